@@ -4,26 +4,28 @@ package copytest
 import (
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
-	"github.com/collectivex/collectivex/pkg/transfer/copies"
 )
 
 // Goroutines runs a case with its ranks in this process. Faults are as in rank.ParseFaults.
-func Goroutines(t *testing.T, open rank.Opener, faults string, c plan.Case) *result.CopyDocument {
+func Goroutines(t *testing.T, open rank.Opener, faults string, c plan.Case) *copies.Document {
 	t.Helper()
-	parsed, err := rank.ParseFaults(faults, append(transfer.FaultKinds(), copies.FaultKinds()...)...)
+	parsed, err := rank.ParseFaults(faults, append(transfer.FaultKinds(), runner.FaultKinds()...)...)
 	require.NoError(t, err)
 	return document(t, c, eptest.RunGroup(t, open, parsed, c)[0])
 }
 
 // Processes runs a case with each rank in a process of this test binary; see eptest.Main.
-func Processes(t *testing.T, faults string, c plan.Case) *result.CopyDocument {
+func Processes(t *testing.T, faults string, c plan.Case) *copies.Document {
 	t.Helper()
 	e := eptest.Processes(t, true, faults, c)
 	for rank, log := range e.Logs {
@@ -33,17 +35,17 @@ func Processes(t *testing.T, faults string, c plan.Case) *result.CopyDocument {
 }
 
 // document is that of a case whose ranks left the streams.
-func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.CopyDocument {
+func document(t *testing.T, c plan.Case, streams []rank.Stream) *copies.Document {
 	t.Helper()
-	return eptest.Assembled(t, c, streams, copies.Assemble).(*result.CopyDocument)
+	return eptest.Assembled(t, c, streams, runner.Assemble).(*copies.Document)
 }
 
 // Arrived requires a row for each size and number of streams, each with every word of both
 // sides checked twice, in both directions if the test has both.
-func Arrived(t *testing.T, d *result.CopyDocument, checks int) {
+func Arrived(t *testing.T, d *copies.Document, checks int) {
 	t.Helper()
 	require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", d.Identity.CaseID, d.Outcome.Reasons)
-	require.Len(t, d.Measurement.Rows, len(result.AskedCopies(d.Identity.Case.Copy())))
+	require.Len(t, d.Measurement.Rows, len(copies.Asked(copies.Of(&d.Identity.Case))))
 	for _, r := range d.Measurement.Rows {
 		require.Equal(t, checks, r.Verify.Checks, r.Name())
 		require.Greater(t, r.Verify.Checked, int64(checks)*r.Bytes/8, "sides and what lies around them")
@@ -52,7 +54,7 @@ func Arrived(t *testing.T, d *result.CopyDocument, checks int) {
 
 // FaultsAreNamed plants each class of wrong words into the rank that has them, and requires
 // that it is found and named.
-func FaultsAreNamed(t *testing.T, run func(t *testing.T, faults string, c plan.Case) *result.CopyDocument, c plan.Case, destination, source string) {
+func FaultsAreNamed(t *testing.T, run func(t *testing.T, faults string, c plan.Case) *copies.Document, c plan.Case, destination, source string) {
 	for kind, class := range map[string]string{
 		transfer.FaultFlip: "corrupted", transfer.FaultHalf: "torn", transfer.FaultNotWritten: "not written", transfer.FaultStale: "stale",
 		transfer.FaultSwap: "misplaced", transfer.FaultGuard: "guard", transfer.FaultSource: "source",

@@ -2,6 +2,9 @@
 package plantest
 
 import (
+	"github.com/collectivex/collectivex/pkg/copies"
+	_ "github.com/collectivex/collectivex/pkg/families" // plans need them
+
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -46,15 +49,15 @@ func Cache(name string) func(*plan.Case) {
 // Copy returns a test of copies on a backend, with the first kind of host memory that the
 // backend has. Changes are as in EP.
 func Copy(backend, test string, change ...func(*plan.Case)) plan.Case {
-	be, samples := shipped().Backend(backend), shipped().SamplingProfile(suite).Copy()
-	b := planner.Copy(test, planner.CopyMemory(test, be.Copy().HostMemory)[0], *samples)
-	b.Submission, b.Sizes, b.Streams = vocab.Loop, []int64{4096, 1 << 20}, []int{1}
-	c := plan.Case{Family: plan.FamilyCopy, Sampling: suite, Contract: vocab.ContractCopy, Block: b}
+	be, samples := shipped().Backend(backend), copies.SamplingOf(shipped().SamplingProfile(suite))
+	b := copies.New(test, copies.MemoriesOf(test, copies.BackendOf(be).HostMemory)[0], samples)
+	b.Submission, b.Sizes, b.Streams = copies.Loop, []int64{4096, 1 << 20}, []int{1}
+	c := plan.Case{Family: copies.Name, Sampling: suite, Contract: copies.Contract, Block: b}
 	m := planner.Machine{}
 	if backend != "host" {
 		m.GPUs = &planner.GPUs{Vendor: be.Vendors[0], Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{backend}}
 	}
-	d := planner.Direct{Suite: suite, Backend: backend, World: vocab.Copy(test).Ranks, Repeats: 1, Cases: []plan.Case{c}}
+	d := planner.Direct{Suite: suite, Backend: backend, World: copies.TestOf(test).Ranks, Repeats: 1, Cases: []plan.Case{c}}
 	return changed(first(c.Family, must(d.Resolve(shipped(), m))), change)
 }
 

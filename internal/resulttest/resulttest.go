@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -59,7 +61,7 @@ func Successful(c plan.Case, a result.Attempt) result.Document {
 		return Transfer(c, a)
 	case plan.FamilySchedule:
 		return Schedule(c, a)
-	case plan.FamilyCopy:
+	case copies.Name:
 		return Copy(c, a)
 	case plan.FamilyOverlap:
 		return Overlap(c, a)
@@ -82,7 +84,7 @@ func Partial(d result.Document, reasons ...string) result.Document {
 		first(&d.Measurement.Rows).Complete = false
 	case *result.ScheduleDocument:
 		first(&d.Measurement.Rows).Complete = false
-	case *result.CopyDocument:
+	case *copies.Document:
 		first(&d.Measurement.Rows).Complete = false
 	case *result.OverlapDocument:
 		first(&d.Measurement.Rows).Complete = false
@@ -264,20 +266,20 @@ func Transfer(c plan.Case, a result.Attempt) *result.TransferDocument {
 
 // Copy returns a successful document of c: a row for each size and number of streams, with
 // times that grow with the bytes.
-func Copy(c plan.Case, a result.Attempt) *result.CopyDocument {
-	d := New(c, a).(*result.CopyDocument)
-	b := c.Copy()
-	for _, r := range result.AskedCopies(b) {
+func Copy(c plan.Case, a result.Attempt) *copies.Document {
+	d := New(c, a).(*copies.Document)
+	b := copies.Of(&c)
+	for _, r := range copies.Asked(b) {
 		us := 1 + float64(r.Bytes)/1e5
-		clock := result.CopyClock{Micros: result.Burst{P50: us, P95: us, Min: us, Max: us, N: b.Timing.Trials}, GBps: float64(r.Bytes) / us / 1e3}
-		if t := vocab.Copy(b.Test); t.Both && t.Ranks > 1 {
+		clock := copies.Clock{Micros: result.Burst{P50: us, P95: us, Min: us, Max: us, N: b.Timing.Trials}, GBps: float64(r.Bytes) / us / 1e3}
+		if t := copies.TestOf(b.Test); t.Both && t.Ranks > 1 {
 			clock.OppositeGBps = clock.GBps
-			r.Both = &result.CopyBoth{Overlap: 1, GBps: 2 * clock.GBps}
+			r.Both = &copies.Both{Overlap: 1, GBps: 2 * clock.GBps}
 		}
 		r.Device, r.Host, r.Complete = &clock, &clock, true
 		if b.Victim {
-			r.Victim = &result.CopyVictim{Units: 4096, Alone: clock.Micros, Beside: clock.Micros, Coverage: 1, CopyBeside: clock.Micros, CopyCoverage: 0.5}
-			r.Victim.CopyVictimFigures = r.Victim.Figures(r.Device)
+			r.Victim = &copies.Victim{Units: 4096, Alone: clock.Micros, Beside: clock.Micros, Coverage: 1, CopyBeside: clock.Micros, CopyCoverage: 0.5}
+			r.Victim.VictimFigures = r.Victim.Figures(r.Device)
 		}
 		r.Verify = result.TransferVerify{Passed: true, Detail: "4 checks, 512 words", Checks: 4, Checked: 512}
 		d.Measurement.Rows = append(d.Measurement.Rows, r)

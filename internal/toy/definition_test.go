@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/collectivex/collectivex/pkg/family"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -42,37 +44,43 @@ func caseIDs(list []plan.Requested) []string {
 	return ids
 }
 
-// The toy family sends one message there and back. A family is its types and one
-// registration with each layer.
+// The toy family sends one message there and back. A family is its types and one descriptor.
 func init() {
 	vocab.Register("tone", "ping", "pong")
-	plan.Register(plan.Descriptor{Name: "toy", Block: &toyCase{}, Upstream: func(c *plan.Case) bool { return c.Block.(*toyCase).Tone == "pong" }})
-	catalog.Register(catalog.Family{
-		Name: "toy", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &toySupport{},
+	family.Register(family.Family{
+		Plan: toyPlan, Catalog: toyCatalog, Planner: toyPlanner,
+		Result: toyResult, Figures: toyFigures, Views: toyViews, Summary: toySummary,
 	})
-	planner.Register(planner.Family{
-		Name:    "toy",
-		Filters: []planner.Filter{{Name: "tone", Kind: "tone", Asked: true, Usage: "only these tones of toys", Input: "Toys: tone"}},
-		Cases: func(r *planner.Resolver, block catalog.SuiteBlock) {
-			for _, b := range *block.(*toySuite) {
-				for _, be := range r.Backends(b.Backends) {
-					for _, world := range r.Worlds(r.Platform.Support(be.Name).Blocks["toy"].(*toySupport).Worlds) {
-						for _, tone := range r.Pick("tone", []string{"ping", "pong"}, b.Tones) {
-							c := plan.Case{Family: "toy", Precision: "int8", Contract: "there-and-back", Sampling: r.Suite.Sampling, Block: &toyCase{Tone: tone, Bytes: b.Bytes}}
-							r.Place(&c, be, world)
-							if lack := toyLacks(be, &c); lack != "" {
-								r.Unsupported(&c, lack)
-							} else {
-								r.Runnable(be, &c)
-							}
+}
+
+var toyPlan = plan.Descriptor{Name: "toy", Block: &toyCase{}, Upstream: func(c *plan.Case) bool { return c.Block.(*toyCase).Tone == "pong" }}
+
+var toyCatalog = catalog.Family{
+	Name: "toy", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &toySupport{},
+}
+
+var toyPlanner = planner.Family{
+	Name:    "toy",
+	Filters: []planner.Filter{{Name: "tone", Kind: "tone", Asked: true, Usage: "only these tones of toys", Input: "Toys: tone"}},
+	Cases: func(r *planner.Resolver, block catalog.SuiteBlock) {
+		for _, b := range *block.(*toySuite) {
+			for _, be := range r.Backends(b.Backends) {
+				for _, world := range r.Worlds(r.Platform.Support(be.Name).Blocks["toy"].(*toySupport).Worlds) {
+					for _, tone := range r.Pick("tone", []string{"ping", "pong"}, b.Tones) {
+						c := plan.Case{Family: "toy", Precision: "int8", Contract: "there-and-back", Sampling: r.Suite.Sampling, Block: &toyCase{Tone: tone, Bytes: b.Bytes}}
+						r.Place(&c, be, world)
+						if lack := toyLacks(be, &c); lack != "" {
+							r.Unsupported(&c, lack)
+						} else {
+							r.Runnable(be, &c)
 						}
 					}
 				}
 			}
-		},
-		Fit:     toyLacks,
-		Seconds: func(*plan.Case, catalog.Pace) float64 { return 1 },
-	})
+		}
+	},
+	Fit:     toyLacks,
+	Seconds: func(*plan.Case, catalog.Pace) float64 { return 1 },
 }
 
 type toyCase struct {

@@ -15,6 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/table"
+
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
@@ -35,65 +40,60 @@ import (
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
-// The documents of the toy family, its part of a summary, and its ranks.
-func init() {
-	result.Register(result.Family{
-		Name:       "toy",
-		Records:    []result.Record{{Type: "toy-attempt", Title: "CollectiveX document of a toy"}},
-		RecordType: func(*plan.Case) string { return "toy-attempt" },
-		Document:   toyDocument{}, Factors: plan.Case{},
-		New: func(head result.Envelope) result.Document {
-			return &toyDocument{Envelope: head, Rounds: []toyRound{}}
-		},
-		Comparison: func(c *plan.Case) any { return c.Block },
-		Check: func(p *result.Problems, d result.Document) {
-			rounds := d.(*toyDocument).Rounds
-			p.Check(rounds != nil, "rounds is null, must be a list")
-			for _, r := range rounds {
-				p.Check(r.Micros > 0, "a round of %v µs", r.Micros)
-			}
-		},
-		Source: source,
-	})
-	report.Register(report.Family{
-		Name: "toy",
-		Rows: func(d result.Document) (measured, asked int) {
-			return len(d.(*toyDocument).Rounds), d.Head().Identity.Case.World
-		},
-		Headline: func(d result.Document) (list string, headline any) {
-			return "toys", &toyHeadline{d.Head().Identity.CaseID, len(d.(*toyDocument).Rounds)}
-		},
-		Lists: []string{"toys"},
-		Views: []report.View{{
-			Name: "toys", Title: "Toys there and back", Shape: report.Lines, X: report.Axis{Title: "rank, from 1"},
-			Facets: []report.Facet{{Title: "tone", One: true}}, Rates: []report.Rate{{Name: "toyrate", Title: "toy rate", Unit: "toys/s"}},
-		}},
-		Series: func(d result.Document) []report.Series {
-			s := report.Series{View: "toys", Facets: []string{d.Head().Identity.Case.Block.(*toyCase).Tone}}
-			for _, r := range d.(*toyDocument).Rounds {
-				us := r.Micros
-				s.Points = append(s.Points, report.Point{
-					X: int64(r.Rank + 1), Time: *result.PercentilesOf(us, us, us, us), Work: []float64{1e6}, Samples: 1,
-				})
-			}
-			return []report.Series{s}
-		},
-		Sections: func(h report.Headlines) report.Sections {
-			t := &report.Table{Columns: []report.Column{{Name: "case"}, {Name: "rounds", Right: true}}}
-			for _, headline := range h["toys"] {
-				toy := headline.(*toyHeadline)
-				t.Rows = append(t.Rows, []string{toy.CaseID, strconv.Itoa(toy.Rounds)})
-			}
-			return report.Sections{Headlines: []report.Section{{Title: "Toys", Table: t}}}
-		},
-	})
-	export.Register(export.Family{Name: "toy", Rows: func(d result.Document, head export.Row) (rows []export.Row) {
-		for _, r := range d.(*toyDocument).Rounds {
-			head.Metric, head.Unit, head.Value = "round", export.Microseconds, r.Micros
-			rows = append(rows, head)
+// The documents of the toy family, and what people read of them.
+var toyResult = result.Family{
+	Name:       "toy",
+	Records:    []result.Record{{Type: "toy-attempt", Title: "CollectiveX document of a toy"}},
+	RecordType: func(*plan.Case) string { return "toy-attempt" },
+	Document:   toyDocument{}, Factors: plan.Case{},
+	New: func(head result.Envelope) result.Document {
+		return &toyDocument{Envelope: head, Rounds: []toyRound{}}
+	},
+	Comparison: func(c *plan.Case) any { return c.Block },
+	Check: func(p *result.Problems, d result.Document) {
+		rounds := d.(*toyDocument).Rounds
+		p.Check(rounds != nil, "rounds is null, must be a list")
+		for _, r := range rounds {
+			p.Check(r.Micros > 0, "a round of %v µs", r.Micros)
 		}
-		return rows
-	}})
+	},
+	Source: source,
+}
+
+func toyFigures(d result.Document) (rows []figure.Row) {
+	for _, r := range d.(*toyDocument).Rounds {
+		us := r.Micros
+		rows = append(rows, figure.Row{
+			Labels: figure.Labels{XName: "rank", X: int64(r.Rank + 1)}, Complete: true, Passed: true,
+			Figures: []figure.Figure{{Name: "round", Stat: "p50", Unit: figure.Microseconds, Value: us, Samples: 1}},
+			Lines: []figure.Line{{View: "toys", Facets: []string{d.Head().Identity.Case.Block.(*toyCase).Tone}, Point: figure.Point{
+				X: int64(r.Rank + 1), Time: *result.PercentilesOf(us, us, us, us), Work: []float64{1e6}, Samples: 1,
+			}}},
+		})
+	}
+	return rows
+}
+
+var toyViews = []figure.View{{
+	Name: "toys", Title: "Toys there and back", Shape: figure.Lines, X: figure.Axis{Title: "rank, from 1"},
+	Facets: []figure.Facet{{Title: "tone", One: true}}, Rates: []figure.Rate{{Name: "toyrate", Title: "toy rate", Unit: "toys/s"}},
+}}
+
+var toySummary = family.Summary{
+	Rows: func(d result.Document) (measured, asked int) {
+		return len(d.(*toyDocument).Rounds), d.Head().Identity.Case.World
+	},
+	Headline: func(d result.Document) (list string, headline any) {
+		return "toys", &toyHeadline{d.Head().Identity.CaseID, len(d.(*toyDocument).Rounds)}
+	},
+	Lists: []string{"toys"},
+	Sections: func(h family.Headlines) family.Sections {
+		t := &table.Table{Columns: []table.Column{{Name: "case"}, {Name: "rounds", Right: true}}}
+		for _, toy := range family.Of[*toyHeadline](h, "toys") {
+			t.Rows = append(t.Rows, []string{toy.CaseID, strconv.Itoa(toy.Rounds)})
+		}
+		return family.Sections{Headlines: []table.Section{{Title: "Toys", Table: t}}}
+	},
 }
 
 //go:embed document_test.go

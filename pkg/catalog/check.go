@@ -184,13 +184,13 @@ func (c *Checker) FillsNodes(p *Platform, worlds []int) {
 	}
 }
 
-// offering returns a family's blocks of the named backends, and reports the backends
+// Offering returns a family's blocks of the named backends, and reports the backends
 // that have none.
-func offering[T any](c *Checker, family string, backends []string) []*T {
+func Offering[T any](c *Checker, family string, backends []string) []*T {
 	var out []*T
 	for i := range backends {
 		b := c.Backend(backends[i])
-		if has := block[T](b.Blocks, family); has != nil {
+		if has := BlockOf[T](b.Blocks, family); has != nil {
 			out = append(out, has)
 		} else {
 			c.Diagnose(&backends[i], lacksBlock, b.Name, family)
@@ -199,8 +199,8 @@ func offering[T any](c *Checker, family string, backends []string) []*T {
 	return out
 }
 
-// offered reports what is asked of backends and none of them lists.
-func offered[T any](c *Checker, what string, asked []string, backends []*T, list func(*T) []string) {
+// Offered reports what is asked of backends and none of them lists.
+func Offered[T any](c *Checker, what string, asked []string, backends []*T, list func(*T) []string) {
 	for i, name := range asked {
 		if len(backends) > 0 && !slices.ContainsFunc(backends, func(b *T) bool { return slices.Contains(list(b), name) }) {
 			c.Diagnose(&asked[i], "no backend of this block has the %s %q", what, name)

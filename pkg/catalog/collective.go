@@ -6,25 +6,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// collective is the collective operations.
-var collective = Family{
+// CollectiveFamily is the collective operations.
+var CollectiveFamily = Family{
 	Name:  vocab.FamilyCollective,
 	Suite: &CollectiveSuite{}, Backend: &CollectiveBackend{}, Support: &CollectiveSupport{}, Sampling: &CollectiveSampling{},
 }
 
 // Collective returns what the backend does of the collective family, or nil.
 func (b *Backend) Collective() *CollectiveBackend {
-	return block[CollectiveBackend](b.Blocks, vocab.FamilyCollective)
+	return BlockOf[CollectiveBackend](b.Blocks, vocab.FamilyCollective)
 }
 
 // Collective returns what runs of the backend's collectives, or nil.
 func (s *Support) Collective() *CollectiveSupport {
-	return block[CollectiveSupport](s.Blocks, vocab.FamilyCollective)
+	return BlockOf[CollectiveSupport](s.Blocks, vocab.FamilyCollective)
 }
 
 // Collective returns the profile's sample counts of collective cases, or nil.
 func (s *Sampling) Collective() *CollectiveSampling {
-	return block[CollectiveSampling](s.Blocks, vocab.FamilyCollective)
+	return BlockOf[CollectiveSampling](s.Blocks, vocab.FamilyCollective)
 }
 
 // CollectiveSuite is what a suite asks of the collective family.
@@ -133,12 +133,12 @@ func (b *CollectiveBlock) check(c *Checker, s *Suite) {
 	if b.Traffic != nil {
 		b.Traffic.check(c, b.worlds(c.Catalog, s), b.DTypes)
 	}
-	has := offering[CollectiveBackend](c, vocab.FamilyCollective, b.Backends)
-	offered(c, "operation", b.Ops, has, func(h *CollectiveBackend) []string { return h.Ops })
-	offered(c, "element type", b.DTypes, has, func(h *CollectiveBackend) []string { return h.DTypes })
-	offered(c, "reduction", b.RedOps, has, func(h *CollectiveBackend) []string { return h.RedOps })
-	offered(c, "timing mode", b.Modes, has, func(h *CollectiveBackend) []string { return h.Modes })
-	offered(c, "registration", b.Registrations, has, func(h *CollectiveBackend) []string { return h.Registrations })
+	has := Offering[CollectiveBackend](c, vocab.FamilyCollective, b.Backends)
+	Offered(c, "operation", b.Ops, has, func(h *CollectiveBackend) []string { return h.Ops })
+	Offered(c, "element type", b.DTypes, has, func(h *CollectiveBackend) []string { return h.DTypes })
+	Offered(c, "reduction", b.RedOps, has, func(h *CollectiveBackend) []string { return h.RedOps })
+	Offered(c, "timing mode", b.Modes, has, func(h *CollectiveBackend) []string { return h.Modes })
+	Offered(c, "registration", b.Registrations, has, func(h *CollectiveBackend) []string { return h.Registrations })
 	freshModes(c, b.Buffers, b.Modes)
 }
 

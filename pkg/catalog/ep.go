@@ -8,20 +8,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// ep is expert parallelism: dispatch and combine.
-var ep = Family{
+// EPFamily is expert parallelism: dispatch and combine.
+var EPFamily = Family{
 	Name:  vocab.FamilyEP,
 	Suite: &EPSuite{}, Backend: &EPBackend{}, Support: &EPSupport{}, Sampling: &EPSampling{},
 }
 
 // EP returns what the backend does of the EP family, or nil.
-func (b *Backend) EP() *EPBackend { return block[EPBackend](b.Blocks, vocab.FamilyEP) }
+func (b *Backend) EP() *EPBackend { return BlockOf[EPBackend](b.Blocks, vocab.FamilyEP) }
 
 // EP returns what runs of the backend's EP, or nil.
-func (s *Support) EP() *EPSupport { return block[EPSupport](s.Blocks, vocab.FamilyEP) }
+func (s *Support) EP() *EPSupport { return BlockOf[EPSupport](s.Blocks, vocab.FamilyEP) }
 
 // EP returns the profile's sample counts of EP cases, or nil.
-func (s *Sampling) EP() *EPSampling { return block[EPSampling](s.Blocks, vocab.FamilyEP) }
+func (s *Sampling) EP() *EPSampling { return BlockOf[EPSampling](s.Blocks, vocab.FamilyEP) }
 
 // EPSuite is what a suite asks of the EP family.
 type EPSuite []EPBlock
@@ -252,12 +252,12 @@ func (b *EPBlock) check(c *Checker) {
 			}
 		}
 	}
-	has := offering[EPBackend](c, vocab.FamilyEP, b.Backends)
-	offered(c, "mode", b.Modes, has, (*EPBackend).modeNames)
-	offered(c, "precision", b.Precisions, has, func(h *EPBackend) []string { return h.Precisions })
-	offered(c, "EP timing mode", b.TimingModes, has, (*EPBackend).timingModes)
-	offered(c, "layout", b.Layouts, has, (*EPBackend).layouts)
-	offered(c, "timing contract", b.Contracts, has, func(h *EPBackend) []string { return h.Contracts })
+	has := Offering[EPBackend](c, vocab.FamilyEP, b.Backends)
+	Offered(c, "mode", b.Modes, has, (*EPBackend).modeNames)
+	Offered(c, "precision", b.Precisions, has, func(h *EPBackend) []string { return h.Precisions })
+	Offered(c, "EP timing mode", b.TimingModes, has, (*EPBackend).timingModes)
+	Offered(c, "layout", b.Layouts, has, (*EPBackend).layouts)
+	Offered(c, "timing contract", b.Contracts, has, func(h *EPBackend) []string { return h.Contracts })
 }
 
 // Worlds implements SuiteBlock.
@@ -363,7 +363,7 @@ func (c *Catalog) askedDegrees(p *Platform, b *Backend, mode string) []int {
 	var out []int
 	for i := range c.Suites {
 		s := &c.Suites[i]
-		blocks := block[EPSuite](s.Blocks, vocab.FamilyEP)
+		blocks := BlockOf[EPSuite](s.Blocks, vocab.FamilyEP)
 		if blocks == nil || !slices.Contains(s.Platforms, p.SKU) {
 			continue
 		}

@@ -49,9 +49,9 @@ type SamplingBlock interface {
 }
 
 // families stand in the order of plans, tables and messages.
-var families = registry.New(func(f Family) string { return f.Name }, ep, collective, transfer, scheduled, copies, overlap, simulation)
+var families = registry.New(func(f Family) string { return f.Name })
 
-// Register adds a family that stands in another package. It is for init functions:
+// Register adds a family; see package family. It is for init functions:
 // it panics if the family is registered already, and once definitions have been read.
 func Register(f Family) { families.Add(f) }
 
@@ -66,8 +66,8 @@ func (f *Family) empty(place reflect.Type) any {
 	panic("catalog: families have no " + place.String())
 }
 
-// block returns the block of a family, or nil.
-func block[T any, B any](blocks map[string]B, family string) *T {
+// BlockOf returns the block of a family, or nil.
+func BlockOf[T any, B any](blocks map[string]B, family string) *T {
 	b, _ := any(blocks[family]).(*T)
 	return b
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// overlap is computation beside communication.
-var overlap = Family{
+// OverlapFamily is computation beside communication.
+var OverlapFamily = Family{
 	Name:  vocab.FamilyOverlap,
 	Suite: &OverlapSuite{}, Backend: &OverlapBackend{}, Support: &OverlapSupport{}, Sampling: &OverlapSampling{},
 	Added: true,
@@ -17,17 +17,17 @@ var overlap = Family{
 
 // Overlap returns what the backend does of the overlap family, or nil.
 func (b *Backend) Overlap() *OverlapBackend {
-	return block[OverlapBackend](b.Blocks, vocab.FamilyOverlap)
+	return BlockOf[OverlapBackend](b.Blocks, vocab.FamilyOverlap)
 }
 
 // Overlap returns what runs of the backend's overlap, or nil.
 func (s *Support) Overlap() *OverlapSupport {
-	return block[OverlapSupport](s.Blocks, vocab.FamilyOverlap)
+	return BlockOf[OverlapSupport](s.Blocks, vocab.FamilyOverlap)
 }
 
 // Overlap returns the profile's sample counts of overlap cases, or nil.
 func (s *Sampling) Overlap() *OverlapSampling {
-	return block[OverlapSampling](s.Blocks, vocab.FamilyOverlap)
+	return BlockOf[OverlapSampling](s.Blocks, vocab.FamilyOverlap)
 }
 
 // OverlapSuite is what a suite asks of the overlap family.
@@ -99,10 +99,10 @@ func (e *OverlapSuite) Check(c *Checker, s *Suite) {
 				}
 			}
 		}
-		has := offering[OverlapBackend](c, vocab.FamilyOverlap, b.Backends)
-		offered(c, "operation", b.Ops, has, func(h *OverlapBackend) []string { return h.Ops })
-		offered(c, "element type", b.DTypes, has, func(h *OverlapBackend) []string { return h.DTypes })
-		offered(c, "compute", b.Computes, has, func(h *OverlapBackend) []string { return h.Computes })
+		has := Offering[OverlapBackend](c, vocab.FamilyOverlap, b.Backends)
+		Offered(c, "operation", b.Ops, has, func(h *OverlapBackend) []string { return h.Ops })
+		Offered(c, "element type", b.DTypes, has, func(h *OverlapBackend) []string { return h.DTypes })
+		Offered(c, "compute", b.Computes, has, func(h *OverlapBackend) []string { return h.Computes })
 	}
 }
 

@@ -7,21 +7,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// scheduled is the collectives as explicit steps. Their sample counts are those of the
+// ScheduleFamily is the collectives as explicit steps. Their sample counts are those of the
 // collective family.
-var scheduled = Family{
+var ScheduleFamily = Family{
 	Name:  vocab.FamilySchedule,
 	Suite: &ScheduleSuite{}, Backend: &ScheduleBackend{}, Support: &ScheduleSupport{},
 }
 
 // Schedule returns what the backend does of the schedule family, or nil.
 func (b *Backend) Schedule() *ScheduleBackend {
-	return block[ScheduleBackend](b.Blocks, vocab.FamilySchedule)
+	return BlockOf[ScheduleBackend](b.Blocks, vocab.FamilySchedule)
 }
 
 // Schedule returns what runs of the backend's schedules, or nil.
 func (s *Support) Schedule() *ScheduleSupport {
-	return block[ScheduleSupport](s.Blocks, vocab.FamilySchedule)
+	return BlockOf[ScheduleSupport](s.Blocks, vocab.FamilySchedule)
 }
 
 // ScheduleSuite is what a suite asks of the schedule family.
@@ -75,9 +75,9 @@ func (e *ScheduleSuite) Check(c *Checker, _ *Suite) {
 			}
 		}
 		unusedShape(c, b.Op, b.Algorithms, &b.Width, &b.Segments)
-		has := offering[ScheduleBackend](c, vocab.FamilySchedule, b.Backends)
-		offered(c, "element type", b.DTypes, has, func(h *ScheduleBackend) []string { return h.DTypes })
-		offered(c, "timing mode", b.Modes, has, func(h *ScheduleBackend) []string { return h.Modes })
+		has := Offering[ScheduleBackend](c, vocab.FamilySchedule, b.Backends)
+		Offered(c, "element type", b.DTypes, has, func(h *ScheduleBackend) []string { return h.DTypes })
+		Offered(c, "timing mode", b.Modes, has, func(h *ScheduleBackend) []string { return h.Modes })
 		freshModes(c, b.Buffers, b.Modes)
 	}
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// simulation is schedules whose time a model predicts. It needs no sample counts.
-var simulation = Family{
+// SimulationFamily is schedules whose time a model predicts. It needs no sample counts.
+var SimulationFamily = Family{
 	Name:  vocab.FamilySimulation,
 	Suite: &SimulationSuite{}, Backend: &SimulationBackend{}, Support: &SimulationSupport{},
 }
 
 // Simulation returns what the backend does of the simulation family, or nil.
 func (b *Backend) Simulation() *SimulationBackend {
-	return block[SimulationBackend](b.Blocks, vocab.FamilySimulation)
+	return BlockOf[SimulationBackend](b.Blocks, vocab.FamilySimulation)
 }
 
 // Simulation returns what runs of the backend's simulations, or nil.
 func (s *Support) Simulation() *SimulationSupport {
-	return block[SimulationSupport](s.Blocks, vocab.FamilySimulation)
+	return BlockOf[SimulationSupport](s.Blocks, vocab.FamilySimulation)
 }
 
 // SimulationSuite is what a suite asks of the simulation family.
@@ -155,8 +155,8 @@ func (b *SimulationBlock) check(c *Checker) {
 		width = nil
 	}
 	unusedShape(c, b.Op, b.Algorithms, width, &b.Segments)
-	has := offering[SimulationBackend](c, vocab.FamilySimulation, b.Backends)
-	offered(c, "topology", b.Topologies, has, func(h *SimulationBackend) []string { return h.Topologies })
+	has := Offering[SimulationBackend](c, vocab.FamilySimulation, b.Backends)
+	Offered(c, "topology", b.Topologies, has, func(h *SimulationBackend) []string { return h.Topologies })
 	for i := range b.Models {
 		m := &b.Models[i]
 		model := m.Costs()

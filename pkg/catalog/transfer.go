@@ -9,8 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// transfer is transfers of memory between two ranks.
-var transfer = Family{
+// TransferFamily is transfers of memory between two ranks.
+var TransferFamily = Family{
 	Name:  vocab.FamilyTransfer,
 	Suite: &TransferSuite{}, Backend: &TransferBackend{}, Support: &TransferSupport{}, Sampling: &TransferSampling{},
 	Added: true,
@@ -21,17 +21,17 @@ const transferRanks = 2
 
 // Transfer returns what the backend does of the transfer family, or nil.
 func (b *Backend) Transfer() *TransferBackend {
-	return block[TransferBackend](b.Blocks, vocab.FamilyTransfer)
+	return BlockOf[TransferBackend](b.Blocks, vocab.FamilyTransfer)
 }
 
 // Transfer returns what runs of the backend's transfers, or nil.
 func (s *Support) Transfer() *TransferSupport {
-	return block[TransferSupport](s.Blocks, vocab.FamilyTransfer)
+	return BlockOf[TransferSupport](s.Blocks, vocab.FamilyTransfer)
 }
 
 // Transfer returns the profile's sample counts of transfer cases, or nil.
 func (s *Sampling) Transfer() *TransferSampling {
-	return block[TransferSampling](s.Blocks, vocab.FamilyTransfer)
+	return BlockOf[TransferSampling](s.Blocks, vocab.FamilyTransfer)
 }
 
 // Cache is the form of a KV cache in memory.
@@ -231,10 +231,10 @@ func (b *TransferBlock) check(c *Checker, s *Suite) {
 			}
 		}
 	}
-	has := offering[TransferBackend](c, vocab.FamilyTransfer, b.Backends)
-	offered(c, "lane", b.Lanes, has, func(h *TransferBackend) []string { return h.Lanes })
-	offered(c, "handle", b.Handles, has, (*TransferBackend).handles)
-	offered(c, "operation", b.Ops, has, func(h *TransferBackend) []string { return h.Ops })
+	has := Offering[TransferBackend](c, vocab.FamilyTransfer, b.Backends)
+	Offered(c, "lane", b.Lanes, has, func(h *TransferBackend) []string { return h.Lanes })
+	Offered(c, "handle", b.Handles, has, (*TransferBackend).handles)
+	Offered(c, "operation", b.Ops, has, func(h *TransferBackend) []string { return h.Ops })
 }
 
 // Worlds implements SuiteBlock.

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	_ "github.com/collectivex/collectivex/pkg/families" // definitions need them
+
 	"errors"
 	"fmt"
 	"io/fs"

@@ -1,11 +1,15 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/figure"
 
 	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -26,6 +30,8 @@ type run struct {
 	env     map[string]string
 	// times has, by metric and rung, the logarithm of µs.
 	times map[metric]map[rung]float64
+	// ticks is what the clock of a metric resolves, in µs.
+	ticks map[metric]float64
 }
 
 // metric is a figure that rungs have: a timing mode or component, and a percentile. Simulated
@@ -44,10 +50,6 @@ type rung struct {
 // leastForP99 is how many samples give the 99th percentile a two-sided interval of 95 %.
 const leastForP99 = 368
 
-// Ticks of clocks, in µs: that of events of a GPU. Clocks of the host resolve far below a
-// microsecond.
-const eventTick = 0.5
-
 // read takes what is compared out of a document.
 func read(d result.Document) *run {
 	e := d.Head()
@@ -56,7 +58,7 @@ func read(d result.Document) *run {
 	first.Repeat = 1
 	r := &run{
 		key: e.ComparisonKey, id: first.ID(), caze: c, success: e.Outcome.Status == result.Success,
-		times: map[metric]map[rung]float64{}, env: e.Provenance.Environment, beside: beside(e),
+		times: map[metric]map[rung]float64{}, ticks: map[metric]float64{}, env: e.Provenance.Environment, beside: beside(e),
 	}
 	r.at, _ = time.Parse(time.RFC3339, e.GeneratedAt)
 	if id := e.Identity.AllocationFactors.RunID; id != nil {
@@ -78,12 +80,12 @@ func read(d result.Document) *run {
 		r.transfer(d)
 	case *result.ScheduleDocument:
 		r.collective(d.Collective())
-	case *result.CopyDocument:
-		r.copies(d)
 	case *result.OverlapDocument:
 		r.overlaps(d)
 	case *result.SimulationDocument:
 		r.simulation(d)
+	default:
+		r.figures(d)
 	}
 	return r
 }
@@ -188,29 +190,23 @@ func (r *run) transfer(d *result.TransferDocument) {
 	}
 }
 
-// Clocks of copies.
-const (
-	deviceClock = "device clock"
-	hostClock   = "host clock"
-)
-
-func (r *run) copies(d *result.CopyDocument) {
-	for i := range d.Measurement.Rows {
-		row := &d.Measurement.Rows[i]
-		if !row.Complete || !row.Verify.Passed {
+// figures adds the times of the figures of a document.
+func (r *run) figures(d result.Document) {
+	f := family.Find(d.Head().Identity.Case.Family)
+	if f == nil {
+		return
+	}
+	for _, row := range f.Figures(d) {
+		if row.Rung == nil || !row.Complete || !row.Passed {
 			continue
 		}
-		at := rung{size: row.Bytes, label: row.Name(), curve: english.Count(row.Streams, "stream", "streams")}
-		for name, c := range map[string]*result.CopyClock{deviceClock: row.Device, hostClock: row.Host} {
-			if c != nil {
-				r.add(name, at, result.Percentiles{P50: c.Micros.P50}, c.Micros.N)
+		at := rung{size: row.Rung.Size, label: row.Rung.Label, curve: row.Rung.Curve}
+		for _, fig := range row.Figures {
+			if fig.Name == figure.Latency && (fig.Stat == "p50" || fig.Stat == "p99" && fig.Samples >= leastForP99) {
+				m := metric{row.Rung.Clock, fig.Stat}
+				r.put(m, at, fig.Value*cmp.Or(row.Rung.Scale, 1))
+				r.ticks[m] = row.Rung.Tick
 			}
-		}
-		if v := row.Victim; v != nil {
-			work := 1e3 / float64(v.Units) // runs differ in the units: 1,000 of them
-			r.add("victim alone", at, result.Percentiles{P50: v.Alone.P50 * work}, v.Alone.N)
-			r.add("victim beside copies", at, result.Percentiles{P50: v.Beside.P50 * work}, v.Beside.N)
-			r.add("copy beside a victim", at, result.Percentiles{P50: v.CopyBeside.P50}, v.CopyBeside.N)
 		}
 	}
 }
@@ -228,14 +224,14 @@ func (r *run) simulation(d *result.SimulationDocument) {
 // tick returns what the clock of a metric resolves, in µs: 0 where the host's clock times
 // many operations at once, and of a model.
 func (r *run) tick(m metric) float64 {
-	host := m.clock == simulatedClock || m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking || m.clock == hostClock
+	if tick, ok := r.ticks[m]; ok {
+		return tick
+	}
+	host := m.clock == simulatedClock || m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking
 	if host || r.caze.Family == plan.FamilyTransfer || r.caze.ScaleUpTransport == "shm" {
 		return 0
 	}
-	if b := r.caze.Copy(); b != nil { // one pair of events for a window
-		return eventTick / float64(b.Timing.Reps)
-	}
-	return eventTick
+	return figure.EventTick
 }
 
 // overlaps has a clock for each contender.

@@ -3,6 +3,8 @@ package export
 import (
 	"cmp"
 
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -24,7 +26,7 @@ func collectiveRows(doc result.Document, head Row) (rows []Row) {
 			}
 		}
 		row := head
-		row.Timing, row.Metric, row.Stat, row.Unit, row.Value = "", "wrong_elements", "total", Dimensionless, float64(r.Check.Wrong)
+		row.Timing, row.Metric, row.Stat, row.Unit, row.Value = "", "wrong_elements", "total", figure.Dimensionless, float64(r.Check.Wrong)
 		rows = append(rows, row)
 	}
 	return rows
@@ -32,21 +34,21 @@ func collectiveRows(doc result.Document, head Row) (rows []Row) {
 
 // timing returns the rows of one timing mode.
 func timing(t *result.Timing, row Row) []Row {
-	row.Metric, row.Unit, row.SampleCount = "latency", Microseconds, known(t.SampleCount)
+	row.Metric, row.Unit, row.SampleCount = "latency", figure.Microseconds, known(t.SampleCount)
 	rows := percentiles(nil, row, "", t.Percentiles)
 	for _, f := range []struct {
 		metric, stat, unit string
 		value              float64
 		has                bool
 	}{
-		{"latency", "min", Microseconds, t.Min, true},
-		{"latency", "mean", Microseconds, t.Mean, true},
-		{"latency", "max", Microseconds, t.Max, true},
-		{"cross_rank_min", "p50", Microseconds, t.RankMin, true},
-		{"cross_rank_mean", "p50", Microseconds, t.RankMean, true},
-		{"enqueue", "p50", Microseconds, t.Enqueue, t.Enqueue > 0},
-		{"algbw", "at_p50", GBPerSecond, t.AlgBW, true},
-		{"busbw", "at_p50", GBPerSecond, t.BusBW, true},
+		{"latency", "min", figure.Microseconds, t.Min, true},
+		{"latency", "mean", figure.Microseconds, t.Mean, true},
+		{"latency", "max", figure.Microseconds, t.Max, true},
+		{"cross_rank_min", "p50", figure.Microseconds, t.RankMin, true},
+		{"cross_rank_mean", "p50", figure.Microseconds, t.RankMean, true},
+		{"enqueue", "p50", figure.Microseconds, t.Enqueue, t.Enqueue > 0},
+		{"algbw", "at_p50", figure.GBPerSecond, t.AlgBW, true},
+		{"busbw", "at_p50", figure.GBPerSecond, t.BusBW, true},
 	} {
 		if f.has {
 			row.Metric, row.Stat, row.Unit, row.Value = f.metric, f.stat, f.unit, f.value

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -57,7 +58,7 @@ func epFigures(r *result.EPRow, head Row, world int) (rows []Row) {
 			continue
 		}
 		row := head
-		row.Metric, row.Timing, row.Unit, row.SampleCount = f.metric, f.timing, Microseconds, known(f.SampleCount)
+		row.Metric, row.Timing, row.Unit, row.SampleCount = f.metric, f.timing, figure.Microseconds, known(f.SampleCount)
 		rows = percentiles(rows, row, "", *f.Percentiles)
 	}
 	wire := r.Wire()
@@ -74,18 +75,18 @@ func epFigures(r *result.EPRow, head Row, world int) (rows []Row) {
 			continue
 		}
 		row := head
-		row.Metric, row.Timing, row.Stat, row.Unit = f.metric, fresh, "at_p50", GBPerSecond
+		row.Metric, row.Timing, row.Stat, row.Unit = f.metric, fresh, "at_p50", figure.GBPerSecond
 		row.Value, row.SampleCount = f.bytes.PerGPU(f.Percentiles.P50, world), known(f.SampleCount)
 		rows = append(rows, row)
 	}
 	if r.TokenRate != nil {
 		row := head
-		row.Metric, row.Timing, row.Unit, row.SampleCount = "token_rate", fresh, PerSecond, known(r.Components.Roundtrip.SampleCount)
+		row.Metric, row.Timing, row.Unit, row.SampleCount = "token_rate", fresh, figure.PerSecond, known(r.Components.Roundtrip.SampleCount)
 		rows = percentiles(rows, row, "at_", *r.TokenRate)
 	}
 	if x := r.Correctness.MaxRelativeError; x != nil {
 		row := head
-		row.Metric, row.Stat, row.Unit, row.Value = "relative_error", "max", Dimensionless, *x
+		row.Metric, row.Stat, row.Unit, row.Value = "relative_error", "max", figure.Dimensionless, *x
 		rows = append(rows, row)
 	}
 	return rows

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -48,14 +50,10 @@ func (c Case) Rows() []Row {
 		head.RunAttempt = *attempt
 	}
 	attempts := head
-	attempts.Metric, attempts.Stat, attempts.Unit, attempts.Value = "attempts", "count", Dimensionless, float64(c.Attempts)
+	attempts.Metric, attempts.Stat, attempts.Unit, attempts.Value = "attempts", "count", figure.Dimensionless, float64(c.Attempts)
 	attempts.Complete = h.Outcome.Status == result.Success || h.Outcome.Status == result.Invalid
 	attempts.Passed = h.Outcome.Status == result.Success
-	rows := []Row{attempts}
-	if family, ok := families.Find(head.Family); ok {
-		rows = append(rows, family.Rows(c.Document, head)...)
-	}
-	return rows
+	return append([]Row{attempts}, rowsOf(c.Document, head)...)
 }
 
 // forms are the forms by the extension of their files.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 
@@ -325,7 +327,7 @@ func TestTheDocumentedTable(t *testing.T) {
 		resulttest.Simulation(plantest.Simulation(), a),
 		resulttest.Transfer(plantest.Transfer(), a),
 		resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), a),
-		resulttest.Copy(plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { c.Copy().Victim = true }), a),
+		resulttest.Copy(plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { copies.Of(c).Victim = true }), a),
 		resulttest.Overlap(plantest.Overlap("host", vocab.LinearRotation, 2), a),
 	)
 	for _, r := range slices.Concat(table(t, documents(t)), table(t, others)) {

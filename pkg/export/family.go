@@ -1,7 +1,10 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
+
+	"github.com/collectivex/collectivex/pkg/family"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/registry"
@@ -19,17 +22,36 @@ type Family struct {
 	Spans func(d result.Document, kind string, data json.RawMessage) ([]Span, error)
 }
 
-var families = registry.New(func(f Family) string { return string(f.Name) },
+// unmoved are the families that have no package of their own yet.
+var unmoved = registry.New(func(f Family) string { return string(f.Name) },
 	Family{plan.FamilyEP, epRows, epSpans}, Family{plan.FamilyCollective, collectiveRows, collectiveSpans},
 	Family{plan.FamilyTransfer, transferRows, nil},
 	Family{plan.FamilySchedule, scheduleRows, scheduleSpans},
-	Family{plan.FamilyCopy, copyRows, nil},
 	Family{plan.FamilyOverlap, overlapRows, nil},
 	Family{plan.FamilySimulation, simulationRows, nil})
 
-// Register adds a family. It is for init functions: it panics if the family is
-// registered already, and once a document was exported.
-func Register(f Family) { families.Add(f) }
+// rowsOf returns the rows of the figures of a document.
+func rowsOf(d result.Document, head Row) (rows []Row) {
+	if old, ok := unmoved.Find(head.Family); ok {
+		return old.Rows(d, head)
+	}
+	f := family.Find(plan.Family(head.Family))
+	if f == nil {
+		return nil
+	}
+	for _, of := range f.Figures(d) {
+		row := head
+		row.ComparisonKey = cmp.Or(of.Key, head.ComparisonKey)
+		row.OpOrPhase, row.Mode, row.DType, row.XName, row.X = of.Op, of.Mode, of.DType, of.XName, whole(of.X)
+		row.Placement, row.Src, row.Dst, row.Timing = of.Placement, maybe(of.Src), maybe(of.Dst), of.Timing
+		row.Complete, row.Passed = of.Complete, of.Passed
+		for _, fig := range of.Figures {
+			row.Metric, row.Stat, row.Unit, row.Value, row.SampleCount = fig.Name, fig.Stat, fig.Unit, fig.Value, known(fig.Samples)
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
 
 // percentiles appends a row for each percentile that is there; prefix is put before its name.
 func percentiles(to []Row, row Row, prefix string, p result.Percentiles) []Row {

@@ -3,6 +3,8 @@ package export
 import (
 	"fmt"
 
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -32,7 +34,7 @@ func overlapRows(doc result.Document, head Row) (rows []Row) {
 
 // contended returns the times of a contender.
 func contended(row Row, b *result.Burst) (rows []Row) {
-	row.Metric, row.Unit, row.SampleCount = "latency", Microseconds, known(b.N)
+	row.Metric, row.Unit, row.SampleCount = "latency", figure.Microseconds, known(b.N)
 	for _, f := range []struct {
 		stat  string
 		value float64
@@ -50,15 +52,15 @@ func overlapFigures(row Row, r *result.OverlapRow) (rows []Row) {
 		metric, unit string
 		value        *float64
 	}{
-		{"exposed", Microseconds, &r.Exposed},
-		{"floor", Microseconds, &r.Floor},
-		{"efficiency", Dimensionless, r.Efficiency},
-		{"compute_coverage", Dimensionless, &r.ComputeCoverage},
-		{"communication_coverage", Dimensionless, &r.CommunicationCoverage},
-		{"compute_slowdown", Dimensionless, r.ComputeSlowdown},
-		{"communication_slowdown", Dimensionless, r.CommunicationSlowdown},
-		{"compute_tax", Dimensionless, r.ComputeTax},
-		{"communication_tax", Dimensionless, r.CommunicationTax},
+		{"exposed", figure.Microseconds, &r.Exposed},
+		{"floor", figure.Microseconds, &r.Floor},
+		{"efficiency", figure.Dimensionless, r.Efficiency},
+		{"compute_coverage", figure.Dimensionless, &r.ComputeCoverage},
+		{"communication_coverage", figure.Dimensionless, &r.CommunicationCoverage},
+		{"compute_slowdown", figure.Dimensionless, r.ComputeSlowdown},
+		{"communication_slowdown", figure.Dimensionless, r.CommunicationSlowdown},
+		{"compute_tax", figure.Dimensionless, r.ComputeTax},
+		{"communication_tax", figure.Dimensionless, r.CommunicationTax},
 	} {
 		if f.value != nil {
 			row.Metric, row.Unit, row.Value = f.metric, f.unit, *f.value

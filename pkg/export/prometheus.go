@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/figure"
 )
 
 // prometheusForm writes gauges for the textfile collector of node_exporter, in base units.
@@ -27,10 +29,10 @@ var base = map[string]struct {
 	suffix string
 	factor float64
 }{
-	Microseconds:  {"_seconds", 1e-6},
-	GBPerSecond:   {"_bytes_per_second", 1e9},
-	PerSecond:     {"_per_second", 1},
-	Dimensionless: {"", 1},
+	figure.Microseconds:  {"_seconds", 1e-6},
+	figure.GBPerSecond:   {"_bytes_per_second", 1e9},
+	figure.PerSecond:     {"_per_second", 1},
+	figure.Dimensionless: {"", 1},
 }
 
 // Add implements Form. Figures of rows that are not complete or did not pass are left out.

@@ -43,14 +43,6 @@ type Row struct {
 	Passed         bool      `parquet:"passed"`
 }
 
-// Units of values.
-const (
-	Microseconds  = "us"
-	GBPerSecond   = "GB/s" // 1e9 bytes per second
-	PerSecond     = "1/s"
-	Dimensionless = "1"
-)
-
 // Columns returns the names of the columns in order.
 func Columns() []string {
 	t := reflect.TypeFor[Row]()

@@ -3,6 +3,8 @@ package export
 import (
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -17,14 +19,14 @@ func simulationRows(doc result.Document, head Row) (rows []Row) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		row := head
-		row.X, row.Stat, row.Unit = whole(r.Bytes), vocab.Simulated, Microseconds
+		row.X, row.Stat, row.Unit = whole(r.Bytes), vocab.Simulated, figure.Microseconds
 		row.Metric, row.Value = "makespan", r.Micros()
 		rows = append(rows, row)
 		for _, part := range r.Path.Parts() {
 			row.Metric, row.Value = "critical_path_"+strings.ReplaceAll(part.Name, " ", "_"), float64(part.Picoseconds)/1e6
 			rows = append(rows, row)
 		}
-		row.Metric, row.Unit, row.Value = "messages", Dimensionless, float64(r.Messages)
+		row.Metric, row.Unit, row.Value = "messages", figure.Dimensionless, float64(r.Messages)
 		rows = append(rows, row)
 	}
 	return rows

@@ -71,7 +71,7 @@ func (f *traceForm) Add(c Case) error {
 		return fmt.Errorf("%w: a trace is of one case, and these documents are of %s and %s; name one with --in FILE.json", ErrInput, f.caseID, h.Identity.CaseID)
 	}
 	f.caseID = h.Identity.CaseID
-	family, ok := families.Find(string(h.Identity.Case.Family))
+	family, ok := unmoved.Find(string(h.Identity.Case.Family))
 	if !ok || family.Spans == nil {
 		return fmt.Errorf("%w: %s: family %s has no traces", ErrInput, c.Source, h.Identity.Case.Family)
 	}

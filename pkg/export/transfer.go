@@ -3,6 +3,8 @@ package export
 import (
 	"fmt"
 
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -30,10 +32,10 @@ func transferRows(doc result.Document, head Row) (rows []Row) {
 			metric, stat, unit string
 			value              float64
 		}{
-			{"prepare", "p50", Microseconds, 1e3 * r.Parts.Prepare},
-			{"post", "p50", Microseconds, 1e3 * r.Parts.Post},
-			{"rate", "at_p50", GBPerSecond, r.Rate()},
-			{"wrong_words", "total", Dimensionless, float64(r.Verify.Wrong.Total())},
+			{"prepare", "p50", figure.Microseconds, 1e3 * r.Parts.Prepare},
+			{"post", "p50", figure.Microseconds, 1e3 * r.Parts.Post},
+			{"rate", "at_p50", figure.GBPerSecond, r.Rate()},
+			{"wrong_words", "total", figure.Dimensionless, float64(r.Verify.Wrong.Total())},
 		} {
 			row.Metric, row.Stat, row.Unit, row.Value = f.metric, f.stat, f.unit, f.value
 			rows = append(rows, row)
@@ -45,7 +47,7 @@ func transferRows(doc result.Document, head Row) (rows []Row) {
 		for _, f := range []struct {
 			metric, unit string
 			value        float64
-		}{{"rate", GBPerSecond, s.GBps}, {"cpu_s_per_gb", Dimensionless, s.CPU}} {
+		}{{"rate", figure.GBPerSecond, s.GBps}, {"cpu_s_per_gb", figure.Dimensionless, s.CPU}} {
 			row.Metric, row.Stat, row.Unit, row.Value = f.metric, "mean", f.unit, f.value
 			rows = append(rows, row)
 		}
@@ -55,7 +57,7 @@ func transferRows(doc result.Document, head Row) (rows []Row) {
 
 // bursts returns the rows of the figures of a sample.
 func bursts(row Row, metric string, b result.Burst) (rows []Row) {
-	row.Metric, row.Unit, row.SampleCount = metric, Microseconds, known(b.N)
+	row.Metric, row.Unit, row.SampleCount = metric, figure.Microseconds, known(b.N)
 	for _, f := range []struct {
 		stat  string
 		value float64

@@ -35,14 +35,16 @@ type Descriptor struct {
 	Upstream func(c *Case) bool
 }
 
-var families = registry.New(func(f Descriptor) string { return string(f.Name) },
-	Descriptor{FamilyEP, &EP{}, epUpstream},
-	Descriptor{FamilyCollective, &Collective{}, nil},
-	Descriptor{FamilyTransfer, &Transfer{}, transferUpstream},
-	Descriptor{FamilySchedule, &Schedule{}, nil},
-	Descriptor{FamilyCopy, &Copy{}, nil},
-	Descriptor{FamilyOverlap, &Overlap{}, nil},
-	Descriptor{FamilySimulation, &Simulation{}, nil},
+var families = registry.New(func(f Descriptor) string { return string(f.Name) })
+
+// Descriptors of the families that have no package of their own yet.
+var (
+	EPFamily         = Descriptor{FamilyEP, &EP{}, epUpstream}
+	CollectiveFamily = Descriptor{FamilyCollective, &Collective{}, nil}
+	TransferFamily   = Descriptor{FamilyTransfer, &Transfer{}, transferUpstream}
+	ScheduleFamily   = Descriptor{FamilySchedule, &Schedule{}, nil}
+	OverlapFamily    = Descriptor{FamilyOverlap, &Overlap{}, nil}
+	SimulationFamily = Descriptor{FamilySimulation, &Simulation{}, nil}
 )
 
 // Register adds a family. It is for init functions: it panics if the family is

@@ -12,8 +12,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// collective is the collective operations.
-var collective = Family{
+// CollectiveFamily is the collective operations.
+var CollectiveFamily = Family{
 	Name: plan.FamilyCollective,
 	Filters: []Filter{
 		{Name: "op", Kind: "op", Asked: true, Usage: "only these collective operations", Input: "Collectives: operation"},
@@ -51,7 +51,7 @@ func collectiveBackend(r *Resolver, b *catalog.CollectiveBlock, be *catalog.Back
 	c := plan.Case{Family: plan.FamilyCollective, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractOp}
 	r.Place(&c, be, world)
 	sampling := r.SamplingProfile(c.Sampling).Collective()
-	shape.Modes = ordered(be.Collective().Modes, b.Modes)
+	shape.Modes = Ordered(be.Collective().Modes, b.Modes)
 	shape.Measure = collectiveTiming(sampling)
 	for _, op := range r.Pick("op", vocab.Ops(), b.Ops) {
 		shape.Op, shape.Placements = op, placements(op, b.Placements)
@@ -116,7 +116,7 @@ func collectiveLacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("operation %s needs two ranks", b.Op)
 	case len(b.Modes) == 0:
 		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
-	case len(ordered(has.Modes, b.Modes)) < len(b.Modes):
+	case len(Ordered(has.Modes, b.Modes)) < len(b.Modes):
 		return fmt.Sprintf("backend %s has only the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
 	case !slices.Contains(has.Ops, b.Op):
 		return fmt.Sprintf("backend %s has no operation %s", be.Name, b.Op)

@@ -11,8 +11,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// ep is expert parallelism: dispatch and combine.
-var ep = Family{
+// EPFamily is expert parallelism: dispatch and combine.
+var EPFamily = Family{
 	Name: plan.FamilyEP,
 	Filters: []Filter{
 		{Name: "ep", Numbers: worldsOf(plan.FamilyEP), Usage: "only these EP sizes", Input: "EP: size", What: "EP size"},
@@ -80,13 +80,13 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 			continue
 		}
 		for _, routing := range b.Routings {
-			for _, precision := range r.Pick("precision", vocab.Precisions(), ordered(has.PrecisionsOf(mode), b.Precisions)) {
+			for _, precision := range r.Pick("precision", vocab.Precisions(), Ordered(has.PrecisionsOf(mode), b.Precisions)) {
 				if slices.Contains(has.OffPath, precision) && len(r.filters.Only["precision"]) == 0 {
 					continue
 				}
-				for _, c.Contract = range ordered(has.Contracts, b.Contracts) {
+				for _, c.Contract = range Ordered(has.Contracts, b.Contracts) {
 					for _, layout := range layouts(has.Mode(mode), b.Layouts) {
-						for _, timing := range ordered(vocab.EPTimingModes(), b.TimingModes) {
+						for _, timing := range Ordered(vocab.EPTimingModes(), b.TimingModes) {
 							if timing == vocab.Eager || has.Mode(mode).Graphs && phase == vocab.PhaseDecode {
 								r.Runnable(be, with(mode, routing, precision, layout, timing))
 							}
@@ -103,7 +103,7 @@ func layouts(has *catalog.EPMode, asked []string) []string {
 	if len(has.Layouts) == 0 {
 		return []string{""}
 	}
-	return ordered(has.Layouts, asked)
+	return Ordered(has.Layouts, asked)
 }
 
 // ladderCap is the most tokens per rank that the backend takes in the mode; nil is

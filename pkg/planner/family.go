@@ -38,17 +38,7 @@ type Key struct {
 // families stand in the order of plans.
 var families = registry.New(func(f *Family) string { return string(f.Name) })
 
-func init() { // not in New: ep and collective refer to the table
-	Register(ep)
-	Register(collective)
-	Register(transfer)
-	Register(scheduled)
-	Register(copies)
-	Register(overlap)
-	Register(simulation)
-}
-
-// Register adds a family that stands in another package. It is for init functions:
+// Register adds a family; see package family. It is for init functions:
 // it panics if the family is registered already, and once something was planned.
 func Register(f Family) { families.Add(&f) }
 

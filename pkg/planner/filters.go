@@ -85,7 +85,7 @@ func (w Filter) Choices(cat *catalog.Catalog) []string {
 		suites[i] = &cat.Suites[i]
 	}
 	if w.Asked {
-		return ordered(w.values(cat, suites), cat.Asked(w.Kind))
+		return Ordered(w.values(cat, suites), cat.Asked(w.Kind))
 	}
 	return w.values(cat, suites)
 }
@@ -194,8 +194,8 @@ func (f *Filters) keeps(filter, value string) bool {
 	return len(only) == 0 || slices.Contains(only, value)
 }
 
-// ordered returns the elements of all that want has, in the order of all.
-func ordered(all, want []string) []string {
+// Ordered returns the elements of all that want has, in the order of all.
+func Ordered(all, want []string) []string {
 	var out []string
 	for _, a := range all {
 		if slices.Contains(want, a) {

@@ -13,8 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// overlap is computation beside communication.
-var overlap = Family{Name: plan.FamilyOverlap, Cases: overlapCases, Fit: overlapFit, Seconds: overlapSeconds}
+// OverlapFamily is computation beside communication.
+var OverlapFamily = Family{Name: plan.FamilyOverlap, Cases: overlapCases, Fit: overlapFit, Seconds: overlapSeconds}
 
 // overlapCases adds the cases of each block: by world, backend, form, operation, element type
 // and what computes.
@@ -33,10 +33,10 @@ func overlapCases(r *Resolver, block catalog.SuiteBlock) {
 func overlapBackend(r *Resolver, b *catalog.OverlapBlock, be *catalog.Backend, world int) {
 	c := plan.Case{Family: plan.FamilyOverlap, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractOverlap}
 	r.Place(&c, be, world)
-	for _, form := range ordered(vocab.OverlapForms(), b.Forms) {
+	for _, form := range Ordered(vocab.OverlapForms(), b.Forms) {
 		for _, how := range communications(form, b) {
-			for _, c.Precision = range ordered(vocab.DTypes(), b.DTypes) {
-				for _, compute := range ordered(vocab.Computes(), b.Computes) {
+			for _, c.Precision = range Ordered(vocab.DTypes(), b.DTypes) {
+				for _, compute := range Ordered(vocab.Computes(), b.Computes) {
 					block := Overlap(form, how.op, *r.SamplingProfile(c.Sampling).Overlap())
 					block.Algorithm = how.algorithm
 					block.Hidden, block.Compute, block.Sizes = int64(b.Hidden), compute, b.Sizes.List()
@@ -76,7 +76,7 @@ func communications(form string, b *catalog.OverlapBlock) (all []communication) 
 // linear layer gathers.
 func OverlapOps(form string, asked []string) []string {
 	if form == vocab.Beside {
-		return ordered(vocab.Ops(), asked)
+		return Ordered(vocab.Ops(), asked)
 	}
 	return []string{"all_gather"}
 }

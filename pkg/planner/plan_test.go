@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
@@ -253,21 +255,21 @@ func TestScheduleEstimates(t *testing.T) {
 // victim's work they take as long as it.
 func TestVictimEstimates(t *testing.T) {
 	cat := shipped(t)
-	copies := func(change func(*plan.Copy)) float64 { // as many as the estimate has
-		seconds := func(change func(*plan.Copy)) float64 {
+	count := func(change func(*copies.Block)) float64 { // as many as the estimate has
+		seconds := func(change func(*copies.Block)) float64 {
 			c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) {
-				b := c.Copy()
+				b := copies.Of(c)
 				c.SKU, b.Sizes = "h200-dgxc", b.Sizes[1:]
 				change(b)
 			})
 			return planner.Estimate(cat, &c).Seconds()
 		}
-		none := seconds(func(*plan.Copy) {})
-		one := seconds(func(b *plan.Copy) { b.Timing.Warmup++ }) - none
+		none := seconds(func(*copies.Block) {})
+		one := seconds(func(b *copies.Block) { b.Timing.Warmup++ }) - none
 		return (seconds(change) - none) / one
 	}
 	n, trials := 0.0, 0.0
-	got := copies(func(b *plan.Copy) {
+	got := count(func(b *copies.Block) {
 		b.Victim = true
 		n, trials = float64(b.Timing.Reps), float64(b.Timing.Trials)
 	})

@@ -3,6 +3,8 @@ package planner_test
 import (
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -16,33 +18,33 @@ func TestDirectRefusesCopies(t *testing.T) {
 	cat := shipped(t)
 	for _, tt := range []struct {
 		backend, test, memory string
-		change                func(*plan.Copy)
+		change                func(*copies.Block)
 		want                  string
 	}{
 		{
-			"host", "host_to_device_bidirectional_memcpy_ce", vocab.Pageable, nil,
+			"host", "host_to_device_bidirectional_memcpy_ce", copies.Pageable, nil,
 			"host_to_device_bidirectional_memcpy_ce needs page-locked memory: a copy of pageable memory, the only kind of a host, may return when it is done, and two directions would take turns",
 		},
-		{"host", "host_to_device_memcpy_ce", vocab.Pinned, nil, "backend host has no pinned host memory, only pageable"},
-		{"host", "device_local_copy", "", func(b *plan.Copy) { b.Submission = vocab.Batch }, "backend host has no submission batch, only loop"},
-		{"host", "device_local_copy", "", func(b *plan.Copy) { b.Streams = []int{1, 2} }, "backend host copies on at most 1 stream"},
-		{"host", "device_local_copy", "", func(b *plan.Copy) { b.Victim = true }, "backend host has no victim: no kernel computes beside its copies"},
+		{"host", "host_to_device_memcpy_ce", copies.Pinned, nil, "backend host has no pinned host memory, only pageable"},
+		{"host", "device_local_copy", "", func(b *copies.Block) { b.Submission = copies.Batch }, "backend host has no submission batch, only loop"},
+		{"host", "device_local_copy", "", func(b *copies.Block) { b.Streams = []int{1, 2} }, "backend host copies on at most 1 stream"},
+		{"host", "device_local_copy", "", func(b *copies.Block) { b.Victim = true }, "backend host has no victim: no kernel computes beside its copies"},
 		{
-			"ce", "host_to_device_bidirectional_memcpy_ce", vocab.Pinned, func(b *plan.Copy) { b.Victim = true },
+			"ce", "host_to_device_bidirectional_memcpy_ce", copies.Pinned, func(b *copies.Block) { b.Victim = true },
 			"host_to_device_bidirectional_memcpy_ce copies in both directions: a victim runs beside copies in one direction",
 		},
 		{
-			"ce", "device_to_host_memcpy_ce", vocab.Pageable, func(b *plan.Copy) { b.Victim = true },
+			"ce", "device_to_host_memcpy_ce", copies.Pageable, func(b *copies.Block) { b.Victim = true },
 			"copies beside a victim need page-locked memory: a call with pageable memory waits for its copy",
 		},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
-			b := planner.Copy(tt.test, tt.memory, *cat.SamplingProfile("smoke").Copy())
-			b.Submission, b.Sizes, b.Streams = vocab.Loop, []int64{4096}, []int{1}
+			b := copies.New(tt.test, tt.memory, copies.SamplingOf(cat.SamplingProfile("smoke")))
+			b.Submission, b.Sizes, b.Streams = copies.Loop, []int64{4096}, []int{1}
 			if tt.change != nil {
 				tt.change(b)
 			}
-			cannot(t, tt.backend, 1, plan.Case{Family: plan.FamilyCopy, Sampling: "smoke", Contract: vocab.ContractCopy, Block: b}, tt.want)
+			cannot(t, tt.backend, 1, plan.Case{Family: copies.Name, Sampling: "smoke", Contract: copies.Contract, Block: b}, tt.want)
 		})
 	}
 }

@@ -141,7 +141,7 @@ func (r *Resolver) resolve(suites []*catalog.Suite, views map[string]*catalog.Ca
 // Pick returns the words of all, in their order, that want has and the filter lets
 // pass.
 func (r *Resolver) Pick(filter string, all, want []string) []string {
-	return slices.DeleteFunc(ordered(all, want), func(w string) bool { return !r.filters.keeps(filter, w) })
+	return slices.DeleteFunc(Ordered(all, want), func(w string) bool { return !r.filters.keeps(filter, w) })
 }
 
 // Worlds returns the worlds that the filters let pass, ascending. Suites are written for

@@ -12,8 +12,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// scheduled is the collectives as explicit steps.
-var scheduled = Family{
+// ScheduleFamily is the collectives as explicit steps.
+var ScheduleFamily = Family{
 	Name:  plan.FamilySchedule,
 	Cases: scheduleCases, Fit: scheduleFit, Seconds: scheduleSeconds,
 }
@@ -37,11 +37,11 @@ func scheduleBackend(r *Resolver, b *catalog.ScheduleBlock, be *catalog.Backend,
 	r.Place(&c, be, world)
 	sampling := r.SamplingProfile(c.Sampling).Collective()
 	for _, name := range b.Algorithms {
-		for _, c.Precision = range ordered(vocab.DTypes(), b.DTypes) {
+		for _, c.Precision = range Ordered(vocab.DTypes(), b.DTypes) {
 			for _, buffers := range b.Buffers {
 				c.Block = &plan.Schedule{
 					Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments, RedOp: ScheduleRedOp(b.Op), Sizes: b.Sizes.List(),
-					Placements: b.Placements, Modes: ordered(be.Schedule().Modes, b.Modes), Buffers: buffers,
+					Placements: b.Placements, Modes: Ordered(be.Schedule().Modes, b.Modes), Buffers: buffers,
 					Measure: collectiveTiming(sampling),
 				}
 				if lack := scheduleFit(be, &c); lack != "" {
@@ -104,7 +104,7 @@ func scheduleFit(be *catalog.Backend, c *plan.Case) string {
 		return lack
 	case has == nil:
 		return fmt.Sprintf("backend %s runs no schedules", be.Name)
-	case len(block.Modes) == 0 || len(ordered(has.Modes, block.Modes)) < len(block.Modes):
+	case len(block.Modes) == 0 || len(Ordered(has.Modes, block.Modes)) < len(block.Modes):
 		return fmt.Sprintf("backend %s runs schedules only in the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
 	case !slices.Contains(has.DTypes, c.Precision):
 		return fmt.Sprintf("backend %s has no element type %s", be.Name, c.Precision)

@@ -11,8 +11,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// simulation is schedules whose time a model predicts.
-var simulation = Family{
+// SimulationFamily is schedules whose time a model predicts.
+var SimulationFamily = Family{
 	Name:  plan.FamilySimulation,
 	Cases: simulationCases, Place: simulationPlace, Fit: simulationFit, Seconds: simulationSeconds,
 }

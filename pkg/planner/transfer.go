@@ -11,8 +11,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// transfer is transfers of memory between two ranks.
-var transfer = Family{
+// TransferFamily is transfers of memory between two ranks.
+var TransferFamily = Family{
 	Name: plan.FamilyTransfer, Cases: transferCases, Place: placeTransfer, Fit: transferLacks, Key: transferKey, Seconds: transferSeconds,
 }
 
@@ -35,7 +35,7 @@ func transferCases(r *Resolver, block catalog.SuiteBlock) {
 			if len(handles) == 0 {
 				handles = []string{""}
 			}
-			for _, lane := range ordered(support.Lanes, b.Lanes) {
+			for _, lane := range Ordered(support.Lanes, b.Lanes) {
 				for _, handle := range handles {
 					for _, name := range b.Caches {
 						for _, arrangement := range b.Arrangements {
@@ -89,7 +89,7 @@ func transferLacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no lane %s", be.Name, t.Mode)
 	case t.Handle != "" && has.Handle(t.Handle) == nil:
 		return fmt.Sprintf("backend %s does not support handle %s", be.Name, t.Handle)
-	case len(ordered(has.Ops, t.Ops)) < len(t.Ops):
+	case len(Ordered(has.Ops, t.Ops)) < len(t.Ops):
 		return fmt.Sprintf("backend %s has only the operations %v", be.Name, has.Ops)
 	case len(kept) == 0:
 		return "every burst exceeds a limit, the smallest with " + t.Exceeds(dropped[0])

@@ -3,6 +3,8 @@ package rank
 import (
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -85,7 +87,7 @@ func TestCheckFaults(t *testing.T) {
 
 func TestIdleUnless(t *testing.T) {
 	kinds := []string{"flip", "swap"}
-	require.Empty(t, IdleUnless(Fault{Kind: "flip", At: FaultAtStart}, plan.FamilyCopy, kinds))
-	require.Equal(t, "cases of family copy have flip, swap", IdleUnless(Fault{Kind: "late", At: FaultAtStart}, plan.FamilyCopy, kinds))
-	require.Equal(t, `data faults of family copy have no point "record"; leave at= out`, IdleUnless(Fault{Kind: "flip", At: "record"}, plan.FamilyCopy, kinds))
+	require.Empty(t, IdleUnless(Fault{Kind: "flip", At: FaultAtStart}, copies.Name, kinds))
+	require.Equal(t, "cases of family copy have flip, swap", IdleUnless(Fault{Kind: "late", At: FaultAtStart}, copies.Name, kinds))
+	require.Equal(t, `data faults of family copy have no point "record"; leave at= out`, IdleUnless(Fault{Kind: "flip", At: "record"}, copies.Name, kinds))
 }

@@ -6,33 +6,36 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/table"
+
 	"github.com/collectivex/collectivex/pkg/fit"
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-var collectiveFamily = Family{
-	Name: plan.FamilyCollective,
-	Rows: collectiveRows,
-	Headline: func(doc result.Document) (string, any) {
-		d := doc.(*result.CollectiveDocument)
-		c := &d.Identity.Case
-		if c.Collective().Pairs(c.World) == 0 {
-			return collectiveList, collectiveOf(d)
-		}
-		if p := pairsOf(d); p != nil {
-			return pairList, p
-		}
-		return "", nil
-	},
-	Lists: []string{collectiveList, pairList},
-	Sections: func(h Headlines) Sections {
-		cases, pairs := of[*Collective](h, collectiveList), of[*Pairs](h, pairList)
-		return Sections{
-			Headlines: append(collectiveSections("Collectives", cases), pairSection(pairs)),
-			Details:   append(collectiveLadders("", cases), pairSquares(pairs)...),
-		}
+var collectiveFamily = unmovedFamily{
+	Summary: family.Summary{
+		Rows: collectiveRows,
+		Headline: func(doc result.Document) (string, any) {
+			d := doc.(*result.CollectiveDocument)
+			c := &d.Identity.Case
+			if c.Collective().Pairs(c.World) == 0 {
+				return collectiveList, collectiveOf(d)
+			}
+			if p := pairsOf(d); p != nil {
+				return pairList, p
+			}
+			return "", nil
+		},
+		Lists: []string{collectiveList, pairList},
+		Sections: func(h family.Headlines) family.Sections {
+			cases, pairs := family.Of[*Collective](h, collectiveList), family.Of[*Pairs](h, pairList)
+			return family.Sections{
+				Headlines: append(collectiveSections("Collectives", cases), pairSection(pairs)),
+				Details:   append(collectiveLadders("", cases), pairSquares(pairs)...),
+			}
+		},
 	},
 	Views:  collectiveViews,
 	Series: collectiveSeries,
@@ -142,23 +145,23 @@ func (c *Collective) add(p CollectivePoint) {
 }
 
 // collectiveKeys are the columns that tell collective cases apart.
-var collectiveKeys = text("SKU", "backend", "ranks", "op", "type", "redop", "buffers")
+var collectiveKeys = table.Text("SKU", "backend", "ranks", "op", "type", "redop", "buffers")
 
 func (c *Collective) keys() []string {
 	return []string{c.SKU, c.Backend, strconv.Itoa(c.World), c.Op, c.DType, c.RedOp, c.Buffers}
 }
 
 // collectiveSections are the peaks of cases of a kind.
-func collectiveSections(kind string, cases []*Collective) []Section {
-	var out []Section
+func collectiveSections(kind string, cases []*Collective) []table.Section {
+	var out []table.Section
 	for _, g := range groups(cases) {
-		t := &Table{Columns: slices.Concat(collectiveKeys,
-			[]Column{{Name: "peak busbw GB/s", Right: true, Strong: true}}, figure("at", "lowest µs", "at"))}
+		t := &table.Table{Columns: slices.Concat(collectiveKeys,
+			[]table.Column{{Name: "peak busbw GB/s", Right: true, Strong: true}}, table.Figures("at", "lowest µs", "at"))}
 		for _, c := range g.cases {
 			peak, floor := c.Points[c.Peak], c.Points[c.Floor]
-			t.Rows = append(t.Rows, append(c.keys(), orDash(peak.BusBW), size(peak.Bytes), orDash(floor.P50), size(floor.Bytes)))
+			t.Rows = append(t.Rows, append(c.keys(), table.OrDash(peak.BusBW), table.Size(peak.Bytes), table.OrDash(floor.P50), table.Size(floor.Bytes)))
 		}
-		out = append(out, Section{
+		out = append(out, table.Section{
 			Title: kind + ", " + g.title, Table: t, Keys: len(collectiveKeys),
 			Note: "The highest bus bandwidth and the lowest latency of the ladder, both at p50.",
 		})
@@ -167,35 +170,35 @@ func collectiveSections(kind string, cases []*Collective) []Section {
 }
 
 // collectiveLadders are the sizes of cases; of is put behind what a title says they show.
-func collectiveLadders(of string, cases []*Collective) []Section {
-	var out []Section
+func collectiveLadders(of string, cases []*Collective) []table.Section {
+	var out []table.Section
 	laddered := slices.DeleteFunc(slices.Clone(cases), func(c *Collective) bool { return len(c.Points) < 2 })
 	for _, g := range groups(laddered) {
 		sizes := ladder(g.cases)
 		names := make([]string, len(sizes))
 		for i, b := range sizes {
-			names[i] = size(b)
+			names[i] = table.Size(b)
 		}
-		latency := &Table{Columns: slices.Concat(collectiveKeys, figure(names...))}
-		busbw := &Table{Columns: latency.Columns}
-		sec := Section{Title: "Bus bandwidth" + of + " by size in GB/s, " + g.title, Table: busbw, Keys: len(collectiveKeys), Folded: true}
+		latency := &table.Table{Columns: slices.Concat(collectiveKeys, table.Figures(names...))}
+		busbw := &table.Table{Columns: latency.Columns}
+		sec := table.Section{Title: "Bus bandwidth" + of + " by size in GB/s, " + g.title, Table: busbw, Keys: len(collectiveKeys), Folded: true}
 		for _, c := range g.cases {
 			lat, bw := c.keys(), c.keys()
 			for _, b := range sizes {
 				p := c.at(b)
-				lat, bw = append(lat, orDash(p.P50)), append(bw, orDash(p.BusBW))
+				lat, bw = append(lat, table.OrDash(p.P50)), append(bw, table.OrDash(p.BusBW))
 			}
 			latency.Rows, busbw.Rows = append(latency.Rows, lat), append(busbw.Rows, bw)
-			ch := Chart{
-				Title: fmt.Sprintf("%s %s %s: %s", c.SKU, c.Backend, plural(c.World, "rank"), strings.TrimSpace(c.Op+" "+c.DType+" "+c.RedOp)),
+			ch := table.Chart{
+				Title: fmt.Sprintf("%s %s %s: %s", c.SKU, c.Backend, table.Plural(c.World, "rank"), strings.TrimSpace(c.Op+" "+c.DType+" "+c.RedOp)),
 				X:     "size", Y: "busbw GB/s",
 			}
 			for _, p := range c.Points {
-				ch.Labels, ch.Values = append(ch.Labels, size(p.Requested)), append(ch.Values, p.BusBW)
+				ch.Labels, ch.Values = append(ch.Labels, table.Size(p.Requested)), append(ch.Values, p.BusBW)
 			}
 			sec.Charts = append(sec.Charts, ch)
 		}
-		out = append(out, Section{
+		out = append(out, table.Section{
 			Title: "Latency p50" + of + " by size in µs, " + g.title, Table: latency, Keys: len(collectiveKeys), Folded: true,
 		}, sec)
 	}

@@ -6,23 +6,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/table"
+
 	"github.com/collectivex/collectivex/pkg/fit"
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-var epFamily = Family{
-	Name:     plan.FamilyEP,
-	Rows:     epRows,
-	Headline: func(d result.Document) (string, any) { return epList, epOf(d.(*result.EPDocument)) },
-	Lists:    []string{epList},
-	Sections: func(h Headlines) Sections {
-		all := of[*EP](h, epList)
-		return Sections{
-			Warnings:  []Section{arithmeticSection(all)},
-			Headlines: []Section{epSection(all)},
-			Details:   []Section{epLadder(all)},
-		}
+var epFamily = unmovedFamily{
+	Summary: family.Summary{
+		Rows:     epRows,
+		Headline: func(d result.Document) (string, any) { return epList, epOf(d.(*result.EPDocument)) },
+		Lists:    []string{epList},
+		Sections: func(h family.Headlines) family.Sections {
+			all := family.Of[*EP](h, epList)
+			return family.Sections{
+				Warnings:  []table.Section{arithmeticSection(all)},
+				Headlines: []table.Section{epSection(all)},
+				Details:   []table.Section{epLadder(all)},
+			}
+		},
 	},
 	Views:  epViews,
 	Series: epSeries,
@@ -137,7 +140,7 @@ func epOf(d *result.EPDocument) *EP {
 }
 
 // epKeys are the columns that tell EP cases apart.
-var epKeys = text("SKU", "backend", "mode", "phase", "routing", "dispatch", "EP")
+var epKeys = table.Text("SKU", "backend", "mode", "phase", "routing", "dispatch", "EP")
 
 // form is the mode with the layout and the timing mode that the case names.
 func (e *EP) form() string {
@@ -148,9 +151,9 @@ func (e *EP) keys() []string {
 	return []string{e.SKU, e.Backend, e.form(), e.Phase, e.Routing, e.Dispatch, strconv.Itoa(e.World)}
 }
 
-func epSection(cases []*EP) Section {
-	t := &Table{Columns: slices.Concat(epKeys, figure("tokens/rank"), []Column{{Name: "pair period µs", Right: true, Strong: true}},
-		figure("p99", "dispatch µs", "combine µs", "roundtrip µs", "tokens/s", "dispatch GB/s", "combine GB/s", "max error"), text("not measured"))}
+func epSection(cases []*EP) table.Section {
+	t := &table.Table{Columns: slices.Concat(epKeys, table.Figures("tokens/rank"), []table.Column{{Name: "pair period µs", Right: true, Strong: true}},
+		table.Figures("p99", "dispatch µs", "combine µs", "roundtrip µs", "tokens/s", "dispatch GB/s", "combine GB/s", "max error"), table.Text("not measured"))}
 	for _, e := range cases {
 		if len(e.Rungs) == 0 {
 			continue
@@ -162,11 +165,11 @@ func epSection(cases []*EP) Section {
 			mark = " (roundtrip)"
 		}
 		t.Rows = append(t.Rows, append(e.keys(), strconv.Itoa(p.TokensPerRank),
-			orDash(p50(us))+mark, orDash(p99(us)), orDash(p50(p.DispatchTime)), orDash(p50(p.CombineTime)),
-			orDash(p50(p.Roundtrip)), rate(p.TokenRate), orDash(p.DispatchGBps), orDash(p.CombineGBps),
+			table.OrDash(p50(us))+mark, table.OrDash(p99(us)), table.OrDash(p50(p.DispatchTime)), table.OrDash(p50(p.CombineTime)),
+			table.OrDash(p50(p.Roundtrip)), table.Rate(p.TokenRate), table.OrDash(p.DispatchGBps), table.OrDash(p.CombineGBps),
 			strconv.FormatFloat(e.MaxError, 'g', 2, 64), e.dropped()))
 	}
-	return Section{
+	return table.Section{
 		Title: "Expert parallel dispatch and combine", Table: t, Keys: len(epKeys),
 		Note: fmt.Sprintf("At %d tokens per rank, or at the middle of the ladder if that was not measured. Times are p50, except in the column p99. "+
 			"The headline is the pair period of a chain. Dispatch, combine and roundtrip are fresh entries, of the slowest rank. "+
@@ -176,8 +179,8 @@ func epSection(cases []*EP) Section {
 
 // arithmeticSection lists the rungs whose combine adds in another way than the
 // backend declares, although the contract's gate passes them.
-func arithmeticSection(cases []*EP) Section {
-	t := &Table{Columns: slices.Concat(epKeys, text("declared sum"), figure("tokens/rank", "wrong values", "max error", "bound"))}
+func arithmeticSection(cases []*EP) table.Section {
+	t := &table.Table{Columns: slices.Concat(epKeys, table.Text("declared sum"), table.Figures("tokens/rank", "wrong values", "max error", "bound"))}
 	for _, e := range cases {
 		for _, p := range e.Rungs {
 			a := p.Arithmetic
@@ -188,7 +191,7 @@ func arithmeticSection(cases []*EP) Section {
 				fmt.Sprintf("%d of %d", a.Wrong, a.Checked), errorFigure(a.MaxError), errorFigure(a.Bound)))
 		}
 	}
-	return Section{
+	return table.Section{
 		Title: "Combine arithmetic is not as declared", Table: t, Keys: len(epKeys),
 		Note: "These rows count as correct, since they are within the tolerance of the timing contract. Errors are those of an untimed combine of chosen rows, in units in the last place of bf16.",
 	}
@@ -224,22 +227,22 @@ func p99(q *result.Percentiles) float64 {
 	return *q.P99
 }
 
-func epLadder(cases []*EP) Section {
-	t := &Table{Columns: slices.Concat(epKeys, figure("tokens/rank", "pair period µs", "dispatch µs", "combine µs", "roundtrip µs",
+func epLadder(cases []*EP) table.Section {
+	t := &table.Table{Columns: slices.Concat(epKeys, table.Figures("tokens/rank", "pair period µs", "dispatch µs", "combine µs", "roundtrip µs",
 		"p99", "tokens/s", "dispatch GB/s", "combine GB/s"))}
-	sec := Section{Title: "Dispatch and combine at every rung", Table: t, Keys: len(epKeys), Folded: true}
+	sec := table.Section{Title: "Dispatch and combine at every rung", Table: t, Keys: len(epKeys), Folded: true}
 	for _, e := range cases {
 		if len(e.Rungs) == 0 {
 			continue
 		}
-		c := Chart{
+		c := table.Chart{
 			Title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, e.form(), e.Phase, e.Routing, e.Dispatch),
 			X:     "tokens per rank", Y: "tokens/s at roundtrip p50",
 		}
 		for _, p := range e.Rungs {
-			t.Rows = append(t.Rows, append(e.keys(), strconv.Itoa(p.TokensPerRank), orDash(p50(p.PairPeriod)),
-				orDash(p50(p.DispatchTime)), orDash(p50(p.CombineTime)), orDash(p50(p.Roundtrip)), orDash(p99(p.Roundtrip)),
-				rate(p.TokenRate), orDash(p.DispatchGBps), orDash(p.CombineGBps)))
+			t.Rows = append(t.Rows, append(e.keys(), strconv.Itoa(p.TokensPerRank), table.OrDash(p50(p.PairPeriod)),
+				table.OrDash(p50(p.DispatchTime)), table.OrDash(p50(p.CombineTime)), table.OrDash(p50(p.Roundtrip)), table.OrDash(p99(p.Roundtrip)),
+				table.Rate(p.TokenRate), table.OrDash(p.DispatchGBps), table.OrDash(p.CombineGBps)))
 			c.Labels = append(c.Labels, strconv.Itoa(p.TokensPerRank))
 			c.Values = append(c.Values, p.TokenRate)
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -34,11 +36,11 @@ var epOperations = []epOperation{
 	{"combine floor", func(r *result.EPRow) *result.Component { return &r.ChainFloor.Combine }, nil, false},
 }
 
-var epViews = []View{{
-	Name: "ep", Title: "Expert parallelism", Shape: Lines, X: Axis{Title: "tokens per rank"},
+var epViews = []figure.View{{
+	Name: "ep", Title: "Expert parallelism", Shape: figure.Lines, X: figure.Axis{Title: "tokens per rank"},
 	Note: "The pair period is the time from one dispatch to the next in a chain of dispatch and combine, and the floors are the fastest rank's " +
 		"share of it. Dispatch, combine and roundtrip start from rest and are of the slowest rank. Bandwidth is logical bytes per GPU.",
-	Facets: []Facet{
+	Facets: []figure.Facet{
 		{Title: "operation", Values: epOperationNames(), One: true},
 		{Title: "phase", Values: vocab.Phases(), One: true},
 		{Title: "mode", Values: vocab.EPModes()},
@@ -47,7 +49,7 @@ var epViews = []View{{
 		{Title: "routing"},
 		{Title: "timing", Values: vocab.EPTimingModes()},
 	},
-	Rates: []Rate{
+	Rates: []figure.Rate{
 		{Name: "tokens", Title: "token rate", Unit: "tokens/s"},
 		{Name: "bandwidth", Title: "bandwidth per GPU", Unit: "GB/s"},
 	},
@@ -62,17 +64,17 @@ func epOperationNames() []string {
 	return names
 }
 
-func epSeries(doc result.Document) []Series {
+func epSeries(doc result.Document) []figure.Series {
 	d := doc.(*result.EPDocument)
 	f := d.Factors()
 	mode := f.Mode
 	if layout := d.Identity.Case.EP().Layout; layout != "" && layout != vocab.ExpertMajor { // which may not be named
 		mode += " " + layout
 	}
-	var out []Series
+	var out []figure.Series
 	for _, o := range epOperations {
-		s := Series{View: "ep", Facets: []string{o.name, f.Phase, mode, f.Precision, f.Workload, f.Routing, cmp.Or(d.Identity.Case.EP().TimingMode, vocab.Eager)}}
-		s.Points = make([]Point, 0, len(d.Measurement.Rows))
+		s := figure.Series{View: "ep", Facets: []string{o.name, f.Phase, mode, f.Precision, f.Workload, f.Routing, cmp.Or(d.Identity.Case.EP().TimingMode, vocab.Eager)}}
+		s.Points = make([]figure.Point, 0, len(d.Measurement.Rows))
 		works := make([]float64, 2*len(d.Measurement.Rows))
 		var bases []string
 		for i := range d.Measurement.Rows {
@@ -89,9 +91,9 @@ func epSeries(doc result.Document) []Series {
 				work[1] = float64(o.bytes(&wire).Total) / 1e3 / float64(f.EP)
 				bases = append(bases, epBasis(r))
 			}
-			s.Points = append(s.Points, Point{
+			s.Points = append(s.Points, figure.Point{
 				X: int64(r.TokensPerRank), Time: *c.Percentiles, Work: work, Samples: c.SampleCount,
-				Reason: reasonOf(r.Complete, r.Correctness.Passed, r.Correctness.Reasons),
+				Reason: figure.ReasonOf(r.Complete, r.Correctness.Passed, r.Correctness.Reasons),
 			})
 		}
 		if len(s.Points) == 0 {

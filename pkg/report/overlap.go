@@ -5,29 +5,32 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/table"
+
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-var overlapFamily = Family{
-	Name: plan.FamilyOverlap,
-	Rows: func(doc result.Document) (measured, asked int) {
-		d := doc.(*result.OverlapDocument)
-		for i := range d.Measurement.Rows {
-			if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
-				measured++
+var overlapFamily = unmovedFamily{
+	Summary: family.Summary{
+		Rows: func(doc result.Document) (measured, asked int) {
+			d := doc.(*result.OverlapDocument)
+			for i := range d.Measurement.Rows {
+				if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
+					measured++
+				}
 			}
-		}
-		return measured, len(d.Identity.Case.Overlap().Sizes)
-	},
-	Headline: func(doc result.Document) (string, any) {
-		return overlapList, overlapOf(doc.(*result.OverlapDocument))
-	},
-	Lists: []string{overlapList},
-	Sections: func(h Headlines) Sections {
-		cases := of[*Overlap](h, overlapList)
-		return Sections{Headlines: []Section{overlapSection(cases)}, Details: []Section{overlapLadder(cases)}}
+			return measured, len(d.Identity.Case.Overlap().Sizes)
+		},
+		Headline: func(doc result.Document) (string, any) {
+			return overlapList, overlapOf(doc.(*result.OverlapDocument))
+		},
+		Lists: []string{overlapList},
+		Sections: func(h family.Headlines) family.Sections {
+			cases := family.Of[*Overlap](h, overlapList)
+			return family.Sections{Headlines: []table.Section{overlapSection(cases)}, Details: []table.Section{overlapLadder(cases)}}
+		},
 	},
 	Views:  overlapViews,
 	Series: overlapSeries,
@@ -85,7 +88,7 @@ func overlapOf(d *result.OverlapDocument) *Overlap {
 }
 
 // overlapKeys are the columns that tell overlaps apart.
-var overlapKeys = text("SKU", "backend", "form", "type", "compute", "hidden", "ranks")
+var overlapKeys = table.Text("SKU", "backend", "form", "type", "compute", "hidden", "ranks")
 
 func (o *Overlap) keys() []string {
 	form := o.Form
@@ -106,7 +109,7 @@ func computes(compute string, shared bool) string {
 // cells are those of a row's times and figures.
 func (r *OverlapRow) cells() []string {
 	return []string{
-		size(r.Bytes), significant(r.Compute), significant(r.Communication), significant(r.Together), significant(r.Serial),
+		table.Size(r.Bytes), table.Significant(r.Compute), table.Significant(r.Communication), table.Significant(r.Together), table.Significant(r.Serial),
 		maybe(r.exposed), maybe(r.Efficiency),
 	}
 }
@@ -114,39 +117,39 @@ func (r *OverlapRow) cells() []string {
 // maybe is a figure that a row may lack.
 func maybe(v *float64) string {
 	if v == nil {
-		return dash
+		return table.Dash
 	}
-	return significant(*v)
+	return table.Significant(*v)
 }
 
 var overlapTimes = []string{"size", "compute µs", "communication µs", "together µs", "serial µs", "exposed µs"}
 
 // efficiencyColumn stands out.
-var efficiencyColumn = []Column{{Name: "efficiency", Right: true, Strong: true}}
+var efficiencyColumn = []table.Column{{Name: "efficiency", Right: true, Strong: true}}
 
-func overlapSection(cases []*Overlap) Section {
-	s := &Table{Columns: slices.Concat(overlapKeys, figure(overlapTimes...), efficiencyColumn)}
+func overlapSection(cases []*Overlap) table.Section {
+	s := &table.Table{Columns: slices.Concat(overlapKeys, table.Figures(overlapTimes...), efficiencyColumn)}
 	for _, c := range cases {
 		if n := len(c.Rows); n > 0 {
 			s.Rows = append(s.Rows, append(c.keys(), c.Rows[n-1].cells()...))
 		}
 	}
-	return Section{
+	return table.Section{
 		Title: "Computation beside communication", Table: s, Keys: len(overlapKeys),
 		Note: "Medians of the largest size: each side alone, both together and one after the other, from one gate to the end. Exposed is together − compute; it is missing where it is below the noise. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other; it is missing where the shorter side is not above the noise. A ratio is that of products to collectives in a window; hidden is the width of the matrices.",
 	}
 }
 
-func overlapLadder(cases []*Overlap) Section {
-	s := &Table{Columns: slices.Concat(overlapKeys, figure(overlapTimes...), efficiencyColumn, figure("floor µs", "compute covered", "compute slowdown", "compute tax", "communication covered", "communication slowdown", "communication tax"))}
+func overlapLadder(cases []*Overlap) table.Section {
+	s := &table.Table{Columns: slices.Concat(overlapKeys, table.Figures(overlapTimes...), efficiencyColumn, table.Figures("floor µs", "compute covered", "compute slowdown", "compute tax", "communication covered", "communication slowdown", "communication tax"))}
 	for _, c := range cases {
 		for i := range c.Rows {
 			r := &c.Rows[i]
 			s.Rows = append(s.Rows, slices.Concat(c.keys(), r.cells(), []string{
-				significant(r.Floor), significant(r.ComputeCoverage), maybe(r.ComputeSlowdown), maybe(r.ComputeTax),
-				significant(r.CommunicationCoverage), maybe(r.CommunicationSlowdown), maybe(r.CommunicationTax),
+				table.Significant(r.Floor), table.Significant(r.ComputeCoverage), maybe(r.ComputeSlowdown), maybe(r.ComputeTax),
+				table.Significant(r.CommunicationCoverage), maybe(r.CommunicationSlowdown), maybe(r.CommunicationTax),
 			}))
 		}
 	}
-	return Section{Title: "Sizes of computation beside communication", Table: s, Keys: len(overlapKeys), Folded: true}
+	return table.Section{Title: "Sizes of computation beside communication", Table: s, Keys: len(overlapKeys), Folded: true}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/collectivex/collectivex/pkg/table"
+
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -117,50 +119,50 @@ func (s *Square) set(src, dst int, v float64, oneWay bool) {
 }
 
 // pairKeys are the columns that tell pairwise cases apart.
-var pairKeys = text("SKU", "backend", "ranks", "op", "type", "buffers", "timing")
+var pairKeys = table.Text("SKU", "backend", "ranks", "op", "type", "buffers", "timing")
 
-func pairSection(cases []*Pairs) Section {
-	t := &Table{Columns: slices.Concat(pairKeys, figure("size"), []Column{{Name: "median GB/s", Right: true, Strong: true}}, text("slow pair"))}
+func pairSection(cases []*Pairs) table.Section {
+	t := &table.Table{Columns: slices.Concat(pairKeys, table.Figures("size"), []table.Column{{Name: "median GB/s", Right: true, Strong: true}}, table.Text("slow pair"))}
 	for _, p := range cases {
 		slow := ""
 		if w := p.Worst; w != nil {
-			slow = fmt.Sprintf("rank %d to %d: %s GB/s, %.0f %% below the median", w.Src, w.Dst, significant(w.GBps), 100*(1-w.GBps/p.Median))
+			slow = fmt.Sprintf("rank %d to %d: %s GB/s, %.0f %% below the median", w.Src, w.Dst, table.Significant(w.GBps), 100*(1-w.GBps/p.Median))
 		}
 		t.Rows = append(t.Rows, []string{
 			p.SKU, p.Backend, strconv.Itoa(p.World), p.Op, p.DType, p.Buffers, words(p.Mode),
-			size(p.Bandwidth.Bytes), orDash(p.Median), slow,
+			table.Size(p.Bandwidth.Bytes), table.OrDash(p.Median), slow,
 		})
 	}
-	return Section{
+	return table.Section{
 		Title: "Pairs of devices", Table: t, Keys: len(pairKeys),
 		Note: "Each pair by itself, at the largest size; the slowest pair is named where it is more than a tenth below the median pair.",
 	}
 }
 
 // pairSquares are the figures of every pair, a table for each case.
-func pairSquares(cases []*Pairs) []Section {
-	var out []Section
+func pairSquares(cases []*Pairs) []table.Section {
+	var out []table.Section
 	for _, p := range cases {
-		name := fmt.Sprintf("%s %s %s %s, %s", p.SKU, p.Backend, p.Op, p.DType, plural(p.World, "rank"))
+		name := fmt.Sprintf("%s %s %s %s, %s", p.SKU, p.Backend, p.Op, p.DType, table.Plural(p.World, "rank"))
 		out = append(out,
-			Section{Title: fmt.Sprintf("GB/s from rank (row) to rank (column), %s: %s", size(p.Bandwidth.Bytes), name), Table: p.Bandwidth.table(), Folded: true},
-			Section{Title: fmt.Sprintf("Latency p50 in µs from rank (row) to rank (column), %s: %s", size(p.Latency.Bytes), name), Table: p.Latency.table(), Folded: true})
+			table.Section{Title: fmt.Sprintf("GB/s from rank (row) to rank (column), %s: %s", table.Size(p.Bandwidth.Bytes), name), Table: p.Bandwidth.table(), Folded: true},
+			table.Section{Title: fmt.Sprintf("Latency p50 in µs from rank (row) to rank (column), %s: %s", table.Size(p.Latency.Bytes), name), Table: p.Latency.table(), Folded: true})
 	}
 	return out
 }
 
-func (s Square) table() *Table {
-	t := &Table{Columns: figure("rank")}
+func (s Square) table() *table.Table {
+	t := &table.Table{Columns: table.Figures("rank")}
 	for r := range s.Values {
-		t.Columns = append(t.Columns, figure(strconv.Itoa(r))...)
+		t.Columns = append(t.Columns, table.Figures(strconv.Itoa(r))...)
 	}
 	for r, row := range s.Values {
 		cells := []string{strconv.Itoa(r)}
 		for _, v := range row {
 			if v == nil {
-				cells = append(cells, dash)
+				cells = append(cells, table.Dash)
 			} else {
-				cells = append(cells, significant(*v))
+				cells = append(cells, table.Significant(*v))
 			}
 		}
 		t.Rows = append(t.Rows, cells)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/table"
+
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -25,14 +27,14 @@ func (s *Summary) Text(w io.Writer) error {
 	fmt.Fprintf(&b, "%s\n", foreign.Line(s.verdict()))
 	for _, sec := range s.sections() {
 		fmt.Fprintf(&b, "\n%s\n", foreign.Line(sec.Title))
-		if sec.common != "" {
-			fmt.Fprintf(&b, "all rows: %s\n", foreign.Line(sec.common))
+		if sec.Common != "" {
+			fmt.Fprintf(&b, "all rows: %s\n", foreign.Line(sec.Common))
 		}
 		if n := len(sec.Table.Rows); sec.Folded && n > maxTextRows {
-			fmt.Fprintf(&b, "  %s: in the JSON form and in the documents\n", plural(n, "row"))
+			fmt.Fprintf(&b, "  %s: in the JSON form and in the documents\n", table.Plural(n, "row"))
 			continue
 		}
-		b.WriteString(sec.Table.text())
+		b.WriteString(sec.Table.Text())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -85,7 +87,7 @@ func (b *budget) add(s string) bool {
 	return true
 }
 
-func (b *budget) section(sec Section) {
+func (b *budget) section(sec table.Section) {
 	open, end := fmt.Sprintf("\n### %s\n\n", foreign.Markdown(sec.Title)), ""
 	if sec.Folded {
 		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", foreign.HTML(sec.Title)), "\n</details>\n"
@@ -93,10 +95,10 @@ func (b *budget) section(sec Section) {
 	if sec.Note != "" {
 		open += foreign.Markdown(sec.Note) + "\n\n"
 	}
-	if sec.common != "" {
-		open += "All rows: " + foreign.Markdown(sec.common) + "\n\n"
+	if sec.Common != "" {
+		open += "All rows: " + foreign.Markdown(sec.Common) + "\n\n"
 	}
-	head, rows := sec.Table.markdown()
+	head, rows := sec.Table.Markdown()
 	if len(rows) == 0 || !b.add(open+head+rows[0]) {
 		b.secs++
 		return
@@ -109,7 +111,7 @@ func (b *budget) section(sec Section) {
 		}
 	}
 	for i, c := range sec.Charts {
-		if i == maxCharts || !b.add(c.markdown()) {
+		if i == maxCharts || !b.add(chart(&c)) {
 			b.pics += len(sec.Charts) - i
 			break
 		}
@@ -124,7 +126,7 @@ func (b *budget) farewell() string {
 		what string
 	}{{b.rows, "row"}, {b.secs, "section"}, {b.pics, "chart"}} {
 		if l.n > 0 {
-			left = append(left, plural(l.n, l.what))
+			left = append(left, table.Plural(l.n, l.what))
 		}
 	}
 	if len(left) == 0 {
@@ -133,9 +135,9 @@ func (b *budget) farewell() string {
 	return fmt.Sprintf("\nLeft out of this page: %s. The NDJSON of the run has everything.\n", strings.Join(left, ", "))
 }
 
-// markdown returns the chart as a Mermaid block. Mermaid reads no exponents, so
+// chart returns a chart as a Mermaid block. Mermaid reads no exponents, so
 // values are scaled by a prefix of the unit.
-func (c Chart) markdown() string {
+func chart(c *table.Chart) string {
 	scale, prefix := 1.0, ""
 	if top := slices.Max(c.Values); top >= 1e6 {
 		scale, prefix = 1e6, "M "
@@ -146,11 +148,11 @@ func (c Chart) markdown() string {
 	values := make([]string, len(c.Values))
 	for i := range c.Labels {
 		labels[i] = quoted(c.Labels[i])
-		values[i] = significant(c.Values[i] / scale)
+		values[i] = table.Significant(c.Values[i] / scale)
 	}
 	return fmt.Sprintf("\n```mermaid\n%s\nxychart-beta\n  title %s\n  x-axis %s [%s]\n  y-axis %s 0 --> %s\n  line [%s]\n```\n",
 		chartTheme, quoted(c.Title), quoted(c.X), strings.Join(labels, ", "), quoted(prefix+c.Y),
-		significant(1.05*slices.Max(c.Values)/scale), strings.Join(values, ", "))
+		table.Significant(1.05*slices.Max(c.Values)/scale), strings.Join(values, ", "))
 }
 
 // chartTheme gives the line a colour that shows on light and on dark pages.

@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/family"
+
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/golden"
@@ -178,11 +182,11 @@ func TestOverlapInASummary(t *testing.T) {
 // a clock that a row does not have is a dash.
 func TestCopiesInASummary(t *testing.T) {
 	r := newRun(t)
-	c := plantest.Copy("ce", "host_to_device_memcpy_ce", func(c *plan.Case) { c.Copy().Streams = []int{1, 2} })
+	c := plantest.Copy("ce", "host_to_device_memcpy_ce", func(c *plan.Case) { copies.Of(c).Streams = []int{1, 2} })
 	r.ask(c, plan.Runnable, "")
 	d := resulttest.Copy(c, attempt(1, "nvidia"))
-	rate := func(row *result.CopyRow, us float64) {
-		clock := result.CopyClock{Micros: result.Burst{P50: us, P95: us, Min: us, Max: us, N: row.Host.Micros.N}, GBps: float64(row.Bytes) / us / 1e3}
+	rate := func(row *copies.Row, us float64) {
+		clock := copies.Clock{Micros: result.Burst{P50: us, P95: us, Min: us, Max: us, N: row.Host.Micros.N}, GBps: float64(row.Bytes) / us / 1e3}
 		row.Device, row.Host = &clock, &clock
 	}
 	rate(&d.Measurement.Rows[2], 20)
@@ -226,12 +230,12 @@ func TestTransfersInASummary(t *testing.T) {
 // Copies beside a victim have a table of their own. A slowdown that does not count is a dash.
 func TestSlowdownsOfVictims(t *testing.T) {
 	r := newRun(t)
-	c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { c.Copy().Victim, c.Copy().Sizes = true, []int64{1 << 20} })
+	c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { copies.Of(c).Victim, copies.Of(c).Sizes = true, []int64{1 << 20} })
 	r.ask(c, plan.Runnable, "")
 	d := resulttest.Copy(c, attempt(1, "nvidia"))
 	v := d.Measurement.Rows[0].Victim
 	v.Beside.P50, v.Beside.P95, v.Beside.Max = v.Alone.P50*1.0312, v.Alone.P50*1.0312, v.Alone.P50*1.0312
-	v.CopyVictimFigures = v.Figures(d.Measurement.Rows[0].Device)
+	v.VictimFigures = v.Figures(d.Measurement.Rows[0].Device)
 	r.answer(d)
 	var b strings.Builder
 	require.NoError(t, r.build().Markdown(&b, 1<<20))
@@ -370,7 +374,7 @@ func TestHostileTextInEveryField(t *testing.T) {
 	fill(reflect.ValueOf(collective).Elem(), hostile)
 	fill(reflect.ValueOf(pairs).Elem(), hostile)
 	collective.Points = append(collective.Points, collective.Points[0]) // a ladder
-	s.Headlines = report.Headlines{"ep": {ep}, "collectives": {collective}, "pairs": {pairs}}
+	s.Headlines = family.Headlines{"ep": {ep}, "collectives": {collective}, "pairs": {pairs}}
 
 	var text, page bytes.Buffer
 	require.NoError(t, s.Text(&text))

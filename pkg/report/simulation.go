@@ -6,34 +6,39 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/table"
+
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // simulationFamily has a list, tables and a chart of its own: a simulated time never stands
 // beside a measured one.
-var simulationFamily = Family{
-	Name: plan.FamilySimulation, Simulated: true,
-	Rows: func(doc result.Document) (measured, asked int) {
-		d := doc.(*result.SimulationDocument)
-		return len(d.Simulation.Rows), len(d.Identity.Case.Simulation().Sizes)
+var simulationFamily = unmovedFamily{
+	Summary: family.Summary{
+		Simulated: true,
+		Rows: func(doc result.Document) (measured, asked int) {
+			d := doc.(*result.SimulationDocument)
+			return len(d.Simulation.Rows), len(d.Identity.Case.Simulation().Sizes)
+		},
+		Headline: func(doc result.Document) (string, any) {
+			return simulationList, simulationOf(doc.(*result.SimulationDocument))
+		},
+		Lists: []string{simulationList},
+		Sections: func(h family.Headlines) family.Sections {
+			cases := family.Of[*Simulation](h, simulationList)
+			return family.Sections{Headlines: []table.Section{simulationSection(cases)}, Details: []table.Section{simulationPaths(cases)}}
+		},
 	},
-	Headline: func(doc result.Document) (string, any) {
-		return simulationList, simulationOf(doc.(*result.SimulationDocument))
-	},
-	Lists: []string{simulationList},
-	Sections: func(h Headlines) Sections {
-		cases := of[*Simulation](h, simulationList)
-		return Sections{Headlines: []Section{simulationSection(cases)}, Details: []Section{simulationPaths(cases)}}
-	},
-	Views: []View{{
-		Name: "simulations", Title: "Simulated schedules", Shape: Lines, X: Axis{Title: "size", Bytes: true},
+	Views: []figure.View{{
+		Name: "simulations", Title: "Simulated schedules", Shape: figure.Lines, X: figure.Axis{Title: "size", Bytes: true},
 		Note: "Times of a model of a machine: nothing was measured. A model is named with the beginning of the digest of its figures.",
-		Facets: []Facet{
+		Facets: []figure.Facet{
 			{Title: "operation", Values: vocab.Ops(), One: true}, {Title: "schedule"}, {Title: "topology"}, {Title: "model"},
 		},
-		Rates: []Rate{{Name: "algbw", Title: "size by simulated time", Unit: "GB/s"}}, Latency: true, Time: "simulated time", Fits: true,
+		Rates: []figure.Rate{{Name: "algbw", Title: "size by simulated time", Unit: "GB/s"}}, Latency: true, Time: "simulated time", Fits: true,
 	}},
 	Series: simulationSeries,
 }
@@ -65,57 +70,57 @@ func simulationOf(d *result.SimulationDocument) *Simulation {
 }
 
 // simulationKeys are the columns that tell simulations apart.
-var simulationKeys = text("SKU", "ranks", "op", "schedule", "topology", "model")
+var simulationKeys = table.Text("SKU", "ranks", "op", "schedule", "topology", "model")
 
 func (s *Simulation) keys() []string {
 	return []string{s.SKU, strconv.Itoa(s.World), s.Op, s.Schedule, s.Topology, s.Model}
 }
 
-func simulationSection(cases []*Simulation) Section {
-	t := &Table{Columns: slices.Concat(simulationKeys, figure("smallest", "simulated µs", "largest", "simulated µs"), []Column{{Name: "GB/s", Right: true, Strong: true}}, text("mostly"))}
+func simulationSection(cases []*Simulation) table.Section {
+	t := &table.Table{Columns: slices.Concat(simulationKeys, table.Figures("smallest", "simulated µs", "largest", "simulated µs"), []table.Column{{Name: "GB/s", Right: true, Strong: true}}, table.Text("mostly"))}
 	for _, c := range cases {
 		if len(c.Rows) == 0 {
 			continue
 		}
 		first, last := &c.Rows[0], &c.Rows[len(c.Rows)-1]
 		most := slices.MaxFunc(last.Path.Parts(), func(a, b result.Part) int { return cmp.Compare(a.Picoseconds, b.Picoseconds) })
-		t.Rows = append(t.Rows, append(c.keys(), size(first.Bytes), orDash(first.Micros()), size(last.Bytes), orDash(last.Micros()), orDash(float64(last.Bytes)/last.Micros()/1e3), most.Name))
+		t.Rows = append(t.Rows, append(c.keys(), table.Size(first.Bytes), table.OrDash(first.Micros()), table.Size(last.Bytes), table.OrDash(last.Micros()), table.OrDash(float64(last.Bytes)/last.Micros()/1e3), most.Name))
 	}
-	return Section{
+	return table.Section{
 		Title: "Simulated schedules", Table: t, Keys: len(simulationKeys),
 		Note: "Times of a model, from the common start of all ranks to the end of the last: nothing was measured. The rate is the size by the time of the largest size, and the last column the largest part of its critical path.",
 	}
 }
 
-func simulationPaths(cases []*Simulation) Section {
+func simulationPaths(cases []*Simulation) table.Section {
 	var parts []string
 	for _, p := range new(result.CriticalPath).Parts() {
 		parts = append(parts, p.Name+" µs")
 	}
-	t := &Table{Columns: slices.Concat(simulationKeys, figure("bytes", "messages", "simulated µs"), figure(parts...))}
+	t := &table.Table{Columns: slices.Concat(simulationKeys, table.Figures("bytes", "messages", "simulated µs"), table.Figures(parts...))}
 	for _, c := range cases {
 		for i := range c.Rows {
 			r := &c.Rows[i]
-			row := append(c.keys(), size(r.Bytes), fmt.Sprint(r.Messages), orDash(r.Micros()))
+			row := append(c.keys(), table.Size(r.Bytes), fmt.Sprint(r.Messages), table.OrDash(r.Micros()))
 			for _, p := range r.Path.Parts() {
-				row = append(row, orDash(float64(p.Picoseconds)/1e6))
+				row = append(row, table.OrDash(float64(p.Picoseconds)/1e6))
 			}
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	return Section{Title: "Critical paths of simulated schedules", Table: t, Keys: len(simulationKeys), Folded: true}
+	return table.Section{Title: "Critical paths of simulated schedules", Table: t, Keys: len(simulationKeys), Folded: true}
 }
 
-func simulationSeries(doc result.Document) []Series {
+func simulationSeries(doc result.Document) []figure.Series {
 	d := doc.(*result.SimulationDocument)
 	b := d.Identity.Case.Simulation()
-	s := Series{View: "simulations", Facets: []string{d.Simulation.Op, b.Label(), b.Links(), d.Simulation.Model.Label()}}
+	s := figure.Series{View: "simulations", Facets: []string{d.Simulation.Op, b.Label(), b.Links(), d.Simulation.Model.Label()}}
 	for i := range d.Simulation.Rows {
 		r := &d.Simulation.Rows[i]
-		s.Points = append(s.Points, Point{X: r.Bytes, Time: result.Percentiles{P50: r.Micros()}, Work: []float64{float64(r.Bytes) / 1e3}})
+		s.Points = append(s.Points, figure.Point{X: r.Bytes, Time: result.Percentiles{P50: r.Micros()}, Work: []float64{float64(r.Bytes) / 1e3}})
 	}
 	if len(s.Points) == 0 {
 		return nil
 	}
-	return []Series{s}
+	return []figure.Series{s}
 }

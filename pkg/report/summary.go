@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/family"
+
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -32,7 +34,7 @@ type Summary struct {
 
 	Machines []Machine `json:"machines"`
 	// Headlines are the lists of the families. In JSON each is a member of its name.
-	Headlines Headlines `json:"-"`
+	Headlines family.Headlines `json:"-"`
 
 	err error
 }
@@ -146,10 +148,11 @@ func figuresOf(d result.Document) figures {
 	if h.Devices != nil {
 		f.warnings = h.Devices.Warnings
 	}
-	if family, ok := families.Find(string(h.Identity.Case.Family)); ok {
-		f.simulated = family.Simulated
-		f.measured, f.asked = family.Rows(d)
-		f.list, f.headline = family.Headline(d)
+	if of := family.Find(h.Identity.Case.Family); of != nil {
+		s := SummaryOf(of)
+		f.simulated = s.Simulated
+		f.measured, f.asked = s.Rows(d)
+		f.list, f.headline = s.Headline(d)
 	}
 	return f
 }
@@ -163,7 +166,7 @@ func machineOf(h *result.Envelope) Machine {
 }
 
 func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summary {
-	s := &Summary{Runs: v.Runs, Unrequested: v.Unrequested, Headlines: Headlines{}, err: v.Err()}
+	s := &Summary{Runs: v.Runs, Unrequested: v.Unrequested, Headlines: family.Headlines{}, err: v.Err()}
 	cells := cellsOf(m)
 	machines := map[Machine]int{}
 	for _, a := range v.Answers {

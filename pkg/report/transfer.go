@@ -6,32 +6,35 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/table"
+
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-var transferFamily = Family{
-	Name: plan.FamilyTransfer,
-	Rows: func(doc result.Document) (measured, asked int) {
-		d := doc.(*result.TransferDocument)
-		for i := range d.Measurement.Rows {
-			if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
-				measured++
+var transferFamily = unmovedFamily{
+	Summary: family.Summary{
+		Rows: func(doc result.Document) (measured, asked int) {
+			d := doc.(*result.TransferDocument)
+			for i := range d.Measurement.Rows {
+				if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
+					measured++
+				}
 			}
-		}
-		return measured, len(d.Asked())
-	},
-	Dropped: func(doc result.Document) string {
-		return droppedPoints(doc.(*result.TransferDocument).Workload.Dropped)
-	},
-	Headline: func(doc result.Document) (string, any) {
-		return transferList, transferOf(doc.(*result.TransferDocument))
-	},
-	Lists: []string{transferList},
-	Sections: func(h Headlines) Sections {
-		cases := of[*Transfer](h, transferList)
-		return Sections{Headlines: []Section{transferSection(cases)}, Details: []Section{transferBursts(cases)}}
+			return measured, len(d.Asked())
+		},
+		Dropped: func(doc result.Document) string {
+			return droppedPoints(doc.(*result.TransferDocument).Workload.Dropped)
+		},
+		Headline: func(doc result.Document) (string, any) {
+			return transferList, transferOf(doc.(*result.TransferDocument))
+		},
+		Lists: []string{transferList},
+		Sections: func(h family.Headlines) family.Sections {
+			cases := family.Of[*Transfer](h, transferList)
+			return family.Sections{Headlines: []table.Section{transferSection(cases)}, Details: []table.Section{transferBursts(cases)}}
+		},
 	},
 	Views:  transferViews,
 	Series: transferSeries,
@@ -131,38 +134,38 @@ func laneBy(lane, handle string) string {
 }
 
 // transferKeys are the columns that tell transfers apart.
-var transferKeys = text("SKU", "backend", "lane", "cache", "arrangement", "op")
+var transferKeys = table.Text("SKU", "backend", "lane", "cache", "arrangement", "op")
 
 func (t *Transfer) keys(op string) []string {
 	return []string{t.SKU, t.Backend, laneBy(t.Lane, t.Handle), t.Cache, t.Arrangement, op}
 }
 
-func transferSection(cases []*Transfer) Section {
-	s := &Table{Columns: slices.Concat(transferKeys, figure("bulk GB/s"), []Column{{Name: "paged GB/s", Right: true, Strong: true}},
-		figure("sustained GB/s", "CPU s/GB", "8 B µs", "µs/block", "register ms/GiB", "connect ms"), text("not measured"))}
+func transferSection(cases []*Transfer) table.Section {
+	s := &table.Table{Columns: slices.Concat(transferKeys, table.Figures("bulk GB/s"), []table.Column{{Name: "paged GB/s", Right: true, Strong: true}},
+		table.Figures("sustained GB/s", "CPU s/GB", "8 B µs", "µs/block", "register ms/GiB", "connect ms"), table.Text("not measured"))}
 	for _, c := range cases {
 		for _, o := range c.Ops {
-			s.Rows = append(s.Rows, append(c.keys(o.Op), orDash(o.Bulk), orDash(o.Paged), orDash(o.Sustained), orDash(o.CPU),
-				orDash(o.First*1e3), orDash(o.PerBlock), orDash(c.Register), orDash(c.Connect), droppedPoints(c.Dropped)))
+			s.Rows = append(s.Rows, append(c.keys(o.Op), table.OrDash(o.Bulk), table.OrDash(o.Paged), table.OrDash(o.Sustained), table.OrDash(o.CPU),
+				table.OrDash(o.First*1e3), table.OrDash(o.PerBlock), table.OrDash(c.Register), table.OrDash(c.Connect), droppedPoints(c.Dropped)))
 		}
 	}
-	return Section{
+	return table.Section{
 		Title: "Transfers", Table: s, Keys: len(transferKeys),
 		Note: "Rates at p50: one block of the largest request, the fastest burst of pages, and bursts that follow each other with the processor time of both ranks. " +
 			"µs/block is missing where the fit is off by 10 % or more for a row.",
 	}
 }
 
-func transferBursts(cases []*Transfer) Section {
-	s := &Table{Columns: slices.Concat(transferKeys, text("burst"), figure("blocks of a request", "bytes", "p50 ms", "p95 ms", "GB/s"))}
+func transferBursts(cases []*Transfer) table.Section {
+	s := &table.Table{Columns: slices.Concat(transferKeys, table.Text("burst"), table.Figures("blocks of a request", "bytes", "p50 ms", "p95 ms", "GB/s"))}
 	for _, c := range cases {
 		for _, o := range c.Ops {
 			for _, b := range o.Bursts {
-				s.Rows = append(s.Rows, append(c.keys(o.Op), b.Name, fmt.Sprint(b.Descs), size(b.Bytes), orDash(b.P50), orDash(b.P95), orDash(b.GBps)))
+				s.Rows = append(s.Rows, append(c.keys(o.Op), b.Name, fmt.Sprint(b.Descs), table.Size(b.Bytes), table.OrDash(b.P50), table.OrDash(b.P95), table.OrDash(b.GBps)))
 			}
 		}
 	}
-	return Section{Title: "Bursts of transfers", Table: s, Keys: len(transferKeys), Folded: true}
+	return table.Section{Title: "Bursts of transfers", Table: s, Keys: len(transferKeys), Folded: true}
 }
 
 // droppedPoints counts points that were not measured by why.
@@ -173,7 +176,7 @@ func droppedPoints(points []result.DroppedPoint) string {
 	}
 	var texts []string
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
-		texts = append(texts, fmt.Sprintf("%s (%s)", plural(counts[code], "point"), code))
+		texts = append(texts, fmt.Sprintf("%s (%s)", table.Plural(counts[code], "point"), code))
 	}
 	return strings.Join(texts, ", ")
 }

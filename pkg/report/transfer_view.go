@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -15,11 +17,11 @@ const (
 	clockUnprepared = "without preparation" // posting and waiting: the sum of their medians
 )
 
-var transferViews = []View{{
-	Name: "transfers", Title: "Transfers", Shape: Lines, X: Axis{Title: "context", Unit: "tokens"},
+var transferViews = []figure.View{{
+	Name: "transfers", Title: "Transfers", Shape: figure.Lines, X: figure.Axis{Title: "context", Unit: "tokens"},
 	Note: "Bursts of requests that move a KV cache, over the tokens of a request (context) or the requests of a burst (batch). The clock with " +
 		"preparation includes making descriptor lists and handles. Without it, the latency is the sum of the medians of posting and waiting.",
-	Facets: []Facet{
+	Facets: []figure.Facet{
 		{Title: "operation", Values: vocab.TransferOps(), One: true},
 		{Title: "clock", Values: []string{clockPrepared, clockUnprepared}, One: true},
 		{Title: "cache", One: true},
@@ -31,9 +33,9 @@ var transferViews = []View{{
 	Swap: "batch", Rates: payloadRate,
 }}
 
-var payloadRate = []Rate{{Name: "rate", Title: "rate", Unit: "GB/s"}}
+var payloadRate = []figure.Rate{{Name: "rate", Title: "rate", Unit: "GB/s"}}
 
-func transferSeries(doc result.Document) []Series {
+func transferSeries(doc result.Document) []figure.Series {
 	d := doc.(*result.TransferDocument)
 	t, m := d.Identity.Case.Transfer(), &d.Measurement
 	why := ""
@@ -43,10 +45,10 @@ func transferSeries(doc result.Document) []Series {
 	case m.Lane != t.Mode:
 		why = fmt.Sprintf("invalid: lane %s instead of %s", m.Lane, t.Mode)
 	}
-	reasons := rowReasons(&d.Envelope, len(m.Rows), func(i int) string {
-		return cmp.Or(verified(m.Rows[i].Complete, m.Rows[i].Verify.Passed, m.Rows[i].Verify.Detail), why)
+	reasons := figure.RowReasons(&d.Envelope, len(m.Rows), func(i int) string {
+		return cmp.Or(figure.Verified(m.Rows[i].Complete, m.Rows[i].Verify.Passed, m.Rows[i].Verify.Detail), why)
 	})
-	var all collected
+	var all figure.Collected
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		blocks := r.Kind
@@ -61,10 +63,10 @@ func transferSeries(doc result.Document) []Series {
 			{clockPrepared, r.Latency},
 			{clockUnprepared, result.Burst{P50: r.Parts.Post + r.Parts.Wait, N: r.Latency.N}},
 		} {
-			all.add("transfers", []string{r.Op, clock.name, t.Workload, laneBy(t.Mode, t.Handle), t.Routing, blocks, strconv.Itoa(r.Batch)}, Point{
-				X: int64(r.ISL), Time: microseconds(clock.time, 1e3), Work: work, Samples: clock.time.N, Reason: reasons[i],
+			all.Add("transfers", []string{r.Op, clock.name, t.Workload, laneBy(t.Mode, t.Handle), t.Routing, blocks, strconv.Itoa(r.Batch)}, figure.Point{
+				X: int64(r.ISL), Time: figure.MicrosecondsOf(clock.time, 1e3), Work: work, Samples: clock.time.N, Reason: reasons[i],
 			})
 		}
 	}
-	return all.series
+	return all.Series
 }

@@ -18,7 +18,8 @@ const RecordCollective = "collective-attempt"
 //go:embed collective.go
 var collectiveSource embed.FS
 
-var collectiveFamily = Family{
+// CollectiveFamily describes the documents of the family.
+var CollectiveFamily = Family{
 	Name:       plan.FamilyCollective,
 	Records:    []Record{{RecordCollective, "CollectiveX document of a collective case", ""}},
 	RecordType: func(*plan.Case) string { return RecordCollective },
@@ -100,7 +101,7 @@ func olderCollective(e *Envelope) Older {
 func checkCollective(p *Problems, doc Document) {
 	d := doc.(*CollectiveDocument)
 	id := d.Identity
-	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	m := d.Measurement
 	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")
 	p.Check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil && d.Workload.Excluded != nil, "workload has a null list")
@@ -151,7 +152,7 @@ func checkCollective(p *Problems, doc Document) {
 			bad = append(bad, fmt.Sprintf("%d bytes %s%s is complete %v, passed %v", r.Bytes, r.Placement, r.between(), r.Complete, r.Check.Passed))
 		}
 	}
-	p.good(d.Outcome.Status, len(m.Rows), bad)
+	p.Good(d.Outcome.Status, len(m.Rows), bad)
 	if d.Outcome.Status == Success {
 		p.whole(d)
 		p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
@@ -181,8 +182,8 @@ func (p *Problems) whole(d *CollectiveDocument) {
 	}
 }
 
-// isCase reports whether v, a case by value or, after Decode, by pointer, is c.
-func isCase(v any, c plan.Case) bool {
+// IsCase reports whether v, a case by value or, after Decode, by pointer, is c.
+func IsCase(v any, c plan.Case) bool {
 	if p, ok := v.(*plan.Case); ok && p != nil {
 		v = *p
 	}

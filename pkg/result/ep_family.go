@@ -22,7 +22,8 @@ const (
 //go:embed ep.go
 var epSource embed.FS
 
-var epFamily = Family{
+// EPFamily describes the documents of the family.
+var EPFamily = Family{
 	Name: plan.FamilyEP,
 	Records: []Record{
 		{RecordEP, "CollectiveX document of an expert-parallel case", ""},
@@ -190,7 +191,7 @@ func checkEP(p *Problems, doc Document) {
 			p.Check(slices.Contains(d.Workload.LadderMeasured, r.TokensPerRank), "%s is not in workload.ladder_measured", at)
 		}
 	}
-	p.good(d.Outcome.Status, len(m.Rows), bad)
+	p.Good(d.Outcome.Status, len(m.Rows), bad)
 	if d.Outcome.Status == Success {
 		p.Check(len(m.Rows) == len(d.Workload.LadderMeasured), "%d rows for a measured ladder of %d", len(m.Rows), len(d.Workload.LadderMeasured))
 		p.Check(d.Workload.CrossRankConsistent, "outcome is success, but the routing traces of the ranks differ")

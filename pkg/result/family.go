@@ -53,16 +53,6 @@ type Older struct{ CaseID, RecordType, ComparisonKey string }
 
 var families = registry.New(func(f *Family) string { return string(f.Name) })
 
-func init() { // not in New: epFamily refers to the table, by way of ComparisonKey
-	Register(epFamily)
-	Register(collectiveFamily)
-	Register(transferFamily)
-	Register(scheduleFamily)
-	Register(copyFamily)
-	Register(overlapFamily)
-	Register(simulationFamily)
-}
-
 // Register adds a family, whose block is registered with package plan. It is for init
 // functions: it panics if the family is registered already, and once a document has
 // been made or read.

@@ -129,16 +129,16 @@ func (r *OverlapRow) Figures(form string, world int) OverlapFigures {
 		f.Efficiency = r.efficiency()
 	}
 	if r.ComputeCoverage >= MinCoverage {
-		f.ComputeSlowdown = ratio(r.ComputeInside.P50, c)
+		f.ComputeSlowdown = Ratio(r.ComputeInside.P50, c)
 	}
 	if r.CommunicationCoverage >= MinCoverage {
-		f.CommunicationSlowdown = ratio(r.CommunicationInside.P50, m)
+		f.CommunicationSlowdown = Ratio(r.CommunicationInside.P50, m)
 	}
 	if form != vocab.Beside {
 		f.Floor = max(c, float64(world-1)*m/float64(r.Communications)+c/float64(r.Products))
 	}
 	if r.WholeCompute != nil && r.WholeCommunication != nil {
-		f.ComputeTax, f.CommunicationTax = ratio(c, r.WholeCompute.P50), ratio(m, r.WholeCommunication.P50)
+		f.ComputeTax, f.CommunicationTax = Ratio(c, r.WholeCompute.P50), Ratio(m, r.WholeCommunication.P50)
 	}
 	return f
 }
@@ -164,10 +164,11 @@ func noise(of ...*Burst) (sum float64) {
 // efficiency follows from the medians, whatever their noise is.
 func (r *OverlapRow) efficiency() *float64 {
 	c, m := r.Compute.P50, r.Communication.P50
-	return ratio(c+m-r.Together.P50, min(c, m))
+	return Ratio(c+m-r.Together.P50, min(c, m))
 }
 
-func ratio(a, b float64) *float64 {
+// Ratio returns a / b.
+func Ratio(a, b float64) *float64 {
 	q := a / b
 	return &q
 }

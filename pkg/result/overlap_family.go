@@ -16,7 +16,8 @@ const RecordOverlap = "overlap-attempt"
 //go:embed overlap.go transfer.go schedule.go
 var overlapSource embed.FS
 
-var overlapFamily = Family{
+// OverlapFamily describes the documents of the family.
+var OverlapFamily = Family{
 	Name:       plan.FamilyOverlap,
 	Records:    []Record{{RecordOverlap, "CollectiveX document of computation beside communication", ""}},
 	RecordType: func(*plan.Case) string { return RecordOverlap },
@@ -89,7 +90,7 @@ func checkOverlap(p *Problems, doc Document) {
 	id := d.Identity
 	b := id.Case.Overlap()
 	m := &d.Measurement
-	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	p.Check(m.Rows != nil, "measurement.rows is null")
 	p.Check(m.Form == b.Form && (m.Compute == b.Compute || b.Compute == vocab.ComputeAuto) && m.Sampling == OverlapSampling{b.Timing.Warmup, b.Timing.Iterations}, "measurement.form, compute or sampling is not that of the case")
 	asked := AskedOverlap(&id.Case)
@@ -109,7 +110,7 @@ func checkOverlap(p *Problems, doc Document) {
 			bad = append(bad, r.Name()+": "+r.Verify.Detail)
 		}
 	}
-	p.good(d.Outcome.Status, len(m.Rows), bad)
+	p.Good(d.Outcome.Status, len(m.Rows), bad)
 	steps := b.Algorithm != "" || b.Form == vocab.LinearRotation
 	if m.Program != nil {
 		p.program("measurement.program", m.Program, id.Case.World)
@@ -132,11 +133,11 @@ func (p *Problems) overlapRow(at string, c *plan.Case, r *OverlapRow) {
 			p.Add("%s has no time of %s", at, name)
 			continue
 		}
-		p.burst(at+"."+name, *times[name], b.Timing.Iterations, r.Complete)
+		p.Burst(at+"."+name, *times[name], b.Timing.Iterations, r.Complete)
 	}
 	p.Check(len(times) == len(vocab.Contenders(b.Form)), "%s has times that form %s does not have", at, b.Form)
-	p.burst(at+".compute_inside_us", r.ComputeInside, b.Timing.Iterations, r.Complete)
-	p.burst(at+".communication_inside_us", r.CommunicationInside, b.Timing.Iterations, r.Complete)
+	p.Burst(at+".compute_inside_us", r.ComputeInside, b.Timing.Iterations, r.Complete)
+	p.Burst(at+".communication_inside_us", r.CommunicationInside, b.Timing.Iterations, r.Complete)
 	for _, coverage := range []float64{r.ComputeCoverage, r.CommunicationCoverage} {
 		p.Check(coverage >= 0 && coverage <= 1, "%s: a coverage is %v", at, coverage)
 	}
@@ -154,12 +155,12 @@ func (p *Problems) overlapRow(at string, c *plan.Case, r *OverlapRow) {
 
 // equal compares figures but for what the decimal notation of documents loses.
 func (f *OverlapFigures) equal(o OverlapFigures) bool {
-	return near(f.Exposed, o.Exposed) && bothNear(f.Efficiency, o.Efficiency) && near(f.Floor, o.Floor) &&
-		bothNear(f.ComputeSlowdown, o.ComputeSlowdown) && bothNear(f.CommunicationSlowdown, o.CommunicationSlowdown) &&
-		bothNear(f.ComputeTax, o.ComputeTax) && bothNear(f.CommunicationTax, o.CommunicationTax)
+	return near(f.Exposed, o.Exposed) && BothNear(f.Efficiency, o.Efficiency) && near(f.Floor, o.Floor) &&
+		BothNear(f.ComputeSlowdown, o.ComputeSlowdown) && BothNear(f.CommunicationSlowdown, o.CommunicationSlowdown) &&
+		BothNear(f.ComputeTax, o.ComputeTax) && BothNear(f.CommunicationTax, o.CommunicationTax)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a)) }
 
-// bothNear compares figures that may be missing.
-func bothNear(a, b *float64) bool { return (a == nil) == (b == nil) && (a == nil || near(*a, *b)) }
+// BothNear compares figures that may be missing.
+func BothNear(a, b *float64) bool { return (a == nil) == (b == nil) && (a == nil || near(*a, *b)) }

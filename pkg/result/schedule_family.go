@@ -12,7 +12,8 @@ const RecordSchedule = "schedule-attempt"
 //go:embed schedule.go collective.go
 var scheduleSource embed.FS
 
-var scheduleFamily = Family{
+// ScheduleFamily describes the documents of the family.
+var ScheduleFamily = Family{
 	Name:       plan.FamilySchedule,
 	Records:    []Record{{RecordSchedule, "CollectiveX document of a schedule case", ""}},
 	RecordType: func(*plan.Case) string { return RecordSchedule },
@@ -50,7 +51,7 @@ func scheduleComparisonOf(c *plan.Case) any {
 func checkSchedule(p *Problems, doc Document) {
 	d := doc.(*ScheduleDocument)
 	id := d.Identity
-	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	b := id.Case.Schedule()
 	p.Check(b.PlanFile == "" && b.PlanSHA256 == "" || b.PlanFile == b.Algorithm && len(b.PlanSHA256) == 64,
 		"plan_file %q of the case is not its algorithm, or its plan_sha256 %q no digest", b.PlanFile, b.PlanSHA256)

@@ -14,7 +14,8 @@ const RecordSimulation = "simulation-attempt"
 //go:embed simulation.go schedule.go
 var simulationSource embed.FS
 
-var simulationFamily = Family{
+// SimulationFamily describes the documents of the family.
+var SimulationFamily = Family{
 	Name:       plan.FamilySimulation,
 	Records:    []Record{{RecordSimulation, "CollectiveX document of a simulated schedule", ""}},
 	RecordType: func(*plan.Case) string { return RecordSimulation },
@@ -58,7 +59,7 @@ func checkSimulation(p *Problems, doc Document) {
 	d := doc.(*SimulationDocument)
 	id, s := d.Identity, &d.Simulation
 	b := id.Case.Simulation()
-	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	p.Check(b.Origin == vocab.Simulated && s.Origin == b.Origin, "simulation.origin is %q, and that of the case %q; both must be %s", s.Origin, b.Origin, vocab.Simulated)
 	p.Check(s.Op == b.Op && s.Algorithm == b.Algorithm && s.Topology == b.Topology, "simulation is not of the collective, schedule and topology of the case")
 	p.Check(s.Model == modelOf(b), "simulation.model is not that of the case")
@@ -85,7 +86,7 @@ func checkSimulation(p *Problems, doc Document) {
 		}
 		p.Check(sum == r.Makespan, "simulation.rows[%d bytes]: the parts of the critical path take %d ps, and the makespan is %d", r.Bytes, sum, r.Makespan)
 	}
-	p.good(d.Outcome.Status, len(s.Rows), nil)
+	p.Good(d.Outcome.Status, len(s.Rows), nil)
 	p.Check(d.Outcome.Status != Success || len(s.Rows) == len(b.Sizes), "outcome is success with %d rows of %d", len(s.Rows), len(b.Sizes))
 	p.Check(d.Outcome.Status != Invalid, "outcome is invalid, and no result was checked")
 }

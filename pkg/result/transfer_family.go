@@ -17,7 +17,8 @@ const RecordTransferOther = "transfer-attempt"
 //go:embed transfer.go
 var transferSource embed.FS
 
-var transferFamily = Family{
+// TransferFamily describes the documents of the family.
+var TransferFamily = Family{
 	Name: plan.FamilyTransfer,
 	Records: []Record{
 		{RecordEP, "CollectiveX document of a KV-cache transfer", "kv-case-attempt"},
@@ -98,7 +99,7 @@ func checkTransfer(p *Problems, doc Document) {
 	id := d.Identity
 	t := id.Case.Transfer()
 	m, w := &d.Measurement, &d.Workload
-	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	p.Check(t.EP == id.Case.World && id.Case.World == plan.TransferRanks && t.Phase == vocab.PhaseTransfer, "identity.case is a transfer of %d ranks", id.Case.World)
 	p.Check(d.Implementation.Fabric == t.Mode, "implementation.fabric %q is not the lane of the case (%q)", d.Implementation.Fabric, t.Mode)
 	p.Check(m.Rows != nil && m.Points != nil && m.First != nil && m.Sustained != nil && m.Released != nil && m.Fit != nil && w.Dropped != nil,
@@ -125,12 +126,12 @@ func checkTransfer(p *Problems, doc Document) {
 	for _, f := range m.First {
 		at := fmt.Sprintf("measurement.first[%s of %d bytes]", f.Op, f.Bytes)
 		p.Check(slices.Contains(t.Ops, f.Op) && f.Bytes > 0, "%s was not asked for", at)
-		p.burst(at+".latency_ms", f.Millis, f.Millis.N, true)
+		p.Burst(at+".latency_ms", f.Millis, f.Millis.N, true)
 		if f.Verify == nil {
 			p.Check(!p.fresh, "%s: no verify", at)
 			continue
 		}
-		p.verdict(at, f.Verify)
+		p.Verdict(at, f.Verify)
 		if !f.Verify.Passed {
 			bad = append(bad, fmt.Sprintf("%s of %d bytes: %s", f.Op, f.Bytes, f.Verify.Detail))
 		}
@@ -142,13 +143,13 @@ func checkTransfer(p *Problems, doc Document) {
 		rate := float64(s.Bytes) / 1e9 / s.Seconds
 		p.Check(math.Abs(s.GBps-rate) <= 1e-6*rate, "%s: gbps is %v, bytes and seconds make %v", at, s.GBps, rate)
 		p.Check(s.CPUPoster >= 0 && s.CPU >= s.CPUPoster, "%s: cpu_s_per_gb is %v, must be at least cpu_s_per_gb_poster, which is %v", at, s.CPU, s.CPUPoster)
-		p.verdict(at, &s.Verify)
+		p.Verdict(at, &s.Verify)
 		if !s.Verify.Passed {
 			bad = append(bad, s.Op+" sustained: "+s.Verify.Detail)
 		}
 	}
 	for _, r := range m.Released {
-		p.verdict("measurement.released["+r.Op+"]", &r.Verify)
+		p.Verdict("measurement.released["+r.Op+"]", &r.Verify)
 		if !r.Verify.Passed {
 			bad = append(bad, r.Op+" after release: "+r.Verify.Detail)
 		}
@@ -162,7 +163,7 @@ func checkTransfer(p *Problems, doc Document) {
 		each := s.RegisterMillis / (float64(s.PoolBytes) / (1 << 30))
 		p.Check(s.PoolBytes <= 0 || math.Abs(s.RegisterMillisPerGiB-each) <= 1e-6*each, "measurement.setup.register_ms_per_gib is %v, time and pool make %v", s.RegisterMillisPerGiB, each)
 	}
-	p.good(d.Outcome.Status, len(m.Rows), bad)
+	p.Good(d.Outcome.Status, len(m.Rows), bad)
 	if d.Outcome.Status != Success {
 		return
 	}
@@ -241,8 +242,8 @@ func (p *Problems) transferRow(t *plan.Transfer, r *TransferRow) {
 	}
 	p.Check(r.RowBytes == nil || r.PageBytes != nil && *r.RowBytes == *r.PageBytes, "%s: row_bytes is not page_bytes", at)
 	p.Check(r.DescsMerged > 0 && r.DescsMerged <= r.Descs, "%s: descs_merged is %d of %d", at, r.DescsMerged, r.Descs)
-	p.burst(at+".latency_ms", r.Latency, t.Timing.Reps*t.Timing.Trials, r.Complete)
-	p.burst(at+".request_ms", r.Request, r.Batch*t.Timing.Reps*t.Timing.Trials, r.Complete)
+	p.Burst(at+".latency_ms", r.Latency, t.Timing.Reps*t.Timing.Trials, r.Complete)
+	p.Burst(at+".request_ms", r.Request, r.Batch*t.Timing.Reps*t.Timing.Trials, r.Complete)
 	if r.Latency.P50 > 0 {
 		want, rounding := r.Rate(), 0.01
 		if p.fresh {
@@ -251,15 +252,17 @@ func (p *Problems) transferRow(t *plan.Transfer, r *TransferRow) {
 		p.Check(math.Abs(r.GBps-want) <= rounding+0.001*want, "%s: gbps_p50 is %v, bytes and latency make %v", at, r.GBps, want)
 		p.Check(r.GBpsPrepared == 0 || r.GBpsPrepared == r.GBps, "%s: gbps_p50_incl_prep is %v, and the latency of gbps_p50 %v includes it", at, r.GBpsPrepared, r.GBps)
 	}
-	p.verdict(at+".verify", &r.Verify)
+	p.Verdict(at+".verify", &r.Verify)
 }
 
-func (p *Problems) burst(at string, b Burst, samples int, complete bool) {
+// Burst requires that the figures of a sample ascend from above 0 and are of so many samples.
+func (p *Problems) Burst(at string, b Burst, samples int, complete bool) {
 	p.Check(b.Min > 0 && b.Min <= b.P50 && b.P50 <= b.P95 && b.P95 <= b.Max, "%s: min, p50, p95 and max do not ascend from above 0: %+v", at, b)
 	p.Check(b.N > 0 && b.N <= samples && (b.N == samples || !complete), "%s has %d samples of %d", at, b.N, samples)
 }
 
-func (p *Problems) verdict(at string, v *TransferVerify) {
+// Verdict requires that a check which passed compared words and found none wrong.
+func (p *Problems) Verdict(at string, v *TransferVerify) {
 	if v.Passed {
 		p.Check(v.Checks > 0 && v.Checked > 0 && v.Wrong.Total() == 0, "%s passed with %d of %d words wrong in %d checks", at, v.Wrong.Total(), v.Checked, v.Checks)
 	}

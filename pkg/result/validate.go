@@ -51,6 +51,10 @@ type Problems struct {
 	errs  []error
 }
 
+// Fresh reports whether the document was just made. One that was read may lack what only later
+// versions write.
+func (p *Problems) Fresh() bool { return p.fresh }
+
 // Add adds one.
 func (p *Problems) Add(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
@@ -132,9 +136,9 @@ func (p *Problems) arithmetic(at string, a *Arithmetic) {
 	p.Check(a.Passed == (a.Checked > 0 && a.Wrong == 0), "%s: passed is %v with %d of %d elements wrong", at, a.Passed, a.Wrong, a.Checked)
 }
 
-// good requires what a success promises of its rows, each of which passed and
+// Good requires what a success promises of its rows, each of which passed and
 // is complete or not.
-func (p *Problems) good(status string, rows int, bad []string) {
+func (p *Problems) Good(status string, rows int, bad []string) {
 	if status != Success {
 		return
 	}

@@ -31,10 +31,6 @@ var kinds = map[string][]string{
 	"arrangement": Arrangements(),
 	"row kind":    TransferKinds(),
 
-	"copy test":   CopyTests(),
-	"host memory": HostMemories(),
-	"submission":  Submissions(),
-
 	"overlap form":     OverlapForms(),
 	"compute":          Computes(),
 	"simulated origin": {Simulated},

@@ -44,8 +44,8 @@ var otherNames = map[string]string{
 	"add": "sum", "plus": "sum", "mul": "prod", "product": "prod", "mean": "avg", "average": "avg",
 }
 
-// known refuses a name that is not one of names.
-func known(what, got string, names []string) error {
+// Known refuses a name that is not one of names.
+func Known(what, got string, names []string) error {
 	if slices.Contains(names, got) {
 		return nil
 	}
@@ -74,8 +74,8 @@ func ParseSize(s string) (int64, error) {
 	return int64(v * unit), nil
 }
 
-// spelled is a size as a person writes it: in the largest unit of which it is a multiple.
-func spelled(bytes int64) string {
+// Spelled is a size as a person writes it: in the largest unit of which it is a multiple.
+func Spelled(bytes int64) string {
 	unit := 0
 	for bytes > 0 && bytes%1024 == 0 && unit < 3 {
 		bytes /= 1024
@@ -84,8 +84,8 @@ func spelled(bytes int64) string {
 	return strconv.FormatInt(bytes, 10) + []string{"", "K", "M", "G"}[unit]
 }
 
-// rate prints a rate with two decimals or, below one, with at least three digits.
-func rate(v float64) string {
+// Rate prints a rate with two decimals or, below one, with at least three digits.
+func Rate(v float64) string {
 	switch {
 	case v == 0:
 		return "0"
@@ -98,8 +98,8 @@ func rate(v float64) string {
 	}
 }
 
-// list is values as flags take them.
-func list[T any](values []T) string {
+// List is values as flags take them.
+func List[T any](values []T) string {
 	words := make([]string, len(values))
 	for i, v := range values {
 		words[i] = fmt.Sprint(v)
@@ -107,18 +107,18 @@ func list[T any](values []T) string {
 	return strings.Join(words, ",")
 }
 
-// repeats reports whether a word is in the list twice.
-func repeats(words []string) bool {
+// Repeats reports whether a word is in the list twice.
+func Repeats(words []string) bool {
 	return len(slices.Compact(slices.Sorted(slices.Values(words)))) < len(words)
 }
 
-// ascending reports whether numbers are from 1 on, each above the one before it.
-func ascending(numbers []int) bool {
+// Ascending reports whether numbers are from 1 on, each above the one before it.
+func Ascending(numbers []int) bool {
 	return len(numbers) > 0 && numbers[0] > 0 && slices.IsSorted(numbers) && len(slices.Compact(slices.Clone(numbers))) == len(numbers)
 }
 
-// checkOf is the last column of a row of copies or transfers.
-func checkOf(passed, complete bool) string {
+// CheckOf is the last column of a row of copies or transfers.
+func CheckOf(passed, complete bool) string {
 	switch {
 	case !passed:
 		return "FAILED"
@@ -129,14 +129,14 @@ func checkOf(passed, complete bool) string {
 	}
 }
 
-// ladder is nccl-tests' sizes from first to last: times factor where that is
+// Ladder is nccl-tests' sizes from first to last: times factor where that is
 // above 1, else step further.
-func ladder(first, last, step, factor int64) ([]int64, error) {
+func Ladder(first, last, step, factor int64) ([]int64, error) {
 	switch {
 	case first < 1:
 		return nil, cli.UsageError("-b %d: want at least one byte", first)
 	case first > last:
-		return nil, cli.UsageError("-b %s is above -e %s: give the last size with -e", spelled(first), spelled(last))
+		return nil, cli.UsageError("-b %s is above -e %s: give the last size with -e", Spelled(first), Spelled(last))
 	case factor < 1:
 		return nil, cli.UsageError("-f %d: want a factor of at least 2, or 1 to add -i instead", factor)
 	case factor == 1 && step < 1 && first < last:
@@ -145,7 +145,7 @@ func ladder(first, last, step, factor int64) ([]int64, error) {
 	var sizes []int64
 	for n := first; n <= last; {
 		if sizes = append(sizes, n); len(sizes) > mostSizes {
-			return nil, cli.UsageError("-b %s -e %s come to more than %d sizes: use a larger step -i, or a factor -f", spelled(first), spelled(last), mostSizes)
+			return nil, cli.UsageError("-b %s -e %s come to more than %d sizes: use a larger step -i, or a factor -f", Spelled(first), Spelled(last), mostSizes)
 		}
 		if factor > 1 {
 			n *= factor

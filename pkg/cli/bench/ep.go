@@ -36,7 +36,7 @@ type EPFlags struct {
 // help shows them.
 func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	f := &EPFlags{}
-	shape := newGroup("What is measured")
+	shape := NewGroup("What is measured")
 	g := shape.Flags
 	g.IntSliceVar(&f.tokens, "tokens", []int{1, 2, 4, 8, 16, 32, 64, 128}, "measure `N` tokens per rank; a comma-separated list, ascending")
 	g.IntVar(&f.hidden, "hidden", 7168, "hidden size: `N` elements per token")
@@ -48,14 +48,14 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	g.StringVar(&f.contract, "contract", vocab.ContractLayout, "time dispatches by `CONTRACT`: layout-and-dispatch-v1, or cached-layout, which reuses the layout of an earlier dispatch")
 	g.StringVar(&f.phase, "phase", vocab.PhaseDecode, "record `PHASE` in documents: decode or prefill")
 	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`, or file:PATH: the expert ids of a token a line")
-	how := newGroup("How it is measured, and output")
+	how := NewGroup("How it is measured, and output")
 	g = how.Flags
 	g.IntVar(&f.ranks, "ranks", 0, "start `N` ranks; default: one per device, two on a host")
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
 	g.StringVar(&f.timing, "timing-mode", vocab.Eager, "time operations in `MODE`: eager, or graph, which captures and replays them")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
-	f.timeLimit(how)
-	f.Output.flags(how)
+	f.TimeLimit(how)
+	f.Output.AddFlags(how)
 	f.Definitions.AddFlag(g)
 	groups := []Group{shape, how}
 	for _, group := range groups {
@@ -82,7 +82,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		{"layout", cmp.Or(f.layout, vocab.ExpertMajor), vocab.Layouts()},
 		{"sampling profile", f.sampling, cat.Words("sampling")},
 	} {
-		if err := known(name.what, name.got, name.names); err != nil {
+		if err := Known(name.what, name.got, name.names); err != nil {
 			return d, err
 		}
 	}
@@ -105,7 +105,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	}
 	block := plan.EP{Routing: f.routing}
 	if path, is := strings.CutPrefix(f.routing, catalog.RecordedPrefix); !is {
-		if err := known("routing", f.routing, cat.Words("routing")); err != nil {
+		if err := Known("routing", f.routing, cat.Words("routing")); err != nil {
 			return d, err
 		}
 	} else {
@@ -183,8 +183,8 @@ func NewEPReport(head Head) *EPReport {
 
 // Add takes the document.
 func (p *EPReport) Add(d *result.EPDocument) {
-	p.add(&d.Envelope)
-	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope)
+	p.Take(&d.Envelope)
+	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, Environment(&d.Envelope)
 	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
 	p.Passed = p.Err() == nil
 }

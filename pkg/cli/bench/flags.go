@@ -30,7 +30,7 @@ func Usage(groups []Group) string {
 	return b.String()
 }
 
-func newGroup(title string) Group {
+func NewGroup(title string) Group {
 	fs := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	fs.SortFlags = false
 	return Group{title, fs}
@@ -60,14 +60,14 @@ func (o *Output) Refuse() error {
 	return nil
 }
 
-func (o *Output) flags(g Group) {
+func (o *Output) AddFlags(g Group) {
 	o.set = g.Flags.Changed
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
 	g.Flags.StringVarP(&o.File, "output_file", "J", "", "write the JSON to `FILE` as well")
 	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not have a run yet")
 }
 
-func (o *Output) timeLimit(g Group) {
+func (o *Output) TimeLimit(g Group) {
 	g.Flags.IntVarP(&o.Timeout, "timeout", "T", 0, "stop a case after `SECONDS`; 0 chooses a limit from its sizes")
 }
 
@@ -102,14 +102,14 @@ type Flags struct {
 // shows them.
 func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	f := &Flags{}
-	sizes := newGroup("Sizes (nccl-tests' flags)")
+	sizes := NewGroup("Sizes (nccl-tests' flags)")
 	g := sizes.Flags
 	g.StringVarP(&f.first, "minbytes", "b", "32M", "first `SIZE`, in bytes or with K, M or G (powers of 1024), such as 1.5K")
 	g.StringVarP(&f.last, "maxbytes", "e", "32M", "last `SIZE`")
 	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
 	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
 
-	what := newGroup("What is measured (nccl-tests' flags)")
+	what := NewGroup("What is measured (nccl-tests' flags)")
 	g = what.Flags
 	g.StringVarP(&f.redop, "op", "o", "sum", "reduce with `REDOP`: sum, prod, min, max, avg, mulsum or all")
 	g.StringVarP(&f.dtype, "datatype", "d", "float", "element `TYPE`: int8, uint8, int32, uint32, int64, uint64, half, float, double,\nbfloat16, f8e4m3, f8e5m2 or all")
@@ -118,13 +118,13 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	g.IntVarP(&f.policy, "cta_policy", "x", -1, "CTA `POLICY` for NCCL: 0 default, 1 efficiency, 2 zero; -1 leaves it unset")
 	g.Int64VarP(&f.unalign, "unalign", "u", 0, "shift all buffers by `N` elements, off their alignment")
 
-	ranks := newGroup("Ranks (nccl-tests' flags; each rank is a process with a device of its own)")
+	ranks := NewGroup("Ranks (nccl-tests' flags; each rank is a process with a device of its own)")
 	g = ranks.Flags
 	g.IntVarP(&f.threads, "nthreads", "t", 1, "start `N` × -g ranks")
 	g.IntVarP(&f.gpus, "ngpus", "g", 1, "start `N` × -t ranks; without -t and -g: one for each device, two on a host")
 	g.IntVarP(&f.parallelInit, "parallel_init", "p", 1, "accepted without effect, whatever `N` is: ranks always start in parallel")
 
-	timing := newGroup("How it is timed (nccl-tests' flags)")
+	timing := NewGroup("How it is timed (nccl-tests' flags)")
 	g = timing.Flags
 	g.IntVarP(&f.iterations, "iters", "n", 20, "time `N` iterations in a window")
 	g.IntVarP(&f.warmup, "warmup_iters", "w", 1, "run `N` untimed operations of each size before its first window, and of sizes up to 1M before every window")
@@ -136,9 +136,9 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	g.IntVarP(&f.average, "average", "a", 3, "combine the ranks' times by `MODE`: 0 rank 0, 1 mean, 2 min, 3 max")
 	g.IntVarP(&f.perIter, "per_iter_timing", "I", 0, "with `1`, also time each iteration with events, and add columns")
 	g.IntVarP(&f.check, "check", "c", plan.DefaultChecks, "beside what each timed window leaves, check at most `N` more operations of each size in full, and at least 2")
-	f.timeLimit(timing)
+	f.TimeLimit(timing)
 
-	ours := newGroup("Beyond nccl-tests")
+	ours := NewGroup("Beyond nccl-tests")
 	g = ours.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: auto, host, nccl, rccl, mscclpp or, for messages, ipc; auto uses the library of the GPUs, or host on a machine without GPUs")
 	g.StringVar(&f.buffers, "buffers", "shifted", "use buffers in `STATE`: shifted (as nccl-tests does), warm (one buffer), cold (caches flushed),\nfresh (input just written; with -z 3) or fresh-cold (both)")
@@ -148,10 +148,10 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	g.StringSliceVar(&f.minBusBW, "min-busbw", nil, "exit 1 if busbw is below `SIZE=GBPS`; comma-separated list")
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the time is above `SIZE=US`; comma-separated list")
 	g.StringVar(&f.model, "model", "", "also measure p2p alone, both ways and on all ranks at once, sums and copies, and write their times to `FILE`,\nas a model for 'cxrun schedule simulate' and studies")
-	f.Output.flags(ours)
+	f.Output.AddFlags(ours)
 	f.Definitions.AddFlag(g)
 
-	none := newGroup("nccl-tests' flags that do not apply here (values other than 0 are refused, with the reason)")
+	none := NewGroup("nccl-tests' flags that do not apply here (values other than 0 are refused, with the reason)")
 	g = none.Flags
 	g.IntVarP(&f.nullStream, "stream_null", "y", 0, "only `0`: no null stream")
 	g.IntVarP(&f.timestamps, "report_timestamps", "S", 0, "only `0`: no timestamps")

@@ -36,7 +36,7 @@ type KVFlags struct {
 // them.
 func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	f := &KVFlags{}
-	shape := newGroup("What is measured")
+	shape := NewGroup("What is measured")
 	g := shape.Flags
 	g.StringVar(&f.cache, "cache", "kv-mla", "move the `CACHE` of the definitions: kv-dsv4, kv-dsv4-layers, kv-mla, kv-gqa or kv-tiny")
 	g.IntSliceVar(&f.isl, "isl", []int{128, 512}, "context of `N` tokens a request; a comma-separated list, ascending")
@@ -46,7 +46,7 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	g.StringVar(&f.total, "total", "64M", "have requests of `SIZE` with --block")
 	g.StringSliceVar(&f.ops, "ops", vocab.TransferOps(), "`OPS` of rank 1: pull reads the pool of rank 0, push writes it")
 	g.StringVar(&f.arrangement, "arrangement", vocab.Paged, "lay the blocks out in `ORDER`: contiguous, strided (with equal gaps) or paged (permuted)")
-	how := newGroup("How it is measured, and output")
+	how := NewGroup("How it is measured, and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
 	g.StringVar(&f.lane, "lane", Auto, "move the data over `LANE`: on a host shm, memory that both ranks map, vm, process_vm_readv and process_vm_writev, or tcp; between two GPUs peer; auto is the first that the backend has")
@@ -55,8 +55,8 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
 	g.StringSliceVar(&f.minGBps, "min-gbps", nil, "exit 1 if the median rate of a row is below `GBPS`, or SIZE=GBPS for bursts of that size in bytes; comma-separated list")
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of bursts of SIZE bytes is above `SIZE=US`; comma-separated list")
-	f.timeLimit(how)
-	f.Output.flags(how)
+	f.TimeLimit(how)
+	f.Output.AddFlags(how)
 	f.Definitions.AddFlag(g)
 	groups := []Group{shape, how}
 	for _, group := range groups {
@@ -135,7 +135,7 @@ const blockSeed = 67
 func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
 	var err error
-	if f.limits, err = parseTwo(minGBps, f.minGBps, f.maxTime, nil); err != nil {
+	if f.limits, err = ParseLimits(MinGBps, f.minGBps, f.maxTime, nil); err != nil {
 		return d, err
 	}
 	lane := f.lane
@@ -152,12 +152,12 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		{"arrangement", f.arrangement, vocab.Arrangements()},
 		{"sampling profile", f.sampling, cat.Words("sampling")},
 	} {
-		if err := known(name.what, name.got, name.names); err != nil {
+		if err := Known(name.what, name.got, name.names); err != nil {
 			return d, err
 		}
 	}
 	for _, op := range f.ops {
-		if err := known("operation", op, vocab.TransferOps()); err != nil {
+		if err := Known("operation", op, vocab.TransferOps()); err != nil {
 			return d, err
 		}
 	}
@@ -169,8 +169,8 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		flag string
 		of   []int
 	}{{"--isl", isl}, {"--page", pages}, {"--batch", f.batches}} {
-		if n := x.of; !ascending(n) || n[len(n)-1] > mostTokens {
-			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, list(n), mostTokens)
+		if n := x.of; !Ascending(n) || n[len(n)-1] > mostTokens {
+			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, List(n), mostTokens)
 		}
 	}
 	has := slices.Contains(be.Transfer().Lanes, lane)
@@ -199,8 +199,8 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, plan.TransferRanks)
 	}
 	profile := cat.SamplingProfile(f.sampling).Transfer()
-	if len(f.ops) == 0 || repeats(f.ops) {
-		return d, cli.UsageError("--ops %s: want pull, push or both", list(f.ops))
+	if len(f.ops) == 0 || Repeats(f.ops) {
+		return d, cli.UsageError("--ops %s: want pull, push or both", List(f.ops))
 	}
 	if profile == nil {
 		return d, cli.UsageError("--sampling %s: the profile has no sample counts of transfers", f.sampling)
@@ -298,15 +298,15 @@ func NewKVReport(head Head, f *KVFlags) *KVReport {
 
 // Add takes the document.
 func (p *KVReport) Add(d *result.TransferDocument) {
-	p.add(&d.Envelope)
-	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope)
+	p.Take(&d.Envelope)
+	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, Environment(&d.Envelope)
 	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
-	var rows []figure
+	var rows []Measured
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
-		rows = append(rows, figure{rowName(d, r), r.ReqBytes * int64(r.Batch), r.Rate(), 1e3 * r.Latency.P50})
+		rows = append(rows, Measured{rowName(d, r), r.ReqBytes * int64(r.Batch), r.Rate(), 1e3 * r.Latency.P50})
 	}
-	p.Violations = append(p.Violations, p.limits.broken("", rows)...)
+	p.Violations = append(p.Violations, p.limits.Broken("", rows)...)
 	for _, l := range p.limits {
 		for _, x := range d.Workload.Dropped {
 			if l.bytes == everySize {
@@ -326,7 +326,7 @@ func rowName(d *result.TransferDocument, r *result.TransferRow) string {
 	}
 	blocks := ""
 	if r.PageBytes != nil {
-		blocks = " in blocks of " + spelled(*r.PageBytes)
+		blocks = " in blocks of " + Spelled(*r.PageBytes)
 	}
 	return fmt.Sprintf("%s %s %d bytes%s, batch %d", r.Op, r.Kind, r.ReqBytes, blocks, r.Batch)
 }
@@ -338,7 +338,7 @@ func droppedPoint(d *result.TransferDocument, x result.DroppedPoint) string {
 		return fmt.Sprintf("%d tokens, pages of %d, batch %d", x.ISL, x.PageTokens, x.Batch)
 	}
 	token := t.Entries[0].Bytes
-	return fmt.Sprintf("%d bytes in blocks of %s, batch %d", int64(x.ISL)*token, spelled(int64(x.PageTokens)*token), x.Batch)
+	return fmt.Sprintf("%d bytes in blocks of %s, batch %d", int64(x.ISL)*token, Spelled(int64(x.PageTokens)*token), x.Batch)
 }
 
 // millis prints milliseconds; below one, it prints nanoseconds, too.
@@ -373,11 +373,11 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		if r.PageTokens != nil {
 			page = fmt.Sprint(*r.PageTokens)
 			if t.Workload == blockWorkload {
-				page = spelled(*r.PageBytes)
+				page = Spelled(*r.PageBytes)
 			}
 		}
 		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10s %10s %10s %9s  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
-			millis(r.Latency.P50), millis(r.Latency.P95), millis(r.Parts.Post), rate(r.Rate()), checkOf(r.Verify.Passed, r.Complete))
+			millis(r.Latency.P50), millis(r.Latency.P95), millis(r.Parts.Post), Rate(r.Rate()), CheckOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
@@ -392,7 +392,7 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		fmt.Fprintf(w, "# %s of %d bytes: %.2f us\n", f.Op, f.Bytes, 1e3*f.Millis.P50)
 	}
 	for _, s := range m.Sustained {
-		fmt.Fprintf(w, "# %s sustained for %.2f s: %s GB/s, %s processor seconds per GB\n", s.Op, s.Seconds, rate(s.GBps), rate(s.CPU))
+		fmt.Fprintf(w, "# %s sustained for %.2f s: %s GB/s, %s processor seconds per GB\n", s.Op, s.Seconds, Rate(s.GBps), Rate(s.CPU))
 	}
 	for _, f := range m.Fit {
 		cost := "no time that grows with the number of blocks"

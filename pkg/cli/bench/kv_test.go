@@ -29,7 +29,7 @@ func TestRatesOfSlowLanes(t *testing.T) {
 	for gbps, want := range map[float64]string{
 		0: "0", 412.345: "412.35", 1: "1.00", 0.9996: "1.000", 0.5: "0.500", 0.01234: "0.0123", 0.0000156: "0.0000156", 0.000000156: "1.56e-07",
 	} {
-		require.Equal(t, want, rate(gbps))
+		require.Equal(t, want, Rate(gbps))
 	}
 	d := kvDocument("kv-tiny", 8, 0.512)
 	d.Measurement.Rows[0].GBps = 0.00002 // as older documents round it
@@ -50,7 +50,7 @@ func TestRatesOfSlowLanes(t *testing.T) {
 	}
 	require.Equal(t, strings.Index(head, "GB/s")+4, strings.Index(row, "  OK"), "the column is aligned")
 
-	require.Equal(t, []string{"t: 0.000391 GB/s, and --min-gbps is 1"}, Limits{{minGBps, everySize, 1}}.broken("", []figure{{"t", 8, 0.000390625, 1}}))
+	require.Equal(t, []string{"t: 0.000391 GB/s, and --min-gbps is 1"}, Limits{{MinGBps, everySize, 1}}.Broken("", []Measured{{"t", 8, 0.000390625, 1}}))
 }
 
 // Rows and points of --block are named by their bytes, as in the table. A dropped point is too.

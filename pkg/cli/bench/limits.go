@@ -25,12 +25,12 @@ const everySize = -1
 
 const (
 	minBusBW = "--min-busbw"
-	minGBps  = "--min-gbps"
+	MinGBps  = "--min-gbps"
 	maxTime  = "--max-time"
 )
 
 // examples are values of the flags, with their units.
-var examples = map[string]struct{ unit, value string }{minBusBW: {"GBPS", "40"}, minGBps: {"GBPS", "40"}, maxTime: {"US", "35.5"}}
+var examples = map[string]struct{ unit, value string }{minBusBW: {"GBPS", "40"}, MinGBps: {"GBPS", "40"}, maxTime: {"US", "35.5"}}
 
 // parseLimits reads SIZE=VALUE pairs; a size has to be one of sizes, if these are not nil. A value
 // without a size is for all sizes, of --min-gbps only.
@@ -39,7 +39,7 @@ func parseLimits(flag string, pairs []string, sizes []int64) (Limits, error) {
 	for _, pair := range pairs {
 		bytes := int64(everySize)
 		size, value, sized := strings.Cut(pair, "=")
-		if !sized && flag == minGBps {
+		if !sized && flag == MinGBps {
 			value = pair
 		}
 		v, err := strconv.ParseFloat(value, 64)
@@ -48,7 +48,7 @@ func parseLimits(flag string, pairs []string, sizes []int64) (Limits, error) {
 		}
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			x, plain := examples[flag], ""
-			if flag == minGBps {
+			if flag == MinGBps {
 				plain = x.unit + " or "
 			}
 			return nil, cli.UsageError("%s %q: write %sSIZE=%s, such as 1M=%s", flag, pair, plain, x.unit, x.value)
@@ -69,8 +69,8 @@ func parseLimits(flag string, pairs []string, sizes []int64) (Limits, error) {
 	return out, nil
 }
 
-// parseTwo reads the pairs of two flags.
-func parseTwo(rateFlag string, rates, times []string, sizes []int64) (Limits, error) {
+// ParseLimits reads the pairs of two flags: of rates and of times.
+func ParseLimits(rateFlag string, rates, times []string, sizes []int64) (Limits, error) {
 	out, err := parseLimits(rateFlag, rates, sizes)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func parseTwo(rateFlag string, rates, times []string, sizes []int64) (Limits, er
 func (l Limits) within(sizes []int64) error {
 	for _, x := range l {
 		if x.bytes != everySize && !slices.Contains(sizes, x.bytes) {
-			return cli.UsageError("%s %d=%s: no burst has %s; bursts have %s bytes", x.flag, x.bytes, shortest(x.value), x.size(), strings.ReplaceAll(list(sizes), ",", " or "))
+			return cli.UsageError("%s %d=%s: no burst has %s; bursts have %s bytes", x.flag, x.bytes, shortest(x.value), x.size(), strings.ReplaceAll(List(sizes), ",", " or "))
 		}
 	}
 	return nil
@@ -96,16 +96,16 @@ func (x limit) size() string {
 	return english.Count(int(x.bytes), "byte", "bytes")
 }
 
-// figure is a row of a transfer or copy, as thresholds compare it.
-type figure struct {
-	name         string
-	bytes        int64
-	gbps, micros float64
+// Measured is a row of a transfer or copy, as thresholds compare it.
+type Measured struct {
+	Name         string
+	Bytes        int64
+	GBps, Micros float64
 }
 
-// broken returns a line for each threshold of a case that its rows break; a size without a row breaks
+// Broken returns a line for each threshold of a case that its rows break; a size without a row breaks
 // its own.
-func (l Limits) broken(name string, rows []figure) []string {
+func (l Limits) Broken(name string, rows []Measured) []string {
 	if name != "" {
 		name += ", "
 	}
@@ -113,15 +113,15 @@ func (l Limits) broken(name string, rows []figure) []string {
 	for _, x := range l {
 		measured := x.bytes == everySize
 		for _, r := range rows {
-			if x.bytes != everySize && x.bytes != r.bytes {
+			if x.bytes != everySize && x.bytes != r.Bytes {
 				continue
 			}
 			measured = true
 			switch {
-			case x.flag == minGBps && r.gbps < x.value:
-				out = append(out, fmt.Sprintf("%s%s: %s GB/s, and --min-gbps is %s", name, r.name, rate(r.gbps), shortest(x.value)))
-			case x.flag == maxTime && r.micros > x.value:
-				out = append(out, fmt.Sprintf("%s%s: %s us, and --max-time is %s", name, r.name, shortest(r.micros), shortest(x.value)))
+			case x.flag == MinGBps && r.GBps < x.value:
+				out = append(out, fmt.Sprintf("%s%s: %s GB/s, and --min-gbps is %s", name, r.Name, Rate(r.GBps), shortest(x.value)))
+			case x.flag == maxTime && r.Micros > x.value:
+				out = append(out, fmt.Sprintf("%s%s: %s us, and --max-time is %s", name, r.Name, shortest(r.Micros), shortest(x.value)))
 			}
 		}
 		if !measured {

@@ -51,7 +51,7 @@ const (
 // them.
 func NewOverlapFlags(fs *pflag.FlagSet) (*OverlapFlags, []Group) {
 	f := &OverlapFlags{}
-	shape := newGroup("What is measured")
+	shape := NewGroup("What is measured")
 	g := shape.Flags
 	g.StringVarP(&f.first, "minbytes", "b", "", "first `SIZE` of the communication, in bytes or with K, M or G (powers of 1024); "+hostSize+" on a host, "+gpuSize+" on GPUs")
 	g.StringVarP(&f.last, "maxbytes", "e", "", "last `SIZE`; the first one unless given")
@@ -63,14 +63,14 @@ func NewOverlapFlags(fs *pflag.FlagSet) (*OverlapFlags, []Group) {
 	g.Int64Var(&f.hidden, "hidden", 0, fmt.Sprintf("matrices of form beside have `N` rows and columns, the input of a linear layer N columns; %d on a host, %d on GPUs", hostHidden, gpuHidden))
 	g.IntVar(&f.products, "products", 1, "multiply `N` times in a window of form beside")
 	g.IntVar(&f.collectives, "collectives", 1, "communicate `N` times in a window of form beside")
-	how := newGroup("How it is measured, and output")
+	how := NewGroup("How it is measured, and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
 	g.StringVar(&f.compute, "compute", "", "multiply by `MEANS`: loop (on a host), kernel, cublaslt, hipblaslt, or auto: the vendor's library if it is installed, else kernel; the backend's first unless given")
 	g.IntVarP(&f.Ranks, "ngpus", "g", 0, "start `N` ranks, at least 2; 0 is one for each GPU, or 2 on a host")
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`")
-	f.timeLimit(how)
-	f.Output.flags(how)
+	f.TimeLimit(how)
+	f.Output.AddFlags(how)
 	f.Definitions.AddFlag(g)
 	groups := []Group{shape, how}
 	for _, group := range groups {
@@ -98,7 +98,7 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 		if len(forms) == 0 {
 			forms = vocab.OverlapForms()
 		}
-		if repeats(forms) {
+		if Repeats(forms) {
 			return d, cli.UsageError("a form is named twice: %s", strings.Join(forms, ", "))
 		}
 		if err := f.besides(forms); err != nil {
@@ -106,7 +106,7 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 		}
 		dtype, compute := cmp.Or(f.dtype, be.Overlap().DTypes[0]), cmp.Or(f.compute, be.Overlap().Computes[0])
 		for _, form := range forms {
-			if err := known("form", form, vocab.OverlapForms()); err != nil {
+			if err := Known("form", form, vocab.OverlapForms()); err != nil {
 				return d, err
 			}
 		}
@@ -119,7 +119,7 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 			{"compute", compute, vocab.Computes()},
 			{"sampling profile", f.sampling, cat.Words("sampling")},
 		} {
-			if err := known(name.what, name.got, name.names); err != nil {
+			if err := Known(name.what, name.got, name.names); err != nil {
 				return d, err
 			}
 		}
@@ -191,7 +191,7 @@ func (f *OverlapFlags) shape(be *catalog.Backend) ([]int64, int64, error) {
 			return nil, 0, cli.UsageError("%s: %w", []string{"-b", "-e", "-i"}[i], err)
 		}
 	}
-	sizes, err := ladder(parsed[0], parsed[1], parsed[2], f.factor)
+	sizes, err := Ladder(parsed[0], parsed[1], parsed[2], f.factor)
 	return sizes, hidden, err
 }
 
@@ -226,9 +226,9 @@ func NewOverlapReport(head Head) *OverlapReport {
 
 // Add takes a document.
 func (p *OverlapReport) Add(d *result.OverlapDocument) {
-	p.add(&d.Envelope)
+	p.Take(&d.Envelope)
 	c := &d.Identity.Case
-	p.Cases = append(p.Cases, OverlapCase{d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope), c.Overlap().Op, c.Precision, &d.Measurement, d.Outcome})
+	p.Cases = append(p.Cases, OverlapCase{d.Identity.CaseID, d.ComparisonKey, Environment(&d.Envelope), c.Overlap().Op, c.Precision, &d.Measurement, d.Outcome})
 	p.Passed = p.Err() == nil
 }
 
@@ -270,7 +270,7 @@ func PrintOverlap(w io.Writer, d *result.OverlapDocument) {
 			r.Bytes, fmt.Sprintf("%d %d %d", r.ProductM, r.ProductN, r.ProductK),
 			r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, maybe(r.ExposedBeyondNoise()), maybe(r.Efficiency), r.Floor,
 			fmt.Sprintf("%3.0f%% %s, %3.0f%% %s", 100*r.ComputeCoverage, maybe(r.ComputeSlowdown), 100*r.CommunicationCoverage, maybe(r.CommunicationSlowdown)),
-			maybe(r.ComputeTax)+", "+maybe(r.CommunicationTax), checkOf(r.Verify.Passed, r.Complete))
+			maybe(r.ComputeTax)+", "+maybe(r.CommunicationTax), CheckOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {

@@ -105,36 +105,6 @@ func TestRefusalsOfEP(t *testing.T) {
 	})
 }
 
-func TestRefusalsOfCopies(t *testing.T) {
-	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
-		f, _ := NewCopyFlags(fs)
-		return func(tests []string, cat *catalog.Catalog, be *catalog.Backend, _ int) (planner.Direct, error) {
-			ranks, err := CopyRanks(tests)
-			if err != nil {
-				return planner.Direct{}, err
-			}
-			return f.Plan(tests, 1<<40)(cat, be, ranks)
-		}
-	}, []refusal{
-		{"-b 1 -e 1", cli.ExitUsage, "-b 1: want a multiple of 8 bytes"},
-		{"-b 1K -e 2K -i 100", cli.ExitUsage, "-i 100: want a multiple of 8 bytes"},
-		{"-b 4K -e 4K --page 12", cli.ExitUsage, "--page 12: want a multiple of 8 bytes"},
-		{"-b 4K -e 4K --page 128K", cli.ExitUsage, "--page 128K: 4096 bytes are not whole pages of this size"},
-		{"-b 4K -e 4K --page 1K --streams 8", cli.ExitUsage, "--streams 8: 4096 bytes are fewer pages than streams"},
-		{"-b 4K -e 4K --streams 3", cli.ExitUsage, "--streams 3: 4096 bytes do not divide into 3 equal pieces of a multiple of 8 bytes"},
-		{"--max-slowdown 1.1", cli.ExitUsage, "--max-slowdown needs --victim"},
-		{"--victim --max-slowdown 0.9", cli.ExitUsage, "--max-slowdown 0.9: want a factor of at least 1, such as 1.02"},
-		{"--streams 2,1", cli.ExitUsage, "--streams 2,1: want numbers from 1 on in ascending order"},
-		{"device_local_copy device_local_copy", cli.ExitUsage, "test device_local_copy is named twice"},
-		{
-			"device_local_copy device_to_device_memcpy_read_ce", cli.ExitUsage,
-			"device_local_copy runs on 1 devices and device_to_device_memcpy_read_ce on 2: run them one after the other",
-		},
-		{"--host-memory pageable device_local_copy", cli.ExitUsage, "--host-memory: device_local_copy has no memory of the host; leave it out"},
-		{"host_to_device_memcpy_sm", cli.ExitEnvironment, "backend host has no test host_to_device_memcpy_sm: give --backend sm"},
-	})
-}
-
 func TestRefusalsOfOverlap(t *testing.T) {
 	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
 		f, _ := NewOverlapFlags(fs)

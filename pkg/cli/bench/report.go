@@ -34,11 +34,14 @@ func NewHead(program string, arguments []string, started time.Time, backend stri
 // Err is how the program ends: nil, or what went wrong, with its exit code.
 func (h *Head) Err() error { return h.verdict.err() }
 
+// Missed says how many thresholds were broken.
+func (h *Head) Missed(thresholds int) { h.verdict.broken = thresholds }
+
 // Nothing reports whether no case can be measured here.
 func (h *Head) Nothing() bool { return h.verdict.lacking == h.verdict.cases }
 
-// add takes in the envelope of a case.
-func (h *Head) add(d *result.Envelope) {
+// Take takes in the envelope of a case.
+func (h *Head) Take(d *result.Envelope) {
 	if h.Device == nil && d.Topology.DeviceProduct != "" {
 		h.Device, h.Library = &d.Topology.DeviceProduct, d.Runtime.CollectiveLibrary
 	}
@@ -121,7 +124,7 @@ func (p *Report) Add(r *Request, doc result.Document) (*result.CollectiveDocumen
 		return nil, false
 	}
 	m := &d.Measurement
-	p.add(&d.Envelope)
+	p.Take(&d.Envelope)
 	if at, ok := firstWindow(d); p.SinceStart == nil && ok {
 		since := at.Sub(p.StartedAt).Seconds()
 		p.SinceStart = &since
@@ -129,7 +132,7 @@ func (p *Report) Add(r *Request, doc result.Document) (*result.CollectiveDocumen
 	c := CaseRows{
 		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
 		DType: m.DType, RedOp: m.RedOp, Root: r.rootOf(d), Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
-		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: environment(&d.Envelope),
+		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: Environment(&d.Envelope),
 		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Rows: []Row{},
 	}
 	for i := range m.Rows {
@@ -169,8 +172,8 @@ func firstWindow(d *result.CollectiveDocument) (time.Time, bool) {
 	return at, err == nil
 }
 
-// environment is what a document says of the ranks' environment; never null.
-func environment(d *result.Envelope) map[string]string {
+// Environment is what a document says of the ranks' environment; never null.
+func Environment(d *result.Envelope) map[string]string {
 	if d.Provenance.Environment == nil {
 		return map[string]string{}
 	}

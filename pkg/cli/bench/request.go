@@ -54,7 +54,7 @@ func Buffers() []string {
 func (f *Flags) Request(op string) (Request, error) {
 	r := Request{Cycles: f.cycles, Budget: f.Timeout, redop: f.redop, dtype: f.dtype, root: f.root}
 	var err error
-	if err = known("operation", op, vocab.Ops()); err != nil {
+	if err = Known("operation", op, vocab.Ops()); err != nil {
 		return r, err
 	}
 	if r.Op, err = collective.ParseOp(op); err != nil {
@@ -74,7 +74,7 @@ func (f *Flags) Request(op string) (Request, error) {
 		{"element type", f.dtype, append(vocab.DTypes(), all)},
 		{"kind of buffers", f.buffers, Buffers()},
 	} {
-		if err := known(name.what, name.got, name.names); err != nil {
+		if err := Known(name.what, name.got, name.names); err != nil {
 			return r, err
 		}
 	}
@@ -128,7 +128,7 @@ func (f *Flags) Request(op string) (Request, error) {
 			return r, cli.UsageError("--model: a size of %d bytes: choose -b, -e and -f so that all sizes are multiples of %d", n, partBytes)
 		}
 	}
-	r.Limits, err = parseTwo(minBusBW, f.minBusBW, f.maxTime, r.shape.Sizes)
+	r.Limits, err = ParseLimits(minBusBW, f.minBusBW, f.maxTime, r.shape.Sizes)
 	return r, err
 }
 
@@ -180,7 +180,7 @@ func (f *Flags) sizes() ([]int64, error) {
 			return nil, cli.UsageError("-%c: %w", "bei"[i], err)
 		}
 	}
-	return ladder(parsed[0], parsed[1], parsed[2], f.factor)
+	return Ladder(parsed[0], parsed[1], parsed[2], f.factor)
 }
 
 // Plan is the measurement with a backend on a world of ranks.

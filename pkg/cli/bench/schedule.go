@@ -34,7 +34,7 @@ const (
 // NewScheduleFlags adds the flags to fs and returns them, with the groups in which help shows
 // them.
 func NewScheduleFlags(fs *pflag.FlagSet) (*ScheduleFlags, []Group) {
-	shape := newGroup("The schedule")
+	shape := NewGroup("The schedule")
 	f := &ScheduleFlags{}
 	shape.Flags.IntVar(&f.width, "width", 0, WidthUsage)
 	shape.Flags.IntVar(&f.segments, "segments", 0, SegmentsUsage)

@@ -155,7 +155,7 @@ func TestLimits(t *testing.T) {
 
 // Thresholds of transfers and copies are for all sizes or for one.
 func TestLimitsByRow(t *testing.T) {
-	rows := []figure{{"a", 1 << 20, 3, 350}, {"b", 64 << 20, 5, 13400}}
+	rows := []Measured{{"a", 1 << 20, 3, 350}, {"b", 64 << 20, 5, 13400}}
 	for _, tt := range []struct{ rates, times, want []string }{
 		{[]string{"2", "64M=4"}, []string{"1M=400", "64M=14000"}, nil},
 		{[]string{"4"}, nil, []string{"t, a: 3.00 GB/s, and --min-gbps is 4"}},
@@ -165,9 +165,9 @@ func TestLimitsByRow(t *testing.T) {
 		{nil, []string{"1M=300"}, []string{"t, a: 350 us, and --max-time is 300"}},
 		{[]string{"2M=1"}, nil, []string{"t, no row of 2097152 bytes was measured, and --min-gbps is 1"}},
 	} {
-		limits, err := parseTwo(minGBps, tt.rates, tt.times, nil)
+		limits, err := ParseLimits(MinGBps, tt.rates, tt.times, nil)
 		require.NoError(t, err)
-		require.Equal(t, tt.want, limits.broken("t", rows))
+		require.Equal(t, tt.want, limits.Broken("t", rows))
 	}
 	for want, tt := range map[string]struct{ rates, times []string }{
 		`--min-gbps "fast": write GBPS or SIZE=GBPS, such as 1M=40`:                                                        {[]string{"fast"}, nil},
@@ -181,7 +181,7 @@ func TestLimitsByRow(t *testing.T) {
 		`--max-time "1024=2": duplicate threshold for 1024 bytes`:                                                          {nil, []string{"1K=1", "1024=2"}},
 		`--min-gbps: invalid size "": want bytes, or a number with K, M or G (powers of 1024), such as 8, 1.5K, 32M or 4G`: {[]string{"=3"}, nil},
 	} {
-		_, err := parseTwo(minGBps, tt.rates, tt.times, nil)
+		_, err := ParseLimits(MinGBps, tt.rates, tt.times, nil)
 		require.EqualError(t, err, want)
 	}
 }

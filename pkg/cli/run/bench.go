@@ -15,12 +15,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule"
-	"github.com/collectivex/collectivex/pkg/sysfs"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -64,7 +64,7 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
 		"buffers": bench.Buffers(), "backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyCollective].Backends)), bench.Auto),
 	})
-	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s), newBenchCopy(s), newBenchOverlap(s))
+	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s), newBenchOf(s, copybench.Command), newBenchOverlap(s))
 	return cmd
 }
 
@@ -152,42 +152,6 @@ this machine cannot run it.`,
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchKV(c, s, flags) }
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{"lane": append(vocab.Lanes(), bench.Auto), "handle": append(vocab.Handles(), bench.Auto), "ops": vocab.TransferOps(), "arrangement": vocab.Arrangements()})
-	return cmd
-}
-
-func newBenchCopy(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "copy [TEST...]",
-		Short: "Measure copies by the copy engines of a GPU, with nvbandwidth's test names",
-		Long: `Measure copies of memory: from the host to a GPU and back, within a GPU, and between
-two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run. Those
-that end with _sm need --backend sm, in which a kernel copies.
-
-On a host, memory that ranks map stands for a GPU's. It has no bidirectional tests of host
-memory, one stream, --submit loop, and pageable memory: without page-locked memory, two
-directions would take turns.
-
-Each row has two clocks, in columns of their own: events of the device around copies that
-were all enqueued before the first began, as nvbandwidth times them, and the host's clock
-from the first call to the end of the last copy. Every word that the timed copies moved is
-compared, and of one more window with other data.
-
-Tests: ` + strings.Join(vocab.CopyTests(), ",\n") + `.
-
-The exit code is 1 if a word is wrong, a case failed or a threshold is missed, and 3 if
-this machine cannot run it.`,
-		Example: `  cxrun bench copy
-  cxrun bench copy host_to_device_memcpy_ce -b 4K -e 512M -f 4 --streams 1,2,4
-  cxrun bench copy device_to_host_memcpy_ce --host-memory pinned,pageable,registered
-  cxrun bench copy host_to_device_memcpy_ce -b 64M -e 64M --page 64K --submit batch
-  cxrun bench copy device_to_device_memcpy_read_ce --min-gbps 300
-  cxrun bench copy host_to_device_memcpy_sm --backend sm --victim`,
-		ValidArgs: vocab.CopyTests(),
-	}
-	flags, groups := bench.NewCopyFlags(cmd.Flags())
-	cmd.RunE = func(c *cobra.Command, tests []string) error { return benchCopy(c, s, flags, tests) }
-	cmd.SetUsageFunc(usage(groups))
-	complete(cmd, map[string][]string{"host-memory": vocab.HostMemories(), "submit": vocab.Submissions()})
 	return cmd
 }
 
@@ -381,43 +345,49 @@ func benchKV(c *cobra.Command, s cli.Streams, flags *bench.KVFlags) error {
 	return flags.Explain(b.end(s, report, report.Violations, report.Err()), report.Outcome)
 }
 
-func benchCopy(c *cobra.Command, s cli.Streams, flags *bench.CopyFlags, tests []string) error {
+// newBenchOf is the command of a family.
+func newBenchOf(s cli.Streams, of bench.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: of.Use, Short: of.Short, Long: of.Long, Example: of.Example, ValidArgs: of.Words}
+	asked, groups := of.Flags(cmd.Flags())
+	cmd.RunE = func(c *cobra.Command, words []string) error { return benchOf(c, s, of, asked, words) }
+	cmd.SetUsageFunc(usage(groups))
+	complete(cmd, of.Values)
+	return cmd
+}
+
+// benchOf measures what the flags and words of a command ask for.
+func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Measurement, words []string) error {
 	defer whileRead(c)()
 	started := time.Now()
-	ranks, err := bench.CopyRanks(tests)
+	ranks, err := asked.Ranks(words)
 	if err != nil {
 		return err
 	}
-	free, _, err := sysfs.Here().AvailableMemory()
-	if err != nil {
-		return cli.EnvironmentError("%w", err)
-	}
-	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyCopy, ranks, flags.Plan(tests, free))
+	o := asked.Options()
+	b, err := newBenchRun(c.Context(), s, *o, of.Family, ranks, asked.Plan(words))
 	if err != nil {
 		return err
 	}
 	defer b.drop()
 
 	program := "cxrun " + cli.Build()
-	report := bench.NewCopyReport(bench.NewHead(program, arguments(c, tests...), started, b.place.backend.Name, b.world), flags)
-	if !flags.JSON {
-		fmt.Fprintf(b.shown, "# %s: copies of memory on backend %s (%s)\n", program, b.place.backend.Name, b.place.note)
+	report := asked.Report(bench.NewHead(program, arguments(c, words...), started, b.place.backend.Name, b.world))
+	if !o.JSON {
+		fmt.Fprintf(b.shown, "# %s: %s\n", program, report.Title(fmt.Sprintf("on backend %s (%s)", b.place.backend.Name, b.place.note)))
 	}
 	err = b.run(c.Context(), s, func(d result.Document) error {
-		answer, ok := d.(*result.CopyDocument)
-		if !ok {
-			return fmt.Errorf("document of type %T for copies", d)
+		if err := report.Add(d); err != nil {
+			return err
 		}
-		report.Add(answer)
-		if !flags.JSON && !bench.Lacking(answer.Outcome) {
-			bench.PrintCopy(b.shown, answer)
+		if !o.JSON && !bench.Lacking(d.Head().Outcome) {
+			report.Print(b.shown, d)
 		}
 		return nil
 	}, nil)
 	if err != nil {
 		return err
 	}
-	return b.end(s, report, report.Violations, report.Err())
+	return b.end(s, report, report.Broken(), report.Err())
 }
 
 func benchOverlap(c *cobra.Command, s cli.Streams, flags *bench.OverlapFlags, forms []string) error {

@@ -6,14 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
+
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // The copy engines of both vendors' devices make the copies of one device and of two, by
@@ -30,7 +32,7 @@ func TestBenchCopyOnDevices(t *testing.T) {
 		for _, tests := range [][]string{nil, {"device_to_device_memcpy_read_ce", "device_to_device_bidirectional_memcpy_write_ce"}} {
 			code, stdout, stderr := cxrun(t, nil, append(args, tests...)...)
 			require.Equal(t, cli.ExitOK, code, stderr)
-			var r bench.CopyReport
+			var r copybench.Report
 			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 			require.True(t, r.Passed)
 			require.Equal(t, "ce", r.Backend)
@@ -60,7 +62,7 @@ func TestBenchCopyVictim(t *testing.T) {
 	args := []string{"bench", "copy", "-b", "4K", "-e", "4K", "--sampling", "smoke", "--victim"}
 	code, stdout, stderr := cxrun(t, nil, append(args, "--json")...)
 	require.Equal(t, cli.ExitOK, code, stderr)
-	var r bench.CopyReport
+	var r copybench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Len(t, r.Cases, 3, "the tests of one device in one direction")
 	for _, c := range r.Cases {
@@ -79,7 +81,7 @@ func TestBenchCopyVictim(t *testing.T) {
 	require.Regexp(t, `(?m)^# INVALID: check-failed: .*victim .*\d+ units`, stdout)
 	for why, lacking := range map[string][]string{
 		"host_to_device_bidirectional_memcpy_ce … victim": {"host_to_device_bidirectional_memcpy_ce"},
-		"victim … page-locked":                            {"device_to_host_memcpy_ce", "--host-memory", vocab.Pageable},
+		"victim … page-locked":                            {"device_to_host_memcpy_ce", "--host-memory", copies.Pageable},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
@@ -95,7 +97,7 @@ func TestBenchCopyByKernel(t *testing.T) {
 	args := []string{"bench", "copy", "-b", "4K", "-e", "4K", "--sampling", "smoke", "--json"}
 	code, stdout, stderr := cxrun(t, nil, append(args, "--backend", "sm")...)
 	require.Equal(t, cli.ExitOK, code, stderr)
-	var r bench.CopyReport
+	var r copybench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Len(t, r.Cases, 2)
 	for want, lacking := range map[string][]string{
@@ -121,7 +123,7 @@ func TestBenchCopyOnEngines(t *testing.T) {
 	for want, tests := range map[int][]string{4: nil, 1: {"device_to_device_memcpy_write_ce"}} {
 		code, stdout, stderr := cxrun(t, nil, append(append(args, "--json"), tests...)...)
 		require.Equal(t, cli.ExitOK, code, stderr)
-		var r bench.CopyReport
+		var r copybench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 		require.Len(t, r.Cases, want)
 		for _, c := range r.Cases {
@@ -222,7 +224,7 @@ func TestBenchCopy(t *testing.T) {
 		"host_to_device_bidirectional_memcpy_ce … page-locked": {"host_to_device_bidirectional_memcpy_ce"},
 		"backend host … 1 stream":                              {"--streams", "1,2"},
 		"backend host … batch … loop":                          {"--submit", "batch"},
-		"pinned … pageable":                                    {"--host-memory", vocab.Pinned},
+		"pinned … pageable":                                    {"--host-memory", copies.Pinned},
 		"backend host … victim":                                {"--victim", "device_local_copy"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)

@@ -10,6 +10,12 @@ import (
 	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
 	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/copies"
+	copyengine "github.com/collectivex/collectivex/pkg/copies/engine"
+	copyhost "github.com/collectivex/collectivex/pkg/copies/host"
+	copyrunner "github.com/collectivex/collectivex/pkg/copies/runner"
+	copysdma "github.com/collectivex/collectivex/pkg/copies/sdma"
+	copysm "github.com/collectivex/collectivex/pkg/copies/sm"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/a2a"
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
@@ -22,11 +28,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/simulation"
 	"github.com/collectivex/collectivex/pkg/transfer"
-	"github.com/collectivex/collectivex/pkg/transfer/copies"
-	copyengine "github.com/collectivex/collectivex/pkg/transfer/copies/engine"
-	copyhost "github.com/collectivex/collectivex/pkg/transfer/copies/host"
-	copysdma "github.com/collectivex/collectivex/pkg/transfer/copies/sdma"
-	copysm "github.com/collectivex/collectivex/pkg/transfer/copies/sm"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
@@ -84,8 +85,8 @@ func families() shard.Registry {
 				"mori-io":  transferpython.Open("mori-io"),
 			},
 		},
-		plan.FamilyCopy: {
-			Assemble: copies.Assemble,
+		copies.Name: {
+			Assemble: copyrunner.Assemble,
 			Backends: map[string]rank.Opener{
 				"host": copyhost.Open,
 				"ce":   copyengine.Open,
@@ -121,7 +122,7 @@ func find(families shard.Registry) rank.Find {
 // faultKinds lists the faults of data that the families can inject, some of which they
 // share.
 func faultKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlap.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds(), copies.FaultKinds()))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlap.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds(), copyrunner.FaultKinds()))))
 }
 
 // idle is the rank.Idle of all families. Those of expert parallelism have points of their own.
@@ -129,8 +130,8 @@ func idle(f rank.Fault, c *plan.Case) string {
 	switch c.Family {
 	case plan.FamilyTransfer:
 		return transfer.Idle(f, c)
-	case plan.FamilyCopy:
-		return copies.Idle(f, c)
+	case copies.Name:
+		return copyrunner.Idle(f, c)
 	case plan.FamilyOverlap:
 		return overlap.Idle(f, c)
 	case plan.FamilyEP:

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -20,7 +22,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // many writes n documents of unlike cases, with figures that differ in every document: half of
@@ -40,7 +41,7 @@ func many(tb testing.TB, n int, memory bool) string {
 		case memory && i%2 == 0:
 			d = bursts(sku, i/40, noise)
 		case memory:
-			d = copies(sku, i/40, noise)
+			d = copyDocument(sku, i/40, noise)
 		case i%2 == 0:
 			c := ep(sku, "deepep-v2")
 			c.EP().Ladder = plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128}
@@ -94,11 +95,11 @@ func bursts(sku string, seed int, noise float64) result.Document {
 	return d
 }
 
-// copies returns a document of eight sizes on three numbers of streams.
-func copies(sku string, seed int, noise float64) result.Document {
-	tests := slices.DeleteFunc(vocab.CopyTests(), func(name string) bool { return strings.HasSuffix(name, "_sm") })
+// copyDocument returns a document of eight sizes on three numbers of streams.
+func copyDocument(sku string, seed int, noise float64) result.Document {
+	tests := slices.DeleteFunc(copies.Tests(), func(name string) bool { return strings.HasSuffix(name, "_sm") })
 	d := resulttest.Copy(plantest.Copy("ce", tests[seed%len(tests)], func(c *plan.Case) {
-		b := c.Copy()
+		b := copies.Of(c)
 		c.SKU, b.Seed, b.Sizes, b.Streams = sku, uint64(seed), nil, []int{1, 2, 4}
 		for size := int64(32 << 10); size <= 512<<20; size *= 4 {
 			b.Sizes = append(b.Sizes, size)
@@ -106,10 +107,10 @@ func copies(sku string, seed int, noise float64) result.Document {
 	}), attempt("1"))
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
-		for k, c := range []**result.CopyClock{&r.Device, &r.Host} {
+		for k, c := range []**copies.Clock{&r.Device, &r.Host} {
 			by := noise * (1 + float64((seed*31+i*17+k*7)%97)/500)
 			us := (*c).Micros.P50 * by
-			*c = &result.CopyClock{Micros: result.Burst{P50: us, P95: us * 1.1, Min: us, Max: 2 * us, N: (*c).Micros.N}, GBps: (*c).GBps / by, OppositeGBps: (*c).OppositeGBps / by}
+			*c = &copies.Clock{Micros: result.Burst{P50: us, P95: us * 1.1, Min: us, Max: 2 * us, N: (*c).Micros.N}, GBps: (*c).GBps / by, OppositeGBps: (*c).OppositeGBps / by}
 		}
 	}
 	return d

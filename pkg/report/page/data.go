@@ -9,7 +9,8 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/collectivex/collectivex/pkg/report"
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -81,7 +82,7 @@ type head struct {
 
 // viewHead is a View without its series.
 type viewHead struct {
-	report.View
+	figure.View
 	Facets []facetHead `json:"facets"`
 }
 

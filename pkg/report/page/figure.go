@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/report"
+	"github.com/collectivex/collectivex/pkg/figure"
 )
 
 // Figure files show what a chart of the page shows before anything is chosen.
@@ -65,18 +65,18 @@ func (v *View) slice() []*Series {
 
 // metric returns the figure that a chart of the view shows first: the first rate, or of a
 // view that starts with its latency, that.
-func (v *View) metric() (title, unit string, of func(report.Point) float64) {
+func (v *View) metric() (title, unit string, of func(figure.Point) float64) {
 	if len(v.Rates) == 0 || v.Latency {
-		return v.TimeTitle(), "µs", func(p report.Point) float64 { return p.Time.P50 }
+		return v.TimeTitle(), "µs", func(p figure.Point) float64 { return p.Time.P50 }
 	}
-	return v.Rates[0].Title, v.Rates[0].Unit, func(p report.Point) float64 { return v.rate(0, p) }
+	return v.Rates[0].Title, v.Rates[0].Unit, func(p figure.Point) float64 { return v.rate(0, p) }
 }
 
 // TimeTitle says what the times of the view are.
 func (v *View) TimeTitle() string { return cmp.Or(v.Time, "latency") }
 
 // rate returns one of the view's rates at p50, NaN if the point does not have it.
-func (v *View) rate(k int, p report.Point) float64 {
+func (v *View) rate(k int, p figure.Point) float64 {
 	switch work := p.Work[k]; {
 	case v.Rates[k].Given:
 		return work
@@ -102,10 +102,10 @@ func (p *Page) draw(v *View) []byte {
 	all := v.slice()
 	title, unit, of := v.metric()
 	shown := slices.DeleteFunc(slices.Clone(all), func(s *Series) bool {
-		return !slices.ContainsFunc(s.Points, func(p report.Point) bool { return of(p) > 0 && p.X >= 0 })
+		return !slices.ContainsFunc(s.Points, func(p figure.Point) bool { return of(p) > 0 && p.X >= 0 })
 	})
 	most := maxDrawn
-	if v.Shape == report.Grid {
+	if v.Shape == figure.Grid {
 		most = 1
 	}
 	left := max(0, len(shown)-most)
@@ -133,7 +133,7 @@ func (p *Page) draw(v *View) []byte {
 	_ = xml.EscapeText(&d, []byte(head))
 	d.add(`</title><rect width="%d" height="%d" fill="%s"/>`, figureWidth, height, t.Ground)
 	d.text(figureLeft, 20, fmt.Sprintf(`fill="%s" font-weight="600"`, t.Ink), head)
-	if v.Shape == report.Grid {
+	if v.Shape == figure.Grid {
 		d.grid(shown, of, t)
 	} else {
 		d.lines(v, shown, of, t)
@@ -163,7 +163,7 @@ func lookOf(s *Series, t theme) look {
 	return look{t.Series[s.Look%n], dashes[s.Facets[facetRun]%len(dashes)], markers[(s.Look%n+s.Look/n+s.Facets[facetRepeat])%len(markers)]}
 }
 
-func (d *drawing) lines(v *View, shown []*Series, of func(report.Point) float64, t theme) {
+func (d *drawing) lines(v *View, shown []*Series, of func(figure.Point) float64, t theme) {
 	var x, y span
 	for _, s := range shown {
 		for _, p := range s.Points {
@@ -220,7 +220,7 @@ func (d *drawing) lines(v *View, shown []*Series, of func(report.Point) float64,
 }
 
 // axisLabel is the title of an axis with its unit.
-func axisLabel(x report.Axis) string {
+func axisLabel(x figure.Axis) string {
 	if x.Unit == "" {
 		return x.Title
 	}
@@ -291,7 +291,7 @@ func (s *span) even(powers []float64) []float64 {
 	return out
 }
 
-func (d *drawing) grid(shown []*Series, of func(report.Point) float64, t theme) {
+func (d *drawing) grid(shown []*Series, of func(figure.Point) float64, t theme) {
 	for _, s := range shown {
 		world := int(math.Round(math.Sqrt(float64(1 + largest(s)))))
 		var values span

@@ -15,9 +15,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -323,7 +324,7 @@ type Rung struct {
 func (v *View) quantiles() []quantile {
 	return slices.DeleteFunc(slices.Clone(quantiles), func(q quantile) bool {
 		return !slices.ContainsFunc(v.Series, func(s Series) bool {
-			return slices.ContainsFunc(s.Points, func(p report.Point) bool { return q.of(p.Time) > 0 })
+			return slices.ContainsFunc(s.Points, func(p figure.Point) bool { return q.of(p.Time) > 0 })
 		})
 	})
 }

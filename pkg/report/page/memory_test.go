@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/copies"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
@@ -216,8 +218,8 @@ func TestTransfersThatDoNotCount(t *testing.T) {
 
 func TestCopiesByTwoClocks(t *testing.T) {
 	r := newRuns(t)
-	add := func(test string, change func(*result.CopyRow)) {
-		d := resulttest.Copy(plantest.Copy("ce", test, func(c *plan.Case) { c.Copy().Streams = []int{1, 2} }), attempt("1"))
+	add := func(test string, change func(*copies.Row)) {
+		d := resulttest.Copy(plantest.Copy("ce", test, func(c *plan.Case) { copies.Of(c).Streams = []int{1, 2} }), attempt("1"))
 		for i := range d.Measurement.Rows {
 			device := *d.Measurement.Rows[i].Device
 			device.Micros.P50, device.Micros.Min = device.Micros.P50/2, device.Micros.Min/2
@@ -227,9 +229,9 @@ func TestCopiesByTwoClocks(t *testing.T) {
 		}
 		r.add(d)
 	}
-	add("host_to_device_memcpy_ce", func(*result.CopyRow) {})
-	add("device_to_host_memcpy_ce", func(r *result.CopyRow) { r.Device = nil })
-	add("device_to_device_bidirectional_memcpy_read_ce", func(r *result.CopyRow) { r.Device.OppositeGBps = r.Device.GBps / 2 })
+	add("host_to_device_memcpy_ce", func(*copies.Row) {})
+	add("device_to_host_memcpy_ce", func(r *copies.Row) { r.Device = nil })
+	add("device_to_device_bidirectional_memcpy_read_ce", func(r *copies.Row) { r.Device.OppositeGBps = r.Device.GBps / 2 })
 	html := r.html()
 	b := show(t, html, "")
 	require.Equal(t, []string{"streams 1", "streams 2"}, b.lines("copies-device"), "one test at a time")
@@ -237,7 +239,7 @@ func TestCopiesByTwoClocks(t *testing.T) {
 	require.NotContains(t, b.texts("#view-copies-device fieldset button"), "device_to_host_memcpy_ce", "it has no such clock")
 	require.Contains(t, b.texts("#view-copies-host fieldset button"), "device_to_host_memcpy_ce")
 	c := plantest.Copy("ce", "device_local_copy")
-	samples := c.Copy().Timing.Trials
+	samples := copies.Of(&c).Timing.Trials
 	require.Regexp(t, fmt.Sprintf(`(?s)host_to_device_memcpy_ce pinned loop streams 1\n4 KiB\n.*p50 0\.5205.* µs\n.*GB/s\n%d samples`, samples), b.tip("copies-device"))
 	require.Contains(t, b.tip("copies-host"), "p50 1.041")
 

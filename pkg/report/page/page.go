@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/figure"
+
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -89,16 +92,16 @@ const (
 	missing   = "missing"
 )
 
-// View is a report.View with the series that were found for it.
+// View is a figure.View with the series that were found for it.
 type View struct {
-	report.View
+	figure.View
 	Facets []Facet
 	Series []Series
 }
 
 // Facet is a facet of the view or, in front of those, of its cases, with the values found.
 type Facet struct {
-	report.Facet
+	figure.Facet
 	Found []string
 }
 
@@ -112,13 +115,13 @@ const (
 	facetsOfCase
 )
 
-// Series is a report.Series of a case.
+// Series is a figure.Series of a case.
 type Series struct {
 	Case   int   // index into Page.Cases
 	Facets []int // index into Found of each facet of the view
 	Look   int   // of its identity: what it is of, whichever run and measurement
 	Fits   []Fit
-	report.Series
+	figure.Series
 }
 
 // unreadable says of a document that it counts, for its digest holds, and is not of the
@@ -135,7 +138,7 @@ type standing struct {
 	measured  int
 	asked     int
 	dropped   string // what was not asked of the ranks, and why
-	series    []report.Series
+	series    []figure.Series
 }
 
 // Build reads the documents below the given paths (see fold.Read). A matrix says what the
@@ -178,15 +181,14 @@ func read(rec fold.Record) *standing {
 		return s
 	}
 	s.readable, s.envelope, s.planned = true, *d.Head(), result.Settled(d)
-	if f, ok := report.Find(s.envelope.Identity.Case.Family); ok {
-		s.simulated = f.Simulated
-		s.measured, s.asked = f.Rows(d)
-		if f.Dropped != nil {
-			s.dropped = f.Dropped(d)
+	if f := family.Find(s.envelope.Identity.Case.Family); f != nil {
+		of := report.SummaryOf(f)
+		s.simulated = of.Simulated
+		s.measured, s.asked = of.Rows(d)
+		if of.Dropped != nil {
+			s.dropped = of.Dropped(d)
 		}
-		if f.Series != nil {
-			s.series = f.Series(d)
-		}
+		s.series = report.Series(d)
 	}
 	return s
 }
@@ -219,8 +221,8 @@ func (b *builder) add(v *fold.Verdict, found map[fold.Case]*standing) {
 	for i, r := range b.Runs {
 		b.runs[r.ID] = i
 	}
-	for _, f := range report.Families() {
-		for _, v := range f.Views {
+	for _, f := range family.All() {
+		for _, v := range report.Views(f) {
 			b.views[v.Name] = newView(v)
 		}
 	}
@@ -251,8 +253,8 @@ func (b *builder) add(v *fold.Verdict, found map[fold.Case]*standing) {
 	}
 }
 
-func newView(v report.View) *view {
-	common := [facetsOfCase]report.Facet{facetRun: {Title: "run"}, facetSKU: {Title: "SKU"}, facetBackend: {Title: "backend"}, facetRanks: {Title: "ranks", Number: true}, facetRepeat: {Title: "repeat", Number: true}}
+func newView(v figure.View) *view {
+	common := [facetsOfCase]figure.Facet{facetRun: {Title: "run"}, facetSKU: {Title: "SKU"}, facetBackend: {Title: "backend"}, facetRanks: {Title: "ranks", Number: true}, facetRepeat: {Title: "repeat", Number: true}}
 	out := &view{View: View{View: v}}
 	for _, f := range slices.Concat(common[:], v.Facets) {
 		out.Facets = append(out.Facets, Facet{Facet: f})
@@ -310,7 +312,7 @@ func (*builder) count(n *report.Counts, c Case) {
 	}
 }
 
-func (v *view) add(index int, run string, c Case, s report.Series) {
+func (v *view) add(index int, run string, c Case, s figure.Series) {
 	values := slices.Concat([]string{run, c.SKU, c.Backend, strconv.Itoa(c.World), strconv.Itoa(c.planned.Repeat)}, s.Facets)
 	out := Series{Case: index, Facets: make([]int, len(v.Facets)), Series: s}
 	var look []string
@@ -450,8 +452,8 @@ func (b *builder) finish() {
 	slices.SortStableFunc(b.Coverage, func(x, y Coverage) int {
 		return cmp.Compare(slices.Index(stateOrder, x.State), slices.Index(stateOrder, y.State))
 	})
-	for _, f := range report.Families() {
-		for _, v := range f.Views {
+	for _, f := range family.All() {
+		for _, v := range report.Views(f) {
 			if v := b.views[v.Name]; len(v.Series) > 0 {
 				v.order()
 				v.look()

@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Command is `cxrun bench NAME`, by which a family is measured without a plan.
+type Command struct {
+	Family                    plan.Family
+	Use, Short, Long, Example string
+	Words                     []string            // that it takes as arguments; empty: none
+	Values                    map[string][]string // of flags, for the completion of a shell
+	// Flags adds the flags to fs and returns what they ask for, with the groups in which help
+	// shows them.
+	Flags func(fs *pflag.FlagSet) (Measurement, []Group)
+}
+
+// Measurement is what the flags of a command ask for.
+type Measurement interface {
+	Options() *Output
+	// Ranks returns how many ranks measure the words; 0: one for each device.
+	Ranks(words []string) (int, error)
+	// Plan returns the cases of the words with a backend on a world of ranks.
+	Plan(words []string) func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error)
+	Report(head Head) Reporter
+}
+
+// Reporter is a measurement as JSON, which gathers documents.
+type Reporter interface {
+	// Title completes the first line of the table; place is such as "on backend host (asked for)".
+	Title(place string) string
+	Add(d result.Document) error
+	Print(w io.Writer, d result.Document)
+	// Broken returns the thresholds that were broken, one line each.
+	Broken() []string
+	// Err is how the program ends: nil, or what went wrong, with its exit code.
+	Err() error
+}

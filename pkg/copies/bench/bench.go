@@ -1,0 +1,451 @@
+// Package bench is `cxrun bench copy`: flags with nvbandwidth's test names, and the table and
+// JSON of copies.
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/sysfs"
+
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/copies/runner"
+	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Command is `cxrun bench copy`.
+var Command = bench.Command{
+	Family: copies.Name,
+	Use:    "copy [TEST...]",
+	Short:  "Measure copies by the copy engines of a GPU, with nvbandwidth's test names",
+	Long: `Measure copies of memory: from the host to a GPU and back, within a GPU, and between
+two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run. Those
+that end with _sm need --backend sm, in which a kernel copies.
+
+On a host, memory that ranks map stands for a GPU's. It has no bidirectional tests of host
+memory, one stream, --submit loop, and pageable memory: without page-locked memory, two
+directions would take turns.
+
+Each row has two clocks, in columns of their own: events of the device around copies that
+were all enqueued before the first began, as nvbandwidth times them, and the host's clock
+from the first call to the end of the last copy. Every word that the timed copies moved is
+compared, and of one more window with other data.
+
+Tests: ` + strings.Join(copies.Tests(), ",\n") + `.
+
+The exit code is 1 if a word is wrong, a case failed or a threshold is missed, and 3 if
+this machine cannot run it.`,
+	Example: `  cxrun bench copy
+  cxrun bench copy host_to_device_memcpy_ce -b 4K -e 512M -f 4 --streams 1,2,4
+  cxrun bench copy device_to_host_memcpy_ce --host-memory pinned,pageable,registered
+  cxrun bench copy host_to_device_memcpy_ce -b 64M -e 64M --page 64K --submit batch
+  cxrun bench copy device_to_device_memcpy_read_ce --min-gbps 300
+  cxrun bench copy host_to_device_memcpy_sm --backend sm --victim`,
+	Words:  copies.Tests(),
+	Values: map[string][]string{"host-memory": copies.HostMemories(), "submit": copies.Submissions()},
+	Flags:  newFlags,
+}
+
+// flags are the flags of copies of memory, as they were given.
+type flags struct {
+	bench.Output
+	first, last, step string
+	factor            int64
+	memory            []string
+	submission, page  string
+	streams           []int
+	sampling          string
+	victim            bool
+	minGBps, maxTime  []string
+	limits            bench.Limits
+	maxSlowdown       float64
+	set               func(name string) bool // whether a flag was given
+}
+
+// newFlags adds the flags to fs and returns them, with the groups in which help shows
+// them.
+func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
+	f := &flags{}
+	shape := bench.NewGroup("What is measured")
+	g := shape.Flags
+	g.StringVarP(&f.first, "minbytes", "b", "512M", "first `SIZE`, in bytes or with K, M or G (powers of 1024), such as 1.5K")
+	g.StringVarP(&f.last, "maxbytes", "e", "512M", "last `SIZE`")
+	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
+	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
+	g.StringSliceVar(&f.memory, "host-memory", nil, "copy from or to host memory of `KIND`: pinned, pinned-far (on another NUMA node), pageable or registered; a comma-separated list; pinned on GPUs, pageable on a host")
+	g.IntSliceVar(&f.streams, "streams", []int{1}, "share each copy among `N` streams; a comma-separated list, ascending; a host has one")
+	g.StringVar(&f.page, "page", "0", "cut each copy into pages of `SIZE`, in random order in the source; 0 copies one piece on each stream")
+	g.StringVar(&f.submission, "submit", copies.Loop, "submit pages in `MODE`: loop makes a call for each, batch one call for all; a host has loop alone")
+	g.BoolVar(&f.victim, "victim", false, "also run each copy beside a kernel that computes on all multiprocessors, and report how much they slow each other down; on GPUs, in one direction")
+	how := bench.NewGroup("How it is measured, and output")
+	g = how.Flags
+	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`: ce, copies by the driver of GPUs, sm, by a kernel, sdma, by copy engines of AMD GPUs that it names, or host; auto uses the GPUs here, otherwise host")
+	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`; fixed-v1 has nvbandwidth's")
+	g.StringSliceVar(&f.minGBps, "min-gbps", nil, "exit 1 if the median rate of a row is below `GBPS`, or SIZE=GBPS for copies of that size, by the device's clock, or by the host's where it has no other; comma-separated list")
+	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of a copy, by the same clock, is above `SIZE=US`; comma-separated list")
+	g.Float64Var(&f.maxSlowdown, "max-slowdown", 0, "exit 1 if copies slow the victim down by a `FACTOR` above this, such as 1.02, or if that could not be measured; with --victim")
+	f.TimeLimit(how)
+	f.AddFlags(how)
+	f.Definitions.AddFlag(g)
+	groups := []bench.Group{shape, how}
+	for _, group := range groups {
+		fs.AddFlagSet(group.Flags)
+	}
+	f.set = fs.Changed
+	return f, groups
+}
+
+// Options implements bench.Measurement.
+func (f *flags) Options() *bench.Output { return &f.Output }
+
+// Ranks implements bench.Measurement. All tests have the same number of ranks.
+func (f *flags) Ranks(tests []string) (int, error) {
+	ranks := 1
+	for i, name := range tests {
+		if err := bench.Known("test", name, copies.Tests()); err != nil {
+			return 0, err
+		}
+		if slices.Contains(tests[:i], name) {
+			return 0, cli.UsageError("test %s is named twice", name)
+		}
+		n := copies.TestOf(name).Ranks
+		if i > 0 && n != ranks {
+			return 0, cli.UsageError("%s runs on %d devices and %s on %d: run them one after the other", tests[0], ranks, name, n)
+		}
+		ranks = n
+	}
+	return ranks, nil
+}
+
+// Plan implements bench.Measurement: the tests, or all that the backend has on one device.
+func (f *flags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+	return func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+		d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
+		switch {
+		case f.set("max-slowdown") && !f.victim:
+			return d, cli.UsageError("--max-slowdown needs --victim")
+		case f.set("max-slowdown") && !(f.maxSlowdown >= 1 && f.maxSlowdown <= math.MaxFloat64):
+			return d, cli.UsageError("--max-slowdown %v: want a factor of at least 1, such as 1.02", f.maxSlowdown)
+		}
+		var parsed [4]int64
+		for i, s := range []string{f.first, f.last, f.step, f.page} {
+			if s == "0" && i == 3 {
+				continue
+			}
+			var err error
+			if parsed[i], err = bench.ParseSize(s); err != nil {
+				return d, cli.UsageError("%s: %w", []string{"-b", "-e", "-i", "--page"}[i], err)
+			}
+		}
+		sizes, err := bench.Ladder(parsed[0], parsed[1], parsed[2], f.factor)
+		if err != nil {
+			return d, err
+		}
+		if f.limits, err = bench.ParseLimits(bench.MinGBps, f.minGBps, f.maxTime, sizes); err != nil {
+			return d, err
+		}
+		if !bench.Ascending(f.streams) {
+			return d, cli.UsageError("--streams %s: want numbers from 1 on in ascending order", bench.List(f.streams))
+		}
+		if err := bench.Known("submission", f.submission, copies.Submissions()); err != nil {
+			return d, err
+		}
+		if err := bench.Known("sampling profile", f.sampling, cat.Words("sampling")); err != nil {
+			return d, err
+		}
+		profile := copies.SamplingOf(cat.SamplingProfile(f.sampling))
+		if profile == nil {
+			return d, cli.UsageError("--sampling %s: the profile has no sample counts of copies", f.sampling)
+		}
+		memory := f.memory
+		if len(memory) == 0 {
+			memory = copies.BackendOf(be).HostMemory[:1]
+		}
+		if f.set("host-memory") && (len(f.memory) == 0 || bench.Repeats(memory)) {
+			return d, cli.UsageError("--host-memory %s: want kinds of %s, each once", bench.List(f.memory), strings.Join(copies.HostMemories(), ", "))
+		}
+		for _, kind := range memory {
+			if err := bench.Known("kind of host memory", kind, copies.HostMemories()); err != nil {
+				return d, err
+			}
+		}
+		if len(tests) == 0 {
+			tests = slices.DeleteFunc(slices.Clone(copies.BackendOf(be).Tests), func(name string) bool {
+				return copies.TestOf(name).Ranks != world || copies.TestOf(name).Both && (f.victim || slices.Contains(memory, copies.Pageable))
+			})
+		}
+		if f.set("host-memory") && !slices.ContainsFunc(tests, func(name string) bool { return copies.TestOf(name).Memory }) {
+			return d, cli.UsageError("--host-memory: %s has no memory of the host; leave it out", strings.Join(tests, ", "))
+		}
+		for _, name := range tests {
+			for _, kind := range copies.MemoriesOf(name, memory) {
+				b := copies.New(name, kind, profile)
+				b.Submission, b.Sizes, b.Streams, b.PageBytes = f.submission, sizes, f.streams, parsed[3]
+				b.Victim = f.victim
+				// Of pageable memory in both directions the planner says more.
+				if both := copies.TestOf(name).Both && kind == copies.Pageable; !both && !slices.Contains(copies.BackendOf(be).Tests, name) {
+					return d, cli.EnvironmentError("backend %s has no test %s: give --backend %s", be.Name, name, strings.Join(copiers(cat, be, name), " or "))
+				}
+				if why := f.indivisible(b); why != "" {
+					return d, cli.UsageError("%s", why)
+				}
+				d.Cases = append(d.Cases, plan.Case{Family: copies.Name, Sampling: f.sampling, Contract: copies.Contract, Block: b})
+			}
+		}
+		free, _, err := sysfs.Here().AvailableMemory()
+		if err != nil {
+			return d, cli.EnvironmentError("%w", err)
+		}
+		if why := tooLarge(d.Cases, be.Name == bench.HostBackend, free); why != "" {
+			return d, cli.EnvironmentError("-e %s: %s", f.last, why)
+		}
+		return d, nil
+	}
+}
+
+// indivisible says which flag keeps a copy from being cut into equal pieces, or is empty.
+func (f *flags) indivisible(b *copies.Block) string {
+	for i, size := range b.Sizes {
+		switch {
+		case size%8 != 0 && i == 0:
+			return fmt.Sprintf("-b %s: want a multiple of 8 bytes", f.first)
+		case size%8 != 0:
+			return fmt.Sprintf("-i %s: want a multiple of 8 bytes", f.step)
+		case b.PageBytes%8 != 0:
+			return fmt.Sprintf("--page %s: want a multiple of 8 bytes", f.page)
+		case b.PageBytes > 0 && size%b.PageBytes != 0:
+			return fmt.Sprintf("--page %s: %d bytes are not whole pages of this size", f.page, size)
+		}
+		for _, streams := range b.Streams {
+			switch {
+			case b.Pieces(size, streams) > 0:
+			case b.PageBytes > 0:
+				return fmt.Sprintf("--streams %d: %d bytes are fewer pages than streams", streams, size)
+			default:
+				return fmt.Sprintf("--streams %d: %d bytes do not divide into %d equal pieces of a multiple of 8 bytes", streams, size, streams)
+			}
+		}
+	}
+	return ""
+}
+
+// tooLarge says which cases have a size whose buffers do not fit into the host's memory, and which
+// sizes fit, or is empty. Ranks refuse such a size themselves, but only once its turn comes. Where the
+// host stands for devices, their buffers are in its memory too.
+func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
+	least := int64(math.MaxInt64)
+	for i := range cases {
+		b := copies.Of(&cases[i])
+		test := copies.TestOf(b.Test)
+		buffers := 0 // of all ranks
+		switch {
+		case host:
+			buffers = 2
+		case test.Memory:
+			buffers = 1
+		default:
+			continue
+		}
+		if test.Both {
+			buffers *= 2
+		}
+		fits := runner.Largest(free, buffers)
+		if largest := b.Sizes[len(b.Sizes)-1]; largest > fits && fits < least {
+			least = fits
+			if fits > 1<<20 {
+				fits -= fits % (1 << 20)
+			}
+			why = fmt.Sprintf("copies of %s by %s do not fit into the host's memory: choose sizes of at most %s", bench.Spelled(largest), b.Test, bench.Spelled(fits))
+		}
+	}
+	return why
+}
+
+// copiers are the other backends that have a test: those on devices that be runs on, too, or all if
+// there are none.
+func copiers(cat *catalog.Catalog, be *catalog.Backend, test string) []string {
+	var near, all []string
+	for i := range cat.Backends {
+		o := &cat.Backends[i]
+		if has := copies.BackendOf(o); has == nil || !slices.Contains(has.Tests, test) {
+			continue
+		}
+		all = append(all, o.Name)
+		if slices.ContainsFunc(o.Vendors, func(v string) bool { return slices.Contains(be.Vendors, v) }) {
+			near = append(near, o.Name)
+		}
+	}
+	if len(near) > 0 {
+		return near
+	}
+	return all
+}
+
+// Report is copies as JSON: a head and the documents' own rows.
+type Report struct {
+	bench.Head
+
+	Cases []caseRows `json:"cases"`
+	// Violations are the thresholds that were broken, one line each.
+	Violations []string `json:"violations"`
+	Passed     bool     `json:"passed"`
+
+	limits      bench.Limits
+	maxSlowdown float64
+}
+
+// caseRows is the part of a document that a report has.
+type caseRows struct {
+	CaseID        string              `json:"case_id"`
+	ComparisonKey string              `json:"comparison_key"`
+	Environment   map[string]string   `json:"environment"`
+	Test          string              `json:"test"`
+	HostMemory    string              `json:"host_memory,omitempty"`
+	Submission    string              `json:"submission"`
+	PageBytes     int64               `json:"page_bytes,omitempty"`
+	Victim        bool                `json:"victim,omitempty"`
+	Measurement   *copies.Measurement `json:"measurement"`
+	Outcome       result.Outcome      `json:"outcome"`
+}
+
+// Report implements bench.Measurement.
+func (f *flags) Report(head bench.Head) bench.Reporter {
+	head.Op = "copy"
+	return &Report{Head: head, Cases: []caseRows{}, Violations: []string{}, limits: f.limits, maxSlowdown: f.maxSlowdown}
+}
+
+// Title implements bench.Reporter.
+func (p *Report) Title(place string) string { return "copies of memory " + place }
+
+// Broken implements bench.Reporter.
+func (p *Report) Broken() []string { return p.Violations }
+
+// Add implements bench.Reporter.
+func (p *Report) Add(doc result.Document) error {
+	d, ok := doc.(*copies.Document)
+	if !ok {
+		return fmt.Errorf("document of type %T for copies", doc)
+	}
+	p.Take(&d.Envelope)
+	b := copies.Of(&d.Identity.Case)
+	p.Cases = append(p.Cases, caseRows{
+		d.Identity.CaseID, d.ComparisonKey, bench.Environment(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, &d.Measurement, d.Outcome,
+	})
+	var rows []bench.Measured
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		clock := r.Device
+		if clock == nil {
+			clock = r.Host
+		}
+		rows = append(rows, bench.Measured{Name: r.Name(), Bytes: r.Bytes, GBps: clock.GBps, Micros: clock.Micros.P50})
+		if why := p.slowdown(r); why != "" {
+			p.Violations = append(p.Violations, fmt.Sprintf("%s, %s: %s", b.Test, r.Name(), why))
+		}
+	}
+	p.Violations = append(p.Violations, p.limits.Broken(b.Test, rows)...)
+	p.Missed(len(p.Violations))
+	p.Passed = p.Err() == nil
+	return nil
+}
+
+// slowdown says why a row misses --max-slowdown, or is empty.
+func (p *Report) slowdown(r *copies.Row) string {
+	switch {
+	case p.maxSlowdown == 0:
+	case r.Victim == nil || r.Victim.Slowdown == nil:
+		return "the slowdown of the victim could not be measured, and --max-slowdown asks for it"
+	case *r.Victim.Slowdown > p.maxSlowdown:
+		return fmt.Sprintf("the victim is slowed down %.4f times, and --max-slowdown is %v", *r.Victim.Slowdown, p.maxSlowdown)
+	}
+	return ""
+}
+
+// Print implements bench.Reporter: one line a row.
+func (p *Report) Print(w io.Writer, doc result.Document) {
+	d := doc.(*copies.Document)
+	c, m := &d.Identity.Case, &d.Measurement
+	b := copies.Of(c)
+	shape := ""
+	if b.HostMemory != "" {
+		shape = ", host memory " + b.HostMemory
+	}
+	if b.PageBytes > 0 {
+		shape += fmt.Sprintf(", %s of pages of %d bytes", b.Submission, b.PageBytes)
+	}
+	if b.Victim {
+		shape += ", in turns with a victim"
+	}
+	fmt.Fprintf(w, "#\n# %s%s on %s\n", b.Test, shape, foreign.Line(d.Topology.DeviceProduct))
+	fmt.Fprintf(w, "# sampling %s: %d windows of %d copies by each clock, and their median\n", c.Sampling, b.Timing.Trials, b.Timing.Reps)
+	fmt.Fprintf(w, "# %12s %7s %8s  %12s %10s %10s  %12s %10s %10s  %s\n", "", "", "", "device clock", "", "opposite", "host clock", "", "opposite", "")
+	fmt.Fprintf(w, "# %12s %7s %8s  %12s %10s %10s  %12s %10s %10s  %s\n", "bytes", "streams", "pieces", "us", "GB/s", "GB/s", "us", "GB/s", "GB/s", "check")
+	figures := func(c *copies.Clock) string {
+		if c == nil {
+			return fmt.Sprintf("%12s %10s %10s", "-", "-", "-")
+		}
+		opposite := "-"
+		if c.OppositeGBps > 0 {
+			opposite = bench.Rate(c.OppositeGBps)
+		}
+		return fmt.Sprintf("%12.2f %10s %10s", c.Micros.P50, bench.Rate(c.GBps), opposite)
+	}
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		fmt.Fprintf(w, "  %12d %7d %8d  %s  %s  %s\n", r.Bytes, r.Streams, r.Pieces, figures(r.Device), figures(r.Host), bench.CheckOf(r.Verify.Passed, r.Complete))
+	}
+	if b.Victim {
+		printVictims(w, m.Rows)
+	}
+	for i := range m.Rows {
+		if r := &m.Rows[i]; r.Both != nil {
+			fmt.Fprintf(w, "# %s, both directions: %s\n", r.Name(), bothWays(r.Both))
+		}
+	}
+	for i := range m.Rows {
+		if r := &m.Rows[i]; !r.Verify.Passed {
+			fmt.Fprintf(w, "# %s: %s\n", r.Name(), foreign.Line(r.Verify.Detail))
+		}
+	}
+	if d.Outcome.Status != result.Success {
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
+	}
+}
+
+// bothWays says how much two ranks copied at the same time.
+func bothWays(b *copies.Both) string {
+	if b.GBps == 0 {
+		return fmt.Sprintf("no total: both copied for only %.0f %% of the time, and a total needs %.0f %%", 100*b.Overlap, 100*result.MinCoverage)
+	}
+	return fmt.Sprintf("%s GB/s by the host's clock; both copied for %.0f %% of the time", bench.Rate(b.GBps), 100*b.Overlap)
+}
+
+// printVictims prints what copies and the victim take from each other, one line a row.
+func printVictims(w io.Writer, rows []copies.Row) {
+	fmt.Fprintf(w, "# %12s %7s  %12s %12s %9s %9s  %12s %9s %9s\n", "", "", "victim alone", "beside", "covered", "slowdown", "copy beside", "covered", "slowdown")
+	fmt.Fprintf(w, "# %12s %7s  %12s %12s %9s %9s  %12s\n", "bytes", "streams", "us", "us", "", "", "us")
+	slowdown := func(f *float64) string {
+		if f == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.4f", *f)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if v := r.Victim; v != nil {
+			fmt.Fprintf(w, "  %12d %7d  %12.2f %12.2f %9.3f %9s  %12.2f %9.3f %9s\n", r.Bytes, r.Streams,
+				v.Alone.P50, v.Beside.P50, v.Coverage, slowdown(v.Slowdown), v.CopyBeside.P50, v.CopyCoverage, slowdown(v.CopySlowdown))
+		}
+	}
+}

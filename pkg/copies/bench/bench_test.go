@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/collectivex/collectivex/internal/benchtest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/copies/runner"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// The reason is that of the case with the most buffers in the host's memory.
+func TestCopiesThatDoNotFit(t *testing.T) {
+	const gib = 1 << 30
+	cases := func(largest int64, tests ...string) (out []plan.Case) {
+		for _, name := range tests {
+			out = append(out, plan.Case{Family: copies.Name, Block: &copies.Block{Test: name, Sizes: []int64{8, largest}}})
+		}
+		return out
+	}
+	const free = 10 * gib // 8 GiB may be used
+	for _, fits := range []string{
+		tooLarge(cases(100*gib, "device_local_copy", "device_to_device_memcpy_read_ce"), false, free),
+		tooLarge(cases(7*gib, "host_to_device_memcpy_ce"), false, free),
+		tooLarge(cases(runner.Largest(free, 2), "device_local_copy"), true, free),
+		tooLarge(cases(runner.Largest(free, 4), "device_to_device_bidirectional_memcpy_read_ce"), true, free),
+	} {
+		require.Empty(t, fits)
+	}
+	require.Equal(t, "copies of 8G by host_to_device_memcpy_ce do not fit into the host's memory: choose sizes of at most 8189M",
+		tooLarge(cases(8*gib, "device_local_copy", "host_to_device_memcpy_ce"), false, free))
+	require.Equal(t, "copies of 8G by host_to_device_bidirectional_memcpy_ce do not fit into the host's memory: choose sizes of at most 4093M",
+		tooLarge(cases(8*gib, "host_to_device_memcpy_ce", "host_to_device_bidirectional_memcpy_ce", "device_to_host_memcpy_ce"), false, free))
+	require.Contains(t, tooLarge(cases(8*gib, "device_local_copy"), true, 1<<20), "choose sizes of at most 0")
+}
+
+func TestRefusals(t *testing.T) {
+	benchtest.Refuses(t, Command, []benchtest.Refusal{
+		benchtest.Usage("-b 1 -e 1", "-b 1: want a multiple of 8 bytes"),
+		benchtest.Usage("-b 1K -e 2K -i 100", "-i 100: want a multiple of 8 bytes"),
+		benchtest.Usage("-b 4K -e 4K --page 12", "--page 12: want a multiple of 8 bytes"),
+		benchtest.Usage("-b 4K -e 4K --page 128K", "--page 128K: 4096 bytes are not whole pages of this size"),
+		benchtest.Usage("-b 4K -e 4K --page 1K --streams 8", "--streams 8: 4096 bytes are fewer pages than streams"),
+		benchtest.Usage("-b 4K -e 4K --streams 3", "--streams 3: 4096 bytes do not divide into 3 equal pieces of a multiple of 8 bytes"),
+		benchtest.Usage("--max-slowdown 1.1", "--max-slowdown needs --victim"),
+		benchtest.Usage("--victim --max-slowdown 0.9", "--max-slowdown 0.9: want a factor of at least 1, such as 1.02"),
+		benchtest.Usage("--streams 2,1", "--streams 2,1: want numbers from 1 on in ascending order"),
+		benchtest.Usage("device_local_copy device_local_copy", "test device_local_copy is named twice"),
+		benchtest.Usage("device_local_copy device_to_device_memcpy_read_ce", "device_local_copy runs on 1 devices and device_to_device_memcpy_read_ce on 2: run them one after the other"),
+		benchtest.Usage("--host-memory pageable device_local_copy", "--host-memory: device_local_copy has no memory of the host; leave it out"),
+		benchtest.Environment("host_to_device_memcpy_sm", "backend host has no test host_to_device_memcpy_sm: give --backend sm"),
+	})
+}
+
+// A slowdown that was not measured misses its limit, too.
+func TestSlowdownLimit(t *testing.T) {
+	p := &Report{maxSlowdown: 1.02}
+	slow, fine := 1.5, 1.01
+	victim := func(slowdown *float64) *copies.Row {
+		return &copies.Row{Victim: &copies.Victim{VictimFigures: copies.VictimFigures{Slowdown: slowdown}}}
+	}
+	require.Equal(t, "the slowdown of the victim could not be measured, and --max-slowdown asks for it", p.slowdown(&copies.Row{}))
+	require.Equal(t, "the victim is slowed down 1.5000 times, and --max-slowdown is 1.02", p.slowdown(victim(&slow)))
+	require.Empty(t, p.slowdown(victim(&fine)))
+	require.Empty(t, (&Report{}).slowdown(&copies.Row{}))
+}

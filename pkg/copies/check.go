@@ -1,0 +1,117 @@
+package copies
+
+import (
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/result"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// payloadUnit is the payload unit of copies.
+const payloadUnit = "bytes-per-copy"
+
+func newDocument(head result.Envelope) result.Document {
+	t := Of(&head.Identity.Case).Timing
+	return &Document{
+		Envelope:    head,
+		Measurement: Measurement{PayloadUnit: payloadUnit, Sampling: SampleCounts{t.Warmup, t.Reps, t.Trials}, Rows: []Row{}},
+	}
+}
+
+type compared struct {
+	Test       string           `json:"test"`
+	HostMemory string           `json:"host_memory"`
+	Submission string           `json:"submission"`
+	PageBytes  int64            `json:"page_bytes"`
+	Victim     bool             `json:"victim,omitempty"`
+	Seed       uint64           `json:"seed"`
+	Timing     plan.Repetitions `json:"timing"`
+}
+
+func comparison(c *plan.Case) any {
+	b := Of(c)
+	return compared{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Seed, b.Timing}
+}
+
+// Asked returns the rows of a case, without their figures: by size and streams.
+func Asked(b *Block) (rows []Row) {
+	for _, size := range b.Sizes {
+		for _, streams := range b.Streams {
+			rows = append(rows, Row{Bytes: size, Streams: streams, Pieces: b.Pieces(size, streams)})
+		}
+	}
+	return rows
+}
+
+func check(p *result.Problems, doc result.Document) {
+	d := doc.(*Document)
+	id := d.Identity
+	b := Of(&id.Case)
+	m := &d.Measurement
+	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(m.Rows != nil, "measurement.rows is null")
+	p.Check(m.Sampling == SampleCounts{b.Timing.Warmup, b.Timing.Reps, b.Timing.Trials}, "measurement.sampling is not the timing of the case")
+	asked := Asked(b)
+	var bad []string
+	seen := map[string]bool{}
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		at := "measurement.rows[" + r.Name() + "]"
+		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
+		seen[r.Name()] = true
+		p.Check(slices.ContainsFunc(asked, func(a Row) bool {
+			return a.Bytes == r.Bytes && a.Streams == r.Streams && a.Pieces == r.Pieces
+		}), "%s was not asked for", at)
+		p.Check(r.Host != nil, "%s has no time by the host's clock", at)
+		for name, clock := range map[string]*Clock{"device": r.Device, "host": r.Host} {
+			if clock != nil {
+				checkClock(p, at+"."+name, clock, b, r)
+			}
+		}
+		if both := r.Both; both != nil {
+			p.Check(both.Overlap >= 0 && both.Overlap <= 1 && (both.GBps > 0) == (both.Overlap >= result.MinCoverage),
+				"%s.both: overlap is %v and gbps %v, which is there from an overlap of %v on", at, both.Overlap, both.GBps, result.MinCoverage)
+		}
+		test := TestOf(b.Test)
+		p.Check(!p.Fresh() || !r.Complete || (r.Both != nil) == (test.Both && test.Ranks > 1), "%s: both is there: %v, in test %s", at, r.Both != nil, b.Test)
+		p.Check(b.Victim == (r.Victim != nil) || !r.Complete, "%s: victim is there: %v, and the case asks for one: %v", at, r.Victim != nil, b.Victim)
+		if r.Victim != nil {
+			checkVictim(p, at+".victim", r.Victim, b, r)
+		}
+		p.Verdict(at+".verify", &r.Verify)
+		if !r.Complete || !r.Verify.Passed {
+			bad = append(bad, r.Name()+": "+r.Verify.Detail)
+		}
+	}
+	p.Good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status != result.Success {
+		return
+	}
+	p.Check(len(m.Rows) == len(asked), "outcome is success with %d rows of %d", len(m.Rows), len(asked))
+	p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
+	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+}
+
+func checkClock(p *result.Problems, at string, c *Clock, b *Block, r *Row) {
+	p.Burst(at+".us_per_copy", c.Micros, b.Timing.Trials, r.Complete)
+	if c.Micros.P50 > 0 {
+		want := float64(r.Bytes) / c.Micros.P50 / 1e3
+		p.Check(math.Abs(c.GBps-want) <= 1e-6*want, "%s: gbps is %v, bytes and time make %v", at, c.GBps, want)
+	}
+	test := TestOf(b.Test)
+	p.Check((c.OppositeGBps > 0) == (test.Both && test.Ranks > 1) || !r.Complete, "%s: opposite_gbps is %v in test %s", at, c.OppositeGBps, b.Test)
+}
+
+func checkVictim(p *result.Problems, at string, v *Victim, b *Block, r *Row) {
+	for name, burst := range map[string]result.Burst{"alone_us": v.Alone, "beside_us": v.Beside, "copy_beside_us": v.CopyBeside} {
+		p.Burst(at+"."+name, burst, b.Timing.Trials, r.Complete)
+	}
+	p.Check(v.Units > 0, "%s.units is %d", at, v.Units)
+	for name, part := range map[string]float64{"coverage": v.Coverage, "copy_coverage": v.CopyCoverage} {
+		p.Check(part >= 0 && part <= 1, "%s.%s is %v, not from 0 to 1", at, name, part)
+	}
+	want := v.Figures(r.Device)
+	p.Check(result.BothNear(v.Slowdown, want.Slowdown) && result.BothNear(v.CopySlowdown, want.CopySlowdown), "%s: slowdowns do not follow from the medians", at)
+}

@@ -1,0 +1,207 @@
+// Package engine is the copy family's backend on GPUs: the driver's asynchronous copies, which
+// the copy engines of a device make (on AMD, SDMA).
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/copies"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gate"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/copies/runner"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sysfs"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/device"
+)
+
+// Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
+// it is a rank.Opener. A rank drives the device of its local rank, near whose NUMA node it
+// runs, and has locked its OS thread.
+func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	g, err := gpurank.OpenAny(s)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := Parts(ctx, s, g)
+	if err != nil {
+		return nil, err
+	}
+	return g.Around(runner.NewRunner(parts)), nil
+}
+
+// Parts returns what copies by the driver of g need. Their Memory closes g, as Parts does with
+// an error.
+func Parts(ctx context.Context, s *rank.Session, g *gpurank.GPU) (runner.Parts, error) {
+	var err error
+	m := &memory{gpu: g}
+	if m.gate, err = newGate(ctx, g.Device); err == nil {
+		m.pools, err = device.NewPools(ctx, g.Device)
+	}
+	if err == nil && s.World > 1 {
+		err = reaches(g, s)
+	}
+	if err != nil {
+		return runner.Parts{}, errors.Join(err, m.Close())
+	}
+	driver := g.Driver().Library()
+	facts := g.Facts(rank.Library{Kind: "driver", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()})
+	m.node = facts.NUMANode
+	parts := runner.Parts{Device: g.Device, Memory: m, Facts: facts}
+	if m.gate != nil {
+		parts.Gate = m.gate
+	}
+	return parts, nil
+}
+
+// reaches refuses a device that cannot access the other rank's.
+func reaches(g *gpurank.GPU, s *rank.Session) error {
+	peer := device.PeerOf(s.LocalRank)
+	ok, err := g.CanAccessPeer(peer)
+	if err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	if !ok {
+		return rank.Refused("device %d cannot access device %d directly: the driver would copy through the host", s.LocalRank, peer)
+	}
+	return nil
+}
+
+// memory implements runner.Memory.
+type memory struct {
+	gpu   *gpurank.GPU
+	pools *device.Pools
+	gate  *gate.Gate // nil: nothing compiles kernels here
+	node  int        // NUMA node of the device, -1 if it is unknown
+}
+
+// Close implements runner.Memory.
+func (m *memory) Close() error {
+	var err error
+	if m.gate != nil {
+		err = m.gate.Close()
+	}
+	if m.pools != nil {
+		err = errors.Join(err, m.pools.Close())
+	}
+	return errors.Join(rank.Coded(result.ReasonDevice, err), m.gpu.Close())
+}
+
+func coded(bytes int64, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, accel.ErrUnsupported):
+		return rank.Refused("%v", err)
+	case errors.Is(err, accel.ErrOutOfMemory), errors.Is(err, unix.ENOMEM):
+		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+	}
+	return rank.Coded(result.ReasonDevice, err)
+}
+
+// Device implements runner.Memory.
+func (m *memory) Device(bytes int64) (runner.Buffer, error) {
+	pool, err := m.pools.AllocPool(bytes)
+	if err != nil {
+		return runner.Buffer{}, err
+	}
+	return onDevice(pool), nil
+}
+
+func onDevice(p *device.Pool) runner.Buffer {
+	return runner.Buffer{Memory: p.Memory, At: runner.Place{Device: p.Base}, Free: p.Close}
+}
+
+// Shared implements runner.Memory.
+func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
+	at, handle, err := m.gpu.AllocShared(bytes)
+	if err != nil {
+		return runner.Buffer{}, nil, coded(bytes, err)
+	}
+	b := onDevice(m.pools.NewPool(at, bytes))
+	text, err := json.Marshal(handle)
+	if err != nil {
+		return runner.Buffer{}, nil, errors.Join(err, b.Free())
+	}
+	return b, text, nil
+}
+
+// Open implements runner.Memory.
+func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
+	var h gpu.SharedHandle
+	if err := json.Unmarshal(handle, &h); err != nil {
+		return 0, nil, fmt.Errorf("handle of the other rank: %w", err)
+	}
+	at, err := m.gpu.OpenShared(h)
+	if err != nil {
+		return 0, nil, rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of the other rank: %w; in containers, start both ranks with --ipc=host", err))
+	}
+	return at, func() error { return rank.Coded(result.ReasonDevice, m.gpu.CloseShared(at)) }, nil
+}
+
+// Host implements runner.Memory.
+func (m *memory) Host(kind string, bytes int64) (runner.Buffer, error) {
+	if kind == copies.Pinned {
+		p, err := m.gpu.AllocHost(bytes)
+		if err != nil {
+			return runner.Buffer{}, coded(bytes, err)
+		}
+		return onHost(p, bytes, func() error { return m.gpu.FreeHost(p) }), nil
+	}
+	p, unmap, err := m.process(kind, bytes)
+	if err != nil {
+		return runner.Buffer{}, err
+	}
+	if kind == copies.Pageable {
+		return onHost(p, bytes, unmap), nil
+	}
+	if err := m.gpu.RegisterHost(p, bytes); err != nil {
+		return runner.Buffer{}, errors.Join(coded(bytes, err), unmap())
+	}
+	return onHost(p, bytes, func() error { return errors.Join(m.gpu.UnregisterHost(p), unmap()) }), nil
+}
+
+// process returns memory of the process, which the kernel puts near the rank, or far away if
+// it is asked to.
+func (m *memory) process(kind string, bytes int64) (unsafe.Pointer, func() error, error) {
+	if kind == copies.PinnedFar {
+		node, err := farNode(m.node, sysfs.Here().NUMANodes())
+		if err != nil {
+			return nil, nil, rank.Refused("%v", err)
+		}
+		p, free, err := onNode(node, bytes)
+		return p, free, rank.Coded(result.ReasonEnvironment, err)
+	}
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, nil, coded(bytes, fmt.Errorf("allocate %d bytes of host memory: %w", bytes, err))
+	}
+	return p, func() error { return unix.MunmapPtr(p, uintptr(bytes)) }, nil
+}
+
+func onHost(p unsafe.Pointer, bytes int64, free func() error) runner.Buffer {
+	return runner.Buffer{
+		Memory: transfer.HostMemory(unsafe.Slice((*byte)(p), bytes)), At: runner.Place{Host: p},
+		Free: func() error { return rank.Coded(result.ReasonDevice, free()) },
+	}
+}
+
+// newGate returns the gate of a device, nil if nothing compiles kernels here.
+func newGate(ctx context.Context, d accel.Device) (*gate.Gate, error) {
+	g, err := gate.New(ctx, d)
+	if errors.Is(err, accel.ErrUnsupported) {
+		return nil, nil
+	}
+	return g, rank.Coded(result.ReasonDevice, err)
+}

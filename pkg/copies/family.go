@@ -1,0 +1,63 @@
+// Package copies is the copy family: what the copy engines of a device move between its
+// memory, that of the host and that of a second device, by two clocks. It has all that the
+// program knows of copies but what measures them: that is package runner, and the packages
+// beside it for the backends.
+package copies
+
+import (
+	"embed"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Name is the name of the family.
+const Name plan.Family = "copy"
+
+// Contract is the timing contract of copies: a window of copies between two events of the
+// device, and one from its first call to the end of the last copy by the host's clock.
+const Contract = "copy-window-v1"
+
+// recordType is the record type of documents.
+const recordType = "copy-attempt"
+
+//go:embed case.go document.go
+var source embed.FS
+
+// Family describes the family.
+var Family = family.Family{
+	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
+	Catalog: catalog.Family{
+		Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
+	},
+	Planner: planner.Family{Name: Name, Cases: cases, Fit: lacks, Seconds: seconds},
+	Result: result.Family{
+		Name:       Name,
+		Records:    []result.Record{{Type: recordType, Title: "CollectiveX document of copies of memory"}},
+		RecordType: func(*plan.Case) string { return recordType },
+		Document:   Document{}, Factors: plan.Case{},
+		New:        newDocument,
+		Comparison: comparison,
+		Check:      check,
+		Source:     source,
+	},
+	Figures: figures,
+	Views:   views,
+	Summary: family.Summary{
+		Rows: func(doc result.Document) (measured, asked int) {
+			d := doc.(*Document)
+			for i := range d.Measurement.Rows {
+				if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
+					measured++
+				}
+			}
+			return measured, len(Asked(Of(&d.Identity.Case)))
+		},
+		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },
+		Lists:    []string{list},
+		Sections: sections,
+	},
+}

@@ -1,0 +1,148 @@
+package copies
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/table"
+)
+
+// Names of the clocks in comparisons.
+const (
+	deviceClock = "device clock"
+	hostClock   = "host clock"
+)
+
+// figures has the bytes of a copy as its X, the kind of host memory as its mode, and the clock
+// as its timing.
+func figures(doc result.Document) (rows []figure.Row) {
+	d := doc.(*Document)
+	all := d.Measurement.Rows
+	reasons := figure.RowReasons(&d.Envelope, len(all), func(i int) string {
+		return figure.Verified(all[i].Complete, all[i].Verify.Passed, all[i].Verify.Detail)
+	})
+	for i := range all {
+		rows = append(rows, rowFigures(&d.Identity.Case, &all[i], reasons[i])...)
+	}
+	return rows
+}
+
+// rowFigures returns the figures of a row. reason says why it does not count, or is empty.
+func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
+	b := Of(c)
+	row := figure.Row{
+		Labels: figure.Labels{
+			Op: b.Test, Mode: b.HostMemory, XName: "bytes", X: r.Bytes,
+			Placement: fmt.Sprintf("%s streams%d pieces%d", b.Submission, r.Streams, r.Pieces),
+		},
+		Complete: r.Complete, Passed: r.Verify.Passed,
+	}
+	rung := figure.Rung{Size: r.Bytes, Label: r.Name(), Curve: english.Count(r.Streams, "stream", "streams")}
+	tick := figure.EventTick / float64(b.Timing.Reps) // one pair of events for a window
+	if c.ScaleUpTransport == "shm" {
+		tick = 0 // the host's clock stands for events
+	}
+	for _, clock := range []struct {
+		timing, name, view string
+		tick               float64
+		of                 *Clock
+	}{
+		{"device", deviceClock, viewDevice, tick, r.Device},
+		{"host", hostClock, viewHost, 0, r.Host},
+	} {
+		if clock.of == nil {
+			continue
+		}
+		at := rung
+		at.Clock, at.Tick = clock.name, clock.tick
+		row.Timing, row.Rung, row.Lines = clock.timing, &at, lines(clock.view, b, r, clock.of, reason)
+		row.Figures = append(figure.Burst(figure.Latency, clock.of.Micros, 1, false), figure.Positive(
+			figure.Figure{Name: "rate", Stat: "at_p50", Unit: figure.GBPerSecond, Value: clock.of.GBps, Samples: clock.of.Micros.N},
+			figure.Figure{Name: "opposite_rate", Stat: "at_p50", Unit: figure.GBPerSecond, Value: clock.of.OppositeGBps, Samples: clock.of.Micros.N})...)
+		rows = append(rows, row)
+	}
+	row.Rung, row.Lines = nil, nil
+	if both := r.Both; both != nil {
+		row.Timing = "host"
+		row.Figures = append([]figure.Figure{{Name: "overlap", Stat: "at_p50", Unit: figure.Dimensionless, Value: both.Overlap}},
+			figure.Positive(figure.Figure{Name: "total_rate", Stat: "at_p50", Unit: figure.GBPerSecond, Value: both.GBps})...)
+		rows = append(rows, row)
+	}
+	if r.Victim != nil {
+		rung.Tick = tick
+		rows = append(rows, victimFigures(row, rung, r.Victim)...)
+	}
+	return rows
+}
+
+// lines are the points of a clock in its chart. A test between two devices in both directions has
+// one for each.
+func lines(view string, b *Block, r *Row, clock *Clock, reason string) (lines []figure.Line) {
+	add := func(direction string, time result.Burst) {
+		lines = append(lines, figure.Line{
+			View:   view,
+			Facets: []string{b.Test, direction, b.HostMemory, pieces(b.Submission, b.PageBytes, b.Victim), strconv.Itoa(r.Streams)},
+			Point: figure.Point{
+				X: r.Bytes, Time: figure.MicrosecondsOf(time, 1), Work: []float64{float64(r.Bytes) / 1e3}, Samples: time.N, Reason: reason,
+			},
+		})
+	}
+	if clock.OppositeGBps == 0 {
+		add("", clock.Micros)
+		return lines
+	}
+	add(directionOwn, clock.Micros)
+	add(directionOpposite, result.Burst{P50: float64(r.Bytes) / clock.OppositeGBps / 1e3, N: clock.Micros.N})
+	return lines
+}
+
+// victimFigures returns what copies and a victim take from each other.
+func victimFigures(row figure.Row, rung figure.Rung, v *Victim) (rows []figure.Row) {
+	perUnits := 1e3 / float64(v.Units) // runs differ in the units: 1,000 of them
+	for _, of := range []struct {
+		timing, clock string
+		scale         float64
+		time          *result.Burst
+	}{
+		{"victim-alone", "victim alone", perUnits, &v.Alone},
+		{"victim-beside", "victim beside copies", perUnits, &v.Beside},
+		{"copy-beside", "copy beside a victim", 1, &v.CopyBeside},
+	} {
+		at := rung
+		at.Clock, at.Scale = of.clock, of.scale
+		row.Timing, row.Rung, row.Figures = of.timing, &at, figure.Burst(figure.Latency, *of.time, 1, true)
+		rows = append(rows, row)
+	}
+	row.Rung = nil
+	for _, of := range []struct {
+		timing   string
+		coverage float64
+		slowdown *float64
+	}{
+		{"victim-beside", v.Coverage, v.Slowdown},
+		{"copy-beside", v.CopyCoverage, v.CopySlowdown},
+	} {
+		row.Timing, row.Figures = of.timing, []figure.Figure{{Name: "coverage", Stat: "at_p50", Unit: figure.Dimensionless, Value: of.coverage}}
+		if of.slowdown != nil {
+			row.Figures = append(row.Figures, figure.Figure{Name: "slowdown", Stat: "at_p50", Unit: figure.Dimensionless, Value: *of.slowdown})
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// pieces says in what pieces a copy is submitted, how, and whether a victim runs in turns with
+// it.
+func pieces(submission string, page int64, victim bool) string {
+	if page > 0 {
+		submission += " of " + table.Size(page)
+	}
+	if victim {
+		submission += ", victim"
+	}
+	return submission
+}

@@ -1,0 +1,102 @@
+// Package host is the copy family's backend on a host: memcpy between memory of the rank and
+// memory that both ranks map, which stands for that of a device.
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/copies/runner"
+	"github.com/collectivex/collectivex/pkg/hostrank"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+)
+
+// Open opens the runner of a rank of the host backend; it is a rank.Opener. The caller has
+// locked its OS thread.
+func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	device, err := hostrank.Open(s, c.RanksPerNode)
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{device: device}
+	if s.World > 1 {
+		if m.group, err = hostrank.Join(ctx, s, device); err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+		m.peer = m.group.Peers[1-s.Rank]
+	}
+	return runner.NewRunner(runner.Parts{Device: copier{device}, Memory: m, Facts: hostrank.Facts(device)}), nil
+}
+
+// memory implements runner.Memory.
+type memory struct {
+	device *host.Device
+	group  *hostrank.Group // nil: there is no other rank
+	peer   hostrank.Peer
+}
+
+// Close implements runner.Memory.
+func (m *memory) Close() error {
+	var err error
+	if m.group != nil {
+		err = m.group.Close()
+	}
+	return errors.Join(err, m.device.Close())
+}
+
+// Host implements runner.Memory. There is one kind: pages of the process that are mapped.
+func (m *memory) Host(_ string, bytes int64) (runner.Buffer, error) {
+	p, err := m.device.AllocHost(bytes)
+	if err != nil {
+		return runner.Buffer{}, full(bytes, err)
+	}
+	return runner.Buffer{
+		Memory: transfer.HostMemory(unsafe.Slice((*byte)(p), bytes)), At: runner.Place{Host: p},
+		Free: func() error { return m.device.FreeHost(p) },
+	}, nil
+}
+
+// Device implements runner.Memory.
+func (m *memory) Device(bytes int64) (runner.Buffer, error) {
+	p, err := m.device.Alloc(bytes)
+	if err != nil {
+		return runner.Buffer{}, full(bytes, err)
+	}
+	return runner.Buffer{
+		Memory: transfer.HostMemory(host.Bytes(p, bytes)), At: runner.Place{Device: p},
+		Free: func() error { return m.device.Free(p) },
+	}, nil
+}
+
+func full(bytes int64, err error) error {
+	return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+}
+
+// Shared implements runner.Memory. The handle is an offset in what the ranks map.
+func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
+	b, err := m.Device(bytes)
+	if err != nil {
+		return b, nil, err
+	}
+	base := accel.Ptr(uintptr(m.device.Segment().Base()))
+	handle, err := json.Marshal(int64(b.At.Device - base))
+	return b, handle, err
+}
+
+// Open implements runner.Memory.
+func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
+	var offset int64
+	if err := json.Unmarshal(handle, &offset); err != nil {
+		return 0, nil, fmt.Errorf("handle of the other rank: %w", err)
+	}
+	at := accel.Ptr(uintptr(unsafe.Add(m.peer.Base(), offset)))
+	return at, func() error { return nil }, nil
+}

@@ -1,0 +1,151 @@
+package copies
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/planner"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// cases adds the cases of each block: by test, backend, kind of host memory and
+// submission.
+func cases(r *planner.Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*Suite) {
+		for _, name := range planner.Ordered(Tests(), b.Tests) {
+			world := TestOf(name).Ranks
+			if len(r.Worlds([]int{world})) == 0 {
+				continue
+			}
+			for _, be := range r.Backends(b.Backends) {
+				if support := supportOf(r.Platform.Support(be.Name)); support != nil && slices.Contains(support.Worlds, world) {
+					casesOf(r, &b, be, name)
+				}
+			}
+		}
+	}
+}
+
+func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, name string) {
+	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
+	r.Place(&c, be, TestOf(name).Ranks)
+	for _, memory := range MemoriesOf(name, b.HostMemory) {
+		for _, submission := range b.Submissions {
+			block := New(name, memory, SamplingOf(r.SamplingProfile(c.Sampling)))
+			block.Submission, block.Sizes, block.Streams, block.PageBytes = submission, b.Sizes.List(), b.Streams, int64(b.PageBytes)
+			block.Victim = b.Victim
+			c.Block = block
+			if lack := lacks(be, &c); lack != "" {
+				r.Unsupported(&c, lack)
+			} else {
+				r.Runnable(be, &c)
+			}
+		}
+	}
+}
+
+// MemoriesOf returns the kinds of host memory with which a test is measured, of those that are
+// asked for: one that is empty if the test has no host memory.
+func MemoriesOf(test string, asked []string) []string {
+	if !TestOf(test).Memory {
+		return []string{""}
+	}
+	return asked
+}
+
+// seed decides the order of pages.
+const seed = 67
+
+// New returns the block of a test, without submission, sizes, streams and pages.
+func New(test, memory string, s *Sampling) *Block {
+	return &Block{
+		Test: test, HostMemory: memory, Seed: seed,
+		Timing: plan.Repetitions{Warmup: s.Warmup, Reps: s.Copies, Trials: s.Windows},
+	}
+}
+
+// lacks names what of the case the backend does not have, or is empty.
+func lacks(be *catalog.Backend, c *plan.Case) string {
+	has, b := BackendOf(be), Of(c)
+	if has == nil {
+		return fmt.Sprintf("backend %s has no copies", be.Name)
+	}
+	test := TestOf(b.Test)
+	switch {
+	case test.Both && b.HostMemory == Pageable:
+		return fmt.Sprintf("%s needs page-locked memory: a copy of pageable memory, the only kind of a host, may return when it is done, and two directions would take turns", b.Test)
+	case !slices.Contains(has.Tests, b.Test):
+		return fmt.Sprintf("backend %s has no test %s", be.Name, b.Test)
+	case c.World != test.Ranks:
+		return fmt.Sprintf("%s has %d ranks, not %d", b.Test, test.Ranks, c.World)
+	case test.Memory && !slices.Contains(has.HostMemory, b.HostMemory):
+		return fmt.Sprintf("backend %s has no %s host memory, only %s", be.Name, b.HostMemory, strings.Join(has.HostMemory, ", "))
+	case !slices.Contains(has.Submissions, b.Submission):
+		return fmt.Sprintf("backend %s has no submission %s, only %s", be.Name, b.Submission, strings.Join(has.Submissions, ", "))
+	case b.Victim && !has.Victim:
+		return fmt.Sprintf("backend %s has no victim: no kernel computes beside its copies", be.Name)
+	case b.Victim && test.Both:
+		return fmt.Sprintf("%s copies in both directions: a victim runs beside copies in one direction", b.Test)
+	case b.Victim && b.HostMemory == Pageable:
+		return "copies beside a victim need page-locked memory: a call with pageable memory waits for its copy"
+	case b.Submission == Batch && b.HostMemory == Pageable:
+		return "a batch call needs page-locked host memory, and pageable memory is not"
+	case b.Submission == Batch && b.PageBytes == 0:
+		return "a batch call needs a page size: without pages, each stream copies one piece"
+	}
+	for _, streams := range b.Streams {
+		if streams > has.Streams {
+			return fmt.Sprintf("backend %s copies on at most %s", be.Name, english.Count(has.Streams, "stream", "streams"))
+		}
+	}
+	return remainder(b)
+}
+
+// remainder says which size of the copies does not divide into equal pieces, or is empty.
+func remainder(b *Block) string {
+	pages := ""
+	if b.PageBytes > 0 {
+		pages = fmt.Sprintf(", with pages of %d bytes", b.PageBytes)
+	}
+	for _, streams := range b.Streams {
+		for _, size := range b.Sizes {
+			if b.Pieces(size, streams) == 0 {
+				return fmt.Sprintf("%d bytes do not divide into equal pieces of whole 8-byte words on %s%s", size, english.Count(streams, "stream", "streams"), pages)
+			}
+		}
+	}
+	return ""
+}
+
+// seconds takes copies to be as fast as those of pageable memory, and the host to paint
+// and check both sides of a row twice. Windows are counted in those of the copies alone.
+// Copies beside a victim must outlast it: their number begins at twice that of a window and doubles
+// until they do, which takes up to eight times as many if they slow the victim down four times.
+func seconds(c *plan.Case, pace catalog.Pace) float64 {
+	const (
+		slow    = 4.0       // GB/s
+		checks  = 8         // passes over a side
+		clocks  = 2         // windows of each
+		beside  = 1 + 8 + 2 // windows: a victim alone, beside copies, and for twice as long beside copies
+		doubled = 2 + 4 + 8 // windows in which the number of copies doubles, once a row
+		call    = 10.0      // microseconds
+	)
+	b := Of(c)
+	windows := clocks * b.Timing.Trials
+	if b.Victim {
+		windows += beside*b.Timing.Trials + doubled
+	}
+	var micros float64
+	for _, size := range b.Sizes {
+		for _, streams := range b.Streams {
+			us := float64(b.Pieces(size, streams))*call + float64(size)/(min(slow, pace.GBps)*1e3)
+			micros += us * float64(b.Timing.Warmup+windows*b.Timing.Reps+checks)
+		}
+	}
+	return micros / 1e6
+}

@@ -1,0 +1,251 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/copies"
+
+	"github.com/collectivex/collectivex/pkg/plausible"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// track is what one rank left of a case.
+type track struct {
+	setup  *setup
+	rows   map[int]row
+	checks []check
+}
+
+// Assemble fills the document of a copy case with what its ranks left; see shard.Assembler.
+func Assemble(doc result.Document, streams []rank.Stream) error {
+	d, ok := doc.(*copies.Document)
+	if !ok {
+		return fmt.Errorf("document of type %T for a copy case", doc)
+	}
+	block := copies.Of(&d.Identity.Case)
+	test := copies.TestOf(block.Test)
+	tracks := make([]track, test.Ranks)
+	done := len(streams) == test.Ranks
+	for _, s := range streams {
+		if s.Rank < 0 || s.Rank >= len(tracks) {
+			return fmt.Errorf("rank %d of copies with %d", s.Rank, test.Ranks)
+		}
+		var err error
+		if tracks[s.Rank], err = read(s); err != nil {
+			return fmt.Errorf("rank %d: %w", s.Rank, err)
+		}
+		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
+			d.Implementation.LibraryVersion = &s.Facts.Library.Version
+		}
+		done = done && s.Done
+	}
+	copying := &tracks[test.Ranks-1]
+	if copying.setup == nil {
+		if done { // its records are lost; else the outcome is the shard's
+			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
+		}
+		return nil
+	}
+	m := &d.Measurement
+	m.CheckedBy, m.Engines = copying.setup.Checked, copying.setup.Engines
+	d.Limits = plausible.Limits(d.Identity.Case, streams)
+	asked := copies.Asked(block)
+	var bad result.Reasons
+	for i, r := range asked {
+		measured, ok := copying.rows[i]
+		if !ok {
+			continue
+		}
+		var opposite row
+		if test.Both && test.Ranks > 1 {
+			opposite = tracks[0].rows[i]
+		}
+		var impossible result.Reasons
+		r.Device, impossible = clock("device", &r, measured.Device, opposite.Device)
+		bad = append(bad, impossible...)
+		r.Host, impossible = clock("host", &r, measured.Host, opposite.Host)
+		bad = append(bad, impossible...)
+		if r.Host == nil {
+			continue
+		}
+		r.Both = together(&r, d.Measurement.Sampling.Copies, measured.Spans, opposite.Spans)
+		both := !test.Both || test.Ranks == 1 || len(opposite.Host) == block.Timing.Trials
+		r.Complete = len(measured.Host) == block.Timing.Trials && both && (r.Device != nil || len(measured.Device) == 0)
+		r.Verify = verdict(tracks, i, test)
+		if v := measured.Victim; v != nil && len(v.Copy) > 0 {
+			implausible := v.implausible(&r)
+			if len(implausible) == 0 {
+				r.Victim = v.figures(r.Device)
+			}
+			bad = append(bad, implausible...)
+			r.Complete = r.Complete && r.Victim != nil && len(v.Copy) == block.Timing.Trials
+			if v.Wrong != "" {
+				bad = append(bad, result.ReasonCheck.With("%s", v.Wrong))
+				r.Verify.Passed, r.Verify.Detail = false, v.Wrong
+			}
+		}
+		m.Rows = append(m.Rows, r)
+	}
+	judge(d, done, len(asked), bad)
+	return nil
+}
+
+func read(s rank.Stream) (t track, err error) {
+	t.rows = map[int]row{}
+	err = s.Read(rank.Kinds{
+		kindSetup: rank.Last(&t.setup),
+		kindRow:   rank.Index(t.rows, func(v row) int { return v.Row }),
+		kindCheck: rank.Append(&t.checks),
+	})
+	return t, err
+}
+
+// clock is what the windows of a row say, in both directions, by the clock of that name; nil if
+// there are none, or if one of them cannot be.
+func clock(name string, r *copies.Row, us, opposite []float64) (*copies.Clock, result.Reasons) {
+	if len(us) == 0 {
+		return nil, nil
+	}
+	if bad := plausible.Judge(nil, plausible.Moved{}, fmt.Sprintf("copy of %s by the clock of the %s", r.Name(), name), slices.Min(slices.Concat(us, opposite))); len(bad) > 0 {
+		return nil, bad
+	}
+	rate := func(b result.Burst) float64 { return float64(r.Bytes) / b.P50 / 1e3 }
+	c := &copies.Clock{Micros: result.NewBurst(us)}
+	c.GBps = rate(c.Micros)
+	if len(opposite) > 0 {
+		c.OppositeGBps = rate(result.NewBurst(opposite))
+	}
+	return c, nil
+}
+
+// together is what the windows of both ranks say of a row, whose windows have so many copies; nil
+// unless both copied at the same time.
+func together(r *copies.Row, each int, one, other []span) *copies.Both {
+	if len(one) == 0 || len(one) != len(other) {
+		return nil
+	}
+	var overlaps, rates []float64
+	for i, a := range one {
+		b := other[i]
+		whole := float64(max(1, max(a.End, b.End)-min(a.Begin, b.Begin)))
+		overlaps = append(overlaps, max(0, float64(min(a.End, b.End)-max(a.Begin, b.Begin)))/whole)
+		rates = append(rates, 2*float64(each)*float64(r.Bytes)/whole)
+	}
+	out := &copies.Both{Overlap: result.NewBurst(overlaps).P50}
+	if out.Overlap >= result.MinCoverage {
+		out.GBps = result.NewBurst(rates).P50
+	}
+	return out
+}
+
+// verdict sums the checks of a row: of both sides of each way, in each pass.
+func verdict(tracks []track, number int, t copies.Test) (v result.TransferVerify) {
+	const sides = 2
+	ways := 1
+	if t.Both {
+		ways = 2
+	}
+	var worst *check
+	type place struct {
+		pass, way   int
+		destination bool
+	}
+	seen := map[place]bool{}
+	for r := range tracks {
+		for i := range tracks[r].checks {
+			c := &tracks[r].checks[i]
+			at := place{c.Pass, c.Way, c.Destination}
+			if c.Row != number || seen[at] {
+				continue
+			}
+			seen[at] = true
+			v.Checks++
+			v.Checked += c.Checked
+			v.Wrong.Add(c.Wrong)
+			if c.Class != "" && worst == nil {
+				worst = c
+			}
+		}
+	}
+	expected := passes * sides * ways
+	v.Passed = v.Checks == expected && v.Checked > 0 && v.Wrong.Total() == 0
+	switch {
+	case worst != nil:
+		side := "source"
+		if worst.Destination {
+			side = "destination"
+		}
+		v.Detail = fmt.Sprintf("%s: %d of %d words wrong, the first at byte %d of the %s", worst.Class, v.Wrong.Total(), v.Checked, worst.At, side)
+	case !v.Passed:
+		v.Detail = fmt.Sprintf("%d of %d checks ran", v.Checks, expected)
+	default:
+		v.Detail = fmt.Sprintf("%d checks, %d words", v.Checks, v.Checked)
+	}
+	return v
+}
+
+// implausible says which of the times cannot be: a victim always takes some.
+func (b *beside) implausible(r *copies.Row) (bad result.Reasons) {
+	for name, us := range map[string][]float64{"victim alone": b.Alone, "victim beside copies": b.Slowed, "copy beside a victim": b.Copy} {
+		bad = append(bad, plausible.Judge(nil, plausible.Moved{}, name+" of "+r.Name(), slices.Min(us))...)
+	}
+	return bad
+}
+
+// figures are the medians of the windows, and what follows from them and a copy alone.
+func (b *beside) figures(alone *copies.Clock) *copies.Victim {
+	median := func(values []float64) float64 { return result.NewBurst(values).P50 }
+	v := &copies.Victim{
+		Units: int64(b.Units),
+		Alone: result.NewBurst(b.Alone), Beside: result.NewBurst(b.Slowed), Coverage: median(b.Covered),
+		CopyBeside: result.NewBurst(b.Copy), CopyCoverage: median(b.CopyCovered),
+	}
+	v.VictimFigures = v.Figures(alone)
+	return v
+}
+
+// judge sets the outcome of a case that all ranks ended, or whose data are wrong; else it is
+// the shard's, which knows why a rank did not.
+func judge(d *copies.Document, done bool, asked int, bad result.Reasons) {
+	m := &d.Measurement
+	whole := len(m.Rows) == asked
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		whole = whole && r.Complete && r.Verify.Passed
+		for _, c := range r.Verify.Wrong.Classes() {
+			if *c.Count > 0 {
+				d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("%s, %d words", c.Name, *c.Count)}}
+				return
+			}
+		}
+		for name, c := range map[string]*copies.Clock{"device": r.Device, "host": r.Host} {
+			if c == nil {
+				continue
+			}
+			if why := plausible.Judge(d.Limits, moved(copies.Of(&d.Identity.Case), r.Bytes), "copy by the clock of the "+name, c.Micros.Min); len(why) > 0 {
+				d.Outcome = result.Outcome{Status: result.Invalid, Reasons: why}
+				return
+			}
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: bad[:1]}
+	case !done:
+	case !whole:
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
+	default:
+		d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	}
+}
+
+// moved is the bytes that a copy moves at least between two devices. What one device copies
+// may stay in its caches, and the links of the host have no known peak.
+func moved(b *copies.Block, bytes int64) plausible.Moved {
+	if copies.TestOf(b.Test).Ranks > 1 {
+		return plausible.Moved{Link: bytes}
+	}
+	return plausible.Moved{}
+}

@@ -1,0 +1,123 @@
+package runner
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/collectivex/collectivex/pkg/copies"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+)
+
+// withVictim returns the document of a case with a victim whose rank measured a row. edit may
+// change what it says of the victim.
+func withVictim(t *testing.T, edit func(v *beside)) *copies.Document {
+	t.Helper()
+	return withRow(t, func(r *row) { edit(r.Victim) })
+}
+
+// withRow is the same, and edit may change the row.
+func withRow(t *testing.T, edit func(r *row)) *copies.Document {
+	t.Helper()
+	c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { copies.Of(c).Victim, copies.Of(c).Sizes = true, []int64{1 << 20} })
+	windows := func(us float64) []float64 { return slices.Repeat([]float64{us}, copies.Of(&c).Timing.Trials) }
+	r := row{Device: windows(100), Host: windows(110), Victim: &beside{
+		Units: 4096, Alone: windows(1600), Slowed: windows(1632), Covered: windows(1), Copy: windows(105), CopyCovered: windows(0.97),
+	}}
+	edit(&r)
+	s := rank.Stream{Done: true, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
+	put := func(kind string, v any) {
+		data, err := json.Marshal(v)
+		require.NoError(t, err)
+		s.Records = append(s.Records, rank.Record{Kind: kind, Data: data})
+	}
+	put(kindSetup, setup{Checked: "device"})
+	for pass := range passes {
+		for _, destination := range []bool{true, false} {
+			put(kindCheck, check{Pass: pass, Destination: destination, Finding: transfer.Finding{Checked: 512}})
+		}
+	}
+	put(kindRow, r)
+	d := resulttest.New(c, resulttest.Attempt()).(*copies.Document)
+	require.NoError(t, Assemble(d, []rank.Stream{s}))
+	d.Topology.DeviceProduct = "NVIDIA H200"
+	require.NoError(t, result.Validate(d))
+	return d
+}
+
+// A slowdown is the time beside the other one by that alone, and there is none if the other one
+// ran for less than 0.95 of it.
+func TestSlowdowns(t *testing.T) {
+	d := withVictim(t, func(*beside) {})
+	require.Equal(t, result.Success, d.Outcome.Status, d.Outcome.Reasons)
+	v := d.Measurement.Rows[0].Victim
+	require.Equal(t, int64(4096), v.Units)
+	require.InDelta(t, 1.02, *v.Slowdown, 1e-9)
+	require.InDelta(t, 1.05, *v.CopySlowdown, 1e-9)
+
+	v = withVictim(t, func(b *beside) { b.Covered[0], b.Covered[1] = 0.94, 0.94 }).Measurement.Rows[0].Victim
+	require.Nil(t, v.Slowdown)
+	require.NotNil(t, v.CopySlowdown)
+	v = withVictim(t, func(b *beside) { b.CopyCovered[0], b.CopyCovered[1] = 0.2, 0.2 }).Measurement.Rows[0].Victim
+	require.NotNil(t, v.Slowdown)
+	require.Nil(t, v.CopySlowdown)
+}
+
+// A victim that did not do its work is no measurement, nor one that takes no time or that lacks
+// a window.
+func TestVictimsThatDoNotCount(t *testing.T) {
+	for want, edit := range map[string]func(b *beside){
+		"check-failed: the victim took 5 units":                                      func(b *beside) { b.Wrong = "the victim took 5 units" },
+		"implausible: victim alone of 1048576 bytes on 1 stream takes 0 us":          func(b *beside) { b.Alone[1] = 0 },
+		"implausible: victim beside copies of 1048576 bytes on 1 stream takes 0 us":  func(b *beside) { b.Slowed[0] = 0 },
+		"implausible: copy beside a victim of 1048576 bytes on 1 stream takes -2 us": func(b *beside) { b.Copy[0] = -2 },
+		"check-did-not-run": func(b *beside) {
+			b.Alone, b.Slowed, b.Covered, b.Copy, b.CopyCovered = b.Alone[:1], b.Slowed[:1], b.Covered[:1], b.Copy[:1], b.CopyCovered[:1]
+		},
+	} {
+		d := withVictim(t, edit)
+		require.Equal(t, result.Invalid, d.Outcome.Status)
+		require.Equal(t, want, d.Outcome.Reasons.String())
+	}
+}
+
+// A clock that says that a copy takes no time makes a case implausible, and leaves no figure of the
+// clock.
+func TestTimesThatCannotBe(t *testing.T) {
+	d := withRow(t, func(r *row) { r.Device[1] = 0 })
+	require.Equal(t, result.Invalid, d.Outcome.Status)
+	require.Equal(t, "implausible: copy of 1048576 bytes on 1 stream by the clock of the device takes 0 us", d.Outcome.Reasons.String())
+	require.Nil(t, d.Measurement.Rows[0].Device)
+	require.False(t, d.Measurement.Rows[0].Complete)
+
+	d = withRow(t, func(r *row) { r.Host[0] = -1 })
+	require.Equal(t, "implausible: copy of 1048576 bytes on 1 stream by the clock of the host takes -1 us", d.Outcome.Reasons.String())
+	require.Empty(t, d.Measurement.Rows)
+
+	c, bad := clock("device", &copies.Row{Bytes: 8, Streams: 1}, []float64{1}, []float64{0, 1})
+	require.Nil(t, c, "the opposite direction")
+	require.Equal(t, "implausible: copy of 8 bytes on 1 stream by the clock of the device takes 0 us", bad.String())
+}
+
+func TestShare(t *testing.T) {
+	require.InDelta(t, 0.25, share(1, 4), 0)
+	require.InDelta(t, 1, share(5, 4), 0)
+	require.Zero(t, share(-1, 4), "they did not meet")
+	require.Zero(t, share(1, 0))
+}
+
+// What was found wrong is said with its side and its first byte.
+func TestVerdictOfWrongWords(t *testing.T) {
+	found := transfer.Finding{Checked: 512, Wrong: result.TransferWrong{Torn: 4}, Class: "torn", At: 64}
+	v := verdict([]track{{checks: []check{{Destination: true, Finding: found}}}}, 0, copies.TestOf("device_local_copy"))
+	require.False(t, v.Passed)
+	require.Equal(t, "torn: 4 of 512 words wrong, the first at byte 64 of the destination", v.Detail)
+}

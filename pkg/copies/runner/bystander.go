@@ -1,0 +1,185 @@
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/victim"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// bystander is a victim on a stream of its own, beside the copies of this rank.
+type bystander struct {
+	victim     *victim.Victim
+	device     accel.Device
+	stream     accel.Stream
+	start, end accel.Event // of its work
+	session    *rank.Session
+	wrong      string // of its work, first
+}
+
+// newBystander returns the victim of a rank. Its errors have a reason code.
+func newBystander(ctx context.Context, s *rank.Session, d accel.Device) (*bystander, error) {
+	v, err := victim.New(ctx, d)
+	if errors.Is(err, accel.ErrUnsupported) {
+		return nil, rank.Refused("nothing compiles the kernel of the victim: %w", err)
+	}
+	if err != nil {
+		return nil, coded(err)
+	}
+	b := &bystander{victim: v, device: d, session: s}
+	b.stream, err = d.NewStream()
+	for _, e := range []*accel.Event{&b.start, &b.end} {
+		if err == nil {
+			*e, err = d.NewEvent()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(coded(err), b.close())
+	}
+	return b, nil
+}
+
+func (b *bystander) close() error {
+	if b == nil {
+		return nil
+	}
+	var err error
+	for _, e := range []accel.Event{b.start, b.end} {
+		if e != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}
+	if b.stream != nil {
+		err = errors.Join(err, b.stream.Close())
+	}
+	return coded(errors.Join(err, b.victim.Close()))
+}
+
+// drain waits for what was enqueued before a failure.
+func (b *bystander) drain() error {
+	if b == nil {
+		return nil
+	}
+	return coded(b.stream.Synchronize())
+}
+
+// enqueue has the victim work after an event.
+func (b *bystander) enqueue(after accel.Event, units uint64) error {
+	if _, ok := b.session.Fault(FaultVictim); ok {
+		units /= 2
+	}
+	if err := b.victim.Clear(b.stream); err != nil {
+		return err
+	}
+	if err := b.stream.Wait(after); err != nil {
+		return err
+	}
+	if err := b.stream.Record(b.start); err != nil {
+		return err
+	}
+	if err := b.victim.Enqueue(b.stream, units); err != nil {
+		return err
+	}
+	return b.stream.Record(b.end)
+}
+
+// check waits for the victim, and notes what is wrong with its work.
+func (b *bystander) check(units uint64) error {
+	wrong, err := b.victim.Check(b.stream, units)
+	if b.wrong == "" {
+		b.wrong = wrong
+	}
+	return err
+}
+
+// span is when the victim began and ended, in microseconds from an event.
+func (b *bystander) span(from accel.Event) (start, end float64, err error) {
+	if start, err = b.device.Elapsed(from, b.start); err == nil {
+		end, err = b.device.Elapsed(from, b.end)
+	}
+	return start, end, coded(err)
+}
+
+// outlast is how many times as long as the victim the copies beside it have to take when their
+// number is chosen, so that they cover it in other windows too.
+const outlast = 1.25
+
+// calibrate returns the record of a row whose victim alone takes about as long as n copies
+// alone, and whose copies beside the victim outlast it. They are at least disturbance × n, and
+// twice as many as long as the victim outlasts them, up to what a device queues.
+func (b *bench) calibrate(ctx context.Context, work []*submission, n int) (*beside, error) {
+	least := b.bystander.victim.LeastUnits()
+	var took float64
+	for range 2 { // the first one warms up
+		_, start, end, err := b.besideWindow(ctx, work, 0, least)
+		if err != nil {
+			return nil, err
+		}
+		took = end - start
+	}
+	copies, err := b.gated(ctx, work, n, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := &beside{Units: least, Copies: disturbance * n}
+	if took > 0 {
+		out.Units = max(least, uint64(float64(least)*copies/took))
+	}
+	pieces := 0
+	for _, share := range work[0].pieces {
+		pieces += len(share)
+	}
+	for most := queued / pieces; out.Copies < most; out.Copies = min(2*out.Copies, most) {
+		ended, _, end, err := b.besideWindow(ctx, work, out.Copies, out.Units)
+		if err != nil {
+			return nil, err
+		}
+		if ended >= outlast*end {
+			break
+		}
+	}
+	return out, nil
+}
+
+// besideWindow makes copies beside units of the victim's work. It returns when the copies ended,
+// and when the victim began and ended, in microseconds from the opening of the gate.
+func (b *bench) besideWindow(ctx context.Context, work []*submission, copies int, units uint64) (ended, start, end float64, err error) {
+	if ended, err = b.gated(ctx, work, copies, units); err == nil {
+		start, end, err = b.bystander.span(b.start)
+	}
+	return ended, start, end, err
+}
+
+// beside measures the victim alone, beside copies that outlast it, and n copies beside a victim
+// that outlasts them.
+func (b *bench) beside(ctx context.Context, work []*submission, n int, out *beside) error {
+	_, start, end, err := b.besideWindow(ctx, work, 0, out.Units)
+	if err != nil {
+		return err
+	}
+	out.Alone = append(out.Alone, end-start)
+	ended, start, end, err := b.besideWindow(ctx, work, out.Copies, out.Units)
+	if err != nil {
+		return err
+	}
+	out.Slowed = append(out.Slowed, end-start)
+	out.Covered = append(out.Covered, share(min(ended, end)-start, end-start))
+	ended, start, end, err = b.besideWindow(ctx, work, n, disturbance*out.Units)
+	if err != nil {
+		return err
+	}
+	out.Copy = append(out.Copy, ended/float64(n))
+	out.CopyCovered = append(out.CopyCovered, share(min(ended, end)-start, ended))
+	out.Wrong = b.bystander.wrong
+	return nil
+}
+
+// share is a part of a time, from 0 to 1.
+func share(part, of float64) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return max(0, min(1, part/of))
+}

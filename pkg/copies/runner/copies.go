@@ -1,0 +1,73 @@
+// Package copies is the copy family: what the copy engines of a device move between its
+// memory, that of the host and that of a second device, by two clocks, and the proof that
+// every word arrived.
+//
+// A device alone copies in rank 0. Of two devices, rank 1 copies from or to the memory of
+// rank 0, and both do if copies run in both directions.
+package runner
+
+import (
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/transfer"
+)
+
+// Place is where memory is that a device of this rank copies from or to.
+type Place struct {
+	Device accel.Ptr      // on a device
+	Host   unsafe.Pointer // on the host, else nil
+}
+
+// Add returns the place n bytes further.
+func (p Place) Add(n int64) Place {
+	if p.Host != nil {
+		return Place{Host: unsafe.Add(p.Host, n)}
+	}
+	return Place{Device: p.Device.Add(n)}
+}
+
+// Buffer is memory of this rank.
+type Buffer struct {
+	transfer.Memory
+	At   Place
+	Free func() error
+}
+
+// Memory allocates what is copied. The errors have a reason code.
+type Memory interface {
+	// Host returns host memory of one of copies.HostMemories.
+	Host(kind string, bytes int64) (Buffer, error)
+	// Device returns memory of this rank's device.
+	Device(bytes int64) (Buffer, error)
+	// Shared returns memory of this rank's device that the other rank can open by its handle.
+	Shared(bytes int64) (b Buffer, handle []byte, err error)
+	// Open makes memory of the other rank accessible until shut is called, which has to be
+	// before its owner frees it.
+	Open(handle []byte) (at accel.Ptr, shut func() error, err error)
+	Close() error
+}
+
+// Gate holds a stream until it is opened, so that all work is enqueued before any begins.
+type Gate interface {
+	// Hold enqueues the gate, closed.
+	Hold(accel.Stream) error
+	Open()
+}
+
+// Parts are what a backend brings to a rank.
+type Parts struct {
+	Device accel.Device
+	Memory Memory // closes the device, too
+	Gate   Gate   // nil: the device has no clock of its own
+	Facts  rank.Facts
+	// Engines returns the numbers of the copy engines that streams take in turns, as soon as there
+	// is memory; nil: the driver chooses them.
+	Engines func() []int
+}
+
+// batcher is a device that takes the pieces of a copy in one call, in any order.
+type batcher interface {
+	CopyBatch(s accel.Stream, dst, src []accel.Ptr, sizes []uintptr) error
+}

@@ -1,0 +1,50 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/copies"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/transfer"
+)
+
+// FaultVictim has the victim do half of its work.
+const FaultVictim = "half-victim"
+
+// FaultKinds lists the kinds of data faults of copies: those of transfers, of which a late
+// write is none, since no copy is notified, and that of a victim.
+func FaultKinds() []string {
+	return append(slices.DeleteFunc(transfer.PoolFaults(), func(kind string) bool { return kind == transfer.FaultLate }), FaultVictim)
+}
+
+// Idle is the rank.Idle of copies: a fault of a rank that has no destination, or no source if
+// the fault is of one, changes nothing.
+func Idle(f rank.Fault, c *plan.Case) string {
+	if why := rank.IdleUnless(f, copies.Name, FaultKinds()); why != "" {
+		return why
+	}
+	side, test := "destination", copies.TestOf(copies.Of(c).Test)
+	if f.Kind == FaultVictim {
+		switch {
+		case !copies.Of(c).Victim:
+			return "the copies run beside no victim"
+		case f.Rank != test.Ranks-1:
+			return fmt.Sprintf("rank %d runs no victim in %s; inject it into rank %d", f.Rank, test.Name, test.Ranks-1)
+		}
+		return ""
+	}
+	if f.Kind == transfer.FaultSwap && slices.Max(copies.Of(c).Sizes) == wordBytes {
+		return "a copy of 8 bytes has no two parts; choose a larger one"
+	}
+	source := f.Kind == transfer.FaultSource
+	if source {
+		side = "source"
+	}
+	if test.Ranks == 1 || test.Both || source == (test.Out == (f.Rank == 1)) {
+		return ""
+	}
+	return fmt.Sprintf("rank %d has no %s in %s; inject it into rank %d", f.Rank, side, test.Name, 1-f.Rank)
+}

@@ -1,0 +1,61 @@
+package runner
+
+import "github.com/collectivex/collectivex/pkg/transfer"
+
+// Kinds of records of this family.
+const (
+	kindSetup = "copy-setup"
+	kindRow   = "copy-row"
+	kindCheck = "copy-check"
+)
+
+// setup is what a rank knows before the first row.
+type setup struct {
+	Checked string `json:"checked_by"`
+	Engines []int  `json:"engines,omitempty"`
+}
+
+// row is what a rank that copies measured, in microseconds of a copy, by window.
+type row struct {
+	Row    int       `json:"row"`
+	Device []float64 `json:"device_us,omitempty"`
+	Host   []float64 `json:"host_us"`
+	// Spans are the windows of Host, where the other rank copies at the same time.
+	Spans  []span  `json:"spans,omitempty"`
+	Victim *beside `json:"victim,omitempty"`
+}
+
+// span is a window by the monotonic clock, which all processes of a host share.
+type span struct {
+	Begin int64 `json:"begin_ns"`
+	End   int64 `json:"end_ns"`
+}
+
+// beside is what the victim and the copies of a row took in turns, in microseconds by window.
+type beside struct {
+	Units  uint64 `json:"units"`
+	Copies int    `json:"copies"` // beside the victim
+	// Alone is the victim without copies, Slowed beside copies that outlast it. Covered is the
+	// part of Slowed in which copies ran.
+	Alone   []float64 `json:"alone_us"`
+	Slowed  []float64 `json:"slowed_us"`
+	Covered []float64 `json:"covered"`
+	// Copy is a copy beside a victim that outlasts the copies, CopyCovered the part of their
+	// time in which it ran.
+	Copy        []float64 `json:"copy_us"`
+	CopyCovered []float64 `json:"copy_covered"`
+	Wrong       string    `json:"wrong,omitempty"` // of the victim's work, first
+}
+
+// check is what a rank found in one of its buffers: of the timed copies (pass 0), or of
+// others that followed with other data (pass 1).
+type check struct {
+	Row         int  `json:"row"`
+	Pass        int  `json:"pass"`
+	Way         int  `json:"way"` // 1: the direction opposite to the test's
+	Destination bool `json:"destination"`
+	transfer.Finding
+}
+
+// passes is how often the buffers of a row are painted and checked.
+const passes = 2

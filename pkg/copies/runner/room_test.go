@@ -1,0 +1,26 @@
+package runner
+
+import (
+	"fmt"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/sysfs"
+)
+
+// The ranks of a case share four fifths of what is available.
+func TestRoom(t *testing.T) {
+	const around = leadBytes + tailBytes
+	root := sysfs.Root{FS: fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: 20000000 kB\nMemAvailable: 10000000 kB\n")}}}
+	const most = 8000000 << 10
+	require.NoError(t, room(root, 1, most-around, 1))
+	require.NoError(t, room(root, 1, most/2-around, 2))
+	require.NoError(t, room(root, 2, most/2-around, 1))
+	require.NoError(t, room(root, 0, most, 1), "buffers of devices")
+	require.EqualError(t, room(root, 2, most, 1),
+		fmt.Sprintf("memory-for-size: copies of %d bytes take %d bytes of host memory, of which a rank may take %d: choose sizes of at most %d bytes", most, 2*(most+around), most, most/2-around))
+	require.Error(t, room(root, 1, most/2-around+1, 2))
+	require.ErrorContains(t, room(sysfs.Root{FS: fstest.MapFS{}}, 1, 1, 1), "/proc/meminfo lacks MemTotal or MemAvailable")
+}

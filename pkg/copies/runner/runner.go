@@ -1,0 +1,527 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/collectivex/collectivex/pkg/copies"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/sysfs"
+)
+
+// Runner is the rank half of the family, over the parts of one backend.
+type Runner struct{ parts Parts }
+
+var _ rank.Runner = (*Runner)(nil)
+
+// NewRunner returns a runner that owns p.
+func NewRunner(p Parts) *Runner { return &Runner{p} }
+
+// Close implements rank.Runner.
+func (r *Runner) Close() error { return r.parts.Memory.Close() }
+
+// disturbance is how many copies the other direction makes for each timed one, if it only
+// disturbs: it must not end first. nvbandwidth doubles it, too.
+const disturbance = 2
+
+// queued is the most pieces that a window enqueues behind the gate. A device queues some
+// thousand pieces of work; a call beyond that waits for the gate, which nobody would open.
+const queued = 512
+
+// Run implements rank.Runner: by size and number of streams, windows by each clock, and a
+// check of what they left and of one more window with other data.
+func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	block := copies.Of(&c)
+	if block == nil || s.World != copies.TestOf(block.Test).Ranks || c.Nodes != 1 {
+		return rank.Refused("%d ranks on %d nodes cannot run the copies of this case", s.World, c.Nodes)
+	}
+	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
+		return err
+	}
+	if err := s.RefuseIdle(&c, Idle); err != nil {
+		return err
+	}
+	// Collections happen between the cases only.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	b := &bench{Parts: r.parts, session: s, block: block, test: copies.TestOf(block.Test), meet: alone{}}
+	if s.World > 1 {
+		spin, err := rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World)
+		if err != nil {
+			return err
+		}
+		b.meet = spin
+	}
+	return errors.Join(b.run(ctx), b.close())
+}
+
+// barrier brings the ranks together.
+type barrier interface {
+	Wait(ctx context.Context) error
+	Close() error
+}
+
+// alone is the barrier of one rank.
+type alone struct{}
+
+func (alone) Wait(context.Context) error { return nil }
+func (alone) Close() error               { return nil }
+
+// bench is one case in one rank.
+type bench struct {
+	Parts
+	session    *rank.Session
+	block      *copies.Block
+	test       copies.Test
+	meet       barrier
+	streams    []accel.Stream
+	start, end accel.Event
+	ends       []accel.Event // by stream
+	bystander  *bystander    // nil: this rank runs no victim
+	nonce      uint16
+}
+
+func (b *bench) close() error {
+	err := b.meet.Close()
+	for _, s := range b.streams {
+		err = errors.Join(err, coded(s.Close()))
+	}
+	for _, e := range append(b.ends, b.start, b.end) {
+		if e != nil {
+			err = errors.Join(err, coded(e.Close()))
+		}
+	}
+	return errors.Join(err, b.bystander.close())
+}
+
+// run measures the rows of the case.
+func (b *bench) run(ctx context.Context) error {
+	if err := b.open(ctx); err != nil {
+		return err
+	}
+	asked := copies.Asked(b.block)
+	for i := 0; i < len(asked); i += len(b.block.Streams) {
+		ways, err := b.ways(ctx, asked[i].Bytes)
+		if err == nil {
+			err = b.size(ctx, i, asked[i:][:len(b.block.Streams)], ways)
+		}
+		if err != nil {
+			return errors.Join(err, b.drain(), closed(ways))
+		}
+		if err := b.shut(ctx, ways); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// size measures the rows of one size, the first of which is row number.
+func (b *bench) size(ctx context.Context, number int, rows []copies.Row, ways []*way) error {
+	if number == 0 {
+		if err := b.begin(ways); err != nil {
+			return err
+		}
+	}
+	for i, asked := range rows {
+		if err := b.row(ctx, number+i, asked, ways); err != nil {
+			return fmt.Errorf("%s: %w", asked.Name(), err)
+		}
+	}
+	return nil
+}
+
+// drain waits for what was enqueued before a failure, whose memory goes.
+func (b *bench) drain() (err error) {
+	for _, s := range b.streams {
+		err = errors.Join(err, coded(s.Synchronize()))
+	}
+	return errors.Join(err, b.bystander.drain())
+}
+
+// begin emits what is known before the first row.
+func (b *bench) begin(ways []*way) error {
+	by := "host"
+	for _, w := range ways {
+		for _, side := range []*Buffer{w.dst, w.src} {
+			if side != nil && side.At.Host == nil {
+				by = side.CheckedBy()
+			}
+		}
+	}
+	out := setup{Checked: by}
+	if b.Engines != nil {
+		out.Engines = b.Engines()
+	}
+	return b.session.Emit(kindSetup, out)
+}
+
+// open makes the streams and events: as many streams for each way as any row has.
+func (b *bench) open(ctx context.Context) (err error) {
+	most := 0
+	for _, n := range b.block.Streams {
+		most = max(most, n)
+	}
+	if b.test.Both {
+		most *= 2
+	}
+	for range most {
+		s, err := b.Device.NewStream()
+		if err != nil {
+			return coded(err)
+		}
+		b.streams = append(b.streams, s)
+		e, err := b.Device.NewEvent()
+		if err != nil {
+			return coded(err)
+		}
+		b.ends = append(b.ends, e)
+	}
+	for _, e := range []*accel.Event{&b.start, &b.end} {
+		if *e, err = b.Device.NewEvent(); err != nil {
+			return coded(err)
+		}
+	}
+	if b.block.Victim && b.session.Rank == b.test.Ranks-1 {
+		b.bystander, err = newBystander(ctx, b.session, b.Device)
+	}
+	return err
+}
+
+// ways allocates the memory of the test's directions. What it returns has to be closed, with
+// an error as well.
+func (b *bench) ways(ctx context.Context, bytes int64) ([]*way, error) {
+	ways := []*way{{number: 0}}
+	if b.test.Both {
+		ways = append(ways, &way{number: 1})
+	}
+	if err := b.room(ctx, bytes, len(ways)); err != nil {
+		return nil, err
+	}
+	for _, w := range ways {
+		var err error
+		if b.test.Ranks == 1 {
+			err = w.alone(b.Memory, b.test, b.block.HostMemory, bytes)
+		} else {
+			err = b.between(ctx, w, bytes)
+		}
+		if err != nil {
+			return ways, err
+		}
+	}
+	return ways, nil
+}
+
+// room returns an error if the host has too little memory for the sides of so many ways. No rank
+// allocates any before all have looked.
+func (b *bench) room(ctx context.Context, bytes int64, ways int) error {
+	buffers := 0 // of this rank, in the host's memory
+	switch shared := b.Device.Info().SharedHostMem; {
+	case shared && b.test.Ranks == 1:
+		buffers = 2 * ways
+	case shared, b.test.Memory:
+		buffers = ways
+	}
+	if err := room(sysfs.Here(), buffers, bytes, b.session.World); err != nil {
+		return err
+	}
+	return b.meet.Wait(ctx)
+}
+
+// between allocates this rank's side of a way of a test on two devices. The rank that acts
+// reads the other one's memory or writes it: rank 1 in the direction of the test's name.
+func (b *bench) between(ctx context.Context, w *way, bytes int64) error {
+	own, handle, err := b.Memory.Shared(leadBytes + bytes + tailBytes)
+	if err != nil {
+		return err
+	}
+	w.free = append(w.free, own.Free)
+	handles, err := rank.Gather(ctx, b.session, fmt.Sprintf("memory-%d-%d", bytes, w.number), handle)
+	if err != nil {
+		return err
+	}
+	w.acts = b.session.Rank == 1-w.number
+	mine, theirs := own.At, Place{}
+	if w.acts {
+		at, shut, err := b.Memory.Open(handles[1-b.session.Rank])
+		if err != nil {
+			return err
+		}
+		w.shut, theirs = shut, Place{Device: at}
+	}
+	if b.test.Out == w.acts {
+		w.src, w.from, w.to = &own, mine.Add(leadBytes), theirs.Add(leadBytes)
+	} else {
+		w.dst, w.to, w.from = &own, mine.Add(leadBytes), theirs.Add(leadBytes)
+	}
+	return nil
+}
+
+// shut frees the memory of ways. Memory of the other rank is let go of before its owner
+// frees it.
+func (b *bench) shut(ctx context.Context, ways []*way) error {
+	for _, w := range ways {
+		if err := w.release(); err != nil {
+			return err
+		}
+	}
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	return closed(ways)
+}
+
+// closed frees the memory of ways.
+func closed(ways []*way) (err error) {
+	for _, w := range ways {
+		err = errors.Join(err, w.close())
+	}
+	return err
+}
+
+// row measures one size on a number of streams.
+func (b *bench) row(ctx context.Context, number int, asked copies.Row, ways []*way) error {
+	pieces := cut(b.block, asked.Bytes, asked.Streams)
+	var work []*submission // of the ways of which this rank makes the copies
+	for _, w := range ways {
+		if !w.acts {
+			continue
+		}
+		s := &submission{device: b.Device, way: w, streams: b.streams[len(work)*asked.Streams:][:asked.Streams], pieces: pieces}
+		if b.block.Submission == copies.Batch {
+			if err := s.batch(); err != nil {
+				return err
+			}
+		}
+		work = append(work, s)
+	}
+	each := b.block.Timing.Reps
+	total := each * asked.Pieces
+	switch {
+	case len(work) > 1:
+		total += disturbance * total
+	case b.bystander != nil:
+		total *= disturbance
+	}
+	gated := b.Gate != nil && b.block.HostMemory != copies.Pageable && total <= queued
+	if b.bystander != nil && !gated {
+		return rank.Refused("%d pieces of a window beside a victim are more than the %d that a device queues: choose fewer streams, copies of a window or pages", total, queued)
+	}
+	out := row{Row: number}
+	for pass := range passes {
+		if err := b.repaint(ctx, ways); err != nil {
+			return err
+		}
+		if err := b.windows(ctx, pass, gated, work, &out); err != nil {
+			return err
+		}
+		if err := b.meet.Wait(ctx); err != nil {
+			return err
+		}
+		for _, w := range ways {
+			if err := w.check(b.session, check{Row: number, Pass: pass}, b.nonce, pieces); err != nil {
+				return err
+			}
+		}
+	}
+	if len(work) == 0 {
+		return nil
+	}
+	return b.session.Emit(kindRow, out)
+}
+
+// repaint gives all words a new nonce while nothing is copied.
+func (b *bench) repaint(ctx context.Context, ways []*way) error {
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	if b.nonce++; b.nonce == 0 {
+		b.nonce = 1
+	}
+	for _, w := range ways {
+		if err := w.paint(b.nonce); err != nil {
+			return err
+		}
+	}
+	return b.meet.Wait(ctx)
+}
+
+// windows makes the copies of a pass: in the first one all timed windows, in the other one
+// an untimed window.
+func (b *bench) windows(ctx context.Context, pass int, gated bool, work []*submission, out *row) error {
+	if len(work) == 0 && !b.test.Both {
+		return nil // the other rank does it
+	}
+	t := b.block.Timing
+	if pass > 0 {
+		_, err := b.hostWindow(ctx, work, 1)
+		return err
+	}
+	if t.Warmup > 0 {
+		if _, err := b.hostWindow(ctx, work, t.Warmup); err != nil {
+			return err
+		}
+	}
+	if b.bystander != nil {
+		var err error
+		if out.Victim, err = b.calibrate(ctx, work, t.Reps); err != nil {
+			return err
+		}
+	}
+	for range t.Trials {
+		if gated {
+			us, err := b.deviceWindow(ctx, work, t.Reps)
+			if err != nil {
+				return err
+			}
+			out.Device = append(out.Device, us)
+		}
+		window, err := b.hostWindow(ctx, work, t.Reps)
+		if err != nil {
+			return err
+		}
+		out.Host = append(out.Host, float64(window.End-window.Begin)/1e3/float64(t.Reps))
+		if b.test.Both && b.session.World > 1 {
+			out.Spans = append(out.Spans, window)
+		}
+		if b.bystander != nil {
+			if err := b.beside(ctx, work, t.Reps, out.Victim); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// together waits for the other rank if it copies at the same time.
+func (b *bench) together(ctx context.Context) error {
+	if !b.test.Both {
+		return nil
+	}
+	return b.meet.Wait(ctx)
+}
+
+// hostWindow makes n copies of the first way, among those of the other one, and returns when: from
+// the first call of the way until its streams are done.
+func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (window span, err error) {
+	if err := b.together(ctx); err != nil {
+		return window, err
+	}
+	for _, other := range work[1:] {
+		if err := other.enqueue(disturbance * n); err != nil {
+			return window, err
+		}
+	}
+	if window.Begin, err = monotonic(); err != nil {
+		return window, err
+	}
+	if err := work[0].enqueue(n); err != nil {
+		return window, err
+	}
+	if err := work[0].synchronize(); err != nil {
+		return window, err
+	}
+	if window.End, err = monotonic(); err != nil {
+		return window, err
+	}
+	for _, other := range work[1:] {
+		if err := other.synchronize(); err != nil {
+			return window, err
+		}
+	}
+	return window, b.together(ctx)
+}
+
+// monotonic is the time of the clock that all processes of a host share, in nanoseconds.
+func monotonic() (int64, error) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return 0, fmt.Errorf("read the monotonic clock: %w", err)
+	}
+	return t.Nano(), nil
+}
+
+// deviceWindow makes the same copies behind the gate, between two events.
+func (b *bench) deviceWindow(ctx context.Context, work []*submission, n int) (float64, error) {
+	us, err := b.gated(ctx, work, n, 0)
+	return us / float64(n), err
+}
+
+// gated makes n copies behind the gate, beside units of the victim's work, and returns how many
+// microseconds after it the copies of the first way ended.
+func (b *bench) gated(ctx context.Context, work []*submission, n int, units uint64) (float64, error) {
+	defer b.Gate.Open()
+	if err := b.gate(work, n); err != nil {
+		return 0, err
+	}
+	if units > 0 {
+		if err := b.bystander.enqueue(b.start, units); err != nil {
+			return 0, coded(err)
+		}
+	}
+	if err := b.together(ctx); err != nil {
+		return 0, err
+	}
+	b.Gate.Open()
+	for _, s := range work {
+		if err := s.synchronize(); err != nil {
+			return 0, err
+		}
+	}
+	if units > 0 {
+		if err := b.bystander.check(units); err != nil {
+			return 0, coded(err)
+		}
+	}
+	us, err := b.Device.Elapsed(b.start, b.end)
+	if err != nil {
+		return 0, coded(err)
+	}
+	return us, b.together(ctx)
+}
+
+// gate enqueues n copies behind the gate. The streams begin with the first one, which ends
+// with the last of its way.
+func (b *bench) gate(work []*submission, n int) error {
+	first := work[0].streams[0]
+	if err := b.Gate.Hold(first); err != nil {
+		return coded(err)
+	}
+	if err := first.Record(b.start); err != nil {
+		return coded(err)
+	}
+	for _, s := range work {
+		for _, stream := range s.streams {
+			if stream == first {
+				continue
+			}
+			if err := stream.Wait(b.start); err != nil {
+				return coded(err)
+			}
+		}
+	}
+	for i, s := range work {
+		copies := n
+		if i > 0 {
+			copies *= disturbance
+		}
+		if err := s.enqueue(copies); err != nil {
+			return err
+		}
+	}
+	for i, stream := range work[0].streams[1:] {
+		if err := stream.Record(b.ends[i]); err != nil {
+			return coded(err)
+		}
+		if err := first.Wait(b.ends[i]); err != nil {
+			return coded(err)
+		}
+	}
+	return coded(first.Record(b.end))
+}

@@ -1,0 +1,154 @@
+// Package sdma is the copy family's backend on AMD GPUs by their copy engines (SDMA) alone: copies
+// of the HSA runtime on engines that the program names, where HIP chooses between engines and kernels.
+// Memory, and the kernels that check it, are HIP's.
+package sdma
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/copies/engine"
+	"github.com/collectivex/collectivex/pkg/copies/runner"
+	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/hsa"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// disabling are variables with which the runtime copies by kernels on the multiprocessors instead,
+// without an error.
+var disabling = []string{"HSA_ENABLE_SDMA", "HSA_ENABLE_PEER_SDMA"}
+
+// Open opens the runner of a rank; it is a rank.Opener. A rank drives the device of its local rank,
+// and has locked its OS thread.
+func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	for _, name := range disabling {
+		if os.Getenv(name) == "0" {
+			return nil, rank.Refused("%s=0: the HSA runtime would copy by kernels: unset it", name)
+		}
+	}
+	g, err := gpurank.Open("hip", s)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := engine.Parts(ctx, s, g)
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{Memory: parts.Memory}
+	if err := m.open(g); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	library := m.device.runtime.Library()
+	parts.Facts.Library = rank.Library{Kind: "hsa", Version: m.device.runtime.Version(), SOName: library.SOName(), BuildID: library.BuildID()}
+	parts.Device, parts.Memory, parts.Gate, parts.Engines = m.device, m, m.gate, m.device.numbers
+	return g.Around(runner.NewRunner(parts)), nil
+}
+
+// memory is HIP's, known to the HSA runtime by its owners.
+type memory struct {
+	runner.Memory
+	runtime *hsa.Runtime
+	device  *device
+	gate    *gate
+}
+
+func (m *memory) open(d accel.Device) (err error) {
+	if m.runtime, err = hsa.Open(); err != nil {
+		switch {
+		case errors.Is(err, dl.ErrNoLibrary):
+			return rank.Coded(result.ReasonNoLibrary, err)
+		case errors.Is(err, dl.ErrNoSymbol):
+			return rank.Coded(result.ReasonNoSymbol, err)
+		}
+		return coded(err)
+	}
+	if m.device, err = newDevice(m.runtime, d); err != nil {
+		return coded(err)
+	}
+	closed, err := m.runtime.NewSignal(1)
+	m.gate = &gate{m.runtime, closed}
+	return coded(err)
+}
+
+// Close implements runner.Memory.
+func (m *memory) Close() error {
+	var err error
+	if m.gate != nil {
+		err = m.runtime.Destroy(m.gate.signal)
+	}
+	if m.device != nil {
+		err = errors.Join(err, m.device.close())
+	}
+	if m.runtime != nil {
+		err = errors.Join(err, m.runtime.Close())
+	}
+	return errors.Join(coded(err), m.Memory.Close())
+}
+
+func coded(err error) error {
+	if errors.Is(err, hsa.ErrNoEngine) {
+		return rank.Refused("%w: another program copies on this device", err)
+	}
+	return rank.Coded(result.ReasonDevice, err)
+}
+
+// adopted makes the runtime know a buffer until it is freed.
+func (m *memory) adopted(b runner.Buffer, at uintptr) (runner.Buffer, error) {
+	free := b.Free
+	if err := m.device.adopt(at); err != nil {
+		return runner.Buffer{}, errors.Join(coded(err), free())
+	}
+	b.Free = func() error {
+		m.device.forget(at)
+		return free()
+	}
+	return b, nil
+}
+
+// Host implements runner.Memory.
+func (m *memory) Host(kind string, bytes int64) (runner.Buffer, error) {
+	b, err := m.Memory.Host(kind, bytes)
+	if err != nil {
+		return b, err
+	}
+	return m.adopted(b, uintptr(b.At.Host))
+}
+
+// Device implements runner.Memory.
+func (m *memory) Device(bytes int64) (runner.Buffer, error) {
+	b, err := m.Memory.Device(bytes)
+	if err != nil {
+		return b, err
+	}
+	return m.adopted(b, uintptr(b.At.Device))
+}
+
+// Shared implements runner.Memory.
+func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
+	b, handle, err := m.Memory.Shared(bytes)
+	if err != nil {
+		return b, handle, err
+	}
+	b, err = m.adopted(b, uintptr(b.At.Device))
+	return b, handle, err
+}
+
+// Open implements runner.Memory.
+func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
+	at, shut, err := m.Memory.Open(handle)
+	if err != nil {
+		return at, shut, err
+	}
+	if err := m.device.adopt(uintptr(at)); err != nil {
+		return 0, nil, errors.Join(coded(err), shut())
+	}
+	return at, func() error {
+		m.device.forget(uintptr(at))
+		return shut()
+	}, nil
+}

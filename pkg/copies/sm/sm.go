@@ -1,0 +1,99 @@
+// Package sm is the copy family's backend on GPUs by a kernel on the multiprocessors, as
+// nvbandwidth's tests of that name: what a copy takes from a victim that copy engines leave alone.
+package sm
+
+import (
+	"context"
+	_ "embed" // copy.cu
+	"errors"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/kernels"
+	"github.com/collectivex/collectivex/pkg/copies/engine"
+	"github.com/collectivex/collectivex/pkg/copies/runner"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+//go:embed copy.cu
+var kernel string
+
+func source() string { return kernels.Complete(kernel) }
+
+// Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
+// it is a rank.Opener. A rank drives the device of its local rank, and has locked its OS thread.
+func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	g, err := gpurank.OpenAny(s)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := engine.Parts(ctx, s, g)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDevice(ctx, g)
+	if err != nil {
+		return nil, errors.Join(err, parts.Memory.Close())
+	}
+	parts.Device, parts.Memory = d, memory{parts.Memory, d}
+	return g.Around(runner.NewRunner(parts)), nil
+}
+
+// memory is that of the driver. It closes the kernel with the device.
+type memory struct {
+	runner.Memory
+	device *device
+}
+
+// Close implements runner.Memory.
+func (m memory) Close() error {
+	return errors.Join(rank.Coded(result.ReasonDevice, m.device.module.Close()), m.Memory.Close())
+}
+
+// device is a device whose copies are made by a kernel.
+type device struct {
+	accel.Device
+	module accel.Module
+	kernel accel.Kernel
+}
+
+func newDevice(ctx context.Context, d accel.Device) (*device, error) {
+	module, err := d.Compile(ctx, "copy.cu", source())
+	if errors.Is(err, accel.ErrUnsupported) {
+		return nil, rank.Refused("nothing compiles the kernel that copies: %w", err)
+	}
+	if err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	k, err := module.Kernel("cx_copy")
+	if err != nil {
+		return nil, rank.Coded(result.ReasonDevice, errors.Join(err, module.Close()))
+	}
+	return &device{d, module, k}, nil
+}
+
+// threads of a block, of which there is one for each multiprocessor, as in nvbandwidth.
+const threads = 512
+
+func (d *device) launch(s accel.Stream, dst, src uintptr, bytes int64) error {
+	const word = 8
+	return d.kernel.Launch(s, uint32(max(1, d.Info().Multiproc)), threads, 0, accel.Arg(dst), accel.Arg(src), accel.Arg(bytes/word))
+}
+
+// CopyIn implements accel.Device, from page-locked memory, which devices see at its own address.
+func (d *device) CopyIn(s accel.Stream, dst accel.Ptr, src unsafe.Pointer, bytes int64) error {
+	return d.launch(s, uintptr(dst), uintptr(src), bytes)
+}
+
+// CopyOut implements accel.Device, to page-locked memory.
+func (d *device) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, bytes int64) error {
+	return d.launch(s, uintptr(dst), uintptr(src), bytes)
+}
+
+// Copy implements accel.Device.
+func (d *device) Copy(s accel.Stream, dst, src accel.Ptr, bytes int64) error {
+	return d.launch(s, uintptr(dst), uintptr(src), bytes)
+}

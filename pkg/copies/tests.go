@@ -1,0 +1,74 @@
+package copies
+
+import "github.com/collectivex/collectivex/pkg/vocab"
+
+// Test describes a test of copies, or is zero for an unknown one.
+type Test struct {
+	Name   string // nvbandwidth's
+	Ranks  int    // 1, or 2 where two devices take part: rank 1 copies
+	Memory bool   // one side is memory of the host
+	Out    bool   // data leave the memory of the device that copies
+	Both   bool   // copies of the opposite direction run at the same time
+}
+
+var tests = []Test{
+	{Name: "host_to_device_memcpy_ce", Ranks: 1, Memory: true},
+	{Name: "device_to_host_memcpy_ce", Ranks: 1, Memory: true, Out: true},
+	{Name: "host_to_device_bidirectional_memcpy_ce", Ranks: 1, Memory: true, Both: true},
+	{Name: "device_to_host_bidirectional_memcpy_ce", Ranks: 1, Memory: true, Out: true, Both: true},
+	{Name: "device_local_copy", Ranks: 1},
+	{Name: "device_to_device_memcpy_read_ce", Ranks: 2},
+	{Name: "device_to_device_memcpy_write_ce", Ranks: 2, Out: true},
+	{Name: "device_to_device_bidirectional_memcpy_read_ce", Ranks: 2, Both: true},
+	{Name: "device_to_device_bidirectional_memcpy_write_ce", Ranks: 2, Out: true, Both: true},
+	{Name: "host_to_device_memcpy_sm", Ranks: 1, Memory: true},
+	{Name: "device_to_host_memcpy_sm", Ranks: 1, Memory: true, Out: true},
+	{Name: "device_to_device_memcpy_read_sm", Ranks: 2},
+	{Name: "device_to_device_memcpy_write_sm", Ranks: 2, Out: true},
+}
+
+// TestOf returns the test of that name.
+func TestOf(name string) Test {
+	for i := range tests {
+		if tests[i].Name == name {
+			return tests[i]
+		}
+	}
+	return Test{}
+}
+
+// Tests lists the names of the tests of copies.
+func Tests() []string {
+	names := make([]string, len(tests))
+	for i, t := range tests {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// Kinds of host memory that a device copies from or to.
+const (
+	Pinned     = "pinned"     // page-locked by the driver, on the device's NUMA node
+	PinnedFar  = "pinned-far" // page-locked, on another NUMA node
+	Pageable   = "pageable"   // plain memory of the process
+	Registered = "registered" // plain memory that the driver has page-locked afterwards
+)
+
+// HostMemories lists the kinds of host memory.
+func HostMemories() []string { return []string{Pinned, PinnedFar, Pageable, Registered} }
+
+// Submissions of the pieces of a copy.
+const (
+	Loop  = "loop"  // a call for each piece
+	Batch = "batch" // one call for all pieces
+)
+
+// Submissions lists how the pieces of a copy are submitted.
+func Submissions() []string { return []string{Loop, Batch} }
+
+func init() {
+	vocab.Register("copy test", Tests()...)
+	vocab.Register("host memory", HostMemories()...)
+	vocab.Register("submission", Submissions()...)
+	vocab.Register("payload of copies", payloadUnit)
+}

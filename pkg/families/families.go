@@ -1,0 +1,27 @@
+// Package families lists the families of measurements. Whoever reads definitions, cases or
+// documents imports it.
+package families
+
+import (
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Their order is that of plans, tables and messages.
+func init() {
+	for _, f := range []family.Family{
+		{Plan: plan.EPFamily, Catalog: catalog.EPFamily, Planner: planner.EPFamily, Result: result.EPFamily},
+		{Plan: plan.CollectiveFamily, Catalog: catalog.CollectiveFamily, Planner: planner.CollectiveFamily, Result: result.CollectiveFamily},
+		{Plan: plan.TransferFamily, Catalog: catalog.TransferFamily, Planner: planner.TransferFamily, Result: result.TransferFamily},
+		{Plan: plan.ScheduleFamily, Catalog: catalog.ScheduleFamily, Planner: planner.ScheduleFamily, Result: result.ScheduleFamily},
+		copies.Family,
+		{Plan: plan.OverlapFamily, Catalog: catalog.OverlapFamily, Planner: planner.OverlapFamily, Result: result.OverlapFamily},
+		{Plan: plan.SimulationFamily, Catalog: catalog.SimulationFamily, Planner: planner.SimulationFamily, Result: result.SimulationFamily},
+	} {
+		family.Register(f)
+	}
+}

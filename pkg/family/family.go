@@ -1,0 +1,86 @@
+// Package family is what a family of measurements is to the rest of the program: one
+// descriptor, which package families lists.
+package family
+
+import (
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/registry"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/table"
+)
+
+// Family describes a family, from its definitions to what people read of its documents. What
+// measures its cases is in package shard's Family.
+type Family struct {
+	Plan    plan.Descriptor
+	Catalog catalog.Family
+	Planner planner.Family
+	Result  result.Family
+	// Figures returns all figures of a document, whatever its outcome.
+	Figures func(d result.Document) []figure.Row
+	// Views are the charts on the HTML page. A family without views has none but the coverage.
+	Views   []figure.View
+	Summary Summary
+}
+
+// Summary is what a summary says of the documents of a family.
+type Summary struct {
+	// Simulated says that nothing of the documents was measured.
+	Simulated bool
+	// Rows counts the rows of a document that are complete and passed, and the rows that
+	// were requested.
+	Rows func(d result.Document) (measured, asked int)
+	// Dropped says what the case asks for and the document leaves out, and why; empty if
+	// nothing. Families whose tables say it may lack the function.
+	Dropped func(d result.Document) string
+	// Headline returns what a summary keeps of a document and writes in its JSON form,
+	// nil for nothing, and which of Lists it is in.
+	Headline func(d result.Document) (list string, headline any)
+	// Lists names the lists of its headlines, in the order of the JSON form.
+	Lists []string
+	// Sections shows the headlines of all cases that passed.
+	Sections func(h Headlines) Sections
+}
+
+// Headlines are headlines by list, each in the order of the cases.
+type Headlines map[string][]any
+
+// Of returns the headlines of a list, which are of type H.
+func Of[H any](h Headlines, list string) []H {
+	out := make([]H, len(h[list]))
+	for i, headline := range h[list] {
+		out[i] = headline.(H)
+	}
+	return out
+}
+
+// Sections are a family's sections. Empty ones are left out.
+type Sections struct {
+	Warnings  []table.Section // reasons to doubt figures
+	Headlines []table.Section
+	Details   []table.Section
+}
+
+var families = registry.New(func(f *Family) string { return string(f.Plan.Name) })
+
+// Register adds a family to every part of the program. It is for init functions: it panics if
+// the family is registered already, and once a case, definition or document was read.
+func Register(f Family) {
+	plan.Register(f.Plan)
+	catalog.Register(f.Catalog)
+	planner.Register(f.Planner)
+	result.Register(f.Result)
+	families.Add(&f)
+}
+
+// All returns the families in the order of their registration.
+func All() []*Family { return families.All() }
+
+// Find returns the family of that name, or nil.
+func Find(name plan.Family) *Family {
+	f, _ := families.Find(string(name))
+	return f
+}

@@ -1,0 +1,105 @@
+// Package figure is the figures of a document under their labels. A family of measurements
+// makes them once; exports, comparisons and charts are made from them.
+package figure
+
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Units of values.
+const (
+	Microseconds  = "us"
+	GBPerSecond   = "GB/s" // 1e9 bytes per second
+	PerSecond     = "1/s"
+	Dimensionless = "1"
+)
+
+// Latency is the name of the time of an operation.
+const Latency = "latency"
+
+// Figure is one number.
+type Figure struct {
+	Name    string // such as latency
+	Stat    string // such as p50; at_p50 if it follows from a median
+	Unit    string
+	Value   float64
+	Samples int // behind the value; 0: unknown, or it follows from other figures
+}
+
+// Row is figures of a document that share all labels: one rung of a ladder, by one clock.
+type Row struct {
+	Labels
+	Complete bool // all samples were taken
+	Passed   bool // the row passed its checks
+	Figures  []Figure
+	Lines    []Line // where charts show the row; empty: nowhere
+	Rung     *Rung  // how comparisons of runs name the row; nil: they leave it out
+}
+
+// Labels are what an export says of a row beside its document; docs/export.md describes the
+// columns.
+type Labels struct {
+	Key       string // comparison key of the row; empty: that of the document
+	Op        string // operation or phase
+	Mode      string
+	DType     string
+	XName     string // what X counts
+	X         int64
+	Placement string
+	Src, Dst  *int
+	Timing    string // times of unlike timing are never compared
+}
+
+// Line places a row in a chart.
+type Line struct {
+	View   string
+	Facets []string // a value for each of the View's Facets
+	Point
+}
+
+// Rung names a row among the rows of other runs of its case.
+type Rung struct {
+	Clock string  // times of unlike clocks are never compared
+	Size  int64   // by which rungs are sorted
+	Label string  // such as 4096 bytes on 1 stream
+	Curve string  // what all sizes of one curve share
+	Scale float64 // factor of times, if runs differ in the work that they do; 0: 1
+	Tick  float64 // what the clock resolves, in µs; 0 where it resolves far below one
+}
+
+// EventTick is what events of a GPU resolve, in µs.
+const EventTick = 0.5
+
+// SeriesOf collects the lines of rows into series, in the order of their first points.
+func SeriesOf(rows []Row) []Series {
+	var all Collected
+	for i := range rows {
+		for _, l := range rows[i].Lines {
+			all.Add(l.View, l.Facets, l.Point)
+		}
+	}
+	return all.Series
+}
+
+// Burst returns the figures of a sample: its median, minimum and maximum, and its 95th
+// percentile if tail is set. unit is the unit of the sample in microseconds.
+func Burst(name string, b result.Burst, unit float64, tail bool) []Figure {
+	var out []Figure
+	for _, f := range []struct {
+		stat  string
+		value float64
+		left  bool
+	}{{"p50", b.P50, false}, {"p95", b.P95, !tail}, {"min", b.Min, false}, {"max", b.Max, false}} {
+		if !f.left {
+			out = append(out, Figure{name, f.stat, Microseconds, unit * f.value, b.N})
+		}
+	}
+	return out
+}
+
+// Positive returns the figures that are above 0.
+func Positive(all ...Figure) []Figure {
+	return slices.DeleteFunc(all, func(f Figure) bool { return f.Value <= 0 })
+}

@@ -1,0 +1,3 @@
+package preflight_test
+
+import _ "github.com/collectivex/collectivex/pkg/families" // definitions and documents need them

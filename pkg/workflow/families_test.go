@@ -1,0 +1,3 @@
+package workflow_test
+
+import _ "github.com/collectivex/collectivex/pkg/families" // definitions and documents need them
