@@ -121,8 +121,8 @@ func (m *maker) schema(t reflect.Type) *jsonschema.Schema {
 	case reflect.Pointer:
 		return m.schema(t.Elem())
 	case reflect.Struct:
-		m.define(t.Name(), t)
-		return reference(t.Name())
+		m.define(m.definition(t), t)
+		return reference(m.definition(t))
 	case reflect.Slice:
 		return &jsonschema.Schema{Type: "array", Items: m.schema(t.Elem())}
 	case reflect.Map:
@@ -205,7 +205,32 @@ func anyCase(families []plan.Descriptor) *jsonschema.Schema {
 
 // caseName is the definition of a case with the block of a family; it has no Go
 // type of its own.
-func caseName(f plan.Descriptor) string { return reflect.TypeOf(f.Block).Elem().Name() + "Case" }
+func caseName(f plan.Descriptor) string {
+	block := reflect.TypeOf(f.Block).Elem()
+	if block.PkgPath() == reflect.TypeFor[plan.Case]().PkgPath() { // of a family without a package of its own
+		return block.Name() + "Case"
+	}
+	return prefix(f) + "Case"
+}
+
+// prefix stands before the names of the types in the package of a family, such as Copy.
+func prefix(f plan.Descriptor) string {
+	name := string(f.Name)
+	if len(name) <= 2 { // an abbreviation
+		return strings.ToUpper(name)
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// definition is the name of the definition of a struct. The packages of families have types of the same names.
+func (m *maker) definition(t reflect.Type) string {
+	for _, f := range m.families {
+		if pkg := reflect.TypeOf(f.Block).Elem().PkgPath(); pkg == t.PkgPath() && pkg != reflect.TypeFor[plan.Case]().PkgPath() {
+			return prefix(f) + t.Name()
+		}
+	}
+	return t.Name()
+}
 
 func reference(definition string) *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "#/$defs/" + definition}
