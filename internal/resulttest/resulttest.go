@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/simulation"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -65,7 +65,7 @@ func Successful(c plan.Case, a result.Attempt) result.Document {
 		return Copy(c, a)
 	case plan.FamilyOverlap:
 		return Overlap(c, a)
-	case plan.FamilySimulation:
+	case simulation.Name:
 		return Simulation(c, a)
 	default:
 		return Collective(c, a)
@@ -88,7 +88,7 @@ func Partial(d result.Document, reasons ...string) result.Document {
 		first(&d.Measurement.Rows).Complete = false
 	case *result.OverlapDocument:
 		first(&d.Measurement.Rows).Complete = false
-	case *result.SimulationDocument:
+	case *simulation.Document:
 		first(&d.Simulation.Rows)
 	}
 	return Fail(d, reasons...)
@@ -325,15 +325,15 @@ func Overlap(c plan.Case, a result.Attempt) *result.OverlapDocument {
 }
 
 // OverlapProgram returns the program of an overlap case, nil where it has none.
-func OverlapProgram(c *plan.Case) *result.ScheduleProgram {
+func OverlapProgram(c *plan.Case) *result.Program {
 	if b := c.Overlap(); b.Algorithm == "" && b.Form != vocab.LinearRotation {
 		return nil
 	}
 	return program(c)
 }
 
-func program(c *plan.Case) *result.ScheduleProgram {
-	return &result.ScheduleProgram{SHA256: strings.Repeat("0", 64), Chunks: c.World, Streams: 1, Messages: c.World, SameOrder: true}
+func program(c *plan.Case) *result.Program {
+	return &result.Program{SHA256: strings.Repeat("0", 64), Chunks: c.World, Streams: 1, Messages: c.World, SameOrder: true}
 }
 
 // Schedule returns a successful document of c: the rows of the collective case that is
@@ -356,14 +356,14 @@ func Schedule(c plan.Case, a result.Attempt) *result.ScheduleDocument {
 
 // Simulation returns a successful document of c: times that grow with the bytes, half of them
 // on links.
-func Simulation(c plan.Case, a result.Attempt) *result.SimulationDocument {
-	d := New(c, a).(*result.SimulationDocument)
-	d.Simulation.Verification = vocab.Symbolic
+func Simulation(c plan.Case, a result.Attempt) *simulation.Document {
+	d := New(c, a).(*simulation.Document)
+	d.Simulation.Verification = simulation.Symbolic
 	d.Simulation.Program = program(&c)
-	for _, size := range c.Simulation().Sizes {
+	for _, size := range simulation.Of(&c).Sizes {
 		half := 1e6 + 10*size
-		d.Simulation.Rows = append(d.Simulation.Rows, result.SimulationRow{
-			Bytes: size, Makespan: 2 * half, Messages: c.World, Path: result.CriticalPath{Ops: 2, Latency: half, Bytes: half},
+		d.Simulation.Rows = append(d.Simulation.Rows, simulation.Row{
+			Bytes: size, Makespan: 2 * half, Messages: c.World, Path: simulation.CriticalPath{Ops: 2, Latency: half, Bytes: half},
 		})
 	}
 	d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}

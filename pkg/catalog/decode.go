@@ -179,6 +179,35 @@ func (d *decoder) content(n *yaml.Node, what, file string, limit int64) ([]byte,
 	return data, true
 }
 
+// InFile is a value that has a file of its own. The definitions name the file, which is below
+// them.
+type InFile interface {
+	// What says what is in the file, such as model.
+	What() string
+	// Parse reads the value from the content of the file, and returns the text in it that
+	// documents carry as it is, or nothing.
+	Parse(file string, data []byte) (published string, err error)
+}
+
+func (d *decoder) inFile(n *yaml.Node, v InFile, f field) {
+	var file string
+	if !d.scalar(n, reflect.ValueOf(&file).Elem(), f) {
+		return
+	}
+	data, ok := d.content(n, v.What(), file, maxFile)
+	if !ok {
+		return
+	}
+	published, err := v.Parse(file, data)
+	if err != nil {
+		d.diagnose(d.at(n), "%v", err)
+		return
+	}
+	if published != "" {
+		d.word(d.at(n), published, publishedText)
+	}
+}
+
 // custom values read themselves from a node.
 type custom interface {
 	decode(d *decoder, n *yaml.Node, f field)
@@ -192,6 +221,10 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 	d.pos[v.Addr().Interface()] = d.at(n)
 	if c, ok := reflect.TypeAssert[custom](v.Addr()); ok {
 		c.decode(d, n, f)
+		return
+	}
+	if in, ok := reflect.TypeAssert[InFile](v.Addr()); ok {
+		d.inFile(n, in, f)
 		return
 	}
 	switch v.Kind() {

@@ -74,7 +74,7 @@ func (e *ScheduleSuite) Check(c *Checker, _ *Suite) {
 				c.Diagnose(&b.Algorithms[j], "%v", err)
 			}
 		}
-		unusedShape(c, b.Op, b.Algorithms, &b.Width, &b.Segments)
+		unusedShape(c, b)
 		has := Offering[ScheduleBackend](c, vocab.FamilySchedule, b.Backends)
 		Offered(c, "element type", b.DTypes, has, func(h *ScheduleBackend) []string { return h.DTypes })
 		Offered(c, "timing mode", b.Modes, has, func(h *ScheduleBackend) []string { return h.Modes })
@@ -82,17 +82,14 @@ func (e *ScheduleSuite) Check(c *Checker, _ *Suite) {
 	}
 }
 
-// unusedShape reports a width and segments that no schedule of a block uses; width is nil if a
-// topology uses it.
-func unusedShape(c *Checker, op string, algorithms []string, width, segments *int) {
-	of := schedule.Collective(op)
-	if width != nil {
-		if err := schedule.Unused(of, algorithms, schedule.Shape{Width: *width}); err != nil {
-			c.Diagnose(width, "%v", err)
-		}
+// unusedShape reports a width and segments that no schedule of a block uses.
+func unusedShape(c *Checker, b *ScheduleBlock) {
+	of := schedule.Collective(b.Op)
+	if err := schedule.Unused(of, b.Algorithms, schedule.Shape{Width: b.Width}); err != nil {
+		c.Diagnose(&b.Width, "%v", err)
 	}
-	if err := schedule.Unused(of, algorithms, schedule.Shape{Segments: *segments}); err != nil {
-		c.Diagnose(segments, "%v", err)
+	if err := schedule.Unused(of, b.Algorithms, schedule.Shape{Segments: b.Segments}); err != nil {
+		c.Diagnose(&b.Segments, "%v", err)
 	}
 }
 

@@ -428,7 +428,7 @@ func (q *pair) score(m metric, a, b []*run) (status, why string) {
 }
 
 // exact reports whether the times are those of a model.
-func (q *pair) exact() bool { return q.pool.metric.clock == simulatedClock }
+func (q *pair) exact() bool { return q.pool.metric.exact }
 
 // values returns the scores of a side.
 func values(side []score) (v []float64, runs []string) {

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/figure"
-
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -34,9 +33,12 @@ type run struct {
 	ticks map[metric]float64
 }
 
-// metric is a figure that rungs have: a timing mode or component, and a percentile. Simulated
-// times have no percentiles.
-type metric struct{ clock, stat string }
+// metric is a figure that rungs have: a timing mode or component, and a percentile. Exact times
+// have no percentiles.
+type metric struct {
+	clock, stat string
+	exact       bool // the time of a model, which is the same in every run
+}
 
 func (m metric) String() string { return strings.TrimSpace(m.clock + " " + m.stat) }
 
@@ -82,8 +84,6 @@ func read(d result.Document) *run {
 		r.collective(d.Collective())
 	case *result.OverlapDocument:
 		r.overlaps(d)
-	case *result.SimulationDocument:
-		r.simulation(d)
 	default:
 		r.figures(d)
 	}
@@ -118,9 +118,9 @@ func beside(e *result.Envelope) map[string]string {
 }
 
 func (r *run) add(clock string, at rung, q result.Percentiles, samples int) {
-	r.put(metric{clock, "p50"}, at, q.P50)
+	r.put(metric{clock: clock, stat: "p50"}, at, q.P50)
 	if q.P99 != nil && samples >= leastForP99 {
-		r.put(metric{clock, "p99"}, at, *q.P99)
+		r.put(metric{clock: clock, stat: "p99"}, at, *q.P99)
 	}
 }
 
@@ -202,32 +202,27 @@ func (r *run) figures(d result.Document) {
 		}
 		at := rung{size: row.Rung.Size, label: row.Rung.Label, curve: row.Rung.Curve}
 		for _, fig := range row.Figures {
-			if fig.Name == figure.Latency && (fig.Stat == "p50" || fig.Stat == "p99" && fig.Samples >= leastForP99) {
-				m := metric{row.Rung.Clock, fig.Stat}
-				r.put(m, at, fig.Value*cmp.Or(row.Rung.Scale, 1))
-				r.ticks[m] = row.Rung.Tick
+			m := metric{clock: row.Rung.Clock, stat: fig.Stat}
+			switch {
+			case row.Rung.Exact != "" && fig.Name == row.Rung.Exact:
+				m.stat, m.exact = "", true
+			case row.Rung.Exact == "" && fig.Name == figure.Latency && (fig.Stat == "p50" || fig.Stat == "p99" && fig.Samples >= leastForP99):
+			default:
+				continue
 			}
+			r.put(m, at, fig.Value*cmp.Or(row.Rung.Scale, 1))
+			r.ticks[m] = row.Rung.Tick
 		}
 	}
 }
 
-// simulatedClock is the clock of a model, which gives the same time in every run.
-const simulatedClock = "simulated"
-
-func (r *run) simulation(d *result.SimulationDocument) {
-	for i := range d.Simulation.Rows {
-		row := &d.Simulation.Rows[i]
-		r.put(metric{clock: simulatedClock}, rung{size: row.Bytes, label: fmt.Sprintf("%d B", row.Bytes)}, row.Micros())
-	}
-}
-
 // tick returns what the clock of a metric resolves, in µs: 0 where the host's clock times
-// many operations at once, and of a model.
+// many operations at once.
 func (r *run) tick(m metric) float64 {
 	if tick, ok := r.ticks[m]; ok {
 		return tick
 	}
-	host := m.clock == simulatedClock || m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking
+	host := m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking
 	if host || r.caze.Family == plan.FamilyTransfer || r.caze.ScaleUpTransport == "shm" {
 		return 0
 	}

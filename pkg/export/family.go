@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"github.com/collectivex/collectivex/pkg/family"
-
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/registry"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -27,8 +26,7 @@ var unmoved = registry.New(func(f Family) string { return string(f.Name) },
 	Family{plan.FamilyEP, epRows, epSpans}, Family{plan.FamilyCollective, collectiveRows, collectiveSpans},
 	Family{plan.FamilyTransfer, transferRows, nil},
 	Family{plan.FamilySchedule, scheduleRows, scheduleSpans},
-	Family{plan.FamilyOverlap, overlapRows, nil},
-	Family{plan.FamilySimulation, simulationRows, nil})
+	Family{plan.FamilyOverlap, overlapRows, nil})
 
 // rowsOf returns the rows of the figures of a document.
 func rowsOf(d result.Document, head Row) (rows []Row) {

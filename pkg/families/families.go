@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/simulation"
 )
 
 // Their order is that of plans, tables and messages.
@@ -20,7 +21,7 @@ func init() {
 		{Plan: plan.ScheduleFamily, Catalog: catalog.ScheduleFamily, Planner: planner.ScheduleFamily, Result: result.ScheduleFamily},
 		copies.Family,
 		{Plan: plan.OverlapFamily, Catalog: catalog.OverlapFamily, Planner: planner.OverlapFamily, Result: result.OverlapFamily},
-		{Plan: plan.SimulationFamily, Catalog: catalog.SimulationFamily, Planner: planner.SimulationFamily, Result: result.SimulationFamily},
+		simulation.Family,
 	} {
 		family.Register(f)
 	}

@@ -19,6 +19,8 @@ type Family struct {
 	Catalog catalog.Family
 	Planner planner.Family
 	Result  result.Family
+	// Computed says that cases have no ranks and need no devices: the shard computes them.
+	Computed bool
 	// Figures returns all figures of a document, whatever its outcome.
 	Figures func(d result.Document) []figure.Row
 	// Views are the charts on the HTML page. A family without views has none but the coverage.

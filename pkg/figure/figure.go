@@ -67,6 +67,9 @@ type Rung struct {
 	Curve string  // what all sizes of one curve share
 	Scale float64 // factor of times, if runs differ in the work that they do; 0: 1
 	Tick  float64 // what the clock resolves, in µs; 0 where it resolves far below one
+	// Exact is the name of a time that is the same in every run, as that of a model is, and has no
+	// percentiles. It is what is compared; if empty, percentiles of Latency are.
+	Exact string
 }
 
 // EventTick is what events of a GPU resolve, in µs.

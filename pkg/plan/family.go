@@ -44,7 +44,6 @@ var (
 	TransferFamily   = Descriptor{FamilyTransfer, &Transfer{}, transferUpstream}
 	ScheduleFamily   = Descriptor{FamilySchedule, &Schedule{}, nil}
 	OverlapFamily    = Descriptor{FamilyOverlap, &Overlap{}, nil}
-	SimulationFamily = Descriptor{FamilySimulation, &Simulation{}, nil}
 )
 
 // Register adds a family. It is for init functions: it panics if the family is

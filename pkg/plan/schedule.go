@@ -3,6 +3,7 @@ package plan
 import (
 	"strconv"
 
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -61,12 +62,5 @@ func (b *Schedule) Measured() *Collective {
 
 // Label names the schedule with what its program depends on, as in torus_2d-x4.
 func (b *Schedule) Label() string {
-	label := b.Algorithm
-	if b.Width > 0 {
-		label += "-x" + strconv.Itoa(b.Width)
-	}
-	if b.Segments > 0 {
-		label += "-s" + strconv.Itoa(b.Segments)
-	}
-	return label
+	return schedule.Label(b.Algorithm, schedule.Shape{Width: b.Width, Segments: b.Segments})
 }

@@ -69,23 +69,12 @@ func NoShape(algorithm, op string, s schedule.Shape) string {
 	return lack
 }
 
-// shape returns the width and the segments of a schedule: defaults where they are 0, and 0
-// where the schedule does not depend on them. It says why the schedule has no such shape, or
-// nothing.
+// shape returns the width and the segments of a schedule; see schedule.ShapeOf. It says why the
+// schedule has no such shape, or nothing.
 func shape(algorithm, op string, s schedule.Shape) (width, segments int, lack string) {
-	a, err := schedule.Find(algorithm, schedule.Collective(op))
+	s, err := schedule.ShapeOf(algorithm, schedule.Collective(op), s)
 	if err != nil {
-		return 0, 0, err.Error()
-	}
-	s = s.WithDefaults()
-	if err := a.Allows(s); err != nil {
 		lack = err.Error()
-	}
-	if !a.HasWidth() {
-		s.Width = 0
-	}
-	if !a.HasSegments() {
-		s.Segments = 0
 	}
 	return s.Width, s.Segments, lack
 }

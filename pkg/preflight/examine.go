@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -98,8 +99,8 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 	if !e.has(b.Name) {
 		return "", []Finding{{State: Missing, Text: "not supported by this version of cxrun"}}
 	}
-	if b.Simulation() != nil {
-		return "", nil // its cases have no ranks
+	if computed(b) {
+		return "", nil
 	}
 	if slices.Contains(b.Vendors, vocab.Host) {
 		return "", append(sharedMemory(), e.missingLibraries(b.Name, vocab.Host)...)
@@ -121,6 +122,11 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 		return "", []Finding{{State: Missing, Text: e.withoutGPU(b.Vendors)}}
 	}
 	return vendor, found
+}
+
+// computed reports whether cases of the backend have no ranks.
+func computed(b *catalog.Backend) bool {
+	return slices.ContainsFunc(family.All(), func(f *family.Family) bool { return f.Computed && b.Blocks[string(f.Plan.Name)] != nil })
 }
 
 func (e *Examiner) count(vendor string) int {
@@ -164,7 +170,7 @@ func (e *Examiner) with(b *catalog.Backend, vendor string) string {
 	d := e.devices[vendor]
 	text := gpus(len(d.usable), vendor)
 	switch {
-	case b.Simulation() != nil:
+	case computed(b):
 		return "simulated in the process of cxrun: needs no devices"
 	case vendor == "":
 		vendor, text = vocab.Host, "processes over shared memory"

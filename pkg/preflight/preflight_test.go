@@ -25,6 +25,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
+	"github.com/collectivex/collectivex/pkg/simulation"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -643,7 +644,7 @@ func TestPythonPackages(t *testing.T) {
 
 // What needs no ranks needs neither shared memory nor devices.
 func TestSimulatorIsReady(t *testing.T) {
-	simulator := catalog.Backend{Name: "simulator", Vendors: []string{vocab.Host}, Blocks: map[string]catalog.BackendBlock{vocab.FamilySimulation: &catalog.SimulationBackend{}}}
+	simulator := catalog.Backend{Name: "simulator", Vendors: []string{vocab.Host}, Blocks: map[string]catalog.BackendBlock{string(simulation.Name): &simulation.Backend{}}}
 	e := preflight.NewExaminer(inventory.Machine{}, nil, fstest.MapFS{}, func(string) bool { return true })
 	require.Equal(t, []preflight.Finding{
 		{Backend: "simulator", State: preflight.Ready, Text: "simulated in the process of cxrun: needs no devices"},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/figure"
-
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -15,7 +14,7 @@ import (
 // unmoved are the summaries of the families that have no package of their own yet.
 var unmoved = map[plan.Family]unmovedFamily{
 	plan.FamilyEP: epFamily, plan.FamilyCollective: collectiveFamily, plan.FamilyTransfer: transferFamily,
-	plan.FamilySchedule: scheduleFamily, plan.FamilyOverlap: overlapFamily, plan.FamilySimulation: simulationFamily,
+	plan.FamilySchedule: scheduleFamily, plan.FamilyOverlap: overlapFamily,
 }
 
 type unmovedFamily struct {

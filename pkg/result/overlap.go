@@ -25,7 +25,7 @@ type OverlapMeasurement struct {
 	// Program is the steps that communicated, which every rank verified before: those of the
 	// schedule of form beside, and in form linear-rotation those of the all_gather rotation. It
 	// is missing where operations of a library communicate, and in documents of earlier versions.
-	Program *ScheduleProgram `json:"program,omitempty"`
+	Program *Program `json:"program,omitempty"`
 	// CheckedBy is where results were compared: device, or host.
 	CheckedBy string `json:"checked_by"`
 	// SharedProcessor says that computation and communication of a rank take turns on one

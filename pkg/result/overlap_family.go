@@ -113,7 +113,7 @@ func checkOverlap(p *Problems, doc Document) {
 	p.Good(d.Outcome.Status, len(m.Rows), bad)
 	steps := b.Algorithm != "" || b.Form == vocab.LinearRotation
 	if m.Program != nil {
-		p.program("measurement.program", m.Program, id.Case.World)
+		p.Program("measurement.program", m.Program, id.Case.World)
 		p.Check(steps, "measurement.program is there, and operations of a library communicate")
 	}
 	if d.Outcome.Status != Success {

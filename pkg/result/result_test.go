@@ -11,15 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -577,75 +575,4 @@ func TestFiguresOfOverlap(t *testing.T) {
 	require.Equal(t, 145.0, f.Floor)
 	require.Equal(t, 1.25, *f.ComputeTax)
 	require.Equal(t, 1.2, *f.CommunicationTax)
-}
-
-// A simulation says that it is one, how its program was verified, and which model it follows
-// from; its parts make its makespan, and it has nothing that only ranks can have.
-func TestFieldsOfSimulationsAgree(t *testing.T) {
-	for want, damage := range map[string]func(*result.SimulationDocument){
-		"simulation.origin is":     func(d *result.SimulationDocument) { d.Simulation.Origin = "measured" },
-		"verification is \"\"":     func(d *result.SimulationDocument) { d.Simulation.Verification = "" },
-		"program is null":          func(d *result.SimulationDocument) { d.Simulation.Program = nil },
-		"simulation.model is not":  func(d *result.SimulationDocument) { d.Simulation.Model.SHA256 = strings.Repeat("0", 64) },
-		"critical path take":       func(d *result.SimulationDocument) { d.Simulation.Rows[0].Path.Reduce++ },
-		"takes 0 ps":               func(d *result.SimulationDocument) { d.Simulation.Rows[0].Makespan = 0 },
-		"latency takes -1 ps":      func(d *result.SimulationDocument) { d.Simulation.Rows[0].Path.Latency = -1 },
-		"has 9 messages":           func(d *result.SimulationDocument) { d.Simulation.Rows[0].Messages++ },
-		"was not asked for":        func(d *result.SimulationDocument) { d.Simulation.Rows[0].Bytes++ },
-		"out of order":             func(d *result.SimulationDocument) { d.Simulation.Rows[1] = d.Simulation.Rows[0] },
-		"with 1 rows of 5":         func(d *result.SimulationDocument) { d.Simulation.Rows = d.Simulation.Rows[:1] },
-		"collective, schedule and": func(d *result.SimulationDocument) { d.Simulation.Topology = "ring" },
-		"entry skew or limits":     func(d *result.SimulationDocument) { d.Limits = []result.Limit{} },
-		"no result was checked": func(d *result.SimulationDocument) {
-			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: resulttest.Reasons("check-failed")}
-		},
-		"that of the case \"bought\"": func(d *result.SimulationDocument) { d.Identity.Case.Simulation().Origin = "bought" },
-	} {
-		d := resulttest.Simulation(plantest.Simulation(), resulttest.Attempt())
-		require.NoError(t, result.Validate(d))
-		damage(d)
-		require.ErrorContains(t, result.Validate(d), want)
-	}
-}
-
-// The comparison key of a simulation has its origin and the figures of its model, wherever they
-// come from and whatever they are called; that of no measurement equals it.
-func TestKeysOfSimulations(t *testing.T) {
-	key := func(change func(*plan.Case)) string {
-		k, err := result.ComparisonKey(plantest.Simulation(change), nil)
-		require.NoError(t, err)
-		return k
-	}
-	same := key(func(*plan.Case) {})
-	require.Equal(t, same, key(func(c *plan.Case) {
-		c.SKU, c.Simulation().Model.Name, c.Simulation().Model.Origin = "other", "other", "elsewhere"
-	}))
-	for name, change := range map[string]func(*plan.Case){
-		"origin":     func(c *plan.Case) { c.Simulation().Origin = "measured" },
-		"latency":    func(c *plan.Case) { c.Simulation().Model.Latency++ },
-		"sharing":    func(c *plan.Case) { c.Simulation().Model.Sharing = "fifo" },
-		"pairs":      func(c *plan.Case) { c.Simulation().Model.Pairs = []simulate.Pair{{Src: 0, Dst: 1}} },
-		"topology":   func(c *plan.Case) { c.Simulation().Topology = "ring" },
-		"algorithm":  func(c *plan.Case) { c.Simulation().Algorithm = "direct" },
-		"width":      func(c *plan.Case) { c.Simulation().Width = 4 },
-		"segments":   func(c *plan.Case) { c.Simulation().Segments = 4 },
-		"collective": func(c *plan.Case) { c.Simulation().Op = "all_gather" },
-	} {
-		require.NotEqual(t, same, key(change), name)
-	}
-	c := plantest.Simulation()
-	factors, err := result.ComparisonFactors(c, nil)
-	require.NoError(t, err)
-	require.Equal(t, `"simulated"`, factors["simulation.origin"])
-	require.Equal(t, `"`+c.Simulation().Model.SHA256()+`"`, factors["simulation.model_sha256"])
-	measured := plantest.Schedules(8, 2)
-	require.NotEmpty(t, measured)
-	for _, c := range measured { // as alike as the two families can be
-		c.Backend, c.Precision, c.Contract, c.Sampling = "simulator", "", vocab.ContractMakespan, ""
-		c.TopologyClass, c.ScaleUpTransport, c.Transport = vocab.Simulated, vocab.Simulated, vocab.Simulated
-		c.GPUsPerNode, c.ScaleUpDomain = c.World, c.World
-		k, err := result.ComparisonKey(c, nil)
-		require.NoError(t, err)
-		require.NotEqual(t, same, k)
-	}
 }

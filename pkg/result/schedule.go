@@ -13,21 +13,8 @@ type ScheduleDocument struct {
 type ScheduleMeasurement struct {
 	Algorithm string `json:"algorithm"` // the name of the schedule
 	// Program is what the ranks ran; null until one of them has loaded it.
-	Program *ScheduleProgram `json:"program"`
+	Program *Program `json:"program"`
 	CollectiveMeasurement
-}
-
-// ScheduleProgram describes a program that was verified before it ran or was simulated.
-type ScheduleProgram struct {
-	// SHA256 is the hexadecimal digest of the program as 'cxrun schedule show' prints it.
-	SHA256        string `json:"sha256"`
-	Chunks        int    `json:"chunks"`         // of the vector
-	ScratchChunks int    `json:"scratch_chunks"` // of each rank
-	Streams       int    `json:"streams"`        // of each rank
-	Messages      int    `json:"messages"`       // of all ranks
-	// SameOrder reports whether all ranks add in the same order, so that a result has the
-	// same bits everywhere.
-	SameOrder bool `json:"same_order"`
 }
 
 // Collective returns the document of the collective case that was measured in the same way.

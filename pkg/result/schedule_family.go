@@ -59,14 +59,7 @@ func checkSchedule(p *Problems, doc Document) {
 	about := d.Measurement.Program
 	p.Check(about != nil || len(d.Measurement.Rows) == 0, "measurement.program is null, and there are rows")
 	if about != nil {
-		p.program("measurement.program", about, id.Case.World)
+		p.Program("measurement.program", about, id.Case.World)
 	}
 	checkCollective(p, d.Collective())
-}
-
-// program requires what every program of so many ranks has.
-func (p *Problems) program(at string, about *ScheduleProgram, world int) {
-	p.Check(len(about.SHA256) == 64 && about.Chunks > 0 && about.ScratchChunks >= 0 && about.Messages >= 0 && about.Streams >= 0,
-		"%s describes no program", at)
-	p.Check(about.Messages > 0 || world == 1, "%s has no messages between %d ranks", at, world)
 }

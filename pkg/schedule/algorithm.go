@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -97,6 +98,37 @@ func Unused(c Collective, names []string, given Shape) error {
 		}
 	}
 	return nil
+}
+
+// ShapeOf returns the shape of the schedule of a name and collective: defaults for a width and
+// segments of 0, and 0 if the schedule does not depend on them. The error says that there is no
+// such schedule, or why it has no program of the shape, which is returned then, too.
+func ShapeOf(name string, c Collective, asked Shape) (Shape, error) {
+	a, err := Find(name, c)
+	if err != nil {
+		return Shape{}, err
+	}
+	s := asked.WithDefaults()
+	err = a.Allows(s)
+	if !a.HasWidth() {
+		s.Width = 0
+	}
+	if !a.HasSegments() {
+		s.Segments = 0
+	}
+	return s, err
+}
+
+// Label names a schedule with the width and the segments of a shape of ShapeOf, as in
+// torus_2d-x4.
+func Label(name string, s Shape) string {
+	if s.Width > 0 {
+		name += "-x" + strconv.Itoa(s.Width)
+	}
+	if s.Segments > 0 {
+		name += "-s" + strconv.Itoa(s.Segments)
+	}
+	return name
 }
 
 // Generate returns the program of an algorithm for a shape. Its errors are those of Allows.

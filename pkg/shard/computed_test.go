@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/simulation"
 )
 
 // noMachines is a launcher that must not be asked.
@@ -28,7 +29,7 @@ func (l noMachines) Allocate(context.Context) (launch.Allocation, error) {
 func computing(t *testing.T, f Compute) *Shard {
 	fills := func(_ context.Context, d result.Document) error {
 		done := resulttest.Simulation(d.Head().Identity.Case, resulttest.Attempt())
-		d.(*result.SimulationDocument).Simulation, d.Head().Outcome = done.Simulation, done.Outcome
+		d.(*simulation.Document).Simulation, d.Head().Outcome = done.Simulation, done.Outcome
 		return nil
 	}
 	cases := plantest.Simulations()[:2]
@@ -40,7 +41,7 @@ func computing(t *testing.T, f Compute) *Shard {
 			Environment: func(map[string]string) map[string]string { return map[string]string{"NCCL_ALGO": "ring"} },
 			Screen:      provenance.NewScreen("secret"),
 		},
-		Families: Registry{plan.FamilySimulation: {Computes: map[string]Compute{"simulator": func(ctx context.Context, d result.Document) error {
+		Families: Registry{simulation.Name: {Computes: map[string]Compute{"simulator": func(ctx context.Context, d result.Document) error {
 			if f != nil && d.Head().Identity.CaseID == cases[0].CaseID {
 				return f(ctx, d)
 			}

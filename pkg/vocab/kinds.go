@@ -31,10 +31,8 @@ var kinds = map[string][]string{
 	"arrangement": Arrangements(),
 	"row kind":    TransferKinds(),
 
-	"overlap form":     OverlapForms(),
-	"compute":          Computes(),
-	"simulated origin": {Simulated},
-	"verification":     {Symbolic},
+	"overlap form": OverlapForms(),
+	"compute":      Computes(),
 }
 
 // Register adds a closed list. It is for init functions, and panics if there is one of that

@@ -16,17 +16,14 @@ func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 const StoreTCP = "tcp"
 
 // Families of measurements: collective operations, expert-parallel dispatch and combine,
-// transfers of memory between two ranks, collectives as explicit steps, copies of memory by
-// the engines of a device, computation beside communication, and simulations of collectives as
-// explicit steps.
+// transfers of memory between two ranks, collectives as explicit steps, and computation beside
+// communication.
 const (
 	FamilyCollective = "collective"
 	FamilyEP         = "ep"
 	FamilyTransfer   = "transfer"
 	FamilySchedule   = "schedule"
-	FamilyCopy       = "copy"
 	FamilyOverlap    = "overlap"
-	FamilySimulation = "simulation"
 )
 
 // Scopes of a group of ranks: inside one scale-up domain, or over several.

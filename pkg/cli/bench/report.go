@@ -95,7 +95,7 @@ type CaseRows struct {
 	Devices *result.Devices `json:"devices,omitempty"`
 	// Program is what every rank of a schedule ran, and PlanSHA256 the digest of the file that
 	// it is from; missing elsewhere.
-	Program    *result.ScheduleProgram `json:"program,omitempty"`
+	Program    *result.Program `json:"program,omitempty"`
 	PlanSHA256 string                  `json:"plan_sha256,omitempty"`
 	Rows       []Row                   `json:"rows"`
 }

@@ -103,7 +103,7 @@ func families() shard.Registry {
 				"ipc":  collectiveipc.OpenOverlap,
 			},
 		},
-		plan.FamilySimulation: {
+		simulation.Name: {
 			Computes: map[string]shard.Compute{"simulator": simulation.Compute},
 		},
 	}

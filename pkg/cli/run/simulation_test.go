@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/simulation"
 )
 
 // Two sweeps of simulated cases, with other variables of ranks around them, give the same
@@ -26,8 +27,8 @@ func TestSimulatedSweep(t *testing.T) {
 		require.Equal(t, cli.ExitOK, code, stderr)
 		found := map[string]string{}
 		for id, d := range sweptDocuments(t, out) {
-			require.Equal(t, result.RecordSimulation, d.Head().RecordType)
-			text, err := result.Encode(d.(*result.SimulationDocument).Simulation)
+			require.Equal(t, simulation.Family.Result.Records[0].Type, d.Head().RecordType)
+			text, err := result.Encode(d.(*simulation.Document).Simulation)
 			require.NoError(t, err)
 			found[id] = d.Head().ComparisonKey + " " + string(text)
 		}
@@ -71,10 +72,10 @@ func TestSweepWithAMeasuredModel(t *testing.T) {
 	docs := sweptDocuments(t, out)
 	require.Len(t, docs, 1)
 	for _, d := range docs {
-		s := d.(*result.SimulationDocument).Simulation
+		s := d.(*simulation.Document).Simulation
 		require.Len(t, s.Rows, 2)
 		require.NotEmpty(t, s.Model.Source)
-		pairs := d.Head().Identity.Case.Simulation().Model.Pairs
+		pairs := simulation.Of(&d.Head().Identity.Case).Model.Pairs
 		require.Len(t, pairs, 2)
 	}
 }

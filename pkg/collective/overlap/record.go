@@ -20,7 +20,7 @@ type setup struct {
 	SharedProcessor bool   `json:"shared_processor"`
 	// Program is what was verified before it communicated; missing where a library's
 	// operations do.
-	Program *result.ScheduleProgram `json:"program,omitempty"`
+	Program *result.Program `json:"program,omitempty"`
 }
 
 // turn names a window; all ranks have the same ones in the same order.

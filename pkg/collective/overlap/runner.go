@@ -117,7 +117,7 @@ func (b *bench) measureSize(ctx context.Context, number int, asked result.Overla
 		return err
 	}
 	if number == 0 {
-		err = b.session.Emit(kindSetup, setup{Compute: r.engine.Compute, Path: r.exchange.path(), CheckedBy: b.Matrix.CheckedBy(), SharedProcessor: b.Streams.SharedProcessor(), Program: (*result.ScheduleProgram)(r.exchange.program())})
+		err = b.session.Emit(kindSetup, setup{Compute: r.engine.Compute, Path: r.exchange.path(), CheckedBy: b.Matrix.CheckedBy(), SharedProcessor: b.Streams.SharedProcessor(), Program: (*result.Program)(r.exchange.program())})
 	}
 	if err == nil {
 		err = r.run(ctx)

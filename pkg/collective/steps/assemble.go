@@ -23,7 +23,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		if at < 0 {
 			continue
 		}
-		var p result.ScheduleProgram
+		var p result.Program
 		if err := json.Unmarshal(s.Records[at].Data, &p); err != nil {
 			return fmt.Errorf("rank %d: record %d: %w", s.Rank, at+1, err)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 )
 
-// kindProgram is a record: a result.ScheduleProgram.
+// kindProgram is a record: a result.Program.
 const kindProgram = "schedule-program"
 
 // Runner is the rank half of the family.
@@ -57,7 +57,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := r.load(ctx, s, c, p); err != nil {
 		return err
 	}
-	if err := s.Emit(kindProgram, result.ScheduleProgram(*about)); err != nil {
+	if err := s.Emit(kindProgram, result.Program(*about)); err != nil {
 		return errors.Join(err, r.comm.unload())
 	}
 	c.Family, c.Block = plan.FamilyCollective, b.Measured()

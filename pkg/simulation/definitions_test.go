@@ -1,4 +1,4 @@
-package catalog_test
+package simulation_test
 
 import (
 	"io/fs"
@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/simulation"
 )
 
 // simulating is the shipped definitions with a suite and the file of a model.
@@ -55,10 +56,10 @@ pairs:
 )
 
 // A suite has models in its own text and in files such as 'bench p2p --model' writes.
-func TestModelsOfSimulations(t *testing.T) {
+func TestModels(t *testing.T) {
 	cat, err := simulating(t, simulated, measuredModel)
 	require.NoError(t, err)
-	models := (*cat.Suite("mine").Blocks["simulation"].(*catalog.SimulationSuite))[0].Models
+	models := (*cat.Suite("mine").Blocks["simulation"].(*simulation.Suite))[0].Models
 	require.Equal(t, "links", models[0].Name)
 	require.Equal(t, simulate.Model{
 		Origin: "a datasheet", Sharing: "fifo", Engines: 2, Latency: 500, PerByte: 0.5, Overhead: 3, ReduceByte: 0.25,
@@ -97,7 +98,7 @@ func TestWidthsOfBlocks(t *testing.T) {
 	require.ErrorContains(t, err, "suites/mine.yaml:17:12: width 2 ")
 }
 
-func TestDiagnosticsOfSimulations(t *testing.T) {
+func TestDiagnostics(t *testing.T) {
 	for _, tt := range []struct{ name, old, new, model, want string }{
 		{"schedule", "[ring]", "[rung]", measuredModel, `suites/mine.yaml:6:18: … "rung"`},
 		{"width", "worlds:", "width: 2\n    worlds:", measuredModel, `suites/mine.yaml:7:12: width 2 `},

@@ -15,9 +15,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/simulation"
 )
 
-func compute(t *testing.T, c plan.Case) *result.SimulationDocument {
+func compute(t *testing.T, c plan.Case) *simulation.Document {
 	t.Helper()
-	d := resulttest.New(c, resulttest.Attempt()).(*result.SimulationDocument)
+	d := resulttest.New(c, resulttest.Attempt()).(*simulation.Document)
 	require.NoError(t, simulation.Compute(t.Context(), d))
 	require.NoError(t, result.Validate(d))
 	return d
@@ -57,7 +57,7 @@ func TestClosedFormulas(t *testing.T) {
 // All costs that a named schedule can have are parts of the critical path, whose sum is the makespan.
 func TestEveryCostHasAPart(t *testing.T) {
 	d := compute(t, plantest.Simulation(func(c *plan.Case) {
-		b := c.Simulation()
+		b := simulation.Of(c)
 		b.Algorithm, b.Width, b.Topology = "direct_one_phase", 0, "full"
 		b.Op, b.Model.Model = "all_reduce", simulate.Model{
 			Sharing: "fifo", Engines: 1, Latency: 100, PerByte: 0.5, Overhead: 7, ReduceByte: 0.25, Start: 11,
@@ -78,7 +78,7 @@ func TestMeasuredModel(t *testing.T) {
 		pairs = append(pairs, simulate.Pair{Src: src, Dst: (src + 1) % 4, Classes: []simulate.Class{{Points: []simulate.Point{{Bytes: 1024, Nanoseconds: 2500}}}}})
 	}
 	c := plantest.Simulation(func(c *plan.Case) {
-		b := c.Simulation()
+		b := simulation.Of(c)
 		c.World, c.RanksPerNode, c.GPUsPerNode, c.ScaleUpDomain = 4, 4, 4, 4
 		b.Op, b.Sizes = "all_gather", []int64{4096}
 		b.Model.Model = simulate.Model{Origin: "measured elsewhere", Sharing: "unloaded", Engines: 1, Pairs: pairs}
@@ -93,7 +93,7 @@ func TestMeasuredModel(t *testing.T) {
 // of a ring, a rank reads what it sends and writes what it receives.
 func TestModelWithMemory(t *testing.T) {
 	c := plantest.Simulation(func(c *plan.Case) {
-		b := c.Simulation()
+		b := simulation.Of(c)
 		c.World, c.RanksPerNode, c.GPUsPerNode, c.ScaleUpDomain = 8, 8, 8, 8
 		b.Op, b.Algorithm, b.Topology, b.Sizes = "all_gather", "ring", "full", []int64{8 << 10}
 		b.Model.Model = simulate.Model{Sharing: "unloaded", Engines: 1, Latency: 1000, MemorySetup: 100, MemoryByte: 0.5}
@@ -105,16 +105,16 @@ func TestModelWithMemory(t *testing.T) {
 
 // What cannot be simulated is an error that says why.
 func TestRefusals(t *testing.T) {
-	for want, change := range map[string]func(*plan.Simulation){
-		"8 ranks … 3":          func(b *plan.Simulation) { b.Topology, b.Width = "torus", 3 },
-		"no schedule \"rung\"": func(b *plan.Simulation) { b.Algorithm = "rung" },
-		"0 segments, must be":  func(b *plan.Simulation) { b.Algorithm = "double_tree" },
-		"1 bytes take no time": func(b *plan.Simulation) {
+	for want, change := range map[string]func(*simulation.Block){
+		"8 ranks … 3":          func(b *simulation.Block) { b.Topology, b.Width = "torus", 3 },
+		"no schedule \"rung\"": func(b *simulation.Block) { b.Algorithm = "rung" },
+		"0 segments, must be":  func(b *simulation.Block) { b.Algorithm = "double_tree" },
+		"1 bytes take no time": func(b *simulation.Block) {
 			b.Model.Model, b.Sizes = simulate.Model{Sharing: "unloaded", PerByte: 1e-6}, []int64{1}
 		},
-		"bytes from rank": func(b *plan.Simulation) { b.Model.Model = tooSmall },
+		"bytes from rank": func(b *simulation.Block) { b.Model.Model = tooSmall },
 	} {
-		c := plantest.Simulation(func(c *plan.Case) { change(c.Simulation()) })
+		c := plantest.Simulation(func(c *plan.Case) { change(simulation.Of(c)) })
 		d := resulttest.New(c, resulttest.Attempt())
 		err := simulation.Compute(t.Context(), d)
 		require.Error(t, err)

@@ -1,39 +1,29 @@
-package catalog
+package simulation
 
 import (
 	"fmt"
 	"reflect"
 	"slices"
 
-	"gopkg.in/yaml.v3"
-
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// SimulationFamily is schedules whose time a model predicts. It needs no sample counts.
-var SimulationFamily = Family{
-	Name:  vocab.FamilySimulation,
-	Suite: &SimulationSuite{}, Backend: &SimulationBackend{}, Support: &SimulationSupport{},
+// BackendOf returns what the backend does of simulations, or nil.
+func BackendOf(b *catalog.Backend) *Backend {
+	return catalog.BlockOf[Backend](b.Blocks, string(Name))
 }
 
-// Simulation returns what the backend does of the simulation family, or nil.
-func (b *Backend) Simulation() *SimulationBackend {
-	return BlockOf[SimulationBackend](b.Blocks, vocab.FamilySimulation)
-}
+// supportOf returns what runs of the backend's simulations, or nil.
+func supportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
 
-// Simulation returns what runs of the backend's simulations, or nil.
-func (s *Support) Simulation() *SimulationSupport {
-	return BlockOf[SimulationSupport](s.Blocks, vocab.FamilySimulation)
-}
+// Suite is what a suite asks of the simulation family.
+type Suite []SuiteBlock
 
-// SimulationSuite is what a suite asks of the simulation family.
-type SimulationSuite []SimulationBlock
-
-// SimulationBlock asks for the simulated time of the schedules of one collective: the product
+// SuiteBlock asks for the simulated time of the schedules of one collective: the product
 // of its lists.
-type SimulationBlock struct {
+type SuiteBlock struct {
 	Backends   []string `yaml:"backends" in:"backend"`
 	Op         string   `yaml:"op" in:"op"`
 	Algorithms []string `yaml:"algorithms"`
@@ -45,13 +35,13 @@ type SimulationBlock struct {
 	Segments   int      `yaml:"segments,optional" min:"1"`
 	Topologies []string `yaml:"topologies"`
 	// Models are the costs of messages and sums.
-	Models []SimulationModel `yaml:"models"`
-	Sizes  Sizes             `yaml:"sizes"` // of the whole vector
+	Models []SuiteModel  `yaml:"models"`
+	Sizes  catalog.Sizes `yaml:"sizes"` // of the whole vector
 }
 
-// SimulationModel is the costs of messages and sums: in a file, or here as in such a file.
+// SuiteModel is the costs of messages and sums: in a file, or here as in such a file.
 // Measured times of messages are in files alone.
-type SimulationModel struct {
+type SuiteModel struct {
 	Name       string     `yaml:",name"`
 	File       *ModelFile `yaml:"file,optional"`
 	Origin     string     `yaml:"origin,optional" in:"published text"`
@@ -74,7 +64,7 @@ type SimulationModel struct {
 }
 
 // Costs returns the model without its name.
-func (m *SimulationModel) Costs() simulate.Model {
+func (m *SuiteModel) Costs() simulate.Model {
 	if m.File != nil {
 		return m.File.Model
 	}
@@ -90,40 +80,28 @@ func (m *SimulationModel) Costs() simulate.Model {
 // p2p --model' writes and 'cxrun schedule simulate --model' reads.
 type ModelFile struct{ simulate.Model }
 
-// decode implements custom: the value is the file, below the definitions.
-func (m *ModelFile) decode(d *decoder, n *yaml.Node, f field) {
-	var file string
-	if !d.scalar(n, reflect.ValueOf(&file).Elem(), f) {
-		return
-	}
-	data, ok := d.content(n, "model", file, maxFile)
-	if !ok {
-		return
-	}
-	read, err := simulate.ReadModel(file, data)
-	if err != nil {
-		d.diagnose(d.at(n), "%v", err)
-		return
-	}
-	if read.Origin != "" {
-		d.word(d.at(n), read.Origin, publishedText)
-	}
-	m.Model = read
+// What implements catalog.InFile.
+func (*ModelFile) What() string { return "model" }
+
+// Parse implements catalog.InFile.
+func (m *ModelFile) Parse(file string, data []byte) (published string, err error) {
+	m.Model, err = simulate.ReadModel(file, data)
+	return m.Origin, err
 }
 
-// SimulationBackend is what a backend does of the simulation family.
-type SimulationBackend struct {
+// Backend is what a backend does of the simulation family.
+type Backend struct {
 	Topologies []string `yaml:"topologies"`
 }
 
-// SimulationSupport is the maximum number of ranks of a program for which the platform's runners
+// Support is the maximum number of ranks of a program for which the platform's runners
 // have memory. The memory grows with the square of the ranks.
-type SimulationSupport struct {
+type Support struct {
 	Ranks int `yaml:",value" min:"2"`
 }
 
 // Check implements BackendBlock.
-func (b *SimulationBackend) Check(c *Checker, _ *Backend) {
+func (b *Backend) Check(c *catalog.Checker, _ *catalog.Backend) {
 	for i, name := range b.Topologies {
 		if _, err := simulate.NewTopology(name, 1, 1); err != nil {
 			c.Diagnose(&b.Topologies[i], "%v", err)
@@ -132,16 +110,16 @@ func (b *SimulationBackend) Check(c *Checker, _ *Backend) {
 }
 
 // Check implements SupportBlock: any number will do.
-func (*SimulationSupport) Check(*Checker, *Platform, *Backend) {}
+func (*Support) Check(*catalog.Checker, *catalog.Platform, *catalog.Backend) {}
 
 // Check implements SuiteBlock.
-func (e *SimulationSuite) Check(c *Checker, _ *Suite) {
+func (e *Suite) Check(c *catalog.Checker, _ *catalog.Suite) {
 	for i := range *e {
 		(*e)[i].check(c)
 	}
 }
 
-func (b *SimulationBlock) check(c *Checker) {
+func (b *SuiteBlock) check(c *catalog.Checker) {
 	if b.Sizes.From > b.Sizes.To {
 		c.Diagnose(&b.Sizes.From, "\"from\" must not be larger than \"to\"")
 	}
@@ -150,18 +128,20 @@ func (b *SimulationBlock) check(c *Checker) {
 			c.Diagnose(&b.Algorithms[i], "%v", err)
 		}
 	}
-	width := &b.Width
-	if slices.ContainsFunc(b.Topologies, simulate.HasRows) {
-		width = nil
+	of := schedule.Collective(b.Op)
+	if err := schedule.Unused(of, b.Algorithms, schedule.Shape{Width: b.Width}); err != nil && !slices.ContainsFunc(b.Topologies, simulate.HasRows) {
+		c.Diagnose(&b.Width, "%v", err)
 	}
-	unusedShape(c, b.Op, b.Algorithms, width, &b.Segments)
-	has := Offering[SimulationBackend](c, vocab.FamilySimulation, b.Backends)
-	Offered(c, "topology", b.Topologies, has, func(h *SimulationBackend) []string { return h.Topologies })
+	if err := schedule.Unused(of, b.Algorithms, schedule.Shape{Segments: b.Segments}); err != nil {
+		c.Diagnose(&b.Segments, "%v", err)
+	}
+	has := catalog.Offering[Backend](c, string(Name), b.Backends)
+	catalog.Offered(c, "topology", b.Topologies, has, func(h *Backend) []string { return h.Topologies })
 	for i := range b.Models {
 		m := &b.Models[i]
 		model := m.Costs()
 		switch err := model.Check(); {
-		case m.File != nil && !reflect.DeepEqual(*m, SimulationModel{Name: m.Name, File: m.File}):
+		case m.File != nil && !reflect.DeepEqual(*m, SuiteModel{Name: m.Name, File: m.File}):
 			c.Diagnose(m, "model %q has costs beside its file: give one of them", m.Name)
 		case err != nil:
 			c.Diagnose(m, "model %q: %v", m.Name, err)
@@ -176,7 +156,7 @@ func (b *SimulationBlock) check(c *Checker) {
 }
 
 // Worlds implements SuiteBlock.
-func (e *SimulationSuite) Worlds(*Catalog, *Suite) []int {
+func (e *Suite) Worlds(*catalog.Catalog, *catalog.Suite) []int {
 	var out []int
 	for i := range *e {
 		out = append(out, (*e)[i].Worlds...)
@@ -185,23 +165,23 @@ func (e *SimulationSuite) Worlds(*Catalog, *Suite) []int {
 }
 
 // Coverage implements BackendBlock: the worlds that suites ask of the platform.
-func (*SimulationBackend) Coverage(c *Catalog, p *Platform, b *Backend) []Coverage {
+func (*Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
 	support := p.Support(b.Name)
-	if support == nil || support.Simulation() == nil {
+	if support == nil || supportOf(support) == nil {
 		return nil
 	}
 	var worlds []int
 	for i := range c.Suites {
-		suite, _ := c.Suites[i].Blocks[vocab.FamilySimulation].(*SimulationSuite)
+		suite, _ := c.Suites[i].Blocks[string(Name)].(*Suite)
 		if suite != nil && slices.Contains(c.Suites[i].Platforms, p.SKU) {
 			worlds = append(worlds, suite.Worlds(c, &c.Suites[i])...)
 		}
 	}
 	slices.Sort(worlds)
-	var out []Coverage
+	var out []catalog.Coverage
 	for _, w := range slices.Compact(worlds) {
-		at := Coverage{SKU: p.SKU, Backend: b.Name, Mode: "simulations", World: w, Runs: true}
-		if at.Reason = support.Simulation().Lack(w); at.Reason != "" {
+		at := catalog.Coverage{SKU: p.SKU, Backend: b.Name, Mode: "simulations", World: w, Runs: true}
+		if at.Reason = supportOf(support).Lack(w); at.Reason != "" {
 			at.Runs = false
 		}
 		out = append(out, at)
@@ -210,7 +190,7 @@ func (*SimulationBackend) Coverage(c *Catalog, p *Platform, b *Backend) []Covera
 }
 
 // Lack returns why a program of so many ranks is not simulated, or an empty string.
-func (s *SimulationSupport) Lack(ranks int) string {
+func (s *Support) Lack(ranks int) string {
 	if ranks <= s.Ranks {
 		return ""
 	}
@@ -218,4 +198,4 @@ func (s *SimulationSupport) Lack(ranks int) string {
 }
 
 // Support implements BackendBlock: no GPU takes part.
-func (*SimulationBackend) Support(string, []int) SupportBlock { return nil }
+func (*Backend) Support(string, []int) catalog.SupportBlock { return nil }

@@ -1,5 +1,3 @@
-// Package simulation is the simulation family: the time of a schedule as a model of a machine
-// predicts it, computed without ranks.
 package simulation
 
 import (
@@ -9,19 +7,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Compute verifies and simulates the program of a case, and fills its document with times in
 // picoseconds. Equal cases give equal figures. The error says why the program, the model or a size
 // cannot be simulated. See shard.Compute.
 func Compute(ctx context.Context, doc result.Document) error {
-	d, ok := doc.(*result.SimulationDocument)
+	d, ok := doc.(*Document)
 	if !ok {
 		return fmt.Errorf("document of type %T for a simulation case", doc)
 	}
 	c, s := &d.Identity.Case, &d.Simulation
-	b := c.Simulation()
+	b := Of(c)
 	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
 	if err != nil {
 		return err
@@ -30,8 +27,8 @@ func Compute(ctx context.Context, doc result.Document) error {
 	if err != nil {
 		return err
 	}
-	program := result.ScheduleProgram(*about)
-	s.Verification, s.Program = vocab.Symbolic, &program
+	program := result.Program(*about)
+	s.Verification, s.Program = Symbolic, &program
 	t, err := simulate.NewTopology(b.Topology, c.World, b.Width)
 	if err != nil {
 		return err
@@ -49,9 +46,9 @@ func Compute(ctx context.Context, doc result.Document) error {
 			return fmt.Errorf("%d bytes take no time in the model: raise its costs", size)
 		}
 		path := r.CriticalPath()
-		s.Rows = append(s.Rows, result.SimulationRow{
+		s.Rows = append(s.Rows, Row{
 			Bytes: size, Makespan: int64(r.Makespan), Messages: r.Messages,
-			Path: result.CriticalPath{
+			Path: CriticalPath{
 				Ops: len(path.Steps), Start: int64(path.Start), Issue: int64(path.Issue), Overhead: int64(path.Overhead), Memory: int64(path.Memory), Latency: int64(path.Latency), Bytes: int64(path.Bytes),
 				Reduce: int64(path.Reduce), EngineWait: int64(path.EngineWait), LinkWait: int64(path.LinkWait),
 			},

@@ -1,14 +1,16 @@
-package result
+package simulation
 
-// SimulationDocument answers a simulation case. Nothing in it was measured: no ranks ran, no
+import "github.com/collectivex/collectivex/pkg/result"
+
+// Document answers a simulation case. Nothing in it was measured: no ranks ran, no
 // element was computed, and its times are those of a model.
-type SimulationDocument struct {
-	Envelope
-	Simulation Simulation `json:"simulation"`
+type Document struct {
+	result.Envelope
+	Simulation Prediction `json:"simulation"`
 }
 
-// Simulation is what the document of a simulation case has in place of a measurement.
-type Simulation struct {
+// Prediction is what the document of a simulation case has in place of a measurement.
+type Prediction struct {
 	Origin    string        `json:"origin" in:"simulated origin"` // simulated
 	Op        string        `json:"op"`
 	Algorithm string        `json:"algorithm"` // the name of the schedule
@@ -18,8 +20,8 @@ type Simulation struct {
 	// that its data were followed through its steps. Missing until it was.
 	Verification string `json:"verification,omitempty" in:"verification"`
 	// Program is what was simulated; null until it was verified.
-	Program *ScheduleProgram `json:"program"`
-	Rows    []SimulationRow  `json:"rows"`
+	Program *result.Program `json:"program"`
+	Rows    []Row           `json:"rows"`
 }
 
 // ModelIdentity says which model a time follows from. The case has the whole model.
@@ -31,8 +33,8 @@ type ModelIdentity struct {
 	SHA256 string `json:"sha256"`
 }
 
-// SimulationRow is one size. Times are picoseconds of the model.
-type SimulationRow struct {
+// Row is one size. Times are picoseconds of the model.
+type Row struct {
 	Bytes    int64 `json:"bytes"`       // of the whole vector
 	Makespan int64 `json:"makespan_ps"` // from the common start of all ranks to the end of the last
 	Messages int   `json:"messages"`    // of all ranks
@@ -77,7 +79,7 @@ func (p *CriticalPath) Parts() []Part {
 }
 
 // Micros returns the makespan in microseconds.
-func (r *SimulationRow) Micros() float64 { return float64(r.Makespan) / 1e6 }
+func (r *Row) Micros() float64 { return float64(r.Makespan) / 1e6 }
 
 // Label names the model with the beginning of its digest, so that unlike models of one name
 // are told apart.

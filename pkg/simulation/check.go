@@ -1,0 +1,73 @@
+package simulation
+
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+func newDocument(head result.Envelope) result.Document {
+	b := Of(&head.Identity.Case)
+	return &Document{Envelope: head, Simulation: Prediction{
+		Origin: b.Origin, Op: b.Op, Algorithm: b.Algorithm, Topology: b.Topology,
+		Model: modelOf(b), Rows: []Row{},
+	}}
+}
+
+func modelOf(b *Block) ModelIdentity {
+	return ModelIdentity{Name: b.Model.Name, Source: b.Model.Origin, SHA256: b.Model.SHA256()}
+}
+
+// compared has the model by its figures: a model keeps its comparisons under
+// another name.
+type compared struct {
+	Origin    string `json:"origin"`
+	Op        string `json:"op"`
+	Algorithm string `json:"algorithm"`
+	Width     int    `json:"width"`
+	Segments  int    `json:"segments"`
+	Topology  string `json:"topology"`
+	Model     string `json:"model_sha256"`
+}
+
+func comparison(c *plan.Case) any {
+	b := Of(c)
+	return compared{b.Origin, b.Op, b.Algorithm, b.Width, b.Segments, b.Topology, b.Model.SHA256()}
+}
+
+func check(p *result.Problems, doc result.Document) {
+	d := doc.(*Document)
+	id, s := d.Identity, &d.Simulation
+	b := Of(&id.Case)
+	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(b.Origin == Simulated && s.Origin == b.Origin, "simulation.origin is %q, and that of the case %q; both must be %s", s.Origin, b.Origin, Simulated)
+	p.Check(s.Op == b.Op && s.Algorithm == b.Algorithm && s.Topology == b.Topology, "simulation is not of the collective, schedule and topology of the case")
+	p.Check(s.Model == modelOf(b), "simulation.model is not that of the case")
+	p.Check(s.Rows != nil, "simulation.rows is null, must be a list")
+	p.Check((s.Program != nil) == (s.Verification == Symbolic), "simulation.verification is %q, must be %s exactly where there is a program", s.Verification, Symbolic)
+	p.Check(s.Program != nil || len(s.Rows) == 0, "simulation.program is null, and there are rows")
+	if s.Program != nil {
+		p.Program("simulation.program", s.Program, id.Case.World)
+		for _, r := range s.Rows {
+			p.Check(r.Messages == s.Program.Messages, "simulation.rows[%d bytes] has %d messages, and the program %d", r.Bytes, r.Messages, s.Program.Messages)
+		}
+	}
+	p.Check(d.Devices == nil && d.EntrySkew == nil && d.Limits == nil, "a simulation has devices, an entry skew or limits, and no ranks that could have them")
+	last := int64(-1)
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		p.Check(slices.Contains(b.Sizes, r.Bytes) && r.Bytes > last, "simulation.rows[%d bytes] was not asked for, or is out of order", r.Bytes)
+		last = r.Bytes
+		p.Check(r.Makespan > 0, "simulation.rows[%d bytes] takes %d ps", r.Bytes, r.Makespan)
+		sum := int64(0)
+		for _, part := range r.Path.Parts() {
+			p.Check(part.Picoseconds >= 0, "simulation.rows[%d bytes]: %s takes %d ps", r.Bytes, part.Name, part.Picoseconds)
+			sum += part.Picoseconds
+		}
+		p.Check(sum == r.Makespan, "simulation.rows[%d bytes]: the parts of the critical path take %d ps, and the makespan is %d", r.Bytes, sum, r.Makespan)
+	}
+	p.Good(d.Outcome.Status, len(s.Rows), nil)
+	p.Check(d.Outcome.Status != result.Success || len(s.Rows) == len(b.Sizes), "outcome is success with %d rows of %d", len(s.Rows), len(b.Sizes))
+	p.Check(d.Outcome.Status != result.Invalid, "outcome is invalid, and no result was checked")
+}

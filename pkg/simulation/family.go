@@ -1,0 +1,57 @@
+// Package simulation is the simulation family: the time of a schedule as a model of a machine
+// predicts it, computed without ranks.
+package simulation
+
+import (
+	"embed"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Name is the name of the family. Its cases need no ranks and no devices; World is the ranks
+// of the program.
+const Name plan.Family = "simulation"
+
+// Contract is the contract of simulations: from the common start of all ranks to the end of
+// the last, in the time of the model.
+const Contract = "simulated-makespan-v1"
+
+// recordType is the record type of documents.
+const recordType = "simulation-attempt"
+
+//go:embed case.go document.go
+var source embed.FS
+
+// Family describes the family. It needs no sample counts.
+var Family = family.Family{
+	Plan:    plan.Descriptor{Name: Name, Block: &Block{}},
+	Catalog: catalog.Family{Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}},
+	Planner: planner.Family{Name: Name, Cases: cases, Place: place, Fit: fit, Seconds: seconds},
+	Result: result.Family{
+		Name:       Name,
+		Records:    []result.Record{{Type: recordType, Title: "CollectiveX document of a simulated schedule"}},
+		RecordType: func(*plan.Case) string { return recordType },
+		Document:   Document{}, Factors: plan.Case{},
+		New:        newDocument,
+		Comparison: comparison,
+		Check:      check,
+		Source:     source,
+	},
+	Computed: true,
+	Figures:  figures,
+	Views:    views,
+	Summary: family.Summary{
+		Simulated: true,
+		Rows: func(doc result.Document) (measured, asked int) {
+			d := doc.(*Document)
+			return len(d.Simulation.Rows), len(Of(&d.Identity.Case).Sizes)
+		},
+		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },
+		Lists:    []string{list},
+		Sections: sections,
+	},
+}

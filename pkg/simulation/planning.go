@@ -1,0 +1,92 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// cases adds the cases of each block: by world, backend, schedule, topology and
+// model.
+func cases(r *planner.Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*Suite) {
+		for _, world := range r.Worlds(b.Worlds) {
+			for _, be := range r.Backends(b.Backends) {
+				if support := supportOf(r.Platform.Support(be.Name)); support != nil {
+					backendCases(r, &b, be, world, support.Lack(world))
+				}
+			}
+		}
+	}
+}
+
+func backendCases(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int, lack string) {
+	c := plan.Case{Family: Name, Contract: Contract}
+	r.Place(&c, be, world)
+	c.Env = nil // for ranks, of which there are none
+	for _, name := range b.Algorithms {
+		for _, topology := range b.Topologies {
+			for i := range b.Models {
+				c.Block = &Block{
+					Origin: Simulated, Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments,
+					Topology: topology, Model: Model{Name: b.Models[i].Name, Model: b.Models[i].Costs()}, Sizes: b.Sizes.List(),
+				}
+				if lack := cmp.Or(fit(be, &c), lack); lack != "" {
+					r.Unsupported(&c, lack)
+				} else {
+					r.Runnable(be, &c)
+				}
+			}
+		}
+	}
+}
+
+// place puts the ranks of the model nowhere: nothing about the machine that
+// simulates them is part of the case.
+func place(_ *catalog.Platform, c *plan.Case) {
+	c.Nodes, c.RanksPerNode, c.GPUsPerNode, c.ScaleUpDomain = 1, c.World, c.World, c.World
+	c.Scope, c.ScaleOutTransport = vocab.ScopeUp, nil
+	c.ScaleUpTransport, c.Transport, c.TopologyClass = Simulated, Simulated, Simulated
+}
+
+// fit gives the schedule and the topology their shape. It returns why the backend, the
+// schedule or the topology cannot have the case, or an empty string.
+func fit(be *catalog.Backend, c *plan.Case) string {
+	block := *Of(c)
+	c.Block = &block
+	asked := cmp.Or(block.Width, c.World)
+	shape, noShape := schedule.ShapeOf(block.Algorithm, schedule.Collective(block.Op), schedule.Shape{Ranks: c.World, Width: block.Width, Segments: block.Segments})
+	block.Width, block.Segments = shape.Width, shape.Segments
+	if simulate.HasRows(block.Topology) {
+		block.Width = asked
+	}
+	_, err := simulate.NewTopology(block.Topology, c.World, asked)
+	switch {
+	case noShape != nil:
+		return noShape.Error()
+	case err != nil:
+		return err.Error()
+	case BackendOf(be) == nil:
+		return fmt.Sprintf("backend %s simulates nothing", be.Name)
+	}
+	return ""
+}
+
+// seconds takes every message for 20 µs a link, of which no schedule has more than
+// this, and the longest way on a ring is half of it.
+func seconds(c *plan.Case, _ catalog.Pace) float64 {
+	const perLink = 20e-6
+	b := Of(c)
+	messages := 2 * c.World * (c.World + 2*b.Segments)
+	links := 1
+	if b.Topology != "full" {
+		links = 2 + c.World/2
+	}
+	return perLink * float64(messages*links*len(b.Sizes))
+}
