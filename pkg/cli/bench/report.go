@@ -96,8 +96,8 @@ type CaseRows struct {
 	// Program is what every rank of a schedule ran, and PlanSHA256 the digest of the file that
 	// it is from; missing elsewhere.
 	Program    *result.Program `json:"program,omitempty"`
-	PlanSHA256 string                  `json:"plan_sha256,omitempty"`
-	Rows       []Row                   `json:"rows"`
+	PlanSHA256 string          `json:"plan_sha256,omitempty"`
+	Rows       []Row           `json:"rows"`
 }
 
 // Row is a row of a document, and what the table shows of it: null where it was
