@@ -2,9 +2,6 @@
 package plantest
 
 import (
-	"github.com/collectivex/collectivex/pkg/copies"
-	_ "github.com/collectivex/collectivex/pkg/families" // plans need them
-
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,9 +10,11 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/copies"
+	_ "github.com/collectivex/collectivex/pkg/families" // plans need them
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // EP returns the EP case of the smoke suite at this number of ranks: bf16 in normal mode
@@ -65,12 +64,12 @@ func Copy(backend, test string, change ...func(*plan.Case)) plan.Case {
 // sizes, with few samples. Changes are as in EP.
 func Overlap(backend, form string, world int, change ...func(*plan.Case)) plan.Case {
 	be := shipped().Backend(backend)
-	b := planner.Overlap(form, "all_gather", *shipped().SamplingProfile(suite).Overlap())
-	b.Hidden, b.Compute, b.Sizes = 32, be.Overlap().Computes[0], []int64{int64(world) * 1024, int64(world) * 8192}
-	if form == vocab.Beside {
+	b := overlap.New(form, "all_gather", overlap.SamplingOf(shipped().SamplingProfile(suite)))
+	b.Hidden, b.Compute, b.Sizes = 32, overlap.BackendOf(be).Computes[0], []int64{int64(world) * 1024, int64(world) * 8192}
+	if form == overlap.Beside {
 		b.Products, b.Collectives = 3, 2
 	}
-	c := plan.Case{Family: plan.FamilyOverlap, Precision: be.Overlap().DTypes[0], Sampling: suite, Contract: vocab.ContractOverlap, Block: b}
+	c := plan.Case{Family: overlap.Name, Precision: overlap.BackendOf(be).DTypes[0], Sampling: suite, Contract: overlap.Contract, Block: b}
 	for _, f := range change {
 		f(&c)
 	}

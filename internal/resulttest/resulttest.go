@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/simulation"
@@ -63,7 +64,7 @@ func Successful(c plan.Case, a result.Attempt) result.Document {
 		return Schedule(c, a)
 	case copies.Name:
 		return Copy(c, a)
-	case plan.FamilyOverlap:
+	case overlap.Name:
 		return Overlap(c, a)
 	case simulation.Name:
 		return Simulation(c, a)
@@ -86,7 +87,7 @@ func Partial(d result.Document, reasons ...string) result.Document {
 		first(&d.Measurement.Rows).Complete = false
 	case *copies.Document:
 		first(&d.Measurement.Rows).Complete = false
-	case *result.OverlapDocument:
+	case *overlap.Document:
 		first(&d.Measurement.Rows).Complete = false
 	case *simulation.Document:
 		first(&d.Simulation.Rows)
@@ -291,29 +292,29 @@ func Copy(c plan.Case, a result.Attempt) *copies.Document {
 
 // Overlap returns a successful document of c: a row for each size, in which half of the
 // communication is hidden.
-func Overlap(c plan.Case, a result.Attempt) *result.OverlapDocument {
-	d := New(c, a).(*result.OverlapDocument)
-	b := c.Overlap()
+func Overlap(c plan.Case, a result.Attempt) *overlap.Document {
+	d := New(c, a).(*overlap.Document)
+	b := overlap.Of(&c)
 	took := func(us float64) result.Burst {
 		return result.Burst{P50: us, P95: us, Min: us, Max: us, N: b.Timing.Iterations}
 	}
-	for _, r := range result.AskedOverlap(&c) {
+	for _, r := range overlap.Asked(&c) {
 		us := 10 + float64(r.Bytes)/1e5
 		r.Compute, r.Communication, r.Together, r.Serial = took(2*us), took(us), took(2.5*us), took(3*us)
-		if b.Form != vocab.Beside {
+		if b.Form != overlap.Beside {
 			compute, communication := took(1.9*us), took(0.8*us)
 			r.WholeCompute, r.WholeCommunication = &compute, &communication
 		}
 		r.ComputeInside, r.CommunicationInside = took(2.2*us), took(1.2*us)
 		r.ComputeCoverage, r.CommunicationCoverage, r.Complete = 0.5, 1, true
-		r.OverlapFigures = r.Figures(b.Form, c.World)
-		r.Verify = result.OverlapVerify{Passed: true, Detail: "4 checks, 512 elements of products, 512 communicated", Checks: 4, Products: 512, Communicated: 512}
+		r.Figures = r.Derive(b.Form, c.World)
+		r.Verify = overlap.Verify{Passed: true, Detail: "4 checks, 512 elements of products, 512 communicated", Checks: 4, Products: 512, Communicated: 512}
 		d.Measurement.Rows = append(d.Measurement.Rows, r)
 	}
 	d.Measurement.CommunicationPath, d.Measurement.CheckedBy = "native", "device"
 	d.Measurement.Program = OverlapProgram(&c)
-	if b.Compute == vocab.ComputeAuto {
-		d.Measurement.Compute = vocab.ComputeKernel
+	if b.Compute == overlap.ComputeAuto {
+		d.Measurement.Compute = overlap.ComputeKernel
 		key, err := result.ComparisonKey(result.Settled(d), a.Environment)
 		if err != nil {
 			panic(err)
@@ -326,7 +327,7 @@ func Overlap(c plan.Case, a result.Attempt) *result.OverlapDocument {
 
 // OverlapProgram returns the program of an overlap case, nil where it has none.
 func OverlapProgram(c *plan.Case) *result.Program {
-	if b := c.Overlap(); b.Algorithm == "" && b.Form != vocab.LinearRotation {
+	if b := overlap.Of(c); b.Algorithm == "" && b.Form != overlap.LinearRotation {
 		return nil
 	}
 	return program(c)

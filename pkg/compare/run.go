@@ -82,8 +82,6 @@ func read(d result.Document) *run {
 		r.transfer(d)
 	case *result.ScheduleDocument:
 		r.collective(d.Collective())
-	case *result.OverlapDocument:
-		r.overlaps(d)
 	default:
 		r.figures(d)
 	}
@@ -227,17 +225,4 @@ func (r *run) tick(m metric) float64 {
 		return 0
 	}
 	return figure.EventTick
-}
-
-// overlaps has a clock for each contender.
-func (r *run) overlaps(d *result.OverlapDocument) {
-	for i := range d.Measurement.Rows {
-		row := &d.Measurement.Rows[i]
-		if !row.Complete || !row.Verify.Passed {
-			continue
-		}
-		for name, b := range row.Times() {
-			r.add(name, rung{size: row.Bytes, label: row.Name()}, result.Percentiles{P50: b.P50}, b.N)
-		}
-	}
 }

@@ -10,17 +10,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/export"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 const (
@@ -165,22 +164,6 @@ func TestCopiesInTheTable(t *testing.T) {
 	got := pick(rows, map[string]string{"x": "1048576", "timing": "device", "metric": "latency", "stat": "p50"})
 	require.Len(t, got, 1)
 	require.Equal(t, "loop streams1 pieces1", got[0]["placement"])
-}
-
-// The contenders of an overlap have rows of their own, and so have the figures that follow.
-func TestOverlapInTheTable(t *testing.T) {
-	rows := table(t, write(t, resulttest.Overlap(plantest.Overlap("host", vocab.LinearRotation, 2), resulttest.Attempt())))
-	at := func(want map[string]string) []map[string]string {
-		want["x"], want["mode"] = "16384", vocab.LinearRotation
-		return pick(rows, want)
-	}
-	for _, contender := range vocab.Contenders(vocab.LinearRotation) {
-		require.Len(t, at(map[string]string{"timing": contender, "metric": "latency", "unit": "us"}), 4)
-	}
-	for _, metric := range []string{"exposed", "floor", "efficiency", "compute_coverage", "communication_slowdown", "compute_tax"} {
-		require.Len(t, at(map[string]string{"metric": metric}), 1, metric)
-	}
-	require.Empty(t, at(map[string]string{"metric": "compute_slowdown"}), "half covered")
 }
 
 // A case that left no row is in the table, with its newest attempt.
@@ -328,7 +311,7 @@ func TestTheDocumentedTable(t *testing.T) {
 		resulttest.Transfer(plantest.Transfer(), a),
 		resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), a),
 		resulttest.Copy(plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { copies.Of(c).Victim = true }), a),
-		resulttest.Overlap(plantest.Overlap("host", vocab.LinearRotation, 2), a),
+		resulttest.Overlap(plantest.Overlap("host", overlap.LinearRotation, 2), a),
 	)
 	for _, r := range slices.Concat(table(t, documents(t)), table(t, others)) {
 		metrics = append(metrics, r["metric"])

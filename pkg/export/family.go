@@ -25,8 +25,7 @@ type Family struct {
 var unmoved = registry.New(func(f Family) string { return string(f.Name) },
 	Family{plan.FamilyEP, epRows, epSpans}, Family{plan.FamilyCollective, collectiveRows, collectiveSpans},
 	Family{plan.FamilyTransfer, transferRows, nil},
-	Family{plan.FamilySchedule, scheduleRows, scheduleSpans},
-	Family{plan.FamilyOverlap, overlapRows, nil})
+	Family{plan.FamilySchedule, scheduleRows, scheduleSpans})
 
 // rowsOf returns the rows of the figures of a document.
 func rowsOf(d result.Document, head Row) (rows []Row) {

@@ -6,6 +6,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -20,7 +21,7 @@ func init() {
 		{Plan: plan.TransferFamily, Catalog: catalog.TransferFamily, Planner: planner.TransferFamily, Result: result.TransferFamily},
 		{Plan: plan.ScheduleFamily, Catalog: catalog.ScheduleFamily, Planner: planner.ScheduleFamily, Result: result.ScheduleFamily},
 		copies.Family,
-		{Plan: plan.OverlapFamily, Catalog: catalog.OverlapFamily, Planner: planner.OverlapFamily, Result: result.OverlapFamily},
+		overlap.Family,
 		simulation.Family,
 	} {
 		family.Register(f)

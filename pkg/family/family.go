@@ -21,6 +21,9 @@ type Family struct {
 	Result  result.Family
 	// Computed says that cases have no ranks and need no devices: the shard computes them.
 	Computed bool
+	// Multiplies says that cases multiply matrices on devices, by the vendor's library where it is
+	// installed.
+	Multiplies bool
 	// Figures returns all figures of a document, whatever its outcome.
 	Figures func(d result.Document) []figure.Row
 	// Views are the charts on the HTML page. A family without views has none but the coverage.

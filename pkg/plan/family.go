@@ -43,7 +43,6 @@ var (
 	CollectiveFamily = Descriptor{FamilyCollective, &Collective{}, nil}
 	TransferFamily   = Descriptor{FamilyTransfer, &Transfer{}, transferUpstream}
 	ScheduleFamily   = Descriptor{FamilySchedule, &Schedule{}, nil}
-	OverlapFamily    = Descriptor{FamilyOverlap, &Overlap{}, nil}
 )
 
 // Register adds a family. It is for init functions: it panics if the family is

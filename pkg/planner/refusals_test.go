@@ -3,16 +3,14 @@ package planner_test
 import (
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Each refusal of a copy, and of overlap, has its text here. The tests of cxrun bench
+// Each refusal of a copy has its text here. The tests of cxrun bench
 // assert exit codes and names.
 func TestDirectRefusesCopies(t *testing.T) {
 	cat := shipped(t)
@@ -47,28 +45,6 @@ func TestDirectRefusesCopies(t *testing.T) {
 			cannot(t, tt.backend, 1, plan.Case{Family: copies.Name, Sampling: "smoke", Contract: copies.Contract, Block: b}, tt.want)
 		})
 	}
-}
-
-func TestDirectRefusesOverlap(t *testing.T) {
-	cat := shipped(t)
-	for _, tt := range []struct {
-		op, dtype, compute, want string
-		world                    int
-	}{
-		{"broadcast", "float", vocab.ComputeLoop, "backend host has no broadcast beside matrix products; it has all_reduce, all_gather, reduce_scatter, alltoall", 2},
-		{"all_gather", "half", vocab.ComputeLoop, "backend host multiplies no matrices of half; it has float", 2},
-		{"all_gather", "float", vocab.ComputeKernel, "backend host has no compute kernel; it has loop", 2},
-		{"all_gather", "float", vocab.ComputeLoop, "one rank has nobody to communicate with: overlap needs at least 2", 1},
-	} {
-		t.Run(tt.want, func(t *testing.T) {
-			b := planner.Overlap(vocab.Beside, tt.op, *cat.SamplingProfile("smoke").Overlap())
-			b.Hidden, b.Compute, b.Sizes, b.Products, b.Collectives = 32, tt.compute, []int64{4096}, 1, 1
-			cannot(t, "host", tt.world, plan.Case{Family: plan.FamilyOverlap, Precision: tt.dtype, Sampling: "smoke", Contract: vocab.ContractOverlap, World: tt.world, Block: b}, tt.want)
-		})
-	}
-	c := plan.Case{Family: plan.FamilyOverlap, Precision: "float", World: 2, Block: &plan.Overlap{Form: vocab.LinearRotation, Hidden: 32, Sizes: []int64{1000}}}
-	require.Equal(t, "1000 bytes do not divide into rows of 32 elements of float, as many for each of 2 ranks, and 4 × 32 columns among them",
-		planner.OverlapRemainder(&c))
 }
 
 // cannot plans a case that a backend does not have.

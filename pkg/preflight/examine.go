@@ -124,9 +124,19 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 	return vendor, found
 }
 
+// ofBackend returns the first family of a backend that is so, or nil.
+func ofBackend(b *catalog.Backend, is func(*family.Family) bool) *family.Family {
+	for _, f := range family.All() {
+		if b.Blocks[string(f.Plan.Name)] != nil && is(f) {
+			return f
+		}
+	}
+	return nil
+}
+
 // computed reports whether cases of the backend have no ranks.
 func computed(b *catalog.Backend) bool {
-	return slices.ContainsFunc(family.All(), func(f *family.Family) bool { return f.Computed && b.Blocks[string(f.Plan.Name)] != nil })
+	return ofBackend(b, func(f *family.Family) bool { return f.Computed }) != nil
 }
 
 func (e *Examiner) count(vendor string) int {
@@ -195,14 +205,15 @@ var multiplierOf = map[string]string{inventory.NVIDIA: CUBLASLt, inventory.AMD: 
 // beside communication, or notes what it lacks. Where nobody looked, it says nothing.
 func (e *Examiner) multiplies(b *catalog.Backend, vendor string) (by string, without []Finding) {
 	l, looked := e.libraries[multiplierOf[vendor]]
+	family := ofBackend(b, func(f *family.Family) bool { return f.Multiplies })
 	switch {
-	case b.Overlap() == nil || !looked:
+	case family == nil || !looked:
 		return "", nil
 	case !l.Found():
 		// It names no variable: only the cases that multiply with the library need it.
-		return "", []Finding{{State: Note, Text: fmt.Sprintf("%s; until then matrix products of overlap are computed by a kernel, without matrix units", l.Err)}}
+		return "", []Finding{{State: Note, Text: fmt.Sprintf("%s; until then matrix products of %s are computed by a kernel, without matrix units", l.Err, family.Plan.Name)}}
 	}
-	return fmt.Sprintf("; matrix products of overlap by %s (%s)", strings.TrimSpace(labels[l.Kind]+" "+l.Version), l.Path), nil
+	return fmt.Sprintf("; matrix products of %s by %s (%s)", family.Plan.Name, strings.TrimSpace(labels[l.Kind]+" "+l.Version), l.Path), nil
 }
 
 // labels go before a version that does not name its library.

@@ -90,7 +90,7 @@ func Libraries() map[string]Library {
 }
 
 // Multipliers opens what multiplies matrices beside communication. Libraries leaves it out: it is
-// large, and only cases of the overlap family need it.
+// large, and only cases that multiply matrices need it.
 func Multipliers() map[string]Library {
 	libraries := map[string]Library{}
 	for _, kind := range []blaslt.Kind{blaslt.CUBLASLt, blaslt.HIPBLASLt} {

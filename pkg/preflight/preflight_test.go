@@ -23,6 +23,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/simulation"
@@ -398,7 +399,7 @@ func TestWithoutLoopback(t *testing.T) {
 // A backend of overlap says which library would multiply, and where it is, or what is missing. Only
 // its cases need the library: it keeps nothing from running, and measurements do not look for it.
 func TestMultipliers(t *testing.T) {
-	overlaps := catalog.Backend{Name: "nccl", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{vocab.FamilyOverlap: &catalog.OverlapBackend{}}}
+	overlaps := catalog.Backend{Name: "nccl", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{string(overlap.Name): &overlap.Backend{}}}
 	plain := overlaps
 	plain.Blocks = nil
 	ready := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), all(), shm(64<<20), has).Examine([]catalog.Backend{plain})[0].Text

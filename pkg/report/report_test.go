@@ -10,15 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/family"
-
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -144,38 +142,6 @@ func TestSummaryOfAMixedRun(t *testing.T) {
 	b.Reset()
 	require.NoError(t, s.JSON(&b))
 	golden.Equal(t, "testdata/mixed.json", b.String())
-}
-
-// The headline of an overlap has the largest size; its ladder has a dash for a slowdown that
-// says nothing.
-func TestOverlapInASummary(t *testing.T) {
-	r := newRun(t)
-	c := plantest.Overlap("host", vocab.LinearBroadcast, 2)
-	r.ask(c, plan.Runnable, "")
-	d := resulttest.Overlap(c, attempt(1, "host"))
-	d.Measurement.SharedProcessor = true
-	r.answer(d)
-	var b strings.Builder
-	require.NoError(t, r.build().Text(&b))
-	require.Regexp(t, `(?m)^ +16 KiB +20.3 +10.2 +25.4 +30.5 +5.08 +0.500$`, b.String())
-	require.Contains(t, b.String(), "loop (shared processor)")
-	require.Contains(t, b.String(), "ranks 2\n", "a number of ranks has no decimals")
-	b.Reset()
-	require.NoError(t, r.build().Markdown(&b, 1<<20))
-	require.Contains(t, b.String(), "| 0.500 | – | 1.05 | 1.00 | 1.20 | 1.25 |")
-
-	r = newRun(t)
-	r.ask(c, plan.Runnable, "")
-	noisy := resulttest.Overlap(c, attempt(1, "host"))
-	for i := range noisy.Measurement.Rows {
-		row := &noisy.Measurement.Rows[i]
-		row.Together.P95, row.Together.Max = 9*row.Serial.P50, 9*row.Serial.P50
-		row.OverlapFigures = row.Figures(vocab.LinearBroadcast, 2)
-	}
-	r.answer(noisy)
-	b.Reset()
-	require.NoError(t, r.build().Text(&b))
-	require.Regexp(t, `(?m)^ +16 KiB +20.3 +10.2 +25.4 +30.5 +– +–$`, b.String())
 }
 
 // The headline of copies has the largest copy on the streams that are fastest, by each clock;

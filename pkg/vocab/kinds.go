@@ -30,9 +30,6 @@ var kinds = map[string][]string{
 	"transfer op": TransferOps(),
 	"arrangement": Arrangements(),
 	"row kind":    TransferKinds(),
-
-	"overlap form": OverlapForms(),
-	"compute":      Computes(),
 }
 
 // Register adds a closed list. It is for init functions, and panics if there is one of that

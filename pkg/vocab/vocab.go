@@ -16,14 +16,13 @@ func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 const StoreTCP = "tcp"
 
 // Families of measurements: collective operations, expert-parallel dispatch and combine,
-// transfers of memory between two ranks, collectives as explicit steps, and computation beside
-// communication.
+// transfers of memory between two ranks, and collectives as explicit steps. Other families have
+// packages of their own.
 const (
 	FamilyCollective = "collective"
 	FamilyEP         = "ep"
 	FamilyTransfer   = "transfer"
 	FamilySchedule   = "schedule"
-	FamilyOverlap    = "overlap"
 )
 
 // Scopes of a group of ranks: inside one scale-up domain, or over several.

@@ -105,26 +105,6 @@ func TestRefusalsOfEP(t *testing.T) {
 	})
 }
 
-func TestRefusalsOfOverlap(t *testing.T) {
-	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
-		f, _ := NewOverlapFlags(fs)
-		return func(forms []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-			if f.Ranks != 0 {
-				world = f.Ranks
-			}
-			return f.Plan(forms)(cat, be, world)
-		}
-	}, []refusal{
-		{"beside beside", cli.ExitUsage, "a form is named twice: beside, beside"},
-		{
-			"linear-rotation linear-broadcast --products 2", cli.ExitUsage,
-			"--products is of form beside, and linear-rotation, linear-broadcast does not take it: leave it out, or name that form too",
-		},
-		{"linear-rotation --schedule rotation", cli.ExitUsage, "--schedule rotation is of form beside alone: name that form"},
-		{"beside --products 0", cli.ExitUsage, "--products 0: want 1 to 256"},
-	})
-}
-
 func TestRefusalsOfSchedules(t *testing.T) {
 	three, err := schedule.Generate("ring", schedule.AllReduce, schedule.Shape{Ranks: 3})
 	require.NoError(t, err)

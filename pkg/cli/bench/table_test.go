@@ -3,14 +3,12 @@ package bench
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -57,26 +55,6 @@ func document(rows ...result.CollectiveRow) *result.CollectiveDocument {
 	d.Topology.WorldSize, d.Topology.DeviceProduct = 2, "Some GPU"
 	d.Measurement.Op, d.Measurement.DType, d.Measurement.RedOp, d.Measurement.Rows = "all_reduce", "float", "sum", rows
 	return d
-}
-
-// Of an exposed time and an efficiency below the noise there is a dash.
-func TestFiguresBelowNoise(t *testing.T) {
-	d := resulttest.Overlap(plantest.Overlap(HostBackend, vocab.Beside, 2), resulttest.Attempt())
-	r := &d.Measurement.Rows[0]
-	line := func() []string {
-		var b bytes.Buffer
-		PrintOverlap(&b, d)
-		for l := range strings.Lines(b.String()) {
-			if !strings.HasPrefix(l, "#") {
-				return strings.Fields(l)
-			}
-		}
-		return nil
-	}
-	require.Equal(t, []string{fmt.Sprintf("%.2f", r.Exposed), fmt.Sprintf("%.2f", *r.Efficiency)}, line()[8:10])
-	r.Together.P95 = 9 * r.Serial.P50
-	r.OverlapFigures = r.Figures(vocab.Beside, 2)
-	require.Equal(t, []string{"-", "-"}, line()[8:10])
 }
 
 // lines are what the table prints of a document without its comments.

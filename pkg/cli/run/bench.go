@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
+	overlapbench "github.com/collectivex/collectivex/pkg/overlap/bench"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
@@ -64,7 +65,7 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
 		"buffers": bench.Buffers(), "backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyCollective].Backends)), bench.Auto),
 	})
-	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s), newBenchOf(s, copybench.Command), newBenchOverlap(s))
+	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s), newBenchOf(s, copybench.Command), newBenchOf(s, overlapbench.Command))
 	return cmd
 }
 
@@ -152,42 +153,6 @@ this machine cannot run it.`,
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchKV(c, s, flags) }
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{"lane": append(vocab.Lanes(), bench.Auto), "handle": append(vocab.Handles(), bench.Auto), "ops": vocab.TransferOps(), "arrangement": vocab.Arrangements()})
-	return cmd
-}
-
-func newBenchOverlap(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "overlap [FORM...]",
-		Short: "Measure matrix products beside communication: alone, together and serial",
-		Long: `Measure matrix products on one stream beside communication on another: each side alone,
-both together and one after the other, in turns. Both sides of a rank wait at one gate, which
-opens once all ranks are ready.
-
-Forms: ` + vocab.Beside + ` (products and a collective that do not depend on each other),
-` + vocab.LinearRotation + ` and ` + vocab.LinearBroadcast + ` (a column-parallel linear layer
-that multiplies each part of its input as soon as it has arrived). Without any, all three run.
-
-A row has the time that the communication adds (exposed), the overlap efficiency (1 hides the
-shorter side entirely, below 0 is slower than serial), how much slower each side is beside
-the other, what cutting the layer into pieces costs (tax), and the least that together can
-take (floor). A figure that is below the noise of its medians is a dash. Every element that
-the timed windows computed or brought is compared.
-
-The exit code is 1 if an element is wrong or a case failed, and 3 if this machine cannot run
-the case.`,
-		Example: `  cxrun bench overlap --backend host
-  cxrun bench overlap beside --op all_reduce --hidden 512 --products 4 -b 1M -e 16M -f 4
-  cxrun bench overlap linear-rotation linear-broadcast --hidden 256 -b 256K -e 256K --json
-  cxrun bench overlap beside --backend nccl --hidden 4096 --products 8 -b 16M -e 1G -f 8`,
-		ValidArgs: vocab.OverlapForms(),
-	}
-	flags, groups := bench.NewOverlapFlags(cmd.Flags())
-	cmd.RunE = func(c *cobra.Command, forms []string) error { return benchOverlap(c, s, flags, forms) }
-	cmd.SetUsageFunc(usage(groups))
-	complete(cmd, map[string][]string{
-		"op": vocab.Ops(), "datatype": vocab.DTypes(), "compute": vocab.Computes(),
-		"backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyOverlap].Backends)), bench.Auto),
-	})
 	return cmd
 }
 
@@ -352,6 +317,7 @@ func newBenchOf(s cli.Streams, of bench.Command) *cobra.Command {
 	cmd.RunE = func(c *cobra.Command, words []string) error { return benchOf(c, s, of, asked, words) }
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, of.Values)
+	complete(cmd, map[string][]string{"backend": append(slices.Sorted(maps.Keys(families()[of.Family].Backends)), bench.Auto)})
 	return cmd
 }
 
@@ -388,37 +354,6 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 		return err
 	}
 	return b.end(s, report, report.Broken(), report.Err())
-}
-
-func benchOverlap(c *cobra.Command, s cli.Streams, flags *bench.OverlapFlags, forms []string) error {
-	defer whileRead(c)()
-	started := time.Now()
-	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyOverlap, flags.Ranks, flags.Plan(forms))
-	if err != nil {
-		return err
-	}
-	defer b.drop()
-
-	program := "cxrun " + cli.Build()
-	report := bench.NewOverlapReport(bench.NewHead(program, arguments(c, forms...), started, b.place.backend.Name, b.world))
-	if !flags.JSON {
-		fmt.Fprintf(b.shown, "# %s: matrix products beside communication on backend %s (%s), %d ranks\n", program, b.place.backend.Name, b.place.note, b.world)
-	}
-	err = b.run(c.Context(), s, func(d result.Document) error {
-		answer, ok := d.(*result.OverlapDocument)
-		if !ok {
-			return fmt.Errorf("document of type %T for an overlap case", d)
-		}
-		report.Add(answer)
-		if !flags.JSON && !bench.Lacking(answer.Outcome) {
-			bench.PrintOverlap(b.shown, answer)
-		}
-		return nil
-	}, nil)
-	if err != nil {
-		return err
-	}
-	return b.end(s, report, nil, report.Err())
 }
 
 // arguments are the command line as the flags were understood, in a form that the command takes.

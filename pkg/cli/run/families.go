@@ -8,7 +8,6 @@ import (
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
 	collectiveipc "github.com/collectivex/collectivex/pkg/collective/ipc"
 	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
-	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/copies"
 	copyengine "github.com/collectivex/collectivex/pkg/copies/engine"
@@ -22,6 +21,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/ncclep"
 	"github.com/collectivex/collectivex/pkg/ep/python"
 	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/overlap"
+	overlaprunner "github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -94,8 +95,8 @@ func families() shard.Registry {
 				"sdma": copysdma.Open,
 			},
 		},
-		plan.FamilyOverlap: {
-			Assemble: overlap.Assemble,
+		overlap.Name: {
+			Assemble: overlaprunner.Assemble,
 			Backends: map[string]rank.Opener{
 				"host": collectivehost.OpenOverlap,
 				"nccl": collectivenccl.OpenOverlap(nccl.NCCL),
@@ -122,7 +123,7 @@ func find(families shard.Registry) rank.Find {
 // faultKinds lists the faults of data that the families can inject, some of which they
 // share.
 func faultKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlap.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds(), copyrunner.FaultKinds()))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlaprunner.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds(), copyrunner.FaultKinds()))))
 }
 
 // idle is the rank.Idle of all families. Those of expert parallelism have points of their own.
@@ -132,8 +133,8 @@ func idle(f rank.Fault, c *plan.Case) string {
 		return transfer.Idle(f, c)
 	case copies.Name:
 		return copyrunner.Idle(f, c)
-	case plan.FamilyOverlap:
-		return overlap.Idle(f, c)
+	case overlap.Name:
+		return overlaprunner.Idle(f, c)
 	case plan.FamilyEP:
 		f.At = rank.FaultAtStart
 		return rank.IdleUnless(f, c.Family, ep.FaultKinds())

@@ -10,9 +10,9 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/overlap"
+	overlapbench "github.com/collectivex/collectivex/pkg/overlap/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // On a host, ranks in processes of their own measure all forms; figures and checks arrive in the
@@ -31,12 +31,12 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr = cxrun(t, nil, append(args, "linear-broadcast", "--json", "--out", out)...)
 	require.Equal(t, cli.ExitOK, code, stderr)
-	var r bench.OverlapReport
+	var r overlapbench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.True(t, r.Passed)
 	require.Len(t, r.Cases, 1)
 	require.Len(t, r.Cases[0].Measurement.Rows, 2)
-	require.Equal(t, vocab.LinearBroadcast, r.Cases[0].Measurement.Form)
+	require.Equal(t, overlap.LinearBroadcast, r.Cases[0].Measurement.Form)
 	code, stdout, stderr = cxrun(t, nil, "summarize", "--in", out)
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, "Computation beside communication")
@@ -90,18 +90,18 @@ func TestBenchOverlapOnDevices(t *testing.T) {
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "overlap", "-g", "2", "--hidden", "32", "-b", "2K", "--sampling", "smoke", "--json"}
-	for backend, library := range map[string]string{"nccl": vocab.ComputeCUBLASLt, "rccl": vocab.ComputeHIPBLASLt} {
+	for backend, library := range map[string]string{"nccl": overlap.ComputeCUBLASLt, "rccl": overlap.ComputeHIPBLASLt} {
 		t.Run(backend, func(t *testing.T) {
 			if backend == "rccl" {
 				withoutNVIDIA(t)
 			}
 			code, stdout, stderr := cxrun(t, nil, args...)
 			require.Equal(t, cli.ExitOK, code, stderr)
-			var r bench.OverlapReport
+			var r overlapbench.Report
 			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 			require.True(t, r.Passed)
 			require.Equal(t, backend, r.Backend)
-			require.Len(t, r.Cases, len(vocab.OverlapForms()))
+			require.Len(t, r.Cases, len(overlap.Forms()))
 			for _, c := range r.Cases {
 				require.Equal(t, "bfloat16", c.DType)
 				require.Equal(t, library, c.Measurement.Compute)
@@ -115,7 +115,7 @@ func TestBenchOverlapOnDevices(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather of bfloat16, by cublaslt 13\.1\.2 and `, stdout)
 	missing := map[string]string{"CX_CUBLASLT_LIB": "/nowhere/libcublasLt.so.13"}
-	code, _, stderr = cxrun(t, missing, append(args, "--compute", vocab.ComputeCUBLASLt)...)
+	code, _, stderr = cxrun(t, missing, append(args, "--compute", overlap.ComputeCUBLASLt)...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
 	wording.Has(t, stderr, "library-missing: … CX_CUBLASLT_LIB=/nowhere/libcublasLt.so.13")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -29,7 +30,7 @@ var (
 	studyTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 6, Aggregate: 1, Launches: 1}
 	modelTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1}
 
-	overlapTiming = plan.OverlapTiming{Warmup: 2, Iterations: 20}
+	overlapSampling = overlap.Sampling{Warmup: 2, Iterations: 20}
 )
 
 // inRuns spreads the trials of a backend over its runs.
@@ -142,21 +143,18 @@ func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) 
 
 // Overlap implements study.Measurer.
 func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []int64) (study.Times, error) {
-	op := planner.OverlapOps(o.Form, []string{o.Collective})[0]
-	c := plan.Case{
-		Family: plan.FamilyOverlap, Precision: o.DType, Sampling: bench.Name, Contract: vocab.ContractOverlap, World: o.Ranks, Block: &plan.Overlap{
-			Form: o.Form, Op: op, RedOp: planner.ScheduleRedOp(op), Algorithm: o.Algorithm, Hidden: o.Hidden, Products: o.Products,
-			Collectives: o.Collectives, Compute: o.Compute, Sizes: sizes, Timing: overlapTiming,
-		},
-	}
-	if why := planner.OverlapRemainder(&c); why != "" {
+	op := overlap.Ops(o.Form, []string{o.Collective})[0]
+	b := overlap.New(o.Form, op, &overlapSampling)
+	b.Algorithm, b.Hidden, b.Products, b.Collectives, b.Compute, b.Sizes = o.Algorithm, o.Hidden, o.Products, o.Collectives, o.Compute, sizes
+	c := plan.Case{Family: overlap.Name, Precision: o.DType, Sampling: bench.Name, Contract: overlap.Contract, World: o.Ranks, Block: b}
+	if why := overlap.Remainder(&c); why != "" {
 		return study.Times{}, errors.New(why)
 	}
 	if err := ctx.Err(); err != nil {
 		return study.Times{}, err
 	}
-	measured, err := measureCases(ctx, m.streams, o.Backend, o.Ranks, func(d result.Document) (*result.OverlapDocument, bool) {
-		v, ok := d.(*result.OverlapDocument)
+	measured, err := measureCases(ctx, m.streams, o.Backend, o.Ranks, func(d result.Document) (*overlap.Document, bool) {
+		v, ok := d.(*overlap.Document)
 		return v, ok
 	}, []plan.Case{c})
 	if err != nil {
@@ -165,7 +163,7 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 	m.warn(o.Backend, o.Ranks)
 	if measured[0].Measurement.SharedProcessor && !m.shared {
 		m.shared = true
-		m.streams.Tell("warning: %s: %s", o.Name, bench.SharedProcessor)
+		m.streams.Tell("warning: %s: %s", o.Name, overlap.SharedProcessor)
 	}
 	out := study.Times{Device: foreign.Line(measured[0].Topology.DeviceProduct)}
 	for i := range measured[0].Measurement.Rows {

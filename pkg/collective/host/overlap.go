@@ -12,12 +12,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/gemm"
 	"github.com/collectivex/collectivex/pkg/affinity"
 	"github.com/collectivex/collectivex/pkg/collective/data"
-	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/hostrank"
+	"github.com/collectivex/collectivex/pkg/overlap"
+	"github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // OpenOverlap opens the runner of a rank that multiplies matrices beside communication; it is
@@ -45,15 +45,15 @@ func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner
 	if err != nil {
 		return nil, errors.Join(err, threads.Close(), device.Close())
 	}
-	return overlap.NewRunner(overlap.Parts{
+	return runner.NewRunner(runner.Parts{
 		Streams: threads, Multiplier: loop, Matrix: gemm.Inline{}, Data: data.Inline{}, Comm: comm, Device: device,
 		Facts: hostrank.Facts(device),
 	})
 }
 
 // loop is the only thing that computes on a host.
-func loop(string) (overlap.Multiplier, error) {
-	return overlap.Multiplier{Engine: gemm.Loop{}, Compute: vocab.ComputeLoop}, nil
+func loop(string) (runner.Multiplier, error) {
+	return runner.Multiplier{Engine: gemm.Loop{}, Compute: overlap.ComputeLoop}, nil
 }
 
 // threads are the streams of a rank: the calling thread communicates, another one computes.
@@ -63,7 +63,7 @@ type threads struct {
 	apart   bool
 }
 
-var _ overlap.Streams = (*threads)(nil)
+var _ runner.Streams = (*threads)(nil)
 
 // newThreads starts the thread that computes, on the given processors.
 func newThreads(cpus []int, apart bool) (*threads, error) {
@@ -88,10 +88,10 @@ func newThreads(cpus []int, apart bool) (*threads, error) {
 	return t, nil
 }
 
-// SharedProcessor implements overlap.Streams.
+// SharedProcessor implements runner.Streams.
 func (t *threads) SharedProcessor() bool { return !t.apart }
 
-// Close implements overlap.Streams.
+// Close implements runner.Streams.
 func (t *threads) Close() error {
 	close(t.windows)
 	<-t.ended
@@ -101,9 +101,9 @@ func (t *threads) Close() error {
 // window is one that both threads work on. What a thread writes without an atomic, the other
 // reads once that thread is over.
 type window struct {
-	overlap.Window
+	runner.Window
 	opened time.Time
-	times  overlap.Times
+	times  runner.Times
 
 	ready, open, over atomic.Bool
 	abandoned         atomic.Bool
@@ -111,8 +111,8 @@ type window struct {
 	err               error        // of the computation
 }
 
-// Run implements overlap.Streams.
-func (t *threads) Run(ctx context.Context, asked overlap.Window, meet func(context.Context) error) (overlap.Times, error) {
+// Run implements runner.Streams.
+func (t *threads) Run(ctx context.Context, asked runner.Window, meet func(context.Context) error) (runner.Times, error) {
 	w := &window{Window: asked}
 	t.windows <- w
 	until(w.ready.Load)
@@ -142,7 +142,7 @@ func (w *window) communicate() error {
 		if err := task.Enqueue(nil); err != nil {
 			return err
 		}
-		w.times.Communication = append(w.times.Communication, overlap.Span{Start: start, End: w.now()})
+		w.times.Communication = append(w.times.Communication, runner.Span{Start: start, End: w.now()})
 		w.communicated.Add(1)
 	}
 	return nil
@@ -163,7 +163,7 @@ func (w *window) compute() {
 		if w.err = task.Enqueue(nil); w.err != nil {
 			return
 		}
-		w.times.Compute = append(w.times.Compute, overlap.Span{Start: start, End: w.now()})
+		w.times.Compute = append(w.times.Compute, runner.Span{Start: start, End: w.now()})
 	}
 }
 

@@ -8,56 +8,56 @@ import (
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/overlap"
+	"github.com/collectivex/collectivex/pkg/overlap"
+	"github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // overlapped runs a case with its ranks in this process.
-func overlapped(t *testing.T, faults string, c plan.Case) *result.OverlapDocument {
+func overlapped(t *testing.T, faults string, c plan.Case) *overlap.Document {
 	t.Helper()
-	parsed, err := rank.ParseFaults(faults, overlap.FaultKinds()...)
+	parsed, err := rank.ParseFaults(faults, runner.FaultKinds()...)
 	require.NoError(t, err)
-	return eptest.Assembled(t, c, eptest.RunGroup(t, OpenOverlap, parsed, c)[0], overlap.Assemble).(*result.OverlapDocument)
+	return eptest.Assembled(t, c, eptest.RunGroup(t, OpenOverlap, parsed, c)[0], runner.Assemble).(*overlap.Document)
 }
 
 // Each form computes and brings every element in each window that was timed, with 2 and 4
 // ranks, and all collectives of form beside do.
 func TestOverlap(t *testing.T) {
 	for _, world := range []int{2, 4} {
-		for _, form := range vocab.OverlapForms() {
+		for _, form := range overlap.Forms() {
 			ops := []string{"all_gather"}
-			if form == vocab.Beside {
+			if form == overlap.Beside {
 				ops = []string{"all_gather", "all_reduce", "reduce_scatter", "alltoall"}
 			}
 			for _, op := range ops {
 				t.Run(form+"/"+op, func(t *testing.T) {
 					c := plantest.Overlap("host", form, world, func(c *plan.Case) {
-						c.Overlap().Op, c.Overlap().RedOp = op, ""
+						overlap.Of(c).Op, overlap.Of(c).RedOp = op, ""
 						if vocab.Op(op).Reduces {
-							c.Overlap().RedOp = "sum"
+							overlap.Of(c).RedOp = "sum"
 						}
 					})
 					d := overlapped(t, "", c)
 					require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 					require.Len(t, d.Measurement.Rows, 2)
-					if form == vocab.LinearRotation {
+					if form == overlap.LinearRotation {
 						require.Equal(t, world*(world-1), d.Measurement.Program.Messages)
 					} else {
 						require.Nil(t, d.Measurement.Program, "the library communicates")
 					}
 					for _, r := range d.Measurement.Rows {
 						t.Logf("%+v", r)
-						windows := world * c.Overlap().Timing.Iterations
+						windows := world * overlap.Of(&c).Timing.Iterations
 						computing, communicating := 3, 3
-						if form != vocab.Beside {
+						if form != overlap.Beside {
 							computing, communicating = 4, 4
 						}
 						products := r.ProductM * r.ProductN
-						if form == vocab.Beside {
+						if form == overlap.Beside {
 							products *= int64(r.Products)
 						}
 						require.Equal(t, windows*(computing+communicating), r.Verify.Checks)
@@ -76,9 +76,9 @@ func TestOverlap(t *testing.T) {
 func TestOverlapOfSchedules(t *testing.T) {
 	for _, tt := range []struct{ op, algorithm string }{{"all_gather", "rotation"}, {"all_reduce", "ring"}, {"all_reduce", "torus_2d"}} {
 		t.Run(tt.algorithm, func(t *testing.T) {
-			c := plantest.Overlap("host", vocab.Beside, 4, func(c *plan.Case) {
-				b := c.Overlap()
-				b.Op, b.Algorithm, b.Width, b.RedOp = tt.op, tt.algorithm, 2, planner.ScheduleRedOp(tt.op)
+			c := plantest.Overlap("host", overlap.Beside, 4, func(c *plan.Case) {
+				b := overlap.Of(c)
+				b.Op, b.Algorithm, b.Width, b.RedOp = tt.op, tt.algorithm, 2, overlap.RedOp(tt.op)
 			})
 			d := overlapped(t, "", c)
 			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -94,19 +94,19 @@ func TestOverlapOfSchedules(t *testing.T) {
 // Each fault is found by the check of the side that it strikes, in the windows that were timed.
 // A computation that does not wait for the communication computes with what is not there.
 func TestOverlapFaults(t *testing.T) {
-	for _, form := range vocab.OverlapForms() {
+	for _, form := range overlap.Forms() {
 		for _, tt := range []struct {
 			kind                   string
 			products, communicated bool
 		}{
 			{collective.FaultFlip, false, true},
 			{collective.FaultStale, false, true},
-			{overlap.FaultProduct, true, false},
-			{overlap.FaultEarly, true, false},
+			{runner.FaultProduct, true, false},
+			{runner.FaultEarly, true, false},
 		} {
 			t.Run(form+"/"+tt.kind, func(t *testing.T) {
 				d := overlapped(t, "rank=1,kind="+tt.kind, plantest.Overlap("host", form, 2))
-				if form == vocab.Beside && tt.kind == overlap.FaultEarly {
+				if form == overlap.Beside && tt.kind == runner.FaultEarly {
 					require.Equal(t, result.Failed, d.Outcome.Status)
 					require.Equal(t, result.ReasonRefused, d.Outcome.Code())
 					return

@@ -14,9 +14,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
-	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -32,7 +32,7 @@ func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runne
 
 // OpenOverlap is OpenSchedule for matrix products beside a schedule.
 func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	return openRunner(ctx, s, c, func(p collective.Parts, k *comm) (rank.Runner, error) { return overlap.NewDeviceRunner(ctx, p, k) })
+	return openRunner(ctx, s, c, func(p collective.Parts, k *comm) (rank.Runner, error) { return runner.NewDeviceRunner(ctx, p, k) })
 }
 
 // openRunner opens a runner that is made from parts.

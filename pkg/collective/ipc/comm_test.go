@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -22,7 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	eptest.Main(func(c plan.Case) (rank.Opener, error) {
 		return map[plan.Family]rank.Opener{
-			plan.FamilyCollective: Open, plan.FamilySchedule: OpenSchedule, plan.FamilyOverlap: OpenOverlap,
+			plan.FamilyCollective: Open, plan.FamilySchedule: OpenSchedule, overlap.Name: OpenOverlap,
 		}[c.Family], nil
 	})
 	os.Exit(m.Run())

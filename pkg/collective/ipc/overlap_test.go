@@ -9,26 +9,26 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/overlap"
+	"github.com/collectivex/collectivex/pkg/overlap"
+	"github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // On the devices of both vendors, copies of the driver do the steps of a schedule beside products
 // of the vendor's library, and a flipped bit of what they bring is found.
 func TestOverlap(t *testing.T) {
-	for vendor, library := range map[string]string{"cuda": vocab.ComputeCUBLASLt, "hip": vocab.ComputeHIPBLASLt} {
+	for vendor, library := range map[string]string{"cuda": overlap.ComputeCUBLASLt, "hip": overlap.ComputeHIPBLASLt} {
 		for _, faults := range []string{"", "rank=1,kind=" + collective.FaultFlip} {
 			t.Run(vendor+faults, func(t *testing.T) {
 				need.CXX(t)
 				withDriver(t, vendor)
-				c := plantest.Overlap("ipc", vocab.Beside, 2, func(c *plan.Case) {
-					b := c.Overlap()
-					b.Algorithm, b.Compute, b.Hidden, b.Sizes = "rotation", vocab.ComputeAuto, 16, []int64{1024, 4096}
+				c := plantest.Overlap("ipc", overlap.Beside, 2, func(c *plan.Case) {
+					b := overlap.Of(c)
+					b.Algorithm, b.Compute, b.Hidden, b.Sizes = "rotation", overlap.ComputeAuto, 16, []int64{1024, 4096}
 				})
 				e := eptest.Processes(t, true, faults, c)
-				d := eptest.Assembled(t, c, e.Streams[0], overlap.Assemble).(*result.OverlapDocument)
+				d := eptest.Assembled(t, c, e.Streams[0], runner.Assemble).(*overlap.Document)
 				require.Len(t, d.Measurement.Rows, 2, "%v", e.Errs)
 				require.Equal(t, library, d.Measurement.Compute)
 				require.Equal(t, "peer-copies", d.Measurement.CommunicationPath)

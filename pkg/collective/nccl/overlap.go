@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
 // OpenOverlap is Open for matrix products beside communication.
 func OpenOverlap(kind nccl.Kind) rank.Opener {
 	return open(kind, func(ctx context.Context, _ *rank.Session, p collective.Parts) (rank.Runner, error) {
-		return overlap.NewDeviceRunner(ctx, p, p.Comm.(*comm))
+		return runner.NewDeviceRunner(ctx, p, p.Comm.(*comm))
 	})
 }

@@ -9,21 +9,20 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/overlap"
+	"github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // overlapped runs a case with its ranks in this process.
-func overlapped(t *testing.T, kind nccl.Kind, faults string, c plan.Case) *result.OverlapDocument {
+func overlapped(t *testing.T, kind nccl.Kind, faults string, c plan.Case) *overlap.Document {
 	t.Helper()
-	parsed, err := rank.ParseFaults(faults, overlap.FaultKinds()...)
+	parsed, err := rank.ParseFaults(faults, runner.FaultKinds()...)
 	require.NoError(t, err)
-	return eptest.Assembled(t, c, eptest.RunGroup(t, OpenOverlap(kind), parsed, c)[0], overlap.Assemble).(*result.OverlapDocument)
+	return eptest.Assembled(t, c, eptest.RunGroup(t, OpenOverlap(kind), parsed, c)[0], runner.Assemble).(*overlap.Document)
 }
 
 // Each form computes by our kernel or the library of the vendor, and communicates over the library on two streams that one
@@ -35,23 +34,23 @@ func TestOverlap(t *testing.T) {
 		kind    nccl.Kind
 		world   int
 		library string
-	}{{nccl.NCCL, 2, vocab.ComputeCUBLASLt}, {nccl.RCCL, 3, vocab.ComputeHIPBLASLt}} {
-		for _, form := range vocab.OverlapForms() {
-			for dtype, compute := range map[string]string{"bfloat16": vocab.ComputeKernel, "float": tt.library, "half": vocab.ComputeAuto} {
+	}{{nccl.NCCL, 2, overlap.ComputeCUBLASLt}, {nccl.RCCL, 3, overlap.ComputeHIPBLASLt}} {
+		for _, form := range overlap.Forms() {
+			for dtype, compute := range map[string]string{"bfloat16": overlap.ComputeKernel, "float": tt.library, "half": overlap.ComputeAuto} {
 				t.Run(string(tt.kind)+"/"+form+"/"+dtype, func(t *testing.T) {
 					c := plantest.Overlap(string(tt.kind), form, tt.world, func(c *plan.Case) {
-						c.Precision, c.Overlap().Hidden, c.Overlap().Compute = dtype, 48, compute
-						c.Overlap().Sizes = []int64{int64(tt.world) * 48 * 8}
+						c.Precision, overlap.Of(c).Hidden, overlap.Of(c).Compute = dtype, 48, compute
+						overlap.Of(c).Sizes = []int64{int64(tt.world) * 48 * 8}
 					})
 					d := overlapped(t, tt.kind, "", c)
 					require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 					require.Equal(t, "device", d.Measurement.CheckedBy)
-					if compute == vocab.ComputeAuto {
+					if compute == overlap.ComputeAuto {
 						compute = tt.library
 					}
 					require.Equal(t, compute, d.Measurement.Compute)
 					require.False(t, d.Measurement.SharedProcessor)
-					if form == vocab.LinearRotation {
+					if form == overlap.LinearRotation {
 						require.Equal(t, nccl.GroupedSendRecv, d.Measurement.CommunicationPath)
 					}
 					for _, r := range d.Measurement.Rows {
@@ -68,21 +67,21 @@ func TestOverlap(t *testing.T) {
 // The comparison key is of what it was: that of a case that asks for it.
 func TestWhatMultiplies(t *testing.T) {
 	setUp(t)
-	run := func(compute string) *result.OverlapDocument {
-		return overlapped(t, nccl.NCCL, "", plantest.Overlap("nccl", vocab.Beside, 2, func(c *plan.Case) {
-			c.Overlap().Hidden, c.Overlap().Sizes, c.Overlap().Compute = 16, []int64{1024}, compute
+	run := func(compute string) *overlap.Document {
+		return overlapped(t, nccl.NCCL, "", plantest.Overlap("nccl", overlap.Beside, 2, func(c *plan.Case) {
+			overlap.Of(c).Hidden, overlap.Of(c).Sizes, overlap.Of(c).Compute = 16, []int64{1024}, compute
 		}))
 	}
-	byKernel, byLibrary, byAuto := run(vocab.ComputeKernel), run(vocab.ComputeCUBLASLt), run(vocab.ComputeAuto)
-	require.Equal(t, vocab.ComputeCUBLASLt, byAuto.Measurement.Compute)
+	byKernel, byLibrary, byAuto := run(overlap.ComputeKernel), run(overlap.ComputeCUBLASLt), run(overlap.ComputeAuto)
+	require.Equal(t, overlap.ComputeCUBLASLt, byAuto.Measurement.Compute)
 	require.Equal(t, byLibrary.ComparisonKey, byAuto.ComparisonKey)
 	require.NotEqual(t, byKernel.ComparisonKey, byAuto.ComparisonKey)
 
 	t.Setenv("CX_CUBLASLT_LIB", "/nowhere/libcublasLt.so.13")
-	byAuto = run(vocab.ComputeAuto)
+	byAuto = run(overlap.ComputeAuto)
 	require.Equal(t, result.Success, byAuto.Outcome.Status, "%v", byAuto.Outcome.Reasons)
 	require.Equal(t, byKernel.ComparisonKey, byAuto.ComparisonKey)
-	byLibrary = run(vocab.ComputeCUBLASLt)
+	byLibrary = run(overlap.ComputeCUBLASLt)
 	require.Equal(t, result.Failed, byLibrary.Outcome.Status)
 	require.Equal(t, result.ReasonNoLibrary, byLibrary.Outcome.Code())
 	require.Empty(t, byLibrary.Measurement.Rows)
@@ -99,9 +98,9 @@ func TestOverlapOfSchedules(t *testing.T) {
 		{"all_gather", "rotation", ""}, {"all_reduce", "ring", ""}, {"all_gather", "rotation", "rank=1,kind=" + collective.FaultFlip},
 	} {
 		t.Run(tt.algorithm+tt.faults, func(t *testing.T) {
-			c := plantest.Overlap("nccl", vocab.Beside, 2, func(c *plan.Case) {
-				b := c.Overlap()
-				b.Op, b.Algorithm, b.RedOp = tt.op, tt.algorithm, planner.ScheduleRedOp(tt.op)
+			c := plantest.Overlap("nccl", overlap.Beside, 2, func(c *plan.Case) {
+				b := overlap.Of(c)
+				b.Op, b.Algorithm, b.RedOp = tt.op, tt.algorithm, overlap.RedOp(tt.op)
 				b.Hidden, b.Sizes = 16, []int64{1024, 4096}
 			})
 			require.Contains(t, c.CaseID, "-"+tt.algorithm+"-")
@@ -124,22 +123,22 @@ func TestOverlapFaults(t *testing.T) {
 	need.Full(t)
 	setUp(t)
 	small := func(form string) plan.Case {
-		return plantest.Overlap("nccl", form, 2, func(c *plan.Case) { c.Overlap().Hidden, c.Overlap().Sizes = 32, []int64{2048} })
+		return plantest.Overlap("nccl", form, 2, func(c *plan.Case) { overlap.Of(c).Hidden, overlap.Of(c).Sizes = 32, []int64{2048} })
 	}
 	for _, tt := range []struct {
 		form, kind             string
 		products, communicated bool
 	}{
-		{vocab.Beside, collective.FaultFlip, false, true},
-		{vocab.Beside, overlap.FaultProduct, true, false},
-		{vocab.LinearRotation, collective.FaultFlip, false, true},
-		{vocab.LinearRotation, collective.FaultStale, false, true},
-		{vocab.LinearRotation, overlap.FaultProduct, true, false},
-		{vocab.LinearRotation, overlap.FaultEarly, true, false},
-		{vocab.LinearBroadcast, overlap.FaultEarly, true, false},
-		{vocab.LinearBroadcast, "", true, true},
-		{vocab.Beside, libraryLies, true, false},
-		{vocab.LinearRotation, libraryLies, true, false},
+		{overlap.Beside, collective.FaultFlip, false, true},
+		{overlap.Beside, runner.FaultProduct, true, false},
+		{overlap.LinearRotation, collective.FaultFlip, false, true},
+		{overlap.LinearRotation, collective.FaultStale, false, true},
+		{overlap.LinearRotation, runner.FaultProduct, true, false},
+		{overlap.LinearRotation, runner.FaultEarly, true, false},
+		{overlap.LinearBroadcast, runner.FaultEarly, true, false},
+		{overlap.LinearBroadcast, "", true, true},
+		{overlap.Beside, libraryLies, true, false},
+		{overlap.LinearRotation, libraryLies, true, false},
 	} {
 		t.Run(tt.form+"/"+tt.kind, func(t *testing.T) {
 			faults := "rank=1,kind=" + tt.kind

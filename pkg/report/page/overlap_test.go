@@ -9,26 +9,26 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// overlap returns a document of two sizes: at the first, half of the communication is hidden; at
+// overlapped returns a document of two sizes: at the first, half of the communication is hidden; at
 // the second, together takes longer than one after the other.
-func overlap(form string) *result.OverlapDocument {
+func overlapped(form string) *overlap.Document {
 	d := resulttest.Overlap(plantest.Overlap("host", form, 2), attempt("1"))
 	r := &d.Measurement.Rows[1]
 	r.Together.P50, r.Together.P95, r.Together.Max = r.Serial.P50*2, r.Serial.P50*2, r.Serial.P50*3
-	r.OverlapFigures = r.Figures(form, 2)
+	r.Figures = r.Derive(form, 2)
 	return d
 }
 
 func TestOverlapsByContender(t *testing.T) {
 	r := newRuns(t)
-	beside := overlap(vocab.Beside)
+	beside := overlapped(overlap.Beside)
 	r.add(beside)
-	r.add(overlap(vocab.LinearRotation))
+	r.add(overlapped(overlap.LinearRotation))
 	html := r.html()
 	b := show(t, html, "")
 	const rotation = "linear-rotation (hidden 32)"
@@ -65,7 +65,7 @@ func TestOverlapsByContender(t *testing.T) {
 
 	b.choose("overlaps", "show", "latency (µs)")
 	b.press("view-overlaps", rotation)
-	require.Equal(t, vocab.Contenders(vocab.LinearRotation), b.lines("overlaps"))
+	require.Equal(t, overlap.Contenders(overlap.LinearRotation), b.lines("overlaps"))
 	b.run(`[...document.querySelectorAll("#view-overlaps fieldset button")].find(b => b.textContent.startsWith("beside")).dispatchEvent(new MouseEvent("click", {shiftKey: true, bubbles: true}))`)
 	require.Contains(t, b.banner("overlaps"), "different values of work: beside all_gather (hidden 32, 3 products, 2 collectives), "+rotation)
 
@@ -87,10 +87,10 @@ func strokes(b *tab, view string) []string {
 // in the chart.
 func TestOverlapsWithoutEfficiency(t *testing.T) {
 	r := newRuns(t)
-	d := overlap(vocab.Beside)
+	d := overlapped(overlap.Beside)
 	noisy := &d.Measurement.Rows[0]
 	noisy.Together.P95, noisy.Together.Max = 9*noisy.Serial.P50, 9*noisy.Serial.P50
-	noisy.OverlapFigures = noisy.Figures(vocab.Beside, 2)
+	noisy.Figures = noisy.Derive(overlap.Beside, 2)
 	r.add(d)
 	b := show(t, r.html(), "")
 	b.key("overlaps", "ArrowRight")
@@ -108,8 +108,8 @@ func TestOverlapsWithoutEfficiency(t *testing.T) {
 
 func TestOverlapsThatDoNotCount(t *testing.T) {
 	r := newRuns(t)
-	d := overlap(vocab.Beside)
-	d.Measurement.Rows[1].Verify = result.OverlapVerify{Detail: "3 of 512 elements of products wrong", WrongProducts: 3}
+	d := overlapped(overlap.Beside)
+	d.Measurement.Rows[1].Verify = overlap.Verify{Detail: "3 of 512 elements of products wrong", WrongProducts: 3}
 	d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("3 elements")}}
 	r.add(d)
 	b := show(t, r.html(), "")

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/schedule/strictyaml"
@@ -300,7 +301,7 @@ func (m *Manifest) check(at *place) error {
 			return fmt.Errorf("overlap %q: %w", o.Name, err)
 		}
 		overlaps[o.Name] = true
-		for _, contender := range vocab.Contenders(o.Form) {
+		for _, contender := range overlap.Contenders(o.Form) {
 			if err := add(o.series(contender)); err != nil {
 				return err
 			}

@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Overlap is computation beside communication, measured at each of its sizes. It has a series for
@@ -36,10 +36,10 @@ type Overlap struct {
 
 // check returns the first thing that is wrong with the overlap.
 func (o *Overlap) check() error {
-	if !slices.Contains(vocab.OverlapForms(), o.Form) {
-		return fmt.Errorf("form %q, must be one of %s", o.Form, strings.Join(vocab.OverlapForms(), ", "))
+	if !slices.Contains(overlap.Forms(), o.Form) {
+		return fmt.Errorf("form %q, must be one of %s", o.Form, strings.Join(overlap.Forms(), ", "))
 	}
-	beside := o.Form == vocab.Beside
+	beside := o.Form == overlap.Beside
 	if beside && (o.Collective == "" || o.Products < 1 || o.Collectives < 1) {
 		return errors.New("form beside needs a collective, products and collectives")
 	}
@@ -66,7 +66,7 @@ func (o *Overlap) series(contender string) string {
 func (o *Overlap) plan() (out []planned) {
 	same := *o
 	same.Name, same.Bytes = "", nil
-	for _, contender := range vocab.Contenders(o.Form) {
+	for _, contender := range overlap.Contenders(o.Form) {
 		for _, n := range o.Bytes {
 			out = append(out, planned{Row: Row{
 				Key: key(same, contender, n), Origin: Measured, Series: o.series(contender), Bytes: n,
@@ -85,7 +85,7 @@ type bar map[string]float64
 // the computation: the exposed one. A size that lacks a row has a gap.
 func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 	o := &m.Overlaps[slices.IndexFunc(m.Overlaps, func(o Overlap) bool { return o.Name == f.Overlap })]
-	contenders := vocab.Contenders(vocab.Beside)
+	contenders := overlap.Contenders(overlap.Beside)
 	var drawn []Row
 	bars := make([]bar, len(o.Bytes))
 	labels := make([]string, len(o.Bytes))
@@ -129,18 +129,18 @@ func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 	}
 	for i, contender := range contenders {
 		fill := plotutil.Color(i)
-		if contender != vocab.Together {
+		if contender != overlap.Together {
 			if _, err := add(contender+" (measured)", i, fill, nil, func(b bar) float64 { return b[contender] }); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		hidden := func(b bar) float64 { return min(b[vocab.Together], b[vocab.OnlyCompute]) }
+		hidden := func(b bar) float64 { return min(b[overlap.Together], b[overlap.OnlyCompute]) }
 		below, err := add(contender+" (measured)", i, fill, nil, hidden)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := add("together − compute: exposed", i, color.Black, below, func(b bar) float64 { return b[vocab.Together] - hidden(b) }); err != nil {
+		if _, err := add("together − compute: exposed", i, color.Black, below, func(b bar) float64 { return b[overlap.Together] - hidden(b) }); err != nil {
 			return nil, err
 		}
 	}

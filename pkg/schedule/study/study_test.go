@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot/plotutil"
 
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 const shipped = "../../../studies/all-reduce.yaml"
@@ -412,7 +412,7 @@ func TestOverlaps(t *testing.T) {
 		calls = append(calls, call{o.Name, sizes})
 		for _, n := range sizes {
 			times := map[string]simulate.Picoseconds{}
-			for i, contender := range vocab.Contenders(o.Form) {
+			for i, contender := range overlap.Contenders(o.Form) {
 				times[contender] = simulate.Picoseconds(1_000_000*(1+i) + int(n))
 			}
 			out = append(out, times)

@@ -1,4 +1,4 @@
-package overlap
+package runner
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -24,7 +24,7 @@ func streams(t *testing.T, c *plan.Case, edit func(rank int, s *sample)) (all []
 	op, _, dtype, err := parse(c)
 	require.NoError(t, err)
 	form := collective.Form{Op: op, Type: dtype, World: c.World}
-	asked := result.AskedOverlap(c)
+	asked := overlap.Asked(c)
 	for r := range c.World {
 		s := rank.Stream{Rank: r, Done: true, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
 		s.Device = &result.RankDevice{Rank: r, Limits: []result.Limit{{Of: result.LimitLink, GBps: 500, Sum: "18 x 26.562 nvlink", Source: "nvml"}}}
@@ -35,10 +35,10 @@ func streams(t *testing.T, c *plan.Case, edit func(rank int, s *sample)) (all []
 		}
 		put(kindSetup, setup{Path: "native", CheckedBy: "device", Program: resulttest.OverlapProgram(c)})
 		for i := range asked {
-			a := assembly{block: c.Overlap(), asked: &asked[i], form: form}
+			a := assembly{block: overlap.Of(c), asked: &asked[i], form: form}
 			products, communicated := a.elements(r)
-			for n := range c.Overlap().Timing.Iterations {
-				for _, name := range vocab.Contenders(c.Overlap().Form) {
+			for n := range overlap.Of(c).Timing.Iterations {
+				for _, name := range overlap.Contenders(overlap.Of(c).Form) {
 					v := sample{
 						turn: turn{i, n, name}, US: 100, Compute: 100, Communication: 100, ComputeCovered: 100, CommunicationCovered: 100,
 						Products: &workload.Verdict{Checked: products, First: -1}, Communicated: &workload.Verdict{Checked: communicated, First: -1},
@@ -53,9 +53,9 @@ func streams(t *testing.T, c *plan.Case, edit func(rank int, s *sample)) (all []
 	return all
 }
 
-func assembled(t *testing.T, c plan.Case, edit func(rank int, s *sample)) *result.OverlapDocument {
+func assembled(t *testing.T, c plan.Case, edit func(rank int, s *sample)) *overlap.Document {
 	t.Helper()
-	d := resulttest.New(c, resulttest.Attempt()).(*result.OverlapDocument)
+	d := resulttest.New(c, resulttest.Attempt()).(*overlap.Document)
 	require.NoError(t, Assemble(d, streams(t, &c, edit)))
 	d.Topology.DeviceProduct = "NVIDIA H200"
 	require.NoError(t, result.Validate(d))
@@ -65,12 +65,12 @@ func assembled(t *testing.T, c plan.Case, edit func(rank int, s *sample)) *resul
 // A window that takes no time is no measurement, of whichever rank and side it is, although
 // all results are right.
 func TestATimeOfZeroIsInvalid(t *testing.T) {
-	for _, form := range vocab.OverlapForms() {
+	for _, form := range overlap.Forms() {
 		c := plantest.Overlap("host", form, 2)
 		require.Equal(t, result.Success, assembled(t, c, func(int, *sample) {}).Outcome.Status)
 		for name, edit := range map[string]func(s *sample){
-			vocab.Serial:   func(s *sample) { s.US = 0 },
-			vocab.Together: func(s *sample) { s.Communication = 0 },
+			overlap.Serial:   func(s *sample) { s.US = 0 },
+			overlap.Together: func(s *sample) { s.Communication = 0 },
 		} {
 			d := assembled(t, c, func(rank int, s *sample) {
 				if rank == 1 && s.Row == 1 && s.Iteration == 1 && s.Contender == name {
@@ -88,16 +88,16 @@ func TestATimeOfZeroIsInvalid(t *testing.T) {
 // check says.
 func TestNothingIsFasterThanItsLink(t *testing.T) {
 	for form, why := range map[string]string{
-		vocab.Beside:         "of 0.01 us for 8192 bytes or more by link, 819.2 of at most 500 GBps", // two of them
-		vocab.LinearRotation: "of 0.01 us for 8192 bytes or more by link, 819.2 of at most 500 GBps",
+		overlap.Beside:         "of 0.01 us for 8192 bytes or more by link, 819.2 of at most 500 GBps", // two of them
+		overlap.LinearRotation: "of 0.01 us for 8192 bytes or more by link, 819.2 of at most 500 GBps",
 	} {
 		c := plantest.Overlap("host", form, 2, func(c *plan.Case) {
-			if c.Overlap().Sizes = []int64{8192}; form != vocab.Beside {
-				c.Overlap().Sizes = []int64{16384}
+			if overlap.Of(c).Sizes = []int64{8192}; form != overlap.Beside {
+				overlap.Of(c).Sizes = []int64{16384}
 			}
 		})
 		d := assembled(t, c, func(_ int, s *sample) {
-			if s.Contender == vocab.OnlyCommunication {
+			if s.Contender == overlap.OnlyCommunication {
 				s.US, s.Communication, s.CommunicationCovered = 0.01, 0.01, 0
 			}
 		})
@@ -111,7 +111,7 @@ func TestNothingIsFasterThanItsLink(t *testing.T) {
 // The document says which program communicated. Ranks that run different ones are told apart, and
 // a success without one is refused.
 func TestProgramOfSteps(t *testing.T) {
-	c := plantest.Overlap("host", vocab.LinearRotation, 2)
+	c := plantest.Overlap("host", overlap.LinearRotation, 2)
 	d := assembled(t, c, func(int, *sample) {})
 	require.Equal(t, resulttest.OverlapProgram(&c), d.Measurement.Program)
 	d.Measurement.Program = nil
@@ -126,15 +126,15 @@ func TestProgramOfSteps(t *testing.T) {
 // A computation that waits for nothing cannot be too early.
 func TestIdle(t *testing.T) {
 	early := func(form string) string {
-		return Idle(rank.Fault{Kind: FaultEarly, At: rank.FaultAtStart}, &plan.Case{Family: plan.FamilyOverlap, Block: &plan.Overlap{Form: form}})
+		return Idle(rank.Fault{Kind: FaultEarly, At: rank.FaultAtStart}, &plan.Case{Family: overlap.Name, Block: &overlap.Block{Form: form}})
 	}
-	require.Equal(t, "products of form beside do not depend on the communication; inject it into a linear layer", early(vocab.Beside))
-	require.Empty(t, early(vocab.LinearRotation))
+	require.Equal(t, "products of form beside do not depend on the communication; inject it into a linear layer", early(overlap.Beside))
+	require.Empty(t, early(overlap.LinearRotation))
 }
 
 func TestWrongElements(t *testing.T) {
 	var a assembly
-	var v result.OverlapVerify
+	var v overlap.Verify
 	var checked, wrong int64
 	a.sum(&v, &workload.Verdict{Checked: 8, Wrong: 3, First: 5}, 8, "elements of products", &checked, &wrong)
 	require.Equal(t, "3 of 8 elements of products are wrong, the first is number 5", a.wrong)

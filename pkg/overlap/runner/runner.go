@@ -1,4 +1,4 @@
-package overlap
+package runner
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -46,7 +46,7 @@ type bench struct {
 	Parts
 	session *rank.Session
 	planned *plan.Case
-	block   *plan.Overlap
+	block   *overlap.Block
 	op      collective.Op
 	redop   workload.RedOp
 	dtype   numeric.Type
@@ -58,7 +58,7 @@ type bench struct {
 
 // parse reads the words of a case.
 func parse(c *plan.Case) (collective.Op, workload.RedOp, numeric.Type, error) {
-	b := c.Overlap()
+	b := overlap.Of(c)
 	op, badOp := collective.ParseOp(b.Op)
 	redop, badRedOp := workload.ParseRedOp(b.RedOp)
 	t, badType := numeric.ParseType(c.Precision)
@@ -67,7 +67,7 @@ func parse(c *plan.Case) (collective.Op, workload.RedOp, numeric.Type, error) {
 
 // Run implements rank.Runner: by size, the contenders in turns.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
-	block := c.Overlap()
+	block := overlap.Of(&c)
 	if block == nil || s.World != c.World || s.World < 2 || c.Nodes != 1 {
 		return rank.Refused("%d ranks on %d nodes cannot run an overlap case of %d", s.World, c.Nodes, c.World)
 	}
@@ -102,7 +102,7 @@ func (r *Runner) run(ctx context.Context, b *bench) (err error) {
 	if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World); err != nil {
 		return err
 	}
-	for i, asked := range result.AskedOverlap(b.planned) {
+	for i, asked := range overlap.Asked(b.planned) {
 		if err := b.measureSize(ctx, i, asked); err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", asked.Name(), err), b.meet.Close())
 		}
@@ -111,7 +111,7 @@ func (r *Runner) run(ctx context.Context, b *bench) (err error) {
 }
 
 // measureSize measures one size.
-func (b *bench) measureSize(ctx context.Context, number int, asked result.OverlapRow) error {
+func (b *bench) measureSize(ctx context.Context, number int, asked overlap.Row) error {
 	r, err := newRow(ctx, b, number, asked)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (b *bench) measureSize(ctx context.Context, number int, asked result.Overla
 
 // run measures the row.
 func (r *row) run(ctx context.Context) error {
-	contenders := vocab.Contenders(r.block.Form)
+	contenders := overlap.Contenders(r.block.Form)
 	if err := r.warm(ctx, contenders); err != nil {
 		return fmt.Errorf("warm-up: %w", err)
 	}

@@ -1,20 +1,20 @@
-package result
+package overlap
 
 import (
 	"fmt"
 	"math"
 
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// OverlapDocument answers an overlap case.
-type OverlapDocument struct {
-	Envelope
-	Measurement OverlapMeasurement `json:"measurement"`
+// Document answers an overlap case.
+type Document struct {
+	result.Envelope
+	Measurement Measurement `json:"measurement"`
 }
 
-// OverlapMeasurement is the measured part of an overlap document.
-type OverlapMeasurement struct {
+// Measurement is the measured part of an overlap document.
+type Measurement struct {
 	Form string `json:"form" in:"overlap form"`
 	// Compute is what computed the products. It is auto only if the case asks for that and no
 	// rank got so far. provenance.libraries has the version of a library.
@@ -25,26 +25,26 @@ type OverlapMeasurement struct {
 	// Program is the steps that communicated, which every rank verified before: those of the
 	// schedule of form beside, and in form linear-rotation those of the all_gather rotation. It
 	// is missing where operations of a library communicate, and in documents of earlier versions.
-	Program *Program `json:"program,omitempty"`
+	Program *result.Program `json:"program,omitempty"`
 	// CheckedBy is where results were compared: device, or host.
 	CheckedBy string `json:"checked_by"`
 	// SharedProcessor says that computation and communication of a rank take turns on one
 	// processor, as on a host with fewer than two processors a rank: little can overlap there.
-	SharedProcessor bool            `json:"shared_processor,omitempty"`
-	Sampling        OverlapSampling `json:"sampling"`
-	Rows            []OverlapRow    `json:"rows"`
+	SharedProcessor bool         `json:"shared_processor,omitempty"`
+	Sampling        SampleCounts `json:"sampling"`
+	Rows            []Row        `json:"rows"`
 }
 
-// OverlapSampling is the sample counts as the case asks for them.
-type OverlapSampling struct {
+// SampleCounts is the sample counts as the case asks for them.
+type SampleCounts struct {
 	Warmup     int `json:"warmup"`
 	Iterations int `json:"iterations"`
 }
 
-// OverlapRow is one size. Times are microseconds from the gate that all streams wait for, by
+// Row is one size. Times are microseconds from the gate that all streams wait for, by
 // the clock of the device or, on a host, of the processor; samples are the largest of the
 // ranks in each iteration.
-type OverlapRow struct {
+type Row struct {
 	Bytes int64 `json:"bytes"` // of the communication, as nccl-tests counts them
 	// ProductM, ProductN and ProductK are the shape of a product of form beside, and of the
 	// whole product of a linear layer: C [m, n] = A [m, k] times the transpose of B [n, k].
@@ -56,29 +56,29 @@ type OverlapRow struct {
 	Communications int `json:"communications"`
 	// Compute and Communication are each side alone, Together both, and Serial the
 	// communication and then the computation.
-	Compute       Burst `json:"compute_us"`
-	Communication Burst `json:"communication_us"`
-	Together      Burst `json:"together_us"`
-	Serial        Burst `json:"serial_us"`
+	Compute       result.Burst `json:"compute_us"`
+	Communication result.Burst `json:"communication_us"`
+	Together      result.Burst `json:"together_us"`
+	Serial        result.Burst `json:"serial_us"`
 	// WholeCompute and WholeCommunication are a linear layer's in one piece.
-	WholeCompute       *Burst `json:"whole_compute_us,omitempty"`
-	WholeCommunication *Burst `json:"whole_communication_us,omitempty"`
+	WholeCompute       *result.Burst `json:"whole_compute_us,omitempty"`
+	WholeCommunication *result.Burst `json:"whole_communication_us,omitempty"`
 	// ComputeInside and CommunicationInside are from the gate to the end of each side while
 	// both ran.
-	ComputeInside       Burst `json:"compute_inside_us"`
-	CommunicationInside Burst `json:"communication_inside_us"`
+	ComputeInside       result.Burst `json:"compute_inside_us"`
+	CommunicationInside result.Burst `json:"communication_inside_us"`
 	// ComputeCoverage is the part of compute_inside in which the communication was active, and
 	// CommunicationCoverage the reverse: the median of the iterations, of the rank with the
 	// least.
 	ComputeCoverage       float64 `json:"compute_coverage"`
 	CommunicationCoverage float64 `json:"communication_coverage"`
-	OverlapFigures
-	Complete bool          `json:"complete"` // false: the case ended before all samples were taken
-	Verify   OverlapVerify `json:"verify"`
+	Figures
+	Complete bool   `json:"complete"` // false: the case ended before all samples were taken
+	Verify   Verify `json:"verify"`
 }
 
-// OverlapFigures follow from the medians of a row.
-type OverlapFigures struct {
+// Figures follow from the medians of a row.
+type Figures struct {
 	// Exposed is together − compute: what the communication costs.
 	Exposed float64 `json:"exposed_us"`
 	// Efficiency is (compute + communication − together) / min(compute, communication): 1 if
@@ -100,9 +100,9 @@ type OverlapFigures struct {
 	Floor float64 `json:"floor_us"`
 }
 
-// OverlapVerify is the verdict on what the timed windows left: each element of the products,
+// Verify is the verdict on what the timed windows left: each element of the products,
 // and each that the communication brought.
-type OverlapVerify struct {
+type Verify struct {
 	Passed bool `json:"passed"`
 	// Detail says in one line what was checked, or what was wrong first.
 	Detail string `json:"detail"`
@@ -115,30 +115,26 @@ type OverlapVerify struct {
 }
 
 // Name says which row it is, such as 1048576 bytes.
-func (r *OverlapRow) Name() string { return fmt.Sprintf("%d bytes", r.Bytes) }
+func (r *Row) Name() string { return fmt.Sprintf("%d bytes", r.Bytes) }
 
-// MinCoverage is the least part of a side's time in which the other side has to be active
-// for a slowdown to mean anything.
-const MinCoverage = 0.95
-
-// Figures returns what follows from the medians of the row, of a form on a world of ranks.
-func (r *OverlapRow) Figures(form string, world int) OverlapFigures {
+// Derive returns what follows from the medians of the row, of a form on a world of ranks.
+func (r *Row) Derive(form string, world int) Figures {
 	c, m := r.Compute.P50, r.Communication.P50
-	f := OverlapFigures{Exposed: r.Together.P50 - c, Floor: max(c, m)}
+	f := Figures{Exposed: r.Together.P50 - c, Floor: max(c, m)}
 	if min(c, m) > noise(&r.Compute, &r.Communication, &r.Together) {
 		f.Efficiency = r.efficiency()
 	}
-	if r.ComputeCoverage >= MinCoverage {
-		f.ComputeSlowdown = Ratio(r.ComputeInside.P50, c)
+	if r.ComputeCoverage >= result.MinCoverage {
+		f.ComputeSlowdown = result.Ratio(r.ComputeInside.P50, c)
 	}
-	if r.CommunicationCoverage >= MinCoverage {
-		f.CommunicationSlowdown = Ratio(r.CommunicationInside.P50, m)
+	if r.CommunicationCoverage >= result.MinCoverage {
+		f.CommunicationSlowdown = result.Ratio(r.CommunicationInside.P50, m)
 	}
-	if form != vocab.Beside {
+	if form != Beside {
 		f.Floor = max(c, float64(world-1)*m/float64(r.Communications)+c/float64(r.Products))
 	}
 	if r.WholeCompute != nil && r.WholeCommunication != nil {
-		f.ComputeTax, f.CommunicationTax = Ratio(c, r.WholeCompute.P50), Ratio(m, r.WholeCommunication.P50)
+		f.ComputeTax, f.CommunicationTax = result.Ratio(c, r.WholeCompute.P50), result.Ratio(m, r.WholeCommunication.P50)
 	}
 	return f
 }
@@ -146,7 +142,7 @@ func (r *OverlapRow) Figures(form string, world int) OverlapFigures {
 // ExposedBeyondNoise returns the exposed time for people. It is nil where the time, positive or
 // negative, is below the noise of the medians of compute and together: the sum of (p95 − p50) / √n
 // over both.
-func (r *OverlapRow) ExposedBeyondNoise() *float64 {
+func (r *Row) ExposedBeyondNoise() *float64 {
 	if math.Abs(r.Exposed) < noise(&r.Compute, &r.Together) {
 		return nil
 	}
@@ -154,7 +150,7 @@ func (r *OverlapRow) ExposedBeyondNoise() *float64 {
 }
 
 // noise is about how far a sum or difference of medians can be off, in microseconds.
-func noise(of ...*Burst) (sum float64) {
+func noise(of ...*result.Burst) (sum float64) {
 	for _, b := range of {
 		sum += (b.P95 - b.P50) / math.Sqrt(float64(max(1, b.N)))
 	}
@@ -162,24 +158,18 @@ func noise(of ...*Burst) (sum float64) {
 }
 
 // efficiency follows from the medians, whatever their noise is.
-func (r *OverlapRow) efficiency() *float64 {
+func (r *Row) efficiency() *float64 {
 	c, m := r.Compute.P50, r.Communication.P50
-	return Ratio(c+m-r.Together.P50, min(c, m))
+	return result.Ratio(c+m-r.Together.P50, min(c, m))
 }
 
-// Ratio returns a / b.
-func Ratio(a, b float64) *float64 {
-	q := a / b
-	return &q
-}
-
-// Times returns the times of the row's contenders; see vocab.Contenders.
-func (r *OverlapRow) Times() map[string]*Burst {
-	times := map[string]*Burst{
-		vocab.OnlyCompute: &r.Compute, vocab.OnlyCommunication: &r.Communication, vocab.Together: &r.Together, vocab.Serial: &r.Serial,
+// Times returns the times of the row's contenders; see Contenders.
+func (r *Row) Times() map[string]*result.Burst {
+	times := map[string]*result.Burst{
+		OnlyCompute: &r.Compute, OnlyCommunication: &r.Communication, Together: &r.Together, Serial: &r.Serial,
 	}
 	if r.WholeCompute != nil && r.WholeCommunication != nil {
-		times[vocab.WholeCompute], times[vocab.WholeCommunication] = r.WholeCompute, r.WholeCommunication
+		times[WholeCompute], times[WholeCommunication] = r.WholeCompute, r.WholeCommunication
 	}
 	return times
 }

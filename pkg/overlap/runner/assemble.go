@@ -1,15 +1,14 @@
-package overlap
+package runner
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -22,7 +21,7 @@ type track struct {
 // Assemble fills the document of an overlap case with what its ranks left; see
 // shard.Assembler.
 func Assemble(doc result.Document, streams []rank.Stream) error {
-	d, ok := doc.(*result.OverlapDocument)
+	d, ok := doc.(*overlap.Document)
 	if !ok {
 		return fmt.Errorf("document of type %T for an overlap case", doc)
 	}
@@ -58,13 +57,13 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 			m.Program = p
 		}
 	}
-	asked := result.AskedOverlap(c)
+	asked := overlap.Asked(c)
 	var implausible result.Reasons
 	if len(streams) == c.World {
 		d.Limits = plausible.Limits(*c, streams)
 		f := collective.Form{Op: op, Type: t, World: c.World}
 		for i := range asked {
-			a := assembly{block: c.Overlap(), number: i, asked: &asked[i], form: f, tracks: tracks, limits: d.Limits}
+			a := assembly{block: overlap.Of(c), number: i, asked: &asked[i], form: f, tracks: tracks, limits: d.Limits}
 			if a.row() {
 				m.Rows = append(m.Rows, asked[i])
 			}
@@ -77,7 +76,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 }
 
 // settle notes what computed, on which the comparison key depends. All ranks chose the same.
-func settle(d *result.OverlapDocument, tracks []track) (err error) {
+func settle(d *overlap.Document, tracks []track) (err error) {
 	computes := ""
 	for of, t := range tracks {
 		switch {
@@ -124,9 +123,9 @@ func entrySkew(nodes int, tracks []track) *result.EntrySkew {
 
 // assembly makes a row of the samples of all ranks.
 type assembly struct {
-	block  *plan.Overlap
+	block  *overlap.Block
 	number int
-	asked  *result.OverlapRow
+	asked  *overlap.Row
 	form   collective.Form
 	tracks []track
 	limits []result.Limit
@@ -139,26 +138,26 @@ type assembly struct {
 // takes no time.
 func (a *assembly) row() bool {
 	r := a.asked
-	if a.block.Form != vocab.Beside {
+	if a.block.Form != overlap.Beside {
 		r.WholeCompute, r.WholeCommunication = new(result.Burst), new(result.Burst)
 	}
 	r.Complete = true
 	times := r.Times()
-	for _, name := range vocab.Contenders(a.block.Form) {
+	for _, name := range overlap.Contenders(a.block.Form) {
 		samples := a.samples(name)
 		r.Complete = r.Complete && len(samples) == a.block.Timing.Iterations
 		if len(samples) == 0 || !a.positive(name, samples) {
 			return false
 		}
 		*times[name] = result.NewBurst(worst(samples, func(s *sample) float64 { return s.US }))
-		if name == vocab.Together {
+		if name == overlap.Together {
 			r.ComputeInside = result.NewBurst(worst(samples, func(s *sample) float64 { return s.Compute }))
 			r.CommunicationInside = result.NewBurst(worst(samples, func(s *sample) float64 { return s.Communication }))
 			r.ComputeCoverage = coverage(samples, func(s *sample) float64 { return s.ComputeCovered / s.Compute })
 			r.CommunicationCoverage = coverage(samples, func(s *sample) float64 { return s.CommunicationCovered / s.Communication })
 		}
 	}
-	r.OverlapFigures = r.Figures(a.block.Form, a.form.World)
+	r.Figures = r.Derive(a.block.Form, a.form.World)
 	a.verify(&r.Verify)
 	a.gate()
 	return true
@@ -169,7 +168,7 @@ func (a *assembly) positive(name string, samples [][]sample) bool {
 	for _, ranks := range samples {
 		for i := range ranks {
 			s := &ranks[i]
-			if s.US > 0 && (name != vocab.Together || s.Compute > 0 && s.Communication > 0) {
+			if s.US > 0 && (name != overlap.Together || s.Compute > 0 && s.Communication > 0) {
 				continue
 			}
 			a.implausible = plausible.Judge(nil, plausible.Moved{}, a.named(name), min(s.US, s.Compute, s.Communication))
@@ -184,11 +183,11 @@ func (a *assembly) positive(name string, samples [][]sample) bool {
 func (a *assembly) gate() {
 	r := a.asked
 	moved := plausible.Moved{Link: a.form.LinkBytes(a.form.Extent(r.Bytes))}
-	if a.block.Form == vocab.Beside {
+	if a.block.Form == overlap.Beside {
 		moved.Link *= int64(r.Communications)
 	}
 	times := r.Times()
-	for _, name := range vocab.Contenders(a.block.Form) {
+	for _, name := range overlap.Contenders(a.block.Form) {
 		if communicates(name) {
 			a.implausible = append(a.implausible, plausible.Judge(a.limits, moved, a.named(name), times[name].P50)...)
 		}
@@ -244,11 +243,11 @@ func coverage(samples [][]sample, part func(*sample) float64) float64 {
 
 // verify sums the checks of a row's samples. Each has to have compared every element of what
 // its contender computes and brings.
-func (a *assembly) verify(v *result.OverlapVerify) {
+func (a *assembly) verify(v *overlap.Verify) {
 	v.Passed = true
 	for of, t := range a.tracks {
 		products, communicated := a.elements(of)
-		for _, contender := range vocab.Contenders(a.block.Form) {
+		for _, contender := range overlap.Contenders(a.block.Form) {
 			for i := range a.block.Timing.Iterations {
 				s, ok := t.samples[turn{a.number, i, contender}]
 				if !ok {
@@ -270,7 +269,7 @@ func (a *assembly) verify(v *result.OverlapVerify) {
 }
 
 // sum adds a check, which should have compared that many elements.
-func (a *assembly) sum(v *result.OverlapVerify, c *workload.Verdict, elements int64, what string, checked, wrong *int64) {
+func (a *assembly) sum(v *overlap.Verify, c *workload.Verdict, elements int64, what string, checked, wrong *int64) {
 	bad := ""
 	switch {
 	case c == nil || c.Checked != elements:
@@ -295,7 +294,7 @@ func (a *assembly) sum(v *result.OverlapVerify, c *workload.Verdict, elements in
 func (a *assembly) elements(of int) (products, communicated int64) {
 	r := a.asked
 	products = r.ProductM * r.ProductN
-	if a.block.Form != vocab.Beside {
+	if a.block.Form != overlap.Beside {
 		return products, r.ProductM * r.ProductK
 	}
 	for _, region := range a.form.Outputs(a.form.Extent(r.Bytes), of) {
@@ -306,7 +305,7 @@ func (a *assembly) elements(of int) (products, communicated int64) {
 
 // judge sets the outcome of a case that all ranks ended, or whose data are wrong; else it is
 // the shard's, which knows why a rank did not.
-func judge(d *result.OverlapDocument, done bool, asked int, implausible result.Reasons) {
+func judge(d *overlap.Document, done bool, asked int, implausible result.Reasons) {
 	rows := d.Measurement.Rows
 	for i := range rows {
 		if v := &rows[i].Verify; v.WrongProducts > 0 || v.WrongCommunicated > 0 {
@@ -316,7 +315,7 @@ func judge(d *result.OverlapDocument, done bool, asked int, implausible result.R
 			return
 		}
 	}
-	whole := len(rows) == asked && !slices.ContainsFunc(rows, func(r result.OverlapRow) bool { return !r.Complete || !r.Verify.Passed })
+	whole := len(rows) == asked && !slices.ContainsFunc(rows, func(r overlap.Row) bool { return !r.Complete || !r.Verify.Passed })
 	switch {
 	case len(implausible) > 0:
 		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: implausible[:1]}

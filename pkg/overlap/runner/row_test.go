@@ -1,4 +1,4 @@
-package overlap
+package runner
 
 import (
 	"context"
@@ -13,9 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // counting is parts of a backend that count what is open, and fail where a test says so.
@@ -73,16 +72,16 @@ func (opened) Run(accel.Stream, int, []steps.Buffers) error { return nil }
 
 // A row that cannot be made leaves nothing open.
 func TestRowsCloseWhatTheyOpened(t *testing.T) {
-	planned := plantest.Overlap("host", vocab.LinearRotation, 2)
+	planned := plantest.Overlap("host", overlap.LinearRotation, 2)
 	for _, c := range []*counting{{}, {failsPrepare: true}, {failsFill: true}} {
 		op, redop, dtype, err := parse(&planned)
 		require.NoError(t, err)
 		b := &bench{
 			Parts:   Parts{Comm: c, Device: machine{}, Matrix: c},
-			session: rank.NewSession(rank.Place{World: 2}, nil, "case", nil), planned: &planned, block: planned.Overlap(),
+			session: rank.NewSession(rank.Place{World: 2}, nil, "case", nil), planned: &planned, block: overlap.Of(&planned),
 			op: op, redop: redop, dtype: dtype, size: int64(dtype.Size()), engine: Multiplier{Engine: c},
 		}
-		r, err := newRow(t.Context(), b, 0, result.AskedOverlap(&planned)[0])
+		r, err := newRow(t.Context(), b, 0, overlap.Asked(&planned)[0])
 		if c.failsPrepare || c.failsFill {
 			require.ErrorIs(t, err, errPlanted)
 			require.Nil(t, r)

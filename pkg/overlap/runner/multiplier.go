@@ -1,4 +1,4 @@
-package overlap
+package runner
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -45,13 +46,13 @@ func multipliers(d accel.Device, matrix *gemm.Device) func(string) (Multiplier, 
 		vendor = blaslt.HIPBLASLt
 	}
 	return func(compute string) (Multiplier, error) {
-		byKernel := Multiplier{Engine: matrix.Kernel(), Compute: vocab.ComputeKernel}
-		if compute == vocab.ComputeKernel {
+		byKernel := Multiplier{Engine: matrix.Kernel(), Compute: overlap.ComputeKernel}
+		if compute == overlap.ComputeKernel {
 			return byKernel, nil
 		}
 		e, err := blaslt.Open(vendor, d)
 		switch {
-		case errors.Is(err, dl.ErrNoLibrary) && compute == vocab.ComputeAuto:
+		case errors.Is(err, dl.ErrNoLibrary) && compute == overlap.ComputeAuto:
 			return byKernel, nil
 		case errors.Is(err, dl.ErrNoLibrary):
 			return Multiplier{}, rank.Coded(result.ReasonNoLibrary, err)

@@ -1,4 +1,6 @@
-package vocab
+package overlap
+
+import "github.com/collectivex/collectivex/pkg/vocab"
 
 // Forms of overlap: what computes beside what communicates.
 const (
@@ -11,8 +13,8 @@ const (
 	LinearBroadcast = "linear-broadcast"
 )
 
-// OverlapForms lists the forms of overlap.
-func OverlapForms() []string { return []string{Beside, LinearRotation, LinearBroadcast} }
+// Forms lists the forms of overlap.
+func Forms() []string { return []string{Beside, LinearRotation, LinearBroadcast} }
 
 // What computes the matrix products of an overlap.
 const (
@@ -50,6 +52,11 @@ func Contenders(form string) []string {
 	return all
 }
 
-// ContractOverlap is the timing contract of overlap: from one gate that both sides wait for,
-// behind one meeting of all ranks, to the end of both.
-const ContractOverlap = "overlap-gate-v1"
+// SharedProcessor is what people are told of overlap that was measured without a processor for
+// each side of a rank.
+const SharedProcessor = "both sides of a rank share a processor: they take turns, and little can overlap"
+
+func init() {
+	vocab.Register("overlap form", Forms()...)
+	vocab.Register("compute", Computes()...)
+}

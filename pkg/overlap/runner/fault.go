@@ -1,12 +1,12 @@
-package overlap
+package runner
 
 import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Kinds of data faults, for rank.FaultVariable. Flips and stale data are done to the buffers
@@ -27,7 +27,7 @@ func Idle(f rank.Fault, c *plan.Case) string {
 	if why := rank.IdleUnless(f, c.Family, FaultKinds()); why != "" {
 		return why
 	}
-	if f.Kind == FaultEarly && c.Overlap().Form == vocab.Beside {
+	if f.Kind == FaultEarly && overlap.Of(c).Form == overlap.Beside {
 		return "products of form beside do not depend on the communication; inject it into a linear layer"
 	}
 	return ""

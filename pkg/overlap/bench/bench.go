@@ -1,3 +1,4 @@
+// Package bench is `cxrun bench overlap`: its flags, and the table and JSON of overlap.
 package bench
 
 import (
@@ -11,7 +12,9 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -19,13 +22,42 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// OverlapFlags are the flags of computation beside communication, as they were given.
-type OverlapFlags struct {
-	Output
+// Command is `cxrun bench overlap`.
+var Command = bench.Command{
+	Family: overlap.Name,
+	Use:    "overlap [FORM...]",
+	Short:  "Measure matrix products beside communication: alone, together and serial",
+	Long: `Measure matrix products on one stream beside communication on another: each side alone,
+both together and one after the other, in turns. Both sides of a rank wait at one gate, which
+opens once all ranks are ready.
+
+Forms: ` + overlap.Beside + ` (products and a collective that do not depend on each other),
+` + overlap.LinearRotation + ` and ` + overlap.LinearBroadcast + ` (a column-parallel linear layer
+that multiplies each part of its input as soon as it has arrived). Without any, all three run.
+
+A row has the time that the communication adds (exposed), the overlap efficiency (1 hides the
+shorter side entirely, below 0 is slower than serial), how much slower each side is beside
+the other, what cutting the layer into pieces costs (tax), and the least that together can
+take (floor). A figure that is below the noise of its medians is a dash. Every element that
+the timed windows computed or brought is compared.
+
+The exit code is 1 if an element is wrong or a case failed, and 3 if this machine cannot run
+the case.`,
+	Example: `  cxrun bench overlap --backend host
+  cxrun bench overlap beside --op all_reduce --hidden 512 --products 4 -b 1M -e 16M -f 4
+  cxrun bench overlap linear-rotation linear-broadcast --hidden 256 -b 256K -e 256K --json
+  cxrun bench overlap beside --backend nccl --hidden 4096 --products 8 -b 16M -e 1G -f 8`,
+	Words:  overlap.Forms(),
+	Values: map[string][]string{"op": vocab.Ops(), "datatype": vocab.DTypes(), "compute": overlap.Computes()},
+	Flags:  newFlags,
+}
+
+// flags are the flags of computation beside communication, as they were given.
+type flags struct {
+	bench.Output
 	set func(name string) bool // whether a flag was given
 
-	// Ranks is 0 for one on each GPU, or two on a host.
-	Ranks             int
+	ranks             int // 0: one on each GPU, or two on a host
 	first, last, step string
 	factor            int64
 	op, dtype         string
@@ -47,11 +79,11 @@ const (
 	mostCollectives       = 64
 )
 
-// NewOverlapFlags adds the flags to fs and returns them, with the groups in which help shows
+// newFlags adds the flags to fs and returns them, with the groups in which help shows
 // them.
-func NewOverlapFlags(fs *pflag.FlagSet) (*OverlapFlags, []Group) {
-	f := &OverlapFlags{}
-	shape := NewGroup("What is measured")
+func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
+	f := &flags{}
+	shape := bench.NewGroup("What is measured")
 	g := shape.Flags
 	g.StringVarP(&f.first, "minbytes", "b", "", "first `SIZE` of the communication, in bytes or with K, M or G (powers of 1024); "+hostSize+" on a host, "+gpuSize+" on GPUs")
 	g.StringVarP(&f.last, "maxbytes", "e", "", "last `SIZE`; the first one unless given")
@@ -63,16 +95,16 @@ func NewOverlapFlags(fs *pflag.FlagSet) (*OverlapFlags, []Group) {
 	g.Int64Var(&f.hidden, "hidden", 0, fmt.Sprintf("matrices of form beside have `N` rows and columns, the input of a linear layer N columns; %d on a host, %d on GPUs", hostHidden, gpuHidden))
 	g.IntVar(&f.products, "products", 1, "multiply `N` times in a window of form beside")
 	g.IntVar(&f.collectives, "collectives", 1, "communicate `N` times in a window of form beside")
-	how := NewGroup("How it is measured, and output")
+	how := bench.NewGroup("How it is measured, and output")
 	g = how.Flags
-	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
+	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
 	g.StringVar(&f.compute, "compute", "", "multiply by `MEANS`: loop (on a host), kernel, cublaslt, hipblaslt, or auto: the vendor's library if it is installed, else kernel; the backend's first unless given")
-	g.IntVarP(&f.Ranks, "ngpus", "g", 0, "start `N` ranks, at least 2; 0 is one for each GPU, or 2 on a host")
+	g.IntVarP(&f.ranks, "ngpus", "g", 0, "start `N` ranks, at least 2; 0 is one for each GPU, or 2 on a host")
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`")
 	f.TimeLimit(how)
 	f.Output.AddFlags(how)
 	f.Definitions.AddFlag(g)
-	groups := []Group{shape, how}
+	groups := []bench.Group{shape, how}
 	for _, group := range groups {
 		fs.AddFlagSet(group.Flags)
 	}
@@ -80,33 +112,39 @@ func NewOverlapFlags(fs *pflag.FlagSet) (*OverlapFlags, []Group) {
 	return f, groups
 }
 
-// Plan is the measurement of forms with a backend: by default all of them.
-func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+// Options implements bench.Measurement.
+func (f *flags) Options() *bench.Output { return &f.Output }
+
+// Ranks implements bench.Measurement.
+func (f *flags) Ranks([]string) (int, error) { return f.ranks, nil }
+
+// Plan implements bench.Measurement: the measurement of forms with a backend: by default all of them.
+func (f *flags) Plan(forms []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
 	return func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 		if f.schedule != "" {
 			if len(forms) == 0 {
-				forms = []string{vocab.Beside}
+				forms = []string{overlap.Beside}
 			}
 			if _, err := schedule.Find(f.schedule, schedule.Collective(f.op)); err != nil {
 				return planner.Direct{}, cli.UsageError("--schedule: %w", err)
 			}
-			if !slices.Equal(forms, []string{vocab.Beside}) {
+			if !slices.Equal(forms, []string{overlap.Beside}) {
 				return planner.Direct{}, cli.UsageError("--schedule %s is of form beside alone: name that form", f.schedule)
 			}
 		}
-		d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
+		d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
 		if len(forms) == 0 {
-			forms = vocab.OverlapForms()
+			forms = overlap.Forms()
 		}
-		if Repeats(forms) {
+		if bench.Repeats(forms) {
 			return d, cli.UsageError("a form is named twice: %s", strings.Join(forms, ", "))
 		}
 		if err := f.besides(forms); err != nil {
 			return d, err
 		}
-		dtype, compute := cmp.Or(f.dtype, be.Overlap().DTypes[0]), cmp.Or(f.compute, be.Overlap().Computes[0])
+		dtype, compute := cmp.Or(f.dtype, overlap.BackendOf(be).DTypes[0]), cmp.Or(f.compute, overlap.BackendOf(be).Computes[0])
 		for _, form := range forms {
-			if err := Known("form", form, vocab.OverlapForms()); err != nil {
+			if err := bench.Known("form", form, overlap.Forms()); err != nil {
 				return d, err
 			}
 		}
@@ -116,14 +154,14 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 		}{
 			{"operation", f.op, vocab.Ops()},
 			{"element type", dtype, vocab.DTypes()},
-			{"compute", compute, vocab.Computes()},
+			{"compute", compute, overlap.Computes()},
 			{"sampling profile", f.sampling, cat.Words("sampling")},
 		} {
-			if err := Known(name.what, name.got, name.names); err != nil {
+			if err := bench.Known(name.what, name.got, name.names); err != nil {
 				return d, err
 			}
 		}
-		profile := cat.SamplingProfile(f.sampling).Overlap()
+		profile := overlap.SamplingOf(cat.SamplingProfile(f.sampling))
 		if profile == nil {
 			return d, cli.UsageError("--sampling %s: the profile has no sample counts of overlap", f.sampling)
 		}
@@ -133,21 +171,21 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 		}
 		for _, form := range forms {
 			op := f.op
-			if form != vocab.Beside {
-				op = planner.OverlapOps(form, nil)[0]
+			if form != overlap.Beside {
+				op = overlap.Ops(form, nil)[0]
 			}
-			b := planner.Overlap(form, op, *profile)
+			b := overlap.New(form, op, profile)
 			b.Hidden, b.Compute, b.Sizes = hidden, compute, sizes
-			if form == vocab.Beside {
+			if form == overlap.Beside {
 				b.Products, b.Collectives, b.Algorithm = f.products, f.collectives, f.schedule
 			}
-			c := plan.Case{Family: plan.FamilyOverlap, Precision: dtype, Sampling: f.sampling, Contract: vocab.ContractOverlap, World: world, Block: b}
+			c := plan.Case{Family: overlap.Name, Precision: dtype, Sampling: f.sampling, Contract: overlap.Contract, World: world, Block: b}
 			if f.schedule != "" {
-				if why := planner.NoShape(f.schedule, op, schedule.Shape{Ranks: world}); why != "" {
-					return d, cli.UsageError("--schedule: %s", why)
+				if _, err := schedule.ShapeOf(f.schedule, schedule.Collective(op), schedule.Shape{Ranks: world}); err != nil {
+					return d, cli.UsageError("--schedule: %w", err)
 				}
 			}
-			if why := planner.OverlapRemainder(&c); why != "" {
+			if why := overlap.Remainder(&c); why != "" {
 				return d, cli.UsageError("%s: %s; choose other sizes or another --hidden", form, why)
 			}
 			d.Cases = append(d.Cases, c)
@@ -157,8 +195,8 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 }
 
 // besides refuses flags of form beside that no form takes.
-func (f *OverlapFlags) besides(forms []string) error {
-	if slices.Contains(forms, vocab.Beside) {
+func (f *flags) besides(forms []string) error {
+	if slices.Contains(forms, overlap.Beside) {
 		return nil
 	}
 	for _, name := range []string{"op", "products", "collectives"} {
@@ -170,7 +208,7 @@ func (f *OverlapFlags) besides(forms []string) error {
 }
 
 // shape is the sizes, and the width of the matrices.
-func (f *OverlapFlags) shape(be *catalog.Backend) ([]int64, int64, error) {
+func (f *flags) shape(be *catalog.Backend) ([]int64, int64, error) {
 	hidden, first := int64(gpuHidden), gpuSize
 	if slices.Contains(be.Vendors, vocab.Host) {
 		hidden, first = hostHidden, hostSize
@@ -187,53 +225,62 @@ func (f *OverlapFlags) shape(be *catalog.Backend) ([]int64, int64, error) {
 	var parsed [3]int64
 	for i, s := range []string{first, cmp.Or(f.last, first), f.step} {
 		var err error
-		if parsed[i], err = ParseSize(s); err != nil {
+		if parsed[i], err = bench.ParseSize(s); err != nil {
 			return nil, 0, cli.UsageError("%s: %w", []string{"-b", "-e", "-i"}[i], err)
 		}
 	}
-	sizes, err := Ladder(parsed[0], parsed[1], parsed[2], f.factor)
+	sizes, err := bench.Ladder(parsed[0], parsed[1], parsed[2], f.factor)
 	return sizes, hidden, err
 }
 
-// SharedProcessor is what people are told of overlap that was measured without a processor for
-// each side of a rank.
-const SharedProcessor = "both sides of a rank share a processor: they take turns, and little can overlap"
+// Report is overlap as JSON: a head and the documents' own rows.
+type Report struct {
+	bench.Head
 
-// OverlapReport is overlap as JSON: a head and the documents' own rows.
-type OverlapReport struct {
-	Head
-
-	Cases  []OverlapCase `json:"cases"`
-	Passed bool          `json:"passed"`
+	Cases  []caseRows `json:"cases"`
+	Passed bool       `json:"passed"`
 }
 
-// OverlapCase is the part of a document that a report has.
-type OverlapCase struct {
-	CaseID        string                     `json:"case_id"`
-	ComparisonKey string                     `json:"comparison_key"`
-	Environment   map[string]string          `json:"environment"`
-	Op            string                     `json:"op"`
-	DType         string                     `json:"dtype"`
-	Measurement   *result.OverlapMeasurement `json:"measurement"`
-	Outcome       result.Outcome             `json:"outcome"`
+// caseRows is the part of a document that a report has.
+type caseRows struct {
+	CaseID        string               `json:"case_id"`
+	ComparisonKey string               `json:"comparison_key"`
+	Environment   map[string]string    `json:"environment"`
+	Op            string               `json:"op"`
+	DType         string               `json:"dtype"`
+	Measurement   *overlap.Measurement `json:"measurement"`
+	Outcome       result.Outcome       `json:"outcome"`
 }
 
-// NewOverlapReport returns a report without documents.
-func NewOverlapReport(head Head) *OverlapReport {
+// Report implements bench.Measurement.
+func (f *flags) Report(head bench.Head) bench.Reporter {
 	head.Op = "overlap"
-	return &OverlapReport{Head: head, Cases: []OverlapCase{}}
+	return &Report{Head: head, Cases: []caseRows{}}
 }
 
-// Add takes a document.
-func (p *OverlapReport) Add(d *result.OverlapDocument) {
+// Title implements bench.Reporter.
+func (p *Report) Title(place string) string {
+	return fmt.Sprintf("matrix products beside communication %s, %d ranks", place, p.World)
+}
+
+// Broken implements bench.Reporter: there are no thresholds.
+func (*Report) Broken() []string { return nil }
+
+// Add implements bench.Reporter.
+func (p *Report) Add(doc result.Document) error {
+	d, ok := doc.(*overlap.Document)
+	if !ok {
+		return fmt.Errorf("document of type %T for an overlap case", doc)
+	}
 	p.Take(&d.Envelope)
 	c := &d.Identity.Case
-	p.Cases = append(p.Cases, OverlapCase{d.Identity.CaseID, d.ComparisonKey, Environment(&d.Envelope), c.Overlap().Op, c.Precision, &d.Measurement, d.Outcome})
+	p.Cases = append(p.Cases, caseRows{d.Identity.CaseID, d.ComparisonKey, bench.Environment(&d.Envelope), overlap.Of(c).Op, c.Precision, &d.Measurement, d.Outcome})
 	p.Passed = p.Err() == nil
+	return nil
 }
 
 // multiplier is what computed the products, with its version if it is a library.
-func multiplier(d *result.OverlapDocument) string {
+func multiplier(d *overlap.Document) string {
 	compute := d.Measurement.Compute
 	for _, l := range d.Provenance.Libraries {
 		if l.Kind == compute {
@@ -243,18 +290,19 @@ func multiplier(d *result.OverlapDocument) string {
 	return compute
 }
 
-// PrintOverlap prints a document, one line a row.
-func PrintOverlap(w io.Writer, d *result.OverlapDocument) {
+// Print implements bench.Reporter: one line a row.
+func (*Report) Print(w io.Writer, doc result.Document) {
+	d := doc.(*overlap.Document)
 	c, m := &d.Identity.Case, &d.Measurement
-	b := c.Overlap()
+	b := overlap.Of(c)
 	what := b.Form
-	if b.Form == vocab.Beside {
+	if b.Form == overlap.Beside {
 		what = fmt.Sprintf("%d × product beside %d × %s", b.Products, b.Collectives, b.Communication())
 	}
 	fmt.Fprintf(w, "#\n# %s of %s, by %s and %s, on %s\n", what, c.Precision, multiplier(d), foreign.Line(m.CommunicationPath), foreign.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d iterations of each; medians of the slowest rank\n", c.Sampling, b.Timing.Iterations)
 	if m.SharedProcessor {
-		fmt.Fprintln(w, "# "+SharedProcessor)
+		fmt.Fprintln(w, "# "+overlap.SharedProcessor)
 	}
 	fmt.Fprintf(w, "# %10s %17s  %10s %10s %10s %10s %10s %7s %10s  %-21s %-15s  %s\n",
 		"bytes", "product m n k", "compute", "communic.", "together", "serial", "exposed", "E", "floor", "covered, slowdown", "tax", "check")
@@ -270,7 +318,7 @@ func PrintOverlap(w io.Writer, d *result.OverlapDocument) {
 			r.Bytes, fmt.Sprintf("%d %d %d", r.ProductM, r.ProductN, r.ProductK),
 			r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, maybe(r.ExposedBeyondNoise()), maybe(r.Efficiency), r.Floor,
 			fmt.Sprintf("%3.0f%% %s, %3.0f%% %s", 100*r.ComputeCoverage, maybe(r.ComputeSlowdown), 100*r.CommunicationCoverage, maybe(r.CommunicationSlowdown)),
-			maybe(r.ComputeTax)+", "+maybe(r.CommunicationTax), CheckOf(r.Verify.Passed, r.Complete))
+			maybe(r.ComputeTax)+", "+maybe(r.CommunicationTax), bench.CheckOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {

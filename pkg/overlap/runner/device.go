@@ -1,4 +1,4 @@
-package overlap
+package runner
 
 import (
 	"context"

@@ -1,28 +1,26 @@
-package plan
+package overlap
 
 import (
 	"strconv"
 
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// FamilyOverlap is the family of computation beside communication.
-const FamilyOverlap Family = vocab.FamilyOverlap
-
-// Overlap is the block of an overlap case: matrix products and communication of one form, over
+// Block is the block of an overlap case: matrix products and communication of one form, over
 // a ladder of sizes of the communication. Element types of both are the case's precision.
 //
 // The matrices of form beside are square, of Hidden rows and columns. A linear layer
 // multiplies X [t, h] by the transpose of W [4h/d, h], for d ranks and h = Hidden: t follows
 // from the size, which is all of X.
-type Overlap struct {
+type Block struct {
 	Form string `json:"form" in:"overlap form"`
 	// Op is the collective of form beside; a linear layer gathers (all_gather).
 	Op string `json:"op" in:"op"`
 	// RedOp is sum; empty where the collective does not reduce.
 	RedOp string `json:"redop"`
 	// Algorithm is the schedule whose steps do the collective of form beside, of a shape as in
-	// Schedule; missing where the library does it.
+	// schedule cases; missing where the library does it.
 	Algorithm string `json:"algorithm,omitempty"`
 	Width     int    `json:"width,omitempty"`
 	Segments  int    `json:"segments,omitempty"`
@@ -34,46 +32,38 @@ type Overlap struct {
 	// Sizes are bytes as nccl-tests counts them (its size column), ascending.
 	Sizes []int64 `json:"sizes"`
 	// Compute is what computes the products.
-	Compute string        `json:"compute" in:"compute"`
-	Timing  OverlapTiming `json:"timing"`
+	Compute string `json:"compute" in:"compute"`
+	Timing  Timing `json:"timing"`
 }
 
-// OverlapTiming is how often each contender of a row runs.
-type OverlapTiming struct {
+// Timing is how often each contender of a row runs.
+type Timing struct {
 	Warmup     int `json:"warmup"` // untimed, before the first iteration
 	Iterations int `json:"iterations"`
 }
 
-// Overlap returns the block of an overlap case, nil of any other.
-func (c *Case) Overlap() *Overlap {
-	b, _ := c.Block.(*Overlap)
+// Of returns the block of an overlap case, nil of any other.
+func Of(c *plan.Case) *Block {
+	b, _ := c.Block.(*Block)
 	return b
 }
 
-// Factors implements Block.
-func (b *Overlap) Factors(c *Case, to []string) []string {
+// Factors implements plan.Block.
+func (b *Block) Factors(c *plan.Case, to []string) []string {
 	op, counts := "", ""
-	if b.Form == vocab.Beside {
+	if b.Form == Beside {
 		op, counts = b.Communication(), strconv.Itoa(b.Products)+"x"+strconv.Itoa(b.Collectives)
 	}
 	return append(to, b.Form, op, c.Precision, b.RedOp, "h"+strconv.FormatInt(b.Hidden, 10), counts, b.Compute, "w"+strconv.Itoa(c.World))
 }
 
-// Steps returns the schedule whose steps communicate, or nil.
-func (b *Overlap) Steps() *Schedule {
-	if b.Algorithm == "" {
-		return nil
-	}
-	return &Schedule{Op: b.Op, RedOp: b.RedOp, Algorithm: b.Algorithm, Width: b.Width, Segments: b.Segments, Sizes: b.Sizes}
-}
-
 // Communication names the collective of form beside, with the schedule that does it: all_gather,
 // or all_gather-rotation.
-func (b *Overlap) Communication() string {
-	if s := b.Steps(); s != nil {
-		return b.Op + "-" + s.Label()
+func (b *Block) Communication() string {
+	if b.Algorithm == "" {
+		return b.Op
 	}
-	return b.Op
+	return b.Op + "-" + schedule.Label(b.Algorithm, schedule.Shape{Width: b.Width, Segments: b.Segments})
 }
 
 // widening is how many times as wide as its input a linear layer is on all ranks together.
@@ -86,9 +76,9 @@ type Product struct{ M, N, K int64 }
 // them, of a linear layer the whole one, with elements of so many bytes on a world of ranks.
 // It is false if the size does not divide into rows of the layer, the same number for each
 // rank, or the layer into columns.
-func (b *Overlap) Product(size, element int64, world int) (Product, bool) {
+func (b *Block) Product(size, element int64, world int) (Product, bool) {
 	d := int64(world)
-	if b.Form == vocab.Beside {
+	if b.Form == Beside {
 		return Product{b.Hidden, b.Hidden, b.Hidden}, true
 	}
 	p := Product{size / (b.Hidden * element), widening * b.Hidden / d, b.Hidden}

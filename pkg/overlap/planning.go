@@ -1,4 +1,4 @@
-package planner
+package overlap
 
 import (
 	"cmp"
@@ -9,42 +9,40 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// OverlapFamily is computation beside communication.
-var OverlapFamily = Family{Name: plan.FamilyOverlap, Cases: overlapCases, Fit: overlapFit, Seconds: overlapSeconds}
-
-// overlapCases adds the cases of each block: by world, backend, form, operation, element type
+// cases adds the cases of each block: by world, backend, form, operation, element type
 // and what computes.
-func overlapCases(r *Resolver, block catalog.SuiteBlock) {
-	for _, b := range *block.(*catalog.OverlapSuite) {
-		for _, world := range r.Worlds(r.Platform.OverlapWorlds(b.Backends)) {
+func cases(r *planner.Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*Suite) {
+		for _, world := range r.Worlds(worldsOf(r.Platform, b.Backends)) {
 			for _, be := range r.Backends(b.Backends) {
-				if slices.Contains(r.Platform.OverlapWorlds([]string{be.Name}), world) {
-					overlapBackend(r, &b, be, world)
+				if slices.Contains(worldsOf(r.Platform, []string{be.Name}), world) {
+					backendCases(r, &b, be, world)
 				}
 			}
 		}
 	}
 }
 
-func overlapBackend(r *Resolver, b *catalog.OverlapBlock, be *catalog.Backend, world int) {
-	c := plan.Case{Family: plan.FamilyOverlap, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractOverlap}
+func backendCases(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int) {
+	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
 	r.Place(&c, be, world)
-	for _, form := range Ordered(vocab.OverlapForms(), b.Forms) {
+	for _, form := range planner.Ordered(Forms(), b.Forms) {
 		for _, how := range communications(form, b) {
-			for _, c.Precision = range Ordered(vocab.DTypes(), b.DTypes) {
-				for _, compute := range Ordered(vocab.Computes(), b.Computes) {
-					block := Overlap(form, how.op, *r.SamplingProfile(c.Sampling).Overlap())
+			for _, c.Precision = range planner.Ordered(vocab.DTypes(), b.DTypes) {
+				for _, compute := range planner.Ordered(Computes(), b.Computes) {
+					block := New(form, how.op, SamplingOf(r.SamplingProfile(c.Sampling)))
 					block.Algorithm = how.algorithm
 					block.Hidden, block.Compute, block.Sizes = int64(b.Hidden), compute, b.Sizes.List()
-					if form == vocab.Beside {
+					if form == Beside {
 						block.Products, block.Collectives = b.Products, b.Collectives
 					}
 					c.Block = block
-					if lack := overlapFit(be, &c); lack != "" {
+					if lack := fit(be, &c); lack != "" {
 						r.Unsupported(&c, lack)
 					} else {
 						r.Runnable(be, &c)
@@ -59,12 +57,12 @@ func overlapBackend(r *Resolver, b *catalog.OverlapBlock, be *catalog.Backend, w
 type communication struct{ op, algorithm string }
 
 // communications lists those of a form of a block.
-func communications(form string, b *catalog.OverlapBlock) (all []communication) {
+func communications(form string, b *SuiteBlock) (all []communication) {
 	algorithms := b.Algorithms
-	if form != vocab.Beside || len(algorithms) == 0 {
+	if form != Beside || len(algorithms) == 0 {
 		algorithms = []string{""}
 	}
-	for _, op := range OverlapOps(form, b.Ops) {
+	for _, op := range Ops(form, b.Ops) {
 		for _, name := range algorithms {
 			all = append(all, communication{op, name})
 		}
@@ -72,32 +70,42 @@ func communications(form string, b *catalog.OverlapBlock) (all []communication) 
 	return all
 }
 
-// OverlapOps is the operations with which a form is measured, of those that are asked for: a
+// Ops is the operations with which a form is measured, of those that are asked for: a
 // linear layer gathers.
-func OverlapOps(form string, asked []string) []string {
-	if form == vocab.Beside {
-		return Ordered(vocab.Ops(), asked)
+func Ops(form string, asked []string) []string {
+	if form == Beside {
+		return planner.Ordered(vocab.Ops(), asked)
 	}
 	return []string{"all_gather"}
 }
 
-// Overlap returns the block of a form, without width, sizes, counts and what computes.
-func Overlap(form, op string, s catalog.OverlapSampling) *plan.Overlap {
-	return &plan.Overlap{Form: form, Op: op, RedOp: ScheduleRedOp(op), Timing: plan.OverlapTiming{Warmup: s.Warmup, Iterations: s.Iterations}}
+// RedOp is the reduction of an operation; empty if it has none.
+func RedOp(op string) string {
+	if vocab.Op(op).Reduces {
+		return "sum"
+	}
+	return ""
 }
 
-// overlapFit gives the schedule of a case its shape. It names what of the case the backend or
+// New returns the block of a form, without width, sizes, counts and what computes.
+func New(form, op string, s *Sampling) *Block {
+	return &Block{Form: form, Op: op, RedOp: RedOp(op), Timing: Timing{Warmup: s.Warmup, Iterations: s.Iterations}}
+}
+
+// fit gives the schedule of a case its shape. It names what of the case the backend or
 // the schedule does not have, or returns nothing.
-func overlapFit(be *catalog.Backend, c *plan.Case) string {
-	has, b := be.Overlap(), *c.Overlap()
+func fit(be *catalog.Backend, c *plan.Case) string {
+	has, b := BackendOf(be), *Of(c)
 	c.Block = &b
-	lack := ""
+	var noShape error
 	if b.Algorithm != "" {
-		b.Width, b.Segments, lack = shape(b.Algorithm, b.Op, schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
+		var s schedule.Shape
+		s, noShape = schedule.ShapeOf(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
+		b.Width, b.Segments = s.Width, s.Segments
 	}
 	switch {
-	case lack != "":
-		return lack
+	case noShape != nil:
+		return noShape.Error()
 	case has == nil:
 		return fmt.Sprintf("backend %s measures no overlap", be.Name)
 	case c.World < 2:
@@ -113,13 +121,13 @@ func overlapFit(be *catalog.Backend, c *plan.Case) string {
 	case !slices.Contains(has.Computes, b.Compute):
 		return fmt.Sprintf("backend %s has no compute %s; it has %s", be.Name, b.Compute, strings.Join(has.Computes, ", "))
 	}
-	return OverlapRemainder(c)
+	return Remainder(c)
 }
 
-// OverlapRemainder says which size of a linear layer does not divide among its ranks, or is
+// Remainder says which size of a linear layer does not divide among its ranks, or is
 // empty.
-func OverlapRemainder(c *plan.Case) string {
-	b, element := c.Overlap(), elementBytes(c.Precision)
+func Remainder(c *plan.Case) string {
+	b, element := Of(c), elementBytes(c.Precision)
 	for _, size := range b.Sizes {
 		if _, ok := b.Product(size, element, c.World); !ok {
 			return fmt.Sprintf("%d bytes do not divide into rows of %d elements of %s, as many for each of %d ranks, and 4 × %d columns among them", size, b.Hidden, c.Precision, c.World, b.Hidden)
@@ -137,20 +145,20 @@ func elementBytes(dtype string) int64 {
 	return int64(t.Size())
 }
 
-// overlapSeconds takes every product for one by a plain loop on a host and, on devices, by the
+// seconds takes every product for one by a plain loop on a host and, on devices, by the
 // kernel: libraries are faster. Each is computed once more to be checked.
-func overlapSeconds(c *plan.Case, pace catalog.Pace) float64 {
+func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		loop     = 1e9 // multiplications a second
 		kernel   = 1e12
 		perCheck = 2
 	)
-	b := c.Overlap()
+	b := Of(c)
 	rate := loop
-	if b.Compute != vocab.ComputeLoop {
+	if b.Compute != ComputeLoop {
 		rate = kernel
 	}
-	windows := float64((b.Timing.Iterations + b.Timing.Warmup) * len(vocab.Contenders(b.Form)))
+	windows := float64((b.Timing.Iterations + b.Timing.Warmup) * len(Contenders(b.Form)))
 	seconds := 0.0
 	for _, size := range b.Sizes {
 		p, _ := b.Product(size, elementBytes(c.Precision), c.World)

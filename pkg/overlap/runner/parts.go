@@ -1,10 +1,5 @@
-// Package overlap is the overlap family: matrix products on one stream beside communication
-// on another, alone, together and one after the other, in turns.
-//
-// Form beside has products and collectives that do not depend on each other. The linear forms
-// are a column-parallel linear layer: each rank has rows of X and columns of the layer, and
-// multiplies the rows of another rank as soon as they have arrived.
-package overlap
+// Package runner is what ranks do for the overlap family, over the parts of a backend.
+package runner
 
 import (
 	"context"
@@ -57,14 +52,14 @@ type Streams interface {
 // Multiplier is an engine, and what documents say of it.
 type Multiplier struct {
 	gemm.Engine
-	Compute string       // see vocab.Computes; not auto
+	Compute string       // see overlap.Computes; not auto
 	Library rank.Library // zero without one
 }
 
 // Parts are what a backend brings to a Runner, which closes them in this order.
 type Parts struct {
 	Streams Streams
-	// Multiplier opens what computes products of a case; see vocab.Computes.
+	// Multiplier opens what computes products of a case; see overlap.Computes.
 	Multiplier func(compute string) (Multiplier, error)
 	Matrix     gemm.Data
 	Data       collective.Data // of the collectives of form beside

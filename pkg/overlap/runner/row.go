@@ -1,4 +1,4 @@
-package overlap
+package runner
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/gemm"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -39,12 +40,12 @@ func align(n int64) int64 { return (n + alignment - 1) / alignment * alignment }
 const memoryShare = 0.8
 
 // newRow allocates the buffers of a row.
-func newRow(ctx context.Context, b *bench, number int, asked result.OverlapRow) (_ *row, err error) {
+func newRow(ctx context.Context, b *bench, number int, asked overlap.Row) (_ *row, err error) {
 	r := &row{bench: b, number: number, shape: gemm.Shape{M: asked.ProductM, N: asked.ProductN, K: asked.ProductK}}
 	if err := r.shape.Check(); err != nil {
 		return nil, rank.Coded(result.ReasonRefused, err)
 	}
-	beside := b.block.Form == vocab.Beside
+	beside := b.block.Form == overlap.Beside
 	form := collective.Form{Op: b.op, Type: b.dtype, World: b.session.World}
 	extent := form.Extent(asked.Bytes)
 	if beside && extent.Count == 0 {
@@ -136,11 +137,11 @@ func (b *bench) values(t turn) gemm.Values {
 }
 
 func computes(contender string) bool {
-	return contender != vocab.OnlyCommunication && contender != vocab.WholeCommunication
+	return contender != overlap.OnlyCommunication && contender != overlap.WholeCommunication
 }
 
 func communicates(contender string) bool {
-	return contender != vocab.OnlyCompute && contender != vocab.WholeCompute
+	return contender != overlap.OnlyCompute && contender != overlap.WholeCompute
 }
 
 // prepare makes the data of a window in the buffers of both sides, whether or not the
@@ -152,7 +153,7 @@ func (r *row) prepare(t turn) error {
 	if err := r.exchange.fill(t); err != nil {
 		return err
 	}
-	if r.block.Form == vocab.Beside {
+	if r.block.Form == overlap.Beside {
 		return rank.Coded(result.ReasonDevice, r.Matrix.Fill(r.stream, r.input, r.values(t), 0, r.shape.M*r.shape.K))
 	}
 	if !communicates(t.Contender) {
@@ -165,19 +166,19 @@ func (r *row) prepare(t turn) error {
 func (r *row) window(contender string) Window {
 	var w Window
 	if communicates(contender) {
-		w.Communication = r.exchange.tasks(contender == vocab.WholeCommunication)
+		w.Communication = r.exchange.tasks(contender == overlap.WholeCommunication)
 	}
 	if computes(contender) {
 		w.Compute = slices.Clone(r.inPieces)
-		if contender == vocab.WholeCompute {
+		if contender == overlap.WholeCompute {
 			w.Compute = slices.Clone(r.inOne)
 		}
 	}
 	for i := range w.Compute {
 		switch contender {
-		case vocab.Serial:
+		case overlap.Serial:
 			w.Compute[i].After = len(w.Communication) - 1
-		case vocab.Together:
+		case overlap.Together:
 		default:
 			w.Compute[i].After = -1
 		}
@@ -195,7 +196,7 @@ func (r *row) prepareProducts() (err error) {
 	}
 	whole, err := r.task(all, -1)
 	r.inOne = []Task{whole}
-	if err != nil || r.block.Form == vocab.Beside {
+	if err != nil || r.block.Form == overlap.Beside {
 		r.inPieces = r.inOne
 		return err
 	}
@@ -203,7 +204,7 @@ func (r *row) prepareProducts() (err error) {
 	rows := r.shape.M / int64(world)
 	for i := range world {
 		part, after := i, i
-		if r.block.Form == vocab.LinearRotation {
+		if r.block.Form == overlap.LinearRotation {
 			part, after = (r.session.Rank+i)%world, i-1 // the first part is its own
 		}
 		first := int64(part) * rows

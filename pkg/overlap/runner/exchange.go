@@ -1,4 +1,4 @@
-package overlap
+package runner
 
 import (
 	"context"
@@ -8,10 +8,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/overlap"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule"
-	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -59,7 +60,8 @@ func newCollectives(ctx context.Context, b *bench, number int, f collective.Form
 		return nil, rank.Coded(result.ReasonRefused, err)
 	}
 	c := &collectives{bench: b, form: f, extent: e, data: data, comm: b.Comm}
-	if s := b.block.Steps(); s != nil {
+	if of := b.block; of.Algorithm != "" {
+		s := &plan.Schedule{Op: of.Op, RedOp: of.RedOp, Algorithm: of.Algorithm, Width: of.Width, Segments: of.Segments, Sizes: of.Sizes}
 		if c.comm, c.about, c.unload, err = steps.Instead(ctx, b.session, fmt.Sprintf("overlap-scratch-%d", number), b.Comm, s, f, e); err != nil {
 			return nil, err
 		}
@@ -166,7 +168,7 @@ func newGathering(ctx context.Context, b *bench, x accel.Ptr, elements int64) (*
 	g := &gathering{bench: b, x: x, part: elements / int64(world)}
 	g.whole = collective.Call{Op: collective.AllGather, Type: b.dtype, Count: g.part, Send: g.at(b.session.Rank), Recv: x}
 	calls := []collective.Call{g.whole}
-	if b.block.Form == vocab.LinearBroadcast {
+	if b.block.Form == overlap.LinearBroadcast {
 		for root := range world {
 			g.pieces = append(g.pieces, collective.Call{Op: collective.Broadcast, Type: b.dtype, Root: root, Count: g.part, Send: g.at(root), Recv: g.at(root)})
 		}
@@ -177,7 +179,7 @@ func newGathering(ctx context.Context, b *bench, x accel.Ptr, elements int64) (*
 			return nil, err
 		}
 	}
-	if b.block.Form == vocab.LinearRotation {
+	if b.block.Form == overlap.LinearRotation {
 		form := collective.Form{Op: collective.AllGather, Type: b.dtype, World: world}
 		lists, about, err := steps.Rotation(ctx, b.session, b.Comm, form, g.part)
 		if err != nil {

@@ -1,4 +1,4 @@
-package overlap
+package runner
 
 import (
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -14,7 +14,7 @@ const (
 
 // setup is what a rank knows before the first row.
 type setup struct {
-	Compute         string `json:"compute"` // what computes; see vocab.Computes
+	Compute         string `json:"compute"` // what computes; see overlap.Computes
 	Path            string `json:"communication_path"`
 	CheckedBy       string `json:"checked_by"`
 	SharedProcessor bool   `json:"shared_processor"`

@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/benchtest"
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/overlap"
+)
+
+func TestRefusals(t *testing.T) {
+	benchtest.Refuses(t, Command, []benchtest.Refusal{
+		benchtest.Usage("beside beside", "a form is named twice: beside, beside"),
+		benchtest.Usage("linear-rotation linear-broadcast --products 2", "--products is of form beside, and linear-rotation, linear-broadcast does not take it: leave it out, or name that form too"),
+		benchtest.Usage("linear-rotation --schedule rotation", "--schedule rotation is of form beside alone: name that form"),
+		benchtest.Usage("beside --products 0", "--products 0: want 1 to 256"),
+	})
+}
+
+// Of an exposed time and an efficiency below the noise there is a dash.
+func TestFiguresBelowNoise(t *testing.T) {
+	d := resulttest.Overlap(plantest.Overlap(bench.HostBackend, overlap.Beside, 2), resulttest.Attempt())
+	r := &d.Measurement.Rows[0]
+	line := func() []string {
+		var b bytes.Buffer
+		new(Report).Print(&b, d)
+		for l := range strings.Lines(b.String()) {
+			if !strings.HasPrefix(l, "#") {
+				return strings.Fields(l)
+			}
+		}
+		return nil
+	}
+	require.Equal(t, []string{fmt.Sprintf("%.2f", r.Exposed), fmt.Sprintf("%.2f", *r.Efficiency)}, line()[8:10])
+	r.Together.P95 = 9 * r.Serial.P50
+	r.Figures = r.Derive(overlap.Beside, 2)
+	require.Equal(t, []string{"-", "-"}, line()[8:10])
+}

@@ -1,0 +1,68 @@
+// Package overlap is the overlap family: matrix products on one stream beside communication
+// on another, alone, together and one after the other, in turns. It has all that the program
+// knows of overlap but what measures it: that is package runner.
+//
+// Form beside has products and collectives that do not depend on each other. The linear forms
+// are a column-parallel linear layer: each rank has rows of X and columns of the layer, and
+// multiplies the rows of another rank as soon as they have arrived.
+package overlap
+
+import (
+	"embed"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Name is the name of the family.
+const Name plan.Family = "overlap"
+
+// Contract is the timing contract of overlap: from one gate that both sides wait for,
+// behind one meeting of all ranks, to the end of both.
+const Contract = "overlap-gate-v1"
+
+// recordType is the record type of documents.
+const recordType = "overlap-attempt"
+
+//go:embed case.go document.go
+var source embed.FS
+
+// Family describes the family.
+var Family = family.Family{
+	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
+	Catalog: catalog.Family{
+		Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
+	},
+	Planner: planner.Family{Name: Name, Cases: cases, Fit: fit, Seconds: seconds},
+	Result: result.Family{
+		Name:       Name,
+		Records:    []result.Record{{Type: recordType, Title: "CollectiveX document of computation beside communication"}},
+		RecordType: func(*plan.Case) string { return recordType },
+		Document:   Document{}, Factors: plan.Case{},
+		New:        newDocument,
+		Comparison: comparison,
+		Settled:    settled,
+		Check:      check,
+		Source:     source,
+	},
+	Multiplies: true,
+	Figures:    figures,
+	Views:      views,
+	Summary: family.Summary{
+		Rows: func(doc result.Document) (measured, asked int) {
+			d := doc.(*Document)
+			for i := range d.Measurement.Rows {
+				if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
+					measured++
+				}
+			}
+			return measured, len(Of(&d.Identity.Case).Sizes)
+		},
+		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },
+		Lists:    []string{list},
+		Sections: sections,
+	},
+}

@@ -1,0 +1,99 @@
+package overlap
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/table"
+)
+
+// figures has the bytes of the communication as its X, the form as its mode, and the contender
+// as its timing.
+func figures(doc result.Document) (rows []figure.Row) {
+	d := doc.(*Document)
+	c, all := &d.Identity.Case, d.Measurement.Rows
+	b := Of(c)
+	reasons := figure.RowReasons(&d.Envelope, len(all), func(i int) string {
+		return figure.Verified(all[i].Complete, all[i].Verify.Passed, all[i].Verify.Detail)
+	})
+	tick := figure.EventTick
+	if c.ScaleUpTransport == "shm" {
+		tick = 0 // the host's clock stands for events
+	}
+	work, compute := workOf(b), computes(b.Compute, d.Measurement.SharedProcessor)
+	for i := range all {
+		r := &all[i]
+		row := figure.Row{
+			Labels: figure.Labels{
+				Op: b.Communication(), Mode: b.Form, XName: "bytes", X: r.Bytes,
+				Placement: fmt.Sprintf("%s %dx%dx%d", d.Measurement.Compute, r.ProductM, r.ProductN, r.ProductK),
+			},
+			Complete: r.Complete, Passed: r.Verify.Passed,
+		}
+		times := r.Times()
+		for _, contender := range Contenders(b.Form) {
+			time := times[contender]
+			if time == nil {
+				continue
+			}
+			row.Timing, row.Figures = contender, figure.Burst(figure.Latency, *time, 1, true)
+			row.Rung = &figure.Rung{Clock: contender, Size: r.Bytes, Label: r.Name(), Tick: tick}
+			row.Lines = []figure.Line{{
+				View: view, Facets: []string{work, contender, c.Precision, compute},
+				Point: figure.Point{X: r.Bytes, Time: figure.MicrosecondsOf(*time, 1), Work: given(r, contender), Samples: time.N, Reason: reasons[i]},
+			}}
+			rows = append(rows, row)
+		}
+		row.Timing, row.Figures, row.Rung, row.Lines = Together, derived(r), nil, nil
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// workOf names what a window does in a chart.
+func workOf(b *Block) string {
+	if b.Form != Beside {
+		return fmt.Sprintf("%s (hidden %d)", b.Form, b.Hidden)
+	}
+	return fmt.Sprintf("%s %s (hidden %d, %s, %s)", b.Form, b.Op, b.Hidden, table.Plural(b.Products, "product"), table.Plural(b.Collectives, "collective"))
+}
+
+// given are the figures of the charts, which stand with both sides together: the efficiency and
+// the exposed time.
+func given(r *Row, contender string) []float64 {
+	work := []float64{math.NaN(), math.NaN()}
+	if contender != Together {
+		return work
+	}
+	for i, v := range []*float64{r.Efficiency, r.ExposedBeyondNoise()} {
+		if v != nil {
+			work[i] = *v
+		}
+	}
+	return work
+}
+
+// derived returns what follows from the medians.
+func derived(r *Row) (all []figure.Figure) {
+	for _, f := range []struct {
+		name, unit string
+		value      *float64
+	}{
+		{"exposed", figure.Microseconds, &r.Exposed},
+		{"floor", figure.Microseconds, &r.Floor},
+		{"efficiency", figure.Dimensionless, r.Efficiency},
+		{"compute_coverage", figure.Dimensionless, &r.ComputeCoverage},
+		{"communication_coverage", figure.Dimensionless, &r.CommunicationCoverage},
+		{"compute_slowdown", figure.Dimensionless, r.ComputeSlowdown},
+		{"communication_slowdown", figure.Dimensionless, r.CommunicationSlowdown},
+		{"compute_tax", figure.Dimensionless, r.ComputeTax},
+		{"communication_tax", figure.Dimensionless, r.CommunicationTax},
+	} {
+		if f.value != nil {
+			all = append(all, figure.Figure{Name: f.name, Stat: "at_p50", Unit: f.unit, Value: *f.value})
+		}
+	}
+	return all
+}

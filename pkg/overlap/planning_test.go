@@ -1,0 +1,40 @@
+package overlap_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/overlap"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+)
+
+// Each refusal has its text here. The tests of cxrun bench assert exit codes and names.
+func TestRefusals(t *testing.T) {
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		op, dtype, compute, want string
+		world                    int
+	}{
+		{"broadcast", "float", overlap.ComputeLoop, "backend host has no broadcast beside matrix products; it has all_reduce, all_gather, reduce_scatter, alltoall", 2},
+		{"all_gather", "half", overlap.ComputeLoop, "backend host multiplies no matrices of half; it has float", 2},
+		{"all_gather", "float", overlap.ComputeKernel, "backend host has no compute kernel; it has loop", 2},
+		{"all_gather", "float", overlap.ComputeLoop, "one rank has nobody to communicate with: overlap needs at least 2", 1},
+	} {
+		t.Run(tt.want, func(t *testing.T) {
+			b := overlap.New(overlap.Beside, tt.op, overlap.SamplingOf(cat.SamplingProfile("smoke")))
+			b.Hidden, b.Compute, b.Sizes, b.Products, b.Collectives = 32, tt.compute, []int64{4096}, 1, 1
+			d := planner.Direct{Suite: "bench", Backend: "host", World: tt.world, Repeats: 1, Cases: []plan.Case{{Family: overlap.Name, Precision: tt.dtype, Sampling: "smoke", Contract: overlap.Contract, World: tt.world, Block: b}}}
+			_, err := d.Resolve(cat, planner.Machine{})
+			require.ErrorIs(t, err, planner.ErrCannot)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+	c := plan.Case{Family: overlap.Name, Precision: "float", World: 2, Block: &overlap.Block{Form: overlap.LinearRotation, Hidden: 32, Sizes: []int64{1000}}}
+	require.Equal(t, "1000 bytes do not divide into rows of 32 elements of float, as many for each of 2 ranks, and 4 × 32 columns among them",
+		overlap.Remainder(&c))
+}

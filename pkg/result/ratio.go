@@ -1,0 +1,19 @@
+package result
+
+import "math"
+
+// MinCoverage is the least part of a side's time in which the other side has to be active
+// for a slowdown to mean anything.
+const MinCoverage = 0.95
+
+// Ratio returns a / b.
+func Ratio(a, b float64) *float64 {
+	q := a / b
+	return &q
+}
+
+// Near compares figures but for what the decimal notation of documents loses.
+func Near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a)) }
+
+// BothNear compares figures that may be missing.
+func BothNear(a, b *float64) bool { return (a == nil) == (b == nil) && (a == nil || Near(*a, *b)) }
