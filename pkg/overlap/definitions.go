@@ -62,18 +62,18 @@ type Sampling struct {
 	Iterations int `yaml:"iterations" min:"1" max:"10000"`
 }
 
-// Check implements SamplingBlock: any counts go together.
+// Check implements catalog.SamplingBlock: any counts go together.
 func (*Sampling) Check(*catalog.Checker) {}
 
-// Check implements BackendBlock: any lists go together.
+// Check implements catalog.BackendBlock: any lists go together.
 func (*Backend) Check(*catalog.Checker, *catalog.Backend) {}
 
-// Check implements SupportBlock.
+// Check implements catalog.SupportBlock.
 func (s *Support) Check(c *catalog.Checker, p *catalog.Platform, _ *catalog.Backend) {
 	c.FillsNodes(p, s.Worlds)
 }
 
-// Check implements SuiteBlock.
+// Check implements catalog.SuiteBlock.
 func (e *Suite) Check(c *catalog.Checker, s *catalog.Suite) {
 	for i := range *e {
 		b := &(*e)[i]
@@ -97,7 +97,7 @@ func (e *Suite) Check(c *catalog.Checker, s *catalog.Suite) {
 	}
 }
 
-// Worlds implements SuiteBlock.
+// Worlds implements catalog.SuiteBlock.
 func (e *Suite) Worlds(c *catalog.Catalog, s *catalog.Suite) []int {
 	var out []int
 	for i := range *e {
@@ -122,7 +122,7 @@ func worldsOf(p *catalog.Platform, backends []string) []int {
 	return slices.Compact(out)
 }
 
-// Coverage implements BackendBlock: the worlds that run.
+// Coverage implements catalog.BackendBlock: the worlds that run.
 func (*Backend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
 	var out []catalog.Coverage
 	for _, w := range worldsOf(p, []string{b.Name}) {
@@ -131,7 +131,7 @@ func (*Backend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.Bac
 	return out
 }
 
-// Support implements BackendBlock: one rank has nobody to communicate with.
+// Support implements catalog.BackendBlock: one rank has nobody to communicate with.
 func (*Backend) Support(_ string, worlds []int) catalog.SupportBlock {
 	own := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return w < 2 })
 	if len(own) == 0 {

@@ -100,7 +100,7 @@ type Support struct {
 	Ranks int `yaml:",value" min:"2"`
 }
 
-// Check implements BackendBlock.
+// Check implements catalog.BackendBlock.
 func (b *Backend) Check(c *catalog.Checker, _ *catalog.Backend) {
 	for i, name := range b.Topologies {
 		if _, err := simulate.NewTopology(name, 1, 1); err != nil {
@@ -109,10 +109,10 @@ func (b *Backend) Check(c *catalog.Checker, _ *catalog.Backend) {
 	}
 }
 
-// Check implements SupportBlock: any number will do.
+// Check implements catalog.SupportBlock: any number will do.
 func (*Support) Check(*catalog.Checker, *catalog.Platform, *catalog.Backend) {}
 
-// Check implements SuiteBlock.
+// Check implements catalog.SuiteBlock.
 func (e *Suite) Check(c *catalog.Checker, _ *catalog.Suite) {
 	for i := range *e {
 		(*e)[i].check(c)
@@ -155,7 +155,7 @@ func (b *SuiteBlock) check(c *catalog.Checker) {
 	}
 }
 
-// Worlds implements SuiteBlock.
+// Worlds implements catalog.SuiteBlock.
 func (e *Suite) Worlds(*catalog.Catalog, *catalog.Suite) []int {
 	var out []int
 	for i := range *e {
@@ -164,7 +164,7 @@ func (e *Suite) Worlds(*catalog.Catalog, *catalog.Suite) []int {
 	return out
 }
 
-// Coverage implements BackendBlock: the worlds that suites ask of the platform.
+// Coverage implements catalog.BackendBlock: the worlds that suites ask of the platform.
 func (*Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
 	support := p.Support(b.Name)
 	if support == nil || supportOf(support) == nil {
@@ -197,5 +197,5 @@ func (s *Support) Lack(ranks int) string {
 	return fmt.Sprintf("programs of at most %d ranks are simulated here", s.Ranks)
 }
 
-// Support implements BackendBlock: no GPU takes part.
+// Support implements catalog.BackendBlock: no GPU takes part.
 func (*Backend) Support(string, []int) catalog.SupportBlock { return nil }
