@@ -27,7 +27,7 @@ type Overlap struct {
 	Backend     string  `yaml:"backend"`
 	Ranks       int     `yaml:"ranks"`
 	DType       string  `yaml:"dtype"`       // of matrices and communication
-	Hidden      int64   `yaml:"hidden"`      // rows and columns of matrices, as plan.Overlap has them
+	Hidden      int64   `yaml:"hidden"`      // rows and columns of matrices, as overlap.Block has them
 	Products    int     `yaml:"products"`    // of a window of form beside
 	Collectives int     `yaml:"collectives"` // of a window of form beside
 	Compute     string  `yaml:"compute"`
