@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -115,11 +116,11 @@ func TestEveryPoolIsPlanned(t *testing.T) {
 
 // The rows of each transfer of kv-mla tell the cost of a block from that of a byte.
 func TestTransfersShowTheCostOfABlock(t *testing.T) {
-	m, err := planner.Resolve(load(t), planner.Filters{Only: planner.Only{"suite": {vocab.SuiteKV}}}, planner.Machine{Backends: []string{"nixl", "mooncake"}})
+	m, err := planner.Resolve(load(t), planner.Filters{Only: planner.Only{"suite": {transfer.SuiteKV}}}, planner.Machine{Backends: []string{"nixl", "mooncake"}})
 	require.NoError(t, err)
 	backends := map[string]bool{}
 	for q := range m.Requested() {
-		b := q.Case.Transfer()
+		b := transfer.Of(&q.Case)
 		if b.Workload != "kv-mla" {
 			continue
 		}

@@ -4,22 +4,22 @@ package copytest
 import (
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	transferrunner "github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
 // Goroutines runs a case with its ranks in this process. Faults are as in rank.ParseFaults.
 func Goroutines(t *testing.T, open rank.Opener, faults string, c plan.Case) *copies.Document {
 	t.Helper()
-	parsed, err := rank.ParseFaults(faults, append(transfer.FaultKinds(), runner.FaultKinds()...)...)
+	parsed, err := rank.ParseFaults(faults, append(transferrunner.FaultKinds(), runner.FaultKinds()...)...)
 	require.NoError(t, err)
 	return document(t, c, eptest.RunGroup(t, open, parsed, c)[0])
 }
@@ -56,12 +56,12 @@ func Arrived(t *testing.T, d *copies.Document, checks int) {
 // that it is found and named.
 func FaultsAreNamed(t *testing.T, run func(t *testing.T, faults string, c plan.Case) *copies.Document, c plan.Case, destination, source string) {
 	for kind, class := range map[string]string{
-		transfer.FaultFlip: "corrupted", transfer.FaultHalf: "torn", transfer.FaultNotWritten: "not written", transfer.FaultStale: "stale",
-		transfer.FaultSwap: "misplaced", transfer.FaultGuard: "guard", transfer.FaultSource: "source",
+		pool.FaultFlip: "corrupted", pool.FaultHalf: "torn", pool.FaultNotWritten: "not written", pool.FaultStale: "stale",
+		pool.FaultSwap: "misplaced", pool.FaultGuard: "guard", pool.FaultSource: "source",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			rank := destination
-			if kind == transfer.FaultSource {
+			if kind == pool.FaultSource {
 				rank = source
 			}
 			d := run(t, "rank="+rank+",kind="+kind, c)

@@ -17,7 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	transferrunner "github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
 // rankVariable makes a test binary one rank: "rank/world/ranks per node/faults/store".
@@ -51,7 +51,7 @@ func runRank(text string, find func(plan.Case) (rank.Opener, error)) error {
 		return err
 	}
 	place.Node, place.LocalRank = place.Rank/perNode, place.Rank%perNode
-	faults, err := rank.ParseFaults(fields[3], slices.Concat(ep.FaultKinds(), steps.FaultKinds(), transfer.FaultKinds(), runner.FaultKinds())...)
+	faults, err := rank.ParseFaults(fields[3], slices.Concat(ep.FaultKinds(), steps.FaultKinds(), transferrunner.FaultKinds(), runner.FaultKinds())...)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
 // EP returns the EP case of the smoke suite at this number of ranks: bf16 in normal mode
@@ -33,14 +34,14 @@ func Collective(ranks int, change ...func(*plan.Case)) plan.Case {
 // Changes are as in EP.
 func Transfer(change ...func(*plan.Case)) plan.Case {
 	only := planner.Filters{Cases: []string{"local-host-kv-tiny-shm-xfer-ep2-paged-bf16"}}
-	return changed(first(plan.FamilyTransfer, must(planner.Resolve(shipped(), only, planner.Machine{}))), change)
+	return changed(first(transfer.Name, must(planner.Resolve(shipped(), only, planner.Machine{}))), change)
 }
 
 // Cache makes a transfer that of another cache of the definitions.
 func Cache(name string) func(*plan.Case) {
 	return func(c *plan.Case) {
 		cache := shipped().Cache(name)
-		t, of := c.Transfer(), planner.Transfer(cache, catalog.TransferSampling{})
+		t, of := transfer.Of(c), transfer.New(cache, &transfer.Sampling{})
 		c.Precision, t.Workload, t.Seed, t.Layers, t.Entries = cache.Precision, of.Workload, of.Seed, of.Layers, of.Entries
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/simulation"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -58,7 +59,7 @@ func Successful(c plan.Case, a result.Attempt) result.Document {
 	switch c.Family {
 	case plan.FamilyEP:
 		return EP(c, a)
-	case plan.FamilyTransfer:
+	case transfer.Name:
 		return Transfer(c, a)
 	case plan.FamilySchedule:
 		return Schedule(c, a)
@@ -81,7 +82,7 @@ func Partial(d result.Document, reasons ...string) result.Document {
 		first(&d.Measurement.Rows).Complete = false
 	case *result.CollectiveDocument:
 		first(&d.Measurement.Rows).Complete = false
-	case *result.TransferDocument:
+	case *transfer.Document:
 		first(&d.Measurement.Rows).Complete = false
 	case *result.ScheduleDocument:
 		first(&d.Measurement.Rows).Complete = false
@@ -230,7 +231,7 @@ func TransferCase() plan.Case { return plantest.Transfer() }
 // UpstreamTransferCase returns a transfer as CollectiveX itself plans them.
 func UpstreamTransferCase() plan.Case {
 	return plantest.Transfer(func(c *plan.Case) {
-		t := c.Transfer()
+		t := transfer.Of(c)
 		c.Suite, c.Backend, c.Precision, t.Workload, t.Mode = "kv-transfer", "nixl", "fp8", "kv-dsv4", "rdma"
 		c.Nodes, c.RanksPerNode, c.GPUsPerNode, c.ScaleOutTransport = 2, 1, 1, &t.Mode
 	})
@@ -238,10 +239,10 @@ func UpstreamTransferCase() plan.Case {
 
 // Transfer returns a successful document of c: a row for each operation and point, with
 // figures that grow with the bytes.
-func Transfer(c plan.Case, a result.Attempt) *result.TransferDocument {
-	d := New(c, a).(*result.TransferDocument)
-	m, t := &d.Measurement, c.Transfer()
-	verify := result.TransferVerify{Passed: true, Detail: "6 checks of 512 words", Checks: 6, Checked: 512}
+func Transfer(c plan.Case, a result.Attempt) *transfer.Document {
+	d := New(c, a).(*transfer.Document)
+	m, t := &d.Measurement, transfer.Of(&c)
+	verify := result.Verify{Passed: true, Detail: "6 checks of 512 words", Checks: 6, Checked: 512}
 	samples := func(ms float64, n int) result.Burst {
 		return result.Burst{P50: ms, P95: ms, Min: ms, Max: 2 * ms, N: n}
 	}
@@ -254,12 +255,12 @@ func Transfer(c plan.Case, a result.Attempt) *result.TransferDocument {
 		m.Rows = append(m.Rows, r)
 	}
 	m.Lane, m.Transport, m.CheckedBy = t.Mode, t.Handle, "host"
-	m.Setup = &result.TransferSetup{PoolBytes: 1 << 20, RegisterMillis: 1, RegisterMillisPerGiB: 1024, ConnectMillis: 1}
+	m.Setup = &transfer.Setup{PoolBytes: 1 << 20, RegisterMillis: 1, RegisterMillisPerGiB: 1024, ConnectMillis: 1}
 	seconds := max(1, float64(t.SustainMillis)/1e3)
 	for _, op := range t.Ops {
-		m.First = append(m.First, result.TransferFirst{Op: op, Bytes: 8, Millis: samples(0.01, n), Verify: &verify})
-		m.Sustained = append(m.Sustained, result.TransferSustained{Op: op, InFlight: 1, Bursts: 4, Bytes: int64(4e9 * seconds), Seconds: seconds, GBps: 4, CPU: 0.5, CPUPoster: 0.25, Verify: verify})
-		m.Released = append(m.Released, result.TransferReleased{Op: op, Verify: verify})
+		m.First = append(m.First, transfer.First{Op: op, Bytes: 8, Millis: samples(0.01, n), Verify: &verify})
+		m.Sustained = append(m.Sustained, transfer.Sustained{Op: op, InFlight: 1, Bursts: 4, Bytes: int64(4e9 * seconds), Seconds: seconds, GBps: 4, CPU: 0.5, CPUPoster: 0.25, Verify: verify})
+		m.Released = append(m.Released, transfer.Released{Op: op, Verify: verify})
 	}
 	succeed(&d.Envelope)
 	return d
@@ -282,7 +283,7 @@ func Copy(c plan.Case, a result.Attempt) *copies.Document {
 			r.Victim = &copies.Victim{Units: 4096, Alone: clock.Micros, Beside: clock.Micros, Coverage: 1, CopyBeside: clock.Micros, CopyCoverage: 0.5}
 			r.Victim.VictimFigures = r.Victim.Figures(r.Device)
 		}
-		r.Verify = result.TransferVerify{Passed: true, Detail: "4 checks, 512 words", Checks: 4, Checked: 512}
+		r.Verify = result.Verify{Passed: true, Detail: "4 checks, 512 words", Checks: 4, Checked: 512}
 		d.Measurement.Rows = append(d.Measurement.Rows, r)
 	}
 	d.Measurement.CheckedBy = "device"

@@ -13,13 +13,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
 // Small is a case of a few blocks.
 func Small(change ...func(*plan.Case)) plan.Case {
 	return plantest.Transfer(append([]func(*plan.Case){func(c *plan.Case) {
-		t := c.Transfer()
+		t := transfer.Of(c)
 		t.ISLLadder, t.BatchSizes, t.SustainMillis = plan.Ladder{48}, plan.Ladder{1, 2}, 1
 		t.Timing = plan.Repetitions{Warmup: 1, Reps: 4, Trials: 2}
 	}}, change...)...)
@@ -27,33 +28,33 @@ func Small(change ...func(*plan.Case)) plan.Case {
 
 // Few leaves one row and operation of a case.
 func Few(c *plan.Case) {
-	t := c.Transfer()
-	t.Ops, t.BatchSizes, t.Timing = plan.Words{vocab.Pull}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
+	t := transfer.Of(c)
+	t.Ops, t.BatchSizes, t.Timing = transfer.Words{transfer.Pull}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
 }
 
 // Parts is a cache of several forms: blocks of many sizes, one part with a window.
 func Parts(c *plan.Case) {
-	t := c.Transfer()
+	t := transfer.Of(c)
 	t.PageTokens = plan.Ladder{4, 16}
-	t.Entries = []plan.CacheEntry{{Regions: 3, Tokens: 4, Bytes: 144}, {Regions: 2, Tokens: 64, Bytes: 576}, {Regions: 2, Tokens: 1, Bytes: 8, Window: 20}}
+	t.Entries = []transfer.CacheEntry{{Regions: 3, Tokens: 4, Bytes: 144}, {Regions: 2, Tokens: 64, Bytes: 576}, {Regions: 2, Tokens: 1, Bytes: 8, Window: 20}}
 }
 
 // Runner runs the cases in one warm group and returns their documents. Faults are as in
 // rank.ParseFaults.
-type Runner func(t *testing.T, faults string, cases ...plan.Case) []*result.TransferDocument
+type Runner func(t *testing.T, faults string, cases ...plan.Case) []*transfer.Document
 
 // Goroutines runs both ranks in this process.
 func Goroutines(open rank.Opener) Runner {
-	return func(t *testing.T, faults string, cases ...plan.Case) []*result.TransferDocument {
+	return func(t *testing.T, faults string, cases ...plan.Case) []*transfer.Document {
 		t.Helper()
-		parsed, err := rank.ParseFaults(faults, transfer.FaultKinds()...)
+		parsed, err := rank.ParseFaults(faults, runner.FaultKinds()...)
 		require.NoError(t, err)
 		return documents(t, eptest.RunGroup(t, open, parsed, cases...), cases)
 	}
 }
 
 // Processes runs each rank in a process of this test binary; see eptest.Main.
-func Processes(t *testing.T, faults string, cases ...plan.Case) []*result.TransferDocument {
+func Processes(t *testing.T, faults string, cases ...plan.Case) []*transfer.Document {
 	t.Helper()
 	e := eptest.Processes(t, true, faults, cases...)
 	for rank, log := range e.Logs {
@@ -62,7 +63,7 @@ func Processes(t *testing.T, faults string, cases ...plan.Case) []*result.Transf
 	return documents(t, e.Streams, cases)
 }
 
-func documents(t *testing.T, streams [][]rank.Stream, cases []plan.Case) (all []*result.TransferDocument) {
+func documents(t *testing.T, streams [][]rank.Stream, cases []plan.Case) (all []*transfer.Document) {
 	t.Helper()
 	for i, c := range cases {
 		all = append(all, document(t, c, streams[i]))
@@ -71,9 +72,9 @@ func documents(t *testing.T, streams [][]rank.Stream, cases []plan.Case) (all []
 }
 
 // document is that of a case whose ranks left the streams.
-func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.TransferDocument {
+func document(t *testing.T, c plan.Case, streams []rank.Stream) *transfer.Document {
 	t.Helper()
-	return eptest.Assembled(t, c, streams, transfer.Assemble).(*result.TransferDocument)
+	return eptest.Assembled(t, c, streams, runner.Assemble).(*transfer.Document)
 }
 
 // Slice gives a case some regions of a model's cache, with bursts of one request, which wait for
@@ -81,7 +82,7 @@ func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.Transfer
 func Slice(cache string, regions, isl, page int) func(*plan.Case) {
 	return func(c *plan.Case) {
 		plantest.Cache(cache)(c)
-		t := c.Transfer()
+		t := transfer.Of(c)
 		t.Entries[0].Regions = regions
 		t.ISLLadder, t.PageTokens, t.BatchSizes = plan.Ladder{isl}, plan.Ladder{page}, plan.Ladder{1, 3}
 	}
@@ -92,7 +93,7 @@ func Slice(cache string, regions, isl, page int) func(*plan.Case) {
 func KilledPeer(t *testing.T, reason string, c plan.Case) {
 	t.Helper()
 	Few(&c)
-	c.Transfer().Timing.Warmup = 1 << 24
+	transfer.Of(&c).Timing.Warmup = 1 << 24
 	e := eptest.Processes(t, false, "rank=0,kind=kill,at=record-2", c) // its setup
 	require.ErrorContains(t, e.Errs[0], "signal: killed")
 	failure := e.Streams[0][1].Failure
@@ -116,9 +117,9 @@ func TornBlock(t *testing.T, c plan.Case) {
 // reason, before anything is measured.
 func CallsAreRefused(t *testing.T, run Runner, change func(*plan.Case)) {
 	for kind, reason := range map[string]string{
-		transfer.FaultShortList: "refused: lists of blocks differ", transfer.FaultCutBlock: "refused: lists of blocks differ",
-		transfer.FaultEmptyList: "refused: empty list of blocks", transfer.FaultTwice: "refused: pool registered twice",
-		transfer.FaultUnregister: "refused: pool in use",
+		runner.FaultShortList: "refused: lists of blocks differ", runner.FaultCutBlock: "refused: lists of blocks differ",
+		runner.FaultEmptyList: "refused: empty list of blocks", runner.FaultTwice: "refused: pool registered twice",
+		runner.FaultUnregister: "refused: pool in use",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			for _, rank := range []string{"0", "1"} {
@@ -136,27 +137,27 @@ func CallsAreRefused(t *testing.T, run Runner, change func(*plan.Case)) {
 func FaultsAreNamed(t *testing.T, run Runner, change func(*plan.Case), kinds ...string) {
 	only := func(op string) func(*plan.Case) {
 		return func(c *plan.Case) {
-			t := c.Transfer()
-			t.Ops, t.BatchSizes, t.Timing = plan.Words{op}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
+			t := transfer.Of(c)
+			t.Ops, t.BatchSizes, t.Timing = transfer.Words{op}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
 		}
 	}
 	for kind, class := range map[string]string{
-		transfer.FaultFlip: "corrupted", transfer.FaultHalf: "torn", transfer.FaultNotWritten: "not written", transfer.FaultStale: "stale",
-		transfer.FaultSwap: "misplaced", transfer.FaultGuard: "guard", transfer.FaultSource: "source", transfer.FaultLate: "late",
+		pool.FaultFlip: "corrupted", pool.FaultHalf: "torn", pool.FaultNotWritten: "not written", pool.FaultStale: "stale",
+		pool.FaultSwap: "misplaced", pool.FaultGuard: "guard", pool.FaultSource: "source", pool.FaultLate: "late",
 	} {
 		if len(kinds) > 0 && !slices.Contains(kinds, kind) {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
-			for rank, op := range []string{vocab.Push, vocab.Pull} { // by destination
-				if kind == transfer.FaultSource {
+			for rank, op := range []string{transfer.Push, transfer.Pull} { // by destination
+				if kind == pool.FaultSource {
 					rank = 1 - rank
 				}
 				d := run(t, "rank="+string(rune('0'+rank))+",kind="+kind, Small(only(op), change))[0]
 				require.Equal(t, result.Invalid, d.Outcome.Status)
 				require.Equal(t, result.ReasonCheck, d.Outcome.Code())
 				require.Contains(t, d.Outcome.Reasons[0].Detail, class+", ")
-				verdicts := []result.TransferVerify{d.Measurement.Released[0].Verify}
+				verdicts := []result.Verify{d.Measurement.Released[0].Verify}
 				for _, r := range d.Measurement.Rows {
 					verdicts = append(verdicts, r.Verify)
 				}

@@ -72,7 +72,7 @@ func each[B any](blocks map[string]B, f func(family string, block B)) {
 	}
 }
 
-// noBlock says that no family has a block: neither an ep nor a collective nor a transfer block.
+// noBlock says that no family has a block: neither an ep nor a collective block.
 func noBlock() string {
 	var names []string
 	for _, f := range families.All() {

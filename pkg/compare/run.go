@@ -78,8 +78,6 @@ func read(d result.Document) *run {
 		r.collective(d)
 	case *result.EPDocument:
 		r.ep(d)
-	case *result.TransferDocument:
-		r.transfer(d)
 	case *result.ScheduleDocument:
 		r.collective(d.Collective())
 	default:
@@ -178,16 +176,6 @@ func (r *run) ep(d *result.EPDocument) {
 	}
 }
 
-func (r *run) transfer(d *result.TransferDocument) {
-	for i := range d.Measurement.Rows {
-		row := &d.Measurement.Rows[i]
-		if row.Complete && row.Verify.Passed {
-			at := rung{size: row.ReqBytes * int64(row.Batch), label: row.Name()}
-			r.add("burst", at, result.Percentiles{P50: 1e3 * row.Latency.P50}, row.Latency.N)
-		}
-	}
-}
-
 // figures adds the times of the figures of a document.
 func (r *run) figures(d result.Document) {
 	f := family.Find(d.Head().Identity.Case.Family)
@@ -221,7 +209,7 @@ func (r *run) tick(m metric) float64 {
 		return tick
 	}
 	host := m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking
-	if host || r.caze.Family == plan.FamilyTransfer || r.caze.ScaleUpTransport == "shm" {
+	if host || r.caze.ScaleUpTransport == "shm" {
 		return 0
 	}
 	return figure.EventTick

@@ -46,9 +46,9 @@ type Row struct {
 	// Both is both directions together, of a test between two devices.
 	Both *Both `json:"both,omitempty"`
 	// Victim is beside a kernel that computes, of a case that asks for it.
-	Victim   *Victim               `json:"victim,omitempty"`
-	Complete bool                  `json:"complete"` // false: the case ended before all samples were taken
-	Verify   result.TransferVerify `json:"verify"`
+	Victim   *Victim       `json:"victim,omitempty"`
+	Complete bool          `json:"complete"` // false: the case ended before all samples were taken
+	Verify   result.Verify `json:"verify"`
 }
 
 // Clock is what one clock says of a row.

@@ -24,7 +24,6 @@ type Family struct {
 // unmoved are the families that have no package of their own yet.
 var unmoved = registry.New(func(f Family) string { return string(f.Name) },
 	Family{plan.FamilyEP, epRows, epSpans}, Family{plan.FamilyCollective, collectiveRows, collectiveSpans},
-	Family{plan.FamilyTransfer, transferRows, nil},
 	Family{plan.FamilySchedule, scheduleRows, scheduleSpans})
 
 // rowsOf returns the rows of the figures of a document.

@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/simulation"
+	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
 // Their order is that of plans, tables and messages.
@@ -18,7 +19,7 @@ func init() {
 	for _, f := range []family.Family{
 		{Plan: plan.EPFamily, Catalog: catalog.EPFamily, Planner: planner.EPFamily, Result: result.EPFamily},
 		{Plan: plan.CollectiveFamily, Catalog: catalog.CollectiveFamily, Planner: planner.CollectiveFamily, Result: result.CollectiveFamily},
-		{Plan: plan.TransferFamily, Catalog: catalog.TransferFamily, Planner: planner.TransferFamily, Result: result.TransferFamily},
+		transfer.Family,
 		{Plan: plan.ScheduleFamily, Catalog: catalog.ScheduleFamily, Planner: planner.ScheduleFamily, Result: result.ScheduleFamily},
 		copies.Family,
 		overlap.Family,

@@ -41,7 +41,6 @@ var families = registry.New(func(f Descriptor) string { return string(f.Name) })
 var (
 	EPFamily         = Descriptor{FamilyEP, &EP{}, epUpstream}
 	CollectiveFamily = Descriptor{FamilyCollective, &Collective{}, nil}
-	TransferFamily   = Descriptor{FamilyTransfer, &Transfer{}, transferUpstream}
 	ScheduleFamily   = Descriptor{FamilySchedule, &Schedule{}, nil}
 )
 

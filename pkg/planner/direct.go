@@ -72,10 +72,11 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	return out, nil
 }
 
-// lane is that of transfers, empty for any other measurement.
+// lane is that of the cases, empty if they name none.
 func (d Direct) lane() string {
-	if t := d.Cases[0].Transfer(); t != nil {
-		return t.Mode
+	c := &d.Cases[0]
+	if of := familyOf(c).Lane; of != nil {
+		return of(c)
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -120,10 +121,10 @@ func TestDirectPlacesATransferByItsLane(t *testing.T) {
 	machine.GPUs = &gpus
 	over := func(lane string) planner.Direct {
 		cat := shipped(t)
-		block := planner.Transfer(cat.Cache("kv-tiny"), *cat.SamplingProfile("smoke").Transfer())
-		block.Mode, block.Routing, block.ISLLadder, block.PageTokens, block.BatchSizes, block.Ops = lane, vocab.Paged, plan.Ladder{64}, plan.Ladder{16}, plan.Ladder{1}, vocab.TransferOps()
+		block := transfer.New(cat.Cache("kv-tiny"), transfer.SamplingOf(cat.SamplingProfile("smoke")))
+		block.Mode, block.Routing, block.ISLLadder, block.PageTokens, block.BatchSizes, block.Ops = lane, transfer.Paged, plan.Ladder{64}, plan.Ladder{16}, plan.Ladder{1}, transfer.Ops()
 		return planner.Direct{Suite: "bench", Backend: "nixl", World: 2, Repeats: 1, Cases: []plan.Case{{
-			Family: plan.FamilyTransfer, Precision: "bf16", Sampling: "smoke", Contract: vocab.ContractBurst, Block: block,
+			Family: transfer.Name, Precision: "bf16", Sampling: "smoke", Contract: transfer.Contract, Block: block,
 		}}}
 	}
 	for lane, sku := range map[string]string{vocab.LaneTCP: "local", vocab.LanePeer: "local-h200"} {

@@ -23,6 +23,9 @@ type Family struct {
 	// Key returns what the cases of one cell have in common besides platform, backend
 	// and nodes; nil: nothing.
 	Key func(c *plan.Case) Key
+	// Lane returns over which lane a case moves data between two ranks, one of vocab.Lanes; nil:
+	// cases of the family do not say.
+	Lane func(c *plan.Case) string
 	// Seconds estimates how long a case takes where each operation has that pace.
 	Seconds func(c *plan.Case, pace catalog.Pace) float64
 }

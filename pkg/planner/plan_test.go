@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -188,10 +189,10 @@ func TestHandles(t *testing.T) {
 	require.NoError(t, err)
 	lacks := map[string]string{}
 	for _, q := range m.RequestedOther {
-		if q.Case.Transfer().Handle == vocab.HandleVMM {
+		if transfer.Of(&q.Case).Handle == vocab.HandleVMM {
 			_, lacks[q.Case.CaseID] = q.Why()
 		} else {
-			require.Empty(t, q.Case.Transfer().Handle)
+			require.Empty(t, transfer.Of(&q.Case).Handle)
 			require.Equal(t, plan.Runnable, q.Disposition)
 		}
 	}

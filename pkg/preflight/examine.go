@@ -76,7 +76,7 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 			text := e.with(b, vendor)
 			lanes, notes := e.lanes(b)
 			if len(lanes) > 0 {
-				text += "; transfers over " + strings.Join(lanes, ", ")
+				text += "; " + b.Moves().What + " over " + strings.Join(lanes, ", ")
 			}
 			by, without := e.multiplies(b, vendor)
 			text, notes = text+by, append(notes, without...)

@@ -19,12 +19,12 @@ import (
 // lanes returns the lanes over which a backend can move data between two processes or two GPUs
 // here, with the handles by which it opens memory of GPUs, and a note for each other lane and handle.
 func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) {
-	t := b.Transfer()
-	if t == nil {
+	moves := b.Moves()
+	if moves == nil {
 		return nil, nil
 	}
-	for _, lane := range t.Lanes {
-		why, vendor := t.Lacks(lane), ""
+	for _, l := range moves.Lanes {
+		lane, why, vendor := l.Name, l.Lacks, ""
 		switch {
 		case why != "":
 		case lane == vocab.LaneProcessVM:
@@ -45,11 +45,11 @@ func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) 
 			}
 		}
 		if why != "" {
-			notes = append(notes, Finding{State: Note, Text: fmt.Sprintf("transfers cannot use lane %s: %s", lane, why)})
+			notes = append(notes, Finding{State: Note, Text: fmt.Sprintf("%s cannot use lane %s: %s", moves.What, lane, why)})
 			continue
 		}
-		if len(t.Handles) > 0 {
-			handles, missing := e.handles(t, vendor)
+		if len(moves.Handles) > 0 {
+			handles, missing := e.handles(moves, vendor)
 			lane += " (" + strings.Join(handles, ", ") + ")"
 			notes = append(notes, missing...)
 		}
@@ -60,9 +60,9 @@ func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) 
 
 // handles returns the handles by which a backend can open memory of GPUs of a vendor, and a note for
 // each other one.
-func (e *Examiner) handles(t *catalog.TransferBackend, vendor string) (usable []string, notes []Finding) {
-	for i := range t.Handles {
-		h, why := &t.Handles[i], ""
+func (e *Examiner) handles(moves *catalog.Moves, vendor string) (usable []string, notes []Finding) {
+	for i := range moves.Handles {
+		h, why := &moves.Handles[i], ""
 		if !slices.Contains(h.Vendors, vendor) {
 			why = fmt.Sprintf("it is for GPUs of %s only", strings.Join(h.Vendors, " and "))
 		}
@@ -72,7 +72,7 @@ func (e *Examiner) handles(t *catalog.TransferBackend, vendor string) (usable []
 			}
 		}
 		if why != "" {
-			notes = append(notes, Finding{State: Note, Text: fmt.Sprintf("transfers cannot open memory by handle %s: %s", h.Name, why)})
+			notes = append(notes, Finding{State: Note, Text: fmt.Sprintf("%s cannot open memory by handle %s: %s", moves.What, h.Name, why)})
 			continue
 		}
 		usable = append(usable, h.Name)
@@ -105,8 +105,8 @@ func (e *Examiner) peers(b *catalog.Backend, lane string, need int, joined strin
 	return "", why
 }
 
-// loopback reports that no loopback interface is up, through which the libraries of transfers connect
-// the ranks of a host. In a new network namespace it is down.
+// loopback reports that no loopback interface is up, through which libraries connect the ranks
+// of a host. In a new network namespace it is down.
 func loopback() []Finding {
 	interfaces, err := net.Interfaces()
 	up := func(i net.Interface) bool { return i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp != 0 }

@@ -36,7 +36,7 @@ func TestProcessVM(t *testing.T) {
 
 // A handle for other devices, or that a device cannot share, has a note.
 func TestHandles(t *testing.T) {
-	backend := &catalog.TransferBackend{Handles: []catalog.BackendHandle{
+	backend := &catalog.Moves{What: "transfers", Handles: []catalog.Handle{
 		{Name: vocab.HandleIPC, Vendors: []string{"amd", "nvidia"}}, {Name: vocab.HandleVMM, Vendors: []string{"nvidia"}},
 	}}
 	of := func(vendor string, d Device) (usable []string, note string) {

@@ -27,6 +27,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/simulation"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -433,9 +434,9 @@ func TestMultipliers(t *testing.T) {
 // for them, are there.
 func TestNIXL(t *testing.T) {
 	nixl := catalog.Backend{Name: "nixl", Vendors: []string{"nvidia", "host"}, Blocks: map[string]catalog.BackendBlock{
-		vocab.FamilyTransfer: &catalog.TransferBackend{
+		string(transfer.Name): &transfer.Backend{
 			Lanes:       []string{vocab.LaneTCP, vocab.LanePeer, vocab.LaneRDMA},
-			Unsupported: []catalog.UnsupportedLane{{Lane: vocab.LaneRDMA, Reason: "not yet"}},
+			Unsupported: []transfer.UnsupportedLane{{Lane: vocab.LaneRDMA, Reason: "not yet"}},
 		},
 	}}
 	with := func(more map[string]preflight.Library) map[string]preflight.Library {
@@ -473,7 +474,7 @@ func TestNIXL(t *testing.T) {
 	}
 
 	vm := catalog.Backend{Name: "nixl", Vendors: []string{"host"}, Blocks: map[string]catalog.BackendBlock{
-		vocab.FamilyTransfer: &catalog.TransferBackend{Lanes: []string{vocab.LaneProcessVM, vocab.LaneTCP}},
+		string(transfer.Name): &transfer.Backend{Lanes: []string{vocab.LaneProcessVM, vocab.LaneTCP}},
 	}}
 	e = preflight.NewExaminer(inventory.Machine{}, with(map[string]preflight.Library{
 		preflight.NIXL: {Version: "1.5.1", Lanes: map[string]error{vocab.LaneProcessVM: errors.New("no cma")}},
@@ -494,7 +495,7 @@ func TestNIXL(t *testing.T) {
 // Over RDMA, NIXL joins a GPU of this machine with one of another, through an adapter.
 func TestNIXLBetweenNodes(t *testing.T) {
 	nixl := catalog.Backend{Name: "nixl", Vendors: []string{"nvidia", "host"}, Blocks: map[string]catalog.BackendBlock{
-		vocab.FamilyTransfer: &catalog.TransferBackend{Lanes: []string{vocab.LaneTCP, vocab.LaneRDMA}},
+		string(transfer.Name): &transfer.Backend{Lanes: []string{vocab.LaneTCP, vocab.LaneRDMA}},
 	}}
 	libraries := all()
 	libraries[preflight.NIXL] = preflight.Library{Version: "1.5.1"}

@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
 func TestScreenFindsPrivateShapes(t *testing.T) {
@@ -173,7 +174,7 @@ func TestScreenOfKeys(t *testing.T) {
 		}
 	}
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[result.EPDocument](), reflect.TypeFor[result.CollectiveDocument](), reflect.TypeFor[result.TransferDocument](), reflect.TypeFor[preflight.Description](),
+		reflect.TypeFor[result.EPDocument](), reflect.TypeFor[result.CollectiveDocument](), reflect.TypeFor[transfer.Document](), reflect.TypeFor[preflight.Description](),
 	} {
 		open(typ, "")
 	}

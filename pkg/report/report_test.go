@@ -20,7 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
 // run is a run as a test needs it: its matrix and a directory of documents.
@@ -179,12 +179,12 @@ func TestCopiesInASummary(t *testing.T) {
 func TestTransfersInASummary(t *testing.T) {
 	for percent, cost := range map[float64]string{9.9: "3.50", 10: "–"} {
 		r := newRun(t)
-		c := plantest.Transfer(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} })
+		c := plantest.Transfer(func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{transfer.Pull} })
 		r.ask(c, plan.Runnable, "")
 		d := resulttest.Transfer(c, attempt(1, "host"))
-		d.Measurement.Fit = []result.TransferFit{{Op: vocab.Pull, Beta: 3.5, Points: 4, MaxPercent: percent}}
+		d.Measurement.Fit = []transfer.Fit{{Op: transfer.Pull, Beta: 3.5, Points: 4, MaxPercent: percent}}
 		for i, code := range []result.Code{result.ReasonRefused, result.ReasonMemoryForSize, result.ReasonRefused} {
-			d.Workload.Dropped = append(d.Workload.Dropped, result.DroppedPoint{ISL: i + 1, PageTokens: 1, Batch: 1, Reason: result.Reason{Code: code}})
+			d.Workload.Dropped = append(d.Workload.Dropped, transfer.DroppedPoint{ISL: i + 1, PageTokens: 1, Batch: 1, Reason: result.Reason{Code: code}})
 		}
 		r.answer(d)
 		var b strings.Builder

@@ -302,7 +302,7 @@ func TestOneRecordTypeOfTwoFamilies(t *testing.T) {
 	for _, d := range []result.Document{
 		resulttest.EP(resulttest.EPCase(), resulttest.Attempt()), resulttest.Transfer(resulttest.UpstreamTransferCase(), resulttest.Attempt()),
 	} {
-		require.Equal(t, result.RecordEP, d.Head().RecordType)
+		require.Equal(t, result.RecordUpstream, d.Head().RecordType)
 		data := encoded(t, d)
 		for _, text := range [][]byte{data, append([]byte(" "), data...)} {
 			read, err := result.Decode(text)

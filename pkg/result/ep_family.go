@@ -13,11 +13,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Record types of EP documents.
-const (
-	RecordEP      = "case-attempt" // cases that CollectiveX itself plans; see plan.EP.BalancedRung.Upstream
-	RecordEPOther = "ep-attempt"   // every other EP case, in the same form
-)
+// RecordEPOther is the record type of EP cases that CollectiveX itself does not plan, in the form
+// of those that it plans.
+const RecordEPOther = "ep-attempt"
 
 //go:embed ep.go
 var epSource embed.FS
@@ -26,12 +24,12 @@ var epSource embed.FS
 var EPFamily = Family{
 	Name: plan.FamilyEP,
 	Records: []Record{
-		{RecordEP, "CollectiveX document of an expert-parallel case", ""},
+		{RecordUpstream, "CollectiveX document of an expert-parallel case", ""},
 		{RecordEPOther, "CollectiveX document of an expert-parallel case beyond CollectiveX's own plan", ""},
 	},
 	RecordType: func(c *plan.Case) string {
 		if c.Upstream() {
-			return RecordEP
+			return RecordUpstream
 		}
 		return RecordEPOther
 	},
@@ -143,9 +141,9 @@ func epComparisonOf(c *plan.Case) any {
 // olderEP: documents of 6d8324a and before have one record type for all EP cases, and
 // the comparison key of a case with replicated experts does not depend on the ladder.
 func olderEP(e *Envelope) Older {
-	older := Older{RecordType: RecordEP}
+	older := Older{RecordType: RecordUpstream}
 	c := e.Identity.Case
-	if e.RecordType == RecordEP && c.EP().BalancedRung() > 0 {
+	if e.RecordType == RecordUpstream && c.EP().BalancedRung() > 0 {
 		block := *c.EP()
 		block.Ladder, c.Block = nil, &block
 		if key, err := ComparisonKey(c, e.Provenance.Environment); err == nil {

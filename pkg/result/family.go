@@ -40,6 +40,9 @@ type Family struct {
 	Source fs.FS
 }
 
+// RecordUpstream is the record type of cases that CollectiveX itself plans; see plan.Case.Upstream.
+const RecordUpstream = "case-attempt"
+
 // Record is a record type, and the title and the name of its JSON Schema. The name is that
 // of the type if it is empty. A type that two families have needs two names.
 type Record struct{ Type, Title, Name string }

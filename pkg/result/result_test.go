@@ -390,7 +390,7 @@ func TestOlderDocumentsOfReplicatedExpertsAreValid(t *testing.T) {
 	}
 	d.ComparisonKey = key
 	require.ErrorContains(t, read(), "comparison_key")
-	d.RecordType = result.RecordEP
+	d.RecordType = result.RecordUpstream
 	require.NoError(t, read())
 	require.ErrorContains(t, result.Validate(d), "record_type", "none is written so any more")
 }
@@ -404,58 +404,6 @@ func TestNewSaysWhoAndWhen(t *testing.T) {
 	require.Nil(t, h.Identity.AllocationFactors.RunID)
 	require.Nil(t, h.Provenance.SourceSHA)
 	require.Equal(t, "1", *h.Identity.AllocationFactors.RunAttempt)
-}
-
-// Figures of a transfer beside its rows follow from each other, too.
-func TestFiguresOfTransfers(t *testing.T) {
-	for name, damage := range map[string]func(*result.TransferMeasurement){
-		"measurement.first[pull of 8 bytes].latency_ms: min, p50": func(m *result.TransferMeasurement) { m.First[0].Millis.P50 = -1 },
-		"measurement.first[swap of 8 bytes] was not asked for":    func(m *result.TransferMeasurement) { m.First[0].Op = "swap" },
-		"measurement.sustained[pull]: gbps is 999":                func(m *result.TransferMeasurement) { m.Sustained[0].GBps = 999 },
-		"measurement.sustained[pull] lasted 1e-06 s, must be":     func(m *result.TransferMeasurement) { m.Sustained[0].Seconds = 1e-6 },
-		"measurement.sustained[pull]: cpu_s_per_gb is -5":         func(m *result.TransferMeasurement) { m.Sustained[0].CPU = -5 },
-		"measurement.fit[pull] was not asked for, or has": func(m *result.TransferMeasurement) {
-			m.Fit = append(m.Fit, result.TransferFit{Op: "pull", Beta: -1, Points: 3})
-		},
-		"measurement.setup has no pool, or a time below 0": func(m *result.TransferMeasurement) { m.Setup.ConnectMillis = -1 },
-		"measurement.setup.register_ms_per_gib is":         func(m *result.TransferMeasurement) { m.Setup.RegisterMillisPerGiB++ },
-		"gbps_p50 is": func(m *result.TransferMeasurement) { m.Rows[0].GBps *= 1.01 },
-	} {
-		d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
-		require.NoError(t, result.Validate(d))
-		damage(&d.Measurement)
-		require.ErrorContains(t, result.Validate(d), name)
-	}
-}
-
-// The names under which newer readers look for a figure of a transfer say what the older
-// names say.
-func TestFieldsOfTransfersAgree(t *testing.T) {
-	for name, damage := range map[string]func(*result.TransferDocument){
-		"gbps_p50_incl_prep is":       func(d *result.TransferDocument) { d.Measurement.Rows[0].GBpsPrepared *= 2 },
-		"row_bytes is not page_bytes": func(d *result.TransferDocument) { d.Measurement.Rows[0].RowBytes = new(int64) },
-		"workload is not that":        func(d *result.TransferDocument) { d.Workload.RowBytes++ },
-		"8 bytes]: no verify":         func(d *result.TransferDocument) { d.Measurement.First[0].Verify = nil },
-		"but row pull of 8 bytes":     func(d *result.TransferDocument) { d.Measurement.First[0].Verify = &result.TransferVerify{} },
-	} {
-		d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
-		require.NoError(t, result.Validate(d))
-		require.NotZero(t, d.Workload.RowBytes)
-		damage(d)
-		require.ErrorContains(t, result.Validate(d), name)
-	}
-}
-
-// Older documents of transfers say nothing of what small transfers left, and are read.
-func TestSmallTransfersOfOlderDocuments(t *testing.T) {
-	d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
-	for i := range d.Measurement.First {
-		d.Measurement.First[i].Verify = nil
-	}
-	older, err := result.Encode(d)
-	require.NoError(t, err)
-	_, err = result.NewInspector(func(string) error { return nil }).Inspect(older)
-	require.NoError(t, err)
 }
 
 // A document of copies holds what its case asks for, and its rates follow from its times. Two

@@ -1,131 +1,223 @@
 package transfer
 
 import (
-	"context"
-	"math/rand/v2"
+	"fmt"
+	"math"
 	"slices"
-	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// origin is where the words of a rank's pool come from in the checked burst at hand.
-func (b *bench) origin(rank int) Origin { return Origin{PoolOf(rank), b.nonce} }
-
-// paint writes to each word of this rank's pool what it is.
-func (b *bench) paint() error { return b.pool.Paint(b.origin(b.session.Rank).Word(0)) }
-
-// checkedReps are the bursts of a trial that are checked: the first, the last and one that
-// the seed chooses between them.
-func checkedReps(t *plan.Transfer, row, trial int) []int {
-	reps := []int{0, t.Timing.Reps - 1}
-	if t.Timing.Reps > 2 {
-		reps = append(reps, 1+rand.New(rand.NewPCG(t.Seed, uint64(row)<<32|uint64(trial))).IntN(t.Timing.Reps-2))
+func newDocument(head result.Envelope) result.Document {
+	t := Of(&head.Identity.Case)
+	head.Implementation.Fabric = t.Mode
+	head.Topology.RanksPerNode = head.Identity.Case.RanksPerNode
+	d := &Document{
+		Envelope: head,
+		Workload: Workload{
+			Preset: t.Workload, ISLLadder: t.ISLLadder, PageTokens: t.PageTokens, BatchSizes: t.BatchSizes, Ops: t.Ops,
+			Seed: t.Seed, MaxBurstTokens: MaxBurstTokens, RowBytes: rowBytes(t), Dropped: []DroppedPoint{},
+		},
+		Measurement: Measurement{
+			PayloadUnit: payloadUnit, Rows: []Row{}, Points: []Points{}, PoolBudget: t.PoolBudget,
+			Sampling: SampleCounts{t.Timing.Warmup, t.Timing.Reps, t.Timing.Trials},
+			First:    []First{}, Sustained: []Sustained{}, Released: []Released{}, Fit: []Fit{},
+		},
 	}
-	slices.Sort(reps)
-	return slices.Compact(reps)
+	_, dropped := t.Points()
+	for _, p := range dropped {
+		d.Drop(p, result.ReasonRefused.With("%s", t.Exceeds(p)))
+	}
+	return d
 }
 
-// checked paints both pools anew, has the ranks that post do their work, and inspects the pools.
-func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func() error) error {
-	if err := b.repaint(ctx); err != nil {
-		return err
+// rowBytes is the size of the largest entry of a cache.
+func rowBytes(t *Block) (largest int64) {
+	for _, e := range t.Entries {
+		largest = max(largest, e.Bytes)
 	}
-	if b.posts() {
-		if err := work(); err != nil {
-			return err
+	return largest
+}
+
+// Drop records a point that is not measured.
+func (d *Document) Drop(p Point, why result.Reason) {
+	d.Workload.Dropped = append(d.Workload.Dropped, DroppedPoint{p.ISL, p.Page, p.Batch, why})
+}
+
+type compared struct {
+	Workload  string           `json:"workload"`
+	Mode      string           `json:"mode"`
+	Handle    string           `json:"handle,omitempty"`
+	Routing   string           `json:"routing"`
+	Seed      uint64           `json:"seed"`
+	Timing    plan.Repetitions `json:"timing"`
+	PoolSlack int              `json:"pool_slack"`
+	Entries   []CacheEntry     `json:"entries"`
+}
+
+func comparison(c *plan.Case) any {
+	t := Of(c)
+	return compared{t.Workload, t.Mode, t.Handle, t.Routing, t.Seed, t.Timing, t.PoolSlack, t.Entries}
+}
+
+func check(p *result.Problems, doc result.Document) {
+	d := doc.(*Document)
+	id := d.Identity
+	t := Of(&id.Case)
+	m, w := &d.Measurement, &d.Workload
+	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(t.EP == id.Case.World && id.Case.World == Ranks && t.Phase == Phase, "identity.case is a transfer of %d ranks", id.Case.World)
+	p.Check(d.Implementation.Fabric == t.Mode, "implementation.fabric %q is not the lane of the case (%q)", d.Implementation.Fabric, t.Mode)
+	p.Check(m.Rows != nil && m.Points != nil && m.First != nil && m.Sustained != nil && m.Released != nil && m.Fit != nil && w.Dropped != nil,
+		"measurement or workload has a null list")
+	p.Check(m.Sampling == SampleCounts{t.Timing.Warmup, t.Timing.Reps, t.Timing.Trials}, "measurement.sampling is not the timing of the case")
+	p.Check(w.Preset == t.Workload && w.Seed == t.Seed && slices.Equal(w.ISLLadder, t.ISLLadder) && slices.Equal(w.PageTokens, t.PageTokens) &&
+		slices.Equal(w.BatchSizes, t.BatchSizes) && slices.Equal(w.Ops, t.Ops) && (w.RowBytes == 0 || w.RowBytes == rowBytes(t)), "workload is not that of the case")
+	for i, x := range w.Dropped {
+		if err := x.Reason.Check(); err != nil {
+			p.Add("workload.dropped[%d]: %w", i, err)
 		}
 	}
-	return b.inspect(ctx, at, blocks)
-}
-
-// inspect has each rank check its pool after the blocks were moved, once the ranks that post are
-// done. Rank 0 checks what was pushed to it when it is notified, which is when the ranks meet, and
-// again after they met once more.
-func (b *bench) inspect(ctx context.Context, at check, blocks []Block) error {
-	if err := b.meet.Wait(ctx); err != nil {
-		return err
-	}
-	pull := at.Op == vocab.Pull
-	src, dst := b.origin(1-destinationOf(at.Op)), b.origin(destinationOf(at.Op))
-	receives := b.session.Rank == destinationOf(at.Op)
-	var err error
-	if receives {
-		at.Finding, err = b.arrived(dst, src, blocks, pull)
-	} else if err = Spoil(b.session, b.pool); err == nil {
-		at.Finding, err = Unchanged(src, b.pool, "source")
-	}
-	if err != nil {
-		return err
-	}
-	if err := b.meet.Wait(ctx); err != nil {
-		return err
-	}
-	if receives && !pull {
-		if err := disturb(b.session, b.pool); err != nil {
-			return err
-		}
-		again, err := Destination(dst, src, b.pool, spans(blocks, pull))
-		if err != nil {
-			return err
-		}
-		at.later(again)
-	}
-	if err := b.session.Emit(kindCheck, at); err != nil {
-		return err
-	}
-	return b.meet.Wait(ctx)
-}
-
-// arrived checks this rank's pool after the blocks were moved there.
-func (b *bench) arrived(dst, src Origin, blocks []Block, pull bool) (Finding, error) {
-	order := spans(blocks, pull)
-	if err := Injure(b.session, dst, src, b.pool, order); err != nil {
-		return Finding{}, err
-	}
-	return Destination(dst, src, b.pool, order)
-}
-
-// repaint gives the words of both pools a new nonce, when rank 1 has no request in flight.
-func (b *bench) repaint(ctx context.Context) error {
-	if err := b.meet.Wait(ctx); err != nil {
-		return err
-	}
-	if b.nonce++; b.nonce == 0 {
-		b.nonce = 1
-	}
-	if err := b.paint(); err != nil {
-		return err
-	}
-	return b.meet.Wait(ctx)
-}
-
-// lateWait is how long a released pool is watched.
-const lateWait = 100 * time.Millisecond
-
-// released repaints the pools, whose requests are all released, and looks at them later.
-func (b *bench) released(ctx context.Context, op string) error {
-	if err := b.repaint(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(lateWait):
-	}
-	at := check{Row: rowReleased, Op: op}
-	if b.session.Rank == destinationOf(op) {
-		if err := disturb(b.session, b.pool); err != nil {
-			return err
+	var bad []string
+	seen := map[string]bool{}
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
+		seen[r.Name()] = true
+		checkRow(p, t, r)
+		if !r.Complete || !r.Verify.Passed {
+			bad = append(bad, r.Name()+": "+r.Verify.Detail)
 		}
 	}
-	var err error
-	if at.Finding, err = Unchanged(b.origin(b.session.Rank), b.pool, "late"); err != nil {
-		return err
+	for _, f := range m.First {
+		at := fmt.Sprintf("measurement.first[%s of %d bytes]", f.Op, f.Bytes)
+		p.Check(slices.Contains(t.Ops, f.Op) && f.Bytes > 0, "%s was not asked for", at)
+		p.Burst(at+".latency_ms", f.Millis, f.Millis.N, true)
+		if f.Verify == nil {
+			p.Check(!p.Fresh(), "%s: no verify", at)
+			continue
+		}
+		p.Verdict(at, f.Verify)
+		if !f.Verify.Passed {
+			bad = append(bad, fmt.Sprintf("%s of %d bytes: %s", f.Op, f.Bytes, f.Verify.Detail))
+		}
 	}
-	if err := b.session.Emit(kindCheck, at); err != nil {
-		return err
+	for _, s := range m.Sustained {
+		at := "measurement.sustained[" + s.Op + "]"
+		p.Check(slices.Contains(t.Ops, s.Op) && s.Bursts > 0 && s.InFlight > 0 && s.Seconds > 0 && s.Bytes > 0, "%s has no bursts, or was not asked for", at)
+		p.Check(m.TwoSided || 1e3*s.Seconds >= float64(t.SustainMillis), "%s lasted %v s, must be at least %d ms", at, s.Seconds, t.SustainMillis)
+		rate := float64(s.Bytes) / 1e9 / s.Seconds
+		p.Check(math.Abs(s.GBps-rate) <= 1e-6*rate, "%s: gbps is %v, bytes and seconds make %v", at, s.GBps, rate)
+		p.Check(s.CPUPoster >= 0 && s.CPU >= s.CPUPoster, "%s: cpu_s_per_gb is %v, must be at least cpu_s_per_gb_poster, which is %v", at, s.CPU, s.CPUPoster)
+		p.Verdict(at, &s.Verify)
+		if !s.Verify.Passed {
+			bad = append(bad, s.Op+" sustained: "+s.Verify.Detail)
+		}
 	}
-	return b.meet.Wait(ctx)
+	for _, r := range m.Released {
+		p.Verdict("measurement.released["+r.Op+"]", &r.Verify)
+		if !r.Verify.Passed {
+			bad = append(bad, r.Op+" after release: "+r.Verify.Detail)
+		}
+	}
+	for _, f := range m.Fit {
+		p.Check(slices.Contains(t.Ops, f.Op) && f.Alpha >= 0 && f.Beta >= 0 && f.GBps >= 0 && f.Points > 0 && f.MaxPercent >= 0,
+			"measurement.fit[%s] was not asked for, or has a figure below 0: %+v", f.Op, f)
+	}
+	if s := m.Setup; s != nil {
+		p.Check(s.PoolBytes > 0 && s.RegisterMillis >= 0 && s.ConnectMillis >= 0, "measurement.setup has no pool, or a time below 0: %+v", *s)
+		each := s.RegisterMillis / (float64(s.PoolBytes) / (1 << 30))
+		p.Check(s.PoolBytes <= 0 || math.Abs(s.RegisterMillisPerGiB-each) <= 1e-6*each, "measurement.setup.register_ms_per_gib is %v, time and pool make %v", s.RegisterMillisPerGiB, each)
+	}
+	p.Good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status != result.Success {
+		return
+	}
+	p.Check(m.Lane == t.Mode, "outcome is success, but the data took lane %q instead of %q", m.Lane, t.Mode)
+	p.Check(t.Handle == "" || m.Transport == t.Handle, "outcome is success, but the pool was opened by handle %q instead of %q", m.Transport, t.Handle)
+	p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
+	p.Check(m.Setup != nil && len(m.Released) == len(t.Ops) && len(m.Sustained) == len(t.Ops) && len(m.First) > 0,
+		"outcome is success, but setup, first, sustained or released is missing")
+	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	rows := 0
+	for _, asked := range d.Asked() {
+		rows++
+		p.Check(seen[asked.Name()], "outcome is success, but %s was not measured", asked.Name())
+	}
+	p.Check(rows == len(m.Rows), "outcome is success with %d rows of %d", len(m.Rows), rows)
+}
+
+// Asked returns the rows that the case asks for and that were not dropped, without their
+// figures: by operation the bulk rows and then the paged ones.
+func (d *Document) Asked() []Row {
+	t := Of(&d.Identity.Case)
+	dropped := func(p Point) bool {
+		return slices.ContainsFunc(d.Workload.Dropped, func(x DroppedPoint) bool { return x.ISL == p.ISL && x.PageTokens == p.Page && x.Batch == p.Batch })
+	}
+	var points []Point
+	kept, _ := t.Points()
+	for _, p := range kept {
+		if !dropped(p) {
+			points = append(points, p)
+		}
+	}
+	return AskedRows(t, points)
+}
+
+// AskedRows returns the rows of the points, without their figures: by operation a bulk row
+// for each context length, whose bytes are those of a request on the first pages that were
+// kept, and then a paged row for each point.
+func AskedRows(t *Block, points []Point) (rows []Row) {
+	for _, op := range t.Ops {
+		last := 0
+		for _, p := range points {
+			_, bytes := t.Request(p.ISL, p.Page)
+			if p.ISL != last && bytes <= MaxBulkBytes {
+				last = p.ISL
+				rows = append(rows, Row{Kind: KindBulk, Preset: t.Workload, ISL: p.ISL, Layers: t.Layers, Descs: 1, DescsMerged: 1, ReqBytes: bytes, Batch: 1, Op: op})
+			}
+		}
+		for _, p := range points {
+			blocks, bytes := t.Request(p.ISL, p.Page)
+			var largest int64
+			for _, e := range t.Entries {
+				_, size := e.Blocks(p.ISL, p.Page)
+				largest = max(largest, size)
+			}
+			rows = append(rows, Row{
+				Kind: KindPaged, Preset: t.Workload, ISL: p.ISL, PageTokens: &p.Page, PageBytes: &largest, RowBytes: &largest, Layers: t.Layers,
+				Descs: blocks, ReqBytes: bytes, Batch: p.Batch, Op: op,
+			})
+		}
+	}
+	return rows
+}
+
+func checkRow(p *result.Problems, t *Block, r *Row) {
+	at := "measurement.rows[" + r.Name() + "]"
+	p.Check(slices.Contains(t.Ops, r.Op) && slices.Contains(t.ISLLadder, r.ISL) && r.Preset == t.Workload && r.Layers == t.Layers, "%s was not asked for", at)
+	if r.Kind == KindPaged {
+		ok := r.PageTokens != nil && r.PageBytes != nil && slices.Contains(t.PageTokens, *r.PageTokens) && slices.Contains(t.BatchSizes, r.Batch)
+		p.Check(ok, "%s was not asked for", at)
+		if ok {
+			blocks, bytes := t.Request(r.ISL, *r.PageTokens)
+			p.Check(r.Descs == blocks && r.ReqBytes == bytes, "%s has %d blocks and %d bytes, the case makes %d and %d", at, r.Descs, r.ReqBytes, blocks, bytes)
+		}
+	} else {
+		p.Check(r.PageTokens == nil && r.PageBytes == nil && r.Batch == 1 && r.Descs == 1, "%s: a bulk row has one block and no pages", at)
+	}
+	p.Check(r.RowBytes == nil || r.PageBytes != nil && *r.RowBytes == *r.PageBytes, "%s: row_bytes is not page_bytes", at)
+	p.Check(r.DescsMerged > 0 && r.DescsMerged <= r.Descs, "%s: descs_merged is %d of %d", at, r.DescsMerged, r.Descs)
+	p.Burst(at+".latency_ms", r.Latency, t.Timing.Reps*t.Timing.Trials, r.Complete)
+	p.Burst(at+".request_ms", r.Request, r.Batch*t.Timing.Reps*t.Timing.Trials, r.Complete)
+	if r.Latency.P50 > 0 {
+		want, rounding := r.Rate(), 0.01
+		if p.Fresh() {
+			rounding = 0
+		}
+		p.Check(math.Abs(r.GBps-want) <= rounding+0.001*want, "%s: gbps_p50 is %v, bytes and latency make %v", at, r.GBps, want)
+		p.Check(r.GBpsPrepared == 0 || r.GBpsPrepared == r.GBps, "%s: gbps_p50_incl_prep is %v, and the latency of gbps_p50 %v includes it", at, r.GBpsPrepared, r.GBps)
+	}
+	p.Verdict(at+".verify", &r.Verify)
 }

@@ -25,11 +25,8 @@ var kinds = map[string][]string{
 	"buffers":      BufferStates(),
 	"registration": Registrations(),
 
-	"lane":        Lanes(),
-	"handle":      Handles(),
-	"transfer op": TransferOps(),
-	"arrangement": Arrangements(),
-	"row kind":    TransferKinds(),
+	"lane":   Lanes(),
+	"handle": Handles(),
 }
 
 // Register adds a closed list. It is for init functions, and panics if there is one of that

@@ -16,12 +16,10 @@ func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 const StoreTCP = "tcp"
 
 // Families of measurements: collective operations, expert-parallel dispatch and combine,
-// transfers of memory between two ranks, and collectives as explicit steps. Other families have
-// packages of their own.
+// collectives as explicit steps. Other families have packages of their own.
 const (
 	FamilyCollective = "collective"
 	FamilyEP         = "ep"
-	FamilyTransfer   = "transfer"
 	FamilySchedule   = "schedule"
 )
 

@@ -117,7 +117,7 @@ func Ascending(numbers []int) bool {
 	return len(numbers) > 0 && numbers[0] > 0 && slices.IsSorted(numbers) && len(slices.Compact(slices.Clone(numbers))) == len(numbers)
 }
 
-// CheckOf is the last column of a row of copies or transfers.
+// CheckOf is the last column of a row of which every word was compared.
 func CheckOf(passed, complete bool) string {
 	switch {
 	case !passed:

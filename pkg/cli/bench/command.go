@@ -15,7 +15,7 @@ import (
 type Command struct {
 	Family                    plan.Family
 	Use, Short, Long, Example string
-	Words                     []string            // that it takes as arguments; empty: none
+	Words                     []string            // that it takes as arguments; empty: it takes none
 	Values                    map[string][]string // of flags, for the completion of a shell
 	// Flags adds the flags to fs and returns what they ask for, with the groups in which help
 	// shows them.
@@ -42,4 +42,6 @@ type Reporter interface {
 	Broken() []string
 	// Err is how the program ends: nil, or what went wrong, with its exit code.
 	Err() error
+	// Explain adds to the error with which the command ends what its flags can do about it.
+	Explain(err error) error
 }

@@ -79,14 +79,24 @@ func ParseLimits(rateFlag string, rates, times []string, sizes []int64) (Limits,
 	return append(out, more...), err
 }
 
-// within refuses a threshold for a size that no burst has.
-func (l Limits) within(sizes []int64) error {
+// Within refuses a threshold for a size that none of what is measured has: a burst, of bursts.
+func (l Limits) Within(sizes []int64, one, many string) error {
 	for _, x := range l {
 		if x.bytes != everySize && !slices.Contains(sizes, x.bytes) {
-			return cli.UsageError("%s %d=%s: no burst has %s; bursts have %s bytes", x.flag, x.bytes, shortest(x.value), x.size(), strings.ReplaceAll(List(sizes), ",", " or "))
+			return cli.UsageError("%s %d=%s: no %s has %s; %s have %s bytes", x.flag, x.bytes, shortest(x.value), one, x.size(), many, strings.ReplaceAll(List(sizes), ",", " or "))
 		}
 	}
 	return nil
+}
+
+// OfAllSizes says each threshold for all sizes, such as --min-gbps is 40.
+func (l Limits) OfAllSizes() (out []string) {
+	for _, x := range l {
+		if x.bytes == everySize {
+			out = append(out, fmt.Sprintf("%s is %s", x.flag, shortest(x.value)))
+		}
+	}
+	return out
 }
 
 func (x limit) size() string {
@@ -96,7 +106,7 @@ func (x limit) size() string {
 	return english.Count(int(x.bytes), "byte", "bytes")
 }
 
-// Measured is a row of a transfer or copy, as thresholds compare it.
+// Measured is a row as thresholds compare it.
 type Measured struct {
 	Name         string
 	Bytes        int64

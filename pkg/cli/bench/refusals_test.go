@@ -39,48 +39,6 @@ func refuses(t *testing.T, plan func(*pflag.FlagSet) func(args []string, cat *ca
 	}
 }
 
-func TestRefusalsOfKV(t *testing.T) {
-	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
-		f, _ := NewKVFlags(fs)
-		return func(_ []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-			return f.Plan(cat, be, world)
-		}
-	}, []refusal{
-		{"--isl 64,64", cli.ExitUsage, "--isl 64,64: want numbers from 1 to 1048576 in ascending order"},
-		{"--page 0", cli.ExitUsage, "--page 0: want numbers from 1 to 1048576 in ascending order"},
-		{"--ops pull,pull", cli.ExitUsage, "--ops pull,pull: want pull, push or both"},
-		{"-g 3", cli.ExitUsage, "-g 3: a transfer has 2 ranks"},
-		{"--min-gbps 0", cli.ExitUsage, "--min-gbps 0: want a value above 0"},
-		{"--max-time 294912=0", cli.ExitUsage, "--max-time 294912=0: want a value above 0"},
-		{
-			"--cache kv-tiny --isl 64 --page 16 --batch 1,2 --min-gbps 294912=1,123=1", cli.ExitUsage,
-			"--min-gbps 123=1: no burst has 123 bytes; bursts have 294912 or 589824 bytes",
-		},
-		{"--block 4K --isl 128", cli.ExitUsage, "--block moves no model's cache: leave out --isl"},
-		{"--total 4K", cli.ExitUsage, "--total needs --block"},
-		{"--block 4K,6K", cli.ExitUsage, "--block 6K: want a multiple of the first block, 4K"},
-		{"--block 4K,2K", cli.ExitUsage, "--block 2K: want ascending sizes, each once"},
-		{"--block 12 --total 24", cli.ExitUsage, "--block 12: want a multiple of 8 bytes"},
-		{"--block 64K --total 96K", cli.ExitUsage, "--block 64K: does not divide --total 96K"},
-		{"--block 4K --total 0", cli.ExitUsage, "--total 0: want at least one block"},
-		{"--block 8,64K --total 64M", cli.ExitUsage, "--block 8: --total 64M has more than 1048576 blocks of this size: choose a larger block or a smaller total"},
-		{"--block=", cli.ExitUsage, "--block: want sizes such as 4K,64K,1M"},
-		{
-			"--block 1G --total 500G --batch 1", cli.ExitEnvironment,
-			"--total 500G: every burst exceeds a limit, the smallest with 536870912000 bytes, more than 34359738368: choose a smaller --total or --batch",
-		},
-		{
-			"--block 16 --total 16M --batch 4", cli.ExitEnvironment,
-			"--total 16M: every burst exceeds a limit, the smallest with 4194304 blocks in 4 requests, more than 131072: choose a smaller --total or --batch, or larger blocks",
-		},
-		{
-			"--lane rdma", cli.ExitUsage,
-			"--lane rdma joins two nodes, and bench kv starts both ranks on this host: backend nixl runs it in suites, such as kv-transfer, on platforms of several nodes",
-		},
-		{"--lane tcp", cli.ExitEnvironment, "backend host has no lane tcp, only shm, vm; use --backend nixl or mooncake"},
-	})
-}
-
 func TestRefusalsOfEP(t *testing.T) {
 	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
 		f, _ := NewEPFlags(fs)

@@ -34,6 +34,9 @@ func NewHead(program string, arguments []string, started time.Time, backend stri
 // Err is how the program ends: nil, or what went wrong, with its exit code.
 func (h *Head) Err() error { return h.verdict.err() }
 
+// Explain adds nothing to an error; see Reporter.
+func (h *Head) Explain(err error) error { return err }
+
 // Missed says how many thresholds were broken.
 func (h *Head) Missed(thresholds int) { h.verdict.broken = thresholds }
 

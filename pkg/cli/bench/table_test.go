@@ -164,12 +164,6 @@ func TestLimitsByRow(t *testing.T) {
 	}
 }
 
-func TestMillis(t *testing.T) {
-	for ms, want := range map[float64]string{0.000418: "0.000418", 0.5: "0.500000", 1: "1.000", 12345.6789: "12345.679"} {
-		require.Equal(t, want, millis(ms))
-	}
-}
-
 func TestVerdict(t *testing.T) {
 	good := result.Outcome{Status: result.Success}
 	lacks := result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("refused: rank 0", "symbol-missing: rank 1")}
@@ -314,8 +308,18 @@ func TestTheFootIsNotGoodWithoutRows(t *testing.T) {
 func TestTheFootOfAPlan(t *testing.T) {
 	r := Request{schedule: &plan.Schedule{PlanFile: "ring.xml"}}
 	p := NewReport(&r, Head{})
-	p.Results = append(p.Results, CaseRows{PlanSHA256: "0123", Program: &result.ScheduleProgram{Messages: 4}})
+	p.Results = append(p.Results, CaseRows{PlanSHA256: "0123", Program: &result.Program{Messages: 4}})
 	var out bytes.Buffer
 	NewTable(&out, &r).Foot(p)
 	require.Contains(t, out.String(), "# ring.xml             : SHA-256 0123; every rank ran it, with 4 messages\n")
+}
+
+// A rate below 1 GB/s has three digits, in the column of the others.
+func TestRatesOfSlowLanes(t *testing.T) {
+	for gbps, want := range map[float64]string{
+		0: "0", 412.345: "412.35", 1: "1.00", 0.9996: "1.000", 0.5: "0.500", 0.01234: "0.0123", 0.0000156: "0.0000156", 0.000000156: "1.56e-07",
+	} {
+		require.Equal(t, want, Rate(gbps))
+	}
+	require.Equal(t, []string{"t: 0.000391 GB/s, and --min-gbps is 1"}, Limits{{MinGBps, everySize, 1}}.Broken("", []Measured{{"t", 8, 0.000390625, 1}}))
 }

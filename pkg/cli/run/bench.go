@@ -22,6 +22,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule"
+	transferbench "github.com/collectivex/collectivex/pkg/transfer/bench"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -65,7 +66,7 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
 		"buffers": bench.Buffers(), "backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyCollective].Backends)), bench.Auto),
 	})
-	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s), newBenchOf(s, copybench.Command), newBenchOf(s, overlapbench.Command))
+	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchOf(s, transferbench.Command), newBenchOf(s, copybench.Command), newBenchOf(s, overlapbench.Command))
 	return cmd
 }
 
@@ -129,30 +130,6 @@ and after the timing, and after the last windows and chains, also with changed i
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchEP(c, s, flags) }
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{"mode": vocab.EPModes(), "precision": vocab.Precisions(), "phase": vocab.Phases(), "contract": vocab.Contracts()})
-	return cmd
-}
-
-func newBenchKV(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "kv",
-		Short: "Measure transfers of KV caches between two ranks",
-		Long: `Measure transfers of a KV cache between two ranks on this machine: bursts of requests
-over a grid of context lengths, page sizes and burst sizes, and the same bytes as one
-block. Every word of both pools is compared after some of the timed bursts.
-
-The exit code is 1 if a word is wrong, the case failed or a threshold is missed, and 3 if
-this machine cannot run it.`,
-		Example: `  cxrun bench kv
-  cxrun bench kv --cache kv-gqa --isl 256,1024 --page 16 --batch 1,8 --lane vm
-  cxrun bench kv --cache kv-dsv4 --isl 2048 --page 256 --ops push --min-gbps 1 --json
-  cxrun bench kv --backend nccl-kv -g 2 --isl 2048,8192 --batch 1,4
-  cxrun bench kv --ops push --block 4K,64K,1M --total 64M --batch 1`,
-		Args: cli.NoArgs,
-	}
-	flags, groups := bench.NewKVFlags(cmd.Flags())
-	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchKV(c, s, flags) }
-	cmd.SetUsageFunc(usage(groups))
-	complete(cmd, map[string][]string{"lane": append(vocab.Lanes(), bench.Auto), "handle": append(vocab.Handles(), bench.Auto), "ops": vocab.TransferOps(), "arrangement": vocab.Arrangements()})
 	return cmd
 }
 
@@ -279,40 +256,12 @@ func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 	return b.end(s, report, nil, report.Err())
 }
 
-func benchKV(c *cobra.Command, s cli.Streams, flags *bench.KVFlags) error {
-	defer whileRead(c)()
-	started := time.Now()
-	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyTransfer, plan.TransferRanks, flags.Plan)
-	if err != nil {
-		return err
-	}
-	defer b.drop()
-
-	program := "cxrun " + cli.Build()
-	report := bench.NewKVReport(bench.NewHead(program, arguments(c), started, b.place.backend.Name, b.world), flags)
-	if !flags.JSON {
-		fmt.Fprintf(b.shown, "# %s: transfers of KV caches on backend %s (%s)\n", program, b.place.backend.Name, b.place.note)
-	}
-	err = b.run(c.Context(), s, func(d result.Document) error {
-		answer, ok := d.(*result.TransferDocument)
-		if !ok {
-			return fmt.Errorf("document of type %T for a transfer", d)
-		}
-		report.Add(answer)
-		if !flags.JSON && !bench.Lacking(answer.Outcome) {
-			bench.PrintKV(b.shown, answer)
-		}
-		return nil
-	}, nil)
-	if err != nil {
-		return err
-	}
-	return flags.Explain(b.end(s, report, report.Violations, report.Err()), report.Outcome)
-}
-
 // newBenchOf is the command of a family.
 func newBenchOf(s cli.Streams, of bench.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: of.Use, Short: of.Short, Long: of.Long, Example: of.Example, ValidArgs: of.Words}
+	if len(of.Words) == 0 {
+		cmd.Args = cli.NoArgs
+	}
 	asked, groups := of.Flags(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, words []string) error { return benchOf(c, s, of, asked, words) }
 	cmd.SetUsageFunc(usage(groups))
@@ -353,7 +302,7 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 	if err != nil {
 		return err
 	}
-	return b.end(s, report, report.Broken(), report.Err())
+	return report.Explain(b.end(s, report, report.Broken(), report.Err()))
 }
 
 // arguments are the command line as the flags were understood, in a form that the command takes.

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/internal/slurmtest"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -65,7 +66,7 @@ func TestSlurmTransferBetweenNodes(t *testing.T) {
 			require.Len(t, files, 1)
 			raw, err := os.ReadFile(files[0])
 			require.NoError(t, err)
-			var d result.TransferDocument
+			var d transfer.Document
 			require.NoError(t, json.Unmarshal(raw, &d))
 			require.Equal(t, of.want, d.Outcome.Status, "%v", d.Outcome.Reasons)
 			require.Equal(t, 2, d.Topology.Nodes)

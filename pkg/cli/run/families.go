@@ -34,6 +34,7 @@ import (
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
 	transfernixl "github.com/collectivex/collectivex/pkg/transfer/nixl"
 	transferpython "github.com/collectivex/collectivex/pkg/transfer/python"
+	transferrunner "github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
 // families returns what this program can measure.
@@ -72,8 +73,8 @@ func families() shard.Registry {
 				"mori":          python.Open("mori"),
 			},
 		},
-		plan.FamilyTransfer: {
-			Assemble: transfer.Assemble,
+		transfer.Name: {
+			Assemble: transferrunner.Assemble,
 			Backends: map[string]rank.Opener{
 				"host":    transferhost.Open,
 				"nccl-kv": transfernccl.Open(nccl.NCCL),
@@ -123,14 +124,14 @@ func find(families shard.Registry) rank.Find {
 // faultKinds lists the faults of data that the families can inject, some of which they
 // share.
 func faultKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlaprunner.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds(), copyrunner.FaultKinds()))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlaprunner.FaultKinds(), ep.FaultKinds(), transferrunner.FaultKinds(), copyrunner.FaultKinds()))))
 }
 
 // idle is the rank.Idle of all families. Those of expert parallelism have points of their own.
 func idle(f rank.Fault, c *plan.Case) string {
 	switch c.Family {
-	case plan.FamilyTransfer:
-		return transfer.Idle(f, c)
+	case transfer.Name:
+		return transferrunner.Idle(f, c)
 	case copies.Name:
 		return copyrunner.Idle(f, c)
 	case overlap.Name:

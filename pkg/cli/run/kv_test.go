@@ -17,14 +17,15 @@ import (
 	"github.com/collectivex/collectivex/internal/wheels"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	transferbench "github.com/collectivex/collectivex/pkg/transfer/bench"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // passed is the report of a measurement whose rows all passed.
-func passed(t *testing.T, env map[string]string, args ...string) (r bench.KVReport) {
+func passed(t *testing.T, env map[string]string, args ...string) (r transferbench.Report) {
 	t.Helper()
 	code, stdout, stderr := cxrun(t, env, args...)
 	require.Equal(t, cli.ExitOK, code, stderr)
@@ -187,7 +188,7 @@ func requireKilled(t *testing.T, env map[string]string, args ...string) result.R
 	args = append(args, "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1", "--sampling", "smoke", "-T", "600", "--json")
 	code, stdout, stderr := cxrun(t, all, append([]string{"bench", "kv"}, args...)...)
 	require.Equal(t, cli.ExitFailed, code, stderr)
-	var r bench.KVReport
+	var r transferbench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Equal(t, "rank-died: rank 0 signal 9", r.Outcome.Reasons[0].String())
 	require.Empty(t, r.Measurement.Rows)
@@ -258,7 +259,7 @@ func sweepsOver(t *testing.T, env map[string]string, suite, backend string) {
 	require.Len(t, docs, 1)
 	for _, d := range docs {
 		require.Equal(t, result.Success, d.Head().Outcome.Status)
-		require.Equal(t, vocab.LaneTCP, d.(*result.TransferDocument).Measurement.Lane)
+		require.Equal(t, vocab.LaneTCP, d.(*transfer.Document).Measurement.Lane)
 	}
 }
 
@@ -311,7 +312,7 @@ func TestBenchKV(t *testing.T) {
 		}
 		require.Equal(t, cli.ExitOK, code, stderr)
 		require.NotRegexp(t, `"(prepare|post|wait|release)_p50":[0-9]*\.[0-9]{7}`, stdout, "milliseconds have six decimals")
-		var r bench.KVReport
+		var r transferbench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 		require.True(t, r.Passed)
 		require.Subset(t, r.Arguments, []string{"--batch=1,2", "--isl=64"}, "as a user can give them")

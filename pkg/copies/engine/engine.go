@@ -9,21 +9,20 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/gate"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/sysfs"
-	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
@@ -192,7 +191,7 @@ func (m *memory) process(kind string, bytes int64) (unsafe.Pointer, func() error
 
 func onHost(p unsafe.Pointer, bytes int64, free func() error) runner.Buffer {
 	return runner.Buffer{
-		Memory: transfer.HostMemory(unsafe.Slice((*byte)(p), bytes)), At: runner.Place{Host: p},
+		Memory: pool.HostMemory(unsafe.Slice((*byte)(p), bytes)), At: runner.Place{Host: p},
 		Free: func() error { return rank.Coded(result.ReasonDevice, free()) },
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // Open opens the runner of a rank of the host backend; it is a rank.Opener. The caller has
@@ -59,7 +59,7 @@ func (m *memory) Host(_ string, bytes int64) (runner.Buffer, error) {
 		return runner.Buffer{}, full(bytes, err)
 	}
 	return runner.Buffer{
-		Memory: transfer.HostMemory(unsafe.Slice((*byte)(p), bytes)), At: runner.Place{Host: p},
+		Memory: pool.HostMemory(unsafe.Slice((*byte)(p), bytes)), At: runner.Place{Host: p},
 		Free: func() error { return m.device.FreeHost(p) },
 	}, nil
 }
@@ -71,7 +71,7 @@ func (m *memory) Device(bytes int64) (runner.Buffer, error) {
 		return runner.Buffer{}, full(bytes, err)
 	}
 	return runner.Buffer{
-		Memory: transfer.HostMemory(host.Bytes(p, bytes)), At: runner.Place{Device: p},
+		Memory: pool.HostMemory(host.Bytes(p, bytes)), At: runner.Place{Device: p},
 		Free: func() error { return m.device.Free(p) },
 	}, nil
 }

@@ -3,15 +3,14 @@ package host
 import (
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/copytest"
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 func run(t *testing.T, faults string, c plan.Case) *copies.Document {
@@ -57,15 +56,15 @@ func TestFaultsAreNamed(t *testing.T) {
 // A fault where nothing would change is refused.
 func TestAFaultWithoutEffectIsRefused(t *testing.T) {
 	for fault, sizes := range map[string][]int64{
-		"rank=1,kind=" + transfer.FaultStale: {4096},
-		"rank=0,kind=" + transfer.FaultLate:  {4096},
-		"rank=0,kind=" + transfer.FaultSwap:  {8},
+		"rank=1,kind=" + pool.FaultStale: {4096},
+		"rank=0,kind=" + pool.FaultLate:  {4096},
+		"rank=0,kind=" + pool.FaultSwap:  {8},
 	} {
 		d := run(t, fault, plantest.Copy("host", "device_to_device_memcpy_write_ce", func(c *plan.Case) { copies.Of(c).Sizes = sizes }))
 		require.Equal(t, result.Failed, d.Outcome.Status)
 		require.Equal(t, result.ReasonRefused, d.Outcome.Code())
 	}
-	d := run(t, "rank=0,kind="+transfer.FaultSwap, plantest.Copy("host", "device_to_device_memcpy_write_ce", func(c *plan.Case) { copies.Of(c).Sizes = []int64{8, 16} }))
+	d := run(t, "rank=0,kind="+pool.FaultSwap, plantest.Copy("host", "device_to_device_memcpy_write_ce", func(c *plan.Case) { copies.Of(c).Sizes = []int64{8, 16} }))
 	require.Equal(t, result.Invalid, d.Outcome.Status, "the halves of 16 bytes")
 }
 

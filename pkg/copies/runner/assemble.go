@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -141,7 +140,7 @@ func together(r *copies.Row, each int, one, other []span) *copies.Both {
 }
 
 // verdict sums the checks of a row: of both sides of each way, in each pass.
-func verdict(tracks []track, number int, t copies.Test) (v result.TransferVerify) {
+func verdict(tracks []track, number int, t copies.Test) (v result.Verify) {
 	const sides = 2
 	ways := 1
 	if t.Both {

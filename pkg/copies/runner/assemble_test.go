@@ -5,16 +5,15 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // withVictim returns the document of a case with a victim whose rank measured a row. edit may
@@ -42,7 +41,7 @@ func withRow(t *testing.T, edit func(r *row)) *copies.Document {
 	put(kindSetup, setup{Checked: "device"})
 	for pass := range passes {
 		for _, destination := range []bool{true, false} {
-			put(kindCheck, check{Pass: pass, Destination: destination, Finding: transfer.Finding{Checked: 512}})
+			put(kindCheck, check{Pass: pass, Destination: destination, Finding: pool.Finding{Checked: 512}})
 		}
 	}
 	put(kindRow, r)
@@ -116,7 +115,7 @@ func TestShare(t *testing.T) {
 
 // What was found wrong is said with its side and its first byte.
 func TestVerdictOfWrongWords(t *testing.T) {
-	found := transfer.Finding{Checked: 512, Wrong: result.TransferWrong{Torn: 4}, Class: "torn", At: 64}
+	found := pool.Finding{Checked: 512, Wrong: result.Wrong{Torn: 4}, Class: "torn", At: 64}
 	v := verdict([]track{{checks: []check{{Destination: true, Finding: found}}}}, 0, copies.TestOf("device_local_copy"))
 	require.False(t, v.Passed)
 	require.Equal(t, "torn: 4 of 512 words wrong, the first at byte 64 of the destination", v.Detail)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // Place is where memory is that a device of this rank copies from or to.
@@ -30,7 +30,7 @@ func (p Place) Add(n int64) Place {
 
 // Buffer is memory of this rank.
 type Buffer struct {
-	transfer.Memory
+	pool.Memory
 	At   Place
 	Free func() error
 }

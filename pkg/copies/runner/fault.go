@@ -5,10 +5,9 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // FaultVictim has the victim do half of its work.
@@ -17,7 +16,7 @@ const FaultVictim = "half-victim"
 // FaultKinds lists the kinds of data faults of copies: those of transfers, of which a late
 // write is none, since no copy is notified, and that of a victim.
 func FaultKinds() []string {
-	return append(slices.DeleteFunc(transfer.PoolFaults(), func(kind string) bool { return kind == transfer.FaultLate }), FaultVictim)
+	return append(slices.DeleteFunc(pool.Faults(), func(kind string) bool { return kind == pool.FaultLate }), FaultVictim)
 }
 
 // Idle is the rank.Idle of copies: a fault of a rank that has no destination, or no source if
@@ -36,10 +35,10 @@ func Idle(f rank.Fault, c *plan.Case) string {
 		}
 		return ""
 	}
-	if f.Kind == transfer.FaultSwap && slices.Max(copies.Of(c).Sizes) == wordBytes {
+	if f.Kind == pool.FaultSwap && slices.Max(copies.Of(c).Sizes) == wordBytes {
 		return "a copy of 8 bytes has no two parts; choose a larger one"
 	}
-	source := f.Kind == transfer.FaultSource
+	source := f.Kind == pool.FaultSource
 	if source {
 		side = "source"
 	}

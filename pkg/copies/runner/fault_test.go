@@ -3,22 +3,21 @@ package runner
 import (
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // A fault that changes nothing is named before anything runs.
 func TestIdle(t *testing.T) {
 	const read, write = "device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce"
 	for _, tt := range []struct{ test, kind, want string }{
-		{read, transfer.FaultFlip, "rank 0 has no destination in " + read + "; inject it into rank 1"},
-		{write, transfer.FaultFlip, ""},
-		{write, transfer.FaultSource, "rank 0 has no source in " + write + "; inject it into rank 1"},
+		{read, pool.FaultFlip, "rank 0 has no destination in " + read + "; inject it into rank 1"},
+		{write, pool.FaultFlip, ""},
+		{write, pool.FaultSource, "rank 0 has no source in " + write + "; inject it into rank 1"},
 		{"device_local_copy", FaultVictim, "the copies run beside no victim"},
 	} {
 		c := plan.Case{Block: &copies.Block{Test: tt.test, Sizes: []int64{4096}}}

@@ -1,6 +1,8 @@
 package runner
 
-import "github.com/collectivex/collectivex/pkg/transfer"
+import (
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+)
 
 // Kinds of records of this family.
 const (
@@ -54,7 +56,7 @@ type check struct {
 	Pass        int  `json:"pass"`
 	Way         int  `json:"way"` // 1: the direction opposite to the test's
 	Destination bool `json:"destination"`
-	transfer.Finding
+	pool.Finding
 }
 
 // passes is how often the buffers of a row are painted and checked.

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"math/rand/v2"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 const (
@@ -45,10 +44,10 @@ func cut(b *copies.Block, bytes int64, streams int) [][]piece {
 }
 
 // spans are the pieces in words of their buffers, in the order of the destination.
-func spans(pieces [][]piece) (out []transfer.Span) {
+func spans(pieces [][]piece) (out []pool.Span) {
 	for _, share := range pieces {
 		for _, p := range share {
-			out = append(out, transfer.Span{
+			out = append(out, pool.Span{
 				Dst: int((leadBytes + p.dst) / wordBytes), Src: int((leadBytes + p.src) / wordBytes), N: int(p.bytes / wordBytes),
 			})
 		}
@@ -67,8 +66,8 @@ type way struct {
 }
 
 // origins are where the words of both sides come from.
-func (w *way) origins(nonce uint16) (dst, src transfer.Origin) {
-	return transfer.Origin{Pool: transfer.PoolOf(2*w.number + 1), Nonce: nonce}, transfer.Origin{Pool: transfer.PoolOf(2 * w.number), Nonce: nonce}
+func (w *way) origins(nonce uint16) (dst, src pool.Origin) {
+	return pool.Origin{Pool: pool.Of(2*w.number + 1), Nonce: nonce}, pool.Origin{Pool: pool.Of(2 * w.number), Nonce: nonce}
 }
 
 // paint makes each word of this rank's sides say what it is.
@@ -90,9 +89,9 @@ func (w *way) check(s *rank.Session, at check, nonce uint16, pieces [][]piece) e
 	at.Way = w.number
 	if w.dst != nil {
 		order := spans(pieces)
-		err := transfer.Injure(s, dst, src, w.dst.Memory, order)
+		err := pool.Injure(s, dst, src, w.dst.Memory, order)
 		if err == nil {
-			at.Finding, err = transfer.Destination(dst, src, w.dst.Memory, order)
+			at.Finding, err = pool.Destination(dst, src, w.dst.Memory, order)
 		}
 		if err != nil {
 			return err
@@ -103,9 +102,9 @@ func (w *way) check(s *rank.Session, at check, nonce uint16, pieces [][]piece) e
 		}
 	}
 	if w.src != nil {
-		err := transfer.Spoil(s, w.src.Memory)
+		err := pool.Spoil(s, w.src.Memory)
 		if err == nil {
-			at.Finding, err = transfer.Unchanged(src, w.src.Memory, "source")
+			at.Finding, err = pool.Unchanged(src, w.src.Memory, "source")
 		}
 		if err != nil {
 			return err

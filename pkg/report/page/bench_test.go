@@ -12,16 +12,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
 // many writes n documents of unlike cases, with figures that differ in every document: half of
@@ -78,17 +78,17 @@ func many(tb testing.TB, n int, memory bool) string {
 // six numbers of requests.
 func bursts(sku string, seed int, noise float64) result.Document {
 	d := resulttest.Transfer(plantest.Transfer(func(c *plan.Case) {
-		t := c.Transfer()
+		t := transfer.Of(c)
 		c.SKU, t.Seed, t.Workload = sku, uint64(seed), fmt.Sprintf("cache%d", seed)
 		t.ISLLadder, t.BatchSizes, t.PageTokens = plan.Ladder{2048, 8192, 32768, 65536, 131072, 524288}, plan.Ladder{1, 2, 4, 8, 16, 32}, plan.Ladder{256}
-		t.PoolBudget = plan.MaxPoolBytes
+		t.PoolBudget = transfer.MaxPoolBytes
 	}), attempt("1"))
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
 		ms := r.Latency.P50 * noise * (1 + float64((seed*31+i*17)%97)/500)
 		r.Latency = result.Burst{P50: ms, P95: ms * 1.1, Min: ms, Max: 2 * ms, N: r.Latency.N}
 		r.Request = result.Burst{P50: ms * 0.8, P95: ms, Min: ms / 2, Max: ms, N: r.Request.N}
-		r.Parts = result.TransferParts{Prepare: ms * 0.1, Post: ms * 0.2, Wait: ms * 0.7}
+		r.Parts = transfer.Parts{Prepare: ms * 0.1, Post: ms * 0.2, Wait: ms * 0.7}
 		r.GBps = float64(r.ReqBytes) * float64(r.Batch) / ms / 1e6
 		r.GBpsPrepared = r.GBps
 	}

@@ -6,24 +6,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// transfer returns a document of pulls and pushes over a lane, in pages of 16 tokens and as
+// overLane returns a document of pulls and pushes over a lane, in pages of 16 tokens and as
 // one block, with 128 and 256 tokens in bursts of 1 and 4 requests. A burst takes 1 ms for each
 // 128 tokens of its requests, a tenth of that for preparation.
-func transfer(lane, run string) *result.TransferDocument {
+func overLane(lane, run string) *transfer.Document {
 	d := resulttest.Transfer(plantest.Transfer(func(c *plan.Case) {
-		t := c.Transfer()
+		t := transfer.Of(c)
 		c.TopologyClass = "host-kv-" + lane
 		t.Mode, t.ISLLadder, t.PageTokens, t.BatchSizes = lane, plan.Ladder{128, 256}, plan.Ladder{16}, plan.Ladder{1, 4}
 	}), attempt(run))
@@ -32,7 +32,7 @@ func transfer(lane, run string) *result.TransferDocument {
 		ms := float64(r.ISL*r.Batch) / 128
 		r.Latency = result.Burst{P50: ms, P95: 2 * ms, Min: ms, Max: 2 * ms, N: r.Latency.N}
 		r.Request = result.Burst{P50: ms / 2, P95: ms, Min: ms / 2, Max: ms, N: r.Request.N}
-		r.Parts = result.TransferParts{Prepare: ms / 10, Post: ms * 3 / 10, Wait: ms * 6 / 10}
+		r.Parts = transfer.Parts{Prepare: ms / 10, Post: ms * 3 / 10, Wait: ms * 6 / 10}
 		r.GBps = float64(r.ReqBytes) * float64(r.Batch) / ms / 1e6
 		r.GBpsPrepared = r.GBps
 	}
@@ -94,8 +94,8 @@ func (b *tab) table(view string) [][]string {
 
 func TestTransfersOverContextAndBatch(t *testing.T) {
 	r := newRuns(t)
-	r.add(transfer(vocab.LaneSharedMemory, "1"))
-	r.add(transfer(vocab.LaneProcessVM, "1"))
+	r.add(overLane(vocab.LaneSharedMemory, "1"))
+	r.add(overLane(vocab.LaneProcessVM, "1"))
 	html := r.html()
 	b := show(t, html, "")
 	require.Equal(t, []string{
@@ -107,7 +107,7 @@ func TestTransfersOverContextAndBatch(t *testing.T) {
 	require.NotContains(t, string(html), "mixes different values of topology: ")
 	require.Contains(t, b.texts("#view-transfers .plot svg > text"), "context in tokens")
 	require.Equal(t, []string{"p50", "p95"}, b.texts("#view-transfers .controls label:nth-child(2) option"), "no percentile that no burst has")
-	n := transfer(vocab.LaneSharedMemory, "1").Measurement.Rows[0].Latency.N
+	n := overLane(vocab.LaneSharedMemory, "1").Measurement.Rows[0].Latency.N
 	require.Regexp(t, fmt.Sprintf(`(?s)pull with preparation .*context: 128\n.*p50 1000, p95 2000 µs\nrate at p50 .*\n%d samples\n.*comparison key [0-9a-f]{32}`, n), b.tip("transfers"))
 
 	b.press("view-transfers", "pages of 16")
@@ -153,7 +153,7 @@ func TestTransfersOverContextAndBatch(t *testing.T) {
 func TestContextsHaveAllDigits(t *testing.T) {
 	r := newRuns(t)
 	r.add(resulttest.Transfer(plantest.Transfer(func(c *plan.Case) {
-		b := c.Transfer()
+		b := transfer.Of(c)
 		b.Mode, b.ISLLadder, b.PageTokens, b.BatchSizes = vocab.LaneSharedMemory, plan.Ladder{16384, 65536}, plan.Ladder{16}, plan.Ladder{1}
 	}), attempt("1")))
 	html := r.html()
@@ -167,10 +167,10 @@ func TestContextsHaveAllDigits(t *testing.T) {
 // The coverage says which points of a case were not measured, and why.
 func TestPointsThatWereNotMeasured(t *testing.T) {
 	r := newRuns(t)
-	d := transfer(vocab.LaneSharedMemory, "1")
-	d.Workload.Dropped = []result.DroppedPoint{{ISL: 512, PageTokens: 16, Batch: 1, Reason: result.Reason{Code: result.ReasonMemoryForSize}}}
+	d := overLane(vocab.LaneSharedMemory, "1")
+	d.Workload.Dropped = []transfer.DroppedPoint{{ISL: 512, PageTokens: 16, Batch: 1, Reason: result.Reason{Code: result.ReasonMemoryForSize}}}
 	r.add(d)
-	r.add(transfer(vocab.LaneProcessVM, "1"))
+	r.add(overLane(vocab.LaneProcessVM, "1"))
 	p, _, err := page.Build([]string{r.dir}, nil)
 	require.NoError(t, err)
 	reasons := map[string]string{}
@@ -186,15 +186,15 @@ func TestPointsThatWereNotMeasured(t *testing.T) {
 // A case whose data took another lane has only rows that passed, and none of them counts.
 func TestTransfersThatDoNotCount(t *testing.T) {
 	r := newRuns(t)
-	d := transfer(vocab.LaneSharedMemory, "1")
-	d.Measurement.Rows[1].Verify = result.TransferVerify{Detail: "stale: 3 of 512 words wrong"}
+	d := overLane(vocab.LaneSharedMemory, "1")
+	d.Measurement.Rows[1].Verify = result.Verify{Detail: "stale: 3 of 512 words wrong"}
 	d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("stale, 3 words")}}
 	r.add(d)
-	strayed := transfer(vocab.LaneProcessVM, "1")
+	strayed := overLane(vocab.LaneProcessVM, "1")
 	strayed.Measurement.Lane = vocab.LaneTCP
 	strayed.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("lane tcp instead of vm")}}
 	r.add(strayed)
-	killed := transfer(vocab.LaneTCP, "1")
+	killed := overLane(vocab.LaneTCP, "1")
 	killed.Measurement.Lane = ""
 	r.add(resulttest.Fail(killed, "rank-died: rank 0"))
 	b := show(t, r.html(), "")

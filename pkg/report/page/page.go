@@ -13,7 +13,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/figure"
-
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -364,8 +363,8 @@ func factsOf(e *result.Envelope) []Fact {
 		libraries = append(libraries, strings.TrimSpace(strings.Join([]string{l.Kind, l.Version, l.SOName, l.BuildID}, " ")))
 	}
 	class := t.TopologyClass
-	if b := c.Transfer(); b != nil { // the lane has a facet of its own
-		class = strings.TrimSuffix(class, "-"+b.Mode)
+	if f := family.Find(c.Family); f != nil && f.Planner.Lane != nil { // the lane has a facet of its own
+		class = strings.TrimSuffix(class, "-"+f.Planner.Lane(c))
 	}
 	topology := strings.TrimSpace(class + " " + transport)
 	if t.Nodes > 1 {

@@ -121,8 +121,8 @@ func (m *maker) schema(t reflect.Type) *jsonschema.Schema {
 	case reflect.Pointer:
 		return m.schema(t.Elem())
 	case reflect.Struct:
-		m.define(m.definition(t), t)
-		return reference(m.definition(t))
+		m.define(name(t), t)
+		return reference(name(t))
 	case reflect.Slice:
 		return &jsonschema.Schema{Type: "array", Items: m.schema(t.Elem())}
 	case reflect.Map:
@@ -206,30 +206,27 @@ func anyCase(families []plan.Descriptor) *jsonschema.Schema {
 // caseName is the definition of a case with the block of a family; it has no Go
 // type of its own.
 func caseName(f plan.Descriptor) string {
-	block := reflect.TypeOf(f.Block).Elem()
-	if block.PkgPath() == reflect.TypeFor[plan.Case]().PkgPath() { // of a family without a package of its own
-		return block.Name() + "Case"
+	if of := prefix(reflect.TypeOf(f.Block).Elem()); of != "" {
+		return of + "Case"
 	}
-	return prefix(f) + "Case"
+	return reflect.TypeOf(f.Block).Elem().Name() + "Case"
 }
 
-// prefix stands before the names of the types in the package of a family, such as Copy.
-func prefix(f plan.Descriptor) string {
-	name := string(f.Name)
-	if len(name) <= 2 { // an abbreviation
-		return strings.ToUpper(name)
-	}
-	return strings.ToUpper(name[:1]) + name[1:]
-}
+// name is the definition of a struct: its Go name, behind that of the family in whose package it is.
+func name(t reflect.Type) string { return prefix(t) + t.Name() }
 
-// definition is the name of the definition of a struct. The packages of families have types of the same names.
-func (m *maker) definition(t reflect.Type) string {
-	for _, f := range m.families {
-		if pkg := reflect.TypeOf(f.Block).Elem().PkgPath(); pkg == t.PkgPath() && pkg != reflect.TypeFor[plan.Case]().PkgPath() {
-			return prefix(f) + t.Name()
+// prefix is the name of the family in whose package a type is, such as Copy; empty if it is in that
+// of no family.
+func prefix(t reflect.Type) string {
+	if t.PkgPath() == reflect.TypeFor[plan.Case]().PkgPath() {
+		return ""
+	}
+	for _, f := range plan.Families() {
+		if reflect.TypeOf(f.Block).Elem().PkgPath() == t.PkgPath() {
+			return strings.ToUpper(string(f.Name[:1])) + string(f.Name[1:])
 		}
 	}
-	return t.Name()
+	return ""
 }
 
 func reference(definition string) *jsonschema.Schema {

@@ -10,7 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -61,8 +61,8 @@ func reach(s *rank.Session, g *gpurank.GPU) error {
 func PeerOf(rank int) int { return 1 - rank }
 
 // Runner returns a runner of an engine on this end.
-func (e *End) Runner(engine transfer.Engine, library rank.Library, twoSided bool) rank.Runner {
-	return e.Around(transfer.NewRunner(transfer.Parts{
+func (e *End) Runner(engine runner.Engine, library rank.Library, twoSided bool) rank.Runner {
+	return e.Around(runner.NewRunner(runner.Parts{
 		Engine: engine, Facts: e.Facts(library), TwoSided: twoSided,
 		Free: func() (int64, error) {
 			free, _, err := e.Memory()
@@ -118,10 +118,10 @@ func coded(err error, bytes int64) error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// Lane implements transfer.Engine.
-func (*End) Lane() (transfer.Lane, error) { return transfer.Lane{Name: vocab.LanePeer}, nil }
+// Lane implements runner.Engine.
+func (*End) Lane() (runner.Lane, error) { return runner.Lane{Name: vocab.LanePeer}, nil }
 
-// Unregister implements transfer.Engine.
+// Unregister implements runner.Engine.
 func (e *End) Unregister() error {
 	if e.Pool == nil {
 		return nil
@@ -145,7 +145,7 @@ func (e *End) Event() (accel.Event, error) {
 // PutEvent keeps the event of a released request for another one.
 func (e *End) PutEvent(event accel.Event) { e.events = append(e.events, event) }
 
-// Close implements transfer.Engine.
+// Close implements runner.Engine.
 func (e *End) Close() error {
 	var err error
 	for _, event := range e.events {

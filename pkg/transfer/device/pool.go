@@ -14,7 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 //go:embed pool.cu
@@ -69,7 +69,7 @@ func (p *Pools) Close() error {
 
 // Pool is a pool, and where it is.
 type Pool struct {
-	transfer.Memory
+	pool.Memory
 	Base  accel.Ptr
 	Bytes int64
 	free  func() error
@@ -111,23 +111,23 @@ const pieceWords = 1 << 17
 
 func (m *copiedWords) at(word int) accel.Ptr { return m.base.Add(int64(word) * wordBytes) }
 
-// Words implements transfer.Memory.
+// Words implements pool.Memory.
 func (m *copiedWords) Words() int { return m.words }
 
-// CheckedBy implements transfer.Memory.
+// CheckedBy implements pool.Memory.
 func (*copiedWords) CheckedBy() string { return "host" }
 
-// Read implements transfer.Memory.
+// Read implements pool.Memory.
 func (m *copiedWords) Read(at, n int) ([]uint64, error) {
 	return accel.Read[uint64](m.device, m.stream, m.at(at), n)
 }
 
-// Write implements transfer.Memory.
+// Write implements pool.Memory.
 func (m *copiedWords) Write(at int, words []uint64) error {
 	return accel.Write(m.device, m.stream, m.at(at), bytesOf(words))
 }
 
-// Paint implements transfer.Memory.
+// Paint implements pool.Memory.
 func (m *copiedWords) Paint(base uint64) error {
 	piece := make([]uint64, min(m.words, pieceWords))
 	for at := 0; at < m.words; at += len(piece) {
@@ -142,9 +142,9 @@ func (m *copiedWords) Paint(base uint64) error {
 	return nil
 }
 
-// Wrong implements transfer.Memory. It reads the pool in pieces, most of which have many
+// Wrong implements pool.Memory. It reads the pool in pieces, most of which have many
 // stretches.
-func (m *copiedWords) Wrong(stretches []transfer.Stretch) (wrong []int, err error) {
+func (m *copiedWords) Wrong(stretches []pool.Stretch) (wrong []int, err error) {
 	var piece []uint64
 	from := 0 // the place of the piece
 	for i, s := range stretches {
@@ -187,10 +187,10 @@ func (k *kernelWords) close() error {
 	return rank.Coded(result.ReasonDevice, k.device.Free(k.scratch))
 }
 
-// CheckedBy implements transfer.Memory.
+// CheckedBy implements pool.Memory.
 func (*kernelWords) CheckedBy() string { return "device" }
 
-// Paint implements transfer.Memory.
+// Paint implements pool.Memory.
 func (k *kernelWords) Paint(base uint64) error {
 	err := k.launch(k.pools.paint, (k.words+accel.BlockThreads-1)/accel.BlockThreads, accel.Arg(k.base), accel.Arg(base), accel.Arg(uint64(k.words)))
 	return errors.Join(err, k.stream.Synchronize())
@@ -201,8 +201,8 @@ func (k *kernelWords) launch(kernel accel.Kernel, blocks int, args ...unsafe.Poi
 	return kernel.Launch(k.stream, uint32(min(blocks, accel.Blocks(k.device))), accel.BlockThreads, 0, args...)
 }
 
-// Wrong implements transfer.Memory.
-func (k *kernelWords) Wrong(stretches []transfer.Stretch) ([]int, error) {
+// Wrong implements pool.Memory.
+func (k *kernelWords) Wrong(stretches []pool.Stretch) ([]int, error) {
 	wrong, err := k.find(stretches)
 	if err != nil || k.seconds {
 		return wrong, err
@@ -218,7 +218,7 @@ func (k *kernelWords) Wrong(stretches []transfer.Stretch) ([]int, error) {
 		return nil, err
 	}
 	if first := slices.DeleteFunc(slices.Clone(wrong), func(i int) bool { return i >= n }); !slices.Equal(first, second) {
-		return nil, rank.Coded(result.ReasonInternal, fmt.Errorf("%w: of the first %d stretches %d are wrong on the device, %d on the host", transfer.ErrDisagree, n, len(first), len(second)))
+		return nil, rank.Coded(result.ReasonInternal, fmt.Errorf("%w: of the first %d stretches %d are wrong on the device, %d on the host", pool.ErrDisagree, n, len(first), len(second)))
 	}
 	return wrong, nil
 }
@@ -227,12 +227,12 @@ func (k *kernelWords) Wrong(stretches []transfer.Stretch) ([]int, error) {
 const tileWords = 1 << 14
 
 // find has the kernel check the stretches, each cut into tiles.
-func (k *kernelWords) find(stretches []transfer.Stretch) (wrong []int, err error) {
-	var tiles []transfer.Stretch
+func (k *kernelWords) find(stretches []pool.Stretch) (wrong []int, err error) {
+	var tiles []pool.Stretch
 	var of []int // the stretch of each tile
 	for i, s := range stretches {
 		for done := 0; done < s.N; done += tileWords {
-			tiles = append(tiles, transfer.Stretch{At: s.At + done, N: min(tileWords, s.N-done), Want: s.Want + uint64(done)})
+			tiles = append(tiles, pool.Stretch{At: s.At + done, N: min(tileWords, s.N-done), Want: s.Want + uint64(done)})
 			of = append(of, i)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/accel/hip"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // uncompiled is a device for which nothing compiles kernels.
@@ -61,26 +61,26 @@ const words = pieceWords + tileWords + 7
 // A wrong word is found in its stretch, wherever it lies, and no other stretch is named.
 func TestWrongStretches(t *testing.T) {
 	withPools(t, func(t *testing.T, p *Pools) {
-		pool, err := p.AllocPool(words * wordBytes)
+		own, err := p.AllocPool(words * wordBytes)
 		require.NoError(t, err)
-		defer func() { require.NoError(t, pool.Close()) }()
-		require.Equal(t, words, pool.Words())
+		defer func() { require.NoError(t, own.Close()) }()
+		require.Equal(t, words, own.Words())
 		const base = 0xA1 << 56
-		require.NoError(t, pool.Paint(base))
-		of := func(at, n int) transfer.Stretch { return transfer.Stretch{At: at, N: n, Want: base + uint64(at)} }
-		stretches := []transfer.Stretch{of(0, 1), of(1, 999), of(1000, 0), of(1000, 3*tileWords), of(1000+3*tileWords, words-1001-3*tileWords), of(words-1, 1)}
-		wrong, err := pool.Wrong(stretches)
+		require.NoError(t, own.Paint(base))
+		of := func(at, n int) pool.Stretch { return pool.Stretch{At: at, N: n, Want: base + uint64(at)} }
+		stretches := []pool.Stretch{of(0, 1), of(1, 999), of(1000, 0), of(1000, 3*tileWords), of(1000+3*tileWords, words-1001-3*tileWords), of(words-1, 1)}
+		wrong, err := own.Wrong(stretches)
 		require.NoError(t, err)
 		require.Empty(t, wrong)
 		for at, stretch := range map[int]int{0: 0, 1: 1, 999: 1, 1000: 3, 999 + 3*tileWords: 3, 1000 + 3*tileWords: 4, words - 2: 4, words - 1: 5} {
-			got, err := pool.Read(at, 1)
+			got, err := own.Read(at, 1)
 			require.NoError(t, err)
 			require.Equal(t, base+uint64(at), got[0])
-			require.NoError(t, pool.Write(at, []uint64{got[0] ^ 1<<63}))
-			wrong, err := pool.Wrong(stretches)
+			require.NoError(t, own.Write(at, []uint64{got[0] ^ 1<<63}))
+			wrong, err := own.Wrong(stretches)
 			require.NoError(t, err)
 			require.Equal(t, []int{stretch}, wrong, "word %d", at)
-			require.NoError(t, pool.Write(at, got))
+			require.NoError(t, own.Write(at, got))
 		}
 	})
 }
@@ -97,12 +97,12 @@ func TestABlindKernel(t *testing.T) {
 			return
 		}
 		p.check = blind{}
-		pool, err := p.AllocPool(1 << 20)
+		own, err := p.AllocPool(1 << 20)
 		require.NoError(t, err)
-		defer func() { require.NoError(t, pool.Close()) }()
-		require.NoError(t, pool.Paint(0))
-		_, err = pool.Wrong([]transfer.Stretch{{At: 0, N: 100, Want: 1}})
-		require.ErrorIs(t, err, transfer.ErrDisagree)
+		defer func() { require.NoError(t, own.Close()) }()
+		require.NoError(t, own.Paint(0))
+		_, err = own.Wrong([]pool.Stretch{{At: 0, N: 100, Want: 1}})
+		require.ErrorIs(t, err, pool.ErrDisagree)
 	})
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
 // End is what a rank has on a host, whatever moves the data: one pool at a time.
@@ -46,13 +47,13 @@ func (e *End) AllowPeer() {
 }
 
 // AllocPool returns a pool of so many bytes, all of whose pages are mapped, and its address.
-func (e *End) AllocPool(bytes int64) (transfer.Memory, accel.Ptr, error) {
-	pool, err := e.device.Alloc(bytes)
+func (e *End) AllocPool(bytes int64) (pool.Memory, accel.Ptr, error) {
+	p, err := e.device.Alloc(bytes)
 	if err != nil {
 		return nil, 0, rank.Coded(result.ReasonMemory, err)
 	}
-	e.pool = pool
-	return transfer.HostMemory(host.Bytes(pool, bytes)), pool, nil
+	e.pool = p
+	return pool.HostMemory(host.Bytes(p, bytes)), p, nil
 }
 
 // FreePool ends the pool, if there is one.
@@ -67,10 +68,10 @@ func (e *End) FreePool() error {
 
 // Runner returns a runner of an engine on this end, which uses a library or, if that is empty,
 // none.
-func (e *End) Runner(engine transfer.Engine, library rank.Library) rank.Runner {
+func (e *End) Runner(engine runner.Engine, library rank.Library) rank.Runner {
 	facts := hostrank.Facts(e.device)
 	facts.Library = library
-	return transfer.NewRunner(transfer.Parts{
+	return runner.NewRunner(runner.Parts{
 		Engine: engine, Facts: facts,
 		Free: func() (int64, error) {
 			free, _, err := e.device.Memory() // the ranks share it

@@ -18,6 +18,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -28,7 +30,7 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	if err != nil {
 		return nil, err
 	}
-	return end.Runner(&engine{End: end, lane: c.Transfer().Mode}, rank.Library{}), nil
+	return end.Runner(&engine{End: end, lane: transfer.Of(&c).Mode}, rank.Library{}), nil
 }
 
 // engine moves data with the processor of the rank that posts, which does all of the work
@@ -40,13 +42,13 @@ type engine struct {
 	remote uintptr // of the peer's pool: in this process over shm, in the peer over vm
 }
 
-var _ transfer.Engine = (*engine)(nil)
+var _ runner.Engine = (*engine)(nil)
 
-// Lane implements transfer.Engine. Neither lane has another to fall back to.
-func (e *engine) Lane() (transfer.Lane, error) { return transfer.Lane{Name: e.lane}, nil }
+// Lane implements runner.Engine. Neither lane has another to fall back to.
+func (e *engine) Lane() (runner.Lane, error) { return runner.Lane{Name: e.lane}, nil }
 
-// Register implements transfer.Engine.
-func (e *engine) Register(_ context.Context, bytes int64, _ string) (transfer.Memory, error) {
+// Register implements runner.Engine.
+func (e *engine) Register(_ context.Context, bytes int64, _ string) (pool.Memory, error) {
 	if e.lane == vocab.LaneProcessVM {
 		e.AllowPeer()
 	}
@@ -62,13 +64,13 @@ type metadata struct {
 	Address int64 `json:"address"` // in the process
 }
 
-// Metadata implements transfer.Engine.
+// Metadata implements runner.Engine.
 func (e *engine) Metadata() ([]byte, error) {
 	base := accel.Ptr(uintptr(e.device.Segment().Base()))
 	return json.Marshal(metadata{os.Getpid(), int64(e.pool - base), int64(e.pool)})
 }
 
-// Connect implements transfer.Engine.
+// Connect implements runner.Engine.
 func (e *engine) Connect(of []byte) error {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
@@ -84,17 +86,17 @@ func (e *engine) Connect(of []byte) error {
 	return nil
 }
 
-// Disconnect implements transfer.Engine.
+// Disconnect implements runner.Engine.
 func (e *engine) Disconnect() error {
 	e.remote = 0
 	return nil
 }
 
-// Unregister implements transfer.Engine.
+// Unregister implements runner.Engine.
 func (e *engine) Unregister() error { return e.FreePool() }
 
-// Prepare implements transfer.Engine.
-func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
+// Prepare implements runner.Engine.
+func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	for _, b := range blocks {
 		if err := b.Check(e.bytes); err != nil {
 			return nil, err
@@ -120,12 +122,12 @@ type copies struct {
 
 type pair struct{ dst, src []byte }
 
-func (e *engine) copies(op string, blocks []transfer.Block) *copies {
+func (e *engine) copies(op string, blocks []runner.Block) *copies {
 	r := &copies{list: make([]pair, len(blocks))}
 	remote := accel.Ptr(e.remote)
 	for i, b := range blocks {
 		p := pair{host.Bytes(e.pool.Add(b.Local), b.Bytes), host.Bytes(remote.Add(b.Remote), b.Bytes)}
-		if op == vocab.Push {
+		if op == transfer.Push {
 			p.dst, p.src = p.src, p.dst
 		}
 		r.list[i] = p
@@ -133,7 +135,7 @@ func (e *engine) copies(op string, blocks []transfer.Block) *copies {
 	return r
 }
 
-// Post implements transfer.Request.
+// Post implements runner.Request.
 func (r *copies) Post() error {
 	for _, p := range r.list {
 		copy(p.dst, p.src)
@@ -150,8 +152,8 @@ type vectors struct {
 	remote []unix.RemoteIovec
 }
 
-func (e *engine) vectors(op string, blocks []transfer.Block) *vectors {
-	r := &vectors{pid: e.Peer.PID, write: op == vocab.Push, local: make([]unix.Iovec, len(blocks)), remote: make([]unix.RemoteIovec, len(blocks))}
+func (e *engine) vectors(op string, blocks []runner.Block) *vectors {
+	r := &vectors{pid: e.Peer.PID, write: op == transfer.Push, local: make([]unix.Iovec, len(blocks)), remote: make([]unix.RemoteIovec, len(blocks))}
 	for i, b := range blocks {
 		r.local[i].Base = &host.Bytes(e.pool.Add(b.Local), b.Bytes)[0]
 		r.local[i].SetLen(int(b.Bytes))
@@ -163,7 +165,7 @@ func (e *engine) vectors(op string, blocks []transfer.Block) *vectors {
 // maxVectors is the most vectors that the kernel takes in one call.
 const maxVectors = 1024
 
-// Post implements transfer.Request. The kernel may move less than it was asked for; the
+// Post implements runner.Request. The kernel may move less than it was asked for; the
 // rest is asked for again.
 func (r *vectors) Post() error {
 	local, remote := r.local, r.remote

@@ -10,6 +10,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/host"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -21,12 +23,12 @@ func TestTransfersArriveWhole(t *testing.T) {
 	for _, lane := range []string{vocab.LaneSharedMemory, vocab.LaneProcessVM} {
 		t.Run(lane, func(t *testing.T) {
 			var cases []plan.Case
-			for _, arrangement := range vocab.Arrangements() {
+			for _, arrangement := range transfer.Arrangements() {
 				cases = append(cases, transfertest.Small(func(c *plan.Case) {
-					c.Transfer().Mode, c.Transfer().Routing = lane, arrangement
+					transfer.Of(c).Mode, transfer.Of(c).Routing = lane, arrangement
 				}))
 			}
-			cases = append(cases, transfertest.Small(transfertest.Parts, func(c *plan.Case) { c.Transfer().Mode = lane }))
+			cases = append(cases, transfertest.Small(transfertest.Parts, func(c *plan.Case) { transfer.Of(c).Mode = lane }))
 			for i, d := range run(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 				require.Equal(t, lane, d.Measurement.Lane)
@@ -35,10 +37,10 @@ func TestTransfersArriveWhole(t *testing.T) {
 					require.Equal(t, 2*4, r.Latency.N)
 				}
 				contiguous := d.Measurement.Rows[1]
-				switch cases[i].Transfer().Routing {
-				case vocab.Contiguous:
+				switch transfer.Of(&cases[i]).Routing {
+				case transfer.Contiguous:
 					require.Equal(t, 4, contiguous.DescsMerged, "one per region")
-				case vocab.Strided:
+				case transfer.Strided:
 					require.Equal(t, contiguous.Descs, contiguous.DescsMerged)
 				}
 			}
@@ -54,7 +56,7 @@ func TestFaultsAreNamed(t *testing.T) {
 func TestCallsAreRefused(t *testing.T) {
 	for _, lane := range []string{vocab.LaneSharedMemory, vocab.LaneProcessVM} {
 		t.Run(lane, func(t *testing.T) {
-			transfertest.CallsAreRefused(t, run, func(c *plan.Case) { c.Transfer().Mode = lane })
+			transfertest.CallsAreRefused(t, run, func(c *plan.Case) { transfer.Of(c).Mode = lane })
 		})
 	}
 }
@@ -63,12 +65,12 @@ func TestCallsAreRefused(t *testing.T) {
 // would change nothing, and is refused.
 func TestAFaultWithoutEffectIsRefused(t *testing.T) {
 	oneBlock := func(c *plan.Case) {
-		t := c.Transfer()
-		t.ISLLadder, t.PageTokens, t.Entries = plan.Ladder{16}, plan.Ladder{16}, []plan.CacheEntry{{Regions: 1, Tokens: 16, Bytes: 256}}
+		t := transfer.Of(c)
+		t.ISLLadder, t.PageTokens, t.Entries = plan.Ladder{16}, plan.Ladder{16}, []transfer.CacheEntry{{Regions: 1, Tokens: 16, Bytes: 256}}
 	}
 	for fault, change := range map[string]func(*plan.Case){
-		"rank=0,kind=" + transfer.FaultStale:     transfertest.Few,
-		"rank=1,kind=" + transfer.FaultShortList: oneBlock,
+		"rank=0,kind=" + pool.FaultStale:       transfertest.Few,
+		"rank=1,kind=" + runner.FaultShortList: oneBlock,
 	} {
 		d := run(t, fault, transfertest.Small(change))[0]
 		require.Equal(t, result.Failed, d.Outcome.Status)

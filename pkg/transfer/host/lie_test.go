@@ -14,7 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
 // liar is an engine that reports success for blocks that it does not move.
@@ -29,7 +29,7 @@ type lie struct {
 	of liar
 }
 
-func (l liar) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
+func (l liar) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	r, err := l.engine.Prepare(op, blocks)
 	return &lie{r.(*copies), l}, err
 }
@@ -70,11 +70,11 @@ func TestEnginesThatSkip(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, op := range vocab.TransferOps() {
+			for _, op := range transfer.Ops() {
 				d := skipping(t, op, tc.skips)
 				require.Equal(t, result.Invalid, d.Outcome.Status)
 				m := &d.Measurement
-				verdicts := map[*result.TransferVerify]string{
+				verdicts := map[*result.Verify]string{
 					m.First[0].Verify: tc.small, m.First[1].Verify: tc.block,
 					&m.Rows[0].Verify: "", &m.Rows[1].Verify: tc.paged, &m.Sustained[0].Verify: tc.sustained,
 				}
@@ -91,7 +91,7 @@ func TestEnginesThatSkip(t *testing.T) {
 
 // An engine that skips blocks whose first word is already there has none to skip.
 func TestNoBlockArrivesTwice(t *testing.T) {
-	for _, op := range vocab.TransferOps() {
+	for _, op := range transfer.Ops() {
 		skipped := 0
 		d := skipping(t, op, func(post int, dst, src uint64) bool {
 			if dst == src {
@@ -105,13 +105,13 @@ func TestNoBlockArrivesTwice(t *testing.T) {
 }
 
 // skipping runs a small case over an engine that skips blocks.
-func skipping(t *testing.T, op string, skips func(post int, dst, src uint64) bool) *result.TransferDocument {
+func skipping(t *testing.T, op string, skips func(post int, dst, src uint64) bool) *transfer.Document {
 	open := func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 		end, err := NewEnd(ctx, s, c)
 		if err != nil {
 			return nil, err
 		}
-		return end.Runner(liar{&engine{End: end, lane: c.Transfer().Mode}, new(int), skips}, rank.Library{}), nil
+		return end.Runner(liar{&engine{End: end, lane: transfer.Of(&c).Mode}, new(int), skips}, rank.Library{}), nil
 	}
-	return transfertest.Goroutines(open)(t, "", transfertest.Small(transfertest.Few, func(c *plan.Case) { c.Transfer().Ops = plan.Words{op} }))[0]
+	return transfertest.Goroutines(open)(t, "", transfertest.Small(transfertest.Few, func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{op} }))[0]
 }

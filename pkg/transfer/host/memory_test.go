@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
 // Bursts for which a rank lacks the memory are dropped, with the pool that they need, and the rest is
@@ -35,7 +36,7 @@ func TestTooLittleMemory(t *testing.T) {
 				return nil, err
 			}
 			free := func() (int64, error) { return tc.free + int64(s.Rank), nil }
-			return transfer.NewRunner(transfer.Parts{Engine: &engine{End: end, lane: c.Transfer().Mode}, Facts: hostrank.Facts(end.device), Free: free}), nil
+			return runner.NewRunner(runner.Parts{Engine: &engine{End: end, lane: transfer.Of(&c).Mode}, Facts: hostrank.Facts(end.device), Free: free}), nil
 		}
 		d := transfertest.Goroutines(open)(t, "", transfertest.Small())[0]
 		require.Equal(t, tc.outcome, d.Outcome.Status, "%v", d.Outcome.Reasons)

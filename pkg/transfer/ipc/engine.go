@@ -15,6 +15,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -44,10 +46,10 @@ type engine struct {
 	remote   accel.Ptr // the peer's pool in this process; 0: not open
 }
 
-var _ transfer.Engine = (*engine)(nil)
+var _ runner.Engine = (*engine)(nil)
 
-// Register implements transfer.Engine.
-func (e *engine) Register(ctx context.Context, bytes int64, handle string) (_ transfer.Memory, err error) {
+// Register implements runner.Engine.
+func (e *engine) Register(ctx context.Context, bytes int64, handle string) (_ pool.Memory, err error) {
 	if e.sharing, err = newSharing(e.End, handle); err != nil {
 		return nil, err
 	}
@@ -58,21 +60,21 @@ func (e *engine) Register(ctx context.Context, bytes int64, handle string) (_ tr
 	return e.Pool, nil
 }
 
-// Metadata implements transfer.Engine.
+// Metadata implements runner.Engine.
 func (e *engine) Metadata() ([]byte, error) { return json.Marshal(e.metadata) }
 
-// Connect implements transfer.Engine: the rank that posts opens the other one's pool.
+// Connect implements runner.Engine: the rank that posts opens the other one's pool.
 func (e *engine) Connect(metadata []byte) (err error) {
 	e.remote, err = e.sharing.open(e.ctx, metadata)
 	return err
 }
 
-// Lane implements transfer.Engine.
-func (e *engine) Lane() (transfer.Lane, error) {
-	return transfer.Lane{Name: vocab.LanePeer, Transport: e.sharing.handle()}, nil
+// Lane implements runner.Engine.
+func (e *engine) Lane() (runner.Lane, error) {
+	return runner.Lane{Name: vocab.LanePeer, Transport: e.sharing.handle()}, nil
 }
 
-// Disconnect implements transfer.Engine.
+// Disconnect implements runner.Engine.
 func (e *engine) Disconnect() error {
 	if e.remote == 0 {
 		return nil
@@ -82,7 +84,7 @@ func (e *engine) Disconnect() error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// Unregister implements transfer.Engine.
+// Unregister implements runner.Engine.
 func (e *engine) Unregister() error {
 	var err error
 	if e.sharing != nil {
@@ -95,22 +97,22 @@ func (e *engine) Unregister() error {
 type request struct {
 	engine *engine
 	push   bool
-	blocks []transfer.Block
+	blocks []runner.Block
 	event  accel.Event
 }
 
-// Prepare implements transfer.Engine.
-func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
+// Prepare implements runner.Engine.
+func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	for _, b := range blocks {
 		if err := b.Check(e.Pool.Bytes); err != nil {
 			return nil, err
 		}
 	}
 	event, err := e.Event()
-	return &request{e, op == vocab.Push, blocks, event}, err
+	return &request{e, op == transfer.Push, blocks, event}, err
 }
 
-// Post implements transfer.Request.
+// Post implements runner.Request.
 func (r *request) Post() error {
 	e := r.engine
 	for _, b := range r.blocks {
@@ -125,10 +127,10 @@ func (r *request) Post() error {
 	return e.Stream.Record(r.event)
 }
 
-// Done implements transfer.Request.
+// Done implements runner.Request.
 func (r *request) Done() (bool, error) { return r.event.Query() }
 
-// Release implements transfer.Request.
+// Release implements runner.Request.
 func (r *request) Release() error {
 	r.engine.PutEvent(r.event)
 	return nil

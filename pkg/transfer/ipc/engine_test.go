@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -23,11 +24,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func peer(c *plan.Case) { c.Backend, c.Transfer().Mode = "ipc", vocab.LanePeer }
+func peer(c *plan.Case) { c.Backend, transfer.Of(c).Mode = "ipc", vocab.LanePeer }
 
 func virtualPools(c *plan.Case) {
 	peer(c)
-	c.Transfer().Handle = vocab.HandleVMM
+	transfer.Of(c).Handle = vocab.HandleVMM
 }
 
 // withDrivers runs body with the stand-ins of each vendor's driver.
@@ -70,7 +71,7 @@ func TestVirtualPools(t *testing.T) {
 	for i, d := range transfertest.Processes(t, "", cases...) {
 		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 		require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
-		require.Equal(t, cmp.Or(cases[i].Transfer().Handle, vocab.HandleIPC), d.Measurement.Transport)
+		require.Equal(t, cmp.Or(transfer.Of(&cases[i]).Handle, vocab.HandleIPC), d.Measurement.Transport)
 		require.Equal(t, "device", d.Measurement.CheckedBy)
 	}
 	left, err := filepath.Glob(filepath.Join(os.Getenv("CX_FAKE_DIR"), "vmm-*"))

@@ -20,6 +20,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -70,10 +72,10 @@ type engine struct {
 	broken bool
 }
 
-var _ transfer.Engine = (*engine)(nil)
+var _ runner.Engine = (*engine)(nil)
 
-// Register implements transfer.Engine. The library takes any memory of the device.
-func (e *engine) Register(ctx context.Context, bytes int64, _ string) (transfer.Memory, error) {
+// Register implements runner.Engine. The library takes any memory of the device.
+func (e *engine) Register(ctx context.Context, bytes int64, _ string) (pool.Memory, error) {
 	pool, err := e.AllocPool(bytes)
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func (e *engine) Register(ctx context.Context, bytes int64, _ string) (transfer.
 	return pool, nil
 }
 
-// Metadata implements transfer.Engine: rank 0 makes the id of the communicator.
+// Metadata implements runner.Engine: rank 0 makes the id of the communicator.
 func (e *engine) Metadata() (_ []byte, err error) {
 	if e.Rank != 0 {
 		return nil, nil
@@ -93,7 +95,7 @@ func (e *engine) Metadata() (_ []byte, err error) {
 	return e.id[:], nil
 }
 
-// Connect implements transfer.Engine.
+// Connect implements runner.Engine.
 func (e *engine) Connect(metadata []byte) (err error) {
 	if e.Rank != 0 {
 		if len(metadata) != nccl.IDBytes {
@@ -106,23 +108,23 @@ func (e *engine) Connect(metadata []byte) (err error) {
 		return err
 	}
 	e.logged = len(text)
-	if e.comm, err = e.library.Init([]nccl.ID{e.id}, e.Rank, plan.TransferRanks, nccl.Config{NVLinkCentric: true}); err != nil {
+	if e.comm, err = e.library.Init([]nccl.ID{e.id}, e.Rank, transfer.Ranks, nccl.Config{NVLinkCentric: true}); err != nil {
 		return gpurank.NCCLError(err)
 	}
 	e.watch = gpurank.NewWatch(e.ctx, e.comm)
 	return nil
 }
 
-// Lane implements transfer.Engine: the transports of the connections over which this rank sends.
-func (e *engine) Lane() (transfer.Lane, error) {
+// Lane implements runner.Engine: the transports of the connections over which this rank sends.
+func (e *engine) Lane() (runner.Lane, error) {
 	text, err := e.log.Text()
 	if err != nil {
-		return transfer.Lane{}, err
+		return runner.Lane{}, err
 	}
 	return laneIn(text[e.logged:], e.Rank), nil
 }
 
-// Disconnect implements transfer.Engine.
+// Disconnect implements runner.Engine.
 func (e *engine) Disconnect() (err error) {
 	if e.watch != nil {
 		e.watch.Stop()
@@ -146,8 +148,8 @@ type request struct {
 	messages []nccl.Message
 }
 
-// Prepare implements transfer.Engine.
-func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
+// Prepare implements runner.Engine.
+func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	posts := e.Rank != 0
 	r := &request{engine: e}
 	if n := len(e.spare); n > 0 {
@@ -162,7 +164,7 @@ func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, 
 			at = b.Local
 		}
 		r.messages = append(r.messages, nccl.Message{
-			Peer: int32(device.PeerOf(e.Rank)), Sends: posts == (op == vocab.Push), At: e.Pool.Base.Add(at), Bytes: b.Bytes,
+			Peer: int32(device.PeerOf(e.Rank)), Sends: posts == (op == transfer.Push), At: e.Pool.Base.Add(at), Bytes: b.Bytes,
 		})
 	}
 	var err error
@@ -170,7 +172,7 @@ func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, 
 	return r, err
 }
 
-// Post implements transfer.Request.
+// Post implements runner.Request.
 func (r *request) Post() error {
 	e := r.engine
 	if err := e.comm.SendRecv(e.Stream, r.messages); err != nil {
@@ -180,14 +182,14 @@ func (r *request) Post() error {
 	return e.failed(e.Stream.Record(r.event))
 }
 
-// Done implements transfer.Request. What a communicator that was aborted leaves is nobody's
+// Done implements runner.Request. What a communicator that was aborted leaves is nobody's
 // result.
 func (r *request) Done() (bool, error) {
 	done, err := r.event.Query()
 	return done, r.engine.failed(errors.Join(r.engine.watch.Err(), err))
 }
 
-// Release implements transfer.Request.
+// Release implements runner.Request.
 func (r *request) Release() error {
 	r.engine.PutEvent(r.event)
 	r.engine.spare = append(r.engine.spare, r.messages)

@@ -13,6 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -27,7 +29,7 @@ func setUp(t *testing.T) {
 // peer makes a case one of the backend over a kind of library.
 func peer(kind nccl.Kind) func(*plan.Case) {
 	return func(c *plan.Case) {
-		c.Backend, c.Transfer().Mode = string(kind)+"-kv", vocab.LanePeer
+		c.Backend, transfer.Of(c).Mode = string(kind)+"-kv", vocab.LanePeer
 	}
 }
 
@@ -40,8 +42,8 @@ func TestTransfersArriveWhole(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			cases := []plan.Case{transfertest.Small(peer(kind), transfertest.Parts)}
-			for _, arrangement := range vocab.Arrangements() {
-				cases = append(cases, transfertest.Small(peer(kind), func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+			for _, arrangement := range transfer.Arrangements() {
+				cases = append(cases, transfertest.Small(peer(kind), func(c *plan.Case) { transfer.Of(c).Routing = arrangement }))
 			}
 			for _, d := range transfertest.Goroutines(Open(kind))(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -81,7 +83,7 @@ func TestFaultsOfTheLibrary(t *testing.T) {
 	} {
 		t.Run(tc.variable, func(t *testing.T) {
 			t.Setenv(tc.variable, tc.value)
-			d := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} }))[0]
+			d := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{transfer.Pull} }))[0]
 			require.Equal(t, tc.status, d.Outcome.Status)
 			require.Equal(t, tc.reason, d.Outcome.Reasons[0].String())
 		})
@@ -97,10 +99,10 @@ func TestLibrariesThatSkip(t *testing.T) {
 		t.Setenv(variable, fakes.Liar(t, os.Getenv(variable)))
 		// 33 receives connect, are small or in rows; a burst has 12.
 		for _, lie := range []string{"lost:46", "known:1"} {
-			for _, op := range vocab.TransferOps() {
+			for _, op := range transfer.Ops() {
 				t.Run(string(kind)+" "+lie+" "+op, func(t *testing.T) {
 					t.Setenv("CX_LIE", lie)
-					d := transfertest.Goroutines(Open(kind))(t, "", transfertest.Small(peer(kind), transfertest.Few, func(c *plan.Case) { c.Transfer().Ops = plan.Words{op} }))[0]
+					d := transfertest.Goroutines(Open(kind))(t, "", transfertest.Small(peer(kind), transfertest.Few, func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{op} }))[0]
 					require.Equal(t, result.Invalid, d.Outcome.Status)
 					for _, r := range d.Measurement.Rows {
 						require.True(t, r.Verify.Passed, r.Name())
@@ -116,7 +118,7 @@ func TestLibrariesThatSkip(t *testing.T) {
 func TestAnotherLaneIsInvalid(t *testing.T) {
 	setUp(t)
 	d := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) {
-		c.Transfer().Mode, c.Transfer().Ops = vocab.LaneSharedMemory, plan.Words{vocab.Pull}
+		transfer.Of(c).Mode, transfer.Of(c).Ops = vocab.LaneSharedMemory, transfer.Words{transfer.Pull}
 	}))[0]
 	require.Equal(t, result.Invalid, d.Outcome.Status)
 	require.Equal(t, "check-failed: lane peer instead of shm", d.Outcome.Reasons.String())
@@ -131,13 +133,13 @@ func TestALaneThatVanishesIsNoticed(t *testing.T) {
 		"SHM/direct/direct":         {vocab.LaneSharedMemory, "SHM/direct"},
 		"NET/Socket/0":              {vocab.LaneTCP, "NET/Socket"},
 		"NET/IB/0/GDRDMA":           {vocab.LaneRDMA, "NET/IB"},
-		"P2P/indirect/2[2]":         {transfer.UnknownLane, ""},
-		"NET/Somebody's own plugin": {transfer.UnknownLane, ""},
-		"":                          {transfer.UnknownLane, ""},
+		"P2P/indirect/2[2]":         {runner.UnknownLane, ""},
+		"NET/Somebody's own plugin": {runner.UnknownLane, ""},
+		"":                          {runner.UnknownLane, ""},
 	} {
 		t.Setenv("CX_FAKE_NCCL_VIA", via)
-		for _, op := range vocab.TransferOps() {
-			d := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), transfertest.Few, func(c *plan.Case) { c.Transfer().Ops = plan.Words{op} }))[0]
+		for _, op := range transfer.Ops() {
+			d := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), transfertest.Few, func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{op} }))[0]
 			require.Equal(t, result.Invalid, d.Outcome.Status, via)
 			require.Equal(t, "check-failed: lane "+tc.lane+" instead of peer", d.Outcome.Reasons.String(), via)
 			require.Equal(t, tc.transport, d.Measurement.Transport, via)
@@ -153,7 +155,7 @@ func TestEachCaseHasItsOwnLane(t *testing.T) {
 	require.NoError(t, err)
 	before, err := log.Text()
 	require.NoError(t, err)
-	push := func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Push} }
+	push := func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{transfer.Push} }
 	docs := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), transfertest.Few), transfertest.Small(peer(nccl.NCCL), transfertest.Few, push))
 	for _, d := range docs {
 		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -161,7 +163,7 @@ func TestEachCaseHasItsOwnLane(t *testing.T) {
 	text, err := log.Text()
 	require.NoError(t, err)
 	own := text[len(before):]
-	require.Equal(t, transfer.Lane{Name: vocab.LanePeer, Transport: "P2P/CUMEM"}, laneIn(own, 0), "it sends what is pulled")
+	require.Equal(t, runner.Lane{Name: vocab.LanePeer, Transport: "P2P/CUMEM"}, laneIn(own, 0), "it sends what is pulled")
 	require.Equal(t, laneIn(own, 0), laneIn(own, 1))
 	_, second, ok := strings.Cut(own, ": 1[1] -> 0[0]")
 	require.True(t, ok)
@@ -170,7 +172,7 @@ func TestEachCaseHasItsOwnLane(t *testing.T) {
 
 // Lines of the log as libraries have written them.
 func TestLanesFromTheLog(t *testing.T) {
-	for line, want := range map[string]transfer.Lane{
+	for line, want := range map[string]runner.Lane{
 		"h:1:2 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM":                                     {Name: vocab.LanePeer, Transport: "P2P/CUMEM"},
 		"h:1:2 [1] NCCL INFO Channel 31/1 : 1[1] -> 0[0] via P2P/IPC/read":                                  {Name: vocab.LanePeer, Transport: "P2P/IPC"},
 		"h:1:2 [1] NCCL INFO Channel 01/0 : 1[c1000] -> 0[c6000] via P2P/direct pointer comm 0x7 nRanks 02": {Name: vocab.LanePeer, Transport: "P2P/direct"},
@@ -182,7 +184,7 @@ func TestLanesFromTheLog(t *testing.T) {
 		require.Equal(t, want, laneIn("h:1:2 [1] NCCL INFO Bootstrap: Using eth0\n"+line+"\n", 1), line)
 	}
 	both := "h:1:2 [1] NCCL INFO Channel 00/1 : 1[1] -> 0[0] via P2P/IPC\nh:1:2 [1] NCCL INFO Channel 01/1 : 1[1] -> 0[0] via SHM/direct/direct\n"
-	require.Equal(t, transfer.Lane{Name: "peer+shm", Transport: "P2P/IPC+SHM/direct"}, laneIn(both, 1))
+	require.Equal(t, runner.Lane{Name: "peer+shm", Transport: "P2P/IPC+SHM/direct"}, laneIn(both, 1))
 }
 
 // A library without point-to-point operations, or that may not use the lane, and a fault that
@@ -196,7 +198,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"a library that may not use the lane": {env: "NCCL_P2P_DISABLE", reason: result.ReasonRefused},
 		"no point-to-point operations":        {hide: []string{"ncclSend"}, reason: result.ReasonNoSymbol},
-		"a fault without effect":              {faults: "rank=0,kind=" + transfer.FaultStale, reason: result.ReasonRefused},
+		"a fault without effect":              {faults: "rank=0,kind=" + pool.FaultStale, reason: result.ReasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setUp(t)
@@ -207,7 +209,7 @@ func TestRefused(t *testing.T) {
 				t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: tc.hide}.Build(t))
 			}
 			d := transfertest.Goroutines(Open(nccl.NCCL))(t, tc.faults, transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) {
-				c.Transfer().Ops = plan.Words{vocab.Pull}
+				transfer.Of(c).Ops = transfer.Words{transfer.Pull}
 			}))[0]
 			require.Equal(t, result.Failed, d.Outcome.Status)
 			require.Equal(t, tc.reason, d.Outcome.Code())

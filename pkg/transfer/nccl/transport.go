@@ -9,7 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/memlog"
 	"github.com/collectivex/collectivex/pkg/nccl"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -49,15 +49,15 @@ var laneOf = map[string]string{
 
 // laneIn reads in a log over which transports the rank sends. It is empty if the rank does not
 // send. A transport without a lane is not named: the name may be somebody's own.
-func laneIn(text string, rank int) (lane transfer.Lane) {
+func laneIn(text string, rank int) (lane runner.Lane) {
 	for _, m := range connection.FindAllStringSubmatch(text, -1) {
 		if m[1] != strconv.Itoa(rank) {
 			continue
 		}
 		if name, ok := laneOf[m[2]]; ok {
-			lane.Add(transfer.Lane{Name: name, Transport: m[2]})
+			lane.Add(runner.Lane{Name: name, Transport: m[2]})
 		} else {
-			lane.Add(transfer.Lane{Name: transfer.UnknownLane})
+			lane.Add(runner.Lane{Name: runner.UnknownLane})
 		}
 	}
 	return lane

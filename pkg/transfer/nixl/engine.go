@@ -18,13 +18,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/host"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Open opens the runner of a rank; it is a rank.Opener. The caller has locked its OS thread.
 // A process opens one: UCX reads its settings, and with them the lane, once.
 func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	lane := c.Transfer().Mode
+	lane := transfer.Of(&c).Mode
 	if transports[lane] == "" {
 		return nil, rank.Refused("backend nixl has no lane %s", lane)
 	}
@@ -49,7 +51,7 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 
 // open makes the agent, and opens the memory of the lane.
 func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library *nixl.Library) (err error) {
-	e.onDevices = slices.Contains(ofDevices, c.Transfer().Mode)
+	e.onDevices = slices.Contains(ofDevices, transfer.Of(&c).Mode)
 	if e.onDevices {
 		if e.memory, err = openDevice(ctx, s, c); err != nil {
 			return err
@@ -106,7 +108,7 @@ type engine struct {
 	ops        []string // that were prepared
 }
 
-var _ transfer.Engine = (*engine)(nil)
+var _ runner.Engine = (*engine)(nil)
 
 // failed gives an error of the library its reason, and adds what UCX wrote down.
 func (e *engine) failed(err error) error {
@@ -128,8 +130,8 @@ func (e *engine) limited(err error) error {
 	return fmt.Errorf("%w (this process can lock at most %d bytes: raise its hard limit with ulimit -H -l)", err, e.locked)
 }
 
-// Lane implements transfer.Engine.
-func (e *engine) Lane() (transfer.Lane, error) {
+// Lane implements runner.Engine.
+func (e *engine) Lane() (runner.Lane, error) {
 	text, err := e.log.Text()
 	lane := lanesIn(text, e.ops, e.onDevices)
 	if lane.Name == vocab.LanePeer && e.nodes > 1 { // the memory of a device of another node
@@ -138,8 +140,8 @@ func (e *engine) Lane() (transfer.Lane, error) {
 	return lane, err
 }
 
-// Register implements transfer.Engine.
-func (e *engine) Register(_ context.Context, bytes int64, _ string) (transfer.Memory, error) {
+// Register implements runner.Engine.
+func (e *engine) Register(_ context.Context, bytes int64, _ string) (pool.Memory, error) {
 	words, pool, err := e.memory.alloc(bytes)
 	if err != nil {
 		return nil, err
@@ -159,7 +161,7 @@ type metadata struct {
 	Agent   []byte  `json:"agent"`
 }
 
-// Metadata implements transfer.Engine.
+// Metadata implements runner.Engine.
 func (e *engine) Metadata() ([]byte, error) {
 	agent, err := e.agent.Metadata()
 	if err != nil {
@@ -168,7 +170,7 @@ func (e *engine) Metadata() ([]byte, error) {
 	return json.Marshal(metadata{e.pool, agent})
 }
 
-// Connect implements transfer.Engine.
+// Connect implements runner.Engine.
 func (e *engine) Connect(of []byte) error {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
@@ -182,7 +184,7 @@ func (e *engine) Connect(of []byte) error {
 	return nil
 }
 
-// Disconnect implements transfer.Engine.
+// Disconnect implements runner.Engine.
 func (e *engine) Disconnect() (err error) {
 	if e.peer == nil {
 		return nil
@@ -195,7 +197,7 @@ func (e *engine) Disconnect() (err error) {
 	return e.failed(err)
 }
 
-// Unregister implements transfer.Engine.
+// Unregister implements runner.Engine.
 func (e *engine) Unregister() (err error) {
 	if e.registered != nil {
 		err = e.failed(e.registered.Close())
@@ -204,7 +206,7 @@ func (e *engine) Unregister() (err error) {
 	return errors.Join(err, e.memory.free())
 }
 
-// Close implements transfer.Engine.
+// Close implements runner.Engine.
 func (e *engine) Close() (err error) {
 	if e.agent != nil {
 		err = e.failed(e.agent.Close())
@@ -221,8 +223,8 @@ type request struct {
 	*nixl.Request
 }
 
-// Prepare implements transfer.Engine.
-func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
+// Prepare implements runner.Engine.
+func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	list := make([]nixl.Block, 0, len(blocks))
 	for _, b := range blocks {
 		if err := b.Check(e.bytes); err != nil {
@@ -232,7 +234,7 @@ func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, 
 			list = append(list, nixl.Block{Local: e.pool + uintptr(part.Local), Remote: e.remote + uintptr(part.Remote), Bytes: part.Bytes})
 		}
 	}
-	r, err := e.peer.Prepare(op == vocab.Push, e.memory.kind(e.rank), e.memory.kind(1-e.rank), list)
+	r, err := e.peer.Prepare(op == transfer.Push, e.memory.kind(e.rank), e.memory.kind(1-e.rank), list)
 	if err != nil {
 		return nil, e.failed(err)
 	}
@@ -245,28 +247,28 @@ func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, 
 
 // pieces cuts a block where the memory of either side goes from one registered piece to the
 // next.
-func pieces(b transfer.Block, piece int64) iter.Seq[transfer.Block] {
-	return func(yield func(transfer.Block) bool) {
+func pieces(b runner.Block, piece int64) iter.Seq[runner.Block] {
+	return func(yield func(runner.Block) bool) {
 		for b.Bytes > 0 {
 			n := min(b.Bytes, piece-b.Local%piece, piece-b.Remote%piece)
-			if !yield(transfer.Block{Local: b.Local, Remote: b.Remote, Bytes: n}) {
+			if !yield(runner.Block{Local: b.Local, Remote: b.Remote, Bytes: n}) {
 				return
 			}
-			b = transfer.Block{Local: b.Local + n, Remote: b.Remote + n, Bytes: b.Bytes - n}
+			b = runner.Block{Local: b.Local + n, Remote: b.Remote + n, Bytes: b.Bytes - n}
 		}
 	}
 }
 
-// Post implements transfer.Request.
+// Post implements runner.Request.
 func (r *request) Post() error { return r.engine.failed(r.Request.Post()) }
 
-// Done implements transfer.Request.
+// Done implements runner.Request.
 func (r *request) Done() (bool, error) {
 	done, err := r.Request.Done()
 	return done, r.engine.failed(err)
 }
 
-// Release implements transfer.Request.
+// Release implements runner.Request.
 func (r *request) Release() error {
 	delete(r.engine.flying, r.Request)
 	return r.engine.failed(r.Request.Release())

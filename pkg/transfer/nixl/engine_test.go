@@ -22,6 +22,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -48,7 +50,7 @@ func use(t *testing.T, dir string) {
 // over is a case over a lane of NIXL.
 func over(lane string, change ...func(*plan.Case)) plan.Case {
 	return transfertest.Small(append(change, func(c *plan.Case) {
-		c.Backend, c.Transfer().Mode = "nixl", lane
+		c.Backend, transfer.Of(c).Mode = "nixl", lane
 	})...)
 }
 
@@ -68,8 +70,8 @@ func TestTransfersArriveWhole(t *testing.T) {
 			cases := []plan.Case{
 				over(lane, transfertest.Parts), over(lane, transfertest.Slice("kv-mla", 10, 128, 64)), over(lane, transfertest.Slice("kv-gqa", 100, 128, 16)),
 			}
-			for _, arrangement := range vocab.Arrangements() {
-				cases = append(cases, over(lane, func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+			for _, arrangement := range transfer.Arrangements() {
+				cases = append(cases, over(lane, func(c *plan.Case) { transfer.Of(c).Routing = arrangement }))
 			}
 			for _, d := range transfertest.Processes(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -77,7 +79,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 				require.Equal(t, wheels.NIXL.Version, *d.Implementation.LibraryVersion)
 				for _, r := range d.Measurement.Rows {
 					require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
-					if lane == vocab.LaneProcessVM && r.Kind == vocab.KindBulk && r.ReqBytes > 1<<20 {
+					if lane == vocab.LaneProcessVM && r.Kind == transfer.KindBulk && r.ReqBytes > 1<<20 {
 						require.Greater(t, r.GBps, 0.1, r.Name())
 					}
 				}
@@ -125,8 +127,8 @@ func TestWrongWordsAreFound(t *testing.T) {
 		return
 	}
 	use(t, dir)
-	transfertest.FaultsAreNamed(t, transfertest.Processes, func(c *plan.Case) { c.Backend, c.Transfer().Mode = "nixl", vocab.LaneProcessVM },
-		transfer.FaultHalf, transfer.FaultSwap, transfer.FaultStale, transfer.FaultGuard, transfer.FaultLate)
+	transfertest.FaultsAreNamed(t, transfertest.Processes, func(c *plan.Case) { c.Backend, transfer.Of(c).Mode = "nixl", vocab.LaneProcessVM },
+		pool.FaultHalf, pool.FaultSwap, pool.FaultStale, pool.FaultGuard, pool.FaultLate)
 }
 
 // NIXL itself registers memory twice, and moves the data of a pool that its owner gave up.
@@ -177,7 +179,7 @@ func TestAPeerThatIsKilled(t *testing.T) {
 }
 
 // peer is a case between the memory of two devices.
-func peer(c *plan.Case) { c.Backend, c.Transfer().Mode = "nixl", vocab.LanePeer }
+func peer(c *plan.Case) { c.Backend, transfer.Of(c).Mode = "nixl", vocab.LanePeer }
 
 // Between devices, every word arrives in all arrangements and forms of a cache, as kernels find,
 // and UCX says that it used its lane of devices. It makes no difference if the pools are
@@ -188,8 +190,8 @@ func TestTransfersBetweenDevicesArriveWhole(t *testing.T) {
 			fakes.Build(t).Use(t)
 			t.Setenv(pieceVariable, piece)
 			cases := []plan.Case{transfertest.Small(peer, transfertest.Parts)}
-			for _, arrangement := range vocab.Arrangements() {
-				cases = append(cases, transfertest.Small(peer, func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+			for _, arrangement := range transfer.Arrangements() {
+				cases = append(cases, transfertest.Small(peer, func(c *plan.Case) { transfer.Of(c).Routing = arrangement }))
 			}
 			for _, d := range transfertest.Processes(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -207,14 +209,14 @@ func TestTransfersBetweenDevicesArriveWhole(t *testing.T) {
 
 // rdma is a case between the memory of a device of each of two nodes.
 func rdma(c *plan.Case) {
-	c.Backend, c.Transfer().Mode = "nixl", vocab.LaneRDMA
+	c.Backend, transfer.Of(c).Mode = "nixl", vocab.LaneRDMA
 	c.Nodes, c.GPUsPerNode, c.RanksPerNode = 2, 1, 1
 }
 
 // mnnvl is such a case over NVLink.
 func mnnvl(c *plan.Case) {
 	rdma(c)
-	c.Transfer().Mode = vocab.LaneMNNVL
+	transfer.Of(c).Mode = vocab.LaneMNNVL
 }
 
 // fabricVariable has the devices share memory with those of other hosts.
@@ -232,8 +234,8 @@ func TestTransfersBetweenNodesArriveWhole(t *testing.T) {
 			t.Setenv("UCX_NET_DEVICES", "mlx5_3:1")
 			t.Setenv(fabricVariable, "1")
 			cases := []plan.Case{transfertest.Small(tc.change, transfertest.Parts)}
-			for _, arrangement := range vocab.Arrangements() {
-				cases = append(cases, transfertest.Small(tc.change, func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+			for _, arrangement := range transfer.Arrangements() {
+				cases = append(cases, transfertest.Small(tc.change, func(c *plan.Case) { transfer.Of(c).Routing = arrangement }))
 			}
 			for _, d := range transfertest.Processes(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -327,10 +329,10 @@ func TestFailuresBetweenDevices(t *testing.T) {
 
 // A block ends where the memory of either side goes from one piece to the next.
 func TestPieces(t *testing.T) {
-	require.Equal(t, []transfer.Block{
+	require.Equal(t, []runner.Block{
 		{Local: 90, Remote: 130, Bytes: 10}, {Local: 100, Remote: 140, Bytes: 60}, {Local: 160, Remote: 200, Bytes: 40}, {Local: 200, Remote: 240, Bytes: 10},
-	}, slices.Collect(pieces(transfer.Block{Local: 90, Remote: 130, Bytes: 120}, 100)))
-	whole := transfer.Block{Local: 0, Remote: 200, Bytes: 100}
-	require.Equal(t, []transfer.Block{whole}, slices.Collect(pieces(whole, 100)))
-	require.Equal(t, []transfer.Block{whole}, slices.Collect(pieces(whole, math.MaxInt64)))
+	}, slices.Collect(pieces(runner.Block{Local: 90, Remote: 130, Bytes: 120}, 100)))
+	whole := runner.Block{Local: 0, Remote: 200, Bytes: 100}
+	require.Equal(t, []runner.Block{whole}, slices.Collect(pieces(whole, 100)))
+	require.Equal(t, []runner.Block{whole}, slices.Collect(pieces(whole, math.MaxInt64)))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/preset"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -115,7 +116,7 @@ var (
 )
 
 // calls are the functions of UCX by operation.
-var calls = map[string]string{vocab.Pull: "ucp_get", vocab.Push: "ucp_put"}
+var calls = map[string]string{transfer.Pull: "ucp_get", transfer.Push: "ucp_put"}
 
 // lanesIn returns the lanes of the operations between memory of GPUs, or between memory of
 // hosts, as UCX wrote them down; unknown is the lane of an operation of which it wrote nothing
@@ -133,7 +134,7 @@ var calls = map[string]string{vocab.Pull: "ucp_get", vocab.Push: "ucp_put"}
 // the host to both kinds and over tcp. An operation between GPUs has none of the host's:
 //
 //	| remote memory read by ucp_get*(multi) into cuda/GPU1 from cuda/dev[2] |
-func lanesIn(text string, ops []string, onDevices bool) (lanes transfer.Lane) {
+func lanesIn(text string, ops []string, onDevices bool) (lanes runner.Lane) {
 	ofHost := 2
 	if onDevices {
 		ofHost = 0
@@ -169,7 +170,7 @@ func lanesIn(text string, ops []string, onDevices bool) (lanes transfer.Lane) {
 	for _, op := range ops {
 		used := found[calls[op]]
 		if len(used) == 0 {
-			lanes.Add(transfer.Lane{Name: transfer.UnknownLane})
+			lanes.Add(runner.Lane{Name: runner.UnknownLane})
 		}
 		for _, t := range used {
 			lanes.Add(laneOf(t))
@@ -180,14 +181,14 @@ func lanesIn(text string, ops []string, onDevices bool) (lanes transfer.Lane) {
 
 // laneOf is the lane of a transport of UCX between processes of a host. A transport without one is
 // not named.
-func laneOf(transport string) transfer.Lane {
+func laneOf(transport string) runner.Lane {
 	if lane, ok := lanesOf[transport]; ok {
-		return transfer.Lane{Name: lane, Transport: transport}
+		return runner.Lane{Name: lane, Transport: transport}
 	}
 	switch prefix, _, _ := strings.Cut(transport, "_"); prefix {
 	case "rc", "dc", "ud":
-		return transfer.Lane{Name: vocab.LaneRDMA, Transport: prefix}
+		return runner.Lane{Name: vocab.LaneRDMA, Transport: prefix}
 	default:
-		return transfer.Lane{Name: transfer.UnknownLane}
+		return runner.Lane{Name: runner.UnknownLane}
 	}
 }

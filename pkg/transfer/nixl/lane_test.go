@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/nixl"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -38,17 +39,17 @@ func TestLanesFromUCX(t *testing.T) {
 		text, lane, transport string
 		ops                   []string
 	}{
-		"cma":                    {table("intra-node", read, cma) + table("intra-node", am, tcp) + table("intra-node", write, cma), vocab.LaneProcessVM, "cma", vocab.TransferOps()},
-		"tcp":                    {table("self", read, cma) + table("inter-node", read, tcp), vocab.LaneTCP, "tcp", []string{vocab.Pull}},
-		"the other operation":    {table("intra-node", read, cma) + table("intra-node", write, tcp), vocab.LaneTCP, "tcp", []string{vocab.Push}},
-		"one each":               {table("intra-node", read, cma) + table("intra-node", write, tcp), "tcp+vm", "cma+tcp", vocab.TransferOps()},
-		"small ones another way": {table("intra-node", write, "| 0..92 | short | posix/memory |", "| 93..inf | zero-copy | cma/memory |"), "shm+vm", "cma+posix", []string{vocab.Push}},
-		"two rails":              {table("inter-node", write, "| 8000..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 and 50% on dc_mlx5/mlx5_1:1 |"), vocab.LaneRDMA, "dc+rc", []string{vocab.Push}},
-		"a new transport":        {table("intra-node", read, "| 0..inf | zero-copy | warp/0 |"), transfer.UnknownLane, "", []string{vocab.Pull}},
-		"no table":               {table("intra-node", write, cma), "unknown+vm", "cma", vocab.TransferOps()},
-		"nothing":                {"", transfer.UnknownLane, "", []string{vocab.Pull}},
+		"cma":                    {table("intra-node", read, cma) + table("intra-node", am, tcp) + table("intra-node", write, cma), vocab.LaneProcessVM, "cma", transfer.Ops()},
+		"tcp":                    {table("self", read, cma) + table("inter-node", read, tcp), vocab.LaneTCP, "tcp", []string{transfer.Pull}},
+		"the other operation":    {table("intra-node", read, cma) + table("intra-node", write, tcp), vocab.LaneTCP, "tcp", []string{transfer.Push}},
+		"one each":               {table("intra-node", read, cma) + table("intra-node", write, tcp), "tcp+vm", "cma+tcp", transfer.Ops()},
+		"small ones another way": {table("intra-node", write, "| 0..92 | short | posix/memory |", "| 93..inf | zero-copy | cma/memory |"), "shm+vm", "cma+posix", []string{transfer.Push}},
+		"two rails":              {table("inter-node", write, "| 8000..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 and 50% on dc_mlx5/mlx5_1:1 |"), vocab.LaneRDMA, "dc+rc", []string{transfer.Push}},
+		"a new transport":        {table("intra-node", read, "| 0..inf | zero-copy | warp/0 |"), runner.UnknownLane, "", []string{transfer.Pull}},
+		"no table":               {table("intra-node", write, cma), "unknown+vm", "cma", transfer.Ops()},
+		"nothing":                {"", runner.UnknownLane, "", []string{transfer.Pull}},
 	} {
-		require.Equal(t, transfer.Lane{Name: tc.lane, Transport: tc.transport}, lanesIn(tc.text, tc.ops, false), name)
+		require.Equal(t, runner.Lane{Name: tc.lane, Transport: tc.transport}, lanesIn(tc.text, tc.ops, false), name)
 	}
 
 	ipc := "| 0..inf | zero-copy | cuda_ipc/cuda |"
@@ -56,9 +57,9 @@ func TestLanesFromUCX(t *testing.T) {
 	for name, tc := range map[string]struct{ text, lane, transport string }{
 		"between GPUs":     {besides + table("intra-node", readGPU, ipc) + table("intra-node", writeGPU, ipc), vocab.LanePeer, "cuda_ipc"},
 		"a lane that went": {besides + table("intra-node", readGPU, ipc) + table("intra-node", writeGPU, tcp), "peer+tcp", "cuda_ipc+tcp"},
-		"the host's alone": {besides, transfer.UnknownLane, ""},
+		"the host's alone": {besides, runner.UnknownLane, ""},
 	} {
-		require.Equal(t, transfer.Lane{Name: tc.lane, Transport: tc.transport}, lanesIn(tc.text, vocab.TransferOps(), true), name)
+		require.Equal(t, runner.Lane{Name: tc.lane, Transport: tc.transport}, lanesIn(tc.text, transfer.Ops(), true), name)
 	}
 }
 

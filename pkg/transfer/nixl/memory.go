@@ -12,20 +12,22 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
 	"github.com/collectivex/collectivex/pkg/transfer/host"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // memory is where a rank has its pool, one at a time.
 type memory interface {
 	// alloc returns a pool of so many bytes and its address.
-	alloc(bytes int64) (transfer.Memory, uintptr, error)
+	alloc(bytes int64) (pool.Memory, uintptr, error)
 	free() error
 	// kind is what the library calls the memory of a rank.
 	kind(rank int) nixl.Memory
 	// piece is the most bytes that are registered as one.
 	piece() int64
 	// runner returns a runner of an engine over this memory.
-	runner(engine transfer.Engine, library rank.Library) rank.Runner
+	runner(engine runner.Engine, library rank.Library) rank.Runner
 	Close() error
 }
 
@@ -36,7 +38,7 @@ func (hostMemory) kind(int) nixl.Memory { return nixl.Host }
 
 func (hostMemory) piece() int64 { return math.MaxInt64 }
 
-func (m hostMemory) alloc(bytes int64) (transfer.Memory, uintptr, error) {
+func (m hostMemory) alloc(bytes int64) (pool.Memory, uintptr, error) {
 	m.AllowPeer()
 	words, pool, err := m.AllocPool(bytes)
 	return words, uintptr(pool), err
@@ -44,7 +46,7 @@ func (m hostMemory) alloc(bytes int64) (transfer.Memory, uintptr, error) {
 
 func (m hostMemory) free() error { return m.FreePool() }
 
-func (m hostMemory) runner(engine transfer.Engine, library rank.Library) rank.Runner {
+func (m hostMemory) runner(engine runner.Engine, library rank.Library) rank.Runner {
 	return m.Runner(engine, library)
 }
 
@@ -65,11 +67,11 @@ func openDevice(ctx context.Context, s *rank.Session, c plan.Case) (memory, erro
 	if err != nil {
 		return nil, err
 	}
-	end, err := device.NewEnd(ctx, s, gpu, c.Transfer().Mode)
+	end, err := device.NewEnd(ctx, s, gpu, transfer.Of(&c).Mode)
 	if err != nil {
 		return nil, errors.Join(err, gpu.Close())
 	}
-	return &deviceMemory{end, c.RanksPerNode, c.Transfer().Mode == vocab.LaneMNNVL}, nil
+	return &deviceMemory{end, c.RanksPerNode, transfer.Of(&c).Mode == vocab.LaneMNNVL}, nil
 }
 
 // kind implements memory: a rank drives the device with its number among those of its node.
@@ -77,7 +79,7 @@ func (m *deviceMemory) kind(rank int) nixl.Memory { return nixl.Device(rank % m.
 
 func (*deviceMemory) piece() int64 { return maxPiece }
 
-func (m *deviceMemory) alloc(bytes int64) (transfer.Memory, uintptr, error) {
+func (m *deviceMemory) alloc(bytes int64) (pool.Memory, uintptr, error) {
 	alloc := m.end.AllocPool
 	if m.fabric {
 		alloc = m.end.AllocFabricPool
@@ -92,7 +94,7 @@ func (m *deviceMemory) alloc(bytes int64) (transfer.Memory, uintptr, error) {
 
 func (m *deviceMemory) free() error { return m.end.Unregister() }
 
-func (m *deviceMemory) runner(engine transfer.Engine, library rank.Library) rank.Runner {
+func (m *deviceMemory) runner(engine runner.Engine, library rank.Library) rank.Runner {
 	return m.end.Runner(engine, library, false)
 }
 

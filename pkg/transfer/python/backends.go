@@ -6,7 +6,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/preset"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -31,7 +31,7 @@ type backend struct {
 	batchBlocks, flyingBlocks int
 	// evidence returns what moved the data of requests from now on, of which moved has the bytes
 	// by operation. If it is nil, the library has no other way than the lane.
-	evidence func() (func(moved map[string]int64) (transfer.Lane, error), error)
+	evidence func() (func(moved map[string]int64) (runner.Lane, error), error)
 }
 
 type variable struct {

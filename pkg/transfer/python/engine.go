@@ -13,7 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
 // engine is one rank's end. Rank 0 has a pool and does nothing else.
@@ -31,13 +32,13 @@ type engine struct {
 	connected bool
 	flying    []*batch
 	moved     map[string]int64
-	took      func(moved map[string]int64) (transfer.Lane, error) // see backend.evidence
+	took      func(moved map[string]int64) (runner.Lane, error) // see backend.evidence
 }
 
-var _ transfer.Engine = (*engine)(nil)
+var _ runner.Engine = (*engine)(nil)
 
-// Register implements transfer.Engine.
-func (e *engine) Register(ctx context.Context, bytes int64, _ string) (transfer.Memory, error) {
+// Register implements runner.Engine.
+func (e *engine) Register(ctx context.Context, bytes int64, _ string) (pool.Memory, error) {
 	words, pool, err := e.memory.AllocPool(bytes)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ type metadata struct {
 	Library string  `json:"library"` // what its connect takes
 }
 
-// Metadata implements transfer.Engine.
+// Metadata implements runner.Engine.
 func (e *engine) Metadata() ([]byte, error) {
 	text, err := e.library.text(e.library.metadata, "")
 	if err != nil {
@@ -64,7 +65,7 @@ func (e *engine) Metadata() ([]byte, error) {
 	return json.Marshal(metadata{e.pool, text})
 }
 
-// Connect implements transfer.Engine.
+// Connect implements runner.Engine.
 func (e *engine) Connect(of []byte) (err error) {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
@@ -82,10 +83,10 @@ func (e *engine) Connect(of []byte) (err error) {
 	return nil
 }
 
-// Lane implements transfer.Engine.
-func (e *engine) Lane() (transfer.Lane, error) {
+// Lane implements runner.Engine.
+func (e *engine) Lane() (runner.Lane, error) {
 	if e.took == nil {
-		return transfer.Lane{Name: e.lane}, nil
+		return runner.Lane{Name: e.lane}, nil
 	}
 	return e.took(e.moved)
 }
@@ -93,7 +94,7 @@ func (e *engine) Lane() (transfer.Lane, error) {
 // drain is how long the end of a case that failed waits for what is in flight.
 const drain = 10 * time.Second
 
-// Disconnect implements transfer.Engine. Of a case that failed, it waits for what is in flight, up
+// Disconnect implements runner.Engine. Of a case that failed, it waits for what is in flight, up
 // to the first batch that fails: each of the others may take as long to time out.
 func (e *engine) Disconnect() error {
 	for start := time.Now(); len(e.flying) > 0 && time.Since(start) < drain; {
@@ -109,7 +110,7 @@ func (e *engine) Disconnect() error {
 	return e.library.call("disconnect", e.library.disconnect)
 }
 
-// Unregister implements transfer.Engine.
+// Unregister implements runner.Engine.
 func (e *engine) Unregister() error {
 	var err error
 	if e.bytes != 0 {
@@ -119,7 +120,7 @@ func (e *engine) Unregister() error {
 	return errors.Join(err, e.memory.FreePool())
 }
 
-// Close implements transfer.Engine. Python, and with it the library, ends with the process.
+// Close implements runner.Engine. Python, and with it the library, ends with the process.
 func (e *engine) Close() error { return errors.Join(e.python.Flush(), e.memory.Close()) }
 
 // batch is blocks that were posted together.
@@ -139,9 +140,9 @@ type request struct {
 	batches []*batch
 }
 
-// Prepare implements transfer.Engine. Libraries take local memory that is not registered, and no
+// Prepare implements runner.Engine. Libraries take local memory that is not registered, and no
 // blocks at all.
-func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
+func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	if len(blocks) == 0 {
 		return nil, rank.Coded(result.ReasonInternal, errors.New("a request without blocks"))
 	}
@@ -174,7 +175,7 @@ func limit(blocks int) int {
 	return blocks
 }
 
-// Post implements transfer.Request. It waits for earlier batches if too many are in flight.
+// Post implements runner.Request. It waits for earlier batches if too many are in flight.
 func (r *request) Post() error {
 	e := r.engine
 	for first := 0; first < r.blocks; {
@@ -188,7 +189,7 @@ func (r *request) Post() error {
 			}
 		}
 		var err error
-		if b.id, err = e.library.start(r.number, first, first+b.blocks, r.op == vocab.Push); err != nil {
+		if b.id, err = e.library.start(r.number, first, first+b.blocks, r.op == transfer.Push); err != nil {
 			return err
 		}
 		e.flying, r.batches = append(e.flying, b), append(r.batches, b)
@@ -219,7 +220,7 @@ func (e *engine) ended(b *batch) (bool, error) {
 	return done, b.err
 }
 
-// Done implements transfer.Request. Mooncake has no call that does not wait for a batch: it
+// Done implements runner.Request. Mooncake has no call that does not wait for a batch: it
 // returns when the request has completed, or after MC_TRANSFER_TIMEOUT, by default 30 s.
 func (r *request) Done() (bool, error) {
 	for _, b := range r.batches {
@@ -235,7 +236,7 @@ func (r *request) Done() (bool, error) {
 	return true, nil
 }
 
-// Release implements transfer.Request.
+// Release implements runner.Request.
 func (r *request) Release() error {
 	return r.engine.library.call("release", r.engine.library.release, r.number)
 }

@@ -8,19 +8,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
 	"github.com/collectivex/collectivex/pkg/transfer/host"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // memory is where a rank has its pool, one at a time.
 type memory interface {
 	// AllocPool returns a pool of so many bytes and its address.
-	AllocPool(bytes int64) (transfer.Memory, accel.Ptr, error)
+	AllocPool(bytes int64) (pool.Memory, accel.Ptr, error)
 	FreePool() error
 	// Runner returns a runner of an engine over this memory.
-	Runner(engine transfer.Engine, library rank.Library) rank.Runner
+	Runner(engine runner.Engine, library rank.Library) rank.Runner
 	Close() error
 }
 
@@ -50,7 +51,7 @@ func openDevice(ctx context.Context, s *rank.Session, open func(*rank.Session) (
 
 // AllocPool implements memory: the libraries make a handle of the pool, for which it needs pages
 // of its own.
-func (m deviceMemory) AllocPool(bytes int64) (transfer.Memory, accel.Ptr, error) {
+func (m deviceMemory) AllocPool(bytes int64) (pool.Memory, accel.Ptr, error) {
 	if _, err := m.SharePool(bytes); err != nil {
 		return nil, 0, err
 	}
@@ -59,6 +60,6 @@ func (m deviceMemory) AllocPool(bytes int64) (transfer.Memory, accel.Ptr, error)
 
 func (m deviceMemory) FreePool() error { return m.Unregister() }
 
-func (m deviceMemory) Runner(engine transfer.Engine, library rank.Library) rank.Runner {
+func (m deviceMemory) Runner(engine runner.Engine, library rank.Library) rank.Runner {
 	return m.End.Runner(engine, library, false)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/pyhost"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -76,7 +78,7 @@ func (e *end) connectTo(t *testing.T, port string) {
 	require.NoError(t, err)
 }
 
-func origin(i int) transfer.Origin { return transfer.Origin{Pool: transfer.PoolOf(i), Nonce: 1} }
+func origin(i int) pool.Origin { return pool.Origin{Pool: pool.Of(i), Nonce: 1} }
 
 // pull moves blocks in one batch.
 func (e *end) pull(blocks ...span) error {
@@ -132,7 +134,7 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, tc.want)
-			f, err := transfer.Unchanged(origin(0), transfer.HostMemory(bytesOf(a.words)), "late")
+			f, err := pool.Unchanged(origin(0), pool.HostMemory(bytesOf(a.words)), "late")
 			require.NoError(t, err)
 			require.Zero(t, f.Wrong.Total(), "nothing moved")
 		})
@@ -145,17 +147,17 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 			a, b := pair(t, python)
 			last := uintptr((manyBlocks - 1) * blockBytes)
 			require.NoError(t, a.pull(span{a.at + last, b.at + last, blockBytes}), "it connects")
-			blocks, want := []span(nil), []transfer.Span(nil)
+			blocks, want := []span(nil), []pool.Span(nil)
 			for i := range manyBlocks - 1 {
 				at := uintptr(i * blockBytes)
 				blocks = append(blocks, span{a.at + at, b.at + at, blockBytes})
-				want = append(want, transfer.Span{Dst: i * blockBytes / 8, Src: i * blockBytes / 8, N: blockBytes / 8})
+				want = append(want, pool.Span{Dst: i * blockBytes / 8, Src: i * blockBytes / 8, N: blockBytes / 8})
 			}
 			require.ErrorContains(t, a.pull(blocks...), "poll of Mooncake returned -1")
-			var f transfer.Finding
+			var f pool.Finding
 			for checked := false; !checked; {
 				var err error
-				f, err = transfer.Destination(origin(0), origin(1), transfer.HostMemory(bytesOf(a.words)[:last]), want)
+				f, err = pool.Destination(origin(0), origin(1), pool.HostMemory(bytesOf(a.words)[:last]), want)
 				if checked = err == nil; !checked { // blocks arrive behind the error
 					require.ErrorContains(t, err, "the checks of a pool disagree")
 				}
@@ -171,13 +173,13 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 	t.Run("the backend", func(t *testing.T) {
 		a, b := pair(t, python)
 		e := &engine{backend: *mooncake(), library: a.library, ctx: t.Context(), pool: a.at, remote: b.at}
-		for _, blocks := range [][]transfer.Block{nil, {{Local: 0, Remote: 0, Bytes: 8}}} {
-			_, err := e.Prepare(vocab.Pull, blocks)
+		for _, blocks := range [][]runner.Block{nil, {{Local: 0, Remote: 0, Bytes: 8}}} {
+			_, err := e.Prepare(transfer.Pull, blocks)
 			require.Error(t, err, "no pool is registered")
 		}
 		e.bytes, e.moved = a.bytes, map[string]int64{}
-		for _, block := range []transfer.Block{{Local: a.bytes, Bytes: 8}, {Remote: a.bytes - 8, Bytes: 16}, {Local: -8, Bytes: 8}, {Bytes: 0}} {
-			_, err := e.Prepare(vocab.Pull, []transfer.Block{block})
+		for _, block := range []runner.Block{{Local: a.bytes, Bytes: 8}, {Remote: a.bytes - 8, Bytes: 16}, {Local: -8, Bytes: 8}, {Bytes: 0}} {
+			_, err := e.Prepare(transfer.Pull, []runner.Block{block})
 			require.ErrorContains(t, err, "internal-error", block)
 		}
 		of, err := json.Marshal(metadata{b.at, b.port(t)})
@@ -187,11 +189,11 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 		}
 		require.NoError(t, e.Connect(of))
 
-		var blocks []transfer.Block
+		var blocks []runner.Block
 		for i := range int64(manyBlocks) {
-			blocks = append(blocks, transfer.Block{Local: i * blockBytes, Remote: i * blockBytes, Bytes: blockBytes})
+			blocks = append(blocks, runner.Block{Local: i * blockBytes, Remote: i * blockBytes, Bytes: blockBytes})
 		}
-		r, err := e.Prepare(vocab.Pull, blocks)
+		r, err := e.Prepare(transfer.Pull, blocks)
 		require.NoError(t, err)
 		require.NoError(t, r.Post())
 		require.LessOrEqual(t, e.inFlight(), e.flyingBlocks)
@@ -205,11 +207,11 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 
 		lane, err := e.Lane()
 		require.NoError(t, err)
-		require.Equal(t, transfer.Lane{Name: vocab.LaneTCP}, lane)
-		e.moved[vocab.Pull] = math.MaxInt64 / 2
+		require.Equal(t, runner.Lane{Name: vocab.LaneTCP}, lane)
+		e.moved[transfer.Pull] = math.MaxInt64 / 2
 		lane, err = e.Lane()
 		require.NoError(t, err)
-		require.Equal(t, transfer.Lane{Name: transfer.UnknownLane}, lane, "the sockets have not moved as much")
+		require.Equal(t, runner.Lane{Name: runner.UnknownLane}, lane, "the sockets have not moved as much")
 	})
 	require.NoError(t, python.Flush())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -39,7 +40,7 @@ func over(change ...func(*plan.Case)) plan.Case {
 	return transfertest.Small(append([]func(*plan.Case){overTCP}, change...)...)
 }
 
-func overTCP(c *plan.Case) { c.Backend, c.Transfer().Mode = "mooncake", vocab.LaneTCP }
+func overTCP(c *plan.Case) { c.Backend, transfer.Of(c).Mode = "mooncake", vocab.LaneTCP }
 
 // Two processes move every word over the real library, pulled and pushed, in bursts of one and of
 // several requests, of MLA and GQA caches and in all arrangements, one case after the other over
@@ -50,8 +51,8 @@ func TestMooncakeArrivesWhole(t *testing.T) {
 		return
 	}
 	cases := []plan.Case{over(transfertest.Parts), over(transfertest.Slice("kv-mla", 10, 128, 64)), over(transfertest.Slice("kv-gqa", 100, 128, 16))}
-	for _, arrangement := range vocab.Arrangements() {
-		cases = append(cases, over(func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+	for _, arrangement := range transfer.Arrangements() {
+		cases = append(cases, over(func(c *plan.Case) { transfer.Of(c).Routing = arrangement }))
 	}
 	for _, d := range transfertest.Processes(t, "", cases...) {
 		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -97,7 +98,7 @@ func TestMooncakeIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PATH", pystandin.Path(t))
 			t.Setenv(tc.variable, tc.value)
-			d := transfertest.Processes(t, "", over(transfertest.Few, func(c *plan.Case) { c.Transfer().Mode = tc.lane }))[0]
+			d := transfertest.Processes(t, "", over(transfertest.Few, func(c *plan.Case) { transfer.Of(c).Mode = tc.lane }))[0]
 			require.Equal(t, result.Failed, d.Outcome.Status)
 			require.Equal(t, tc.code, d.Outcome.Code())
 		})

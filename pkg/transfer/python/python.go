@@ -27,6 +27,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/pyhost"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
 //go:embed adapters/*.py
@@ -51,7 +52,7 @@ func Open(name string) rank.Opener {
 
 // open opens the memory of the rank, and the library in an interpreter.
 func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case) (err error) {
-	if lane := c.Transfer().Mode; lane != e.lane {
+	if lane := transfer.Of(&c).Mode; lane != e.lane {
 		return rank.Refused("backend %s has no lane %s", e.name, lane)
 	}
 	if err := e.configure(); err != nil {

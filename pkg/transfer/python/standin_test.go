@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/internal/transfertest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -52,7 +53,7 @@ func (s standIn) use(t *testing.T) {
 	}
 }
 
-func (s standIn) change(c *plan.Case) { c.Backend, c.Transfer().Mode = s.backend, vocab.LanePeer }
+func (s standIn) change(c *plan.Case) { c.Backend, transfer.Of(c).Mode = s.backend, vocab.LanePeer }
 
 // Every arrangement and operation moves every word to its place, as kernels on the devices
 // find, in bursts of one and of several requests, one case after the other over the same engines.
@@ -60,8 +61,8 @@ func TestTransfersArriveWhole(t *testing.T) {
 	need.Full(t)
 	each(t, true, func(t *testing.T, s standIn) {
 		cases := []plan.Case{transfertest.Small(s.change, transfertest.Parts)}
-		for _, arrangement := range vocab.Arrangements() {
-			cases = append(cases, transfertest.Small(s.change, func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+		for _, arrangement := range transfer.Arrangements() {
+			cases = append(cases, transfertest.Small(s.change, func(c *plan.Case) { transfer.Of(c).Routing = arrangement }))
 		}
 		for _, d := range transfertest.Processes(t, "", cases...) {
 			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -121,7 +122,7 @@ func TestFailures(t *testing.T) {
 // A lane that cxrun does not use is refused before anything is loaded.
 func TestOtherLanesAreRefused(t *testing.T) {
 	each(t, false, func(t *testing.T, s standIn) {
-		d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few, func(c *plan.Case) { c.Transfer().Mode = vocab.LaneRDMA }))[0]
+		d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few, func(c *plan.Case) { transfer.Of(c).Mode = vocab.LaneRDMA }))[0]
 		require.Equal(t, "refused", d.Outcome.Reasons.String())
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -51,16 +52,16 @@ func (t traffic) since(before traffic) (sum moved) {
 
 // countTCP is evidence of the lane of TCP: the sockets of this process moved as many bytes as the
 // requests did.
-func countTCP() (func(asked map[string]int64) (transfer.Lane, error), error) {
+func countTCP() (func(asked map[string]int64) (runner.Lane, error), error) {
 	before, err := tcpTraffic()
-	return func(asked map[string]int64) (transfer.Lane, error) {
+	return func(asked map[string]int64) (runner.Lane, error) {
 		now, err := tcpTraffic()
 		if err != nil {
-			return transfer.Lane{}, err
+			return runner.Lane{}, err
 		}
-		if m := now.since(before); m.received < asked[vocab.Pull] || m.sent < asked[vocab.Push] {
-			return transfer.Lane{Name: transfer.UnknownLane}, nil
+		if m := now.since(before); m.received < asked[transfer.Pull] || m.sent < asked[transfer.Push] {
+			return runner.Lane{Name: runner.UnknownLane}, nil
 		}
-		return transfer.Lane{Name: vocab.LaneTCP}, nil
+		return runner.Lane{Name: vocab.LaneTCP}, nil
 	}, err
 }

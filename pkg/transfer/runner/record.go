@@ -1,8 +1,9 @@
-package transfer
+package runner
 
 import (
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // Kinds of records of this family.
@@ -17,16 +18,16 @@ const (
 
 // setup is what a rank knows before the first burst.
 type setup struct {
-	TwoSided bool         `json:"two_sided"`
-	Checked  string       `json:"checked_by"`
-	Pool     int64        `json:"pool_bytes"`
-	Budget   int64        `json:"pool_budget"`
-	Register float64      `json:"register_ms"`
-	Connect  float64      `json:"connect_ms,omitempty"` // rank 1's
-	Points   []plan.Point `json:"points"`               // that are measured
-	Dropped  []plan.Point `json:"dropped"`              // for want of memory
-	Merged   []int        `json:"merged"`               // descriptors by row
-	Sets     []int        `json:"sets"`                 // tables by row
+	TwoSided bool             `json:"two_sided"`
+	Checked  string           `json:"checked_by"`
+	Pool     int64            `json:"pool_bytes"`
+	Budget   int64            `json:"pool_budget"`
+	Register float64          `json:"register_ms"`
+	Connect  float64          `json:"connect_ms,omitempty"` // rank 1's
+	Points   []transfer.Point `json:"points"`               // that are measured
+	Dropped  []transfer.Point `json:"dropped"`              // for want of memory
+	Merged   []int            `json:"merged"`               // descriptors by row
+	Sets     []int            `json:"sets"`                 // tables by row
 }
 
 // first is the time of small transfers, in milliseconds. Both ranks have one if the library
@@ -69,7 +70,7 @@ type check struct {
 	Op    string `json:"op"`
 	Trial int    `json:"trial"`
 	Rep   int    `json:"rep"`
-	Finding
+	pool.Finding
 }
 
 // sustained is a rank's part in the bursts that followed each other.

@@ -1,4 +1,4 @@
-package report
+package transfer
 
 import (
 	"fmt"
@@ -7,43 +7,15 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/family"
-	"github.com/collectivex/collectivex/pkg/table"
-
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/table"
 )
 
-var transferFamily = unmovedFamily{
-	Summary: family.Summary{
-		Rows: func(doc result.Document) (measured, asked int) {
-			d := doc.(*result.TransferDocument)
-			for i := range d.Measurement.Rows {
-				if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
-					measured++
-				}
-			}
-			return measured, len(d.Asked())
-		},
-		Dropped: func(doc result.Document) string {
-			return droppedPoints(doc.(*result.TransferDocument).Workload.Dropped)
-		},
-		Headline: func(doc result.Document) (string, any) {
-			return transferList, transferOf(doc.(*result.TransferDocument))
-		},
-		Lists: []string{transferList},
-		Sections: func(h family.Headlines) family.Sections {
-			cases := family.Of[*Transfer](h, transferList)
-			return family.Sections{Headlines: []table.Section{transferSection(cases)}, Details: []table.Section{transferBursts(cases)}}
-		},
-	},
-	Views:  transferViews,
-	Series: transferSeries,
-}
+// list is the name of the headlines in the JSON form of a summary.
+const list = "transfers"
 
-const transferList = "transfers"
-
-// Transfer is the headline of a transfer case.
-type Transfer struct {
+// Headline is the headline of a transfer case.
+type Headline struct {
 	CaseID      string       `json:"case_id"`
 	SKU         string       `json:"sku"`
 	Backend     string       `json:"backend"`
@@ -53,14 +25,14 @@ type Transfer struct {
 	Arrangement string       `json:"arrangement"`
 	Register    float64      `json:"register_ms_per_gib"`
 	Connect     float64      `json:"connect_ms"`
-	Ops         []TransferOp `json:"ops"`
+	Ops         []HeadlineOp `json:"ops"`
 	// Dropped are the points that were asked for and not measured.
-	Dropped []result.DroppedPoint `json:"dropped,omitempty"`
-	Key     string                `json:"comparison_key"`
+	Dropped []DroppedPoint `json:"dropped,omitempty"`
+	Key     string         `json:"comparison_key"`
 }
 
-// TransferOp is the figures of an operation. Rates are GB/s, times milliseconds.
-type TransferOp struct {
+// HeadlineOp is the figures of an operation. Rates are GB/s, times milliseconds.
+type HeadlineOp struct {
 	Op        string          `json:"op"`
 	Bulk      float64         `json:"bulk_gbps"`    // of the largest request as one block
 	Paged     float64         `json:"paged_gbps"`   // of the fastest paged burst
@@ -68,11 +40,11 @@ type TransferOp struct {
 	PerBlock  float64         `json:"us_per_block"` // 0 if no reliable fit tells it
 	Sustained float64         `json:"sustained_gbps"`
 	CPU       float64         `json:"cpu_s_per_gb"`
-	Bursts    []TransferBurst `json:"bursts"`
+	Bursts    []HeadlineBurst `json:"bursts"`
 }
 
-// TransferBurst is one row.
-type TransferBurst struct {
+// HeadlineBurst is one row.
+type HeadlineBurst struct {
 	Name  string  `json:"name"`
 	Descs int     `json:"descs"` // of a request
 	Bytes int64   `json:"bytes"` // of the burst
@@ -81,9 +53,9 @@ type TransferBurst struct {
 	GBps  float64 `json:"gbps"`
 }
 
-func transferOf(d *result.TransferDocument) *Transfer {
-	t, m := d.Identity.Case.Transfer(), &d.Measurement
-	h := &Transfer{
+func headlineOf(d *Document) *Headline {
+	t, m := Of(&d.Identity.Case), &d.Measurement
+	h := &Headline{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
 		Lane: t.Mode, Handle: t.Handle, Cache: t.Workload, Arrangement: t.Routing, Key: d.ComparisonKey,
 		Dropped: d.Workload.Dropped,
@@ -92,18 +64,18 @@ func transferOf(d *result.TransferDocument) *Transfer {
 		h.Register, h.Connect = m.Setup.RegisterMillisPerGiB, m.Setup.ConnectMillis
 	}
 	for _, op := range t.Ops {
-		o := TransferOp{Op: op}
+		o := HeadlineOp{Op: op}
 		for i := range m.Rows {
 			r := &m.Rows[i]
 			if r.Op != op || !r.Verify.Passed {
 				continue
 			}
-			if r.Kind == vocab.KindBulk {
+			if r.Kind == KindBulk {
 				o.Bulk = r.Rate()
 			} else {
 				o.Paged = max(o.Paged, r.Rate())
 			}
-			o.Bursts = append(o.Bursts, TransferBurst{r.Name(), r.Descs, r.ReqBytes * int64(r.Batch), r.Latency.P50, r.Latency.P95, r.Rate()})
+			o.Bursts = append(o.Bursts, HeadlineBurst{r.Name(), r.Descs, r.ReqBytes * int64(r.Batch), r.Latency.P50, r.Latency.P95, r.Rate()})
 		}
 		for _, f := range m.First {
 			if f.Op == op && f.Bytes == 8 {
@@ -125,6 +97,12 @@ func transferOf(d *result.TransferDocument) *Transfer {
 	return h
 }
 
+// sections shows the headlines.
+func sections(h family.Headlines) family.Sections {
+	all := family.Of[*Headline](h, list)
+	return family.Sections{Headlines: []table.Section{overview(all)}, Details: []table.Section{ladder(all)}}
+}
+
 // laneBy names a lane, and the handle for which a case asks, as tables and charts do.
 func laneBy(lane, handle string) string {
 	if handle == "" {
@@ -133,43 +111,43 @@ func laneBy(lane, handle string) string {
 	return lane + " (" + handle + ")"
 }
 
-// transferKeys are the columns that tell transfers apart.
-var transferKeys = table.Text("SKU", "backend", "lane", "cache", "arrangement", "op")
+// keys are the columns that tell transfers apart.
+var keys = table.Text("SKU", "backend", "lane", "cache", "arrangement", "op")
 
-func (t *Transfer) keys(op string) []string {
+func (t *Headline) key(op string) []string {
 	return []string{t.SKU, t.Backend, laneBy(t.Lane, t.Handle), t.Cache, t.Arrangement, op}
 }
 
-func transferSection(cases []*Transfer) table.Section {
-	s := &table.Table{Columns: slices.Concat(transferKeys, table.Figures("bulk GB/s"), []table.Column{{Name: "paged GB/s", Right: true, Strong: true}},
+func overview(cases []*Headline) table.Section {
+	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bulk GB/s"), []table.Column{{Name: "paged GB/s", Right: true, Strong: true}},
 		table.Figures("sustained GB/s", "CPU s/GB", "8 B µs", "µs/block", "register ms/GiB", "connect ms"), table.Text("not measured"))}
 	for _, c := range cases {
 		for _, o := range c.Ops {
-			s.Rows = append(s.Rows, append(c.keys(o.Op), table.OrDash(o.Bulk), table.OrDash(o.Paged), table.OrDash(o.Sustained), table.OrDash(o.CPU),
+			s.Rows = append(s.Rows, append(c.key(o.Op), table.OrDash(o.Bulk), table.OrDash(o.Paged), table.OrDash(o.Sustained), table.OrDash(o.CPU),
 				table.OrDash(o.First*1e3), table.OrDash(o.PerBlock), table.OrDash(c.Register), table.OrDash(c.Connect), droppedPoints(c.Dropped)))
 		}
 	}
 	return table.Section{
-		Title: "Transfers", Table: s, Keys: len(transferKeys),
+		Title: "Transfers", Table: s, Keys: len(keys),
 		Note: "Rates at p50: one block of the largest request, the fastest burst of pages, and bursts that follow each other with the processor time of both ranks. " +
 			"µs/block is missing where the fit is off by 10 % or more for a row.",
 	}
 }
 
-func transferBursts(cases []*Transfer) table.Section {
-	s := &table.Table{Columns: slices.Concat(transferKeys, table.Text("burst"), table.Figures("blocks of a request", "bytes", "p50 ms", "p95 ms", "GB/s"))}
+func ladder(cases []*Headline) table.Section {
+	s := &table.Table{Columns: slices.Concat(keys, table.Text("burst"), table.Figures("blocks of a request", "bytes", "p50 ms", "p95 ms", "GB/s"))}
 	for _, c := range cases {
 		for _, o := range c.Ops {
 			for _, b := range o.Bursts {
-				s.Rows = append(s.Rows, append(c.keys(o.Op), b.Name, fmt.Sprint(b.Descs), table.Size(b.Bytes), table.OrDash(b.P50), table.OrDash(b.P95), table.OrDash(b.GBps)))
+				s.Rows = append(s.Rows, append(c.key(o.Op), b.Name, fmt.Sprint(b.Descs), table.Size(b.Bytes), table.OrDash(b.P50), table.OrDash(b.P95), table.OrDash(b.GBps)))
 			}
 		}
 	}
-	return table.Section{Title: "Bursts of transfers", Table: s, Keys: len(transferKeys), Folded: true}
+	return table.Section{Title: "Bursts of transfers", Table: s, Keys: len(keys), Folded: true}
 }
 
 // droppedPoints counts points that were not measured by why.
-func droppedPoints(points []result.DroppedPoint) string {
+func droppedPoints(points []DroppedPoint) string {
 	counts := map[result.Code]int{}
 	for _, p := range points {
 		counts[p.Reason.Code]++

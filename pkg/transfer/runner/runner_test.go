@@ -1,4 +1,4 @@
-package transfer
+package runner
 
 import (
 	"testing"
@@ -9,92 +9,22 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
-	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
-
-// What can happen to a block has a class each, and the first wrong byte is named.
-func TestClassesOfWrongWords(t *testing.T) {
-	dst, src := Origin{PoolOf(1), 7}, Origin{PoolOf(0), 7}
-	stale := Origin{PoolOf(0), 6}
-	blocks := []Span{{Dst: 10, Src: 40, N: 8}, {Dst: 30, Src: 20, N: 8}}
-	arrived := func() []uint64 {
-		pool := painted(t, dst)
-		for _, b := range blocks {
-			for i := range b.N {
-				pool[b.Dst+i] = src.Word(b.Src + i)
-			}
-		}
-		return pool
-	}
-	find := func(pool hostMemory) Finding {
-		f, err := Destination(dst, src, pool, blocks)
-		require.NoError(t, err)
-		return f
-	}
-	require.Equal(t, Finding{Checked: 64}, find(arrived()))
-	for name, tc := range map[string]struct {
-		change func(hostMemory)
-		want   result.TransferWrong
-		class  string
-		word   int64
-	}{
-		"nothing came":          {func(p hostMemory) { copyWords(p, dst, 10, 10, 8) }, result.TransferWrong{NotWritten: 8}, "not written", 10},
-		"the burst before":      {func(p hostMemory) { copyWords(p, stale, 10, 40, 8) }, result.TransferWrong{Stale: 8}, "stale", 10},
-		"another block":         {func(p hostMemory) { copyWords(p, src, 30, 40, 8) }, result.TransferWrong{Misplaced: 8}, "misplaced", 30},
-		"half a block":          {func(p hostMemory) { copyWords(p, dst, 14, 14, 4) }, result.TransferWrong{Torn: 4}, "torn", 14},
-		"half from before":      {func(p hostMemory) { copyWords(p, stale, 10, 40, 3) }, result.TransferWrong{Torn: 3}, "torn", 10},
-		"two that did not come": {func(p hostMemory) { copyWords(p, stale, 10, 40, 4); copyWords(p, dst, 14, 14, 4) }, result.TransferWrong{Torn: 8}, "torn", 10},
-		"a flipped bit":         {func(p hostMemory) { p[31] ^= 1 << 60 }, result.TransferWrong{Corrupted: 1}, "corrupted", 31},
-		"in front of a block":   {func(p hostMemory) { copyWords(p, src, 9, 39, 1) }, result.TransferWrong{Guard: 1}, "guard", 9},
-		"behind the last block": {func(p hostMemory) { p[63] = 0 }, result.TransferWrong{Guard: 1}, "guard", 63},
-		"two faults":            {func(p hostMemory) { p[63] = 0; p[12] = 0 }, result.TransferWrong{Guard: 1, Corrupted: 1}, "corrupted", 12},
-	} {
-		pool := arrived()
-		tc.change(pool)
-		require.Equal(t, Finding{64, tc.want, tc.class, tc.word * wordBytes}, find(pool), name)
-	}
-
-	clean := find(arrived())
-	pool := arrived()
-	pool[12] = 0
-	clean.later(find(pool))
-	require.Equal(t, Finding{128, result.TransferWrong{Late: 1}, "late", 12 * wordBytes}, clean)
-
-	own := painted(t, src)
-	whole, err := Unchanged(src, own, "source")
-	require.NoError(t, err)
-	require.Equal(t, Finding{Checked: 64}, whole)
-	own[3]++
-	changed, err := Unchanged(src, own, "source")
-	require.NoError(t, err)
-	require.Equal(t, Finding{64, result.TransferWrong{Source: 1}, "source", 24}, changed)
-}
-
-func painted(t *testing.T, o Origin) hostMemory {
-	pool := make(hostMemory, 64)
-	require.NoError(t, pool.Paint(o.Word(0)))
-	return pool
-}
-
-func copyWords(pool []uint64, from Origin, at, index, n int) {
-	for i := range n {
-		pool[at+i] = from.Word(index + i)
-	}
-}
 
 // In every arrangement the tables of a row are disjoint, inside of the pools, and the same
 // on both ranks; only scattered ones pair unlike places.
 func TestTablesAreDisjoint(t *testing.T) {
-	for _, arrangement := range vocab.Arrangements() {
+	for _, arrangement := range transfer.Arrangements() {
 		c := plantest.Transfer(func(c *plan.Case) {
-			c.Transfer().Routing = arrangement
-			c.Transfer().Entries = []plan.CacheEntry{{Regions: 3, Tokens: 1, Bytes: 8}, {Regions: 2, Tokens: 32, Bytes: 24, Window: 64}}
+			transfer.Of(c).Routing = arrangement
+			transfer.Of(c).Entries = []transfer.CacheEntry{{Regions: 3, Tokens: 1, Bytes: 8}, {Regions: 2, Tokens: 32, Bytes: 24, Window: 64}}
 		})
-		block := c.Transfer()
+		block := transfer.Of(&c)
 		points, _ := block.Points()
 		pool := poolBytes(block.PoolSlack, points[len(points)-1].Bytes)
-		for _, row := range result.AskedRows(block, points) {
+		for _, row := range transfer.AskedRows(block, points) {
 			b := newBursts(block, row, pool)
 			require.NoError(t, b.check(pool), row.Name())
 			require.GreaterOrEqual(t, b.tables, block.PoolSlack)
@@ -114,8 +44,8 @@ func TestTablesAreDisjoint(t *testing.T) {
 				require.Len(t, b.sets[set][0], row.Descs)
 			}
 			require.Equal(t, int64(b.tables*row.Batch)*row.ReqBytes, bytes)
-			if row.Kind == vocab.KindPaged {
-				require.Equal(t, arrangement == vocab.Paged, unlike > len(taken)/2, row.Name())
+			if row.Kind == transfer.KindPaged {
+				require.Equal(t, arrangement == transfer.Paged, unlike > len(taken)/2, row.Name())
 			}
 		}
 	}
@@ -166,15 +96,15 @@ func TestTheSlowerRankCounts(t *testing.T) {
 
 // Ranks of a two-sided library that posted unlike numbers of sustained bursts make no document.
 func TestRanksPostEquallyMany(t *testing.T) {
-	c := plantest.Transfer(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} })
+	c := plantest.Transfer(func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{transfer.Pull} })
 	of := func(bursts int, twoSided bool) track {
 		return track{
 			setup:     &setup{TwoSided: twoSided},
-			sustained: []sustained{{Op: vocab.Pull, Bursts: bursts, Bytes: 64, Seconds: 1}},
+			sustained: []sustained{{Op: transfer.Pull, Bursts: bursts, Bytes: 64, Seconds: 1}},
 		}
 	}
 	for _, twoSided := range []bool{false, true} {
-		a := assembly{&result.TransferDocument{}, c.Transfer(), []track{of(3, twoSided), of(4, twoSided)}}
+		a := assembly{&transfer.Document{}, transfer.Of(&c), []track{of(3, twoSided), of(4, twoSided)}}
 		if err := a.rest(); twoSided {
 			require.EqualError(t, err, "pull: ranks 0 and 1 posted 3 and 4 sustained bursts")
 		} else {
@@ -199,13 +129,13 @@ func TestUnlikeRanksAreRefused(t *testing.T) {
 			store, err := rendezvous.OpenFile(t.TempDir())
 			require.NoError(t, err)
 			defer store.Close()
-			ended := make(chan error, plan.TransferRanks)
-			for r := range plan.TransferRanks {
-				place := rank.Place{Rank: r, World: plan.TransferRanks}
+			ended := make(chan error, transfer.Ranks)
+			for r := range transfer.Ranks {
+				place := rank.Place{Rank: r, World: transfer.Ranks}
 				b := &bench{session: rank.NewSession(place, store, "case", nil), rows: tc.rows[r]}
 				go func() { ended <- b.sameLists(t.Context(), tc.pools[r]) }()
 			}
-			for range plan.TransferRanks {
+			for range transfer.Ranks {
 				if err := <-ended; tc.refused {
 					require.ErrorContains(t, err, "the lists of blocks of the two ranks differ")
 				} else {
@@ -218,8 +148,8 @@ func TestUnlikeRanksAreRefused(t *testing.T) {
 
 // A fault that changes nothing is named before anything runs.
 func TestIdle(t *testing.T) {
-	c := plan.Case{Block: &plan.Transfer{Ops: []string{vocab.Pull}}}
-	require.Equal(t, "the pool of rank 0 is not the destination of a pull; inject it into rank 1", Idle(rank.Fault{Kind: FaultStale, At: rank.FaultAtStart}, &c))
-	require.Equal(t, "the pool of rank 1 is not the source of a pull; inject it into rank 0", Idle(rank.Fault{Kind: FaultSource, Rank: 1, At: rank.FaultAtStart}, &c))
-	require.Empty(t, Idle(rank.Fault{Kind: FaultStale, Rank: 1, At: rank.FaultAtStart}, &c))
+	c := plan.Case{Block: &transfer.Block{Ops: []string{transfer.Pull}}}
+	require.Equal(t, "the pool of rank 0 is not the destination of a pull; inject it into rank 1", Idle(rank.Fault{Kind: pool.FaultStale, At: rank.FaultAtStart}, &c))
+	require.Equal(t, "the pool of rank 1 is not the source of a pull; inject it into rank 0", Idle(rank.Fault{Kind: pool.FaultSource, Rank: 1, At: rank.FaultAtStart}, &c))
+	require.Empty(t, Idle(rank.Fault{Kind: pool.FaultStale, Rank: 1, At: rank.FaultAtStart}, &c))
 }

@@ -1,4 +1,4 @@
-package plan
+package transfer
 
 import (
 	"fmt"
@@ -6,15 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-// FamilyTransfer is the family of memory transfers between two ranks.
-const FamilyTransfer Family = vocab.FamilyTransfer
-
-// TransferRanks is how many ranks a transfer has: rank 0 owns the memory that requests
+// Ranks is how many ranks a transfer has: rank 0 owns the memory that requests
 // read or write, rank 1 posts them.
-const TransferRanks = 2
+const Ranks = 2
 
 // Limits of a transfer, which CollectiveX's own suite has, too.
 const (
@@ -24,9 +21,9 @@ const (
 	MaxPoolBytes   = 64 << 30  // bytes of a pool
 )
 
-// Transfer is the block of a transfer case: bursts of requests that move a KV cache
+// Block is the block of a transfer case: bursts of requests that move a KV cache
 // between two ranks, over a grid of context lengths, page sizes and burst sizes.
-type Transfer struct {
+type Block struct {
 	EP       int    `json:"ep"`       // ranks, 2; existing readers know it by this name
 	Workload string `json:"workload"` // the cache's name in the definitions
 	// Mode is the lane that the data must take: shm, vm, rdma or mnnvl.
@@ -41,12 +38,12 @@ type Transfer struct {
 	Seed    uint64 `json:"seed"` // of the block tables
 	// ISLLadder lists context lengths in tokens, PageTokens tokens of a page, and
 	// BatchSizes requests of a burst, each ascending and separated by spaces.
-	ISLLadder  Ladder `json:"isl_ladder"`
-	PageTokens Ladder `json:"page_tokens"`
-	BatchSizes Ladder `json:"batch_sizes"`
-	Ops        Words  `json:"ops"` // pull and push, separated by spaces
+	ISLLadder  plan.Ladder `json:"isl_ladder"`
+	PageTokens plan.Ladder `json:"page_tokens"`
+	BatchSizes plan.Ladder `json:"batch_sizes"`
+	Ops        Words       `json:"ops"` // pull and push, separated by spaces
 	// Timing is warm-up bursts, timed bursts and trials of each row, such as 2:8:3.
-	Timing Repetitions `json:"timing"`
+	Timing plan.Repetitions `json:"timing"`
 	// SustainMillis is how long bursts are posted one after the other for the sustained
 	// rate, in milliseconds.
 	SustainMillis int `json:"sustain_ms"`
@@ -82,7 +79,7 @@ func (e CacheEntry) Blocks(isl, page int) (blocks int, bytes int64) {
 
 // Request returns the blocks of a request with isl tokens of context on pages of so many
 // tokens, and its bytes.
-func (t *Transfer) Request(isl, page int) (blocks int, bytes int64) {
+func (t *Block) Request(isl, page int) (blocks int, bytes int64) {
 	for _, e := range t.Entries {
 		n, size := e.Blocks(isl, page)
 		blocks += e.Regions * n
@@ -99,7 +96,7 @@ type Point struct {
 }
 
 // Exceeds says which limit of the case a burst exceeds, or is empty.
-func (t *Transfer) Exceeds(p Point) string {
+func (t *Block) Exceeds(p Point) string {
 	switch {
 	case p.Batch > 1 && p.ISL*p.Batch > MaxBurstTokens:
 		return fmt.Sprintf("%d tokens in %d requests, more than %d", p.ISL*p.Batch, p.Batch, MaxBurstTokens)
@@ -114,7 +111,7 @@ func (t *Transfer) Exceeds(p Point) string {
 
 // Points returns the bursts of paged rows, by context length, page and batch, and those
 // that exceed a limit of the case.
-func (t *Transfer) Points() (kept, dropped []Point) {
+func (t *Block) Points() (kept, dropped []Point) {
 	for _, isl := range t.ISLLadder {
 		for _, page := range t.PageTokens {
 			for _, batch := range t.BatchSizes {
@@ -131,29 +128,29 @@ func (t *Transfer) Points() (kept, dropped []Point) {
 	return kept, dropped
 }
 
-// Transfer returns the block of a transfer case, nil of any other.
-func (c *Case) Transfer() *Transfer {
-	b, _ := c.Block.(*Transfer)
+// Of returns the block of a transfer case, nil of any other.
+func Of(c *plan.Case) *Block {
+	b, _ := c.Block.(*Block)
 	return b
 }
 
-// Factors implements Block.
-func (t *Transfer) Factors(c *Case, to []string) []string {
+// Factors implements plan.Block.
+func (t *Block) Factors(c *plan.Case, to []string) []string {
 	return append(to, t.Workload, t.Mode, t.Handle, t.Phase, "ep"+strconv.Itoa(t.EP), t.Routing, c.Precision)
 }
 
-// upstreamTransfers are the backends and the workload of CollectiveX's own KV suite.
+// upstreamBackends are the backends and the workload of CollectiveX's own KV suite.
 var (
-	upstreamTransfers = []string{"nixl", "mooncake", "mori-io"}
-	upstreamCache     = "kv-dsv4"
+	upstreamBackends = []string{"nixl", "mooncake", "mori-io"}
+	upstreamCache    = "kv-dsv4"
 )
 
-// transferUpstream implements Descriptor.Upstream: upstream moves one cache in scattered
+// upstream implements plan.Descriptor.Upstream: upstream moves one cache in scattered
 // pages between two nodes, in a suite whose name the public dashboard knows.
-func transferUpstream(c *Case) bool {
-	t := c.Transfer()
-	return t != nil && c.Suite == vocab.SuiteKV && t.Workload == upstreamCache && t.Routing == vocab.Paged &&
-		c.Nodes == 2 && c.Repeat == 1 && slices.Contains(upstreamTransfers, c.Backend)
+func upstream(c *plan.Case) bool {
+	t := Of(c)
+	return t != nil && c.Suite == SuiteKV && t.Workload == upstreamCache && t.Routing == Paged &&
+		c.Nodes == 2 && c.Repeat == 1 && slices.Contains(upstreamBackends, c.Backend)
 }
 
 // Words are words of a closed list, separated by spaces in JSON, as existing readers
@@ -166,33 +163,5 @@ func (w Words) MarshalText() ([]byte, error) { return []byte(strings.Join(w, " "
 // UnmarshalText reads what MarshalText writes.
 func (w *Words) UnmarshalText(text []byte) error {
 	*w = strings.Fields(string(text))
-	return nil
-}
-
-// Repetitions are how often a row of a transfer is measured.
-type Repetitions struct {
-	Warmup int // untimed bursts of a trial
-	Reps   int // timed bursts of a trial
-	Trials int
-}
-
-// MarshalText writes the three numbers with colons between them.
-func (r Repetitions) MarshalText() ([]byte, error) {
-	return fmt.Appendf(nil, "%d:%d:%d", r.Warmup, r.Reps, r.Trials), nil
-}
-
-// UnmarshalText reads what MarshalText writes.
-func (r *Repetitions) UnmarshalText(text []byte) error {
-	fields := strings.Split(string(text), ":")
-	if len(fields) != 3 {
-		return fmt.Errorf("%q is not warm-up, repetitions and trials such as 2:8:3", text)
-	}
-	for i, p := range []*int{&r.Warmup, &r.Reps, &r.Trials} {
-		n, err := strconv.Atoi(fields[i])
-		if err != nil {
-			return fmt.Errorf("%q is not warm-up, repetitions and trials such as 2:8:3", text)
-		}
-		*p = n
-	}
 	return nil
 }

@@ -1,14 +1,15 @@
-package transfer
+package runner
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // guardBytes lie before and behind the blocks of a pool. Nothing may write there.
@@ -19,7 +20,7 @@ const maxSets = 4
 
 // bursts are the bursts of a row.
 type bursts struct {
-	row    result.TransferRow
+	row    transfer.Row
 	tables int // disjoint places of a burst in each pool
 	// sets are by set and request. Sets i and tables+i write to table i of the destination: the
 	// first of them what table i of the source has, the other what the next table has.
@@ -35,7 +36,7 @@ func poolBytes(slack int, largest int64) int64 {
 
 // newBursts lays the blocks of a row out in pools of so many bytes. seed makes the tables
 // of the two ranks, the same ones on both.
-func newBursts(t *plan.Transfer, row result.TransferRow, pool int64) bursts {
+func newBursts(t *transfer.Block, row transfer.Row, pool int64) bursts {
 	tables := int(min(maxSets, (pool-2*guardBytes)/(row.ReqBytes*int64(row.Batch))))
 	b := bursts{row: row, tables: tables, sets: make([][][]Block, 2*tables)}
 	for k := range b.sets {
@@ -44,7 +45,7 @@ func newBursts(t *plan.Transfer, row result.TransferRow, pool int64) bursts {
 	at := int64(guardBytes)
 	for i, e := range entries(t, row) {
 		n, size := e.Blocks(row.ISL, pageOf(row))
-		var slots [plan.TransferRanks][]int
+		var slots [transfer.Ranks][]int
 		for rank := range slots {
 			slots[rank] = slotsOf(t, i, rank, tables, row.Batch*n)
 		}
@@ -52,7 +53,7 @@ func newBursts(t *plan.Transfer, row result.TransferRow, pool int64) bursts {
 			for k := range b.sets {
 				local := k % tables
 				remote := (k + k/tables) % tables
-				if row.Op == vocab.Push {
+				if row.Op == transfer.Push {
 					local, remote = remote, local
 				}
 				for j := range row.Batch * n {
@@ -76,14 +77,14 @@ func newBursts(t *plan.Transfer, row result.TransferRow, pool int64) bursts {
 func (b bursts) set(n, tables int) int { return n%tables + n/tables%2*b.tables }
 
 // entries are the parts of the cache that a row moves: of a bulk row one, with one entry.
-func entries(t *plan.Transfer, row result.TransferRow) []plan.CacheEntry {
-	if row.Kind == vocab.KindBulk {
-		return []plan.CacheEntry{{Regions: 1, Tokens: row.ISL, Bytes: row.ReqBytes}}
+func entries(t *transfer.Block, row transfer.Row) []transfer.CacheEntry {
+	if row.Kind == transfer.KindBulk {
+		return []transfer.CacheEntry{{Regions: 1, Tokens: row.ISL, Bytes: row.ReqBytes}}
 	}
 	return t.Entries
 }
 
-func pageOf(row result.TransferRow) int {
+func pageOf(row transfer.Row) int {
 	if row.PageTokens == nil {
 		return row.ISL
 	}
@@ -92,15 +93,15 @@ func pageOf(row result.TransferRow) int {
 
 // slotsOf returns the slot of each block of a region on a rank, by table, request and
 // block: of sets tables with n blocks each. All regions of an entry have the same.
-func slotsOf(t *plan.Transfer, entry, rank, sets, n int) []int {
+func slotsOf(t *transfer.Block, entry, rank, sets, n int) []int {
 	slots := make([]int, sets*n)
 	for i := range slots {
 		slots[i] = i
-		if t.Routing == vocab.Strided {
+		if t.Routing == transfer.Strided {
 			slots[i] = i%n*sets + i/n
 		}
 	}
-	if t.Routing == vocab.Paged {
+	if t.Routing == transfer.Paged {
 		r := rand.New(rand.NewPCG(t.Seed, uint64(entry)<<8|uint64(rank)))
 		r.Shuffle(len(slots), func(i, j int) { slots[i], slots[j] = slots[j], slots[i] })
 	}
@@ -126,7 +127,7 @@ func (b bursts) merged() int {
 
 // check refuses lists without blocks, blocks outside of the pools, and blocks of one burst that
 // overlap on a side: libraries take them, and move something or nothing.
-func (b bursts) check(pool int64) error {
+func (b bursts) check(size int64) error {
 	for set := range b.sets {
 		for _, request := range b.sets[set] {
 			if len(request) == 0 {
@@ -134,15 +135,31 @@ func (b bursts) check(pool int64) error {
 			}
 		}
 		for _, pull := range []bool{true, false} {
-			end := guardBytes / wordBytes
+			end := guardBytes / pool.WordBytes
 			for _, s := range spans(b.blocks(set), pull) {
-				if s.Dst < end || int64(s.Dst+s.N)*wordBytes > pool-guardBytes {
+				if s.Dst < end || int64(s.Dst+s.N)*pool.WordBytes > size-guardBytes {
 					return rank.Coded(result.ReasonInternal,
-						fmt.Errorf("%s: a block of %d bytes at %d lies outside of the pool or on another block", b.row.Name(), s.N*wordBytes, s.Dst*wordBytes))
+						fmt.Errorf("%s: a block of %d bytes at %d lies outside of the pool or on another block", b.row.Name(), s.N*pool.WordBytes, s.Dst*pool.WordBytes))
 				}
 				end = s.Dst + s.N
 			}
 		}
 	}
 	return nil
+}
+
+// spans returns the blocks in the order of their destination, which op decides.
+func spans(blocks []Block, pull bool) []pool.Span {
+	out := make([]pool.Span, len(blocks))
+	for i, b := range blocks {
+		s := pool.Span{Dst: int(b.Remote), Src: int(b.Local), N: int(b.Bytes / pool.WordBytes)}
+		if pull {
+			s.Dst, s.Src = s.Src, s.Dst
+		}
+		s.Dst /= pool.WordBytes
+		s.Src /= pool.WordBytes
+		out[i] = s
+	}
+	slices.SortFunc(out, func(a, b pool.Span) int { return cmp.Compare(a.Dst, b.Dst) })
+	return out
 }

@@ -2,7 +2,7 @@
 // the memory of two ranks, what they cost, and the proof that every word arrived.
 //
 // Rank 0 owns the pool that the requests read or write. Rank 1 posts them and times them.
-package transfer
+package runner
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // Block is a range of bytes that a request moves between two pools.
@@ -36,7 +37,7 @@ type Engine interface {
 	// handle of vocab.Handles, or in the engine's usual way if that is empty; the planner asks
 	// an engine only for what it has. When ctx, that of the case, ends, the engine gives up
 	// what is in flight.
-	Register(ctx context.Context, bytes int64, handle string) (Memory, error)
+	Register(ctx context.Context, bytes int64, handle string) (pool.Memory, error)
 	// Metadata is what the peer's Connect takes.
 	Metadata() ([]byte, error)
 	// Connect makes the peer's pool, which is as large as this rank's, accessible. It is called

@@ -1,4 +1,4 @@
-package transfer
+package runner
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // owned is an engine that knows who uses its pool. It refuses what libraries accept: NIXL
@@ -19,7 +20,7 @@ type owned struct {
 }
 
 // Register implements Engine.
-func (o *owned) Register(ctx context.Context, bytes int64, handle string) (Memory, error) {
+func (o *owned) Register(ctx context.Context, bytes int64, handle string) (pool.Memory, error) {
 	if o.pool {
 		return nil, &rank.Error{Reason: result.ReasonRefused.With("pool registered twice"), Err: errors.New("a rank has one pool at a time: unregister it first")}
 	}
@@ -82,7 +83,7 @@ var listFaults = map[string]func(list *[]Block) bool{
 		return last > 0
 	},
 	FaultCutBlock: func(list *[]Block) bool {
-		(*list)[len(*list)-1].Bytes -= wordBytes
+		(*list)[len(*list)-1].Bytes -= pool.WordBytes
 		return true
 	},
 	FaultEmptyList: func(list *[]Block) bool {

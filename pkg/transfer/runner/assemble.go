@@ -1,4 +1,4 @@
-package transfer
+package runner
 
 import (
 	"fmt"
@@ -8,11 +8,10 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/measure"
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
 // track is what one rank left of a case.
@@ -28,11 +27,11 @@ type track struct {
 // Assemble fills the document of a transfer case with what its ranks left; see
 // shard.Assembler.
 func Assemble(doc result.Document, streams []rank.Stream) error {
-	d, ok := doc.(*result.TransferDocument)
+	d, ok := doc.(*transfer.Document)
 	if !ok {
 		return fmt.Errorf("document of type %T for a transfer case", doc)
 	}
-	tracks := make([]track, plan.TransferRanks)
+	tracks := make([]track, transfer.Ranks)
 	for _, s := range streams {
 		if s.Rank < 0 || s.Rank >= len(tracks) {
 			return fmt.Errorf("rank %d of a transfer", s.Rank)
@@ -46,7 +45,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		}
 	}
 	serving, posting := &tracks[0], &tracks[1]
-	done := len(streams) == plan.TransferRanks && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
+	done := len(streams) == transfer.Ranks && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
 	if serving.setup == nil || posting.setup == nil {
 		if done { // its records are lost; else the outcome is the shard's
 			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
@@ -56,7 +55,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if !agree(*serving.setup, *posting.setup) {
 		return fmt.Errorf("ranks 0 and 1 do not measure the same")
 	}
-	a := assembly{d, d.Identity.Case.Transfer(), tracks}
+	a := assembly{d, transfer.Of(&d.Identity.Case), tracks}
 	a.setup()
 	if err := a.rows(); err != nil {
 		return err
@@ -90,8 +89,8 @@ func read(s rank.Stream) (t track, err error) {
 
 // assembly is the document and what it is made of.
 type assembly struct {
-	*result.TransferDocument
-	block  *plan.Transfer
+	*transfer.Document
+	block  *transfer.Block
 	tracks []track
 }
 
@@ -103,7 +102,7 @@ func (a assembly) setup() {
 	m.TwoSided, m.CheckedBy, m.PoolBudget = posting.TwoSided, posting.Checked, posting.Budget
 	if posting.Pool > 0 {
 		register := max(serving.Register, posting.Register)
-		m.Setup = &result.TransferSetup{
+		m.Setup = &transfer.Setup{
 			PoolBytes: posting.Pool, RegisterMillis: register, RegisterMillisPerGiB: register / (float64(posting.Pool) / (1 << 30)),
 			ConnectMillis: posting.Connect,
 		}
@@ -111,11 +110,11 @@ func (a assembly) setup() {
 	for _, p := range posting.Dropped {
 		a.Drop(p, result.ReasonMemoryForSize.With("pool of %d bytes", poolBytes(a.block.PoolSlack, p.Bytes)))
 	}
-	rows := result.AskedRows(a.block, posting.Points)
+	rows := transfer.AskedRows(a.block, posting.Points)
 	for i, p := range posting.Points {
 		n := len(m.Points)
 		if n == 0 || m.Points[n-1].ISL != p.ISL || m.Points[n-1].PageTokens != p.Page {
-			m.Points = append(m.Points, result.TransferPoints{ISL: p.ISL, PageTokens: p.Page})
+			m.Points = append(m.Points, transfer.Points{ISL: p.ISL, PageTokens: p.Page})
 			n++
 		}
 		last := &m.Points[n-1]
@@ -149,7 +148,7 @@ func (a assembly) lane() (lane Lane) {
 
 // rows adds the rows of which there is a sample.
 func (a assembly) rows() error {
-	for i, row := range result.AskedRows(a.block, a.tracks[1].setup.Points) {
+	for i, row := range transfer.AskedRows(a.block, a.tracks[1].setup.Points) {
 		var all trial
 		trials := map[int]bool{}
 		for _, t := range a.tracks[1].trials {
@@ -178,14 +177,14 @@ func (a assembly) rows() error {
 			waits[k] = all.Latency[k] - all.Prepare[k] - all.Post[k]
 		}
 		median := func(v []float64) float64 { return rounded(result.NewBurst(v)).P50 }
-		row.Parts = result.TransferParts{Prepare: median(all.Prepare), Post: median(all.Post), Wait: max(0, median(waits)), Release: median(all.Release)}
+		row.Parts = transfer.Parts{Prepare: median(all.Prepare), Post: median(all.Post), Wait: max(0, median(waits)), Release: median(all.Release)}
 		if row.Latency.P50 > 0 {
 			row.GBps = row.Rate() // in full: CollectiveX rounds to 0.01, which is 0 on slow lanes
 			row.GBpsPrepared = row.GBps
 		}
 		expected := 0
 		for n := range a.block.Timing.Trials {
-			expected += plan.TransferRanks * len(checkedReps(a.block, i, n))
+			expected += transfer.Ranks * len(checkedReps(a.block, i, n))
 		}
 		row.Verify = a.verdict(i, row.Op, expected)
 		a.Measurement.Rows = append(a.Measurement.Rows, row)
@@ -247,8 +246,8 @@ func round(v float64, decimals int) float64 {
 }
 
 // verdict sums the checks of a row, of which so many are expected.
-func (a assembly) verdict(row int, op string, expected int) result.TransferVerify {
-	var v result.TransferVerify
+func (a assembly) verdict(row int, op string, expected int) result.Verify {
+	var v result.Verify
 	var worst *check
 	where := 0
 	seen := map[[3]int]bool{}
@@ -289,8 +288,8 @@ func (a assembly) rest() error {
 		}
 		if len(f.Millis) > 0 {
 			// Each operation has two sizes, in this order.
-			verify := a.verdict(rowFirst-i%firstSizes, f.Op, timedChecks*plan.TransferRanks)
-			m.First = append(m.First, result.TransferFirst{Op: f.Op, Bytes: f.Bytes, Millis: result.NewBurst(f.Millis), Verify: &verify})
+			verify := a.verdict(rowFirst-i%firstSizes, f.Op, timedChecks*transfer.Ranks)
+			m.First = append(m.First, transfer.First{Op: f.Op, Bytes: f.Bytes, Millis: result.NewBurst(f.Millis), Verify: &verify})
 		}
 	}
 	for _, op := range a.block.Ops {
@@ -307,14 +306,14 @@ func (a assembly) rest() error {
 			}
 			gb := float64(posting.Bytes) / 1e9
 			seconds := max(serving.Seconds, posting.Seconds)
-			m.Sustained = append(m.Sustained, result.TransferSustained{
+			m.Sustained = append(m.Sustained, transfer.Sustained{
 				Op: op, InFlight: posting.InFlight, Bursts: posting.Bursts, Bytes: posting.Bytes, Seconds: seconds,
 				GBps: gb / seconds, CPU: (serving.CPU + posting.CPU) / gb, CPUPoster: posting.CPU / gb,
-				Verify: a.verdict(rowSustained, op, timedChecks*plan.TransferRanks),
+				Verify: a.verdict(rowSustained, op, timedChecks*transfer.Ranks),
 			})
 		}
-		if v := a.verdict(rowReleased, op, plan.TransferRanks); v.Checks > 0 {
-			m.Released = append(m.Released, result.TransferReleased{Op: op, Verify: v})
+		if v := a.verdict(rowReleased, op, transfer.Ranks); v.Checks > 0 {
+			m.Released = append(m.Released, transfer.Released{Op: op, Verify: v})
 		}
 		if f, ok := fit(op, m.Rows); ok {
 			m.Fit = append(m.Fit, f)
@@ -327,7 +326,7 @@ func (a assembly) rest() error {
 // it is the shard's, which knows why a rank did not.
 func (a assembly) judge(done bool) {
 	m := &a.Measurement
-	var verdicts []result.TransferVerify
+	var verdicts []result.Verify
 	complete := true
 	for i := range m.Rows {
 		verdicts = append(verdicts, m.Rows[i].Verify)
@@ -362,7 +361,7 @@ func (a assembly) judge(done bool) {
 	case a.block.Handle != "" && m.Transport != a.block.Handle:
 		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("handle %s instead of %s", m.Transport, a.block.Handle)}}
 	case !complete || len(m.Rows) != asked || len(m.First) != firstSizes*ops || len(m.Sustained) != ops || len(m.Released) != ops ||
-		slices.ContainsFunc(verdicts, func(v result.TransferVerify) bool { return !v.Passed }):
+		slices.ContainsFunc(verdicts, func(v result.Verify) bool { return !v.Passed }):
 		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
 	default:
 		a.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
@@ -371,11 +370,11 @@ func (a assembly) judge(done bool) {
 
 // fit fits the paged rows of an operation; ok is false if they do not tell the three
 // parameters apart.
-func fit(op string, rows []result.TransferRow) (f result.TransferFit, ok bool) {
+func fit(op string, rows []transfer.Row) (f transfer.Fit, ok bool) {
 	var x [][]float64
 	var us []float64
 	for i := range rows {
-		if r := &rows[i]; r.Op == op && r.Kind == vocab.KindPaged && r.Verify.Passed && r.Latency.P50 > 0 {
+		if r := &rows[i]; r.Op == op && r.Kind == transfer.KindPaged && r.Verify.Passed && r.Latency.P50 > 0 {
 			x = append(x, []float64{1, float64(r.Descs * r.Batch), float64(r.ReqBytes) * float64(r.Batch)})
 			us = append(us, r.Latency.P50*1e3)
 		}
@@ -384,7 +383,7 @@ func fit(op string, rows []result.TransferRow) (f result.TransferFit, ok bool) {
 	if !ok {
 		return f, false
 	}
-	f = result.TransferFit{Op: op, Alpha: p[0], Beta: p[1], Points: len(us)}
+	f = transfer.Fit{Op: op, Alpha: p[0], Beta: p[1], Points: len(us)}
 	if p[2] > 0 {
 		f.GBps = 1 / p[2] / 1e3
 	}

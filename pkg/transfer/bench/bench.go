@@ -1,3 +1,4 @@
+// Package bench is `cxrun bench kv`: flags of transfers of KV caches, and their table and JSON.
 package bench
 
 import (
@@ -10,16 +11,40 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// KVFlags are the flags of a transfer of KV caches, as they were given.
-type KVFlags struct {
-	Output
+// Command is `cxrun bench kv`.
+var Command = bench.Command{
+	Family: transfer.Name,
+	Use:    "kv",
+	Short:  "Measure transfers of KV caches between two ranks",
+	Long: `Measure transfers of a KV cache between two ranks on this machine: bursts of requests
+over a grid of context lengths, page sizes and burst sizes, and the same bytes as one
+block. Every word of both pools is compared after some of the timed bursts.
+
+The exit code is 1 if a word is wrong, the case failed or a threshold is missed, and 3 if
+this machine cannot run it.`,
+	Example: `  cxrun bench kv
+  cxrun bench kv --cache kv-gqa --isl 256,1024 --page 16 --batch 1,8 --lane vm
+  cxrun bench kv --cache kv-dsv4 --isl 2048 --page 256 --ops push --min-gbps 1 --json
+  cxrun bench kv --backend nccl-kv -g 2 --isl 2048,8192 --batch 1,4
+  cxrun bench kv --ops push --block 4K,64K,1M --total 64M --batch 1`,
+	Values: map[string][]string{
+		"lane": append(vocab.Lanes(), bench.Auto), "handle": append(vocab.Handles(), bench.Auto), "ops": transfer.Ops(), "arrangement": transfer.Arrangements(),
+	},
+	Flags: newFlags,
+}
+
+// flags are the flags of a transfer of KV caches, as they were given.
+type flags struct {
+	bench.Output
 	cache, lane, handle, arrangement string
 	isl, pages, batches              []int
 	ops                              []string
@@ -29,14 +54,14 @@ type KVFlags struct {
 	total                            string
 	set                              func(name string) bool // whether a flag was given
 	minGBps, maxTime                 []string
-	limits                           Limits
+	limits                           bench.Limits
 }
 
-// NewKVFlags adds the flags to fs and returns them, with the groups in which help shows
+// newFlags adds the flags to fs and returns them, with the groups in which help shows
 // them.
-func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
-	f := &KVFlags{}
-	shape := NewGroup("What is measured")
+func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
+	f := &flags{}
+	shape := bench.NewGroup("What is measured")
 	g := shape.Flags
 	g.StringVar(&f.cache, "cache", "kv-mla", "move the `CACHE` of the definitions: kv-dsv4, kv-dsv4-layers, kv-mla, kv-gqa or kv-tiny")
 	g.IntSliceVar(&f.isl, "isl", []int{128, 512}, "context of `N` tokens a request; a comma-separated list, ascending")
@@ -44,21 +69,21 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	g.IntSliceVar(&f.batches, "batch", []int{1, 4}, "bursts of `N` requests; a comma-separated list, ascending")
 	g.StringSliceVar(&f.blocks, "block", nil, "move no model's cache, but requests of --total bytes in blocks of `SIZE`; a comma-separated list, ascending; in place of --cache, --isl and --page")
 	g.StringVar(&f.total, "total", "64M", "have requests of `SIZE` with --block")
-	g.StringSliceVar(&f.ops, "ops", vocab.TransferOps(), "`OPS` of rank 1: pull reads the pool of rank 0, push writes it")
-	g.StringVar(&f.arrangement, "arrangement", vocab.Paged, "lay the blocks out in `ORDER`: contiguous, strided (with equal gaps) or paged (permuted)")
-	how := NewGroup("How it is measured, and output")
+	g.StringSliceVar(&f.ops, "ops", transfer.Ops(), "`OPS` of rank 1: pull reads the pool of rank 0, push writes it")
+	g.StringVar(&f.arrangement, "arrangement", transfer.Paged, "lay the blocks out in `ORDER`: contiguous, strided (with equal gaps) or paged (permuted)")
+	how := bench.NewGroup("How it is measured, and output")
 	g = how.Flags
-	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
-	g.StringVar(&f.lane, "lane", Auto, "move the data over `LANE`: on a host shm, memory that both ranks map, vm, process_vm_readv and process_vm_writev, or tcp; between two GPUs peer; auto is the first that the backend has")
-	g.StringVar(&f.handle, "handle", Auto, "have rank 1 open the pool of rank 0 by `HANDLE`: ipc, the driver's handle of a plain allocation, or vmm, a descriptor of memory of virtual memory management; auto is the first that the backend has")
-	g.IntVarP(&f.ranks, "ngpus", "g", plan.TransferRanks, "start `N` ranks: a transfer has two")
+	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
+	g.StringVar(&f.lane, "lane", bench.Auto, "move the data over `LANE`: on a host shm, memory that both ranks map, vm, process_vm_readv and process_vm_writev, or tcp; between two GPUs peer; auto is the first that the backend has")
+	g.StringVar(&f.handle, "handle", bench.Auto, "have rank 1 open the pool of rank 0 by `HANDLE`: ipc, the driver's handle of a plain allocation, or vmm, a descriptor of memory of virtual memory management; auto is the first that the backend has")
+	g.IntVarP(&f.ranks, "ngpus", "g", transfer.Ranks, "start `N` ranks: a transfer has two")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
 	g.StringSliceVar(&f.minGBps, "min-gbps", nil, "exit 1 if the median rate of a row is below `GBPS`, or SIZE=GBPS for bursts of that size in bytes; comma-separated list")
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of bursts of SIZE bytes is above `SIZE=US`; comma-separated list")
 	f.TimeLimit(how)
-	f.Output.AddFlags(how)
+	f.AddFlags(how)
 	f.Definitions.AddFlag(g)
-	groups := []Group{shape, how}
+	groups := []bench.Group{shape, how}
 	for _, group := range groups {
 		fs.AddFlagSet(group.Flags)
 	}
@@ -70,11 +95,11 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 const blockWorkload = "blocks"
 
 // ofBytes reports whether requests are of --total bytes, and no model's cache.
-func (f *KVFlags) ofBytes() bool { return f.set("block") }
+func (f *flags) ofBytes() bool { return f.set("block") }
 
 // ofBlocks returns the cache, contexts and pages of --block. A token of the cache is a block of the
 // smallest size. Without --block, they are those of their flags.
-func (f *KVFlags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pages []int, err error) {
+func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pages []int, err error) {
 	if !f.ofBytes() {
 		if f.set("total") {
 			return nil, nil, nil, cli.UsageError("--total needs --block")
@@ -86,7 +111,7 @@ func (f *KVFlags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pag
 			return nil, nil, nil, cli.UsageError("--block moves no model's cache: leave out --%s", other)
 		}
 	}
-	total, err := ParseSize(f.total)
+	total, err := bench.ParseSize(f.total)
 	if err != nil {
 		return nil, nil, nil, cli.UsageError("--total: %w", err)
 	}
@@ -95,7 +120,7 @@ func (f *KVFlags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pag
 	}
 	var least, last int64
 	for i, text := range f.blocks {
-		size, err := ParseSize(text)
+		size, err := bench.ParseSize(text)
 		if err != nil {
 			return nil, nil, nil, cli.UsageError("--block: %w", err)
 		}
@@ -131,16 +156,26 @@ func (f *KVFlags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pag
 // blockSeed is that of the other caches.
 const blockSeed = 67
 
-// Plan is the measurement with a backend on a world of ranks.
-func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
+// Options implements bench.Measurement.
+func (f *flags) Options() *bench.Output { return &f.Output }
+
+// Ranks implements bench.Measurement.
+func (f *flags) Ranks([]string) (int, error) { return transfer.Ranks, nil }
+
+// Plan implements bench.Measurement.
+func (f *flags) Plan([]string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+	return f.plan
+}
+
+func (f *flags) plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
 	var err error
-	if f.limits, err = ParseLimits(MinGBps, f.minGBps, f.maxTime, nil); err != nil {
+	if f.limits, err = bench.ParseLimits(bench.MinGBps, f.minGBps, f.maxTime, nil); err != nil {
 		return d, err
 	}
 	lane := f.lane
-	if lane == Auto {
-		lane = be.Transfer().Lanes[0]
+	if lane == bench.Auto {
+		lane = transfer.BackendOf(be).Lanes[0]
 	}
 	for _, name := range []struct {
 		what, got string
@@ -148,16 +183,16 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	}{
 		{"cache", f.cache, cat.Words("kv cache")},
 		{"lane", lane, vocab.Lanes()},
-		{"handle", f.handle, append(vocab.Handles(), Auto)},
-		{"arrangement", f.arrangement, vocab.Arrangements()},
+		{"handle", f.handle, append(vocab.Handles(), bench.Auto)},
+		{"arrangement", f.arrangement, transfer.Arrangements()},
 		{"sampling profile", f.sampling, cat.Words("sampling")},
 	} {
-		if err := Known(name.what, name.got, name.names); err != nil {
+		if err := bench.Known(name.what, name.got, name.names); err != nil {
 			return d, err
 		}
 	}
 	for _, op := range f.ops {
-		if err := Known("operation", op, vocab.TransferOps()); err != nil {
+		if err := bench.Known("operation", op, transfer.Ops()); err != nil {
 			return d, err
 		}
 	}
@@ -169,15 +204,15 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		flag string
 		of   []int
 	}{{"--isl", isl}, {"--page", pages}, {"--batch", f.batches}} {
-		if n := x.of; !Ascending(n) || n[len(n)-1] > mostTokens {
-			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, List(n), mostTokens)
+		if n := x.of; !bench.Ascending(n) || n[len(n)-1] > mostTokens {
+			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, bench.List(n), mostTokens)
 		}
 	}
-	has := slices.Contains(be.Transfer().Lanes, lane)
-	if why := be.Transfer().Lacks(lane); has && why != "" {
+	has := slices.Contains(transfer.BackendOf(be).Lanes, lane)
+	if why := transfer.BackendOf(be).Lacks(lane); has && why != "" {
 		return d, cli.EnvironmentError("backend %s does not run on lane %s: %s", be.Name, lane, why)
 	}
-	runs := backendsWith(cat, func(other *catalog.TransferBackend) bool {
+	runs := backendsWith(cat, func(other *transfer.Backend) bool {
 		return slices.Contains(other.Lanes, lane) && other.Lacks(lane) == ""
 	})
 	switch {
@@ -185,22 +220,22 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: backend %s runs it in suites, such as kv-transfer, on platforms of several nodes",
 			lane, strings.Join(runs, " or "))
 	case !has:
-		return d, without(runs, fmt.Sprintf("backend %s has no lane %s, only %s", be.Name, lane, strings.Join(be.Transfer().Lanes, ", ")))
+		return d, without(runs, fmt.Sprintf("backend %s has no lane %s, only %s", be.Name, lane, strings.Join(transfer.BackendOf(be).Lanes, ", ")))
 	}
 	handle := ""
-	if f.handle != Auto {
-		if be.Transfer().Handle(f.handle) == nil {
-			open := backendsWith(cat, func(other *catalog.TransferBackend) bool { return other.Handle(f.handle) != nil })
+	if f.handle != bench.Auto {
+		if transfer.BackendOf(be).Handle(f.handle) == nil {
+			open := backendsWith(cat, func(other *transfer.Backend) bool { return other.Handle(f.handle) != nil })
 			return d, without(open, fmt.Sprintf("backend %s does not support --handle %s", be.Name, f.handle))
 		}
-		handle = be.Transfer().CaseHandle(f.handle)
+		handle = transfer.BackendOf(be).CaseHandle(f.handle)
 	}
-	if f.ranks != plan.TransferRanks {
-		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, plan.TransferRanks)
+	if f.ranks != transfer.Ranks {
+		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, transfer.Ranks)
 	}
-	profile := cat.SamplingProfile(f.sampling).Transfer()
-	if len(f.ops) == 0 || Repeats(f.ops) {
-		return d, cli.UsageError("--ops %s: want pull, push or both", List(f.ops))
+	profile := transfer.SamplingOf(cat.SamplingProfile(f.sampling))
+	if len(f.ops) == 0 || bench.Repeats(f.ops) {
+		return d, cli.UsageError("--ops %s: want pull, push or both", bench.List(f.ops))
 	}
 	if profile == nil {
 		return d, cli.UsageError("--sampling %s: the profile has no sample counts of transfers", f.sampling)
@@ -210,12 +245,12 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 			return d, cli.UsageError("--page %d: cache %s: %s", page, f.cache, why)
 		}
 	}
-	t := planner.Transfer(cache, *profile)
+	t := transfer.New(cache, profile)
 	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, f.arrangement, isl, pages, f.batches, f.ops
 	kept, dropped := t.Points()
 	switch {
 	case len(kept) > 0:
-		if err := f.limits.within(burstSizes(t, kept)); err != nil {
+		if err := f.limits.Within(burstSizes(t, kept), "burst", "bursts"); err != nil {
 			return d, err
 		}
 	case f.ofBytes():
@@ -227,16 +262,16 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 			f.total, strings.Replace(t.Exceeds(dropped[0]), "tokens", "blocks", 1), remedy)
 	}
 	d.Cases = []plan.Case{{
-		Family: plan.FamilyTransfer, Precision: cache.Precision, Sampling: f.sampling, Contract: vocab.ContractBurst, Block: t,
+		Family: transfer.Name, Precision: cache.Precision, Sampling: f.sampling, Contract: transfer.Contract, Block: t,
 	}}
 	return d, nil
 }
 
 // burstSizes returns the bytes of the bursts of points, ascending. Memory may be too small for
 // some of them.
-func burstSizes(t *plan.Transfer, kept []plan.Point) []int64 {
+func burstSizes(t *transfer.Block, kept []transfer.Point) []int64 {
 	var sizes []int64
-	for _, row := range result.AskedRows(t, kept) {
+	for _, row := range transfer.AskedRows(t, kept) {
 		sizes = append(sizes, row.ReqBytes*int64(row.Batch))
 	}
 	slices.Sort(sizes)
@@ -244,9 +279,9 @@ func burstSizes(t *plan.Transfer, kept []plan.Point) []int64 {
 }
 
 // backendsWith are the names of the backends of transfers that have something.
-func backendsWith(cat *catalog.Catalog, has func(*catalog.TransferBackend) bool) (names []string) {
+func backendsWith(cat *catalog.Catalog, has func(*transfer.Backend) bool) (names []string) {
 	for i := range cat.Backends {
-		if other := cat.Backends[i].Transfer(); other != nil && has(other) {
+		if other := transfer.BackendOf(&cat.Backends[i]); other != nil && has(other) {
 			names = append(names, cat.Backends[i].Name)
 		}
 	}
@@ -264,81 +299,90 @@ func without(names []string, lack string) error {
 // mostTokens bounds contexts, pages and bursts, as in definitions.
 const mostTokens = 1 << 20
 
-// Explain adds to the error of requests of --block that do not fit into memory by which flags they
-// do.
-func (f *KVFlags) Explain(err error, o result.Outcome) error {
-	if err == nil || !f.ofBytes() || o.Status != result.Failed || !o.Reasons.Only(result.ReasonMemoryForSize) {
+// Report is a transfer as JSON: a head and the document's own rows.
+type Report struct {
+	bench.Head
+
+	CaseID        string                `json:"case_id"`
+	ComparisonKey string                `json:"comparison_key"`
+	Environment   map[string]string     `json:"environment"`
+	Workload      *transfer.Workload    `json:"workload"`
+	Measurement   *transfer.Measurement `json:"measurement"`
+	Outcome       result.Outcome        `json:"outcome"`
+	// Violations are the thresholds that were broken, one line each.
+	Violations []string `json:"violations"`
+	Passed     bool     `json:"passed"`
+
+	flags *flags
+}
+
+// Report implements bench.Measurement.
+func (f *flags) Report(head bench.Head) bench.Reporter {
+	head.Op = "kv"
+	return &Report{Head: head, Violations: []string{}, flags: f}
+}
+
+// Title implements bench.Reporter.
+func (p *Report) Title(place string) string { return "transfers of KV caches " + place }
+
+// Broken implements bench.Reporter.
+func (p *Report) Broken() []string { return p.Violations }
+
+// Explain implements bench.Reporter: it adds to the error of requests of --block that do not fit
+// into memory by which flags they do.
+func (p *Report) Explain(err error) error {
+	if o := p.Outcome; err == nil || !p.flags.ofBytes() || o.Status != result.Failed || !o.Reasons.Only(result.ReasonMemoryForSize) {
 		return err
 	}
 	return fmt.Errorf("%w, that is, a smaller --total or --batch", err)
 }
 
-// KVReport is a transfer as JSON: a head and the document's own rows.
-type KVReport struct {
-	Head
-
-	CaseID        string                      `json:"case_id"`
-	ComparisonKey string                      `json:"comparison_key"`
-	Environment   map[string]string           `json:"environment"`
-	Workload      *result.TransferWorkload    `json:"workload"`
-	Measurement   *result.TransferMeasurement `json:"measurement"`
-	Outcome       result.Outcome              `json:"outcome"`
-	// Violations are the thresholds that were broken, one line each.
-	Violations []string `json:"violations"`
-	Passed     bool     `json:"passed"`
-
-	limits Limits
-}
-
-// NewKVReport returns a report without the document.
-func NewKVReport(head Head, f *KVFlags) *KVReport {
-	head.Op = "kv"
-	return &KVReport{Head: head, Violations: []string{}, limits: f.limits}
-}
-
-// Add takes the document.
-func (p *KVReport) Add(d *result.TransferDocument) {
+// Add implements bench.Reporter.
+func (p *Report) Add(doc result.Document) error {
+	d, ok := doc.(*transfer.Document)
+	if !ok {
+		return fmt.Errorf("document of type %T for a transfer", doc)
+	}
 	p.Take(&d.Envelope)
-	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, Environment(&d.Envelope)
+	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, bench.Environment(&d.Envelope)
 	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
-	var rows []Measured
+	var rows []bench.Measured
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
-		rows = append(rows, Measured{rowName(d, r), r.ReqBytes * int64(r.Batch), r.Rate(), 1e3 * r.Latency.P50})
+		rows = append(rows, bench.Measured{Name: rowName(d, r), Bytes: r.ReqBytes * int64(r.Batch), GBps: r.Rate(), Micros: 1e3 * r.Latency.P50})
 	}
-	p.Violations = append(p.Violations, p.limits.Broken("", rows)...)
-	for _, l := range p.limits {
+	p.Violations = append(p.Violations, p.flags.limits.Broken("", rows)...)
+	for _, limit := range p.flags.limits.OfAllSizes() {
 		for _, x := range d.Workload.Dropped {
-			if l.bytes == everySize {
-				p.Violations = append(p.Violations, fmt.Sprintf("%s was not measured, and %s is %s", droppedPoint(d, x), l.flag, shortest(l.value)))
-			}
+			p.Violations = append(p.Violations, fmt.Sprintf("%s was not measured, and %s", droppedPoint(d, x), limit))
 		}
 	}
-	p.verdict.broken = len(p.Violations)
+	p.Missed(len(p.Violations))
 	p.Passed = p.Err() == nil
+	return nil
 }
 
 // rowName says which row it is. Requests of --block have bytes in place of tokens.
-func rowName(d *result.TransferDocument, r *result.TransferRow) string {
-	t := d.Identity.Case.Transfer()
+func rowName(d *transfer.Document, r *transfer.Row) string {
+	t := transfer.Of(&d.Identity.Case)
 	if t.Workload != blockWorkload {
 		return r.Name()
 	}
 	blocks := ""
 	if r.PageBytes != nil {
-		blocks = " in blocks of " + Spelled(*r.PageBytes)
+		blocks = " in blocks of " + bench.Spelled(*r.PageBytes)
 	}
 	return fmt.Sprintf("%s %s %d bytes%s, batch %d", r.Op, r.Kind, r.ReqBytes, blocks, r.Batch)
 }
 
 // droppedPoint names the bursts of a point that was not measured.
-func droppedPoint(d *result.TransferDocument, x result.DroppedPoint) string {
-	t := d.Identity.Case.Transfer()
+func droppedPoint(d *transfer.Document, x transfer.DroppedPoint) string {
+	t := transfer.Of(&d.Identity.Case)
 	if t.Workload != blockWorkload {
 		return fmt.Sprintf("%d tokens, pages of %d, batch %d", x.ISL, x.PageTokens, x.Batch)
 	}
 	token := t.Entries[0].Bytes
-	return fmt.Sprintf("%d bytes in blocks of %s, batch %d", int64(x.ISL)*token, Spelled(int64(x.PageTokens)*token), x.Batch)
+	return fmt.Sprintf("%d bytes in blocks of %s, batch %d", int64(x.ISL)*token, bench.Spelled(int64(x.PageTokens)*token), x.Batch)
 }
 
 // millis prints milliseconds; below one, it prints nanoseconds, too.
@@ -349,10 +393,11 @@ func millis(ms float64) string {
 	return fmt.Sprintf("%.3f", ms)
 }
 
-// PrintKV prints a document, one line a row.
-func PrintKV(w io.Writer, d *result.TransferDocument) {
+// Print implements bench.Reporter: a line for each row.
+func (*Report) Print(w io.Writer, doc result.Document) {
+	d := doc.(*transfer.Document)
 	c, m := &d.Identity.Case, &d.Measurement
-	t := c.Transfer()
+	t := transfer.Of(c)
 	shape := t.Workload + " " + c.Precision
 	if t.Workload == blockWorkload {
 		shape = fmt.Sprintf("no model's cache, a token of which is %d bytes", t.Entries[0].Bytes)
@@ -373,11 +418,11 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		if r.PageTokens != nil {
 			page = fmt.Sprint(*r.PageTokens)
 			if t.Workload == blockWorkload {
-				page = Spelled(*r.PageBytes)
+				page = bench.Spelled(*r.PageBytes)
 			}
 		}
 		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10s %10s %10s %9s  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
-			millis(r.Latency.P50), millis(r.Latency.P95), millis(r.Parts.Post), Rate(r.Rate()), CheckOf(r.Verify.Passed, r.Complete))
+			millis(r.Latency.P50), millis(r.Latency.P95), millis(r.Parts.Post), bench.Rate(r.Rate()), bench.CheckOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
@@ -385,14 +430,14 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		}
 	}
 	for i, f := range m.First {
-		same := func(other result.TransferFirst) bool { return other.Op == f.Op && other.Bytes == f.Bytes }
+		same := func(other transfer.First) bool { return other.Op == f.Op && other.Bytes == f.Bytes }
 		if slices.ContainsFunc(m.First[:i], same) {
 			continue // a block of 8 bytes
 		}
 		fmt.Fprintf(w, "# %s of %d bytes: %.2f us\n", f.Op, f.Bytes, 1e3*f.Millis.P50)
 	}
 	for _, s := range m.Sustained {
-		fmt.Fprintf(w, "# %s sustained for %.2f s: %s GB/s, %s processor seconds per GB\n", s.Op, s.Seconds, Rate(s.GBps), Rate(s.CPU))
+		fmt.Fprintf(w, "# %s sustained for %.2f s: %s GB/s, %s processor seconds per GB\n", s.Op, s.Seconds, bench.Rate(s.GBps), bench.Rate(s.CPU))
 	}
 	for _, f := range m.Fit {
 		cost := "no time that grows with the number of blocks"

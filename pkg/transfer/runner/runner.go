@@ -1,4 +1,4 @@
-package transfer
+package runner
 
 import (
 	"cmp"
@@ -14,6 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // Runner is the rank half of the family, over the parts of one backend.
@@ -35,9 +37,9 @@ const (
 // Run implements rank.Runner: by operation the rows of the case, each with all of its
 // trials, then bursts that follow each other, and a last look at what was released.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
-	t := c.Transfer()
-	if t == nil || s.World != plan.TransferRanks || c.World != plan.TransferRanks {
-		return rank.Refused("%d ranks run a transfer, which has %d", s.World, plan.TransferRanks)
+	t := transfer.Of(&c)
+	if t == nil || s.World != transfer.Ranks || c.World != transfer.Ranks {
+		return rank.Refused("%d ranks run a transfer, which has %d", s.World, transfer.Ranks)
 	}
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
@@ -66,12 +68,12 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 type bench struct {
 	Parts
 	session *rank.Session
-	block   *plan.Transfer
+	block   *transfer.Block
 	owned   *owned // the engine
 	rows    []bursts
 	fastest []float64 // burst of each row that this rank has timed, in milliseconds
 	meet    barrier
-	pool    Memory
+	pool    pool.Memory
 	nonce   uint16
 }
 
@@ -103,7 +105,7 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	if err != nil {
 		return err
 	}
-	rows := result.AskedRows(b.block, own.Points)
+	rows := transfer.AskedRows(b.block, own.Points)
 	var largest int64
 	for _, row := range rows {
 		largest = max(largest, row.ReqBytes*int64(row.Batch))
@@ -186,7 +188,7 @@ func (b *bench) agree(ctx context.Context) (own setup, err error) {
 	// The rank that fails first ends the other one, which must have said so too. The case fails in any
 	// event.
 	_ = b.session.Barrier(ctx, "dropped")
-	smallest := slices.MinFunc(own.Dropped, func(x, y plan.Point) int { return cmp.Compare(x.Bytes, y.Bytes) })
+	smallest := slices.MinFunc(own.Dropped, func(x, y transfer.Point) int { return cmp.Compare(x.Bytes, y.Bytes) })
 	return own, rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("the smallest burst needs a pool of %d bytes in each rank, and %d may be used: choose fewer tokens or requests",
 		poolBytes(b.block.PoolSlack, smallest.Bytes), own.Budget))
 }
@@ -210,7 +212,7 @@ func (b *bench) connect(ctx context.Context) (float64, error) {
 		}
 		op := b.block.Ops[0]
 		// No later transfer brings the same bytes there.
-		request := moved(op, guardBytes-wordBytes, wordBytes)
+		request := moved(op, guardBytes-pool.WordBytes, pool.WordBytes)
 		if err := b.burst(ctx, op, [][]Block{request}, nil); err != nil {
 			return 0, err
 		}

@@ -1,4 +1,6 @@
-package transfer
+// Package pool is the memory of ranks between which data move: every word names where it comes
+// from, so that a check can say what is wrong with the words that arrived.
+package pool
 
 import (
 	"errors"
@@ -45,7 +47,7 @@ func (s Stretch) Counts(words []uint64, skip int) bool {
 
 // HostMemory is a pool that this process can address.
 func HostMemory(bytes []byte) Memory {
-	return hostMemory(unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/wordBytes))
+	return hostMemory(unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/WordBytes))
 }
 
 type hostMemory []uint64

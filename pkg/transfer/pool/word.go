@@ -1,17 +1,15 @@
-package transfer
+package pool
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// wordBytes is the size of a word. Every word of a pool names its origin: the pool (8
+// WordBytes is the size of a word. Every word of a pool names its origin: the pool (8
 // bits), the checked burst for which the pool was painted (16 bits) and its place in the
 // pool (40 bits).
-const wordBytes = 8
+const WordBytes = 8
 
 // Origin is where words come from.
 type Origin struct {
@@ -19,8 +17,8 @@ type Origin struct {
 	Nonce uint16
 }
 
-// PoolOf is the pool of a rank. The words of neither are small numbers or repeat a byte.
-func PoolOf(rank int) uint8 { return 0xA1 + 0x1B*uint8(rank) }
+// Of is the pool of a rank. The words of neither are small numbers or repeat a byte.
+func Of(rank int) uint8 { return 0xA1 + 0x1B*uint8(rank) }
 
 // Word is the value of the word at place i of a pool that o painted.
 func (o Origin) Word(i int) uint64 { return uint64(o.Pool)<<56 | uint64(o.Nonce)<<40 | uint64(i) }
@@ -28,27 +26,12 @@ func (o Origin) Word(i int) uint64 { return uint64(o.Pool)<<56 | uint64(o.Nonce)
 // Span is a block in words.
 type Span struct{ Dst, Src, N int }
 
-// spans returns the blocks in the order of their destination, which op decides.
-func spans(blocks []Block, pull bool) []Span {
-	out := make([]Span, len(blocks))
-	for i, b := range blocks {
-		out[i] = Span{int(b.Remote), int(b.Local), int(b.Bytes / wordBytes)}
-		if pull {
-			out[i].Dst, out[i].Src = out[i].Src, out[i].Dst
-		}
-		out[i].Dst /= wordBytes
-		out[i].Src /= wordBytes
-	}
-	slices.SortFunc(out, func(a, b Span) int { return cmp.Compare(a.Dst, b.Dst) })
-	return out
-}
-
 // Finding is what a check of a pool found.
 type Finding struct {
-	Checked int64                `json:"checked"`
-	Wrong   result.TransferWrong `json:"wrong"`
-	Class   string               `json:"class,omitempty"` // of the first wrong word
-	At      int64                `json:"at,omitempty"`    // its byte in the pool
+	Checked int64        `json:"checked"`
+	Wrong   result.Wrong `json:"wrong"`
+	Class   string       `json:"class,omitempty"` // of the first wrong word
+	At      int64        `json:"at,omitempty"`    // its byte in the pool
 }
 
 // wrong counts n words of a class, the first of which is word i.
@@ -61,7 +44,7 @@ func (f *Finding) wrong(class string, n int64, i int) {
 			*c.Count += n
 		}
 	}
-	if at := int64(i) * wordBytes; f.Class == "" || at < f.At {
+	if at := int64(i) * WordBytes; f.Class == "" || at < f.At {
 		f.Class, f.At = class, at
 	}
 }
@@ -177,9 +160,9 @@ func (f *Finding) classify(dst, src Origin, words []uint64, b Span) {
 	f.wrong("corrupted", corrupted.n, corrupted.at)
 }
 
-// later adds what changed since the check f: the words that are wrong in again and were not
+// Later adds what changed since the check f: the words that are wrong in again and were not
 // wrong in f, or the other way round.
-func (f *Finding) later(again Finding) {
+func (f *Finding) Later(again Finding) {
 	before, after := f.Wrong.Total(), again.Wrong.Total()
 	f.Checked += again.Checked
 	if before == after {

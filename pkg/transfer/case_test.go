@@ -1,4 +1,4 @@
-package plan_test
+package transfer_test
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
 // The requests of the shipped caches have the blocks and bytes that CollectiveX, and the
@@ -35,7 +35,7 @@ func TestRequestsOfCaches(t *testing.T) {
 		{"kv-mla", 8192, 16, 31232, 8192 * 70272},
 		{"kv-gqa", 8192, 16, 81920, 8192 * 40960},
 	} {
-		blocks, bytes := planner.Transfer(cat.Cache(tc.cache), catalog.TransferSampling{}).Request(tc.isl, tc.page)
+		blocks, bytes := transfer.New(cat.Cache(tc.cache), &transfer.Sampling{}).Request(tc.isl, tc.page)
 		require.Equal(t, tc.blocks, blocks, "%s, %d tokens, pages of %d", tc.cache, tc.isl, tc.page)
 		require.Equal(t, tc.bytes, bytes, "%s, %d tokens, pages of %d", tc.cache, tc.isl, tc.page)
 	}
@@ -45,7 +45,7 @@ func TestRequestsOfCaches(t *testing.T) {
 // has no room for.
 func TestPointsOverALimitAreDropped(t *testing.T) {
 	c := resulttest.UpstreamTransferCase()
-	block := *c.Transfer()
+	block := *transfer.Of(&c)
 	block.ISLLadder, block.PageTokens, block.BatchSizes = plan.Ladder{65536, 524288}, plan.Ladder{16}, plan.Ladder{1, 2, 4}
 	kept, dropped := block.Points()
 	require.Len(t, kept, 3, "two of the shorter context and one of the longer")
@@ -60,7 +60,7 @@ func TestPointsOverALimitAreDropped(t *testing.T) {
 func TestTheSuiteOfTheDashboard(t *testing.T) {
 	cat, err := catalog.Load(matrix.FS)
 	require.NoError(t, err)
-	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{planner.FilterSuite: {vocab.SuiteKV}}}, planner.Machine{})
+	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{planner.FilterSuite: {transfer.SuiteKV}}}, planner.Machine{})
 	require.NoError(t, err)
 	require.NotEmpty(t, m.RequestedCases)
 	for _, q := range m.RequestedCases {
@@ -73,7 +73,7 @@ func TestTheSuiteOfTheDashboard(t *testing.T) {
 			"suite": "kv-transfer", "workload": "kv-dsv4", "phase": "xfer", "routing": "paged", "precision": "fp8", "ep": 2.0, "nodes": 2.0,
 			"gpus_per_node": 1.0, "scope": "scale-out", "isl_ladder": "2048 8192 32768 65536 131072 524288", "page_tokens": "256",
 			"batch_sizes": "1 2 4 8 16 32", "ops": "pull push", "timing": "2:16:3", "seed": 67.0,
-			"transport": q.Case.Transfer().Mode, "scale_out_transport": q.Case.Transfer().Mode,
+			"transport": transfer.Of(&q.Case).Mode, "scale_out_transport": transfer.Of(&q.Case).Mode,
 		} {
 			require.Equal(t, want, fields[name], "%s: %s", q.Case.CaseID, name)
 		}
@@ -81,14 +81,5 @@ func TestTheSuiteOfTheDashboard(t *testing.T) {
 	require.NotEmpty(t, m.RequestedOther)
 	for _, q := range m.RequestedOther {
 		require.Contains(t, []string{"host", "nccl-kv", "rccl-kv", "ipc", "nixl", "mooncake", "mori-io"}, q.Case.Backend)
-	}
-}
-
-func TestRepetitionsAsText(t *testing.T) {
-	var r plan.Repetitions
-	require.NoError(t, r.UnmarshalText([]byte("2:8:3")))
-	require.Equal(t, plan.Repetitions{Warmup: 2, Reps: 8, Trials: 3}, r)
-	for _, bad := range []string{"", "2:8", "2:8:x", "2:8:3:1"} {
-		require.Error(t, r.UnmarshalText([]byte(bad)), bad)
 	}
 }

@@ -1,4 +1,4 @@
-package planner
+package transfer
 
 import (
 	"cmp"
@@ -8,26 +8,22 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
-
-// TransferFamily is transfers of memory between two ranks.
-var TransferFamily = Family{
-	Name: plan.FamilyTransfer, Cases: transferCases, Place: placeTransfer, Fit: transferLacks, Key: transferKey, Seconds: transferSeconds,
-}
 
 // poolSlack is the size of a pool as a multiple of the largest burst: blocks of a burst lie
 // between others, and bursts in a row do not use the same ones.
 const poolSlack = 2
 
-// transferCases adds the cases of each block: by backend, lane, handle, cache and arrangement.
-func transferCases(r *Resolver, block catalog.SuiteBlock) {
-	for _, b := range *block.(*catalog.TransferSuite) {
-		if len(r.Worlds([]int{plan.TransferRanks})) == 0 {
+// cases adds the cases of each block: by backend, lane, handle, cache and arrangement.
+func cases(r *planner.Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*Suite) {
+		if len(r.Worlds([]int{Ranks})) == 0 {
 			continue
 		}
 		for _, be := range r.Backends(b.Backends) {
-			support := r.Platform.Support(be.Name).Transfer()
+			support := supportOf(r.Platform.Support(be.Name))
 			if support == nil {
 				continue
 			}
@@ -35,11 +31,11 @@ func transferCases(r *Resolver, block catalog.SuiteBlock) {
 			if len(handles) == 0 {
 				handles = []string{""}
 			}
-			for _, lane := range Ordered(support.Lanes, b.Lanes) {
+			for _, lane := range planner.Ordered(support.Lanes, b.Lanes) {
 				for _, handle := range handles {
 					for _, name := range b.Caches {
 						for _, arrangement := range b.Arrangements {
-							transferCase(r, &b, be, lane, be.Transfer().CaseHandle(handle), r.Cache(name), arrangement)
+							addCase(r, &b, be, lane, BackendOf(be).CaseHandle(handle), r.Cache(name), arrangement)
 						}
 					}
 				}
@@ -48,48 +44,48 @@ func transferCases(r *Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-func transferCase(r *Resolver, b *catalog.TransferBlock, be *catalog.Backend, lane, handle string, cache *catalog.Cache, arrangement string) {
-	c := plan.Case{Family: plan.FamilyTransfer, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractBurst}
-	t := Transfer(cache, *r.SamplingProfile(c.Sampling).Transfer())
+func addCase(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, lane, handle string, cache *catalog.Cache, arrangement string) {
+	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
+	t := New(cache, SamplingOf(r.SamplingProfile(c.Sampling)))
 	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, arrangement, b.ISL, b.PageTokens, b.Batches, b.Ops
 	c.Precision, c.Block = cache.Precision, t
-	r.Place(&c, be, plan.TransferRanks)
-	if lack := cmp.Or(transferLacks(be, &c), handleLacks(be, &c, r.Platform.Vendor)); lack != "" {
+	r.Place(&c, be, Ranks)
+	if lack := cmp.Or(lacks(be, &c), handleLacks(be, &c, r.Platform.Vendor)); lack != "" {
 		r.Unsupported(&c, lack)
 	} else {
 		r.Runnable(be, &c)
 	}
 }
 
-// Transfer returns the block of a transfer of a cache, without lane, arrangement, ladders
+// New returns the block of a transfer of a cache, without lane, arrangement, ladders
 // and operations.
-func Transfer(cache *catalog.Cache, sampling catalog.TransferSampling) *plan.Transfer {
-	t := &plan.Transfer{
-		EP: plan.TransferRanks, Workload: cache.Name, Phase: vocab.PhaseTransfer, Seed: cache.Seed,
+func New(cache *catalog.Cache, sampling *Sampling) *Block {
+	t := &Block{
+		EP: Ranks, Workload: cache.Name, Phase: Phase, Seed: cache.Seed,
 		Timing:        plan.Repetitions{Warmup: sampling.Warmup, Reps: sampling.Reps, Trials: sampling.Trials},
-		SustainMillis: sampling.SustainMillis, PoolSlack: poolSlack, PoolBudget: plan.MaxPoolBytes, Layers: cache.Layers,
+		SustainMillis: sampling.SustainMillis, PoolSlack: poolSlack, PoolBudget: MaxPoolBytes, Layers: cache.Layers,
 	}
 	for _, e := range cache.Entries {
-		t.Entries = append(t.Entries, plan.CacheEntry{Regions: e.Regions, Tokens: e.Tokens, Bytes: int64(e.Bytes), Window: e.Window})
+		t.Entries = append(t.Entries, CacheEntry{Regions: e.Regions, Tokens: e.Tokens, Bytes: int64(e.Bytes), Window: e.Window})
 	}
 	return t
 }
 
-// transferLacks names what of the case the backend does not have, or is empty.
-func transferLacks(be *catalog.Backend, c *plan.Case) string {
-	has, t := be.Transfer(), c.Transfer()
+// lacks names what of the case the backend does not have, or is empty.
+func lacks(be *catalog.Backend, c *plan.Case) string {
+	has, t := BackendOf(be), Of(c)
 	if has == nil {
 		return fmt.Sprintf("backend %s has no transfers", be.Name)
 	}
 	kept, dropped := t.Points()
 	switch {
-	case c.World != plan.TransferRanks:
-		return fmt.Sprintf("a transfer has %d ranks, not %d", plan.TransferRanks, c.World)
+	case c.World != Ranks:
+		return fmt.Sprintf("a transfer has %d ranks, not %d", Ranks, c.World)
 	case !slices.Contains(has.Lanes, t.Mode):
 		return fmt.Sprintf("backend %s has no lane %s", be.Name, t.Mode)
 	case t.Handle != "" && has.Handle(t.Handle) == nil:
 		return fmt.Sprintf("backend %s does not support handle %s", be.Name, t.Handle)
-	case len(Ordered(has.Ops, t.Ops)) < len(t.Ops):
+	case len(planner.Ordered(has.Ops, t.Ops)) < len(t.Ops):
 		return fmt.Sprintf("backend %s has only the operations %v", be.Name, has.Ops)
 	case len(kept) == 0:
 		return "every burst exceeds a limit, the smallest with " + t.Exceeds(dropped[0])
@@ -100,29 +96,29 @@ func transferLacks(be *catalog.Backend, c *plan.Case) string {
 // handleLacks names the devices whose memory the handle of a case opens, if the platform has others,
 // or is empty.
 func handleLacks(be *catalog.Backend, c *plan.Case, vendor string) string {
-	h := be.Transfer().Handle(c.Transfer().Handle)
+	h := BackendOf(be).Handle(Of(c).Handle)
 	if h == nil || slices.Contains(h.Vendors, vendor) {
 		return ""
 	}
 	return fmt.Sprintf("backend %s opens pools by handle %s on devices of %s only", be.Name, h.Name, strings.Join(h.Vendors, " and "))
 }
 
-// placeTransfer places ranks whose lane joins nodes: one rank on each of two. The other
+// place places ranks whose lane joins nodes: one rank on each of two. The other
 // lanes are those of one host.
-func placeTransfer(p *catalog.Platform, c *plan.Case) {
-	lane := c.Transfer().Mode
+func place(p *catalog.Platform, c *plan.Case) {
+	lane := Of(c).Mode
 	if vocab.BetweenNodes(lane) {
-		c.Nodes, c.GPUsPerNode, c.RanksPerNode = plan.TransferRanks, 1, 1
+		c.Nodes, c.GPUsPerNode, c.RanksPerNode = Ranks, 1, 1
 		out := lane
 		c.Scope, c.ScaleOutTransport, c.Transport = vocab.ScopeOut, &out, lane
 	}
 	c.TopologyClass = p.Product + "-kv-" + lane
 }
 
-// transferKey: the ranks of a cell use one lane.
-func transferKey(c *plan.Case) Key {
-	lane := c.Transfer().Mode
-	return Key{Mode: lane, Label: "kv-" + lane}
+// key: the ranks of a cell use one lane.
+func key(c *plan.Case) planner.Key {
+	lane := Of(c).Mode
+	return planner.Key{Mode: lane, Label: "kv-" + lane}
 }
 
 // checkedReps is how many bursts of a trial are checked: the first, the last and one
@@ -133,10 +129,10 @@ const checkedReps = 3
 // small transfers, twice for sustained bursts, and after the release.
 const otherChecks = 7
 
-// transferSeconds takes a check to fill and read both pools at the pace of the fabric, and
+// seconds takes a check to fill and read both pools at the pace of the fabric, and
 // a block to cost a microsecond.
-func transferSeconds(c *plan.Case, pace catalog.Pace) float64 {
-	t := c.Transfer()
+func seconds(c *plan.Case, pace catalog.Pace) float64 {
+	t := Of(c)
 	kept, _ := t.Points()
 	bursts := float64(t.Timing.Trials * (t.Timing.Warmup + t.Timing.Reps))
 	checks := float64(t.Timing.Trials * checkedReps)

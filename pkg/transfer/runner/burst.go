@@ -1,4 +1,4 @@
-package transfer
+package runner
 
 import (
 	"context"
@@ -9,20 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // first times transfers of 8 bytes and of a block of the first row. They write to one place, from
 // two places in turn, so that each has something to change. What the last of them left is checked,
 // and one more after the pools were painted anew.
 func (b *bench) first(ctx context.Context, op string) error {
-	i := slices.IndexFunc(b.rows, func(x bursts) bool { return x.row.Op == op && x.row.Kind == vocab.KindPaged })
+	i := slices.IndexFunc(b.rows, func(x bursts) bool { return x.row.Op == op && x.row.Kind == transfer.KindPaged })
 	// They are even in number, so that the last comes from another place than the first.
 	timed := b.block.Timing.Reps * b.block.Timing.Trials
 	warmup := b.block.Timing.Warmup
 	warmup += (warmup + timed) % 2
 	last := warmup + timed - 1
-	for size, bytes := range []int64{wordBytes, b.rows[i].sets[0][0][0].Bytes} {
+	for size, bytes := range []int64{pool.WordBytes, b.rows[i].sets[0][0][0].Bytes} {
 		request := func(n int) []Block { return moved(op, guardBytes+int64((n+size)%2)*bytes, bytes) }
 		requests := [][][]Block{{request(0)}, {request(1)}}
 		at := check{Row: rowFirst - size, Op: op}
@@ -54,7 +55,7 @@ func (b *bench) first(ctx context.Context, op string) error {
 // moved is a request whose block comes from a place in the source, and goes to the beginning of the
 // destination.
 func moved(op string, from, bytes int64) []Block {
-	if op == vocab.Pull {
+	if op == transfer.Pull {
 		return []Block{{Local: guardBytes, Remote: from, Bytes: bytes}}
 	}
 	return []Block{{Local: from, Remote: guardBytes, Bytes: bytes}}

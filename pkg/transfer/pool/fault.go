@@ -1,13 +1,9 @@
-package transfer
+package pool
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Kinds of data faults, for rank.FaultVariable: what a broken library would leave in the
@@ -23,53 +19,9 @@ const (
 	FaultLate       = "late"        // a word changes after the notification, and after the release
 )
 
-// PoolFaults lists them.
-func PoolFaults() []string {
+// Faults lists them.
+func Faults() []string {
 	return []string{FaultFlip, FaultHalf, FaultNotWritten, FaultStale, FaultSwap, FaultGuard, FaultSource, FaultLate}
-}
-
-// Kinds of faults of the calls themselves: what a library may accept, and the runner refuses.
-const (
-	FaultShortList  = "short-list"       // a list of this rank lacks its last block
-	FaultCutBlock   = "cut-block"        // the last block of a list of this rank is a word shorter
-	FaultEmptyList  = "empty-list"       // a list of this rank has no block
-	FaultTwice      = "register-twice"   // the rank registers a second pool before it ends the first
-	FaultUnregister = "early-unregister" // the rank ends its pool while the peer may use it
-)
-
-func callFaults() []string {
-	return []string{FaultShortList, FaultCutBlock, FaultEmptyList, FaultTwice, FaultUnregister}
-}
-
-// FaultKinds lists the kinds of faults of a transfer.
-func FaultKinds() []string { return append(PoolFaults(), callFaults()...) }
-
-// Idle is the rank.Idle of transfers: a fault of a rank whose pool is no destination of the
-// case, or no source if the fault is of one, changes nothing.
-func Idle(f rank.Fault, c *plan.Case) string {
-	if why := rank.IdleUnless(f, plan.FamilyTransfer, FaultKinds()); why != "" {
-		return why
-	}
-	if slices.Contains(callFaults(), f.Kind) {
-		return ""
-	}
-	ops, side := c.Transfer().Ops, "destination"
-	if f.Kind == FaultSource {
-		side = "source"
-	}
-	strikes := func(op string) bool { return destinationOf(op) == f.Rank != (f.Kind == FaultSource) }
-	if !slices.ContainsFunc(ops, strikes) {
-		return fmt.Sprintf("the pool of rank %d is not the %s of a %s; inject it into rank %d", f.Rank, side, strings.Join(ops, " or "), 1-f.Rank)
-	}
-	return ""
-}
-
-// destinationOf is the rank into whose pool an operation writes.
-func destinationOf(op string) int {
-	if op == vocab.Pull {
-		return 1
-	}
-	return 0
 }
 
 // Injure does the data faults of a destination after a burst, normally none.
@@ -78,7 +30,7 @@ func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error 
 		_, ok := s.Fault(kind)
 		return ok
 	}
-	if !slices.ContainsFunc(PoolFaults(), has) {
+	if !slices.ContainsFunc(Faults(), has) {
 		return nil
 	}
 	b, last := blocks[0], blocks[len(blocks)-1]
@@ -131,8 +83,8 @@ func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error 
 	return pool.Write(b.Dst, block)
 }
 
-// disturb does the fault of a late write, normally none.
-func disturb(s *rank.Session, pool Memory) error { return strike(s, FaultLate, pool) }
+// Disturb does the fault of a late write, normally none.
+func Disturb(s *rank.Session, pool Memory) error { return strike(s, FaultLate, pool) }
 
 // Spoil does the fault of a changed source, normally none.
 func Spoil(s *rank.Session, pool Memory) error { return strike(s, FaultSource, pool) }

@@ -1,0 +1,3 @@
+package plan_test
+
+import _ "github.com/collectivex/collectivex/pkg/families" // definitions and cases need them

@@ -1,0 +1,198 @@
+package transfer
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// BackendOf returns what the backend does of transfers, or nil.
+func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
+
+// supportOf returns what runs of the backend's transfers, or nil.
+func supportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
+
+// SamplingOf returns the profile's sample counts of transfers, or nil.
+func SamplingOf(s *catalog.Sampling) *Sampling {
+	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
+}
+
+// Suite is what a suite asks of the transfer family.
+type Suite []SuiteBlock
+
+// SuiteBlock asks for the product of its caches, lanes and arrangements, on each backend
+// that the platform lists with the lane.
+type SuiteBlock struct {
+	Caches       []string `yaml:"caches" in:"kv cache"`
+	Backends     []string `yaml:"backends" in:"backend"`
+	Lanes        []string `yaml:"lanes" in:"lane"`
+	Handles      []string `yaml:"handles,optional" in:"handle"` // each backend's first unless said
+	Arrangements []string `yaml:"arrangements" in:"arrangement" default:"[paged]"`
+	ISL          []int    `yaml:"isl" min:"1" max:"16777216"`
+	PageTokens   []int    `yaml:"page_tokens" min:"1" max:"1048576"`
+	Batches      []int    `yaml:"batches" min:"1" max:"65536"`
+	Ops          []string `yaml:"ops" in:"transfer op" default:"[pull, push]"`
+	Sampling     string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+}
+
+// Backend is what a backend does of the transfer family.
+type Backend struct {
+	Lanes []string `yaml:"lanes" in:"lane"`
+	Ops   []string `yaml:"ops" in:"transfer op"`
+	// Handles are by which rank 1 can open the pool of rank 0; the first is that of cases that name
+	// none. A backend without has a way of its own.
+	Handles []catalog.Handle `yaml:"handles,optional"`
+	// Unsupported are the lanes that do not run, and why.
+	Unsupported []UnsupportedLane `yaml:"unsupported,optional"`
+}
+
+func (t *Backend) handles() (names []string) {
+	for i := range t.Handles {
+		names = append(names, t.Handles[i].Name)
+	}
+	return names
+}
+
+// CaseHandle is what a case says of a handle: nothing of the first, as cases say that name none.
+func (t *Backend) CaseHandle(name string) string {
+	if len(t.Handles) > 0 && t.Handles[0].Name == name {
+		return ""
+	}
+	return name
+}
+
+// Handle returns what the backend says of a handle, or nil.
+func (t *Backend) Handle(name string) *catalog.Handle {
+	for i := range t.Handles {
+		if t.Handles[i].Name == name {
+			return &t.Handles[i]
+		}
+	}
+	return nil
+}
+
+// UnsupportedLane is a lane on which no transfer of a backend runs.
+type UnsupportedLane struct {
+	Lane   string `yaml:",name" in:"lane"`
+	Reason string `yaml:",value"`
+}
+
+// Lacks returns why the backend's transfers do not run on a lane; empty if they do.
+func (t *Backend) Lacks(lane string) string {
+	for _, u := range t.Unsupported {
+		if u.Lane == lane {
+			return u.Reason
+		}
+	}
+	return ""
+}
+
+// Moves implements catalog.LaneBlock.
+func (t *Backend) Moves() catalog.Moves {
+	moves := catalog.Moves{What: "transfers", Handles: t.Handles}
+	for _, lane := range t.Lanes {
+		moves.Lanes = append(moves.Lanes, catalog.Lane{Name: lane, Lacks: t.Lacks(lane)})
+	}
+	return moves
+}
+
+// Support lists the lanes that run.
+type Support struct {
+	Lanes []string `yaml:",value" in:"lane"`
+}
+
+// Sampling is the transfer part of a profile; see Block.
+type Sampling struct {
+	Warmup        int `yaml:"warmup" min:"0" max:"10000"`
+	Reps          int `yaml:"reps" min:"1" max:"10000"`
+	Trials        int `yaml:"trials" min:"1" max:"1000"`
+	SustainMillis int `yaml:"sustain_ms" min:"1" max:"600000"`
+}
+
+// Check implements catalog.SamplingBlock. The nonce of a checked burst has 16 bits.
+func (*Sampling) Check(*catalog.Checker) {}
+
+// Check implements catalog.BackendBlock.
+func (t *Backend) Check(c *catalog.Checker, b *catalog.Backend) {
+	for i := range t.Unsupported {
+		if u := &t.Unsupported[i]; !slices.Contains(t.Lanes, u.Lane) {
+			c.Diagnose(u, "backend %q has no lane %q%s", b.Name, u.Lane, catalog.Hint(u.Lane, t.Lanes))
+		}
+	}
+}
+
+// Check implements catalog.SupportBlock.
+func (s *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Backend) {
+	for i, lane := range s.Lanes {
+		if lane == vocab.LaneRDMA && p.ScaleOut == nil {
+			c.Diagnose(&s.Lanes[i], "lane %q joins two nodes, and the platform has no scale_out", lane)
+		}
+		if vocab.OfHost(lane) != (p.Vendor == vocab.Host) {
+			c.Diagnose(&s.Lanes[i], "lane %q does not join the memory of %s", lane, p.Product)
+		}
+		if !slices.Contains(BackendOf(b).Lanes, lane) {
+			c.Diagnose(&s.Lanes[i], "backend %q has no lane %q%s", b.Name, lane, catalog.Hint(lane, BackendOf(b).Lanes))
+		}
+	}
+}
+
+// Check implements catalog.SuiteBlock.
+func (e *Suite) Check(c *catalog.Checker, s *catalog.Suite) {
+	for i := range *e {
+		(*e)[i].check(c, s)
+	}
+}
+
+func (b *SuiteBlock) check(c *catalog.Checker, s *catalog.Suite) {
+	if profile := cmp.Or(b.Sampling, s.Sampling); SamplingOf(c.SamplingProfile(profile)) == nil {
+		c.Diagnose(b, "profile %q has no sample counts of transfers; give it a block %q", profile, string(Name))
+	}
+	for _, ladder := range []*[]int{&b.ISL, &b.PageTokens, &b.Batches} {
+		if !slices.IsSorted(*ladder) || len(slices.Compact(slices.Clone(*ladder))) < len(*ladder) {
+			c.Diagnose(ladder, "the numbers must ascend")
+		}
+	}
+	for _, name := range b.Caches {
+		for i, page := range b.PageTokens {
+			if why := c.Cache(name).RefusePage(page); why != "" {
+				c.Diagnose(&b.PageTokens[i], "cache %q has no pages of %d tokens: %s", name, page, why)
+			}
+		}
+	}
+	has := catalog.Offering[Backend](c, string(Name), b.Backends)
+	catalog.Offered(c, "lane", b.Lanes, has, func(h *Backend) []string { return h.Lanes })
+	catalog.Offered(c, "handle", b.Handles, has, (*Backend).handles)
+	catalog.Offered(c, "operation", b.Ops, has, func(h *Backend) []string { return h.Ops })
+}
+
+// Worlds implements catalog.SuiteBlock.
+func (*Suite) Worlds(*catalog.Catalog, *catalog.Suite) []int { return []int{Ranks} }
+
+// Coverage implements catalog.BackendBlock: a row for the platforms that list a lane.
+func (t *Backend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
+	s := p.Support(b.Name)
+	if s == nil || supportOf(s) == nil {
+		return nil
+	}
+	row := catalog.Coverage{SKU: p.SKU, Backend: b.Name, Mode: "transfers", World: Ranks}
+	for _, lane := range supportOf(s).Lanes {
+		row.Reason = t.Lacks(lane)
+		if row.Runs = row.Reason == ""; row.Runs {
+			break
+		}
+	}
+	return []catalog.Coverage{row}
+}
+
+// Support implements catalog.BackendBlock: the lanes on which transfers run, of a host or of devices, if
+// two ranks can run.
+func (t *Backend) Support(vendor string, worlds []int) catalog.SupportBlock {
+	if !slices.Contains(worlds, Ranks) {
+		return nil
+	}
+	return &Support{Lanes: slices.DeleteFunc(slices.Clone(t.Lanes), func(lane string) bool {
+		return vocab.OfHost(lane) != (vendor == vocab.Host) || t.Lacks(lane) != ""
+	})}
+}

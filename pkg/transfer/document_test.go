@@ -1,0 +1,63 @@
+package transfer_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+)
+
+// Figures of a transfer beside its rows follow from each other, too.
+func TestFiguresFollow(t *testing.T) {
+	for name, damage := range map[string]func(*transfer.Measurement){
+		"measurement.first[pull of 8 bytes].latency_ms: min, p50": func(m *transfer.Measurement) { m.First[0].Millis.P50 = -1 },
+		"measurement.first[swap of 8 bytes] was not asked for":    func(m *transfer.Measurement) { m.First[0].Op = "swap" },
+		"measurement.sustained[pull]: gbps is 999":                func(m *transfer.Measurement) { m.Sustained[0].GBps = 999 },
+		"measurement.sustained[pull] lasted 1e-06 s, must be":     func(m *transfer.Measurement) { m.Sustained[0].Seconds = 1e-6 },
+		"measurement.sustained[pull]: cpu_s_per_gb is -5":         func(m *transfer.Measurement) { m.Sustained[0].CPU = -5 },
+		"measurement.fit[pull] was not asked for, or has": func(m *transfer.Measurement) {
+			m.Fit = append(m.Fit, transfer.Fit{Op: "pull", Beta: -1, Points: 3})
+		},
+		"measurement.setup has no pool, or a time below 0": func(m *transfer.Measurement) { m.Setup.ConnectMillis = -1 },
+		"measurement.setup.register_ms_per_gib is":         func(m *transfer.Measurement) { m.Setup.RegisterMillisPerGiB++ },
+		"gbps_p50 is": func(m *transfer.Measurement) { m.Rows[0].GBps *= 1.01 },
+	} {
+		d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
+		require.NoError(t, result.Validate(d))
+		damage(&d.Measurement)
+		require.ErrorContains(t, result.Validate(d), name)
+	}
+}
+
+// The names under which newer readers look for a figure of a transfer say what the older
+// names say.
+func TestFieldsAgree(t *testing.T) {
+	for name, damage := range map[string]func(*transfer.Document){
+		"gbps_p50_incl_prep is":       func(d *transfer.Document) { d.Measurement.Rows[0].GBpsPrepared *= 2 },
+		"row_bytes is not page_bytes": func(d *transfer.Document) { d.Measurement.Rows[0].RowBytes = new(int64) },
+		"workload is not that":        func(d *transfer.Document) { d.Workload.RowBytes++ },
+		"8 bytes]: no verify":         func(d *transfer.Document) { d.Measurement.First[0].Verify = nil },
+		"but row pull of 8 bytes":     func(d *transfer.Document) { d.Measurement.First[0].Verify = &result.Verify{} },
+	} {
+		d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
+		require.NoError(t, result.Validate(d))
+		require.NotZero(t, d.Workload.RowBytes)
+		damage(d)
+		require.ErrorContains(t, result.Validate(d), name)
+	}
+}
+
+// Older documents of transfers say nothing of what small transfers left, and are read.
+func TestOlderDocuments(t *testing.T) {
+	d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
+	for i := range d.Measurement.First {
+		d.Measurement.First[i].Verify = nil
+	}
+	older, err := result.Encode(d)
+	require.NoError(t, err)
+	_, err = result.NewInspector(func(string) error { return nil }).Inspect(older)
+	require.NoError(t, err)
+}

@@ -1,0 +1,76 @@
+// Package transfer is the transfer family: bursts of requests that move a KV cache between the
+// memory of two ranks, what they cost, and the proof that every word arrived. It has all that the
+// program knows of transfers but what measures them: that is package runner, and the packages
+// beside it for the backends.
+package transfer
+
+import (
+	"embed"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Name is the name of the family.
+const Name plan.Family = "transfer"
+
+// Contract is the timing contract of transfers: the clock covers making the handles,
+// posting, and completing all requests of a burst, on the rank that posts them.
+const Contract = "handle-post-wait-v1"
+
+// recordType is the record type of transfers that CollectiveX itself does not plan. Those that it
+// plans have result.RecordUpstream: readers tell them apart by the suite.
+const recordType = "transfer-attempt"
+
+//go:embed case.go document.go
+var source embed.FS
+
+// Family describes the family.
+var Family = family.Family{
+	Plan: plan.Descriptor{Name: Name, Block: &Block{}, Upstream: upstream},
+	Catalog: catalog.Family{
+		Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
+	},
+	Planner: planner.Family{
+		Name: Name, Cases: cases, Place: place, Fit: lacks, Key: key, Seconds: seconds,
+		Lane: func(c *plan.Case) string { return Of(c).Mode },
+	},
+	Result: result.Family{
+		Name: Name,
+		Records: []result.Record{
+			{Type: result.RecordUpstream, Title: "CollectiveX document of a KV-cache transfer", Name: "kv-case-attempt"},
+			{Type: recordType, Title: "CollectiveX document of a transfer beyond CollectiveX's own plan"},
+		},
+		RecordType: func(c *plan.Case) string {
+			if c.Upstream() {
+				return result.RecordUpstream
+			}
+			return recordType
+		},
+		Document: Document{}, Factors: plan.Case{},
+		New:        newDocument,
+		Comparison: comparison,
+		Check:      check,
+		Source:     source,
+	},
+	Figures: figures,
+	Views:   views,
+	Summary: family.Summary{
+		Rows: func(doc result.Document) (measured, asked int) {
+			d := doc.(*Document)
+			for i := range d.Measurement.Rows {
+				if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
+					measured++
+				}
+			}
+			return measured, len(d.Asked())
+		},
+		Dropped:  func(doc result.Document) string { return droppedPoints(doc.(*Document).Workload.Dropped) },
+		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },
+		Lists:    []string{list},
+		Sections: sections,
+	},
+}

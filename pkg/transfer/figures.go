@@ -1,0 +1,90 @@
+package transfer
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// burst is the timing of transfers, and the name of their clock in comparisons: from the handle of
+// the first request to the end of the last one.
+const burst = "burst"
+
+// figures has a burst's bytes as its X, and what else tells bursts apart as its placement.
+func figures(doc result.Document) (rows []figure.Row) {
+	d := doc.(*Document)
+	t, m := Of(&d.Identity.Case), &d.Measurement
+	why := ""
+	switch {
+	case m.Lane == "":
+		why = "incomplete: the case ended before its lane was known"
+	case m.Lane != t.Mode:
+		why = fmt.Sprintf("invalid: lane %s instead of %s", m.Lane, t.Mode)
+	}
+	reasons := figure.RowReasons(&d.Envelope, len(m.Rows), func(i int) string {
+		return cmp.Or(figure.Verified(m.Rows[i].Complete, m.Rows[i].Verify.Passed, m.Rows[i].Verify.Detail), why)
+	})
+	head := figure.Labels{Mode: t.Mode, DType: d.Identity.Case.Precision, XName: "burst_bytes", Timing: burst}
+	for i := range m.Rows {
+		rows = append(rows, rowFigures(head, t, &m.Rows[i], reasons[i]))
+	}
+	for i := range m.Sustained {
+		s := &m.Sustained[i]
+		row := figure.Row{Labels: head, Complete: true, Passed: s.Verify.Passed, Figures: []figure.Figure{
+			{Name: "rate", Stat: "mean", Unit: figure.GBPerSecond, Value: s.GBps},
+			{Name: "cpu_s_per_gb", Stat: "mean", Unit: figure.Dimensionless, Value: s.CPU},
+		}}
+		row.Op, row.X, row.Placement = s.Op, s.Bytes/int64(max(1, s.Bursts)), "sustained"
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// rowFigures returns the figures of a row. reason says why it does not count, or is empty.
+func rowFigures(head figure.Labels, t *Block, r *Row, reason string) figure.Row {
+	const us = 1e3 // in a millisecond
+	bytes := r.ReqBytes * int64(r.Batch)
+	row := figure.Row{
+		Labels: head, Complete: r.Complete, Passed: r.Verify.Passed, Lines: lines(t, r, reason),
+		Rung: &figure.Rung{Clock: burst, Size: bytes, Label: r.Name()},
+	}
+	row.Op, row.X, row.Placement = r.Op, bytes, fmt.Sprintf("%s isl%d", r.Kind, r.ISL)
+	if r.PageTokens != nil {
+		row.Placement += fmt.Sprintf(" page%d batch%d", *r.PageTokens, r.Batch)
+	}
+	row.Figures = append(figure.Burst(figure.Latency, r.Latency, us, true), figure.Burst("request", r.Request, us, true)...)
+	row.Figures = append(row.Figures,
+		figure.Figure{Name: "prepare", Stat: "p50", Unit: figure.Microseconds, Value: us * r.Parts.Prepare},
+		figure.Figure{Name: "post", Stat: "p50", Unit: figure.Microseconds, Value: us * r.Parts.Post},
+		figure.Figure{Name: "rate", Stat: "at_p50", Unit: figure.GBPerSecond, Value: r.Rate()},
+		figure.Figure{Name: "wrong_words", Stat: "total", Unit: figure.Dimensionless, Value: float64(r.Verify.Wrong.Total())})
+	return row
+}
+
+// lines are the points of a row in the chart: one by each clock.
+func lines(t *Block, r *Row, reason string) (lines []figure.Line) {
+	blocks := r.Kind
+	if r.PageTokens != nil {
+		blocks = fmt.Sprintf("pages of %d", *r.PageTokens)
+	}
+	for _, clock := range []struct {
+		name string
+		time result.Burst
+	}{
+		{clockPrepared, r.Latency},
+		{clockUnprepared, result.Burst{P50: r.Parts.Post + r.Parts.Wait, N: r.Latency.N}},
+	} {
+		lines = append(lines, figure.Line{
+			View:   view,
+			Facets: []string{r.Op, clock.name, t.Workload, laneBy(t.Mode, t.Handle), t.Routing, blocks, strconv.Itoa(r.Batch)},
+			Point: figure.Point{
+				X: int64(r.ISL), Time: figure.MicrosecondsOf(clock.time, 1e3), Work: []float64{float64(r.ReqBytes) * float64(r.Batch) / 1e3},
+				Samples: clock.time.N, Reason: reason,
+			},
+		})
+	}
+	return lines
+}

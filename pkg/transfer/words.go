@@ -1,0 +1,48 @@
+package transfer
+
+import "github.com/collectivex/collectivex/pkg/vocab"
+
+// Operations of a transfer, as rank 1 sees them: it reads from the pool of rank 0, or
+// writes to it.
+const (
+	Pull = "pull"
+	Push = "push"
+)
+
+// Ops lists the operations.
+func Ops() []string { return []string{Pull, Push} }
+
+// Arrangements of the blocks of a request in a pool.
+const (
+	Contiguous = "contiguous" // one after the other
+	Strided    = "strided"    // with gaps of equal length
+	Paged      = "paged"      // scattered: each side has a permutation of its own
+)
+
+// Arrangements lists the arrangements of blocks.
+func Arrangements() []string { return []string{Contiguous, Strided, Paged} }
+
+// Kinds of rows of a transfer.
+const (
+	KindPaged = "paged" // the blocks of the requests
+	KindBulk  = "bulk"  // the bytes of a request as one block
+)
+
+// Kinds lists the kinds of rows.
+func Kinds() []string { return []string{KindPaged, KindBulk} }
+
+// Phase is the phase of every transfer.
+const Phase = "xfer"
+
+// SuiteKV is the suite by whose name the public dashboard knows transfers of KV caches.
+const SuiteKV = "kv-transfer"
+
+// payloadUnit is the payload unit of transfers.
+const payloadUnit = "request-kv-bytes"
+
+func init() {
+	vocab.Register("transfer op", Ops()...)
+	vocab.Register("arrangement", Arrangements()...)
+	vocab.Register("row kind", Kinds()...)
+	vocab.Register("payload of requests", payloadUnit)
+}
