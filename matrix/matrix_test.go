@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -34,12 +35,12 @@ func TestRoutingsHaveAMeaning(t *testing.T) {
 	require.NoError(t, err)
 	for q := range m.Requested() {
 		c := q.Case
-		if c.EP() == nil || used[c.EP().Routing] {
+		if ep.Of(&c) == nil || used[ep.Of(&c).Routing] {
 			continue
 		}
-		used[c.EP().Routing] = true
-		_, err := workload.NewRouting(c.EP().Routing, workload.Shape{
-			Seed: c.EP().Seed, World: c.World, Experts: c.EP().Experts, TopK: c.EP().TopK, LargestRung: 8,
+		used[ep.Of(&c).Routing] = true
+		_, err := workload.NewRouting(ep.Of(&c).Routing, workload.Shape{
+			Seed: ep.Of(&c).Seed, World: c.World, Experts: ep.Of(&c).Experts, TopK: ep.Of(&c).TopK, LargestRung: 8,
 		})
 		require.NoError(t, err, c.CaseID)
 	}
@@ -75,12 +76,12 @@ func TestCollectivesHaveAMeaning(t *testing.T) {
 func TestCaps(t *testing.T) {
 	cat := load(t)
 	for backend, most := range map[string]int{"deepep-v2": 256, "uccl-ep": 256, "mori": 256, "nccl-ep": 0, "host": 256} {
-		ep := cat.Backend(backend).EP()
+		ep := ep.BackendOf(cat.Backend(backend))
 		require.Equal(t, most, ep.Mode("low-latency").MaxTokens, backend)
 		require.Zero(t, ep.Mode("normal").MaxTokens, backend)
 	}
-	require.Equal(t, 128, cat.With("upstream-2026-08").Backend("nccl-ep").EP().Mode("low-latency").MaxTokens)
-	require.Nil(t, cat.Backend("flashinfer-ep").EP().Mode("low-latency"))
+	require.Equal(t, 128, ep.BackendOf(cat.With("upstream-2026-08").Backend("nccl-ep")).Mode("low-latency").MaxTokens)
+	require.Nil(t, ep.BackendOf(cat.Backend("flashinfer-ep")).Mode("low-latency"))
 }
 
 // TestEveryPoolIsPlanned: no platform, backend, workload or profile is left over.
@@ -96,8 +97,8 @@ func TestEveryPoolIsPlanned(t *testing.T) {
 		skus = append(skus, q.SKU)
 		backends = append(backends, q.Case.Backend)
 		profiles = append(profiles, q.Case.Sampling)
-		if q.Case.EP() != nil {
-			workloads = append(workloads, q.Case.EP().Workload)
+		if ep.Of(&q.Case) != nil {
+			workloads = append(workloads, ep.Of(&q.Case).Workload)
 		}
 	}
 	for _, p := range cat.Platforms {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/ep"
+	eprunner "github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
@@ -33,9 +34,9 @@ func Case(world int, change ...func(*plan.Case)) plan.Case {
 }
 
 func few(c *plan.Case) {
-	e := c.EP()
+	e := ep.Of(c)
 	e.Hidden, e.Experts, e.Ladder = 256, 16, plan.Ladder{1, 2, 8}
-	e.Timing = plan.EPTiming{
+	e.Timing = ep.Timing{
 		ItersPerTrial: 2, TrialsPerPoint: 3, WarmupItersPerTrial: 2,
 		ChainItersPerTrial: 6, ChainTrialsPerPoint: 2, ChainDrop: 2,
 	}
@@ -45,7 +46,7 @@ func few(c *plan.Case) {
 // its own, and returns what each rank left of each case. Faults are as in
 // rank.ParseFaults.
 func Run(t *testing.T, open rank.Opener, faults string, cases ...plan.Case) [][]rank.Stream {
-	parsed, err := rank.ParseFaults(faults, ep.FaultKinds()...)
+	parsed, err := rank.ParseFaults(faults, eprunner.FaultKinds()...)
 	require.NoError(t, err)
 	return RunGroup(t, open, parsed, cases...)
 }
@@ -140,14 +141,14 @@ func Assembled(t *testing.T, c plan.Case, streams []rank.Stream, assemble func(r
 
 // Document assembles what the ranks left of a case into its document, and does
 // what a shard does besides, so that it can be validated.
-func Document(t *testing.T, c plan.Case, streams []rank.Stream) *result.EPDocument {
+func Document(t *testing.T, c plan.Case, streams []rank.Stream) *ep.Document {
 	doc, err := result.New(c, result.Attempt{
 		Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test",
 	})
 	require.NoError(t, err)
-	d := doc.(*result.EPDocument)
+	d := doc.(*ep.Document)
 	d.Implementation.Maturity = "reference"
-	require.NoError(t, ep.Assemble(d, streams))
+	require.NoError(t, eprunner.Assemble(d, streams))
 	for _, s := range streams {
 		if s.Facts != nil {
 			d.Topology.DeviceProduct = s.Facts.DeviceProduct

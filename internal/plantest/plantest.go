@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/ep"
 	_ "github.com/collectivex/collectivex/pkg/families" // plans need them
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -21,7 +22,7 @@ import (
 // EP returns the EP case of the smoke suite at this number of ranks: bf16 in normal mode
 // on the host backend. Each change may make anything of it, valid or not; the id follows.
 func EP(ranks int, change ...func(*plan.Case)) plan.Case {
-	return place(plan.FamilyEP, ranks, change)
+	return place(ep.Name, ranks, change)
 }
 
 // Collective returns the all_reduce of the smoke suite at this number of ranks: a float
@@ -159,7 +160,7 @@ var shipped = sync.OnceValue(func() *catalog.Catalog { return must(catalog.Load(
 // place has the planner place the suite's first case of a family on the local platform.
 func place(family plan.Family, ranks int, change []func(*plan.Case)) plan.Case {
 	c := first(family, asked(suite))
-	if e := c.EP(); e != nil {
+	if e := ep.Of(&c); e != nil {
 		e.EPSize = ranks
 	}
 	d := planner.Direct{Suite: suite, Backend: c.Backend, World: ranks, Repeats: 1, Cases: []plan.Case{c}}

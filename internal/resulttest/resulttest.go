@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -22,9 +23,9 @@ var At = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 // EPCase returns a case of two ranks on the host backend.
 func EPCase() plan.Case {
 	return plantest.EP(2, func(c *plan.Case) {
-		e := c.EP()
+		e := ep.Of(c)
 		e.Workload, e.Hidden, e.TopK, e.Experts, e.Ladder = "deepseek-v3", 7168, 8, 256, plan.Ladder{1, 2, 4}
-		e.Timing = plan.EPTiming{
+		e.Timing = ep.Timing{
 			ItersPerTrial: 8, TrialsPerPoint: 4, WarmupItersPerTrial: 2,
 			ChainItersPerTrial: 16, ChainTrialsPerPoint: 2, ChainDrop: 4,
 		}
@@ -57,7 +58,7 @@ func New(c plan.Case, a result.Attempt) result.Document {
 // Successful returns a successful document of a case of any family.
 func Successful(c plan.Case, a result.Attempt) result.Document {
 	switch c.Family {
-	case plan.FamilyEP:
+	case ep.Name:
 		return EP(c, a)
 	case transfer.Name:
 		return Transfer(c, a)
@@ -78,7 +79,7 @@ func Successful(c plan.Case, a result.Attempt) result.Document {
 // and gives d a failed outcome like Fail.
 func Partial(d result.Document, reasons ...string) result.Document {
 	switch d := d.(type) {
-	case *result.EPDocument:
+	case *ep.Document:
 		first(&d.Measurement.Rows).Complete = false
 	case *result.CollectiveDocument:
 		first(&d.Measurement.Rows).Complete = false
@@ -104,18 +105,18 @@ func first[Row any](rows *[]Row) *Row {
 
 // EP returns a successful document of c, one row per rung of its ladder up to its
 // cap, with figures that grow with the rung.
-func EP(c plan.Case, a result.Attempt) *result.EPDocument {
-	d := New(c, a).(*result.EPDocument)
+func EP(c plan.Case, a result.Attempt) *ep.Document {
+	d := New(c, a).(*ep.Document)
 	var measured, dropped []int
-	for _, t := range c.EP().Ladder {
-		if c.EP().LadderCap != nil && t > *c.EP().LadderCap {
+	for _, t := range ep.Of(&c).Ladder {
+		if ep.Of(&c).LadderCap != nil && t > *ep.Of(&c).LadderCap {
 			dropped = append(dropped, t)
 			continue
 		}
 		measured = append(measured, t)
 		d.Measurement.Rows = append(d.Measurement.Rows, EPRow(c, t))
 	}
-	d.SetLadder(measured, dropped, c.EP().LadderCap)
+	d.SetLadder(measured, dropped, ep.Of(&c).LadderCap)
 	d.Workload.CrossRankConsistent = true
 	d.Measurement.DispatchDType = "bf16"
 	no, yes := false, true
@@ -130,76 +131,76 @@ func EP(c plan.Case, a result.Attempt) *result.EPDocument {
 }
 
 // EPRow returns a complete row of t tokens per rank.
-func EPRow(c plan.Case, t int) result.EPRow {
-	timing := c.EP().Timing
+func EPRow(c plan.Case, t int) ep.Row {
+	timing := ep.Of(&c).Timing
 	fresh := timing.ItersPerTrial * timing.TrialsPerPoint
 	chain := (timing.ChainItersPerTrial - timing.ChainDrop) * timing.ChainTrialsPerPoint
 	base := 10 + float64(t)
-	measured := func(us float64, n int) result.Component {
-		return component(result.Measured, result.OriginMeasured, us, n)
+	measured := func(us float64, n int) ep.Component {
+		return component(ep.Measured, ep.OriginMeasured, us, n)
 	}
-	floor := func(us float64) result.Component {
-		return component(result.Measured, result.OriginChainedRankMin, us, chain)
+	floor := func(us float64) ep.Component {
+		return component(ep.Measured, ep.OriginChainedRankMin, us, chain)
 	}
 	rate := float64(t*c.World) / (2 * base * 1e-6)
 	failure := 0.001
 	copies := int64(2 * t * c.World)
-	bytes := copies * int64(c.EP().Hidden) * 2
-	count := result.EPBytes{
-		Dispatch:  result.ByteCount{Activation: bytes, Total: bytes},
-		Combine:   result.ByteCount{Activation: bytes, Total: bytes},
-		Roundtrip: result.ByteCount{Activation: 2 * bytes, Total: 2 * bytes},
+	bytes := copies * int64(ep.Of(&c).Hidden) * 2
+	count := ep.Bytes{
+		Dispatch:  ep.ByteCount{Activation: bytes, Total: bytes},
+		Combine:   ep.ByteCount{Activation: bytes, Total: bytes},
+		Roundtrip: ep.ByteCount{Activation: 2 * bytes, Total: 2 * bytes},
 	}
-	row := result.EPRow{
+	row := ep.Row{
 		TokensPerRank: t, GlobalTokens: t * c.World, Complete: true,
-		Components: result.EPComponents{
+		Components: ep.Components{
 			Dispatch: measured(base, fresh), Combine: measured(base, fresh), Roundtrip: measured(2*base, fresh),
-			Stage:       result.Component{Availability: result.Unavailable},
-			IsolatedSum: component(result.Derived, result.OriginPercentileSum, 2*base, 0),
-			PairPeriod:  component(result.Measured, result.OriginChainedMedian, 1.5*base, chain),
+			Stage:       ep.Component{Availability: ep.Unavailable},
+			IsolatedSum: component(ep.Derived, ep.OriginPercentileSum, 2*base, 0),
+			PairPeriod:  component(ep.Measured, ep.OriginChainedMedian, 1.5*base, chain),
 		},
-		ChainFloor: result.EPOps{Dispatch: floor(base / 2), Combine: floor(base / 2)},
-		ChainHealth: result.EPHealth{
+		ChainFloor: ep.Ops{Dispatch: floor(base / 2), Combine: floor(base / 2)},
+		ChainHealth: ep.Health{
 			PairSpread: measured(1, chain), InterpairGap: measured(0.5, timing.ChainTrialsPerPoint),
 			SettleDrift: measured(0.1, timing.ChainTrialsPerPoint),
 		},
-		RankMin:    result.EPFresh{Dispatch: measured(base-1, fresh), Combine: measured(base-1, fresh), Roundtrip: measured(2*base-1, fresh)},
+		RankMin:    ep.Fresh{Dispatch: measured(base-1, fresh), Combine: measured(base-1, fresh), Roundtrip: measured(2*base-1, fresh)},
 		RankSpread: measured(1, fresh),
-		Correctness: result.EPCheck{
+		Correctness: ep.Check{
 			Passed: true, MaxRelativeError: &failure, PostChainPassed: true,
 			ChainLastOutputPassed: &[]bool{true}[0], ChainLastOutputError: &failure,
-			OraclePassed: &result.EPOraclePassed{Pre: true, Chained: true, Post: true},
-			OracleFailed: &result.EPOracleFailed{Pre: []string{}, Chained: []string{}, Post: []string{}},
+			OraclePassed: &ep.OraclePassed{Pre: true, Chained: true, Post: true},
+			OracleFailed: &ep.OracleFailed{Pre: []string{}, Chained: []string{}, Post: []string{}},
 		},
 		Arithmetic: &result.Arithmetic{
-			Passed: true, Accumulation: "domain-fp32", Checked: int64(t * c.World * c.EP().Hidden),
+			Passed: true, Accumulation: "domain-fp32", Checked: int64(t * c.World * ep.Of(&c).Hidden),
 			MaxError: &[]float64{0.5}[0], Bound: &[]float64{0.5}[0],
 		},
 		Bytes:         count,
 		WireBytes:     &count,
-		LogicalCopies: result.EPCopies{Routed: copies, Assignments: int64(t * c.World * c.EP().TopK), Wire: result.WirePerRank},
-		Receive:       result.EPReceive{Min: t, Mean: float64(copies) / float64(c.World), Max: 2 * t, Total: int(copies)},
+		LogicalCopies: ep.Copies{Routed: copies, Assignments: int64(t * c.World * ep.Of(&c).TopK), Wire: ep.WirePerRank},
+		Receive:       ep.Receive{Min: t, Mean: float64(copies) / float64(c.World), Max: 2 * t, Total: int(copies)},
 		TokenRate:     result.PercentilesOf(rate, rate, rate, rate),
-		RoutingStats: result.EPRouting{
+		RoutingStats: ep.Routing{
 			FanoutMean: 2, FanoutMin: 2, FanoutMax: 2, FanoutHistogram: []int{0, t * c.World}, RoutedCopies: copies,
 			PayloadCopiesPerRank: []int64{copies / 2, copies / 2}, ExpertAssignmentsPerRank: []int64{copies, copies},
-			Locality: result.EPLocality{
+			Locality: ep.Locality{
 				Placement: "packed", LocalRankFraction: 0.5, SameNodeFraction: 1, SameScaleUpDomain: 1,
 				GPUsPerNode: c.GPUsPerNode, ScaleUpDomain: c.ScaleUpDomain, Copies: copies,
 			},
 		},
 	}
-	if c.EP().TimingMode == vocab.Graph {
+	if ep.Of(&c).TimingMode == vocab.Graph {
 		replay(&row)
 	}
 	return row
 }
 
 // replay makes the fresh entries of a row those of replayed graphs.
-func replay(r *result.EPRow) {
-	yes, none, origin := true, 0.0, result.OriginGraphReplay
+func replay(r *ep.Row) {
+	yes, none, origin := true, 0.0, ep.OriginGraphReplay
 	k := &r.Components
-	for _, c := range []*result.Component{&k.Dispatch, &k.Combine, &k.Roundtrip, &r.RankMin.Dispatch, &r.RankMin.Combine, &r.RankMin.Roundtrip, &k.IsolatedSum} {
+	for _, c := range []*ep.Component{&k.Dispatch, &k.Combine, &k.Roundtrip, &r.RankMin.Dispatch, &r.RankMin.Combine, &r.RankMin.Roundtrip, &k.IsolatedSum} {
 		c.Percentiles = &result.Percentiles{P50: c.Percentiles.P50}
 		if c != &k.IsolatedSum {
 			c.Origin = &origin
@@ -447,8 +448,8 @@ func succeed(e *result.Envelope) {
 	e.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
 }
 
-func component(availability, origin string, us float64, n int) result.Component {
-	return result.Component{
+func component(availability, origin string, us float64, n int) ep.Component {
+	return ep.Component{
 		Availability: availability, Origin: &origin, SampleCount: n,
 		Percentiles: result.PercentilesOf(us, us*1.1, us*1.2, us*1.5),
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/ep"
 )
 
 const (
@@ -54,14 +55,14 @@ func TestWith(t *testing.T) {
 	older, today := cat.With("older"), cat.With("")
 	require.Equal(t, []string{"old"}, older.Words("suite"))
 	require.Equal(t, []string{"core"}, today.Words("suite"))
-	require.Equal(t, []int{8}, older.Platform("alpha").Support("lib").EP().Degrees("normal"))
-	require.Empty(t, older.Platform("alpha").Support("lib").EP().Degrees("low-latency"))
+	require.Equal(t, []int{8}, ep.SupportOf(older.Platform("alpha").Support("lib")).Degrees("normal"))
+	require.Empty(t, ep.SupportOf(older.Platform("alpha").Support("lib")).Degrees("low-latency"))
 	require.Equal(t, []int{2, 8}, older.Platform("alpha").Support("ring").Collective().Worlds)
-	require.Equal(t, []string{"bf16"}, older.Backend("lib").EP().Precisions)
+	require.Equal(t, []string{"bf16"}, ep.BackendOf(older.Backend("lib")).Precisions)
 	require.Equal(t, 10, older.Backend("lib").SetupSeconds)
 	for _, same := range []*catalog.Catalog{cat, today} {
-		require.Equal(t, []int{8, 16}, same.Platform("alpha").Support("lib").EP().Degrees("normal"))
-		require.Equal(t, []string{"bf16", "fp8"}, same.Backend("lib").EP().Precisions)
+		require.Equal(t, []int{8, 16}, ep.SupportOf(same.Platform("alpha").Support("lib")).Degrees("normal"))
+		require.Equal(t, []string{"bf16", "fp8"}, ep.BackendOf(same.Backend("lib")).Precisions)
 	}
 	require.Contains(t, older.Coverage(), catalog.Coverage{
 		SKU: "alpha", Backend: "lib", Mode: "normal", World: 16, Reason: "it stayed inside one node",
@@ -79,7 +80,7 @@ backends:
 `, olderSuite)
 	cat, err := catalog.Load(defs)
 	require.NoError(t, err)
-	lib := cat.With("older").Backend("lib").EP()
+	lib := ep.BackendOf(cat.With("older").Backend("lib"))
 	require.Equal(t, []string{"bf16"}, lib.PrecisionsOf("normal"))
 	require.Equal(t, []string{"bf16", "fp8"}, lib.PrecisionsOf("low-latency"))
 }

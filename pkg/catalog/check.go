@@ -26,6 +26,15 @@ func (c *Checker) Diagnose(at any, format string, args ...any) {
 // At returns where the value stands whose address at is.
 func (c *Checker) At(at any) Pos { return c.d.pos[at] }
 
+// Note reports the diagnostics of a file, each once; err is of type Errors.
+func (c *Checker) Note(err error) { c.d.note(err) }
+
+// Sets lists the names of the sets of capabilities, and the empty name, which stands for none.
+func (c *Checker) Sets() []string { return slices.Sorted(maps.Keys(c.views)) }
+
+// View returns the definitions as they hold for suites that pick the named set of capabilities.
+func (c *Checker) View(set string) *Catalog { return c.views[set] }
+
 // check reports definitions that contradict each other.
 func (c *Checker) check() {
 	for i := range c.Workloads {
@@ -51,7 +60,7 @@ func (c *Checker) check() {
 	for i := range c.Capabilities {
 		c.checkCapabilities(&c.Capabilities[i])
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.views)) {
+	for _, name := range c.Sets() {
 		c.checkSupports(name)
 	}
 	for i := range c.Suites {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -236,5 +237,5 @@ func TestAssembleRefusesNonsense(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
-	require.Error(t, Assemble(&result.EPDocument{}, nil))
+	require.Error(t, Assemble(&ep.Document{}, nil))
 }

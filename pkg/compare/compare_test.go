@@ -179,9 +179,9 @@ func TestIncomparableCasesNameTheFactor(t *testing.T) {
 func TestNewAndGone(t *testing.T) {
 	b, other := collective(), collective()
 	other.c = resulttest.EPCase()
-	ep := &compare.Side{}
-	ep.Add(resulttest.EP(other.c, resulttest.Attempt()))
-	c := compare.Of(b.side(2), ep, compare.Options{})
+	another := &compare.Side{}
+	another.Add(resulttest.EP(other.c, resulttest.Attempt()))
+	c := compare.Of(b.side(2), another, compare.Options{})
 	require.Equal(t, map[string]int{compare.New: 1, compare.Gone: 1}, c.Counts)
 	require.Empty(t, c.Regressions())
 }

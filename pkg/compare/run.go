@@ -76,8 +76,6 @@ func read(d result.Document) *run {
 	switch d := d.(type) {
 	case *result.CollectiveDocument:
 		r.collective(d)
-	case *result.EPDocument:
-		r.ep(d)
 	case *result.ScheduleDocument:
 		r.collective(d.Collective())
 	default:
@@ -153,29 +151,6 @@ func (r *run) collective(d *result.CollectiveDocument) {
 	}
 }
 
-func (r *run) ep(d *result.EPDocument) {
-	for i := range d.Measurement.Rows {
-		row := &d.Measurement.Rows[i]
-		if !row.Complete || !row.Correctness.Passed {
-			continue
-		}
-		at := rung{size: int64(row.TokensPerRank), label: english.Count(row.TokensPerRank, "token", "tokens")}
-		for _, c := range []struct {
-			name string
-			of   result.Component
-		}{
-			{"pair period", row.Components.PairPeriod},
-			{"roundtrip", row.Components.Roundtrip},
-			{"dispatch", row.Components.Dispatch},
-			{"combine", row.Components.Combine},
-		} {
-			if c.of.Percentiles != nil {
-				r.add(c.name, at, *c.of.Percentiles, c.of.SampleCount)
-			}
-		}
-	}
-}
-
 // figures adds the times of the figures of a document.
 func (r *run) figures(d result.Document) {
 	f := family.Find(d.Head().Identity.Case.Family)
@@ -192,7 +167,7 @@ func (r *run) figures(d result.Document) {
 			switch {
 			case row.Rung.Exact != "" && fig.Name == row.Rung.Exact:
 				m.stat, m.exact = "", true
-			case row.Rung.Exact == "" && fig.Name == figure.Latency && (fig.Stat == "p50" || fig.Stat == "p99" && fig.Samples >= leastForP99):
+			case row.Rung.Exact == "" && fig.Name == cmp.Or(row.Rung.Figure, figure.Latency) && (fig.Stat == "p50" || fig.Stat == "p99" && fig.Samples >= leastForP99):
 			default:
 				continue
 			}

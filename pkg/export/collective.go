@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"github.com/collectivex/collectivex/pkg/figure"
-
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )

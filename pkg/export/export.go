@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/figure"
-
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/registry"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -18,12 +19,12 @@ type Family struct {
 	Rows func(d result.Document, head Row) []Row
 	// Spans returns the windows and checks of a record among the raw samples of a document,
 	// none for a record without any. It is nil if the family has no traces.
-	Spans func(d result.Document, kind string, data json.RawMessage) ([]Span, error)
+	Spans func(d result.Document, kind string, data json.RawMessage) ([]figure.Span, error)
 }
 
 // unmoved are the families that have no package of their own yet.
 var unmoved = registry.New(func(f Family) string { return string(f.Name) },
-	Family{plan.FamilyEP, epRows, epSpans}, Family{plan.FamilyCollective, collectiveRows, collectiveSpans},
+	Family{plan.FamilyCollective, collectiveRows, collectiveSpans},
 	Family{plan.FamilySchedule, scheduleRows, scheduleSpans})
 
 // rowsOf returns the rows of the figures of a document.
@@ -47,6 +48,17 @@ func rowsOf(d result.Document, head Row) (rows []Row) {
 		}
 	}
 	return rows
+}
+
+// spansOf returns how a family shows the records of its raw samples in traces, nil if it does not.
+func spansOf(name plan.Family) func(d result.Document, kind string, data json.RawMessage) ([]figure.Span, error) {
+	if old, ok := unmoved.Find(string(name)); ok {
+		return old.Spans
+	}
+	if f := family.Find(name); f != nil {
+		return f.Spans
+	}
+	return nil
 }
 
 // percentiles appends a row for each percentile that is there; prefix is put before its name.

@@ -3,6 +3,7 @@ package export
 import (
 	"encoding/json"
 
+	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -16,6 +17,6 @@ func scheduleRows(doc result.Document, head Row) []Row {
 	return rows
 }
 
-func scheduleSpans(doc result.Document, kind string, data json.RawMessage) ([]Span, error) {
+func scheduleSpans(doc result.Document, kind string, data json.RawMessage) ([]figure.Span, error) {
 	return collectiveSpans(doc.(*result.ScheduleDocument).Collective(), kind, data)
 }

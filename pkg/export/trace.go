@@ -11,26 +11,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 )
-
-// Span is a timed window of one rank or, without times, one of its checks.
-type Span struct {
-	Track string // of the rank: a component, a timing mode, checks
-	Name  string
-	Names []string // of each of Us, if they are not all Name
-	// Began is when the window began; zero if that was not recorded. Spans without it are
-	// laid out in the order of their records, and their iterations begin on all ranks at
-	// once, as they did after a barrier.
-	Began time.Time
-	Us    []float64 // what was measured, one after the other
-	// Offsets are where each of Us begins, in microseconds from the first on; nil if each
-	// begins where the one before it ended.
-	Offsets []float64
-	Args    map[string]any
-}
 
 // traceForm writes the trace of one case as Trace Event JSON, which Perfetto reads: a process
 // for each rank and a thread for each track.
@@ -71,11 +55,11 @@ func (f *traceForm) Add(c Case) error {
 		return fmt.Errorf("%w: a trace is of one case, and these documents are of %s and %s; name one with --in FILE.json", ErrInput, f.caseID, h.Identity.CaseID)
 	}
 	f.caseID = h.Identity.CaseID
-	family, ok := unmoved.Find(string(h.Identity.Case.Family))
-	if !ok || family.Spans == nil {
+	spans := spansOf(h.Identity.Case.Family)
+	if spans == nil {
 		return fmt.Errorf("%w: %s: family %s has no traces", ErrInput, c.Source, h.Identity.Case.Family)
 	}
-	ranks, err := readSpans(c, family)
+	ranks, err := readSpans(c, spans)
 	if err != nil {
 		return err
 	}
@@ -103,7 +87,7 @@ func (f *traceForm) Close() error {
 const maxRecord = 64 << 20
 
 // readSpans reads the raw samples beside a document: the spans of each rank.
-func readSpans(c Case, family Family) ([][]Span, error) {
+func readSpans(c Case, of func(d result.Document, kind string, data json.RawMessage) ([]figure.Span, error)) ([][]figure.Span, error) {
 	path := result.SamplesFile(c.Source)
 	file, err := regular.Open(path)
 	if err != nil {
@@ -114,7 +98,7 @@ func readSpans(c Case, family Family) ([][]Span, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	ranks := make([][]Span, c.Document.Head().Topology.WorldSize)
+	ranks := make([][]figure.Span, c.Document.Head().Topology.WorldSize)
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, maxRecord)
 	for n := 1; lines.Scan(); n++ {
@@ -127,9 +111,9 @@ func readSpans(c Case, family Family) ([][]Span, error) {
 		if err == nil && (record.Rank < 0 || record.Rank >= len(ranks)) {
 			err = fmt.Errorf("rank %d of %d", record.Rank, len(ranks))
 		}
-		var spans []Span
+		var spans []figure.Span
 		if err == nil {
-			spans, err = family.Spans(c.Document, record.Kind, record.Data)
+			spans, err = of(c.Document, record.Kind, record.Data)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
@@ -143,7 +127,7 @@ func readSpans(c Case, family Family) ([][]Span, error) {
 }
 
 // lay adds the spans of each rank.
-func (t *trace) lay(ranks [][]Span) {
+func (t *trace) lay(ranks [][]figure.Span) {
 	var first time.Time
 	tracks := []string{} // by number, the same in every rank
 	longest := 0
@@ -210,7 +194,7 @@ func (t *trace) lay(ranks [][]Span) {
 
 // together returns where each iteration of the i-th spans begins: once it has ended on all
 // ranks, the next one begins on all.
-func together(ranks [][]Span, i int, now float64) (starts []float64) {
+func together(ranks [][]figure.Span, i int, now float64) (starts []float64) {
 	for j := 0; ; j++ {
 		longest, found := 0.0, false
 		for _, spans := range ranks {
@@ -257,60 +241,8 @@ func (t *trace) counters(devices *result.Devices) {
 	}
 }
 
-// epSpans are the windows and checks of an EP record.
-func epSpans(_ result.Document, kind string, data json.RawMessage) ([]Span, error) {
-	var r struct {
-		Tokens    int       `json:"tokens_per_rank"`
-		Trial     int       `json:"trial"`
-		Component string    `json:"component"`
-		Us        []float64 `json:"us"`
-		Dispatch  []float64 `json:"dispatch_us"`
-		Combine   []float64 `json:"combine_us"`
-		Pair      []float64 `json:"pair_us"`
-		Starts    []float64 `json:"start_to_start_us"`
-		When      string    `json:"when"`
-		Passed    bool      `json:"passed"`
-		Began     time.Time `json:"began"` // zero in samples of earlier versions
-	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, err
-	}
-	tokens := english.Count(r.Tokens, "token", "tokens") + " per rank"
-	args := map[string]any{"tokens_per_rank": r.Tokens, "trial": r.Trial}
-	switch kind {
-	case "ep-fresh":
-		return []Span{{Track: r.Component, Name: tokens, Began: r.Began, Us: r.Us, Args: args}}, nil
-	case "ep-chain":
-		n := len(r.Pair)
-		if len(r.Dispatch) != n || len(r.Combine) != n || len(r.Starts) < n-1 {
-			return nil, fmt.Errorf("a chain of %d pairs with %d dispatches, %d combines and %d starts", n, len(r.Dispatch), len(r.Combine), len(r.Starts))
-		}
-		chain := Span{Track: "chain", Began: r.Began, Args: args}
-		at := 0.0
-		for i := range n {
-			chain.Names = append(chain.Names, "pair, "+tokens, "dispatch", "combine")
-			chain.Us = append(chain.Us, r.Pair[i], r.Dispatch[i], r.Combine[i])
-			chain.Offsets = append(chain.Offsets, at, at, at+max(0, r.Pair[i]-r.Combine[i]))
-			if i < n-1 {
-				at += r.Starts[i]
-			}
-		}
-		return []Span{chain}, nil
-	case "ep-verdict":
-		return []Span{{Track: "checks", Name: verdict(r.Passed) + ": " + r.When + ", " + tokens, Began: r.Began, Args: map[string]any{"passed": r.Passed}}}, nil
-	}
-	return nil, nil
-}
-
-func verdict(passed bool) string {
-	if passed {
-		return "passed"
-	}
-	return "failed"
-}
-
 // collectiveSpans are the windows of a collective record, each with its check.
-func collectiveSpans(doc result.Document, kind string, data json.RawMessage) ([]Span, error) {
+func collectiveSpans(doc result.Document, kind string, data json.RawMessage) ([]figure.Span, error) {
 	if kind != "collective-sample" {
 		return nil, nil
 	}
@@ -338,22 +270,22 @@ func collectiveSpans(doc result.Document, kind string, data json.RawMessage) ([]
 		what += fmt.Sprintf(", rank %d to %d", r.Pair.Src, r.Pair.Dst)
 	}
 	m := doc.Head().Identity.Case.Collective().Measure
-	s := Span{
+	s := figure.Span{
 		Track: r.Mode, Name: what, Began: r.Began, Us: r.Us,
 		Args: map[string]any{"trial": r.Trial, "checked_elements": r.Check.Checked, "wrong_elements": r.Check.Wrong},
 	}
 	operations := m.Iterations * cmp.Or(m.Aggregate, 1)
 	switch {
 	case len(r.Us) == 0: // an untimed window
-		s.Track, s.Name = "checks", verdict(r.Check.Wrong == 0)+": "+what
-		return []Span{s}, nil
+		s.Track, s.Name = "checks", figure.Verdict(r.Check.Wrong == 0)+": "+what
+		return []figure.Span{s}, nil
 	case len(r.Us) != 1 || r.Mode == "per_iteration" || r.Mode == "blocking":
-		return []Span{s}, nil
+		return []figure.Span{s}, nil
 	case r.Mode == "graph":
 		operations *= cmp.Or(m.Launches, 1)
 	}
 	// One figure for a window of operations back to back: the window is the span.
 	s.Args["us_per_operation"], s.Args["operations"] = r.Us[0], operations
 	s.Us = []float64{r.Us[0] * float64(operations)}
-	return []Span{s}, nil
+	return []figure.Span{s}, nil
 }

@@ -5,6 +5,7 @@ package families
 import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -17,7 +18,7 @@ import (
 // Their order is that of plans, tables and messages.
 func init() {
 	for _, f := range []family.Family{
-		{Plan: plan.EPFamily, Catalog: catalog.EPFamily, Planner: planner.EPFamily, Result: result.EPFamily},
+		ep.Family,
 		{Plan: plan.CollectiveFamily, Catalog: catalog.CollectiveFamily, Planner: planner.CollectiveFamily, Result: result.CollectiveFamily},
 		transfer.Family,
 		{Plan: plan.ScheduleFamily, Catalog: catalog.ScheduleFamily, Planner: planner.ScheduleFamily, Result: result.ScheduleFamily},

@@ -3,6 +3,8 @@
 package family
 
 import (
+	"encoding/json"
+
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -29,6 +31,9 @@ type Family struct {
 	// Views are the charts on the HTML page. A family without views has none but the coverage.
 	Views   []figure.View
 	Summary Summary
+	// Spans returns the windows and checks of a record among the raw samples of a document, none
+	// for a record without any. It is nil if the family has no traces.
+	Spans func(d result.Document, kind string, data json.RawMessage) ([]figure.Span, error)
 }
 
 // Summary is what a summary says of the documents of a family.

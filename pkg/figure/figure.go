@@ -56,19 +56,22 @@ type Labels struct {
 type Line struct {
 	View   string
 	Facets []string // a value for each of the View's Facets
+	// Basis says what the bytes of the rates count; empty where there are none, or one basis.
+	Basis string
 	Point
 }
 
 // Rung names a row among the rows of other runs of its case.
 type Rung struct {
-	Clock string  // times of unlike clocks are never compared
-	Size  int64   // by which rungs are sorted
-	Label string  // such as 4096 bytes on 1 stream
-	Curve string  // what all sizes of one curve share
-	Scale float64 // factor of times, if runs differ in the work that they do; 0: 1
-	Tick  float64 // what the clock resolves, in µs; 0 where it resolves far below one
+	Clock  string  // times of unlike clocks are never compared
+	Figure string  // name of the figure whose times are compared; empty: Latency
+	Size   int64   // by which rungs are sorted
+	Label  string  // such as 4096 bytes on 1 stream
+	Curve  string  // what all sizes of one curve share
+	Scale  float64 // factor of times, if runs differ in the work that they do; 0: 1
+	Tick   float64 // what the clock resolves, in µs; 0 where it resolves far below one
 	// Exact is the name of a time that is the same in every run, as that of a model is, and has no
-	// percentiles. It is what is compared; if empty, percentiles of Latency are.
+	// percentiles. It is what is compared; if empty, percentiles of Figure are.
 	Exact string
 }
 
@@ -81,9 +84,24 @@ func SeriesOf(rows []Row) []Series {
 	for i := range rows {
 		for _, l := range rows[i].Lines {
 			all.Add(l.View, l.Facets, l.Point)
+			all.based(l.Basis)
 		}
 	}
 	return all.Series
+}
+
+// Percentiles returns a figure for each percentile that is there; prefix is put before its name.
+func Percentiles(name, unit, prefix string, p result.Percentiles, samples int) []Figure {
+	out := make([]Figure, 0, 4)
+	for _, s := range []struct {
+		stat  string
+		value *float64
+	}{{"p50", &p.P50}, {"p90", p.P90}, {"p95", p.P95}, {"p99", p.P99}} {
+		if s.value != nil {
+			out = append(out, Figure{name, prefix + s.stat, unit, *s.value, samples})
+		}
+	}
+	return out
 }
 
 // Burst returns the figures of a sample: its median, minimum and maximum, and its 95th

@@ -95,6 +95,8 @@ type Point struct {
 type Collected struct {
 	Series []Series
 	at     map[string]int
+	last   int               // to which Add added
+	bases  map[int][2]string // of series: the first and the last by the alphabet
 }
 
 // Add adds a point to the series of a view and facets.
@@ -110,4 +112,25 @@ func (c *Collected) Add(view string, facets []string, p Point) {
 		c.Series = append(c.Series, Series{View: view, Facets: facets})
 	}
 	c.Series[i].Points = append(c.Series[i].Points, p)
+	c.last = i
+}
+
+// based notes what the bytes of the point count that was added last.
+func (c *Collected) based(basis string) {
+	if basis == "" {
+		return
+	}
+	if c.bases == nil {
+		c.bases = map[int][2]string{}
+	}
+	ends, ok := c.bases[c.last]
+	if !ok {
+		ends = [2]string{basis, basis}
+	}
+	ends = [2]string{min(ends[0], basis), max(ends[1], basis)}
+	c.bases[c.last] = ends
+	s := &c.Series[c.last]
+	if s.Basis = ends[0]; ends[1] != ends[0] {
+		s.Basis += " and " + ends[1]
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -22,14 +23,14 @@ func fullDocuments(ordinal int) []result.Document {
 	a := resulttest.Attempt()
 	a.Ordinal = ordinal
 	e := resulttest.EPCase()
-	e.EP().Ladder = plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
-	ep := resulttest.EP(e, a)
+	ep.Of(&e).Ladder = plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
+	of := resulttest.EP(e, a)
 	histogram := result.Histogram{Min: 10.437291 + float64(ordinal), Width: 0.031926}
 	for i := range 40 {
 		histogram.Counts = append(histogram.Counts, i*i%211)
 	}
-	for i := range ep.Measurement.Rows {
-		ep.Measurement.Rows[i].Histograms = map[string]result.Histogram{
+	for i := range of.Measurement.Rows {
+		of.Measurement.Rows[i].Histograms = map[string]result.Histogram{
 			"dispatch": histogram, "combine": histogram, "roundtrip": histogram, "pair_period": histogram,
 		}
 	}
@@ -43,7 +44,7 @@ func fullDocuments(ordinal int) []result.Document {
 		collective.Measurement.Rows[i].Pipelined.Histogram = &histogram
 		collective.Measurement.Rows[i].PerIteration.Histogram = &histogram
 	}
-	return []result.Document{ep, collective}
+	return []result.Document{of, collective}
 }
 
 // largeRun writes documents of at least bytes in all into dir and returns

@@ -39,7 +39,6 @@ var families = registry.New(func(f Descriptor) string { return string(f.Name) })
 
 // Descriptors of the families that have no package of their own yet.
 var (
-	EPFamily         = Descriptor{FamilyEP, &EP{}, epUpstream}
 	CollectiveFamily = Descriptor{FamilyCollective, &Collective{}, nil}
 	ScheduleFamily   = Descriptor{FamilySchedule, &Schedule{}, nil}
 )

@@ -13,9 +13,9 @@ import (
 //	{sku}-{backend}-{op}[-{traffic}]-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}][-r{repeat}]
 //	{sku}-{backend}-{cache}-{lane}-xfer-ep2-{arrangement}-{precision}[-r{repeat}]
 //
-// Defaults are left out, so that ids of EP cases are CollectiveX's: the contract
-// vocab.ContractLayout, the layout of CollectiveX's own plan, the timing mode vocab.Eager, root 0,
-// registration none, the first repeat. The case must have its block.
+// Defaults are left out, so that the ids of cases that CollectiveX plans are its own: of expert
+// parallelism the contract layout-and-dispatch-v1, the layout of its plan and the timing mode eager,
+// root 0, registration none, the first repeat. The case must have its block.
 func (c *Case) ID() string {
 	room := factorRoom.Get().(*[]string)
 	defer factorRoom.Put(room)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/transfer"
@@ -96,7 +97,7 @@ func TestDirectRefuses(t *testing.T) {
 		}, true, "backend ipc has no group calls of several operations, and 2 were asked for (-m)"},
 		{"no collectives", func(d *planner.Direct) { d.Backend = "deepep-v2" }, true, "no device of this machine runs backend deepep-v2"},
 		{"repeats", func(d *planner.Direct) { d.Repeats = math.MaxInt }, false, "the plan has more than "},
-		{"EP", func(d *planner.Direct) { d.Cases[0] = plan.Case{Family: plan.FamilyEP, Block: &plan.EP{}} }, true, "backend nccl has no dispatch and combine"},
+		{"EP", func(d *planner.Direct) { d.Cases[0] = plan.Case{Family: ep.Name, Block: &ep.Block{}} }, true, "backend nccl has no dispatch and combine"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := direct("nccl", 2)

@@ -57,7 +57,7 @@ var common = []Filter{
 	{Name: FilterBackend, Kind: "backend", Usage: "only these backends", Input: "Library to measure"},
 	{Name: FilterSKU, Kind: "platform", Usage: "only these platforms", Input: "Pool of machines"},
 	{Name: "exclude-sku", Kind: "platform", Usage: "not these platforms", Input: "Pools to leave out, separated by commas", What: "excluded sku", Excludes: FilterSKU},
-	{Name: FilterWorld, Numbers: worldsOf(""), Usage: "only these world sizes", Input: "Ranks", What: "world size"},
+	{Name: FilterWorld, Numbers: WorldsOf(""), Usage: "only these world sizes", Input: "Ranks", What: "world size"},
 }
 
 // AllFilters lists the filters: those on what every case has, then those of each
@@ -90,9 +90,9 @@ func (w Filter) Choices(cat *catalog.Catalog) []string {
 	return w.values(cat, suites)
 }
 
-// worldsOf lists the numbers of ranks that suites ask for, ascending; of one family,
+// WorldsOf lists the numbers of ranks that suites ask for, ascending; of one family,
 // or of all where it is empty.
-func worldsOf(family plan.Family) func(*catalog.Catalog, []*catalog.Suite) []int {
+func WorldsOf(family plan.Family) func(*catalog.Catalog, []*catalog.Suite) []int {
 	return func(cat *catalog.Catalog, suites []*catalog.Suite) []int {
 		var worlds []int
 		for _, s := range suites {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -28,11 +29,11 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 	}
 	cat := &catalog.Catalog{
 		Backends: []catalog.Backend{
-			{Name: "moe", Vendors: []string{"nvidia"}, SetupSeconds: rapid.IntRange(0, 600).Draw(t, "setup"), Blocks: map[string]catalog.BackendBlock{"ep": &catalog.EPBackend{
+			{Name: "moe", Vendors: []string{"nvidia"}, SetupSeconds: rapid.IntRange(0, 600).Draw(t, "setup"), Blocks: map[string]catalog.BackendBlock{"ep": &ep.Backend{
 				Precisions: []string{"bf16", "fp8"},
-				Contracts:  vocab.Contracts()[:rapid.IntRange(1, 2).Draw(t, "contracts")],
+				Contracts:  ep.Contracts()[:rapid.IntRange(1, 2).Draw(t, "contracts")],
 				OffPath:    []string{"fp8"}[:rapid.IntRange(0, 1).Draw(t, "off path")],
-				Modes:      []catalog.EPMode{{Name: "normal"}, {Name: "low-latency", MaxTokens: 64, Graphs: rapid.Bool().Draw(t, "graphs"), Layouts: vocab.Layouts()[:2*rapid.IntRange(0, 1).Draw(t, "choice of layout")]}},
+				Modes:      []ep.Mode{{Name: "normal"}, {Name: "low-latency", MaxTokens: 64, Graphs: rapid.Bool().Draw(t, "graphs"), Layouts: ep.Layouts()[:2*rapid.IntRange(0, 1).Draw(t, "choice of layout")]}},
 			}}},
 			{Name: "ring", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{"collective": &catalog.CollectiveBackend{
 				Ops: words("ops of ring", vocab.Ops()), DTypes: []string{"float"}, RedOps: []string{"sum"},
@@ -45,17 +46,17 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		}},
 		Sampling: []catalog.Sampling{{
 			Name: "s",
-			Blocks: map[string]catalog.SamplingBlock{"ep": &catalog.EPSampling{
+			Blocks: map[string]catalog.SamplingBlock{"ep": &ep.Sampling{
 				ItersPerTrial: 8, TrialsPerPoint: rapid.IntRange(1, 20000).Draw(t, "trials"), WarmupItersPerTrial: 32,
 				ChainItersPerTrial: 128, ChainTrialsPerPoint: 4, ChainDrop: 16,
 			}, "collective": &catalog.CollectiveSampling{Warmup: 5, Iterations: 20, Trials: 10}},
 		}},
 	}
 	suites := []catalog.Suite{
-		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), Blocks: map[string]catalog.SuiteBlock{"ep": &catalog.EPSuite{{
-			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", vocab.EPModes()),
-			Phases: words("phases", vocab.Phases()), Precisions: words("precisions", vocab.Precisions()),
-			Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: vocab.Contracts(), TimingModes: words("timing modes", vocab.EPTimingModes()), Layouts: words("layouts", vocab.Layouts()), Sampling: "s",
+		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), Blocks: map[string]catalog.SuiteBlock{"ep": &ep.Suite{{
+			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", ep.Modes()),
+			Phases: words("phases", ep.Phases()), Precisions: words("precisions", ep.Precisions()),
+			Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: ep.Contracts(), TimingModes: words("timing modes", ep.TimingModes()), Layouts: words("layouts", ep.Layouts()), Sampling: "s",
 		}}}},
 		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &catalog.CollectiveSuite{{
 			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},
@@ -71,7 +72,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 			ScaleUp:     catalog.ScaleUp{Domain: rapid.SampledFrom([]int{8, 72}).Draw(t, "domain"), Transport: "nvlink", Pace: catalog.Pace{Micros: 100, GBps: 50}},
 			ScaleOut:    &catalog.ScaleOut{Pace: catalog.Pace{Micros: 200, GBps: 10}},
 			Backends: []catalog.Support{
-				{Backend: "moe", Blocks: map[string]catalog.SupportBlock{"ep": &catalog.EPSupport{{Mode: "normal", Degrees: some("normal", degrees)}, {Mode: "low-latency", Degrees: some("low latency", degrees)}}}},
+				{Backend: "moe", Blocks: map[string]catalog.SupportBlock{"ep": &ep.Support{{Mode: "normal", Degrees: some("normal", degrees)}, {Mode: "low-latency", Degrees: some("low latency", degrees)}}}},
 				{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &catalog.CollectiveSupport{Worlds: some("worlds", degrees)}}},
 			},
 		}
@@ -156,7 +157,7 @@ func TestFiltersSelect(t *testing.T) {
 		}
 		f := planner.Filters{MaxCases: 1000, Only: planner.Only{
 			"suite": pick("suites", []string{"a", "b"}), "backend": pick("backends", []string{"moe", "ring"}),
-			"sku": pick("skus", []string{"p0"}), "mode": pick("modes", vocab.EPModes()), "phase": pick("phases", vocab.Phases()),
+			"sku": pick("skus", []string{"p0"}), "mode": pick("modes", ep.Modes()), "phase": pick("phases", ep.Phases()),
 			"op": pick("ops", vocab.Ops()),
 		}}
 		m, err := planner.Resolve(cat, f, planner.Machine{})

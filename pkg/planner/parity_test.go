@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -38,9 +39,9 @@ func TestParity(t *testing.T) {
 			continue
 		}
 		require.Nil(t, q.Reason)
-		for _, tokens := range q.Case.EP().Ladder {
+		for _, tokens := range ep.Of(&q.Case).Ladder {
 			points++
-			if q.Case.EP().LadderCap != nil && tokens > *q.Case.EP().LadderCap {
+			if ep.Of(&q.Case).LadderCap != nil && tokens > *ep.Of(&q.Case).LadderCap {
 				above++
 			}
 		}
@@ -66,10 +67,10 @@ func TestParityV4(t *testing.T) {
 	require.Empty(t, m.RequestedOther)
 
 	c := find(t, m, "h100-dgxc-nccl-ep-deepseek-v4-pro-normal-decode-ep16-uniform-bf16")
-	require.Equal(t, []int{7168, 6, 384, 67}, []int{c.EP().Hidden, c.EP().TopK, c.EP().Experts, int(c.EP().Seed)})
-	require.Equal(t, plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, c.EP().Ladder)
+	require.Equal(t, []int{7168, 6, 384, 67}, []int{ep.Of(&c).Hidden, ep.Of(&c).TopK, ep.Of(&c).Experts, int(ep.Of(&c).Seed)})
+	require.Equal(t, plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, ep.Of(&c).Ladder)
 	uncapped := find(t, m, "b200-nscale-nccl-ep-deepseek-v4-pro-low-latency-decode-ep16-uniform-fp8")
-	require.Nil(t, uncapped.EP().LadderCap, "nccl-ep v0.2 has no cap")
+	require.Nil(t, ep.Of(&uncapped).LadderCap, "nccl-ep v0.2 has no cap")
 }
 
 // TestCapabilities: the same backend on the same platform is planned as the set says
@@ -110,18 +111,18 @@ func listing(m *plan.Matrix) string {
 func TestCaseOfTheHeadline(t *testing.T) {
 	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}})
 	c := find(t, m, "b200-nscale-deepep-v2-deepseek-v3-low-latency-decode-ep16-uniform-fp8")
-	require.Equal(t, plan.EPTiming{
+	require.Equal(t, ep.Timing{
 		ItersPerTrial: 8, TrialsPerPoint: 256, WarmupItersPerTrial: 32,
 		ChainItersPerTrial: 128, ChainTrialsPerPoint: 4, ChainDrop: 16,
-	}, c.EP().Timing)
-	require.Equal(t, plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, c.EP().Ladder)
-	require.Equal(t, 256, *c.EP().LadderCap)
+	}, ep.Of(&c).Timing)
+	require.Equal(t, plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, ep.Of(&c).Ladder)
+	require.Equal(t, 256, *ep.Of(&c).LadderCap)
 	require.Equal(t, 2, c.Nodes)
 	require.Equal(t, "scale-out", c.Scope)
 	require.Equal(t, "rdma", *c.ScaleOutTransport)
 	require.Equal(t, "nvlink-rdma", c.Transport)
 	require.Equal(t, "b200-nvlink-rdma", c.TopologyClass)
-	require.Equal(t, uint64(67), c.EP().Seed)
+	require.Equal(t, uint64(67), ep.Of(&c).Seed)
 	require.Equal(t, map[string]string{
 		"NCCL_CUMEM_ENABLE": "1", "NCCL_NET": "IB", "NCCL_IB_MERGE_NICS": "0",
 		"NVSHMEM_ENABLE_NIC_PE_MAPPING": "1", "NVSHMEM_IB_ENABLE_IBGDA": "1", "NVSHMEM_IBGDA_NIC_HANDLER": "gpu",
@@ -237,7 +238,7 @@ func TestAllSuitesTogether(t *testing.T) {
 		require.True(t, suites[s], s)
 	}
 	cached := find(t, m, "local-host-small-normal-decode-ep2-uniform-bf16-cached-layout")
-	require.Equal(t, vocab.ContractCachedLayout, cached.Contract)
+	require.Equal(t, ep.ContractCachedLayout, cached.Contract)
 }
 
 // Replayed graphs are cases beside the eager ones, with ids of their own, of decode and of
@@ -247,7 +248,7 @@ func TestReplayedGraphs(t *testing.T) {
 	require.Empty(t, m.RequestedCases)
 	var ids []string
 	for _, q := range m.RequestedOther {
-		require.Equal(t, vocab.Graph, q.Case.EP().TimingMode)
+		require.Equal(t, vocab.Graph, ep.Of(&q.Case).TimingMode)
 		require.Equal(t, plan.Runnable, q.Disposition)
 		ids = append(ids, q.Case.CaseID)
 	}
@@ -268,28 +269,28 @@ func TestLayouts(t *testing.T) {
 		workload, layout, id string
 		upstream             bool
 	}{
-		{"deepseek-v3", vocab.ExpertMajor, "h200-dgxc-nccl-ep-deepseek-v3-low-latency-decode-ep8-uniform-bf16", true},
-		{"deepseek-v3", vocab.RankMajor, "h200-dgxc-nccl-ep-deepseek-v3-low-latency-decode-ep8-uniform-bf16-rank-major", false},
-		{"deepseek-v4-pro", vocab.RankMajor, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16", true},
-		{"deepseek-v4-pro", vocab.RankMajorWindow, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-rank-major-zc", false},
-		{"deepseek-v4-pro", vocab.ExpertMajor, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-expert-major", false},
-		{"small", vocab.ExpertMajor, "h200-dgxc-nccl-ep-small-low-latency-decode-ep8-uniform-bf16-expert-major", false},
+		{"deepseek-v3", ep.ExpertMajor, "h200-dgxc-nccl-ep-deepseek-v3-low-latency-decode-ep8-uniform-bf16", true},
+		{"deepseek-v3", ep.RankMajor, "h200-dgxc-nccl-ep-deepseek-v3-low-latency-decode-ep8-uniform-bf16-rank-major", false},
+		{"deepseek-v4-pro", ep.RankMajor, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16", true},
+		{"deepseek-v4-pro", ep.RankMajorWindow, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-rank-major-zc", false},
+		{"deepseek-v4-pro", ep.ExpertMajor, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-expert-major", false},
+		{"small", ep.ExpertMajor, "h200-dgxc-nccl-ep-small-low-latency-decode-ep8-uniform-bf16-expert-major", false},
 	} {
 		cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"h200-dgxc"}, Sampling: "smoke", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{
-			"ep": &catalog.EPSuite{{
+			"ep": &ep.Suite{{
 				Workload: want.workload, Backends: []string{"nccl-ep", "deepep-v2"}, Degrees: []int{8}, Modes: []string{"low-latency"}, Phases: []string{"decode"},
-				Precisions: []string{"bf16"}, Contracts: []string{vocab.ContractLayout}, TimingModes: []string{vocab.Eager}, Layouts: []string{want.layout},
+				Precisions: []string{"bf16"}, Contracts: []string{ep.ContractLayout}, TimingModes: []string{ep.Eager}, Layouts: []string{want.layout},
 				Routings: []catalog.RoutingRef{{Name: "uniform"}},
 			}},
 		}}}
 		m := resolve(t, &cat, planner.Filters{})
 		got := find(t, m, want.id)
-		require.Equal(t, want.layout, got.EP().Layout)
+		require.Equal(t, want.layout, ep.Of(&got).Layout)
 		require.Equal(t, want.upstream, got.Upstream(), want.id)
 		other := find(t, m, "h200-dgxc-deepep-v2-"+want.workload+"-low-latency-decode-ep8-uniform-bf16")
-		require.Empty(t, other.EP().Layout, "no choice")
+		require.Empty(t, ep.Of(&other).Layout, "no choice")
 	}
 	for q := range resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}}).Requested() {
-		require.Empty(t, q.Case.EP().Layout, "its plan does not name it")
+		require.Empty(t, ep.Of(&q.Case).Layout, "its plan does not name it")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/transfer"
@@ -74,7 +75,7 @@ func TestResolveSmoke(t *testing.T) {
 	cases, err := m.Cases(cell)
 	require.NoError(t, err)
 	require.Len(t, cases, 2)
-	require.Equal(t, plan.Ladder{1, 8, 32, 128}, cases[0].Case.EP().Ladder)
+	require.Equal(t, plan.Ladder{1, 8, 32, 128}, ep.Of(&cases[0].Case).Ladder)
 	require.Nil(t, cases[0].Case.Collective())
 }
 
@@ -298,36 +299,36 @@ func TestRecordedRouting(t *testing.T) {
 	routing, err := catalog.ParseRecorded("mine.txt", []byte("0 1\n2 3\n"))
 	require.NoError(t, err)
 	cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"local"}, Sampling: "smoke", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{
-		"ep": &catalog.EPSuite{{
+		"ep": &ep.Suite{{
 			Workload: "tiny", Backends: []string{"host"}, Degrees: []int{2}, Modes: []string{"normal"}, Phases: []string{"decode"},
-			Precisions: []string{"bf16"}, Contracts: []string{vocab.ContractLayout}, TimingModes: []string{vocab.Eager}, Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "file:mine.txt", Recorded: routing}},
+			Precisions: []string{"bf16"}, Contracts: []string{ep.ContractLayout}, TimingModes: []string{ep.Eager}, Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "file:mine.txt", Recorded: routing}},
 		}},
 	}}}
 	m := resolve(t, &cat, planner.Filters{})
 	require.Empty(t, m.RequestedCases)
-	var want plan.EP
+	var want ep.Block
 	want.Record([]int{0, 1, 2, 3})
 	require.Equal(t, []string{
 		"local-host-tiny-normal-decode-ep2-uniform-bf16", "local-host-tiny-normal-decode-ep2-" + want.Routing + "-bf16",
 	}, caseIDs(m.RequestedOther))
-	require.Equal(t, []int{0, 1, 2, 3}, m.RequestedOther[1].Case.EP().RoutingExperts)
-	require.Empty(t, m.RequestedOther[0].Case.EP().RoutingExperts)
+	require.Equal(t, []int{0, 1, 2, 3}, ep.Of(&m.RequestedOther[1].Case).RoutingExperts)
+	require.Empty(t, ep.Of(&m.RequestedOther[0].Case).RoutingExperts)
 }
 
 func TestUpstream(t *testing.T) {
-	upstream := plan.Case{Family: plan.FamilyEP, Contract: vocab.ContractLayout, Repeat: 1, Block: &plan.EP{Workload: "deepseek-v3", Routing: "uniform"}}
+	upstream := plan.Case{Family: ep.Name, Contract: ep.ContractLayout, Repeat: 1, Block: &ep.Block{Workload: "deepseek-v3", Routing: "uniform"}}
 	require.True(t, upstream.Upstream())
 	for name, change := range map[string]func(*plan.Case){
-		"contract": func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout },
+		"contract": func(c *plan.Case) { c.Contract = ep.ContractCachedLayout },
 		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
-		"routing":  func(c *plan.Case) { c.EP().Routing = "zipf" },
-		"workload": func(c *plan.Case) { c.EP().Workload = "small" },
+		"routing":  func(c *plan.Case) { ep.Of(c).Routing = "zipf" },
+		"workload": func(c *plan.Case) { ep.Of(c).Workload = "small" },
 		"family":   func(c *plan.Case) { c.Block = &plan.Collective{} },
-		"graph":    func(c *plan.Case) { c.EP().TimingMode = vocab.Graph },
-		"layout":   func(c *plan.Case) { c.EP().Layout = vocab.RankMajor },
+		"graph":    func(c *plan.Case) { ep.Of(c).TimingMode = vocab.Graph },
+		"layout":   func(c *plan.Case) { ep.Of(c).Layout = ep.RankMajor },
 	} {
 		c := upstream
-		block := *upstream.EP()
+		block := *ep.Of(&upstream)
 		c.Block = &block
 		change(&c)
 		require.False(t, c.Upstream(), name)
@@ -335,7 +336,7 @@ func TestUpstream(t *testing.T) {
 }
 
 func TestBalancedRung(t *testing.T) {
-	b := plan.EP{Routing: "zipf-eplb", Ladder: plan.Ladder{1, 8, 32}}
+	b := ep.Block{Routing: "zipf-eplb", Ladder: plan.Ladder{1, 8, 32}}
 	require.Equal(t, 32, b.BalancedRung())
 	b.Routing = "zipf"
 	require.Zero(t, b.BalancedRung())

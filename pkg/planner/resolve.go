@@ -138,6 +138,12 @@ func (r *Resolver) resolve(suites []*catalog.Suite, views map[string]*catalog.Ca
 	}
 }
 
+// Keeps reports whether a filter lets a value pass.
+func (r *Resolver) Keeps(filter, value string) bool { return r.filters.keeps(filter, value) }
+
+// Named reports whether a filter names the values that pass.
+func (r *Resolver) Named(filter string) bool { return len(r.filters.Only[filter]) > 0 }
+
 // Pick returns the words of all, in their order, that want has and the filter lets
 // pass.
 func (r *Resolver) Pick(filter string, all, want []string) []string {

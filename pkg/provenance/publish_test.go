@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
@@ -134,21 +135,21 @@ func TestNothingPrivateIsPublished(t *testing.T) {
 // from the fold and the summary.
 func TestNoTextOfADocumentEscapesTheScreen(t *testing.T) {
 	screen := provenance.ScreenOf("gpuhost17.dc4.example.internal", environ(""))
-	places := map[string]func(*result.EPDocument, string){
-		"device":    func(d *result.EPDocument, s string) { d.Topology.DeviceProduct = s },
-		"runtime":   func(d *result.EPDocument, s string) { d.Runtime.AcceleratorRuntime = s },
-		"library":   func(d *result.EPDocument, s string) { d.Provenance.Libraries = []result.Library{{SOName: s}} },
-		"image":     func(d *result.EPDocument, s string) { d.Provenance.Image = &s },
-		"host fact": func(d *result.EPDocument, s string) { d.Provenance.Host = map[string]string{"kernel": s} },
-		"host key":  func(d *result.EPDocument, s string) { d.Provenance.Host = map[string]string{s: "1"} },
-		"maturity":  func(d *result.EPDocument, s string) { d.Implementation.Maturity = "x " + s },
-		"run":       func(d *result.EPDocument, s string) { d.Identity.AllocationFactors.RunID = &s },
-		"wire":      func(d *result.EPDocument, s string) { d.Measurement.Rows[1].LogicalCopies.Wire = s },
-		"generator": func(d *result.EPDocument, s string) { d.Provenance.Generator = "cxrun " + s },
-		"histogram": func(d *result.EPDocument, s string) {
+	places := map[string]func(*ep.Document, string){
+		"device":    func(d *ep.Document, s string) { d.Topology.DeviceProduct = s },
+		"runtime":   func(d *ep.Document, s string) { d.Runtime.AcceleratorRuntime = s },
+		"library":   func(d *ep.Document, s string) { d.Provenance.Libraries = []result.Library{{SOName: s}} },
+		"image":     func(d *ep.Document, s string) { d.Provenance.Image = &s },
+		"host fact": func(d *ep.Document, s string) { d.Provenance.Host = map[string]string{"kernel": s} },
+		"host key":  func(d *ep.Document, s string) { d.Provenance.Host = map[string]string{s: "1"} },
+		"maturity":  func(d *ep.Document, s string) { d.Implementation.Maturity = "x " + s },
+		"run":       func(d *ep.Document, s string) { d.Identity.AllocationFactors.RunID = &s },
+		"wire":      func(d *ep.Document, s string) { d.Measurement.Rows[1].LogicalCopies.Wire = s },
+		"generator": func(d *ep.Document, s string) { d.Provenance.Generator = "cxrun " + s },
+		"histogram": func(d *ep.Document, s string) {
 			d.Measurement.Rows[0].Histograms = map[string]result.Histogram{s: {}}
 		},
-		"precision": func(d *result.EPDocument, s string) { d.Measurement.DispatchDType = s },
+		"precision": func(d *ep.Document, s string) { d.Measurement.DispatchDType = s },
 	}
 	// The fold knows no names of the machine that measured, only shapes.
 	byName := []string{"host name", "user", "secret variable"}

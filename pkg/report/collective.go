@@ -7,10 +7,9 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/family"
-	"github.com/collectivex/collectivex/pkg/table"
-
 	"github.com/collectivex/collectivex/pkg/fit"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/table"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -122,15 +121,7 @@ func (c *Collective) fit() {
 	for _, p := range c.Points {
 		points = append(points, fit.Point{Bytes: float64(p.Bytes), Us: p.P50})
 	}
-	c.Fit = fitted(points)
-}
-
-// fitted returns the fit of a curve, nil if there are too few sizes.
-func fitted(points []fit.Point) *fit.Model {
-	if m := fit.Fit(points); len(m.Segments) > 0 {
-		return &m
-	}
-	return nil
+	c.Fit = table.Fitted(points)
 }
 
 func (c *Collective) add(p CollectivePoint) {
@@ -262,4 +253,11 @@ func (c *Collective) at(requested int64) CollectivePoint {
 		}
 	}
 	return CollectivePoint{}
+}
+
+func p99(q *result.Percentiles) float64 {
+	if q == nil || q.P99 == nil {
+		return 0
+	}
+	return *q.P99
 }

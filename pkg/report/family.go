@@ -13,7 +13,7 @@ import (
 
 // unmoved are the summaries of the families that have no package of their own yet.
 var unmoved = map[plan.Family]unmovedFamily{
-	plan.FamilyEP: epFamily, plan.FamilyCollective: collectiveFamily, plan.FamilySchedule: scheduleFamily,
+	plan.FamilyCollective: collectiveFamily, plan.FamilySchedule: scheduleFamily,
 }
 
 type unmovedFamily struct {

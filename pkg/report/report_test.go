@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
@@ -38,7 +39,7 @@ func (r *run) ask(c plan.Case, disposition string, reason string) {
 	if reason != "" {
 		q.Reason = &reason
 	}
-	if c.EP() != nil {
+	if ep.Of(&c) != nil {
 		r.matrix.RequestedCases = append(r.matrix.RequestedCases, q)
 	} else {
 		r.matrix.RequestedOther = append(r.matrix.RequestedOther, q)
@@ -60,7 +61,7 @@ func (r *run) build() *report.Summary {
 
 func epCase(sku, backend, mode string, ladder plan.Ladder) plan.Case {
 	c := resulttest.EPCase()
-	c.SKU, c.Backend, c.EP().Mode, c.EP().Ladder = sku, backend, mode, ladder
+	c.SKU, c.Backend, ep.Of(&c).Mode, ep.Of(&c).Ladder = sku, backend, mode, ladder
 	c.CaseID = c.ID()
 	return c
 }
@@ -252,7 +253,7 @@ func TestHeadlineIsThePairPeriodOrSaysSo(t *testing.T) {
 	r.ask(c, plan.Runnable, "")
 	d := resulttest.EP(c, attempt(1, "nvidia"))
 	for i := range d.Measurement.Rows { // as artifacts from before the chain have it
-		d.Measurement.Rows[i].Components.PairPeriod = result.Component{Availability: result.Unavailable}
+		d.Measurement.Rows[i].Components.PairPeriod = ep.Component{Availability: ep.Unavailable}
 	}
 	data, err := result.EncodeDocument(d) // today's validator would not write it
 	require.NoError(t, err)
@@ -335,12 +336,12 @@ func TestHostileTextInEveryField(t *testing.T) {
 	const hostile = "x\n::error::y ##[add-mask]z\x1b[31m\x00\u202e</summary><img src=x>**b** [l](u) `c` | d"
 	var s report.Summary
 	fill(reflect.ValueOf(&s).Elem(), hostile)
-	ep, collective, pairs := &report.EP{}, &report.Collective{}, &report.Pairs{}
-	fill(reflect.ValueOf(ep).Elem(), hostile)
+	expert, collective, pairs := &ep.Headline{}, &report.Collective{}, &report.Pairs{}
+	fill(reflect.ValueOf(expert).Elem(), hostile)
 	fill(reflect.ValueOf(collective).Elem(), hostile)
 	fill(reflect.ValueOf(pairs).Elem(), hostile)
 	collective.Points = append(collective.Points, collective.Points[0]) // a ladder
-	s.Headlines = family.Headlines{"ep": {ep}, "collectives": {collective}, "pairs": {pairs}}
+	s.Headlines = family.Headlines{"ep": {expert}, "collectives": {collective}, "pairs": {pairs}}
 
 	var text, page bytes.Buffer
 	require.NoError(t, s.Text(&text))

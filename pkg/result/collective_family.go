@@ -108,7 +108,7 @@ func checkCollective(p *Problems, doc Document) {
 	p.Check(m.Op == id.Case.Collective().Op && m.DType == id.Case.Precision && m.RedOp == id.Case.Collective().RedOp && m.Root == id.Case.Collective().Root && m.Buffers == id.Case.Collective().Buffers,
 		"measurement is not of the op, type, reduction, root and buffers of the case")
 	if a := m.Arithmetic; a != nil {
-		p.arithmetic("measurement.arithmetic_as_declared", a)
+		p.Arithmetic("measurement.arithmetic_as_declared", a)
 		p.Check(a.Passed || d.Outcome.Status != Success, "outcome is success, but the arithmetic is not as declared")
 	}
 	for _, s := range d.Workload.SizesDropped {
@@ -143,7 +143,7 @@ func checkCollective(p *Problems, doc Document) {
 				p.Add("%s.%s: %w", at, mode, err)
 			}
 		}
-		p.reasons(at+".correctness", r.Check.Reasons)
+		p.Reasons(at+".correctness", r.Check.Reasons)
 		if r.Check.Passed {
 			p.Check(len(r.Check.Reasons) == 0, "%s passed with reasons %q", at, r.Check.Reasons)
 			p.Check(r.Check.Wrong == 0 && (r.Check.Checked > 0 || r.Count == 0), "%s passed with %d of %d elements wrong", at, r.Check.Wrong, r.Check.Checked)

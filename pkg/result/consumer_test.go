@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -211,13 +212,13 @@ func check(ok bool, format string, args ...any) {
 // the plan ended, EP beyond CollectiveX's plan, and a collective.
 func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 	ok, crashed, never := resulttest.EPCase(), resulttest.EPCase(), resulttest.EPCase()
-	crashed.Precision, never.EP().Phase = "fp8", "prefill"
+	crashed.Precision, ep.Of(&never).Phase = "fp8", "prefill"
 	for i, c := range []*plan.Case{&ok, &crashed, &never} {
 		c.CaseID = c.ID()
 		ids[i] = c.CaseID
 	}
 	skewed := resulttest.EPCase()
-	skewed.EP().Routing = "zipf"
+	ep.Of(&skewed).Routing = "zipf"
 	skewed.CaseID = skewed.ID()
 	reason := "backend-platform-unsupported"
 	m := plan.Matrix{
@@ -343,11 +344,11 @@ func TestTheDashboardRejectsWhatLacksAField(t *testing.T) {
 // contract, repeat or workload alone: it must not see more than one of them.
 func TestTheDashboardSeesOneCaseOfALabel(t *testing.T) {
 	for name, change := range map[string]func(*plan.Case){
-		"routing":  func(c *plan.Case) { c.EP().Routing = "zipf" },
-		"contract": func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout },
+		"routing":  func(c *plan.Case) { ep.Of(c).Routing = "zipf" },
+		"contract": func(c *plan.Case) { c.Contract = ep.ContractCachedLayout },
 		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
-		"workload": func(c *plan.Case) { c.EP().Workload = "small" },
-		"graph":    func(c *plan.Case) { c.EP().TimingMode = vocab.Graph },
+		"workload": func(c *plan.Case) { ep.Of(c).Workload = "small" },
+		"graph":    func(c *plan.Case) { ep.Of(c).TimingMode = vocab.Graph },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := resulttest.EPCase()
@@ -384,7 +385,7 @@ func TestTheDashboardHidesOtherVendors(t *testing.T) {
 // A layout that sends each token once for each expert moves more than one that
 // sends it once for each rank.
 func TestTheDashboardPrefersBytesOnTheWire(t *testing.T) {
-	rate := func(change func(*result.EPRow)) float64 {
+	rate := func(change func(*ep.Row)) float64 {
 		a := resulttest.Attempt()
 		a.Vendor = "nvidia"
 		doc := resulttest.EP(resulttest.EPCase(), a)
@@ -398,15 +399,15 @@ func TestTheDashboardPrefersBytesOnTheWire(t *testing.T) {
 		require.NoError(t, err)
 		return d.series[ids[0]][0].rateGBps
 	}
-	perRank := rate(func(*result.EPRow) {})
-	require.InDelta(t, perRank, rate(func(r *result.EPRow) { r.WireBytes = nil }), 1e-9, "older documents")
-	perAssignment := rate(func(r *result.EPRow) {
-		r.LogicalCopies.Wire = result.WirePerAssignment
+	perRank := rate(func(*ep.Row) {})
+	require.InDelta(t, perRank, rate(func(r *ep.Row) { r.WireBytes = nil }), 1e-9, "older documents")
+	perAssignment := rate(func(r *ep.Row) {
+		r.LogicalCopies.Wire = ep.WirePerAssignment
 		times := r.LogicalCopies.Assignments / r.LogicalCopies.Routed
-		scaled := func(c result.ByteCount) result.ByteCount {
-			return result.ByteCount{Activation: times * c.Activation, Scale: times * c.Scale, Total: times * c.Total}
+		scaled := func(c ep.ByteCount) ep.ByteCount {
+			return ep.ByteCount{Activation: times * c.Activation, Scale: times * c.Scale, Total: times * c.Total}
 		}
-		r.WireBytes = &result.EPBytes{
+		r.WireBytes = &ep.Bytes{
 			Dispatch: scaled(r.Bytes.Dispatch), Combine: scaled(r.Bytes.Combine), Roundtrip: scaled(r.Bytes.Roundtrip),
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -42,61 +43,61 @@ func TestNewIsFailedUntilSaidOtherwise(t *testing.T) {
 }
 
 func TestEPCaseFactorsAreTwenty(t *testing.T) {
-	data, err := json.Marshal(result.EPFactorsOf(resulttest.EPCase(), []int{1, 2}))
+	data, err := json.Marshal(ep.FactorsOf(resulttest.EPCase(), []int{1, 2}))
 	require.NoError(t, err)
 	var m map[string]any
 	require.NoError(t, json.Unmarshal(data, &m))
 	require.Len(t, m, 20)
 	require.Equal(t, "1 2", m["ladder"])
 	require.Nil(t, m["scale_out_transport"])
-	require.Equal(t, plan.Ladder{1, 2, 4}, result.EPFactorsOf(resulttest.EPCase(), nil).Ladder)
+	require.Equal(t, plan.Ladder{1, 2, 4}, ep.FactorsOf(resulttest.EPCase(), nil).Ladder)
 }
 
 func TestValidateFindsWhatIsWrong(t *testing.T) {
-	ep := func() *result.EPDocument { return resulttest.EP(resulttest.EPCase(), resulttest.Attempt()) }
+	good := func() *ep.Document { return resulttest.EP(resulttest.EPCase(), resulttest.Attempt()) }
 	coll := func() *result.CollectiveDocument {
 		return resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt())
 	}
-	require.NoError(t, result.Validate(ep()))
+	require.NoError(t, result.Validate(good()))
 	require.NoError(t, result.Validate(coll()))
 	for _, tc := range []struct {
 		name string
 		doc  func() result.Document
 		want string
 	}{
-		{"another version", func() result.Document { d := ep(); d.Version = 2; return d }, "version is 2"},
-		{"local time", func() result.Document { d := ep(); d.GeneratedAt = "2026-01-02T03:04:05+02:00"; return d }, "not UTC"},
+		{"another version", func() result.Document { d := good(); d.Version = 2; return d }, "version is 2"},
+		{"local time", func() result.Document { d := good(); d.GeneratedAt = "2026-01-02T03:04:05+02:00"; return d }, "not UTC"},
 		{"an entry skew of no window", func() result.Document { d := coll(); d.EntrySkew = &result.EntrySkew{}; return d }, "entry_skew: 0 windows"},
 		{"an entry skew whose median is above its maximum", func() result.Document {
 			d := coll()
 			d.EntrySkew = &result.EntrySkew{Windows: 1, P50: 2, Max: 1}
 			return d
 		}, "entry_skew: 1 windows with a median of 2 us and a maximum of 1 us"},
-		{"another case id", func() result.Document { d := ep(); d.Identity.CaseID = "x"; return d }, "not that of the case"},
+		{"another case id", func() result.Document { d := good(); d.Identity.CaseID = "x"; return d }, "not that of the case"},
 		{"id and factors disagree", func() result.Document {
-			d := ep()
-			d.Identity.Case.EP().EPSize = 4
+			d := good()
+			ep.Of(&d.Identity.Case).EPSize = 4
 			d.SetLadder([]int{1, 2, 4}, nil, nil)
 			return d
 		}, "the fields of the case make"},
 		{"factors are not the case", func() result.Document {
-			d := ep()
-			f := result.EPFactorsOf(d.Identity.Case, []int{1, 2, 4})
+			d := good()
+			f := ep.FactorsOf(d.Identity.Case, []int{1, 2, 4})
 			f.Hidden = 1
 			d.Identity.CaseFactors.Case = f
 			return d
 		}, "not the case with the measured ladder"},
 		{"key of another environment", func() result.Document {
-			d := ep()
+			d := good()
 			d.Provenance.Environment = map[string]string{"NCCL_ALGO": "Tree"}
 			return d
 		}, "comparison_key"},
 		{"success with a failed row", func() result.Document {
-			d := ep()
+			d := good()
 			d.Measurement.Rows[1].Correctness.Passed = false
 			return d
 		}, "T=2 is complete true, passed false"},
-		{"success with a partial row", func() result.Document { d := ep(); d.Measurement.Rows[0].Complete = false; return d }, "T=1 is complete false"},
+		{"success with a partial row", func() result.Document { d := good(); d.Measurement.Rows[0].Complete = false; return d }, "T=1 is complete false"},
 		{"success with a row missing", func() result.Document {
 			d := coll()
 			d.Measurement.Rows = d.Measurement.Rows[1:]
@@ -116,58 +117,58 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		}, "must be either in sizes_measured or in sizes_dropped"},
 		{"success without rows", func() result.Document { d := coll(); d.Measurement.Rows = []result.CollectiveRow{}; return d }, "without rows"},
 		{"null rows", func() result.Document { d := coll(); d.Measurement.Rows = nil; return d }, "rows is null"},
-		{"success of differing traces", func() result.Document { d := ep(); d.Workload.CrossRankConsistent = false; return d }, "traces"},
+		{"success of differing traces", func() result.Document { d := good(); d.Workload.CrossRankConsistent = false; return d }, "traces"},
 		{"wrong origin", func() result.Document {
-			d := ep()
+			d := good()
 			d.Measurement.Rows[0].Components.PairPeriod = d.Measurement.Rows[0].Components.Roundtrip
 			return d
 		}, "components.pair_period: must be measured with origin chained-median"},
 		{"a component is missing", func() result.Document {
-			d := ep()
-			d.Measurement.Rows[2].Components.Dispatch = result.Component{Availability: result.Unavailable}
+			d := good()
+			d.Measurement.Rows[2].Components.Dispatch = ep.Component{Availability: ep.Unavailable}
 			return d
 		}, "rows[T=4].components.dispatch is unavailable"},
 		{"wire bytes of other copies", func() result.Document {
-			d := ep()
-			d.Measurement.Rows[1].LogicalCopies.Wire = result.WirePerAssignment
+			d := good()
+			d.Measurement.Rows[1].LogicalCopies.Wire = ep.WirePerAssignment
 			return d
 		}, "rows[T=2].wire_byte_provenance is not that of 32 copies"},
 		{"a recorded routing of another digest", func() result.Document {
-			d := ep()
-			block := *d.Identity.Case.EP()
+			d := good()
+			block := *ep.Of(&d.Identity.Case)
 			block.RoutingSHA256 = strings.Repeat("0", 64)
 			d.Identity.Case.Block = &block
 			return d
 		}, "identity.case: routing, routing_sha256 and routing_experts "},
 		{"a row without the oracle's verdicts", func() result.Document {
-			d := ep()
+			d := good()
 			d.Measurement.Rows[1].Correctness.OracleFailed = nil
 			return d
 		}, "rows[T=2].correctness: oracle_passed and oracle_failed_checks are not both there"},
 		{"an oracle that passed with failed checks", func() result.Document {
-			d := ep()
+			d := good()
 			d.Measurement.Rows[1].Correctness.OracleFailed.Post = []string{"weights"}
 			return d
 		}, "rows[T=2].correctness.oracle_passed.post in spite of failed checks"},
 		{"failed checks out of order", func() result.Document {
-			d := ep()
+			d := good()
 			c := &d.Measurement.Rows[1].Correctness
 			c.OraclePassed.Pre, c.OracleFailed.Pre = false, []string{"weights", "counts"}
 			return d
 		}, "rows[T=2].correctness.oracle_failed_checks.pre are not names of checks, sorted"},
 		{"a row that passed without its oracle", func() result.Document {
-			d := ep()
+			d := good()
 			d.Measurement.Rows[1].Correctness.OraclePassed.Pre = false
 			return d
 		}, "rows[T=2].correctness passed although its oracle did not"},
 		{"a chain that passed with a wrong state", func() result.Document {
-			d := ep()
+			d := good()
 			d.Measurement.Rows[1].Correctness.PostChainPassed = false
 			return d
 		}, "rows[T=2].correctness.oracle_passed.chained in spite of post_chain_state_passed"},
-		{"the record type of another case", func() result.Document { d := ep(); d.RecordType = result.RecordEPOther; return d }, "documents of the case have \"case-attempt\""},
+		{"the record type of another case", func() result.Document { d := good(); d.RecordType = ep.RecordOther; return d }, "documents of the case have \"case-attempt\""},
 		{"percentiles fall", func() result.Document {
-			d := ep()
+			d := good()
 			d.Measurement.Rows[0].RankSpread.Percentiles = result.PercentilesOf(2, 1, 1, 1)
 			return d
 		}, "do not ascend"},
@@ -199,23 +200,23 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			return d
 		}, "do not lie in the histogram"},
 		{"a histogram of other samples of a component", func() result.Document {
-			d := ep()
+			d := good()
 			r := &d.Measurement.Rows[1]
 			r.Histograms = map[string]result.Histogram{"dispatch": {Min: 12, Width: 6, Counts: []int{1}}}
 			return d
 		}, "rows[T=2].histograms.dispatch: histogram counts 1 of 32 samples"},
 		{"a histogram of a component without samples", func() result.Document {
-			d := ep()
+			d := good()
 			d.Measurement.Rows[1].Histograms = map[string]result.Histogram{"stage": {Min: 12, Counts: []int{1}}}
 			return d
 		}, "rows[T=2].histograms.stage: no samples"},
 		{"passed without a check", func() result.Document { d := coll(); d.Measurement.Rows[0].Check.Checked = 0; return d }, "0 of 0 elements"},
 		{"passed with wrong elements", func() result.Document { d := coll(); d.Measurement.Rows[0].Check.Wrong = 3; return d }, "passed with 3"},
 		{"a size nobody asked for", func() result.Document { d := coll(); d.Measurement.Rows[0].Bytes = 9; return d }, "not asked for"},
-		{"free text as reason", func() result.Document { return resulttest.Fail(ep(), "NCCL WARN socket 10.0.0.1") }, "closed list"},
-		{"path as detail", func() result.Document { return resulttest.Fail(ep(), "internal-error: open /home/u/x") }, "published form"},
-		{"unknown status", func() result.Document { d := ep(); d.Outcome.Status = "ok"; return d }, "unknown"},
-		{"unknown vendor", func() result.Document { d := ep(); d.Runtime.Vendor = ""; return d }, "vendor"},
+		{"free text as reason", func() result.Document { return resulttest.Fail(good(), "NCCL WARN socket 10.0.0.1") }, "closed list"},
+		{"path as detail", func() result.Document { return resulttest.Fail(good(), "internal-error: open /home/u/x") }, "published form"},
+		{"unknown status", func() result.Document { d := good(); d.Outcome.Status = "ok"; return d }, "unknown"},
+		{"unknown vendor", func() result.Document { d := good(); d.Runtime.Vendor = ""; return d }, "vendor"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.ErrorContains(t, result.Validate(tc.doc()), tc.want)
@@ -310,18 +311,18 @@ func TestComparisonKey(t *testing.T) {
 		"nodes":        func(c *plan.Case) { c.Nodes = 2 },
 		"precision":    func(c *plan.Case) { c.Precision = "fp8" },
 		"sampling":     func(c *plan.Case) { c.Sampling = "fixed-v1" },
-		"trials":       func(c *plan.Case) { c.EP().Timing.TrialsPerPoint++ },
+		"trials":       func(c *plan.Case) { ep.Of(c).Timing.TrialsPerPoint++ },
 		"contract":     func(c *plan.Case) { c.Contract = "cached-layout" },
 		"topology":     func(c *plan.Case) { c.TopologyClass = "x" },
 		"fabric":       func(c *plan.Case) { c.ScaleOutTransport = &rdma },
 		"domain":       func(c *plan.Case) { c.ScaleUpDomain = 72 },
-		"mode":         func(c *plan.Case) { c.EP().Mode = "low-latency" },
-		"phase":        func(c *plan.Case) { c.EP().Phase = "prefill" },
-		"routing":      func(c *plan.Case) { c.EP().Routing = "zipf" },
-		"workload dim": func(c *plan.Case) { c.EP().Hidden++ },
-		"seed":         func(c *plan.Case) { c.EP().Seed++ },
-		"timing mode":  func(c *plan.Case) { c.EP().TimingMode = "graph" },
-		"layout":       func(c *plan.Case) { c.EP().Layout = "rank-major" },
+		"mode":         func(c *plan.Case) { ep.Of(c).Mode = "low-latency" },
+		"phase":        func(c *plan.Case) { ep.Of(c).Phase = "prefill" },
+		"routing":      func(c *plan.Case) { ep.Of(c).Routing = "zipf" },
+		"workload dim": func(c *plan.Case) { ep.Of(c).Hidden++ },
+		"seed":         func(c *plan.Case) { ep.Of(c).Seed++ },
+		"timing mode":  func(c *plan.Case) { ep.Of(c).TimingMode = "graph" },
+		"layout":       func(c *plan.Case) { ep.Of(c).Layout = "rank-major" },
 		"case env":     func(c *plan.Case) { c.Env = map[string]string{"X": "1"} },
 	}
 	seen := map[string]string{base: "base"}
@@ -337,9 +338,9 @@ func TestComparisonKey(t *testing.T) {
 	same := map[string]func(*plan.Case){
 		"sku":    func(c *plan.Case) { c.SKU = "x"; c.CaseID = "y" },
 		"suite":  func(c *plan.Case) { c.Suite = "x" },
-		"ladder": func(c *plan.Case) { c.EP().Ladder = plan.Ladder{1} },
+		"ladder": func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{1} },
 		"repeat": func(c *plan.Case) { c.Repeat = 3 },
-		"layout": func(c *plan.Case) { c.EP().Layout = "expert-major" }, // plans may leave it out
+		"layout": func(c *plan.Case) { ep.Of(c).Layout = "expert-major" }, // plans may leave it out
 	}
 	for name, change := range same {
 		c := resulttest.EPCase()
@@ -348,10 +349,10 @@ func TestComparisonKey(t *testing.T) {
 	}
 	// Replicated experts stand where the trace of the largest rung puts them.
 	balanced, longer := resulttest.EPCase(), resulttest.EPCase()
-	balanced.EP().Routing, longer.EP().Routing, longer.EP().Ladder = "zipf-eplb", "zipf-eplb", plan.Ladder{1, 2, 4, 8}
+	ep.Of(&balanced).Routing, ep.Of(&longer).Routing, ep.Of(&longer).Ladder = "zipf-eplb", "zipf-eplb", plan.Ladder{1, 2, 4, 8}
 	require.NotEqual(t, key(balanced, nil), key(longer, nil))
 	fewer := balanced
-	fewerBlock := *balanced.EP()
+	fewerBlock := *ep.Of(&balanced)
 	fewer.Block, fewerBlock.Ladder = &fewerBlock, plan.Ladder{2, 4}
 	require.Equal(t, key(balanced, nil), key(fewer, nil))
 	for name, change := range map[string]func(*plan.Case){
@@ -365,7 +366,7 @@ func TestComparisonKey(t *testing.T) {
 		change(&c)
 		require.NotEqual(t, key(resulttest.CollectiveCase(), nil), key(c, nil), name)
 	}
-	_, err := result.ComparisonKey(plan.Case{Family: plan.FamilyEP}, nil)
+	_, err := result.ComparisonKey(plan.Case{Family: ep.Name}, nil)
 	require.ErrorContains(t, err, "without its block")
 }
 
@@ -373,12 +374,12 @@ func TestComparisonKey(t *testing.T) {
 // that leaves out which rung placed replicated experts.
 func TestOlderDocumentsOfReplicatedExpertsAreValid(t *testing.T) {
 	c := resulttest.EPCase()
-	c.EP().Routing = "zipf-eplb"
+	ep.Of(&c).Routing = "zipf-eplb"
 	c.CaseID = c.ID()
 	d := resulttest.EP(c, resulttest.Attempt())
 	require.NoError(t, result.Validate(d))
 	without := c
-	block := *c.EP()
+	block := *ep.Of(&c)
 	without.Block, block.Ladder = &block, nil
 	key, err := result.ComparisonKey(without, d.Provenance.Environment)
 	require.NoError(t, err)

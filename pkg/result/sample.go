@@ -19,6 +19,14 @@ func NewBurst(samples []float64) Burst {
 	return Burst{P50: s[n/2], P95: s[min(n-1, int(0.95*float64(n)))], Min: s[0], Max: s[n-1], N: n}
 }
 
+// Histogram counts samples in bins of equal width: bin i covers
+// [Min + i·Width, Min + (i+1)·Width), microseconds; the last one is closed.
+type Histogram struct {
+	Min    float64 `json:"min_us"`
+	Width  float64 `json:"width_us"`
+	Counts []int   `json:"counts"`
+}
+
 // Verify is the verdict on the words that checked bursts left in both pools: each
 // word names the pool, the burst and the place that it comes from.
 type Verify struct {

@@ -119,11 +119,11 @@ func (p *Problems) outcome(o Outcome) {
 		p.Add("outcome.status %q is unknown", o.Status)
 	}
 	p.Check(o.Reasons != nil, "outcome.reasons is null, must be a list")
-	p.reasons("outcome", o.Reasons)
+	p.Reasons("outcome", o.Reasons)
 }
 
-// reasons requires that each is of the closed list.
-func (p *Problems) reasons(at string, reasons Reasons) {
+// Reasons requires that each is of the closed list.
+func (p *Problems) Reasons(at string, reasons Reasons) {
 	for _, r := range reasons {
 		if err := r.Check(); err != nil {
 			p.Add("%s: %w", at, err)
@@ -131,8 +131,9 @@ func (p *Problems) reasons(at string, reasons Reasons) {
 	}
 }
 
-func (p *Problems) arithmetic(at string, a *Arithmetic) {
-	p.reasons(at, a.Reasons)
+// Arithmetic requires that a verdict on sums follows from its counts.
+func (p *Problems) Arithmetic(at string, a *Arithmetic) {
+	p.Reasons(at, a.Reasons)
 	p.Check(a.Passed == (a.Checked > 0 && a.Wrong == 0), "%s: passed is %v with %d of %d elements wrong", at, a.Passed, a.Wrong, a.Checked)
 }
 
@@ -148,8 +149,8 @@ func (p *Problems) Good(status string, rows int, bad []string) {
 	}
 }
 
-// check requires tails that ascend, or none where there are to be none.
-func (q Percentiles) check(tailed bool) error {
+// Check requires tails that ascend, or none where there are to be none.
+func (q Percentiles) Check(tailed bool) error {
 	switch {
 	case !tailed && q.P90 == nil && q.P95 == nil && q.P99 == nil:
 		return nil
@@ -172,7 +173,7 @@ func (q Percentiles) String() string {
 
 // check requires that the figures of a timing mode can be of the same samples.
 func (t *Timing) check() error {
-	if err := t.Percentiles.check(true); err != nil {
+	if err := t.Percentiles.Check(true); err != nil {
 		return err
 	}
 	if t.Min > t.Percentiles.P50 || *t.Percentiles.P99 > t.Max {
@@ -181,11 +182,11 @@ func (t *Timing) check() error {
 	if t.Histogram == nil {
 		return nil
 	}
-	return t.Histogram.check(t.SampleCount, t.Percentiles)
+	return t.Histogram.Check(t.SampleCount, t.Percentiles)
 }
 
-// check requires that the histogram can be of samples values with percentiles q.
-func (h Histogram) check(samples int, q Percentiles) error {
+// Check requires that the histogram can be of samples values with percentiles q.
+func (h Histogram) Check(samples int, q Percentiles) error {
 	counted := 0
 	for _, n := range h.Counts {
 		if n < 0 {

@@ -8,15 +8,6 @@ var kinds = map[string][]string{
 	"vendor": Vendors(),
 	"scope":  Scopes(),
 
-	"mode":      EPModes(),
-	"phase":     Phases(),
-	"precision": Precisions(),
-	"contract":  Contracts(),
-
-	"layout":               Layouts(),
-	"EP timing mode":       EPTimingModes(),
-	"named EP timing mode": EPTimingModes()[1:],
-
 	"op":           Ops(),
 	"dtype":        DTypes(),
 	"redop":        RedOps(),

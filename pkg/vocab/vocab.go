@@ -15,11 +15,10 @@ func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 // StoreTCP is the store that the shard serves over TCP. The other kind is files.
 const StoreTCP = "tcp"
 
-// Families of measurements: collective operations, expert-parallel dispatch and combine,
-// collectives as explicit steps. Other families have packages of their own.
+// Families of measurements: collective operations, and collectives as explicit steps. Other
+// families have packages of their own.
 const (
 	FamilyCollective = "collective"
-	FamilyEP         = "ep"
 	FamilySchedule   = "schedule"
 )
 

@@ -39,30 +39,6 @@ func refuses(t *testing.T, plan func(*pflag.FlagSet) func(args []string, cat *ca
 	}
 }
 
-func TestRefusalsOfEP(t *testing.T) {
-	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
-		f, _ := NewEPFlags(fs)
-		return func(_ []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-			if f.Ranks() != 0 {
-				world = f.Ranks()
-			}
-			return f.Plan(cat, be, world)
-		}
-	}, []refusal{
-		{"--tokens 8,4", cli.ExitUsage, "--tokens [8 4]: want positive numbers in ascending order"},
-		{
-			"--tokens 1000000000", cli.ExitUsage,
-			"--tokens 1000000000: want at most 4194304 with --topk 8 on 2 ranks, since every rank holds the routing of all tokens",
-		},
-		{"--ranks 3", cli.ExitUsage, "--experts 256: want a multiple of the number of ranks, 3"},
-		{"--ranks -1", cli.ExitUsage, "--ranks -1: want at least 1"},
-		{"--topk 300", cli.ExitUsage, "--topk 300: want at most the number of experts, 256"},
-		{"--hidden 0", cli.ExitUsage, "--hidden, --topk and --experts: want at least 1"},
-		{"--experts 4294967296", cli.ExitUsage, "--hidden and --experts: want at most 1048576"},
-		{"--routing unifrom", cli.ExitUsage, `unknown routing "unifrom"; did you mean "uniform"?`},
-	})
-}
-
 func TestRefusalsOfSchedules(t *testing.T) {
 	three, err := schedule.Generate("ring", schedule.AllReduce, schedule.Shape{Ranks: 3})
 	require.NoError(t, err)

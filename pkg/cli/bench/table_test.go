@@ -278,23 +278,6 @@ func TestSkippedCasesAreCounted(t *testing.T) {
 	require.Contains(t, out.String(), "# 3 of the cases: skipped: cancelled\n")
 }
 
-func TestCheckOfARowInAWord(t *testing.T) {
-	for _, tt := range []struct {
-		complete bool
-		reasons  []string
-		want     string
-	}{
-		{true, nil, "OK"},
-		{false, nil, "INCOMPLETE"},
-		{false, []string{"check-did-not-run: post-chain all ranks", "check-did-not-run: after all ranks"}, "NOT-RUN"},
-		{false, []string{"check-failed: before payload rank 1", "check-did-not-run: after all ranks"}, "FAILED"},
-	} {
-		r := result.EPRow{Complete: tt.complete}
-		r.Correctness.Passed, r.Correctness.Reasons = tt.reasons == nil, resulttest.Reasons(tt.reasons...)
-		require.Equal(t, tt.want, check(&r))
-	}
-}
-
 // Nothing looked at is nothing right.
 func TestTheFootIsNotGoodWithoutRows(t *testing.T) {
 	r, err := ask(t, "all_reduce")

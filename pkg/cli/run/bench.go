@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
+	epbench "github.com/collectivex/collectivex/pkg/ep/bench"
 	overlapbench "github.com/collectivex/collectivex/pkg/overlap/bench"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -66,7 +67,7 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
 		"buffers": bench.Buffers(), "backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyCollective].Backends)), bench.Auto),
 	})
-	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchOf(s, transferbench.Command), newBenchOf(s, copybench.Command), newBenchOf(s, overlapbench.Command))
+	cmd.AddCommand(newBenchOf(s, epbench.Command), newBenchSchedule(s), newBenchOf(s, transferbench.Command), newBenchOf(s, copybench.Command), newBenchOf(s, overlapbench.Command))
 	return cmd
 }
 
@@ -111,25 +112,6 @@ findings begin with the file, and line and column of the op. The plan says how m
 		"datatype": append(vocab.DTypes(), catalog.All), "buffers": bench.Buffers(),
 		"backend": append(slices.Sorted(maps.Keys(families()[plan.FamilySchedule].Backends)), bench.Auto),
 	})
-	return cmd
-}
-
-func newBenchEP(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "ep",
-		Short: "Measure expert-parallel dispatch and combine",
-		Long: `Measure expert-parallel dispatch and combine on this machine: one shape, mode and
-routing, at each number of tokens per rank. An oracle checks the data they move before
-and after the timing, and after the last windows and chains, also with changed inputs.`,
-		Example: `  cxrun bench ep
-  cxrun bench ep --backend host --tokens 1,8,64 --hidden 512 --topk 4 --experts 32
-  cxrun bench ep --mode low-latency --precision fp8 --routing zipf --json`,
-		Args: cli.NoArgs,
-	}
-	flags, groups := bench.NewEPFlags(cmd.Flags())
-	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchEP(c, s, flags) }
-	cmd.SetUsageFunc(usage(groups))
-	complete(cmd, map[string][]string{"mode": vocab.EPModes(), "precision": vocab.Precisions(), "phase": vocab.Phases(), "contract": vocab.Contracts()})
 	return cmd
 }
 
@@ -223,37 +205,6 @@ func writeModel(ctx context.Context, s cli.Streams, f *regular.AtomicFile, backe
 		return cli.EnvironmentError("--model: %w", err)
 	}
 	return nil
-}
-
-func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
-	defer whileRead(c)()
-	started := time.Now()
-	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyEP, flags.Ranks(), flags.Plan)
-	if err != nil {
-		return err
-	}
-	defer b.drop()
-
-	program := "cxrun " + cli.Build()
-	report := bench.NewEPReport(bench.NewHead(program, arguments(c), started, b.place.backend.Name, b.world))
-	if !flags.JSON {
-		fmt.Fprintf(b.shown, "# %s: dispatch and combine on backend %s (%s)\n", program, b.place.backend.Name, b.place.note)
-	}
-	err = b.run(c.Context(), s, func(d result.Document) error {
-		answer, ok := d.(*result.EPDocument)
-		if !ok {
-			return fmt.Errorf("document of type %T for an EP case", d)
-		}
-		report.Add(answer)
-		if !flags.JSON && !bench.Lacking(answer.Outcome) {
-			bench.PrintEP(b.shown, answer)
-		}
-		return nil
-	}, nil)
-	if err != nil {
-		return err
-	}
-	return b.end(s, report, nil, report.Err())
 }
 
 // newBenchOf is the command of a family.

@@ -24,6 +24,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/ep"
+	epbench "github.com/collectivex/collectivex/pkg/ep/bench"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -379,7 +381,7 @@ func TestBenchEP(t *testing.T) {
 	golden.Equal(t, "testdata/bench-ep.txt", masked(regexp.MustCompile(` ranks on .*`).ReplaceAllString(stdout, " ranks on DEVICE")))
 
 	stdout, _ = onHost(t, append(args, "--json", "--routing", "zipf", "--mode", "low-latency", "--precision", "fp8", "--phase", "decode")...)
-	var r bench.EPReport
+	var r epbench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.True(t, r.Passed)
 	require.Equal(t, "local-host-tiny-low-latency-decode-ep2-zipf-fp8", r.CaseID)
@@ -438,7 +440,7 @@ func TestBenchEPWithARecordedRouting(t *testing.T) {
 		args := []string{"bench", "ep", "--json", "--backend", "host", "--ranks", "2", "--tokens", "1,8", "--hidden", "512", "--topk", "2", "--experts", "4", "--sampling", "smoke", "-T", "600", "--routing", "file:" + path, "--out", filepath.Join(dir, name+".out")}
 		code, stdout, stderr := cxrun(t, nil, args...)
 		require.Equal(t, cli.ExitOK, code, stderr)
-		var report bench.EPReport
+		var report epbench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		require.Regexp(t, "-file-[0-9a-f]{12}-bf16$", report.CaseID)
 		fanout := map[string]float64{"one.txt": 1, "other.jsonl": 2}[name] // experts 0 and 1 are on one rank
@@ -452,7 +454,7 @@ func TestBenchEPWithARecordedRouting(t *testing.T) {
 			d, err := result.Decode(rec.Line)
 			require.NoError(t, err)
 			require.NoError(t, result.Validate(d))
-			require.Len(t, d.Head().Identity.Case.EP().RoutingSHA256, 64)
+			require.Len(t, ep.Of(&d.Head().Identity.Case).RoutingSHA256, 64)
 			documents++
 		}
 		require.Equal(t, 1, documents)

@@ -20,6 +20,7 @@ import (
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/ep/ncclep"
 	"github.com/collectivex/collectivex/pkg/ep/python"
+	eprunner "github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	overlaprunner "github.com/collectivex/collectivex/pkg/overlap/runner"
@@ -59,8 +60,8 @@ func families() shard.Registry {
 				"ipc":  collectiveipc.OpenSchedule,
 			},
 		},
-		plan.FamilyEP: {
-			Assemble: ep.Assemble,
+		ep.Name: {
+			Assemble: eprunner.Assemble,
 			Backends: map[string]rank.Opener{
 				"host":    ephost.Open(ephost.Variant{}),
 				"a2a":     a2a.Open,
@@ -124,7 +125,7 @@ func find(families shard.Registry) rank.Find {
 // faultKinds lists the faults of data that the families can inject, some of which they
 // share.
 func faultKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlaprunner.FaultKinds(), ep.FaultKinds(), transferrunner.FaultKinds(), copyrunner.FaultKinds()))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlaprunner.FaultKinds(), eprunner.FaultKinds(), transferrunner.FaultKinds(), copyrunner.FaultKinds()))))
 }
 
 // idle is the rank.Idle of all families. Those of expert parallelism have points of their own.
@@ -136,9 +137,9 @@ func idle(f rank.Fault, c *plan.Case) string {
 		return copyrunner.Idle(f, c)
 	case overlap.Name:
 		return overlaprunner.Idle(f, c)
-	case plan.FamilyEP:
+	case ep.Name:
 		f.At = rank.FaultAtStart
-		return rank.IdleUnless(f, c.Family, ep.FaultKinds())
+		return rank.IdleUnless(f, c.Family, eprunner.FaultKinds())
 	case plan.FamilySchedule:
 		return steps.Idle(f, c)
 	default:

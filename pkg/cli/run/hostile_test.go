@@ -149,10 +149,10 @@ func TestSummaryOfHostileDocuments(t *testing.T) {
 		change(d)
 		return d
 	}
-	ep := resulttest.EP(resulttest.EPCase(), resulttest.Attempt())
-	ep.Measurement.Rows = nil
+	rowless := resulttest.EP(resulttest.EPCase(), resulttest.Attempt())
+	rowless.Measurement.Rows = nil
 	for name, d := range map[string]result.Document{
-		"no rows":             ep,
+		"no rows":             rowless,
 		"a rank that is none": p2p(func(d *result.CollectiveDocument) { d.Measurement.Rows[0].Src = rank(99) }),
 		"a negative rank":     p2p(func(d *result.CollectiveDocument) { d.Measurement.Rows[0].Dst = rank(-1) }),
 		"no world":            p2p(func(d *result.CollectiveDocument) { d.Topology.WorldSize = 0 }),

@@ -10,7 +10,7 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/bench"
+	epbench "github.com/collectivex/collectivex/pkg/ep/bench"
 )
 
 // NCCL EP, with the NCCL that it works on, is found by doctor and env, and measured by ranks
@@ -44,7 +44,7 @@ func TestNCCLEP(t *testing.T) {
 		}, of...)
 		code, stdout, stderr := cxrun(t, nil, args...)
 		require.Equal(t, cli.ExitOK, code, stderr)
-		var r bench.EPReport
+		var r epbench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 		require.True(t, r.Passed)
 		require.True(t, strings.HasSuffix(r.CaseID, id), r.CaseID)

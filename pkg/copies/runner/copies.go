@@ -1,6 +1,6 @@
-// Package copies is the copy family: what the copy engines of a device move between its
-// memory, that of the host and that of a second device, by two clocks, and the proof that
-// every word arrived.
+// Package runner measures copies: what the copy engines of a device move between its memory,
+// that of the host and that of a second device, by two clocks, and the proof that every word
+// arrived.
 //
 // A device alone copies in rank 0. Of two devices, rank 1 copies from or to the memory of
 // rank 0, and both do if copies run in both directions.

@@ -18,13 +18,13 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Limits of the kernels, as shuffle.cu has them.
@@ -64,7 +64,7 @@ func open(ctx context.Context, s *rank.Session, source string) (rank.Runner, err
 	if err != nil {
 		return nil, errors.Join(err, gpu.Close())
 	}
-	return gpu.Around(ep.NewRunner(gpu, stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
+	return gpu.Around(runner.NewRunner(gpu, stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
 }
 
 // adapter is one rank's end.
@@ -83,12 +83,12 @@ type end struct {
 	comm    *nccl.Communicator
 	kernels kernels
 	rank    int
-	d       ep.Description
-	p       *ep.Problem
+	d       runner.Description
+	p       *runner.Problem
 	memory  memory
 }
 
-// form is how a mode dispatches and combines; see ep.Adapter.
+// form is how a mode dispatches and combines; see runner.Adapter.
 type form interface {
 	// dispatch moves the rows of the bound problem, with the layout of the dispatch
 	// before where cached.
@@ -97,12 +97,12 @@ type form interface {
 	// staging is where rows stand that others have made, and how many arrived.
 	staging() (to accel.Ptr, rows int)
 	combine(staged accel.Ptr) (accel.Ptr, error)
-	inspect() (*ep.Received, error)
+	inspect() (*runner.Received, error)
 }
 
 var (
-	_ ep.CachedDispatcher = (*adapter)(nil)
-	_ ep.Capturer         = (*adapter)(nil)
+	_ runner.CachedDispatcher = (*adapter)(nil)
+	_ runner.Capturer         = (*adapter)(nil)
 )
 
 // newAdapter joins the ranks and compiles the kernels.
@@ -125,20 +125,20 @@ func newAdapter(
 	return a, a.stream, nil
 }
 
-// Describe implements ep.Adapter.
-func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
-	b := c.EP()
-	d := ep.Description{
+// Describe implements runner.Adapter.
+func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
+	b := ep.Of(&c)
+	d := runner.Description{
 		Mode: b.Mode, LibraryVersion: a.version,
-		DispatchDType: "bf16", FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64,
+		DispatchDType: "bf16", FP8Consume: runner.ConsumeNative, IndexType: numeric.Int64,
 	}
 	switch b.Mode {
-	case vocab.ModeNormal:
+	case ep.ModeNormal:
 		d.KernelGeneration = "a2a-shuffle"
-		d.Receive, d.Combine, d.Reduction = ep.TokenRank, ep.UnweightedRankSum, ep.DomainFP32
-	case vocab.ModeLowLatency:
+		d.Receive, d.Combine, d.Reduction = runner.TokenRank, runner.UnweightedRankSum, runner.DomainFP32
+	case ep.ModeLowLatency:
 		d.KernelGeneration = "a2a-gather-ll"
-		d.Receive, d.Combine, d.Reduction = ep.TokenExpert, ep.WeightedKernelSum, ep.RankPartialFP32
+		d.Receive, d.Combine, d.Reduction = runner.TokenExpert, runner.WeightedKernelSum, runner.RankPartialFP32
 		d.LadderCap, d.Capturable = lowLatencyCap, true
 	}
 	switch {
@@ -153,7 +153,7 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 	case "fp8":
 		d.DispatchDType = "fp8-e4m3fn"
 		d.StageWorks = true
-		d.Codec = ep.Codec{Format: numeric.E4M3FN, Block: true}
+		d.Codec = runner.Codec{Format: numeric.E4M3FN, Block: true}
 		if strings.HasPrefix(a.device.Info().Arch, "gfx942") { // its experts multiply this format alone
 			d.DispatchDType, d.Codec.Format = "fp8-e4m3fnuz", numeric.E4M3FNUZ
 		}
@@ -163,8 +163,8 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 	return d, nil
 }
 
-// Prepare implements ep.Adapter.
-func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need ep.Capacity) (err error) {
+// Prepare implements runner.Adapter.
+func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need runner.Capacity) (err error) {
 	a.stopWatch()
 	if a.d, err = a.Describe(c); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 		return err
 	}
 	sizes := sizesOf(c, a.d, need)
-	if c.EP().Mode == vocab.ModeNormal {
+	if ep.Of(&c).Mode == ep.ModeNormal {
 		a.form, err = newShuffle(&a.end, sizes)
 	} else {
 		a.form, err = newGather(&a.end, sizes)
@@ -194,7 +194,7 @@ func (a *adapter) stopWatch() {
 	}
 }
 
-// Err implements ep.Adapter.
+// Err implements runner.Adapter.
 func (a *adapter) Err() error {
 	if a.watch == nil {
 		return nil
@@ -202,8 +202,8 @@ func (a *adapter) Err() error {
 	return a.watch.Err()
 }
 
-// Bind implements ep.Adapter.
-func (a *adapter) Bind(p *ep.Problem) error {
+// Bind implements runner.Adapter.
+func (a *adapter) Bind(p *runner.Problem) error {
 	a.p = p
 	return nil
 }
@@ -211,35 +211,35 @@ func (a *adapter) Bind(p *ep.Problem) error {
 // handle is a dispatch. A rank has one at a time.
 type handle struct{}
 
-// Dispatch implements ep.Adapter.
-func (a *adapter) Dispatch() (ep.Handle, error) { return handle{}, a.form.dispatch(false) }
+// Dispatch implements runner.Adapter.
+func (a *adapter) Dispatch() (runner.Handle, error) { return handle{}, a.form.dispatch(false) }
 
-// DispatchCached implements ep.CachedDispatcher.
-func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) {
+// DispatchCached implements runner.CachedDispatcher.
+func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) {
 	return handle{}, a.form.dispatch(true)
 }
 
-// Stage implements ep.Adapter.
-func (a *adapter) Stage(ep.Handle) (ep.Staged, error) { return a.form.stage() }
+// Stage implements runner.Adapter.
+func (a *adapter) Stage(runner.Handle) (runner.Staged, error) { return a.form.stage() }
 
-// StageRows implements ep.Adapter.
-func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Staged, error) {
+// StageRows implements runner.Adapter.
+func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) (runner.Staged, error) {
 	to, rows := a.form.staging()
-	return to, fill([]ep.Rows{{Count: rows, Values: to, Stride: int64(2 * a.p.Hidden)}})
+	return to, fill([]runner.Rows{{Count: rows, Values: to, Stride: int64(2 * a.p.Hidden)}})
 }
 
-// Combine implements ep.Adapter.
-func (a *adapter) Combine(_ ep.Handle, s ep.Staged) (accel.Ptr, error) {
+// Combine implements runner.Adapter.
+func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
 	return a.form.combine(s.(accel.Ptr))
 }
 
-// Align implements ep.Capturer.
+// Align implements runner.Capturer.
 func (a *adapter) Align() error { return a.align.Enqueue(a.stream) }
 
-// Inspect implements ep.Adapter.
-func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) { return a.form.inspect() }
+// Inspect implements runner.Adapter.
+func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) { return a.form.inspect() }
 
-// Close implements ep.Adapter.
+// Close implements runner.Adapter.
 func (a *adapter) Close() error {
 	a.stopWatch()
 	err := errors.Join(a.memory.free(), a.align.Close())

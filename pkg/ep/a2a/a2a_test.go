@@ -8,9 +8,9 @@ import (
 	"github.com/collectivex/collectivex/internal/compilers"
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func TestMain(m *testing.M) { fakes.Main(m) }
@@ -25,17 +25,17 @@ func setUp(t *testing.T) {
 // oracle demands, in the arithmetic that they declare.
 func TestPairs(t *testing.T) {
 	setUp(t)
-	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+	for _, mode := range []string{ep.ModeNormal, ep.ModeLowLatency} {
 		for _, precision := range []string{"bf16", "fp8"} {
 			t.Run(mode+"/"+precision, func(t *testing.T) {
 				of := func(contract, routing string) plan.Case {
 					return eptest.Case(3, func(c *plan.Case) {
 						c.Backend, c.Precision, c.Contract, c.ScaleUpDomain = "a2a", precision, contract, 2
-						b := c.EP()
+						b := ep.Of(c)
 						b.Mode, b.Routing, b.Experts, b.Ladder = mode, routing, 12, plan.Ladder{6}
 					})
 				}
-				cases := []plan.Case{of(vocab.ContractLayout, "uniform"), of(vocab.ContractCachedLayout, "uneven-empty-rank")}
+				cases := []plan.Case{of(ep.ContractLayout, "uniform"), of(ep.ContractCachedLayout, "uneven-empty-rank")}
 				for i, streams := range eptest.Run(t, Open, "", cases...) {
 					d := eptest.Document(t, cases[i], streams)
 					require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", cases[i].CaseID, d.Outcome.Reasons)

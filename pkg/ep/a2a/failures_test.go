@@ -8,17 +8,17 @@ import (
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func a2aCase(world int, change func(c *plan.Case)) plan.Case {
 	return eptest.Case(world, func(c *plan.Case) {
-		c.Backend, c.EP().Ladder = "a2a", plan.Ladder{6}
+		c.Backend, ep.Of(c).Ladder = "a2a", plan.Ladder{6}
 		change(c)
 	})
 }
@@ -28,14 +28,14 @@ func TestRefusals(t *testing.T) {
 	setUp(t)
 	for _, refused := range []struct {
 		text   string
-		change func(b *plan.EP)
+		change func(b *ep.Block)
 	}{
-		{"a2a moves 16 columns at a time, which do not divide hidden size 40", func(b *plan.EP) { b.Hidden = 40 }},
-		{"top-32", func(b *plan.EP) { b.TopK, b.Experts = 33, 64 }},
-		{"1024 experts per rank", func(b *plan.EP) { b.Experts = 1025 }},
-		{"every rung of ladder", func(b *plan.EP) { b.Mode, b.Ladder = vocab.ModeLowLatency, plan.Ladder{257} }},
+		{"a2a moves 16 columns at a time, which do not divide hidden size 40", func(b *ep.Block) { b.Hidden = 40 }},
+		{"top-32", func(b *ep.Block) { b.TopK, b.Experts = 33, 64 }},
+		{"1024 experts per rank", func(b *ep.Block) { b.Experts = 1025 }},
+		{"every rung of ladder", func(b *ep.Block) { b.Mode, b.Ladder = ep.ModeLowLatency, plan.Ladder{257} }},
 	} {
-		c := a2aCase(1, func(c *plan.Case) { refused.change(c.EP()) })
+		c := a2aCase(1, func(c *plan.Case) { refused.change(ep.Of(c)) })
 		s := eptest.Run(t, Open, "", c)[0][0]
 		require.NotNil(t, s.Failure, refused.text)
 		require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code, s.Failure.Text)
@@ -48,8 +48,8 @@ func TestRefusals(t *testing.T) {
 func TestAFailedOperationEndsTheCase(t *testing.T) {
 	setUp(t)
 	t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "1:40")
-	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
-		c := a2aCase(2, func(c *plan.Case) { c.EP().Mode = mode })
+	for _, mode := range []string{ep.ModeNormal, ep.ModeLowLatency} {
+		c := a2aCase(2, func(c *plan.Case) { ep.Of(c).Mode = mode })
 		streams := eptest.Run(t, Open, "", c)[0]
 		s := streams[1]
 		require.NotNil(t, s.Failure)
@@ -87,9 +87,9 @@ func TestWorkOnAnotherStreamIsFound(t *testing.T) {
 		if a.stream, err = gpu.NewStream(); err != nil {
 			return nil, err
 		}
-		return gpu.Around(ep.NewRunner(gpu, stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
+		return gpu.Around(runner.NewRunner(gpu, stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
 	}
-	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+	for _, mode := range []string{ep.ModeNormal, ep.ModeLowLatency} {
 		c := brief(2, mode, "bf16")
 		d := eptest.Document(t, c, eptest.Run(t, elsewhere, "", c)[0])
 		require.NotEqual(t, result.Success, d.Outcome.Status, mode)

@@ -13,19 +13,19 @@ import (
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // brief is a case of one small rung with few samples.
 func brief(world int, mode, precision string) plan.Case {
 	return eptest.Case(world, func(c *plan.Case) {
 		c.Backend, c.Precision = "a2a", precision
-		b := c.EP()
+		b := ep.Of(c)
 		b.Mode, b.TopK, b.Experts, b.Ladder = mode, world, 2*world, plan.Ladder{2}
-		b.Timing = plan.EPTiming{
+		b.Timing = ep.Timing{
 			ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 2,
 			ChainItersPerTrial: 3, ChainTrialsPerPoint: 1, ChainDrop: 1,
 		}
@@ -39,7 +39,7 @@ func TestFaults(t *testing.T) {
 	need.Full(t)
 	setUp(t)
 	var cases []plan.Case
-	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+	for _, mode := range []string{ep.ModeNormal, ep.ModeLowLatency} {
 		for _, precision := range []string{"bf16", "fp8"} {
 			cases = append(cases, brief(2, mode, precision))
 		}
@@ -51,22 +51,22 @@ func TestFaults(t *testing.T) {
 		check      string
 		lowLatency string // check in low-latency mode, where it is another
 	}{
-		{kind: ep.FaultFlipBit, at: "start", when: "before", check: ep.CheckPayload},
-		{kind: ep.FaultSwapTokens, at: "dispatch-2", when: "post-dispatch-changed", check: ep.CheckMetadata, lowLatency: ep.CheckSourceSet},
-		{kind: ep.FaultDropToken, at: "start", when: "before", check: ep.CheckSourceSet},
-		{kind: ep.FaultDoubleToken, at: "dispatch-2", when: "post-dispatch-changed", check: ep.CheckSourceSet},
-		{kind: ep.FaultWrongWeight, at: "dispatch-2", when: "post-dispatch-changed", check: ep.CheckWeights, lowLatency: ep.CheckCombine},
-		{kind: ep.FaultWrongExpert, at: "start", when: "before", check: ep.CheckCounts},
-		{kind: ep.FaultZeroPayload, at: "dispatch-2", when: "post-dispatch-changed", check: ep.CheckSource},
-		{kind: ep.FaultNoSend, at: "dispatch-2", when: "post-dispatch-changed", check: ep.CheckPayload},
-		{kind: ep.FaultNoWeights, at: "dispatch-2", when: "post-dispatch-changed", check: ep.CheckWeights, lowLatency: ep.CheckCombine},
-		{kind: ep.FaultWriteInput, at: "dispatch-2", when: "post-dispatch-changed", check: ep.CheckInputs},
-		{kind: ep.FaultNoDispatch, at: "dispatch-2", all: true, when: "post-dispatch-changed", check: ep.CheckPayload},
-		{kind: ep.FaultOnes, at: "combine-2", when: "post-combine-changed", check: ep.CheckCombine},
-		{kind: ep.FaultStale, at: "combine-2", when: "post-combine-changed", check: ep.CheckCombine},
-		{kind: ep.FaultNoCombine, at: "combine-2", all: true, when: "post-combine-changed", check: ep.CheckCombine},
-		{kind: ep.FaultNoDispatch, at: "dispatch-every-3", all: true, when: "alternating-dispatch", check: ep.CheckPayload},
-		{kind: ep.FaultNoCombine, at: "combine-every-3", all: true, when: "alternating-combine", check: ep.CheckCombine},
+		{kind: runner.FaultFlipBit, at: "start", when: "before", check: runner.CheckPayload},
+		{kind: runner.FaultSwapTokens, at: "dispatch-2", when: "post-dispatch-changed", check: runner.CheckMetadata, lowLatency: runner.CheckSourceSet},
+		{kind: runner.FaultDropToken, at: "start", when: "before", check: runner.CheckSourceSet},
+		{kind: runner.FaultDoubleToken, at: "dispatch-2", when: "post-dispatch-changed", check: runner.CheckSourceSet},
+		{kind: runner.FaultWrongWeight, at: "dispatch-2", when: "post-dispatch-changed", check: runner.CheckWeights, lowLatency: runner.CheckCombine},
+		{kind: runner.FaultWrongExpert, at: "start", when: "before", check: runner.CheckCounts},
+		{kind: runner.FaultZeroPayload, at: "dispatch-2", when: "post-dispatch-changed", check: runner.CheckSource},
+		{kind: runner.FaultNoSend, at: "dispatch-2", when: "post-dispatch-changed", check: runner.CheckPayload},
+		{kind: runner.FaultNoWeights, at: "dispatch-2", when: "post-dispatch-changed", check: runner.CheckWeights, lowLatency: runner.CheckCombine},
+		{kind: runner.FaultWriteInput, at: "dispatch-2", when: "post-dispatch-changed", check: runner.CheckInputs},
+		{kind: runner.FaultNoDispatch, at: "dispatch-2", all: true, when: "post-dispatch-changed", check: runner.CheckPayload},
+		{kind: runner.FaultOnes, at: "combine-2", when: "post-combine-changed", check: runner.CheckCombine},
+		{kind: runner.FaultStale, at: "combine-2", when: "post-combine-changed", check: runner.CheckCombine},
+		{kind: runner.FaultNoCombine, at: "combine-2", all: true, when: "post-combine-changed", check: runner.CheckCombine},
+		{kind: runner.FaultNoDispatch, at: "dispatch-every-3", all: true, when: "alternating-dispatch", check: runner.CheckPayload},
+		{kind: runner.FaultNoCombine, at: "combine-every-3", all: true, when: "alternating-combine", check: runner.CheckCombine},
 	} {
 		t.Run(f.kind+" "+f.at, func(t *testing.T) {
 			fault := fmt.Sprintf("rank=1,kind=%s,at=%s", f.kind, f.at)
@@ -78,7 +78,7 @@ func TestFaults(t *testing.T) {
 				d := eptest.Document(t, c, streams)
 				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, d.Outcome, c.CaseID)
 				check := f.check
-				if c.EP().Mode == vocab.ModeLowLatency && f.lowLatency != "" {
+				if ep.Of(&c).Mode == ep.ModeLowLatency && f.lowLatency != "" {
 					check = f.lowLatency
 				}
 				reasons := strings.ReplaceAll(d.Measurement.Rows[0].Correctness.Reasons.String(), "; ", "\n")
@@ -103,19 +103,19 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 	need.Full(t)
 	setUp(t)
 	for _, f := range []struct{ name, mode, from, to string }{
-		{"bf16 sum", vocab.ModeNormal, "inside[j] += cx_lane(v, j)", "inside[j] = cx_from_bf16(cx_to_bf16(inside[j] + cx_lane(v, j)))"},
-		{"reversed sum", vocab.ModeNormal, "if (from[r]) {\n\t\t\t\t\tcx_vec v = from[r][i];", "if (from[c.world - 1 - r]) {\n\t\t\t\t\tcx_vec v = from[c.world - 1 - r][i];"},
-		{"truncated sum", vocab.ModeNormal, "cx_from_bf16(cx_to_bf16(inside[j]))", "cx_from_bf16((cx_u16)(cx_bits(inside[j]) >> 16))"},
-		{"bf16 sum", vocab.ModeLowLatency, "sum[j] += weights[k] * cx_lane(v, j)", "sum[j] = cx_from_bf16(cx_to_bf16(sum[j] + weights[k] * cx_lane(v, j)))"},
-		{"bf16 product", vocab.ModeLowLatency, "sum[j] += weights[k] * cx_lane(v, j)", "sum[j] += cx_from_bf16(cx_to_bf16(weights[k] * cx_lane(v, j)))"},
+		{"bf16 sum", ep.ModeNormal, "inside[j] += cx_lane(v, j)", "inside[j] = cx_from_bf16(cx_to_bf16(inside[j] + cx_lane(v, j)))"},
+		{"reversed sum", ep.ModeNormal, "if (from[r]) {\n\t\t\t\t\tcx_vec v = from[r][i];", "if (from[c.world - 1 - r]) {\n\t\t\t\t\tcx_vec v = from[c.world - 1 - r][i];"},
+		{"truncated sum", ep.ModeNormal, "cx_from_bf16(cx_to_bf16(inside[j]))", "cx_from_bf16((cx_u16)(cx_bits(inside[j]) >> 16))"},
+		{"bf16 sum", ep.ModeLowLatency, "sum[j] += weights[k] * cx_lane(v, j)", "sum[j] = cx_from_bf16(cx_to_bf16(sum[j] + weights[k] * cx_lane(v, j)))"},
+		{"bf16 product", ep.ModeLowLatency, "sum[j] += weights[k] * cx_lane(v, j)", "sum[j] += cx_from_bf16(cx_to_bf16(weights[k] * cx_lane(v, j)))"},
 		{
-			"truncated sum", vocab.ModeLowLatency, "\t\t\tout[(cx_i64)t * vectors + i] = cx_round(sum);",
+			"truncated sum", ep.ModeLowLatency, "\t\t\tout[(cx_i64)t * vectors + i] = cx_round(sum);",
 			"\t\t\tfor (int j = 0; j < 8; j++)\n\t\t\t\tsum[j] = cx_float(cx_bits(sum[j]) & 0xffff0000u);\n\t\t\tout[(cx_i64)t * vectors + i] = cx_round(sum);",
 		},
 	} {
 		t.Run(f.name+" "+f.mode, func(t *testing.T) {
 			c := brief(3, f.mode, "bf16")
-			c.EP().TopK = 5 // of 6: every token goes to every rank
+			ep.Of(&c).TopK = 5 // of 6: every token goes to every rank
 			c.CaseID = c.ID()
 			d := eptest.Document(t, c, eptest.Run(t, spoilt(t, f.from, f.to), "", c)[0])
 			require.Equal(t, result.Success, d.Outcome.Status, d.Outcome.Reasons)
@@ -133,8 +133,8 @@ func TestScalesOfOtherBlocksAreFound(t *testing.T) {
 	need.Full(t)
 	setUp(t)
 	for mode, at := range map[string]string{
-		vocab.ModeNormal:     "((float *)beside[k])[i / 16] = scale",
-		vocab.ModeLowLatency: "((float *)(row + c.value_bytes))[i / 16] = scale",
+		ep.ModeNormal:     "((float *)beside[k])[i / 16] = scale",
+		ep.ModeLowLatency: "((float *)(row + c.value_bytes))[i / 16] = scale",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			c := brief(2, mode, "fp8")

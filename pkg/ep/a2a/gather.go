@@ -2,7 +2,7 @@ package a2a
 
 import (
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
@@ -97,7 +97,7 @@ func (f *gather) combine(staged accel.Ptr) (accel.Ptr, error) {
 }
 
 // inspect learns how many rows arrived, which nothing that is timed needs on the host.
-func (f *gather) inspect() (*ep.Received, error) {
+func (f *gather) inspect() (*runner.Received, error) {
 	counts, err := accel.Read[int32](f.device, f.stream, f.counts, f.perRank)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	source "github.com/collectivex/collectivex/pkg/accel/kernels"
-	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
@@ -82,7 +82,7 @@ type params struct {
 	max                                      float32
 }
 
-func paramsOf(s sizes, rank int, c ep.Codec) params {
+func paramsOf(s sizes, rank int, c runner.Codec) params {
 	p := params{
 		world: int32(s.world), me: int32(rank), hidden: int32(s.hidden), topk: int32(s.topk),
 		perRank: int32(s.perRank), domain: int32(s.domain), valueBytes: int32(s.valueBytes), scaleBytes: int32(s.scaleBytes),

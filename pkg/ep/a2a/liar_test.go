@@ -10,9 +10,9 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // A library that returns success and moves something else is found in both modes, and in
@@ -22,8 +22,8 @@ func TestALibraryThatLies(t *testing.T) {
 	need.Full(t)
 	setUp(t)
 	t.Setenv("CX_NCCL_LIB", fakes.Liar(t, os.Getenv("CX_NCCL_LIB")))
-	normal := []plan.Case{brief(2, vocab.ModeNormal, "bf16")}
-	low := []plan.Case{brief(2, vocab.ModeLowLatency, "bf16"), replayed(vocab.ModeLowLatency, "bf16")}
+	normal := []plan.Case{brief(2, ep.ModeNormal, "bf16")}
+	low := []plan.Case{brief(2, ep.ModeLowLatency, "bf16"), replayed(ep.ModeLowLatency, "bf16")}
 	for _, l := range []struct {
 		lie   string
 		cases []plan.Case
@@ -31,15 +31,15 @@ func TestALibraryThatLies(t *testing.T) {
 		check string
 	}{
 		// Normal mode receives rows, what is beside them, and the rows that come back.
-		{"lost:60", normal, "post-combine-changed", ep.CheckPayload},
-		{"cut:60", normal, "post-combine-changed", ep.CheckPayload},
-		{"turned:60", normal, "post-combine", ep.CheckCombine},
+		{"lost:60", normal, "post-combine-changed", runner.CheckPayload},
+		{"cut:60", normal, "post-combine-changed", runner.CheckPayload},
+		{"turned:60", normal, "post-combine", runner.CheckCombine},
 		// Low latency gathers, and receives the sums that come back.
-		{"from:20", low, "post-combine-changed", ep.CheckPayload},
-		{"every:7", low, "post-combine-changed", ep.CheckPayload},
-		{"lost:12", low, "post-roundtrip-changed", ep.CheckCombine},
-		{"cut:12", low, "post-roundtrip-changed", ep.CheckCombine},
-		{"turned:12", low, "post-roundtrip", ep.CheckCombine},
+		{"from:20", low, "post-combine-changed", runner.CheckPayload},
+		{"every:7", low, "post-combine-changed", runner.CheckPayload},
+		{"lost:12", low, "post-roundtrip-changed", runner.CheckCombine},
+		{"cut:12", low, "post-roundtrip-changed", runner.CheckCombine},
+		{"turned:12", low, "post-roundtrip", runner.CheckCombine},
 	} {
 		for _, c := range l.cases {
 			t.Run(l.lie+" "+c.CaseID, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -22,8 +23,8 @@ type sizes struct {
 	scaleBytes          int // of a dispatched row
 }
 
-func sizesOf(c plan.Case, d ep.Description, need ep.Capacity) sizes {
-	b := c.EP()
+func sizesOf(c plan.Case, d runner.Description, need runner.Capacity) sizes {
+	b := ep.Of(&c)
 	return sizes{
 		world: c.World, hidden: b.Hidden, topk: b.TopK, perRank: need.Experts / c.World, domain: max(1, c.ScaleUpDomain),
 		tokens: need.Tokens, valueBytes: b.Hidden * d.Codec.ValueBytes(), scaleBytes: 4 * d.Codec.Scales(b.Hidden),
@@ -116,8 +117,8 @@ func (e *end) allocHost(n int) ([]int32, error) {
 }
 
 // receivedRows is where n rows that arrived stand. Scales begin their parts of beside.
-func (e *end) receivedRows(at rows, n int, s sizes, besideBytes int) *ep.Received {
-	return &ep.Received{Codec: e.d.Codec, Payload: []ep.Rows{{
+func (e *end) receivedRows(at rows, n int, s sizes, besideBytes int) *runner.Received {
+	return &runner.Received{Codec: e.d.Codec, Payload: []runner.Rows{{
 		Count: n, Values: at.values, Stride: int64(s.valueBytes), Scales: at.beside, ScaleStride: int64(besideBytes),
 	}}}
 }

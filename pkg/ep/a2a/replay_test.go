@@ -8,6 +8,7 @@ import (
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -16,7 +17,7 @@ import (
 // replayed is a case of replayed graphs.
 func replayed(mode, precision string, change ...func(*plan.Case)) plan.Case {
 	c := brief(2, mode, precision)
-	c.EP().TimingMode = vocab.Graph
+	ep.Of(&c).TimingMode = vocab.Graph
 	for _, f := range change {
 		f(&c)
 	}
@@ -29,10 +30,10 @@ func replayed(mode, precision string, change ...func(*plan.Case)) plan.Case {
 func TestReplays(t *testing.T) {
 	setUp(t)
 	cases := []plan.Case{
-		replayed(vocab.ModeLowLatency, "bf16"),
-		replayed(vocab.ModeLowLatency, "fp8"),
-		replayed(vocab.ModeLowLatency, "bf16", func(c *plan.Case) {
-			c.Contract, c.EP().Routing, c.EP().Ladder = vocab.ContractCachedLayout, "uneven-empty-rank", plan.Ladder{4}
+		replayed(ep.ModeLowLatency, "bf16"),
+		replayed(ep.ModeLowLatency, "fp8"),
+		replayed(ep.ModeLowLatency, "bf16", func(c *plan.Case) {
+			c.Contract, ep.Of(c).Routing, ep.Of(c).Ladder = ep.ContractCachedLayout, "uneven-empty-rank", plan.Ladder{4}
 		}),
 	}
 	for i, streams := range eptest.Run(t, Open, "", cases...) {
@@ -46,15 +47,15 @@ func TestReplays(t *testing.T) {
 		require.True(t, *row.Correctness.GraphOutputPassed)
 		require.Zero(t, *row.Correctness.GraphOutputError)
 		k := row.Components
-		for _, c := range []result.Component{k.Dispatch, k.Combine, k.Roundtrip, row.RankMin.Roundtrip} {
-			require.Equal(t, result.OriginGraphReplay, *c.Origin)
+		for _, c := range []ep.Component{k.Dispatch, k.Combine, k.Roundtrip, row.RankMin.Roundtrip} {
+			require.Equal(t, ep.OriginGraphReplay, *c.Origin)
 			require.Positive(t, c.Percentiles.P50)
 			require.Nil(t, c.Percentiles.P99)
 		}
-		require.Equal(t, result.Unavailable, k.Stage.Availability)
+		require.Equal(t, ep.Unavailable, k.Stage.Availability)
 		require.Nil(t, k.IsolatedSum.Percentiles.P99)
 		require.Nil(t, row.TokenRate.P99)
-		for _, c := range []result.Component{k.PairPeriod, row.ChainFloor.Dispatch, row.RankSpread} {
+		for _, c := range []ep.Component{k.PairPeriod, row.ChainFloor.Dispatch, row.RankSpread} {
 			require.NotNil(t, c.Percentiles.P99)
 		}
 	}
@@ -64,7 +65,7 @@ func TestReplays(t *testing.T) {
 // is measured.
 func TestNormalModeHasNoReplays(t *testing.T) {
 	setUp(t)
-	s := eptest.Run(t, Open, "", replayed(vocab.ModeNormal, "bf16"))[0][0]
+	s := eptest.Run(t, Open, "", replayed(ep.ModeNormal, "bf16"))[0][0]
 	require.NotNil(t, s.Failure)
 	require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code)
 	wording.Has(t, s.Failure.Text, "a2a … graphs … normal")
@@ -81,7 +82,7 @@ func TestAGraphThatLacksAKernel(t *testing.T) {
 	} {
 		t.Run(kernel, func(t *testing.T) {
 			t.Setenv("CX_FAKE_GRAPH_DROP", kernel)
-			cases := []plan.Case{brief(2, vocab.ModeLowLatency, "bf16"), replayed(vocab.ModeLowLatency, "bf16")}
+			cases := []plan.Case{brief(2, ep.ModeLowLatency, "bf16"), replayed(ep.ModeLowLatency, "bf16")}
 			all := eptest.Run(t, Open, "", cases...)
 			require.Equal(t, result.Success, eptest.Document(t, cases[0], all[0]).Outcome.Status)
 			d := eptest.Document(t, cases[1], all[1])
@@ -97,12 +98,12 @@ func TestAGraphThatLacksAKernel(t *testing.T) {
 // the comparison with an eager pair, 4 of chains, and the rest of the alternating pass.
 func TestLaunchesThatDoNothing(t *testing.T) {
 	setUp(t)
-	c := replayed(vocab.ModeLowLatency, "bf16")
+	c := replayed(ep.ModeLowLatency, "bf16")
 	for at, want := range map[string]string{
 		"replay-every-5": "post-roundtrip-changed ", "replay-every-17": "cuda_graph_last_output ",
 		"replay-every-21": "chain-output ", "replay-22": "alternating-roundtrip ",
 	} {
-		fault := "kind=" + ep.FaultNoReplay + ",at=" + at
+		fault := "kind=" + runner.FaultNoReplay + ",at=" + at
 		faults := "rank=0," + fault + ";rank=1," + fault
 		d := eptest.Document(t, c, eptest.Run(t, Open, faults, c)[0])
 		require.Equal(t, result.Invalid, d.Outcome.Status, at)

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -219,7 +219,7 @@ func (f *shuffle) combine(staged accel.Ptr) (accel.Ptr, error) {
 		accel.Arg(f.params), accel.Arg(f.place), accel.Arg(f.counts), accel.Arg(f.back), accel.Arg(staged), accel.Arg(f.out), accel.Arg(int32(f.p.Tokens)))
 }
 
-func (f *shuffle) inspect() (*ep.Received, error) {
+func (f *shuffle) inspect() (*runner.Received, error) {
 	words := f.besideBytes / 4
 	beside, err := accel.Read[int32](f.device, f.stream, f.receive.beside, f.received*words)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/host"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -25,7 +26,7 @@ func TestArithmeticAsDeclared(t *testing.T) {
 	}{
 		{"domain", host.Variant{}, nil, "domain-fp32"},
 		{"two domains", host.Variant{}, []func(*plan.Case){func(c *plan.Case) { c.ScaleUpDomain = 2 }}, "domain-fp32"},
-		{"tree", host.Variant{Reduction: ep.TopKSlotTree}, nil, "topk-slot-tree"},
+		{"tree", host.Variant{Reduction: runner.TopKSlotTree}, nil, "topk-slot-tree"},
 		{"weighted", host.Variant{}, []func(*plan.Case){lowLatency, fp8}, "weighted-kernel-sum"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -44,13 +45,13 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 	need.Full(t)
 	each := [][]func(*plan.Case){nil, {lowLatency}}
 	for kind, changes := range map[string][][]func(*plan.Case){
-		ep.FaultBF16Sum:      append(each, []func(*plan.Case){cached, fp8}, []func(*plan.Case){lowLatency, cached, fp8}),
-		ep.FaultReversedSum:  each,
-		ep.FaultTruncatedSum: each,
+		runner.FaultBF16Sum:      append(each, []func(*plan.Case){cached, fp8}, []func(*plan.Case){lowLatency, cached, fp8}),
+		runner.FaultReversedSum:  each,
+		runner.FaultTruncatedSum: each,
 	} {
 		for _, change := range changes {
 			c := eptest.Case(4, append(change, ladder("8"))...)
-			t.Run(kind+" "+c.EP().Mode+" "+c.Precision+" "+c.Contract, func(t *testing.T) {
+			t.Run(kind+" "+ep.Of(&c).Mode+" "+c.Precision+" "+c.Contract, func(t *testing.T) {
 				d := eptest.Document(t, c, eptest.Run(t, host.Open(host.Variant{}), "rank=1,kind="+kind, c)[0])
 				require.Equal(t, result.Success, d.Outcome.Status, "the contract's gate does not see it")
 				row := d.Measurement.Rows[0]
@@ -69,18 +70,18 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 // Only the other activations show them.
 func TestScalesOfOtherBlocksAreFound(t *testing.T) {
 	need.Full(t)
-	seed := func(c *plan.Case) { c.EP().Seed = 5 } // of equal scales throughout the first tokens
+	seed := func(c *plan.Case) { ep.Of(c).Seed = 5 } // of equal scales throughout the first tokens
 	for _, c := range []struct {
 		kind   string
 		change []func(*plan.Case)
 	}{
-		{ep.FaultPeriodicScale, []func(*plan.Case){ladder("260")}},
-		{ep.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed}},
-		{ep.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed, lowLatency}},
-		{ep.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed, cached}},
+		{runner.FaultPeriodicScale, []func(*plan.Case){ladder("260")}},
+		{runner.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed}},
+		{runner.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed, lowLatency}},
+		{runner.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed, cached}},
 	} {
 		kase := eptest.Case(2, append(c.change, fp8)...)
-		t.Run(c.kind+" "+kase.EP().Mode+" "+kase.Contract, func(t *testing.T) {
+		t.Run(c.kind+" "+ep.Of(&kase).Mode+" "+kase.Contract, func(t *testing.T) {
 			d := eptest.Document(t, kase, eptest.Run(t, host.Open(host.Variant{}), "rank=1,kind="+c.kind, kase)[0])
 			require.Equal(t, result.Invalid, d.Outcome.Status)
 			reasons := d.Measurement.Rows[0].Correctness.Reasons

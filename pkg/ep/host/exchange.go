@@ -4,7 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 )
 
 // Where staged rows stand.
@@ -24,20 +24,20 @@ var (
 	own      = &staged{inStaged}
 )
 
-// Dispatch implements ep.Adapter: layout, cast, and every row into the memory
+// Dispatch implements runner.Adapter: layout, cast, and every row into the memory
 // of its destination.
 //
 // A source overwrites only its own part of a destination, once the
 // destination no longer reads the dispatch before.
-func (a *adapter) Dispatch() (ep.Handle, error) {
+func (a *adapter) Dispatch() (runner.Handle, error) {
 	a.layOut()
 	return a.dispatch(true)
 }
 
-// DispatchCached implements ep.CachedDispatcher.
-func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) { return a.dispatch(false) }
+// DispatchCached implements runner.CachedDispatcher.
+func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) { return a.dispatch(false) }
 
-func (a *adapter) dispatch(notify bool) (ep.Handle, error) {
+func (a *adapter) dispatch(notify bool) (runner.Handle, error) {
 	a.dispatched++
 	n := a.dispatched
 	a.own.control.released.Store(n - 1)
@@ -95,7 +95,7 @@ func (a *adapter) send(to int, notify bool) {
 			copy(p.codes(row), a.codes[t*h:(t+1)*h])
 			copy(p.scales(row), a.scales[t*scales:(t+1)*scales])
 		}
-		if a.d.Receive == ep.TokenExpert {
+		if a.d.Receive == runner.TokenExpert {
 			continue
 		}
 		ids, parts := p.ids(row), p.weights(row)
@@ -117,9 +117,9 @@ func (a *adapter) decode(dst []uint16, p part, row int) {
 	decodeRow(a.d.Codec, dst, p.codes(row), p.scales(row))
 }
 
-// Stage implements ep.Adapter: bf16 rows stay where they arrived, fp8 rows are
+// Stage implements runner.Adapter: bf16 rows stay where they arrived, fp8 rows are
 // converted.
-func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
+func (a *adapter) Stage(runner.Handle) (runner.Staged, error) {
 	if a.d.Codec.Format == nil {
 		return received, nil
 	}
@@ -135,14 +135,14 @@ func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
 	return own, nil
 }
 
-// StageRows implements ep.Adapter.
-func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Staged, error) {
+// StageRows implements runner.Adapter.
+func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) (runner.Staged, error) {
 	if err := a.stagedFree(); err != nil {
 		return nil, err
 	}
-	to := make([]ep.Rows, a.shape.world)
+	to := make([]runner.Rows, a.shape.world)
 	for source := range to {
-		to[source] = ep.Rows{
+		to[source] = runner.Rows{
 			Count: int(*a.shape.part(a.own.receive, source).rows()), Stride: int64(2 * a.shape.hidden),
 			Values: address(a.shape.stagedAt(a.own.staged, source, 0)),
 		}
@@ -173,9 +173,9 @@ func (a *adapter) stagedFree() error {
 	return nil
 }
 
-// Combine implements ep.Adapter: each rank reads the rows of its tokens back
+// Combine implements runner.Adapter: each rank reads the rows of its tokens back
 // and reduces them.
-func (a *adapter) Combine(h ep.Handle, s ep.Staged) (accel.Ptr, error) {
+func (a *adapter) Combine(h runner.Handle, s runner.Staged) (accel.Ptr, error) {
 	if err := a.stagedFree(); err != nil { // they still read the region of the combine before
 		return 0, err
 	}
@@ -194,14 +194,14 @@ func (a *adapter) Combine(h ep.Handle, s ep.Staged) (accel.Ptr, error) {
 	return a.out, nil
 }
 
-// Inspect implements ep.Adapter.
-func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) {
+// Inspect implements runner.Adapter.
+func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) {
 	s := &a.shape
-	rx := &ep.Received{Codec: a.d.Codec, Counts: make([]int32, s.perRank)}
+	rx := &runner.Received{Codec: a.d.Codec, Counts: make([]int32, s.perRank)}
 	for source := range s.world {
 		p := s.part(a.own.receive, source)
 		rows := int(*p.rows())
-		rx.Payload = append(rx.Payload, ep.Rows{
+		rx.Payload = append(rx.Payload, runner.Rows{
 			Count: rows, Values: address(p.row(0)), Stride: int64(s.rowBytes),
 			Scales: address(unsafe.Add(p.row(0), s.scalesAt)), ScaleStride: int64(s.rowBytes),
 		})
@@ -210,7 +210,7 @@ func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) {
 			rx.Counts[i] += n
 		}
 		for i := range rows {
-			if a.d.Receive == ep.TokenRank {
+			if a.d.Receive == runner.TokenRank {
 				rx.Expert = append(rx.Expert, p.ids(i)...)
 				rx.Weight = append(rx.Weight, p.weights(i)...)
 				continue

@@ -5,18 +5,18 @@ import (
 	"math"
 	"slices"
 
-	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
 // scalePeriod is the period of the contract's activations, in tokens.
 const scalePeriod = 257
 
-var _ ep.FaultInjector = (*adapter)(nil)
+var _ runner.FaultInjector = (*adapter)(nil)
 
-// InjectFault implements ep.FaultInjector.
-func (a *adapter) InjectFault(kind string, d ep.Description) error {
-	scales := []string{ep.FaultNeighborScale, ep.FaultPeriodicScale}
+// InjectFault implements runner.FaultInjector.
+func (a *adapter) InjectFault(kind string, d runner.Description) error {
+	scales := []string{runner.FaultNeighborScale, runner.FaultPeriodicScale}
 	if slices.Contains(scales, kind) && !d.Codec.Block {
 		return errors.New("the dispatch has no block scales")
 	}
@@ -28,13 +28,13 @@ func (a *adapter) InjectFault(kind string, d ep.Description) error {
 func (a *adapter) spoilScales() {
 	n := a.d.Codec.Scales(a.shape.hidden)
 	switch a.fault {
-	case ep.FaultNeighborScale:
+	case runner.FaultNeighborScale:
 		for i := a.p.Tokens*n - 1; i > 0; i-- {
 			if i%n > 0 {
 				a.scales[i] = a.scales[i-1]
 			}
 		}
-	case ep.FaultPeriodicScale:
+	case runner.FaultPeriodicScale:
 		for i := a.p.Tokens*n - 1; i >= scalePeriod*n; i-- {
 			a.scales[i] = a.scales[i-scalePeriod*n]
 		}
@@ -43,34 +43,34 @@ func (a *adapter) spoilScales() {
 
 // sumsWrongly reports whether the injected fault is one of the sum.
 func (a *adapter) sumsWrongly() bool {
-	return slices.Contains([]string{ep.FaultBF16Sum, ep.FaultReversedSum, ep.FaultTruncatedSum}, a.fault)
+	return slices.Contains([]string{runner.FaultBF16Sum, runner.FaultReversedSum, runner.FaultTruncatedSum}, a.fault)
 }
 
 // wrongSum adds the rows of a token in another way than declared: with a bf16
 // accumulator, in the opposite order, or cutting off where it has to round.
 func (a *adapter) wrongSum(dst []uint16, pulls []pull, token int) {
 	pulls = slices.Clone(pulls)
-	if a.fault == ep.FaultReversedSum {
+	if a.fault == runner.FaultReversedSum {
 		slices.Reverse(pulls)
 	}
 	round := numeric.BF16
-	if a.fault == ep.FaultTruncatedSum {
+	if a.fault == runner.FaultTruncatedSum {
 		round = func(v float32) uint16 { return uint16(math.Float32bits(v) >> 16) }
 	}
 	weights := deviceSlice[float32](a.p.Weight, a.p.Tokens*a.p.TopK)[token*a.p.TopK:]
 	total, part := make([]float32, len(dst)), make([]float32, len(dst))
 	for i, p := range pulls {
-		if a.d.Combine == ep.WeightedKernelSum {
+		if a.d.Combine == runner.WeightedKernelSum {
 			addWeightedRow(part, a.row(p), weights[p.slot])
 		} else {
 			addRow(part, a.row(p))
 		}
-		if a.fault == ep.FaultBF16Sum {
+		if a.fault == runner.FaultBF16Sum {
 			for c, v := range part {
 				part[c] = numeric.FromBF16(numeric.BF16(v))
 			}
 		}
-		if a.d.Combine == ep.WeightedKernelSum || i+1 < len(pulls) && pulls[i+1].rank/a.sums.domain == p.rank/a.sums.domain {
+		if a.d.Combine == runner.WeightedKernelSum || i+1 < len(pulls) && pulls[i+1].rank/a.sums.domain == p.rank/a.sums.domain {
 			continue
 		}
 		for c, v := range part {

@@ -15,21 +15,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/host"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Timings of planned cases. After a bind, dispatches and combines 3 to 14 at least
 // are timed in every window of the long one, and up to 34 in its chains;
 // conditioning has eight.
 var (
-	long = plan.EPTiming{
+	long = ep.Timing{
 		ItersPerTrial: 12, TrialsPerPoint: 1, WarmupItersPerTrial: 2,
 		ChainItersPerTrial: 16, ChainTrialsPerPoint: 1, ChainDrop: 2,
 	}
-	brief = plan.EPTiming{
+	brief = ep.Timing{
 		ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 2,
 		ChainItersPerTrial: 3, ChainTrialsPerPoint: 1, ChainDrop: 1,
 	}
@@ -40,7 +40,7 @@ var bothPrecisions = []string{"bf16", "fp8"}
 // planned returns the decode cases of two ranks that the shipped definitions plan
 // for the host backend in these precisions: both modes and contracts. Each has one
 // small rung and few samples.
-func planned(t *testing.T, timing plan.EPTiming, precisions []string) (cases []plan.Case) {
+func planned(t *testing.T, timing ep.Timing, precisions []string) (cases []plan.Case) {
 	cat, err := catalog.Load(matrix.FS)
 	require.NoError(t, err)
 	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{
@@ -48,7 +48,7 @@ func planned(t *testing.T, timing plan.EPTiming, precisions []string) (cases []p
 	}}, planner.Machine{})
 	require.NoError(t, err)
 	for r := range m.Requested() {
-		c, shape := r.Case, *r.Case.EP()
+		c, shape := r.Case, *ep.Of(&r.Case)
 		shape.Ladder, shape.Timing = plan.Ladder{4}, timing
 		c.Block = &shape
 		cases = append(cases, c)
@@ -70,15 +70,15 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 		check      string
 		lowLatency string // check in low-latency mode, where it is another
 	}{
-		{kind: ep.FaultZeroPayload, call: "dispatch", check: ep.CheckSource},
-		{kind: ep.FaultSwapTokens, call: "dispatch", check: ep.CheckMetadata, lowLatency: ep.CheckSourceSet},
-		{kind: ep.FaultNoSend, call: "dispatch", check: ep.CheckPayload},
-		{kind: ep.FaultNoDispatch, call: "dispatch", all: true, skips: true, check: ep.CheckPayload},
-		{kind: ep.FaultNoWeights, call: "dispatch", layout: true, check: ep.CheckWeights, lowLatency: ep.CheckCombine},
-		{kind: ep.FaultWriteInput, call: "dispatch", check: ep.CheckInputs},
-		{kind: ep.FaultOnes, call: "combine", check: ep.CheckCombine},
-		{kind: ep.FaultStale, call: "combine", check: ep.CheckCombine},
-		{kind: ep.FaultNoCombine, call: "combine", all: true, skips: true, check: ep.CheckCombine},
+		{kind: runner.FaultZeroPayload, call: "dispatch", check: runner.CheckSource},
+		{kind: runner.FaultSwapTokens, call: "dispatch", check: runner.CheckMetadata, lowLatency: runner.CheckSourceSet},
+		{kind: runner.FaultNoSend, call: "dispatch", check: runner.CheckPayload},
+		{kind: runner.FaultNoDispatch, call: "dispatch", all: true, skips: true, check: runner.CheckPayload},
+		{kind: runner.FaultNoWeights, call: "dispatch", layout: true, check: runner.CheckWeights, lowLatency: runner.CheckCombine},
+		{kind: runner.FaultWriteInput, call: "dispatch", check: runner.CheckInputs},
+		{kind: runner.FaultOnes, call: "combine", check: runner.CheckCombine},
+		{kind: runner.FaultStale, call: "combine", check: runner.CheckCombine},
+		{kind: runner.FaultNoCombine, call: "combine", all: true, skips: true, check: runner.CheckCombine},
 	} {
 		precisions := bothPrecisions[:1]
 		if f.skips {
@@ -86,7 +86,7 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 		}
 		for _, from := range []struct {
 			n      int
-			timing plan.EPTiming
+			timing ep.Timing
 			when   string
 			clean  []string // moments that the fault comes after
 		}{
@@ -103,7 +103,7 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 					fault += ";" + strings.Replace(fault, "rank=1", "rank=0", 1)
 				}
 				cases := slices.DeleteFunc(planned(t, from.timing, precisions), func(c plan.Case) bool {
-					return f.layout && c.Contract != vocab.ContractLayout
+					return f.layout && c.Contract != ep.ContractLayout
 				})
 				for i, streams := range eptest.Run(t, host.Open(host.Variant{}), fault, cases...) {
 					c := cases[i]
@@ -112,7 +112,7 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 					row := d.Measurement.Rows[0]
 					require.Equal(t, 4, row.TokensPerRank)
 					check := f.check
-					if c.EP().Mode == vocab.ModeLowLatency && f.lowLatency != "" {
+					if ep.Of(&c).Mode == ep.ModeLowLatency && f.lowLatency != "" {
 						check = f.lowLatency
 					}
 					reasons := strings.ReplaceAll(row.Correctness.Reasons.String(), "; ", "\n")
@@ -140,10 +140,10 @@ func TestFaultsInTurn(t *testing.T) {
 		check      string
 		every      map[int][]string // precisions
 	}{
-		{ep.FaultNoDispatch, "dispatch", true, ep.CheckPayload, skipped},
-		{ep.FaultNoCombine, "combine", true, ep.CheckCombine, skipped},
-		{ep.FaultNoSend, "dispatch", false, ep.CheckPayload, stale},
-		{ep.FaultStale, "combine", false, ep.CheckCombine, stale},
+		{runner.FaultNoDispatch, "dispatch", true, runner.CheckPayload, skipped},
+		{runner.FaultNoCombine, "combine", true, runner.CheckCombine, skipped},
+		{runner.FaultNoSend, "dispatch", false, runner.CheckPayload, stale},
+		{runner.FaultStale, "combine", false, runner.CheckCombine, stale},
 	} {
 		for every, precisions := range f.every {
 			t.Run(fmt.Sprintf("%s every %d", f.kind, every), func(t *testing.T) {
@@ -154,15 +154,15 @@ func TestFaultsInTurn(t *testing.T) {
 				cases := planned(t, brief, precisions)
 				for i, streams := range eptest.Run(t, host.Open(host.Variant{}), fault, cases...) {
 					c := cases[i]
-					require.Equal(t, 64, c.EP().AlternatingCalls(4))
+					require.Equal(t, 64, ep.Of(&c).AlternatingCalls(4))
 					d := eptest.Document(t, c, streams)
 					require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, d.Outcome, c.CaseID)
 					reasons := strings.ReplaceAll(d.Measurement.Rows[0].Correctness.Reasons.String(), "; ", "\n")
 					timed := "alternating-" + f.call + " " + f.check
-					if c.EP().Mode == vocab.ModeLowLatency { // every dispatch has its combine: their pass is one
+					if ep.Of(&c).Mode == ep.ModeLowLatency { // every dispatch has its combine: their pass is one
 						timed = "alternating-dispatch " + f.check
 					}
-					for _, check := range []string{timed, "alternating-roundtrip " + ep.CheckCombine} {
+					for _, check := range []string{timed, "alternating-roundtrip " + runner.CheckCombine} {
 						require.Regexp(t, `(?m)^check-failed: `+check+` (rank [01]|all ranks)$`, reasons, c.CaseID)
 					}
 				}

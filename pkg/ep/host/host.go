@@ -12,11 +12,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // lowLatencyCap is the most tokens of a rank in low-latency mode, as in the
@@ -26,14 +26,14 @@ const lowLatencyCap = 256
 // Variant is how an adapter does what libraries do differently. The zero
 // Variant is that of the host backend.
 type Variant struct {
-	Reduction ep.Reduction // of normal mode; empty is ep.DomainFP32
-	PlainCast bool         // fp8 is a plain cast, without scales
+	Reduction runner.Reduction // of normal mode; empty is runner.DomainFP32
+	PlainCast bool             // fp8 is a plain cast, without scales
 }
 
 // Open returns the opener of a variant's runners.
 func Open(v Variant) rank.Opener {
 	if v.Reduction == "" {
-		v.Reduction = ep.DomainFP32
+		v.Reduction = runner.DomainFP32
 	}
 	return func(_ context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 		if s.World > maxWorld { // nodes that are not one host are found in hostrank.Join
@@ -47,7 +47,7 @@ func Open(v Variant) rank.Opener {
 		if err != nil {
 			return nil, errors.Join(err, device.Close())
 		}
-		return ep.NewRunner(device, stream, newAdapter(device, s.Place, v), hostrank.Facts(device)), nil
+		return runner.NewRunner(device, stream, newAdapter(device, s.Place, v), hostrank.Facts(device)), nil
 	}
 }
 
@@ -60,11 +60,11 @@ type adapter struct {
 	peers   []peer // by rank, this one too
 	waiter  waiter
 
-	d          ep.Description
+	d          runner.Description
 	shape      shape
 	own        areas
 	private    []accel.Ptr // of the case, with own
-	p          *ep.Problem
+	p          *runner.Problem
 	layout     layout
 	codes      []byte    // of this rank's tokens, in fp8
 	scales     []float32 // beside codes
@@ -76,25 +76,25 @@ type adapter struct {
 	fault      string // injected; empty in every honest case
 }
 
-var _ ep.CachedDispatcher = (*adapter)(nil)
+var _ runner.CachedDispatcher = (*adapter)(nil)
 
 func newAdapter(device *accelhost.Device, place rank.Place, v Variant) *adapter {
 	return &adapter{device: device, variant: v, place: place}
 }
 
-// Describe implements ep.Adapter.
-func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
-	d := ep.Description{
-		Mode: c.EP().Mode, Reduction: a.variant.Reduction, DispatchDType: "bf16",
-		FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64,
+// Describe implements runner.Adapter.
+func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
+	d := runner.Description{
+		Mode: ep.Of(&c).Mode, Reduction: a.variant.Reduction, DispatchDType: "bf16",
+		FP8Consume: runner.ConsumeNative, IndexType: numeric.Int64,
 	}
-	switch c.EP().Mode {
-	case vocab.ModeNormal:
+	switch ep.Of(&c).Mode {
+	case ep.ModeNormal:
 		d.KernelGeneration = "host-shm"
-		d.Receive, d.Combine = ep.TokenRank, ep.UnweightedRankSum
-	case vocab.ModeLowLatency:
+		d.Receive, d.Combine = runner.TokenRank, runner.UnweightedRankSum
+	case ep.ModeLowLatency:
 		d.KernelGeneration = "host-shm-ll"
-		d.Receive, d.Combine = ep.TokenExpert, ep.WeightedKernelSum
+		d.Receive, d.Combine = runner.TokenExpert, runner.WeightedKernelSum
 		d.FreshPair = true
 		d.LadderCap = lowLatencyCap
 	}
@@ -103,23 +103,23 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 	case "fp8":
 		d.DispatchDType = "fp8-e4m3fn"
 		d.StageWorks = true
-		d.Codec = ep.Codec{Format: numeric.E4M3FN, Block: !a.variant.PlainCast}
+		d.Codec = runner.Codec{Format: numeric.E4M3FN, Block: !a.variant.PlainCast}
 	default:
 		return d, rank.Refused("the host backend dispatches bf16 and fp8, not %s", c.Precision)
 	}
 	return d, nil
 }
 
-// Bind implements ep.Adapter.
-func (a *adapter) Bind(p *ep.Problem) error {
+// Bind implements runner.Adapter.
+func (a *adapter) Bind(p *runner.Problem) error {
 	a.p = p
 	return nil
 }
 
-// Err implements ep.Adapter: an operation that cannot end fails where it is called.
+// Err implements runner.Adapter: an operation that cannot end fails where it is called.
 func (a *adapter) Err() error { return nil }
 
-// Close implements ep.Adapter. Peers that still wait learn that this rank is
+// Close implements runner.Adapter. Peers that still wait learn that this rank is
 // gone; their mappings outlive it.
 func (a *adapter) Close() error {
 	if a.own.control != nil {

@@ -13,36 +13,37 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/host"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-func lowLatency(c *plan.Case) { c.EP().Mode = vocab.ModeLowLatency }
+func lowLatency(c *plan.Case) { ep.Of(c).Mode = ep.ModeLowLatency }
 func fp8(c *plan.Case)        { c.Precision = "fp8" }
-func cached(c *plan.Case)     { c.Contract = vocab.ContractCachedLayout }
+func cached(c *plan.Case)     { c.Contract = ep.ContractCachedLayout }
 
 func routing(name string) func(*plan.Case) {
-	return func(c *plan.Case) { c.EP().Routing = name }
+	return func(c *plan.Case) { ep.Of(c).Routing = name }
 }
 
 func ladder(rungs string) func(*plan.Case) {
 	return func(c *plan.Case) {
-		if err := c.EP().Ladder.UnmarshalText([]byte(rungs)); err != nil {
+		if err := ep.Of(c).Ladder.UnmarshalText([]byte(rungs)); err != nil {
 			panic(err) // a test's own ladder
 		}
 	}
 }
 
 // run measures a case on real ranks and requires that it passes.
-func run(t *testing.T, v host.Variant, c plan.Case) *result.EPDocument {
+func run(t *testing.T, v host.Variant, c plan.Case) *ep.Document {
 	t.Helper()
 	d := eptest.Document(t, c, eptest.Run(t, host.Open(v), "", c)[0])
 	requireSuccess(t, d)
 	return d
 }
 
-func requireSuccess(t *testing.T, d *result.EPDocument) {
+func requireSuccess(t *testing.T, d *ep.Document) {
 	t.Helper()
 	for _, r := range d.Measurement.Rows {
 		require.True(t, r.Correctness.Passed, "T=%d: %v", r.TokensPerRank, r.Correctness.Reasons)
@@ -78,10 +79,10 @@ func TestEveryForm(t *testing.T) {
 		scales  int64 // bytes of a row
 	}{
 		{"normal bf16", host.Variant{}, nil, "bf16", 0},
-		{"normal bf16 tree", host.Variant{Reduction: ep.TopKSlotTree}, nil, "bf16", 0},
+		{"normal bf16 tree", host.Variant{Reduction: runner.TopKSlotTree}, nil, "bf16", 0},
 		{"normal fp8 blocks", host.Variant{}, []func(*plan.Case){fp8}, "fp8-e4m3fn", 8},
 		{"normal fp8 cast", host.Variant{PlainCast: true}, []func(*plan.Case){fp8}, "fp8-e4m3fn", 0},
-		{"normal fp8 tree", host.Variant{Reduction: ep.TopKSlotTree}, []func(*plan.Case){fp8}, "fp8-e4m3fn", 8},
+		{"normal fp8 tree", host.Variant{Reduction: runner.TopKSlotTree}, []func(*plan.Case){fp8}, "fp8-e4m3fn", 8},
 		{"normal cached", host.Variant{}, []func(*plan.Case){cached}, "bf16", 0},
 		{"normal cached fp8", host.Variant{}, []func(*plan.Case){cached, fp8}, "fp8-e4m3fn", 8},
 		{"low latency bf16", host.Variant{}, []func(*plan.Case){lowLatency}, "bf16", 0},
@@ -95,7 +96,7 @@ func TestEveryForm(t *testing.T) {
 				require.Len(t, d.Measurement.Rows, 2)
 				for _, r := range d.Measurement.Rows {
 					require.Equal(t, r.RoutingStats.RoutedCopies*c.scales, r.Bytes.Dispatch.Scale)
-					staged := r.Components.Stage.Availability == result.Measured
+					staged := r.Components.Stage.Availability == ep.Measured
 					require.Equal(t, c.dtype != "bf16", staged, "only fp8 has something to stage")
 					require.Equal(t, staged, r.Correctness.ChainLastOutputPassed == nil)
 				}
@@ -109,8 +110,8 @@ func TestEveryForm(t *testing.T) {
 // clock in common, their last meeting bounds it, unless they have met none of the others.
 func TestEntrySkew(t *testing.T) {
 	two := func(c *plan.Case) { c.Nodes, c.RanksPerNode = 2, 1 }
-	windows := func(d *result.EPDocument) int {
-		return len(d.Measurement.Rows) * 3 * d.Identity.Case.EP().Timing.TrialsPerPoint
+	windows := func(d *ep.Document) int {
+		return len(d.Measurement.Rows) * 3 * ep.Of(&d.Identity.Case).Timing.TrialsPerPoint
 	}
 	d := run(t, host.Variant{}, eptest.Case(2))
 	require.Equal(t, windows(d), d.EntrySkew.Windows)
@@ -168,12 +169,12 @@ func TestLadderCap(t *testing.T) {
 	require.Equal(t, []int{1, 256}, d.Workload.LadderMeasured)
 	require.Equal(t, []int{257, 512}, d.Workload.LadderDropped)
 	require.Equal(t, 256, *d.Workload.LadderCap)
-	require.Equal(t, plan.Ladder{1, 256}, d.Identity.CaseFactors.Case.(result.EPFactors).Ladder)
+	require.Equal(t, plan.Ladder{1, 256}, d.Identity.CaseFactors.Case.(ep.Factors).Ladder)
 
 	// The definitions may know a smaller cap; with uneven tokens the fullest rank counts.
 	small := 6
 	d = run(t, host.Variant{}, eptest.Case(2, lowLatency, ladder("2 4 6"), routing("uneven-linear"),
-		func(c *plan.Case) { c.EP().LadderCap = &small }))
+		func(c *plan.Case) { ep.Of(c).LadderCap = &small }))
 	require.Equal(t, []int{2, 4}, d.Workload.LadderMeasured)
 	require.Equal(t, 6, *d.Workload.LadderCap)
 
@@ -185,7 +186,7 @@ func TestLadderCap(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for _, change := range []func(*plan.Case){
 		func(c *plan.Case) { c.Precision = "mxfp8" },
-		func(c *plan.Case) { c.EP().Routing = "mystery" },
+		func(c *plan.Case) { ep.Of(c).Routing = "mystery" },
 	} {
 		for _, s := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2, change))[0] {
 			require.False(t, s.Done)
@@ -196,7 +197,7 @@ func TestRefusals(t *testing.T) {
 
 // Ranks that share their machine's memory do not begin what does not fit into it.
 func TestMoreThanTheMachineHolds(t *testing.T) {
-	large := func(c *plan.Case) { c.EP().Hidden = 1 << 20 }
+	large := func(c *plan.Case) { ep.Of(c).Hidden = 1 << 20 }
 	for _, s := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2, large, ladder("1 4194304")))[0] {
 		require.False(t, s.Done)
 		require.Equal(t, result.ReasonMemoryForSize, s.Failure.Reason.Code)
@@ -257,7 +258,7 @@ func TestOrderOfACase(t *testing.T) {
 }
 
 // few takes few samples.
-func few(c *plan.Case) { c.EP().Timing.TrialsPerPoint, c.EP().Timing.ChainTrialsPerPoint = 1, 1 }
+func few(c *plan.Case) { ep.Of(c).Timing.TrialsPerPoint, ep.Of(c).Timing.ChainTrialsPerPoint = 1, 1 }
 
 // Each injected data fault fails the case, by the check that should see it, in both
 // modes and contracts.
@@ -268,25 +269,25 @@ func TestInjectedFaults(t *testing.T) {
 		kind, at string
 		want     forms
 	}{
-		{ep.FaultFlipBit, "start", forms{"before payload", "before payload"}},
-		{ep.FaultSwapTokens, "start", forms{"before metadata", "before source_set"}},
-		{ep.FaultDropToken, "start", forms{"before source_set", "before source_set"}},
-		{ep.FaultDoubleToken, "start", forms{"before source_set", "before source_set"}},
-		{ep.FaultWrongWeight, "start", forms{"before weights", "before combine_values"}},
-		{ep.FaultWrongExpert, "start", forms{"before counts", "before counts"}},
-		{ep.FaultStale, "start", forms{"before combine_values", "before combine_values"}},
-		{ep.FaultFlipBit, "timed", forms{"after payload", "after payload"}},
-		{ep.FaultWrongExpert, "timed", forms{"post-chain counts", "post-chain counts"}},
-		{ep.FaultStale, "timed", forms{"post-chain combine_values", "post-chain combine_values"}},
-		{ep.FaultFlipBit, "chain", forms{"chain-output payload", "chain-output payload"}},
-		{ep.FaultSwapTokens, "chain", forms{"chain-output metadata", "chain-output source_set"}},
-		{ep.FaultDropToken, "chain", forms{"chain-output ", "chain-output "}}, // source_set; metadata of a cached layout
-		{ep.FaultWrongWeight, "chain", forms{"chain-output weights", "chain-output combine_values"}},
-		{ep.FaultWrongExpert, "chain", forms{"chain-output ", "chain-output "}}, // counts; metadata of a cached layout
+		{runner.FaultFlipBit, "start", forms{"before payload", "before payload"}},
+		{runner.FaultSwapTokens, "start", forms{"before metadata", "before source_set"}},
+		{runner.FaultDropToken, "start", forms{"before source_set", "before source_set"}},
+		{runner.FaultDoubleToken, "start", forms{"before source_set", "before source_set"}},
+		{runner.FaultWrongWeight, "start", forms{"before weights", "before combine_values"}},
+		{runner.FaultWrongExpert, "start", forms{"before counts", "before counts"}},
+		{runner.FaultStale, "start", forms{"before combine_values", "before combine_values"}},
+		{runner.FaultFlipBit, "timed", forms{"after payload", "after payload"}},
+		{runner.FaultWrongExpert, "timed", forms{"post-chain counts", "post-chain counts"}},
+		{runner.FaultStale, "timed", forms{"post-chain combine_values", "post-chain combine_values"}},
+		{runner.FaultFlipBit, "chain", forms{"chain-output payload", "chain-output payload"}},
+		{runner.FaultSwapTokens, "chain", forms{"chain-output metadata", "chain-output source_set"}},
+		{runner.FaultDropToken, "chain", forms{"chain-output ", "chain-output "}}, // source_set; metadata of a cached layout
+		{runner.FaultWrongWeight, "chain", forms{"chain-output weights", "chain-output combine_values"}},
+		{runner.FaultWrongExpert, "chain", forms{"chain-output ", "chain-output "}}, // counts; metadata of a cached layout
 	} {
 		t.Run(c.kind+" "+c.at, func(t *testing.T) {
 			changes := [][]func(*plan.Case){nil, {lowLatency}, {cached}, {lowLatency, cached}}
-			if c.at == "chain" && (c.kind == ep.FaultWrongExpert || c.kind == ep.FaultDropToken) {
+			if c.at == "chain" && (c.kind == runner.FaultWrongExpert || c.kind == runner.FaultDropToken) {
 				changes = changes[:3] // TestFaultThatStrikesNothingIsRefused has the last
 			}
 			var cases []plan.Case
@@ -296,7 +297,7 @@ func TestInjectedFaults(t *testing.T) {
 			fault := fmt.Sprintf("rank=1,kind=%s,at=%s", c.kind, c.at)
 			for i, streams := range eptest.Run(t, host.Open(host.Variant{}), fault, cases...) {
 				kase, want := cases[i], c.want.normal
-				if kase.EP().Mode == vocab.ModeLowLatency {
+				if ep.Of(&kase).Mode == ep.ModeLowLatency {
 					want = c.want.lowLatency
 				}
 				d := eptest.Document(t, kase, streams)
@@ -314,7 +315,7 @@ func TestInjectedFaults(t *testing.T) {
 // A cached low-latency dispatch sends to experts as its layout says, whatever the routing
 // says when it is called.
 func TestFaultThatStrikesNothingIsRefused(t *testing.T) {
-	for _, kind := range []string{ep.FaultWrongExpert, ep.FaultDropToken} {
+	for _, kind := range []string{runner.FaultWrongExpert, runner.FaultDropToken} {
 		faults := fmt.Sprintf("rank=0,kind=%[1]s,at=chain; rank=1,kind=%[1]s,at=chain", kind)
 		for _, s := range eptest.Run(t, host.Open(host.Variant{}), faults, eptest.Case(2, lowLatency, cached))[0] {
 			require.NotNil(t, s.Failure, kind)
@@ -332,7 +333,7 @@ func TestFaultAtAnUnknownPoint(t *testing.T) {
 
 // The host has no graphs, and does not pretend to replay any.
 func TestTheHostHasNoReplays(t *testing.T) {
-	c := eptest.Case(2, func(c *plan.Case) { c.EP().TimingMode = vocab.Graph })
+	c := eptest.Case(2, func(c *plan.Case) { ep.Of(c).TimingMode = vocab.Graph })
 	s := eptest.Run(t, host.Open(host.Variant{}), "", c)[0][0]
 	require.NotNil(t, s.Failure)
 	require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code)

@@ -1,6 +1,8 @@
 package host
 
-import "github.com/collectivex/collectivex/pkg/ep"
+import (
+	"github.com/collectivex/collectivex/pkg/ep/runner"
+)
 
 // pull is one row that comes back for a token: row of the rows that this rank
 // sent to rank, for the token's slot.
@@ -99,7 +101,7 @@ func (l *layout) byExpert(experts []int64) {
 // layOut makes the layout of the bound problem.
 func (a *adapter) layOut() {
 	experts := deviceSlice[int64](a.p.Expert, a.p.Tokens*a.p.TopK)
-	if a.d.Receive == ep.TokenRank {
+	if a.d.Receive == runner.TokenRank {
 		a.layout.byRank(experts)
 	} else {
 		a.layout.byExpert(experts)

@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -33,15 +34,15 @@ type shape struct {
 	partBytes           int
 }
 
-func newShape(c plan.Case, d ep.Description, need ep.Capacity) shape {
+func newShape(c plan.Case, d runner.Description, need runner.Capacity) shape {
 	s := shape{
-		world: c.World, hidden: c.EP().Hidden, topk: c.EP().TopK,
+		world: c.World, hidden: ep.Of(&c).Hidden, topk: ep.Of(&c).TopK,
 		experts: need.Experts, perRank: need.Experts / c.World, tokens: need.Tokens, rows: need.Tokens,
 	}
 	s.scalesAt = roundUp(s.hidden*d.Codec.ValueBytes(), 4)
 	s.idsAt = s.scalesAt + 4*d.Codec.Scales(s.hidden)
 	s.rowBytes = roundUp(s.idsAt, lineBytes)
-	if d.Receive == ep.TokenRank {
+	if d.Receive == runner.TokenRank {
 		s.rowBytes = roundUp(s.idsAt+8*s.topk, lineBytes)
 	} else {
 		s.rows = need.Tokens * min(s.topk, s.perRank)
@@ -73,8 +74,8 @@ type offer struct {
 	Staged  int64 `json:"staged"`
 }
 
-// Prepare implements ep.Adapter.
-func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need ep.Capacity) (err error) {
+// Prepare implements runner.Adapter.
+func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need runner.Capacity) (err error) {
 	if a.d, err = a.Describe(c); err != nil {
 		return err
 	}

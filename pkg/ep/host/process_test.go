@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/host"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -57,7 +58,7 @@ func TestDeadRank(t *testing.T) {
 			first := d.Measurement.Rows[0]
 			require.False(t, first.Complete)
 			require.Equal(t, 2, first.Components.Roundtrip.SampleCount, "the trial that all ranks finished")
-			require.Equal(t, result.Unavailable, first.Components.PairPeriod.Availability)
+			require.Equal(t, ep.Unavailable, first.Components.PairPeriod.Availability)
 		})
 	}
 }
@@ -65,6 +66,6 @@ func TestDeadRank(t *testing.T) {
 func TestInjectedFaultInAProcess(t *testing.T) {
 	need.Full(t)
 	c := eptest.Case(2)
-	d := eptest.Document(t, c, processes(t, "rank=0,kind="+ep.FaultDropToken, c)[0])
+	d := eptest.Document(t, c, processes(t, "rank=0,kind="+runner.FaultDropToken, c)[0])
 	require.Equal(t, result.Invalid, d.Outcome.Status)
 }

@@ -1,6 +1,8 @@
 package host
 
-import "github.com/collectivex/collectivex/pkg/ep"
+import (
+	"github.com/collectivex/collectivex/pkg/ep/runner"
+)
 
 // sums are the accumulators of one token.
 type sums struct {
@@ -29,9 +31,9 @@ func (a *adapter) reduce() {
 		switch {
 		case wrongly:
 			a.wrongSum(dst, pulls, t)
-		case a.d.Combine == ep.WeightedKernelSum:
+		case a.d.Combine == runner.WeightedKernelSum:
 			a.weightedSum(dst, pulls, t)
-		case a.d.Reduction == ep.TopKSlotTree:
+		case a.d.Reduction == runner.TopKSlotTree:
 			a.slotTree(dst, pulls)
 		default:
 			a.domainSum(dst, pulls)

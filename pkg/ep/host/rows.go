@@ -7,7 +7,7 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 )
 
 // The functions below are the Go names of rows.h. Rows are not empty, and what
@@ -20,18 +20,18 @@ func f32(sum []float32) *C.float { return (*C.float)(unsafe.SliceData(sum)) }
 func u8(codes []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.SliceData(codes)) }
 
 // blockOf is the block of a codec, in columns; 0 is none.
-func blockOf(c ep.Codec) C.int64_t {
+func blockOf(c runner.Codec) C.int64_t {
 	if !c.Block {
 		return 0
 	}
-	return ep.BlockColumns
+	return runner.BlockColumns
 }
 
-func encodeRow(c ep.Codec, codes []byte, scales []float32, row []uint16) {
-	C.cx_row_encode(u8(codes), f32(scales), u16(row), C.int64_t(len(row)), blockOf(c), ep.MinBlockMax)
+func encodeRow(c runner.Codec, codes []byte, scales []float32, row []uint16) {
+	C.cx_row_encode(u8(codes), f32(scales), u16(row), C.int64_t(len(row)), blockOf(c), runner.MinBlockMax)
 }
 
-func decodeRow(c ep.Codec, row []uint16, codes []byte, scales []float32) {
+func decodeRow(c runner.Codec, row []uint16, codes []byte, scales []float32) {
 	C.cx_row_decode(u16(row), u8(codes), f32(scales), C.int64_t(len(row)), blockOf(c))
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
@@ -32,7 +32,7 @@ func everyRow() (rows [][]uint16) {
 
 // The compiled quantiser is bit-identical to its plain form.
 func TestCompiledCodec(t *testing.T) {
-	for _, codec := range []ep.Codec{{Format: numeric.E4M3FN}, {Format: numeric.E4M3FN, Block: true}} {
+	for _, codec := range []runner.Codec{{Format: numeric.E4M3FN}, {Format: numeric.E4M3FN, Block: true}} {
 		for _, row := range everyRow() {
 			if codec.Block && len(row) == 1<<16 {
 				row = finiteOnly(row) // no kernel defines the scale of a block with a NaN

@@ -7,13 +7,13 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/nccl/eplib"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // leastTokens is how many tokens of a rank low-latency buffers have room for at least, so
@@ -26,7 +26,7 @@ type buffers struct {
 	device accel.Device
 	stream accel.Stream
 	comm   *nccl.Communicator
-	codec  ep.Codec
+	codec  runner.Codec
 	group  *eplib.Group
 	memory []func() error     // which give back what was taken
 	window *nccl.Registration // of received; or nil
@@ -45,8 +45,8 @@ type buffers struct {
 }
 
 // newBuffers makes the group of a case and its buffers. All ranks call it.
-func (a *adapter) newBuffers(c plan.Case, need ep.Capacity) (b *buffers, err error) {
-	of := c.EP()
+func (a *adapter) newBuffers(c plan.Case, need runner.Capacity) (b *buffers, err error) {
+	of := ep.Of(&c)
 	b = &buffers{
 		device: a.gpu, stream: a.stream, comm: a.comm, codec: a.d.Codec, layout: layoutOf(of), rank: a.comm.Rank(), world: c.World,
 		hidden: of.Hidden, topk: of.TopK, perRank: need.Experts / c.World, tokens: need.Tokens,
@@ -65,7 +65,7 @@ func (a *adapter) newBuffers(c plan.Case, need ep.Capacity) (b *buffers, err err
 		config = eplib.Config{Algorithm: eplib.HighThroughput, Layout: b.layout, MaxReceived: b.capacity}
 	}
 	config.Experts, config.TopK, config.MaxTokens, config.TokenBytes = need.Experts, b.topk, b.tokens, 2*b.hidden
-	if of.Layout == vocab.RankMajorWindow {
+	if of.Layout == ep.RankMajorWindow {
 		config.ZeroCopy = true
 		if err := b.allocWindow(); err != nil {
 			return nil, errors.Join(err, b.close())
@@ -81,11 +81,11 @@ func (a *adapter) newBuffers(c plan.Case, need ep.Capacity) (b *buffers, err err
 }
 
 // layoutOf is the layout of a case.
-func layoutOf(b *plan.EP) eplib.Layout {
+func layoutOf(b *ep.Block) eplib.Layout {
 	switch {
-	case b.Mode == vocab.ModeNormal:
+	case b.Mode == ep.ModeNormal:
 		return eplib.Flat
-	case b.Layout == vocab.RankMajor, b.Layout == vocab.RankMajorWindow:
+	case b.Layout == ep.RankMajor, b.Layout == ep.RankMajorWindow:
 		return eplib.RankMajor
 	default:
 		return eplib.ExpertMajor
@@ -105,7 +105,7 @@ func (b *buffers) allocWindow() (err error) {
 	}
 	b.memory = append(b.memory, func() error { return gpurank.NCCLError(b.comm.Library().Free(b.received)) })
 	if b.window, err = b.comm.Register(b.received, int64(bytes), true); errors.Is(err, nccl.ErrNoHandle) {
-		return rank.Refused("nccl-ep needs a symmetric window for layout %s: %w", vocab.RankMajorWindow, err)
+		return rank.Refused("nccl-ep needs a symmetric window for layout %s: %w", ep.RankMajorWindow, err)
 	} else if err != nil {
 		return gpurank.NCCLError(err)
 	}
@@ -183,7 +183,7 @@ type calls struct {
 	combine, combineOthers *eplib.Call
 }
 
-func (b *buffers) bind(p *ep.Problem) calls {
+func (b *buffers) bind(p *runner.Problem) calls {
 	weight := eplib.Array{At: p.Weight, Type: numeric.Float, Dims: []int{p.Tokens, p.TopK}}
 	update := eplib.Update{Expert: eplib.Array{At: p.Expert, Type: numeric.Int64, Dims: []int{p.Tokens, p.TopK}}}
 	dispatch := eplib.Dispatch{X: b.bf16(p.X, p.Tokens)}
@@ -253,12 +253,12 @@ func (b *buffers) arrived() (runs []run, counts []int32, err error) {
 }
 
 // inspect finds what arrived, and reads back what is beside the rows.
-func (b *buffers) inspect() (*ep.Received, error) {
+func (b *buffers) inspect() (*runner.Received, error) {
 	runs, counts, err := b.arrived()
 	if err != nil {
 		return nil, err
 	}
-	rx := &ep.Received{Counts: counts, Codec: b.codec}
+	rx := &runner.Received{Counts: counts, Codec: b.codec}
 	if b.layout == eplib.RankMajor {
 		rx.Counts, rx.RankCounts = nil, counts
 	}
@@ -284,8 +284,8 @@ func (b *buffers) inspect() (*ep.Received, error) {
 }
 
 // at is where the rows of a run stand, of as many bytes each.
-func (b *buffers) at(r run, from accel.Ptr, bytes int) ep.Rows {
-	return ep.Rows{Count: r.rows, Values: from.Add(int64(r.first * bytes)), Stride: int64(bytes)}
+func (b *buffers) at(r run, from accel.Ptr, bytes int) runner.Rows {
+	return runner.Rows{Count: r.rows, Values: from.Add(int64(r.first * bytes)), Stride: int64(bytes)}
 }
 
 // beside reads the experts and weights of a run. The library numbers experts as this rank
@@ -319,7 +319,7 @@ func readRun[T int32 | int64 | float32](b *buffers, r run, from accel.Ptr) ([]T,
 }
 
 // replaced is where others has the rows for those that arrived.
-func (b *buffers) replaced() (to []ep.Rows, err error) {
+func (b *buffers) replaced() (to []runner.Rows, err error) {
 	runs, _, err := b.arrived()
 	for _, r := range runs {
 		to = append(to, b.at(r, b.others, 2*b.hidden))

@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -36,22 +37,22 @@ func TestRefusals(t *testing.T) {
 	}{
 		{
 			"nccl-ep moves 256 columns at a time in mode low-latency, which do not divide hidden size 320", expertMajor,
-			func(c *plan.Case) { c.EP().Hidden = 320 },
+			func(c *plan.Case) { ep.Of(c).Hidden = 320 },
 		},
 		{
 			"nccl-ep moves 8 columns at a time in mode normal, which do not divide hidden size 36", normal,
-			func(c *plan.Case) { c.EP().Hidden = 36 },
+			func(c *plan.Case) { ep.Of(c).Hidden = 36 },
 		},
-		{"nccl-ep has a multiple of 4 experts in mode normal, not 15", normal, func(c *plan.Case) { c.EP().Experts = 15 }},
+		{"nccl-ep has a multiple of 4 experts in mode normal, not 15", normal, func(c *plan.Case) { ep.Of(c).Experts = 15 }},
 		{"nccl-ep has up to 64 ranks and 8 on a node, not 3 and 9", normal, func(c *plan.Case) { c.RanksPerNode = 9 }},
-		{"nccl-ep has no layout to keep in mode low-latency", expertMajor, func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout }},
+		{"nccl-ep has no layout to keep in mode low-latency", expertMajor, func(c *plan.Case) { c.Contract = ep.ContractCachedLayout }},
 		{
 			"nccl-ep moves 512 columns at a time in mode low-latency, which do not divide hidden size 256", expertMajor,
 			func(c *plan.Case) { c.Precision = "fp8" },
 		},
 		{
 			"nccl-ep has layout rank-major-zc in bf16 and inside a scale-up domain, not in fp8 and scope scale-up", inWindows,
-			func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 },
+			func(c *plan.Case) { c.Precision, ep.Of(c).Hidden = "fp8", 512 },
 		},
 		{
 			"nccl-ep has layout rank-major-zc in bf16 and inside a scale-up domain, not in bf16 and scope scale-out", inWindows,
@@ -66,7 +67,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestLowLatencyLimits(t *testing.T) {
-	of := func(experts, topk int) error { return expertLimits(vocab.ModeLowLatency, experts, topk, 132) }
+	of := func(experts, topk int) error { return expertLimits(ep.ModeLowLatency, experts, topk, 132) }
 	require.NoError(t, of(256, 31))
 	require.NoError(t, of(384, 29))
 	require.ErrorContains(t, of(256, 32), "nccl-ep has up to top-31 with 256 experts on 132 multiprocessors, not 32")
@@ -134,9 +135,9 @@ func TestALibraryThatLies(t *testing.T) {
 		name, check string
 		fast        form // in which it is found in the fast lane too, once it has been judged
 	}{
-		{"SKIP", ep.CheckPayload, expertMajor},
-		{"SWAP", ep.CheckCombine, rankMajor},
-		{"TRUNCATE", ep.CheckCombine, normal},
+		{"SKIP", runner.CheckPayload, expertMajor},
+		{"SWAP", runner.CheckCombine, rankMajor},
+		{"TRUNCATE", runner.CheckCombine, normal},
 	} {
 		for _, f := range forms {
 			for _, from := range []int{0, judged} {
@@ -173,8 +174,8 @@ func TestAnotherRounding(t *testing.T) {
 	}
 }
 
-func measured(t *testing.T, f form) *result.EPDocument {
+func measured(t *testing.T, f form) *ep.Document {
 	t.Helper()
-	c := caseOf(f, func(c *plan.Case) { c.EP().Ladder = plan.Ladder{6} })
+	c := caseOf(f, func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{6} })
 	return eptest.Document(t, c, eptest.Run(t, Open, "", c)[0])
 }

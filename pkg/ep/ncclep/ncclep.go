@@ -17,6 +17,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/nccl/eplib"
@@ -54,7 +55,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	}
 	l := a.lib
 	facts := rank.Library{Kind: "nccl-ep", Version: l.FullVersion(), SOName: l.SOName(), BuildID: l.BuildID()}
-	return gpu.Around(ep.NewRunner(gpu, a.stream, a, gpu.Facts(facts))), nil
+	return gpu.Around(runner.NewRunner(gpu, a.stream, a, gpu.Facts(facts))), nil
 }
 
 // adapter is one rank's end.
@@ -65,7 +66,7 @@ type adapter struct {
 	comm      *nccl.Communicator
 	align     *gpurank.Align
 	watch     *gpurank.Watch // of a case
-	d         ep.Description
+	d         runner.Description
 	converter *converter // nil until a case needs it
 	buffers   *buffers   // of a case
 	calls     calls      // of a problem
@@ -90,38 +91,38 @@ func (a *adapter) open(ctx context.Context, s *rank.Session, n *nccl.Library) (e
 }
 
 var (
-	_ ep.CachedDispatcher = (*adapter)(nil)
-	_ ep.Capturer         = (*adapter)(nil)
+	_ runner.CachedDispatcher = (*adapter)(nil)
+	_ runner.Capturer         = (*adapter)(nil)
 )
 
-// Describe implements ep.Adapter.
-func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
-	b := c.EP()
-	d := ep.Description{
-		Mode: b.Mode, LibraryVersion: a.lib.VersionString(), Reduction: ep.DomainFP32,
-		DispatchDType: "bf16", FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64, Capturable: true,
+// Describe implements runner.Adapter.
+func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
+	b := ep.Of(&c)
+	d := runner.Description{
+		Mode: b.Mode, LibraryVersion: a.lib.VersionString(), Reduction: runner.DomainFP32,
+		DispatchDType: "bf16", FP8Consume: runner.ConsumeNative, IndexType: numeric.Int64, Capturable: true,
 	}
 	hiddenUnit := lowLatencyHidden
 	switch {
-	case b.Mode == vocab.ModeNormal:
-		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ht-routed-static", ep.TokenRank, ep.UnweightedRankSum
+	case b.Mode == ep.ModeNormal:
+		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ht-routed-static", runner.TokenRank, runner.UnweightedRankSum
 		hiddenUnit = normalHidden
-	case b.Layout == vocab.RankMajor, b.Layout == vocab.RankMajorWindow:
-		d.KernelGeneration, d.Receive, d.Combine, d.Reduction = "nccl-ep-v02-ll-rm", ep.TokenRank, ep.UnweightedRankSum, ep.RankFP32
-		if b.Layout == vocab.RankMajorWindow {
+	case b.Layout == ep.RankMajor, b.Layout == ep.RankMajorWindow:
+		d.KernelGeneration, d.Receive, d.Combine, d.Reduction = "nccl-ep-v02-ll-rm", runner.TokenRank, runner.UnweightedRankSum, runner.RankFP32
+		if b.Layout == ep.RankMajorWindow {
 			d.KernelGeneration += "-zc"
 			d.FreshPair = true // the next dispatch of a faster peer writes over rows that are not combined yet
 		}
 	default:
-		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ll-em", ep.TokenExpert, ep.WeightedKernelSum
+		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ll-em", runner.TokenExpert, runner.WeightedKernelSum
 	}
 	switch {
 	case c.Precision == "bf16":
-	case c.Precision == "fp8" && b.Mode == vocab.ModeLowLatency:
+	case c.Precision == "fp8" && b.Mode == ep.ModeLowLatency:
 		d.KernelGeneration += "-fp8-ds-e3m4"
 		// The library's scales differ from this codec's in the last place, since it multiplies
 		// by 1/448; no value of the workload comes out otherwise.
-		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn", true, ep.Codec{Format: numeric.E4M3FN, Block: true}
+		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn", true, runner.Codec{Format: numeric.E4M3FN, Block: true}
 		hiddenUnit = fp8Hidden
 	default:
 		return d, rank.Refused("nccl-ep dispatches no %s in mode %s", c.Precision, b.Mode)
@@ -135,9 +136,9 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 		return d, rank.Refused("nccl-ep has up to %d ranks and %d on a node, not %d and %d", maxWorld, maxRanksPerNode, c.World, c.RanksPerNode)
 	case b.Hidden%hiddenUnit != 0:
 		return d, rank.Refused("nccl-ep moves %d columns at a time in mode %s, which do not divide hidden size %d", hiddenUnit, b.Mode, b.Hidden)
-	case b.Layout == vocab.RankMajorWindow && (c.Precision != "bf16" || c.Scope != vocab.ScopeUp):
+	case b.Layout == ep.RankMajorWindow && (c.Precision != "bf16" || c.Scope != vocab.ScopeUp):
 		return d, rank.Refused("nccl-ep has layout %s in bf16 and inside a scale-up domain, not in %s and scope %s", b.Layout, c.Precision, c.Scope)
-	case b.Mode == vocab.ModeLowLatency && c.Contract == vocab.ContractCachedLayout:
+	case b.Mode == ep.ModeLowLatency && c.Contract == ep.ContractCachedLayout:
 		return d, rank.Refused("nccl-ep has no layout to keep in mode low-latency")
 	}
 	return d, expertLimits(b.Mode, b.Experts, b.TopK, info.Multiproc)
@@ -155,7 +156,7 @@ func archLimit(arch string) error {
 // what the kernels have too few warps for: the experts divide among the multiprocessors,
 // where each slot of a token takes a warp, and one is needed besides.
 func expertLimits(mode string, experts, topk, multiprocessors int) error {
-	if mode == vocab.ModeNormal {
+	if mode == ep.ModeNormal {
 		if experts%normalExperts != 0 {
 			return rank.Refused("nccl-ep has a multiple of %d experts in mode normal, not %d", normalExperts, experts)
 		}
@@ -172,12 +173,12 @@ func expertLimits(mode string, experts, topk, multiprocessors int) error {
 	return nil
 }
 
-// Prepare implements ep.Adapter.
-func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need ep.Capacity) (err error) {
+// Prepare implements runner.Adapter.
+func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need runner.Capacity) (err error) {
 	if a.d, err = a.Describe(c); err != nil {
 		return err
 	}
-	if err := expertLimits(a.d.Mode, need.Experts, c.EP().TopK, a.gpu.Info().Multiproc); err != nil {
+	if err := expertLimits(a.d.Mode, need.Experts, ep.Of(&c).TopK, a.gpu.Info().Multiproc); err != nil {
 		return err
 	}
 	if err := a.release(); err != nil {
@@ -208,7 +209,7 @@ func (a *adapter) release() (err error) {
 	return err
 }
 
-// Err implements ep.Adapter.
+// Err implements runner.Adapter.
 func (a *adapter) Err() error {
 	if a.watch == nil {
 		return nil
@@ -216,9 +217,9 @@ func (a *adapter) Err() error {
 	return a.watch.Err()
 }
 
-// Bind implements ep.Adapter. In low latency an update does no work: the library notes
+// Bind implements runner.Adapter. In low latency an update does no work: the library notes
 // where the experts of the tokens stand.
-func (a *adapter) Bind(p *ep.Problem) error {
+func (a *adapter) Bind(p *runner.Problem) error {
 	a.calls.free()
 	a.calls = a.buffers.bind(p)
 	if a.buffers.layout == eplib.Flat {
@@ -232,9 +233,9 @@ func (a *adapter) enqueue(c *eplib.Call) error { return gpurank.NCCLError(c.Enqu
 // handle is a dispatch. A rank has one at a time.
 type handle struct{}
 
-// Dispatch implements ep.Adapter. In normal mode it begins with the exchange of the
+// Dispatch implements runner.Adapter. In normal mode it begins with the exchange of the
 // routing.
-func (a *adapter) Dispatch() (ep.Handle, error) {
+func (a *adapter) Dispatch() (runner.Handle, error) {
 	if a.buffers.layout == eplib.Flat {
 		if err := a.enqueue(a.calls.update); err != nil {
 			return nil, err
@@ -243,22 +244,22 @@ func (a *adapter) Dispatch() (ep.Handle, error) {
 	return handle{}, a.enqueue(a.calls.dispatch)
 }
 
-// DispatchCached implements ep.CachedDispatcher.
-func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) {
+// DispatchCached implements runner.CachedDispatcher.
+func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) {
 	return handle{}, a.enqueue(a.calls.dispatch)
 }
 
-// Stage implements ep.Adapter. What it stages is the combine that takes it: rows where they
+// Stage implements runner.Adapter. What it stages is the combine that takes it: rows where they
 // arrived, or converted ones.
-func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
+func (a *adapter) Stage(runner.Handle) (runner.Staged, error) {
 	if a.d.StageWorks {
 		return a.calls.combineOthers, a.converter.convert(a.buffers)
 	}
 	return a.calls.combine, nil
 }
 
-// StageRows implements ep.Adapter.
-func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Staged, error) {
+// StageRows implements runner.Adapter.
+func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) (runner.Staged, error) {
 	to, err := a.buffers.replaced()
 	if err != nil {
 		return nil, err
@@ -266,18 +267,18 @@ func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Stag
 	return a.calls.combineOthers, fill(to)
 }
 
-// Combine implements ep.Adapter.
-func (a *adapter) Combine(_ ep.Handle, s ep.Staged) (accel.Ptr, error) {
+// Combine implements runner.Adapter.
+func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
 	return a.buffers.out, a.enqueue(s.(*eplib.Call))
 }
 
-// Align implements ep.Capturer.
+// Align implements runner.Capturer.
 func (a *adapter) Align() error { return a.align.Enqueue(a.stream) }
 
-// Inspect implements ep.Adapter.
-func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) { return a.buffers.inspect() }
+// Inspect implements runner.Adapter.
+func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) { return a.buffers.inspect() }
 
-// Close implements ep.Adapter.
+// Close implements runner.Adapter.
 func (a *adapter) Close() error {
 	err := errors.Join(a.release(), a.align.Close(), gpurank.NCCLError(a.comm.Close()))
 	if a.converter != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
 	source "github.com/collectivex/collectivex/pkg/accel/kernels"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func TestMain(m *testing.M) { fakes.Main(m) }
@@ -28,11 +28,11 @@ func setUp(t *testing.T) {
 type form struct{ mode, layout string }
 
 var (
-	normal      = form{vocab.ModeNormal, ""}
-	expertMajor = form{vocab.ModeLowLatency, vocab.ExpertMajor}
-	rankMajor   = form{vocab.ModeLowLatency, vocab.RankMajor}
+	normal      = form{ep.ModeNormal, ""}
+	expertMajor = form{ep.ModeLowLatency, ep.ExpertMajor}
+	rankMajor   = form{ep.ModeLowLatency, ep.RankMajor}
 
-	inWindows = form{vocab.ModeLowLatency, vocab.RankMajorWindow}
+	inWindows = form{ep.ModeLowLatency, ep.RankMajorWindow}
 
 	forms = []form{normal, expertMajor, rankMajor, inWindows}
 )
@@ -41,26 +41,26 @@ var (
 func caseOf(f form, change func(*plan.Case)) plan.Case {
 	return eptest.Case(3, func(c *plan.Case) {
 		c.Backend = "nccl-ep"
-		b := c.EP()
+		b := ep.Of(c)
 		b.Mode, b.Layout, b.Experts, b.Ladder = f.mode, f.layout, 12, plan.Ladder{1, 6}
 		change(c)
 	})
 }
 
 func with(contract, routing string) func(*plan.Case) {
-	return func(c *plan.Case) { c.Contract, c.EP().Routing = contract, routing }
+	return func(c *plan.Case) { c.Contract, ep.Of(c).Routing = contract, routing }
 }
 
-func fp8(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }
+func fp8(c *plan.Case) { c.Precision, ep.Of(c).Hidden = "fp8", 512 }
 
 // Every form delivers and sums what the oracle demands, in the arithmetic that it declares,
 // one after the other in one group of ranks.
 func TestPairs(t *testing.T) {
 	pass(t,
-		caseOf(normal, with(vocab.ContractCachedLayout, "uneven-empty-rank")),
-		caseOf(expertMajor, with(vocab.ContractLayout, "uniform")),
-		caseOf(rankMajor, with(vocab.ContractLayout, "uneven-empty-rank")),
-		caseOf(inWindows, with(vocab.ContractLayout, "uniform")),
+		caseOf(normal, with(ep.ContractCachedLayout, "uneven-empty-rank")),
+		caseOf(expertMajor, with(ep.ContractLayout, "uniform")),
+		caseOf(rankMajor, with(ep.ContractLayout, "uneven-empty-rank")),
+		caseOf(inWindows, with(ep.ContractLayout, "uniform")),
 		caseOf(expertMajor, fp8),
 	)
 }
@@ -69,10 +69,10 @@ func TestPairs(t *testing.T) {
 func TestMorePairs(t *testing.T) {
 	need.Full(t)
 	pass(t,
-		caseOf(normal, with(vocab.ContractLayout, "uniform")),
-		caseOf(expertMajor, with(vocab.ContractLayout, "uneven-empty-rank")),
-		caseOf(rankMajor, with(vocab.ContractLayout, "uniform")),
-		caseOf(inWindows, with(vocab.ContractLayout, "uneven-empty-rank")),
+		caseOf(normal, with(ep.ContractLayout, "uniform")),
+		caseOf(expertMajor, with(ep.ContractLayout, "uneven-empty-rank")),
+		caseOf(rankMajor, with(ep.ContractLayout, "uniform")),
+		caseOf(inWindows, with(ep.ContractLayout, "uneven-empty-rank")),
 		caseOf(rankMajor, fp8),
 	)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -16,7 +17,7 @@ import (
 
 func replayed(f form, change ...func(*plan.Case)) plan.Case {
 	return caseOf(f, func(c *plan.Case) {
-		c.EP().TimingMode, c.EP().Ladder = vocab.Graph, plan.Ladder{6}
+		ep.Of(c).TimingMode, ep.Of(c).Ladder = vocab.Graph, plan.Ladder{6}
 		for _, f := range change {
 			f(c)
 		}
@@ -56,7 +57,7 @@ func TestAReplayedLibraryThatLies(t *testing.T) {
 			d := eptest.Document(t, c, eptest.Run(t, Open, "", c)[0])
 			require.Equal(t, result.Invalid, d.Outcome.Status)
 			require.True(t, d.Measurement.Rows[0].Correctness.OraclePassed.Pre)
-			require.Contains(t, d.Measurement.Rows[0].Correctness.Reasons.String(), "chain-output "+ep.CheckSource+" rank 1")
+			require.Contains(t, d.Measurement.Rows[0].Correctness.Reasons.String(), "chain-output "+runner.CheckSource+" rank 1")
 		})
 	}
 }

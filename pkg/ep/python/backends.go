@@ -7,10 +7,10 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // backend is a library and what its adapter realises of the contract.
@@ -26,9 +26,9 @@ type backend struct {
 type mode struct {
 	module     string // file in adapters, without .py
 	generation string // of its kernels
-	receive    ep.Layout
-	combine    ep.Semantics
-	reduction  ep.Reduction
+	receive    runner.Layout
+	combine    runner.Semantics
+	reduction  runner.Reduction
 	treeBefore []int // version of the library before which reduction is topk-slot-tree
 	freshPair  bool
 	stages     bool // bf16 rows too, into memory of the library
@@ -80,14 +80,14 @@ const lowLatencyCap = 256
 
 func bufferNormal(generation string) mode {
 	return mode{
-		module: "buffer", generation: generation, receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
+		module: "buffer", generation: generation, receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
 		cached: true, limits: limits{worlds: bufferWorlds, oneNode: true},
 	}
 }
 
 func bufferLowLatency(generation string) mode {
 	return mode{
-		module: "buffer", generation: generation, receive: ep.TokenExpert, combine: ep.WeightedKernelSum, reduction: ep.DomainFP32,
+		module: "buffer", generation: generation, receive: runner.TokenExpert, combine: runner.WeightedKernelSum, reduction: runner.DomainFP32,
 		freshPair: true, cap: lowLatencyCap, capacity: lowLatencyCap, cast: cast{inKernel: true},
 		limits: limits{hidden: deepepHidden, fp8Unit: 512, topk: lowLatencyTopK, rowsUnit: 4},
 	}
@@ -98,32 +98,32 @@ var backends = map[string]backend{
 	"deepep-legacy": {
 		platform: "cuda",
 		modes: map[string]mode{
-			vocab.ModeNormal:     bufferNormal("legacy-buffer"),
-			vocab.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
+			ep.ModeNormal:     bufferNormal("legacy-buffer"),
+			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
 		},
 		limits: limits{arch: 90, hiddenUnit: 128},
 	},
 	"deepep-v2": {
 		platform: "cuda",
 		modes: map[string]mode{
-			vocab.ModeNormal: {
+			ep.ModeNormal: {
 				module: "elastic", generation: "v2-elastic-buffer",
-				receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
+				receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
 				cached: true, limits: limits{oneDomain: true, topk: 32},
 			},
-			vocab.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
+			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
 		},
 		limits: limits{arch: 90, hiddenUnit: 128},
 	},
 	"uccl-ep": {
 		platform: "cuda", orHIP: true,
 		modes: map[string]mode{
-			vocab.ModeNormal: {
-				module: "buffer", generation: "uccl-legacy-buffer", receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
+			ep.ModeNormal: {
+				module: "buffer", generation: "uccl-legacy-buffer", receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
 				limits: limits{worlds: bufferWorlds},
 			},
-			vocab.ModeLowLatency: {
-				module: "buffer", generation: "uccl-legacy-buffer-ll", receive: ep.TokenExpert, combine: ep.WeightedKernelSum, reduction: ep.DomainFP32,
+			ep.ModeLowLatency: {
+				module: "buffer", generation: "uccl-legacy-buffer-ll", receive: runner.TokenExpert, combine: runner.WeightedKernelSum, reduction: runner.DomainFP32,
 				freshPair: true, cap: lowLatencyCap, cast: cast{inKernel: true},
 				// AMD's 16 groups of warps are too few for the kernels (uccl#1016).
 				limits: limits{arch: 90, archs: []string{"sm_"}, fp8Unit: 512},
@@ -134,9 +134,9 @@ var backends = map[string]backend{
 	"flashinfer-ep": {
 		platform: "cuda",
 		modes: map[string]mode{
-			vocab.ModeNormal: {
+			ep.ModeNormal: {
 				module: "flashinfer", generation: "flashinfer-mnnvl-one-sided",
-				receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32, treeBefore: []int{0, 6, 16},
+				receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32, treeBefore: []int{0, 6, 16},
 				freshPair: true, stages: true, globalIDs: true, cast: cast{suffix: "-blockwise-offpath"},
 			},
 		},
@@ -145,8 +145,8 @@ var backends = map[string]backend{
 	"mori": {
 		platform: "hip",
 		modes: map[string]mode{
-			vocab.ModeNormal:     moriMode("intranode", nil),
-			vocab.ModeLowLatency: moriMode("intranode-ll", []int{8}),
+			ep.ModeNormal:     moriMode("intranode", nil),
+			ep.ModeLowLatency: moriMode("intranode-ll", []int{8}),
 		},
 		limits: limits{archs: []string{"gfx942", "gfx950"}, oneNode: true, powerOfTwo: true, gpusPerNode: 8, hiddenUnit: 128, topk: 63},
 	},
@@ -176,7 +176,7 @@ func older(version string, least []int) bool {
 // low latency were brought up with the ranks of worlds alone.
 func moriMode(generation string, worlds []int) mode {
 	m := mode{
-		module: "mori", generation: generation, receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
+		module: "mori", generation: generation, receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
 		freshPair: true, capacity: lowLatencyCap, cast: cast{plain: true}, globalIDs: true, limits: limits{worlds: worlds},
 	}
 	if worlds != nil {
@@ -186,19 +186,19 @@ func moriMode(generation string, worlds []int) mode {
 }
 
 // describe declares a library for a case on a device, or refuses the case.
-func (b backend) describe(c plan.Case, info accel.Info, version string) (ep.Description, mode, error) {
-	block := c.EP()
+func (b backend) describe(c plan.Case, info accel.Info, version string) (runner.Description, mode, error) {
+	block := ep.Of(&c)
 	m, ok := b.modes[block.Mode]
 	if !ok {
-		return ep.Description{}, m, rank.Refused("%s has no mode %s", b.name, block.Mode)
+		return runner.Description{}, m, rank.Refused("%s has no mode %s", b.name, block.Mode)
 	}
-	d := ep.Description{
+	d := runner.Description{
 		Mode: block.Mode, KernelGeneration: m.generation, LibraryVersion: version,
-		Receive: m.receive, Combine: m.combine, Reduction: m.reduction, DispatchDType: "bf16", FP8Consume: ep.ConsumeNative,
+		Receive: m.receive, Combine: m.combine, Reduction: m.reduction, DispatchDType: "bf16", FP8Consume: runner.ConsumeNative,
 		FreshPair: m.freshPair, StageWorks: m.stages, LadderCap: m.cap, IndexType: numeric.Int64,
 	}
 	if m.treeBefore != nil && older(version, m.treeBefore) {
-		d.Reduction = ep.TopKSlotTree
+		d.Reduction = runner.TopKSlotTree
 	}
 	if m.globalIDs {
 		d.IndexType = numeric.Int32
@@ -206,14 +206,14 @@ func (b backend) describe(c plan.Case, info accel.Info, version string) (ep.Desc
 	switch c.Precision {
 	case "bf16":
 	case "fp8":
-		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn"+m.cast.suffix, true, ep.Codec{Format: numeric.E4M3FN, Block: !m.cast.plain}
+		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn"+m.cast.suffix, true, runner.Codec{Format: numeric.E4M3FN, Block: !m.cast.plain}
 		if strings.HasPrefix(info.Arch, "gfx942") { // its matrix cores take this format alone
 			d.DispatchDType, d.Codec.Format = "fp8-e4m3fnuz"+m.cast.suffix, numeric.E4M3FNUZ
 		}
 	default:
 		return d, m, rank.Refused("%s dispatches bf16 and fp8, not %s", b.name, c.Precision)
 	}
-	if c.Contract == vocab.ContractCachedLayout && !m.cached {
+	if c.Contract == ep.ContractCachedLayout && !m.cached {
 		return d, m, rank.Refused("%s has no dispatch with a cached layout in mode %s", b.name, block.Mode)
 	}
 	for _, l := range []limits{b.limits, m.limits} {
@@ -225,8 +225,8 @@ func (b backend) describe(c plan.Case, info accel.Info, version string) (ep.Desc
 }
 
 // within refuses a case that is beyond the limits.
-func (b backend) within(l limits, c plan.Case, d ep.Description, m mode, info accel.Info) error {
-	block := c.EP()
+func (b backend) within(l limits, c plan.Case, d runner.Description, m mode, info accel.Info) error {
+	block := ep.Of(&c)
 	sm, smErr := strconv.Atoi(strings.TrimPrefix(info.Arch, "sm_"))
 	switch {
 	case l.arch > 0 && smErr == nil && sm < l.arch:

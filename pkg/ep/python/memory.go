@@ -7,7 +7,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	source "github.com/collectivex/collectivex/pkg/accel/kernels"
-	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
@@ -76,7 +76,7 @@ type memory struct {
 
 // newMemory allocates what the adapter needs besides the library. Where the library has
 // memory for staged rows, others is 0.
-func newMemory(device accel.Device, m mode, c ep.Codec, g geometry, tokens, hidden int) (*memory, error) {
+func newMemory(device accel.Device, m mode, c runner.Codec, g geometry, tokens, hidden int) (*memory, error) {
 	of := &memory{device: device}
 	casts := c.Format != nil && !m.cast.inKernel
 	for _, part := range []struct {

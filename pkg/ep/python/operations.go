@@ -9,6 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/pyhost"
@@ -33,8 +34,8 @@ type request struct {
 	Domain     int    `json:"scale_up_domain"`
 }
 
-// Prepare implements ep.Adapter.
-func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need ep.Capacity) (err error) {
+// Prepare implements runner.Adapter.
+func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need runner.Capacity) (err error) {
 	if a.d, a.mode, err = a.describe(c, a.gpu.Info(), a.versions.Library); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
-	b := c.EP()
+	b := ep.Of(&c)
 	of := request{
 		Mode: b.Mode, Hidden: b.Hidden, TopK: b.TopK, Experts: need.Experts, Tokens: need.Tokens,
 		Capacity: max(need.Tokens, a.mode.capacity), IndexBytes: a.d.IndexType.Size(), FP8: a.d.Codec.Format != nil,
@@ -86,8 +87,8 @@ func (a *adapter) ask(f *pyhost.Function, args ...int64) (int64, error) {
 	return n, a.coded(err)
 }
 
-// Bind implements ep.Adapter.
-func (a *adapter) Bind(p *ep.Problem) error {
+// Bind implements runner.Adapter.
+func (a *adapter) Bind(p *runner.Problem) error {
 	a.problem = p
 	x, scales := p.X, accel.Ptr(0)
 	if a.memory.codes != 0 {
@@ -100,13 +101,13 @@ func (a *adapter) Bind(p *ep.Problem) error {
 // handle is a dispatch. A rank has one at a time.
 type handle struct{}
 
-// Dispatch implements ep.Adapter.
-func (a *adapter) Dispatch() (ep.Handle, error) { return a.send(a.call.dispatch) }
+// Dispatch implements runner.Adapter.
+func (a *adapter) Dispatch() (runner.Handle, error) { return a.send(a.call.dispatch) }
 
-// DispatchCached implements ep.CachedDispatcher.
-func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) { return a.send(a.call.cached) }
+// DispatchCached implements runner.CachedDispatcher.
+func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) { return a.send(a.call.cached) }
 
-func (a *adapter) send(f *pyhost.Function) (ep.Handle, error) {
+func (a *adapter) send(f *pyhost.Function) (runner.Handle, error) {
 	if a.memory.codes != 0 {
 		if err := a.castRows(); err != nil {
 			return nil, err
@@ -125,9 +126,9 @@ func (a *adapter) staging() (accel.Ptr, error) {
 	return accel.Ptr(at), err
 }
 
-// Stage implements ep.Adapter. What it stages is where the rows are: 0 for where they
+// Stage implements runner.Adapter. What it stages is where the rows are: 0 for where they
 // arrived.
-func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
+func (a *adapter) Stage(runner.Handle) (runner.Staged, error) {
 	if !a.d.StageWorks {
 		return accel.Ptr(0), nil
 	}
@@ -142,8 +143,8 @@ func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
 	return to, a.kernels.stage.Launch(a.stream, a.kernels.blocks, accel.BlockThreads, 0, accel.Arg(of), accel.Arg(to))
 }
 
-// Combine implements ep.Adapter.
-func (a *adapter) Combine(_ ep.Handle, s ep.Staged) (accel.Ptr, error) {
+// Combine implements runner.Adapter.
+func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
 	out, err := a.ask(a.call.combine, int64(s.(accel.Ptr)))
 	return accel.Ptr(out), err
 }
@@ -218,16 +219,16 @@ func (a *adapter) runs(of arrived, ids []int32) (runs []run, counts []int32, err
 	return runs, counts, err
 }
 
-// Inspect implements ep.Adapter.
-func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) {
+// Inspect implements runner.Adapter.
+func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) {
 	of, err := a.arrived()
 	if err != nil {
 		return nil, err
 	}
-	rx := &ep.Received{Codec: a.d.Codec}
+	rx := &runner.Received{Codec: a.d.Codec}
 	var ids []int32
 	var weights []float32
-	if a.d.Receive == ep.TokenRank {
+	if a.d.Receive == runner.TokenRank {
 		if ids, weights, err = a.beside(of); err != nil {
 			return nil, err
 		}
@@ -243,12 +244,12 @@ func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) {
 	perRank := a.problem.Experts / a.problem.World
 	for _, r := range runs {
 		bytes := int64(hidden * a.d.Codec.ValueBytes())
-		rows := ep.Rows{Count: r.rows, Values: of.values.Add(int64(r.first) * bytes), Stride: bytes}
+		rows := runner.Rows{Count: r.rows, Values: of.values.Add(int64(r.first) * bytes), Stride: bytes}
 		if n := int64(4 * a.d.Codec.Scales(hidden)); n > 0 {
 			rows.Scales, rows.ScaleStride = a.memory.arrivedScales.Add(int64(r.first)*n), n
 		}
 		rx.Payload = append(rx.Payload, rows)
-		if a.d.Receive == ep.TokenExpert {
+		if a.d.Receive == runner.TokenExpert {
 			for range r.rows {
 				rx.Expert = append(rx.Expert, int32(a.session.Rank*perRank+r.group))
 			}
@@ -257,7 +258,7 @@ func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) {
 		rx.Expert = append(rx.Expert, ids[r.first*topk:(r.first+r.rows)*topk]...)
 		rx.Weight = append(rx.Weight, weights[r.first*topk:(r.first+r.rows)*topk]...)
 	}
-	if a.d.Receive == ep.TokenExpert {
+	if a.d.Receive == runner.TokenExpert {
 		rx.Counts = counts
 		return rx, nil
 	}
@@ -304,7 +305,7 @@ func (a *adapter) sortScales(of arrived) error {
 
 // localize makes the expert ids of received rows global, with −1 for those of other ranks,
 // and counts the rows of each expert where the library has not.
-func (a *adapter) localize(rx *ep.Received, perRank int) error {
+func (a *adapter) localize(rx *runner.Received, perRank int) error {
 	first := int32(a.session.Rank * perRank)
 	rx.Counts = make([]int32, perRank)
 	for i, id := range rx.Expert {
@@ -329,8 +330,8 @@ func (a *adapter) localize(rx *ep.Received, perRank int) error {
 	return errs
 }
 
-// StageRows implements ep.Adapter.
-func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Staged, error) {
+// StageRows implements runner.Adapter.
+func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) (runner.Staged, error) {
 	of, err := a.arrived()
 	if err != nil {
 		return nil, err
@@ -350,9 +351,9 @@ func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Stag
 		return nil, err
 	}
 	bytes := int64(2 * a.problem.Hidden)
-	var to []ep.Rows
+	var to []runner.Rows
 	for _, r := range runs {
-		to = append(to, ep.Rows{Count: r.rows, Values: at.Add(int64(r.first) * bytes), Stride: bytes})
+		to = append(to, runner.Rows{Count: r.rows, Values: at.Add(int64(r.first) * bytes), Stride: bytes})
 	}
 	return at, fill(to)
 }

@@ -30,7 +30,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/command"
-	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/pyhost"
@@ -64,7 +64,7 @@ func Open(name string) rank.Opener {
 		}
 		facts := gpu.Facts(rank.Library{Kind: name, Version: a.versions.Library})
 		facts.Framework = "torch " + a.versions.Torch
-		return gpu.Around(ep.NewRunner(gpu, a.stream, a, facts)), nil
+		return gpu.Around(runner.NewRunner(gpu, a.stream, a, facts)), nil
 	}
 }
 
@@ -97,15 +97,15 @@ type adapter struct {
 	session  *rank.Session
 	ctx      context.Context // ends every wait; callbacks of Python have no other way to get it
 	gathers  int             // in this session
-	d        ep.Description
+	d        runner.Description
 	mode     mode
 	call     *module
 	memory   *memory
 	geometry geometry
-	problem  *ep.Problem
+	problem  *runner.Problem
 }
 
-var _ ep.CachedDispatcher = (*adapter)(nil)
+var _ runner.CachedDispatcher = (*adapter)(nil)
 
 // given is what a module's open takes.
 type given struct {
@@ -227,17 +227,17 @@ func (a *adapter) gather(value []byte) ([]byte, error) {
 	return joined, err
 }
 
-// Describe implements ep.Adapter.
-func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
+// Describe implements runner.Adapter.
+func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	d, _, err := a.describe(c, a.gpu.Info(), a.versions.Library)
 	return d, err
 }
 
-// Err implements ep.Adapter: a library that waits for a peer gives up by itself, or the
+// Err implements runner.Adapter: a library that waits for a peer gives up by itself, or the
 // shard ends its process.
 func (a *adapter) Err() error { return nil }
 
-// Close implements ep.Adapter. The interpreter stays; see package pyhost.
+// Close implements runner.Adapter. The interpreter stays; see package pyhost.
 func (a *adapter) Close() error {
 	var err error
 	for _, m := range a.modules {

@@ -12,10 +12,10 @@ import (
 	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func TestMain(m *testing.M) {
@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 
 // liftWorlds lets two ranks stand for the eight that MoRI's low latency is limited to.
 func liftWorlds() {
-	m := backends["mori"].modes[vocab.ModeLowLatency]
+	m := backends["mori"].modes[ep.ModeLowLatency]
 	m.limits.worlds = nil
-	backends["mori"].modes[vocab.ModeLowLatency] = m
+	backends["mori"].modes[ep.ModeLowLatency] = m
 }
 
 // processes runs the cases in one warm group, a process for each rank. It returns what the
@@ -64,9 +64,9 @@ func setUp(t *testing.T, library string) {
 func caseOf(backend, mode, precision string, change ...func(*plan.Case)) plan.Case {
 	return eptest.Case(2, append([]func(*plan.Case){func(c *plan.Case) {
 		c.Backend, c.Precision = backend, precision
-		b := c.EP()
+		b := ep.Of(c)
 		b.Mode, b.Hidden, b.TopK, b.Experts, b.Ladder = mode, 2048, 3, 4, plan.Ladder{3}
-		b.Timing = plan.EPTiming{
+		b.Timing = ep.Timing{
 			ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 2,
 			ChainItersPerTrial: 3, ChainTrialsPerPoint: 1, ChainDrop: 1,
 		}
@@ -74,10 +74,10 @@ func caseOf(backend, mode, precision string, change ...func(*plan.Case)) plan.Ca
 }
 
 // pass runs cases that have to succeed, in the arithmetic that is declared.
-func pass(t *testing.T, cases ...plan.Case) []*result.EPDocument {
+func pass(t *testing.T, cases ...plan.Case) []*ep.Document {
 	t.Helper()
 	streams, logs, errs := processes(t, "", cases...)
-	var documents []*result.EPDocument
+	var documents []*ep.Document
 	for i, s := range streams {
 		d := eptest.Document(t, cases[i], s)
 		require.Equal(t, result.Success, d.Outcome.Status, "%s: %v\n%s", cases[i].CaseID, d.Outcome.Reasons, logs)
@@ -93,9 +93,9 @@ func pass(t *testing.T, cases ...plan.Case) []*result.EPDocument {
 	return documents
 }
 
-func cached(c *plan.Case) { c.Contract = vocab.ContractCachedLayout }
+func cached(c *plan.Case) { c.Contract = ep.ContractCachedLayout }
 
-func emptyRank(c *plan.Case) { c.EP().Routing = "uneven-empty-rank" }
+func emptyRank(c *plan.Case) { ep.Of(c).Routing = "uneven-empty-rank" }
 
 // Every mode, precision and contract of a library delivers and sums what the oracle demands,
 // one case after the other in a warm group.
@@ -103,13 +103,13 @@ func TestDeepEPLegacy(t *testing.T) {
 	setUp(t, "legacy")
 	const name = "deepep-legacy"
 	documents := pass(t,
-		caseOf(name, vocab.ModeNormal, "bf16"),
-		caseOf(name, vocab.ModeNormal, "fp8", emptyRank),
-		caseOf(name, vocab.ModeNormal, "bf16", cached, emptyRank),
-		caseOf(name, vocab.ModeNormal, "fp8", cached),
-		caseOf(name, vocab.ModeLowLatency, "bf16", emptyRank),
-		caseOf(name, vocab.ModeLowLatency, "fp8"),
-		caseOf(name, vocab.ModeLowLatency, "bf16", func(c *plan.Case) { c.EP().Hidden = 2560 }),
+		caseOf(name, ep.ModeNormal, "bf16"),
+		caseOf(name, ep.ModeNormal, "fp8", emptyRank),
+		caseOf(name, ep.ModeNormal, "bf16", cached, emptyRank),
+		caseOf(name, ep.ModeNormal, "fp8", cached),
+		caseOf(name, ep.ModeLowLatency, "bf16", emptyRank),
+		caseOf(name, ep.ModeLowLatency, "fp8"),
+		caseOf(name, ep.ModeLowLatency, "bf16", func(c *plan.Case) { ep.Of(c).Hidden = 2560 }),
 	)
 	i := documents[0].Implementation
 	require.Equal(t, "legacy-buffer", i.KernelGeneration)
@@ -124,16 +124,16 @@ func TestDeepEPV2(t *testing.T) {
 	setUp(t, "v2")
 	const name = "deepep-v2"
 	documents := pass(t,
-		caseOf(name, vocab.ModeNormal, "bf16", emptyRank),
-		caseOf(name, vocab.ModeNormal, "fp8"),
-		caseOf(name, vocab.ModeNormal, "fp8", cached, emptyRank, func(c *plan.Case) { c.EP().Ladder = plan.Ladder{1, 12} }),
-		caseOf(name, vocab.ModeLowLatency, "fp8", emptyRank),
+		caseOf(name, ep.ModeNormal, "bf16", emptyRank),
+		caseOf(name, ep.ModeNormal, "fp8"),
+		caseOf(name, ep.ModeNormal, "fp8", cached, emptyRank, func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{1, 12} }),
+		caseOf(name, ep.ModeLowLatency, "fp8", emptyRank),
 	)
 	require.Equal(t, "v2-elastic-buffer", documents[0].Implementation.KernelGeneration)
 	require.Equal(t, "2.0.0+dd758ca", *documents[0].Implementation.LibraryVersion)
 	require.Equal(t, "legacy-buffer-ll", documents[3].Implementation.KernelGeneration)
 
-	pass(t, caseOf(name, vocab.ModeLowLatency, "bf16")) // the first case of its group
+	pass(t, caseOf(name, ep.ModeLowLatency, "bf16")) // the first case of its group
 }
 
 // Two ranks of UCCL, which make a group of torch.distributed for it.
@@ -142,10 +142,10 @@ func TestUCCL(t *testing.T) {
 	setUp(t, "uccl")
 	const name = "uccl-ep"
 	documents := pass(t,
-		caseOf(name, vocab.ModeNormal, "bf16", emptyRank),
-		caseOf(name, vocab.ModeNormal, "fp8"),
-		caseOf(name, vocab.ModeLowLatency, "fp8", emptyRank),
-		caseOf(name, vocab.ModeLowLatency, "bf16"),
+		caseOf(name, ep.ModeNormal, "bf16", emptyRank),
+		caseOf(name, ep.ModeNormal, "fp8"),
+		caseOf(name, ep.ModeLowLatency, "fp8", emptyRank),
+		caseOf(name, ep.ModeLowLatency, "bf16"),
 	)
 	require.Equal(t, "uccl-legacy-buffer", documents[0].Implementation.KernelGeneration)
 	require.Equal(t, "0.1.0", *documents[0].Implementation.LibraryVersion)
@@ -158,11 +158,11 @@ func TestEveryDeepEPHasItsName(t *testing.T) {
 	need.Full(t)
 	t.Setenv("EP_JIT_CACHE_DIR", t.TempDir()) // which V2 asserts
 	for _, of := range []struct{ library, backend, mode string }{
-		{"legacy", "uccl-ep", vocab.ModeNormal},
-		{"legacy", "deepep-v2", vocab.ModeLowLatency},
-		{"v2", "deepep-legacy", vocab.ModeLowLatency},
-		{"uccl", "deepep-legacy", vocab.ModeNormal},
-		{"uccl", "deepep-v2", vocab.ModeLowLatency},
+		{"legacy", "uccl-ep", ep.ModeNormal},
+		{"legacy", "deepep-v2", ep.ModeLowLatency},
+		{"v2", "deepep-legacy", ep.ModeLowLatency},
+		{"uccl", "deepep-legacy", ep.ModeNormal},
+		{"uccl", "deepep-v2", ep.ModeLowLatency},
 	} {
 		setUp(t, of.library)
 		streams, logs, _ := processes(t, "", caseOf(of.backend, of.mode, "bf16"))
@@ -180,9 +180,9 @@ func TestMoRI(t *testing.T) {
 	t.Setenv("CX_STANDIN_HIP", "1")
 	const name = "mori"
 	documents := pass(t,
-		caseOf(name, vocab.ModeNormal, "bf16", emptyRank),
-		caseOf(name, vocab.ModeNormal, "fp8"),
-		caseOf(name, vocab.ModeLowLatency, "fp8", emptyRank),
+		caseOf(name, ep.ModeNormal, "bf16", emptyRank),
+		caseOf(name, ep.ModeNormal, "fp8"),
+		caseOf(name, ep.ModeLowLatency, "fp8", emptyRank),
 	)
 	require.Equal(t, "intranode", documents[0].Implementation.KernelGeneration)
 	require.Equal(t, "intranode-ll", documents[2].Implementation.KernelGeneration)
@@ -191,7 +191,7 @@ func TestMoRI(t *testing.T) {
 	require.Equal(t, "1.0.0", *documents[0].Implementation.LibraryVersion)
 
 	t.Setenv("CX_STANDIN_MORI", "old")
-	pass(t, caseOf(name, vocab.ModeLowLatency, "bf16"))
+	pass(t, caseOf(name, ep.ModeLowLatency, "bf16"))
 }
 
 // Rows arrive in slots of which some stay empty, and are staged in memory of the library.
@@ -200,9 +200,9 @@ func TestFlashInfer(t *testing.T) {
 	setUp(t, "flashinfer")
 	const name = "flashinfer-ep"
 	documents := pass(t,
-		caseOf(name, vocab.ModeNormal, "bf16", mnnvl),
-		caseOf(name, vocab.ModeNormal, "fp8", mnnvl, emptyRank),
-		caseOf(name, vocab.ModeNormal, "bf16", mnnvl, emptyRank, func(c *plan.Case) { c.EP().Ladder = plan.Ladder{1, 6} }),
+		caseOf(name, ep.ModeNormal, "bf16", mnnvl),
+		caseOf(name, ep.ModeNormal, "fp8", mnnvl, emptyRank),
+		caseOf(name, ep.ModeNormal, "bf16", mnnvl, emptyRank, func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{1, 6} }),
 	)
 	require.Equal(t, "flashinfer-mnnvl-one-sided", documents[0].Implementation.KernelGeneration)
 	require.Equal(t, "fp8-e4m3fn-blockwise-offpath", documents[1].Measurement.DispatchDType)
@@ -212,11 +212,11 @@ func TestFlashInfer(t *testing.T) {
 func mnnvl(c *plan.Case) { c.ScaleUpTransport = "mnnvl" }
 
 func TestTheSumOfAVersion(t *testing.T) {
-	for version, want := range map[string]ep.Reduction{
-		"0.6.15": ep.TopKSlotTree, "0.6.16rc1": ep.TopKSlotTree, "0.6.16.dev3": ep.TopKSlotTree, "": ep.TopKSlotTree, "unknown": ep.TopKSlotTree,
-		"0.6.16": ep.DomainFP32, "0.6.18+cu130": ep.DomainFP32, "0.7.1": ep.DomainFP32, "1.0": ep.DomainFP32,
+	for version, want := range map[string]runner.Reduction{
+		"0.6.15": runner.TopKSlotTree, "0.6.16rc1": runner.TopKSlotTree, "0.6.16.dev3": runner.TopKSlotTree, "": runner.TopKSlotTree, "unknown": runner.TopKSlotTree,
+		"0.6.16": runner.DomainFP32, "0.6.18+cu130": runner.DomainFP32, "0.7.1": runner.DomainFP32, "1.0": runner.DomainFP32,
 	} {
-		d, _, err := backends["flashinfer-ep"].describe(caseOf("flashinfer-ep", vocab.ModeNormal, "bf16", mnnvl), accel.Info{Arch: "sm_100"}, version)
+		d, _, err := backends["flashinfer-ep"].describe(caseOf("flashinfer-ep", ep.ModeNormal, "bf16", mnnvl), accel.Info{Arch: "sm_100"}, version)
 		require.NoError(t, err)
 		require.Equal(t, want, d.Reduction, version)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
@@ -22,7 +23,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // rankMain is a rank that a launcher started.
@@ -67,18 +67,18 @@ func TestAFailingLibraryCostsItsCaseOnly(t *testing.T) {
 	var requested []plan.Requested
 	want := map[string]string{}
 	for _, of := range []struct{ mode, precision, fault, reason string }{
-		{vocab.ModeNormal, "bf16", "", ""},
-		{vocab.ModeNormal, "fp8", "1:20:raise", "library-error: deepep-legacy RuntimeError"},
-		{vocab.ModeLowLatency, "bf16", "1:20:die", "rank-died: rank 1 exit 2"},
-		{vocab.ModeLowLatency, "fp8", hangs, "timeout: case budget of 10 s"},
-		{vocab.ModeNormal, "bf16", "", ""},
+		{ep.ModeNormal, "bf16", "", ""},
+		{ep.ModeNormal, "fp8", "1:20:raise", "library-error: deepep-legacy RuntimeError"},
+		{ep.ModeLowLatency, "bf16", "1:20:die", "rank-died: rank 1 exit 2"},
+		{ep.ModeLowLatency, "fp8", hangs, "timeout: case budget of 10 s"},
+		{ep.ModeNormal, "bf16", "", ""},
 	} {
 		c := caseOf(name, of.mode, of.precision, func(c *plan.Case) {
 			if of.fault != "" {
 				c.Env = map[string]string{"CX_STANDIN_FAULT": of.fault}
 			}
 			if len(requested) > 0 {
-				c.EP().Routing = "balanced"
+				ep.Of(c).Routing = "balanced"
 			}
 		})
 		q := plan.Requested{SKU: c.SKU, Disposition: plan.Runnable, Case: c, BudgetSeconds: 600}
@@ -98,7 +98,7 @@ func TestAFailingLibraryCostsItsCaseOnly(t *testing.T) {
 			Environment: func(env map[string]string) map[string]string { return nil },
 			Screen:      provenance.NewScreen("secret"),
 		},
-		Families: shard.Registry{plan.FamilyEP: {Assemble: ep.Assemble, Backends: map[string]rank.Opener{name: Open(name)}}},
+		Families: shard.Registry{ep.Name: {Assemble: runner.Assemble, Backends: map[string]rank.Opener{name: Open(name)}}},
 		Fits:     func(rank.Facts) error { return nil },
 		Launcher: launch.Local{Starter: command.Host{}, Program: []string{os.Args[0], "rank"}, Scratch: t.TempDir()},
 		Results:  t.TempDir(), Limit: time.Hour, Observer: got,

@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -43,14 +44,14 @@ func many(tb testing.TB, n int, memory bool) string {
 		case memory:
 			d = copyDocument(sku, i/40, noise)
 		case i%2 == 0:
-			c := ep(sku, "deepep-v2")
-			c.EP().Ladder = plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128}
-			c.EP().Workload = fmt.Sprintf("workload%d", i/40)
+			c := expert(sku, "deepep-v2")
+			ep.Of(&c).Ladder = plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128}
+			ep.Of(&c).Workload = fmt.Sprintf("workload%d", i/40)
 			c.CaseID = c.ID()
 			doc := resulttest.EP(c, attempt("1"))
 			for k := range doc.Measurement.Rows {
 				of := &doc.Measurement.Rows[k].Components
-				for q, component := range []*result.Component{&of.Dispatch, &of.Combine, &of.Roundtrip, &of.PairPeriod} {
+				for q, component := range []*ep.Component{&of.Dispatch, &of.Combine, &of.Roundtrip, &of.PairPeriod} {
 					p := component.Percentiles
 					by := noise * (1 + float64((i*31+k*17+q*7)%97)/500)
 					*p = p.Map(func(us float64) float64 { return us * by })

@@ -21,6 +21,7 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/compare"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -66,9 +67,9 @@ func collective(sku, backend, op string, world int, change ...func(*plan.Case)) 
 	return c
 }
 
-func ep(sku, backend string) plan.Case {
+func expert(sku, backend string) plan.Case {
 	c := resulttest.EPCase()
-	c.SKU, c.Backend, c.EP().Ladder = sku, backend, plan.Ladder{1, 2, 4, 8}
+	c.SKU, c.Backend, ep.Of(&c).Ladder = sku, backend, plan.Ladder{1, 2, 4, 8}
 	c.CaseID = c.ID()
 	return c
 }
@@ -216,7 +217,7 @@ func TestABannerNamesWhatAChartMixes(t *testing.T) {
 	c := collective("h200", "nccl", "all_reduce", 2)
 	r.add(library(resulttest.Collective(c, attempt("1")), "2.27.3"))
 	r.add(library(resulttest.Collective(c, attempt("2")), "2.28.9"))
-	cached := collective("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout })
+	cached := collective("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Contract = ep.ContractCachedLayout })
 	r.add(library(resulttest.Collective(cached, attempt("3")), "2.28.9"))
 	b := show(t, r.html(), "")
 	banner := func() []string { return b.texts("#view-collectives .banner:not([hidden]) span") }
@@ -234,7 +235,7 @@ func TestUnlikeMeasurementsAreApart(t *testing.T) {
 	r := newRuns(t)
 	r.add(resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")))
 	r.add(resulttest.Collective(collective("h200", "nccl", "all_gather", 2), attempt("1")))
-	r.add(resulttest.EP(ep("h200", "deepep-v2"), attempt("1")))
+	r.add(resulttest.EP(expert("h200", "deepep-v2"), attempt("1")))
 	b := show(t, r.html(), "")
 	require.Equal(t, 1, b.count(drawn))
 	require.Equal(t, 0, b.count("#view-collectives .banner:not([hidden])"))
@@ -480,8 +481,8 @@ func TestFitsAreDrawn(t *testing.T) {
 // A reader without scripts sees the figures, what is missing, and why.
 func TestReadableWithoutScripts(t *testing.T) {
 	r := newRuns(t)
-	good, bad := collective("h200", "nccl", "all_reduce", 2), ep("h200", "deepep-v2")
-	lost, never := collective("h200", "nccl", "all_gather", 2), ep("mi300x", "mori")
+	good, bad := collective("h200", "nccl", "all_reduce", 2), expert("h200", "deepep-v2")
+	lost, never := collective("h200", "nccl", "all_gather", 2), expert("mi300x", "mori")
 	r.add(resulttest.Collective(good, attempt("1")))
 	r.add(resulttest.Fail(resulttest.New(bad, attempt("1")), "rank-died: rank 1 signal 9"))
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "torn.json"), []byte(`{"version":1,`), 0o644))
@@ -580,7 +581,7 @@ func TestHostileText(t *testing.T) {
 	for _, d := range []result.Document{
 		resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")),
 		resulttest.Collective(collective("h200", "nccl", "p2p", 2), attempt("1")),
-		resulttest.EP(ep("h200", "deepep-v2"), attempt("1")),
+		resulttest.EP(expert("h200", "deepep-v2"), attempt("1")),
 	} {
 		e := d.Head()
 		e.Implementation.Name, e.Topology.DeviceProduct, e.Identity.CaseFactors.SKU = hostile, hostile, hostile

@@ -223,6 +223,9 @@ func prefix(t reflect.Type) string {
 	}
 	for _, f := range plan.Families() {
 		if reflect.TypeOf(f.Block).Elem().PkgPath() == t.PkgPath() {
+			if len(f.Name) == len("ep") { // an acronym
+				return strings.ToUpper(string(f.Name))
+			}
 			return strings.ToUpper(string(f.Name[:1])) + string(f.Name[1:])
 		}
 	}

@@ -1,5 +1,5 @@
-// Package transfer is the transfer family: bursts of requests that move a KV cache between
-// the memory of two ranks, what they cost, and the proof that every word arrived.
+// Package runner measures transfers: bursts of requests that move a KV cache between the memory
+// of two ranks, what they cost, and the proof that every word arrived.
 //
 // Rank 0 owns the pool that the requests read or write. Rank 1 posts them and times them.
 package runner

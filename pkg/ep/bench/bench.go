@@ -1,0 +1,311 @@
+// Package bench is `cxrun bench ep`: flags of expert-parallel measurements, and their table and JSON.
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Command is `cxrun bench ep`.
+var Command = bench.Command{
+	Family: ep.Name,
+	Use:    "ep",
+	Short:  "Measure expert-parallel dispatch and combine",
+	Long: `Measure expert-parallel dispatch and combine on this machine: one shape, mode and
+routing, at each number of tokens per rank. An oracle checks the data they move before
+and after the timing, and after the last windows and chains, also with changed inputs.`,
+	Example: `  cxrun bench ep
+  cxrun bench ep --backend host --tokens 1,8,64 --hidden 512 --topk 4 --experts 32
+  cxrun bench ep --mode low-latency --precision fp8 --routing zipf --json`,
+	Values: map[string][]string{"mode": ep.Modes(), "precision": ep.Precisions(), "phase": ep.Phases(), "contract": ep.Contracts()},
+	Flags:  newFlags,
+}
+
+// flags are the flags of an expert-parallel measurement, as they were given.
+type flags struct {
+	bench.Output
+	tokens                []int
+	hidden, topk, experts int
+	mode, precision       string
+	phase, routing        string
+	sampling, timing      string
+	layout, contract      string
+	ranks                 int
+}
+
+// newFlags adds the flags to fs and returns them, with the groups in which
+// help shows them.
+func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
+	f := &flags{}
+	shape := bench.NewGroup("What is measured")
+	g := shape.Flags
+	g.IntSliceVar(&f.tokens, "tokens", []int{1, 2, 4, 8, 16, 32, 64, 128}, "measure `N` tokens per rank; a comma-separated list, ascending")
+	g.IntVar(&f.hidden, "hidden", 7168, "hidden size: `N` elements per token")
+	g.IntVar(&f.topk, "topk", 8, "`N` experts per token")
+	g.IntVar(&f.experts, "experts", 256, "`N` experts on all ranks together")
+	g.StringVar(&f.mode, "mode", ep.ModeNormal, "use `MODE` of the backend: normal or low-latency")
+	g.StringVar(&f.layout, "layout", "", "arrange received rows by `LAYOUT`: expert-major, rank-major or rank-major-zc; default: the first that the backend has in the mode")
+	g.StringVar(&f.precision, "precision", "bf16", "dispatch in `PRECISION`: bf16 or fp8")
+	g.StringVar(&f.contract, "contract", ep.ContractLayout, "time dispatches by `CONTRACT`: layout-and-dispatch-v1, or cached-layout, which reuses the layout of an earlier dispatch")
+	g.StringVar(&f.phase, "phase", ep.PhaseDecode, "record `PHASE` in documents: decode or prefill")
+	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`, or file:PATH: the expert ids of a token a line")
+	how := bench.NewGroup("How it is measured, and output")
+	g = how.Flags
+	g.IntVar(&f.ranks, "ranks", 0, "start `N` ranks; default: one per device, two on a host")
+	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
+	g.StringVar(&f.timing, "timing-mode", ep.Eager, "time operations in `MODE`: eager, or graph, which captures and replays them")
+	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
+	f.TimeLimit(how)
+	f.AddFlags(how)
+	f.Definitions.AddFlag(g)
+	groups := []bench.Group{shape, how}
+	for _, group := range groups {
+		fs.AddFlagSet(group.Flags)
+	}
+	return f, groups
+}
+
+// Options implements bench.Measurement.
+func (f *flags) Options() *bench.Output { return &f.Output }
+
+// Ranks implements bench.Measurement.
+func (f *flags) Ranks([]string) (int, error) { return f.ranks, nil }
+
+// Plan implements bench.Measurement.
+func (f *flags) Plan([]string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+	return f.plan
+}
+
+func (f *flags) plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
+	for _, name := range []struct {
+		what, got string
+		names     []string
+	}{
+		{"mode", f.mode, ep.Modes()},
+		{"precision", f.precision, ep.Precisions()},
+		{"phase", f.phase, ep.Phases()},
+		{"contract", f.contract, ep.Contracts()},
+		{"timing mode", f.timing, ep.TimingModes()},
+		{"layout", cmp.Or(f.layout, ep.ExpertMajor), ep.Layouts()},
+		{"sampling profile", f.sampling, cat.Words("sampling")},
+	} {
+		if err := bench.Known(name.what, name.got, name.names); err != nil {
+			return d, err
+		}
+	}
+	switch {
+	case world < 1:
+		return d, cli.UsageError("--ranks %d: want at least 1", world)
+	case f.hidden < 1 || f.topk < 1 || f.experts < 1:
+		return d, cli.UsageError("--hidden, --topk and --experts: want at least 1")
+	case f.hidden > mostOfShape || f.experts > mostOfShape:
+		return d, cli.UsageError("--hidden and --experts: want at most %d", mostOfShape)
+	case f.experts%world != 0:
+		return d, cli.UsageError("--experts %d: want a multiple of the number of ranks, %d", f.experts, world)
+	case f.topk > f.experts:
+		return d, cli.UsageError("--topk %d: want at most the number of experts, %d", f.topk, f.experts)
+	case len(f.tokens) == 0 || slices.Min(f.tokens) < 1 || !slices.IsSorted(f.tokens) || len(slices.Compact(slices.Clone(f.tokens))) < len(f.tokens):
+		return d, cli.UsageError("--tokens %v: want positive numbers in ascending order", f.tokens)
+	case slices.Max(f.tokens) > ep.MaxTokens(world, f.topk):
+		return d, cli.UsageError("--tokens %d: want at most %d with --topk %d on %d ranks, since every rank holds the routing of all tokens",
+			slices.Max(f.tokens), ep.MaxTokens(world, f.topk), f.topk, world)
+	}
+	block := ep.Block{Routing: f.routing}
+	if path, is := strings.CutPrefix(f.routing, catalog.RecordedPrefix); !is {
+		if err := bench.Known("routing", f.routing, cat.Words("routing")); err != nil {
+			return d, err
+		}
+	} else {
+		routing, err := f.recorded(path, world)
+		if err != nil {
+			return d, err
+		}
+		block.Record(routing.Experts)
+	}
+	workload, seed := f.workload(cat)
+	block.EPSize, block.Workload, block.Mode, block.Phase, block.Layout = world, workload, f.mode, f.phase, f.layout
+	block.Hidden, block.TopK, block.Experts, block.Seed = f.hidden, f.topk, f.experts, seed
+	block.Ladder, block.Timing = f.tokens, ep.Timing(*ep.SamplingOf(cat.SamplingProfile(f.sampling)))
+	if f.timing != ep.Eager {
+		block.TimingMode = f.timing
+	}
+	d.Cases = []plan.Case{{
+		Family: ep.Name, Precision: f.precision, Sampling: f.sampling, Contract: f.contract,
+		Block: &block,
+	}}
+	return d, nil
+}
+
+// recorded reads a routing from a file, for a world of ranks.
+func (f *flags) recorded(path string, world int) (*catalog.Recorded, error) {
+	data, err := regular.Read(path, catalog.MaxRecorded)
+	if err != nil {
+		return nil, cli.UsageError("--routing: %w", err)
+	}
+	routing, err := catalog.ParseRecorded(path, data)
+	if err == nil {
+		err = routing.Fits(slices.Max(f.tokens)*world, f.topk, f.experts)
+	}
+	if err != nil {
+		return nil, cli.UsageError("--routing: %w", err)
+	}
+	return routing, nil
+}
+
+// mostOfShape bounds a hidden size and a number of experts, as in definitions.
+const mostOfShape = 1 << 20
+
+// seed is that of the definitions' workloads.
+const seed = 67
+
+// workload names the shape: as the definitions do where they have it.
+func (f *flags) workload(cat *catalog.Catalog) (name string, s uint64) {
+	for _, w := range cat.Workloads {
+		if w.Hidden == f.hidden && w.TopK == f.topk && w.Experts == f.experts {
+			return w.Name, w.Seed
+		}
+	}
+	return fmt.Sprintf("h%d-k%d-e%d", f.hidden, f.topk, f.experts), seed
+}
+
+// Report is an expert-parallel measurement as JSON: a head and the document's
+// own rows.
+type Report struct {
+	bench.Head
+
+	CaseID        string            `json:"case_id"`
+	ComparisonKey string            `json:"comparison_key"`
+	Environment   map[string]string `json:"environment"`
+	Workload      *ep.Workload      `json:"workload"`
+	Measurement   *ep.Measurement   `json:"measurement"`
+	Outcome       result.Outcome    `json:"outcome"`
+	Passed        bool              `json:"passed"`
+}
+
+// Report implements bench.Measurement.
+func (f *flags) Report(head bench.Head) bench.Reporter {
+	head.Op = string(ep.Name)
+	return &Report{Head: head}
+}
+
+// Title implements bench.Reporter.
+func (*Report) Title(place string) string { return "dispatch and combine " + place }
+
+// Broken implements bench.Reporter: there are no thresholds.
+func (*Report) Broken() []string { return nil }
+
+// Add implements bench.Reporter.
+func (p *Report) Add(doc result.Document) error {
+	d, ok := doc.(*ep.Document)
+	if !ok {
+		return fmt.Errorf("document of type %T for an EP case", doc)
+	}
+	p.Take(&d.Envelope)
+	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, bench.Environment(&d.Envelope)
+	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
+	p.Passed = p.Err() == nil
+	return nil
+}
+
+// Print implements bench.Reporter: a line for each rung.
+func (*Report) Print(w io.Writer, doc result.Document) {
+	d := doc.(*ep.Document)
+	c := &d.Identity.Case
+	b := ep.Of(c)
+	how := []string{b.Mode, b.Layout, b.TimingMode}
+	if c.Contract != ep.ContractLayout {
+		how = append(how, c.Contract)
+	}
+	how = slices.DeleteFunc(how, func(s string) bool { return s == "" })
+	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %s on %s\n",
+		b.Workload, strings.Join(how, " "), c.Precision, b.Routing, b.Hidden, b.TopK, b.Experts, english.Count(c.World, "rank", "ranks"), foreign.Line(d.Topology.DeviceProduct))
+	s := d.Measurement.Sampling
+	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
+	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")
+	fmt.Fprintf(w, "# %8s  %19s  %19s  %19s  %9s  %8s  %s\n", "tokens", "dispatch", "combine", "roundtrip", "pair", "", "")
+	fmt.Fprintf(w, "# %8s  %9s %9s  %9s %9s  %9s %9s  %9s  %8s  %s\n", "per rank", "p50(us)", "p99(us)", "p50(us)", "p99(us)", "p50(us)", "p99(us)", "p50(us)", "GB/s", "check")
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		fmt.Fprintf(w, "%10d", r.TokensPerRank)
+		for _, c := range []ep.Component{r.Components.Dispatch, r.Components.Combine, r.Components.Roundtrip} {
+			fmt.Fprintf(w, "  %9s %9s", percentile(c, 50), percentile(c, 99))
+		}
+		gbps := "N/A"
+		if p := r.Components.Roundtrip.Percentiles; p != nil && p.P50 > 0 {
+			gbps = fmt.Sprintf("%.2f", float64(r.Wire().Roundtrip.Total)/float64(c.World)/(p.P50*1e3))
+		}
+		fmt.Fprintf(w, "  %9s  %8s  %s\n", percentile(r.Components.PairPeriod, 50), gbps, check(r))
+	}
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		if !r.Correctness.Passed { // what combine gets may be wrong already
+			if reasons := r.Correctness.Reasons; len(reasons) > 0 {
+				fmt.Fprintf(w, "# %s: %s%s\n", tokens(r.TokensPerRank), foreign.Line(reasons[0].String()), more(len(reasons)-1))
+			}
+			continue
+		}
+		if a := r.Arithmetic; a != nil && !a.Passed {
+			fmt.Fprintf(w, "# %s: combine does not add as declared (%s): %d of %d values are wrong\n",
+				tokens(r.TokensPerRank), a.Accumulation, a.Wrong, a.Checked)
+		}
+	}
+	for _, n := range d.Workload.LadderDropped {
+		fmt.Fprintf(w, "# not measured: %s\n", tokens(n))
+	}
+	if d.Outcome.Status != result.Success {
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
+	}
+}
+
+// more says how many reasons are not shown.
+func tokens(n int) string { return english.Count(n, "token", "tokens") }
+
+func more(n int) string {
+	if n < 1 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more", n)
+}
+
+func percentile(c ep.Component, p int) string {
+	switch {
+	case c.Percentiles == nil, p == 99 && c.Percentiles.P99 == nil:
+		return "N/A"
+	case p == 99:
+		return fmt.Sprintf("%.2f", *c.Percentiles.P99)
+	default:
+		return fmt.Sprintf("%.2f", c.Percentiles.P50)
+	}
+}
+
+// check is the verdict on a row in a word; NOT-RUN is that a check is missing and
+// none failed.
+func check(r *ep.Row) string {
+	switch {
+	case r.Correctness.Passed && r.Complete:
+		return "OK"
+	case r.Correctness.Passed:
+		return "INCOMPLETE"
+	case r.Correctness.Reasons.Only(result.ReasonUnchecked):
+		return "NOT-RUN"
+	default:
+		return "FAILED"
+	}
+}

@@ -1,0 +1,41 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/benchtest"
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/ep"
+)
+
+func TestRefusals(t *testing.T) {
+	benchtest.Refuses(t, Command, []benchtest.Refusal{
+		benchtest.Usage("--tokens 8,4", "--tokens [8 4]: want positive numbers in ascending order"),
+		benchtest.Usage("--tokens 1000000000", "--tokens 1000000000: want at most 4194304 with --topk 8 on 2 ranks, since every rank holds the routing of all tokens"),
+		benchtest.Usage("--ranks 3", "--experts 256: want a multiple of the number of ranks, 3"),
+		benchtest.Usage("--ranks -1", "--ranks -1: want at least 1"),
+		benchtest.Usage("--topk 300", "--topk 300: want at most the number of experts, 256"),
+		benchtest.Usage("--hidden 0", "--hidden, --topk and --experts: want at least 1"),
+		benchtest.Usage("--experts 4294967296", "--hidden and --experts: want at most 1048576"),
+		benchtest.Usage("--routing unifrom", `unknown routing "unifrom"; did you mean "uniform"?`),
+	})
+}
+
+func TestCheckOfARowInAWord(t *testing.T) {
+	for _, tt := range []struct {
+		complete bool
+		reasons  []string
+		want     string
+	}{
+		{true, nil, "OK"},
+		{false, nil, "INCOMPLETE"},
+		{false, []string{"check-did-not-run: post-chain all ranks", "check-did-not-run: after all ranks"}, "NOT-RUN"},
+		{false, []string{"check-failed: before payload rank 1", "check-did-not-run: after all ranks"}, "FAILED"},
+	} {
+		r := ep.Row{Complete: tt.complete}
+		r.Correctness.Passed, r.Correctness.Reasons = tt.reasons == nil, resulttest.Reasons(tt.reasons...)
+		require.Equal(t, tt.want, check(&r))
+	}
+}

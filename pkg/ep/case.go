@@ -1,0 +1,114 @@
+package ep
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// Block is the block of an expert-parallel dispatch/combine case: one mode,
+// phase, precision and routing over a ladder of tokens per rank.
+type Block struct {
+	EPSize   int    `json:"ep"` // equals World
+	Workload string `json:"workload"`
+	Mode     string `json:"mode" in:"mode"`   // normal or low-latency
+	Phase    string `json:"phase" in:"phase"` // decode or prefill
+	Routing  string `json:"routing"`
+	Hidden   int    `json:"hidden"`
+	TopK     int    `json:"topk"`
+	Experts  int    `json:"experts"`
+	Seed     uint64 `json:"seed"`
+	// RoutingExperts are the experts of a routing that was read from a file, TopK of each
+	// token of the largest batch and perhaps of more; RoutingSHA256 is their digest, each as
+	// int64, little-endian. See Record.
+	RoutingExperts []int  `json:"routing_experts,omitempty"`
+	RoutingSHA256  string `json:"routing_sha256,omitempty"`
+	// Ladder lists tokens per rank, ascending, separated by spaces.
+	Ladder plan.Ladder `json:"ladder"`
+	// LadderCap is the most tokens per rank the backend takes in this mode; points
+	// above it are dropped at run time and recorded. Null is no cap.
+	LadderCap *int   `json:"ladder_cap"`
+	Timing    Timing `json:"timing"`
+	// TimingMode is vocab.Graph where graphs are replayed. Empty is Eager.
+	TimingMode string `json:"timing_mode,omitempty" in:"named EP timing mode"`
+	// Layout is how received rows are arranged and arrive, where the backend has a choice in the mode.
+	// Where it is empty, there is none, or a plan of CollectiveX leaves it open: expert-major.
+	Layout string `json:"layout,omitempty" in:"layout"`
+}
+
+// Timing holds the sample counts of an EP case; see methodology: fresh-entry
+// windows are Trials × Iters, chained windows ChainTrials × (ChainIters − ChainDrop).
+type Timing struct {
+	ItersPerTrial       int `json:"iters_per_trial"`
+	TrialsPerPoint      int `json:"trials_per_point"`
+	WarmupItersPerTrial int `json:"warmup_iters_per_trial"`
+	ChainItersPerTrial  int `json:"chain_iters_per_trial"`
+	ChainTrialsPerPoint int `json:"chain_trials_per_point"`
+	ChainDrop           int `json:"chain_drop"`
+}
+
+// Limits of AlternatingCalls.
+const (
+	maxAlternating      = 64
+	minAlternating      = 8
+	maxAlternatingBytes = 1 << 30
+)
+
+// AlternatingCalls is how many calls in a row the alternating pass of a rung
+// compares: 64 while their rows, sent, received and combined in bf16, take at most
+// 1 GiB on a rank, else as many as do, but at least 8. It is even: a pass ends with
+// the input that the contract names.
+func (e *Block) AlternatingCalls(tokensPerRank int) int {
+	call := 2 * int64(e.Hidden) * int64(tokensPerRank) * int64(2+min(e.TopK, e.EPSize))
+	calls := int(min(maxAlternating, max(minAlternating, maxAlternatingBytes/max(1, call))))
+	return calls - calls%2
+}
+
+// Of returns the block of an EP case, nil of any other.
+func Of(c *plan.Case) *Block {
+	b, _ := c.Block.(*Block)
+	return b
+}
+
+// Factors implements plan.Block.
+func (e *Block) Factors(c *plan.Case, to []string) []string {
+	to = append(to, e.Workload, e.Mode, e.Phase, "ep"+strconv.Itoa(e.EPSize), e.Routing, c.Precision)
+	if c.Contract != ContractLayout {
+		to = append(to, c.Contract)
+	}
+	if e.Layout != "" && e.Layout != upstreamLayouts[e.Workload] {
+		to = append(to, e.Layout)
+	}
+	if e.TimingMode != "" {
+		to = append(to, e.TimingMode)
+	}
+	return to
+}
+
+// upstreamLayouts are the workloads of CollectiveX's own plans, with the layout that its runs
+// of them have where a backend has a choice. Its ids do not name the layout.
+var upstreamLayouts = map[string]string{"deepseek-v3": ExpertMajor, "deepseek-v4-pro": RankMajor}
+
+// upstream implements plan.Descriptor.Upstream: upstream plans uniform routing, the layout
+// contract and workloads of its own, each in one layout, once. Its replayed graphs have no case of their own, and
+// the dashboard cannot show rows without tails. The public dashboard gives one label to all
+// cases that differ in these alone.
+func upstream(c *plan.Case) bool {
+	e := Of(c)
+	if e == nil || e.Routing != "uniform" || c.Contract != ContractLayout || e.TimingMode != "" || c.Repeat != 1 {
+		return false
+	}
+	layout, planned := upstreamLayouts[e.Workload]
+	return planned && (e.Layout == "" || e.Layout == layout)
+}
+
+// BalancedRung returns the rung, in tokens per rank, whose trace places the
+// replicated experts of a *-eplb routing: the largest of the ladder. It is 0 for
+// every other case.
+func (e *Block) BalancedRung() int {
+	if !strings.HasSuffix(e.Routing, "-eplb") || len(e.Ladder) == 0 {
+		return 0
+	}
+	return e.Ladder[len(e.Ladder)-1]
+}

@@ -1,0 +1,339 @@
+package ep
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+func newDocument(head result.Envelope) result.Document {
+	d := &Document{Envelope: head}
+	d.Measurement = Measurement{
+		CombineDType: "bf16", CombineSemantics: "activation-only", PayloadUnit: "token-rank",
+		Rows: []Row{}, Sampling: sampling(&head.Identity.Case),
+	}
+	d.SetLadder(nil, nil, nil)
+	return d
+}
+
+// SetLadder records which rungs were measured, which were dropped above limit
+// (null if there is none), and brings the case factors in line. Without a
+// measured rung the factors keep the ladder that was asked for.
+func (d *Document) SetLadder(measured, dropped []int, limit *int) {
+	d.Workload.LadderMeasured = append([]int{}, measured...)
+	d.Workload.LadderDropped = append([]int{}, dropped...)
+	d.Workload.LadderCap = limit
+	d.Identity.CaseFactors = result.CaseFactors{SKU: d.Identity.Case.SKU, Case: FactorsOf(d.Identity.Case, measured)}
+}
+
+func sampling(c *plan.Case) SampleCounts {
+	t := Of(c).Timing
+	return SampleCounts{
+		Profile:                 c.Sampling,
+		IterationsPerTrial:      t.ItersPerTrial,
+		Trials:                  t.TrialsPerPoint,
+		SamplesPerComponent:     t.ItersPerTrial * t.TrialsPerPoint,
+		WarmupIterations:        t.WarmupItersPerTrial,
+		ChainIterationsPerTrial: t.ChainItersPerTrial,
+		ChainTrials:             t.ChainTrialsPerPoint,
+		ChainDrop:               t.ChainDrop,
+	}
+}
+
+// FactorsOf returns the twenty factors of an EP case. measured replaces the
+// ladder that was asked for, unless it is empty.
+func FactorsOf(c plan.Case, measured []int) Factors {
+	b := Of(&c)
+	ladder := b.Ladder
+	if len(measured) > 0 {
+		ladder = measured
+	}
+	return Factors{
+		Backend: c.Backend, EP: b.EPSize, Experts: b.Experts, GPUsPerNode: c.GPUsPerNode,
+		Hidden: b.Hidden, Ladder: ladder, Mode: b.Mode, Nodes: c.Nodes, Phase: b.Phase,
+		Precision: c.Precision, Routing: b.Routing, ScaleUpDomain: c.ScaleUpDomain,
+		ScaleUpTransport: c.ScaleUpTransport, ScaleOutTransport: c.ScaleOutTransport,
+		Scope: c.Scope, Suite: c.Suite, TopK: b.TopK, TopologyClass: c.TopologyClass,
+		Transport: c.Transport, Workload: b.Workload,
+	}
+}
+
+// Factors returns the factors of an EP document, the zero value where it has
+// none.
+func (d *Document) Factors() Factors {
+	f, _ := factors(d.Identity.CaseFactors.Case)
+	return f
+}
+
+type compared struct {
+	Workload string `json:"workload"`
+	Mode     string `json:"mode"`
+	Phase    string `json:"phase"`
+	Routing  string `json:"routing"`
+	Hidden   int    `json:"hidden"`
+	TopK     int    `json:"topk"`
+	Experts  int    `json:"experts"`
+	Seed     uint64 `json:"seed"`
+	// BalancedRung decides where replicated experts are; see Block.BalancedRung.
+	BalancedRung  int    `json:"balanced_rung,omitempty"`
+	RoutingSHA256 string `json:"routing_sha256,omitempty"` // of a routing from a file
+	Timing        Timing `json:"timing"`
+	TimingMode    string `json:"timing_mode,omitempty"` // see Block.TimingMode
+	Layout        string `json:"layout,omitempty"`      // empty is expert-major, or that there is no choice
+}
+
+func comparison(c *plan.Case) any {
+	b := Of(c)
+	layout := b.Layout
+	if layout == ExpertMajor { // which plans may leave out
+		layout = ""
+	}
+	return compared{
+		Workload: b.Workload, Mode: b.Mode, Phase: b.Phase, Routing: b.Routing,
+		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), RoutingSHA256: b.RoutingSHA256, Timing: b.Timing, TimingMode: b.TimingMode,
+		Layout: layout,
+	}
+}
+
+// older: documents of 6d8324a and before have one record type for all EP cases, and
+// the comparison key of a case with replicated experts does not depend on the ladder.
+func older(e *result.Envelope) result.Older {
+	old := result.Older{RecordType: result.RecordUpstream}
+	c := e.Identity.Case
+	if e.RecordType == result.RecordUpstream && Of(&c).BalancedRung() > 0 {
+		block := *Of(&c)
+		block.Ladder, c.Block = nil, &block
+		if key, err := result.ComparisonKey(c, e.Provenance.Environment); err == nil {
+			old.ComparisonKey = key
+		}
+	}
+	return old
+}
+
+func check(p *result.Problems, doc result.Document) {
+	d := doc.(*Document)
+	id := d.Identity
+	if f, ok := factors(id.CaseFactors.Case); !ok {
+		p.Add("identity.case_factors.case is a %T, not EP factors", id.CaseFactors.Case)
+	} else {
+		p.Check(reflect.DeepEqual(f, FactorsOf(id.Case, d.Workload.LadderMeasured)),
+			"identity.case_factors.case is not the case with the measured ladder")
+	}
+	if err := Of(&id.Case).CheckRecorded(); err != nil {
+		p.Add("identity.case: %w", err)
+	}
+	m := d.Measurement
+	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")
+	p.Check(d.Workload.LadderMeasured != nil && d.Workload.LadderDropped != nil, "workload has a null ladder")
+	p.Check(m.CombineDType == "bf16" && m.CombineSemantics == "activation-only" && m.PayloadUnit == "token-rank",
+		"measurement must have the constants bf16, activation-only and token-rank")
+	p.Check(m.Sampling == sampling(&id.Case), "measurement.sampling is not the sampling of the case")
+	if i := d.Implementation; i.CUDAGraphReplay != nil {
+		p.Check(*i.CUDAGraphReplay == (Of(&id.Case).TimingMode == vocab.Graph), "implementation.cuda_graph_replay is not the timing mode of the case")
+	}
+	var bad []string
+	last := 0
+	for _, r := range m.Rows {
+		at := fmt.Sprintf("measurement.rows[T=%d]", r.TokensPerRank)
+		p.Check(r.TokensPerRank > last, "%s: rows do not ascend", at)
+		last = r.TokensPerRank
+		p.Check(r.GlobalTokens == r.TokensPerRank*id.Case.World, "%s: global_tokens is %d", at, r.GlobalTokens)
+		checkRow(p, at, r, Of(&id.Case).TimingMode == vocab.Graph)
+		if !r.Complete || !r.Correctness.Passed {
+			bad = append(bad, fmt.Sprintf("T=%d is complete %v, passed %v", r.TokensPerRank, r.Complete, r.Correctness.Passed))
+		}
+		if d.Outcome.Status == result.Success {
+			p.Check(slices.Contains(d.Workload.LadderMeasured, r.TokensPerRank), "%s is not in workload.ladder_measured", at)
+		}
+	}
+	p.Good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status == result.Success {
+		p.Check(len(m.Rows) == len(d.Workload.LadderMeasured), "%d rows for a measured ladder of %d", len(m.Rows), len(d.Workload.LadderMeasured))
+		p.Check(d.Workload.CrossRankConsistent, "outcome is success, but the routing traces of the ranks differ")
+		p.Check(m.DispatchDType != "", "measurement.dispatch_dtype is empty")
+		i := d.Implementation
+		p.Check(i.Maturity != "" && i.KernelGeneration != "" && i.CombineReduction != "" && i.FP8Consume != "" &&
+			i.StageExcludedFromRoundtrip != nil && i.ChainedPeriod != nil, "implementation lacks a declaration of the adapter")
+		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	}
+}
+
+// epRow checks a row; replayed says that its fresh entries are launches of graphs.
+func checkRow(p *result.Problems, at string, r Row, replayed bool) {
+	fresh := OriginMeasured
+	if replayed {
+		fresh = OriginGraphReplay
+	}
+	named := []struct {
+		name   string
+		origin string
+		c      Component
+		timed  bool // not a difference, which may be 0
+	}{
+		{"components.dispatch", fresh, r.Components.Dispatch, true},
+		{"components.combine", fresh, r.Components.Combine, true},
+		{"components.roundtrip", fresh, r.Components.Roundtrip, true},
+		{"components.stage", OriginMeasured, r.Components.Stage, true},
+		{"components.isolated_sum", OriginPercentileSum, r.Components.IsolatedSum, true},
+		{"components.pair_period", OriginChainedMedian, r.Components.PairPeriod, true},
+		{"chain_floor_us.dispatch", OriginChainedRankMin, r.ChainFloor.Dispatch, true},
+		{"chain_floor_us.combine", OriginChainedRankMin, r.ChainFloor.Combine, true},
+		{"chain_health.pair_spread_us", OriginMeasured, r.ChainHealth.PairSpread, false},
+		{"chain_health.interpair_gap_us", OriginMeasured, r.ChainHealth.InterpairGap, false},
+		{"chain_health.settle_drift_us", OriginMeasured, r.ChainHealth.SettleDrift, false},
+		{"cross_rank_min_us.dispatch", fresh, r.RankMin.Dispatch, true},
+		{"cross_rank_min_us.combine", fresh, r.RankMin.Combine, true},
+		{"cross_rank_min_us.roundtrip", fresh, r.RankMin.Roundtrip, true},
+		{"cross_rank_spread_us", OriginMeasured, r.RankSpread, false},
+	}
+	for _, n := range named {
+		tailed := n.origin != OriginGraphReplay && (n.origin != OriginPercentileSum || !replayed)
+		if err := n.c.check(n.origin, tailed); err != nil {
+			p.Add("%s.%s: %w", at, n.name, err)
+		} else if r.Complete && n.c.Availability == Unavailable && n.name != "components.stage" {
+			p.Add("%s.%s is unavailable in a complete row", at, n.name)
+		}
+	}
+	histograms(p, at, r)
+	wireBytes(p, at, r)
+	if r.Complete && r.Correctness.Passed {
+		p.Check(r.TokenRate != nil && r.TokenRate.Tailed() != replayed, "%s: no token rate in a complete row that passed, or one with other tails", at)
+		for _, n := range named {
+			if n.timed && n.c.Percentiles != nil {
+				p.Check(n.c.Percentiles.P50 > 0, "%s.%s has a time of %v µs", at, n.name, n.c.Percentiles.P50)
+			}
+		}
+	}
+	p.Reasons(at+".correctness", r.Correctness.Reasons)
+	if a := r.Arithmetic; a != nil {
+		p.Arithmetic(at+".arithmetic_as_declared", a)
+	} else {
+		p.Check(!p.Fresh() || !r.Complete, "%s: no arithmetic_as_declared in a complete row", at)
+	}
+	if r.Correctness.Passed {
+		p.Check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
+	}
+	oracle(p, at+".correctness", r.Correctness)
+	replays(p, at+".correctness", r.Correctness, replayed)
+}
+
+// replays requires the checks of replayed graphs in a row that passed, and of no other row.
+func replays(p *result.Problems, at string, c Check, replayed bool) {
+	rewritten, passed := c.GraphRewritten, c.GraphOutputPassed
+	if !replayed {
+		p.Check(rewritten == nil && passed == nil && c.GraphOutputError == nil, "%s has checks of graphs that were not replayed", at)
+		return
+	}
+	good := rewritten != nil && *rewritten && passed != nil && *passed && c.GraphOutputError != nil
+	p.Check(good || !c.Passed, "%s passed although the checks of its graphs did not", at)
+}
+
+// checkForm is the form of the name of an oracle's check.
+var checkForm = regexp.MustCompile(`^[a-z][a-z_]*$`)
+
+// oracle holds the oracle's verdicts to the checks that failed and to the row's own.
+func oracle(p *result.Problems, at string, c Check) {
+	passed, failed := c.OraclePassed, c.OracleFailed
+	if passed == nil || failed == nil {
+		p.Check(!p.Fresh() && passed == nil && failed == nil, "%s: oracle_passed and oracle_failed_checks are not both there", at)
+		return
+	}
+	all := true
+	for _, m := range []struct {
+		name   string
+		passed bool
+		failed []string
+	}{{"pre", passed.Pre, failed.Pre}, {"chained", passed.Chained, failed.Chained}, {"post", passed.Post, failed.Post}} {
+		all = all && m.passed
+		p.Check(!m.passed || len(m.failed) == 0, "%s.oracle_passed.%s in spite of failed checks", at, m.name)
+		p.Check(slices.IsSorted(m.failed) && !slices.ContainsFunc(m.failed, func(name string) bool { return !checkForm.MatchString(name) }),
+			"%s.oracle_failed_checks.%s are not names of checks, sorted", at, m.name)
+	}
+	p.Check(all || !c.Passed, "%s passed although its oracle did not", at)
+	p.Check(c.PostChainPassed || !passed.Chained, "%s.oracle_passed.chained in spite of post_chain_state_passed", at)
+}
+
+// histograms requires that each histogram can be of the samples of its component.
+func histograms(p *result.Problems, at string, r Row) {
+	k := r.Components
+	components := map[string]Component{
+		"dispatch": k.Dispatch, "combine": k.Combine, "roundtrip": k.Roundtrip, "stage": k.Stage, "pair_period": k.PairPeriod,
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Histograms)) {
+		h, c := r.Histograms[name], components[name]
+		if c.Percentiles == nil {
+			p.Add("%s.histograms.%s: no samples of such a component", at, name)
+		} else if err := h.Check(c.SampleCount, *c.Percentiles); err != nil {
+			p.Add("%s.histograms.%s: %w", at, name, err)
+		}
+	}
+}
+
+// wireBytes holds the bytes on the wire to the copies that the row says were sent:
+// each copy has the bytes that it has in byte_provenance.
+func wireBytes(p *result.Problems, at string, r Row) {
+	if r.WireBytes == nil {
+		p.Check(!p.Fresh(), "%s: no wire_byte_provenance", at)
+		return
+	}
+	if r.LogicalCopies.Routed == 0 {
+		return
+	}
+	copies := r.LogicalCopies.Routed
+	if r.LogicalCopies.Wire == WirePerAssignment {
+		copies = r.LogicalCopies.Assignments
+	}
+	scaled := func(c ByteCount) ByteCount {
+		times := func(bytes int64) int64 { return bytes / r.LogicalCopies.Routed * copies }
+		return ByteCount{times(c.Activation), times(c.Scale), times(c.Total)}
+	}
+	want := Bytes{scaled(r.Bytes.Dispatch), scaled(r.Bytes.Combine), scaled(r.Bytes.Stage), scaled(r.Bytes.Roundtrip)}
+	p.Check(*r.WireBytes == want, "%s.wire_byte_provenance is not that of %d copies", at, copies)
+}
+
+// check holds a component to its form: availability and origin go together,
+// a derived one has no samples of its own.
+func (c Component) check(origin string, tailed bool) error {
+	switch c.Availability {
+	case Unavailable:
+		if c.Origin != nil || c.Percentiles != nil || c.SampleCount != 0 {
+			return errors.New("unavailable with figures")
+		}
+		return nil
+	case Measured, Derived:
+		want := Measured
+		if origin == OriginPercentileSum {
+			want = Derived
+		}
+		if c.Availability != want || c.Origin == nil || *c.Origin != origin {
+			return fmt.Errorf("must be %s with origin %s", want, origin)
+		}
+		if c.Percentiles == nil || (c.SampleCount > 0) != (c.Availability == Measured) {
+			return fmt.Errorf("%s with %d samples and percentiles %v", c.Availability, c.SampleCount, c.Percentiles)
+		}
+		return c.Percentiles.Check(tailed)
+	default:
+		return fmt.Errorf("availability %q", c.Availability)
+	}
+}
+
+// factors returns the EP factors that a document holds by value or, after
+// Decode, by pointer.
+func factors(v any) (Factors, bool) {
+	switch f := v.(type) {
+	case Factors:
+		return f, true
+	case *Factors:
+		if f != nil {
+			return *f, true
+		}
+	}
+	return Factors{}, false
+}

@@ -1,0 +1,382 @@
+package ep
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+)
+
+// BackendOf returns what the backend does of EP, or nil.
+func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
+
+// SupportOf returns what runs of the backend's EP, or nil.
+func SupportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
+
+// SamplingOf returns the profile's sample counts of EP cases, or nil.
+func SamplingOf(s *catalog.Sampling) *Sampling {
+	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
+}
+
+// Suite is what a suite asks of the EP family.
+type Suite []SuiteBlock
+
+// SuiteBlock asks for the product of its lists.
+type SuiteBlock struct {
+	Workload   string               `yaml:"workload" in:"workload"`
+	Backends   []string             `yaml:"backends" in:"backend"`
+	Degrees    []int                `yaml:"degrees" min:"1"`
+	Modes      []string             `yaml:"modes" in:"mode"`
+	Phases     []string             `yaml:"phases" in:"phase"`
+	Precisions []string             `yaml:"precisions" in:"precision"`
+	Routings   []catalog.RoutingRef `yaml:"routings" in:"routing"`
+	Contracts  []string             `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
+	// TimingModes say whether operations are enqueued or replayed. Graphs are of decode, and
+	// of backends whose mode can be captured.
+	TimingModes []string `yaml:"timing_modes" in:"EP timing mode" default:"[eager]"`
+	// Layouts are those of backends that have a choice in a mode; others take no notice.
+	Layouts []string `yaml:"layouts" in:"layout" default:"[expert-major]"`
+	// Ladders stand in for the workload's.
+	Ladders  []catalog.Ladder `yaml:"ladders,optional"`
+	Sampling string           `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+}
+
+// Backend is what a backend does of the EP family.
+type Backend struct {
+	Precisions []string `yaml:"precisions" in:"precision"`
+	// OffPath lists precisions that run only when a filter names them.
+	OffPath []string `yaml:"off_path,optional" in:"precision"`
+	Modes   []Mode   `yaml:"modes"`
+	// Contracts lists the timing contracts it can keep.
+	Contracts []string `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
+	// Unsupported says why the backend does not run where a suite asks for it.
+	Unsupported []Rule `yaml:"unsupported,optional"`
+}
+
+// Mode is one mode of an EP backend.
+type Mode struct {
+	Name string `yaml:",name" in:"mode"`
+	// MaxTokens caps the ladder, in tokens per rank; 0 is no cap.
+	MaxTokens int `yaml:"max_tokens,optional" min:"1"`
+	// Graphs says that its operations can be captured into graphs.
+	Graphs bool `yaml:"graphs,optional"`
+	// Layouts lists those that it has, if there is a choice; the first is that of a
+	// measurement that names none.
+	Layouts []string `yaml:"layouts,optional" in:"layout"`
+	// Precisions lists those of the mode; the backend's unless said.
+	Precisions []string `yaml:"precisions,optional" in:"precision"`
+}
+
+// Rule is the reason why a backend does not run. It covers every combination
+// of platform, mode and degree that matches all it names.
+type Rule struct {
+	Vendors    []string `yaml:"vendors,optional" in:"vendor"`
+	Transports []string `yaml:"transports,optional" in:"transport"` // of the scale-up domain
+	Platforms  []string `yaml:"platforms,optional" in:"platform"`
+	Scopes     []string `yaml:"scopes,optional" in:"scope"`
+	Modes      []string `yaml:"modes,optional" in:"mode"`
+	Degrees    []int    `yaml:"degrees,optional" min:"1"`
+	Reason     string   `yaml:"reason"`
+}
+
+// Support lists EP degrees by mode.
+type Support []Degrees
+
+// Degrees are the EP degrees that run in one mode.
+type Degrees struct {
+	Mode    string `yaml:",name" in:"mode"`
+	Degrees []int  `yaml:",value" min:"1"`
+}
+
+// Sampling is the EP part of a profile; see Timing.
+type Sampling struct {
+	ItersPerTrial       int `yaml:"iters_per_trial" min:"1" max:"1000000"`
+	TrialsPerPoint      int `yaml:"trials_per_point" min:"1" max:"1000000"`
+	WarmupItersPerTrial int `yaml:"warmup_iters_per_trial" min:"1" max:"1000000"`
+	ChainItersPerTrial  int `yaml:"chain_iters_per_trial" min:"1" max:"1000000"`
+	ChainTrialsPerPoint int `yaml:"chain_trials_per_point" min:"1" max:"1000000"`
+	ChainDrop           int `yaml:"chain_drop" min:"0" max:"1000000"`
+}
+
+// Degrees returns the EP degrees that run in a mode. e may be nil.
+func (e *Support) Degrees(mode string) []int {
+	if e == nil {
+		return nil
+	}
+	for _, d := range *e {
+		if d.Mode == mode {
+			return d.Degrees
+		}
+	}
+	return nil
+}
+
+// Mode returns the backend's mode of that name, or nil.
+func (e *Backend) Mode(name string) *Mode {
+	for i := range e.Modes {
+		if e.Modes[i].Name == name {
+			return &e.Modes[i]
+		}
+	}
+	return nil
+}
+
+func (e *Backend) modeNames() []string {
+	names := make([]string, len(e.Modes))
+	for i := range e.Modes {
+		names[i] = e.Modes[i].Name
+	}
+	return names
+}
+
+func (e *Backend) timingModes() []string {
+	if slices.ContainsFunc(e.Modes, func(m Mode) bool { return m.Graphs }) {
+		return TimingModes()
+	}
+	return []string{Eager}
+}
+
+func (e *Backend) layouts() []string {
+	all := []string{ExpertMajor} // which suites ask for by default
+	for _, m := range e.Modes {
+		all = append(all, m.Layouts...)
+	}
+	return all
+}
+
+// PrecisionsOf returns the precisions of a mode that the backend has.
+func (e *Backend) PrecisionsOf(mode string) []string {
+	if m := e.Mode(mode); len(m.Precisions) > 0 {
+		return m.Precisions
+	}
+	return e.Precisions
+}
+
+// Ladder returns the tokens per rank of a phase of workload w, or nil.
+func (b *SuiteBlock) Ladder(w *catalog.Workload, phase string) []int {
+	ladders := w.Ladders
+	if len(b.Ladders) > 0 {
+		ladders = b.Ladders
+	}
+	for _, l := range ladders {
+		if l.Phase == phase {
+			return l.Tokens
+		}
+	}
+	return nil
+}
+
+// maxAssignments is the maximum number of (token, expert) pairs of one batch over all
+// ranks. Every rank holds them all, and so does the reader of the ranks' records: at 8
+// bytes each, 512 MiB.
+const maxAssignments = 1 << 26
+
+// MaxTokens is the maximum number of tokens of a rank if each token chooses topk experts
+// and there are world ranks.
+func MaxTokens(world, topk int) int { return maxAssignments / world / topk }
+
+// Check implements catalog.SamplingBlock.
+func (s *Sampling) Check(c *catalog.Checker) {
+	if s.ChainDrop > s.ChainItersPerTrial-2 {
+		c.Diagnose(&s.ChainDrop, "chain_drop must leave at least 2 of the %d chained pairs", s.ChainItersPerTrial)
+	}
+}
+
+// kvTransfer is the suite name by which the dashboard recognises KV-cache cases,
+// whose rows are others.
+const kvTransfer = "kv-transfer"
+
+// Check implements catalog.SuiteBlock.
+func (e *Suite) Check(c *catalog.Checker, s *catalog.Suite) {
+	if s.Name == kvTransfer {
+		c.Diagnose(e, "the dashboard reads cases of a suite named %q as transfers of KV caches; name this EP suite otherwise", s.Name)
+	}
+	for i := range *e {
+		(*e)[i].check(c)
+	}
+}
+
+func (b *SuiteBlock) check(c *catalog.Checker) {
+	w := c.Workload(b.Workload)
+	c.Ladders(b.Ladders)
+	largest := 0
+	for i, phase := range b.Phases {
+		tokens := b.Ladder(w, phase)
+		if len(tokens) == 0 {
+			c.Diagnose(&b.Phases[i], "no %s ladder: define one here or in workload %q", phase, w.Name)
+			continue
+		}
+		largest = max(largest, slices.Max(tokens))
+	}
+	for i, degree := range b.Degrees {
+		if most := MaxTokens(degree, w.TopK); largest > most {
+			c.Diagnose(&b.Degrees[i], "%d ranks with %d tokens each and top-k %d are too large: every rank holds the routing of all tokens, so at this degree the limit is %d tokens per rank", degree, largest, w.TopK, most)
+		}
+		if w.Experts%degree != 0 {
+			c.Diagnose(&b.Degrees[i], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, degree)
+		}
+	}
+	for _, r := range b.Routings {
+		if r.Recorded != nil {
+			if err := r.Recorded.Fits(largest*slices.Max(b.Degrees), w.TopK, w.Experts); err != nil {
+				c.Note(err)
+			}
+		}
+	}
+	has := catalog.Offering[Backend](c, string(Name), b.Backends)
+	catalog.Offered(c, "mode", b.Modes, has, (*Backend).modeNames)
+	catalog.Offered(c, "precision", b.Precisions, has, func(h *Backend) []string { return h.Precisions })
+	catalog.Offered(c, "EP timing mode", b.TimingModes, has, (*Backend).timingModes)
+	catalog.Offered(c, "layout", b.Layouts, has, (*Backend).layouts)
+	catalog.Offered(c, "timing contract", b.Contracts, has, func(h *Backend) []string { return h.Contracts })
+}
+
+// Worlds implements catalog.SuiteBlock.
+func (e *Suite) Worlds(*catalog.Catalog, *catalog.Suite) []int {
+	var out []int
+	for i := range *e {
+		out = append(out, (*e)[i].Degrees...)
+	}
+	return out
+}
+
+// Check implements catalog.SupportBlock. It refuses degrees of a mode that the backend does
+// not have, and ones that a rule says do not run.
+func (e *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Backend) {
+	for i := range *e {
+		d := &(*e)[i]
+		if BackendOf(b).Mode(d.Mode) == nil {
+			c.Diagnose(d, "backend %q has no mode %q%s", b.Name, d.Mode, catalog.Hint(d.Mode, BackendOf(b).modeNames()))
+		}
+		for j, degree := range d.Degrees {
+			if r := BackendOf(b).rule(p, d.Mode, degree); r != nil {
+				c.Diagnose(&d.Degrees[j], "EP%d is listed as running here, but %s says why it is unsupported: %s", degree, c.At(r), r.Reason)
+			}
+		}
+		c.FillsNodes(p, d.Degrees)
+	}
+}
+
+// Check implements catalog.BackendBlock. It refuses gaps without a reason, and reasons
+// without a gap.
+func (e *Backend) Check(c *catalog.Checker, b *catalog.Backend) {
+	for i, p := range e.OffPath {
+		if !slices.Contains(e.Precisions, p) {
+			c.Diagnose(&e.OffPath[i], "off_path precision %q is not among the backend's precisions", p)
+		}
+	}
+	for i := range e.Modes {
+		for j, p := range e.Modes[i].Precisions {
+			if !slices.Contains(e.Precisions, p) {
+				c.Diagnose(&e.Modes[i].Precisions[j], "%s precision %q is not among the backend's precisions", e.Modes[i].Name, p)
+			}
+		}
+	}
+	used := map[*Rule]bool{}
+	for _, name := range c.Sets() {
+		if in := c.View(name).Backend(b.Name); BackendOf(in) == e {
+			e.checkGaps(c, name, in, used)
+		}
+	}
+	for i := range e.Unsupported {
+		if r := &e.Unsupported[i]; !used[r] {
+			c.Diagnose(r, "this rule has no effect: no suite asks for a case that it covers and no earlier rule does")
+		}
+	}
+}
+
+// checkGaps reports what suites with the named capabilities ask for, no platform lists
+// and no rule covers. It marks the rules that do cover something.
+func (e *Backend) checkGaps(c *catalog.Checker, set string, b *catalog.Backend, used map[*Rule]bool) {
+	view, who, where := c.View(set), "suites", "here"
+	if set != "" {
+		who, where = fmt.Sprintf("suites with the capabilities %q", set), "there"
+	}
+	for i := range view.Platforms {
+		p := &view.Platforms[i]
+		for _, row := range e.Coverage(view, p, b) {
+			if r := e.rule(p, row.Mode, row.World); r != nil && !row.Runs {
+				used[r] = true
+			} else if !row.Runs {
+				c.Diagnose(&c.Platform(p.SKU).Backends, "%s ask for %s %s at EP%d; list it %s, or give the reason in %s why it is unsupported",
+					who, b.Name, row.Mode, row.World, where, c.At(e).File)
+			}
+		}
+	}
+}
+
+// Coverage implements catalog.BackendBlock: every mode and degree that some suite asks for
+// on the platform.
+func (e *Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
+	var out []catalog.Coverage
+	for _, mode := range Modes() {
+		if e.Mode(mode) == nil || !slices.Contains(b.Vendors, p.Vendor) {
+			continue
+		}
+		var runs []int
+		if s := p.Support(b.Name); s != nil {
+			runs = SupportOf(s).Degrees(mode)
+		}
+		for _, degree := range askedDegrees(c, p, b, mode) {
+			row := catalog.Coverage{SKU: p.SKU, Backend: b.Name, Mode: mode, World: degree, Runs: slices.Contains(runs, degree)}
+			if r := e.rule(p, mode, degree); r != nil && !row.Runs {
+				row.Reason = r.Reason
+			}
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// askedDegrees returns the degrees at which some suite asks for the backend's mode
+// on the platform, ascending.
+func askedDegrees(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend, mode string) []int {
+	var out []int
+	for i := range c.Suites {
+		s := &c.Suites[i]
+		blocks := catalog.BlockOf[Suite](s.Blocks, string(Name))
+		if blocks == nil || !slices.Contains(s.Platforms, p.SKU) {
+			continue
+		}
+		for _, bl := range *blocks {
+			if slices.Contains(bl.Backends, b.Name) && slices.Contains(bl.Modes, mode) {
+				out = append(out, bl.Degrees...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// rule returns the first rule that covers the combination, or nil.
+func (e *Backend) rule(p *catalog.Platform, mode string, degree int) *Rule {
+	for i := range e.Unsupported {
+		if r := &e.Unsupported[i]; r.covers(p, mode, degree) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (r *Rule) covers(p *catalog.Platform, mode string, degree int) bool {
+	return within(r.Vendors, p.Vendor) && within(r.Transports, p.ScaleUp.Transport) && within(r.Platforms, p.SKU) &&
+		within(r.Scopes, p.Scope(degree)) && within(r.Modes, mode) && within(r.Degrees, degree)
+}
+
+// within reports whether a condition holds; an empty one always does.
+func within[T comparable](condition []T, v T) bool {
+	return len(condition) == 0 || slices.Contains(condition, v)
+}
+
+// Support implements catalog.BackendBlock: every mode, at the worlds of more than one rank.
+func (e *Backend) Support(_ string, worlds []int) catalog.SupportBlock {
+	degrees := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return w == 1 })
+	if len(degrees) == 0 {
+		return nil
+	}
+	var out Support
+	for _, m := range e.Modes {
+		out = append(out, Degrees{Mode: m.Name, Degrees: degrees})
+	}
+	return &out
+}

@@ -1,0 +1,67 @@
+// Package ep is the EP family: expert-parallel dispatch and combine of tokens. It has all that the
+// program knows of them but what measures them: that is package runner, with the oracle, and the
+// packages beside it for the backends.
+package ep
+
+import (
+	"embed"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Name is the name of the family.
+const Name plan.Family = "ep"
+
+// RecordOther is the record type of EP cases that CollectiveX itself does not plan, in the form of
+// those that it plans, which have result.RecordUpstream.
+const RecordOther = "ep-attempt"
+
+//go:embed case.go document.go
+var source embed.FS
+
+// Family describes the family.
+var Family = family.Family{
+	Plan:    plan.Descriptor{Name: Name, Block: &Block{}, Upstream: upstream},
+	Catalog: catalog.Family{Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}},
+	Planner: planner.Family{Name: Name, Filters: filters, Cases: cases, Fit: lacks, Key: key, Seconds: seconds},
+	Result: result.Family{
+		Name: Name,
+		Records: []result.Record{
+			{Type: result.RecordUpstream, Title: "CollectiveX document of an expert-parallel case"},
+			{Type: RecordOther, Title: "CollectiveX document of an expert-parallel case beyond CollectiveX's own plan"},
+		},
+		RecordType: func(c *plan.Case) string {
+			if c.Upstream() {
+				return result.RecordUpstream
+			}
+			return RecordOther
+		},
+		Document: Document{}, Factors: Factors{},
+		New:        newDocument,
+		Comparison: comparison,
+		Check:      check,
+		Older:      older,
+		Source:     source,
+	},
+	Figures: figures,
+	Views:   views,
+	Summary: family.Summary{
+		Rows: func(doc result.Document) (measured, asked int) {
+			d := doc.(*Document)
+			for _, r := range d.Measurement.Rows {
+				if r.Complete && r.Correctness.Passed {
+					measured++
+				}
+			}
+			return measured, len(Of(&d.Identity.Case).Ladder) - len(d.Workload.LadderDropped)
+		},
+		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },
+		Lists:    []string{list},
+		Sections: sections,
+	},
+	Spans: spans,
+}

@@ -1,0 +1,148 @@
+package ep
+
+import (
+	"cmp"
+
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Timings of EP figures. Times of unlike timing must never be compared.
+const (
+	fresh   = "fresh"   // one operation on an idle pipeline, slowest rank
+	chained = "chained" // dispatch and combine back to back
+	derived = "derived" // computed from percentiles, not measured
+
+	replayed = "graph-" // before the three above, where graphs were replayed
+)
+
+// figures has the tokens per rank as its X, and a row for each component of each rung. The first of
+// a rung has its lines.
+func figures(doc result.Document) (rows []figure.Row) {
+	d := doc.(*Document)
+	e := Of(&d.Identity.Case)
+	head := figure.Labels{Op: e.Phase, Mode: e.Mode, DType: d.Measurement.DispatchDType, XName: "tokens_per_rank"}
+	tick := figure.EventTick
+	if d.Identity.Case.ScaleUpTransport == "shm" {
+		tick = 0 // the host's clock stands for events
+	}
+	facets := facetsOf(d)
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		head.X = int64(r.TokensPerRank)
+		of := rowFigures(r, head, e.EPSize, tick)
+		for i := range of {
+			of[i].Complete, of[i].Passed = r.Complete, r.Correctness.Passed
+			if f := &of[i]; f.Timing != "" && e.TimingMode == vocab.Graph {
+				f.Timing = replayed + f.Timing
+			}
+		}
+		if len(of) > 0 {
+			of[0].Lines = lines(r, facets, d.Factors().EP)
+		}
+		rows = append(rows, of...)
+	}
+	return rows
+}
+
+// rowFigures returns the figures of a rung in a world of ranks.
+func rowFigures(r *Row, head figure.Labels, world int, tick float64) (rows []figure.Row) {
+	add := func(timing string, rung *figure.Rung, figures ...figure.Figure) {
+		row := figure.Row{Labels: head, Rung: rung, Figures: figures}
+		row.Timing = timing
+		rows = append(rows, row)
+	}
+	for _, f := range []struct {
+		name, timing string
+		clock        string // in comparisons; empty: in none
+		Component
+	}{
+		{"pair_period", chained, "pair period", r.Components.PairPeriod},
+		{"dispatch", fresh, "dispatch", r.Components.Dispatch},
+		{"combine", fresh, "combine", r.Components.Combine},
+		{"roundtrip", fresh, "roundtrip", r.Components.Roundtrip},
+		{"stage", fresh, "", r.Components.Stage},
+		{"isolated_sum", derived, "", r.Components.IsolatedSum},
+		{"chain_floor_dispatch", chained, "", r.ChainFloor.Dispatch},
+		{"chain_floor_combine", chained, "", r.ChainFloor.Combine},
+		{"pair_spread", chained, "", r.ChainHealth.PairSpread},
+		{"interpair_gap", chained, "", r.ChainHealth.InterpairGap},
+		{"settle_drift", chained, "", r.ChainHealth.SettleDrift},
+		{"cross_rank_min_dispatch", fresh, "", r.RankMin.Dispatch},
+		{"cross_rank_min_combine", fresh, "", r.RankMin.Combine},
+		{"cross_rank_min_roundtrip", fresh, "", r.RankMin.Roundtrip},
+		{"cross_rank_spread", fresh, "", r.RankSpread},
+	} {
+		if f.Percentiles == nil {
+			continue
+		}
+		var rung *figure.Rung
+		if f.clock != "" {
+			rung = &figure.Rung{
+				Clock: f.clock, Figure: f.name, Size: int64(r.TokensPerRank), Label: english.Count(r.TokensPerRank, "token", "tokens"), Tick: tick,
+			}
+		}
+		add(f.timing, rung, figure.Percentiles(f.name, figure.Microseconds, "", *f.Percentiles, f.SampleCount)...)
+	}
+	wire := r.Wire()
+	for _, f := range []struct {
+		name  string
+		bytes ByteCount
+		Component
+	}{
+		{"dispatch_bandwidth", wire.Dispatch, r.Components.Dispatch},
+		{"combine_bandwidth", wire.Combine, r.Components.Combine},
+		{"roundtrip_bandwidth", wire.Roundtrip, r.Components.Roundtrip},
+	} {
+		if f.Percentiles != nil {
+			add(fresh, nil, figure.Figure{
+				Name: f.name, Stat: "at_p50", Unit: figure.GBPerSecond, Value: f.bytes.PerGPU(f.Percentiles.P50, world), Samples: f.SampleCount,
+			})
+		}
+	}
+	if r.TokenRate != nil {
+		add(fresh, nil, figure.Percentiles("token_rate", figure.PerSecond, "at_", *r.TokenRate, r.Components.Roundtrip.SampleCount)...)
+	}
+	if x := r.Correctness.MaxRelativeError; x != nil {
+		add("", nil, figure.Figure{Name: "relative_error", Stat: "max", Unit: figure.Dimensionless, Value: *x})
+	}
+	return rows
+}
+
+// facetsOf returns the facets that all lines of a document have, behind the operation.
+func facetsOf(d *Document) []string {
+	f, b := d.Factors(), Of(&d.Identity.Case)
+	mode := f.Mode
+	if b.Layout != "" && b.Layout != ExpertMajor { // which may not be named
+		mode += " " + b.Layout
+	}
+	return []string{f.Phase, mode, f.Precision, f.Workload, f.Routing, cmp.Or(b.TimingMode, Eager)}
+}
+
+// lines are the points of a rung in the chart.
+func lines(r *Row, facets []string, world int) []figure.Line {
+	lines := make([]figure.Line, 0, len(operations))
+	works := make([]float64, 2*len(operations))
+	wire := r.Wire()
+	reason := figure.ReasonOf(r.Complete, r.Correctness.Passed, r.Correctness.Reasons)
+	for i, o := range operations {
+		c := o.time(r)
+		if c.Percentiles == nil {
+			continue
+		}
+		work := works[2*i : 2*i+2 : 2*i+2]
+		if o.tokens {
+			work[0] = float64(r.GlobalTokens) * 1e6
+		}
+		l := figure.Line{View: view, Facets: append([]string{o.name}, facets...)}
+		if o.bytes != nil && world > 0 {
+			work[1] = float64(o.bytes(&wire).Total) / 1e3 / float64(world)
+			l.Basis = basis(r)
+		}
+		l.Point = figure.Point{X: int64(r.TokensPerRank), Time: *c.Percentiles, Work: work, Samples: c.SampleCount, Reason: reason}
+		lines = append(lines, l)
+	}
+	return lines
+}

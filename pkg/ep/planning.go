@@ -1,0 +1,182 @@
+package ep
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// filters are on what EP cases alone have.
+var filters = []planner.Filter{
+	{Name: filterEP, Numbers: planner.WorldsOf(Name), Usage: "only these EP sizes", Input: "EP: size", What: "EP size"},
+	{Name: "mode", Kind: "mode", Asked: true, Usage: "only these EP modes: normal, low-latency", Input: "EP: kernel mode"},
+	{Name: "phase", Kind: "phase", Asked: true, Usage: "only these EP phases: decode, prefill", Input: "EP: phase"},
+	{
+		Name: filterPrecision, Kind: "precision", Asked: true, Input: "EP: dispatch precision",
+		Usage: "only these EP dispatch precisions: bf16, fp8; naming one also plans backends that have it off the main path",
+	},
+}
+
+const (
+	filterEP        = "ep"
+	filterPrecision = "precision"
+)
+
+// cases adds the cases of each block: by degree, phase, backend, mode, routing,
+// precision, timing contract, layout and timing mode.
+func cases(r *planner.Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*Suite) {
+		for _, degree := range r.Worlds(b.Degrees) {
+			if !r.Keeps(filterEP, strconv.Itoa(degree)) {
+				continue
+			}
+			for _, phase := range r.Pick("phase", Phases(), b.Phases) {
+				for _, be := range r.Backends(b.Backends) {
+					casesOf(r, &b, be, degree, phase)
+				}
+			}
+		}
+	}
+}
+
+// casesOf adds the cases of one backend, degree and phase. A backend that the
+// platform does not list gives none; one that it lists without the degree gives
+// one unsupported case, whatever the mode and precision filters say.
+func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int, phase string) {
+	support, has := SupportOf(r.Platform.Support(be.Name)), BackendOf(be)
+	if support == nil {
+		return
+	}
+	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: b.Contracts[0]}
+	r.Place(&c, be, degree)
+	w := r.Workload(b.Workload)
+	shape := Block{
+		EPSize: degree, Workload: w.Name, Phase: phase,
+		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
+		Ladder: b.Ladder(w, phase), Timing: Timing(*SamplingOf(r.SamplingProfile(c.Sampling))),
+	}
+	with := func(mode string, routing catalog.RoutingRef, precision, layout, timing string) *plan.Case {
+		block := shape
+		block.Mode, block.Routing, block.Layout, block.LadderCap = mode, routing.Name, layout, ladderCap(has, mode)
+		if routing.Recorded != nil {
+			block.Record(routing.Recorded.Experts)
+		}
+		if timing != Eager {
+			block.TimingMode = timing
+		}
+		c.Precision, c.Block = precision, &block
+		return &c
+	}
+	if !slices.Contains(support.Degrees(ModeNormal), degree) {
+		r.Unsupported(with(ModeNormal, b.Routings[0], slices.Min(has.Precisions), "", b.TimingModes[0]), "")
+		return
+	}
+	for _, mode := range r.Pick("mode", Modes(), b.Modes) {
+		if !slices.Contains(support.Degrees(mode), degree) || mode == ModeLowLatency && phase != PhaseDecode {
+			continue
+		}
+		for _, routing := range b.Routings {
+			for _, precision := range r.Pick(filterPrecision, Precisions(), planner.Ordered(has.PrecisionsOf(mode), b.Precisions)) {
+				if slices.Contains(has.OffPath, precision) && !r.Named(filterPrecision) {
+					continue
+				}
+				for _, c.Contract = range planner.Ordered(has.Contracts, b.Contracts) {
+					for _, layout := range layouts(has.Mode(mode), b.Layouts) {
+						for _, timing := range planner.Ordered(TimingModes(), b.TimingModes) {
+							if timing == Eager || has.Mode(mode).Graphs && phase == PhaseDecode {
+								r.Runnable(be, with(mode, routing, precision, layout, timing))
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// layouts are those of a mode that are asked for; an empty one where it has no choice.
+func layouts(has *Mode, asked []string) []string {
+	if len(has.Layouts) == 0 {
+		return []string{""}
+	}
+	return planner.Ordered(has.Layouts, asked)
+}
+
+// ladderCap is the most tokens per rank that the backend takes in the mode; nil is
+// no cap.
+func ladderCap(has *Backend, mode string) *int {
+	if m := has.Mode(mode); m != nil && m.MaxTokens > 0 {
+		return &m.MaxTokens
+	}
+	return nil
+}
+
+func lacks(be *catalog.Backend, c *plan.Case) string {
+	has, block := BackendOf(be), *Of(c)
+	switch {
+	case has == nil:
+		return fmt.Sprintf("backend %s has no dispatch and combine", be.Name)
+	case has.Mode(block.Mode) == nil:
+		return fmt.Sprintf("backend %s has no mode %s", be.Name, block.Mode)
+	case !slices.Contains(has.PrecisionsOf(block.Mode), c.Precision):
+		return fmt.Sprintf("backend %s has no precision %s in %s mode", be.Name, c.Precision, block.Mode)
+	case !slices.Contains(has.Contracts, c.Contract):
+		return fmt.Sprintf("backend %s has no timing contract %s", be.Name, c.Contract)
+	case block.TimingMode == vocab.Graph && !has.Mode(block.Mode).Graphs:
+		return fmt.Sprintf("backend %s cannot be captured into graphs in mode %s", be.Name, block.Mode)
+	case block.Layout != "" && !slices.Contains(has.Mode(block.Mode).Layouts, block.Layout):
+		return fmt.Sprintf("backend %s has no layout %s in mode %s", be.Name, block.Layout, block.Mode)
+	}
+	if of := has.Mode(block.Mode).Layouts; block.Layout == "" && len(of) > 0 {
+		block.Layout = of[0]
+	}
+	block.LadderCap = ladderCap(has, block.Mode)
+	c.Block = &block
+	return ""
+}
+
+// key gives each mode and precision its own cells; ids spare the normal mode and
+// shorten the other.
+func key(c *plan.Case) planner.Key {
+	mode := Of(c).Mode
+	k := planner.Key{Mode: mode, Precision: c.Precision, Label: mode + "-" + c.Precision}
+	switch mode {
+	case ModeNormal:
+		k.Label = c.Precision
+	case ModeLowLatency:
+		k.Label = "ll-" + c.Precision
+	}
+	return k
+}
+
+// judgedRoundtrips are those of a rung around its checks: eight of conditioning,
+// and what the oracle judges before the timing, after each window and the chains,
+// and at the end.
+const judgedRoundtrips = 24
+
+// seconds counts roundtrips: three fresh-entry components, two chains with the
+// pair behind them and the one that drains them, three alternating passes, the warm-ups of each, and those
+// that are judged. A rank moves each token to at most topk ranks and back, two
+// bytes an element.
+func seconds(c *plan.Case, pace catalog.Pace) float64 {
+	b, t := Of(c), Of(c).Timing
+	timed := 3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
+		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial+2)
+	var micros float64
+	for _, tokens := range b.Ladder {
+		if b.LadderCap != nil && tokens > *b.LadderCap {
+			continue
+		}
+		bytes := float64(tokens) * float64(min(b.TopK, b.EPSize)) * float64(b.Hidden) * 4
+		alternating := 3 * (t.WarmupItersPerTrial + b.AlternatingCalls(tokens))
+		roundtrips := float64(timed + alternating + judgedRoundtrips)
+		micros += roundtrips * (2*pace.Micros + bytes/(pace.GBps*1e3))
+	}
+	return micros / 1e6
+}

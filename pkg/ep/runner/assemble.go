@@ -1,0 +1,137 @@
+package runner
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plausible"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Assemble is the shard half of the family (see shard.Assembler). It reduces
+// over ranks, pools over trials and judges; the document of a case that all
+// ranks ended is success or invalid, any other keeps its outcome.
+func Assemble(doc result.Document, streams []rank.Stream) error {
+	d, ok := doc.(*ep.Document)
+	if !ok {
+		return fmt.Errorf("assemble EP streams into a %T", doc)
+	}
+	c := d.Identity.Case
+	ranks, err := readEvidence(c, streams)
+	if err != nil {
+		return err
+	}
+	declared, err := agreedPlan(ranks)
+	if err != nil {
+		return err
+	}
+	if declared != nil {
+		d.Limits = plausible.Limits(c, streams)
+		d.EntrySkew = entrySkew(c, ranks)
+		if err := fill(d, c, ranks, declared); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(ranks, func(e evidence) bool { return !e.ended }) {
+		d.Outcome = judgement(d)
+	}
+	return nil
+}
+
+// entrySkew sums up how far apart the ranks entered the fresh-entry windows that all have.
+func entrySkew(c plan.Case, ranks []evidence) *result.EntrySkew {
+	var windows [][]rank.Entry
+	for key := range ranks[0].fresh {
+		var entries []rank.Entry
+		for _, e := range ranks {
+			if f, ok := e.fresh[key]; ok {
+				entries = append(entries, f.Entry)
+			}
+		}
+		if len(entries) == len(ranks) {
+			windows = append(windows, entries)
+		}
+	}
+	return rank.EntrySkew(c.Nodes, windows)
+}
+
+// fill makes everything of the document but its outcome.
+func fill(d *ep.Document, c plan.Case, ranks []evidence, declared *planRecord) error {
+	routing, _, err := routingOf(c)
+	if err != nil {
+		return err
+	}
+	hoisted, chained := declared.Hoisted(), true
+	i := &d.Implementation
+	i.KernelGeneration = declared.KernelGeneration
+	if declared.LibraryVersion != "" {
+		i.LibraryVersion = &declared.LibraryVersion
+	}
+	i.CombineReduction = string(declared.Reduction)
+	i.FP8Consume = declared.FP8Consume
+	i.StageExcludedFromRoundtrip = &hoisted
+	i.ChainedPeriod = &chained
+	i.CUDAGraphReplay, i.CUDAGraphSupported = &declared.Replayed, &declared.Capturable
+	d.Measurement.DispatchDType = declared.DispatchDType
+
+	if p, ok := routing.Placement(); ok {
+		d.Workload.EPLB = &ep.Placement{
+			Slots: p.Slots, ImbalanceBefore: p.Before, ImbalanceAfter: p.After, MappingSHA256: hex.EncodeToString(p.Digest[:]),
+		}
+	}
+	var limit *int
+	if declared.LadderCap > 0 {
+		limit = &declared.LadderCap
+	}
+	var measured []int
+	d.Workload.CrossRankConsistent = true
+	for _, rung := range declared.Measured {
+		trace := routing.Trace(rung)
+		strangers := otherTraces(ranks, rung, trace)
+		if strangers != nil {
+			d.Workload.CrossRankConsistent = false
+		}
+		m := rowMaker{c: c, block: ep.Of(&c), ranks: ranks, rung: rung}
+		if err := m.build(declared, trace, strangers, d.Limits); err != nil {
+			return fmt.Errorf("rung %d: %w", rung, err)
+		}
+		if m.any {
+			measured = append(measured, rung)
+			d.Measurement.Rows = append(d.Measurement.Rows, m.row)
+		}
+	}
+	d.SetLadder(measured, declared.Dropped, limit)
+	return nil
+}
+
+// otherTraces returns the ranks that did not show the trace of the case.
+func otherTraces(ranks []evidence, rung int, trace *workload.Trace) (strangers []int) {
+	digest := trace.Digest()
+	want := hex.EncodeToString(digest[:])
+	for r, e := range ranks {
+		if e.digests[rung] != want {
+			strangers = append(strangers, r)
+		}
+	}
+	return strangers
+}
+
+// judgement is the outcome of a case that all ranks ended.
+func judgement(d *ep.Document) result.Outcome {
+	rows := d.Measurement.Rows
+	failed := func(r ep.Row) bool { return r.Complete && !r.Correctness.Passed }
+	torn := func(r ep.Row) bool { return !r.Complete }
+	switch {
+	case slices.ContainsFunc(rows, failed):
+		return result.Outcome{Status: result.Invalid, Reasons: result.Reasons{whyFailed(rows)}}
+	case len(rows) == 0, slices.ContainsFunc(rows, torn), !d.Workload.CrossRankConsistent:
+		return result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
+	default:
+		return result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	}
+}

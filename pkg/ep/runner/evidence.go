@@ -1,0 +1,178 @@
+package runner
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// evidence is what one rank left of a case, by rung.
+type evidence struct {
+	ended    bool
+	plan     *planRecord
+	digests  map[int]string
+	verdicts map[moment]Verdict
+	sums     map[int]arithmeticRecord
+	fresh    map[freshKey]freshRecord
+	chains   map[chainKey]chainRecord
+	replays  map[int]replayRecord
+}
+
+type moment struct {
+	rung int
+	when string
+}
+
+type freshKey struct {
+	rung      int
+	component string
+	trial     int
+}
+
+type chainKey struct{ rung, trial int }
+
+// readEvidence sorts the records of the ranks, one evidence per rank of the
+// world, also for ranks that left nothing.
+func readEvidence(c plan.Case, streams []rank.Stream) ([]evidence, error) {
+	ranks := make([]evidence, c.World)
+	for r := range ranks {
+		ranks[r] = evidence{
+			digests: map[int]string{}, verdicts: map[moment]Verdict{}, sums: map[int]arithmeticRecord{},
+			fresh: map[freshKey]freshRecord{}, chains: map[chainKey]chainRecord{}, replays: map[int]replayRecord{},
+		}
+	}
+	for _, s := range streams {
+		if s.Rank < 0 || s.Rank >= c.World {
+			return nil, fmt.Errorf("stream of rank %d in a world of %d", s.Rank, c.World)
+		}
+		e := &ranks[s.Rank]
+		e.ended = s.Done && s.Failure == nil
+		if err := s.Read(e.kinds(ep.Of(&c))); err != nil {
+			return nil, fmt.Errorf("rank %d: %w", s.Rank, err)
+		}
+	}
+	return ranks, nil
+}
+
+// kinds says how the evidence takes the records of its rank.
+func (e *evidence) kinds(block *ep.Block) rank.Kinds {
+	return rank.Kinds{
+		kindPlan: rank.Each(func(p planRecord) error {
+			for _, rung := range p.Measured {
+				if !slices.Contains(block.Ladder, rung) { // its trace may be larger than memory
+					return fmt.Errorf("rung %d is not in the ladder %q", rung, block.Ladder)
+				}
+			}
+			e.plan = &p
+			return nil
+		}),
+		kindPoint: rank.Each(func(p pointRecord) error {
+			e.digests[p.TokensPerRank] = p.Digest
+			return nil
+		}),
+		kindVerdict: rank.Each(func(v verdictRecord) error {
+			e.verdicts[moment{v.TokensPerRank, v.When}] = v.Verdict
+			return nil
+		}),
+		kindArithmetic: rank.Index(e.sums, func(a arithmeticRecord) int { return a.TokensPerRank }),
+		kindReplay:     rank.Index(e.replays, func(r replayRecord) int { return r.TokensPerRank }),
+		kindFresh: rank.Each(func(f freshRecord) error {
+			if len(f.Microseconds) != block.Timing.ItersPerTrial {
+				return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), block.Timing.ItersPerTrial)
+			}
+			e.fresh[freshKey{f.TokensPerRank, f.Component, f.Trial}] = f
+			return nil
+		}),
+		kindChain: rank.Each(func(r chainRecord) error {
+			kept := block.Timing.ChainItersPerTrial - block.Timing.ChainDrop
+			if len(r.Dispatch) != kept || len(r.Combine) != kept || len(r.Pair) != kept || len(r.StartToStart) != kept-1 {
+				return fmt.Errorf("%d pairs and %d distances, must be %d and %d", len(r.Pair), len(r.StartToStart), kept, kept-1)
+			}
+			e.chains[chainKey{r.TokensPerRank, r.Trial}] = r
+			return nil
+		}),
+	}
+}
+
+// agreedPlan is the plan of the ranks that got as far as declaring one; nil
+// where none did.
+func agreedPlan(ranks []evidence) (*planRecord, error) {
+	var agreed *planRecord
+	for r, e := range ranks {
+		switch {
+		case e.plan == nil:
+		case agreed == nil:
+			agreed = e.plan
+		case !reflect.DeepEqual(agreed, e.plan):
+			return nil, fmt.Errorf("rank %d declares %+v, another rank %+v", r, *e.plan, *agreed)
+		}
+	}
+	return agreed, nil
+}
+
+// series is the samples of one figure of a rung, by trial.
+type series struct {
+	trials   int
+	perTrial int // samples
+	of       func(e evidence, trial int) ([]float64, bool)
+}
+
+// fresh is the series of a component.
+func (m *rowMaker) fresh(component string) series {
+	return series{m.block.Timing.TrialsPerPoint, m.block.Timing.ItersPerTrial, func(e evidence, trial int) ([]float64, bool) {
+		f, ok := e.fresh[freshKey{m.rung, component, trial}]
+		return f.Microseconds, ok
+	}}
+}
+
+// chained is the series of a part of the chains.
+func (m *rowMaker) chained(part func(chainRecord) []float64) series {
+	t := m.block.Timing
+	return series{t.ChainTrialsPerPoint, t.ChainItersPerTrial - t.ChainDrop, func(e evidence, trial int) ([]float64, bool) {
+		r, ok := e.chains[chainKey{m.rung, trial}]
+		return part(r), ok
+	}}
+}
+
+// perTrial is the series of a figure of each chain.
+func (m *rowMaker) perTrial(figure func(chainRecord) []float64) series {
+	s := m.chained(figure)
+	s.perTrial = 1
+	return s
+}
+
+// pooled returns the samples of the trials that all ranks have, reduced over ranks
+// iteration by iteration.
+func (s series) pooled(ranks []evidence, reduce measure.Reduction) (pooled []float64, err error) {
+	for trial := range s.trials {
+		var perRank [][]float64
+		for _, e := range ranks {
+			if us, ok := s.of(e, trial); ok {
+				perRank = append(perRank, us)
+			}
+		}
+		if len(perRank) < len(ranks) {
+			continue
+		}
+		us, err := measure.OverRanks(perRank, reduce)
+		if err != nil {
+			return nil, err
+		}
+		pooled = append(pooled, us...)
+	}
+	return pooled, nil
+}
+
+// samples returns those of one rank, of all trials.
+func (s series) samples(e evidence) (all []float64) {
+	for trial := range s.trials {
+		us, _ := s.of(e, trial)
+		all = append(all, us...)
+	}
+	return all
+}

@@ -1,0 +1,445 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Kinds of faults that change what this rank's library is given to send; what
+// the library does with it is real.
+const (
+	FaultFlipBit     = "flip-bit"     // one bit of one activation
+	FaultSwapTokens  = "swap-tokens"  // the rows of two tokens
+	FaultDropToken   = "drop-token"   // a token is sent nowhere
+	FaultDoubleToken = "double-token" // a token is sent twice, in the place of another
+	FaultWrongWeight = "wrong-weight" // one routing weight
+	FaultWrongExpert = "wrong-expert" // one expert of a token
+	FaultZeroPayload = "zero-payload" // all activations are zero
+	FaultNoSend      = "no-send"      // receivers keep the payload of an earlier dispatch
+	FaultNoWeights   = "no-weights"   // receivers keep the weights of an earlier dispatch
+	FaultWriteInput  = "write-input"  // dispatch overwrites an activation that it has sent
+)
+
+// Kinds of faults in a call itself. A call that is skipped returns what the one
+// before it returned. The library is not called, so the fault must be injected
+// into all ranks: else the other ranks wait for this one.
+const (
+	FaultNoDispatch = "no-dispatch" // dispatch is skipped
+	FaultNoCombine  = "no-combine"  // combine is skipped
+	FaultStale      = "stale"       // combine returns the output of the pair before
+	FaultOnes       = "ones"        // combine returns ones
+)
+
+// Kinds of faults in the library's arithmetic. Only a FaultInjector has them, from
+// the start of the case to its end.
+const (
+	FaultBF16Sum       = "bf16-sum"       // combine rounds each partial sum to bf16
+	FaultReversedSum   = "reversed-sum"   // combine adds in the opposite order
+	FaultTruncatedSum  = "truncated-sum"  // combine truncates where it has to round
+	FaultNeighborScale = "neighbor-scale" // blocks have the scale of the block before them
+	FaultPeriodicScale = "periodic-scale" // tokens have the scales of the 257th token before them
+)
+
+// FaultNoReplay is that launches of graphs do nothing. It must be injected into all ranks,
+// too: a launch that is skipped by some lets the others wait.
+const FaultNoReplay = "no-replay"
+
+// Points at which a data fault begins, besides rank.FaultAtStart. A fault can
+// also begin at a call: "dispatch-N" or "combine-N" is the N-th one after each
+// bind. Or it strikes in turn: "dispatch-every-N" and "combine-every-N" are the
+// N-th, 2N-th, … call of the case. "replay-N" is the N-th launch of the case.
+const (
+	faultAtTimed    = "timed" // after the first oracle, to the end
+	faultAtChain    = "chain" // in the chains alone
+	faultAtDispatch = "dispatch-"
+	faultAtCombine  = "combine-"
+	faultAtReplay   = "replay-"
+	faultEvery      = "every-"
+)
+
+var (
+	dispatchFaults = []string{
+		FaultFlipBit, FaultSwapTokens, FaultDropToken, FaultDoubleToken, FaultWrongWeight, FaultWrongExpert,
+		FaultZeroPayload, FaultNoSend, FaultNoWeights, FaultWriteInput, FaultNoDispatch,
+	}
+	combineFaults    = []string{FaultNoCombine, FaultStale, FaultOnes}
+	replayFaults     = []string{FaultNoReplay}
+	arithmeticFaults = []string{FaultBF16Sum, FaultReversedSum, FaultTruncatedSum, FaultNeighborScale, FaultPeriodicScale}
+)
+
+// FaultKinds lists the kinds of data faults of EP cases.
+func FaultKinds() []string {
+	return slices.Concat(dispatchFaults, combineFaults, replayFaults, arithmeticFaults)
+}
+
+// faulty is an adapter with an injected fault.
+type faulty struct {
+	Adapter
+	m         *run
+	kind      string
+	at        string
+	from      int       // of "dispatch-N" or "combine-N"; else 0
+	every     int       // of "dispatch-every-N" or "combine-every-N"; else 0
+	active    bool      // while the phase named by at runs
+	calls     int       // of the operation that the fault is in, since the case began
+	bindCalls int       // of it since the last bind
+	handle    Handle    // of the last dispatch since then
+	out       accel.Ptr // of the last combine since then
+	bound     *disguise
+	copies    map[*Problem]*disguise
+}
+
+// disguise is a problem of the adapter with buffers of its own, which the
+// fault changes.
+type disguise struct {
+	honest, given Problem
+	previous      []byte // last output, for FaultStale
+}
+
+// injectArithmetic begins the arithmetic fault that the session names for this
+// rank, or ends that of the case before.
+func (m *run) injectArithmetic() error {
+	injector, able := m.adapter.(FaultInjector)
+	fault := ""
+	for _, kind := range arithmeticFaults {
+		at, ok := m.Fault(kind)
+		switch {
+		case !ok:
+		case !able:
+			return rank.RefusedFault(kind, "backend %s cannot inject it", m.c.Backend)
+		case at != rank.FaultAtStart:
+			return rank.RefusedFault(kind, "it cannot begin at %q", at)
+		default:
+			fault = kind
+		}
+	}
+	if !able {
+		return nil
+	}
+	if err := injector.InjectFault(fault, m.d); err != nil {
+		return rank.RefusedFault(fault, "%w", err)
+	}
+	return nil
+}
+
+// injected returns the case's adapter with the fault that the session names
+// for this rank, or nil.
+func injected(m *run) (*faulty, error) {
+	for _, kind := range slices.Concat(dispatchFaults, combineFaults, replayFaults) {
+		at, ok := m.Fault(kind)
+		if !ok {
+			continue
+		}
+		if at == faultAtChain && (kind == FaultWrongExpert || kind == FaultDropToken) &&
+			ep.Of(&m.c).Mode == ep.ModeLowLatency && m.c.Contract == ep.ContractCachedLayout {
+			return nil, rank.RefusedFault(kind, "at %q, a cached low-latency dispatch sends to experts as its layout says", at)
+		}
+		if slices.Contains(replayFaults, kind) != (ep.Of(&m.c).TimingMode == vocab.Graph) {
+			return nil, rank.RefusedFault(kind, "replayed graphs have %v, and eager calls the others", replayFaults)
+		}
+		f := &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}
+		if slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain}, at) {
+			return f, nil
+		}
+		call := faultAtDispatch
+		if f.inCombine() {
+			call = faultAtCombine
+		} else if !f.inAdapter() {
+			call = faultAtReplay
+		}
+		number, found := strings.CutPrefix(at, call)
+		number, inTurn := strings.CutPrefix(number, faultEvery)
+		n, err := strconv.Atoi(number)
+		switch {
+		case !found || err != nil || n < 1:
+			return nil, rank.RefusedFault(kind, "it cannot begin at %q", at)
+		case inTurn:
+			f.every = n
+		default:
+			f.from = n
+		}
+		return f, nil
+	}
+	return nil, nil
+}
+
+// inAdapter reports whether the fault is in an operation of the adapter, not in launches.
+func (f *faulty) inAdapter() bool { return f != nil && !slices.Contains(replayFaults, f.kind) }
+
+// skipsReplay reports whether a launch is to be skipped.
+func (f *faulty) skipsReplay() bool {
+	if f == nil || f.kind != FaultNoReplay {
+		return false
+	}
+	f.count()
+	return f.strikes()
+}
+
+func (f *faulty) inCombine() bool { return slices.Contains(combineFaults, f.kind) }
+
+// count counts a call of the operation that the fault is in.
+func (f *faulty) count() {
+	f.calls++
+	f.bindCalls++
+}
+
+// strikes reports whether the fault is on in the call that was counted last.
+func (f *faulty) strikes() bool {
+	switch {
+	case f.every > 0:
+		return f.calls%f.every == 0
+	case f.from > 0:
+		return f.bindCalls >= f.from
+	default:
+		return f.active
+	}
+}
+
+// enter begins the fault if point is its; without a fault it does nothing.
+func (f *faulty) enter(point string) {
+	if f != nil && f.at == point {
+		f.active = true
+	}
+}
+
+// leave ends the fault if point is its.
+func (f *faulty) leave(point string) {
+	if f != nil && f.at == point {
+		f.active = false
+	}
+}
+
+// Bind implements Adapter: the library gets the disguised problem.
+func (f *faulty) Bind(p *Problem) error {
+	d, ok := f.copies[p]
+	if !ok {
+		var err error
+		if d, err = f.disguise(p); err != nil {
+			return err
+		}
+		f.copies[p] = d
+	}
+	f.bound, f.handle, f.out, f.bindCalls = d, nil, 0, 0
+	if err := f.give(f.active && !f.inCombine()); err != nil { // a library may read the routing here
+		return err
+	}
+	return f.Adapter.Bind(&d.given)
+}
+
+// Dispatch implements Adapter.
+func (f *faulty) Dispatch() (Handle, error) { return f.dispatch(f.Adapter.Dispatch) }
+
+// DispatchCached implements CachedDispatcher.
+func (f *faulty) DispatchCached(h Handle) (Handle, error) {
+	return f.dispatch(func() (Handle, error) { return f.Adapter.(CachedDispatcher).DispatchCached(h) })
+}
+
+func (f *faulty) dispatch(send func() (Handle, error)) (h Handle, err error) {
+	strikes := false
+	if !f.inCombine() {
+		f.count()
+		strikes = f.strikes()
+	}
+	if strikes && f.kind == FaultNoDispatch && f.handle != nil {
+		return f.handle, nil
+	}
+	if !strikes || f.kind != FaultNoSend {
+		if err := f.give(strikes); err != nil {
+			return nil, err
+		}
+	}
+	if f.handle, err = send(); err == nil && strikes && f.kind == FaultWriteInput && f.bound.honest.Tokens > 0 {
+		err = f.write(f.bound.honest.X, []byte{0x55})
+	}
+	return f.handle, err
+}
+
+// Combine implements Adapter.
+func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
+	strikes := false
+	if f.inCombine() {
+		f.count()
+		strikes = f.strikes()
+	}
+	if strikes && f.kind == FaultNoCombine && f.out != 0 {
+		return f.out, nil
+	}
+	if out, err = f.Adapter.Combine(h, s); err != nil {
+		return 0, err
+	}
+	f.out = out
+	size := 2 * f.bound.given.Tokens * f.bound.given.Hidden
+	switch f.kind {
+	case FaultOnes:
+		if strikes {
+			ones := bytes.Repeat(binary.NativeEndian.AppendUint16(nil, numeric.BF16(1)), size/2)
+			return out, f.write(out, ones)
+		}
+	case FaultStale:
+		now, err := f.read(out, size)
+		if err != nil {
+			return 0, err
+		}
+		before := f.bound.previous
+		f.bound.previous = now
+		if strikes && len(before) > 0 {
+			return out, f.write(out, before)
+		}
+	}
+	return out, nil
+}
+
+// disguise returns p with buffers of its own.
+func (f *faulty) disguise(p *Problem) (d *disguise, err error) {
+	d = &disguise{honest: *p, given: *p}
+	for _, b := range f.buffers(d) {
+		if *b.to, err = f.m.device.Alloc(max(1, int64(b.bytes))); err != nil {
+			return nil, err
+		}
+		f.m.buffers = append(f.m.buffers, *b.to)
+	}
+	return d, nil
+}
+
+// buffer is an input of the honest problem and its place in the given one, in the
+// order of inputX and so on.
+type buffer struct {
+	from  accel.Ptr
+	to    *accel.Ptr
+	bytes int
+}
+
+func (f *faulty) buffers(d *disguise) []buffer {
+	p := &d.honest
+	return []buffer{
+		{p.X, &d.given.X, 2 * p.Tokens * p.Hidden},
+		{p.Expert, &d.given.Expert, f.m.d.IndexType.Size() * p.Tokens * p.TopK},
+		{p.Weight, &d.given.Weight, 4 * p.Tokens * p.TopK},
+	}
+}
+
+// give copies the inputs as they are now to the buffers that the library reads,
+// corrupted if the fault strikes.
+func (f *faulty) give(strikes bool) error {
+	d := f.bound
+	buffers := f.buffers(d)
+	inputs := make([][]byte, len(buffers))
+	for i, b := range buffers {
+		var err error
+		if inputs[i], err = f.read(b.from, b.bytes); err != nil {
+			return err
+		}
+	}
+	if strikes {
+		f.corrupt(inputs[inputX], inputs[inputExpert], inputs[inputWeight])
+	}
+	for i, b := range buffers {
+		if strikes && f.kind == FaultNoWeights && i == inputWeight {
+			continue
+		}
+		if err := f.write(*b.to, inputs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *faulty) write(at accel.Ptr, data []byte) error {
+	return accel.Write(f.m.device, f.m.stream, at, data)
+}
+
+func (f *faulty) read(at accel.Ptr, bytes int) ([]byte, error) {
+	return accel.Read[byte](f.m.device, f.m.stream, at, bytes)
+}
+
+// Inputs of a problem, in the order of buffers.
+const (
+	inputX = iota
+	inputExpert
+	inputWeight
+)
+
+// corrupt changes the inputs of the first token, and of the second where the
+// fault takes two. A rank with fewer tokens sends the truth.
+func (f *faulty) corrupt(x, experts, weights []byte) {
+	p := f.bound.given
+	row, ids, parts := 2*p.Hidden, f.m.d.IndexType.Size()*p.TopK, 4*p.TopK
+	if p.Tokens < 1 {
+		return
+	}
+	switch f.kind {
+	case FaultFlipBit:
+		flipSign(x[:row])
+	case FaultZeroPayload:
+		clear(x)
+	case FaultDropToken:
+		for slot := range p.TopK {
+			f.setExpert(experts, slot, -1)
+		}
+	case FaultWrongWeight:
+		w := math.Float32frombits(binary.NativeEndian.Uint32(weights))
+		binary.NativeEndian.PutUint32(weights, math.Float32bits(w+0.5))
+	case FaultWrongExpert:
+		var used []int64
+		for slot := range p.TopK {
+			used = append(used, f.expert(experts, slot))
+		}
+		e := used[0]
+		for slices.Contains(used, e) && p.TopK < p.Experts {
+			e = (e + 1) % int64(p.Experts)
+		}
+		f.setExpert(experts, 0, e)
+	}
+	if p.Tokens < 2 {
+		return
+	}
+	switch f.kind {
+	case FaultSwapTokens:
+		first := slices.Clone(x[:row])
+		copy(x, x[row:2*row])
+		copy(x[row:], first)
+	case FaultDoubleToken:
+		copy(x[row:2*row], x[:row])
+		copy(experts[ids:2*ids], experts[:ids])
+		copy(weights[parts:2*parts], weights[:parts])
+	}
+}
+
+// expert reads the expert of a slot, in the type that the library reads.
+func (f *faulty) expert(experts []byte, slot int) int64 {
+	if f.m.d.IndexType == numeric.Int32 {
+		return int64(int32(binary.NativeEndian.Uint32(experts[4*slot:])))
+	}
+	return int64(binary.NativeEndian.Uint64(experts[8*slot:]))
+}
+
+func (f *faulty) setExpert(experts []byte, slot int, e int64) {
+	if f.m.d.IndexType == numeric.Int32 {
+		binary.NativeEndian.PutUint32(experts[4*slot:], uint32(int32(e)))
+	} else {
+		binary.NativeEndian.PutUint64(experts[8*slot:], uint64(e))
+	}
+}
+
+// flipSign flips the sign of the largest value of a row of bf16, behind the
+// columns that carry the source.
+func flipSign(row []byte) {
+	largest, at := uint16(0), 0
+	for i := 2 * workload.SourceColumns; i < len(row); i += 2 {
+		if v := binary.NativeEndian.Uint16(row[i:]) & 0x7fff; v >= largest {
+			largest, at = v, i
+		}
+	}
+	binary.NativeEndian.PutUint16(row[at:], binary.NativeEndian.Uint16(row[at:])^0x8000)
+}

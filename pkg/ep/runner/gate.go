@@ -1,0 +1,139 @@
+package runner
+
+import (
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/plausible"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// gate fails a row whose times cannot be. It judges the medians, which are what
+// readers compare. Without a limit there is no gate.
+func (m *rowMaker) gate(declared *planRecord, t *workload.Trace, limits []result.Limit) {
+	if len(limits) == 0 {
+		return
+	}
+	sent := int64(m.block.Hidden)*int64(declared.ValueBytes) + int64(declared.ScaleBytes)
+	returned := int64(m.block.Hidden) * 2 // bf16
+	ranks := crossings(t, func(rank int) int { return rank })
+	domains := crossings(t, func(rank int) int { return plausible.Domain(m.c, rank) })
+	moved := func(bytes func(crossing) crossing) plausible.Moved {
+		return plausible.Moved{Link: busiest(ranks, bytes), Network: busiest(domains, bytes)}
+	}
+	k := m.row.Components
+	for _, timed := range []struct {
+		name  string
+		c     ep.Component
+		moved plausible.Moved
+	}{
+		{compDispatch, k.Dispatch, moved(func(n crossing) crossing { return n.times(sent) })},
+		{compCombine, k.Combine, moved(func(n crossing) crossing { return n.back().times(returned) })},
+		{compRoundtrip, k.Roundtrip, moved(func(n crossing) crossing { return n.times(sent).plus(n.back().times(returned)) })},
+		{"pair_period", k.PairPeriod, plausible.Moved{
+			Link: leastBusy(ranks) * (sent + returned), Network: leastBusy(domains) * (sent + returned),
+		}},
+	} {
+		if timed.c.Percentiles != nil {
+			m.fail(plausible.Judge(limits, timed.moved, timed.name, timed.c.Percentiles.P50)...)
+		}
+	}
+}
+
+// instants fails a row whose times cannot be: those of an operation that took no
+// time on some rank.
+func (m *rowMaker) instants(d Description) {
+	check := func(name string, s series) {
+		var ranks []int
+		shortest := math.Inf(1)
+		for r, e := range m.ranks {
+			if us := s.samples(e); len(us) > 0 && !(slices.Min(us) > 0) {
+				ranks, shortest = append(ranks, r), min(shortest, slices.Min(us))
+			}
+		}
+		if ranks != nil {
+			m.fail(plausible.Judge(nil, plausible.Moved{}, name+" on "+m.name(ranks), shortest)...)
+		}
+	}
+	for _, component := range d.components() {
+		check(component, m.fresh(component))
+	}
+	check("chain_floor dispatch", m.chained(chainDispatch))
+	check("chain_floor combine", m.chained(chainCombine))
+	check("pair_period", m.chained(chainPair))
+}
+
+// crossing is the fewest rows that leave and enter a group of ranks (one rank, or
+// a scale-up domain) in a dispatch. A token leaves once, however many other groups
+// it goes to, since a switch can multicast, and enters a group once, however many
+// of its experts are there. In a combine the same rows go back: what a group makes
+// of a token can leave as one sum, and the sums can be added on the way.
+type crossing struct{ off, onto int64 }
+
+func (n crossing) back() crossing             { return crossing{n.onto, n.off} }
+func (n crossing) times(bytes int64) crossing { return crossing{n.off * bytes, n.onto * bytes} }
+func (n crossing) plus(other crossing) crossing {
+	return crossing{n.off + other.off, n.onto + other.onto}
+}
+
+// crossings counts by group. What stays in its group does not cross.
+func crossings(t *workload.Trace, group func(rank int) int) []crossing {
+	out := make([]crossing, group(t.World-1)+1)
+	there := make([]bool, len(out))
+	for source := range t.World {
+		from := group(source)
+		for token := t.First[source]; token < t.First[source+1]; token++ {
+			clear(there)
+			experts, _ := t.Row(token)
+			for _, e := range experts {
+				there[group(t.ExpertRank(e))] = true
+			}
+			there[from] = false
+			for g, goes := range there {
+				if goes {
+					out[g].onto++
+				}
+			}
+			if slices.Contains(there, true) {
+				out[from].off++
+			}
+		}
+	}
+	return out
+}
+
+// busiest returns the most bytes that a group moves in one direction.
+func busiest(groups []crossing, bytes func(crossing) crossing) int64 {
+	most := int64(0)
+	for _, n := range groups {
+		b := bytes(n)
+		most = max(most, b.off, b.onto)
+	}
+	return most
+}
+
+// leastBusy returns the rows that every group moves in each half of a pair,
+// whether the sender or the receiver moves them: a pair of a chain is timed on
+// each rank alone, which may find that its peers have done their part before.
+func leastBusy(groups []crossing) int64 {
+	least := min(groups[0].off, groups[0].onto)
+	for _, n := range groups {
+		least = min(least, n.off, n.onto)
+	}
+	return least
+}
+
+// whyFailed is the outcome's reason of rows that failed: the first time that
+// cannot be, unless the oracle found something too.
+func whyFailed(rows []ep.Row) result.Reason {
+	var reasons result.Reasons
+	for _, r := range rows {
+		reasons = append(reasons, r.Correctness.Reasons...)
+	}
+	if len(reasons) == 0 || !reasons.Only(result.ReasonImplausible) {
+		return result.Reason{Code: result.ReasonSemantics}
+	}
+	return reasons[0]
+}

@@ -1,0 +1,154 @@
+package runner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// No verdict binds again: whatever the windows or the chain left is still there,
+// and what is judged is the next call of the sequence that was timed.
+//
+// A judgement waits for the stream alone, not for the device. The events of a window see
+// no more than the stream, so that work which a library leaves on a stream of its own is
+// not timed; here it comes too late.
+
+// judgeWindow judges what the window of a component left, then the operation with
+// other inputs in the same buffers.
+func (m *run) judgeWindow(p *point, component string) error {
+	when := afterWindow(component)
+	v, err := m.judgeRemains(p)
+	if err != nil {
+		return fmt.Errorf("rung %d, oracle %s: %w", p.TokensPerRank, when, err)
+	}
+	if err := m.emitVerdict(p, when, v); err != nil {
+		return err
+	}
+	return m.judgeChanged(p, when, component == compCombine && !m.d.FreshPair)
+}
+
+// judgeRemains judges the output of the last combine of a window. Where the
+// window ends without one, it judges what the last dispatch brought and combines
+// that first.
+func (m *run) judgeRemains(p *point) (v Verdict, err error) {
+	v.Passed = true
+	if !m.left.combined {
+		received, err := m.adapter.Inspect(m.left.handle)
+		if err != nil {
+			return v, err
+		}
+		if _, v, err = p.oracle.received(m.data, received); err != nil {
+			return v, err
+		}
+		finish := steps{m.combine, m.stream.Synchronize}
+		if m.left.staged == nil {
+			finish = steps{m.stage, m.combine, m.stream.Synchronize}
+		}
+		if err := finish.do(); err != nil {
+			return v, err
+		}
+	}
+	return v, p.oracle.combinedValues(m.data, &v, m.left.out, m.left.rows)
+}
+
+// judgeChain reports what the period chain left, then judges the operation as the chain
+// left it, with the same inputs, with other ones, and its arithmetic.
+func (m *run) judgeChain(p *point, left Verdict) error {
+	if err := m.emitVerdict(p, whenChainOutput, left); err != nil {
+		return err
+	}
+	if err := m.judge(p, whenPostChain, p.oracle, false); err != nil {
+		return err
+	}
+	if err := m.judgeChanged(p, whenPostChain, false); err != nil {
+		return err
+	}
+	return m.judgeArithmetic(p)
+}
+
+// judgeArithmetic sends chosen rows back to combine and judges their sums.
+func (m *run) judgeArithmetic(p *point) error {
+	o := &p.oracle
+	received, err := m.inspected()
+	if err != nil {
+		return err
+	}
+	tokens, err := m.data.sources(o, received)
+	if err != nil {
+		return err
+	}
+	choose := func(to []Rows) error { return m.data.choose(o, o.chosenFor(received, tokens), to) }
+	if err := (steps{m.stageRows(choose), m.combine, m.stream.Synchronize}).do(); err != nil {
+		return err
+	}
+	worst, wrong, err := m.data.declared(o, m.left.out)
+	if err != nil {
+		return err
+	}
+	return m.Emit(kindArithmetic, arithmeticRecord{p.TokensPerRank, finite(worst), o.values(), wrong})
+}
+
+// judgeChanged writes other inputs into the buffers of the bound problem, judges
+// the operation and restores them. An operation that does nothing any more would
+// pass with the inputs of the calls before.
+func (m *run) judgeChanged(p *point, when string, again bool) error {
+	if err := m.send(p, p.changed); err != nil {
+		return err
+	}
+	if err := m.judge(p, changed(when), p.changed, again); err != nil {
+		return err
+	}
+	return m.send(p, p.oracle)
+}
+
+// judge runs the full oracle on a rung and emits its verdict.
+func (m *run) judge(p *point, when string, o oracle, again bool) error {
+	v, err := m.fullOracle(o, again)
+	if err != nil {
+		return fmt.Errorf("rung %d, oracle %s: %w", p.TokensPerRank, when, err)
+	}
+	return m.emitVerdict(p, when, v)
+}
+
+// emitVerdict completes a verdict with the comparison of the inputs with what
+// they were made as.
+func (m *run) emitVerdict(p *point, when string, v Verdict) error {
+	differ, err := m.inputsChanged(p)
+	if err != nil {
+		return err
+	}
+	v.require(CheckInputs, !differ)
+	return m.Emit(kindVerdict, verdictRecord{p.TokensPerRank, when, time.Now().UTC(), v})
+}
+
+// fullOracle dispatches, judges what arrived, sends back what the experts make of
+// it and judges what combine returns. With again, that is the second combine of
+// its handle. Where a row tells no source, the pair is still completed, so that
+// no peer waits for ever.
+func (m *run) fullOracle(o oracle, again bool) (v Verdict, err error) {
+	received, err := m.inspected()
+	if err != nil {
+		return v, err
+	}
+	by, v, err := o.received(m.data, received)
+	if err != nil {
+		return v, err
+	}
+	rest := steps{m.stageRows(m.transform(&o, received, by)), m.combine, m.stream.Synchronize}
+	if by == nil {
+		rest[0] = m.stage
+	}
+	if again {
+		rest = append(steps{m.stage, m.combine}, rest...)
+	}
+	if err := rest.do(); err != nil || by == nil {
+		return v, err
+	}
+	return v, o.combinedValues(m.data, &v, m.left.out, transformed)
+}
+
+// transform returns what makes of the rows that arrived those that the experts return.
+func (m *run) transform(o *oracle, rx *Received, by []workload.Affine) func(to []Rows) error {
+	return func(to []Rows) error { return m.data.transform(o, rx, by, to) }
+}

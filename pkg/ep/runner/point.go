@@ -1,0 +1,128 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// point is one rung of the ladder on one rank.
+type point struct {
+	*Problem
+	trace   *workload.Trace
+	first   int    // token of the global batch that this rank's begin with
+	oracle  oracle // of the inputs that the contract names
+	changed oracle // of other activations, and other weights if each dispatch sends them
+	sent    oracle // of these two the one whose inputs are in the buffers
+	routed  [2]routed
+	// notRewritten: a replay of a graph did not write the whole output.
+	notRewritten bool
+}
+
+// Indices of a point's routing.
+const (
+	routedExpert = iota
+	routedWeight
+)
+
+// routed is a small buffer of the problem and what it was made as.
+type routed struct {
+	at   accel.Ptr
+	made []byte
+}
+
+// newPoint makes the inputs of a rung on the device.
+func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error) {
+	first, tokens := trace.First[m.Rank], trace.RankTokens(m.Rank)
+	p := &point{trace: trace, first: first}
+	p.Problem = &Problem{
+		TokensPerRank: tokensPerRank, Tokens: tokens, Capacity: trace.MaxRankTokens(), World: m.World,
+		Hidden: m.block.Hidden, TopK: m.block.TopK, Experts: trace.Experts,
+	}
+	p.oracle = oracle{arithmetic: newArithmetic(m.d, trace, activations{seed: m.block.Seed}, m.block.Hidden, m.c.ScaleUpDomain), rank: m.Rank}
+	other := trace
+	if m.c.Contract == ep.ContractLayout { // a cached layout may hold the weights
+		other = trace.RotateWeights()
+	}
+	p.changed = oracle{arithmetic: p.oracle.of(other, activations{m.block.Seed, true}), rank: m.Rank}
+
+	var experts []byte
+	for i := range tokens {
+		ids, _ := trace.Row(first + i)
+		for _, e := range ids {
+			if m.d.IndexType == numeric.Int32 {
+				experts = binary.NativeEndian.AppendUint32(experts, uint32(e))
+			} else {
+				experts = binary.NativeEndian.AppendUint64(experts, uint64(e))
+			}
+		}
+	}
+	var err error
+	if p.X, err = m.alloc(2 * tokens * p.Hidden); err != nil {
+		return nil, err
+	}
+	for i, in := range []struct {
+		at   *accel.Ptr
+		made []byte
+	}{routedExpert: {&p.Expert, experts}, routedWeight: {&p.Weight, nil}} {
+		if *in.at, err = m.alloc(max(len(in.made), 4*tokens*p.TopK)); err != nil {
+			return nil, err
+		}
+		p.routed[i] = routed{*in.at, in.made}
+	}
+	if err := accel.Write(m.device, m.stream, p.Expert, experts); err != nil {
+		return nil, err
+	}
+	return p, m.send(p, p.oracle)
+}
+
+// weights are the weights of o's rank as a buffer holds them.
+func (p *point) weights(o oracle) (weights []byte) {
+	for i := range p.Tokens {
+		_, parts := o.trace.Row(p.first + i)
+		for _, w := range parts {
+			weights = binary.NativeEndian.AppendUint32(weights, math.Float32bits(w))
+		}
+	}
+	return weights
+}
+
+// send makes the inputs of o those in the problem's buffers.
+func (m *run) send(p *point, o oracle) error {
+	p.sent = o
+	weights := &p.routed[routedWeight]
+	weights.made = p.weights(o)
+	return errors.Join(m.data.fill(&o, p.X), accel.Write(m.device, m.stream, weights.at, weights.made))
+}
+
+// alloc allocates device memory that the case frees. A rank without tokens gets an
+// address all the same.
+func (m *run) alloc(bytes int) (accel.Ptr, error) {
+	at, err := m.device.Alloc(max(1, int64(bytes)))
+	if err == nil {
+		m.buffers = append(m.buffers, at)
+	}
+	return at, err
+}
+
+// inputsChanged reports whether a buffer of the problem is no longer what it
+// was made as.
+func (m *run) inputsChanged(p *point) (bool, error) {
+	for _, in := range p.routed {
+		now, err := accel.Read[byte](m.device, m.stream, in.at, len(in.made))
+		if err != nil {
+			return false, err
+		}
+		if !bytes.Equal(now, in.made) {
+			return true, nil
+		}
+	}
+	same, err := m.data.filled(&p.sent, p.X)
+	return !same, err
+}

@@ -1,0 +1,148 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// Kinds of records that a rank writes during an EP case. They hold numbers and
+// declared names alone, and may be published.
+const (
+	kindPlan       = "ep-plan"        // planRecord, first
+	kindPoint      = "ep-point"       // pointRecord, once per rung
+	kindVerdict    = ep.RecordVerdict // verdictRecord, at each moment of each rung
+	kindArithmetic = "ep-arithmetic"  // arithmeticRecord, once per rung
+	kindFresh      = ep.RecordFresh   // freshRecord, per trial, rung and component
+	kindChain      = ep.RecordChain   // chainRecord, per chain trial and rung
+	kindReplay     = "ep-replay"      // replayRecord, once per rung, of replayed graphs
+)
+
+// planRecord says what this rank is about to measure.
+type planRecord struct {
+	Description
+	ValueBytes int   `json:"value_bytes"` // of a dispatched value
+	ScaleBytes int   `json:"scale_bytes"` // of a dispatched row
+	Measured   []int `json:"measured"`    // rungs
+	Dropped    []int `json:"dropped"`     // rungs above the cap
+}
+
+// pointRecord is what the ranks must agree on before a rung counts.
+type pointRecord struct {
+	TokensPerRank int    `json:"tokens_per_rank"`
+	Digest        string `json:"digest"` // of the whole routing trace, hex
+}
+
+// Moments of the oracle.
+const (
+	whenBefore      = "before"       // before any timing
+	whenChainOutput = "chain-output" // the last output of the last chain
+	whenPostChain   = "post-chain"   // on the state that the last chain left
+	whenAfter       = "after"        // after all timing
+)
+
+// afterWindow is the moment after the last window of a component.
+func afterWindow(component string) string { return "post-" + component }
+
+// changed is the same moment, with other inputs.
+func changed(when string) string { return when + "-changed" }
+
+// alternating is the moment of a component's alternating pass.
+func alternating(component string) string { return "alternating-" + component }
+
+// alternated lists the components whose calls an alternating pass makes. The
+// others make the same calls in the same order: those of stage are those of the
+// roundtrip, and those of a combine too where every dispatch needs its own. A replayed
+// graph is one call.
+func (d Description) alternated() []string {
+	if d.Replayed {
+		return []string{compRoundtrip}
+	}
+	if d.FreshPair {
+		return []string{compRoundtrip, compDispatch}
+	}
+	return []string{compRoundtrip, compDispatch, compCombine}
+}
+
+// moments lists the moments of each rung, in the order in which rows name those
+// that failed.
+func (d Description) moments() []string {
+	all := []string{whenBefore}
+	for _, c := range d.components() {
+		all = append(all, afterWindow(c), changed(afterWindow(c)))
+	}
+	all = append(all, whenChainOutput, whenPostChain, changed(whenPostChain))
+	for _, c := range d.alternated() {
+		all = append(all, alternating(c))
+	}
+	return append(all, whenAfter)
+}
+
+// verdictRecord is the oracle at one moment.
+type verdictRecord struct {
+	TokensPerRank int       `json:"tokens_per_rank"`
+	When          string    `json:"when"`
+	Began         time.Time `json:"began,omitzero"` // when the verdict was made, UTC; earlier versions lack it
+	Verdict
+}
+
+// arithmeticRecord is what combine made of the chosen rows.
+type arithmeticRecord struct {
+	TokensPerRank int      `json:"tokens_per_rank"`
+	Error         *float64 `json:"error"` // largest, in units in the last place of bf16; null where it is not finite
+	Checked       int      `json:"checked"`
+	Wrong         int      `json:"wrong"`
+}
+
+// Names of the fresh-entry components.
+const (
+	compRoundtrip = "roundtrip"
+	compDispatch  = "dispatch"
+	compCombine   = "combine"
+	compStage     = "stage"
+)
+
+// components lists the fresh-entry components of an adapter, in the order from
+// which trials rotate them.
+func (d Description) components() []string {
+	all := []string{compRoundtrip, compDispatch, compCombine}
+	if d.StageWorks && !d.Replayed {
+		all = append(all, compStage)
+	}
+	return all
+}
+
+// replayRecord is the check of one rung's graphs against an eager pair.
+type replayRecord struct {
+	TokensPerRank int      `json:"tokens_per_rank"`
+	Rewritten     bool     `json:"rewritten"` // each judged launch wrote the whole output
+	OutputPassed  bool     `json:"output_passed"`
+	OutputError   *float64 `json:"output_error"` // null where it is not finite
+}
+
+// freshRecord is the samples of one component in one trial, microseconds.
+type freshRecord struct {
+	Trial         int       `json:"trial"`
+	TokensPerRank int       `json:"tokens_per_rank"`
+	Component     string    `json:"component"`
+	rank.Entry              // to the first sample
+	Microseconds  []float64 `json:"us"`
+}
+
+// chainRecord is what one chain trial kept, microseconds, and the check of its
+// last output, which is null where staging is hoisted.
+type chainRecord struct {
+	Trial         int       `json:"trial"`
+	TokensPerRank int       `json:"tokens_per_rank"`
+	Began         time.Time `json:"began,omitzero"` // when the first of Pair began, UTC; earlier versions lack it
+	Dispatch      []float64 `json:"dispatch_us"`
+	Combine       []float64 `json:"combine_us"`
+	Pair          []float64 `json:"pair_us"`
+	StartToStart  []float64 `json:"start_to_start_us"` // one fewer
+	// Enqueue is the host's time for one pair of the chain: to enqueue it, or to capture it,
+	// and to wait where a dispatch waits. Earlier versions lack it.
+	Enqueue      float64  `json:"enqueue_us,omitempty"`
+	OutputPassed *bool    `json:"output_passed"`
+	OutputError  *float64 `json:"output_error"` // null too where it is not finite
+}

@@ -1,0 +1,335 @@
+package runner
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// In timing mode vocab.Graph the operations are captured into graphs, and what is timed is
+// launches of these. Every graph begins with Capturer.Align, so that the ranks enter its
+// first operation together. The times are those of events inside of the graph.
+//
+// A launch that does nothing leaves what the launch before it left. Before a launch is
+// judged, everything that it must write is therefore overwritten with NaN. No rank can
+// overwrite what a faster peer has sent already: the peer's graph begins with Align, which
+// does not end before this rank's launch has begun.
+
+// Capturer is an Adapter whose dispatch, stage and combine can be captured into a graph
+// where its Description says so. At each launch, a captured operation works on what the
+// memory of the bound problem holds then.
+type Capturer interface {
+	Adapter
+	// Align enqueues an operation that ends on no rank before it has begun on all.
+	Align() error
+}
+
+// graphSuffix ends the kernel generation of replayed operations.
+const graphSuffix = "-cudagraph"
+
+// replaying makes the case one of replayed graphs, or refuses it.
+func (m *run) replaying() error {
+	if _, ok := m.adapter.(Capturer); !ok || !m.d.Capturable {
+		return rank.Refused("backend %s cannot be captured into graphs in mode %s", m.c.Backend, m.d.Mode)
+	}
+	err := m.stream.BeginCapture()
+	if err == nil {
+		err = m.stream.RecordExternal(m.start)
+		g, ended := m.stream.EndCapture()
+		if ended == nil {
+			ended = g.Close()
+		}
+		err = errors.Join(err, ended)
+	}
+	if errors.Is(err, accel.ErrUnsupported) {
+		return rank.Refused("this device cannot time inside of graphs: %w", err)
+	}
+	m.d.Replayed = true
+	m.d.KernelGeneration += graphSuffix
+	return err
+}
+
+// captured returns a graph of the work, behind an Align.
+func (m *run) captured(work func() error) (accel.Graph, error) {
+	if err := m.stream.BeginCapture(); err != nil {
+		return nil, err
+	}
+	failed := steps{m.adapter.(Capturer).Align, work}.do()
+	g, err := m.stream.EndCapture()
+	if failed == nil {
+		return g, err
+	}
+	if err == nil { // else the failure has spoiled the capture
+		failed = errors.Join(failed, g.Close())
+	}
+	return nil, failed
+}
+
+// markInside records an event at each launch of the graph that is being captured.
+func (m *run) markInside(e accel.Event) func() error {
+	return func() error { return m.stream.RecordExternal(e) }
+}
+
+// replay launches a graph and waits for it.
+func (m *run) replay(g accel.Graph) error {
+	if !m.fault.skipsReplay() {
+		if err := g.Launch(m.stream); err != nil {
+			return err
+		}
+	}
+	return m.device.Synchronize()
+}
+
+// replayPair is a pair to capture, with its marks around the operations of a component.
+func (m *run) replayPair(component string) steps {
+	none := func() error { return nil }
+	var dispatched, combined [2]func() error
+	for i := range 2 {
+		dispatched[i], combined[i] = none, none
+	}
+	from, to := m.markInside(m.start), m.markInside(m.end)
+	switch component {
+	case compRoundtrip:
+		dispatched[0], combined[1] = from, to
+	case compDispatch:
+		dispatched[0], dispatched[1] = from, to
+	case compCombine:
+		combined[0], combined[1] = from, to
+	}
+	all := steps{dispatched[0], m.dispatch, dispatched[1], m.stage, combined[0], m.combine, combined[1]}
+	if m.d.Hoisted() {
+		all = slices.Delete(all, 3, 4)
+	}
+	return all
+}
+
+// replayWindow takes the samples of one component of one rung in one trial, and in the last
+// trial judges the launches that follow them.
+func (m *run) replayWindow(p *point, component string, trial int) (err error) {
+	if err := m.warmUp(p, false); err != nil {
+		return err
+	}
+	m.left = remains{}
+	if m.d.Hoisted() {
+		if err := m.hoist(p); err != nil {
+			return err
+		}
+	}
+	g, err := m.captured(m.replayPair(component).do)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	for range m.block.Timing.WarmupItersPerTrial {
+		m.came = time.Now()
+		if err := m.replay(g); err != nil {
+			return err
+		}
+	}
+	us := make([]float64, m.block.Timing.ItersPerTrial)
+	m.entry = m.enter()
+	err = quietly(func() (err error) {
+		for i := range us {
+			if err = m.replay(g); err == nil {
+				us[i], err = m.device.Elapsed(m.start, m.end)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.entry, us}); err != nil {
+		return err
+	}
+	if trial < m.block.Timing.TrialsPerPoint-1 {
+		return nil
+	}
+	return m.judgeReplays(p, afterWindow(component), g)
+}
+
+// judgeReplays judges one launch more, and one with other inputs in the same memory.
+func (m *run) judgeReplays(p *point, when string, g accel.Graph) error {
+	if err := m.judgeReplay(p, when, g, &p.oracle); err != nil {
+		return err
+	}
+	if err := m.send(p, p.changed); err != nil {
+		return err
+	}
+	if err := m.judgeReplay(p, changed(when), g, &p.changed); err != nil {
+		return err
+	}
+	return m.send(p, p.oracle)
+}
+
+// judgeReplay judges a launch with the inputs of o: what arrived and what combine
+// returned.
+func (m *run) judgeReplay(p *point, when string, g accel.Graph, o *oracle) error {
+	if err := m.replayOverNaN(p, g); err != nil {
+		return err
+	}
+	received, err := m.adapter.Inspect(m.left.handle)
+	if err != nil {
+		return err
+	}
+	_, v, err := o.received(m.data, received)
+	if err != nil {
+		return err
+	}
+	if err := o.combinedValues(m.data, &v, m.left.out, m.left.rows); err != nil {
+		return err
+	}
+	return m.emitVerdict(p, when, v)
+}
+
+// replayOverNaN overwrites what the launch before left, replays the graph, and notes whether
+// the whole output was written again.
+func (m *run) replayOverNaN(p *point, g accel.Graph) error {
+	if err := m.overwrite(p); err != nil {
+		return err
+	}
+	if err := m.replay(g); err != nil {
+		return err
+	}
+	out, err := accel.Read[uint16](m.device, m.stream, m.left.out, p.oracle.values())
+	if err != nil {
+		return err
+	}
+	const exponent = 0x7f80
+	if slices.ContainsFunc(out, func(b uint16) bool { return b&exponent == exponent }) {
+		p.notRewritten = true
+	}
+	return nil
+}
+
+// overwrite fills the rows that arrived and the last output with bytes of ones, which are
+// NaN in bf16 and float32.
+func (m *run) overwrite(p *point) error {
+	received, err := m.adapter.Inspect(m.left.handle)
+	if err != nil {
+		return err
+	}
+	ones := func(at accel.Ptr, rows int, bytes, stride int64) error {
+		if rows == 0 || bytes == 0 {
+			return nil
+		}
+		if bytes == stride {
+			rows, bytes = 1, bytes*int64(rows)
+		}
+		for i := range int64(rows) {
+			if err := m.device.Set(m.stream, at.Add(i*stride), 0xff, bytes); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, r := range received.Payload {
+		if err := ones(r.Values, r.Count, int64(p.Hidden*received.Codec.ValueBytes()), r.Stride); err != nil {
+			return err
+		}
+		if n := received.Codec.Scales(p.Hidden); n > 0 {
+			if err := ones(r.Scales, r.Count, int64(4*n), r.ScaleStride); err != nil {
+				return err
+			}
+		}
+	}
+	return ones(m.left.out, 1, int64(2*p.oracle.values()), 0)
+}
+
+// checkReplays compares, for each rung, a replayed pair with an eager one.
+func (m *run) checkReplays() error {
+	if !m.d.Replayed {
+		return nil
+	}
+	for _, p := range m.points {
+		if err := m.checkReplay(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *run) checkReplay(p *point) error {
+	g, err := m.wholePair(p)
+	if err != nil {
+		return err
+	}
+	n := p.oracle.values()
+	err = m.replay(g)
+	if err == nil {
+		err = m.replayOverNaN(p, g)
+	}
+	if err == nil && n > 0 {
+		err = m.device.Copy(m.stream, m.lastOutput, m.left.out, int64(2*n))
+	}
+	if err = errors.Join(err, g.Close()); err != nil {
+		return err
+	}
+	if err := m.pair(); err != nil {
+		return err
+	}
+	worst, err := m.data.compare(m.lastOutput, m.left.out, n)
+	if err != nil {
+		return err
+	}
+	return m.Emit(kindReplay, replayRecord{p.TokensPerRank, !p.notRewritten, within(worst), finite(worst)})
+}
+
+// wholePair returns the graph of a pair that stages itself, after a warm-up.
+func (m *run) wholePair(p *point) (accel.Graph, error) {
+	if err := m.warmUp(p, true); err != nil {
+		return nil, err
+	}
+	return m.captured(steps{m.dispatch, m.stage, m.combine}.do)
+}
+
+// replayChain captures a chain as one graph and launches it twice. The first launch is not
+// timed; the marks keep the times of the second.
+func (m *run) replayChain(p *point, chain func() error) error {
+	g, err := m.captured(chain)
+	if err != nil {
+		return err
+	}
+	err = m.replay(g)
+	if err == nil {
+		err = m.replayOverNaN(p, g)
+	}
+	return errors.Join(err, g.Close())
+}
+
+// alternateReplays replays one graph with alternating inputs and judges each launch.
+func (m *run) alternateReplays(p *point) (v Verdict, err error) {
+	v.Passed = true
+	g, err := m.wholePair(p)
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	sides := m.inputSides(p)
+	for i := range m.block.AlternatingCalls(p.TokensPerRank) {
+		s := &sides[i%2]
+		if err := s.prepare(); err != nil {
+			return v, err
+		}
+		if err := m.replay(g); err != nil {
+			return v, err
+		}
+		received, err := m.adapter.Inspect(m.left.handle)
+		if err != nil {
+			return v, err
+		}
+		if err := s.judgeReceived(m.data, &v, received); err != nil {
+			return v, err
+		}
+		if err := s.judgeOutput(m.data, &v, m.left.out); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,122 @@
+package runner
+
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// routingStats describes a trace as rows publish it. A copy is a unique (token,
+// destination rank); those a rank sends to itself count.
+func routingStats(t *workload.Trace, gpusPerNode, domain int) ep.Routing {
+	gpusPerNode, domain = max(1, gpusPerNode), max(1, domain)
+	var copies, local, node, sameDomain int64
+	histogram := make([]int, t.World)
+	perRank, assignments := make([]int64, t.World), make([]int64, t.World)
+	load := make([]int64, t.Experts)
+	goes := make([]bool, t.World)
+	for source := range t.World {
+		for token := t.First[source]; token < t.First[source+1]; token++ {
+			clear(goes)
+			experts, _ := t.Row(token)
+			for _, e := range experts {
+				load[e]++
+				assignments[t.ExpertRank(e)]++
+				goes[t.ExpertRank(e)] = true
+			}
+			fanout := 0
+			for rank, there := range goes {
+				if !there {
+					continue
+				}
+				fanout++
+				perRank[rank]++
+				if rank == source {
+					local++
+				}
+				if rank/gpusPerNode == source/gpusPerNode {
+					node++
+				}
+				if rank/domain == source/domain {
+					sameDomain++
+				}
+			}
+			histogram[fanout-1]++
+			copies += int64(fanout)
+		}
+	}
+	smallest, largest := 0, 0
+	for i, tokens := range histogram {
+		if tokens > 0 {
+			if smallest == 0 {
+				smallest = i + 1
+			}
+			largest = i + 1
+		}
+	}
+	fraction := func(n int64) float64 { return float64(n) / float64(copies) }
+	loads := floats(load)
+	return ep.Routing{
+		FanoutMean:               float64(copies) / float64(t.Tokens()),
+		FanoutMin:                smallest,
+		FanoutMax:                largest,
+		FanoutHistogram:          histogram,
+		RoutedCopies:             copies,
+		PayloadCopiesPerRank:     perRank,
+		PayloadRankCV:            measure.CV(floats(perRank)),
+		ExpertAssignmentsPerRank: assignments,
+		ExpertAssignmentRankCV:   measure.CV(floats(assignments)),
+		ExpertLoadMin:            slices.Min(load),
+		ExpertLoadMax:            slices.Max(load),
+		ExpertLoadMean:           measure.Mean(loads),
+		ExpertLoadCV:             measure.CV(loads),
+		HotspotRatio:             slices.Max(loads) / measure.Mean(loads),
+		EmptyExpertCount:         zeros(load),
+		EmptyRankCount:           zeros(perRank),
+		Locality: ep.Locality{
+			Placement:           "packed",
+			LocalRankFraction:   fraction(local),
+			SameNodeFraction:    fraction(node),
+			SameScaleUpDomain:   fraction(sameDomain),
+			CrossNodeFraction:   fraction(copies - node),
+			CrossDomainFraction: fraction(copies - sameDomain),
+			GPUsPerNode:         gpusPerNode,
+			ScaleUpDomain:       domain,
+			Copies:              copies,
+		},
+	}
+}
+
+// byteCounts is the logical payload of each op: every copy of a row, with its
+// scales on the way out, in bf16 on the way back.
+func byteCounts(copies int64, hidden, valueBytes, scaleBytes int) ep.Bytes {
+	count := func(activation, scale int64) ep.ByteCount {
+		return ep.ByteCount{Activation: activation, Scale: scale, Total: activation + scale}
+	}
+	dispatch := count(copies*int64(hidden)*int64(valueBytes), copies*int64(scaleBytes))
+	combine := count(copies*int64(hidden)*2, 0)
+	return ep.Bytes{
+		Dispatch:  dispatch,
+		Combine:   combine,
+		Roundtrip: count(dispatch.Activation+combine.Activation, dispatch.Scale+combine.Scale),
+	}
+}
+
+func floats(counts []int64) []float64 {
+	values := make([]float64, len(counts))
+	for i, n := range counts {
+		values[i] = float64(n)
+	}
+	return values
+}
+
+func zeros(counts []int64) (n int) {
+	for _, c := range counts {
+		if c == 0 {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,396 @@
+package runner
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// histogramBins is how many bins a published histogram has.
+const histogramBins = 40
+
+// rowMaker makes one row and remembers whether anything of it is there.
+type rowMaker struct {
+	c     plan.Case
+	block *ep.Block // of the case
+	ranks []evidence
+	rung  int
+	row   ep.Row
+	any   bool
+	err   error // the first one of a component
+}
+
+// build makes the row of the rung. The strangers are the ranks that used another trace,
+// or told none.
+func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers []int, limits []result.Limit) error {
+	r := &m.row
+	r.TokensPerRank, r.GlobalTokens = m.rung, trace.Tokens()
+	r.Complete = true
+	r.Histograms = map[string]result.Histogram{}
+
+	r.RoutingStats = routingStats(trace, m.c.GPUsPerNode, m.c.ScaleUpDomain)
+	copies := r.RoutingStats.RoutedCopies
+	r.Bytes = byteCounts(copies, m.block.Hidden, declared.ValueBytes, declared.ScaleBytes)
+	r.LogicalCopies = ep.Copies{Routed: copies, Assignments: int64(len(trace.Expert)), Wire: ep.WirePerRank}
+	onWire := copies
+	if declared.Receive == TokenExpert {
+		r.LogicalCopies.Wire = ep.WirePerAssignment
+		onWire = r.LogicalCopies.Assignments
+	}
+	wire := byteCounts(onWire, m.block.Hidden, declared.ValueBytes, declared.ScaleBytes)
+	r.WireBytes = &wire
+
+	m.components(declared.Description)
+	m.chains()
+	m.correctness(declared.Description, strangers)
+	m.arithmetic(declared.Description)
+	m.instants(declared.Description)
+	m.gate(declared, trace, limits)
+	if q := r.Components.Roundtrip.Percentiles; q != nil && q.P50 > 0 {
+		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
+		rates := q.Map(rate)
+		r.TokenRate = &rates
+	}
+	return m.err
+}
+
+// component makes a component of a series, and its histogram under name if it has one.
+func (m *rowMaker) component(s series, reduce measure.Reduction, origin, name string) ep.Component {
+	us, err := s.pooled(m.ranks, reduce)
+	if m.err == nil {
+		m.err = err
+	}
+	if len(us) < s.trials*s.perTrial {
+		m.row.Complete = false
+	}
+	if len(us) == 0 {
+		return unavailable()
+	}
+	m.any = true
+	q := measure.Percentiles(us)
+	if name != "" {
+		m.row.Histograms[name] = measure.Histogram(us, histogramBins)
+	}
+	return ep.Component{Availability: ep.Measured, Origin: &origin, Percentiles: &q, SampleCount: len(us)}
+}
+
+func unavailable() ep.Component { return ep.Component{Availability: ep.Unavailable} }
+
+// components makes those of fresh entries. Of replayed graphs, tails tell of the host and
+// are not published.
+func (m *rowMaker) components(d Description) {
+	fresh := func(component string, reduce measure.Reduction, name string) ep.Component {
+		if !d.Replayed {
+			return m.component(m.fresh(component), reduce, ep.OriginMeasured, name)
+		}
+		c := m.component(m.fresh(component), reduce, ep.OriginGraphReplay, "")
+		if c.Percentiles != nil {
+			c.Percentiles = &result.Percentiles{P50: c.Percentiles.P50}
+		}
+		return c
+	}
+	k := &m.row.Components
+	k.Dispatch = fresh(compDispatch, measure.Max, compDispatch)
+	k.Combine = fresh(compCombine, measure.Max, compCombine)
+	k.Roundtrip = fresh(compRoundtrip, measure.Max, compRoundtrip)
+	k.Stage = unavailable()
+	if slices.Contains(d.components(), compStage) {
+		k.Stage = fresh(compStage, measure.Max, compStage)
+	}
+	k.IsolatedSum = isolatedSum(k.Dispatch, k.Stage, k.Combine)
+	m.row.RankMin = ep.Fresh{
+		Dispatch:  fresh(compDispatch, measure.Min, ""),
+		Combine:   fresh(compCombine, measure.Min, ""),
+		Roundtrip: fresh(compRoundtrip, measure.Min, ""),
+	}
+	m.row.RankSpread = m.component(m.fresh(compRoundtrip), measure.Spread, ep.OriginMeasured, "")
+}
+
+// isolatedSum adds dispatch, stage (0 where it is unavailable) and combine
+// percentile by percentile.
+func isolatedSum(dispatch, stage, combine ep.Component) ep.Component {
+	if dispatch.Percentiles == nil || combine.Percentiles == nil {
+		return unavailable()
+	}
+	origin := ep.OriginPercentileSum
+	sum := *dispatch.Percentiles
+	if stage.Percentiles != nil {
+		sum = plus(sum, *stage.Percentiles)
+	}
+	sum = plus(sum, *combine.Percentiles)
+	return ep.Component{Availability: ep.Derived, Origin: &origin, Percentiles: &sum}
+}
+
+// plus adds percentile by percentile. Without the tails of one, the sum has none.
+func plus(a, b result.Percentiles) result.Percentiles {
+	if !a.Tailed() || !b.Tailed() {
+		return result.Percentiles{P50: a.P50 + b.P50}
+	}
+	return *result.PercentilesOf(a.P50+b.P50, *a.P90+*b.P90, *a.P95+*b.P95, *a.P99+*b.P99)
+}
+
+// The parts of a chain that rows have figures of.
+func chainDispatch(r chainRecord) []float64 { return r.Dispatch }
+func chainCombine(r chainRecord) []float64  { return r.Combine }
+func chainPair(r chainRecord) []float64     { return r.Pair }
+
+func (m *rowMaker) chains() {
+	m.row.Components.PairPeriod = m.component(m.chained(chainPair), measure.LowerMedian, ep.OriginChainedMedian, "pair_period")
+	m.row.ChainFloor = ep.Ops{
+		Dispatch: m.component(m.chained(chainDispatch), measure.Min, ep.OriginChainedRankMin, ""),
+		Combine:  m.component(m.chained(chainCombine), measure.Min, ep.OriginChainedRankMin, ""),
+	}
+	m.row.ChainHealth = ep.Health{
+		PairSpread:   m.component(m.chained(chainPair), measure.Spread, ep.OriginMeasured, ""),
+		InterpairGap: m.component(m.perTrial(interpairGap), measure.LowerMedian, ep.OriginMeasured, ""),
+		SettleDrift:  m.component(m.perTrial(settleDrift), measure.LargestMagnitude, ep.OriginMeasured, ""),
+	}
+}
+
+// interpairGap is one rank's idle time between pairs in one trial.
+func interpairGap(r chainRecord) []float64 {
+	if len(r.Pair) == 0 {
+		return nil
+	}
+	return []float64{measure.Percentile(r.StartToStart, 50) - measure.Percentile(r.Pair, 50)}
+}
+
+// settleDrift is how much one rank's pairs of the late half of a trial are
+// longer than those of the early half.
+func settleDrift(r chainRecord) []float64 {
+	half := len(r.Pair) / 2
+	if half == 0 {
+		return nil
+	}
+	return []float64{measure.Percentile(r.Pair[half:], 50) - measure.Percentile(r.Pair[:half], 50)}
+}
+
+// fail fails the row for reasons; without any it does nothing.
+func (m *rowMaker) fail(reasons ...result.Reason) {
+	if len(reasons) > 0 {
+		check := &m.row.Correctness
+		check.Passed, check.Reasons = false, append(check.Reasons, reasons...)
+	}
+}
+
+// blame fails the row for what happened on ranks; without any it does nothing.
+func (m *rowMaker) blame(ranks []int, code result.Code, what string) {
+	if len(ranks) > 0 {
+		m.fail(code.With("%s %s", what, m.name(ranks)))
+	}
+}
+
+// correctness folds the verdicts of all ranks and moments. A rank that told no
+// trace has no first verdict either, which makes the row incomplete.
+func (m *rowMaker) correctness(d Description, strangers []int) {
+	check := &m.row.Correctness
+	check.Passed, check.PostChainPassed = true, true
+	check.OraclePassed = &ep.OraclePassed{Pre: true, Chained: true, Post: true}
+	check.OracleFailed = &ep.OracleFailed{Pre: []string{}, Chained: []string{}, Post: []string{}}
+	worst, finite := 0.0, true
+	received := &m.row.Receive
+	received.Min = math.MaxInt
+	for _, when := range d.moments() {
+		failed := map[string][]int{}
+		var missing, nonFinite []int
+		for r, e := range m.ranks {
+			v, ok := e.verdicts[moment{m.rung, when}]
+			if !ok {
+				missing = append(missing, r)
+				continue
+			}
+			m.any = true
+			for _, name := range v.Failed {
+				failed[name] = append(failed[name], r)
+			}
+			switch {
+			case v.Error != nil:
+				worst = math.Max(worst, *v.Error)
+			case slices.Contains(v.Failed, CheckCombine):
+				nonFinite = append(nonFinite, r)
+			}
+			if when == whenBefore {
+				received.Total += v.Rows
+				received.Min, received.Max = min(received.Min, v.Rows), max(received.Max, v.Rows)
+			}
+		}
+		for _, name := range checkNames {
+			m.blame(failed[name], result.ReasonCheck, when+" "+name)
+		}
+		m.blame(nonFinite, result.ReasonNonFinite, when)
+		m.blame(missing, result.ReasonUnchecked, when)
+		finite = finite && nonFinite == nil
+		m.row.Complete = m.row.Complete && missing == nil
+		m.oracle(when, slices.Collect(maps.Keys(failed)), missing == nil)
+		if strings.HasPrefix(when, whenPostChain) {
+			check.PostChainPassed = check.PostChainPassed && len(failed) == 0 && missing == nil
+		}
+	}
+	if received.Total == 0 {
+		received.Min = 0
+		m.fail(result.ReasonCheck.With("nothing was received"))
+	}
+	received.Mean = float64(received.Total) / float64(len(m.ranks))
+	if finite {
+		check.MaxRelativeError = &worst
+	}
+	told := slices.DeleteFunc(strangers, func(r int) bool { return m.ranks[r].digests[m.rung] == "" })
+	m.blame(told, result.ReasonCheck, "routing_trace")
+	if !d.Hoisted() {
+		m.chainOutputs()
+	}
+	if d.Replayed {
+		m.replays()
+	}
+}
+
+// replays folds the checks of replayed graphs. They stay null where a rank is missing.
+func (m *rowMaker) replays() {
+	rewritten, passed, worst, finite := true, true, 0.0, true
+	var stale, failed, missing []int
+	for r, e := range m.ranks {
+		record, ok := e.replays[m.rung]
+		if !ok {
+			missing = append(missing, r)
+			continue
+		}
+		if !record.Rewritten {
+			rewritten, stale = false, append(stale, r)
+		}
+		if !record.OutputPassed {
+			passed, failed = false, append(failed, r)
+		}
+		if record.OutputError == nil {
+			finite = false
+		} else {
+			worst = math.Max(worst, *record.OutputError)
+		}
+	}
+	m.blame(stale, result.ReasonCheck, "cuda_graph_output_rewritten")
+	m.blame(failed, result.ReasonCheck, "cuda_graph_last_output")
+	m.blame(missing, result.ReasonUnchecked, "cuda_graph_last_output")
+	if missing != nil {
+		m.row.Complete = false
+		return
+	}
+	check := &m.row.Correctness
+	check.GraphRewritten, check.GraphOutputPassed = &rewritten, &passed
+	if finite {
+		check.GraphOutputError = &worst
+	}
+}
+
+// oracle adds to the row what the oracles of all ranks found at a moment. whole says that
+// every rank has a verdict.
+func (m *rowMaker) oracle(when string, failed []string, whole bool) {
+	passed, checks := m.row.Correctness.OraclePassed, m.row.Correctness.OracleFailed
+	verdict, names := &passed.Post, &checks.Post
+	switch when {
+	case whenBefore:
+		verdict, names = &passed.Pre, &checks.Pre
+	case whenChainOutput, whenPostChain, changed(whenPostChain):
+		verdict, names = &passed.Chained, &checks.Chained
+	}
+	*verdict = *verdict && whole && len(failed) == 0
+	*names = append(*names, failed...)
+	slices.Sort(*names)
+	*names = slices.Compact(*names)
+}
+
+// arithmetic folds what combine made of the chosen rows. It stays null where a
+// rank is missing.
+func (m *rowMaker) arithmetic(d Description) {
+	bound, worst, finite := ArithmeticBound, 0.0, true
+	a := &result.Arithmetic{Accumulation: d.accumulation()}
+	var wrong []int
+	for r, e := range m.ranks {
+		s, ok := e.sums[m.rung]
+		if !ok {
+			m.row.Complete = false
+			return
+		}
+		a.Checked += int64(s.Checked)
+		a.Wrong += int64(s.Wrong)
+		if s.Wrong > 0 {
+			wrong = append(wrong, r)
+		}
+		if s.Error != nil {
+			worst = math.Max(worst, *s.Error)
+		} else {
+			finite = false
+		}
+	}
+	a.Passed, a.Bound = a.Wrong == 0 && a.Checked > 0, &bound
+	if finite {
+		a.MaxError = &worst
+	}
+	if wrong != nil {
+		a.Reasons = append(a.Reasons, result.ReasonCheck.With("arithmetic %s", m.name(wrong)))
+	}
+	m.row.Arithmetic = a
+}
+
+// chainOutputs folds the checks of the chains' last outputs. The verdict stays
+// null where some are missing and none failed.
+func (m *rowMaker) chainOutputs() {
+	const what = "chain_last_output"
+	worst := 0.0
+	var failed, nonFinite []int
+	taken, want := 0, len(m.ranks)*m.block.Timing.ChainTrialsPerPoint
+	for r, e := range m.ranks {
+		for trial := range m.block.Timing.ChainTrialsPerPoint {
+			record, ok := e.chains[chainKey{m.rung, trial}]
+			if !ok || record.OutputPassed == nil {
+				continue
+			}
+			taken++
+			if !*record.OutputPassed {
+				failed = append(failed, r)
+			}
+			if record.OutputError != nil {
+				worst = math.Max(worst, *record.OutputError)
+			} else {
+				nonFinite = append(nonFinite, r)
+			}
+		}
+	}
+	m.blame(slices.Compact(failed), result.ReasonCheck, what)
+	m.blame(slices.Compact(nonFinite), result.ReasonNonFinite, what)
+	if taken < want {
+		m.row.Complete = false
+		m.fail(result.ReasonUnchecked.With("%s %d of %d", what, taken, want))
+		if failed == nil {
+			return
+		}
+	}
+	passed := failed == nil
+	check := &m.row.Correctness
+	check.ChainLastOutputPassed = &passed
+	if nonFinite == nil {
+		check.ChainLastOutputError = &worst
+	}
+}
+
+// name names ranks as reasons do.
+func (m *rowMaker) name(ranks []int) string {
+	if len(ranks) == len(m.ranks) {
+		return "all ranks"
+	}
+	names := make([]string, len(ranks))
+	for i, r := range ranks {
+		names[i] = strconv.Itoa(r)
+	}
+	if len(ranks) > 8 {
+		return fmt.Sprintf("%d ranks from %s", len(ranks), names[0])
+	}
+	return "rank " + strings.Join(names, ",")
+}

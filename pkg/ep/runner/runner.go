@@ -1,0 +1,284 @@
+package runner
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// conditioning is how many untimed pairs come before a rung's first check.
+const conditioning = 8
+
+// Runner is the rank half of the family: it measures the cases of a group with
+// one adapter on one device.
+type Runner struct {
+	device  accel.Device
+	stream  accel.Stream
+	adapter Adapter
+	facts   rank.Facts
+	data    data // nil before the first case
+}
+
+var _ rank.Runner = (*Runner)(nil)
+
+// NewRunner returns a runner over an adapter whose work goes to stream. The
+// runner owns all three and closes them.
+func NewRunner(device accel.Device, stream accel.Stream, adapter Adapter, facts rank.Facts) *Runner {
+	return &Runner{device: device, stream: stream, adapter: adapter, facts: facts}
+}
+
+// Close implements rank.Runner.
+func (r *Runner) Close() error {
+	var err error
+	if r.data != nil {
+		err = r.data.close()
+	}
+	return errors.Join(err, r.adapter.Close(), r.stream.Close(), r.device.Close())
+}
+
+// Run implements rank.Runner. Its order is that of the contract: all rungs are
+// brought up and judged, then the fresh-entry windows, then the chains, then
+// all rungs are judged again. In their last trial windows and chains are judged
+// too, each on the state that it left. The alternating passes come after all that
+// is timed.
+func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	if err := checkCase(c, s.World); err != nil {
+		return err
+	}
+	m := &run{Session: s, device: r.device, stream: r.stream, c: c, block: ep.Of(&c)}
+	if err := m.prepare(ctx, r); err != nil {
+		return errors.Join(err, m.free())
+	}
+	for _, phase := range []func() error{m.bringUp, m.measureFresh, m.checkReplays, m.measureChains, m.alternate, m.judgeAfter} {
+		if err := phase(); err != nil {
+			return errors.Join(m.adapter.Err(), err, m.free())
+		}
+	}
+	return m.free()
+}
+
+// run is one case on one rank.
+type run struct {
+	*rank.Session
+	device  accel.Device
+	stream  accel.Stream
+	c       plan.Case
+	block   *ep.Block // of the case
+	d       Description
+	adapter Adapter // the runner's, or a faulty one around it
+	data    data    // the runner's, with second opinions
+	fault   *faulty // nil in every honest run
+	points  []*point
+	rungs   []int  // tokens per rank of the points
+	cached  Handle // whose layout dispatches reuse, under the cached-layout contract
+	left    remains
+	start   accel.Event // of a fresh-entry window
+	end     accel.Event
+	came    time.Time  // when this rank began the last warm-up pair
+	entry   rank.Entry // to the last fresh-entry window
+	buffers []accel.Ptr
+	// lastOutput is a copy of what the last pair of a chain returned.
+	lastOutput accel.Ptr
+}
+
+// Emit appends a record to this rank's stream, unless the operations that it tells of
+// were ended from outside.
+func (m *run) Emit(kind string, data any) error {
+	if err := m.adapter.Err(); err != nil {
+		return err
+	}
+	return m.Session.Emit(kind, data)
+}
+
+// prepare declares the case and makes the inputs of all rungs, then the
+// adapter's buffers.
+func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
+	if m.d, err = r.adapter.Describe(m.c); err != nil {
+		return err
+	}
+	if err := checkDescription(m.c, m.d); err != nil {
+		return err
+	}
+	if _, ok := r.adapter.(CachedDispatcher); !ok && m.c.Contract == ep.ContractCachedLayout {
+		return rank.Refused("backend %s has no dispatch with a cached layout", m.c.Backend)
+	}
+	m.adapter = r.adapter
+	if err := m.injectArithmetic(); err != nil {
+		return err
+	}
+	if m.fault, err = injected(m); err != nil {
+		return err
+	}
+	if m.fault.inAdapter() {
+		m.adapter = m.fault
+	}
+	routing, rungs, err := routingOf(m.c)
+	if err != nil {
+		return err
+	}
+	if limit := m.block.LadderCap; limit != nil && (m.d.LadderCap == 0 || *limit < m.d.LadderCap) {
+		m.d.LadderCap = *limit
+	}
+	measured, dropped := clamp(routing, rungs, m.d.LadderCap)
+	if len(measured) == 0 {
+		return rank.Refused("every rung of ladder %q is above the cap of %d tokens", m.block.Ladder, m.d.LadderCap)
+	}
+	m.rungs = measured
+	if m.start, err = m.device.NewEvent(); err != nil {
+		return err
+	}
+	if m.end, err = m.device.NewEvent(); err != nil {
+		return err
+	}
+	if m.block.TimingMode == vocab.Graph {
+		if err := m.replaying(); err != nil {
+			return err
+		}
+	}
+	if err := m.checkMemory(routing); err != nil {
+		return err
+	}
+	record := planRecord{
+		Description: m.d, ValueBytes: m.d.Codec.ValueBytes(), ScaleBytes: 4 * m.d.Codec.Scales(m.block.Hidden),
+		Measured: measured, Dropped: dropped,
+	}
+	if err := errors.Join(m.Emit(rank.KindFacts, r.facts), m.Emit(kindPlan, record)); err != nil {
+		return err
+	}
+	if r.data == nil {
+		if r.data, err = newData(ctx, m.device, m.stream); err != nil {
+			return err
+		}
+	}
+	m.data = forCase(r.data, m.block.TopK)
+	need := Capacity{Experts: routing.Experts()}
+	for _, t := range measured {
+		need.Tokens = max(need.Tokens, routing.MaxRankTokens(t))
+		p, err := m.newPoint(t, routing.Trace(t))
+		if err != nil {
+			return fmt.Errorf("rung %d: %w", t, err)
+		}
+		m.points = append(m.points, p)
+	}
+	if m.lastOutput, err = m.alloc(2 * need.Tokens * m.block.Hidden); err != nil {
+		return err
+	}
+	return m.adapter.Prepare(ctx, m.Session, m.c, need)
+}
+
+// free gives back what the case took of the device.
+func (m *run) free() (err error) {
+	for _, b := range m.buffers {
+		err = errors.Join(err, m.device.Free(b))
+	}
+	for _, e := range []accel.Event{m.start, m.end} {
+		if e != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}
+	return err
+}
+
+// bringUp conditions each rung and judges it for the first time.
+func (m *run) bringUp() error {
+	m.fault.enter(rank.FaultAtStart)
+	for _, p := range m.points {
+		if err := m.bind(p); err != nil {
+			return err
+		}
+		for range conditioning {
+			if err := m.pair(); err != nil {
+				return err
+			}
+		}
+		digest := p.trace.Digest()
+		if err := m.Emit(kindPoint, pointRecord{p.TokensPerRank, hex.EncodeToString(digest[:])}); err != nil {
+			return err
+		}
+		if err := m.judge(p, whenBefore, p.oracle, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *run) measureFresh() error {
+	m.fault.enter(faultAtTimed)
+	trials := m.block.Timing.TrialsPerPoint
+	for trial := range trials {
+		for _, p := range measure.Rotate(m.points, trial) {
+			for _, component := range measure.Rotate(m.d.components(), trial) {
+				measure := m.enqueueWindow
+				if m.d.Replayed {
+					measure = m.replayWindow
+				}
+				if err := measure(p, component, trial); err != nil {
+					return fmt.Errorf("rung %d, trial %d, %s: %w", p.TokensPerRank, trial, component, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// enqueueWindow takes the samples of one component of one rung in one trial, and in the last
+// trial judges what they left.
+func (m *run) enqueueWindow(p *point, component string, trial int) error {
+	us, err := m.fresh(p, component)
+	if err != nil {
+		return err
+	}
+	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.entry, us}); err != nil {
+		return err
+	}
+	if trial < m.block.Timing.TrialsPerPoint-1 {
+		return nil
+	}
+	return m.judgeWindow(p, component)
+}
+
+func (m *run) measureChains() error {
+	trials := m.block.Timing.ChainTrialsPerPoint
+	for trial := range trials {
+		for _, p := range measure.Rotate(m.points, trial) {
+			record, left, err := m.chains(p, trial)
+			if err != nil {
+				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
+			}
+			if err := m.Emit(kindChain, record); err != nil {
+				return err
+			}
+			if trial < trials-1 {
+				continue
+			}
+			if err := m.judgeChain(p, left); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *run) judgeAfter() error {
+	for _, p := range m.points {
+		if err := m.bind(p); err != nil {
+			return err
+		}
+		if err := m.pair(); err != nil {
+			return err
+		}
+		if err := m.judge(p, whenAfter, p.oracle, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
