@@ -1,8 +1,6 @@
 package cli
 
 import (
-	_ "github.com/collectivex/collectivex/pkg/families" // definitions need them
-
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	_ "github.com/collectivex/collectivex/pkg/families" // definitions need them
 	"github.com/collectivex/collectivex/pkg/planner"
 )
 

@@ -30,6 +30,7 @@ func Usage(groups []Group) string {
 	return b.String()
 }
 
+// NewGroup returns a group without flags.
 func NewGroup(title string) Group {
 	fs := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	fs.SortFlags = false
@@ -60,6 +61,7 @@ func (o *Output) Refuse() error {
 	return nil
 }
 
+// AddFlags adds the flags of the output.
 func (o *Output) AddFlags(g Group) {
 	o.set = g.Flags.Changed
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
@@ -67,6 +69,7 @@ func (o *Output) AddFlags(g Group) {
 	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not have a run yet")
 }
 
+// TimeLimit adds -T.
 func (o *Output) TimeLimit(g Group) {
 	g.Flags.IntVarP(&o.Timeout, "timeout", "T", 0, "stop a case after `SECONDS`; 0 chooses a limit from its sizes")
 }

@@ -23,6 +23,7 @@ type limit struct {
 
 const everySize = -1
 
+// Flags of thresholds.
 const (
 	minBusBW = "--min-busbw"
 	MinGBps  = "--min-gbps"

@@ -152,9 +152,9 @@ func verdict(tracks []track, number int, t copies.Test) (v result.Verify) {
 		destination bool
 	}
 	seen := map[place]bool{}
-	for r := range tracks {
-		for i := range tracks[r].checks {
-			c := &tracks[r].checks[i]
+	for _, of := range tracks {
+		for i := range of.checks {
+			c := &of.checks[i]
 			at := place{c.Pass, c.Way, c.Destination}
 			if c.Row != number || seen[at] {
 				continue
