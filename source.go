@@ -20,7 +20,7 @@ import (
 //go:embed go.mod go.sum source.go cmd/*/main.go matrix/matrix.go matrix/*.yaml matrix/*/*.yaml matrix/*/*.txt
 //go:embed pkg/*/[a-z]*[^t].go pkg/*/[a-z]*[^s]t.go pkg/*/[a-z]*[^e]st.go pkg/*/[a-z]*[^t]est.go
 //go:embed pkg/*/*/[a-z]*[^t].go pkg/*/*/[a-z]*[^s]t.go pkg/*/*/[a-z]*[^e]st.go pkg/*/*/[a-z]*[^t]est.go
-//go:embed pkg/*/*/*/[a-z]*[^t].go pkg/*/*/*/[a-z]*[^s]t.go
+//go:embed pkg/*/*/*/[a-z]*[^s]t.go
 
 // C, CUDA, Python and all else that is not Go, but for testdata.
 //

@@ -8,7 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -51,16 +51,16 @@ func TestRoutingsHaveAMeaning(t *testing.T) {
 
 func TestCollectivesHaveAMeaning(t *testing.T) {
 	for _, name := range vocab.Ops() {
-		op, err := collective.ParseOp(name)
+		op, err := runner.ParseOp(name)
 		require.NoError(t, err)
-		require.Equal(t, op == collective.AllToAllV, vocab.Op(name).Traffic, name)
+		require.Equal(t, op == runner.AllToAllV, vocab.Op(name).Traffic, name)
 		if op.Pairwise() {
 			require.Len(t, op.Pairs(5), vocab.Op(name).Pairs.Count(5), name)
 		} else {
 			require.Zero(t, vocab.Op(name).Pairs.Count(5), name)
 		}
 	}
-	require.Len(t, collective.Ops(), len(vocab.Ops()))
+	require.Len(t, runner.Ops(), len(vocab.Ops()))
 	for _, name := range vocab.DTypes() {
 		_, err := numeric.ParseType(name)
 		require.NoError(t, err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/host"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -145,12 +146,12 @@ func runHost(dir string, p point) ([]float64, error) {
 	}
 	defer store.Close()
 	c := plan.Case{
-		CaseID: "bench", Family: plan.FamilyCollective, Backend: "host", World: p.world, Nodes: 1,
+		CaseID: "bench", Family: collective.Name, Backend: "host", World: p.world, Nodes: 1,
 		GPUsPerNode: p.world, RanksPerNode: p.world, Precision: "float", Repeat: 1,
-		Block: &plan.Collective{
+		Block: &collective.Block{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{p.bytes}, Placements: []string{vocab.OutOfPlace},
 			Modes: []string{vocab.Pipelined}, Buffers: vocab.Warm, Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: p.warmup, Iterations: p.iterations, Trials: p.trials, Aggregate: 1, Launches: 1},
+			Measure: collective.Counts{Warmup: p.warmup, Iterations: p.iterations, Trials: p.trials, Aggregate: 1, Launches: 1},
 		},
 	}
 	for n, order := range []rank.Order{{Scope: "case", Case: c}, {Stop: true}} {
@@ -175,7 +176,7 @@ func runHost(dir string, p point) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := collective.Assemble(doc, streams); err != nil {
+	if err := runner.Assemble(doc, streams); err != nil {
 		return nil, err
 	}
 	if o := doc.Head().Outcome; o.Status != result.Success {

@@ -11,12 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	eprunner "github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 	transferrunner "github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
@@ -51,7 +51,7 @@ func runRank(text string, find func(plan.Case) (rank.Opener, error)) error {
 		return err
 	}
 	place.Node, place.LocalRank = place.Rank/perNode, place.Rank%perNode
-	faults, err := rank.ParseFaults(fields[3], slices.Concat(eprunner.FaultKinds(), steps.FaultKinds(), transferrunner.FaultKinds(), runner.FaultKinds())...)
+	faults, err := rank.ParseFaults(fields[3], slices.Concat(eprunner.FaultKinds(), stepsrunner.FaultKinds(), transferrunner.FaultKinds(), runner.FaultKinds())...)
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,14 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
 	_ "github.com/collectivex/collectivex/pkg/families" // plans need them
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/steps"
 	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
@@ -28,7 +30,7 @@ func EP(ranks int, change ...func(*plan.Case)) plan.Case {
 // Collective returns the all_reduce of the smoke suite at this number of ranks: a float
 // sum on the host backend. Changes are as in EP.
 func Collective(ranks int, change ...func(*plan.Case)) plan.Case {
-	return place(plan.FamilyCollective, ranks, change)
+	return place(collective.Name, ranks, change)
 }
 
 // Transfer returns the smallest transfer of the kv-transfer suite, over shared memory.
@@ -93,8 +95,8 @@ func Schedules(ranks, width int, change ...func(*plan.Case)) []plan.Case {
 			continue
 		}
 		c := copied(&q.Case)
-		if c.Schedule().Width > 0 {
-			c.Schedule().Width = width
+		if steps.Of(&c).Width > 0 {
+			steps.Of(&c).Width = width
 		}
 		m, err := planner.Direct{Suite: scheduleSuite, Backend: c.Backend, World: ranks, Repeats: 1, Cases: []plan.Case{c}}.Resolve(shipped(), planner.Machine{})
 		if errors.Is(err, planner.ErrCannot) {
@@ -111,7 +113,7 @@ func Planned(c plan.Case, file string, content []byte, change ...func(*plan.Case
 	sum := sha256.Sum256(content)
 	digest := hex.EncodeToString(sum[:])
 	planned := copied(&c)
-	b := planned.Schedule()
+	b := steps.Of(&planned)
 	b.Algorithm, b.PlanFile, b.PlanSHA256, b.Width, b.Segments = file, file, digest, 0, 0
 	m, err := planner.Direct{Suite: scheduleSuite, Backend: c.Backend, World: c.World, Repeats: 1, Cases: []plan.Case{planned}}.Resolve(shipped(), planner.Machine{})
 	return changed(first(c.Family, must(m, err)), change), map[string][]byte{digest: content}
@@ -131,7 +133,7 @@ func Simulations(change ...func(*plan.Case)) []plan.Case {
 // is simulated.
 func Twins() (measured, simulated plan.Case) {
 	for _, c := range Schedules(8, 2) {
-		if c.Schedule().Op == "all_reduce" && c.Schedule().Algorithm == "ring" {
+		if steps.Of(&c).Op == "all_reduce" && steps.Of(&c).Algorithm == "ring" {
 			return c, Simulation()
 		}
 	}
@@ -144,8 +146,8 @@ func Simulation(change ...func(*plan.Case)) plan.Case { return Simulations(chang
 // Few makes a schedule case one with few samples, at a size that does not divide evenly and a
 // larger one.
 func Few(c *plan.Case) {
-	c.Schedule().Sizes = []int64{1004, 20_000}
-	c.Schedule().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
+	steps.Of(c).Sizes = []int64{1004, 20_000}
+	steps.Of(c).Measure = collective.Counts{Warmup: 1, Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
 }
 
 const (

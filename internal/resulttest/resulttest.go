@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/simulation"
+	"github.com/collectivex/collectivex/pkg/steps"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -34,7 +36,7 @@ func EPCase() plan.Case {
 
 // CollectiveCase returns a float all_reduce of two ranks on the host backend.
 func CollectiveCase() plan.Case {
-	return plantest.Collective(2, func(c *plan.Case) { c.Collective().Sizes = []int64{8, 1024, 1 << 20} })
+	return plantest.Collective(2, func(c *plan.Case) { collective.Of(c).Sizes = []int64{8, 1024, 1 << 20} })
 }
 
 // Attempt returns what the documents of this package say of their run.
@@ -62,7 +64,7 @@ func Successful(c plan.Case, a result.Attempt) result.Document {
 		return EP(c, a)
 	case transfer.Name:
 		return Transfer(c, a)
-	case plan.FamilySchedule:
+	case steps.Name:
 		return Schedule(c, a)
 	case copies.Name:
 		return Copy(c, a)
@@ -81,11 +83,11 @@ func Partial(d result.Document, reasons ...string) result.Document {
 	switch d := d.(type) {
 	case *ep.Document:
 		first(&d.Measurement.Rows).Complete = false
-	case *result.CollectiveDocument:
+	case *collective.Document:
 		first(&d.Measurement.Rows).Complete = false
 	case *transfer.Document:
 		first(&d.Measurement.Rows).Complete = false
-	case *result.ScheduleDocument:
+	case *steps.Document:
 		first(&d.Measurement.Rows).Complete = false
 	case *copies.Document:
 		first(&d.Measurement.Rows).Complete = false
@@ -212,14 +214,14 @@ func replay(r *ep.Row) {
 
 // Collective returns a successful document of c: one row per size, placement and
 // pair of ranks, with the timing modes of c.
-func Collective(c plan.Case, a result.Attempt) *result.CollectiveDocument {
-	d := New(c, a).(*result.CollectiveDocument)
-	for _, size := range c.Collective().Sizes {
-		for _, placement := range c.Collective().Placements {
+func Collective(c plan.Case, a result.Attempt) *collective.Document {
+	d := New(c, a).(*collective.Document)
+	for _, size := range collective.Of(&c).Sizes {
+		for _, placement := range collective.Of(&c).Placements {
 			d.Measurement.Rows = append(d.Measurement.Rows, collectiveRows(c, size, placement)...)
 		}
 	}
-	d.Workload.SizesMeasured = c.Collective().Sizes
+	d.Workload.SizesMeasured = collective.Of(&c).Sizes
 	d.Measurement.CheckedBy = "host"
 	d.Measurement.Path = "native"
 	succeed(&d.Envelope)
@@ -341,15 +343,15 @@ func program(c *plan.Case) *result.Program {
 
 // Schedule returns a successful document of c: the rows of the collective case that is
 // measured in the same way.
-func Schedule(c plan.Case, a result.Attempt) *result.ScheduleDocument {
-	d := New(c, a).(*result.ScheduleDocument)
+func Schedule(c plan.Case, a result.Attempt) *steps.Document {
+	d := New(c, a).(*steps.Document)
 	rows := d.Collective()
-	for _, size := range c.Schedule().Sizes {
-		for _, placement := range c.Schedule().Placements {
+	for _, size := range steps.Of(&c).Sizes {
+		for _, placement := range steps.Of(&c).Placements {
 			rows.Measurement.Rows = append(rows.Measurement.Rows, collectiveRow(rows.Identity.Case, size, placement))
 		}
 	}
-	rows.Workload.SizesMeasured = c.Schedule().Sizes
+	rows.Workload.SizesMeasured = steps.Of(&c).Sizes
 	rows.Measurement.CheckedBy, rows.Measurement.Path = "host", "steps"
 	succeed(&rows.Envelope)
 	d.SetCollective(rows)
@@ -375,12 +377,12 @@ func Simulation(c plan.Case, a result.Attempt) *simulation.Document {
 
 // collectiveRows returns the complete rows of a size and placement: one, or of a
 // pairwise operation one for each pair.
-func collectiveRows(c plan.Case, size int64, placement string) []result.CollectiveRow {
-	if c.Collective().Pairs(c.World) == 0 {
-		return []result.CollectiveRow{collectiveRow(c, size, placement)}
+func collectiveRows(c plan.Case, size int64, placement string) []collective.Row {
+	if collective.Of(&c).Pairs(c.World) == 0 {
+		return []collective.Row{collectiveRow(c, size, placement)}
 	}
-	var rows []result.CollectiveRow
-	bothWays := c.Collective().Pairs(c.World) < c.World*(c.World-1)
+	var rows []collective.Row
+	bothWays := collective.Of(&c).Pairs(c.World) < c.World*(c.World-1)
 	for src := range c.World {
 		for dst := range c.World {
 			if src != dst && (src < dst || !bothWays) {
@@ -393,26 +395,26 @@ func collectiveRows(c plan.Case, size int64, placement string) []result.Collecti
 	return rows
 }
 
-func collectiveRow(c plan.Case, size int64, placement string) result.CollectiveRow {
+func collectiveRow(c plan.Case, size int64, placement string) collective.Row {
 	us := 2 + float64(size)/10e3
-	row := result.CollectiveRow{
+	row := collective.Row{
 		Requested: size, Bytes: size, Count: size / 4, Placement: placement, Slots: 1, Complete: true,
-		Check: result.Check{Passed: true, Checked: 2 * size / 4},
+		Check: collective.Check{Passed: true, Checked: 2 * size / 4},
 	}
-	for _, mode := range c.Collective().Modes {
-		*row.Timing(mode) = Timing(size, us, c.Collective().Measure.Trials)
+	for _, mode := range collective.Of(&c).Modes {
+		*row.Timing(mode) = Timing(size, us, collective.Of(&c).Measure.Trials)
 	}
 	return row
 }
 
 // Timing returns the figures of samples that take us microseconds each for size
 // bytes. The last sample of several takes a tenth longer.
-func Timing(size int64, us float64, samples int) *result.Timing {
+func Timing(size int64, us float64, samples int) *collective.Timing {
 	slowest := us
 	if samples > 1 {
 		slowest *= 1.1
 	}
-	return &result.Timing{
+	return &collective.Timing{
 		Percentiles: *result.PercentilesOf(us, us, us, slowest),
 		Min:         us, Mean: us + (slowest-us)/float64(samples), Max: slowest, SampleCount: samples,
 		RankMin: us, RankMean: us, RankP50: []float64{us, us},

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
 )
 
@@ -57,7 +58,7 @@ func TestWith(t *testing.T) {
 	require.Equal(t, []string{"core"}, today.Words("suite"))
 	require.Equal(t, []int{8}, ep.SupportOf(older.Platform("alpha").Support("lib")).Degrees("normal"))
 	require.Empty(t, ep.SupportOf(older.Platform("alpha").Support("lib")).Degrees("low-latency"))
-	require.Equal(t, []int{2, 8}, older.Platform("alpha").Support("ring").Collective().Worlds)
+	require.Equal(t, []int{2, 8}, older.Platform("alpha").Support("ring").Blocks[string(collective.Name)].(*collective.Support).Worlds)
 	require.Equal(t, []string{"bf16"}, ep.BackendOf(older.Backend("lib")).Precisions)
 	require.Equal(t, 10, older.Backend("lib").SetupSeconds)
 	for _, same := range []*catalog.Catalog{cat, today} {

@@ -153,9 +153,9 @@ func (d *decoder) note(err error) {
 	}
 }
 
-// check holds traffic to the block that names it: some platform has its ranks, and
+// Check holds traffic to the block that names it: some platform has its ranks, and
 // its parts are whole elements of each type.
-func (t *Traffic) check(c *Checker, worlds []int, dtypes []string) {
+func (t *Traffic) Check(c *Checker, worlds []int, dtypes []string) {
 	if !slices.Contains(worlds, t.Ranks()) {
 		c.Diagnose(t, "%s has %d ranks, but no platform of the suite runs a backend of this block at that world size; they have %s",
 			t.File, t.Ranks(), strings.ReplaceAll(strings.Trim(fmt.Sprint(worlds), "[]"), " ", ", "))

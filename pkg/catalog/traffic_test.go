@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
 )
 
 func TestParseTraffic(t *testing.T) {
@@ -75,7 +76,7 @@ func TestShippedTraffic(t *testing.T) {
 	require.NoError(t, err)
 	var names []string
 	for _, s := range cat.Suites {
-		blocks, _ := s.Blocks["collective"].(*catalog.CollectiveSuite)
+		blocks, _ := s.Blocks["collective"].(*collective.Suite)
 		for i := 0; blocks != nil && i < len(*blocks); i++ {
 			if t := (*blocks)[i].Traffic; t != nil {
 				names = append(names, t.Name)

@@ -1,164 +1,180 @@
 package collective
 
 import (
-	"errors"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
-	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
-	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// fill gives a slot the data of window w: first the poison, or what has to stay
-// where this rank receives nothing, then the input, which in place is part of
-// the same buffer.
-func (b *bench) fill(w window, slot int) error {
-	p := b.spec.pattern(w, slot)
-	send, recv := b.buffers(place{slot: slot})
-	out := b.outputs(b.rung)
-	in, guard := b.untouched(b.rung)
-	if b.rung.Placement == vocab.InPlace {
-		in, guard = b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank), nil
+// NewDocument returns the document of a collective case without rows.
+func NewDocument(head result.Envelope) *Document {
+	c := &head.Identity.Case
+	b := Of(c)
+	return &Document{
+		Envelope: head,
+		Workload: Workload{SizesMeasured: []int64{}, SizesDropped: []DroppedSize{}, Excluded: []Exclusion{}},
+		Measurement: Measurement{
+			Op: b.Op, DType: c.Precision, RedOp: b.RedOp, Root: b.Root,
+			Buffers: b.Buffers, Registration: b.Registration, Rows: []Row{},
+			Warmup: b.Measure.Warmup, Iterations: b.Measure.Iterations, Trials: b.Measure.Trials,
+			SamplingProfile: c.Sampling,
+		},
 	}
-	covered := b.rung.Placement == vocab.InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
-	if len(guard) > 0 {
-		if err := b.backend.Data.Fill(b.stream, p, recv, guard); err != nil {
-			return rank.Coded(result.ReasonDevice, err)
+}
+
+type comparison struct {
+	Op           string    `json:"op"`
+	RedOp        string    `json:"redop"`
+	Root         int       `json:"root"`
+	Buffers      string    `json:"buffers"`
+	Registration string    `json:"registration"`
+	Unalign      int64     `json:"unalign"`
+	Traffic      [][]int64 `json:"traffic,omitempty"`
+	Measure      Counts    `json:"measure"`
+}
+
+func comparisonOf(c *plan.Case) any {
+	b := Of(c)
+	return comparison{
+		Op: b.Op, RedOp: b.RedOp, Root: b.Root, Buffers: b.Buffers,
+		Registration: b.Registration, Unalign: b.Unalign, Traffic: b.Traffic, Measure: b.Measure.Timed(),
+	}
+}
+
+// RowKey is equal exactly where two rows of collective documents may be compared,
+// timing mode by timing mode: the first 32 hexadecimal digits of the SHA-256 of
+// the document's comparison key, the requested bytes, the placement, the ranks of
+// a pairwise operation and the buffer slots, as JSON. The slots follow from the
+// device's caches and memory and, for shifted buffers, from the case's largest
+// size, which the key of the document does not have.
+func RowKey(comparisonKey string, r *Row) (string, error) {
+	text, err := json.Marshal(struct {
+		Key       string `json:"comparison_key"`
+		Requested int64  `json:"requested_bytes"`
+		Placement string `json:"placement"`
+		Src       *int   `json:"src,omitempty"`
+		Dst       *int   `json:"dst,omitempty"`
+		Slots     int    `json:"buffer_slots"`
+	}{comparisonKey, r.Requested, r.Placement, r.Src, r.Dst, r.Slots})
+	return result.Hashed(text), err
+}
+
+// older: documents of 6d8324a and before have the name of the traffic in
+// the id alone; later ones have traffic_name too.
+func older(e *result.Envelope) result.Older {
+	id := e.Identity
+	b := Of(&id.Case)
+	if len(b.Traffic) == 0 || b.TrafficName != "" {
+		return result.Older{}
+	}
+	head, tail, _ := strings.Cut(id.Case.ID(), "-"+b.Op+"-")
+	if strings.HasPrefix(id.CaseID, head+"-"+b.Op+"-") && strings.HasSuffix(id.CaseID, "-"+tail) {
+		return result.Older{CaseID: id.CaseID}
+	}
+	return result.Older{}
+}
+
+// CheckDocument reports what is wrong with a document beyond its envelope.
+func CheckDocument(p *result.Problems, d *Document) {
+	id := d.Identity
+	b := Of(&id.Case)
+	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	m := d.Measurement
+	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")
+	p.Check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil && d.Workload.Excluded != nil, "workload has a null list")
+	p.Check(m.Op == b.Op && m.DType == id.Case.Precision && m.RedOp == b.RedOp && m.Root == b.Root && m.Buffers == b.Buffers,
+		"measurement is not of the op, type, reduction, root and buffers of the case")
+	if a := m.Arithmetic; a != nil {
+		p.Arithmetic("measurement.arithmetic_as_declared", a)
+		p.Check(a.Passed || d.Outcome.Status != result.Success, "outcome is success, but the arithmetic is not as declared")
+	}
+	for _, s := range d.Workload.SizesDropped {
+		if err := s.Reason.Check(); err != nil {
+			p.Add("workload.sizes_dropped[%d]: %w", s.Bytes, err)
 		}
 	}
-	for round := b.rung.rounds - 1; round >= 0 && len(out) > 0 && !covered; round-- {
-		// Results of two marks and more overlap: what one writes poisons the next.
-		if 0 < round && round < b.rung.rounds-1 && end(out)*int64(b.spec.dtype.Size()) >= 2*markBytes {
-			continue
-		}
-		_, recv := b.buffers(place{slot, round})
-		if err := b.backend.Data.Poison(b.stream, p, recv, out); err != nil {
-			return rank.Coded(result.ReasonDevice, err)
+	for _, x := range d.Workload.Excluded {
+		if err := x.Reason.Check(); err != nil {
+			p.Add("workload.excluded[%s]: %w", x.What, err)
 		}
 	}
-	return rank.Coded(result.ReasonDevice, b.backend.Data.Fill(b.stream, p, send, in))
-}
-
-// renew writes the input of operations first to last−1 of window w again.
-func (b *bench) renew(w window, first, last int) error {
-	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
-	for i := first; i < last; i++ {
-		slot := b.rung.place(i, len(b.calls)).slot
-		send, _ := b.buffers(place{slot: slot})
-		if err := b.backend.Data.Fill(b.stream, b.spec.pattern(w, slot), send, in); err != nil {
-			return rank.Coded(result.ReasonDevice, err)
+	var bad []string
+	pairwise := b.Pairs(id.Case.World) > 0
+	for _, r := range m.Rows {
+		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
+		p.Check(pairwise == r.IsOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
+		p.Check(slices.Contains(b.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(b.Placements, r.Placement), "%s was not asked for", at)
+		if r.Key != "" {
+			key, err := RowKey(d.ComparisonKey, &r)
+			p.Check(err == nil && r.Key == key, "%s: comparison_key %q is not that of the row (%q)", at, r.Key, key)
+		}
+		for _, mode := range vocab.TimingModes() {
+			t := *r.Timing(mode)
+			if t == nil {
+				continue
+			}
+			p.Check(slices.Contains(b.Modes, mode), "%s: %s was not asked for", at, mode)
+			p.Check(t.SampleCount > 0, "%s.%s has no samples", at, mode)
+			p.Check(t.Percentiles.P50 > 0, "%s.%s takes %v µs", at, mode, t.Percentiles.P50)
+			if err := t.check(); err != nil {
+				p.Add("%s.%s: %w", at, mode, err)
+			}
+		}
+		p.Reasons(at+".correctness", r.Check.Reasons)
+		if r.Check.Passed {
+			p.Check(len(r.Check.Reasons) == 0, "%s passed with reasons %q", at, r.Check.Reasons)
+			p.Check(r.Check.Wrong == 0 && (r.Check.Checked > 0 || r.Count == 0), "%s passed with %d of %d elements wrong", at, r.Check.Wrong, r.Check.Checked)
+		}
+		if !r.Complete || !r.Check.Passed {
+			bad = append(bad, fmt.Sprintf("%d bytes %s%s is complete %v, passed %v", r.Bytes, r.Placement, r.between(), r.Complete, r.Check.Passed))
 		}
 	}
-	return nil
-}
-
-// end is the number of elements from the start of a buffer to the end of its
-// last region.
-func end(regions []workload.Region) int64 {
-	last := regions[len(regions)-1]
-	return last.Offset + last.Count
-}
-
-// outputs is what a result of a rung consists of on this rank.
-func (b *bench) outputs(r rung) []workload.Region {
-	return b.spec.form(r.Pair).Outputs(r.Extent, b.session.Rank)
-}
-
-// untouched is what the operations of a rung have to leave as it is in each slot
-// of this rank. In place the buffer of a result is the library's.
-func (b *bench) untouched(r rung) (send, recv []workload.Region) {
-	form := b.spec.form(r.Pair)
-	switch {
-	case form.Idle(b.session.Rank):
-		return nil, nil
-	case r.Placement == vocab.OutOfPlace:
-		send, recv = form.untouched(r.Extent, b.session.Rank)
-		for i := range recv {
-			recv[i].Count += (b.spec.shares(r.rounds) - 1) * markBytes / int64(b.spec.dtype.Size())
-		}
-		return send, recv
-	case len(b.outputs(r)) == 0:
-		return form.Inputs(r.Extent, b.session.Rank), nil
+	p.Good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status == result.Success {
+		whole(p, d)
+		p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
+		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
 	}
-	return nil, nil
 }
 
-// part is what a check compares in one buffer of this rank.
-type part struct {
-	place
-	result  bool // of the receive buffer, else of the send buffer
-	regions []workload.Region
+// whole holds that a successful document has a row, with every timing mode, for
+// all that was asked for and is neither dropped nor excluded.
+func whole(p *result.Problems, d *Document) {
+	c, w := d.Identity.Case, d.Workload
+	b := Of(&c)
+	for _, size := range b.Sizes {
+		dropped := slices.ContainsFunc(w.SizesDropped, func(s DroppedSize) bool { return s.Bytes == size })
+		p.Check(dropped != slices.Contains(w.SizesMeasured, size), "size %d must be either in sizes_measured or in sizes_dropped", size)
+	}
+	kept := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return slices.ContainsFunc(w.Excluded, func(x Exclusion) bool { return x.What == name })
+		})
+	}
+	rows := len(w.SizesMeasured) * len(kept(b.Placements)) * max(1, b.Pairs(c.World))
+	p.Check(len(d.Measurement.Rows) == rows, "outcome is success with %d rows of %d", len(d.Measurement.Rows), rows)
+	for _, r := range d.Measurement.Rows {
+		for _, mode := range kept(b.Modes) {
+			p.Check(*r.Timing(mode) != nil, "outcome is success, but %d bytes %s%s has no %s", r.Bytes, r.Placement, r.between(), mode)
+		}
+	}
 }
 
-// parts are what a check compares after a window on r: what marks show of the results,
-// and what the operations had to leave as it was.
-func (b *bench) parts(r rung, marks []mark) (parts []part) {
-	if b.spec.form(r.Pair).Idle(b.session.Rank) {
+// check requires that the figures of a timing mode can be of the same samples.
+func (t *Timing) check() error {
+	if err := t.Percentiles.Check(true); err != nil {
+		return err
+	}
+	if t.Min > t.Percentiles.P50 || *t.Percentiles.P99 > t.Max {
+		return fmt.Errorf("percentiles %v do not lie between min_us %v and max_us %v", t.Percentiles, t.Min, t.Max)
+	}
+	if t.Histogram == nil {
 		return nil
 	}
-	out := b.outputs(r)
-	for _, m := range marks {
-		parts = append(parts, part{m.place, true, b.left(out, m)})
-	}
-	inputs, guards := b.untouched(r)
-	for slot := range r.Slots {
-		parts = append(parts, part{place{slot: slot}, false, inputs}, part{place{slot: slot}, true, guards})
-	}
-	return slices.DeleteFunc(parts, func(p part) bool { return len(p.regions) == 0 })
-}
-
-// compared is how many elements check compares after a window on r.
-func (b *bench) compared(r rung, marks []mark) int64 {
-	total := int64(0)
-	for _, p := range b.parts(r, marks) {
-		for _, region := range p.regions {
-			total += region.Count
-		}
-	}
-	return total
-}
-
-// check compares what a window on the rung at hand has left.
-func (b *bench) check(w window, marks []mark) (workload.Verdict, error) {
-	total := workload.Verdict{First: -1}
-	for _, p := range b.parts(b.rung, marks) {
-		buf, recv := b.buffers(p.place)
-		if p.result {
-			buf = recv
-		}
-		v, err := b.backend.Data.Check(b.stream, b.spec.pattern(w, p.slot), buf, p.regions)
-		switch {
-		case errors.Is(err, ErrDisagree):
-			return total, rank.Coded(result.ReasonUnchecked, err)
-		case err != nil:
-			return total, rank.Coded(result.ReasonDevice, err)
-		}
-		add(&total, v)
-	}
-	return total, nil
-}
-
-func add(total *workload.Verdict, v workload.Verdict) {
-	if total.Wrong == 0 {
-		total.First = v.First
-	}
-	total.Checked += v.Checked
-	total.Wrong += v.Wrong
-}
-
-// left is what a mark shows of a result.
-func (b *bench) left(out []workload.Region, m mark) []workload.Region {
-	if m.whole {
-		return out
-	}
-	var left []workload.Region
-	most := markBytes / int64(b.spec.dtype.Size())
-	for _, r := range out {
-		if r.Offset < most {
-			r.Count = min(r.Count, most-r.Offset)
-			left = append(left, r)
-		}
-	}
-	return left
+	return t.Histogram.Check(t.SampleCount, t.Percentiles)
 }

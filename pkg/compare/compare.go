@@ -62,7 +62,7 @@ type Case struct {
 	// At is the rung in the middle, whose times the shift shows.
 	At    string `json:"at,omitempty"`
 	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; of one rung, the case tells all
-	// Fits are the latency and bandwidth of each curve of a collective's medians.
+	// Fits are the latency and bandwidth of each curve of medians.
 	Fits []Fit `json:"fits,omitempty"`
 	// Again is what the stage of the confirmation that decided measured of the shift, and
 	// Decision is what its pairs say; missing if nothing was measured again.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -26,11 +27,11 @@ type sides struct {
 	seed  uint64
 	// attempt and rows may change what a run says; may be nil.
 	attempt func(*result.Attempt)
-	row     func(*result.CollectiveRow) // slower or faster: see scale
+	row     func(*collective.Row) // slower or faster: see scale
 }
 
-func scale(r *result.CollectiveRow, by float64) {
-	for _, t := range []*result.Timing{r.Pipelined, r.PerIteration} {
+func scale(r *collective.Row, by float64) {
+	for _, t := range []*collective.Timing{r.Pipelined, r.PerIteration} {
 		if t != nil {
 			t.Percentiles.P50 *= by
 			*t.Percentiles.P99 *= by
@@ -61,28 +62,28 @@ func (b sides) side(n int) *compare.Side {
 	return s
 }
 
-func collective() sides {
+func oneCollective() sides {
 	return sides{c: resulttest.CollectiveCase(), noise: 0.005, seed: 1}
 }
 
 // with returns b with other runs whose rows are changed.
-func (b sides) with(seed uint64, row func(*result.CollectiveRow)) sides {
+func (b sides) with(seed uint64, row func(*collective.Row)) sides {
 	b.seed, b.row = seed, row
 	return b
 }
 
-func times(by float64) func(*result.CollectiveRow) {
-	return func(r *result.CollectiveRow) { scale(r, by) }
+func times(by float64) func(*collective.Row) {
+	return func(r *collective.Row) { scale(r, by) }
 }
 
 func TestTheSameIsTheSame(t *testing.T) {
-	b := collective()
+	b := oneCollective()
 	c := compare.Of(b.side(5), b.with(2, nil).side(5), compare.Options{})
 	require.NotEmpty(t, c.Cases)
 	for _, k := range c.Cases {
 		require.Equal(t, compare.Same, k.Status, k)
 		require.InEpsilon(t, 1, k.Shift.Ratio, 0.02)
-		require.Len(t, k.Rungs, len(b.c.Collective().Sizes)*len(b.c.Collective().Placements))
+		require.Len(t, k.Rungs, len(collective.Of(&b.c).Sizes)*len(collective.Of(&b.c).Placements))
 	}
 	require.Empty(t, c.Suspects())
 	require.Empty(t, c.Regressions())
@@ -92,7 +93,7 @@ func TestTheSameIsTheSame(t *testing.T) {
 // A shift of twice the noise floor, or of 5 %, is found where the noise is small; where it
 // is large, 5 % are slower or unclear.
 func TestAHandicapIsFound(t *testing.T) {
-	b := collective()
+	b := oneCollective()
 	floor := *compare.Of(b.side(5), b.with(2, nil).side(5), compare.Options{}).Cases[0].Shift.Floor
 	for _, by := range []float64{1.05, max(math.Exp(compare.DefaultEffect), floor) * floor} {
 		c := compare.Of(b.side(5), b.with(2, times(by)).side(5), compare.Options{})
@@ -120,8 +121,8 @@ func TestAHandicapIsFound(t *testing.T) {
 // The case is tested first: a rung that goes with its case is no news, and one that does
 // not is found although the case is the same.
 func TestARungAgainstItsCase(t *testing.T) {
-	b := collective()
-	one := func(r *result.CollectiveRow) {
+	b := oneCollective()
+	one := func(r *collective.Row) {
 		if r.Requested == 1<<20 {
 			scale(r, 1.3)
 		}
@@ -147,7 +148,7 @@ func TestARungAgainstItsCase(t *testing.T) {
 }
 
 func TestFewRunsAreUnclear(t *testing.T) {
-	b := collective()
+	b := oneCollective()
 	for _, k := range compare.Of(b.side(4), b.with(2, times(2)).side(9), compare.Options{}).Cases {
 		require.Equal(t, compare.Unclear, k.Status)
 		require.Equal(t, "fewer than 5 runs a side", k.Why)
@@ -161,14 +162,14 @@ func TestFewRunsAreUnclear(t *testing.T) {
 }
 
 func TestIncomparableCasesNameTheFactor(t *testing.T) {
-	b, other := collective(), collective()
+	b, other := oneCollective(), oneCollective()
 	other.attempt = func(a *result.Attempt) { a.Environment = map[string]string{"NCCL_ALGO": "Tree"} }
 	c := compare.Of(b.side(5), other.side(5), compare.Options{})
 	require.Len(t, c.Cases, 1)
 	require.Equal(t, compare.Incomparable, c.Cases[0].Status)
 	require.Equal(t, []compare.Difference{{Factor: "environment.NCCL_ALGO", Old: []string{"Ring"}, New: []string{"Tree"}}}, c.Cases[0].Differs)
 
-	other = collective()
+	other = oneCollective()
 	other.c.SKU, other.c.ScaleUpTransport = "h200", "nvlink"
 	other.c.CaseID = other.c.ID()
 	c = compare.Of(b.side(5), other.side(5), compare.Options{})
@@ -177,7 +178,7 @@ func TestIncomparableCasesNameTheFactor(t *testing.T) {
 }
 
 func TestNewAndGone(t *testing.T) {
-	b, other := collective(), collective()
+	b, other := oneCollective(), oneCollective()
 	other.c = resulttest.EPCase()
 	another := &compare.Side{}
 	another.Add(resulttest.EP(other.c, resulttest.Attempt()))
@@ -187,7 +188,7 @@ func TestNewAndGone(t *testing.T) {
 }
 
 func TestALostSuccessIsARegression(t *testing.T) {
-	b := collective()
+	b := oneCollective()
 	failed := &compare.Side{}
 	failed.Add(resulttest.Fail(resulttest.New(b.c, resulttest.Attempt()), "timeout"))
 	c := compare.Of(b.side(2), failed, compare.Options{})
@@ -201,7 +202,7 @@ func TestALostSuccessIsARegression(t *testing.T) {
 
 // Some failures among successes are counted beside the shift of the others.
 func TestFailedRunsAreCounted(t *testing.T) {
-	b := collective()
+	b := oneCollective()
 	flaky := b.with(2, nil).side(5)
 	flaky.Add(resulttest.Fail(resulttest.New(b.c, resulttest.Attempt()), "timeout"))
 	for _, k := range compare.Of(b.side(5), flaky, compare.Options{}).Cases {
@@ -213,8 +214,8 @@ func TestFailedRunsAreCounted(t *testing.T) {
 
 // Nothing that one side measured is left out in silence.
 func TestWhatCannotBePairedIsListed(t *testing.T) {
-	b := collective()
-	without := b.with(2, func(r *result.CollectiveRow) { r.Pipelined, r.Slots = nil, 2 })
+	b := oneCollective()
+	without := b.with(2, func(r *collective.Row) { r.Pipelined, r.Slots = nil, 2 })
 	c := compare.Of(b.side(5), without.side(5), compare.Options{})
 	require.Equal(t, map[string]int{compare.Gone: 1, compare.Incomparable: 1}, c.Counts)
 	for _, k := range c.Cases {
@@ -226,7 +227,7 @@ func TestWhatCannotBePairedIsListed(t *testing.T) {
 
 // What stands beside the key may differ, and is named.
 func TestDifferencesBesideTheKeyAreNamed(t *testing.T) {
-	b, other := collective(), collective()
+	b, other := oneCollective(), oneCollective()
 	other.seed = 2
 	other.attempt = func(a *result.Attempt) { a.Generator = "cxrun devel (source other)" }
 	c := compare.Of(b.side(5), other.side(5), compare.Options{})
@@ -235,10 +236,10 @@ func TestDifferencesBesideTheKeyAreNamed(t *testing.T) {
 
 // A tail that is 20 % longer leaves the medians the same.
 func TestATailOfItsOwn(t *testing.T) {
-	b := collective()
-	b.c.Collective().Measure.Trials = 400
-	tail := b.with(2, func(r *result.CollectiveRow) {
-		for _, t := range []*result.Timing{r.Pipelined, r.PerIteration} {
+	b := oneCollective()
+	collective.Of(&b.c).Measure.Trials = 400
+	tail := b.with(2, func(r *collective.Row) {
+		for _, t := range []*collective.Timing{r.Pipelined, r.PerIteration} {
 			*t.Percentiles.P99 *= 1.2
 		}
 	})
@@ -247,27 +248,27 @@ func TestATailOfItsOwn(t *testing.T) {
 	for _, k := range c.Cases {
 		require.Equal(t, k.Status == compare.Slower, strings.HasSuffix(k.Metric, "p99"), k.Metric)
 	}
-	b.c.Collective().Measure.Trials = 300
+	collective.Of(&b.c).Measure.Trials = 300
 	require.Len(t, compare.Of(b.side(5), b.side(5), compare.Options{}).Cases, 2, "too few samples for a p99")
 }
 
 // A curve that is slower by a tenth has a tenth more latency and a tenth less bandwidth.
 func TestFitsOfBothSides(t *testing.T) {
-	b := collective()
+	b := oneCollective()
 	b.noise = 0
-	b.c.Collective().Sizes = nil
+	collective.Of(&b.c).Sizes = nil
 	for size := int64(8); size <= 8<<20; size *= 4 {
-		b.c.Collective().Sizes = append(b.c.Collective().Sizes, size)
+		collective.Of(&b.c).Sizes = append(collective.Of(&b.c).Sizes, size)
 	}
 	for _, k := range compare.Of(b.side(1), b.with(2, times(1.1)).side(1), compare.Options{}).Cases {
-		require.Len(t, k.Fits, len(b.c.Collective().Placements))
+		require.Len(t, k.Fits, len(collective.Of(&b.c).Placements))
 		for _, f := range k.Fits {
 			require.Len(t, f.Old.Segments, 1)
 			require.InEpsilon(t, 1.1, f.New.Segments[0].Latency.Value/f.Old.Segments[0].Latency.Value, 1e-3)
 			require.InEpsilon(t, 1/1.1, f.New.Segments[0].Bandwidth.Value/f.Old.Segments[0].Bandwidth.Value, 1e-3)
 		}
 	}
-	for _, k := range compare.Of(collective().side(1), collective().side(1), compare.Options{}).Cases {
+	for _, k := range compare.Of(oneCollective().side(1), oneCollective().side(1), compare.Options{}).Cases {
 		require.Empty(t, k.Fits, "three sizes are too few")
 	}
 }
@@ -296,7 +297,7 @@ func TestEPComponentsAreCompared(t *testing.T) {
 }
 
 func TestConfirm(t *testing.T) {
-	b := collective()
+	b := oneCollective()
 	suspected := func() *compare.Comparison {
 		return compare.Of(b.side(5), b.with(2, times(1.1)).side(5), compare.Options{})
 	}
@@ -327,9 +328,9 @@ func TestConfirm(t *testing.T) {
 }
 
 // paired returns n runs whose rows are changed, but those of the runs in without.
-func (b sides) paired(n int, row func(*result.CollectiveRow), without ...int) *compare.Side {
-	seen, rows := 0, len(b.c.Collective().Sizes)*len(b.c.Collective().Placements)
-	b.row = func(r *result.CollectiveRow) {
+func (b sides) paired(n int, row func(*collective.Row), without ...int) *compare.Side {
+	seen, rows := 0, len(collective.Of(&b.c).Sizes)*len(collective.Of(&b.c).Placements)
+	b.row = func(r *collective.Row) {
 		if !slices.Contains(without, seen/rows) {
 			row(r)
 		}
@@ -341,10 +342,10 @@ func (b sides) paired(n int, row func(*result.CollectiveRow), without ...int) *c
 // Where the first pairs do not confirm a suspect and most of them agree, as many again decide.
 // Runs that come later change nothing about a suspect that the first pairs decided.
 func TestStagesOfAConfirmation(t *testing.T) {
-	b := collective()
+	b := oneCollective()
 	b.noise = 0.002
 	slower := times(1.1)
-	oneRung := func(r *result.CollectiveRow) {
+	oneRung := func(r *collective.Row) {
 		if r.Requested == 1<<20 {
 			scale(r, 1.3)
 		}
@@ -412,11 +413,11 @@ func TestStagesOfAConfirmation(t *testing.T) {
 // A machine that is busy for a while slows some runs of one side: the floor of the second
 // measurement has that load in it, and the pairs do not agree.
 func TestABusyMachineConfirmsNothing(t *testing.T) {
-	b := collective()
+	b := oneCollective()
 	c := compare.Of(b.side(5), b.with(2, times(1.1)).side(5), compare.Options{})
 	busy := b.with(4, nil)
-	rows, n := len(b.c.Collective().Sizes)*len(b.c.Collective().Placements), 0
-	busy.row = func(r *result.CollectiveRow) {
+	rows, n := len(collective.Of(&b.c).Sizes)*len(collective.Of(&b.c).Placements), 0
+	busy.row = func(r *collective.Row) {
 		if n/rows < 5 { // five of eight runs
 			scale(r, 1.5)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -26,7 +27,7 @@ func recorded(t *testing.T, sweep int, by float64) *compare.Side {
 	lines, err := csv.NewReader(f).ReadAll()
 	require.NoError(t, err)
 	c := resulttest.CollectiveCase()
-	b := c.Collective()
+	b := collective.Of(&c)
 	b.Modes, b.Sizes = []string{vocab.PerIteration}, nil
 	for size := int64(8); size <= 512<<10; size *= 4 {
 		b.Sizes = append(b.Sizes, size)

@@ -2,18 +2,15 @@ package compare
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // run is what one document tells: one case in one run with ranks of its own.
@@ -46,7 +43,7 @@ func (m metric) String() string { return strings.TrimSpace(m.clock + " " + m.sta
 type rung struct {
 	size  int64 // requested bytes, or tokens per rank
 	label string
-	curve string // of a collective: what all sizes of one curve share
+	curve string // what all sizes of one curve share
 }
 
 // leastForP99 is how many samples give the 99th percentile a two-sided interval of 95 %.
@@ -73,14 +70,7 @@ func read(d result.Document) *run {
 	if !r.success {
 		return r
 	}
-	switch d := d.(type) {
-	case *result.CollectiveDocument:
-		r.collective(d)
-	case *result.ScheduleDocument:
-		r.collective(d.Collective())
-	default:
-		r.figures(d)
-	}
+	r.figures(d)
 	return r
 }
 
@@ -111,13 +101,6 @@ func beside(e *result.Envelope) map[string]string {
 	return b
 }
 
-func (r *run) add(clock string, at rung, q result.Percentiles, samples int) {
-	r.put(metric{clock: clock, stat: "p50"}, at, q.P50)
-	if q.P99 != nil && samples >= leastForP99 {
-		r.put(metric{clock: clock, stat: "p99"}, at, *q.P99)
-	}
-}
-
 // put adds the time of a rung, in µs, if it is positive.
 func (r *run) put(m metric, at rung, us float64) {
 	if us <= 0 {
@@ -127,28 +110,6 @@ func (r *run) put(m metric, at rung, us float64) {
 		r.times[m] = map[rung]float64{}
 	}
 	r.times[m][at] = math.Log(us)
-}
-
-func (r *run) collective(d *result.CollectiveDocument) {
-	for i := range d.Measurement.Rows {
-		row := &d.Measurement.Rows[i]
-		if !row.Complete || !row.Check.Passed {
-			continue
-		}
-		curve := row.Placement
-		if row.Src != nil && row.Dst != nil {
-			curve += fmt.Sprintf(" rank %d to %d", *row.Src, *row.Dst)
-		}
-		label := fmt.Sprintf("%d B %s", row.Requested, curve)
-		if row.Slots > 1 {
-			label += ", " + english.Count(row.Slots, "buffer", "buffers")
-		}
-		for _, mode := range vocab.TimingModes() {
-			if t := *row.Timing(mode); t != nil {
-				r.add(mode, rung{row.Requested, label, curve}, t.Percentiles, t.SampleCount)
-			}
-		}
-	}
 }
 
 // figures adds the times of the figures of a document.
@@ -183,8 +144,7 @@ func (r *run) tick(m metric) float64 {
 	if tick, ok := r.ticks[m]; ok {
 		return tick
 	}
-	host := m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking
-	if host || r.caze.ScaleUpTransport == "shm" {
+	if r.caze.ScaleUpTransport == "shm" {
 		return 0
 	}
 	return figure.EventTick

@@ -57,7 +57,7 @@ func spans(_ result.Document, kind string, data json.RawMessage) ([]figure.Span,
 		}
 		return []figure.Span{chain}, nil
 	case RecordVerdict:
-		return []figure.Span{{Track: "checks", Name: figure.Verdict(r.Passed) + ": " + r.When + ", " + tokens, Began: r.Began, Args: map[string]any{"passed": r.Passed}}}, nil
+		return []figure.Span{{Track: figure.Checks, Name: figure.Verdict(r.Passed) + ": " + r.When + ", " + tokens, Began: r.Began, Args: map[string]any{"passed": r.Passed}}}, nil
 	}
 	return nil, nil
 }

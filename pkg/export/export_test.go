@@ -15,6 +15,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/export"
 	"github.com/collectivex/collectivex/pkg/overlap"
@@ -44,16 +45,16 @@ func write(t *testing.T, docs ...result.Document) string {
 // pairs is a document with a row for each pair of ranks.
 func pairs() result.Document {
 	return resulttest.Collective(plantest.Collective(2, func(c *plan.Case) {
-		c.Collective().Op, c.Collective().RedOp, c.Collective().Placements = "p2p", "", []string{"out_of_place"}
+		collective.Of(c).Op, collective.Of(c).RedOp, collective.Of(c).Placements = "p2p", "", []string{"out_of_place"}
 	}), resulttest.Attempt())
 }
 
 // keyed is a document whose rows have keys of their own.
-func keyed(t *testing.T) *result.CollectiveDocument {
+func keyed(t *testing.T) *collective.Document {
 	t.Helper()
 	d := resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt())
 	for i := range d.Measurement.Rows {
-		key, err := result.RowKey(d.ComparisonKey, &d.Measurement.Rows[i])
+		key, err := collective.RowKey(d.ComparisonKey, &d.Measurement.Rows[i])
 		require.NoError(t, err)
 		d.Measurement.Rows[i].Key = key
 	}
@@ -255,7 +256,7 @@ func TestPrometheus(t *testing.T) {
 // Rows that did not pass are in the table as such, and are not gauges.
 func TestInvalidRowsAreNoGauges(t *testing.T) {
 	d := resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt())
-	d.Measurement.Rows[0].Check = result.Check{Passed: false, Wrong: 7, Checked: 8}
+	d.Measurement.Rows[0].Check = collective.Check{Passed: false, Wrong: 7, Checked: 8}
 	d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("data 8 bytes")}}
 	in := write(t, d)
 	wrong := pick(table(t, in), map[string]string{"metric": "wrong_elements", "value": "7"})

@@ -2,7 +2,6 @@ package export
 
 import (
 	"bufio"
-	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -239,53 +238,4 @@ func (t *trace) counters(devices *result.Devices) {
 			}
 		}
 	}
-}
-
-// collectiveSpans are the windows of a collective record, each with its check.
-func collectiveSpans(doc result.Document, kind string, data json.RawMessage) ([]figure.Span, error) {
-	if kind != "collective-sample" {
-		return nil, nil
-	}
-	var r struct {
-		Requested int64  `json:"requested"`
-		Placement string `json:"placement"`
-		Mode      string `json:"mode"`
-		Pair      *struct {
-			Src int `json:"src"`
-			Dst int `json:"dst"`
-		} `json:"pair"`
-		Trial int       `json:"trial"`
-		Us    []float64 `json:"us"`
-		Began time.Time `json:"began"`
-		Check struct {
-			Checked int64 `json:"checked"`
-			Wrong   int64 `json:"wrong"`
-		} `json:"check"`
-	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, err
-	}
-	what := fmt.Sprintf("%d bytes, %s", r.Requested, r.Placement)
-	if r.Pair != nil {
-		what += fmt.Sprintf(", rank %d to %d", r.Pair.Src, r.Pair.Dst)
-	}
-	m := doc.Head().Identity.Case.Collective().Measure
-	s := figure.Span{
-		Track: r.Mode, Name: what, Began: r.Began, Us: r.Us,
-		Args: map[string]any{"trial": r.Trial, "checked_elements": r.Check.Checked, "wrong_elements": r.Check.Wrong},
-	}
-	operations := m.Iterations * cmp.Or(m.Aggregate, 1)
-	switch {
-	case len(r.Us) == 0: // an untimed window
-		s.Track, s.Name = "checks", figure.Verdict(r.Check.Wrong == 0)+": "+what
-		return []figure.Span{s}, nil
-	case len(r.Us) != 1 || r.Mode == "per_iteration" || r.Mode == "blocking":
-		return []figure.Span{s}, nil
-	case r.Mode == "graph":
-		operations *= cmp.Or(m.Launches, 1)
-	}
-	// One figure for a window of operations back to back: the window is the span.
-	s.Args["us_per_operation"], s.Args["operations"] = r.Us[0], operations
-	s.Us = []float64{r.Us[0] * float64(operations)}
-	return []figure.Span{s}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/export"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -153,7 +154,7 @@ func TestTraceOfACollective(t *testing.T) {
 		fmt.Sprintf(sample, 0, "", "[]", at(40), 3),
 		fmt.Sprintf(sample, 1, "pipelined", "[0.25]", at(12), 0))
 	require.NoError(t, err)
-	n := c.Collective().Measure.Iterations * max(1, c.Collective().Measure.Aggregate)
+	n := collective.Of(&c).Measure.Iterations * max(1, collective.Of(&c).Measure.Aggregate)
 	require.Equal(t, []string{fmt.Sprintf("8 bytes, in_place 0+%g", 0.5*float64(n))}, spans(got["rank 0 pipelined"]))
 	require.Equal(t, []string{fmt.Sprintf("8 bytes, in_place 2+%g", 0.25*float64(n))}, spans(got["rank 1 pipelined"]))
 	require.Equal(t, []string{"8 bytes, in_place 20+1", "8 bytes, in_place 21+2"}, spans(got["rank 0 per_iteration"]))

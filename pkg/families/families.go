@@ -3,15 +3,13 @@
 package families
 
 import (
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/overlap"
-	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/simulation"
+	"github.com/collectivex/collectivex/pkg/steps"
 	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
@@ -19,9 +17,9 @@ import (
 func init() {
 	for _, f := range []family.Family{
 		ep.Family,
-		{Plan: plan.CollectiveFamily, Catalog: catalog.CollectiveFamily, Planner: planner.CollectiveFamily, Result: result.CollectiveFamily},
+		collective.Family,
 		transfer.Family,
-		{Plan: plan.ScheduleFamily, Catalog: catalog.ScheduleFamily, Planner: planner.ScheduleFamily, Result: result.ScheduleFamily},
+		steps.Family,
 		copies.Family,
 		overlap.Family,
 		simulation.Family,

@@ -28,12 +28,18 @@ type Family struct {
 	Multiplies bool
 	// Figures returns all figures of a document, whatever its outcome.
 	Figures func(d result.Document) []figure.Row
+	// Spans returns the windows and checks of a record among the raw samples of a document,
+	// none for a record without any. It is nil if the family has no traces.
+	Spans func(d result.Document, kind string, data json.RawMessage) ([]figure.Span, error)
 	// Views are the charts on the HTML page. A family without views has none but the coverage.
 	Views   []figure.View
 	Summary Summary
-	// Spans returns the windows and checks of a record among the raw samples of a document, none
-	// for a record without any. It is nil if the family has no traces.
-	Spans func(d result.Document, kind string, data json.RawMessage) ([]figure.Span, error)
+	// ByName reports whether a backend measures the family by hand only if it is asked for by
+	// name; nil: none.
+	ByName func(b *catalog.Backend) bool
+	// Warning says what a document of a measurement by hand has against its figures, beside its
+	// outcome and devices; empty: nothing. Families without such doubts lack the function.
+	Warning func(d result.Document) string
 }
 
 // Summary is what a summary says of the documents of a family.

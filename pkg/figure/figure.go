@@ -78,8 +78,9 @@ type Rung struct {
 // EventTick is what events of a GPU resolve, in µs.
 const EventTick = 0.5
 
-// SeriesOf collects the lines of rows into series, in the order of their first points.
-func SeriesOf(rows []Row) []Series {
+// SeriesOf collects the lines of rows into series of the views, in the order of their first points
+// or, of a view that says so, in reverse.
+func SeriesOf(views []View, rows []Row) []Series {
 	var all Collected
 	for i := range rows {
 		for _, l := range rows[i].Lines {
@@ -87,12 +88,30 @@ func SeriesOf(rows []Row) []Series {
 			all.based(l.Basis)
 		}
 	}
+	for i := range views {
+		if views[i].Reverse {
+			reverse(all.Series, views[i].Name)
+		}
+	}
 	return all.Series
+}
+
+// reverse reverses the order of the series of a view among themselves.
+func reverse(series []Series, view string) {
+	var at []int
+	for i := range series {
+		if series[i].View == view {
+			at = append(at, i)
+		}
+	}
+	for i, j := 0, len(at)-1; i < j; i, j = i+1, j-1 {
+		series[at[i]], series[at[j]] = series[at[j]], series[at[i]]
+	}
 }
 
 // Percentiles returns a figure for each percentile that is there; prefix is put before its name.
 func Percentiles(name, unit, prefix string, p result.Percentiles, samples int) []Figure {
-	out := make([]Figure, 0, 4)
+	out := make([]Figure, 0, 16)
 	for _, s := range []struct {
 		stat  string
 		value *float64

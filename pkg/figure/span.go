@@ -4,7 +4,7 @@ import "time"
 
 // Span is what a trace shows: a timed window of one rank or, without times, one of its checks.
 type Span struct {
-	Track string // of the rank: a component, a timing mode, checks
+	Track string // of the rank: a component, a timing mode, Checks
 	Name  string
 	Names []string // of each of Us, if they are not all Name
 	// Began is when the window began; zero if that was not recorded. Spans without it are
@@ -17,6 +17,9 @@ type Span struct {
 	Offsets []float64
 	Args    map[string]any
 }
+
+// Checks is the track of checks.
+const Checks = "checks"
 
 // Verdict says in a word how a check ended.
 func Verdict(passed bool) string {

@@ -36,6 +36,9 @@ type View struct {
 	// Fits says that start-up latency and bandwidth may be fitted to the times, over an X of
 	// bytes.
 	Fits bool `json:"hasFits"`
+	// Reverse says that the series of a document stand in the reverse order of their first points,
+	// so that the last of them are shown before anything is chosen.
+	Reverse bool `json:"-"`
 }
 
 // Axis is the X of a view. Its scale is logarithmic.
@@ -101,6 +104,12 @@ type Collected struct {
 
 // Add adds a point to the series of a view and facets.
 func (c *Collected) Add(view string, facets []string, p Point) {
+	for i := range c.Series { // lines of one series often share their facets
+		if s := &c.Series[i]; s.View == view && len(facets) > 0 && len(s.Facets) == len(facets) && &s.Facets[0] == &facets[0] {
+			s.Points = append(s.Points, p)
+			return
+		}
+	}
 	name := view + "\x00" + strings.Join(facets, "\x00")
 	i, ok := c.at[name]
 	if !ok {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -35,9 +36,9 @@ func fullDocuments(ordinal int) []result.Document {
 		}
 	}
 	c := resulttest.CollectiveCase()
-	c.Collective().Sizes = nil
+	collective.Of(&c).Sizes = nil
 	for s := int64(8); s <= 1<<30; s *= 2 {
-		c.Collective().Sizes = append(c.Collective().Sizes, s)
+		collective.Of(&c).Sizes = append(collective.Of(&c).Sizes, s)
 	}
 	collective := resulttest.Collective(c, a)
 	for i := range collective.Measurement.Rows {

@@ -79,17 +79,9 @@ func Ops(form string, asked []string) []string {
 	return []string{"all_gather"}
 }
 
-// RedOp is the reduction of an operation; empty if it has none.
-func RedOp(op string) string {
-	if vocab.Op(op).Reduces {
-		return "sum"
-	}
-	return ""
-}
-
 // New returns the block of a form, without width, sizes, counts and what computes.
 func New(form, op string, s *Sampling) *Block {
-	return &Block{Form: form, Op: op, RedOp: RedOp(op), Timing: Timing{Warmup: s.Warmup, Iterations: s.Iterations}}
+	return &Block{Form: form, Op: op, RedOp: schedule.RedOp(op), Timing: Timing{Warmup: s.Warmup, Iterations: s.Iterations}}
 }
 
 // fit gives the schedule of a case its shape. It names what of the case the backend or

@@ -37,12 +37,6 @@ type Descriptor struct {
 
 var families = registry.New(func(f Descriptor) string { return string(f.Name) })
 
-// Descriptors of the families that have no package of their own yet.
-var (
-	CollectiveFamily = Descriptor{FamilyCollective, &Collective{}, nil}
-	ScheduleFamily   = Descriptor{FamilySchedule, &Schedule{}, nil}
-)
-
 // Register adds a family. It is for init functions: it panics if the family is
 // registered already, and once a case has been read.
 func Register(d Descriptor) { families.Add(d) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 )
@@ -28,9 +29,9 @@ func smoke(t testing.TB) *plan.Matrix {
 
 func TestTrafficSize(t *testing.T) {
 	traffic := [][]int64{{0, 16, 4}, {8, 0, 0}, {100, 0, 0}}
-	sent, received := plan.Busiest(traffic)
+	sent, received := collective.Busiest(traffic)
 	require.Equal(t, []int64{100, 108}, []int64{sent, received})
-	require.EqualValues(t, 108, plan.TrafficSize(traffic), "what rank 0 receives")
+	require.EqualValues(t, 108, collective.TrafficSize(traffic), "what rank 0 receives")
 }
 
 func TestFileRoundTrip(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -19,11 +20,11 @@ func direct(backend string, world int) planner.Direct {
 	return planner.Direct{
 		Suite: "bench", Backend: backend, World: world, Repeats: 1,
 		Cases: []plan.Case{{
-			Family: plan.FamilyCollective, Precision: "float", Sampling: "bench", Contract: vocab.ContractOp,
-			Block: &plan.Collective{
+			Family: collective.Name, Precision: "float", Sampling: "bench", Contract: collective.Contract,
+			Block: &collective.Block{
 				Op: "all_reduce", RedOp: "sum", Sizes: []int64{8}, Placements: []string{"out_of_place"}, Modes: []string{"pipelined"},
 				Buffers: "shifted", Registration: "none",
-				Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1},
+				Measure: collective.Counts{Warmup: 1, Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1},
 			},
 		}},
 	}
@@ -45,7 +46,7 @@ func TestDirectPlacesACaseAsASuiteDoes(t *testing.T) {
 		require.NoError(t, err)
 		want := swept.RequestedOther[0].Case
 		require.Equal(t, swept.Include[0].ID, m.Include[0].ID)
-		want.CaseID, want.Suite, want.Sampling, want.Precision, want.Block = got.CaseID, got.Suite, got.Sampling, got.Precision, got.Collective()
+		want.CaseID, want.Suite, want.Sampling, want.Precision, want.Block = got.CaseID, got.Suite, got.Sampling, got.Precision, collective.Of(&got)
 		require.Equal(t, want, got)
 	}
 }
@@ -54,7 +55,7 @@ func TestDirectIDsTellCasesApart(t *testing.T) {
 	d := direct("host", 3)
 	d.Repeats = 2
 	rooted := d.Cases[0]
-	block := *rooted.Collective()
+	block := *collective.Of(&rooted)
 	block.Op, block.RedOp, block.Root = "broadcast", "", 2
 	rooted.Block = &block
 	d.Cases = append(d.Cases, rooted)
@@ -86,13 +87,13 @@ func TestDirectRefuses(t *testing.T) {
 		{"backend", func(d *planner.Direct) { d.Backend = "ncll" }, false, `unknown backend "ncll"; did you mean "nccl"?`},
 		{"no such devices", func(d *planner.Direct) { d.Backend = "rccl" }, true, "no device of this machine runs backend rccl"},
 		{"more ranks than devices", func(d *planner.Direct) { d.World = 3 }, true, "3 ranks, each with a device of its own, and this machine has 2"},
-		{"timing mode", func(d *planner.Direct) { d.Backend, d.Cases[0].Collective().Modes = "host", []string{"graph"} }, true, "backend host has only the timing modes pipelined, blocking, per_iteration"},
-		{"registration", func(d *planner.Direct) { d.Backend, d.Cases[0].Collective().Registration = "host", "local" }, true, "backend host has no registration local"},
+		{"timing mode", func(d *planner.Direct) { d.Backend, collective.Of(&d.Cases[0]).Modes = "host", []string{"graph"} }, true, "backend host has only the timing modes pipelined, blocking, per_iteration"},
+		{"registration", func(d *planner.Direct) { d.Backend, collective.Of(&d.Cases[0]).Registration = "host", "local" }, true, "backend host has no registration local"},
 		{"groups", func(d *planner.Direct) {
-			d.Backend, d.Cases[0].Collective().Measure.Aggregate = "mscclpp", 2
+			d.Backend, collective.Of(&d.Cases[0]).Measure.Aggregate = "mscclpp", 2
 		}, true, "backend mscclpp has no group calls of several operations, and 2 were asked for (-m)"},
 		{"groups of messages", func(d *planner.Direct) {
-			b := d.Cases[0].Collective()
+			b := collective.Of(&d.Cases[0])
 			d.Backend, b.Op, b.RedOp, b.Measure.Aggregate = "ipc", "p2p", "", 2
 		}, true, "backend ipc has no group calls of several operations, and 2 were asked for (-m)"},
 		{"no collectives", func(d *planner.Direct) { d.Backend = "deepep-v2" }, true, "no device of this machine runs backend deepep-v2"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -35,7 +36,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 				OffPath:    []string{"fp8"}[:rapid.IntRange(0, 1).Draw(t, "off path")],
 				Modes:      []ep.Mode{{Name: "normal"}, {Name: "low-latency", MaxTokens: 64, Graphs: rapid.Bool().Draw(t, "graphs"), Layouts: ep.Layouts()[:2*rapid.IntRange(0, 1).Draw(t, "choice of layout")]}},
 			}}},
-			{Name: "ring", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{"collective": &catalog.CollectiveBackend{
+			{Name: "ring", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{"collective": &collective.Backend{
 				Ops: words("ops of ring", vocab.Ops()), DTypes: []string{"float"}, RedOps: []string{"sum"},
 				Modes: []string{"pipelined"}, Registrations: []string{"none", "local"},
 			}}},
@@ -49,7 +50,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 			Blocks: map[string]catalog.SamplingBlock{"ep": &ep.Sampling{
 				ItersPerTrial: 8, TrialsPerPoint: rapid.IntRange(1, 20000).Draw(t, "trials"), WarmupItersPerTrial: 32,
 				ChainItersPerTrial: 128, ChainTrialsPerPoint: 4, ChainDrop: 16,
-			}, "collective": &catalog.CollectiveSampling{Warmup: 5, Iterations: 20, Trials: 10}},
+			}, "collective": &collective.Sampling{Warmup: 5, Iterations: 20, Trials: 10}},
 		}},
 	}
 	suites := []catalog.Suite{
@@ -58,7 +59,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 			Phases: words("phases", ep.Phases()), Precisions: words("precisions", ep.Precisions()),
 			Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: ep.Contracts(), TimingModes: words("timing modes", ep.TimingModes()), Layouts: words("layouts", ep.Layouts()), Sampling: "s",
 		}}}},
-		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &catalog.CollectiveSuite{{
+		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &collective.Suite{{
 			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},
 			Sizes:      &catalog.Sizes{From: 8, To: 1 << 20, Factor: 4},
 			Placements: words("placements", []string{"out_of_place", "in_place"}), Modes: []string{"pipelined", "graph"},
@@ -73,7 +74,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 			ScaleOut:    &catalog.ScaleOut{Pace: catalog.Pace{Micros: 200, GBps: 10}},
 			Backends: []catalog.Support{
 				{Backend: "moe", Blocks: map[string]catalog.SupportBlock{"ep": &ep.Support{{Mode: "normal", Degrees: some("normal", degrees)}, {Mode: "low-latency", Degrees: some("low latency", degrees)}}}},
-				{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &catalog.CollectiveSupport{Worlds: some("worlds", degrees)}}},
+				{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &collective.Support{Worlds: some("worlds", degrees)}}},
 			},
 		}
 		cat.Platforms = append(cat.Platforms, p)
@@ -198,12 +199,12 @@ func outOfTurn(m *plan.Matrix) int {
 // synthetic defines platforms×4 worlds×1728 collective cases.
 func synthetic(platforms int) *catalog.Catalog {
 	cat := &catalog.Catalog{
-		Backends: []catalog.Backend{{Name: "ring", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{"collective": &catalog.CollectiveBackend{
+		Backends: []catalog.Backend{{Name: "ring", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{"collective": &collective.Backend{
 			Ops: sized()[:9], DTypes: vocab.DTypes(), RedOps: vocab.RedOps(),
 			Modes: []string{"pipelined", "per_iteration"}, Registrations: []string{"none", "local", "symmetric"},
 		}}}},
-		Sampling: []catalog.Sampling{{Name: "s", Blocks: map[string]catalog.SamplingBlock{"collective": &catalog.CollectiveSampling{Warmup: 1, Iterations: 2, Trials: 3}}}},
-		Suites: []catalog.Suite{{Name: "all", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &catalog.CollectiveSuite{{
+		Sampling: []catalog.Sampling{{Name: "s", Blocks: map[string]catalog.SamplingBlock{"collective": &collective.Sampling{Warmup: 1, Iterations: 2, Trials: 3}}}},
+		Suites: []catalog.Suite{{Name: "all", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &collective.Suite{{
 			Backends: []string{"ring"}, Ops: sized()[:9], DTypes: vocab.DTypes(), RedOps: vocab.RedOps(),
 			Sizes:      &catalog.Sizes{From: 8, To: 1 << 33, Factor: 2},
 			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
@@ -216,7 +217,7 @@ func synthetic(platforms int) *catalog.Catalog {
 			SKU: sku, Runner: sku, Vendor: "nvidia", Product: "x", Arch: "sm90", CPU: "amd64", GPUsPerNode: 8,
 			ScaleUp:  catalog.ScaleUp{Domain: 8, Transport: "nvlink", Pace: catalog.Pace{Micros: 10, GBps: 1000}},
 			ScaleOut: &catalog.ScaleOut{Pace: catalog.Pace{Micros: 20, GBps: 1000}},
-			Backends: []catalog.Support{{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &catalog.CollectiveSupport{Worlds: []int{2, 4, 8, 16}}}}},
+			Backends: []catalog.Support{{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &collective.Support{Worlds: []int{2, 4, 8, 16}}}}},
 		})
 		cat.Suites[0].Platforms = append(cat.Suites[0].Platforms, sku)
 	}
@@ -273,7 +274,7 @@ func TestOutputsTooLarge(t *testing.T) {
 // TestTooLong: a case that no cell has time for is refused, with its name.
 func TestTooLong(t *testing.T) {
 	cat := synthetic(1)
-	cat.Sampling[0].Collective().Trials = 1_000_000
+	collective.SamplingOf(&cat.Sampling[0]).Trials = 1_000_000
 	_, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.ErrorContains(t, err, "case pool-000-ring-all-reduce-int8-sum-w2-cold is estimated at")
 	require.ErrorContains(t, err, "more than the 350 a cell may take")
@@ -297,7 +298,7 @@ func TestConflict(t *testing.T) {
 	m := resolve(t, cat, planner.Filters{})
 	require.Len(t, m.RequestedOther, 4*1728)
 
-	blocks := slices.Clone(*other.Blocks["collective"].(*catalog.CollectiveSuite))
+	blocks := slices.Clone(*other.Blocks["collective"].(*collective.Suite))
 	blocks[0].Sizes = &catalog.Sizes{From: 8, To: 1 << 20, Factor: 2}
 	cat.Suites[1].Blocks = map[string]catalog.SuiteBlock{"collective": &blocks}
 	_, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})

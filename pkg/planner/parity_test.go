@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -230,8 +231,8 @@ func TestAllSuitesTogether(t *testing.T) {
 	for q := range m.Requested() {
 		c := q.Case
 		suites[c.Suite] = true
-		if c.Collective() != nil && (c.Collective().Op == "alltoall" || c.Collective().Op == "sendrecv") {
-			require.NotContains(t, c.Collective().Placements, "in_place")
+		if collective.Of(&c) != nil && (collective.Of(&c).Op == "alltoall" || collective.Of(&c).Op == "sendrecv") {
+			require.NotContains(t, collective.Of(&c).Placements, "in_place")
 		}
 	}
 	for _, s := range []string{"smoke", "ep-core", "ep-routing", "ep-reference", "collectives-core"} {

@@ -9,10 +9,12 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/steps"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -76,7 +78,7 @@ func TestResolveSmoke(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, cases, 2)
 	require.Equal(t, plan.Ladder{1, 8, 32, 128}, ep.Of(&cases[0].Case).Ladder)
-	require.Nil(t, cases[0].Case.Collective())
+	require.Nil(t, collective.Of(&cases[0].Case))
 }
 
 // A case that hangs takes its budget, and the cases after it still have the time
@@ -225,7 +227,7 @@ func TestSmokeIsAStart(t *testing.T) {
 	seconds, largest := 0, map[string]int64{}
 	for q := range m.Requested() {
 		seconds += (q.BudgetSeconds - 60) / 10 // the budget is ten times the estimate and a minute
-		if c := q.Case.Collective(); c != nil && q.Case.SKU == "local-h200" {
+		if c := collective.Of(&q.Case); c != nil && q.Case.SKU == "local-h200" {
 			largest[c.Op] = max(largest[c.Op], slices.Max(c.Sizes))
 		}
 	}
@@ -241,7 +243,7 @@ func TestScheduleEstimates(t *testing.T) {
 	m := resolve(t, cat, planner.Filters{Only: planner.Only{"suite": {"schedule-gpu"}, "sku": {"h200-dgxc"}, "world": {"8"}}})
 	seconds := map[string]float64{}
 	for q := range m.Requested() {
-		b := q.Case.Schedule()
+		b := steps.Of(&q.Case)
 		seconds[b.Op+" "+b.Algorithm] = planner.Estimate(cat, &q.Case).Seconds()
 	}
 	direct, ring, gather := seconds["all_reduce direct_one_phase"], seconds["all_reduce ring"], seconds["all_gather ring"]
@@ -323,7 +325,7 @@ func TestUpstream(t *testing.T) {
 		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
 		"routing":  func(c *plan.Case) { ep.Of(c).Routing = "zipf" },
 		"workload": func(c *plan.Case) { ep.Of(c).Workload = "small" },
-		"family":   func(c *plan.Case) { c.Block = &plan.Collective{} },
+		"family":   func(c *plan.Case) { c.Block = &collective.Block{} },
 		"graph":    func(c *plan.Case) { ep.Of(c).TimingMode = vocab.Graph },
 		"layout":   func(c *plan.Case) { ep.Of(c).Layout = ep.RankMajor },
 	} {

@@ -173,8 +173,8 @@ func (r *Resolver) Backends(names []string) []*catalog.Backend {
 	return out
 }
 
-// expect makes room for n cases that may come.
-func (r *Resolver) expect(n int) { r.cases = slices.Grow(r.cases, min(n, maxCases(r.filters))) }
+// Expect makes room for n cases that may come.
+func (r *Resolver) Expect(n int) { r.cases = slices.Grow(r.cases, min(n, maxCases(r.filters))) }
 
 // Place fills in what cases of one suite, backend and world on the platform have in
 // common: where the ranks run, and their environment.

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/provenance"
@@ -175,7 +176,7 @@ func TestScreenOfKeys(t *testing.T) {
 		}
 	}
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[ep.Document](), reflect.TypeFor[result.CollectiveDocument](), reflect.TypeFor[transfer.Document](), reflect.TypeFor[preflight.Description](),
+		reflect.TypeFor[ep.Document](), reflect.TypeFor[collective.Document](), reflect.TypeFor[transfer.Document](), reflect.TypeFor[preflight.Description](),
 	} {
 		open(typ, "")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
 )
@@ -18,14 +19,14 @@ import (
 func pairwise(t *testing.T, op string, gbps func(src, dst int) float64) *report.Summary {
 	r := newRun(t)
 	c := resulttest.CollectiveCase()
-	c.Collective().Op, c.Collective().RedOp, c.World, c.RanksPerNode = op, "", 3, 3
+	collective.Of(&c).Op, collective.Of(&c).RedOp, c.World, c.RanksPerNode = op, "", 3, 3
 	c.CaseID = c.ID()
-	c.Collective().Sizes, c.Collective().Placements = []int64{8, 1 << 20}, []string{"out_of_place"}
+	collective.Of(&c).Sizes, collective.Of(&c).Placements = []int64{8, 1 << 20}, []string{"out_of_place"}
 	r.ask(c, plan.Runnable, "")
 	d := resulttest.Collective(c, attempt(1, "host"))
 	for _, row := range d.Measurement.Rows {
 		busbw := gbps(*row.Src, *row.Dst)
-		*row.Pipelined = *resulttest.Timing(row.Bytes, float64(row.Bytes)/busbw/1e3, c.Collective().Measure.Trials)
+		*row.Pipelined = *resulttest.Timing(row.Bytes, float64(row.Bytes)/busbw/1e3, collective.Of(&c).Measure.Trials)
 		row.Pipelined.BusBW = busbw
 	}
 	r.answer(d)
@@ -41,8 +42,8 @@ func TestPairs(t *testing.T) {
 	})
 	require.Empty(t, s.Headlines["collectives"])
 	require.Len(t, s.Headlines["pairs"], 1)
-	p := s.Headlines["pairs"][0].(*report.Pairs)
-	require.Equal(t, &report.Slow{Src: 2, Dst: 1, GBps: 60}, p.Worst)
+	p := s.Headlines["pairs"][0].(*collective.Pairs)
+	require.Equal(t, &collective.Slow{Src: 2, Dst: 1, GBps: 60}, p.Worst)
 	require.InDelta(t, 100, p.Median, 1e-9)
 	var b bytes.Buffer
 	require.NoError(t, s.Text(&b))
@@ -52,9 +53,9 @@ func TestPairs(t *testing.T) {
 	golden.Equal(t, "testdata/pairs.md", b.String())
 	b.Reset()
 	require.NoError(t, s.JSON(&b))
-	var got struct{ Pairs []*report.Pairs }
+	var got struct{ Pairs []*collective.Pairs }
 	require.NoError(t, json.Unmarshal(b.Bytes(), &got))
-	require.Equal(t, []*report.Pairs{p}, got.Pairs)
+	require.Equal(t, []*collective.Pairs{p}, got.Pairs)
 	require.Contains(t, b.String(), `"values":[[null,100,100],[101,null,101],[102,60,null]]`)
 }
 
@@ -62,7 +63,7 @@ func TestPairs(t *testing.T) {
 // a pair are one figure where they are measured at once.
 func TestPairsThatAreAlike(t *testing.T) {
 	s := pairwise(t, "p2p_bidir", func(src, _ int) float64 { return 100 - 10*float64(src) })
-	p := s.Headlines["pairs"][0].(*report.Pairs)
+	p := s.Headlines["pairs"][0].(*collective.Pairs)
 	require.Nil(t, p.Worst)
 	require.InDelta(t, 90, *p.Bandwidth.Values[2][1], 1e-9)
 	require.InDelta(t, 90, *p.Bandwidth.Values[1][2], 1e-9)

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/family"
@@ -68,10 +69,10 @@ func epCase(sku, backend, mode string, ladder plan.Ladder) plan.Case {
 
 func collectiveCase(sku, op string, world int) plan.Case {
 	c := resulttest.CollectiveCase()
-	c.SKU, c.Collective().Op, c.World, c.RanksPerNode, c.Backend = sku, op, world, world, "nccl"
-	c.Collective().Sizes = nil
+	c.SKU, collective.Of(&c).Op, c.World, c.RanksPerNode, c.Backend = sku, op, world, world, "nccl"
+	collective.Of(&c).Sizes = nil
 	for s := int64(8); s <= 1<<30; s *= 4 {
-		c.Collective().Sizes = append(c.Collective().Sizes, s)
+		collective.Of(&c).Sizes = append(collective.Of(&c).Sizes, s)
 	}
 	c.CaseID = c.ID()
 	return c
@@ -118,7 +119,7 @@ func mixed(t *testing.T) *run {
 	} {
 		r.ask(c, plan.Runnable, "")
 		d := resulttest.Collective(c, attempt(1, "nvidia"))
-		if c.Collective().Op == "all_reduce" { // one device is hot, one was not seen
+		if collective.Of(&c).Op == "all_reduce" { // one device is hot, one was not seen
 			state := &result.DeviceState{SMMHz: 1980, Throttle: []string{"sw-power-cap"}}
 			hot := &result.DeviceState{SMMHz: 1740, Throttle: []string{"hw-thermal-slowdown"}}
 			d.Devices = result.NewDevices([]result.RankDevice{{Rank: 0, Before: state, After: hot}, {Rank: 1, Before: state, After: state}})
@@ -336,12 +337,12 @@ func TestHostileTextInEveryField(t *testing.T) {
 	const hostile = "x\n::error::y ##[add-mask]z\x1b[31m\x00\u202e</summary><img src=x>**b** [l](u) `c` | d"
 	var s report.Summary
 	fill(reflect.ValueOf(&s).Elem(), hostile)
-	expert, collective, pairs := &ep.Headline{}, &report.Collective{}, &report.Pairs{}
+	expert, headline, pairs := &ep.Headline{}, &collective.Headline{}, &collective.Pairs{}
 	fill(reflect.ValueOf(expert).Elem(), hostile)
-	fill(reflect.ValueOf(collective).Elem(), hostile)
+	fill(reflect.ValueOf(headline).Elem(), hostile)
 	fill(reflect.ValueOf(pairs).Elem(), hostile)
-	collective.Points = append(collective.Points, collective.Points[0]) // a ladder
-	s.Headlines = family.Headlines{"ep": {expert}, "collectives": {collective}, "pairs": {pairs}}
+	headline.Points = append(headline.Points, headline.Points[0]) // a ladder
+	s.Headlines = family.Headlines{"ep": {expert}, "collectives": {headline}, "pairs": {pairs}}
 
 	var text, page bytes.Buffer
 	require.NoError(t, s.Text(&text))

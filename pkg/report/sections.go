@@ -13,7 +13,7 @@ import (
 func (s *Summary) sections() []table.Section {
 	var of family.Sections
 	for _, f := range family.All() {
-		got := SummaryOf(f).Sections(s.Headlines)
+		got := f.Summary.Sections(s.Headlines)
 		of.Warnings = append(of.Warnings, got.Warnings...)
 		of.Headlines = append(of.Headlines, got.Headlines...)
 		of.Details = append(of.Details, got.Details...)

@@ -149,7 +149,7 @@ func figuresOf(d result.Document) figures {
 		f.warnings = h.Devices.Warnings
 	}
 	if of := family.Find(h.Identity.Case.Family); of != nil {
-		s := SummaryOf(of)
+		s := &of.Summary
 		f.simulated = s.Simulated
 		f.measured, f.asked = s.Rows(d)
 		f.list, f.headline = s.Headline(d)

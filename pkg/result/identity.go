@@ -40,7 +40,7 @@ func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return hashed(text), nil
+	return Hashed(text), nil
 }
 
 // Settled returns the case that the comparison key of a document is of: its own, with what that
@@ -112,8 +112,8 @@ func factorText(c plan.Case, environment map[string]string) ([]byte, error) {
 	return fmt.Appendf(nil, "%s,%q:%s,%q:%s}", head[:len(head)-1], c.Family, block, "environment", env), nil
 }
 
-// hashed is the first 32 hexadecimal digits of the SHA-256 of text.
-func hashed(text []byte) string {
+// Hashed is the first 32 hexadecimal digits of the SHA-256 of text.
+func Hashed(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }

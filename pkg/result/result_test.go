@@ -15,6 +15,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -55,7 +56,7 @@ func TestEPCaseFactorsAreTwenty(t *testing.T) {
 
 func TestValidateFindsWhatIsWrong(t *testing.T) {
 	good := func() *ep.Document { return resulttest.EP(resulttest.EPCase(), resulttest.Attempt()) }
-	coll := func() *result.CollectiveDocument {
+	coll := func() *collective.Document {
 		return resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt())
 	}
 	require.NoError(t, result.Validate(good()))
@@ -112,10 +113,10 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d := coll()
 			last := len(d.Workload.SizesMeasured) - 1
 			d.Workload.SizesMeasured = slices.Clone(d.Workload.SizesMeasured)[:last]
-			d.Measurement.Rows = slices.DeleteFunc(d.Measurement.Rows, func(r result.CollectiveRow) bool { return r.Requested == d.Identity.Case.Collective().Sizes[last] })
+			d.Measurement.Rows = slices.DeleteFunc(d.Measurement.Rows, func(r collective.Row) bool { return r.Requested == collective.Of(&d.Identity.Case).Sizes[last] })
 			return d
 		}, "must be either in sizes_measured or in sizes_dropped"},
-		{"success without rows", func() result.Document { d := coll(); d.Measurement.Rows = []result.CollectiveRow{}; return d }, "without rows"},
+		{"success without rows", func() result.Document { d := coll(); d.Measurement.Rows = []collective.Row{}; return d }, "without rows"},
 		{"null rows", func() result.Document { d := coll(); d.Measurement.Rows = nil; return d }, "rows is null"},
 		{"success of differing traces", func() result.Document { d := good(); d.Workload.CrossRankConsistent = false; return d }, "traces"},
 		{"wrong origin", func() result.Document {
@@ -356,11 +357,11 @@ func TestComparisonKey(t *testing.T) {
 	fewer.Block, fewerBlock.Ladder = &fewerBlock, plan.Ladder{2, 4}
 	require.Equal(t, key(balanced, nil), key(fewer, nil))
 	for name, change := range map[string]func(*plan.Case){
-		"op":           func(c *plan.Case) { c.Collective().Op = "all_gather" },
-		"redop":        func(c *plan.Case) { c.Collective().RedOp = "max" },
-		"buffers":      func(c *plan.Case) { c.Collective().Buffers = "cold" },
-		"registration": func(c *plan.Case) { c.Collective().Registration = "local" },
-		"iterations":   func(c *plan.Case) { c.Collective().Measure.Iterations++ },
+		"op":           func(c *plan.Case) { collective.Of(c).Op = "all_gather" },
+		"redop":        func(c *plan.Case) { collective.Of(c).RedOp = "max" },
+		"buffers":      func(c *plan.Case) { collective.Of(c).Buffers = "cold" },
+		"registration": func(c *plan.Case) { collective.Of(c).Registration = "local" },
+		"iterations":   func(c *plan.Case) { collective.Of(c).Measure.Iterations++ },
 	} {
 		c := resulttest.CollectiveCase()
 		change(&c)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -171,20 +172,6 @@ func (q Percentiles) String() string {
 	return fmt.Sprintf("{%v %v %v %v}", q.P50, *q.P90, *q.P95, *q.P99)
 }
 
-// check requires that the figures of a timing mode can be of the same samples.
-func (t *Timing) check() error {
-	if err := t.Percentiles.Check(true); err != nil {
-		return err
-	}
-	if t.Min > t.Percentiles.P50 || *t.Percentiles.P99 > t.Max {
-		return fmt.Errorf("percentiles %v do not lie between min_us %v and max_us %v", t.Percentiles, t.Min, t.Max)
-	}
-	if t.Histogram == nil {
-		return nil
-	}
-	return t.Histogram.Check(t.SampleCount, t.Percentiles)
-}
-
 // Check requires that the histogram can be of samples values with percentiles q.
 func (h Histogram) Check(samples int, q Percentiles) error {
 	counted := 0
@@ -202,4 +189,12 @@ func (h Histogram) Check(samples int, q Percentiles) error {
 		return fmt.Errorf("percentiles %v do not lie in the histogram, from %v to %v µs", q, h.Min, end)
 	}
 	return nil
+}
+
+// IsCase reports whether v, a case by value or, after Decode, by pointer, is c.
+func IsCase(v any, c plan.Case) bool {
+	if p, ok := v.(*plan.Case); ok && p != nil {
+		v = *p
+	}
+	return reflect.DeepEqual(v, c)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -93,7 +94,7 @@ func rankMain(args []string) int {
 }
 
 func fakeFamilies() Registry {
-	return Registry{plan.FamilyCollective: {
+	return Registry{collective.Name: {
 		Assemble: fakeAssemble,
 		Backends: map[string]rank.Opener{"fake": fakeOpen},
 	}}
@@ -139,7 +140,7 @@ func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) erro
 	}); err != nil {
 		return err
 	}
-	for i, bytes := range c.Collective().Sizes {
+	for i, bytes := range collective.Of(&c).Sizes {
 		values, err := s.Store.Gather(ctx, fmt.Sprintf("%s/size-%d", s.Scope, i), s.Rank, s.World, fmt.Append(nil, s.Rank))
 		if err != nil {
 			return err
@@ -205,7 +206,7 @@ func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) erro
 
 // fakeAssemble makes a row per size that any rank told of.
 func fakeAssemble(d result.Document, streams []rank.Stream) error {
-	doc := d.(*result.CollectiveDocument)
+	doc := d.(*collective.Document)
 	c := doc.Identity.Case
 	told := map[int64]int{}
 	wrong := map[int64]int64{}
@@ -224,11 +225,11 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 	}
 	doc.Measurement.CheckedBy = "host"
 	passed := true
-	for _, bytes := range c.Collective().Sizes {
-		row := result.CollectiveRow{
+	for _, bytes := range collective.Of(&c).Sizes {
+		row := collective.Row{
 			Requested: bytes, Bytes: bytes, Count: bytes, Placement: "out_of_place", Slots: 1,
 			Complete: told[bytes] == c.World, Pipelined: resulttest.Timing(bytes, 1, 1),
-			Check: result.Check{Checked: bytes, Wrong: wrong[bytes]},
+			Check: collective.Check{Checked: bytes, Wrong: wrong[bytes]},
 		}
 		row.Check.Passed = row.Complete && row.Check.Wrong == 0
 		passed = passed && row.Check.Passed
@@ -248,7 +249,7 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 func fakeCase(i, world, sizes int) plan.Requested {
 	c := plantest.Collective(world, func(c *plan.Case) {
 		c.SKU, c.Backend = fmt.Sprintf("fake-case-%02d", i), "fake"
-		b := c.Collective()
+		b := collective.Of(c)
 		b.Placements, b.Modes, b.Sizes = []string{"out_of_place"}, []string{"pipelined"}, nil
 		for n := range sizes {
 			b.Sizes = append(b.Sizes, 8<<n)
@@ -387,14 +388,14 @@ func readDocs(dir string) []result.Document {
 }
 
 // byCase returns the documents of dir, which must be valid, one per case.
-func byCase(t *testing.T, dir string) map[string]*result.CollectiveDocument {
+func byCase(t *testing.T, dir string) map[string]*collective.Document {
 	t.Helper()
-	out := map[string]*result.CollectiveDocument{}
+	out := map[string]*collective.Document{}
 	for _, d := range readDocs(dir) {
 		require.NoError(t, result.Validate(d))
 		id := d.Head().Identity.CaseID
 		require.NotContains(t, out, id, "two documents")
-		out[id] = d.(*result.CollectiveDocument)
+		out[id] = d.(*collective.Document)
 	}
 	return out
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -66,7 +67,7 @@ func TestResumeAfterKill(t *testing.T) {
 		require.Len(t, docs, cases)
 		for id, d := range docs {
 			require.Equal(t, result.Success, d.Outcome.Status)
-			require.Len(t, readSamples(t, results, id), len(d.Identity.Case.Collective().Sizes)*2)
+			require.Len(t, readSamples(t, results, id), len(collective.Of(&d.Identity.Case).Sizes)*2)
 		}
 		samples, err := os.ReadDir(filepath.Join(results, result.SamplesDir))
 		require.NoError(t, err)

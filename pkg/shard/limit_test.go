@@ -13,7 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -54,12 +54,12 @@ func TestTheLimitEndsTheRunningCase(t *testing.T) {
 func TestTheLimitEndsAssembly(t *testing.T) {
 	t.Parallel()
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
-	family := s.Families[plan.FamilyCollective]
+	family := s.Families[collective.Name]
 	family.Assemble = func(result.Document, []rank.Stream) error {
 		<-t.Context().Done()
 		return nil
 	}
-	s.Families[plan.FamilyCollective] = family
+	s.Families[collective.Name] = family
 	s.Limit = endReserve + leastBudget + 500*time.Millisecond
 	var counts Counts
 	ended := make(chan error, 1)
@@ -87,12 +87,12 @@ func TestTheLimitEndsSamples(t *testing.T) {
 	c := s.Cases[0].Case
 	require.NoError(t, os.Mkdir(filepath.Join(s.Results, result.SamplesDir), 0o755))
 	r := &runner{Shard: s, started: time.Now(), history: history{attempts: map[caseKey]int{keyOf(c): 1}}, private: slog.New(slog.DiscardHandler)}
-	family := s.Families[plan.FamilyCollective]
+	family := s.Families[collective.Name]
 	family.Assemble = func(d result.Document, streams []rank.Stream) error {
 		r.started = r.started.Add(-s.Limit) // the time ends here
 		return fakeAssemble(d, streams)
 	}
-	s.Families[plan.FamilyCollective] = family
+	s.Families[collective.Name] = family
 	record := rank.Record{Kind: "size", Data: json.RawMessage(`{"bytes":8}`)}
 	facts := &rank.Facts{DeviceProduct: "Fake One", NUMANode: -1}
 	doc, err := r.write(0, ended{streams: []rank.Stream{

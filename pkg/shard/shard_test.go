@@ -22,6 +22,7 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -30,7 +31,7 @@ import (
 )
 
 // do runs the shard and returns its documents and what its observer saw.
-func do(t *testing.T, s *Shard) (Counts, map[string]*result.CollectiveDocument, []string) {
+func do(t *testing.T, s *Shard) (Counts, map[string]*collective.Document, []string) {
 	t.Helper()
 	counts, err := s.Do(t.Context())
 	require.NoError(t, err)
@@ -111,11 +112,11 @@ func TestEveryCaseHasADocument(t *testing.T) {
 		require.Equal(t, "Fake One", d.Topology.DeviceProduct)
 		require.Equal(t, "1.2.3", *d.Implementation.LibraryVersion)
 		require.Equal(t, "host", d.Runtime.Vendor)
-		require.Len(t, d.Measurement.Rows, len(q.Case.Collective().Sizes))
+		require.Len(t, d.Measurement.Rows, len(collective.Of(&q.Case).Sizes))
 		names, err := filepath.Glob(filepath.Join(s.Results, q.Case.CaseID+"_*Z-c00"+string(rune('0'+i))+".json"))
 		require.NoError(t, err)
 		require.Len(t, names, 1)
-		require.Len(t, readSamples(t, s.Results, q.Case.CaseID), len(q.Case.Collective().Sizes)*q.Case.World)
+		require.Len(t, readSamples(t, s.Results, q.Case.CaseID), len(collective.Of(&q.Case).Sizes)*q.Case.World)
 	}
 	require.Equal(t, []string{
 		"1/3 start fake-case-00-fake-all-reduce-float-sum-w2-warm attempt 1", "1/3 success fake-case-00-fake-all-reduce-float-sum-w2-warm ",
@@ -472,22 +473,22 @@ func TestABackendThatThisProgramLacks(t *testing.T) {
 // the case itself are at fault.
 func TestARefusedDocumentIsAnInternalError(t *testing.T) {
 	need.Full(t)
-	row := func(change func(*result.CollectiveRow)) func(*Shard) {
+	row := func(change func(*collective.Row)) func(*Shard) {
 		return func(s *Shard) {
-			family, id := s.Families[plan.FamilyCollective], s.Cases[1].Case.CaseID
+			family, id := s.Families[collective.Name], s.Cases[1].Case.CaseID
 			family.Assemble = func(d result.Document, streams []rank.Stream) error {
 				err := fakeAssemble(d, streams)
-				if doc := d.(*result.CollectiveDocument); doc.Identity.CaseID == id {
+				if doc := d.(*collective.Document); doc.Identity.CaseID == id {
 					change(&doc.Measurement.Rows[0])
 				}
 				return err
 			}
-			s.Families[plan.FamilyCollective] = family
+			s.Families[collective.Name] = family
 		}
 	}
 	for name, spoil := range map[string]func(*Shard){
-		"a figure that is no number":         row(func(r *result.CollectiveRow) { r.Pipelined.RankMean = math.NaN() }),
-		"a row that nobody asked for":        row(func(r *result.CollectiveRow) { r.Requested = 7 }),
+		"a figure that is no number":         row(func(r *collective.Row) { r.Pipelined.RankMean = math.NaN() }),
+		"a row that nobody asked for":        row(func(r *collective.Row) { r.Requested = 7 }),
 		"a case that no document can answer": func(s *Shard) { s.Cases[1].Case.Repeat = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -584,7 +585,7 @@ func TestWatch(t *testing.T) {
 	s.Watch = func(d result.Document) {
 		require.NoError(t, result.Validate(d))
 		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: still running")}, d.Head().Outcome)
-		if seen = append(seen, len(d.(*result.CollectiveDocument).Measurement.Rows)); seen[len(seen)-1] > 0 {
+		if seen = append(seen, len(d.(*collective.Document).Measurement.Rows)); seen[len(seen)-1] > 0 {
 			cancel()
 		}
 	}

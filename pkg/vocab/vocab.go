@@ -15,13 +15,6 @@ func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 // StoreTCP is the store that the shard serves over TCP. The other kind is files.
 const StoreTCP = "tcp"
 
-// Families of measurements: collective operations, and collectives as explicit steps. Other
-// families have packages of their own.
-const (
-	FamilyCollective = "collective"
-	FamilySchedule   = "schedule"
-)
-
 // Scopes of a group of ranks: inside one scale-up domain, or over several.
 const (
 	ScopeUp  = "scale-up"

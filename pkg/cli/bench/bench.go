@@ -1,6 +1,5 @@
-// Package bench is what `cxrun bench` asks and says: flags with nccl-tests'
-// spelling and meaning, the cases they come to, and documents as nccl-tests'
-// columns or JSON. It runs nothing.
+// Package bench is what the commands of `cxrun bench` share: groups of flags, sizes, thresholds,
+// the head of their JSON, and how they end. It runs nothing.
 package bench
 
 import (

@@ -32,6 +32,20 @@ type Measurement interface {
 	Report(head Head) Reporter
 }
 
+// Filed is a Measurement whose cases name files; see shard.Shard.
+type Filed interface {
+	Files() map[string][]byte
+}
+
+// Follower is a Reporter whose table grows while a case runs. It prints every document, whatever
+// its outcome.
+type Follower interface {
+	// Grow prints what is whole of a case that runs.
+	Grow(w io.Writer, d result.Document)
+	// Foot ends the table.
+	Foot(w io.Writer)
+}
+
 // Reporter is a measurement as JSON, which gathers documents.
 type Reporter interface {
 	// Title completes the first line of the table; place is such as "on backend host (asked for)".

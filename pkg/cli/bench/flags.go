@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 // Group is flags that help shows together.
@@ -72,101 +71,4 @@ func (o *Output) AddFlags(g Group) {
 // TimeLimit adds -T.
 func (o *Output) TimeLimit(g Group) {
 	g.Flags.IntVarP(&o.Timeout, "timeout", "T", 0, "stop a case after `SECONDS`; 0 chooses a limit from its sizes")
-}
-
-// Flags are the flags of a collective measurement, as they were given.
-type Flags struct {
-	Output
-	set func(name string) bool // whether a flag was given
-
-	threads, gpus               int
-	first, last, step           string
-	factor                      int64
-	iterations, warmup          int
-	aggregate, cycles           int
-	redop, dtype                string
-	root                        int
-	parallelInit, check         int
-	blocking, launches          int
-	cpuTime, average, perIter   int
-	registration, policy        int
-	unalign                     int64
-	buffers, traffic            string
-	trials                      int
-	percentiles                 bool
-	minBusBW, maxTime           []string
-	model                       string
-	nullStream, timestamps, mem int
-	deviceImpl, deviceCTAs      int
-	skip                        int
-}
-
-// NewFlags adds the flags to fs and returns them, with the groups in which help
-// shows them.
-func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
-	f := &Flags{}
-	sizes := NewGroup("Sizes (nccl-tests' flags)")
-	g := sizes.Flags
-	g.StringVarP(&f.first, "minbytes", "b", "32M", "first `SIZE`, in bytes or with K, M or G (powers of 1024), such as 1.5K")
-	g.StringVarP(&f.last, "maxbytes", "e", "32M", "last `SIZE`")
-	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
-	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
-
-	what := NewGroup("What is measured (nccl-tests' flags)")
-	g = what.Flags
-	g.StringVarP(&f.redop, "op", "o", "sum", "reduce with `REDOP`: sum, prod, min, max, avg, mulsum or all")
-	g.StringVarP(&f.dtype, "datatype", "d", "float", "element `TYPE`: int8, uint8, int32, uint32, int64, uint64, half, float, double,\nbfloat16, f8e4m3, f8e5m2 or all")
-	g.IntVarP(&f.root, "root", "r", 0, "use `RANK` as the root; -1 measures each rank as root")
-	g.IntVarP(&f.registration, "local_register", "R", 0, "register buffers in `MODE`: 0 none, 1 local, 2 symmetric windows")
-	g.IntVarP(&f.policy, "cta_policy", "x", -1, "CTA `POLICY` for NCCL: 0 default, 1 efficiency, 2 zero; -1 leaves it unset")
-	g.Int64VarP(&f.unalign, "unalign", "u", 0, "shift all buffers by `N` elements, off their alignment")
-
-	ranks := NewGroup("Ranks (nccl-tests' flags; each rank is a process with a device of its own)")
-	g = ranks.Flags
-	g.IntVarP(&f.threads, "nthreads", "t", 1, "start `N` × -g ranks")
-	g.IntVarP(&f.gpus, "ngpus", "g", 1, "start `N` × -t ranks; without -t and -g: one for each device, two on a host")
-	g.IntVarP(&f.parallelInit, "parallel_init", "p", 1, "accepted without effect, whatever `N` is: ranks always start in parallel")
-
-	timing := NewGroup("How it is timed (nccl-tests' flags)")
-	g = timing.Flags
-	g.IntVarP(&f.iterations, "iters", "n", 20, "time `N` iterations in a window")
-	g.IntVarP(&f.warmup, "warmup_iters", "w", 1, "run `N` untimed operations of each size before its first window, and of sizes up to 1M before every window")
-	g.IntVarP(&f.aggregate, "agg_iters", "m", 1, "make each iteration one group call of `N` operations")
-	g.IntVarP(&f.cycles, "run_cycles", "N", 1, "run everything `N` times, each time with new ranks")
-	g.IntVarP(&f.blocking, "blocking", "z", 0, "timing `MODE`: 0 operations back to back, 3 one by one, with a barrier before each")
-	g.IntVarP(&f.launches, "cudagraph", "G", 0, "capture the iterations in a graph and launch it `N` times")
-	g.IntVarP(&f.cpuTime, "report_cputime", "C", 0, "with `1`, print the host's time to enqueue an operation")
-	g.IntVarP(&f.average, "average", "a", 3, "combine the ranks' times by `MODE`: 0 rank 0, 1 mean, 2 min, 3 max")
-	g.IntVarP(&f.perIter, "per_iter_timing", "I", 0, "with `1`, also time each iteration with events, and add columns")
-	g.IntVarP(&f.check, "check", "c", plan.DefaultChecks, "beside what each timed window leaves, check at most `N` more operations of each size in full, and at least 2")
-	f.TimeLimit(timing)
-
-	ours := NewGroup("Beyond nccl-tests")
-	g = ours.Flags
-	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: auto, host, nccl, rccl, mscclpp or, for messages, ipc; auto uses the library of the GPUs, or host on a machine without GPUs")
-	g.StringVar(&f.buffers, "buffers", "shifted", "use buffers in `STATE`: shifted (as nccl-tests does), warm (one buffer), cold (caches flushed),\nfresh (input just written; with -z 3) or fresh-cold (both)")
-	g.StringVar(&f.traffic, "traffic", "", "read from `FILE` the bytes that an alltoallv sends from each rank (line) to each rank (column)")
-	g.IntVar(&f.trials, "trials", 1, "measure `N` windows per size, and print the median")
-	g.BoolVar(&f.percentiles, "percentiles", false, "add columns with percentiles over windows, or over iterations with -z 3")
-	g.StringSliceVar(&f.minBusBW, "min-busbw", nil, "exit 1 if busbw is below `SIZE=GBPS`; comma-separated list")
-	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the time is above `SIZE=US`; comma-separated list")
-	g.StringVar(&f.model, "model", "", "also measure p2p alone, both ways and on all ranks at once, sums and copies, and write their times to `FILE`,\nas a model for 'cxrun schedule simulate' and studies")
-	f.Output.AddFlags(ours)
-	f.Definitions.AddFlag(g)
-
-	none := NewGroup("nccl-tests' flags that do not apply here (values other than 0 are refused, with the reason)")
-	g = none.Flags
-	g.IntVarP(&f.nullStream, "stream_null", "y", 0, "only `0`: no null stream")
-	g.IntVarP(&f.timestamps, "report_timestamps", "S", 0, "only `0`: no timestamps")
-	g.IntVarP(&f.deviceImpl, "device_implementation", "D", 0, "only `0`: no kernels of nccl-tests itself")
-	g.IntVarP(&f.deviceCTAs, "device_cta_count", "V", 0, "only `0`, or nccl-tests' default of 16: no CTAs for these kernels")
-	g.IntVarP(&f.mem, "memory", "M", 0, "only `0`: no memory report")
-	g.IntVarP(&f.skip, "per_iter_skip", "K", 0, "only `0`: -I includes all iterations")
-
-	groups := []Group{sizes, what, ranks, timing, ours, none}
-	for _, group := range groups {
-		fs.AddFlagSet(group.Flags)
-	}
-	f.set = fs.Changed
-	return f, groups
 }

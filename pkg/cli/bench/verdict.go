@@ -51,8 +51,8 @@ func Lacking(o result.Outcome) bool {
 	)
 }
 
-// skipped reports whether a case was not begun, or not ended, for reasons that are
+// Skipped reports whether a case was not begun, or not ended, for reasons that are
 // not its own.
-func skipped(o result.Outcome) bool {
+func Skipped(o result.Outcome) bool {
 	return o.Status == result.Failed && o.Reasons.Only(result.ReasonSkipped)
 }

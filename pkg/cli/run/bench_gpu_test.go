@@ -19,8 +19,8 @@ import (
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/collective"
+	collectivebench "github.com/collectivex/collectivex/pkg/collective/bench"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -55,7 +55,7 @@ func doctorApart(t *testing.T, backend string) string {
 }
 
 // benched runs bench and returns its JSON.
-func benched(t *testing.T, code int, args ...string) (report bench.Report, stderr string) {
+func benched(t *testing.T, code int, args ...string) (report collectivebench.Report, stderr string) {
 	t.Helper()
 	got, stdout, stderr := cxrun(t, nil, append([]string{"bench", "--json"}, args...)...)
 	require.Equal(t, code, got, stderr)
@@ -405,10 +405,10 @@ func TestBenchFindsAWrongResultOnADevice(t *testing.T) {
 	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=" + collective.FaultFlip}
+	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=" + runner.FaultFlip}
 	code, stdout, stderr := cxrun(t, env, "bench", "all_gather", "-b", "4K", "-e", "4K", "-d", "bfloat16", "--json")
 	require.Equal(t, cli.ExitFailed, code, stderr)
-	var r bench.Report
+	var r collectivebench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Equal(t, "device", r.Results[0].CheckedBy)
 	require.Equal(t, int64(2), r.OutOfBounds, "one element in each placement")
@@ -485,7 +485,7 @@ func TestBenchWhereALibraryHangs(t *testing.T) {
 			require.Equal(t, cli.ExitFailed, h.cmd.ProcessState.ExitCode(), h.stderr.String())
 			wording.Has(t, h.stderr.String(), "timeout: … 10 s")
 			require.NotContains(t, h.stderr.String(), "warning", "that states were not read is a consequence")
-			var r bench.Report
+			var r collectivebench.Report
 			require.NoError(t, json.Unmarshal(h.stdout.Bytes(), &r))
 			require.False(t, r.Passed)
 			require.Equal(t, []string{"1024 out_of_place", "1024 in_place"}, completeRows(t, r))
@@ -495,7 +495,7 @@ func TestBenchWhereALibraryHangs(t *testing.T) {
 }
 
 // completeRows lists the rows of a report's one case, which are complete and passed.
-func completeRows(t *testing.T, r bench.Report) (rows []string) {
+func completeRows(t *testing.T, r collectivebench.Report) (rows []string) {
 	t.Helper()
 	require.Len(t, r.Results, 1)
 	for _, row := range r.Results[0].Rows {

@@ -19,9 +19,9 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/plan"
+	collectivebench "github.com/collectivex/collectivex/pkg/collective/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/steps"
 )
 
 // A schedule has the columns and the JSON of a library's collective, and a rank that does
@@ -43,7 +43,7 @@ func TestBenchSchedule(t *testing.T) {
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}
 	code, stdout, _ = cxrun(t, env, append(args, "--json")...)
 	require.Equal(t, cli.ExitFailed, code)
-	var report bench.Report
+	var report collectivebench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 	require.Equal(t, "all_reduce/ring", report.Op)
 	require.Len(t, report.Results, 1)
@@ -59,7 +59,7 @@ func TestBenchScheduleFindsTheGPUs(t *testing.T) {
 	for _, backend := range []string{"nccl", "rccl"} {
 		code, stdout, stderr := cxrun(t, nil, args...)
 		require.Equal(t, cli.ExitOK, code, stderr)
-		var report bench.Report
+		var report collectivebench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		require.Equal(t, backend, report.Backend)
 		require.Equal(t, "grouped-send-recv", report.Results[0].Path)
@@ -80,7 +80,7 @@ func TestBenchScheduleByCopies(t *testing.T) {
 	for range 2 {
 		code, stdout, stderr := cxrun(t, nil, args...)
 		require.Equal(t, cli.ExitOK, code, stderr)
-		var report bench.Report
+		var report collectivebench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		require.Equal(t, "peer-copies", report.Results[0].Path)
 		require.Len(t, report.Results[0].Rows, 4)
@@ -128,7 +128,7 @@ func TestBenchPlan(t *testing.T) {
 		args := []string{"bench", "schedule", tt.file, "--backend", tt.backend, "-b", "1K", "-e", "4K", "-f", "4", "-n", "2", "-w", "1"}
 		code, stdout, stderr := cxrun(t, nil, append(args, "--out", strconv.Itoa(i), "--json")...)
 		require.Equal(t, cli.ExitOK, code, stderr)
-		var report bench.Report
+		var report collectivebench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		require.Equal(t, "all_reduce/"+tt.file, report.Op)
 		require.Equal(t, tt.backend, report.Backend)
@@ -219,7 +219,7 @@ func TestBenchScheduleHelp(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	named := regexp.MustCompile(`use backend NAME: auto, (.*);`).FindStringSubmatch(stdout)
 	require.NotNil(t, named, stdout)
-	require.ElementsMatch(t, slices.Collect(maps.Keys(families()[plan.FamilySchedule].Backends)),
+	require.ElementsMatch(t, slices.Collect(maps.Keys(families()[steps.Name].Backends)),
 		regexp.MustCompile(`, | or `).Split(strings.Replace(named[1], " (copies between the GPUs of a host)", "", 1), -1))
 	require.NotContains(t, stdout, "--traffic")
 	require.NotContains(t, stdout, "--model")

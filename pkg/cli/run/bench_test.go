@@ -22,8 +22,8 @@ import (
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/collective"
+	collectivebench "github.com/collectivex/collectivex/pkg/collective/bench"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/ep"
 	epbench "github.com/collectivex/collectivex/pkg/ep/bench"
 	"github.com/collectivex/collectivex/pkg/fold"
@@ -115,7 +115,7 @@ func TestBenchJSONIsTheTable(t *testing.T) {
 	require.Contains(t, stderr, out)
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var report bench.Report
+	var report collectivebench.Report
 	require.NoError(t, json.Unmarshal(raw, &report))
 	require.True(t, report.Passed)
 	require.Equal(t, -1, report.Results[0].Root, "as in the column")
@@ -152,7 +152,7 @@ func TestBenchJSONIsTheTable(t *testing.T) {
 // A result that is wrong is counted in its column, and the program says so.
 func TestBenchFindsAWrongResult(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=" + collective.FaultFlip}
+	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=" + runner.FaultFlip}
 	code, stdout, stderr := cxrun(t, env, "bench", "--backend", "host", "all_reduce", "-b", "1K", "-e", "1K")
 	require.Equal(t, cli.ExitFailed, code)
 	require.Regexp(t, `(?m)^ +1024 +256 +float +sum +-1( +\S+){3} +1( +\S+){3} +1$`, stdout)
@@ -172,7 +172,7 @@ func TestBenchWithADeadRank(t *testing.T) {
 	env := map[string]string{rank.FaultVariable: "case=*-sum-*,rank=1,kind=kill,at=record-6"}
 	code, stdout, stderr := cxrun(t, env, "bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "1K", "-f", "2", "-o", "all", "--json")
 	require.Equal(t, cli.ExitFailed, code)
-	var r bench.Report
+	var r collectivebench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.False(t, r.Passed)
 	require.Len(t, r.Results, 6)
@@ -252,7 +252,7 @@ func TestBenchUnread(t *testing.T) {
 	require.Contains(t, errs.String(), "broken pipe")
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var r bench.Report
+	var r collectivebench.Report
 	require.NoError(t, json.Unmarshal(data, &r))
 	require.Equal(t, resulttest.Reasons("skipped: cancelled"), r.Results[len(r.Results)-1].Outcome.Reasons)
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // benchRun runs a measurement by hand as a sweep runs its cell.
@@ -162,9 +162,9 @@ func (b *benchRun) warn(s cli.Streams, d result.Document) {
 	if d.Head().Outcome.Status == result.Failed { // whose ranks did not come to look
 		warnings = slices.DeleteFunc(warnings, func(text string) bool { return strings.HasPrefix(text, result.StateUnread) })
 	}
-	if c, ok := d.(*result.CollectiveDocument); ok {
-		if m := &c.Measurement; m.Registration != vocab.Unregistered && len(m.Rows) > 0 && !m.RegistrationHandle {
-			warnings = append(warnings, fmt.Sprintf("-R: the library took the buffers for registration %s and returned no handle: it may have used them unregistered", m.Registration))
+	if f := family.Find(d.Head().Identity.Case.Family); f != nil && f.Warning != nil {
+		if text := f.Warning(d); text != "" {
+			warnings = append(warnings, text)
 		}
 	}
 	for _, text := range warnings {

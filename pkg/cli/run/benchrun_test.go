@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
 // ended is the end of a case with this outcome.
 func ended(id string, outcome result.Outcome, logs string) shard.End {
-	d := &result.CollectiveDocument{}
+	d := &collective.Document{}
 	d.Identity.CaseID, d.Outcome = id, outcome
 	return shard.End{Document: d, Logs: logs}
 }

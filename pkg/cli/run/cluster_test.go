@@ -21,6 +21,7 @@ import (
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -168,8 +169,8 @@ func (c slurmCell) documents(t *testing.T) map[string]result.Envelope {
 		var head result.Envelope
 		require.NoError(t, json.Unmarshal(raw, &head))
 		name := string(head.Identity.Case.Family)
-		if head.Identity.Case.Family == plan.FamilyCollective {
-			name = head.Identity.Case.Collective().Op
+		if head.Identity.Case.Family == collective.Name {
+			name = collective.Of(&head.Identity.Case).Op
 		}
 		docs[name] = head
 	}

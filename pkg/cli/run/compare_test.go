@@ -17,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -40,7 +41,7 @@ func oneRun(t *testing.T, dir, name string, i int, by float64) {
 	d := resulttest.Collective(resulttest.CollectiveCase(), a)
 	for k := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[k]
-		for _, mode := range d.Identity.Case.Collective().Modes {
+		for _, mode := range collective.Of(&d.Identity.Case).Modes {
 			timing := *r.Timing(mode)
 			*r.Timing(mode) = resulttest.Timing(r.Requested, timing.Percentiles.P50*by, timing.SampleCount)
 		}

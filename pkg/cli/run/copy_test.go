@@ -6,15 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
-
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/copies"
+	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 

@@ -8,7 +8,7 @@ import (
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
 	collectiveipc "github.com/collectivex/collectivex/pkg/collective/ipc"
 	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
+	collectiverunner "github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/copies"
 	copyengine "github.com/collectivex/collectivex/pkg/copies/engine"
 	copyhost "github.com/collectivex/collectivex/pkg/copies/host"
@@ -29,6 +29,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/simulation"
+	"github.com/collectivex/collectivex/pkg/steps"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
@@ -41,8 +43,8 @@ import (
 // families returns what this program can measure.
 func families() shard.Registry {
 	return shard.Registry{
-		plan.FamilyCollective: {
-			Assemble: collective.Assemble,
+		collective.Name: {
+			Assemble: collectiverunner.Assemble,
 			Backends: map[string]rank.Opener{
 				"host":    collectivehost.Open,
 				"nccl":    collectivenccl.Open(nccl.NCCL),
@@ -51,8 +53,8 @@ func families() shard.Registry {
 				"ipc":     collectiveipc.Open,
 			},
 		},
-		plan.FamilySchedule: {
-			Assemble: steps.Assemble,
+		steps.Name: {
+			Assemble: stepsrunner.Assemble,
 			Backends: map[string]rank.Opener{
 				"host": collectivehost.OpenSchedule,
 				"nccl": collectivenccl.OpenSchedule(nccl.NCCL),
@@ -125,7 +127,7 @@ func find(families shard.Registry) rank.Find {
 // faultKinds lists the faults of data that the families can inject, some of which they
 // share.
 func faultKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlaprunner.FaultKinds(), eprunner.FaultKinds(), transferrunner.FaultKinds(), copyrunner.FaultKinds()))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collectiverunner.FaultKinds(), stepsrunner.FaultKinds(), overlaprunner.FaultKinds(), eprunner.FaultKinds(), transferrunner.FaultKinds(), copyrunner.FaultKinds()))))
 }
 
 // idle is the rank.Idle of all families. Those of expert parallelism have points of their own.
@@ -140,9 +142,9 @@ func idle(f rank.Fault, c *plan.Case) string {
 	case ep.Name:
 		f.At = rank.FaultAtStart
 		return rank.IdleUnless(f, c.Family, eprunner.FaultKinds())
-	case plan.FamilySchedule:
-		return steps.Idle(f, c)
+	case steps.Name:
+		return stepsrunner.Idle(f, c)
 	default:
-		return rank.IdleUnless(f, c.Family, collective.FaultKinds())
+		return rank.IdleUnless(f, c.Family, collectiverunner.FaultKinds())
 	}
 }

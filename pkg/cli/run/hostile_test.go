@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -138,10 +139,10 @@ func TestHugeFilesAreNotRead(t *testing.T) {
 // take no memory of their own.
 func TestSummaryOfHostileDocuments(t *testing.T) {
 	pairs := resulttest.CollectiveCase()
-	pairs.Collective().Op, pairs.Collective().RedOp = "p2p", ""
+	collective.Of(&pairs).Op, collective.Of(&pairs).RedOp = "p2p", ""
 	pairs.CaseID = pairs.ID()
 	rank := func(n int) *int { return &n }
-	p2p := func(change func(*result.CollectiveDocument)) result.Document {
+	p2p := func(change func(*collective.Document)) result.Document {
 		d := resulttest.Collective(pairs, resulttest.Attempt())
 		for i := range d.Measurement.Rows {
 			d.Measurement.Rows[i].Src, d.Measurement.Rows[i].Dst = rank(0), rank(1)
@@ -153,11 +154,11 @@ func TestSummaryOfHostileDocuments(t *testing.T) {
 	rowless.Measurement.Rows = nil
 	for name, d := range map[string]result.Document{
 		"no rows":             rowless,
-		"a rank that is none": p2p(func(d *result.CollectiveDocument) { d.Measurement.Rows[0].Src = rank(99) }),
-		"a negative rank":     p2p(func(d *result.CollectiveDocument) { d.Measurement.Rows[0].Dst = rank(-1) }),
-		"no world":            p2p(func(d *result.CollectiveDocument) { d.Topology.WorldSize = 0 }),
-		"a negative world":    p2p(func(d *result.CollectiveDocument) { d.Topology.WorldSize = -5 }),
-		"a huge world":        p2p(func(d *result.CollectiveDocument) { d.Topology.WorldSize = 1 << 40 }),
+		"a rank that is none": p2p(func(d *collective.Document) { d.Measurement.Rows[0].Src = rank(99) }),
+		"a negative rank":     p2p(func(d *collective.Document) { d.Measurement.Rows[0].Dst = rank(-1) }),
+		"no world":            p2p(func(d *collective.Document) { d.Topology.WorldSize = 0 }),
+		"a negative world":    p2p(func(d *collective.Document) { d.Topology.WorldSize = -5 }),
+		"a huge world":        p2p(func(d *collective.Document) { d.Topology.WorldSize = 1 << 40 }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
@@ -51,8 +52,8 @@ func (p place) world(asked int) (int, error) {
 
 // choosePlace finds the backend of a family: the one that was asked for, which
 // has to be able to run here, or that of the GPUs that are here, or the host's.
-func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalog.Catalog, family plan.Family) (place, error) {
-	names := bench.Backends(cat, family)
+func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalog.Catalog, of plan.Family) (place, error) {
+	names := bench.Backends(cat, of)
 	if !slices.Contains(names, o.Backend) {
 		return place{}, cli.UsageError("unknown backend %q%s", o.Backend, catalog.Hint(o.Backend, names))
 	}
@@ -61,7 +62,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	}
 	m := machineHere(ctx, o.Definitions)
 	if o.Backend == bench.Auto {
-		return chooseGPUs(s, m, cat, automatic(cat, family))
+		return chooseGPUs(s, m, cat, automatic(cat, of))
 	}
 	g, _ := m.Choose([]string{o.Backend})
 	why := m.Lacks(o.Backend)
@@ -77,10 +78,11 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 }
 
 // automatic lists the backends of GPUs that measure a family if none is named.
-func automatic(cat *catalog.Catalog, family plan.Family) []string {
-	return slices.DeleteFunc(bench.Backends(cat, family), func(name string) bool {
-		return name == bench.HostBackend || families()[family].Backends[name] == nil ||
-			family == plan.FamilyCollective && cat.Backend(name).Collective().ByName
+func automatic(cat *catalog.Catalog, name plan.Family) []string {
+	of := family.Find(name)
+	return slices.DeleteFunc(bench.Backends(cat, name), func(backend string) bool {
+		return backend == bench.HostBackend || families()[name].Backends[backend] == nil ||
+			of != nil && of.ByName != nil && of.ByName(cat.Backend(backend))
 	})
 }
 

@@ -10,9 +10,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
+	"github.com/collectivex/collectivex/pkg/steps"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -28,8 +29,8 @@ func TestGPUsWithoutLibrary(t *testing.T) {
 			{Backend: "nccl", State: preflight.Missing, Text: "no NCCL: set CX_NCCL_LIB"},
 		},
 	}
-	require.NotContains(t, automatic(cat, plan.FamilyCollective), "ipc")
-	require.Contains(t, automatic(cat, plan.FamilySchedule), "ipc")
+	require.NotContains(t, automatic(cat, collective.Name), "ipc")
+	require.Contains(t, automatic(cat, steps.Name), "ipc")
 	s := cli.Streams{Out: io.Discard, Err: io.Discard}
 	_, err = chooseGPUs(s, survey, cat, []string{"rccl", "nccl"})
 	require.EqualError(t, err, "backend nccl cannot run on the GPUs here: no NCCL: set CX_NCCL_LIB; --backend host measures the host instead")

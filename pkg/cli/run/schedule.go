@@ -20,6 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	stepsbench "github.com/collectivex/collectivex/pkg/steps/bench"
 )
 
 func newSchedule(s cli.Streams) *cobra.Command {
@@ -80,8 +81,8 @@ type shapeFlags struct{ schedule.Shape }
 
 func (f *shapeFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.Ranks, "ranks", 8, "make the program of `N` ranks")
-	fs.IntVar(&f.Width, "width", 0, bench.WidthUsage)
-	fs.IntVar(&f.Segments, "segments", 0, bench.SegmentsUsage)
+	fs.IntVar(&f.Width, "width", 0, stepsbench.WidthUsage)
+	fs.IntVar(&f.Segments, "segments", 0, stepsbench.SegmentsUsage)
 }
 
 // program reads the program of a file, or makes that of a collective and a schedule. The plan

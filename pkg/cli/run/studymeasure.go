@@ -13,6 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	collectivebench "github.com/collectivex/collectivex/pkg/collective/bench"
 	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/measure"
@@ -20,22 +22,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/schedule/study"
+	"github.com/collectivex/collectivex/pkg/steps"
+	stepsbench "github.com/collectivex/collectivex/pkg/steps/bench"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // The samples of the cases, models and overlaps of a study.
 var (
-	studyTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 6, Aggregate: 1, Launches: 1}
-	modelTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1}
+	studyTiming = collective.Counts{Warmup: 1, Iterations: 20, Trials: 6, Aggregate: 1, Launches: 1}
+	modelTiming = collective.Counts{Warmup: 1, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1}
 
 	overlapSampling = overlap.Sampling{Warmup: 2, Iterations: 20}
 )
 
 // inRuns spreads the trials of a backend over its runs.
-func inRuns(t plan.CollectiveTiming, backend string) plan.CollectiveTiming {
-	t.Trials /= bench.Runs(backend)
+func inRuns(t collective.Counts, backend string) collective.Counts {
+	t.Trials /= stepsbench.Runs(backend)
 	return t
 }
 
@@ -89,8 +94,8 @@ func newStudyMeasurer(s cli.Streams, unmeasured map[*study.Case][]int64) *studyM
 // studyCase is a case that a study has to measure.
 type studyCase struct {
 	sizes []int64
-	runs  []*result.CollectiveDocument // so far
-	err   error                        // of the run that failed, after which there is none
+	runs  []*collective.Document // so far
+	err   error                  // of the run that failed, after which there is none
 }
 
 // run measures a case once more.
@@ -99,10 +104,10 @@ func (m *studyMeasurer) run(ctx context.Context, c *study.Case) {
 	if at.err != nil {
 		return
 	}
-	var measured []*result.CollectiveDocument
-	measured, at.err = measureCases(ctx, m.streams, c.Backend, c.Ranks, bench.Collective, []plan.Case{{
-		Family: plan.FamilySchedule, Precision: studyType, Sampling: bench.Name, Contract: vocab.ContractOp, Block: &plan.Schedule{
-			Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: planner.ScheduleRedOp(c.Collective), Sizes: at.sizes,
+	var measured []*collective.Document
+	measured, at.err = measureCases(ctx, m.streams, c.Backend, c.Ranks, ofSteps, []plan.Case{{
+		Family: steps.Name, Precision: studyType, Sampling: bench.Name, Contract: collective.Contract, Block: &steps.Block{
+			Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: schedule.RedOp(c.Collective), Sizes: at.sizes,
 			Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: c.Buffers, Measure: inRuns(studyTiming, c.Backend),
 		},
 	}})
@@ -113,7 +118,7 @@ func (m *studyMeasurer) run(ctx context.Context, c *study.Case) {
 // end of the last, the median of the runs, some of which Model may have made.
 func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) (study.Times, error) {
 	at := m.cases[c]
-	for at.err == nil && len(at.runs) < bench.Runs(c.Backend) {
+	for at.err == nil && len(at.runs) < stepsbench.Runs(c.Backend) {
 		if err := ctx.Err(); err != nil {
 			return study.Times{}, err
 		}
@@ -190,7 +195,7 @@ func (m *studyMeasurer) Model(ctx context.Context, p study.Pairs) (simulate.Mode
 		}
 	}
 	slices.SortFunc(predicted, func(a, b *study.Case) int { return cmp.Compare(a.Name, b.Name) })
-	messages := &bench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: inRuns(modelTiming, p.Backend), Buffers: p.Buffers}
+	messages := &stepsbench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: inRuns(modelTiming, p.Backend), Buffers: p.Buffers}
 	model, err := measureModel(ctx, m.streams, p.Backend, p.Ranks, messages, func() {
 		for _, c := range predicted {
 			m.run(ctx, c)
@@ -213,11 +218,11 @@ func (m *studyMeasurer) warn(backend string, ranks int) {
 
 // measureModel measures what a model of the machine needs, in the runs that its backend needs, and
 // calls between after each.
-func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int, m *bench.Messages, between func()) (*simulate.Model, error) {
-	var all []*result.CollectiveDocument
-	for range bench.Runs(backend) {
+func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int, m *stepsbench.Messages, between func()) (*simulate.Model, error) {
+	var all []*collective.Document
+	for range stepsbench.Runs(backend) {
 		for _, cases := range [][]plan.Case{m.Operations(ranks), m.Schedules(ranks)} {
-			measured, err := measureCases(ctx, s, backend, ranks, bench.Collective, cases)
+			measured, err := measureCases(ctx, s, backend, ranks, asCollective, cases)
 			if err != nil {
 				return nil, err
 			}
@@ -225,12 +230,29 @@ func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int,
 		}
 		between()
 	}
-	return bench.MachineModel(backend, all)
+	return stepsbench.MachineModel(backend, all)
+}
+
+// ofSteps returns the document of a schedule as one of collectives.
+func ofSteps(d result.Document) (*collective.Document, bool) {
+	s, ok := d.(*steps.Document)
+	if !ok {
+		return nil, false
+	}
+	return s.Collective(), true
+}
+
+// asCollective returns the document of a collective or a schedule.
+func asCollective(d result.Document) (*collective.Document, bool) {
+	if c, ok := d.(*collective.Document); ok {
+		return c, true
+	}
+	return ofSteps(d)
 }
 
 // measureCases measures cases of a family and returns their documents, which passed, as of says.
 func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend string, ranks int, of func(result.Document) (D, bool), cases []plan.Case) ([]D, error) {
-	flags, _ := bench.NewFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	flags, _ := collectivebench.NewFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	flags.Backend = backend
 	b, err := newBenchRun(ctx, s, flags.Output, cases[0].Family, ranks, func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 		return planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Cases: cases}, nil

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -16,12 +16,12 @@ type Copied struct {
 	inline Inline
 }
 
-var _ collective.Data = (*Copied)(nil)
+var _ runner.Data = (*Copied)(nil)
 
 // NewCopied returns data for the memory of d.
 func NewCopied(d accel.Device) *Copied { return &Copied{device: d} }
 
-// CheckedBy implements collective.Data.
+// CheckedBy implements runner.Data.
 func (k *Copied) CheckedBy() string { return "host" }
 
 // pieceBytes is how much of a buffer is on the host at a time, at most.
@@ -49,12 +49,12 @@ func (k *Copied) staged(p workload.Pattern, buf accel.Ptr, regions []workload.Re
 	return errors.Join(err, k.device.FreeHost(stage))
 }
 
-// Fill implements collective.Data.
+// Fill implements runner.Data.
 func (k *Copied) Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	return k.write(s, p, buf, regions, k.inline.Fill)
 }
 
-// Poison implements collective.Data.
+// Poison implements runner.Data.
 func (k *Copied) Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	return k.write(s, p, buf, regions, k.inline.Poison)
 }
@@ -73,7 +73,7 @@ func (k *Copied) write(s accel.Stream, p workload.Pattern, buf accel.Ptr, region
 	})
 }
 
-// Check implements collective.Data.
+// Check implements runner.Data.
 func (k *Copied) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
 	v := workload.Verdict{First: -1}
 	size := int64(p.Type().Size())
@@ -98,5 +98,5 @@ func (k *Copied) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, region
 	return v, err
 }
 
-// Close implements collective.Data.
+// Close implements runner.Data.
 func (k *Copied) Close() error { return nil }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/kernels"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -25,7 +25,7 @@ func source() string { return kernels.Complete(workload.PatternSource + patternK
 
 // New returns data that kernels of the device make and check or, where
 // nothing can compile them, the host.
-func New(ctx context.Context, d accel.Device) (collective.Data, error) {
+func New(ctx context.Context, d accel.Device) (runner.Data, error) {
 	module, err := d.Compile(ctx, "pattern.cu", source())
 	if errors.Is(err, accel.ErrUnsupported) {
 		return NewCopied(d), nil
@@ -89,15 +89,15 @@ func (k *deviceData) prepare() (err error) {
 	return err
 }
 
-// CheckedBy implements collective.Data.
+// CheckedBy implements runner.Data.
 func (k *deviceData) CheckedBy() string { return "device" }
 
-// Fill implements collective.Data.
+// Fill implements runner.Data.
 func (k *deviceData) Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	return k.writeAll(s, p, buf, regions, 0)
 }
 
-// Poison implements collective.Data.
+// Poison implements runner.Data.
 func (k *deviceData) Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	return k.writeAll(s, p, buf, regions, ^uint64(0))
 }
@@ -111,7 +111,7 @@ func (k *deviceData) writeAll(s accel.Stream, p workload.Pattern, buf accel.Ptr,
 	return nil
 }
 
-// Check implements collective.Data. The host gives a second opinion on a copy: on
+// Check implements runner.Data. The host gives a second opinion on a copy: on
 // the first buffer that is wrong, and on the first of each size up to secondBytes
 // that is not, so that nobody has to take a kernel's word that it finds anything.
 func (k *deviceData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
@@ -127,7 +127,7 @@ func (k *deviceData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, re
 	k.asked[question] = true
 	second, err := k.second.Check(s, p, buf, regions)
 	if err == nil && second != v {
-		err = fmt.Errorf("%w: %+v on the device, %+v on the host", collective.ErrDisagree, v, second)
+		err = fmt.Errorf("%w: %+v on the device, %+v on the host", runner.ErrDisagree, v, second)
 	}
 	return v, err
 }
@@ -172,7 +172,7 @@ func (k *deviceData) launch(s accel.Stream, f accel.Kernel, p workload.Pattern, 
 	return f.Launch(s, uint32(blocks), accel.BlockThreads, 0, args...)
 }
 
-// Close implements collective.Data.
+// Close implements runner.Data.
 func (k *deviceData) Close() error {
 	var err error
 	if k.found != nil {

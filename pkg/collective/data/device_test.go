@@ -13,8 +13,8 @@ import (
 	"github.com/collectivex/collectivex/internal/reference"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -57,7 +57,7 @@ func (b *bench) change(t *testing.T, at int64) {
 	require.NoError(t, b.stream.Synchronize())
 }
 
-func kernelData(t *testing.T, b *bench) collective.Data {
+func kernelData(t *testing.T, b *bench) runner.Data {
 	t.Helper()
 	d, err := data.New(t.Context(), b.Device)
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 			n := b.bytes / size
 			rs := []workload.Region{{Count: n / 2, Source: workload.AllRanks}, {Offset: n / 2, Count: n / 2, First: n / 2, Source: workload.AllRanks}}
 			require.NoError(t, kernels.Fill(b.stream, p, b.buf, rs))
-			for _, d := range []collective.Data{kernels, data.NewCopied(b.Device)} {
+			for _, d := range []runner.Data{kernels, data.NewCopied(b.Device)} {
 				v, err := d.Check(b.stream, p, b.buf, rs)
 				require.NoError(t, err)
 				require.Equal(t, workload.Verdict{Checked: n, First: -1}, v, "%s by %s", dt, d.CheckedBy())

@@ -10,24 +10,24 @@ import (
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Inline implements collective.Data on memory that this process can reach: buffers of
+// Inline implements runner.Data on memory that this process can reach: buffers of
 // the host library, and copies of device buffers. It does not use the stream, for
 // which the caller has waited.
 type Inline struct{}
 
-var _ collective.Data = Inline{}
+var _ runner.Data = Inline{}
 
-// Fill implements collective.Data.
+// Fill implements runner.Data.
 func (Inline) Fill(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	write(p, buf, regions, 0)
 	return nil
 }
 
-// Poison implements collective.Data.
+// Poison implements runner.Data.
 func (Inline) Poison(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	write(p, buf, regions, 1)
 	return nil
@@ -41,7 +41,7 @@ func write(p workload.Pattern, buf accel.Ptr, regions []workload.Region, complem
 	}
 }
 
-// Check implements collective.Data.
+// Check implements runner.Data.
 func (Inline) Check(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
 	q := pattern(p)
 	v := C.cx_verdict{first: -1}
@@ -52,10 +52,10 @@ func (Inline) Check(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions [
 	return workload.Verdict{Checked: int64(v.checked), Wrong: int64(v.wrong), First: int64(v.first)}, nil
 }
 
-// CheckedBy implements collective.Data.
+// CheckedBy implements runner.Data.
 func (Inline) CheckedBy() string { return "host" }
 
-// Close implements collective.Data.
+// Close implements runner.Data.
 func (Inline) Close() error { return nil }
 
 // pattern is workload.Params, which has the layout of cx_pattern.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -59,7 +59,7 @@ func TestKernelsThatLie(t *testing.T) {
 			if agree {
 				require.NoError(t, err)
 			} else {
-				require.ErrorIs(t, err, collective.ErrDisagree, name)
+				require.ErrorIs(t, err, runner.ErrDisagree, name)
 			}
 		}
 		judge(c.right, func(k *deviceData) error { return k.Fill(stream, p, buf, rs) })

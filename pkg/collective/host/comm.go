@@ -21,7 +21,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -37,7 +37,7 @@ type Comm struct {
 	c  *C.cx_comm // nil once closed
 }
 
-var _ collective.Comm = (*Comm)(nil)
+var _ runner.Comm = (*Comm)(nil)
 
 // NewComm joins the ranks of s, all on this host, into a communicator.
 func NewComm(ctx context.Context, s *rank.Session, d *hostdev.Device) (*Comm, error) {
@@ -87,11 +87,11 @@ func (c *Comm) open(ctx context.Context, s *rank.Session, shared bool) error {
 	return nil
 }
 
-// Supports implements collective.Comm: there is nothing it cannot do.
-func (c *Comm) Supports(collective.Call) error { return nil }
+// Supports implements runner.Comm: there is nothing it cannot do.
+func (c *Comm) Supports(runner.Call) error { return nil }
 
-// Path implements collective.Comm.
-func (c *Comm) Path(collective.Op) string { return "native" }
+// Path implements runner.Comm.
+func (c *Comm) Path(runner.Op) string { return "native" }
 
 // memory is a range of the heap.
 type memory struct {
@@ -103,9 +103,9 @@ func (m memory) Ptr() accel.Ptr   { return m.ptr }
 func (m memory) Registered() bool { return false }
 func (m memory) Close() error     { return m.device.Free(m.ptr) }
 
-// Alloc implements collective.Comm. The memory is mapped by all ranks, so that
+// Alloc implements runner.Comm. The memory is mapped by all ranks, so that
 // there is no registration to ask for.
-func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (collective.Memory, error) {
+func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (runner.Memory, error) {
 	if registration != vocab.Unregistered {
 		return nil, rank.Refused("registration %q: host memory has none", registration)
 	}
@@ -134,9 +134,9 @@ func (c *Comm) agree(what string) error {
 	return failure(C.cx_agree(c.c, C.uint32_t(h.Sum32()), &culprit), culprit)
 }
 
-// Enqueue implements collective.Comm. The operations have ended when it
+// Enqueue implements runner.Comm. The operations have ended when it
 // returns; they run one by one, whatever the group.
-func (c *Comm) Enqueue(_ accel.Stream, calls []collective.Call, _ int) error {
+func (c *Comm) Enqueue(_ accel.Stream, calls []runner.Call, _ int) error {
 	if len(calls) == 0 {
 		return nil
 	}
@@ -148,9 +148,9 @@ func (c *Comm) Enqueue(_ accel.Stream, calls []collective.Call, _ int) error {
 	return failure(rc, culprit)
 }
 
-// Time implements collective.Comm: operations end inside Enqueue.
-func (c *Comm) Time(s accel.Stream, calls []collective.Call, group int) (collective.Elapsed, error) {
-	e, err := collective.Time(func() error { return c.Enqueue(s, calls, group) })
+// Time implements runner.Comm: operations end inside Enqueue.
+func (c *Comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elapsed, error) {
+	e, err := runner.Time(func() error { return c.Enqueue(s, calls, group) })
 	e.Ended = e.Enqueued
 	return e, err
 }
@@ -170,10 +170,10 @@ func failure(rc, culprit C.int) error {
 	}
 }
 
-// AsyncError implements collective.Comm: operations end inside Enqueue.
+// AsyncError implements runner.Comm: operations end inside Enqueue.
 func (c *Comm) AsyncError() error { return nil }
 
-// Abort implements collective.Comm: the operations of all ranks end.
+// Abort implements runner.Comm: the operations of all ranks end.
 func (c *Comm) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +182,7 @@ func (c *Comm) Abort() {
 	}
 }
 
-// Close implements collective.Comm.
+// Close implements runner.Comm.
 func (c *Comm) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,5 +193,5 @@ func (c *Comm) Close() error {
 	return c.group.Close()
 }
 
-// callBytes is the size of a call in C, which collective.Call has to have.
+// callBytes is the size of a call in C, which runner.Call has to have.
 const callBytes = C.sizeof_cx_call

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
@@ -60,7 +60,7 @@ func asRank(ctx context.Context, dir string, r, world int, f func(rank int, d *h
 }
 
 func TestCallLayout(t *testing.T) {
-	require.EqualValues(t, callBytes, unsafe.Sizeof(collective.Call{}))
+	require.EqualValues(t, callBytes, unsafe.Sizeof(runner.Call{}))
 }
 
 // Every operation, type and reduction, small and large, in and out of place, is
@@ -73,7 +73,7 @@ func TestOperations(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				for _, op := range collective.Ops() {
+				for _, op := range runner.Ops() {
 					redops := []workload.RedOp{workload.NoRedOp}
 					if op.Reduces() {
 						redops = workload.RedOps()
@@ -96,15 +96,15 @@ func TestOperations(t *testing.T) {
 
 // form is the operation with all it may need: the last rank is the root, and
 // traffic goes to ranks after the sender, to the last one in large parts.
-func form(op collective.Op, dt numeric.Type, world int) collective.Form {
-	f := collective.Form{Op: op, Type: dt, World: world}
+func form(op runner.Op, dt numeric.Type, world int) runner.Form {
+	f := runner.Form{Op: op, Type: dt, World: world}
 	if op.Rooted() {
 		f.Root = world - 1
 	}
 	if op.Pairwise() && world > 1 {
-		f.Pair = collective.Pair{Src: world - 1, Dst: 0}
+		f.Pair = runner.Pair{Src: world - 1, Dst: 0}
 	}
-	if op == collective.AllToAllV {
+	if op == runner.AllToAllV {
 		f.Traffic = make([][]int64, world)
 		for from := range world {
 			f.Traffic[from] = make([]int64, world)
@@ -117,9 +117,9 @@ func form(op collective.Op, dt numeric.Type, world int) collective.Form {
 	return f
 }
 
-func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, redop workload.RedOp, r, world int, bytes int64) error {
+func operate(c *Comm, mem runner.Memory, op runner.Op, dt numeric.Type, redop workload.RedOp, r, world int, bytes int64) error {
 	f := form(op, dt, world)
-	if f.Idle(r) || op.Pairwise() && world < 2 || op == collective.Hypercube && world == 3 {
+	if f.Idle(r) || op.Pairwise() && world < 2 || op == runner.Hypercube && world == 3 {
 		return nil
 	}
 	e := f.Extent(bytes)
@@ -147,7 +147,7 @@ func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, 
 		if err := data.Fill(nil, p, send, f.Inputs(e, r)); err != nil {
 			return err
 		}
-		call := collective.Call{
+		call := runner.Call{
 			Op: op, RedOp: redop, Type: dt, Root: f.Root, Count: e.Count,
 			Scalar: float64(workload.MulSumScalar(r)), Send: send, Recv: recv,
 		}
@@ -157,7 +157,7 @@ func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, 
 			pin.Pin(&x[0])
 			call.Exchange = uintptr(unsafe.Pointer(&x[0]))
 		}
-		if err := c.Enqueue(nil, []collective.Call{call}, 1); err != nil {
+		if err := c.Enqueue(nil, []runner.Call{call}, 1); err != nil {
 			return err
 		}
 		v, err := data.Check(nil, p, recv, out)
@@ -184,8 +184,8 @@ func TestDisagreementIsAnError(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: int64(4 + r), Send: mem.Ptr(), Recv: mem.Ptr()}
-		err = c.Enqueue(nil, []collective.Call{call}, 1)
+		call := runner.Call{Op: runner.AllReduce, Type: numeric.Float, Count: int64(4 + r), Send: mem.Ptr(), Recv: mem.Ptr()}
+		err = c.Enqueue(nil, []runner.Call{call}, 1)
 		var coded *rank.Error
 		require.ErrorAs(t, err, &coded)
 		require.Equal(t, result.ReasonLibrary, coded.Reason.Code)
@@ -200,8 +200,8 @@ func TestForeignMemoryIsAnError(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: 1, Send: mem.Ptr(), Recv: 4096}
-		require.ErrorContains(t, c.Enqueue(nil, []collective.Call{call}, 1), "not from Alloc")
+		call := runner.Call{Op: runner.AllReduce, Type: numeric.Float, Count: 1, Send: mem.Ptr(), Recv: 4096}
+		require.ErrorContains(t, c.Enqueue(nil, []runner.Call{call}, 1), "not from Alloc")
 		_, err = c.Alloc(t.Context(), 4096, "symmetric")
 		require.ErrorContains(t, err, "registration")
 		_, err = c.Alloc(t.Context(), 1<<50, "none")

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -22,5 +22,5 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	if err != nil {
 		return nil, errors.Join(err, device.Close())
 	}
-	return collective.NewRunner(collective.Parts{Data: data.Inline{}, Comm: comm, Device: device, Facts: hostrank.Facts(device)})
+	return runner.NewRunner(runner.Parts{Data: data.Inline{}, Comm: comm, Device: device, Facts: hostrank.Facts(device)})
 }

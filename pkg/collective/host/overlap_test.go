@@ -3,11 +3,13 @@ package host
 import (
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/schedule"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/pkg/collective"
+	collective "github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -78,7 +80,7 @@ func TestOverlapOfSchedules(t *testing.T) {
 		t.Run(tt.algorithm, func(t *testing.T) {
 			c := plantest.Overlap("host", overlap.Beside, 4, func(c *plan.Case) {
 				b := overlap.Of(c)
-				b.Op, b.Algorithm, b.Width, b.RedOp = tt.op, tt.algorithm, 2, overlap.RedOp(tt.op)
+				b.Op, b.Algorithm, b.Width, b.RedOp = tt.op, tt.algorithm, 2, schedule.RedOp(tt.op)
 			})
 			d := overlapped(t, "", c)
 			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -69,11 +69,11 @@ func TestSmallFloatsRoundOnce(t *testing.T) {
 				put(hostdev.Bytes(send, bytes), i, size, v)
 			}
 			for _, op := range workload.RedOps() {
-				call := collective.Call{
-					Op: collective.AllReduce, RedOp: op, Type: k.dtype, Count: int64(len(in)),
+				call := runner.Call{
+					Op: runner.AllReduce, RedOp: op, Type: k.dtype, Count: int64(len(in)),
 					Scalar: float64(workload.MulSumScalar(r)), Send: send, Recv: recv,
 				}
-				if err := c.Enqueue(nil, []collective.Call{call}, 1); err != nil {
+				if err := c.Enqueue(nil, []runner.Call{call}, 1); err != nil {
 					return err
 				}
 				for i := range in {
@@ -154,11 +154,11 @@ func TestIntegers(t *testing.T) {
 			{workload.MulSum, [3]int8{1, 2, 3}, 8},
 		} {
 			hostdev.Bytes(mem.Ptr(), 1)[0] = byte(k.in[r])
-			call := collective.Call{
-				Op: collective.AllReduce, RedOp: k.op, Type: numeric.Int8, Count: 1,
+			call := runner.Call{
+				Op: runner.AllReduce, RedOp: k.op, Type: numeric.Int8, Count: 1,
 				Scalar: float64(workload.MulSumScalar(r)), Send: mem.Ptr(), Recv: mem.Ptr().Add(64),
 			}
-			if err := c.Enqueue(nil, []collective.Call{call}, 1); err != nil {
+			if err := c.Enqueue(nil, []runner.Call{call}, 1); err != nil {
 				return err
 			}
 			require.Equal(t, k.want, int8(hostdev.Bytes(call.Recv, 1)[0]), "%s %v", k.op, k.in)

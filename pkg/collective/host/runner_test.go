@@ -18,12 +18,14 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/steps"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -50,12 +52,12 @@ func rankMain(text string) error {
 	if err != nil {
 		return err
 	}
-	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable), append(collective.FaultKinds(), steps.FaultKinds()...)...)
+	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable), append(runner.FaultKinds(), stepsrunner.FaultKinds()...)...)
 	if err != nil {
 		return err
 	}
 	find := func(c plan.Case) (rank.Opener, error) {
-		if c.Family == plan.FamilySchedule {
+		if c.Family == steps.Name {
 			return OpenSchedule, nil
 		}
 		return Open, nil
@@ -65,17 +67,17 @@ func rankMain(text string) error {
 
 func testCase(world int, change ...func(*plan.Case)) plan.Case {
 	return plantest.Collective(world, append([]func(*plan.Case){func(c *plan.Case) {
-		b := c.Collective()
+		b := collective.Of(c)
 		b.Sizes, b.Modes = []int64{8, 4096, 1 << 20}, []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph}
 		b.Measure.Iterations = 5
 	}}, change...)...)
 }
 
 // ask makes c a case of op at sizes, or at that of its traffic.
-func ask(c *plan.Case, op collective.Op, sizes ...int64) {
-	c.Collective().Op, c.Collective().Sizes = op.String(), sizes
-	if c.Collective().Traffic = form(op, numeric.Float, c.World).Traffic; c.Collective().Traffic != nil {
-		c.Collective().Sizes = []int64{plan.TrafficSize(c.Collective().Traffic)}
+func ask(c *plan.Case, op runner.Op, sizes ...int64) {
+	collective.Of(c).Op, collective.Of(c).Sizes = op.String(), sizes
+	if collective.Of(c).Traffic = form(op, numeric.Float, c.World).Traffic; collective.Of(c).Traffic != nil {
+		collective.Of(c).Sizes = []int64{collective.TrafficSize(collective.Of(c).Traffic)}
 	}
 }
 
@@ -148,17 +150,17 @@ func (g *group) streams(scope string) []rank.Stream {
 }
 
 // run does one case and returns its document.
-func (g *group) run(c plan.Case) *result.CollectiveDocument {
+func (g *group) run(c plan.Case) *collective.Document {
 	scope := fmt.Sprintf("case-%d", g.order)
 	g.put(rank.Order{Scope: scope, Case: c})
 	return document(g.t, c, g.streams(scope))
 }
 
-func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.CollectiveDocument {
+func document(t *testing.T, c plan.Case, streams []rank.Stream) *collective.Document {
 	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "host", Generator: "test 0"})
 	require.NoError(t, err)
-	require.NoError(t, collective.Assemble(doc, streams))
-	return doc.(*result.CollectiveDocument)
+	require.NoError(t, runner.Assemble(doc, streams))
+	return doc.(*collective.Document)
 }
 
 func (g *group) stop() {
@@ -168,7 +170,7 @@ func (g *group) stop() {
 	}
 }
 
-func requireSuccess(t *testing.T, d *result.CollectiveDocument) {
+func requireSuccess(t *testing.T, d *collective.Document) {
 	t.Helper()
 	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 	d.Topology.DeviceProduct = "test" // the shard's
@@ -182,11 +184,11 @@ func TestCasesInProcesses(t *testing.T) {
 		t.Run(strconv.Itoa(world), func(t *testing.T) {
 			g := start(t, world)
 			for _, buffers := range []string{vocab.Warm, vocab.Cold} {
-				d := g.run(testCase(world, func(c *plan.Case) { c.Collective().Buffers = buffers }))
+				d := g.run(testCase(world, func(c *plan.Case) { collective.Of(c).Buffers = buffers }))
 				requireSuccess(t, d)
 				require.Len(t, d.Measurement.Rows, 6)
 				require.Equal(t, []int64{8, 4096, 1 << 20}, d.Workload.SizesMeasured)
-				require.Equal(t, []result.Exclusion{{What: "graph", Reason: result.Reason{Code: "refused", Detail: "the device has no graphs"}}}, d.Workload.Excluded)
+				require.Equal(t, []collective.Exclusion{{What: "graph", Reason: result.Reason{Code: "refused", Detail: "the device has no graphs"}}}, d.Workload.Excluded)
 				for _, row := range d.Measurement.Rows {
 					require.NotNil(t, row.Pipelined)
 					require.Equal(t, 3, row.Pipelined.SampleCount)
@@ -205,21 +207,21 @@ func TestCasesInProcesses(t *testing.T) {
 func TestEveryOperationInProcesses(t *testing.T) {
 	need.Full(t)
 	g := start(t, 2)
-	for _, op := range collective.Ops() {
+	for _, op := range runner.Ops() {
 		d := g.run(testCase(2, func(c *plan.Case) {
 			c.Precision = "bfloat16"
 			ask(c, op, 4, 1<<16)
-			c.Collective().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1, Checks: 4}
-			if c.Collective().RedOp = ""; op.Reduces() {
-				c.Collective().RedOp = "avg"
+			collective.Of(c).Measure = collective.Counts{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1, Checks: 4}
+			if collective.Of(c).RedOp = ""; op.Reduces() {
+				collective.Of(c).RedOp = "avg"
 			}
 			if op.Rooted() {
-				c.Collective().Root = 1
+				collective.Of(c).Root = 1
 			}
 		}))
 		requireSuccess(t, d)
 		if f := form(op, numeric.BFloat16, 2); f.Extent(4).Count == 0 {
-			require.Equal(t, []result.DroppedSize{{Bytes: 4, Reason: result.Reason{Code: "size-too-small", Detail: "2 ranks of bfloat16 take at least 32 bytes"}}}, d.Workload.SizesDropped, op)
+			require.Equal(t, []collective.DroppedSize{{Bytes: 4, Reason: result.Reason{Code: "size-too-small", Detail: "2 ranks of bfloat16 take at least 32 bytes"}}}, d.Workload.SizesDropped, op)
 		}
 		if !op.InPlace() {
 			require.Len(t, d.Workload.Excluded, 2, op)
@@ -236,9 +238,9 @@ func TestArithmeticAsDeclared(t *testing.T) {
 	for _, typ := range []numeric.Type{numeric.Half, numeric.Float, numeric.Double, numeric.BFloat16, numeric.F8E4M3, numeric.F8E5M2} {
 		for _, redop := range workload.RedOps() {
 			d := g.run(testCase(3, func(c *plan.Case) {
-				c.Precision, c.Collective().RedOp, c.Collective().Sizes = typ.String(), redop.String(), []int64{64, 1 << 16}
-				c.Collective().Modes, c.Collective().Placements = []string{vocab.Pipelined}, []string{vocab.OutOfPlace}
-				c.Collective().Measure = plan.CollectiveTiming{Iterations: 1, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
+				c.Precision, collective.Of(c).RedOp, collective.Of(c).Sizes = typ.String(), redop.String(), []int64{64, 1 << 16}
+				collective.Of(c).Modes, collective.Of(c).Placements = []string{vocab.Pipelined}, []string{vocab.OutOfPlace}
+				collective.Of(c).Measure = collective.Counts{Iterations: 1, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
 			}))
 			requireSuccess(t, d)
 			a := d.Measurement.Arithmetic
@@ -257,21 +259,21 @@ func TestArithmeticAsDeclared(t *testing.T) {
 // Every data fault is caught by the check, in every operation it can happen in.
 func TestDataFaultsAreCaught(t *testing.T) {
 	need.Full(t)
-	for _, kind := range []string{collective.FaultFlip, collective.FaultStale, collective.FaultSwap} {
+	for _, kind := range []string{runner.FaultFlip, runner.FaultStale, runner.FaultSwap} {
 		t.Run(kind, func(t *testing.T) {
-			for _, op := range collective.Ops() {
+			for _, op := range runner.Ops() {
 				g := start(t, 2, rank.FaultVariable+"=rank=0,kind="+kind)
 				d := g.run(testCase(2, func(c *plan.Case) {
 					ask(c, op, 4096)
-					if c.Collective().RedOp = ""; op.Reduces() {
-						c.Collective().RedOp = "sum"
+					if collective.Of(c).RedOp = ""; op.Reduces() {
+						collective.Of(c).RedOp = "sum"
 					}
-					c.Collective().Measure = plan.CollectiveTiming{Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
+					collective.Of(c).Measure = collective.Counts{Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
 				}))
 				require.Equal(t, result.Invalid, d.Outcome.Status, op)
 				require.Equal(t, result.Reasons{{Code: result.ReasonSemantics}}, d.Outcome.Reasons)
 				for _, row := range d.Measurement.Rows {
-					if op == collective.P2P && *row.Dst != 0 {
+					if op == runner.P2P && *row.Dst != 0 {
 						require.True(t, row.Check.Passed, "rank 0 has not received anything")
 						continue
 					}
@@ -287,12 +289,12 @@ func TestDataFaultsAreCaught(t *testing.T) {
 
 // A data fault of a rank that receives no data would change nothing. It is refused.
 func TestDataFaultsThatStrikeNothing(t *testing.T) {
-	for _, op := range []collective.Op{collective.Reduce, collective.Gather} {
-		g := start(t, 2, rank.FaultVariable+"=rank=1,kind="+collective.FaultFlip)
+	for _, op := range []runner.Op{runner.Reduce, runner.Gather} {
+		g := start(t, 2, rank.FaultVariable+"=rank=1,kind="+runner.FaultFlip)
 		g.put(rank.Order{Scope: "case", Case: testCase(2, func(c *plan.Case) {
 			ask(c, op, 4096)
-			if c.Collective().RedOp = ""; op.Reduces() {
-				c.Collective().RedOp = "sum"
+			if collective.Of(c).RedOp = ""; op.Reduces() {
+				collective.Of(c).RedOp = "sum"
 			}
 		})})
 		failure := g.streams("case")[1].Failure

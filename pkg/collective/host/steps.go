@@ -13,14 +13,14 @@ import (
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -35,24 +35,24 @@ func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runne
 	if err != nil {
 		return nil, errors.Join(err, device.Close())
 	}
-	return steps.NewRunner(s, collective.Parts{Data: data.Inline{}, Device: device, Facts: hostrank.Facts(device)}, comm)
+	return stepsrunner.NewRunner(s, runner.Parts{Data: data.Inline{}, Device: device, Facts: hostrank.Facts(device)}, comm)
 }
 
-var _ steps.Library = (*Comm)(nil)
+var _ stepsrunner.Library = (*Comm)(nil)
 
-// Steps implements steps.Library: a thread goes round the streams of the rank.
-func (c *Comm) Steps() steps.Way { return steps.Way{Path: "shared-memory-steps"} }
+// Steps implements stepsrunner.Library: a thread goes round the streams of the rank.
+func (c *Comm) Steps() stepsrunner.Way { return stepsrunner.Way{Path: "shared-memory-steps"} }
 
 // loaded is lists of steps, in C memory.
 type loaded struct {
 	lists    []*C.cx_steps
 	progress unsafe.Pointer // of the longest list
 	lanes    *C.cx_lanes
-	memory   []collective.Memory // of the lanes, and scratch
+	memory   []runner.Memory // of the lanes, and scratch
 }
 
-// Load implements steps.Library.
-func (c *Comm) Load(ctx context.Context, all []*steps.Lowered, t numeric.Type, scratch int64) (steps.Loaded, error) {
+// Load implements stepsrunner.Library.
+func (c *Comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.Type, scratch int64) (stepsrunner.Loaded, error) {
 	l := &loaded{}
 	channels, progress := 1, 1
 	for _, list := range all {
@@ -77,15 +77,15 @@ func (c *Comm) Load(ctx context.Context, all []*steps.Lowered, t numeric.Type, s
 	return l, nil
 }
 
-// Run implements steps.Loaded. The steps have ended when it returns.
-func (l *loaded) Run(_ accel.Stream, i int, buffers []steps.Buffers) error {
+// Run implements stepsrunner.Loaded. The steps have ended when it returns.
+func (l *loaded) Run(_ accel.Stream, i int, buffers []stepsrunner.Buffers) error {
 	var culprit C.int
 	rc := C.cx_steps_run(l.lanes, l.lists[i], (*C.uintptr_t)(unsafe.Pointer(&buffers[0])), C.int64_t(len(buffers)),
 		C.uintptr_t(l.memory[1].Ptr()), (*C.uint8_t)(l.progress), &culprit)
 	return failure(rc, culprit)
 }
 
-// Close implements steps.Loaded.
+// Close implements stepsrunner.Loaded.
 func (l *loaded) Close() error {
 	var err error
 	if l.lanes != nil {
@@ -102,9 +102,9 @@ func (l *loaded) Close() error {
 }
 
 // newSteps returns a list in C memory, and the bytes that its progress takes.
-func newSteps(l *steps.Lowered, t numeric.Type) (*C.cx_steps, int) {
+func newSteps(l *stepsrunner.Lowered, t numeric.Type) (*C.cx_steps, int) {
 	var all []C.cx_step
-	add := func(list []steps.Step) {
+	add := func(list []stepsrunner.Step) {
 		for _, s := range list {
 			all = append(all, C.cx_step{
 				kind: C.int32_t(s.Kind), peer: C.int32_t(s.Peer), channel: C.int32_t(s.Channel), turn: C.int32_t(s.Turn),

@@ -12,20 +12,21 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/planfile"
+	"github.com/collectivex/collectivex/pkg/steps"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // schedule runs a schedule case and returns its document.
-func (g *group) schedule(c plan.Case) *result.ScheduleDocument { return g.planned(c, nil) }
+func (g *group) schedule(c plan.Case) *steps.Document { return g.planned(c, nil) }
 
 // planned is schedule for a case by a plan, with the files that come with it.
-func (g *group) planned(c plan.Case, files map[string][]byte) *result.ScheduleDocument {
+func (g *group) planned(c plan.Case, files map[string][]byte) *steps.Document {
 	scope := fmt.Sprintf("case-%d", g.order)
 	g.put(rank.Order{Scope: scope, Case: c, Files: files})
 	streams := g.streams(scope)
@@ -34,17 +35,17 @@ func (g *group) planned(c plan.Case, files map[string][]byte) *result.ScheduleDo
 	}
 	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "host", Generator: "test 0"})
 	require.NoError(g.t, err)
-	require.NoError(g.t, steps.Assemble(doc, streams))
-	return doc.(*result.ScheduleDocument)
+	require.NoError(g.t, stepsrunner.Assemble(doc, streams))
+	return doc.(*steps.Document)
 }
 
-func requireRan(t *testing.T, d *result.ScheduleDocument) {
+func requireRan(t *testing.T, d *steps.Document) {
 	t.Helper()
 	c := &d.Identity.Case
 	require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", c.CaseID, d.Outcome.Reasons)
 	d.Topology.DeviceProduct = "test" // the shard's
 	require.NoError(t, result.Validate(d), c.CaseID)
-	require.Len(t, d.Measurement.Rows, len(c.Schedule().Sizes)*len(c.Schedule().Placements))
+	require.Len(t, d.Measurement.Rows, len(steps.Of(c).Sizes)*len(steps.Of(c).Placements))
 	for _, row := range d.Measurement.Rows {
 		require.True(t, row.Check.Passed)
 		require.Positive(t, row.Check.Checked)
@@ -80,7 +81,7 @@ func TestEveryPlan(t *testing.T) {
 			}
 			g, plans := start(t, tt.world), 0
 			for _, c := range plantest.Schedules(tt.world, tt.width, plantest.Few) {
-				b := c.Schedule()
+				b := steps.Of(&c)
 				p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: tt.world, Width: b.Width, Segments: b.Segments})
 				require.NoError(t, err)
 				for _, format := range []string{planfile.MSCCL, planfile.MSCCLPP} {
@@ -108,7 +109,7 @@ func TestPlansOutOfPlace(t *testing.T) {
 		gpu  = `<gpu id="%d" i_chunks="%d" o_chunks="%d" s_chunks="2"><tb id="0" send="%d" recv="%[4]d" chan="0">`
 		step = `<step s="%d" type="%s" srcbuf="%s" srcoff="%d" dstbuf="%s" dstoff="%d" cnt="%d" depid="-1" deps="-1" hasdep="0"/>`
 	)
-	type steps []struct {
+	type list []struct {
 		kind     string
 		src      string
 		from     int
@@ -118,16 +119,16 @@ func TestPlansOutOfPlace(t *testing.T) {
 	for _, tt := range []struct {
 		coll, op string
 		in, out  int
-		ops      func(mine, theirs int) steps
+		ops      func(mine, theirs int) list
 	}{
-		{"allgather", "all_gather", 1, 2, func(mine, theirs int) steps {
-			return steps{{"nop", "i", 0, "o", 0, 0}, {"cpy", "i", 0, "o", mine, 1}, {"s", "i", 0, "o", 0, 1}, {"r", "i", 0, "o", theirs, 1}}
+		{"allgather", "all_gather", 1, 2, func(mine, theirs int) list {
+			return list{{"nop", "i", 0, "o", 0, 0}, {"cpy", "i", 0, "o", mine, 1}, {"s", "i", 0, "o", 0, 1}, {"r", "i", 0, "o", theirs, 1}}
 		}},
-		{"allreduce", "all_reduce", 2, 2, func(mine, _ int) steps { // adds to its input
-			return steps{{"s", "i", 0, "o", 0, 2}, {"r", "i", 0, "s", 0, 2}, {"re", "s", 0, "i", 0, 2}, {"cpy", "i", 0, "o", 0, 2}}
+		{"allreduce", "all_reduce", 2, 2, func(mine, _ int) list { // adds to its input
+			return list{{"s", "i", 0, "o", 0, 2}, {"r", "i", 0, "s", 0, 2}, {"re", "s", 0, "i", 0, 2}, {"cpy", "i", 0, "o", 0, 2}}
 		}},
-		{"reduce_scatter", "reduce_scatter", 2, 1, func(mine, theirs int) steps {
-			return steps{{"cpy", "i", mine, "o", 0, 1}, {"s", "i", theirs, "o", 0, 1}, {"rrc", "o", 0, "o", 0, 1}}
+		{"reduce_scatter", "reduce_scatter", 2, 1, func(mine, theirs int) list {
+			return list{{"cpy", "i", mine, "o", 0, 1}, {"s", "i", theirs, "o", 0, 1}, {"rrc", "o", 0, "o", 0, 1}}
 		}},
 	} {
 		t.Run(tt.coll, func(t *testing.T) {
@@ -140,10 +141,10 @@ func TestPlansOutOfPlace(t *testing.T) {
 				text += "</tb></gpu>"
 			}
 			text += "</algo>"
-			outOfPlace := func(c *plan.Case) { c.Schedule().Placements = []string{vocab.OutOfPlace} }
+			outOfPlace := func(c *plan.Case) { steps.Of(c).Placements = []string{vocab.OutOfPlace} }
 			g := start(t, 2)
 			for _, c := range plantest.Schedules(2, 2, plantest.Few, outOfPlace) {
-				if c.Schedule().Op == tt.op && c.Schedule().Algorithm == "ring" {
+				if steps.Of(&c).Op == tt.op && steps.Of(&c).Algorithm == "ring" {
 					requireRan(t, g.planned(plantest.Planned(c, "plan.xml", []byte(text))))
 				}
 			}
@@ -158,7 +159,7 @@ func TestScheduleTypes(t *testing.T) {
 	g := start(t, 3)
 	for _, typ := range []string{"int8", "uint64", "half", "bfloat16", "double", "f8e4m3"} {
 		for _, c := range plantest.Schedules(3, 3, plantest.Few, func(c *plan.Case) { c.Precision = typ }) {
-			if a := c.Schedule().Algorithm; a == "ring" || a == "direct" || a == "double_tree" {
+			if a := steps.Of(&c).Algorithm; a == "ring" || a == "direct" || a == "double_tree" {
 				requireRan(t, g.schedule(c))
 			}
 		}
@@ -176,9 +177,9 @@ func TestStepFaults(t *testing.T) {
 		schedules int
 		has       func(op, algorithm string) bool
 	}{
-		{steps.FaultSkip, 27, func(string, string) bool { return true }},
-		{steps.FaultDouble, 16, func(op, _ string) bool { return op != "all_gather" }},
-		{steps.FaultChunk, 16, func(op, algorithm string) bool {
+		{stepsrunner.FaultSkip, 27, func(string, string) bool { return true }},
+		{stepsrunner.FaultDouble, 16, func(op, _ string) bool { return op != "all_gather" }},
+		{stepsrunner.FaultChunk, 16, func(op, algorithm string) bool {
 			return op == "all_gather" || slices.Contains([]string{"bidirectional", "double_tree", "ring", "torus_2d"}, algorithm)
 		}},
 	} {
@@ -186,7 +187,7 @@ func TestStepFaults(t *testing.T) {
 			found := 0
 			g := start(t, world, fmt.Sprintf("%s=rank=%d,kind=%s", rank.FaultVariable, struck, tt.kind))
 			for _, c := range plantest.Schedules(world, world, plantest.Few) {
-				if !tt.has(c.Schedule().Op, c.Schedule().Algorithm) {
+				if !tt.has(steps.Of(&c).Op, steps.Of(&c).Algorithm) {
 					continue
 				}
 				d := g.schedule(c)
@@ -203,7 +204,7 @@ func TestStepFaults(t *testing.T) {
 
 // A fault of steps that a rank does not have would change nothing. It is refused.
 func TestStepFaultsThatStrikeNothing(t *testing.T) {
-	g := start(t, 2, rank.FaultVariable+"=rank=1,kind="+steps.FaultDouble)
+	g := start(t, 2, rank.FaultVariable+"=rank=1,kind="+stepsrunner.FaultDouble)
 	g.put(rank.Order{Scope: "case", Case: plantest.Schedules(2, 2, plantest.Few)[0]})
 	var failure *rank.Failure
 	require.Eventually(t, func() bool { // rank 0 waits for it, until a shard would end the group

@@ -12,14 +12,14 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
-	"github.com/collectivex/collectivex/pkg/overlap/runner"
+	overlaprunner "github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -27,16 +27,16 @@ import (
 // is not installed; it is a rank.Opener. A rank drives the device of its local rank and has
 // locked its OS thread.
 func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	return openRunner(ctx, s, c, func(p collective.Parts, k *comm) (rank.Runner, error) { return steps.NewRunner(s, p, k) })
+	return openRunner(ctx, s, c, func(p runner.Parts, k *comm) (rank.Runner, error) { return stepsrunner.NewRunner(s, p, k) })
 }
 
 // OpenOverlap is OpenSchedule for matrix products beside a schedule.
 func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	return openRunner(ctx, s, c, func(p collective.Parts, k *comm) (rank.Runner, error) { return runner.NewDeviceRunner(ctx, p, k) })
+	return openRunner(ctx, s, c, func(p runner.Parts, k *comm) (rank.Runner, error) { return overlaprunner.NewDeviceRunner(ctx, p, k) })
 }
 
 // openRunner opens a runner that is made from parts.
-func openRunner(ctx context.Context, s *rank.Session, c plan.Case, newRunner func(collective.Parts, *comm) (rank.Runner, error)) (rank.Runner, error) {
+func openRunner(ctx context.Context, s *rank.Session, c plan.Case, newRunner func(runner.Parts, *comm) (rank.Runner, error)) (rank.Runner, error) {
 	if c.Nodes > 1 {
 		return nil, rank.Refused("devices of %d nodes: their drivers copy within a node only", c.Nodes)
 	}
@@ -54,7 +54,7 @@ func openRunner(ctx context.Context, s *rank.Session, c plan.Case, newRunner fun
 	}
 	driver := g.Driver().Library()
 	facts := g.Facts(rank.Library{Kind: "ipc", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()})
-	r, err := newRunner(collective.Parts{Data: d, Device: g, Facts: facts}, k)
+	r, err := newRunner(runner.Parts{Data: d, Device: g, Facts: facts}, k)
 	if err != nil {
 		return nil, errors.Join(err, k.Close(), d.Close(), g.Close())
 	}
@@ -76,7 +76,7 @@ type comm struct {
 	aborted        atomic.Bool
 }
 
-var _ steps.Library = (*comm)(nil)
+var _ stepsrunner.Library = (*comm)(nil)
 
 func newComm(ctx context.Context, s *rank.Session, d *gpu.Device) (*comm, error) {
 	if err := d.Flags(); err != nil { // before any rank waits for another
@@ -106,10 +106,10 @@ func newComm(ctx context.Context, s *rank.Session, d *gpu.Device) (*comm, error)
 	return k, nil
 }
 
-// Path implements collective.Comm.
-func (k *comm) Path(collective.Op) string { return k.Steps().Path }
+// Path implements runner.Comm.
+func (k *comm) Path(runner.Op) string { return k.Steps().Path }
 
-// AsyncError implements collective.Comm. A driver reports what fails on a device itself.
+// AsyncError implements runner.Comm. A driver reports what fails on a device itself.
 func (k *comm) AsyncError() error {
 	if k.aborted.Load() {
 		return rank.Coded(result.ReasonLibrary, errors.New("aborted"))
@@ -117,14 +117,14 @@ func (k *comm) AsyncError() error {
 	return nil
 }
 
-// Abort implements collective.Comm: no stream waits for a flag any longer.
+// Abort implements runner.Comm: no stream waits for a flag any longer.
 func (k *comm) Abort() {
 	if !k.aborted.Swap(true) {
 		k.flags.release()
 	}
 }
 
-// Close implements collective.Comm. Memory that other ranks may have open goes with the device.
+// Close implements runner.Comm. Memory that other ranks may have open goes with the device.
 func (k *comm) Close() error { return k.flags.close() }
 
 // memory is an allocation of every rank, which all of them have open.
@@ -135,8 +135,8 @@ type memory struct {
 	peers []accel.Ptr // the allocations of the ranks, in this process; at for its own
 }
 
-// Alloc implements collective.Comm.
-func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (collective.Memory, error) {
+// Alloc implements runner.Comm.
+func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (runner.Memory, error) {
 	if registration != vocab.Unregistered {
 		return nil, rank.Refused("registration %q: there is no library to register with", registration)
 	}
@@ -169,13 +169,13 @@ func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (col
 	return m, nil
 }
 
-// Ptr implements collective.Memory.
+// Ptr implements runner.Memory.
 func (m *memory) Ptr() accel.Ptr { return m.at }
 
-// Registered implements collective.Memory.
+// Registered implements runner.Memory.
 func (m *memory) Registered() bool { return false }
 
-// Close implements collective.Memory.
+// Close implements runner.Memory.
 func (m *memory) Close() error {
 	k := m.comm
 	k.live = slices.DeleteFunc(k.live, func(other *memory) bool { return other == m })

@@ -12,18 +12,20 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/steps"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 )
 
 // Drivers open memory of other processes alone, so that the ranks here are processes.
 func TestMain(m *testing.M) {
 	eptest.Main(func(c plan.Case) (rank.Opener, error) {
 		return map[plan.Family]rank.Opener{
-			plan.FamilyCollective: Open, plan.FamilySchedule: OpenSchedule, overlap.Name: OpenOverlap,
+			collective.Name: Open, steps.Name: OpenSchedule, overlap.Name: OpenOverlap,
 		}[c.Family], nil
 	})
 	os.Exit(m.Run())
@@ -45,7 +47,7 @@ func schedules(world, width int, change ...func(*plan.Case)) []plan.Case {
 
 // run runs cases in one group, a process for each rank, and returns their documents. Faults
 // are as in rank.ParseFaults.
-func run(t *testing.T, faults string, cases ...plan.Case) (all []*result.ScheduleDocument) {
+func run(t *testing.T, faults string, cases ...plan.Case) (all []*steps.Document) {
 	t.Helper()
 	need.CXX(t)
 	e := eptest.Processes(t, true, faults, cases...)
@@ -55,17 +57,17 @@ func run(t *testing.T, faults string, cases ...plan.Case) (all []*result.Schedul
 		}
 	}
 	for i, c := range cases {
-		all = append(all, eptest.Assembled(t, c, e.Streams[i], steps.Assemble).(*result.ScheduleDocument))
+		all = append(all, eptest.Assembled(t, c, e.Streams[i], stepsrunner.Assemble).(*steps.Document))
 	}
 	return all
 }
 
-func requireRan(t *testing.T, d *result.ScheduleDocument) {
+func requireRan(t *testing.T, d *steps.Document) {
 	t.Helper()
 	c := &d.Identity.Case
 	require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", c.CaseID, d.Outcome.Reasons)
 	require.Equal(t, "peer-copies", d.Measurement.Path)
-	require.Len(t, d.Measurement.Rows, len(c.Schedule().Sizes)*len(c.Schedule().Placements))
+	require.Len(t, d.Measurement.Rows, len(steps.Of(c).Sizes)*len(steps.Of(c).Placements))
 	for _, row := range d.Measurement.Rows {
 		require.True(t, row.Check.Passed)
 		require.Positive(t, row.Check.Checked)
@@ -77,9 +79,9 @@ func requireRan(t *testing.T, d *result.ScheduleDocument) {
 func TestEverySchedule(t *testing.T) {
 	two := schedules(2, 2)
 	needsMore := func(c plan.Case) bool { // grids of several rows, and what two ranks do not allow
-		s := c.Schedule()
+		s := steps.Of(&c)
 		return s.Width > 0 || !slices.ContainsFunc(two, func(of plan.Case) bool {
-			return of.Schedule().Op == s.Op && of.Schedule().Algorithm == s.Algorithm
+			return steps.Of(&of).Op == s.Op && steps.Of(&of).Algorithm == s.Algorithm
 		})
 	}
 	four := slices.DeleteFunc(schedules(4, 2), func(c plan.Case) bool { return !needsMore(c) })
@@ -103,14 +105,14 @@ func TestEverySchedule(t *testing.T) {
 func TestStepFaults(t *testing.T) {
 	need.Full(t)
 	for kind, of := range map[string][]string{
-		steps.FaultSkip:   {"all_gather", "all_reduce", "reduce_scatter"},
-		steps.FaultDouble: {"all_reduce", "reduce_scatter"},
-		steps.FaultChunk:  {"all_gather"},
+		stepsrunner.FaultSkip:   {"all_gather", "all_reduce", "reduce_scatter"},
+		stepsrunner.FaultDouble: {"all_reduce", "reduce_scatter"},
+		stepsrunner.FaultChunk:  {"all_gather"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			withDriver(t, "cuda")
 			cases := slices.DeleteFunc(schedules(3, 3), func(c plan.Case) bool {
-				s := c.Schedule()
+				s := steps.Of(&c)
 				return !slices.Contains(of, s.Op) || s.Algorithm != "ring" && s.Algorithm != "direct"
 			})
 			require.Len(t, cases, 2*len(of))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/host"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -14,25 +14,25 @@ import (
 
 // Open is OpenSchedule for operations that are messages alone.
 func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	return openRunner(ctx, s, c, func(p collective.Parts, k *comm) (rank.Runner, error) {
+	return openRunner(ctx, s, c, func(p runner.Parts, k *comm) (rank.Runner, error) {
 		p.Comm = k
-		return collective.NewRunner(p)
+		return runner.NewRunner(p)
 	})
 }
 
 // listed reports whether the messages of an operation are those of Call.Exchange.
-func listed(op collective.Op) bool { return op == collective.P2P || op == collective.P2PBidir }
+func listed(op runner.Op) bool { return op == runner.P2P || op == runner.P2PBidir }
 
-// Supports implements collective.Comm: there are operations that are messages alone, and programs.
-func (k *comm) Supports(c collective.Call) error {
-	if listed(c.Op) || c.Op == collective.SendRecv || c.Op == collective.Hypercube {
+// Supports implements runner.Comm: there are operations that are messages alone, and programs.
+func (k *comm) Supports(c runner.Call) error {
+	if listed(c.Op) || c.Op == runner.SendRecv || c.Op == runner.Hypercube {
 		return nil
 	}
 	return rank.Refused("copies between devices do no %s: they run schedules", c.Op)
 }
 
-// Enqueue implements collective.Comm.
-func (k *comm) Enqueue(s accel.Stream, calls []collective.Call, group int) error {
+// Enqueue implements runner.Comm.
+func (k *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 	if group > 1 {
 		return rank.Refused("copies between devices have no groups of operations")
 	}
@@ -48,13 +48,13 @@ func (k *comm) Enqueue(s accel.Stream, calls []collective.Call, group int) error
 	return err
 }
 
-// Time implements collective.Comm; the caller waits for the end.
-func (k *comm) Time(s accel.Stream, calls []collective.Call, group int) (collective.Elapsed, error) {
-	return collective.Time(func() error { return k.Enqueue(s, calls, group) })
+// Time implements runner.Comm; the caller waits for the end.
+func (k *comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elapsed, error) {
+	return runner.Time(func() error { return k.Enqueue(s, calls, group) })
 }
 
 // enqueue enqueues the messages of an operation, which are one round or, of a hypercube, one for each step.
-func (k *comm) enqueue(s accel.Stream, c *collective.Call) error {
+func (k *comm) enqueue(s accel.Stream, c *runner.Call) error {
 	me, world := k.session.Rank, k.session.World
 	bytes := c.Count * int64(c.Type.Size())
 	switch {
@@ -71,7 +71,7 @@ func (k *comm) enqueue(s accel.Stream, c *collective.Call) error {
 			}
 		}
 		return k.exchange(s, round)
-	case c.Op == collective.SendRecv:
+	case c.Op == runner.SendRecv:
 		return k.exchange(s, []message{
 			{peer: (me + 1) % world, from: c.Send, to: c.Recv, bytes: bytes},
 			{peer: (me + world - 1) % world, receives: true},

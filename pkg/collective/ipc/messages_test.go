@@ -9,31 +9,32 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // messagesOf is a case of an operation on floats, in every timing mode.
-func messagesOf(op collective.Op, world int, change ...func(*plan.Case)) plan.Case {
+func messagesOf(op runner.Op, world int, change ...func(*plan.Case)) plan.Case {
 	return plantest.Collective(world, append([]func(*plan.Case){func(c *plan.Case) {
 		c.Backend = "ipc"
-		b := c.Collective()
+		b := collective.Of(c)
 		b.Op, b.RedOp, b.Sizes, b.Placements = op.String(), "", []int64{1000, 1 << 16}, []string{vocab.OutOfPlace}
 		if op.InPlace() {
 			b.Placements = append(b.Placements, vocab.InPlace)
 		}
 		b.Modes, b.Buffers = []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration}, vocab.Shifted
-		b.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1, Checks: 4}
+		b.Measure = collective.Counts{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1, Checks: 4}
 	}}, change...)...)
 }
 
 // measured runs cases in one group, a process for each rank.
-func measured(t *testing.T, cases ...plan.Case) (all []*result.CollectiveDocument) {
+func measured(t *testing.T, cases ...plan.Case) (all []*collective.Document) {
 	t.Helper()
 	e := eptest.Processes(t, true, "", cases...)
 	for i, c := range cases {
-		all = append(all, eptest.Assembled(t, c, e.Streams[i], collective.Assemble).(*result.CollectiveDocument))
+		all = append(all, eptest.Assembled(t, c, e.Streams[i], runner.Assemble).(*collective.Document))
 	}
 	return all
 }
@@ -45,12 +46,12 @@ func TestMessages(t *testing.T) {
 	for vendor, world := range map[string]int{"cuda": 4, "hip": 3} {
 		t.Run(vendor, func(t *testing.T) {
 			withDriver(t, vendor)
-			cases := []plan.Case{messagesOf(collective.P2P, world), messagesOf(collective.P2PBidir, world), messagesOf(collective.SendRecv, world)}
+			cases := []plan.Case{messagesOf(runner.P2P, world), messagesOf(runner.P2PBidir, world), messagesOf(runner.SendRecv, world)}
 			if world == 4 {
-				cases = append(cases, messagesOf(collective.Hypercube, world))
+				cases = append(cases, messagesOf(runner.Hypercube, world))
 			}
 			for i, d := range measured(t, cases...) {
-				b := cases[i].Collective()
+				b := collective.Of(&cases[i])
 				require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", b.Op, d.Outcome.Reasons)
 				require.Equal(t, "peer-copies", d.Measurement.Path)
 				require.Len(t, d.Measurement.Rows, len(b.Sizes)*len(b.Placements)*max(1, b.Pairs(world)))
@@ -74,12 +75,12 @@ func TestMessagesThatFail(t *testing.T) {
 		variable string
 		want     result.Code
 	}{
-		"another operation": {messagesOf(collective.AllGather, 4), "", result.ReasonRefused},
-		"a group": {messagesOf(collective.SendRecv, 4, func(c *plan.Case) {
-			c.Collective().Measure.Aggregate = 2
+		"another operation": {messagesOf(runner.AllGather, 4), "", result.ReasonRefused},
+		"a group": {messagesOf(runner.SendRecv, 4, func(c *plan.Case) {
+			collective.Of(c).Measure.Aggregate = 2
 		}), "", result.ReasonRefused},
-		"a copy":  {messagesOf(collective.Hypercube, 4), "cuMemcpyDtoDAsync_v2#4=719", result.ReasonDevice},
-		"a write": {messagesOf(collective.SendRecv, 4), "cuStreamWriteValue32_v2#3=719", result.ReasonDevice},
+		"a copy":  {messagesOf(runner.Hypercube, 4), "cuMemcpyDtoDAsync_v2#4=719", result.ReasonDevice},
+		"a write": {messagesOf(runner.SendRecv, 4), "cuStreamWriteValue32_v2#3=719", result.ReasonDevice},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withDriver(t, "cuda")

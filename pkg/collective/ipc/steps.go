@@ -6,17 +6,17 @@ import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
-	"github.com/collectivex/collectivex/pkg/collective/steps/device"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/steps/device"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Steps implements steps.Library. All is on one stream of a rank: streams that share a queue
+// Steps implements stepsrunner.Library. All is on one stream of a rank: streams that share a queue
 // of the device would hang where one waits for a flag and the other one's work has to come
 // first.
-func (k *comm) Steps() steps.Way { return steps.Way{Path: "peer-copies", Serial: true} }
+func (k *comm) Steps() stepsrunner.Way { return stepsrunner.Way{Path: "peer-copies", Serial: true} }
 
 // loaded is the steps of a rank.
 type loaded struct {
@@ -26,21 +26,21 @@ type loaded struct {
 }
 
 // inbox is where a rank receives: by list and sender, the places of the messages in turn.
-type inbox [][][]steps.Place
+type inbox [][][]stepsrunner.Place
 
-// Load implements steps.Library.
-func (k *comm) Load(ctx context.Context, all []*steps.Lowered, t numeric.Type, scratch int64) (steps.Loaded, error) {
+// Load implements stepsrunner.Library.
+func (k *comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.Type, scratch int64) (stepsrunner.Loaded, error) {
 	memory, err := k.Alloc(ctx, max(1, scratch), vocab.Unregistered)
 	if err != nil {
 		return nil, err
 	}
 	mine := make(inbox, len(all))
 	for i, list := range all {
-		mine[i] = make([][]steps.Place, k.session.World)
+		mine[i] = make([][]stepsrunner.Place, k.session.World)
 		for _, nodes := range list.Streams {
 			for _, n := range nodes {
 				for _, s := range n.Steps {
-					if s.Kind == steps.Recv {
+					if s.Kind == stepsrunner.Recv {
 						mine[i][s.Peer] = append(mine[i][s.Peer], s.To)
 					}
 				}
@@ -57,8 +57,8 @@ func (k *comm) Load(ctx context.Context, all []*steps.Lowered, t numeric.Type, s
 	return l, nil
 }
 
-// Run implements steps.Loaded. After a failure nothing waits for what was not enqueued.
-func (l *loaded) Run(s accel.Stream, i int, buffers []steps.Buffers) error {
+// Run implements stepsrunner.Loaded. After a failure nothing waits for what was not enqueued.
+func (l *loaded) Run(s accel.Stream, i int, buffers []stepsrunner.Buffers) error {
 	err := l.comm.AsyncError()
 	if err == nil {
 		err = l.Rounds.Run(s, i, buffers)
@@ -70,11 +70,11 @@ func (l *loaded) Run(s accel.Stream, i int, buffers []steps.Buffers) error {
 }
 
 // send enqueues messages.
-func (l *loaded) send(s accel.Stream, b steps.Buffers, messages []device.Message) error {
+func (l *loaded) send(s accel.Stream, b stepsrunner.Buffers, messages []device.Message) error {
 	me := l.comm.session.Rank
 	var round []message
 	for _, m := range messages {
-		if m.Kind == steps.Recv {
+		if m.Kind == stepsrunner.Recv {
 			round = append(round, message{peer: m.Peer, receives: true})
 		} else {
 			round = append(round, message{peer: m.Peer, from: m.At, to: l.At(l.targets[m.Peer][m.List][me][m.Turn], b), bytes: m.Bytes})
@@ -83,5 +83,5 @@ func (l *loaded) send(s accel.Stream, b steps.Buffers, messages []device.Message
 	return l.comm.exchange(s, round)
 }
 
-// Close implements steps.Loaded. All ranks have closed what they had of others' memory before.
+// Close implements stepsrunner.Loaded. All ranks have closed what they had of others' memory before.
 func (l *loaded) Close() error { return errors.Join(l.comm.free(), l.Rounds.Close()) }

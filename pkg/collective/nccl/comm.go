@@ -16,7 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -32,19 +32,19 @@ type comm struct {
 	c      *nccl.Communicator
 	device accel.Device
 	end    C.cx_end
-	paths  map[collective.Op]string
+	paths  map[runner.Op]string
 	// scalars are what the reductions in end.premul multiply by.
 	scalars map[numeric.Type]float64
 }
 
-var _ collective.Comm = (*comm)(nil)
+var _ runner.Comm = (*comm)(nil)
 
 func newComm(c *nccl.Communicator, d accel.Device) (*comm, error) {
 	handle, err := c.Handle()
 	if err != nil {
 		return nil, err
 	}
-	k := &comm{c: c, device: d, paths: map[collective.Op]string{}, scalars: map[numeric.Type]float64{}}
+	k := &comm{c: c, device: d, paths: map[runner.Op]string{}, scalars: map[numeric.Type]float64{}}
 	k.end.comm = C.cx_comm(handle)
 	k.end.rank, k.end.nranks = C.int(c.Rank()), C.int(c.World())
 	for op := range ways {
@@ -56,34 +56,34 @@ func newComm(c *nccl.Communicator, d accel.Device) (*comm, error) {
 	return k, nil
 }
 
-// Path implements collective.Comm.
-func (k *comm) Path(op collective.Op) string { return k.paths[op] }
+// Path implements runner.Comm.
+func (k *comm) Path(op runner.Op) string { return k.paths[op] }
 
-// Enqueue implements collective.Comm.
-func (k *comm) Enqueue(s accel.Stream, calls []collective.Call, group int) error {
+// Enqueue implements runner.Comm.
+func (k *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 	return k.enqueue(calls, group, func(at *C.int) C.int {
 		return C.cx_nccl_enqueue((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
 			(*C.cx_call)(unsafe.Pointer(&calls[0])), C.int(len(calls)), C.int(group), at)
 	})
 }
 
-// Time implements collective.Comm.
-func (k *comm) Time(s accel.Stream, calls []collective.Call, group int) (collective.Elapsed, error) {
+// Time implements runner.Comm.
+func (k *comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elapsed, error) {
 	native, ok := s.(accel.NativeStream)
 	if !ok {
-		return collective.Elapsed{}, fmt.Errorf("stream of type %T is no driver's", s)
+		return runner.Elapsed{}, fmt.Errorf("stream of type %T is no driver's", s)
 	}
 	var e C.cx_elapsed
 	err := k.enqueue(calls, group, func(at *C.int) C.int {
 		return C.cx_nccl_time((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
 			(*C.cx_call)(unsafe.Pointer(&calls[0])), C.int(len(calls)), C.int(group), at,
-			C.uintptr_t(native.QueryFunction()), C.int64_t(collective.Patience), &e)
+			C.uintptr_t(native.QueryFunction()), C.int64_t(runner.Patience), &e)
 	})
-	return collective.Elapsed{Enqueued: time.Duration(e.enqueued), Ended: time.Duration(e.ended)}, err
+	return runner.Elapsed{Enqueued: time.Duration(e.enqueued), Ended: time.Duration(e.ended)}, err
 }
 
 // enqueue prepares what the calls need and explains what call returns.
-func (k *comm) enqueue(calls []collective.Call, group int, call func(at *C.int) C.int) error {
+func (k *comm) enqueue(calls []runner.Call, group int, call func(at *C.int) C.int) error {
 	if len(calls) == 0 {
 		return nil
 	}
@@ -161,7 +161,7 @@ func scalarBits(t numeric.Type, scalar float64) (uint64, error) {
 	return uint64(scalar), nil
 }
 
-// AsyncError implements collective.Comm. With an error the communicator ends: its
+// AsyncError implements runner.Comm. With an error the communicator ends: its
 // operations never would, and giving back their memory waits for them.
 func (k *comm) AsyncError() error {
 	err := k.c.AsyncError()
@@ -171,10 +171,10 @@ func (k *comm) AsyncError() error {
 	return gpurank.NCCLError(err)
 }
 
-// Abort implements collective.Comm.
+// Abort implements runner.Comm.
 func (k *comm) Abort() { _ = k.c.Abort() } // the case has failed with what led here
 
-// Close implements collective.Comm.
+// Close implements runner.Comm.
 func (k *comm) Close() error {
 	if _, err := k.c.Handle(); errors.Is(err, nccl.ErrEnded) {
 		return nil
@@ -194,9 +194,9 @@ type memory struct {
 	registration *nccl.Registration
 }
 
-// Alloc implements collective.Comm. The memory is the library's own where it
+// Alloc implements runner.Comm. The memory is the library's own where it
 // has some: only that can be registered on all of them.
-func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (collective.Memory, error) {
+func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (runner.Memory, error) {
 	m := &memory{comm: k}
 	lib := k.c.Library()
 	if registration != vocab.Unregistered && lib.Kind == nccl.MSCCLPP {
@@ -221,13 +221,13 @@ func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (colle
 	return m, nil
 }
 
-// Ptr implements collective.Memory.
+// Ptr implements runner.Memory.
 func (m *memory) Ptr() accel.Ptr { return m.at }
 
-// Registered implements collective.Memory.
+// Registered implements runner.Memory.
 func (m *memory) Registered() bool { return m.registration != nil }
 
-// Close implements collective.Memory. A communicator that was aborted took its
+// Close implements runner.Memory. A communicator that was aborted took its
 // registrations with it.
 func (m *memory) Close() error {
 	var err error

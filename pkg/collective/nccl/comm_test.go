@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
@@ -21,15 +21,15 @@ import (
 
 // form is the operation with all it may need: the last rank is the root, and
 // traffic is of unequal parts, some of them nothing.
-func form(op collective.Op, dt numeric.Type, world int) collective.Form {
-	f := collective.Form{Op: op, Type: dt, World: world}
+func form(op runner.Op, dt numeric.Type, world int) runner.Form {
+	f := runner.Form{Op: op, Type: dt, World: world}
 	if op.Rooted() {
 		f.Root = world - 1
 	}
 	if op.Pairwise() && world > 1 {
-		f.Pair = collective.Pair{Src: world - 1, Dst: 0}
+		f.Pair = runner.Pair{Src: world - 1, Dst: 0}
 	}
-	if op == collective.AllToAllV {
+	if op == runner.AllToAllV {
 		f.Traffic = make([][]int64, world)
 		for from := range world {
 			f.Traffic[from] = make([]int64, world)
@@ -43,9 +43,9 @@ func form(op collective.Op, dt numeric.Type, world int) collective.Form {
 }
 
 // run does an operation on fresh data and checks it.
-func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop workload.RedOp, bytes int64, inPlace bool) error {
+func (e *end) run(m runner.Memory, op runner.Op, dt numeric.Type, redop workload.RedOp, bytes int64, inPlace bool) error {
 	f := form(op, dt, e.World)
-	if f.Idle(e.Rank) || op.Pairwise() && e.World < 2 || op == collective.Hypercube && e.World == 3 {
+	if f.Idle(e.Rank) || op.Pairwise() && e.World < 2 || op == runner.Hypercube && e.World == 3 {
 		return nil
 	}
 	x := f.Extent(bytes)
@@ -56,7 +56,7 @@ func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop 
 	if err != nil {
 		return err
 	}
-	call := collective.Call{
+	call := runner.Call{
 		Op: op, RedOp: redop, Type: dt, Root: f.Root, Count: x.Count,
 		Scalar: float64(workload.MulSumScalar(e.Rank)), Send: m.Ptr(), Recv: m.Ptr().Add(1 << 20),
 	}
@@ -80,7 +80,7 @@ func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop 
 	if err := e.Data.Fill(e.stream, p, call.Send, f.Inputs(x, e.Rank)); err != nil {
 		return err
 	}
-	if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
+	if err := e.comm.Enqueue(e.stream, []runner.Call{call}, 1); err != nil {
 		return err
 	}
 	if err := e.wait(); err != nil {
@@ -102,7 +102,7 @@ func everything(e *end) error {
 	if err != nil {
 		return err
 	}
-	for _, op := range collective.Ops() {
+	for _, op := range runner.Ops() {
 		redops := []workload.RedOp{workload.NoRedOp}
 		if op.Reduces() {
 			redops = workload.RedOps()
@@ -143,7 +143,7 @@ func TestOperations(t *testing.T) {
 func TestStandIns(t *testing.T) {
 	need.Full(t)
 	setUp(t)
-	ops := []collective.Op{collective.AllToAll, collective.Gather, collective.Scatter, collective.SendRecv, collective.AllToAllV, collective.P2P, collective.P2PBidir, collective.Hypercube}
+	ops := []runner.Op{runner.AllToAll, runner.Gather, runner.Scatter, runner.SendRecv, runner.AllToAllV, runner.P2P, runner.P2PBidir, runner.Hypercube}
 	for _, c := range []struct {
 		name  string
 		kind  nccl.Kind
@@ -191,7 +191,7 @@ func TestHypercubeSteps(t *testing.T) {
 			return err
 		}
 		for _, inPlace := range []bool{false, true} {
-			if err := e.run(m, collective.Hypercube, numeric.Float, workload.NoRedOp, 5000, inPlace); err != nil {
+			if err := e.run(m, runner.Hypercube, numeric.Float, workload.NoRedOp, 5000, inPlace); err != nil {
 				return err
 			}
 		}
@@ -216,8 +216,8 @@ func TestGraph(t *testing.T) {
 		if err := e.stream.BeginCapture(); err != nil {
 			return err
 		}
-		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: 1, Send: m.Ptr(), Recv: m.Ptr()}
-		enqueued := e.comm.Enqueue(e.stream, []collective.Call{call, call, call}, 1)
+		call := runner.Call{Op: runner.AllReduce, Type: numeric.Float, Count: 1, Send: m.Ptr(), Recv: m.Ptr()}
+		enqueued := e.comm.Enqueue(e.stream, []runner.Call{call, call, call}, 1)
 		g, err := e.stream.EndCapture()
 		if err := errors.Join(enqueued, err); err != nil {
 			return err
@@ -250,15 +250,15 @@ func TestSupports(t *testing.T) {
 		for _, c := range []struct {
 			name    string
 			version string
-			call    collective.Call
+			call    runner.Call
 			want    string
 		}{
-			{"bfloat16", "2804", collective.Call{Type: numeric.BFloat16}, "refused: " + kind + " 2.8.4 has no bfloat16: load a newer library"},
-			{"avg", "2804", collective.Call{Type: numeric.Float, RedOp: workload.Avg}, "refused: " + kind + " 2.8.4 has no avg: load a newer library"},
-			{"fp8", "22304", collective.Call{Type: numeric.F8E4M3}, "refused: " + kind + " 2.23.4 has no f8e4m3: load a newer library"},
-			{"mulsum", "22809", collective.Call{Type: numeric.Float, RedOp: workload.MulSum}, "symbol-missing: no such symbol: ncclRedOpCreatePreMulSum in " + v.file + ": load another library"},
-			{"reduce", "22809", collective.Call{Op: collective.Reduce, Type: numeric.Float}, "symbol-missing: no such symbol: ncclReduce in " + v.file + ": load another library"},
-			{"send", "22809", collective.Call{Op: collective.SendRecv, Type: numeric.Float}, "symbol-missing: no such symbol: ncclSend in " + v.file + ": load another library"},
+			{"bfloat16", "2804", runner.Call{Type: numeric.BFloat16}, "refused: " + kind + " 2.8.4 has no bfloat16: load a newer library"},
+			{"avg", "2804", runner.Call{Type: numeric.Float, RedOp: workload.Avg}, "refused: " + kind + " 2.8.4 has no avg: load a newer library"},
+			{"fp8", "22304", runner.Call{Type: numeric.F8E4M3}, "refused: " + kind + " 2.23.4 has no f8e4m3: load a newer library"},
+			{"mulsum", "22809", runner.Call{Type: numeric.Float, RedOp: workload.MulSum}, "symbol-missing: no such symbol: ncclRedOpCreatePreMulSum in " + v.file + ": load another library"},
+			{"reduce", "22809", runner.Call{Op: runner.Reduce, Type: numeric.Float}, "symbol-missing: no such symbol: ncclReduce in " + v.file + ": load another library"},
+			{"send", "22809", runner.Call{Op: runner.SendRecv, Type: numeric.Float}, "symbol-missing: no such symbol: ncclSend in " + v.file + ": load another library"},
 		} {
 			t.Run(kind+" without "+c.name, func(t *testing.T) {
 				t.Setenv(v.library, older)
@@ -275,10 +275,10 @@ func TestSupportsOfAnOldDevice(t *testing.T) {
 	setUp(t)
 	t.Setenv("CX_FAKE_ARCH", "sm_80")
 	for _, err := range together(t, nccl.NCCL, 1, func(e *end) error {
-		if err := e.comm.Supports(collective.Call{Op: collective.AllGather, Type: numeric.F8E5M2, RedOp: workload.NoRedOp}); err != nil {
+		if err := e.comm.Supports(runner.Call{Op: runner.AllGather, Type: numeric.F8E5M2, RedOp: workload.NoRedOp}); err != nil {
 			return fmt.Errorf("a copy: %w", err)
 		}
-		return e.comm.Supports(collective.Call{Type: numeric.F8E5M2})
+		return e.comm.Supports(runner.Call{Type: numeric.F8E5M2})
 	}) {
 		require.EqualError(t, err, "refused: sm_80 does not reduce f8e5m2")
 	}
@@ -299,7 +299,7 @@ func TestSupportsOfAnotherFormat(t *testing.T) {
 	t.Setenv("CX_FAKE_RCCL_VERSION", "22809")
 	for _, err := range together(t, nccl.RCCL, 1, func(e *end) error {
 		e.comm.device = onGFX942{e.comm.device}
-		return e.comm.Supports(collective.Call{Type: numeric.F8E4M3})
+		return e.comm.Supports(runner.Call{Type: numeric.F8E4M3})
 	}) {
 		require.EqualError(t, err, "refused: f8e4m3 is of another format on gfx942")
 	}
@@ -328,6 +328,6 @@ func TestRegistrationIsWhatTheLibrarySays(t *testing.T) {
 }
 
 func TestCallLayout(t *testing.T) {
-	require.EqualValues(t, callBytes, unsafe.Sizeof(collective.Call{}))
-	require.EqualValues(t, callRecv, unsafe.Offsetof(collective.Call{}.Recv))
+	require.EqualValues(t, callBytes, unsafe.Sizeof(runner.Call{}))
+	require.EqualValues(t, callRecv, unsafe.Offsetof(runner.Call{}.Recv))
 }

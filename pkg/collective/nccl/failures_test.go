@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -34,7 +34,7 @@ func reduceOnce(e *end) error {
 		return err
 	}
 	for range 3 {
-		if err := e.run(m, collective.AllReduce, numeric.Float, workload.Sum, 4096, false); err != nil {
+		if err := e.run(m, runner.AllReduce, numeric.Float, workload.Sum, 4096, false); err != nil {
 			return err
 		}
 	}
@@ -107,8 +107,8 @@ func TestMismatch(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: int64(4 + e.Rank), Send: m.Ptr(), Recv: m.Ptr()}
-			if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
+			call := runner.Call{Op: runner.AllReduce, Type: numeric.Float, Count: int64(4 + e.Rank), Send: m.Ptr(), Recv: m.Ptr()}
+			if err := e.comm.Enqueue(e.stream, []runner.Call{call}, 1); err != nil {
 				return err
 			}
 			return e.wait()
@@ -130,7 +130,7 @@ func TestMismatchOfParts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			f := collective.Form{Op: collective.AllToAllV, Type: numeric.Float, World: 2, Traffic: [][]int64{{0, 400}, {0, 0}}}
+			f := runner.Form{Op: runner.AllToAllV, Type: numeric.Float, World: 2, Traffic: [][]int64{{0, 400}, {0, 0}}}
 			if e.Rank == 1 {
 				f.Traffic = [][]int64{{0, 404}, {0, 0}}
 			}
@@ -138,8 +138,8 @@ func TestMismatchOfParts(t *testing.T) {
 			var pin runtime.Pinner
 			pin.Pin(&words[0])
 			defer pin.Unpin()
-			call := collective.Call{Op: f.Op, Type: f.Type, Send: m.Ptr(), Recv: m.Ptr().Add(4096), Exchange: uintptr(unsafe.Pointer(&words[0]))}
-			if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
+			call := runner.Call{Op: f.Op, Type: f.Type, Send: m.Ptr(), Recv: m.Ptr().Add(4096), Exchange: uintptr(unsafe.Pointer(&words[0]))}
+			if err := e.comm.Enqueue(e.stream, []runner.Call{call}, 1); err != nil {
 				return err
 			}
 			return e.wait()

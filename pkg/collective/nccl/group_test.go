@@ -14,7 +14,7 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -38,7 +38,7 @@ var vendors = []struct {
 
 // end is one rank's end of a group, with what a test needs to use it.
 type end struct {
-	collective.Parts
+	runner.Parts
 	rank.Place
 	comm   *comm
 	stream accel.Stream

@@ -13,7 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -52,15 +52,15 @@ func whatItHas(e *end) error {
 	if err != nil {
 		return err
 	}
-	done := map[collective.Op]int{}
-	for _, op := range collective.Ops() {
+	done := map[runner.Op]int{}
+	for _, op := range runner.Ops() {
 		redops := []workload.RedOp{workload.NoRedOp}
 		if op.Reduces() {
 			redops = workload.RedOps()
 		}
 		for _, dt := range numeric.Types() {
 			for _, redop := range redops {
-				err := e.comm.Supports(collective.Call{Op: op, Type: dt, RedOp: redop})
+				err := e.comm.Supports(runner.Call{Op: op, Type: dt, RedOp: redop})
 				var coded *rank.Error
 				if errors.As(err, &coded) && coded.Reason.Code == result.ReasonRefused {
 					continue
@@ -76,7 +76,7 @@ func whatItHas(e *end) error {
 	if strings.HasPrefix(e.Device.Info().Arch, "gfx94") {
 		reduced = 12 // its two fp8 types are of another format
 	}
-	if len(done) != 2 || done[collective.AllReduce] != reduced || done[collective.AllGather] != 8 {
+	if len(done) != 2 || done[runner.AllReduce] != reduced || done[runner.AllGather] != 8 {
 		return fmt.Errorf("did %v", done)
 	}
 	return m.Close()
@@ -84,33 +84,33 @@ func whatItHas(e *end) error {
 
 func TestMSCCLPPRefuses(t *testing.T) {
 	setUp(t)
-	call := collective.Call{Op: collective.AllReduce, Type: numeric.Float}
+	call := runner.Call{Op: runner.AllReduce, Type: numeric.Float}
 	for _, c := range []struct {
 		name string
 		body func(e *end) error
 		want string
 	}{
 		{"type", func(e *end) error {
-			return e.comm.Supports(collective.Call{Op: collective.AllGather, Type: numeric.Double, RedOp: workload.NoRedOp})
+			return e.comm.Supports(runner.Call{Op: runner.AllGather, Type: numeric.Double, RedOp: workload.NoRedOp})
 		}, "refused: mscclpp has no double"},
 		{"reduction", func(e *end) error {
-			return e.comm.Supports(collective.Call{Op: collective.AllReduce, Type: numeric.Half, RedOp: workload.MulSum})
+			return e.comm.Supports(runner.Call{Op: runner.AllReduce, Type: numeric.Half, RedOp: workload.MulSum})
 		}, "refused: mscclpp has no mulsum"},
 		{"operation with an entry point", func(e *end) error {
-			return e.comm.Supports(collective.Call{Op: collective.ReduceScatter, Type: numeric.Half})
+			return e.comm.Supports(runner.Call{Op: runner.ReduceScatter, Type: numeric.Half})
 		}, "refused: mscclpp has no reduce_scatter of its own"},
 		{"operation by sends and receives", func(e *end) error {
-			return e.comm.Supports(collective.Call{Op: collective.Gather, Type: numeric.Half, RedOp: workload.NoRedOp})
+			return e.comm.Supports(runner.Call{Op: runner.Gather, Type: numeric.Half, RedOp: workload.NoRedOp})
 		}, "refused: mscclpp has no gather of its own"},
 		{"registration", func(e *end) error {
 			_, err := e.comm.Alloc(context.Background(), 1<<20, "local")
 			return err
 		}, "refused: mscclpp registers no buffers"},
 		{"group", func(e *end) error {
-			return e.comm.Enqueue(e.stream, []collective.Call{call, call}, 2)
+			return e.comm.Enqueue(e.stream, []runner.Call{call, call}, 2)
 		}, "refused: mscclpp has no groups of operations: it takes them one by one"},
 		{"nothing to do", func(e *end) error {
-			return e.comm.Enqueue(e.stream, []collective.Call{call}, 1)
+			return e.comm.Enqueue(e.stream, []runner.Call{call}, 1)
 		}, "library-error: ncclAllReduce ncclInvalidArgument"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestMSCCLPPEndsTheProcess(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return e.comm.Enqueue(e.stream, []collective.Call{{
-			Op: collective.AllReduce, Type: numeric.Int64, Count: 4, Send: m.Ptr(), Recv: m.Ptr(),
+		return e.comm.Enqueue(e.stream, []runner.Call{{
+			Op: runner.AllReduce, Type: numeric.Int64, Count: 4, Send: m.Ptr(), Recv: m.Ptr(),
 		}}, 1)
 	})
 }

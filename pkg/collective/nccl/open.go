@@ -4,33 +4,33 @@ import (
 	"context"
 	"errors"
 
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 )
 
 // Open returns the rank.Opener of the backend over a kind of library. Its ranks
 // drive the device of their local rank and have locked their OS thread.
 func Open(kind nccl.Kind) rank.Opener {
-	return open(kind, func(_ context.Context, _ *rank.Session, p collective.Parts) (rank.Runner, error) {
-		return collective.NewRunner(p)
+	return open(kind, func(_ context.Context, _ *rank.Session, p runner.Parts) (rank.Runner, error) {
+		return runner.NewRunner(p)
 	})
 }
 
 // OpenSchedule is Open for schedules.
 func OpenSchedule(kind nccl.Kind) rank.Opener {
-	return open(kind, func(_ context.Context, s *rank.Session, p collective.Parts) (rank.Runner, error) {
-		return steps.NewRunner(s, p, p.Comm.(*comm))
+	return open(kind, func(_ context.Context, s *rank.Session, p runner.Parts) (rank.Runner, error) {
+		return stepsrunner.NewRunner(s, p, p.Comm.(*comm))
 	})
 }
 
 // open returns the rank.Opener of a runner made from parts.
-func open(kind nccl.Kind, newRunner func(context.Context, *rank.Session, collective.Parts) (rank.Runner, error)) rank.Opener {
+func open(kind nccl.Kind, newRunner func(context.Context, *rank.Session, runner.Parts) (rank.Runner, error)) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 		library, gpu, err := gpurank.OpenNCCL(kind, s)
 		if err != nil {
@@ -49,18 +49,18 @@ func open(kind nccl.Kind, newRunner func(context.Context, *rank.Session, collect
 }
 
 // newParts returns what a runner on an open device is made of.
-func newParts(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU) (collective.Parts, error) {
+func newParts(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU) (runner.Parts, error) {
 	d, err := data.New(ctx, g)
 	if err != nil {
-		return collective.Parts{}, rank.Coded(result.ReasonDevice, err)
+		return runner.Parts{}, rank.Coded(result.ReasonDevice, err)
 	}
 	c, err := join(ctx, s, l, g, "first")
 	if err != nil {
-		return collective.Parts{}, errors.Join(err, d.Close())
+		return runner.Parts{}, errors.Join(err, d.Close())
 	}
-	return collective.Parts{
+	return runner.Parts{
 		Data: d, Comm: c, Device: g, Facts: g.Facts(gpurank.LibraryOf(l)),
-		Another: func(ctx context.Context, s *rank.Session) (collective.Comm, error) {
+		Another: func(ctx context.Context, s *rank.Session) (runner.Comm, error) {
 			return join(ctx, s, l, g, "another")
 		},
 	}, nil

@@ -3,7 +3,7 @@ package nccl
 import (
 	"context"
 
-	"github.com/collectivex/collectivex/pkg/collective"
+	collective "github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/rank"

@@ -3,12 +3,14 @@ package nccl
 import (
 	"testing"
 
+	"github.com/collectivex/collectivex/pkg/schedule"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/pkg/collective"
+	collective "github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/overlap/runner"
@@ -100,7 +102,7 @@ func TestOverlapOfSchedules(t *testing.T) {
 		t.Run(tt.algorithm+tt.faults, func(t *testing.T) {
 			c := plantest.Overlap("nccl", overlap.Beside, 2, func(c *plan.Case) {
 				b := overlap.Of(c)
-				b.Op, b.Algorithm, b.RedOp = tt.op, tt.algorithm, overlap.RedOp(tt.op)
+				b.Op, b.Algorithm, b.RedOp = tt.op, tt.algorithm, schedule.RedOp(tt.op)
 				b.Hidden, b.Sizes = 16, []int64{1024, 4096}
 			})
 			require.Contains(t, c.CaseID, "-"+tt.algorithm+"-")

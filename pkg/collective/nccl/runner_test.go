@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -44,7 +45,7 @@ func reported(ctx context.Context, t *testing.T, kind nccl.Kind, c plan.Case, be
 			}
 			return nil
 		})
-		r, err := collective.NewRunner(e.Parts)
+		r, err := runner.NewRunner(e.Parts)
 		if err != nil {
 			return err
 		}
@@ -56,13 +57,13 @@ func reported(ctx context.Context, t *testing.T, kind nccl.Kind, c plan.Case, be
 }
 
 // caseOf is a case of an operation on floats, in every timing mode.
-func caseOf(kind nccl.Kind, op collective.Op, world int) plan.Case {
+func caseOf(kind nccl.Kind, op runner.Op, world int) plan.Case {
 	return plantest.Collective(world, func(c *plan.Case) {
 		c.Backend = string(kind)
-		b := c.Collective()
+		b := collective.Of(c)
 		b.Op, b.RedOp, b.Sizes, b.Placements = op.String(), "", []int64{8, 1 << 16}, []string{vocab.OutOfPlace}
 		b.Modes, b.Buffers = []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph}, vocab.Shifted
-		b.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 2, Checks: 4}
+		b.Measure = collective.Counts{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 2, Checks: 4}
 	})
 }
 
@@ -70,12 +71,12 @@ func caseOf(kind nccl.Kind, op collective.Op, world int) plan.Case {
 func TestExchangesInEveryMode(t *testing.T) {
 	need.Full(t)
 	setUp(t)
-	for _, op := range []collective.Op{collective.P2P, collective.AllToAllV} {
+	for _, op := range []runner.Op{runner.P2P, runner.AllToAllV} {
 		for _, v := range vendors {
 			t.Run(fmt.Sprint(op, v.kind), func(t *testing.T) {
 				c := caseOf(v.kind, op, 3)
 				if f := form(op, numeric.Float, c.World); f.Traffic != nil {
-					c.Collective().Traffic, c.Collective().Sizes = f.Traffic, []int64{plan.TrafficSize(f.Traffic)}
+					collective.Of(&c).Traffic, collective.Of(&c).Sizes = f.Traffic, []int64{collective.TrafficSize(f.Traffic)}
 				}
 				streams, errs := reported(t.Context(), t, v.kind, c, func() {})
 				for _, err := range errs {
@@ -83,10 +84,10 @@ func TestExchangesInEveryMode(t *testing.T) {
 				}
 				doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "nvidia", Generator: "test 0"})
 				require.NoError(t, err)
-				require.NoError(t, collective.Assemble(doc, streams))
-				d := doc.(*result.CollectiveDocument)
+				require.NoError(t, runner.Assemble(doc, streams))
+				d := doc.(*collective.Document)
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
-				require.Len(t, d.Measurement.Rows, len(c.Collective().Sizes)*max(1, c.Collective().Pairs(c.World)))
+				require.Len(t, d.Measurement.Rows, len(collective.Of(&c).Sizes)*max(1, collective.Of(&c).Pairs(c.World)))
 				for _, row := range d.Measurement.Rows {
 					require.NotNil(t, row.Graph)
 					require.NotNil(t, row.Blocking)
@@ -102,8 +103,8 @@ func TestCancelledIsNotWrong(t *testing.T) {
 	setUp(t)
 	t.Setenv("CX_FAKE_NCCL_HANG", "0:3") // after one of warm-up and one that settles, the second of the window
 	for _, v := range vendors {
-		c := caseOf(v.kind, collective.AllGather, 2)
-		c.Collective().Sizes, c.Collective().Modes = []int64{1 << 16}, []string{vocab.Pipelined}
+		c := caseOf(v.kind, runner.AllGather, 2)
+		collective.Of(&c).Sizes, collective.Of(&c).Modes = []int64{1 << 16}, []string{vocab.Pipelined}
 		ctx, cancel := context.WithCancel(t.Context())
 		streams, errs := reported(ctx, t, v.kind, c, func() { time.AfterFunc(500*time.Millisecond, cancel) })
 		for r, err := range errs {

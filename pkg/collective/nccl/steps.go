@@ -4,26 +4,26 @@ import (
 	"context"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
-	"github.com/collectivex/collectivex/pkg/collective/steps/device"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/steps/device"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-var _ steps.Library = (*comm)(nil)
+var _ stepsrunner.Library = (*comm)(nil)
 
-// Steps implements steps.Library: each round is a group of ncclSend and ncclRecv. Streams of
+// Steps implements stepsrunner.Library: each round is a group of ncclSend and ncclRecv. Streams of
 // one communicator would not run at the same time, and NCCL promises no progress for two.
-func (k *comm) Steps() steps.Way {
-	return steps.Way{Path: nccl.GroupedSendRecv, Serial: true}
+func (k *comm) Steps() stepsrunner.Way {
+	return stepsrunner.Way{Path: nccl.GroupedSendRecv, Serial: true}
 }
 
-// Load implements steps.Library.
-func (k *comm) Load(ctx context.Context, all []*steps.Lowered, t numeric.Type, scratch int64) (steps.Loaded, error) {
+// Load implements stepsrunner.Library.
+func (k *comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.Type, scratch int64) (stepsrunner.Loaded, error) {
 	if err := k.c.Library().Need("ncclSend", "ncclRecv"); err != nil {
 		return nil, rank.Coded(result.ReasonNoSymbol, err)
 	}
@@ -32,10 +32,10 @@ func (k *comm) Load(ctx context.Context, all []*steps.Lowered, t numeric.Type, s
 		return nil, err
 	}
 	var group []nccl.Message // memory of a call
-	return device.Load(ctx, k.device, all, t, memory, func(s accel.Stream, _ steps.Buffers, messages []device.Message) error {
+	return device.Load(ctx, k.device, all, t, memory, func(s accel.Stream, _ stepsrunner.Buffers, messages []device.Message) error {
 		group = group[:0]
 		for _, m := range messages {
-			group = append(group, nccl.Message{Peer: int32(m.Peer), Sends: m.Kind == steps.Send, Bytes: m.Bytes, At: m.At})
+			group = append(group, nccl.Message{Peer: int32(m.Peer), Sends: m.Kind == stepsrunner.Send, Bytes: m.Bytes, At: m.At})
 		}
 		return gpurank.NCCLError(k.c.SendRecv(s, group))
 	})

@@ -11,11 +11,12 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/steps"
+	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 )
 
 // schedules is the cases of every schedule that a world allows, on a kind of library.
@@ -25,28 +26,28 @@ func schedules(kind nccl.Kind, world, width int, change ...func(*plan.Case)) []p
 
 // scheduled runs schedule cases in one group and returns their documents. Faults are as in
 // rank.ParseFaults.
-func scheduled(t *testing.T, kind nccl.Kind, faults string, cases ...plan.Case) []*result.ScheduleDocument {
+func scheduled(t *testing.T, kind nccl.Kind, faults string, cases ...plan.Case) []*steps.Document {
 	t.Helper()
-	parsed, err := rank.ParseFaults(faults, steps.FaultKinds()...)
+	parsed, err := rank.ParseFaults(faults, stepsrunner.FaultKinds()...)
 	require.NoError(t, err)
-	var out []*result.ScheduleDocument
+	var out []*steps.Document
 	for i, streams := range eptest.RunGroup(t, OpenSchedule(kind), parsed, cases...) {
 		for r, s := range streams {
 			require.Nil(t, s.Failure, "%s, rank %d", cases[i].CaseID, r)
 		}
 		doc, err := result.New(cases[i], result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "nvidia", Generator: "test 0"})
 		require.NoError(t, err)
-		require.NoError(t, steps.Assemble(doc, streams))
-		out = append(out, doc.(*result.ScheduleDocument))
+		require.NoError(t, stepsrunner.Assemble(doc, streams))
+		out = append(out, doc.(*steps.Document))
 	}
 	return out
 }
 
-func requireRan(t *testing.T, c *plan.Case, d *result.ScheduleDocument) {
+func requireRan(t *testing.T, c *plan.Case, d *steps.Document) {
 	t.Helper()
 	require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", c.CaseID, d.Outcome.Reasons)
 	require.Equal(t, nccl.GroupedSendRecv, d.Measurement.Path)
-	require.Len(t, d.Measurement.Rows, len(c.Schedule().Sizes)*len(c.Schedule().Placements))
+	require.Len(t, d.Measurement.Rows, len(steps.Of(c).Sizes)*len(steps.Of(c).Placements))
 	for _, row := range d.Measurement.Rows {
 		require.True(t, row.Check.Passed)
 		require.Positive(t, row.Check.Checked)
@@ -60,9 +61,9 @@ func TestEverySchedule(t *testing.T) {
 	setUp(t)
 	three := schedules(nccl.RCCL, 3, 3)
 	needsFour := func(c plan.Case) bool { // grids of several rows, and powers of two
-		s := c.Schedule()
+		s := steps.Of(&c)
 		return s.Width > 0 || !slices.ContainsFunc(three, func(of plan.Case) bool {
-			return of.Schedule().Op == s.Op && of.Schedule().Algorithm == s.Algorithm
+			return steps.Of(&of).Op == s.Op && steps.Of(&of).Algorithm == s.Algorithm
 		})
 	}
 	four := slices.DeleteFunc(schedules(nccl.NCCL, 4, 2), func(c plan.Case) bool { return !needsFour(c) })
@@ -87,7 +88,7 @@ func TestScheduleTypes(t *testing.T) {
 	var cases []plan.Case
 	for _, typ := range []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "double", "bfloat16", "f8e4m3", "f8e5m2"} {
 		for _, c := range schedules(nccl.NCCL, 3, 3, func(c *plan.Case) { c.Precision = typ }) {
-			if s := c.Schedule(); s.Op == "all_reduce" && s.Algorithm == "ring" {
+			if s := steps.Of(&c); s.Op == "all_reduce" && s.Algorithm == "ring" {
 				cases = append(cases, c)
 			}
 		}
@@ -105,13 +106,13 @@ func TestStepFaults(t *testing.T) {
 	need.Full(t)
 	setUp(t)
 	for kind, of := range map[string][]string{
-		steps.FaultSkip:   {"all_gather", "all_reduce", "reduce_scatter"},
-		steps.FaultDouble: {"all_reduce", "reduce_scatter"},
-		steps.FaultChunk:  {"all_gather"},
+		stepsrunner.FaultSkip:   {"all_gather", "all_reduce", "reduce_scatter"},
+		stepsrunner.FaultDouble: {"all_reduce", "reduce_scatter"},
+		stepsrunner.FaultChunk:  {"all_gather"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			cases := slices.DeleteFunc(schedules(nccl.NCCL, 3, 3), func(c plan.Case) bool {
-				s := c.Schedule()
+				s := steps.Of(&c)
 				return !slices.Contains(of, s.Op) || s.Algorithm != "ring" && s.Algorithm != "direct"
 			})
 			require.Len(t, cases, 2*len(of))
@@ -127,7 +128,7 @@ func TestStepFaults(t *testing.T) {
 func TestScheduleOfALibraryThatLies(t *testing.T) {
 	setUp(t)
 	t.Setenv("CX_FAKE_NCCL_FLIP", "1:40")
-	c := schedules(nccl.NCCL, 2, 2, func(c *plan.Case) { c.Schedule().Measure.Checks = 0 })[0]
+	c := schedules(nccl.NCCL, 2, 2, func(c *plan.Case) { steps.Of(c).Measure.Checks = 0 })[0]
 	d := scheduled(t, nccl.NCCL, "", c)[0]
 	require.Equal(t, result.Invalid, d.Outcome.Status)
 	require.Equal(t, result.Reasons{{Code: result.ReasonSemantics}}, d.Outcome.Reasons)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -34,28 +34,28 @@ func grouped(how C.int) way {
 
 // ways lists how an operation can be done, the best first. RCCL had the
 // all-to-all long before NCCL, under another spelling; NCCL has no alltoallv.
-var ways = map[collective.Op][]way{
-	collective.AllReduce:     {native(C.CX_ALL_REDUCE, "ncclAllReduce")},
-	collective.AllGather:     {native(C.CX_ALL_GATHER, "ncclAllGather")},
-	collective.ReduceScatter: {native(C.CX_REDUCE_SCATTER, "ncclReduceScatter")},
-	collective.AllToAll: {
+var ways = map[runner.Op][]way{
+	runner.AllReduce:     {native(C.CX_ALL_REDUCE, "ncclAllReduce")},
+	runner.AllGather:     {native(C.CX_ALL_GATHER, "ncclAllGather")},
+	runner.ReduceScatter: {native(C.CX_REDUCE_SCATTER, "ncclReduceScatter")},
+	runner.AllToAll: {
 		native(C.CX_ALLTOALL, "ncclAlltoAll"), native(C.CX_ALLTOALL_OLD, "ncclAllToAll"), grouped(C.CX_ALLTOALL_GROUPED),
 	},
-	collective.Broadcast: {native(C.CX_BROADCAST, "ncclBroadcast")},
-	collective.SendRecv:  {grouped(C.CX_SENDRECV)},
-	collective.Reduce:    {native(C.CX_REDUCE, "ncclReduce")},
-	collective.Gather:    {native(C.CX_GATHER, "ncclGather"), grouped(C.CX_GATHER_GROUPED)},
-	collective.Scatter:   {native(C.CX_SCATTER, "ncclScatter"), grouped(C.CX_SCATTER_GROUPED)},
-	collective.Hypercube: {grouped(C.CX_HYPERCUBE)},
-	collective.P2P:       {grouped(C.CX_EXCHANGE)},
-	collective.P2PBidir:  {grouped(C.CX_EXCHANGE)},
-	collective.AllToAllV: {
+	runner.Broadcast: {native(C.CX_BROADCAST, "ncclBroadcast")},
+	runner.SendRecv:  {grouped(C.CX_SENDRECV)},
+	runner.Reduce:    {native(C.CX_REDUCE, "ncclReduce")},
+	runner.Gather:    {native(C.CX_GATHER, "ncclGather"), grouped(C.CX_GATHER_GROUPED)},
+	runner.Scatter:   {native(C.CX_SCATTER, "ncclScatter"), grouped(C.CX_SCATTER_GROUPED)},
+	runner.Hypercube: {grouped(C.CX_HYPERCUBE)},
+	runner.P2P:       {grouped(C.CX_EXCHANGE)},
+	runner.P2PBidir:  {grouped(C.CX_EXCHANGE)},
+	runner.AllToAllV: {
 		native(C.CX_ALLTOALLV, "ncclAlltoAllv"), native(C.CX_ALLTOALLV_OLD, "ncclAllToAllv"), grouped(C.CX_EXCHANGE),
 	},
 }
 
 // choose returns the best way that the library has the symbols for.
-func choose(l *nccl.Library, op collective.Op) (way, error) {
+func choose(l *nccl.Library, op runner.Op) (way, error) {
 	lacks := fmt.Errorf("no way to do %s", op)
 	for _, w := range ways[op] {
 		if lacks = l.Need(w.symbols...); lacks == nil {
@@ -75,8 +75,8 @@ const (
 // fp8Arch is the first NVIDIA architecture that reduces fp8.
 const fp8Arch = 90
 
-// Supports implements collective.Comm.
-func (k *comm) Supports(c collective.Call) error {
+// Supports implements runner.Comm.
+func (k *comm) Supports(c runner.Call) error {
 	l := k.c.Library()
 	if _, err := choose(l, c.Op); err != nil {
 		return rank.Coded(result.ReasonNoSymbol, err)
@@ -116,7 +116,7 @@ func smVersion(arch string) int {
 
 // supportsMSCCLPP knows what ends the process instead of returning an error, and
 // what only another library does on its behalf (MSCCLPP_NCCL_LIB_PATH).
-func supportsMSCCLPP(c collective.Call) error {
+func supportsMSCCLPP(c runner.Call) error {
 	switch c.Type {
 	case numeric.Int8, numeric.Int64, numeric.Uint64, numeric.Double:
 		return rank.Refused("mscclpp has no %s", c.Type)
@@ -124,13 +124,13 @@ func supportsMSCCLPP(c collective.Call) error {
 	switch {
 	case c.Op.Reduces() && c.RedOp != workload.Sum && c.RedOp != workload.Min:
 		return rank.Refused("mscclpp has no %s", c.RedOp)
-	case c.Op != collective.AllReduce && c.Op != collective.AllGather:
+	case c.Op != runner.AllReduce && c.Op != runner.AllGather:
 		return rank.Refused("mscclpp has no %s of its own", c.Op)
 	}
 	return nil
 }
 
-// The layout that a collective.Call has to have; a test compares them.
+// The layout that a runner.Call has to have; a test compares them.
 const (
 	callBytes = C.sizeof_cx_call
 	callRecv  = C.sizeof_cx_call - 2*C.sizeof_uintptr_t

@@ -6,13 +6,12 @@ import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
+	collective "github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/overlap"
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule"
+	steps "github.com/collectivex/collectivex/pkg/steps/runner"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -61,7 +60,7 @@ func newCollectives(ctx context.Context, b *bench, number int, f collective.Form
 	}
 	c := &collectives{bench: b, form: f, extent: e, data: data, comm: b.Comm}
 	if of := b.block; of.Algorithm != "" {
-		s := &plan.Schedule{Op: of.Op, RedOp: of.RedOp, Algorithm: of.Algorithm, Width: of.Width, Segments: of.Segments, Sizes: of.Sizes}
+		s := &schedule.Spec{Op: of.Op, Algorithm: of.Algorithm, Width: of.Width, Segments: of.Segments}
 		if c.comm, c.about, c.unload, err = steps.Instead(ctx, b.session, fmt.Sprintf("overlap-scratch-%d", number), b.Comm, s, f, e); err != nil {
 			return nil, err
 		}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/gemm"
-	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/steps"
+	collective "github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/rank"
+	steps "github.com/collectivex/collectivex/pkg/steps/runner"
 )
 
 // Task is work of one side that begins and ends together.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -59,10 +60,10 @@ func many(tb testing.TB, n int, memory bool) string {
 			}
 			d = doc
 		default:
-			c := collective(sku, "nccl", "all_reduce", 2+i/40)
-			c.Collective().Sizes = nil
+			c := libraryCase(sku, "nccl", "all_reduce", 2+i/40)
+			collective.Of(&c).Sizes = nil
 			for s := int64(8); s <= 1<<30; s *= 4 {
-				c.Collective().Sizes = append(c.Collective().Sizes, s)
+				collective.Of(&c).Sizes = append(collective.Of(&c).Sizes, s)
 			}
 			d = slower(resulttest.Collective(c, attempt("1")), noise)
 		}

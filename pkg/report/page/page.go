@@ -181,7 +181,7 @@ func read(rec fold.Record) *standing {
 	}
 	s.readable, s.envelope, s.planned = true, *d.Head(), result.Settled(d)
 	if f := family.Find(s.envelope.Identity.Case.Family); f != nil {
-		of := report.SummaryOf(f)
+		of := &f.Summary
 		s.simulated = of.Simulated
 		s.measured, s.asked = of.Rows(d)
 		if of.Dropped != nil {
@@ -221,7 +221,7 @@ func (b *builder) add(v *fold.Verdict, found map[fold.Case]*standing) {
 		b.runs[r.ID] = i
 	}
 	for _, f := range family.All() {
-		for _, v := range report.Views(f) {
+		for _, v := range f.Views {
 			b.views[v.Name] = newView(v)
 		}
 	}
@@ -452,7 +452,7 @@ func (b *builder) finish() {
 		return cmp.Compare(slices.Index(stateOrder, x.State), slices.Index(stateOrder, y.State))
 	})
 	for _, f := range family.All() {
-		for _, v := range report.Views(f) {
+		for _, v := range f.Views {
 			if v := b.views[v.Name]; len(v.Series) > 0 {
 				v.order()
 				v.look()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -57,9 +58,9 @@ func attempt(run string) result.Attempt {
 	return a
 }
 
-func collective(sku, backend, op string, world int, change ...func(*plan.Case)) plan.Case {
+func libraryCase(sku, backend, op string, world int, change ...func(*plan.Case)) plan.Case {
 	c := resulttest.CollectiveCase()
-	c.SKU, c.Backend, c.World, c.RanksPerNode, c.Collective().Op = sku, backend, world, world, op
+	c.SKU, c.Backend, c.World, c.RanksPerNode, collective.Of(&c).Op = sku, backend, world, world, op
 	for _, f := range change {
 		f(&c)
 	}
@@ -81,7 +82,7 @@ func library(d result.Document, version string) result.Document {
 }
 
 // slower multiplies all latencies of a document.
-func slower(d *result.CollectiveDocument, by float64) *result.CollectiveDocument {
+func slower(d *collective.Document, by float64) *collective.Document {
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
 		for _, mode := range vocab.TimingModes() {
@@ -97,7 +98,7 @@ func slower(d *result.CollectiveDocument, by float64) *result.CollectiveDocument
 func two(t *testing.T) *runs {
 	r := newRuns(t)
 	for _, world := range []int{2, 4} {
-		c := collective("h200", "nccl", "all_reduce", world)
+		c := libraryCase("h200", "nccl", "all_reduce", world)
 		r.add(resulttest.Collective(c, attempt("first")))
 		later := attempt("second")
 		later.At = later.At.AddDate(0, 0, 1)
@@ -130,7 +131,7 @@ func TestAChartShowsItsSeriesAndHidesThem(t *testing.T) {
 // An axis of less than three decades has a line at every 1, 2 and 5.
 func TestLinesOfAnAxis(t *testing.T) {
 	r := newRuns(t)
-	d := resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1"))
+	d := resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1"))
 	for i := range d.Measurement.Rows {
 		for _, mode := range vocab.TimingModes() {
 			if timing := *d.Measurement.Rows[i].Timing(mode); timing != nil {
@@ -189,7 +190,7 @@ func TestEachPointSaysWhatStandsBehindIt(t *testing.T) {
 
 func TestInvalidRungsAreGreyAndStay(t *testing.T) {
 	r := newRuns(t)
-	c := collective("h200", "nccl", "all_reduce", 2)
+	c := libraryCase("h200", "nccl", "all_reduce", 2)
 	d := resulttest.Collective(c, attempt("1"))
 	for i := range d.Measurement.Rows {
 		if r := &d.Measurement.Rows[i]; r.Bytes == 1024 {
@@ -214,10 +215,10 @@ func TestInvalidRungsAreGreyAndStay(t *testing.T) {
 
 func TestABannerNamesWhatAChartMixes(t *testing.T) {
 	r := newRuns(t)
-	c := collective("h200", "nccl", "all_reduce", 2)
+	c := libraryCase("h200", "nccl", "all_reduce", 2)
 	r.add(library(resulttest.Collective(c, attempt("1")), "2.27.3"))
 	r.add(library(resulttest.Collective(c, attempt("2")), "2.28.9"))
-	cached := collective("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Contract = ep.ContractCachedLayout })
+	cached := libraryCase("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Contract = ep.ContractCachedLayout })
 	r.add(library(resulttest.Collective(cached, attempt("3")), "2.28.9"))
 	b := show(t, r.html(), "")
 	banner := func() []string { return b.texts("#view-collectives .banner:not([hidden]) span") }
@@ -233,8 +234,8 @@ func TestABannerNamesWhatAChartMixes(t *testing.T) {
 // An operation is one value at a time unless asked for more, which the banner says.
 func TestUnlikeMeasurementsAreApart(t *testing.T) {
 	r := newRuns(t)
-	r.add(resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")))
-	r.add(resulttest.Collective(collective("h200", "nccl", "all_gather", 2), attempt("1")))
+	r.add(resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1")))
+	r.add(resulttest.Collective(libraryCase("h200", "nccl", "all_gather", 2), attempt("1")))
 	r.add(resulttest.EP(expert("h200", "deepep-v2"), attempt("1")))
 	b := show(t, r.html(), "")
 	require.Equal(t, 1, b.count(drawn))
@@ -278,7 +279,7 @@ func TestFiguresAreSortedWithinAComparisonKeyOnly(t *testing.T) {
 
 func TestFiguresAndTablesAreSaved(t *testing.T) {
 	r := newRuns(t)
-	d := library(resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")), "=cmd()")
+	d := library(resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1")), "=cmd()")
 	r.add(d)
 	b := show(t, r.html(), "")
 	picture := b.download("collectivex-collectives.svg", func() { b.press("view-collectives", "save SVG") })
@@ -324,7 +325,7 @@ func TestThemes(t *testing.T) {
 
 func TestPairsAreAHeatMap(t *testing.T) {
 	r := newRuns(t)
-	r.add(resulttest.Collective(collective("h200", "nccl", "p2p", 4), attempt("1")))
+	r.add(resulttest.Collective(libraryCase("h200", "nccl", "p2p", 4), attempt("1")))
 	b := show(t, r.html(), "")
 	require.Equal(t, 12, b.count("#view-pairs svg .cell"), "each of 4 ranks to 3 others")
 	require.Contains(t, b.texts("#view-pairs fieldset button[aria-pressed=true]"), "1 MiB", "the largest size comes first")
@@ -334,7 +335,7 @@ func TestPairsAreAHeatMap(t *testing.T) {
 
 func TestComparisonOfRuns(t *testing.T) {
 	r := two(t)
-	c := collective("h200", "nccl", "all_gather", 2)
+	c := libraryCase("h200", "nccl", "all_gather", 2)
 	r.add(resulttest.Collective(c, attempt("first")))
 	other := attempt("second")
 	other.At = other.At.AddDate(0, 0, 1)
@@ -356,10 +357,10 @@ func TestComparisonOfRuns(t *testing.T) {
 // Runs without a case in common have no empty table in place of a comparison.
 func TestRunsWithNothingInCommon(t *testing.T) {
 	r := newRuns(t)
-	r.add(resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("first")))
+	r.add(resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("first")))
 	later := attempt("second")
 	later.At = later.At.AddDate(0, 0, 1)
-	r.add(resulttest.Collective(collective("h200", "nccl", "all_gather", 2), later))
+	r.add(resulttest.Collective(libraryCase("h200", "nccl", "all_gather", 2), later))
 	b := show(t, r.html(), "")
 	require.Equal(t, []string{"No series of a later run can be compared with one of the first run, first."}, b.texts("#comparison p"))
 	require.Equal(t, 0, b.count("#comparison table"))
@@ -371,13 +372,13 @@ func TestVerdictsOfRepeatedRuns(t *testing.T) {
 	add := func(op string, repeats int, by float64) {
 		for _, run := range []string{"first", "second"} {
 			for i := range repeats {
-				c := collective("h200", "nccl", op, 2, func(c *plan.Case) { c.Repeat = i + 1 })
+				c := libraryCase("h200", "nccl", op, 2, func(c *plan.Case) { c.Repeat = i + 1 })
 				a := attempt(run)
 				a.At = a.At.Add(time.Duration(i) * time.Minute)
 				d := slower(resulttest.Collective(c, a), 1+float64(i)/1000)
 				if run == "second" {
 					a.At = a.At.AddDate(0, 0, 1)
-					d = library(slower(resulttest.Collective(c, a), by*(1+float64(i)/1000)), "2.28.9").(*result.CollectiveDocument)
+					d = library(slower(resulttest.Collective(c, a), by*(1+float64(i)/1000)), "2.28.9").(*collective.Document)
 				}
 				r.add(d)
 			}
@@ -414,7 +415,7 @@ func TestVerdictsOfRepeatedRuns(t *testing.T) {
 func TestRepeatsAreToldApart(t *testing.T) {
 	r := newRuns(t)
 	for i := range 3 {
-		c := collective("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Repeat = i + 1 })
+		c := libraryCase("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Repeat = i + 1 })
 		r.add(slower(resulttest.Collective(c, attempt("1")), 1+float64(i)/50))
 	}
 	b := show(t, r.html(), "")
@@ -434,7 +435,7 @@ func TestRepeatsAreToldApart(t *testing.T) {
 	}
 
 	once := newRuns(t)
-	once.add(resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")))
+	once.add(resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1")))
 	require.NotContains(t, string(once.html()), "repeat 1")
 }
 
@@ -442,10 +443,10 @@ func TestRepeatsAreToldApart(t *testing.T) {
 func TestFitsAreDrawn(t *testing.T) {
 	const alpha, bandwidth = 5.0, 100.0 // µs, GB/s
 	r := newRuns(t)
-	c := collective("h200", "nccl", "all_reduce", 2, func(c *plan.Case) {
-		c.Collective().Sizes = nil
+	c := libraryCase("h200", "nccl", "all_reduce", 2, func(c *plan.Case) {
+		collective.Of(c).Sizes = nil
 		for size := int64(8); size <= 1<<30; size *= 8 {
-			c.Collective().Sizes = append(c.Collective().Sizes, size)
+			collective.Of(c).Sizes = append(collective.Of(c).Sizes, size)
 		}
 	})
 	d := resulttest.Collective(c, attempt("1"))
@@ -481,8 +482,8 @@ func TestFitsAreDrawn(t *testing.T) {
 // A reader without scripts sees the figures, what is missing, and why.
 func TestReadableWithoutScripts(t *testing.T) {
 	r := newRuns(t)
-	good, bad := collective("h200", "nccl", "all_reduce", 2), expert("h200", "deepep-v2")
-	lost, never := collective("h200", "nccl", "all_gather", 2), expert("mi300x", "mori")
+	good, bad := libraryCase("h200", "nccl", "all_reduce", 2), expert("h200", "deepep-v2")
+	lost, never := libraryCase("h200", "nccl", "all_gather", 2), expert("mi300x", "mori")
 	r.add(resulttest.Collective(good, attempt("1")))
 	r.add(resulttest.Fail(resulttest.New(bad, attempt("1")), "rank-died: rank 1 signal 9"))
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "torn.json"), []byte(`{"version":1,`), 0o644))
@@ -579,15 +580,15 @@ func TestHostileText(t *testing.T) {
 	const hostile = "</script></svg><img src=x onerror=window.hurt=1><script>window.hurt=2</script>\"'`${window.hurt=3}\x00\u202e]]>"
 	r := newRuns(t)
 	for _, d := range []result.Document{
-		resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")),
-		resulttest.Collective(collective("h200", "nccl", "p2p", 2), attempt("1")),
+		resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1")),
+		resulttest.Collective(libraryCase("h200", "nccl", "p2p", 2), attempt("1")),
 		resulttest.EP(expert("h200", "deepep-v2"), attempt("1")),
 	} {
 		e := d.Head()
 		e.Implementation.Name, e.Topology.DeviceProduct, e.Identity.CaseFactors.SKU = hostile, hostile, hostile
 		e.Topology.TopologyClass, e.Runtime.Framework = hostile, hostile
 		e.Provenance.Environment = map[string]string{hostile: hostile}
-		if c, ok := d.(*result.CollectiveDocument); ok {
+		if c, ok := d.(*collective.Document); ok {
 			c.Measurement.Buffers = hostile
 		}
 		data, err := result.EncodeDocument(d) // the validator would not write it

@@ -205,31 +205,26 @@ func anyCase(families []plan.Descriptor) *jsonschema.Schema {
 
 // caseName is the definition of a case with the block of a family; it has no Go
 // type of its own.
-func caseName(f plan.Descriptor) string {
-	if of := prefix(reflect.TypeOf(f.Block).Elem()); of != "" {
-		return of + "Case"
-	}
-	return reflect.TypeOf(f.Block).Elem().Name() + "Case"
-}
+func caseName(f plan.Descriptor) string { return title(f.Name) + "Case" }
 
-// name is the definition of a struct: its Go name, behind that of the family in whose package it is.
-func name(t reflect.Type) string { return prefix(t) + t.Name() }
-
-// prefix is the name of the family in whose package a type is, such as Copy; empty if it is in that
-// of no family.
-func prefix(t reflect.Type) string {
-	if t.PkgPath() == reflect.TypeFor[plan.Case]().PkgPath() {
-		return ""
-	}
+// name is the definition of a struct: its Go name, behind the title of the family in whose package
+// it is.
+func name(t reflect.Type) string {
 	for _, f := range plan.Families() {
 		if reflect.TypeOf(f.Block).Elem().PkgPath() == t.PkgPath() {
-			if len(f.Name) == len("ep") { // an acronym
-				return strings.ToUpper(string(f.Name))
-			}
-			return strings.ToUpper(string(f.Name[:1])) + string(f.Name[1:])
+			return title(f.Name) + t.Name()
 		}
 	}
-	return ""
+	return t.Name()
+}
+
+// title is the name of a family as definitions begin with it, such as Copy or EP.
+func title(name plan.Family) string {
+	n := 1
+	if len(name) == len("ep") { // an acronym
+		n = len(name)
+	}
+	return strings.ToUpper(string(name[:n])) + string(name[n:])
 }
 
 func reference(definition string) *jsonschema.Schema {

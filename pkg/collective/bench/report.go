@@ -1,0 +1,176 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Report is a collective measurement as JSON: a head, and of each case what its
+// document has.
+type Report struct {
+	bench.Head
+
+	// Columns say what the table shows: timing mode, across ranks, cputime.
+	Mode    string `json:"mode"`
+	Across  string `json:"across_ranks"`
+	CPUTime bool   `json:"cputime"`
+	// SinceStart is seconds from the start of the command to the first timed
+	// operation; null without one.
+	SinceStart *float64   `json:"start_to_first_timed_op_s"`
+	Results    []CaseRows `json:"results"`
+	// OutOfBounds is the wrong elements of all rows.
+	OutOfBounds int64 `json:"out_of_bounds"`
+	// AvgBusBW is null where not all was measured.
+	AvgBusBW *float64 `json:"avg_busbw_gbps"`
+	// Violations are the thresholds that were broken, one line each.
+	Violations []string `json:"violations"`
+	Passed     bool     `json:"passed"`
+
+	shown      int     // rows with figures
+	sum        float64 // of their busbw
+	failed     bool    // a check of one did not pass
+	unfinished bool    // a case was not measured to its end
+
+	r     *Request
+	table *Table
+}
+
+// CaseRows is what the document of a case says.
+type CaseRows struct {
+	CaseID        string                   `json:"case_id"`
+	Repeat        int                      `json:"repeat"`
+	ComparisonKey string                   `json:"comparison_key"`
+	DType         string                   `json:"dtype"`
+	RedOp         string                   `json:"redop"`
+	Root          int                      `json:"root"` // -1 of an operation without one
+	Outcome       result.Outcome           `json:"outcome"`
+	Path          string                   `json:"path"`
+	CheckedBy     string                   `json:"checked_by"`
+	Registration  string                   `json:"registration"`
+	Registered    bool                     `json:"registration_handle"`
+	Environment   map[string]string        `json:"environment"`
+	Dropped       []collective.DroppedSize `json:"sizes_dropped"`
+	Excluded      []collective.Exclusion   `json:"excluded"`
+	// Devices is missing where the ranks drove no device but the host.
+	Devices *result.Devices `json:"devices,omitempty"`
+	// Program is what every rank of a schedule ran, and PlanSHA256 the digest of the file that
+	// it is from; missing elsewhere.
+	Program    *result.Program `json:"program,omitempty"`
+	PlanSHA256 string          `json:"plan_sha256,omitempty"`
+	Rows       []Row           `json:"rows"`
+}
+
+// Row is a row of a document, and what the table shows of it: null where it was
+// not timed.
+type Row struct {
+	Shown *Figures `json:"shown"`
+	collective.Row
+}
+
+// NewReport returns a report of a request without results.
+func NewReport(r *Request, head bench.Head) *Report {
+	head.Op = r.Name()
+	head.Lenient(r.lenient())
+	return &Report{
+		Head: head, Mode: r.View.Mode, Across: r.View.Across.String(), CPUTime: r.View.CPUTime,
+		Results: []CaseRows{}, Violations: []string{}, Passed: true, r: r, table: NewTable(nil, r),
+	}
+}
+
+// Title implements bench.Reporter.
+func (p *Report) Title(place string) string { return p.table.head(place, p.World) }
+
+// Print implements bench.Reporter.
+func (p *Report) Print(w io.Writer, doc result.Document) {
+	if d, _, _, ok := p.r.ran(doc); ok {
+		p.table.w = w
+		p.table.Document(d)
+	}
+}
+
+// Grow implements bench.Follower.
+func (p *Report) Grow(w io.Writer, doc result.Document) {
+	if d, _, _, ok := p.r.ran(doc); ok {
+		p.table.w = w
+		p.table.Grow(d)
+	}
+}
+
+// Foot implements bench.Follower. There is none if no case can be measured here.
+func (p *Report) Foot(w io.Writer) {
+	if p.Nothing() {
+		return
+	}
+	p.table.w = w
+	p.table.Foot(p)
+}
+
+// Broken implements bench.Reporter.
+func (p *Report) Broken() []string { return p.Violations }
+
+// ran returns a document as one of collectives; see By.
+func (r *Request) ran(doc result.Document) (d *collective.Document, program *result.Program, file string, ok bool) {
+	if r.By != nil {
+		return r.By.Ran(doc)
+	}
+	d, ok = doc.(*collective.Document)
+	return d, nil, "", ok
+}
+
+// Add implements bench.Reporter.
+func (p *Report) Add(doc result.Document) error {
+	r := p.r
+	d, program, file, ok := r.ran(doc)
+	if !ok {
+		return fmt.Errorf("document of type %T for a collective case", doc)
+	}
+	m := &d.Measurement
+	p.Take(&d.Envelope)
+	if at, ok := firstWindow(d); p.SinceStart == nil && ok {
+		since := at.Sub(p.StartedAt).Seconds()
+		p.SinceStart = &since
+	}
+	c := CaseRows{
+		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
+		DType: m.DType, RedOp: m.RedOp, Root: r.rootOf(d), Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
+		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: bench.Environment(&d.Envelope),
+		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Program: program, PlanSHA256: file, Rows: []Row{},
+	}
+	for i := range m.Rows {
+		row := Row{Row: m.Rows[i]}
+		if f, timed := r.View.Figures(&m.Rows[i]); timed {
+			row.Shown = &f
+			p.shown++
+			p.sum += f.BusBW
+			p.failed = p.failed || !row.Check.Passed
+		}
+		p.OutOfBounds += row.Check.Wrong
+		c.Rows = append(c.Rows, row)
+	}
+	p.Results = append(p.Results, c)
+	if !r.lenient() || !bench.Lacking(d.Outcome) {
+		p.Violations = append(p.Violations, violations(r.Limits, r.View, d)...)
+	}
+	p.Missed(len(p.Violations))
+	p.Passed = p.Err() == nil
+	p.unfinished = p.unfinished || r.unfinished(d.Outcome)
+	p.AvgBusBW = nil
+	if p.shown > 0 && !p.unfinished {
+		mean := p.sum / float64(p.shown)
+		p.AvgBusBW = &mean
+	}
+	return nil
+}
+
+func firstWindow(d *collective.Document) (time.Time, bool) {
+	if d.Measurement.FirstWindowAt == nil {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339, *d.Measurement.FirstWindowAt)
+	return at, err == nil
+}

@@ -1,0 +1,310 @@
+package bench
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/fit"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// all is what -o and -d take for everything that the backend has.
+const all = catalog.All
+
+// Request is a collective measurement that makes sense by itself; whether it
+// can be done here is another question.
+type Request struct {
+	Op runner.Op
+	// World is the ranks; 0 is as many as there are devices.
+	World  int
+	Cycles int
+	// Budget is the seconds a case may take; 0 is what fits its sizes.
+	Budget int
+	View   View
+	Limits bench.Limits
+	// Model is the file for a model of the machine; empty for none.
+	Model string
+	// Files has the content of the files that its cases name; see shard.Shard.
+	Files map[string][]byte
+
+	// By does the operation; nil: the library.
+	By By
+	// Shape is the block of each case, but for its reduction and root.
+	Shape collective.Block
+
+	DType string // or all
+
+	redop   string
+	root    int              // -1: all
+	traffic *catalog.Traffic // of an alltoallv
+	env     map[string]string
+}
+
+// By is another family that does an operation in place of the library, and is measured as
+// collectives are.
+type By interface {
+	Family() plan.Family
+	// Label follows the name of the operation.
+	Label() string
+	// Fits refuses a number of ranks.
+	Fits(op runner.Op, world int) error
+	// DTypes lists the element types that a backend has.
+	DTypes(be *catalog.Backend) []string
+	// Takes refuses sizes of an operation with an element type.
+	Takes(f runner.Form, sizes []int64) error
+	// Block is the block of a case that is measured as c is.
+	Block(c collective.Block) plan.Block
+	// Ran returns a document as one of collectives, with the program that every rank ran and the
+	// digest of the file that it is from, which may be missing; false if it is of another family.
+	Ran(d result.Document) (of *collective.Document, program *result.Program, file string, ok bool)
+	// File is the name of that file; empty without one.
+	File() string
+}
+
+// Buffers lists what --buffers takes.
+func Buffers() []string {
+	return []string{vocab.Shifted, vocab.Warm, vocab.Cold, vocab.Fresh, vocab.FreshCold}
+}
+
+// Request reads the flags for an operation. Its errors end the program with
+// cli.ExitUsage.
+func (f *Flags) Request(op string) (Request, error) {
+	r := Request{Cycles: f.cycles, Budget: f.Timeout, redop: f.redop, DType: f.dtype, root: f.root}
+	var err error
+	if err = bench.Known("operation", op, vocab.Ops()); err != nil {
+		return r, err
+	}
+	if r.Op, err = runner.ParseOp(op); err != nil {
+		return r, cli.UsageError("%w", err)
+	}
+	if err = f.refuse(); err != nil {
+		return r, err
+	}
+	if f.set("nthreads") || f.set("ngpus") {
+		r.World = f.threads * f.gpus
+	}
+	for _, name := range []struct {
+		what, got string
+		names     []string
+	}{
+		{"reduction", f.redop, append(vocab.RedOps(), all)},
+		{"element type", f.dtype, append(vocab.DTypes(), all)},
+		{"kind of buffers", f.buffers, Buffers()},
+	} {
+		if err := bench.Known(name.what, name.got, name.names); err != nil {
+			return r, err
+		}
+	}
+	if err = f.amounts(&r); err != nil {
+		return r, err
+	}
+	mode := vocab.Pipelined
+	switch {
+	case f.launches > 0:
+		mode = vocab.Graph
+	case f.blocking > 0:
+		mode = vocab.Blocking
+	}
+	r.Shape.Op, r.Shape.Buffers, r.Shape.Unalign = op, f.buffers, f.unalign
+	r.Shape.Registration = vocab.Registrations()[f.registration]
+	r.Shape.Modes = []string{mode}
+	if f.perIter > 0 {
+		r.Shape.Modes = append(r.Shape.Modes, vocab.PerIteration)
+	}
+	r.Shape.Placements = []string{vocab.OutOfPlace}
+	if r.Op.InPlace() {
+		r.Shape.Placements = append(r.Shape.Placements, vocab.InPlace)
+	}
+	r.Shape.Measure = collective.Counts{
+		Warmup: f.warmup, Iterations: f.iterations, Trials: f.trials, Aggregate: f.aggregate, Launches: max(1, f.launches),
+	}
+	if f.check != collective.DefaultChecks {
+		r.Shape.Measure.Checks = max(f.check, collective.MinChecks)
+	}
+	if f.policy >= 0 {
+		r.env = map[string]string{"NCCL_CTA_POLICY": strconv.Itoa(f.policy)}
+	}
+	r.View = View{
+		Mode: mode, Across: across(f.average), CPUTime: f.cpuTime > 0, PerIteration: f.perIter > 0, Percentiles: f.percentiles,
+	}
+	if r.Op == runner.Hypercube && f.aggregate > 1 {
+		return r, cli.UsageError("-m %d: the steps of hypercube follow each other, so it has no group calls: want 1", f.aggregate)
+	}
+	if r.Model = f.model; r.Model != "" && (r.Op != runner.P2P || r.DType == all || r.Cycles > 1 || f.launches > 0) {
+		return r, cli.UsageError("--model: want one p2p: no other operation, and no -d all, -N or -G")
+	}
+	if r.Model != "" && (f.aggregate != 1 || f.iterations < 2 || f.warmup < 1) {
+		return r, cli.UsageError("--model: -m %d, -n %d and -w %d: want the times of single messages after an untimed one: -m 1, and at least -n 2 and -w 1",
+			f.aggregate, f.iterations, f.warmup)
+	}
+	if n := len(r.Shape.Sizes); r.Model != "" && n < fit.LeastSizes {
+		return r, cli.UsageError("--model: %s, want at least %d with -b, -e and -f", english.Count(n, "size", "sizes"), fit.LeastSizes)
+	}
+	for _, n := range r.Shape.Sizes {
+		if r.Model != "" && n%partBytes != 0 { // the schedules of the model would round it
+			return r, cli.UsageError("--model: a size of %d bytes: choose -b, -e and -f so that all sizes are multiples of %d", n, partBytes)
+		}
+	}
+	r.Limits, err = bench.ParseLimits(bench.MinBusBW, f.minBusBW, f.maxTime, r.Shape.Sizes)
+	return r, err
+}
+
+// partBytes divides the bytes of each rank in schedules, as in nccl-tests.
+const partBytes = 16
+
+// amounts reads how much is moved: sizes or, for an alltoallv, its traffic.
+func (f *Flags) amounts(r *Request) (err error) {
+	switch {
+	case vocab.Op(r.Op.String()).Traffic != (f.traffic != ""):
+		return cli.UsageError("alltoallv needs --traffic FILE, and no other operation takes it")
+	case f.traffic == "":
+		r.Shape.Sizes, err = f.sizes()
+		return err
+	}
+	for _, name := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
+		if f.set(name) {
+			return cli.UsageError("--%s: the size is that of the traffic", name)
+		}
+	}
+	data, err := regular.Read(f.traffic, catalog.MaxTraffic)
+	if err != nil {
+		return cli.UsageError("--traffic: %w", err)
+	}
+	if r.traffic, err = catalog.ParseTraffic(f.traffic, data); err != nil {
+		return cli.UsageError("%w", err)
+	}
+	r.Shape.Sizes, r.Shape.Traffic = []int64{collective.TrafficSize(r.traffic.Bytes)}, r.traffic.Bytes
+	if r.World == 0 {
+		r.World = r.traffic.Ranks()
+	}
+	return nil
+}
+
+func (f *Flags) sizes() ([]int64, error) {
+	var parsed [3]int64
+	for i, s := range []string{f.first, f.last, f.step} {
+		var err error
+		if parsed[i], err = bench.ParseSize(s); err != nil {
+			return nil, cli.UsageError("-%c: %w", "bei"[i], err)
+		}
+	}
+	return bench.Ladder(parsed[0], parsed[1], parsed[2], f.factor)
+}
+
+// Plan is the measurement with a backend on a world of ranks.
+func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
+	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: r.Cycles, Env: r.env, Budget: r.Budget}
+	if world < 1 {
+		return d, cli.UsageError("%d ranks: -t times -g has to be at least 1", world)
+	}
+	if len(r.env) > 0 && be.Name == bench.HostBackend {
+		return d, cli.EnvironmentError("-x sets a policy of NCCL's kernels, and backend host has none: leave it out, or run it where there are GPUs")
+	}
+	if r.Op.BusFactor(world) == 0 && slices.ContainsFunc(r.Limits, func(l bench.Limit) bool { return l.Flag == bench.MinBusBW }) {
+		return d, cli.UsageError("--min-busbw: the busbw of %s on %d rank is 0 by its formula: use --max-time, or more ranks", r.Op, world)
+	}
+	if r.By != nil {
+		if err := r.By.Fits(r.Op, world); err != nil {
+			return d, err
+		}
+	}
+	dtypes, redops, roots := []string{r.DType}, []string{""}, []int{0}
+	switch {
+	case r.DType == all && r.By != nil:
+		dtypes = r.By.DTypes(be)
+	case r.DType == all:
+		dtypes = collective.BackendOf(be).DTypes
+	}
+	if r.Op.Reduces() {
+		if redops = []string{r.redop}; r.redop == all {
+			redops = collective.BackendOf(be).RedOps
+		}
+	}
+	if r.Op.Rooted() {
+		if r.root < -1 || r.root >= world {
+			return d, cli.UsageError("-r %d: ranks are 0 to %d, and -1 is all of them", r.root, world-1)
+		}
+		roots[0] = r.root
+		if r.root < 0 {
+			roots = roots[:0]
+			for root := range world {
+				roots = append(roots, root)
+			}
+		}
+	}
+	if r.traffic != nil && r.traffic.Ranks() != world {
+		return d, cli.UsageError("%s is of %d ranks, and there are %d: -t times -g has to be as many", r.traffic.File, r.traffic.Ranks(), world)
+	}
+	for _, dtype := range dtypes {
+		if r.traffic != nil {
+			if err := r.traffic.Whole(dtype); err != nil {
+				return d, cli.UsageError("%w", err)
+			}
+		}
+		if r.By != nil {
+			if err := r.takes(dtype); err != nil {
+				return d, err
+			}
+		}
+		for _, redop := range redops {
+			for _, root := range roots {
+				block := r.Shape
+				block.RedOp, block.Root = redop, root
+				d.Cases = append(d.Cases, plan.Case{
+					Family: r.family(), Precision: dtype, Sampling: bench.Name, Contract: collective.Contract, Block: r.block(block),
+				})
+			}
+		}
+	}
+	return d, nil
+}
+
+// lenient reports whether the element types or reductions are all that there
+// are: then it is no failure that the library lacks some.
+func (r *Request) lenient() bool {
+	return r.DType == all || r.redop == all && r.Op.Reduces()
+}
+
+// takes refuses an element type with the sizes of the request.
+func (r *Request) takes(dtype string) error {
+	t, err := numeric.ParseType(dtype)
+	if err != nil {
+		return err
+	}
+	return r.By.Takes(runner.Form{Op: r.Op, Type: t, World: r.World}, r.Shape.Sizes)
+}
+
+// Name is what the request measures: an operation, or one by another family.
+func (r *Request) Name() string {
+	if r.By == nil {
+		return r.Shape.Op
+	}
+	return r.Shape.Op + "/" + r.By.Label()
+}
+
+// family is the family of the cases of the request.
+func (r *Request) family() plan.Family {
+	if r.By == nil {
+		return collective.Name
+	}
+	return r.By.Family()
+}
+
+// block is the block of a case, of the request's family.
+func (r *Request) block(c collective.Block) plan.Block {
+	if r.By == nil {
+		return &c
+	}
+	return r.By.Block(c)
+}

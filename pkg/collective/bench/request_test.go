@@ -1,0 +1,280 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/wording"
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// ask reads a command line: the operation and flags.
+func ask(t *testing.T, line string) (Request, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	f, _ := NewFlags(fs)
+	require.NoError(t, fs.Parse(strings.Fields(line)))
+	require.Len(t, fs.Args(), 1)
+	return f.Request(fs.Arg(0))
+}
+
+func shipped(t *testing.T) *catalog.Catalog {
+	t.Helper()
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	return cat
+}
+
+// planned returns the cases that a command line comes to on two ranks of a
+// backend.
+func planned(t *testing.T, backend, line string) planner.Direct {
+	t.Helper()
+	r, err := ask(t, line)
+	require.NoError(t, err)
+	world := r.World
+	if world == 0 {
+		world = 2
+	}
+	d, err := r.Plan(shipped(t).Backend(backend), world)
+	require.NoError(t, err)
+	return d
+}
+
+func TestDefaultsAreThoseOfNCCLTests(t *testing.T) {
+	d := planned(t, "nccl", "all_reduce")
+	require.Equal(t, planner.Direct{Suite: bench.Name, Backend: "nccl", World: 2, Repeats: 1, Cases: []plan.Case{{
+		Family: collective.Name, Precision: "float", Sampling: bench.Name, Contract: collective.Contract,
+		Block: &collective.Block{
+			Op: "all_reduce", RedOp: "sum", Sizes: []int64{32 << 20},
+			Placements: []string{vocab.OutOfPlace, vocab.InPlace}, Modes: []string{vocab.Pipelined},
+			Buffers: vocab.Shifted, Registration: "none",
+			Measure: collective.Counts{Warmup: 1, Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1},
+		},
+	}}}, d)
+}
+
+// Every flag that means something changes its field of the plan.
+func TestFlagsReachTheCase(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		got  func(planner.Direct) any
+		want any
+	}{
+		{"-b 8 -e 64 -f 2", sizes, []int64{8, 16, 32, 64}},
+		{"--minbytes 1.5K --maxbytes 3k --stepbytes 0.5K", sizes, []int64{1536, 2048, 2560, 3072}},
+		{"-b 8 -e 20 -i 8 -f 1", sizes, []int64{8, 16}},
+		{"-b 1G -e 1G", sizes, []int64{1 << 30}},
+		{"-t 2 -g 3", func(d planner.Direct) any { return d.World }, 6},
+		{"-n 7 -w 0 -m 3 -G 5 --trials 9", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Measure }, collective.Counts{Iterations: 7, Trials: 9, Aggregate: 3, Launches: 5}},
+		{"-N 4", func(d planner.Direct) any { return d.Repeats }, 4},
+		{"-T 30", func(d planner.Direct) any { return d.Budget }, 30},
+		{"-z 0", modes, []string{"pipelined"}},
+		{"-z 3", modes, []string{"blocking"}},
+		{"-G 1", modes, []string{"graph"}},
+		{"-I 1", modes, []string{"pipelined", "per_iteration"}},
+		{"-z 3 -I 1", modes, []string{"blocking", "per_iteration"}},
+		{"-R 1", registration, "local"},
+		{"-R 2", registration, "symmetric"},
+		{"-x 2", func(d planner.Direct) any { return d.Env }, map[string]string{"NCCL_CTA_POLICY": "2"}},
+		{"-u 3", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Unalign }, int64(3)},
+		{"-d bfloat16", types, []string{"bfloat16"}},
+		{"-d all", types, vocab.DTypes()},
+		{"-o avg", redops, []string{"avg"}},
+		{"-o all", redops, vocab.RedOps()},
+		{"-z 3 --buffers fresh", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Buffers }, "fresh"},
+		{"--buffers cold", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Buffers }, "cold"},
+		{"-p 0 -c 0 -y 0 -S 0 -D 0 -V 16 -M 0 -K 0 -C 1 -a 3", func(d planner.Direct) any { return len(d.Cases) }, 1},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			require.Equal(t, tt.want, tt.got(planned(t, "nccl", "all_reduce "+tt.line)))
+		})
+	}
+}
+
+func sizes(d planner.Direct) any        { return collective.Of(&d.Cases[0]).Sizes }
+func modes(d planner.Direct) any        { return collective.Of(&d.Cases[0]).Modes }
+func registration(d planner.Direct) any { return collective.Of(&d.Cases[0]).Registration }
+func types(d planner.Direct) any        { return field(d, func(c plan.Case) string { return c.Precision }) }
+
+func redops(d planner.Direct) any {
+	return field(d, func(c plan.Case) string { return collective.Of(&c).RedOp })
+}
+
+func field[T any](d planner.Direct, of func(plan.Case) T) []T {
+	var out []T
+	for _, c := range d.Cases {
+		out = append(out, of(c))
+	}
+	return out
+}
+
+func TestRootsAndReductionsBelongToTheirOperations(t *testing.T) {
+	roots := func(d planner.Direct) []int { return field(d, func(c plan.Case) int { return collective.Of(&c).Root }) }
+	require.Equal(t, []int{1}, roots(planned(t, "host", "broadcast -r 1")))
+	require.Equal(t, []int{0, 1, 2}, roots(planned(t, "host", "reduce -t 3 -r -1")))
+	require.Equal(t, []int{0}, roots(planned(t, "host", "all_gather -r 1")), "nccl-tests takes no notice either")
+	require.Equal(t, []string{""}, redops(planned(t, "host", "all_gather -o prod")))
+	require.Equal(t, []string{vocab.OutOfPlace}, collective.Of(&planned(t, "host", "alltoall").Cases[0]).Placements)
+}
+
+// What cannot be asked is refused in one line that says what to do.
+func TestRefusals(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"all_reduc", `unknown operation "all_reduc"; did you mean "all_reduce"?`},
+		{"all_reduce -o su", `unknown reduction "su"; did you mean "sum"?`},
+		{"all_reduce -d floot", `unknown element type "floot"; did you mean "float"?`},
+		{"all_reduce --buffers wram", `unknown kind of buffers "wram"; did you mean "warm"?`},
+		{"all_reduce --buffers fresh", "--buffers fresh writes the input before each operation: add -z 3, and leave -I out"},
+		{"all_reduce --buffers fresh -z 3 -I 1", "add -z 3, and leave -I out"},
+		{"all_reduce -b 8x", `-b: invalid size "8x"`},
+		{"all_reduce -e K", `-e: invalid size "K"`},
+		{"all_reduce -b -8", `-b: invalid size "-8"`},
+		{"all_reduce -b nan", `-b: invalid size "nan"`},
+		{"all_reduce -e 1E", `-e: invalid size "1E"`},
+		{"all_reduce -b 0 -e 8", "-b 0: want at least one byte"},
+		{"all_reduce -e 1M", "-b 32M is above -e 1M"},
+		{"all_reduce -b 8 -i 0", "-i 0: want at least one byte"},
+		{"all_reduce -f 0", "-f 0: want a factor of at least 2, or 1 to add -i instead"},
+		{"all_reduce -b 8 -e 16 -f -2", "-f -2: "},
+		{"hypercube -m 2", "-m 2: the steps of hypercube follow each other"},
+		{"all_reduce -b 1 -e 1G -i 1", "more than 4096 sizes: use a larger step"},
+		{"all_reduce -t 0", "-t and -g: want at least 1"},
+		{"all_reduce -g -2", "-t and -g: want at least 1"},
+		{"all_reduce -N 0", "call bench in a loop"},
+		{"all_reduce -n 0", "-n: want at least 1"},
+		{"all_reduce -w -1", "-w: want 0 or more"},
+		{"all_reduce -m 0", "-m: want at least 1"},
+		{"all_reduce --trials 0", "--trials: want at least 1"},
+		{"all_reduce -G -1", "-G: want 0 or more"},
+		{"all_reduce -u -1", "-u: want 0 to 1048576 elements"},
+		{"all_reduce -u 4611686018427387904", "-u: want 0 to 1048576 elements"},
+		{"all_reduce -z 1", "use -z 3"},
+		{"all_reduce -z 2", "use -z 3"},
+		{"all_reduce -z 4", "-z: want 0 or 3"},
+		{"all_reduce -z 3 -G 1", "choose one"},
+		{"all_reduce -I 1 -G 1", "choose one"},
+		{"all_reduce -I 2", "-I: want 0 or 1"},
+		{"all_reduce -C 2", "-C: want 0 or 1"},
+		{"all_reduce -C 1 -z 3", "choose one"},
+		{"all_reduce -C 1 -a 1", "leave -a at 3"},
+		{"all_reduce -a 4", "-a: want 0 (rank 0)"},
+		{"all_reduce -R 3", "-R: want 0 (none)"},
+		{"all_reduce -x 3", "-x: want 0 (default)"},
+		{"all_reduce -x -1", "-x: want 0 (default)"},
+		{"all_reduce -y 1", "each rank has its own stream"},
+		{"all_reduce -S 1", "when each window began"},
+		{"all_reduce -D 1", "the kernels of nccl-tests"},
+		{"all_reduce -V 8", "NCCL_MAX_CTAS"},
+		{"all_reduce -M 1", "NCCL_DEBUG=INFO"},
+		{"all_reduce -K 1", "raise -w"},
+		{"all_reduce --min-busbw 32M", `--min-busbw "32M": write SIZE=GBPS, such as 1M=40`},
+		{"all_reduce --min-busbw 32M=fast", `write SIZE=GBPS`},
+		{"all_reduce --max-time 32M=0", `want a value above 0`},
+		{"all_reduce --max-time 32M=NaN", `write SIZE=US`},
+		{"all_reduce --max-time x=1", `--max-time: invalid size "x"`},
+		{"all_reduce --max-time 16M=1", "--max-time … 16777216 bytes"},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			_, err := ask(t, tt.line)
+			require.Error(t, err)
+			wording.Has(t, err.Error(), tt.want)
+			require.NotContains(t, err.Error(), "\n")
+			var exit *cli.ExitError
+			require.ErrorAs(t, err, &exit)
+			require.Equal(t, cli.ExitUsage, exit.Code)
+		})
+	}
+}
+
+func TestRefusalsOfAPlan(t *testing.T) {
+	host := shipped(t).Backend("host")
+	traffic := filepath.Join(t.TempDir(), "pair.txt")
+	require.NoError(t, os.WriteFile(traffic, []byte("0 4096\n1024 12\n"), 0o600))
+	for _, tt := range []struct {
+		line  string
+		world int
+		want  string
+	}{
+		{"broadcast -r 2", 2, "-r 2: ranks are 0 to 1"},
+		{"broadcast -r -2", 2, "-r -2: ranks are 0 to 1"},
+		{"all_reduce -x 0", 2, "backend host has none"},
+		{"all_reduce", 0, "0 ranks"},
+		{"all_reduce --min-busbw 32M=1", 1, "--min-busbw: the busbw of all_reduce on 1 rank is 0 by its formula: use --max-time, or more ranks"},
+		{"alltoallv --traffic " + traffic, 4, traffic + " is of 2 ranks, and there are 4: -t times -g has to be as many"},
+	} {
+		r, err := ask(t, tt.line)
+		require.NoError(t, err)
+		_, err = r.Plan(host, tt.world)
+		require.ErrorContains(t, err, tt.want)
+	}
+}
+
+func TestHelpShowsEveryFlag(t *testing.T) {
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	_, groups := NewFlags(fs)
+	help := bench.Usage(groups)
+	fs.VisitAll(func(f *pflag.Flag) {
+		require.Contains(t, help, "--"+f.Name)
+		require.NotEmpty(t, f.Usage, f.Name)
+	})
+	for _, short := range "tgbeifnmwNpIKcodrzyTGCaRxDVJSMu" { // nccl-tests', but -h
+		require.NotNil(t, fs.ShorthandLookup(string(short)), string(short))
+	}
+}
+
+// docs/bench.md has every flag, and of nccl-tests' ones whether it is the same.
+func TestThePageHasEveryFlag(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/bench.md")
+	require.NoError(t, err)
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	NewFlags(fs)
+	fs.VisitAll(func(f *pflag.Flag) {
+		name := "`--" + f.Name + "`"
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + " --" + f.Name + "`"
+		}
+		require.Contains(t, string(page), name)
+	})
+}
+
+func TestRefusalsOfSizesAndModels(t *testing.T) {
+	for line, want := range map[string]string{
+		"all_reduce --model m.yaml":            "--model: want one p2p: no other operation, and no -d all, -N or -G",
+		"p2p -m 4 --model m.yaml":              "--model: -m 4, -n 20 and -w 1: want the times of single messages after an untimed one: -m 1, and at least -n 2 and -w 1",
+		"p2p -b 4 -e 64 -f 2 --model m.yaml":   "--model: a size of 4 bytes: choose -b, -e and -f so that all sizes are multiples of 16",
+		"p2p -b 1K -e 2K -f 2 --model m.yaml":  "--model: 2 sizes, want at least 4 with -b, -e and -f",
+		"alltoallv":                            "alltoallv needs --traffic FILE, and no other operation takes it",
+		"alltoallv --traffic pair.txt -e 1M":   "--maxbytes: the size is that of the traffic",
+		"all_reduce -T -1":                     "-T: want 0 or more seconds",
+		"all_reduce --out=":                    "--out is empty: give a name, or leave the flag out",
+		"all_reduce -t 4294967296":             "-t and -g: want at most 1048576",
+		"all_reduce -n 2000000000":             "-n times -m: want at most 1000000 operations in a window; use --trials for more windows",
+		"all_reduce --trials 2000000000":       "-w, -G and --trials: want at most 1000000",
+		"all_reduce --max-time 32M=1,32768K=2": `--max-time "32768K=2": duplicate threshold for 33554432 bytes`,
+		"all_reduce --max-time 16M=1":          `--max-time "16M=1": 16777216 bytes is not one of the measured sizes; see -b, -e, -f and -i`,
+		"all_reduce --min-busbw 32M=0":         "--min-busbw 32M=0: want a value above 0",
+	} {
+		t.Run(line, func(t *testing.T) {
+			fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+			f, _ := NewFlags(fs)
+			require.NoError(t, fs.Parse(strings.Fields(line)))
+			err := f.Refuse()
+			if err == nil {
+				_, err = f.Request(fs.Arg(0))
+			}
+			require.EqualError(t, err, want)
+		})
+	}
+}

@@ -1,0 +1,303 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Table prints documents as nccl-tests prints its results: programs that read
+// the one read the other. Lines that begin with # are for people.
+type Table struct {
+	w       io.Writer
+	r       *Request
+	devices bool     // are printed
+	rows    int      // of the case at hand that are printed
+	skipped []string // why cases did not begin, a text for each
+}
+
+// NewTable returns a table for the documents of a request.
+func NewTable(w io.Writer, r *Request) *Table { return &Table{w: w, r: r} }
+
+// head is what is known before anything runs. place says which backend it is, and why.
+func (t *Table) head(place string, world int) string {
+	var w strings.Builder
+	c, m := &t.r.Shape, t.r.Shape.Measure
+	first, last := c.Sizes[0], c.Sizes[len(c.Sizes)-1]
+	fmt.Fprintf(&w, "%s %s\n", t.r.Name(), place)
+	fmt.Fprintf(&w, "# nccl-tests compatible columns\n")
+	fmt.Fprintf(&w, "# ranks %d minBytes %d maxBytes %d sizes: %d warmup iters: %d iters: %d agg iters: %d graph: %d unalign: %d trials: %d\n",
+		world, first, last, len(c.Sizes), m.Warmup, m.Iterations, m.Aggregate, t.graphs(), c.Unalign, m.Trials)
+	fmt.Fprintf(&w, "# timing: %s, across ranks: %s, buffers: %s, registration: %s\n", t.timing(), t.r.View.Across, c.Buffers, c.Registration)
+	if t.r.View.Percentiles && m.Trials == 1 && t.r.View.Mode != vocab.Blocking {
+		fmt.Fprintf(&w, "# percentiles of one window are that window: use --trials, or -z 3\n")
+	}
+	fmt.Fprintf(&w, "# checked bit for bit: results that timed windows leave, and all results of one untimed window")
+	return w.String()
+}
+
+func (t *Table) graphs() int {
+	if t.r.View.Mode == vocab.Graph {
+		return t.r.Shape.Measure.Launches
+	}
+	return 0
+}
+
+func (t *Table) timing() string {
+	text := map[string]string{
+		vocab.Pipelined: "pipelined (-z 0: operations back to back)",
+		vocab.Blocking:  "blocking (-z 3: one by one, from a common start)",
+		vocab.Graph:     "graph (-G: captured once; the upload is not timed)",
+	}[t.r.View.Mode]
+	if t.r.View.CPUTime {
+		text += ", host's time to enqueue in the time column"
+	}
+	return text
+}
+
+// Grow prints those sizes of a running case that are whole and not yet printed.
+func (t *Table) Grow(d *collective.Document) {
+	for {
+		rows := t.next(d)
+		if len(rows) < len(t.r.Shape.Placements) || slices.ContainsFunc(rows, func(r collective.Row) bool { return !r.Complete }) {
+			return
+		}
+		t.line(d, rows)
+	}
+}
+
+// Document prints the rows of a case that Grow has not, and why there are not
+// more.
+func (t *Table) Document(d *collective.Document) {
+	for rows := t.next(d); len(rows) > 0; rows = t.next(d) {
+		t.line(d, rows)
+	}
+	if text := t.r.missing(d); text != "" {
+		fmt.Fprintf(t.w, "# INCOMPLETE %s: %s\n", where(d, nil), text)
+	}
+	for _, x := range d.Workload.Excluded {
+		if x.What != vocab.InPlace { // its columns say N/A
+			fmt.Fprintf(t.w, "# not measured: %s: %s\n", foreign.Line(x.What), foreign.Line(x.Reason.String()))
+		}
+	}
+	for _, s := range d.Workload.SizesDropped {
+		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, foreign.Line(s.Reason.String()))
+	}
+	switch {
+	case d.Outcome.Status == result.Success:
+	case len(d.Measurement.Rows) == 0 && bench.Skipped(d.Outcome):
+		t.skipped = append(t.skipped, d.Outcome.Reasons.String())
+	case t.r.lenient() || !bench.Lacking(d.Outcome): // what was named and is lacking ends the program, in a line
+		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), foreign.Line(d.Outcome.Reasons.String()))
+		if text := wrongElements(d.Measurement.Rows); text != "" {
+			fmt.Fprintf(t.w, "# %s\n", text)
+		}
+	}
+	t.rows = 0
+}
+
+// wrongElements says how many elements of a case are wrong and where, which the reasons of a
+// document do not, or is empty.
+func wrongElements(rows []collective.Row) string {
+	var wrong, checked int64
+	var in int
+	first := ""
+	for i := range rows {
+		r := &rows[i]
+		checked += r.Check.Checked
+		if r.Check.Wrong == 0 {
+			continue
+		}
+		wrong += r.Check.Wrong
+		if in++; in > 1 {
+			continue
+		}
+		first = fmt.Sprintf("%d bytes %s", r.Bytes, strings.ReplaceAll(r.Placement, "_", " "))
+		if r.Src != nil && r.Dst != nil {
+			first += fmt.Sprintf(" from rank %d to %d", *r.Src, *r.Dst)
+		}
+	}
+	if in == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s wrong, in %d of %s, the first with %s", wrong, english.Count(int(checked), "element", "elements"), in, english.Count(len(rows), "row", "rows"), first)
+}
+
+// next returns the rows of the next size: one, or one for each placement. Each
+// pair of a pairwise operation is a size of its own.
+func (t *Table) next(d *collective.Document) []collective.Row {
+	rows := d.Measurement.Rows[t.rows:]
+	n := 0
+	for n < len(rows) && rows[n].Requested == rows[0].Requested {
+		if n++; rows[0].Src != nil {
+			break
+		}
+	}
+	return rows[:n]
+}
+
+// ranks prints what the first document that tells says of devices and library,
+// and the head of the columns.
+func (t *Table) ranks(d *collective.Document) {
+	t.devices = true
+	library := "none"
+	if l := d.Runtime.CollectiveLibrary; l != nil {
+		library = l.Kind
+		if l.Version != nil {
+			library += " " + *l.Version
+		}
+	}
+	fmt.Fprintf(t.w, "# library %s on %s\n#\n# Using devices\n", foreign.Line(library), foreign.Line(d.Runtime.AcceleratorRuntime))
+	for r := range d.Topology.WorldSize {
+		fmt.Fprintf(t.w, "#  Rank %2d device %2d %s\n", r, r, foreign.Line(d.Topology.DeviceProduct))
+	}
+	t.columns()
+}
+
+// columns prints the head of the columns in nccl-tests' widths.
+func (t *Table) columns() {
+	extra := t.r.View.extraNames()
+	time := "time"
+	if t.r.View.CPUTime {
+		time = "cputime"
+	}
+	half := func(time, algbw, busbw, wrong string, extra []string) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "  %7s  %6s  %6s  %6s", time, algbw, busbw, wrong)
+		for _, e := range extra {
+			fmt.Fprintf(&b, "  %7s", e)
+		}
+		return b.String()
+	}
+	units := make([]string, len(extra))
+	for i := range units {
+		units[i] = "(us)"
+	}
+	pad := strings.Repeat(" ", 9*len(extra))
+	fmt.Fprintf(t.w, "#\n# %10s  %12s  %8s  %6s  %6s           out-of-place%s                       in-place          \n", "", "", "", "", "", pad)
+	pair := ""
+	if t.r.Op.Pairwise() {
+		pair = fmt.Sprintf("  %4s  %4s", "src", "dst")
+	}
+	row := func(a, b, c, d, e, half, pair string) {
+		fmt.Fprintf(t.w, "# %10s  %12s  %8s  %6s  %6s%s%s%s\n", a, b, c, d, e, half, half, pair)
+	}
+	row("size", "count", "type", "redop", "root", half(time, "algbw", "busbw", "#wrong", extra), pair)
+	row("(B)", "(elements)", "", "", "", half("(us)", "(GB/s)", "(GB/s)", "", units), "")
+}
+
+// line prints a size: the row out of place, and the one in place if there is one.
+func (t *Table) line(d *collective.Document, rows []collective.Row) {
+	if !t.devices {
+		t.ranks(d)
+	}
+	t.rows += len(rows)
+	fmt.Fprintf(t.w, "%12d  %12d  %8s  %6s  %6d", rows[0].Bytes, rows[0].Count, d.Measurement.DType, redopName(d), t.r.rootOf(d))
+	for _, placement := range []string{vocab.OutOfPlace, vocab.InPlace} {
+		var row *collective.Row
+		for i := range rows {
+			if rows[i].Placement == placement {
+				row = &rows[i]
+			}
+		}
+		t.half(row)
+	}
+	if src, dst := rows[0].Src, rows[0].Dst; src != nil && dst != nil {
+		fmt.Fprintf(t.w, "  %4d  %4d", *src, *dst)
+	}
+	fmt.Fprintln(t.w)
+}
+
+// rootOf is the root of a document as nccl-tests prints it: -1 where there is none.
+func (r *Request) rootOf(d *collective.Document) int {
+	if r.Op.Rooted() {
+		return d.Measurement.Root
+	}
+	return -1
+}
+
+// half prints one placement; row is nil where there is none.
+func (t *Table) half(row *collective.Row) {
+	var f Figures
+	timed := false
+	if row != nil {
+		f, timed = t.r.View.Figures(row)
+	}
+	if !timed {
+		fmt.Fprintf(t.w, "  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A")
+		for range t.r.View.extraNames() {
+			fmt.Fprintf(t.w, "  %7s", "N/A")
+		}
+		return
+	}
+	wrong := "N/A" // nothing was found wrong, and not all was looked at
+	if row.Check.Passed || row.Check.Wrong > 0 {
+		wrong = strconv.FormatFloat(float64(row.Check.Wrong), 'g', 6, 64)
+	}
+	fmt.Fprintf(t.w, "  %s  %s  %s  %6s", fixed(f.TimeUS, 7), fixed(f.AlgBW, 6), fixed(f.BusBW, 6), wrong)
+	for _, v := range t.r.View.extras(row) {
+		fmt.Fprintf(t.w, "  %s", fixed(v, 7))
+	}
+}
+
+// fixed prints v in width characters with as many decimals, of at most two, as
+// fit, as nccl-tests does.
+func fixed(v float64, width int) string {
+	for decimals := 2; decimals >= 0; decimals-- {
+		if s := fmt.Sprintf("%*.*f", width, decimals, v); len(s) <= width {
+			return s
+		}
+	}
+	return fmt.Sprintf("%*.1e", width, v)
+}
+
+func redopName(d *collective.Document) string {
+	if d.Measurement.RedOp == "" {
+		return "none"
+	}
+	return d.Measurement.RedOp
+}
+
+// Foot prints the sums of a report of the same documents, and how long the first timed
+// operation took to come.
+func (t *Table) Foot(p *Report) {
+	for _, why := range slices.Compact(slices.Sorted(slices.Values(t.skipped))) {
+		n := len(slices.DeleteFunc(slices.Clone(t.skipped), func(s string) bool { return s != why }))
+		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, foreign.Line(why))
+	}
+	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was looked at
+	if p.shown > 0 {
+		wrong = strconv.FormatInt(p.OutOfBounds, 10)
+	}
+	switch {
+	case p.failed || p.shown == 0:
+		verdict = "FAILED"
+	case p.unfinished:
+		verdict = "INCOMPLETE"
+	}
+	if p.AvgBusBW != nil {
+		mean = strconv.FormatFloat(*p.AvgBusBW, 'g', 6, 64)
+	}
+	if c := p.Results; len(c) > 0 && c[0].PlanSHA256 != "" && c[0].Program != nil {
+		fmt.Fprintf(t.w, "# %-20s : SHA-256 %s; every rank ran it, with %s\n", t.r.By.File(), c[0].PlanSHA256,
+			english.Count(c[0].Program.Messages, "message", "messages"))
+	}
+	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
+	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)
+	if p.AvgBusBW != nil {
+		fmt.Fprintf(t.w, "# (a plain mean over all sizes, small and large: compare sizes one by one, or use --min-busbw)\n")
+	}
+	if p.SinceStart != nil {
+		fmt.Fprintf(t.w, "# %-20s : %.2f s\n", "start to first timed op", *p.SinceStart)
+	}
+	fmt.Fprintf(t.w, "#\n")
+}

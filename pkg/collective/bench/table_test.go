@@ -1,0 +1,219 @@
+package bench
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+func TestNumbersAreAsWideAsNCCLTests(t *testing.T) {
+	for _, tt := range []struct {
+		v     float64
+		width int
+		want  string
+	}{
+		{0.284, 7, "   0.28"},
+		{1234.56, 7, "1234.56"},
+		{12345.67, 7, "12345.7"},
+		{1234567.8, 7, "1234568"},
+		{12345678, 7, "1.2e+07"},
+		{460.127, 6, "460.13"},
+		{4601.27, 6, "4601.3"},
+	} {
+		require.Equal(t, tt.want, fixed(tt.v, tt.width))
+	}
+}
+
+func timing(p50 float64) *collective.Timing {
+	return &collective.Timing{
+		Percentiles: *result.PercentilesOf(p50, p50+1, p50+2, p50+3), Min: p50 - 1, Max: p50 + 4, SampleCount: 5,
+		RankMin: p50 / 2, RankMean: p50 * 0.75, RankP50: []float64{p50 * 0.625, p50}, Enqueue: 1.5,
+		AlgBW: 1024 / p50 / 1e3, BusBW: 1024 / p50 / 1e3,
+	}
+}
+
+func rowOf(placement string, p50 float64) collective.Row {
+	return collective.Row{
+		Requested: 1024, Bytes: 1024, Count: 256, Placement: placement, Complete: true, Pipelined: timing(p50),
+		Check: collective.Check{Passed: true, Checked: 512},
+	}
+}
+
+func document(rows ...collective.Row) *collective.Document {
+	d := &collective.Document{}
+	d.Outcome.Status = result.Success
+	d.Topology.WorldSize, d.Topology.DeviceProduct = 2, "Some GPU"
+	d.Measurement.Op, d.Measurement.DType, d.Measurement.RedOp, d.Measurement.Rows = "all_reduce", "float", "sum", rows
+	return d
+}
+
+// lines are what the table prints of a document without its comments.
+func lines(t *testing.T, line string, d *collective.Document) []string {
+	t.Helper()
+	r, err := ask(t, line)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	NewTable(&out, &r).Document(d)
+	var kept []string
+	for l := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(l, "#") {
+			kept = append(kept, strings.TrimSuffix(l, "\n"))
+		}
+	}
+	return kept
+}
+
+func TestViews(t *testing.T) {
+	d := document(rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 4))
+	for i := range d.Measurement.Rows {
+		d.Measurement.Rows[i].PerIteration = timing(16)
+	}
+	const head = "        1024           256     float     sum      -1"
+	for _, tt := range []struct{ flags, want string }{
+		{"", "     8.00    0.13    0.13       0     4.00    0.26    0.26       0"},
+		{"-a 0", "     5.00    0.20    0.20       0     2.50    0.41    0.41       0"},
+		{"-a 1", "     6.00    0.17    0.17       0     3.00    0.34    0.34       0"},
+		{"-a 2", "     4.00    0.26    0.26       0     2.00    0.51    0.51       0"},
+		{"-C 1", "     1.50    0.13    0.13       0     1.50    0.26    0.26       0"},
+		{"-I 1", "     8.00    0.13    0.13       0    15.00    16.00    19.00    20.00" +
+			"     4.00    0.26    0.26       0    15.00    16.00    19.00    20.00"},
+		{"--percentiles", "     8.00    0.13    0.13       0     8.00     9.00    10.00    11.00     7.00    12.00" +
+			"     4.00    0.26    0.26       0     4.00     5.00     6.00     7.00     3.00     8.00"},
+	} {
+		t.Run(tt.flags, func(t *testing.T) {
+			require.Equal(t, []string{head + tt.want}, lines(t, "all_reduce -b 1K -e 1K "+tt.flags, d))
+		})
+	}
+}
+
+func TestWhatIsWrongIsShown(t *testing.T) {
+	wrong := rowOf(vocab.OutOfPlace, 8)
+	wrong.Check = collective.Check{Wrong: 3, Checked: 512}
+	unchecked := rowOf(vocab.InPlace, 8)
+	unchecked.Check = collective.Check{}
+	got := lines(t, "all_reduce -b 1K -e 1K", document(wrong, unchecked))
+	require.Equal(t, "3", strings.Fields(got[0])[8])
+	require.Equal(t, "N/A", strings.Fields(got[0])[12], "a result that nobody looked at is not right")
+}
+
+func TestLimits(t *testing.T) {
+	rows := []collective.Row{rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 4)}
+	src, dst := 2, 0
+	pair := rowOf(vocab.OutOfPlace, 8)
+	pair.Src, pair.Dst = &src, &dst
+	for _, tt := range []struct {
+		flags string
+		rows  []collective.Row
+		want  []string
+	}{
+		{"--min-busbw 1K=0.1 --max-time 1K=9", rows, nil},
+		{"--min-busbw 1K=0.2", rows, []string{"--min-busbw 1024 bytes all_reduce float sum out_of_place: busbw 0.128 GB/s is below 0.2"}},
+		{"--max-time 1K=3", rows, []string{
+			"--max-time 1024 bytes all_reduce float sum out_of_place: time 8 us is above 3",
+			"--max-time 1024 bytes all_reduce float sum in_place: time 4 us is above 3",
+		}},
+		{"--max-time 1K=7", []collective.Row{pair}, []string{"--max-time 1024 bytes all_reduce float sum out_of_place rank 2 to 0: time 8 us is above 7"}},
+		{"--max-time 1K=3", nil, []string{"--max-time 1024 bytes all_reduce float sum: was not measured"}},
+	} {
+		r, err := ask(t, "all_reduce -b 1K -e 1K "+tt.flags)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, violations(r.Limits, r.View, document(tt.rows...)))
+	}
+}
+
+// A size of a running case is printed when all of it is there, and once.
+func TestATableGrows(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 3K -i 1K")
+	require.NoError(t, err)
+	var rows []collective.Row
+	for size := int64(1); size <= 3; size++ {
+		for _, placement := range []string{vocab.OutOfPlace, vocab.InPlace} {
+			row := rowOf(placement, 8)
+			row.Requested, row.Bytes = size<<10, size<<10
+			rows = append(rows, row)
+		}
+	}
+	var out bytes.Buffer
+	table := NewTable(&out, &r)
+	printed := func() (n int) {
+		for l := range strings.Lines(out.String()) {
+			if !strings.HasPrefix(l, "#") {
+				n++
+			}
+		}
+		return n
+	}
+	for i, want := range []int{0, 0, 1, 1, 1} {
+		grown := document(rows[:i]...)
+		if i == 4 {
+			grown.Measurement.Rows = append([]collective.Row{}, rows[:4]...)
+			grown.Measurement.Rows[3].Complete = false
+		}
+		table.Grow(grown)
+		require.Equal(t, want, printed(), "%d rows", i)
+	}
+	table.Document(document(rows...))
+	require.Equal(t, 3, printed())
+	table.Document(document(rows...))
+	require.Equal(t, 6, printed(), "the next case begins anew")
+	require.Equal(t, 1, strings.Count(out.String(), "# Using devices"))
+}
+
+// Rows of a case that did not end keep their columns, and are not passed off as whole.
+func TestWhatIsNotWholeIsSaid(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 1K --trials 9 -n 4 -I 1")
+	require.NoError(t, err)
+	rows := []collective.Row{rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 8), rowOf(vocab.OutOfPlace, 8)}
+	for i := range rows {
+		rows[i].Complete, rows[i].PerIteration = false, timing(16)
+		rows[i].PerIteration.SampleCount = 4 * 3
+	}
+	rows[1].PerIteration = nil
+	d := document(rows...)
+	d.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: cancelled")}
+	var out bytes.Buffer
+	table := NewTable(&out, &r)
+	report := NewReport(&r, bench.NewHead("cxrun", nil, time.Time{}, "host", 2))
+	for _, d := range []*collective.Document{d, document(rowOf(vocab.OutOfPlace, 8))} {
+		require.NoError(t, report.Add(d))
+		table.Document(d)
+	}
+	table.Foot(report)
+	require.Contains(t, out.String(), "# INCOMPLETE all_reduce float sum: 0 of 9 trials in 1 of 3 rows, 3 of 9 trials in 2 of 3 rows\n")
+	require.Contains(t, out.String(), "# Out of bounds values : 0 INCOMPLETE\n# Avg bus bandwidth    : N/A \n#\n")
+	require.Nil(t, report.AvgBusBW)
+}
+
+// Cases that were not begun are told in a line.
+func TestSkippedCasesAreCounted(t *testing.T) {
+	r, err := ask(t, "all_reduce -N 3")
+	require.NoError(t, err)
+	d := document()
+	d.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: cancelled")}
+	var out bytes.Buffer
+	table := NewTable(&out, &r)
+	for range 3 {
+		table.Document(d)
+	}
+	table.Foot(NewReport(&r, bench.Head{}))
+	require.Equal(t, 1, strings.Count(out.String(), "cancelled"))
+	require.Contains(t, out.String(), "# 3 of the cases: skipped: cancelled\n")
+}
+
+// Nothing looked at is nothing right.
+func TestTheFootIsNotGoodWithoutRows(t *testing.T) {
+	r, err := ask(t, "all_reduce")
+	require.NoError(t, err)
+	var out bytes.Buffer
+	NewTable(&out, &r).Foot(NewReport(&r, bench.Head{}))
+	require.Contains(t, out.String(), "# Out of bounds values : N/A FAILED\n")
+}

@@ -1,0 +1,75 @@
+package bench
+
+import (
+	"github.com/collectivex/collectivex/pkg/collective"
+)
+
+// View says which figures of a row the columns show.
+type View struct {
+	Mode         string // timing mode
+	Across       across
+	CPUTime      bool
+	PerIteration bool // add columns
+	Percentiles  bool // add columns
+}
+
+// across is how the times of the ranks become one, as nccl-tests numbers it.
+type across int
+
+func (a across) String() string { return []string{"rank 0", "mean", "min", "max"}[a] }
+
+// Figures are what nccl-tests prints of a size and placement.
+type Figures struct {
+	TimeUS float64 `json:"time_us"`
+	AlgBW  float64 `json:"algbw_gbps"`
+	BusBW  float64 `json:"busbw_gbps"`
+}
+
+// Figures returns what the columns show of a row; false where it was not timed.
+// Bandwidths are of the completion time even where the time column is the
+// host's, as in nccl-tests.
+func (v View) Figures(row *collective.Row) (Figures, bool) {
+	t := *row.Timing(v.Mode)
+	if t == nil {
+		return Figures{}, false
+	}
+	us := t.Percentiles.P50
+	switch v.Across {
+	case 0:
+		us = t.RankP50[0]
+	case 1:
+		us = t.RankMean
+	case 2:
+		us = t.RankMin
+	}
+	f := Figures{TimeUS: us, AlgBW: t.AlgBW * t.Percentiles.P50 / us, BusBW: t.BusBW * t.Percentiles.P50 / us}
+	if v.CPUTime {
+		f.TimeUS = t.Enqueue
+	}
+	return f, true
+}
+
+// extras are the values of the further columns of a placement.
+func (v View) extras(row *collective.Row) []float64 {
+	var out []float64
+	if t := row.PerIteration; v.PerIteration && t != nil {
+		out = append(out, t.Min, t.Percentiles.P50, *t.Percentiles.P99, t.Max)
+	}
+	if t := *row.Timing(v.Mode); v.Percentiles && t != nil {
+		p := t.Percentiles
+		out = append(out, p.P50, *p.P90, *p.P95, *p.P99, t.Min, t.Max)
+	}
+	return out
+}
+
+// extraNames head the further columns.
+func (v View) extraNames() []string {
+	var out []string
+	if v.PerIteration {
+		out = append(out, "i_min", "i_p50", "i_p99", "i_max")
+	}
+	if v.Percentiles {
+		out = append(out, "p50", "p90", "p95", "p99", "min", "max")
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+package collective
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Document answers a collective case.
+type Document struct {
+	result.Envelope
+	Workload    Workload    `json:"workload"`
+	Measurement Measurement `json:"measurement"`
+}
+
+// Workload says which sizes were measured and which were not, and why.
+type Workload struct {
+	SizesMeasured []int64       `json:"sizes_measured"` // as they were asked for
+	SizesDropped  []DroppedSize `json:"sizes_dropped"`
+	// Excluded lists the timing modes and placements that were asked for and do
+	// not exist for this op or on this device.
+	Excluded []Exclusion `json:"excluded"`
+}
+
+// Exclusion is a timing mode or a placement that does not exist here.
+type Exclusion struct {
+	What   string        `json:"what"`   // graph, in_place, …
+	Reason result.Reason `json:"reason"` // from the closed list
+}
+
+// DroppedSize is a size that was asked for and not measured.
+type DroppedSize struct {
+	Bytes  int64         `json:"bytes"`
+	Reason result.Reason `json:"reason"` // from the closed list
+}
+
+// Measurement is the measured part of a collective document.
+type Measurement struct {
+	Op           string `json:"op"`
+	DType        string `json:"dtype"`
+	RedOp        string `json:"redop"`
+	Root         int    `json:"root"`
+	Buffers      string `json:"buffers"`      // cold, warm, shifted or fresh
+	Registration string `json:"registration"` // as realised: none, local, symmetric
+	// RegistrationHandle reports whether the library returned a handle; a
+	// successful registration without one is a silent no-op.
+	RegistrationHandle bool   `json:"registration_handle"`
+	Path               string `json:"path"`       // entry point that ran: native, alltoall spelling, grouped-send-recv
+	CheckedBy          string `json:"checked_by"` // device or host: where the comparison ran
+	// Arithmetic is missing where nothing is reduced, and of integers, whose every
+	// result is compared bit for bit.
+	Arithmetic *result.Arithmetic `json:"arithmetic_as_declared,omitempty"`
+	Rows       []Row              `json:"rows"`
+	// FirstWindowAt is when the first timed window began on the last rank (ISO 8601,
+	// UTC); null without one.
+	FirstWindowAt   *string `json:"first_window_at"`
+	Warmup          int     `json:"warmup"`
+	Iterations      int     `json:"iterations"`
+	Trials          int     `json:"trials"`
+	SamplingProfile string  `json:"sampling_profile"`
+}
+
+// Row is one size and placement. Each timing mode has its own field;
+// they are never compared with each other. Times are microseconds, bandwidths
+// GB/s = 1e9 bytes per second.
+type Row struct {
+	// Key is equal exactly where two rows may be compared, timing mode by timing
+	// mode: the document's key with size, placement, ranks and buffer slots; see
+	// RowKey. Rows from before it was introduced have none.
+	Key string `json:"comparison_key,omitempty"`
+	// Requested is the size of the case; Bytes is what of it was moved, nccl-tests'
+	// size column: whole elements, and whole 16 bytes per rank where ranks have
+	// parts of a buffer.
+	Requested int64  `json:"requested_bytes"`
+	Bytes     int64  `json:"bytes"`
+	Count     int64  `json:"count"` // nccl-tests' count column: elements (per rank for the gathering ops)
+	Placement string `json:"placement" in:"placement"`
+	// Src and Dst are the ranks of a pairwise operation; the times of its row are
+	// theirs alone. Other operations have neither.
+	Src *int `json:"src,omitempty"`
+	Dst *int `json:"dst,omitempty"`
+	// Slots is the number of buffers that the operations of a window rotate over, the
+	// last of them, in place, for the last operation alone; 1 reuses one.
+	Slots    int  `json:"buffer_slots"`
+	Complete bool `json:"complete"` // false: the case ended before all samples of this row were taken
+	// Pipelined is host time of back-to-back operations divided by their number,
+	// one figure per trial, maximum over ranks: comparable with nccl-tests.
+	Pipelined *Timing `json:"pipelined,omitempty"`
+	// Blocking is host time from one operation's enqueueing to its completion, each
+	// after all ranks have come together, maximum over ranks per iteration.
+	Blocking *Timing `json:"blocking,omitempty"`
+	// PerIteration is an event pair around each operation, maximum over ranks per iteration.
+	PerIteration *Timing `json:"per_iteration,omitempty"`
+	// Graph is the pipelined operations captured once and replayed; the first launch,
+	// which uploads, is outside of the window.
+	Graph *Timing `json:"graph,omitempty"`
+	Check Check   `json:"correctness"`
+}
+
+// Timing returns the field with the figures of a timing mode; it holds nil if the row
+// was not measured in that mode. For a mode that is not in vocab.TimingModes, which a
+// case that was read may name, it returns a new field that holds nil.
+func (r *Row) Timing(mode string) **Timing {
+	switch mode {
+	case vocab.Pipelined:
+		return &r.Pipelined
+	case vocab.Blocking:
+		return &r.Blocking
+	case vocab.PerIteration:
+		return &r.PerIteration
+	case vocab.Graph:
+		return &r.Graph
+	default:
+		return new(*Timing)
+	}
+}
+
+// Timing is one timing mode's figures for a row.
+type Timing struct {
+	Percentiles result.Percentiles `json:"percentiles_us"`
+	Min         float64            `json:"min_us"`
+	Mean        float64            `json:"mean_us"`
+	Max         float64            `json:"max_us"`
+	SampleCount int                `json:"sample_count"`
+	// RankMin and RankMean are medians over iterations of the fastest rank and of the mean rank.
+	RankMin  float64 `json:"cross_rank_min_p50_us"`
+	RankMean float64 `json:"cross_rank_mean_p50_us"`
+	// Enqueue is the host's share per operation, from the start of a window until
+	// its last operation is enqueued: the median over windows of the slowest rank.
+	// Modes that wait between operations have none.
+	Enqueue float64 `json:"enqueue_p50_us,omitempty"`
+	AlgBW   float64 `json:"algbw_gbps"` // GB/s at p50
+	BusBW   float64 `json:"busbw_gbps"` // GB/s at p50
+	// RankP50 is each rank's own median, in rank order (of a pair: of its two).
+	RankP50   []float64         `json:"rank_p50_us,omitempty"`
+	Histogram *result.Histogram `json:"histogram,omitempty"`
+}
+
+// Check is the verdict of the bit comparison on the buffers of the timed windows
+// and of the untimed one: what they left of results, inputs that have to be
+// untouched, and buffers of ranks that receive nothing.
+type Check struct {
+	Passed  bool  `json:"passed"`
+	Wrong   int64 `json:"wrong_elements"` // summed over ranks
+	Checked int64 `json:"checked_elements"`
+	// ToleranceULP is 0 where results are compared bit for bit.
+	ToleranceULP int `json:"tolerance_ulp"`
+	// Reasons say what else the row failed, from the closed list: implausible.
+	Reasons result.Reasons `json:"reasons,omitempty"`
+}
+
+// IsOf reports whether the row is of two ranks of world.
+func (r Row) IsOf(world int) bool {
+	return r.Src != nil && r.Dst != nil && *r.Src != *r.Dst && min(*r.Src, *r.Dst) >= 0 && max(*r.Src, *r.Dst) < world
+}
+
+// between names the ranks of a row that has any.
+func (r Row) between() string {
+	if r.Src == nil || r.Dst == nil {
+		return ""
+	}
+	return fmt.Sprintf(", rank %d to %d", *r.Src, *r.Dst)
+}

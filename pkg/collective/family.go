@@ -1,0 +1,65 @@
+// Package collective is the family of collective operations: all_reduce … sendrecv. It has all
+// that the program knows of them but what measures them: that is package runner, and the packages
+// beside it for the libraries.
+package collective
+
+import (
+	"embed"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Name is the name of the family.
+const Name plan.Family = "collective"
+
+// Contract is the timing contract of collective cases: the clock covers the operation
+// alone, from its enqueueing to its completion.
+const Contract = "op-only-v1"
+
+// recordType is the record type of documents.
+const recordType = "collective-attempt"
+
+//go:embed case.go document.go
+var source embed.FS
+
+// Family describes the family.
+var Family = family.Family{
+	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
+	Catalog: catalog.Family{
+		Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{},
+	},
+	Planner: planner.Family{Name: Name, Filters: filters, Cases: cases, Fit: lacks, Seconds: Seconds},
+	Result: result.Family{
+		Name:       Name,
+		Records:    []result.Record{{Type: recordType, Title: "CollectiveX document of a collective case"}},
+		RecordType: func(*plan.Case) string { return recordType },
+		Document:   Document{}, Factors: plan.Case{},
+		New:        func(head result.Envelope) result.Document { return NewDocument(head) },
+		Comparison: comparisonOf,
+		Check:      func(p *result.Problems, d result.Document) { CheckDocument(p, d.(*Document)) },
+		Older:      older,
+		Source:     source,
+	},
+	Figures: func(d result.Document) []figure.Row { return Figures(d.(*Document)) },
+	Spans:   spans,
+	Views:   views,
+	Summary: summary,
+	ByName:  func(b *catalog.Backend) bool { return BackendOf(b).ByName },
+	Warning: warning,
+}
+
+// warning says that the library may have used the buffers unregistered.
+func warning(doc result.Document) string {
+	m := &doc.(*Document).Measurement
+	if m.Registration == vocab.Unregistered || len(m.Rows) == 0 || m.RegistrationHandle {
+		return ""
+	}
+	return fmt.Sprintf("-R: the library took the buffers for registration %s and returned no handle: it may have used them unregistered", m.Registration)
+}

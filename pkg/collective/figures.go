@@ -1,0 +1,129 @@
+package collective
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/table"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Figures returns all figures of a document: a row for each timing mode of each of its rows, with
+// the state of the buffers as its mode, and one that counts wrong elements.
+func Figures(d *Document) []figure.Row {
+	m := &d.Measurement
+	modes := vocab.TimingModes()
+	rows := make([]figure.Row, 0, len(m.Rows)*(1+len(Of(&d.Identity.Case).Modes)))
+	l := liner{d: d, pairs: Of(&d.Identity.Case).Pairs(d.Identity.Case.World), facets: map[facet][]string{}}
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		row := figure.Row{
+			Labels: figure.Labels{
+				Key: r.Key, Op: m.Op, Mode: m.Buffers, DType: m.DType, XName: "bytes", X: r.Requested,
+				Placement: r.Placement, Src: r.Src, Dst: r.Dst,
+			},
+			Complete: r.Complete, Passed: r.Check.Passed,
+		}
+		rung := r.rung()
+		for _, mode := range modes {
+			t := *r.Timing(mode)
+			if t == nil {
+				continue
+			}
+			timed, at := row, rung
+			at.Clock, at.Tick = mode, tick(mode, &d.Identity.Case)
+			timed.Timing, timed.Rung, timed.Lines, timed.Figures = mode, &at, l.lines(r, mode, t), t.figures()
+			rows = append(rows, timed)
+		}
+		row.Figures = []figure.Figure{{Name: "wrong_elements", Stat: "total", Unit: figure.Dimensionless, Value: float64(r.Check.Wrong)}}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// figures are those of a timing mode.
+func (t *Timing) figures() []figure.Figure {
+	out := figure.Percentiles(figure.Latency, figure.Microseconds, "", t.Percentiles, t.SampleCount)
+	add := func(name, stat, unit string, value float64) {
+		out = append(out, figure.Figure{Name: name, Stat: stat, Unit: unit, Value: value, Samples: t.SampleCount})
+	}
+	add(figure.Latency, "min", figure.Microseconds, t.Min)
+	add(figure.Latency, "mean", figure.Microseconds, t.Mean)
+	add(figure.Latency, "max", figure.Microseconds, t.Max)
+	add("cross_rank_min", "p50", figure.Microseconds, t.RankMin)
+	add("cross_rank_mean", "p50", figure.Microseconds, t.RankMean)
+	if t.Enqueue > 0 {
+		add("enqueue", "p50", figure.Microseconds, t.Enqueue)
+	}
+	add("algbw", "at_p50", figure.GBPerSecond, t.AlgBW)
+	add("busbw", "at_p50", figure.GBPerSecond, t.BusBW)
+	return out
+}
+
+// rung names a row in comparisons.
+func (r *Row) rung() figure.Rung {
+	curve := r.Placement
+	if r.Src != nil && r.Dst != nil {
+		curve += fmt.Sprintf(" rank %d to %d", *r.Src, *r.Dst)
+	}
+	label := fmt.Sprintf("%d B %s", r.Requested, curve)
+	if r.Slots > 1 {
+		label += ", " + english.Count(r.Slots, "buffer", "buffers")
+	}
+	return figure.Rung{Size: r.Requested, Label: label, Curve: curve}
+}
+
+// tick is what the clock of a timing mode resolves: that of per_iteration is the events of a GPU,
+// for which the clock of a host stands.
+func tick(mode string, c *plan.Case) float64 {
+	if mode != vocab.PerIteration || c.ScaleUpTransport == "shm" {
+		return 0
+	}
+	return figure.EventTick
+}
+
+// facet is what the facets of the lines of a document depend on.
+type facet struct {
+	mode, placement string
+	bytes           int64 // of a pair
+}
+
+// liner makes the lines of a document, which share their facets.
+type liner struct {
+	d      *Document
+	pairs  int // of the operation
+	facets map[facet][]string
+}
+
+// lines are the points of a row in its chart. An operation that goes both ways between two ranks
+// has one for each.
+func (l *liner) lines(r *Row, mode string, t *Timing) []figure.Line {
+	world := l.d.Identity.Case.World
+	if l.pairs > 0 && !r.IsOf(world) {
+		return nil
+	}
+	at := facet{mode: mode, placement: r.Placement}
+	line := figure.Line{View: viewCollectives, Point: figure.Point{
+		X: r.Requested, Time: t.Percentiles, Work: []float64{t.BusBW * t.Percentiles.P50}, Samples: t.SampleCount,
+		Slots: r.Slots, Reason: figure.ReasonOf(r.Complete, r.Check.Passed, r.Check.Reasons),
+	}}
+	if l.pairs > 0 {
+		at.bytes, line.View = r.Bytes, viewPairs
+		line.X = int64(*r.Src*world + *r.Dst)
+	}
+	if line.Facets = l.facets[at]; line.Facets == nil {
+		line.Facets = facetsOf(l.d, mode, r.Placement)
+		if l.pairs > 0 {
+			line.Facets = append(line.Facets, table.Size(r.Bytes))
+		}
+		l.facets[at] = line.Facets
+	}
+	lines := []figure.Line{line}
+	if l.pairs > 0 && l.pairs < world*(world-1) {
+		line.X = int64(*r.Dst*world + *r.Src)
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,169 @@
+package collective
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/table"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Pairs is a pairwise case: what each pair of its ranks came to, with the first
+// timing mode there is. Of an operation that goes both ways, both directions of a
+// pair are one figure.
+type Pairs struct {
+	CaseID  string `json:"case_id"`
+	SKU     string `json:"sku"`
+	Backend string `json:"backend"`
+	World   int    `json:"world"`
+	Op      string `json:"op"`
+	DType   string `json:"dtype"`
+	Buffers string `json:"buffers"`
+	Mode    string `json:"timing"`
+	// Bandwidth is GB/s at p50 of the largest size, Latency median microseconds of
+	// the smallest: from rank (row) to rank (column), null where there is none.
+	Bandwidth Square `json:"bandwidth_gbps"`
+	Latency   Square `json:"latency_us"`
+	// Median is the median bandwidth over pairs, and Worst the slowest pair where
+	// it is more than a tenth below that, else null.
+	Median float64 `json:"median_gbps"`
+	Worst  *Slow   `json:"worst"`
+	Key    string  `json:"comparison_key"`
+}
+
+// Square is a figure of each pair at one size.
+type Square struct {
+	Bytes  int64        `json:"bytes"`
+	Values [][]*float64 `json:"values"`
+}
+
+// Slow is a pair that is slower than the others.
+type Slow struct {
+	Src  int     `json:"src"`
+	Dst  int     `json:"dst"`
+	GBps float64 `json:"gbps"`
+}
+
+// slowPart is the part of the median bandwidth below which a pair is named.
+const slowPart = 0.9
+
+// pairsOf reads the figures of the pairs that passed; nil without any.
+func pairsOf(d *Document) *Pairs {
+	p := &Pairs{
+		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
+		World: d.Topology.WorldSize, Op: d.Measurement.Op, DType: d.Measurement.DType,
+		Buffers: d.Measurement.Buffers, Key: d.ComparisonKey,
+	}
+	for _, mode := range vocab.TimingModes() {
+		var rows []Row
+		for _, r := range d.Measurement.Rows {
+			if *r.Timing(mode) != nil && r.Check.Passed && r.IsOf(p.World) {
+				rows = append(rows, r)
+			}
+		}
+		// Each size has a row for each pair, or for half of them.
+		if len(rows) > 0 && p.World <= 4*len(rows)/p.World {
+			p.Mode = mode
+			p.fill(rows, Of(&d.Identity.Case).Pairs(d.Identity.Case.World) == p.World*(p.World-1))
+			return p
+		}
+	}
+	return nil
+}
+
+func (p *Pairs) fill(rows []Row, oneWay bool) {
+	sizes := make([]int64, len(rows))
+	for i, r := range rows {
+		sizes[i] = r.Bytes
+	}
+	p.Bandwidth, p.Latency = newSquare(slices.Max(sizes), p.World), newSquare(slices.Min(sizes), p.World)
+	var all []float64
+	var worst Slow
+	for _, r := range rows {
+		t := *r.Timing(p.Mode)
+		if r.Bytes == p.Latency.Bytes {
+			p.Latency.set(*r.Src, *r.Dst, t.Percentiles.P50, oneWay)
+		}
+		if r.Bytes != p.Bandwidth.Bytes {
+			continue
+		}
+		p.Bandwidth.set(*r.Src, *r.Dst, t.BusBW, oneWay)
+		if len(all) == 0 || t.BusBW < worst.GBps {
+			worst = Slow{*r.Src, *r.Dst, t.BusBW}
+		}
+		all = append(all, t.BusBW)
+	}
+	p.Median = measure.Percentile(all, 50)
+	if worst.GBps < slowPart*p.Median {
+		p.Worst = &worst
+	}
+}
+
+func newSquare(bytes int64, world int) Square {
+	s := Square{Bytes: bytes, Values: make([][]*float64, world)}
+	for i := range s.Values {
+		s.Values[i] = make([]*float64, world)
+	}
+	return s
+}
+
+func (s *Square) set(src, dst int, v float64, oneWay bool) {
+	s.Values[src][dst] = &v
+	if !oneWay {
+		s.Values[dst][src] = &v
+	}
+}
+
+// pairKeys are the columns that tell pairwise cases apart.
+var pairKeys = table.Text("SKU", "backend", "ranks", "op", "type", "buffers", "timing")
+
+func pairSection(cases []*Pairs) table.Section {
+	t := &table.Table{Columns: slices.Concat(pairKeys, table.Figures("size"), []table.Column{{Name: "median GB/s", Right: true, Strong: true}}, table.Text("slow pair"))}
+	for _, p := range cases {
+		slow := ""
+		if w := p.Worst; w != nil {
+			slow = fmt.Sprintf("rank %d to %d: %s GB/s, %.0f %% below the median", w.Src, w.Dst, table.Significant(w.GBps), 100*(1-w.GBps/p.Median))
+		}
+		t.Rows = append(t.Rows, []string{
+			p.SKU, p.Backend, strconv.Itoa(p.World), p.Op, p.DType, p.Buffers, words(p.Mode),
+			table.Size(p.Bandwidth.Bytes), table.OrDash(p.Median), slow,
+		})
+	}
+	return table.Section{
+		Title: "Pairs of devices", Table: t, Keys: len(pairKeys),
+		Note: "Each pair by itself, at the largest size; the slowest pair is named where it is more than a tenth below the median pair.",
+	}
+}
+
+// pairSquares are the figures of every pair, a table for each case.
+func pairSquares(cases []*Pairs) []table.Section {
+	var out []table.Section
+	for _, p := range cases {
+		name := fmt.Sprintf("%s %s %s %s, %s", p.SKU, p.Backend, p.Op, p.DType, table.Plural(p.World, "rank"))
+		out = append(out,
+			table.Section{Title: fmt.Sprintf("GB/s from rank (row) to rank (column), %s: %s", table.Size(p.Bandwidth.Bytes), name), Table: p.Bandwidth.table(), Folded: true},
+			table.Section{Title: fmt.Sprintf("Latency p50 in µs from rank (row) to rank (column), %s: %s", table.Size(p.Latency.Bytes), name), Table: p.Latency.table(), Folded: true})
+	}
+	return out
+}
+
+func (s Square) table() *table.Table {
+	t := &table.Table{Columns: table.Figures("rank")}
+	for r := range s.Values {
+		t.Columns = append(t.Columns, table.Figures(strconv.Itoa(r))...)
+	}
+	for r, row := range s.Values {
+		cells := []string{strconv.Itoa(r)}
+		for _, v := range row {
+			if v == nil {
+				cells = append(cells, table.Dash)
+			} else {
+				cells = append(cells, table.Significant(*v))
+			}
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
+}

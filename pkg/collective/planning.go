@@ -1,0 +1,141 @@
+package collective
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// filters are on what only collective cases have.
+var filters = []planner.Filter{
+	{Name: "op", Kind: "op", Asked: true, Usage: "only these collective operations", Input: "Collectives: operation"},
+	{Name: "dtype", Kind: "dtype", Asked: true, Usage: "only these element types of collectives", Input: "Collectives: element type"},
+	{Name: "redop", Kind: "redop", Asked: true, Usage: "only these reductions of collectives", Input: "Collectives: reduction"},
+}
+
+// cases adds the cases of each block: by world, backend, operation,
+// element type, reduction, registration and buffers, at every world that the
+// platform has for the backend.
+func cases(r *planner.Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*Suite) {
+		worlds := r.Worlds(worldsOf(r.Platform, b.Backends))
+		r.Expect(len(worlds) * len(b.Ops) * len(b.DTypes) * max(1, len(b.RedOps)) * len(b.Registrations) * len(b.Buffers) * r.Suite.Repeats)
+		var shape Block
+		if t := b.Traffic; t != nil {
+			shape.Sizes, shape.Traffic, shape.TrafficName = []int64{TrafficSize(t.Bytes)}, t.Bytes, t.Name
+			worlds = slices.DeleteFunc(worlds, func(w int) bool { return w != t.Ranks() })
+		} else {
+			shape.Sizes = b.Sizes.List()
+		}
+		for _, world := range worlds {
+			for _, be := range r.Backends(b.Backends) {
+				if slices.Contains(worldsOf(r.Platform, []string{be.Name}), world) {
+					casesOf(r, &b, be, world, shape)
+				}
+			}
+		}
+	}
+}
+
+func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int, shape Block) {
+	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
+	r.Place(&c, be, world)
+	sampling := SamplingOf(r.SamplingProfile(c.Sampling))
+	shape.Modes = planner.Ordered(BackendOf(be).Modes, b.Modes)
+	shape.Measure = sampling.Counts()
+	for _, op := range r.Pick("op", vocab.Ops(), b.Ops) {
+		shape.Op, shape.Placements = op, placements(op, b.Placements)
+		none := []string{""}
+		redops := r.Pick("redop", none, none)
+		if vocab.Op(op).Reduces {
+			redops = r.Pick("redop", vocab.RedOps(), b.RedOps)
+		}
+		for _, c.Precision = range r.Pick("dtype", vocab.DTypes(), b.DTypes) {
+			for _, shape.RedOp = range redops {
+				variants(r, b, be, &c, shape)
+			}
+		}
+	}
+}
+
+// Counts returns the counts of a profile: groups have one operation, and a
+// graph is launched once a window.
+func (s *Sampling) Counts() Counts {
+	return Counts{
+		Warmup: s.Warmup, Iterations: s.Iterations, Trials: s.Trials, Aggregate: 1, Launches: 1, Checks: s.Checks,
+	}
+}
+
+// variants adds the cases that differ in registration and buffers alone.
+// What the backend cannot do is unsupported.
+func variants(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, c *plan.Case, shape Block) {
+	for _, registration := range b.Registrations {
+		for _, buffers := range b.Buffers {
+			block := shape
+			block.Registration, block.Buffers = registration, buffers
+			c.Block = &block
+			if lack := lacks(be, c); lack != "" {
+				r.Unsupported(c, lack)
+			} else {
+				r.Runnable(be, c)
+			}
+		}
+	}
+}
+
+// placements leaves in_place out where the operation has no such form.
+func placements(op string, want []string) []string {
+	if vocab.Op(op).InPlace {
+		return want
+	}
+	return slices.DeleteFunc(slices.Clone(want), func(p string) bool { return p == vocab.InPlace })
+}
+
+// lacks names what of the case the backend does not have, or is empty.
+func lacks(be *catalog.Backend, c *plan.Case) string {
+	has, b := BackendOf(be), Of(c)
+	op := vocab.Op(b.Op)
+	switch {
+	case has == nil:
+		return fmt.Sprintf("backend %s has no collectives", be.Name)
+	case len(b.Placements) == 0:
+		return fmt.Sprintf("operation %s has no in-place form", b.Op)
+	case op.PowerOfTwo && bits.OnesCount(uint(c.World)) != 1:
+		return fmt.Sprintf("operation %s needs a power of two of ranks, not %d", b.Op, c.World)
+	case op.Pairs != vocab.NoPairs && c.World < 2:
+		return fmt.Sprintf("operation %s needs two ranks", b.Op)
+	case len(b.Modes) == 0:
+		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
+	case len(planner.Ordered(has.Modes, b.Modes)) < len(b.Modes):
+		return fmt.Sprintf("backend %s has only the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
+	case !slices.Contains(has.Ops, b.Op):
+		return fmt.Sprintf("backend %s has no operation %s", be.Name, b.Op)
+	case !slices.Contains(has.DTypes, c.Precision):
+		return fmt.Sprintf("backend %s has no element type %s", be.Name, c.Precision)
+	case b.RedOp != "" && !slices.Contains(has.RedOps, b.RedOp):
+		return fmt.Sprintf("backend %s has no reduction %s", be.Name, b.RedOp)
+	case !slices.Contains(has.Registrations, b.Registration):
+		return fmt.Sprintf("backend %s has no registration %s", be.Name, b.Registration)
+	case has.Ungrouped && b.Measure.Aggregate > 1:
+		return fmt.Sprintf("backend %s has no group calls of several operations, and %d were asked for (-m)", be.Name, b.Measure.Aggregate)
+	}
+	return ""
+}
+
+// Seconds estimates how long a case takes: it takes every operation to move its size twice.
+func Seconds(c *plan.Case, pace catalog.Pace) float64 {
+	b, t := Of(c), Of(c).Measure
+	ops := float64(len(b.Placements) * len(b.Modes) * t.Trials * (t.Warmup + t.Iterations*t.Aggregate*t.Launches))
+	var micros float64
+	for _, size := range b.Sizes {
+		micros += ops * (pace.Micros + 2*float64(size)/(pace.GBps*1e3))
+	}
+	return float64(max(1, b.Pairs(c.World))) * (micros / 1e6)
+}

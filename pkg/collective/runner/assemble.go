@@ -1,0 +1,310 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/plausible"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// histogramBins is the number of bins of a published histogram.
+const histogramBins = 32
+
+// track is what one rank left of a case.
+type track struct {
+	rank    int
+	setup   *setup
+	samples map[window]sample
+	// arithmetic is nil until that pass has run.
+	arithmetic *workload.ArithmeticVerdict
+}
+
+// Assemble fills the document of a collective case with what its ranks left;
+// see shard.Assembler.
+func Assemble(doc result.Document, streams []rank.Stream) error {
+	d, ok := doc.(*collective.Document)
+	if !ok {
+		return fmt.Errorf("document of type %T for a collective case", doc)
+	}
+	sp, err := parse(d.Identity.Case)
+	if err != nil {
+		return err
+	}
+	tracks := make([]track, len(streams))
+	for i, s := range streams {
+		if tracks[i], err = read(s); err != nil {
+			return fmt.Errorf("rank %d: %w", s.Rank, err)
+		}
+		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
+			d.Implementation.LibraryVersion = &s.Facts.Library.Version
+		}
+	}
+	first := slices.IndexFunc(tracks, func(t track) bool { return t.setup != nil })
+	if first < 0 {
+		return nil // no rank came so far: no rows, and the outcome is the shard's
+	}
+	common := tracks[first].setup
+	registered := true
+	for i, t := range tracks {
+		if t.setup == nil {
+			continue
+		}
+		if !t.setup.agrees(common) {
+			return fmt.Errorf("ranks %d and %d do not measure the same", streams[first].Rank, streams[i].Rank)
+		}
+		registered = registered && t.setup.Registered
+	}
+	d.Limits = plausible.Limits(d.Identity.Case, streams)
+	d.Measurement.Path = common.Path
+	d.Measurement.CheckedBy = common.CheckedBy
+	d.Measurement.RegistrationHandle = registered
+	d.Measurement.FirstWindowAt = firstWindow(tracks)
+	d.EntrySkew = sp.entrySkew(tracks)
+	d.Workload.SizesDropped = append(d.Workload.SizesDropped, common.Dropped...)
+	d.Workload.Excluded = append(d.Workload.Excluded, common.Excluded...)
+	for i, rung := range common.Rungs {
+		row, seen, err := sp.row(i, rung, common, tracks, len(streams) == sp.World)
+		if err != nil {
+			return err
+		}
+		if !seen {
+			continue
+		}
+		sp.gate(&row, rung, d.Limits)
+		if row.Key, err = collective.RowKey(d.ComparisonKey, &row); err != nil {
+			return err
+		}
+		d.Measurement.Rows = append(d.Measurement.Rows, row)
+		if !slices.Contains(d.Workload.SizesMeasured, rung.Requested) {
+			d.Workload.SizesMeasured = append(d.Workload.SizesMeasured, rung.Requested)
+		}
+	}
+	_, inexact := sp.arithmetic()
+	if inexact && len(streams) == sp.World {
+		d.Measurement.Arithmetic = sp.foldArithmetic(tracks)
+	}
+	done := len(streams) == sp.World && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
+	judge(d, done, len(d.Measurement.Rows) == len(common.Rungs) && (d.Measurement.Arithmetic != nil || !inexact))
+	return nil
+}
+
+// firstWindow is when the last rank began its first window, nil if none did.
+func firstWindow(tracks []track) *string {
+	var last time.Time
+	for _, t := range tracks {
+		var first time.Time
+		for _, s := range t.samples {
+			if first.IsZero() || s.Began.Before(first) {
+				first = s.Began
+			}
+		}
+		if first.After(last) {
+			last = first
+		}
+	}
+	if last.IsZero() {
+		return nil
+	}
+	text := last.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+	return &text
+}
+
+// entrySkew sums up how far apart the ranks with a part in each timed window entered it.
+func (sp spec) entrySkew(tracks []track) *result.EntrySkew {
+	windows := map[window][]rank.Entry{}
+	for _, t := range tracks {
+		for w, s := range t.samples {
+			if w.Trial < sp.block.Measure.Trials && !sp.form(w.Pair).Idle(t.rank) {
+				windows[w] = append(windows[w], s.Entry)
+			}
+		}
+	}
+	active := sp.World
+	if sp.op.Pairwise() {
+		active = 2
+	}
+	maps.DeleteFunc(windows, func(_ window, entries []rank.Entry) bool { return len(entries) < active })
+	return rank.EntrySkew(sp.Nodes, slices.Collect(maps.Values(windows)))
+}
+
+// agrees compares what has to be the same on all ranks.
+func (s setup) agrees(o *setup) bool {
+	strip := func(rungs []rungRecord) []rungRecord {
+		out := slices.Clone(rungs)
+		for i := range out {
+			out[i].Checks, out[i].Untimed = 0, 0
+		}
+		return out
+	}
+	a, b := s, *o
+	a.Rungs, b.Rungs = strip(a.Rungs), strip(b.Rungs)
+	a.Registered, b.Registered = false, false
+	return reflect.DeepEqual(a, b)
+}
+
+func read(s rank.Stream) (track, error) {
+	t := track{rank: s.Rank, samples: map[window]sample{}}
+	err := s.Read(rank.Kinds{
+		kindSetup:      rank.Last(&t.setup),
+		kindArithmetic: rank.Last(&t.arithmetic),
+		collective.KindSample: rank.Each(func(v sample) error {
+			if _, twice := t.samples[v.Window]; twice {
+				return fmt.Errorf("window %+v is there twice", v.Window)
+			}
+			t.samples[v.Window] = v
+			return nil
+		}),
+	})
+	if err == nil && t.setup == nil && len(t.samples) > 0 {
+		err = errors.New("samples without a setup")
+	}
+	return t, err
+}
+
+// row makes the row of a rung; seen reports whether every rank has a window of it.
+func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRank bool) (row collective.Row, seen bool, err error) {
+	row = collective.Row{
+		Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Slots: r.Slots,
+		Complete: everyRank,
+		Check:    collective.Check{Passed: everyRank, ToleranceULP: common.Tolerance},
+	}
+	if sp.op.Pairwise() {
+		row.Src, row.Dst = &r.Pair.Src, &r.Pair.Dst
+	}
+	for _, mode := range common.Modes {
+		var perRank [][]float64 // [rank][sample]
+		var enqueues []float64  // by window
+		for trial := range sp.block.Measure.Trials {
+			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: trial}
+			all, enqueue := sp.collect(&row.Check, w, at, tracks)
+			if all == nil || !everyRank {
+				row.Complete = false
+				continue
+			}
+			if perRank == nil {
+				perRank = make([][]float64, len(all))
+			}
+			for i, us := range all {
+				perRank[i] = append(perRank[i], us...)
+			}
+			enqueues = append(enqueues, enqueue)
+		}
+		if slices.Contains(untimedModes(common.Modes), mode) {
+			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: sp.block.Measure.Trials}
+			if all, _ := sp.collect(&row.Check, w, at, tracks); all == nil {
+				row.Complete = false
+			}
+		}
+		if perRank == nil {
+			continue
+		}
+		if us := impossible(perRank); us != nil {
+			seen = true
+			row.Check.Reasons = append(row.Check.Reasons, plausible.Judge(nil, plausible.Moved{}, mode, *us)...)
+			continue
+		}
+		timing, err := sp.timing(r.Bytes, perRank)
+		if err != nil {
+			return row, false, fmt.Errorf("%d bytes %s %s: %w", r.Requested, r.Placement, mode, err)
+		}
+		seen = true
+		timing.Enqueue = measure.Percentile(enqueues, 50)
+		*row.Timing(mode) = timing
+	}
+	row.Check.Passed = row.Check.Passed && row.Check.Checked > 0 && row.Check.Wrong == 0 && len(row.Check.Reasons) == 0
+	return row, seen, nil
+}
+
+// collect returns the samples of one window by rank, without those of idle ones,
+// nil unless every rank has been in it, with the enqueueing time of the slowest, and adds the verdicts of those
+// that do. A window without the check it should have fails the row.
+func (sp spec) collect(check *collective.Check, w window, at int, tracks []track) (all [][]float64, enqueue float64) {
+	all = make([][]float64, 0, len(tracks))
+	present, form := 0, sp.form(w.Pair)
+	for _, t := range tracks {
+		s, ok := t.samples[w]
+		if !ok {
+			continue
+		}
+		present++
+		if !form.Idle(t.rank) {
+			all = append(all, s.US)
+		}
+		enqueue = max(enqueue, s.Enqueue)
+		want := t.setup.Rungs[at].Checks
+		if w.Trial == sp.block.Measure.Trials {
+			want = t.setup.Rungs[at].Untimed
+		}
+		if s.Check == nil || s.Check.Checked != want {
+			check.Passed = false
+			continue
+		}
+		check.Checked += s.Check.Checked
+		check.Wrong += s.Check.Wrong
+	}
+	if present < len(tracks) {
+		return nil, 0
+	}
+	return all, enqueue
+}
+
+// timing reduces the samples of the ranks: the slowest rank of each sample is
+// what counts.
+func (sp spec) timing(bytes int64, perRank [][]float64) (*collective.Timing, error) {
+	var err error
+	over := func(reduce measure.Reduction) (us []float64) {
+		us, err = measure.OverRanks(perRank, reduce)
+		return us
+	}
+	slowest, fastest, mean := over(measure.Max), over(measure.Min), over(measure.Mean)
+	if err != nil { // of all three: the ranks differ in their samples
+		return nil, err
+	}
+	t := &collective.Timing{
+		Percentiles: measure.Percentiles(slowest),
+		Min:         slices.Min(slowest),
+		Mean:        measure.Mean(slowest),
+		Max:         slices.Max(slowest),
+		SampleCount: len(slowest),
+		RankMin:     measure.Percentile(fastest, 50),
+		RankMean:    measure.Percentile(mean, 50),
+	}
+	t.AlgBW = AlgBW(bytes, t.Percentiles.P50) * sp.op.algFactor(sp.World)
+	t.BusBW = t.AlgBW * sp.op.BusFactor(sp.World)
+	for _, samples := range perRank {
+		t.RankP50 = append(t.RankP50, measure.Percentile(samples, 50))
+	}
+	h := measure.Histogram(slowest, histogramBins)
+	t.Histogram = &h
+	return t, nil
+}
+
+// judge sets the outcome of a case whose ranks all ended it, or whose data are
+// wrong; else it is the shard's, which knows why a rank did not.
+func judge(d *collective.Document, done, all bool) {
+	rows := d.Measurement.Rows
+	has := func(f func(collective.Row) bool) bool { return slices.ContainsFunc(rows, f) }
+	switch {
+	case has(func(r collective.Row) bool { return r.Check.Wrong > 0 }):
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}
+	case has(func(r collective.Row) bool { return len(r.Check.Reasons) > 0 }):
+		i := slices.IndexFunc(rows, func(r collective.Row) bool { return len(r.Check.Reasons) > 0 })
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: rows[i].Check.Reasons[:1]}
+	case d.Measurement.Arithmetic != nil && !d.Measurement.Arithmetic.Passed:
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: d.Measurement.Arithmetic.Reasons}
+	case !done:
+	case !all || len(rows) == 0 || has(func(r collective.Row) bool { return !r.Complete || !r.Check.Passed }):
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
+	default:
+		d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	}
+}

@@ -1,0 +1,439 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// bench measures timing modes of one case on one rank. Everything the windows
+// need is made before the first of them.
+type bench struct {
+	backend Parts
+	spec    spec
+	session *rank.Session
+	ladder  ladder
+	modes   []string
+	stream  accel.Stream
+	meet    *rendezvous.Spin // nil where ranks share no memory
+	came    time.Time        // when this rank came to the last meeting, if they share none
+
+	memory   Memory
+	flushAt  accel.Ptr
+	settleAt accel.Ptr
+	syncAt   accel.Ptr
+	starts   []accel.Event
+	ends     []accel.Event
+	us       []float64
+	pins     runtime.Pinner // of the exchanges
+	garbage  *garbage
+
+	// Of the rung at hand.
+	rung    rung
+	calls   []Call // of a window
+	settles []Call
+	graphs  graphs
+}
+
+// graphs are what a window in graph mode launches; none in other modes.
+type graphs struct {
+	last accel.Graph
+	// again is for all launches of a window but the last, if there are any: its
+	// results lie elsewhere, and in place it leaves the input of the last operation.
+	again accel.Graph
+}
+
+// The untimed operation that brings the ranks together where they share no
+// memory: an all_reduce of four floats, which every library has.
+const (
+	syncCount = 4
+	syncBytes = 2 * slotAlign
+)
+
+// run measures trial by trial, each over all rungs: what disturbs the machine for
+// a while then touches one trial of many sizes and not all trials of a few. The
+// untimed window of a rung follows its last timed one.
+func (b *bench) run(ctx context.Context) (err error) {
+	if err := b.warmUp(ctx); err != nil {
+		return err
+	}
+	captured := make([]graphs, len(b.ladder.rungs))
+	if slices.Contains(b.modes, vocab.Graph) {
+		defer func() {
+			for _, g := range captured {
+				err = errors.Join(err, g.close())
+			}
+		}()
+		for i, r := range b.ladder.rungs {
+			if b.enter(r); b.idle() {
+				continue
+			}
+			if captured[i], err = b.capture(ctx); err != nil {
+				return b.at(err)
+			}
+		}
+	}
+	for trial := range b.spec.block.Measure.Trials {
+		b.garbage.check()
+		for i, r := range b.ladder.rungs {
+			b.enter(r)
+			b.graphs = captured[i]
+			for _, mode := range b.modes {
+				if err := b.window(ctx, mode, trial); err != nil {
+					return b.at(fmt.Errorf("%s trial %d: %w", mode, trial, err))
+				}
+			}
+			if trial < b.spec.block.Measure.Trials-1 {
+				continue
+			}
+			for _, mode := range untimedModes(b.modes) {
+				if err := b.checkAll(ctx, mode); err != nil {
+					return b.at(fmt.Errorf("%s, untimed: %w", mode, err))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// at says at which rung an error came.
+func (b *bench) at(err error) error {
+	return fmt.Errorf("%s, %d bytes %s: %w", b.spec.op, b.rung.Requested, b.rung.Placement, err)
+}
+
+// window measures and checks one window of the rung at hand.
+func (b *bench) window(ctx context.Context, mode string, trial int) error {
+	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: trial}
+	s, err := b.measure(ctx, w)
+	if err != nil {
+		return err
+	}
+	// The end of ctx aborts what is under way, which then ends with anything in
+	// its buffers.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.injure(w); err != nil {
+		return err
+	}
+	verdict, err := b.check(w, b.spec.marks(b.rung))
+	if err != nil {
+		return err
+	}
+	s.Check = &verdict
+	return b.session.Emit(collective.KindSample, s)
+}
+
+// warmUp runs operations of every size, once for all windows, as nccl-tests
+// does: the library connects at its first operation of a kind, and clocks and
+// links take a while under load to come to speed.
+func (b *bench) warmUp(ctx context.Context) error {
+	for _, r := range b.ladder.rungs {
+		if r.Placement != b.ladder.rungs[0].Placement {
+			continue
+		}
+		if b.enter(r); b.idle() {
+			continue
+		}
+		for left := b.spec.block.Measure.Warmup; left > 0; left -= len(b.calls) {
+			if err := b.enqueue(ctx, b.calls[:min(left, len(b.calls))]); err != nil {
+				return fmt.Errorf("%s, warm-up with %d bytes: %w", b.spec.op, r.Requested, err)
+			}
+		}
+	}
+	return nil
+}
+
+// enter makes r the rung at hand.
+func (b *bench) enter(r rung) {
+	b.rung = r
+	for i := range b.calls {
+		b.calls[i] = b.slotCall(r.place(i, len(b.calls)))
+	}
+	settle := b.settleCall()
+	for i := range b.settles {
+		b.settles[i] = settle
+	}
+}
+
+// buffers returns the addresses of an operation on the rung at hand.
+func (b *bench) buffers(at place) (send, recv accel.Ptr) {
+	base := b.memory.Ptr().Add(b.spec.unaligned())
+	if b.rung.Placement == vocab.InPlace {
+		return b.together(base.Add(int64(at.slot)*b.rung.stride), b.rung.Count)
+	}
+	recvAt := b.rung.recvAt + int64(at.slot)*b.rung.recvStride + int64(at.round)*markBytes
+	return base.Add(int64(at.slot) * b.rung.stride), base.Add(recvAt)
+}
+
+// together returns the addresses of an operation in place in memory at base.
+func (b *bench) together(base accel.Ptr, count int64) (send, recv accel.Ptr) {
+	sendAt, recvAt := b.spec.op.InPlaceOffsets(count, b.session.Rank)
+	size := int64(b.spec.dtype.Size())
+	return base.Add(sendAt * size), base.Add(recvAt * size)
+}
+
+// slotCall is the operation on the buffers at a place.
+func (b *bench) slotCall(at place) Call {
+	c := b.spec.call(b.session.Rank)
+	c.Count, c.Exchange = b.rung.Count, b.rung.exchange
+	c.Send, c.Recv = b.buffers(at)
+	return c
+}
+
+// settleCall is the operation as settle runs it: no larger than its buffers.
+func (b *bench) settleCall() Call {
+	c := b.spec.call(b.session.Rank)
+	c.Count, c.Exchange = b.settleExtent(b.rung).Count, b.rung.settle
+	base := b.settleAt.Add(b.spec.unaligned())
+	if c.Send, c.Recv = base, base.Add(b.ladder.settle); b.rung.Placement == vocab.InPlace {
+		c.Send, c.Recv = b.together(base, c.Count)
+	}
+	return c
+}
+
+// capture makes the graphs of a window, after operations outside of them (a
+// library sets up what it needs at its first), and launches each once, which
+// uploads it.
+func (b *bench) capture(ctx context.Context) (g graphs, err error) {
+	if err := b.enqueue(ctx, b.calls[:1]); err != nil {
+		return g, err
+	}
+	if g.last, err = b.captured(b.calls); err != nil {
+		return g, err
+	}
+	if b.spec.block.Measure.Launches > 1 {
+		calls := slices.Clone(b.calls)
+		for i := range calls {
+			at := b.rung.place(i, len(calls))
+			at.round += b.rung.rounds
+			if b.rung.Placement == vocab.InPlace {
+				if at.round = 0; i == len(calls)-1 {
+					at.slot = 0 // the last slot is for the last launch
+				}
+			}
+			calls[i] = b.slotCall(at)
+		}
+		if g.again, err = b.captured(calls); err != nil {
+			return g, err
+		}
+		if err := g.again.Launch(b.stream); err != nil {
+			return g, rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	if err := g.last.Launch(b.stream); err != nil {
+		return g, rank.Coded(result.ReasonDevice, err)
+	}
+	return g, b.wait(ctx)
+}
+
+func (b *bench) captured(calls []Call) (accel.Graph, error) {
+	if err := b.stream.BeginCapture(); err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	enqueued := b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate)
+	graph, err := b.stream.EndCapture()
+	if enqueued != nil {
+		return nil, errors.Join(enqueued, graphs{last: graph}.close())
+	}
+	return graph, rank.Coded(result.ReasonDevice, err)
+}
+
+func (g graphs) close() error {
+	var err error
+	if g.again != nil {
+		err = g.again.Close()
+	}
+	if g.last != nil {
+		err = errors.Join(err, g.last.Close())
+	}
+	return err
+}
+
+// measure times one window. The buffers are filled right before, so that no
+// result of the warm-up or of another window is left in them.
+func (b *bench) measure(ctx context.Context, w window) (sample, error) {
+	if b.idle() {
+		return b.attend(ctx, w)
+	}
+	for slot := range b.rung.Slots {
+		if err := b.fill(w, slot); err != nil {
+			return sample{}, err
+		}
+	}
+	if b.ladder.flush > 0 {
+		if err := b.backend.Device.Set(b.stream, b.flushAt, byte(w.Trial), b.ladder.flush); err != nil {
+			return sample{}, rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	if err := b.settle(ctx); err != nil {
+		return sample{}, err
+	}
+	s := sample{Sample: collective.Sample{Window: w}, Entry: rank.Enter(b.came)}
+	var err error
+	switch w.Mode {
+	case vocab.Blocking:
+		err = b.blocking(ctx, w)
+		s.US = b.us
+	case vocab.PerIteration:
+		err = b.perIteration(ctx)
+		s.US = b.us
+	case vocab.Graph:
+		err = b.pipelined(ctx, &s, len(b.calls)*b.spec.block.Measure.Launches, func() (Elapsed, error) { return Time(b.launch) })
+	default:
+		err = b.pipelined(ctx, &s, len(b.calls), func() (Elapsed, error) { return b.backend.Comm.Time(b.stream, b.calls, b.spec.block.Measure.Aggregate) })
+	}
+	return s, err
+}
+
+// settle brings host, device and ranks into the state in which a pipeline of
+// this operation runs: its code is in the caches of both, which the filling
+// has taken, and the ranks are together. Its operations have buffers of their
+// own.
+func (b *bench) settle(ctx context.Context) error {
+	if len(b.settles) > 0 {
+		if err := b.backend.Comm.Enqueue(b.stream, b.settles, 1); err != nil {
+			return err
+		}
+	}
+	return b.arrive(ctx)
+}
+
+// arrive brings the ranks together for a window. Where they share no memory they meet
+// twice: the first meeting waits for the last rank, and the time of the second bounds
+// how far apart they leave it.
+func (b *bench) arrive(ctx context.Context) error {
+	if err := b.sync(ctx); err != nil || b.meet != nil {
+		return err
+	}
+	b.came = time.Now()
+	return b.sync(ctx)
+}
+
+// sync waits for the stream and brings the ranks together: it returns on all of
+// them at nearly the same time, as no store could.
+func (b *bench) sync(ctx context.Context) error {
+	if b.meet != nil {
+		if err := b.wait(ctx); err != nil {
+			return err
+		}
+		return b.meet.Wait(ctx)
+	}
+	return b.enqueue(ctx, []Call{{
+		Op: AllReduce, RedOp: workload.Sum, Type: numeric.Float, Count: syncCount,
+		Send: b.syncAt, Recv: b.syncAt.Add(slotAlign),
+	}})
+}
+
+// launch launches the graphs of one window.
+func (b *bench) launch() error {
+	for range b.spec.block.Measure.Launches - 1 {
+		if err := b.graphs.again.Launch(b.stream); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	return rank.Coded(result.ReasonDevice, b.graphs.last.Launch(b.stream))
+}
+
+// pipelined is host time around one window, divided by its operations.
+func (b *bench) pipelined(ctx context.Context, s *sample, operations int, run func() (Elapsed, error)) error {
+	e, err := b.time(ctx, run)
+	s.US = []float64{micros(e.Ended) / float64(operations)}
+	s.Enqueue = micros(e.Enqueued) / float64(operations)
+	return err
+}
+
+// time runs operations to their end.
+func (b *bench) time(ctx context.Context, run func() (Elapsed, error)) (Elapsed, error) {
+	start := time.Now()
+	e, err := run()
+	if err != nil || e.Ended > 0 {
+		return e, err
+	}
+	err = b.wait(ctx)
+	e.Ended = time.Since(start)
+	return e, err
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// blocking is host time around each iteration, with the ranks brought together
+// before it. Fresh buffers get their input again before that.
+func (b *bench) blocking(ctx context.Context, w window) error {
+	m := b.spec.block.Measure.Aggregate
+	for i := range b.us {
+		if vocab.InputWritten(b.spec.block.Buffers) {
+			if err := b.renew(w, i*m, (i+1)*m); err != nil {
+				return err
+			}
+		}
+		if err := b.sync(ctx); err != nil {
+			return err
+		}
+		e, err := b.time(ctx, func() (Elapsed, error) { return b.backend.Comm.Time(b.stream, b.calls[i*m:(i+1)*m], m) })
+		if err != nil {
+			return err
+		}
+		b.us[i] = micros(e.Ended) / float64(m)
+	}
+	return nil
+}
+
+// perIteration is an event pair around each iteration.
+func (b *bench) perIteration(ctx context.Context) error {
+	m := b.spec.block.Measure.Aggregate
+	for i := range b.us {
+		if err := b.stream.Record(b.starts[i]); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+		if err := b.backend.Comm.Enqueue(b.stream, b.calls[i*m:(i+1)*m], m); err != nil {
+			return err
+		}
+		if err := b.stream.Record(b.ends[i]); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	if err := b.wait(ctx); err != nil {
+		return err
+	}
+	for i := range b.us {
+		us, err := b.backend.Device.Elapsed(b.starts[i], b.ends[i])
+		if err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+		b.us[i] = us / float64(m)
+	}
+	return nil
+}
+
+// enqueue runs operations to their end.
+func (b *bench) enqueue(ctx context.Context, calls []Call) error {
+	if err := b.backend.Comm.Enqueue(b.stream, calls, 1); err != nil {
+		return err
+	}
+	return b.wait(ctx)
+}
+
+func (b *bench) close() error {
+	b.pins.Unpin()
+	var err error
+	for _, e := range slices.Concat(b.starts, b.ends) {
+		err = errors.Join(err, e.Close())
+	}
+	if b.meet != nil {
+		err = errors.Join(err, b.meet.Close())
+	}
+	return errors.Join(err, b.memory.Close())
+}

@@ -1,0 +1,164 @@
+package runner
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// fill gives a slot the data of window w: first the poison, or what has to stay
+// where this rank receives nothing, then the input, which in place is part of
+// the same buffer.
+func (b *bench) fill(w window, slot int) error {
+	p := b.spec.pattern(w, slot)
+	send, recv := b.buffers(place{slot: slot})
+	out := b.outputs(b.rung)
+	in, guard := b.untouched(b.rung)
+	if b.rung.Placement == vocab.InPlace {
+		in, guard = b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank), nil
+	}
+	covered := b.rung.Placement == vocab.InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
+	if len(guard) > 0 {
+		if err := b.backend.Data.Fill(b.stream, p, recv, guard); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	for round := b.rung.rounds - 1; round >= 0 && len(out) > 0 && !covered; round-- {
+		// Results of two marks and more overlap: what one writes poisons the next.
+		if 0 < round && round < b.rung.rounds-1 && end(out)*int64(b.spec.dtype.Size()) >= 2*markBytes {
+			continue
+		}
+		_, recv := b.buffers(place{slot, round})
+		if err := b.backend.Data.Poison(b.stream, p, recv, out); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	return rank.Coded(result.ReasonDevice, b.backend.Data.Fill(b.stream, p, send, in))
+}
+
+// renew writes the input of operations first to last−1 of window w again.
+func (b *bench) renew(w window, first, last int) error {
+	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
+	for i := first; i < last; i++ {
+		slot := b.rung.place(i, len(b.calls)).slot
+		send, _ := b.buffers(place{slot: slot})
+		if err := b.backend.Data.Fill(b.stream, b.spec.pattern(w, slot), send, in); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	return nil
+}
+
+// end is the number of elements from the start of a buffer to the end of its
+// last region.
+func end(regions []workload.Region) int64 {
+	last := regions[len(regions)-1]
+	return last.Offset + last.Count
+}
+
+// outputs is what a result of a rung consists of on this rank.
+func (b *bench) outputs(r rung) []workload.Region {
+	return b.spec.form(r.Pair).Outputs(r.Extent, b.session.Rank)
+}
+
+// untouched is what the operations of a rung have to leave as it is in each slot
+// of this rank. In place the buffer of a result is the library's.
+func (b *bench) untouched(r rung) (send, recv []workload.Region) {
+	form := b.spec.form(r.Pair)
+	switch {
+	case form.Idle(b.session.Rank):
+		return nil, nil
+	case r.Placement == vocab.OutOfPlace:
+		send, recv = form.untouched(r.Extent, b.session.Rank)
+		for i := range recv {
+			recv[i].Count += (b.spec.shares(r.rounds) - 1) * markBytes / int64(b.spec.dtype.Size())
+		}
+		return send, recv
+	case len(b.outputs(r)) == 0:
+		return form.Inputs(r.Extent, b.session.Rank), nil
+	}
+	return nil, nil
+}
+
+// part is what a check compares in one buffer of this rank.
+type part struct {
+	place
+	result  bool // of the receive buffer, else of the send buffer
+	regions []workload.Region
+}
+
+// parts are what a check compares after a window on r: what marks show of the results,
+// and what the operations had to leave as it was.
+func (b *bench) parts(r rung, marks []mark) (parts []part) {
+	if b.spec.form(r.Pair).Idle(b.session.Rank) {
+		return nil
+	}
+	out := b.outputs(r)
+	for _, m := range marks {
+		parts = append(parts, part{m.place, true, b.left(out, m)})
+	}
+	inputs, guards := b.untouched(r)
+	for slot := range r.Slots {
+		parts = append(parts, part{place{slot: slot}, false, inputs}, part{place{slot: slot}, true, guards})
+	}
+	return slices.DeleteFunc(parts, func(p part) bool { return len(p.regions) == 0 })
+}
+
+// compared is how many elements check compares after a window on r.
+func (b *bench) compared(r rung, marks []mark) int64 {
+	total := int64(0)
+	for _, p := range b.parts(r, marks) {
+		for _, region := range p.regions {
+			total += region.Count
+		}
+	}
+	return total
+}
+
+// check compares what a window on the rung at hand has left.
+func (b *bench) check(w window, marks []mark) (workload.Verdict, error) {
+	total := workload.Verdict{First: -1}
+	for _, p := range b.parts(b.rung, marks) {
+		buf, recv := b.buffers(p.place)
+		if p.result {
+			buf = recv
+		}
+		v, err := b.backend.Data.Check(b.stream, b.spec.pattern(w, p.slot), buf, p.regions)
+		switch {
+		case errors.Is(err, ErrDisagree):
+			return total, rank.Coded(result.ReasonUnchecked, err)
+		case err != nil:
+			return total, rank.Coded(result.ReasonDevice, err)
+		}
+		add(&total, v)
+	}
+	return total, nil
+}
+
+func add(total *workload.Verdict, v workload.Verdict) {
+	if total.Wrong == 0 {
+		total.First = v.First
+	}
+	total.Checked += v.Checked
+	total.Wrong += v.Wrong
+}
+
+// left is what a mark shows of a result.
+func (b *bench) left(out []workload.Region, m mark) []workload.Region {
+	if m.whole {
+		return out
+	}
+	var left []workload.Region
+	most := markBytes / int64(b.spec.dtype.Size())
+	for _, r := range out {
+		if r.Offset < most {
+			r.Count = min(r.Count, most-r.Offset)
+			left = append(left, r)
+		}
+	}
+	return left
+}

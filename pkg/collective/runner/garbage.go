@@ -1,0 +1,38 @@
+package runner
+
+import (
+	"runtime"
+	"runtime/metrics"
+)
+
+// garbageLimit is how many bytes a rank leaves lying before it collects them. A
+// collection puts the measuring thread to sleep a dozen times and wakes other
+// threads: the windows after it find other caches, and maybe another processor.
+const garbageLimit = 64 << 20
+
+// garbage collects between windows, and only when there is much.
+type garbage struct {
+	allocated [1]metrics.Sample
+	collected uint64 // bytes that were allocated before the last collection
+}
+
+func newGarbage() *garbage {
+	g := &garbage{}
+	g.allocated[0].Name = "/gc/heap/allocs:bytes"
+	g.collect()
+	return g
+}
+
+func (g *garbage) collect() {
+	runtime.GC()
+	metrics.Read(g.allocated[:])
+	g.collected = g.allocated[0].Value.Uint64()
+}
+
+// check collects if more than the limit was allocated since the last collection.
+func (g *garbage) check() {
+	metrics.Read(g.allocated[:])
+	if g.allocated[0].Value.Uint64()-g.collected > garbageLimit {
+		g.collect()
+	}
+}

@@ -1,0 +1,70 @@
+package runner
+
+import (
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plausible"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// cacheMost is more than the last level caches of a device hold together: 50 MiB
+// on H200, 126 MB on B200, 256 MB and 32 MiB on MI300X.
+const cacheMost = 512 << 20
+
+// gate fails a row whose times cannot be. It judges the median, which is what
+// bandwidths are of: a rank that starts late may find in single samples that its
+// peers have already sent. On a host no peak is known.
+func (s spec) gate(row *collective.Row, r rungRecord, limits []result.Limit) {
+	if len(limits) == 0 {
+		return
+	}
+	moved := s.moved(r)
+	for _, mode := range s.block.Modes {
+		t := *row.Timing(mode)
+		if t == nil {
+			continue
+		}
+		if why := plausible.Judge(limits, moved, mode, t.Percentiles.P50); len(why) > 0 {
+			row.Check.Passed = false
+			row.Check.Reasons = append(row.Check.Reasons, why...)
+		}
+	}
+}
+
+// moved is the fewest bytes that an operation of the rung moves.
+func (s spec) moved(r rungRecord) plausible.Moved {
+	f, size := s.form(r.Pair), int64(s.dtype.Size())
+	e, inPlace := f.Extent(r.Requested), r.Placement == vocab.InPlace
+	ranks := f.moves(e, inPlace, eachRank)
+	domains := f.moves(e, inPlace, func(rank int) int { return plausible.Domain(s.Case, rank) })
+	// Operations take turns on the slots. What a cache holds of them saves a read
+	// and a write at most, once in a turn. Some slots may be out of turn.
+	cached := 2 * cacheMost / int64(max(1, r.Slots/2))
+	return plausible.Moved{
+		Link:    f.LinkBytes(e),
+		Network: size * max(domains.Off, domains.Onto),
+		Memory:  max(0, size*ranks.Memory-cached),
+	}
+}
+
+// eachRank puts every rank into a group of its own.
+func eachRank(rank int) int { return rank }
+
+// LinkBytes returns the minimum number of bytes that any algorithm must move in one direction
+// over the links of the busiest rank.
+func (f Form) LinkBytes(e Extent) int64 {
+	m := f.moves(e, true, eachRank)
+	return int64(f.Type.Size()) * max(m.Off, m.Onto)
+}
+
+// impossible returns a time that is not positive, if there is one.
+func impossible(perRank [][]float64) *float64 {
+	for _, samples := range perRank {
+		for i := range samples {
+			if !(samples[i] > 0) {
+				return &samples[i]
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package runner
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Op is an operation. C code of the backends knows the values.
+type Op uint32
+
+// The operations.
+const (
+	AllReduce Op = iota
+	AllGather
+	ReduceScatter
+	AllToAll
+	Broadcast
+	SendRecv // ring: to the next rank, from the one before
+	Reduce
+	Gather
+	Scatter
+	AllToAllV // parts of unequal sizes, see Form.Traffic
+	P2P       // from one rank of a pair to the other; all others are idle
+	P2PBidir  // both ways at once
+	Hypercube // an all_gather in log2(world) steps, with rank^1, rank^2, rank^4, …
+)
+
+// shape is an operation of the vocabulary and the parts of one rank's count in its
+// buffers. Everything else is derived from it.
+type shape struct {
+	vocab.Operation
+	send, recv extent
+}
+
+// extent is how many counts long a buffer is.
+type extent int
+
+const (
+	one    extent = iota // count elements
+	all                  // count elements for every rank
+	listed               // as many as the traffic says
+)
+
+var shapes = [...]shape{
+	AllReduce:     {vocab.Op("all_reduce"), one, one},
+	AllGather:     {vocab.Op("all_gather"), one, all},
+	ReduceScatter: {vocab.Op("reduce_scatter"), all, one},
+	AllToAll:      {vocab.Op("alltoall"), all, all},
+	Broadcast:     {vocab.Op("broadcast"), one, one},
+	SendRecv:      {vocab.Op("sendrecv"), one, one},
+	Reduce:        {vocab.Op("reduce"), one, one},
+	Gather:        {vocab.Op("gather"), one, all},
+	Scatter:       {vocab.Op("scatter"), all, one},
+	AllToAllV:     {vocab.Op("alltoallv"), listed, listed},
+	P2P:           {vocab.Op("p2p"), one, one},
+	P2PBidir:      {vocab.Op("p2p_bidir"), one, one},
+	Hypercube:     {vocab.Op("hypercube"), one, all},
+}
+
+// Ops lists the operations.
+func Ops() []Op {
+	ops := make([]Op, len(shapes))
+	for i := range ops {
+		ops[i] = Op(i)
+	}
+	return ops
+}
+
+// ParseOp returns the operation with nccl-tests' name.
+func ParseOp(name string) (Op, error) {
+	for i, s := range shapes {
+		if s.Name == name {
+			return Op(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown collective operation %q", name)
+}
+
+func (o Op) String() string { return shapes[o].Name }
+
+// Reduces reports whether the operation combines elements.
+func (o Op) Reduces() bool { return shapes[o].Reduces }
+
+// Rooted reports whether one rank is the root.
+func (o Op) Rooted() bool { return shapes[o].Rooted }
+
+// Pairwise reports whether the operation is between two ranks, while the others
+// are idle.
+func (o Op) Pairwise() bool { return shapes[o].Pairs != vocab.NoPairs }
+
+// Pairs lists what the operation is measured on, one by one: pairs of the ranks
+// or, where all of them work together, no pair, once.
+func (o Op) Pairs(world int) []Pair {
+	if !o.Pairwise() {
+		return []Pair{{}}
+	}
+	var pairs []Pair
+	for src := range world {
+		for dst := range world {
+			if src < dst || src > dst && shapes[o].Pairs == vocab.OrderedPairs {
+				pairs = append(pairs, Pair{Src: src, Dst: dst})
+			}
+		}
+	}
+	return pairs
+}
+
+// InPlace reports whether input and output can share a buffer.
+func (o Op) InPlace() bool { return shapes[o].InPlace }
+
+// InPlaceOffsets returns where, in elements, the send and receive buffers of a
+// rank begin in a common buffer, as NCCL wants them.
+func (o Op) InPlaceOffsets(count int64, rank int) (send, recv int64) {
+	switch s := shapes[o]; {
+	case s.recv == all:
+		return int64(rank) * count, 0
+	case s.send == all:
+		return 0, int64(rank) * count
+	default:
+		return 0, 0
+	}
+}
+
+// algFactor is the part of the size that nccl-tests counts for algbw: of a
+// hypercube, what a rank receives.
+func (o Op) algFactor(world int) float64 {
+	if o == Hypercube {
+		return float64(world-1) / float64(world)
+	}
+	return 1
+}
+
+// BusFactor is what algbw is multiplied by for busbw, as in nccl-tests: the
+// part of the data that must cross each rank's link.
+func (o Op) BusFactor(world int) float64 {
+	n := float64(world)
+	switch o {
+	case AllReduce:
+		return 2 * (n - 1) / n
+	case AllGather, ReduceScatter, AllToAll, AllToAllV, Gather, Scatter:
+		return (n - 1) / n
+	default: // broadcast, reduce, sendrecv, hypercube, p2p (in either direction)
+		return 1
+	}
+}
+
+// AlgBW is bytes (nccl-tests' size column) over time, in GB/s = 1e9 bytes per second.
+func AlgBW(bytes int64, us float64) float64 { return float64(bytes) / us / 1e3 }

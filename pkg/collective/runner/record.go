@@ -1,0 +1,49 @@
+package runner
+
+import (
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Kinds of records of this family, beside collective.KindSample.
+const (
+	kindSetup = "collective-setup"
+	// kindArithmetic is a workload.ArithmeticVerdict: of results on this rank.
+	kindArithmetic = "collective-arithmetic"
+)
+
+// setup is what a rank knows before its first window.
+type setup struct {
+	Path       string                   `json:"path"`
+	CheckedBy  string                   `json:"checked_by"`
+	Registered bool                     `json:"registered"`
+	Tolerance  int                      `json:"tolerance_ulp"`
+	Modes      []string                 `json:"modes"`
+	Rungs      []rungRecord             `json:"rungs"`
+	Dropped    []collective.DroppedSize `json:"dropped"`
+	Excluded   []collective.Exclusion   `json:"excluded"`
+}
+
+// rungRecord is a rung that will be measured.
+type rungRecord struct {
+	Requested int64  `json:"requested"`
+	Bytes     int64  `json:"bytes"`
+	Count     int64  `json:"count"`
+	Placement string `json:"placement"`
+	Pair      Pair   `json:"pair,omitzero"`
+	Slots     int    `json:"slots"`
+	// Checks is the elements that this rank compares in each timed window, and
+	// Untimed those in each untimed one.
+	Checks  int64 `json:"checks"`
+	Untimed int64 `json:"untimed_checks"`
+}
+
+type window = collective.Window
+
+// sample is what one rank saw in one window, appended when its check has run.
+type sample struct {
+	collective.Sample
+	rank.Entry
+	Check *workload.Verdict `json:"check"`
+}

@@ -1,0 +1,219 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Runner is the rank half of the family, over the parts of one backend.
+type Runner struct {
+	parts  Parts
+	stream accel.Stream
+}
+
+var _ rank.Runner = (*Runner)(nil)
+
+// NewRunner returns a runner that owns p.
+func NewRunner(p Parts) (*Runner, error) {
+	stream, err := p.Device.NewStream()
+	if err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	return &Runner{parts: p, stream: stream}, nil
+}
+
+// Close implements rank.Runner.
+func (r *Runner) Close() error {
+	return errors.Join(r.stream.Close(), r.parts.Data.Close(), r.parts.Comm.Close(), r.parts.Device.Close())
+}
+
+// Run implements rank.Runner: every trial, size, placement and timing mode of
+// the case in this order, but graphs after everything else. Each window is appended to the rank's stream when its
+// buffers have been checked.
+func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	sp, err := parse(c)
+	if err != nil {
+		return err
+	}
+	if s.World != c.World {
+		return rank.Refused("%d ranks run a case of %d", s.World, c.World)
+	}
+	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
+		return err
+	}
+	if err := r.parts.Comm.Supports(sp.call(s.Rank)); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, r.parts.Comm.Abort)()
+	agreed, err := r.agree(ctx, s, c)
+	if err != nil {
+		return err
+	}
+	l := sp.layOut(agreed)
+	switch {
+	case len(l.modes) == 0:
+		return rank.Refused("none of the timing modes exists here")
+	case len(l.rungs) == 0 && len(l.dropped) > 0:
+		last := l.dropped[len(l.dropped)-1]
+		return rank.Coded(last.Reason.Code, fmt.Errorf("no size can be measured; the last one, %d bytes: %s", last.Bytes, last.Reason.Detail))
+	case len(l.rungs) == 0:
+		return rank.Refused("%s has none of the placements %v", sp.op, sp.block.Placements)
+	}
+
+	if err := sp.checkFaults(s, l); err != nil {
+		return err
+	}
+
+	// Collections happen between the windows only.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	direct := slices.DeleteFunc(slices.Clone(l.modes), func(mode string) bool { return mode == vocab.Graph })
+	first := len(direct) > 0
+	if first {
+		if err := r.pass(ctx, s, sp, l, r.parts, direct, true); err != nil {
+			return err
+		}
+	}
+	if err := r.arithmetic(ctx, s, sp, l); err != nil {
+		return err
+	}
+	if len(direct) == len(l.modes) {
+		return nil
+	}
+	parts := r.parts
+	if parts.Comm, err = parts.Another(ctx, s); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, parts.Comm.Abort)()
+	if err := r.pass(ctx, s, sp, l, parts, []string{vocab.Graph}, !first); err != nil {
+		return err // a group does not outlive a failure, and a communicator may not end alone
+	}
+	return parts.Comm.Close()
+}
+
+// pass measures some timing modes of the case. The first one emits its setup.
+func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string, first bool) error {
+	b, err := r.prepare(ctx, s, sp, l, p, modes)
+	if err != nil {
+		return err
+	}
+	if first {
+		if err := s.Emit(kindSetup, b.setup()); err != nil {
+			return errors.Join(err, b.close())
+		}
+	}
+	return errors.Join(b.run(ctx), b.close())
+}
+
+// memoryShare is the part of the free device memory that buffers may take.
+const memoryShare = 0.8
+
+// agree finds the limits that hold on every rank.
+func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limits, error) {
+	free, _, err := r.parts.Device.Memory()
+	if err != nil {
+		return limits{}, rank.Coded(result.ReasonDevice, err)
+	}
+	info := r.parts.Device.Info()
+	mine := limits{Bytes: int64(memoryShare * float64(free)), Cache: info.L2Bytes}
+	mine.Untimed = mine.Bytes / untimedShare
+	if info.SharedHostMem {
+		mine.Untimed = untimedOnHost
+		mine.Bytes /= int64(max(1, c.RanksPerNode))
+	}
+	if mine.Cache == 0 {
+		mine.Cache = unknownCache
+	}
+	mine.NoGraphs = r.parts.Another == nil
+	if !mine.NoGraphs {
+		if mine.NoGraphs, err = r.noGraphs(); err != nil {
+			return limits{}, err
+		}
+	}
+	all, err := rank.Gather(ctx, s, "limits", mine)
+	if err != nil {
+		return limits{}, err
+	}
+	for _, other := range all {
+		mine = mine.meet(other)
+	}
+	return mine, nil
+}
+
+// noGraphs tries an empty capture.
+func (r *Runner) noGraphs() (bool, error) {
+	err := r.stream.BeginCapture()
+	if errors.Is(err, accel.ErrUnsupported) {
+		return true, nil
+	}
+	if err != nil {
+		return false, rank.Coded(result.ReasonDevice, err)
+	}
+	g, err := r.stream.EndCapture()
+	if err != nil {
+		return false, rank.Coded(result.ReasonDevice, err)
+	}
+	return false, rank.Coded(result.ReasonDevice, g.Close())
+}
+
+// prepare makes what the windows of a pass need.
+func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string) (*bench, error) {
+	b := &bench{backend: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: newGarbage()}
+	off := align(sp.unaligned())
+	settleAt := l.bytes + off
+	flushAt := settleAt + 2*l.settle + off
+	syncAt := flushAt + l.flush
+	memory, err := p.Comm.Alloc(ctx, syncAt+syncBytes, sp.block.Registration)
+	if err != nil {
+		return nil, err
+	}
+	b.memory = memory
+	b.listExchanges()
+	b.settleAt, b.flushAt, b.syncAt = memory.Ptr().Add(settleAt), memory.Ptr().Add(flushAt), memory.Ptr().Add(syncAt)
+	b.calls = make([]Call, sp.operations())
+	b.settles = make([]Call, sp.block.Measure.Warmup)
+	b.us = make([]float64, sp.block.Measure.Iterations)
+	for range b.us {
+		for _, events := range []*[]accel.Event{&b.starts, &b.ends} {
+			e, err := r.parts.Device.NewEvent()
+			if err != nil {
+				return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
+			}
+			*events = append(*events, e)
+		}
+	}
+	// What settle's operations work on counts for nothing, but it should be numbers.
+	if err := r.parts.Device.Set(r.stream, b.settleAt, 0, flushAt-settleAt); err != nil {
+		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
+	}
+	if sp.Nodes == 1 {
+		if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet-"+modes[0], s.Rank, s.World); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+	}
+	return b, nil
+}
+
+func (b *bench) setup() setup {
+	out := setup{
+		Path: b.backend.Comm.Path(b.spec.op), CheckedBy: b.backend.Data.CheckedBy(), Registered: b.memory.Registered(),
+		Tolerance: b.spec.data.ToleranceULP(),
+		Modes:     b.ladder.modes, Dropped: b.ladder.dropped, Excluded: b.ladder.excluded,
+	}
+	for _, r := range b.ladder.rungs {
+		out.Rungs = append(out.Rungs, rungRecord{
+			Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Pair: r.Pair, Slots: r.Slots,
+			Checks: b.compared(r, b.spec.marks(r)), Untimed: b.comparedUntimed(r),
+		})
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package runner_test
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/pkg/accel"
+	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// A library that skips operations is found at every size, also where a window has
+// fewer buffers than operations.
+func TestLibrariesThatSkip(t *testing.T) {
+	need.Full(t)
+	const every = 23 // fewer than the operations of a timed window and an untimed one
+	lies := []struct {
+		name  string
+		skips func(n, i, of int) bool
+		rows  bool // every row shows it, not only one of each size
+	}{
+		{"the last operation", func(_, i, of int) bool { return of > 1 && i == of-1 }, true},
+		{"the middle", func(_, i, of int) bool { return of > 1 && i == of/2 }, false},
+		{"all but the first", func(_, i, _ int) bool { return i > 0 }, true},
+		{"all from the tenth on", func(_, i, _ int) bool { return i >= 9 }, true},
+		{"every 23rd of its life", func(n, _, _ int) bool { return n%every == every-1 }, false},
+	}
+	for _, lie := range lies {
+		for i, c := range []struct {
+			buffers, mode   string
+			group, launches int
+		}{
+			{vocab.Warm, vocab.Pipelined, 1, 1},
+			{vocab.Cold, vocab.Graph, 1, 1},
+			{vocab.Shifted, vocab.Graph, 2, 3},
+			{vocab.Fresh, vocab.Blocking, 1, 1},
+			{vocab.FreshCold, vocab.Blocking, 1, 1},
+		} {
+			if i > 0 && lie.rows && lie.name != "all but the first" {
+				continue // what shows in one state shows in all
+			}
+			t.Run(fmt.Sprint(lie.name, c), func(t *testing.T) {
+				d, _, err := runOn(t, aCase(func(p *plan.Case) {
+					collective.Of(p).Buffers, collective.Of(p).Modes, collective.Of(p).Sizes = c.buffers, []string{c.mode}, []int64{8, 2 << 20}
+					collective.Of(p).Measure = collective.Counts{Warmup: 1, Iterations: 20 / c.group, Trials: 1, Aggregate: c.group, Launches: c.launches}
+				}), false, func(k *comm) { k.skips = lie.skips })
+				require.NoError(t, err)
+				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, d.Outcome)
+				found := map[int64]bool{}
+				for _, row := range d.Measurement.Rows {
+					found[row.Requested] = found[row.Requested] || row.Check.Wrong > 0
+					if lie.rows {
+						require.Positive(t, row.Check.Wrong, "%d bytes %s", row.Requested, row.Placement)
+					}
+				}
+				require.Equal(t, map[int64]bool{8: true, 2 << 20: true}, found)
+			})
+		}
+	}
+}
+
+// A library that skips one operation late in its life passes the few checks of a quick profile,
+// and not the default number of them.
+func TestChecksOfACase(t *testing.T) {
+	for checks, want := range map[int]string{4: result.Success, 0: result.Invalid} {
+		d, comms, err := runOn(t, aCase(func(p *plan.Case) {
+			collective.Of(p).Modes, collective.Of(p).Placements, collective.Of(p).Sizes = []string{vocab.Pipelined}, []string{vocab.OutOfPlace}, []int64{4096}
+			collective.Of(p).Measure = collective.Counts{Iterations: 4, Trials: 1, Aggregate: 1, Launches: 1, Checks: checks}
+		}), true, func(k *comm) { k.skips = func(n, _, _ int) bool { return n == 60 } })
+		require.NoError(t, err)
+		require.Equal(t, want, d.Outcome.Status, "%d checks", checks)
+		require.Equal(t, checks == 0, comms[0].done > 60)
+	}
+}
+
+// A library that moves half of each operation, except of the last of a window.
+func TestHalfOfAnOperation(t *testing.T) {
+	d, _, err := run(t, aCase(func(c *plan.Case) {
+		collective.Of(c).Modes, collective.Of(c).Sizes = []string{vocab.Pipelined}, []int64{4096, 2 << 20}
+		collective.Of(c).Measure = collective.Counts{Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1}
+	}), true, func(c *comm, s accel.Stream, calls []runner.Call) error {
+		for i, call := range calls {
+			if i < len(calls)-1 {
+				call.Count /= 2
+			}
+			if err := c.Comm.Enqueue(s, []runner.Call{call}, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for _, row := range d.Measurement.Rows {
+		require.Positive(t, row.Check.Wrong, "%d bytes %s", row.Requested, row.Placement)
+	}
+}
+
+// What an operation may not write is found changed: its input out of place, and
+// what belongs to ranks that receive nothing.
+func TestWritesWhereItMayNot(t *testing.T) {
+	type buffer func(c runner.Call) accel.Ptr
+	send := func(c runner.Call) accel.Ptr { return c.Send }
+	recv := func(c runner.Call) accel.Ptr { return c.Recv }
+	for _, c := range []struct {
+		op, redop, placement string
+		rank                 int
+		where                buffer
+	}{
+		{"all_reduce", "sum", vocab.OutOfPlace, 1, send},
+		{"all_gather", "", vocab.OutOfPlace, 0, send},
+		{"alltoall", "", vocab.OutOfPlace, 0, send},
+		{"broadcast", "", vocab.OutOfPlace, 0, send},
+		{"broadcast", "", vocab.OutOfPlace, 1, send},
+		{"scatter", "", vocab.OutOfPlace, 1, send},
+		{"reduce", "sum", vocab.OutOfPlace, 1, recv},
+		{"gather", "", vocab.OutOfPlace, 1, recv},
+		{"reduce", "sum", vocab.InPlace, 1, recv},
+		{"gather", "", vocab.InPlace, 1, send},
+	} {
+		t.Run(fmt.Sprint(c.op, c.placement, c.rank), func(t *testing.T) {
+			d, _, err := run(t, aCase(func(p *plan.Case) {
+				collective.Of(p).Op, collective.Of(p).RedOp, collective.Of(p).Placements, collective.Of(p).Modes = c.op, c.redop, []string{c.placement}, []string{vocab.Pipelined}
+			}), true, func(k *comm, s accel.Stream, calls []runner.Call) error {
+				if err := k.Comm.Enqueue(s, calls, 1); err != nil {
+					return err
+				}
+				if k.rank == c.rank {
+					at := hostdev.Bytes(c.where(calls[len(calls)-1]), 4)
+					*(*uint32)(unsafe.Pointer(&at[0])) ^= 1
+				}
+				return nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			require.Equal(t, result.Reasons{{Code: result.ReasonSemantics}}, d.Outcome.Reasons)
+		})
+	}
+}

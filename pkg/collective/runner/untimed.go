@@ -1,0 +1,170 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Bounds of the untimed window, which checks operations of a rung in full, each with
+// data of its own. The limit in bytes differs: a device fills and checks at the speed
+// of its memory, a host takes longer for that than for the operation itself.
+const (
+	untimedShare  = 32       // a device's limit is 1/untimedShare of the memory that buffers may take
+	untimedOnHost = 16 << 20 // bytes
+	// batchBytes is the memory that buffers get for the untimed window even where
+	// the timed ones take less.
+	batchBytes = 16 << 20
+)
+
+// checks returns the number of operations that the case asks the untimed window of
+// a size to check.
+func (s spec) checks() int { return cmp.Or(s.block.Measure.Checks, collective.DefaultChecks) }
+
+// untimed returns the number of operations that the untimed window of r checks;
+// limit is the maximum of all of them in bytes. The pairs of a pairwise operation
+// share the number that the case asks for.
+//
+// The window begins with the operations of a timed one if it has fewer operations of
+// its own than the case asks for, and each operation of a timed window leaves a mark.
+func (s spec) untimed(r rung, limit int64) (operations int, repeats bool) {
+	count := max(collective.MinChecks, s.checks()/len(s.op.Pairs(s.World)))
+	operations = int(min(max(limit/max(1, r.Bytes), collective.MinChecks), int64(count)))
+	return operations, r.Placement == vocab.OutOfPlace && operations < s.checks()
+}
+
+// apart is r with a slot for each operation that the untimed window enqueues at
+// a time, whole groups where they fit into bytes.
+func (s spec) apart(r rung, bytes int64) rung {
+	size := int64(s.dtype.Size())
+	r.rounds, r.recvAt, r.stride = 1, 0, align(r.Bytes)
+	if r.Placement == vocab.OutOfPlace {
+		r.recvAt = align(r.Send * size)
+		r.stride = r.recvAt + align(r.Recv*size+(s.shares(1)-1)*markBytes)
+	}
+	r.recvStride = r.stride
+	r.Slots = int(max(1, min(bytes/r.stride, int64(r.untimed))))
+	if group := s.block.Measure.Aggregate; r.Slots > group {
+		r.Slots -= r.Slots % group
+	}
+	return r
+}
+
+// apartBytes is the memory in which each operation of the untimed window has a
+// slot.
+func (s spec) apartBytes(r rung) int64 {
+	return int64(r.untimed) * s.apart(r, 0).stride
+}
+
+// each are the marks of n operations that have a slot each.
+func each(n int) []mark {
+	marks := make([]mark, n)
+	for i := range marks {
+		marks[i] = mark{place{slot: i}, true}
+	}
+	return marks
+}
+
+// checkAll is the untimed window of the rung at hand: operations through the same
+// calls as in the timed windows of mode, in batches of as many as there are slots,
+// each with data of its own and checked in full.
+func (b *bench) checkAll(ctx context.Context, mode string) error {
+	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.spec.block.Measure.Trials}
+	s := sample{Sample: collective.Sample{Window: w}, Entry: rank.Enter(time.Time{}), Check: &workload.Verdict{First: -1}}
+	if b.idle() {
+		return b.session.Emit(collective.KindSample, s)
+	}
+	judge := func(marks []mark, operate func() error) error {
+		for slot := range b.rung.Slots {
+			if err := b.fill(w, slot); err != nil {
+				return err
+			}
+		}
+		if err := operate(); err != nil {
+			return err
+		}
+		if err := b.wait(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil { // see window
+			return err
+		}
+		v, err := b.check(w, marks)
+		w.Trial++ // other data for the next
+		add(s.Check, v)
+		return err
+	}
+	timed := b.rung
+	defer func() { b.rung = timed }()
+	if timed.repeats {
+		operate := func() error { return b.backend.Comm.Enqueue(b.stream, b.calls, b.spec.block.Measure.Aggregate) }
+		if mode == vocab.Graph {
+			operate = b.launch
+		}
+		if err := judge(b.spec.marks(timed), operate); err != nil {
+			return err
+		}
+	}
+	for left := timed.untimed; left > 0; left -= b.rung.Slots {
+		b.rung = b.spec.apart(timed, b.ladder.bytes)
+		b.rung.Slots = min(b.rung.Slots, left)
+		calls := make([]Call, b.rung.Slots)
+		for i := range calls {
+			calls[i] = b.slotCall(place{slot: i})
+		}
+		if err := judge(each(len(calls)), func() error { return b.operate(ctx, mode, calls) }); err != nil {
+			return err
+		}
+	}
+	return b.session.Emit(collective.KindSample, s)
+}
+
+// operate runs calls once as mode does.
+func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
+	if mode != vocab.Graph {
+		return b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate)
+	}
+	graph, err := b.captured(calls)
+	if err != nil {
+		return err
+	}
+	if err := rank.Coded(result.ReasonDevice, graph.Launch(b.stream)); err != nil {
+		return errors.Join(err, graph.Close())
+	}
+	return errors.Join(b.wait(ctx), graph.Close())
+}
+
+// comparedUntimed is how many elements checkAll compares.
+func (b *bench) comparedUntimed(r rung) int64 {
+	n := r.untimed
+	one := b.spec.apart(r, 0)
+	total := int64(n) * b.compared(one, each(1))
+	if r.repeats {
+		total += b.compared(r, b.spec.marks(r))
+	}
+	return total
+}
+
+// untimedModes are those of modes that have an untimed window: one that enqueues,
+// and the one that launches graphs.
+func untimedModes(modes []string) []string {
+	var out []string
+	for _, mode := range modes {
+		if mode != vocab.Graph && len(out) == 0 {
+			out = append(out, mode)
+		}
+	}
+	for _, mode := range modes {
+		if mode == vocab.Graph {
+			out = append(out, mode)
+		}
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package collective
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+func spans(doc result.Document, kind string, data json.RawMessage) ([]figure.Span, error) {
+	return Spans(doc.(*Document), kind, data)
+}
+
+// Spans are the windows of a record among the raw samples of a document, each with its check.
+func Spans(d *Document, kind string, data json.RawMessage) ([]figure.Span, error) {
+	if kind != KindSample {
+		return nil, nil
+	}
+	var r struct {
+		Sample
+		Began time.Time `json:"began"`
+		Check struct {
+			Checked int64 `json:"checked"`
+			Wrong   int64 `json:"wrong"`
+		} `json:"check"`
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("%d bytes, %s", r.Requested, r.Placement)
+	if r.Pair != (Pair{}) {
+		what += fmt.Sprintf(", rank %d to %d", r.Pair.Src, r.Pair.Dst)
+	}
+	m := Of(&d.Identity.Case).Measure
+	s := figure.Span{
+		Track: r.Mode, Name: what, Began: r.Began, Us: r.US,
+		Args: map[string]any{"trial": r.Trial, "checked_elements": r.Check.Checked, "wrong_elements": r.Check.Wrong},
+	}
+	operations := m.Iterations * cmp.Or(m.Aggregate, 1)
+	switch {
+	case len(r.US) == 0: // an untimed window
+		s.Track, s.Name = figure.Checks, figure.Verdict(r.Check.Wrong == 0)+": "+what
+		return []figure.Span{s}, nil
+	case len(r.US) != 1 || r.Mode == vocab.PerIteration || r.Mode == vocab.Blocking:
+		return []figure.Span{s}, nil
+	case r.Mode == vocab.Graph:
+		operations *= cmp.Or(m.Launches, 1)
+	}
+	// One figure for a window of operations back to back: the window is the span.
+	s.Args["us_per_operation"], s.Args["operations"] = r.US[0], operations
+	s.Us = []float64{r.US[0] * float64(operations)}
+	return []figure.Span{s}, nil
+}

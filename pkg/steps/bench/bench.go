@@ -1,0 +1,243 @@
+// Package bench is `cxrun bench schedule`: the flags, columns and JSON of `cxrun bench OP`, for a
+// collective by the steps of a schedule.
+package bench
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	collectives "github.com/collectivex/collectivex/pkg/collective/bench"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/steps"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Command is `cxrun bench schedule`.
+var Command = bench.Command{
+	Family: steps.Name,
+	Use:    "schedule (FILE | COLLECTIVE NAME)",
+	Short:  "Measure a collective by the steps of a schedule, with nccl-tests' flags",
+	Long: `Measure a collective by the steps of a schedule on this machine: what 'cxrun schedule
+show' prints, between real ranks. Flags, columns, checks and exit codes are those of
+'cxrun bench'; 'cxrun schedule list' lists the schedules.
+
+FILE is a plan of MSCCL or MSCCL++. It is verified first, for each placement that it is for;
+findings begin with the file, and line and column of the op. The plan says how many ranks there are, and sizes have to divide into its chunks.`,
+	Example: `  cxrun bench schedule all_reduce ring --backend host -b 1K -e 1M -f 32
+  cxrun bench schedule all_gather rotation --backend nccl -g 2 -b 64K -e 256M -f 4
+  cxrun bench schedule all_gather hierarchical_sliced --width 2 --backend host -t 4 -b 1M -e 1M
+  cxrun bench schedule ring.xml --backend nccl -b 96K -e 96M -f 8`,
+	Values: map[string][]string{"datatype": append(vocab.DTypes(), catalog.All), "buffers": collectives.Buffers()},
+	Flags: func(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
+		f, groups := NewFlags(fs)
+		return f, groups
+	},
+}
+
+// Flags are the flags of a measurement of a schedule, as they were given: those of a
+// collective, and the shape of the program.
+type Flags struct {
+	*collectives.Flags
+	// Read returns the content and the program of a plan in a file. Ranks needs it.
+	Read func(file string) ([]byte, *schedule.Program, error)
+
+	given           *pflag.FlagSet
+	width, segments int
+}
+
+// What help says of the shape of a schedule, in every command that takes it.
+const (
+	WidthUsage    = "put `N` ranks in a row of a grid, or in a node of a hierarchy; 0 is all"
+	SegmentsUsage = "pipeline each half of a tree's vector in `N` pieces; 0 is 8"
+)
+
+// NewFlags adds the flags to fs and returns them, with the groups in which help shows
+// them.
+func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
+	shape := bench.NewGroup("The schedule")
+	f := &Flags{given: fs}
+	shape.Flags.IntVar(&f.width, "width", 0, WidthUsage)
+	shape.Flags.IntVar(&f.segments, "segments", 0, SegmentsUsage)
+	fs.AddFlagSet(shape.Flags)
+	flags, groups := collectives.NewFlags(fs)
+	f.Flags = flags
+	for name, usage := range usage {
+		fs.Lookup(name).Usage = usage
+	}
+	for _, name := range []string{"traffic", "model"} { // of other operations
+		fs.Lookup(name).Hidden = true
+	}
+	return f, append([]bench.Group{shape}, groups...)
+}
+
+// usage is what a schedule makes of flags of a collective.
+var usage = map[string]string{
+	"backend":        "use backend `NAME`: auto, host, nccl, rccl or ipc (copies between the GPUs of a host); auto uses the library of the GPUs, or host on a machine without GPUs",
+	"op":             "only `sum`: a schedule adds",
+	"root":           "accepted without effect, whatever `RANK` is: these collectives have no root",
+	"local_register": "only `0`: a schedule registers no buffers",
+	"unalign":        "only `0`: a schedule runs on aligned buffers",
+	"agg_iters":      "only `1`: a schedule has no group calls of several operations",
+	"cudagraph":      "only `0`: a schedule is not captured in graphs",
+}
+
+// Request reads the flags for a schedule of a collective. Its errors end the program with
+// cli.ExitUsage.
+func (f *Flags) Request(op, algorithm string) (collectives.Request, error) {
+	of := schedule.Collective(op)
+	_, err := schedule.Find(algorithm, of)
+	if err == nil {
+		err = schedule.Unused(of, []string{algorithm}, schedule.Shape{Width: f.width, Segments: f.segments})
+	}
+	if err != nil {
+		return collectives.Request{}, cli.UsageError("%w", err)
+	}
+	r, err := f.steps(op)
+	r.By = &by{block: steps.Block{Algorithm: algorithm, Width: f.width, Segments: f.segments}}
+	return r, err
+}
+
+// mostName is the length of the name of a plan's file, in bytes: ids of cases, which name files,
+// have it.
+const mostName = 64
+
+// PlanRequest reads the flags for the plan in a file, with its content and its program. Errors are
+// as those of Request.
+func (f *Flags) PlanRequest(file string, content []byte, p *schedule.Program) (collectives.Request, error) {
+	name := filepath.Base(file)
+	if f.given.Changed("width") || f.given.Changed("segments") {
+		return collectives.Request{}, cli.UsageError("--width and --segments are for schedules that are known by name; the plan in %s has its own shape", file)
+	}
+	if len(name) > mostName || foreign.Line(name) != name {
+		return collectives.Request{}, cli.UsageError("the name of plan %s stands in documents: take one of at most %d printable characters", foreign.Line(file), mostName)
+	}
+	r, err := f.steps(string(p.Collective))
+	if err != nil {
+		return r, err
+	}
+	if r.World != 0 && r.World != p.Ranks {
+		return r, cli.UsageError("%s is a plan of %s, and -t times -g is %d: leave them out, or make it as many", file, english.Count(p.Ranks, "rank", "ranks"), r.World)
+	}
+	r.World = p.Ranks
+	sum := sha256.Sum256(content)
+	digest := hex.EncodeToString(sum[:])
+	r.By = &by{steps.Block{Algorithm: name, PlanFile: name, PlanSHA256: digest}, p}
+	r.Files = map[string][]byte{digest: content}
+	if p.Input > 0 { // out of place
+		r.Shape.Placements = []string{vocab.OutOfPlace}
+	}
+	return r, nil
+}
+
+// steps reads the flags of a collective by steps.
+func (f *Flags) steps(op string) (collectives.Request, error) {
+	for _, r := range []struct{ flag, want, why string }{
+		{"op", "sum", "-o: a schedule adds: want sum"},
+		{"agg_iters", "1", "-m: a schedule has no group calls of several operations: want 1"},
+		{"cudagraph", "0", "-G: a schedule is not captured in graphs: want 0"},
+		{"local_register", "0", "-R: a schedule registers no buffers: want 0"},
+		{"unalign", "0", "-u: a schedule runs on aligned buffers: want 0"},
+	} {
+		if f.given.Lookup(r.flag).Value.String() != r.want {
+			return collectives.Request{}, cli.UsageError("%s", r.why)
+		}
+	}
+	return f.Flags.Request(op)
+}
+
+// by is a schedule in place of the library's operation.
+type by struct {
+	block   steps.Block       // its name and shape
+	program *schedule.Program // of a plan in a file; else nil
+}
+
+var _ collectives.By = (*by)(nil)
+
+// Family implements collectives.By.
+func (*by) Family() plan.Family { return steps.Name }
+
+// Label implements collectives.By.
+func (b *by) Label() string { return b.block.Algorithm }
+
+// File implements collectives.By.
+func (b *by) File() string { return b.block.PlanFile }
+
+// DTypes implements collectives.By.
+func (*by) DTypes(be *catalog.Backend) []string { return steps.BackendOf(be).DTypes }
+
+// Fits implements collectives.By.
+func (b *by) Fits(op runner.Op, world int) error {
+	if b.program != nil {
+		return nil
+	}
+	s := schedule.Shape{Ranks: world, Width: b.block.Width, Segments: b.block.Segments}
+	if _, err := schedule.ShapeOf(b.block.Algorithm, schedule.Collective(op.String()), s); err != nil {
+		return cli.UsageError("%w", err)
+	}
+	return nil
+}
+
+// Takes implements collectives.By: sizes have to divide into the chunks of a plan, which are of the
+// same size.
+func (b *by) Takes(f runner.Form, sizes []int64) error {
+	if b.program == nil {
+		return nil
+	}
+	chunks, unit := int64(b.program.Chunks), int64(b.program.Chunks)*int64(f.Type.Size())
+	if f.Op != runner.AllReduce {
+		chunks /= int64(f.World)
+		for unit%(16*int64(f.World)) != 0 { // parts of ranks are multiples of 16 bytes
+			unit *= 2
+		}
+	}
+	for _, size := range sizes {
+		if count := f.Extent(size).Count; count%chunks != 0 {
+			return cli.UsageError("%s: %d bytes do not divide into its %d chunks of whole elements of %s: choose multiples of %d bytes with -b, -e and -i or -f",
+				b.block.PlanFile, size, b.program.Chunks, f.Type, unit)
+		}
+	}
+	return nil
+}
+
+// Block implements collectives.By.
+func (b *by) Block(c collective.Block) plan.Block {
+	s := b.block
+	s.Op, s.RedOp, s.Sizes, s.Placements = c.Op, c.RedOp, c.Sizes, c.Placements
+	s.Modes, s.Buffers, s.Measure = c.Modes, c.Buffers, c.Measure
+	return &s
+}
+
+// Ran implements collectives.By.
+func (*by) Ran(doc result.Document) (*collective.Document, *result.Program, string, bool) {
+	d, ok := doc.(*steps.Document)
+	if !ok {
+		return nil, nil, "", false
+	}
+	return d.Collective(), d.Measurement.Program, steps.Of(&d.Identity.Case).PlanSHA256, true
+}
+
+// Ranks implements bench.Measurement: of a collective and the name of a schedule, or of a file.
+func (f *Flags) Ranks(words []string) (int, error) {
+	return f.Ask(func() (collectives.Request, error) {
+		if len(words) == 2 {
+			return f.Request(words[0], words[1])
+		}
+		content, p, err := f.Read(words[0])
+		if err != nil {
+			return collectives.Request{}, err
+		}
+		return f.PlanRequest(words[0], content, p)
+	})
+}

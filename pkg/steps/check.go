@@ -1,0 +1,46 @@
+package steps
+
+import (
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+func newDocument(head result.Envelope) result.Document {
+	d := &Document{Envelope: head}
+	d.SetCollective(collective.NewDocument(d.Collective().Envelope))
+	d.Measurement.Algorithm = Of(&head.Identity.Case).Algorithm
+	return d
+}
+
+type comparison struct {
+	Op        string            `json:"op"`
+	Algorithm string            `json:"algorithm"`
+	Plan      string            `json:"plan_sha256,omitempty"`
+	Width     int               `json:"width"`
+	Segments  int               `json:"segments"`
+	RedOp     string            `json:"redop"`
+	Buffers   string            `json:"buffers"`
+	Measure   collective.Counts `json:"measure"`
+}
+
+func comparisonOf(c *plan.Case) any {
+	b := Of(c)
+	return comparison{b.Op, b.Algorithm, b.PlanSHA256, b.Width, b.Segments, b.RedOp, b.Buffers, b.Measure.Timed()}
+}
+
+func check(p *result.Problems, doc result.Document) {
+	d := doc.(*Document)
+	id := d.Identity
+	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	b := Of(&id.Case)
+	p.Check(b.PlanFile == "" && b.PlanSHA256 == "" || b.PlanFile == b.Algorithm && len(b.PlanSHA256) == 64,
+		"plan_file %q of the case is not its algorithm, or its plan_sha256 %q no digest", b.PlanFile, b.PlanSHA256)
+	p.Check(d.Measurement.Algorithm == b.Algorithm, "measurement.algorithm is not that of the case")
+	about := d.Measurement.Program
+	p.Check(about != nil || len(d.Measurement.Rows) == 0, "measurement.program is null, and there are rows")
+	if about != nil {
+		p.Program("measurement.program", about, id.Case.World)
+	}
+	collective.CheckDocument(p, d.Collective())
+}

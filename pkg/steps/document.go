@@ -1,0 +1,43 @@
+package steps
+
+import (
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Document answers a schedule case. Its rows are those of the collective family.
+type Document struct {
+	result.Envelope
+	Workload    collective.Workload `json:"workload"`
+	Measurement Measurement         `json:"measurement"`
+}
+
+// Measurement is the measured part of a schedule document.
+type Measurement struct {
+	Algorithm string `json:"algorithm"` // the name of the schedule
+	// Program is what the ranks ran; null until one of them has loaded it.
+	Program *result.Program `json:"program"`
+	collective.Measurement
+}
+
+// Collective returns the document of the collective case that was measured in the same way.
+// It shares its rows and lists with d, and has its identity, outcome and comparison key.
+func (d *Document) Collective() *collective.Document {
+	out := &collective.Document{Envelope: d.Envelope, Workload: d.Workload, Measurement: d.Measurement.Measurement}
+	c := &out.Identity.Case
+	if b := Of(c); b != nil {
+		c.Family, c.Block = collective.Name, b.Measured()
+		out.Identity.CaseFactors.Case = *c
+	}
+	return out
+}
+
+// SetCollective takes over what was measured and its outcome from a document of Collective.
+func (d *Document) SetCollective(from *collective.Document) {
+	id := d.Identity
+	d.Envelope, d.Workload, d.Measurement.Measurement = from.Envelope, from.Workload, from.Measurement
+	d.Identity = id
+}
+
+// Label names the schedule with what its program depends on; see Block.
+func (d *Document) Label() string { return Of(&d.Identity.Case).Label() }

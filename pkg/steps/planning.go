@@ -1,0 +1,106 @@
+package steps
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// cases adds the cases of each block: by world, backend, schedule, element type and
+// buffers.
+func cases(r *planner.Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*Suite) {
+		for _, world := range r.Worlds(worldsOf(r.Platform, b.Backends)) {
+			for _, be := range r.Backends(b.Backends) {
+				if slices.Contains(worldsOf(r.Platform, []string{be.Name}), world) {
+					casesOf(r, &b, be, world)
+				}
+			}
+		}
+	}
+}
+
+func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int) {
+	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: collective.Contract}
+	r.Place(&c, be, world)
+	sampling := collective.SamplingOf(r.SamplingProfile(c.Sampling))
+	for _, name := range b.Algorithms {
+		for _, c.Precision = range planner.Ordered(vocab.DTypes(), b.DTypes) {
+			for _, buffers := range b.Buffers {
+				c.Block = &Block{
+					Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments, RedOp: schedule.RedOp(b.Op), Sizes: b.Sizes.List(),
+					Placements: b.Placements, Modes: planner.Ordered(BackendOf(be).Modes, b.Modes), Buffers: buffers,
+					Measure: sampling.Counts(),
+				}
+				if lack := fits(be, &c); lack != "" {
+					r.Unsupported(&c, lack)
+				} else {
+					r.Runnable(be, &c)
+				}
+			}
+		}
+	}
+}
+
+// fits gives the schedule its shape. It names what of the case the backend or the
+// schedule does not have, or returns nothing.
+func fits(be *catalog.Backend, c *plan.Case) string {
+	has, block := BackendOf(be), *Of(c)
+	c.Block = &block
+	var noShape error
+	if block.PlanFile == "" {
+		var s schedule.Shape
+		s, noShape = schedule.ShapeOf(block.Algorithm, schedule.Collective(block.Op), block.shape(c.World))
+		block.Width, block.Segments = s.Width, s.Segments
+	}
+	switch {
+	case noShape != nil:
+		return noShape.Error()
+	case has == nil:
+		return fmt.Sprintf("backend %s runs no schedules", be.Name)
+	case len(block.Modes) == 0 || len(planner.Ordered(has.Modes, block.Modes)) < len(block.Modes):
+		return fmt.Sprintf("backend %s runs schedules only in the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
+	case !slices.Contains(has.DTypes, c.Precision):
+		return fmt.Sprintf("backend %s has no element type %s", be.Name, c.Precision)
+	}
+	return ""
+}
+
+// seconds takes every step for an operation, and what the busiest rank sends to move
+// twice. No schedule has more steps on its longest path than twice its ranks and segments; of a
+// plan, they are taken for as many as a thread block of MSCCL may have.
+func seconds(c *plan.Case, pace catalog.Pace) float64 {
+	b := Of(c)
+	measured := *c
+	measured.Block = b.Measured()
+	steps := 2 * (c.World + b.Segments)
+	if b.PlanFile != "" {
+		steps = 256
+	}
+	pace.Micros *= float64(steps)
+	pace.GBps /= sentVectors(c)
+	return collective.Seconds(&measured, pace)
+}
+
+// sentVectors is how often the busiest rank of a schedule sends as much as the whole vector, and
+// at least 1: a copy out of place moves as much.
+func sentVectors(c *plan.Case) float64 {
+	b := Of(c)
+	if b.PlanFile != "" {
+		return float64(c.World) // to every other rank, as in a direct all_reduce
+	}
+	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), b.shape(c.World))
+	if err != nil {
+		return 1 // fits refuses it
+	}
+	chunks, _ := p.SentBytes(int64(p.Chunks), 1)
+	return max(1, float64(slices.Max(chunks))/float64(p.Chunks))
+}

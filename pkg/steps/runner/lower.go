@@ -1,0 +1,305 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/collective/runner"
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// Kind is what a step does.
+type Kind int32
+
+// Kinds of steps. C code of the libraries knows the values.
+const (
+	Copy    Kind = iota // From to To
+	Add                 // From is added to To
+	Send                // From to Peer
+	Recv                // from Peer to To
+	RecvAdd             // from Peer, added to To
+)
+
+// Buffer is one of the buffers of a call.
+type Buffer int32
+
+// Buffers of a call. C code of the libraries knows the values.
+const (
+	SendBuffer Buffer = iota
+	RecvBuffer
+	Scratch // of the rank, which all calls share
+)
+
+// Place is an element of a buffer.
+type Place struct {
+	Buffer  Buffer
+	Element int64
+}
+
+// Step is one op of a rank with its places in memory.
+type Step struct {
+	Kind          Kind
+	Peer, Channel int
+	// Turn counts the steps with the same peer, channel and direction, from 0: the sends of
+	// one rank meet the receives of the other in this order.
+	Turn     int
+	From, To Place
+	Count    int64 // elements, at least one
+}
+
+// Node is steps that start and end together, once the nodes in After have ended.
+type Node struct {
+	Steps []Step
+	After []NodeID
+}
+
+// NodeID is a node of a stream.
+type NodeID struct{ Stream, Node int }
+
+// Lowered is what one rank does in a call of one size and placement: Before, then all
+// streams at once, each of them in order, then After.
+type Lowered struct {
+	Before, After []Step
+	Streams       [][]Node
+	Channels      int   // of the program
+	Scratch       int64 // elements
+
+	vector   Place // where it begins
+	elements int64 // of it
+}
+
+// inVector reports whether a place is one of the vector.
+func (l *Lowered) inVector(p Place) bool {
+	return p.Buffer == l.vector.Buffer && p.Element >= l.vector.Element && p.Element < l.vector.Element+l.elements
+}
+
+// extent is a call whose steps are laid out.
+type extent struct {
+	count   int64 // as in runner.Call
+	inPlace bool
+}
+
+// program is what the ranks of a case run.
+type program struct {
+	*schedule.Program
+	// alike says that all chunks have the same number of elements, as plans of other systems
+	// assume. What does not divide into such chunks is padded in scratch memory.
+	alike bool
+}
+
+// parts returns how many parts the ranks divide the vector into, and the chunks of each: a part
+// for each rank, or a single one of an all_reduce.
+func (p program) parts() (count, chunks int) {
+	if p.Collective == schedule.AllReduce {
+		return 1, p.Chunks
+	}
+	return p.Ranks, p.Chunks / p.Ranks
+}
+
+// lowering lays out the ops of one rank.
+type lowering struct {
+	program
+	rank     int
+	elements int64 // of the vector
+	part     int64 // of a part of it
+	chunk    int64 // room for one, in scratch memory
+	vector   Place
+	input    Buffer            // where a program that works out of place has its input
+	staged   func(op int) bool // receives into scratch memory and adds from there
+	staging  int64             // the element of scratch memory where that begins
+	out      *Lowered
+	ends     map[int]NodeID // of ops
+}
+
+// lower lays out the ops of rank for a call. A receive for which staged is true adds from
+// scratch memory what it has received.
+func lower(p program, f runner.Form, rank int, x extent, staged func(op int) bool) (*Lowered, error) {
+	count, chunks := p.parts()
+	l := &lowering{program: p, rank: rank, staged: staged, part: x.count, out: &Lowered{}, ends: map[int]NodeID{}}
+	if p.alike {
+		l.part = (x.count + int64(chunks) - 1) / int64(chunks) * int64(chunks)
+	}
+	l.elements = l.part * int64(count)
+	for r := range count {
+		if first, _ := schedule.Chunk(l.elements, p.Chunks, r*chunks); first != int64(r)*l.part {
+			return nil, fmt.Errorf("%d elements of each rank do not divide into %d chunks: choose sizes that do", x.count, chunks)
+		}
+	}
+	l.chunk = (l.elements + int64(p.Chunks) - 1) / int64(p.Chunks)
+	l.staging = int64(p.Scratch) * l.chunk
+	if p.Input > 0 && x.inPlace {
+		return nil, fmt.Errorf("program %s works out of place alone", p.Name)
+	}
+	l.buffers(f.Op, x)
+	l.out.Scratch, l.out.vector, l.out.elements = l.staging, l.vector, l.elements
+	if err := l.streams(); err != nil {
+		return nil, err
+	}
+	return l.out, nil
+}
+
+// buffers places the vector and the input of a call, and copies to and from them what the call has
+// elsewhere.
+func (l *lowering) buffers(op runner.Op, x extent) {
+	send, recv := Place{Buffer: SendBuffer}, Place{Buffer: RecvBuffer}
+	gathers, scatters := op == runner.AllGather, op == runner.ReduceScatter
+	mine := int64(l.rank) * l.part
+	// The input has to stay as it is.
+	padded, apart := l.part != x.count, scatters && !x.inPlace && l.Input == 0
+	if padded || apart {
+		l.vector = Place{Scratch, l.staging}
+		l.staging += l.elements
+		l.out.After = l.copies(recv, l.vector, x.count, mine, scatters)
+		for i := range l.out.After {
+			s := &l.out.After[i]
+			s.From, s.To = s.To, s.From
+		}
+	} else if l.vector = recv; scatters && l.Input == 0 {
+		l.vector = send
+	} else if scatters {
+		l.vector.Element = -mine // there is no more of it than the part of the rank
+	}
+	switch {
+	case l.Input == 0 && (padded || apart || !x.inPlace):
+		l.out.Before = l.copies(send, l.vector, x.count, mine, gathers)
+	case l.Input == 0:
+	case padded || l.writesInput():
+		l.input = Scratch
+		l.out.Before = l.copies(send, Place{Buffer: Scratch}, x.count, 0, gathers)
+	default:
+		l.input = SendBuffer
+	}
+}
+
+// copies copies a buffer of a call, with count elements of each part, to a vector: all parts, or
+// the one at an element of the vector.
+func (l *lowering) copies(buffer, vector Place, count, at int64, one bool) (all []Step) {
+	parts, _ := l.parts()
+	if one {
+		vector.Element += at
+		parts = 1
+	}
+	size := l.part
+	if size == count { // in one piece
+		size, count, parts = size*int64(parts), count*int64(parts), 1
+	}
+	for range parts {
+		if count > 0 {
+			all = append(all, Step{Kind: Copy, From: buffer, To: vector, Count: count})
+		}
+		buffer.Element += count
+		vector.Element += size
+	}
+	return all
+}
+
+// writesInput reports whether the rank or a message writes to its input.
+func (l *lowering) writesInput() bool {
+	return slices.ContainsFunc(l.Ops[l.rank], func(o schedule.Op) bool {
+		j, ok := o.Dst.InScratch()
+		return o.Kind != schedule.Send && ok && j < l.Input
+	})
+}
+
+// at is element i of the vector.
+func (l *lowering) at(i int64) Place { return Place{l.vector.Buffer, l.vector.Element + i} }
+
+// place is where a slot begins.
+func (l *lowering) place(s schedule.Slot) Place {
+	if j, ok := s.InScratch(); ok && j < l.Input {
+		return Place{l.input, int64(j) * l.chunk}
+	} else if ok {
+		return Place{Scratch, int64(j) * l.chunk}
+	}
+	first, _ := schedule.Chunk(l.elements, l.Chunks, int(s))
+	return l.at(first)
+}
+
+// line is the messages between this rank and another over a channel, in one direction.
+type line struct {
+	peer    int32
+	channel uint8
+	sends   bool
+}
+
+// streams lays out the nodes. The size of a receive is that of the send which it meets.
+func (l *lowering) streams() error {
+	coming := map[line][]int64{}
+	for r, ops := range l.Ops {
+		for i := range ops {
+			o := &ops[i]
+			l.out.Channels = max(l.out.Channels, int(o.Channel)+1)
+			if o.Kind == schedule.Send && int(o.Peer) == l.rank {
+				at := line{peer: int32(r), channel: o.Channel}
+				coming[at] = append(coming[at], l.Bytes(o.Src, o.Count, l.elements, 1))
+			}
+		}
+	}
+	turns := map[line]int{}
+	ops := l.Ops[l.rank]
+	for from := 0; from < len(ops); {
+		to := from + 1
+		for to < len(ops) && ops[from].Group != 0 && ops[to].Group == ops[from].Group {
+			to++
+		}
+		var node Node
+		var adds []Node // after it, one for each receive that is staged
+		staging := l.staging
+		for i := from; i < to; i++ {
+			o := &ops[i]
+			for _, d := range l.Deps(o) {
+				if end := l.ends[int(d)]; !slices.Contains(node.After, end) {
+					node.After = append(node.After, end)
+				}
+			}
+			s := Step{Peer: int(o.Peer), Channel: int(o.Channel)}
+			at := line{o.Peer, o.Channel, o.Kind == schedule.Send}
+			switch o.Kind {
+			case schedule.Copy:
+				s.Kind, s.From, s.To, s.Count = Copy, l.place(o.Src), l.place(o.Dst), l.Bytes(o.Src, o.Count, l.elements, 1)
+			case schedule.Reduce:
+				s.Kind, s.From, s.To, s.Count = Add, l.place(o.Src), l.place(o.Dst), l.Bytes(o.Dst, o.Count, l.elements, 1)
+			case schedule.Send:
+				s.Kind, s.From, s.Count = Send, l.place(o.Src), l.Bytes(o.Src, o.Count, l.elements, 1)
+			case schedule.Recv, schedule.RecvReduce:
+				if len(coming[at]) == 0 {
+					return fmt.Errorf("rank %d, op %d (%s): rank %d sends nothing for it", l.rank, i, o, o.Peer)
+				}
+				s.Kind, s.To, s.Count = Recv, l.place(o.Dst), coming[at][0]
+				coming[at] = coming[at][1:]
+				if o.Kind == schedule.RecvReduce && s.Count > 0 {
+					if s.Kind = RecvAdd; l.staged(i) {
+						add := Step{Kind: Add, From: Place{Scratch, staging}, To: s.To, Count: s.Count}
+						s.Kind, s.To = Recv, add.From
+						staging += s.Count
+						adds = append(adds, Node{Steps: []Step{add}})
+					}
+				}
+			}
+			if s.Count == 0 {
+				continue // the other side leaves it out too
+			}
+			if s.Kind != Add && s.Kind != Copy {
+				s.Turn = turns[at]
+				turns[at]++
+			}
+			node.Steps = append(node.Steps, s)
+		}
+		l.out.Scratch = max(l.out.Scratch, staging)
+		end := l.append(int(ops[from].Stream), append([]Node{node}, adds...))
+		for i := from; i < to; i++ {
+			l.ends[i] = end
+		}
+		from = to
+	}
+	return nil
+}
+
+// append adds nodes to a stream and returns the last one.
+func (l *lowering) append(stream int, nodes []Node) NodeID {
+	for len(l.out.Streams) <= stream {
+		l.out.Streams = append(l.out.Streams, nil)
+	}
+	l.out.Streams[stream] = append(l.out.Streams[stream], nodes...)
+	return NodeID{stream, len(l.out.Streams[stream]) - 1}
+}

@@ -1,0 +1,215 @@
+// Package runner is what ranks do for schedules. The runner of the collective family measures
+// them, with its buffers, its timing modes and its checks, over a communicator that runs a
+// program of package schedule in the place of the operation.
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/planfile"
+	"github.com/collectivex/collectivex/pkg/steps"
+)
+
+// kindProgram is a record: a result.Program.
+const kindProgram = "schedule-program"
+
+// Runner is the rank half of the family.
+type Runner struct {
+	*runner.Runner
+	comm *comm
+}
+
+var _ rank.Runner = (*Runner)(nil)
+
+// NewRunner returns a runner over a library, which p.Comm need not name; it owns both. It
+// has no graphs.
+func NewRunner(s *rank.Session, p runner.Parts, l Library) (*Runner, error) {
+	c := &comm{Library: l, rank: s.Rank, world: s.World}
+	p.Comm, p.Another = c, nil
+	inner, err := runner.NewRunner(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{inner, c}, nil
+}
+
+// Run implements rank.Runner. It verifies the program of the case before anything runs.
+func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	b := steps.Of(&c)
+	if b == nil {
+		return rank.Refused("case of family %q", c.Family)
+	}
+	if s.World != c.World {
+		return rank.Refused("%d ranks run a case of %d", s.World, c.World)
+	}
+	p, about, err := programOf(ctx, s, r.comm.Steps(), b)
+	if err != nil {
+		return err
+	}
+	if err := r.load(ctx, s, c, p); err != nil {
+		return err
+	}
+	if err := s.Emit(kindProgram, result.Program(*about)); err != nil {
+		return errors.Join(err, r.comm.unload())
+	}
+	c.Family, c.Block = collective.Name, b.Measured()
+	err = r.Runner.Run(ctx, s, c)
+	if err == nil { // nobody gives up memory that another rank still reads
+		err = s.Barrier(ctx, "schedule-over")
+	}
+	return errors.Join(err, r.comm.unload())
+}
+
+// programOf returns the program of a schedule as a library runs it, verified, and what there is to
+// say of it.
+func programOf(ctx context.Context, s *rank.Session, w Way, b *steps.Block) (program, *schedule.About, error) {
+	p, err := read(ctx, s, b)
+	if err != nil {
+		return program{}, nil, err
+	}
+	about, err := schedule.Verified(ctx, p.Program)
+	if err != nil {
+		return program{}, nil, rank.Coded(result.ReasonRefused, err)
+	}
+	if w.Serial || !ordered(p.Program) {
+		if p.Program, err = inRounds(ctx, p.Program); err != nil {
+			return program{}, nil, rank.Refused("in rounds, as it runs here: %w", err)
+		}
+	}
+	return p, about, nil
+}
+
+// read returns the program of a schedule: that of its plan, or the one that its name and shape
+// generate.
+func read(ctx context.Context, s *rank.Session, b *steps.Block) (program, error) {
+	if b.PlanFile == "" {
+		p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: s.World, Width: b.Width, Segments: b.Segments})
+		return program{Program: p}, rank.Coded(result.ReasonRefused, err)
+	}
+	text, err := s.File(b.PlanSHA256)
+	if err != nil {
+		return program{}, rank.Refused("plan %s: %w: measure it with 'cxrun bench schedule', which reads the file", b.PlanFile, err)
+	}
+	file, err := planfile.Read(b.PlanFile, text)
+	if err != nil {
+		return program{}, rank.Coded(result.ReasonRefused, err)
+	}
+	if p := file.Program; p.Ranks != s.World || string(p.Collective) != b.Op {
+		return program{}, rank.Refused("plan %s is for %s on %d ranks, and the case for %s on %d", b.PlanFile, p.Collective, p.Ranks, b.Op, s.World)
+	}
+	if _, err := file.Verify(ctx); err != nil { // for each placement that the plan is for
+		return program{}, rank.Coded(result.ReasonRefused, err)
+	}
+	return program{file.Program, true}, nil
+}
+
+// Instead returns a library with the steps of a schedule in the place of the operation of a form,
+// on buffers of one extent, out of place; what there is to say of their program; and what frees the
+// steps after all ranks have run the last of them. Closing the library is the caller's. All ranks
+// call Instead together, with a name that is new in the session.
+func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *schedule.Spec, f runner.Form, e runner.Extent) (runner.Comm, *schedule.About, func() error, error) {
+	p, about, err := programOf(ctx, s, l.Steps(), &steps.Block{Op: b.Op, Algorithm: b.Algorithm, Width: b.Width, Segments: b.Segments})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	x := extent{count: e.Count}
+	lowered, _, err := damage("").lower(p, f, s.Rank, x, l.Steps().Serial)
+	if err != nil {
+		return nil, nil, nil, rank.Coded(result.ReasonRefused, err)
+	}
+	// Ranks need different amounts of scratch memory, and may share the layout of their memory.
+	needs, err := rank.Gather(ctx, s, name, lowered.Scratch)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	c := &comm{Library: l, rank: s.Rank, world: s.World}
+	if err := c.load(ctx, f.Op, f.Type, []extent{x}, []*Lowered{lowered}, slices.Max(needs)*int64(f.Type.Size())); err != nil {
+		return nil, nil, nil, err
+	}
+	return c, about, c.unload, nil
+}
+
+// Rotation returns the steps of this rank in an all_gather by schedule rotation, in place: a list
+// for each message that it sends and the one that it receives meanwhile, which other work may
+// follow; and what there is to say of their program. A rank has count elements.
+func Rotation(ctx context.Context, s *rank.Session, l Library, f runner.Form, count int64) ([]*Lowered, *schedule.About, error) {
+	p, about, err := programOf(ctx, s, l.Steps(), &steps.Block{Op: f.Op.String(), Algorithm: "rotation"})
+	if err != nil {
+		return nil, nil, err
+	}
+	whole, _, err := damage("").lower(p, f, s.Rank, extent{count, true}, l.Steps().Serial)
+	if err != nil {
+		return nil, nil, rank.Coded(result.ReasonRefused, err)
+	}
+	var lists []*Lowered
+	for _, node := range whole.Streams[0] { // each with other peers, so that all turns are 0
+		lists = append(lists, &Lowered{Channels: whole.Channels, Streams: [][]Node{{{Steps: node.Steps}}}})
+	}
+	return lists, about, nil
+}
+
+// atMost is the largest operation, in bytes, that the runner of the collective family
+// enqueues beside those of the case's sizes: with its smaller ones, or this one.
+const atMost = 1 << 20
+
+// load loads the steps of everything that the runner of the collective family enqueues.
+func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p program) error {
+	op, err := runner.ParseOp(steps.Of(&c).Op)
+	if err != nil {
+		return rank.Coded(result.ReasonRefused, err)
+	}
+	t, err := numeric.ParseType(c.Precision)
+	if err != nil {
+		return rank.Coded(result.ReasonRefused, err)
+	}
+	f := runner.Form{Op: op, Type: t, World: c.World}
+	var at []extent
+	for _, size := range append(slices.Clone(steps.Of(&c).Sizes), int64(t.Size())*syncCount) {
+		for _, bytes := range []int64{size, min(size, atMost)} {
+			for _, inPlace := range []bool{false, true} {
+				x := extent{f.Extent(bytes).Count, inPlace}
+				if x.count > 0 && !slices.Contains(at, x) && (p.Input == 0 || !inPlace) {
+					at = append(at, x)
+				}
+			}
+		}
+	}
+	damage, err := planted(s)
+	if err != nil {
+		return err
+	}
+	all := make([]*Lowered, len(at))
+	effects, scratch := 0, int64(0)
+	for i, x := range at {
+		done := false
+		if all[i], done, err = damage.lower(p, f, s.Rank, x, r.comm.Steps().Serial); err != nil {
+			return rank.Coded(result.ReasonRefused, err)
+		}
+		if done {
+			effects++
+		}
+		scratch = max(scratch, all[i].Scratch)
+	}
+	// Ranks need different amounts, and may share the layout of their memory.
+	needs, err := rank.Gather(ctx, s, "schedule-scratch", scratch)
+	if err != nil {
+		return err
+	}
+	if damage != "" && effects == 0 {
+		return rank.RefusedFault(string(damage), "rank %d has no such step in any size", s.Rank)
+	}
+	return r.comm.load(ctx, op, t, at, all, slices.Max(needs)*int64(t.Size()))
+}
+
+// syncCount is the elements of the all_reduce with which the runner of the collective
+// family brings together ranks that share no memory.
+const syncCount = 4
