@@ -221,7 +221,7 @@ func name(t reflect.Type) string {
 // title is the name of a family as definitions begin with it, such as Copy or EP.
 func title(name plan.Family) string {
 	n := 1
-	if len(name) == len("ep") { // an acronym
+	if len(name) == 2 { // an acronym
 		n = len(name)
 	}
 	return strings.ToUpper(string(name[:n])) + string(name[n:])
