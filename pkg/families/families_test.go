@@ -13,8 +13,8 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/family"
 	_ "github.com/collectivex/collectivex/pkg/families"
+	"github.com/collectivex/collectivex/pkg/family"
 )
 
 // cores know families and backends through descriptors alone. preflight and cli/run still have
