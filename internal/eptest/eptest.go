@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/ep"
 	eprunner "github.com/collectivex/collectivex/pkg/ep/runner"
@@ -78,9 +79,10 @@ func RunGroup(t *testing.T, open rank.Opener, faults []rank.Fault, cases ...plan
 	return Streams(t, store, cases...)
 }
 
-// Store returns a store of its own for a group.
+// Store returns a store of its own for a group, in memory: ranks make thousands of small files,
+// and each takes a disk 100 µs.
 func Store(t *testing.T) *rendezvous.File {
-	store, err := rendezvous.OpenFile(t.TempDir())
+	store, err := rendezvous.OpenFile(fakes.MemoryDir(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store

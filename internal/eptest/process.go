@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	eprunner "github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -77,7 +78,7 @@ type Ended struct {
 // does.
 func Processes(t *testing.T, together bool, faults string, cases ...plan.Case) (e Ended) {
 	t.Helper()
-	root := t.TempDir()
+	root := fakes.MemoryDir(t)
 	store, err := rendezvous.OpenFile(root)
 	require.NoError(t, err)
 	defer store.Close()
