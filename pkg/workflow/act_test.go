@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -218,10 +219,22 @@ func (s *stage) outcome(t *testing.T, output string, ended error) *outcome {
 	return o
 }
 
+// compiled compiles the programs as setup does, once. Setups that begin at the same time would
+// each compile all of it. What is wrong, setup says.
+var compiled = sync.OnceFunc(func() {
+	for arch, compiler := range map[string]string{"amd64": "gcc", "arm64": "aarch64-linux-gnu-gcc"} {
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-w", "-o", os.DevNull, "./cmd/cxrun")
+		build.Dir = filepath.Join("..", "..")
+		build.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH="+arch, "CC="+compiler)
+		_ = build.Run()
+	}
+})
+
 // goEnv lets setup build with the caches of this machine, and link without debugging
 // information, which takes most of the time and which these tests do not read.
 func goEnv(t *testing.T) []string {
 	t.Helper()
+	compiled()
 	var env []string
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN"} {
 		value, err := exec.Command("go", "env", name).Output()
