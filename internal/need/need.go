@@ -1,8 +1,8 @@
 // Package need says what a test cannot do without: a program, a right, or the full lane.
 //
 // go test ./... without variables is the fast lane. It skips, by name, what this machine lacks
-// and what takes long. CX_E2E=1 is the full lane: what is missing fails the test, and -short alone leaves
-// long tests out. Only this package reads the variable.
+// and what takes long. CX_E2E=1 is the full lane: a missing program fails the test. With -short, the
+// full lane leaves long tests out. Only this package reads the variable.
 package need
 
 import (
