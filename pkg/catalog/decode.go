@@ -11,7 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // A decoder turns YAML nodes into typed values and notes every diagnostic
@@ -171,7 +171,7 @@ func (d *decoder) content(n *yaml.Node, what, file string, limit int64) ([]byte,
 		d.diagnose(d.at(n), "%q is not a path inside the definitions", file)
 		return nil, false
 	}
-	data, err := regular.ReadFS(d.fsys, file, limit)
+	data, err := safefile.ReadFS(d.fsys, file, limit)
 	if err != nil {
 		d.diagnose(d.at(n), "%s %q: %s", what, file, reason(err))
 		return nil, false

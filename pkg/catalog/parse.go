@@ -13,7 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // parsed is a definition file as YAML, or what is wrong with it.
@@ -44,7 +44,7 @@ func parseAll(fsys fs.FS, files []string) map[string]parsed {
 const maxFile = 256 << 10
 
 func parseFile(fsys fs.FS, file string) parsed {
-	data, err := regular.ReadFS(fsys, file, maxFile)
+	data, err := safefile.ReadFS(fsys, file, maxFile)
 	if err != nil {
 		return parsed{file: file, failed: &Diagnostic{Pos{file, 1, 1}, reason(err)}}
 	}

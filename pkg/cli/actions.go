@@ -7,7 +7,7 @@ import (
 
 	"github.com/sethvargo/go-githubactions"
 
-	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // SetOutput sets an output of the Actions step this program runs in. It is an
@@ -59,9 +59,9 @@ func (s Streams) StepSummaryLeft(limit int) (left int, ok bool) {
 // Annotation returns the line by which a step annotates its job: an error or a
 // warning, with a title where it is not empty.
 func Annotation(kind, title, text string) string {
-	c := githubactions.Command{Name: kind, Message: foreign.Line(text)}
+	c := githubactions.Command{Name: kind, Message: sanitize.Line(text)}
 	if title != "" {
-		c.Properties = githubactions.CommandProperties{"title": foreign.Line(title)}
+		c.Properties = githubactions.CommandProperties{"title": sanitize.Line(title)}
 	}
 	return c.String()
 }

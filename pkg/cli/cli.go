@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // Exit codes of both programs.
@@ -59,7 +59,7 @@ type Streams struct {
 
 // Tell prints one line to standard error, whatever text is in it.
 func (s Streams) Tell(format string, args ...any) {
-	fmt.Fprintln(s.Err, foreign.Line(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(s.Err, sanitize.Line(fmt.Sprintf(format, args...)))
 }
 
 // Execute runs the command that newRoot returns with args and returns the exit
@@ -95,7 +95,7 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 	if _, known := errors.AsType[*ExitError](err); !started && !known {
 		err = UsageError("%w; see '%s --help'", err, ran.CommandPath())
 	}
-	fmt.Fprintf(s.Err, "%s: %s\n", root.Name(), foreign.Lines(err.Error()))
+	fmt.Fprintf(s.Err, "%s: %s\n", root.Name(), sanitize.Lines(err.Error()))
 	if exit, ok := errors.AsType[*ExitError](err); ok {
 		return exit.Code
 	}

@@ -3,9 +3,9 @@ package collective
 import (
 	"fmt"
 
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/table"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -70,7 +70,7 @@ func (r *Row) rung() figure.Rung {
 	}
 	label := fmt.Sprintf("%d B %s", r.Requested, curve)
 	if r.Slots > 1 {
-		label += ", " + english.Count(r.Slots, "buffer", "buffers")
+		label += ", " + plural.Count(r.Slots, "buffer", "buffers")
 	}
 	return figure.Rung{Size: r.Requested, Label: label, Curve: curve}
 }

@@ -9,7 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // shift returns the Hodges–Lehmann shift of b over a: the median of all differences. The
@@ -333,7 +333,7 @@ func discover(shifts []*Shift) {
 		adjusted := q
 		s.Q = &adjusted
 		if q > falseRate && s.Suspect {
-			s.Status, s.Why = Unclear, fmt.Sprintf("beyond its noise, as some of %s are by chance", english.Count(len(shifts), "line", "lines"))
+			s.Status, s.Why = Unclear, fmt.Sprintf("beyond its noise, as some of %s are by chance", plural.Count(len(shifts), "line", "lines"))
 		}
 	}
 }

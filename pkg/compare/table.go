@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // Columns are the heads of a table of cases. The change of a case is that over all its rungs;
@@ -25,7 +25,7 @@ func (k *Case) Rows(all bool) (out [][]string) {
 		notes = append(notes, d.Factor+" "+d.change())
 	}
 	if k.OldFailed+k.NewFailed > 0 {
-		notes = append(notes, fmt.Sprintf("failed in %s of OLD and %d of NEW", english.Count(k.OldFailed, "further run", "further runs"), k.NewFailed))
+		notes = append(notes, fmt.Sprintf("failed in %s of OLD and %d of NEW", plural.Count(k.OldFailed, "further run", "further runs"), k.NewFailed))
 	}
 	why := k.CaseID
 	if len(notes) > 0 {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/command"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 const (
@@ -143,7 +143,7 @@ const recordBytes = 1 << 16
 // recorded returns the record of a squash file; the zero record if an administrator put the
 // file there without one.
 func recorded(file string) (made record, err error) {
-	raw, err := regular.Read(file+".json", recordBytes)
+	raw, err := safefile.Read(file+".json", recordBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return made, nil
 	}
@@ -219,7 +219,7 @@ func (s Squashes) keep(i Image, digest, part, file string) error {
 	if err != nil {
 		return err
 	}
-	err = regular.WriteAtomic(file+".json", func(w io.Writer) error {
+	err = safefile.WriteAtomic(file+".json", func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(record{i.Ref, i.Arch, digest, info.Size()})
 	})
 	if err != nil {

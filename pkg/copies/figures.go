@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/table"
 )
@@ -41,7 +41,7 @@ func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
 		},
 		Complete: r.Complete, Passed: r.Verify.Passed,
 	}
-	rung := figure.Rung{Size: r.Bytes, Label: r.Name(), Curve: english.Count(r.Streams, "stream", "streams")}
+	rung := figure.Rung{Size: r.Bytes, Label: r.Name(), Curve: plural.Count(r.Streams, "stream", "streams")}
 	tick := figure.EventTick / float64(b.Timing.Reps) // one pair of events for a window
 	if c.ScaleUpTransport == "shm" {
 		tick = 0 // the host's clock stands for events

@@ -9,8 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // cases adds the cases of each block: by test, backend, kind of host memory and
@@ -100,7 +100,7 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	}
 	for _, streams := range b.Streams {
 		if streams > has.Streams {
-			return fmt.Sprintf("backend %s copies on at most %s", be.Name, english.Count(has.Streams, "stream", "streams"))
+			return fmt.Sprintf("backend %s copies on at most %s", be.Name, plural.Count(has.Streams, "stream", "streams"))
 		}
 	}
 	return remainder(b)
@@ -115,7 +115,7 @@ func remainder(b *Block) string {
 	for _, streams := range b.Streams {
 		for _, size := range b.Sizes {
 			if b.Pieces(size, streams) == 0 {
-				return fmt.Sprintf("%d bytes do not divide into equal pieces of whole 8-byte words on %s%s", size, english.Count(streams, "stream", "streams"), pages)
+				return fmt.Sprintf("%d bytes do not divide into equal pieces of whole 8-byte words on %s%s", size, plural.Count(streams, "stream", "streams"), pages)
 			}
 		}
 	}

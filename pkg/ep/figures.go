@@ -3,8 +3,8 @@ package ep
 import (
 	"cmp"
 
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -81,7 +81,7 @@ func rowFigures(r *Row, head figure.Labels, world int, tick float64) (rows []fig
 		var rung *figure.Rung
 		if f.clock != "" {
 			rung = &figure.Rung{
-				Clock: f.clock, Figure: f.name, Size: int64(r.TokensPerRank), Label: english.Count(r.TokensPerRank, "token", "tokens"), Tick: tick,
+				Clock: f.clock, Figure: f.name, Size: int64(r.TokensPerRank), Label: plural.Count(r.TokensPerRank, "token", "tokens"), Tick: tick,
 			}
 		}
 		add(f.timing, rung, figure.Percentiles(f.name, figure.Microseconds, "", *f.Percentiles, f.SampleCount)...)

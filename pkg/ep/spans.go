@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -35,7 +35,7 @@ func spans(_ result.Document, kind string, data json.RawMessage) ([]figure.Span,
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, err
 	}
-	tokens := english.Count(r.Tokens, "token", "tokens") + " per rank"
+	tokens := plural.Count(r.Tokens, "token", "tokens") + " per rank"
 	args := map[string]any{"tokens_per_rank": r.Tokens, "trial": r.Trial}
 	switch kind {
 	case RecordFresh:

@@ -11,8 +11,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/fold"
-	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // Form writes cases in one form.
@@ -89,9 +89,9 @@ var ErrInput = errors.New("nothing was written")
 func Write(in []string, out, program string) (*fold.Verdict, error) {
 	for _, f := range forms {
 		if strings.HasSuffix(out, f.extension) {
-			_ = regular.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
+			_ = safefile.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
 			var v *fold.Verdict
-			err := regular.WriteAtomic(out, func(w io.Writer) error {
+			err := safefile.WriteAtomic(out, func(w io.Writer) error {
 				form, err := f.open(w, program)
 				if err != nil {
 					return err

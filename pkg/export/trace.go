@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/figure"
-	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // traceForm writes the trace of one case as Trace Event JSON, which Perfetto reads: a process
@@ -88,7 +88,7 @@ const maxRecord = 64 << 20
 // readSpans reads the raw samples beside a document: the spans of each rank.
 func readSpans(c Case, of func(d result.Document, kind string, data json.RawMessage) ([]figure.Span, error)) ([][]figure.Span, error) {
 	path := result.SamplesFile(c.Source)
-	file, err := regular.Open(path)
+	file, err := safefile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s has no raw samples beside it: %w; name a document in its results directory with --in FILE.json", ErrInput, c.Source, err)
 	}

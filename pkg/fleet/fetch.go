@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // What became of an artifact.
@@ -152,7 +152,7 @@ func missing(r Run, dir string, there map[string]bool) []string {
 	if !there[KindMatrix] {
 		out = append(out, "matrix")
 	}
-	if data, err := regular.Read(filepath.Join(dir, "matrix", plan.FileName), 1<<30); err == nil {
+	if data, err := safefile.Read(filepath.Join(dir, "matrix", plan.FileName), 1<<30); err == nil {
 		if m, err := readPlan(data); err == nil {
 			for i := range m.Include {
 				if id := m.Include[i].ID; !there[filepath.Join("cells", id)] {
@@ -240,7 +240,7 @@ func merge(files, dir string, digests map[string]string) error {
 // readRecord reads what an earlier fetch left in dir.
 func readRecord(dir string, run int64) (*record, error) {
 	r := &record{RunID: run, Artifacts: map[string]fetch{}}
-	data, err := regular.Read(filepath.Join(dir, recordName), 64<<20)
+	data, err := safefile.Read(filepath.Join(dir, recordName), 64<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
@@ -264,7 +264,7 @@ func (r *record) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return regular.WriteAtomic(filepath.Join(dir, recordName), func(w io.Writer) error {
+	return safefile.WriteAtomic(filepath.Join(dir, recordName), func(w io.Writer) error {
 		_, err := w.Write(append(data, '\n'))
 		return err
 	})
@@ -276,7 +276,7 @@ func (f fetch) holds(dir string) bool {
 		return false
 	}
 	for name, want := range f.Files {
-		file, err := regular.Open(filepath.Join(dir, filepath.FromSlash(name)))
+		file, err := safefile.Open(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			return false
 		}

@@ -11,10 +11,10 @@ import (
 	"strconv"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // Unanswered reads the documents in the NDJSON file at path and returns the ids of the
@@ -39,7 +39,7 @@ func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error)
 	v := j.Verdict(nil)
 	if run == 0 {
 		if len(v.Runs) != 1 {
-			return 0, nil, fmt.Errorf("%s has documents of %s; say which one to re-run with --run", path, english.Count(len(v.Runs), "run", "runs"))
+			return 0, nil, fmt.Errorf("%s has documents of %s; say which one to re-run with --run", path, plural.Count(len(v.Runs), "run", "runs"))
 		}
 		of, err := ParseRun(v.Runs[0])
 		if err != nil {

@@ -14,10 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // Case names one case of one run: all its attempts answer it.
@@ -79,7 +79,7 @@ func (v *Verdict) Err() error {
 		{len(v.Unrequested), "case that was not requested", "cases that were not requested"},
 	} {
 		if p.n > 0 {
-			parts = append(parts, english.Count(p.n, p.one, p.many))
+			parts = append(parts, plural.Count(p.n, p.one, p.many))
 		}
 	}
 	if len(v.Runs) > 1 && v.Requested > 0 {
@@ -224,9 +224,9 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 // be nil. Documents of another run than want are left out. An error means that
 // nothing was written. What killed folds left beside out is removed.
 func Fold(in []string, m *plan.Matrix, want Expected, out string) (*Verdict, error) {
-	_ = regular.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
+	_ = safefile.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
 	var v *Verdict
-	err := regular.WriteAtomic(out, func(f io.Writer) (err error) {
+	err := safefile.WriteAtomic(out, func(f io.Writer) (err error) {
 		v, err = write(in, m, want, f)
 		return err
 	})

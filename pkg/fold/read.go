@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/provenance"
-	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
@@ -66,7 +66,7 @@ func (p *Problem) Kind() string {
 // irregular reports whether p is something else than a regular file, such as a FIFO,
 // a dangling link or a link to a directory.
 func (p *Problem) irregular() bool {
-	return errors.Is(p.Err, regular.ErrIrregular) || errors.Is(p.Err, fs.ErrNotExist)
+	return errors.Is(p.Err, safefile.ErrIrregular) || errors.Is(p.Err, fs.ErrNotExist)
 }
 
 // Read yields the documents below the given paths: all *.json of a directory
@@ -130,7 +130,7 @@ func (r *reader) path(p string) error {
 	})
 }
 
-var errLinkedDir = fmt.Errorf("%w: links to directories are not followed; name it with --in", regular.ErrIrregular)
+var errLinkedDir = fmt.Errorf("%w: links to directories are not followed; name it with --in", safefile.ErrIrregular)
 
 func linksToDirectory(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
@@ -141,7 +141,7 @@ func linksToDirectory(path string, e fs.DirEntry) bool {
 }
 
 func (r *reader) file(path string) error {
-	data, err := regular.ReadInto(r.raw, path, result.MaxDocument)
+	data, err := safefile.ReadInto(r.raw, path, result.MaxDocument)
 	if err != nil {
 		return r.problem(path, bare(err))
 	}
@@ -159,7 +159,7 @@ func bare(err error) error {
 
 // lines reads an NDJSON file. A line that is too long is a problem of its own.
 func (r *reader) lines(path string) error {
-	f, err := regular.Open(path)
+	f, err := safefile.Open(path)
 	if err != nil {
 		return err
 	}

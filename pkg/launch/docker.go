@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/dirlock"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // Docker runs ranks on this host in a container of docker or podman: one container for each
@@ -61,7 +61,7 @@ func (d Docker) Allocate(ctx context.Context) (Allocation, error) {
 type dockerAllocation struct {
 	Docker
 
-	scratch *claim.Claim
+	scratch *dirlock.Claim
 	pulled  container.Pulled
 	env     map[string]string // of the image
 }
@@ -205,7 +205,7 @@ const pollOwner = time.Second
 // Hold keeps a container up until ctx ends or the owner of dir, the directory of the
 // allocation, is dead.
 func Hold(ctx context.Context, dir string) error {
-	marker, err := regular.Open(filepath.Join(dir, claim.Marker))
+	marker, err := safefile.Open(filepath.Join(dir, dirlock.Marker))
 	if err != nil {
 		return err
 	}

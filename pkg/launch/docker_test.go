@@ -12,9 +12,9 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
@@ -129,7 +129,7 @@ func TestTheContainerOfADeadShard(t *testing.T) {
 	require.Len(t, exits(g), 2)
 	require.NoError(t, next.Release())
 
-	held, err := claim.Take(t.Context(), t.TempDir(), claim.Scratch)
+	held, err := dirlock.Take(t.Context(), t.TempDir(), dirlock.Scratch)
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- Hold(t.Context(), held.Dir()) }()

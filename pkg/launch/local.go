@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
@@ -46,7 +46,7 @@ func (l Local) Allocate(ctx context.Context) (Allocation, error) {
 type thisHost struct {
 	Local
 
-	scratch *claim.Claim
+	scratch *dirlock.Claim
 }
 
 // Dir implements Allocation.

@@ -19,7 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/container"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
@@ -86,12 +86,12 @@ const messageBytes = 1 << 16
 
 // writeMessage writes an order or a report.
 func writeMessage(path string, message any) error {
-	return regular.WriteAtomic(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(message) })
+	return safefile.WriteAtomic(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(message) })
 }
 
 // readMessage reads an order or a report.
 func readMessage(path string, into any) error {
-	raw, err := regular.Read(path, messageBytes)
+	raw, err := safefile.Read(path, messageBytes)
 	if err != nil {
 		return err
 	}

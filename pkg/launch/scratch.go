@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 )
 
 // scratchPrefix is the prefix of scratch directories, which a shard and its ranks share
@@ -89,13 +89,13 @@ func executable(dir string) bool {
 // newScratch makes a new scratch directory in base, after it has removed what dead shards
 // left there. It calls end for each directory before it removes it; a directory for which that
 // fails stays for the next shard, or for Cleanup.
-func newScratch(ctx context.Context, base string, end func(ctx context.Context, dir string) error) (*claim.Claim, error) {
+func newScratch(ctx context.Context, base string, end func(ctx context.Context, dir string) error) (*dirlock.Claim, error) {
 	_, _ = cleanup(ctx, base, end)
 	path, err := os.MkdirTemp(base, scratchPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("scratch directory: %w", err)
 	}
-	c, err := claim.Take(ctx, path, claim.Scratch)
+	c, err := dirlock.Take(ctx, path, dirlock.Scratch)
 	if err != nil {
 		return nil, fmt.Errorf("scratch directory: %w", err)
 	}
@@ -138,7 +138,7 @@ func cleanup(ctx context.Context, base string, end func(ctx context.Context, dir
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), scratchPrefix) {
 			continue
 		}
-		abandoned, ok := claim.Abandoned(filepath.Join(base, e.Name()), claim.Scratch)
+		abandoned, ok := dirlock.Abandoned(filepath.Join(base, e.Name()), dirlock.Scratch)
 		if !ok {
 			continue
 		}

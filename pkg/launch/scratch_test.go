@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 )
 
 // abandon makes a scratch directory of a dead shard in base.
@@ -42,7 +42,7 @@ func TestScratchOfTheDeadIsRemovedAndThatOfTheLivingIsNot(t *testing.T) {
 func TestScratchOfOthersIsLeftAlone(t *testing.T) {
 	base := t.TempDir()
 	artifact := filepath.Join(base, scratchPrefix+"local-host-bf16-n1-42-1")
-	results, err := claim.Take(t.Context(), artifact, claim.Results)
+	results, err := dirlock.Take(t.Context(), artifact, dirlock.Results)
 	require.NoError(t, err)
 	require.NoError(t, results.Release())
 	plain := filepath.Join(base, scratchPrefix+"plain")
@@ -54,7 +54,7 @@ func TestScratchOfOthersIsLeftAlone(t *testing.T) {
 	s, err := newScratch(t.Context(), base, nothing)
 	require.NoError(t, err)
 	require.NoError(t, s.Remove())
-	require.FileExists(t, filepath.Join(artifact, claim.Marker))
+	require.FileExists(t, filepath.Join(artifact, dirlock.Marker))
 	require.DirExists(t, filepath.Join(plain, "thesis"))
 	require.DirExists(t, filepath.Join(link, "group-001"))
 }

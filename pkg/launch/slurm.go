@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
@@ -252,7 +252,7 @@ func cancelOf(ctx context.Context, s command.Starter, dir string) error {
 type slurmAllocation struct {
 	Slurm
 
-	scratch *claim.Claim
+	scratch *dirlock.Claim
 	id      string
 	image   Image
 	queued  time.Duration

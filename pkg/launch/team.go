@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/sysfs"
@@ -332,7 +332,7 @@ func (t *Team) Allocate(ctx context.Context) (Allocation, error) {
 type teamAllocation struct {
 	team    *Team
 	dir     string
-	scratch *claim.Claim // of this host alone; nil for a store in files
+	scratch *dirlock.Claim // of this host alone; nil for a store in files
 }
 
 // Dir implements Allocation.

@@ -14,7 +14,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
@@ -86,7 +86,7 @@ func writeList[T any](out *bufio.Writer, name string, list []T) error {
 // WriteFile writes the matrix to path, whole or not at all, and sets its digest.
 func (m *Matrix) WriteFile(path string) error {
 	sum := sha256.New()
-	err := regular.WriteAtomic(path, func(w io.Writer) error { return m.Write(io.MultiWriter(w, sum)) })
+	err := safefile.WriteAtomic(path, func(w io.Writer) error { return m.Write(io.MultiWriter(w, sum)) })
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err // without the name of a temporary file
 	}
@@ -171,7 +171,7 @@ func ReadArchived(path, version string) (*Matrix, error) {
 }
 
 func readFile(path, version string, parse func([]byte, string) (*Matrix, error)) (*Matrix, error) {
-	data, err := regular.Read(path, maxMatrix)
+	data, err := safefile.Read(path, maxMatrix)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return nil, fmt.Errorf("read matrix %s: %w; make one with 'cxgen matrix -o FILE'", path, failed.Err)
 	}

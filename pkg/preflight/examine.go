@@ -8,9 +8,9 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -172,7 +172,7 @@ func (e *Examiner) withoutGPU(vendors []string) string {
 
 func gpus(n int, vendor string) string {
 	name := vendorNames[vendor] + " GPU"
-	return english.Count(n, name, name+"s")
+	return plural.Count(n, name, name+"s")
 }
 
 // with says on what a ready backend runs.

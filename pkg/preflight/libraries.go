@@ -15,10 +15,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/hsa"
 	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/laneenv"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/nccl/eplib"
 	"github.com/collectivex/collectivex/pkg/nixl"
-	"github.com/collectivex/collectivex/pkg/preset"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -186,7 +186,7 @@ func transferLibrary() Library {
 	if err != nil {
 		return Library{Err: err}
 	}
-	err = preset.UCX.Check()
+	err = laneenv.UCX.Check()
 	return Library{
 		Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), Err: err, Held: err != nil,
 		Lanes: map[string]error{

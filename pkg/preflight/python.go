@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/command"
-	"github.com/collectivex/collectivex/pkg/preset"
+	"github.com/collectivex/collectivex/pkg/laneenv"
 	"github.com/collectivex/collectivex/pkg/pyhost"
 )
 
@@ -131,7 +131,7 @@ func (p pythonPackage) in(e *pyhost.Environment) Library {
 		}
 	}
 	if p.kind == Mooncake {
-		err := cmp.Or(preset.Mooncake.Check(), e.Unlinked(mooncakeEngine))
+		err := cmp.Or(laneenv.Mooncake.Check(), e.Unlinked(mooncakeEngine))
 		return Library{Version: version, Err: err, Held: err != nil}
 	}
 	return Library{Version: version}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 )
 
 // Directories below Retention.To.
@@ -107,22 +107,22 @@ func syncDir(dir string) error {
 }
 
 // claims are the locked markers of a run.
-type claims []*claim.Claim
+type claims []*dirlock.Claim
 
 // take locks every marker in an entry, so that no process of ours writes to it. The error
-// wraps claim.ErrHeld if one cannot be locked.
+// wraps dirlock.ErrHeld if one cannot be locked.
 func take(path string) (held claims, err error) {
 	err = filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Name() != claim.Marker {
+		if err != nil || d.Name() != dirlock.Marker {
 			return err
 		}
-		for _, kind := range []claim.Kind{claim.Run, claim.Results} {
-			if c, ok := claim.Abandoned(filepath.Dir(path), kind); ok {
+		for _, kind := range []dirlock.Kind{dirlock.Run, dirlock.Results} {
+			if c, ok := dirlock.Abandoned(filepath.Dir(path), kind); ok {
 				held = append(held, c)
 				return nil
 			}
 		}
-		return fmt.Errorf("%w: %s", claim.ErrHeld, path)
+		return fmt.Errorf("%w: %s", dirlock.ErrHeld, path)
 	})
 	if err != nil {
 		return nil, errors.Join(err, held.release())

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -89,7 +89,7 @@ func New(r Retention) (*Plan, error) {
 	}
 	p := &Plan{retention: r, Entries: []*Entry{}}
 	for _, n := range names {
-		if n.Name() == claim.Marker {
+		if n.Name() == dirlock.Marker {
 			continue
 		}
 		e := &Entry{Name: n.Name(), Runs: []string{}, Samples: []string{}, path: filepath.Join(r.Results, n.Name())}
@@ -134,7 +134,7 @@ func checkPlaces(r Retention) error {
 	if info, err := os.Stat(results); err == nil && !info.IsDir() {
 		return fmt.Errorf("%w: %s is not a directory; name the directory that holds runs", ErrUsage, r.Results)
 	}
-	for _, name := range []string{claim.Marker, plan.FileName} {
+	for _, name := range []string{dirlock.Marker, plan.FileName} {
 		if _, err := os.Lstat(filepath.Join(results, name)); err == nil {
 			return fmt.Errorf("%w: %s is itself a run, since it has %s; name the directory that holds runs", ErrUsage, r.Results, name)
 		}
@@ -202,7 +202,7 @@ func (e *Entry) read(n fs.DirEntry) error {
 		return nil
 	}
 	held, err := take(e.path)
-	if errors.Is(err, claim.ErrHeld) {
+	if errors.Is(err, dirlock.ErrHeld) {
 		e.Keep = keepInUse
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/prune"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -39,9 +39,9 @@ func add(t *testing.T, r prune.Retention, name string, day int, success bool) st
 	}
 	for _, m := range []struct {
 		dir  string
-		kind claim.Kind
-	}{{filepath.Join(r.Results, name), claim.Run}, {cell, claim.Results}} {
-		c, err := claim.Take(t.Context(), m.dir, m.kind)
+		kind dirlock.Kind
+	}{{filepath.Join(r.Results, name), dirlock.Run}, {cell, dirlock.Results}} {
+		c, err := dirlock.Take(t.Context(), m.dir, m.kind)
 		require.NoError(t, err)
 		require.NoError(t, c.Release())
 	}
@@ -104,7 +104,7 @@ func TestTheNewestSuccessesStay(t *testing.T) {
 	}, got)
 
 	require.NoError(t, p.Apply())
-	require.FileExists(t, filepath.Join(r.To, "runs", "1-old", "cells", "a", claim.Marker))
+	require.FileExists(t, filepath.Join(r.To, "runs", "1-old", "cells", "a", dirlock.Marker))
 	require.DirExists(t, filepath.Join(r.To, "samples", "2-second", "cells", "a", "samples"))
 	require.Len(t, append(tree(t, r.Results), tree(t, r.To)...), len(before), "nothing is deleted")
 	_, got = kept(t, r)
@@ -153,7 +153,7 @@ func TestWhatCannotBeReadOrIsInUseStays(t *testing.T) {
 	add(t, r, "3-second", 3, true)
 	add(t, r, "4-newest", 4, true)
 	require.NoError(t, os.Truncate(torn, 100))
-	used, err := claim.Take(t.Context(), filepath.Join(r.Results, "2-used", "cells", "a"), claim.Results)
+	used, err := dirlock.Take(t.Context(), filepath.Join(r.Results, "2-used", "cells", "a"), dirlock.Results)
 	require.NoError(t, err)
 	want := map[string]string{
 		"1-torn": "has files that cannot be read", "2-used": "in use, or of another user", "3-second": success + noMore, "4-newest": success,
@@ -179,7 +179,7 @@ func TestApplyLooksAgain(t *testing.T) {
 			require.NoError(t, err)
 		}, "it changed in the meantime; run prune again"},
 		"a writer": {func(t *testing.T, r prune.Retention) {
-			c, err := claim.Take(t.Context(), filepath.Join(r.Results, "1-old"), claim.Run)
+			c, err := dirlock.Take(t.Context(), filepath.Join(r.Results, "1-old"), dirlock.Run)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, c.Release()) })
 		}, "in use"},

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // disk is what the store needs of a file system. Errors wrap those of package io/fs.
@@ -55,7 +55,7 @@ func (system) Append(path string) (io.WriteCloser, error) {
 }
 
 func (system) Read(path string, offset, limit int64) ([]byte, error) {
-	return regular.ReadFrom(path, offset, limit)
+	return safefile.ReadFrom(path, offset, limit)
 }
 
 func (system) Truncate(path string, size int64) error { return os.Truncate(path, size) }

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // Names of the files of a key. A key may not contain '@', so that the keys "a" and "a/b"
@@ -341,7 +341,7 @@ func (f *File) nudge(path string) {
 // look reads a file as this host knows it.
 func (f *File) look(path string, offset int64) ([]byte, error) {
 	data, err := f.disk.Read(path, offset, maxLength)
-	if errors.Is(err, regular.ErrIrregular) || errors.Is(err, regular.ErrTooLarge) {
+	if errors.Is(err, safefile.ErrIrregular) || errors.Is(err, safefile.ErrTooLarge) {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return data, err

@@ -8,8 +8,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/table"
 
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // MaxMarkdown is GitHub's limit for what one step adds to the job summary.
@@ -24,11 +24,11 @@ const maxTextRows = 24
 // Text writes the summary for a terminal.
 func (s *Summary) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", foreign.Line(s.verdict()))
+	fmt.Fprintf(&b, "%s\n", sanitize.Line(s.verdict()))
 	for _, sec := range s.sections() {
-		fmt.Fprintf(&b, "\n%s\n", foreign.Line(sec.Title))
+		fmt.Fprintf(&b, "\n%s\n", sanitize.Line(sec.Title))
 		if sec.Common != "" {
-			fmt.Fprintf(&b, "all rows: %s\n", foreign.Line(sec.Common))
+			fmt.Fprintf(&b, "all rows: %s\n", sanitize.Line(sec.Common))
 		}
 		if n := len(sec.Table.Rows); sec.Folded && n > maxTextRows {
 			fmt.Fprintf(&b, "  %s: in the JSON form and in the documents\n", table.Plural(n, "row"))
@@ -58,7 +58,7 @@ func (s *Summary) Markdown(w io.Writer, limit int) error {
 	if s.err != nil {
 		mark = "❌"
 	}
-	b.add(fmt.Sprintf("## CollectiveX\n\n%s **%s**\n", mark, foreign.Markdown(s.verdict())))
+	b.add(fmt.Sprintf("## CollectiveX\n\n%s **%s**\n", mark, sanitize.Markdown(s.verdict())))
 	for _, sec := range s.sections() {
 		b.section(sec)
 	}
@@ -88,15 +88,15 @@ func (b *budget) add(s string) bool {
 }
 
 func (b *budget) section(sec table.Section) {
-	open, end := fmt.Sprintf("\n### %s\n\n", foreign.Markdown(sec.Title)), ""
+	open, end := fmt.Sprintf("\n### %s\n\n", sanitize.Markdown(sec.Title)), ""
 	if sec.Folded {
-		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", foreign.HTML(sec.Title)), "\n</details>\n"
+		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", sanitize.HTML(sec.Title)), "\n</details>\n"
 	}
 	if sec.Note != "" {
-		open += foreign.Markdown(sec.Note) + "\n\n"
+		open += sanitize.Markdown(sec.Note) + "\n\n"
 	}
 	if sec.Common != "" {
-		open += "All rows: " + foreign.Markdown(sec.Common) + "\n\n"
+		open += "All rows: " + sanitize.Markdown(sec.Common) + "\n\n"
 	}
 	head, rows := sec.Table.Markdown()
 	if len(rows) == 0 || !b.add(open+head+rows[0]) {
@@ -160,5 +160,5 @@ const chartTheme = `%%{init: {"themeVariables": {"xyChart": {"plotColorPalette":
 
 // quoted is a string of Mermaid, which has no escape for a quote.
 func quoted(s string) string {
-	return `"` + strings.NewReplacer(`"`, "'", "`", "'").Replace(foreign.Line(s)) + `"`
+	return `"` + strings.NewReplacer(`"`, "'", "`", "'").Replace(sanitize.Line(s)) + `"`
 }

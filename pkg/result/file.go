@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // FileName is the name of a document's file: case id, time of the document and
@@ -74,7 +74,7 @@ func Write(dir string, d Document, index int, screen func([]byte) error) (string
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	return path, regular.WriteAtomic(path, func(w io.Writer) error {
+	return path, safefile.WriteAtomic(path, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})

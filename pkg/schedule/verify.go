@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // Class is what kind of mistake a finding is.
@@ -351,7 +351,7 @@ func (v *verifier) Meet(r, send, q, receive int) {
 	}
 	v.access(q, receive)
 	if s.Count != d.Count {
-		v.find(Mismatch, q, receive, noSlot, "receives %s, and rank %d sends %d in op %d", english.Count(int(d.Count), "chunk", "chunks"), r, s.Count, send)
+		v.find(Mismatch, q, receive, noSlot, "receives %s, and rank %d sends %d in op %d", plural.Count(int(d.Count), "chunk", "chunks"), r, s.Count, send)
 	}
 	for k := range int(min(s.Count, d.Count)) {
 		from := v.slot(s.Src) + k
@@ -421,7 +421,7 @@ func (v *verifier) results() {
 			case int(x.chunk) != k:
 				v.find(Misplaced, r, -1, k, "holds the data of chunk %d", x.chunk)
 			case have != want:
-				v.find(Lost, r, -1, k, "holds the data of %s, must hold that of %d", english.Count(have, "rank", "ranks"), want)
+				v.find(Lost, r, -1, k, "holds the data of %s, must hold that of %d", plural.Count(have, "rank", "ranks"), want)
 			}
 			if e, found := v.clocks.unawaited(r, k); found {
 				v.find(Race, r, -1, k, "the rank can end before op %d of rank %d (%s) has written this result", e.op, e.rank, v.Ops[e.rank][e.op].Kind)

@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
-	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // caseKey identifies a case within a run.
@@ -92,7 +92,7 @@ func newInspector() *result.Inspector {
 
 // readDocument returns the document in the file at path, if it counts.
 func readDocument(x *result.Inspector, path string) (result.Document, error) {
-	data, err := regular.Read(path, result.MaxDocument)
+	data, err := safefile.Read(path, result.MaxDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +141,8 @@ func untried(o result.Outcome) bool {
 
 // takeResults claims dir, which it creates if it is missing, so that no other shard can use
 // it. It then removes or completes what a killed shard left unfinished.
-func takeResults(ctx context.Context, dir string) (*claim.Claim, error) {
-	c, err := claim.Take(ctx, dir, claim.Results)
+func takeResults(ctx context.Context, dir string) (*dirlock.Claim, error) {
+	c, err := dirlock.Take(ctx, dir, dirlock.Results)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func tidy(dir string) error {
 	if info, err := os.Lstat(samples); err != nil || !info.IsDir() {
 		return errors.Join(err, fmt.Errorf("%s is not a directory; remove it, or use another results directory", samples))
 	}
-	return errors.Join(regular.EndPartial(dir, nil), regular.EndPartial(samples, func(name string) bool {
+	return errors.Join(safefile.EndPartial(dir, nil), safefile.EndPartial(samples, func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, strings.TrimSuffix(name, result.SamplesSuffix)+".json"))
 		return err == nil
 	}))

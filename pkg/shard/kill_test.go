@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/internal/need"
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -86,7 +86,7 @@ func removeUnmarked(t *testing.T, scratch string) {
 	left, err := filepath.Glob(filepath.Join(scratch, "*"))
 	require.NoError(t, err)
 	for _, dir := range left {
-		marker := filepath.Join(dir, claim.Marker)
+		marker := filepath.Join(dir, dirlock.Marker)
 		if info, err := os.Stat(marker); err == nil && info.Size() == 0 {
 			require.NoError(t, os.Remove(marker))
 		}

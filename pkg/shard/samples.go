@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // sample is one line of a samples file: a record of one rank.
@@ -23,11 +23,11 @@ type sample struct {
 // leaves out failures, whose text is private. The file is complete on the disk when it
 // returns; the caller commits it after writing its document. It returns nil if there are no
 // records.
-func writeSamples(dir, document string, streams []rank.Stream, screen func([]byte) error) (_ *regular.AtomicFile, err error) {
+func writeSamples(dir, document string, streams []rank.Stream, screen func([]byte) error) (_ *safefile.AtomicFile, err error) {
 	if !slices.ContainsFunc(streams, func(s rank.Stream) bool { return len(s.Records) > 0 }) {
 		return nil, nil
 	}
-	f, err := regular.CreateAtomic(result.SamplesFile(filepath.Join(dir, document)))
+	f, err := safefile.CreateAtomic(result.SamplesFile(filepath.Join(dir, document)))
 	if err != nil {
 		return nil, err
 	}

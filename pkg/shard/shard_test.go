@@ -21,9 +21,9 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -50,7 +50,7 @@ func requireNoLitter(t *testing.T, s *Shard) {
 		if rel, _ := filepath.Rel(s.Results, path); rel == "logs" {
 			return fs.SkipDir
 		}
-		if !d.IsDir() && d.Name() != claim.Marker {
+		if !d.IsDir() && d.Name() != dirlock.Marker {
 			require.True(t, strings.HasSuffix(path, ".json") || strings.HasSuffix(path, result.SamplesSuffix), path)
 		}
 		return err
@@ -361,7 +361,7 @@ func TestResultsAreNotMixed(t *testing.T) {
 	s.Resume = true
 	_, err = s.Do(t.Context())
 	require.ErrorIs(t, err, ErrEnvironment)
-	require.ErrorIs(t, err, claim.ErrHeld)
+	require.ErrorIs(t, err, dirlock.ErrHeld)
 }
 
 func TestResumeLeavesFinishedCasesAndNamesStrangers(t *testing.T) {

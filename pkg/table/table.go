@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // Column is one column of a table; figures stand at the right, the headline is
@@ -58,7 +58,7 @@ func columns(right bool, names []string) []Column {
 func (t *Table) Markdown() (head string, rows []string) {
 	var names, rule strings.Builder
 	for _, c := range t.Columns {
-		names.WriteString("| " + foreign.Markdown(c.Name) + " ")
+		names.WriteString("| " + sanitize.Markdown(c.Name) + " ")
 		if c.Right {
 			rule.WriteString("|--:")
 		} else {
@@ -68,7 +68,7 @@ func (t *Table) Markdown() (head string, rows []string) {
 	for _, r := range t.Rows {
 		var b strings.Builder
 		for i, cell := range r {
-			if cell = foreign.Markdown(cell); t.Columns[i].Strong && cell != "" && cell != Dash {
+			if cell = sanitize.Markdown(cell); t.Columns[i].Strong && cell != "" && cell != Dash {
 				cell = "**" + cell + "**"
 			}
 			b.WriteString("| " + cell + " ")
@@ -89,7 +89,7 @@ func (t *Table) Text() string {
 	for _, r := range t.Rows {
 		line := make([]string, len(r))
 		for i, cell := range r {
-			line[i] = foreign.Line(cell)
+			line[i] = sanitize.Line(cell)
 		}
 		lines = append(lines, line)
 	}

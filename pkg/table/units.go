@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // Significant prints v with three significant digits and no exponent.
@@ -55,5 +55,5 @@ func Rate(v float64) string {
 	return OrDash(v)
 }
 
-// Plural is english.Count of what takes an s.
-func Plural(n int, one string) string { return english.Count(n, one, one+"s") }
+// Plural is plural.Count of what takes an s.
+func Plural(n int, one string) string { return plural.Count(n, one, one+"s") }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // Cached is Compile with a cache of images in dir (default: collectivex/kernels in the
@@ -140,7 +140,7 @@ func writeImage(path string, image []byte) error {
 		return err
 	}
 	sum := sha256.Sum256(image)
-	return regular.WriteAtomic(path, func(w io.Writer) error {
+	return safefile.WriteAtomic(path, func(w io.Writer) error {
 		_, err := w.Write(append(bytes.Clone(image), sum[:]...))
 		return err
 	})

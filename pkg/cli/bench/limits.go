@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // Limits are thresholds by requested size, on the figures of the columns.
@@ -104,7 +104,7 @@ func (x Limit) size() string {
 	if x.Bytes == everySize {
 		return "all sizes"
 	}
-	return english.Count(int(x.Bytes), "byte", "bytes")
+	return plural.Count(int(x.Bytes), "byte", "bytes")
 }
 
 // Measured is a row as thresholds compare it.

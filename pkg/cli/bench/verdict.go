@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -32,11 +32,11 @@ func (v *verdict) add(o result.Outcome) {
 func (v *verdict) err() error {
 	switch {
 	case v.failed > 0:
-		return fmt.Errorf("%d of %s failed", v.failed, english.Count(v.cases, "case", "cases"))
+		return fmt.Errorf("%d of %s failed", v.failed, plural.Count(v.cases, "case", "cases"))
 	case v.lacking > 0 && (!v.lenient || v.lacking == v.cases):
-		return cli.EnvironmentError("%d of %s cannot be measured here", v.lacking, english.Count(v.cases, "case", "cases"))
+		return cli.EnvironmentError("%d of %s cannot be measured here", v.lacking, plural.Count(v.cases, "case", "cases"))
 	case v.broken > 0:
-		return errors.New(english.Count(v.broken, "figure missed its threshold", "figures missed their threshold"))
+		return errors.New(plural.Count(v.broken, "figure missed its threshold", "figures missed their threshold"))
 	default:
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/fleet"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 func newFetch(s cli.Streams, clock fleet.Clock) *cobra.Command {
@@ -46,9 +46,9 @@ are fetched. RUN is a number, a URL, or - for the first line of standard input.`
 				case a.Error != "":
 					s.Tell("%s: %s: %s", a.Name, a.State, a.Error)
 				case !a.Verified:
-					s.Tell("%s: %s, %s; GitHub gave no digest to verify", a.Name, a.State, english.Count(a.Files, "file", "files"))
+					s.Tell("%s: %s, %s; GitHub gave no digest to verify", a.Name, a.State, plural.Count(a.Files, "file", "files"))
 				default:
-					s.Tell("%s: %s, %s, digest verified", a.Name, a.State, english.Count(a.Files, "file", "files"))
+					s.Tell("%s: %s, %s, digest verified", a.Name, a.State, plural.Count(a.Files, "file", "files"))
 				}
 			})
 			if err != nil {

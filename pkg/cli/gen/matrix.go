@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 func newMatrix(s cli.Streams) *cobra.Command {
@@ -73,7 +73,7 @@ func describe(m *plan.Matrix) string {
 
 // size says how large a plan is.
 func size(cells, runnable, unsupported int) string {
-	return fmt.Sprintf("%s, %d runnable and %s", english.Count(cells, "cell", "cells"), runnable, english.Count(unsupported, "unsupported case", "unsupported cases"))
+	return fmt.Sprintf("%s, %d runnable and %s", plural.Count(cells, "cell", "cells"), runnable, plural.Count(unsupported, "unsupported case", "unsupported cases"))
 }
 
 // setOutputs sets the outputs of the step.

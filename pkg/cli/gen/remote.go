@@ -15,7 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/fleet"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // remote is what the commands that talk to GitHub have in common.
@@ -56,7 +56,7 @@ func (r *remote) client(ctx context.Context, of fleet.RunRef) (*fleet.Client, er
 	}
 	o := fleet.Options{API: r.s.Getenv("GITHUB_API_URL"), Repo: repo, Clock: r.clock, Tell: func(line string) { r.s.Tell("%s", line) }}
 	if r.tokenFile != "" {
-		data, err := regular.Read(r.tokenFile, 1<<16)
+		data, err := safefile.Read(r.tokenFile, 1<<16)
 		if err != nil {
 			return nil, cli.EnvironmentError("--token-file: %w", err)
 		}

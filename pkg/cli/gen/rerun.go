@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/fleet"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // rerun is what cxgen rerun prints as JSON.
@@ -91,7 +91,7 @@ what runs besides. Nothing to run again is no error.`,
 			if out.Cases == nil {
 				out.Cases = []string{}
 			}
-			s.Tell("run %d: %s without a successful document", id, english.Count(len(out.Cases), "case", "cases"))
+			s.Tell("run %d: %s without a successful document", id, plural.Count(len(out.Cases), "case", "cases"))
 			var failed error
 			switch {
 			case len(out.Cases) == 0:
@@ -112,7 +112,7 @@ what runs besides. Nothing to run again is no error.`,
 					}
 					out.Runs = append(out.Runs, rerunning{cover.Cases, cover.Others, dispatched{Ref: ref, estimate: e}})
 					out.Others = append(out.Others, cover.Others...)
-					s.Tell("dispatch%s: %s and %s; %s", flags(cover.Filters.Only), english.Count(len(cover.Cases), "case", "cases"), english.Count(len(cover.Others), "other", "others"), e)
+					s.Tell("dispatch%s: %s and %s; %s", flags(cover.Filters.Only), plural.Count(len(cover.Cases), "case", "cases"), plural.Count(len(cover.Others), "other", "others"), e)
 				}
 				if !dry {
 					failed = out.dispatch(c.Context(), s, client, ref)
@@ -154,7 +154,7 @@ what runs besides. Nothing to run again is no error.`,
 				return err
 			}
 			if failed == nil && len(out.Left) > 0 {
-				failed = fmt.Errorf("%s cannot be run again this way", english.Count(len(out.Left), "case", "cases"))
+				failed = fmt.Errorf("%s cannot be run again this way", plural.Count(len(out.Left), "case", "cases"))
 			}
 			return failed
 		},
@@ -175,7 +175,7 @@ func (o *rerun) dispatch(ctx context.Context, s cli.Streams, c *fleet.Client, re
 		run := &o.Runs[i]
 		d, err := order(ctx, c, ref, run.estimate)
 		if err != nil {
-			return unreachable(fmt.Errorf("%d of %s started: %w", i, english.Count(len(o.Runs), "run was", "runs were"), err))
+			return unreachable(fmt.Errorf("%d of %s started: %w", i, plural.Count(len(o.Runs), "run was", "runs were"), err))
 		}
 		run.Dispatched, run.RunID, run.URL, run.Ref = true, d.ID, d.URL, d.Ref
 		s.Tell("started: %s", d.URL)

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/fleet"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -63,7 +63,7 @@ The token must be allowed to list runners, which GITHUB_TOKEN of a job never is.
 				return err
 			}
 			if exitStatus && len(unserved) > 0 {
-				return fmt.Errorf("no online runner serves %s: %s", english.Count(len(unserved), "label", "labels"), strings.Join(unserved, ", "))
+				return fmt.Errorf("no online runner serves %s: %s", plural.Count(len(unserved), "label", "labels"), strings.Join(unserved, ", "))
 			}
 			return nil
 		},

@@ -13,8 +13,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plural"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 func newValidate(s cli.Streams) *cobra.Command {
@@ -51,8 +51,8 @@ table follows for each set of capabilities.`,
 				}
 			}
 			_, err = fmt.Fprintf(s.Out, "\n%s, %s, %s, %s\n",
-				english.Count(len(cat.Platforms), "platform", "platforms"), english.Count(len(cat.Backends), "backend", "backends"),
-				english.Count(len(cat.Workloads), "workload", "workloads"), english.Count(len(cat.Suites), "suite", "suites"))
+				plural.Count(len(cat.Platforms), "platform", "platforms"), plural.Count(len(cat.Backends), "backend", "backends"),
+				plural.Count(len(cat.Workloads), "workload", "workloads"), plural.Count(len(cat.Suites), "suite", "suites"))
 			return err
 		},
 	}
@@ -138,7 +138,7 @@ func printReasons(w io.Writer, coverage []catalog.Coverage) {
 	}
 	slices.SortStableFunc(order, func(a, b reason) int { return cmp.Compare(a.backend, b.backend) })
 	for _, r := range order {
-		fmt.Fprintf(w, "\n%s: %s\n", r.backend, foreign.Line(r.text))
+		fmt.Fprintf(w, "\n%s: %s\n", r.backend, sanitize.Line(r.text))
 		for _, c := range covers[r] {
 			fmt.Fprintf(w, "  %s\n", c)
 		}

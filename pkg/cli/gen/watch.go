@@ -13,7 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fleet"
-	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 func newWatch(s cli.Streams, clock fleet.Clock) *cobra.Command {
@@ -94,14 +94,14 @@ func (d *display) lines(s *fleet.Sweep) {
 			continue
 		}
 		d.said[j.Name] = text
-		fmt.Fprintf(d.w, "%s  %s\n", at, foreign.Line(text))
+		fmt.Fprintf(d.w, "%s  %s\n", at, sanitize.Line(text))
 	}
 	if text := counts(s.Cells); len(s.Cells) > 0 && text != d.last {
 		d.last = text
 		fmt.Fprintf(d.w, "%s  %s%s\n", at, text, eta(s))
 	}
 	if s.Completed() {
-		fmt.Fprintf(d.w, "%s  run %d ended with %s\n", at, s.ID, foreign.Line(s.Conclusion))
+		fmt.Fprintf(d.w, "%s  run %d ended with %s\n", at, s.ID, sanitize.Line(s.Conclusion))
 	}
 }
 
@@ -148,7 +148,7 @@ func (d *display) draw(s *fleet.Sweep) {
 		fmt.Fprintf(&b, "\x1b[%dA", d.drawn)
 	}
 	for _, line := range out {
-		text := []rune(foreign.Line(line))
+		text := []rune(sanitize.Line(line))
 		fmt.Fprintf(&b, "\r\x1b[K%s\n", string(text[:min(len(text), max(d.width-1, 0))]))
 	}
 	b.WriteString("\x1b[J")

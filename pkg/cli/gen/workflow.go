@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -72,7 +72,7 @@ plans with them.`,
 
 // checkFile is an error where the file is not want.
 func checkFile(path string, want []byte) error {
-	got, err := regular.Read(path, 16<<20)
+	got, err := safefile.Read(path, 16<<20)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s is missing; write it with the same command without --check", path)

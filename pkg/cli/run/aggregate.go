@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/plural"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 func newAggregate(s cli.Streams) *cobra.Command {
@@ -79,7 +79,7 @@ func checkInput(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such file or directory; name a directory of documents, or a FILE.ndjson", path)
 	case err == nil && !info.IsDir() && !info.Mode().IsRegular():
-		return fmt.Errorf("%s: %w or directory; name a directory of documents, or a FILE.ndjson", path, regular.ErrIrregular)
+		return fmt.Errorf("%s: %w or directory; name a directory of documents, or a FILE.ndjson", path, safefile.ErrIrregular)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func incomplete(in []string, v *fold.Verdict) error {
 	case len(v.Answers) == 0:
 		return noDocument(in...)
 	case n > 0:
-		return fmt.Errorf("%s left out; fetch or measure again what is damaged, and move away what is no document", english.Count(n, "file or line that is not a document was", "files or lines that are not documents were"))
+		return fmt.Errorf("%s left out; fetch or measure again what is damaged, and move away what is no document", plural.Count(n, "file or line that is not a document was", "files or lines that are not documents were"))
 	}
 	return nil
 }
@@ -148,6 +148,6 @@ func printVerdict(s cli.Streams, v *fold.Verdict) {
 		s.Tell("%s: %s: %s", a.Status, a.ID, a.Reasons.String())
 	}
 	fmt.Fprintf(s.Out, "%s of %s, %s and %s left out\n",
-		english.Count(v.Documents, "document", "documents"), english.Count(len(v.Answers), "case", "cases"),
-		english.Count(v.Duplicates, "duplicate", "duplicates"), english.Count(len(v.Problems)+len(v.Replaced)+len(v.Irregular), "file", "files"))
+		plural.Count(v.Documents, "document", "documents"), plural.Count(len(v.Answers), "case", "cases"),
+		plural.Count(v.Duplicates, "duplicate", "duplicates"), plural.Count(len(v.Problems)+len(v.Replaced)+len(v.Irregular), "file", "files"))
 }

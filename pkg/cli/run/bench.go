@@ -18,8 +18,8 @@ import (
 	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
 	epbench "github.com/collectivex/collectivex/pkg/ep/bench"
 	overlapbench "github.com/collectivex/collectivex/pkg/overlap/bench"
-	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	stepsbench "github.com/collectivex/collectivex/pkg/steps/bench"
 	transferbench "github.com/collectivex/collectivex/pkg/transfer/bench"
@@ -99,7 +99,7 @@ func withModel(ctx context.Context, s cli.Streams, b *benchRun, request *collect
 	if request.Model == "" {
 		return measure()
 	}
-	model, err := regular.CreateAtomic(request.Model)
+	model, err := safefile.CreateAtomic(request.Model)
 	if err != nil {
 		return cli.EnvironmentError("--model: %w", err)
 	}
@@ -111,7 +111,7 @@ func withModel(ctx context.Context, s cli.Streams, b *benchRun, request *collect
 }
 
 // writeModel measures and writes a model of the machine.
-func writeModel(ctx context.Context, s cli.Streams, f *regular.AtomicFile, backend string, ranks int, messages *stepsbench.Messages) error {
+func writeModel(ctx context.Context, s cli.Streams, f *safefile.AtomicFile, backend string, ranks int, messages *stepsbench.Messages) error {
 	m, err := measureModel(ctx, s, backend, ranks, messages, func() {})
 	if err != nil {
 		return fmt.Errorf("--model: %w", err)

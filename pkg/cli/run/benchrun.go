@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
@@ -30,9 +30,9 @@ type benchRun struct {
 	world int // ranks
 	cell  cellRun
 	out   string // plan, documents, samples, logs
-	owned *claim.Claim
+	owned *dirlock.Claim
 	keep  bool // out was asked for
-	json  *regular.AtomicFile
+	json  *safefile.AtomicFile
 	toOut bool // JSON to standard output
 	shown *cli.Whole
 	ended []shard.End
@@ -83,7 +83,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	tellListeners(s, m)
 	b := &benchRun{place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &cli.Whole{Out: s.Out}}
 	if o.File != "" {
-		if b.json, err = regular.CreateAtomic(o.File); err != nil {
+		if b.json, err = safefile.CreateAtomic(o.File); err != nil {
 			return nil, cli.EnvironmentError("-J: %w", err)
 		}
 	}
@@ -236,7 +236,7 @@ func (b *benchRun) failures() []string {
 		}
 	}
 	for _, text := range why {
-		lines = append(lines, fmt.Sprintf("%s not started: %s", english.Count(waiting[text], "case", "cases"), text))
+		lines = append(lines, fmt.Sprintf("%s not started: %s", plural.Count(waiting[text], "case", "cases"), text))
 	}
 	return lines
 }

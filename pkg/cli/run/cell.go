@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -55,7 +55,7 @@ func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.C
 	if r.repeat > 1 && len(cases) == 0 {
 		return shard.Counts{}, nil
 	}
-	p := newProgress(s, fmt.Sprintf("%s: %s", cell.ID, english.Count(len(cases), "case", "cases")))
+	p := newProgress(s, fmt.Sprintf("%s: %s", cell.ID, plural.Count(len(cases), "case", "cases")))
 	defer p.end()
 	return r.observed(ctx, cell, cases, p)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/fold"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 func newCompare(s cli.Streams) *cobra.Command {
@@ -167,7 +167,7 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 func printComparison(w io.Writer, c *compare.Comparison, all bool) error {
 	var b strings.Builder
 	for _, d := range c.Beside {
-		fmt.Fprintln(&b, foreign.Line(d.String()))
+		fmt.Fprintln(&b, sanitize.Line(d.String()))
 	}
 	if len(c.Beside) > 0 {
 		b.WriteString("\n")
@@ -177,7 +177,7 @@ func printComparison(w io.Writer, c *compare.Comparison, all bool) error {
 	for i := range c.Cases {
 		for _, line := range c.Cases[i].Rows(all) {
 			for j := range line {
-				line[j] = foreign.Line(line[j])
+				line[j] = sanitize.Line(line[j])
 			}
 			fmt.Fprintln(t, strings.Join(line, "\t"))
 		}

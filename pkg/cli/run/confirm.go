@@ -14,8 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/compare"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // confirmation measures suspects again, both sides in turn.
@@ -128,7 +128,7 @@ func (c *confirmation) measure(ctx context.Context, s cli.Streams, before int, s
 	if before > 0 {
 		again = "measuring %s that may yet be confirmed, in %d further pairs of runs"
 	}
-	s.Tell(again, english.Count(len(suspects), "suspect", "suspects"), compare.Pairs)
+	s.Tell(again, plural.Count(len(suspects), "suspect", "suspects"), compare.Pairs)
 	for pair := range compare.Pairs {
 		for turn := range c.sides {
 			side := c.sides[(pair+turn)%2]

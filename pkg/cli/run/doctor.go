@@ -13,8 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/command"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/preflight"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 func newDoctor(s cli.Streams) *cobra.Command {
@@ -92,7 +92,7 @@ func chosen(cat *catalog.Catalog, names []string) ([]catalog.Backend, error) {
 func printFindings(out io.Writer, findings []preflight.Finding) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, f := range findings {
-		fmt.Fprintf(w, "%s%s\t%s\t%s\n", f.Backend, f.Tool, f.State, foreign.Line(f.Text))
+		fmt.Fprintf(w, "%s%s\t%s\t%s\n", f.Backend, f.Tool, f.State, sanitize.Line(f.Text))
 	}
 	return w.Flush()
 }

@@ -14,11 +14,11 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
@@ -118,7 +118,7 @@ func printDescription(out io.Writer, d preflight.Description) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	row := func(name string, cells ...string) {
 		for i := range cells {
-			cells[i] = foreign.Line(cells[i])
+			cells[i] = sanitize.Line(cells[i])
 		}
 		fmt.Fprintf(w, "%s\t%s\n", name, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 	}
@@ -149,7 +149,7 @@ func printDescription(out io.Writer, d preflight.Description) error {
 		row("fabric", fmt.Sprintf("%d × %s", n.Count, n.Adapter), n.LinkLayer, n.Rate, state, n.Firmware)
 	}
 	for _, vendor := range slices.Sorted(maps.Keys(d.Undriven)) {
-		row("warning", english.Count(d.Undriven[vendor], vendor+" GPU", vendor+" GPUs")+" that no driver answers for")
+		row("warning", plural.Count(d.Undriven[vendor], vendor+" GPU", vendor+" GPUs")+" that no driver answers for")
 	}
 	for _, text := range d.Warnings {
 		row("warning", text)

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/export"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 func newExport(s cli.Streams) *cobra.Command {
@@ -56,7 +56,7 @@ not a document.`,
 				return cli.EnvironmentError("%w", err)
 			}
 			printLeftOut(s, v)
-			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, english.Count(len(v.Answers), "case", "cases"), english.Count(len(v.Runs), "run", "runs"))
+			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, plural.Count(len(v.Answers), "case", "cases"), plural.Count(len(v.Runs), "run", "runs"))
 			return incomplete(in, v)
 		},
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -31,7 +31,7 @@ func newCluster(s cli.Streams) (cluster, error) {
 	if path == "" {
 		return here, nil
 	}
-	data, err := regular.Read(path, operatorBytes)
+	data, err := safefile.Read(path, operatorBytes)
 	if err == nil {
 		here.operator, err = catalog.ParseOperator(operatorVariable, data)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -40,7 +40,7 @@ func (p place) world(asked int) (int, error) {
 	most := hostRanksPerCPU * runtime.NumCPU()
 	switch onHost := p.machine.GPUs == nil; {
 	case onHost && asked > most:
-		return 0, cli.EnvironmentError("%d ranks on %s: backend %s supports at most %d here, %d per processor", asked, english.Count(runtime.NumCPU(), "processor", "processors"), p.backend.Name, most, hostRanksPerCPU)
+		return 0, cli.EnvironmentError("%d ranks on %s: backend %s supports at most %d here, %d per processor", asked, plural.Count(runtime.NumCPU(), "processor", "processors"), p.backend.Name, most, hostRanksPerCPU)
 	case asked != 0:
 		return asked, nil
 	case onHost:

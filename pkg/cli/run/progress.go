@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
@@ -43,9 +43,9 @@ func newProgress(s cli.Streams, title string) *progress {
 	p := startProgress(s)
 	p.actions = s.OnActions()
 	if p.actions {
-		fmt.Fprintf(p.w, "::group::%s\n", foreign.Line(title))
+		fmt.Fprintf(p.w, "::group::%s\n", sanitize.Line(title))
 	} else {
-		fmt.Fprintln(p.w, foreign.Line(title))
+		fmt.Fprintln(p.w, sanitize.Line(title))
 	}
 	return p
 }
@@ -91,7 +91,7 @@ func (p *progress) watch(tick time.Duration) {
 
 // status tells of the running case. The lock is held.
 func (p *progress) status() {
-	text := foreign.Line(fmt.Sprintf("%s running %4s  %s", p.counter, time.Since(p.since).Round(time.Second), p.running))
+	text := sanitize.Line(fmt.Sprintf("%s running %4s  %s", p.counter, time.Since(p.since).Round(time.Second), p.running))
 	if p.width == 0 {
 		fmt.Fprintln(p.w, text)
 		return
@@ -100,7 +100,7 @@ func (p *progress) status() {
 }
 
 // line adds a line above the running case's; an empty text only clears that.
-func (p *progress) line(text string) { p.print(foreign.Line(text)) }
+func (p *progress) line(text string) { p.print(sanitize.Line(text)) }
 
 // print adds what may be several lines, and commands of Actions, as it is.
 func (p *progress) print(text string) {
@@ -160,7 +160,7 @@ func (p *progress) Ended(n, total int, e shard.End) {
 			annotation = "\n" + cli.Annotation("error", id, reasons)
 		}
 	}
-	p.print(foreign.Line(text) + annotation)
+	p.print(sanitize.Line(text) + annotation)
 }
 
 // Kept implements shard.Observer.

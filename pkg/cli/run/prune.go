@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/prune"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -89,7 +89,7 @@ func printPlan(s cli.Streams, p *prune.Plan, apply bool) {
 		switch {
 		case e.Keep == "":
 			gone++
-			fmt.Fprintf(s.Out, "move  %s: %s, newest %s\n", e.Name, english.Count(e.Documents, "document", "documents"), e.Newest.UTC().Format("2006-01-02"))
+			fmt.Fprintf(s.Out, "move  %s: %s, newest %s\n", e.Name, plural.Count(e.Documents, "document", "documents"), e.Newest.UTC().Format("2006-01-02"))
 		case len(e.Samples) > 0:
 			samples++
 			fmt.Fprintf(s.Out, "keep  %s: %s; move %s\n", e.Name, e.Keep, strings.Join(e.Samples, ", "))
@@ -97,7 +97,7 @@ func printPlan(s cli.Streams, p *prune.Plan, apply bool) {
 			fmt.Fprintf(s.Out, "keep  %s: %s\n", e.Name, e.Keep)
 		}
 	}
-	fmt.Fprintf(s.Out, "%s and the samples of %s to move\n", english.Count(gone, "run", "runs"), english.Count(samples, "run", "runs"))
+	fmt.Fprintf(s.Out, "%s and the samples of %s to move\n", plural.Count(gone, "run", "runs"), plural.Count(samples, "run", "runs"))
 	if !apply && gone+samples > 0 {
 		fmt.Fprintln(s.Out, "nothing was moved; add --apply")
 	}

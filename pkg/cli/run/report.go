@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/report/page"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 func newReport(s cli.Streams) *cobra.Command {
@@ -57,7 +57,7 @@ not a document, or if there is no document and no --matrix that says what was re
 			if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 				return cli.EnvironmentError("-o: %w", err)
 			}
-			if err := regular.WriteAtomic(out, p.WriteHTML); err != nil {
+			if err := safefile.WriteAtomic(out, p.WriteHTML); err != nil {
 				return cli.EnvironmentError("-o: %w", err)
 			}
 			if figures != "" {
@@ -70,7 +70,7 @@ not a document, or if there is no document and no --matrix that says what was re
 				}
 			}
 			printLeftOut(s, v)
-			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, english.Count(len(p.Cases), "case", "cases"), english.Count(len(p.Runs), "run", "runs"))
+			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, plural.Count(len(p.Cases), "case", "cases"), plural.Count(len(p.Runs), "run", "runs"))
 			if len(plans) > 0 && len(v.Problems) == 0 {
 				return nil // the page lists what is missing
 			}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/plural"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -132,7 +132,7 @@ const mostPlan = 16 << 20
 
 // readPlan reads the plan in a file, and tells what its own system makes of it.
 func readPlan(s cli.Streams, c *cobra.Command, file string) ([]byte, *planfile.Plan, error) {
-	data, err := regular.Read(file, mostPlan)
+	data, err := safefile.Read(file, mostPlan)
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, a := range schedule.Algorithms() {
 			switch file {
@@ -254,7 +254,7 @@ chunk took one unit of time on its way, and nothing else took time.`,
 				if err != nil {
 					return cli.UsageError("%w", err)
 				}
-				if err := drawn(svg, t, fmt.Sprintf("%s %s of %s", p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks")), "each chunk takes one unit of time", "time in chunks", unit); err != nil {
+				if err := drawn(svg, t, fmt.Sprintf("%s %s of %s", p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks")), "each chunk takes one unit of time", "time in chunks", unit); err != nil {
 					return err
 				}
 			}
@@ -311,7 +311,7 @@ is a finding.`,
 			if plan != nil && plan.OutOfPlace != nil {
 				correct = "correct in place and out of place"
 			}
-			fmt.Fprintf(s.Out, "%s %s of %s is %s: %s\n", p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"), correct, english.Count(total, "message", "messages"))
+			fmt.Fprintf(s.Out, "%s %s of %s is %s: %s\n", p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks"), correct, plural.Count(total, "message", "messages"))
 			if p.Collective == schedule.AllReduce && uniform {
 				fmt.Fprintln(s.Out, "all ranks add in the same order: their sums are equal bit by bit")
 			} else if p.Collective == schedule.AllReduce {
@@ -392,7 +392,7 @@ waits for that, puts the data there and signals.
 			if err := writeFile(out, b.Bytes()); err != nil {
 				return cli.EnvironmentError("-o: %w", err)
 			}
-			fmt.Fprintf(s.Out, "%s: %s %s of %s\n", out, p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"))
+			fmt.Fprintf(s.Out, "%s: %s %s of %s\n", out, p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks"))
 			return nil
 		},
 	}
@@ -414,7 +414,7 @@ func writeChakra(s cli.Streams, out string, p *schedule.Program, vector int64) e
 			return cli.EnvironmentError("-o: %w", err)
 		}
 	}
-	fmt.Fprintf(s.Out, "%s.*.et: %s %s of %s\n", name, p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"))
+	fmt.Fprintf(s.Out, "%s.*.et: %s %s of %s\n", name, p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks"))
 	return nil
 }
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/plural"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
@@ -92,7 +92,7 @@ func (p criticalPath) String() string {
 			words = append(words, fmt.Sprintf("%s %.3f µs", part.name, part.ns/1000))
 		}
 	}
-	return fmt.Sprintf("critical path of %s: %s", english.Count(p.Ops, "op", "ops"), strings.Join(words, ", "))
+	return fmt.Sprintf("critical path of %s: %s", plural.Count(p.Ops, "op", "ops"), strings.Join(words, ", "))
 }
 
 func newScheduleSimulate(s cli.Streams) *cobra.Command {
@@ -200,7 +200,7 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 				out.Width = f.WithDefaults().Width
 			}
 			summary := fmt.Sprintf("simulated: %s %s of %d bytes, %s%s on a %s (%s): %.3f µs",
-				p.Name, p.Collective, vector, english.Count(p.Ranks, "rank", "ranks"), out.shape(), t.Name, m.Sharing, out.Makespan/1000)
+				p.Name, p.Collective, vector, plural.Count(p.Ranks, "rank", "ranks"), out.shape(), t.Name, m.Sharing, out.Makespan/1000)
 			text, err := out.machine()
 			if err != nil {
 				return err
@@ -217,7 +217,7 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 			if asJSON {
 				return json.NewEncoder(s.Out).Encode(out)
 			}
-			fmt.Fprintf(s.Out, "%s, %s\n%s\n", summary, english.Count(r.Messages, "message", "messages"), text)
+			fmt.Fprintf(s.Out, "%s, %s\n%s\n", summary, plural.Count(r.Messages, "message", "messages"), text)
 			if out.Path.Ops > 0 {
 				fmt.Fprintln(s.Out, out.Path)
 			}
@@ -249,7 +249,7 @@ func (s *simulated) shape() string {
 		words = append(words, fmt.Sprintf("width %d", s.Width))
 	}
 	if s.Segments > 0 {
-		words = append(words, english.Count(s.Segments, "segment", "segments"))
+		words = append(words, plural.Count(s.Segments, "segment", "segments"))
 	}
 	if len(words) == 0 {
 		return ""
@@ -277,7 +277,7 @@ func modelOf(c *cobra.Command, file string) (simulate.Model, error) {
 			return simulate.Model{}, fmt.Errorf("the model has its own --%s: leave the flag out", name)
 		}
 	}
-	data, err := regular.Read(file, studyLimit)
+	data, err := safefile.Read(file, studyLimit)
 	if err != nil {
 		return simulate.Model{}, err
 	}

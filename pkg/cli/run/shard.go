@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -103,7 +103,7 @@ docs/fleet.md.`,
 				return err
 			}
 			if failed := counts.NotPassed(); failed > 0 {
-				return fmt.Errorf("%d of %s failed", failed, english.Count(len(cell.CaseIDs), "case", "cases"))
+				return fmt.Errorf("%d of %s failed", failed, plural.Count(len(cell.CaseIDs), "case", "cases"))
 			}
 			return nil
 		},

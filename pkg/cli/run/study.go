@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/plural"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/schedule/study"
 )
@@ -67,7 +67,7 @@ measured on this machine or a file cannot be written.`,
 			if fast && check {
 				return cli.UsageError("study takes --fast or --check, not both")
 			}
-			data, err := regular.Read(args[0], studyLimit)
+			data, err := safefile.Read(args[0], studyLimit)
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
@@ -75,7 +75,7 @@ measured on this machine or a file cannot be written.`,
 				if !filepath.IsAbs(file) {
 					file = filepath.Join(filepath.Dir(args[0]), file)
 				}
-				return regular.Read(file, studyLimit)
+				return safefile.Read(file, studyLimit)
 			})
 			if err != nil {
 				return cli.UsageError("%w", err)
@@ -112,7 +112,7 @@ measured on this machine or a file cannot be written.`,
 					return err
 				}
 				if n > 0 {
-					s.Tell("warning: %s measured with another model %q: remove %s to measure them with this one", english.Count(n, "row was", "rows were"), name, dir)
+					s.Tell("warning: %s measured with another model %q: remove %s to measure them with this one", plural.Count(n, "row was", "rows were"), name, dir)
 				}
 			}
 			takenOver := known
@@ -131,7 +131,7 @@ measured on this machine or a file cannot be written.`,
 				}
 				if len(missing) > 0 {
 					return fmt.Errorf("%s lacks %s: %s; run without %s", filepath.Join(dir, study.RowsFile),
-						english.Count(len(missing), "row", "rows"), firstOf(missing), without)
+						plural.Count(len(missing), "row", "rows"), firstOf(missing), without)
 				}
 			}
 			rows, made, failed := m.Rows(c.Context(), takenOver, measurer)
@@ -160,7 +160,7 @@ measured on this machine or a file cannot be written.`,
 				return cli.EnvironmentError("%w", err)
 			}
 			fmt.Fprintf(s.Out, "%s: %s, %d simulated and %d measured now; %s in %s\n",
-				m.Title, english.Count(len(rows), "row", "rows"), made.Simulated, made.Measured, english.Count(len(files), "file", "files"), dir)
+				m.Title, plural.Count(len(rows), "row", "rows"), made.Simulated, made.Measured, plural.Count(len(files), "file", "files"), dir)
 			if devices := study.Devices(rows); len(devices) > 1 {
 				s.Tell("warning: the rows were measured on %s: remove the directory to measure all of them on one machine", strings.Join(devices, " and on "))
 			}
@@ -203,7 +203,7 @@ func measuredModels(ctx context.Context, s cli.Streams, m *study.Manifest, manif
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		pairs := all[name]
 		path, head := filepath.Join(dir, study.ModelFile(name)), pairs.Head()
-		data, err := regular.Read(path, studyLimit)
+		data, err := safefile.Read(path, studyLimit)
 		if err == nil && bytes.HasPrefix(data, []byte(head)) {
 			model, err := simulate.ReadModel(path, data)
 			if err != nil {
@@ -248,7 +248,7 @@ func measuredModels(ctx context.Context, s cli.Streams, m *study.Manifest, manif
 // earlierRows reads the rows of an earlier run; there are none if the file is missing.
 func earlierRows(dir string) (map[string]study.Row, error) {
 	path := filepath.Join(dir, study.RowsFile)
-	data, err := regular.Read(path, studyLimit)
+	data, err := safefile.Read(path, studyLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]study.Row{}, nil
 	}
@@ -279,7 +279,7 @@ func writeStudy(dir string, files map[string][]byte) error {
 
 // writeFile writes a file whole or not at all.
 func writeFile(path string, data []byte) error {
-	return regular.WriteAtomic(path, func(w io.Writer) error {
+	return safefile.WriteAtomic(path, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
@@ -290,7 +290,7 @@ func writeFile(path string, data []byte) error {
 func checkStudy(s cli.Streams, dir string, files map[string][]byte, models []string) error {
 	var differ, strange []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		have, err := regular.Read(filepath.Join(dir, name), studyLimit)
+		have, err := safefile.Read(filepath.Join(dir, name), studyLimit)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return cli.UsageError("%w", err)
 		}
@@ -313,6 +313,6 @@ func checkStudy(s cli.Streams, dir string, files map[string][]byte, models []str
 	if len(strange) > 0 {
 		return fmt.Errorf("%s: the manifest does not give %s; remove what an earlier manifest left", dir, strings.Join(strange, ", "))
 	}
-	fmt.Fprintf(s.Out, "%s in %s: as the manifest gives them\n", english.Count(len(files), "file", "files"), dir)
+	fmt.Fprintf(s.Out, "%s in %s: as the manifest gives them\n", plural.Count(len(files), "file", "files"), dir)
 	return nil
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
 	collectivebench "github.com/collectivex/collectivex/pkg/collective/bench"
-	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/schedule/study"
@@ -128,7 +128,7 @@ func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) 
 		return study.Times{}, at.err
 	}
 	m.warn(c.Backend, c.Ranks)
-	out := study.Times{Device: foreign.Line(at.runs[0].Topology.DeviceProduct)}
+	out := study.Times{Device: sanitize.Line(at.runs[0].Topology.DeviceProduct)}
 	for i := range sizes {
 		var us []float64
 		for _, d := range at.runs {
@@ -170,7 +170,7 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 		m.shared = true
 		m.streams.Tell("warning: %s: %s", o.Name, overlap.SharedProcessor)
 	}
-	out := study.Times{Device: foreign.Line(measured[0].Topology.DeviceProduct)}
+	out := study.Times{Device: sanitize.Line(measured[0].Topology.DeviceProduct)}
 	for i := range measured[0].Measurement.Rows {
 		at := map[string]simulate.Picoseconds{}
 		for name, burst := range measured[0].Measurement.Rows[i].Times() {
@@ -212,7 +212,7 @@ func (m *studyMeasurer) warn(backend string, ranks int) {
 	if n := runtime.NumCPU(); backend == bench.HostBackend && ranks > n && !m.warned {
 		m.warned = true
 		m.streams.Tell("warning: %s on %s take turns: measured times are longer than with a processor for each rank",
-			english.Count(ranks, "rank", "ranks"), english.Count(n, "processor", "processors"))
+			plural.Count(ranks, "rank", "ranks"), plural.Count(n, "processor", "processors"))
 	}
 }
 

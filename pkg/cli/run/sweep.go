@@ -16,12 +16,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/shard"
@@ -179,7 +179,7 @@ func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
 	if err != nil {
 		return err
 	}
-	owned, err := claim.Take(c.Context(), dir, claim.Run)
+	owned, err := dirlock.Take(c.Context(), dir, dirlock.Run)
 	if err != nil {
 		return cli.EnvironmentError("%w", err)
 	}
@@ -270,7 +270,7 @@ func tellHeld(s cli.Streams, cat *catalog.Catalog, f planner.Filters, machine pl
 			return err
 		}
 		if n := requested(with) - requested(m); n > 0 {
-			warn(s, fmt.Sprintf("%s; %s left out", finding.Text, english.Count(n, "case of "+finding.Backend+" is", "cases of "+finding.Backend+" are")))
+			warn(s, fmt.Sprintf("%s; %s left out", finding.Text, plural.Count(n, "case of "+finding.Backend+" is", "cases of "+finding.Backend+" are")))
 		}
 	}
 	return nil
@@ -304,12 +304,12 @@ func planHere(cat *catalog.Catalog, f planner.Filters, machine planner.Machine) 
 }
 
 // writePlan claims out and writes the matrix into it, which must not have one.
-func writePlan(ctx context.Context, m *plan.Matrix, out string) (*claim.Claim, error) {
+func writePlan(ctx context.Context, m *plan.Matrix, out string) (*dirlock.Claim, error) {
 	path := filepath.Join(out, matrixFile)
 	if info, err := os.Stat(out); err == nil && !info.IsDir() {
 		return nil, cli.EnvironmentError("--out %s is a file: name a directory", out)
 	}
-	owned, err := claim.Take(ctx, out, claim.Run)
+	owned, err := dirlock.Take(ctx, out, dirlock.Run)
 	if err != nil {
 		return nil, cli.EnvironmentError("--out: %w", err)
 	}

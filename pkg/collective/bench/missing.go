@@ -8,7 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -30,7 +30,7 @@ func (r *Request) missing(d *collective.Document) string {
 	}
 	var parts []string
 	for _, trials := range slices.Sorted(maps.Keys(rows)) {
-		parts = append(parts, fmt.Sprintf("%d of %s in %d of %s", trials, english.Count(r.Shape.Measure.Trials, "trial", "trials"), rows[trials], english.Count(len(d.Measurement.Rows), "row", "rows")))
+		parts = append(parts, fmt.Sprintf("%d of %s in %d of %s", trials, plural.Count(r.Shape.Measure.Trials, "trial", "trials"), rows[trials], plural.Count(len(d.Measurement.Rows), "row", "rows")))
 	}
 	return strings.Join(parts, ", ")
 }

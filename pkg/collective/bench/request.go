@@ -9,13 +9,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/runner"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/fit"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -149,7 +149,7 @@ func (f *Flags) Request(op string) (Request, error) {
 			f.aggregate, f.iterations, f.warmup)
 	}
 	if n := len(r.Shape.Sizes); r.Model != "" && n < fit.LeastSizes {
-		return r, cli.UsageError("--model: %s, want at least %d with -b, -e and -f", english.Count(n, "size", "sizes"), fit.LeastSizes)
+		return r, cli.UsageError("--model: %s, want at least %d with -b, -e and -f", plural.Count(n, "size", "sizes"), fit.LeastSizes)
 	}
 	for _, n := range r.Shape.Sizes {
 		if r.Model != "" && n%partBytes != 0 { // the schedules of the model would round it
@@ -177,7 +177,7 @@ func (f *Flags) amounts(r *Request) (err error) {
 			return cli.UsageError("--%s: the size is that of the traffic", name)
 		}
 	}
-	data, err := regular.Read(f.traffic, catalog.MaxTraffic)
+	data, err := safefile.Read(f.traffic, catalog.MaxTraffic)
 	if err != nil {
 		return cli.UsageError("--traffic: %w", err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -86,18 +86,18 @@ func (t *Table) Document(d *collective.Document) {
 	}
 	for _, x := range d.Workload.Excluded {
 		if x.What != vocab.InPlace { // its columns say N/A
-			fmt.Fprintf(t.w, "# not measured: %s: %s\n", foreign.Line(x.What), foreign.Line(x.Reason.String()))
+			fmt.Fprintf(t.w, "# not measured: %s: %s\n", sanitize.Line(x.What), sanitize.Line(x.Reason.String()))
 		}
 	}
 	for _, s := range d.Workload.SizesDropped {
-		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, foreign.Line(s.Reason.String()))
+		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, sanitize.Line(s.Reason.String()))
 	}
 	switch {
 	case d.Outcome.Status == result.Success:
 	case len(d.Measurement.Rows) == 0 && bench.Skipped(d.Outcome):
 		t.skipped = append(t.skipped, d.Outcome.Reasons.String())
 	case t.r.lenient() || !bench.Lacking(d.Outcome): // what was named and is lacking ends the program, in a line
-		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), foreign.Line(d.Outcome.Reasons.String()))
+		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), sanitize.Line(d.Outcome.Reasons.String()))
 		if text := wrongElements(d.Measurement.Rows); text != "" {
 			fmt.Fprintf(t.w, "# %s\n", text)
 		}
@@ -129,7 +129,7 @@ func wrongElements(rows []collective.Row) string {
 	if in == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s wrong, in %d of %s, the first with %s", wrong, english.Count(int(checked), "element", "elements"), in, english.Count(len(rows), "row", "rows"), first)
+	return fmt.Sprintf("%d of %s wrong, in %d of %s, the first with %s", wrong, plural.Count(int(checked), "element", "elements"), in, plural.Count(len(rows), "row", "rows"), first)
 }
 
 // next returns the rows of the next size: one, or one for each placement. Each
@@ -156,9 +156,9 @@ func (t *Table) ranks(d *collective.Document) {
 			library += " " + *l.Version
 		}
 	}
-	fmt.Fprintf(t.w, "# library %s on %s\n#\n# Using devices\n", foreign.Line(library), foreign.Line(d.Runtime.AcceleratorRuntime))
+	fmt.Fprintf(t.w, "# library %s on %s\n#\n# Using devices\n", sanitize.Line(library), sanitize.Line(d.Runtime.AcceleratorRuntime))
 	for r := range d.Topology.WorldSize {
-		fmt.Fprintf(t.w, "#  Rank %2d device %2d %s\n", r, r, foreign.Line(d.Topology.DeviceProduct))
+		fmt.Fprintf(t.w, "#  Rank %2d device %2d %s\n", r, r, sanitize.Line(d.Topology.DeviceProduct))
 	}
 	t.columns()
 }
@@ -272,7 +272,7 @@ func redopName(d *collective.Document) string {
 func (t *Table) Foot(p *Report) {
 	for _, why := range slices.Compact(slices.Sorted(slices.Values(t.skipped))) {
 		n := len(slices.DeleteFunc(slices.Clone(t.skipped), func(s string) bool { return s != why }))
-		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, foreign.Line(why))
+		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, sanitize.Line(why))
 	}
 	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was looked at
 	if p.shown > 0 {
@@ -289,7 +289,7 @@ func (t *Table) Foot(p *Report) {
 	}
 	if c := p.Results; len(c) > 0 && c[0].PlanSHA256 != "" && c[0].Program != nil {
 		fmt.Fprintf(t.w, "# %-20s : SHA-256 %s; every rank ran it, with %s\n", t.r.By.File(), c[0].PlanSHA256,
-			english.Count(c[0].Program.Messages, "message", "messages"))
+			plural.Count(c[0].Program.Messages, "message", "messages"))
 	}
 	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
 	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)

@@ -18,10 +18,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // Command is `cxrun bench copy`.
@@ -387,7 +387,7 @@ func (p *Report) Print(w io.Writer, doc result.Document) {
 	if b.Victim {
 		shape += ", in turns with a victim"
 	}
-	fmt.Fprintf(w, "#\n# %s%s on %s\n", b.Test, shape, foreign.Line(d.Topology.DeviceProduct))
+	fmt.Fprintf(w, "#\n# %s%s on %s\n", b.Test, shape, sanitize.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d windows of %d copies by each clock, and their median\n", c.Sampling, b.Timing.Trials, b.Timing.Reps)
 	fmt.Fprintf(w, "# %12s %7s %8s  %12s %10s %10s  %12s %10s %10s  %s\n", "", "", "", "device clock", "", "opposite", "host clock", "", "opposite", "")
 	fmt.Fprintf(w, "# %12s %7s %8s  %12s %10s %10s  %12s %10s %10s  %s\n", "bytes", "streams", "pieces", "us", "GB/s", "GB/s", "us", "GB/s", "GB/s", "check")
@@ -415,11 +415,11 @@ func (p *Report) Print(w io.Writer, doc result.Document) {
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
-			fmt.Fprintf(w, "# %s: %s\n", r.Name(), foreign.Line(r.Verify.Detail))
+			fmt.Fprintf(w, "# %s: %s\n", r.Name(), sanitize.Line(r.Verify.Detail))
 		}
 	}
 	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), sanitize.Line(d.Outcome.Reasons.String()))
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/ep"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // Command is `cxrun bench ep`.
@@ -155,7 +155,7 @@ func (f *flags) plan(cat *catalog.Catalog, be *catalog.Backend, world int) (plan
 
 // recorded reads a routing from a file, for a world of ranks.
 func (f *flags) recorded(path string, world int) (*catalog.Recorded, error) {
-	data, err := regular.Read(path, catalog.MaxRecorded)
+	data, err := safefile.Read(path, catalog.MaxRecorded)
 	if err != nil {
 		return nil, cli.UsageError("--routing: %w", err)
 	}
@@ -235,7 +235,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	}
 	how = slices.DeleteFunc(how, func(s string) bool { return s == "" })
 	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %s on %s\n",
-		b.Workload, strings.Join(how, " "), c.Precision, b.Routing, b.Hidden, b.TopK, b.Experts, english.Count(c.World, "rank", "ranks"), foreign.Line(d.Topology.DeviceProduct))
+		b.Workload, strings.Join(how, " "), c.Precision, b.Routing, b.Hidden, b.TopK, b.Experts, plural.Count(c.World, "rank", "ranks"), sanitize.Line(d.Topology.DeviceProduct))
 	s := d.Measurement.Sampling
 	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
 	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")
@@ -257,7 +257,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 		r := &d.Measurement.Rows[i]
 		if !r.Correctness.Passed { // what combine gets may be wrong already
 			if reasons := r.Correctness.Reasons; len(reasons) > 0 {
-				fmt.Fprintf(w, "# %s: %s%s\n", tokens(r.TokensPerRank), foreign.Line(reasons[0].String()), more(len(reasons)-1))
+				fmt.Fprintf(w, "# %s: %s%s\n", tokens(r.TokensPerRank), sanitize.Line(reasons[0].String()), more(len(reasons)-1))
 			}
 			continue
 		}
@@ -270,12 +270,12 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 		fmt.Fprintf(w, "# not measured: %s\n", tokens(n))
 	}
 	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), sanitize.Line(d.Outcome.Reasons.String()))
 	}
 }
 
 // more says how many reasons are not shown.
-func tokens(n int) string { return english.Count(n, "token", "tokens") }
+func tokens(n int) string { return plural.Count(n, "token", "tokens") }
 
 func more(n int) string {
 	if n < 1 {

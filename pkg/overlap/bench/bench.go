@@ -13,11 +13,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -284,7 +284,7 @@ func multiplier(d *overlap.Document) string {
 	compute := d.Measurement.Compute
 	for _, l := range d.Provenance.Libraries {
 		if l.Kind == compute {
-			return compute + " " + foreign.Line(l.Version)
+			return compute + " " + sanitize.Line(l.Version)
 		}
 	}
 	return compute
@@ -299,7 +299,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	if b.Form == overlap.Beside {
 		what = fmt.Sprintf("%d × product beside %d × %s", b.Products, b.Collectives, b.Communication())
 	}
-	fmt.Fprintf(w, "#\n# %s of %s, by %s and %s, on %s\n", what, c.Precision, multiplier(d), foreign.Line(m.CommunicationPath), foreign.Line(d.Topology.DeviceProduct))
+	fmt.Fprintf(w, "#\n# %s of %s, by %s and %s, on %s\n", what, c.Precision, multiplier(d), sanitize.Line(m.CommunicationPath), sanitize.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d iterations of each; medians of the slowest rank\n", c.Sampling, b.Timing.Iterations)
 	if m.SharedProcessor {
 		fmt.Fprintln(w, "# "+overlap.SharedProcessor)
@@ -322,10 +322,10 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
-			fmt.Fprintf(w, "# %s: %s\n", r.Name(), foreign.Line(r.Verify.Detail))
+			fmt.Fprintf(w, "# %s: %s\n", r.Name(), sanitize.Line(r.Verify.Detail))
 		}
 	}
 	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), sanitize.Line(d.Outcome.Reasons.String()))
 	}
 }

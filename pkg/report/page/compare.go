@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // Change is a series of a later run beside the same series of the first run: equal in SKU,
@@ -144,7 +144,7 @@ func (v *View) label(s *Series) string {
 		switch {
 		case i == facetRun || value == "":
 		case i == facetRanks:
-			parts = append(parts, english.Count(n, "rank", "ranks"))
+			parts = append(parts, plural.Count(n, "rank", "ranks"))
 		case v.Facets[i].Number && err == nil:
 			parts = append(parts, v.Facets[i].Title+" "+value)
 		default:
@@ -178,5 +178,5 @@ func differing(a, b *Case) string {
 			out = append(out, fmt.Sprintf("%s (%s → %s)", name, cmp.Or(x[name], "none"), cmp.Or(y[name], "none")))
 		}
 	}
-	return foreign.Line(strings.Join(out, ", "))
+	return sanitize.Line(strings.Join(out, ", "))
 }

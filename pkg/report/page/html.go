@@ -18,7 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/figure"
 
 	"github.com/collectivex/collectivex/pkg/compare"
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -30,7 +30,7 @@ var (
 	//go:embed page.css
 	style string
 
-	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"count": english.Count}).Parse(pageText))
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"count": plural.Count}).Parse(pageText))
 )
 
 // WriteHTML writes the page. Equal pages have equal bytes.
@@ -209,7 +209,7 @@ func row(v *View, s *Series, c *Case) Row {
 			at += fmt.Sprintf(", p99 %s µs", significant(*us))
 		}
 		if v.Time == "" {
-			at += ", " + english.Count(p.Samples, "sample", "samples")
+			at += ", " + plural.Count(p.Samples, "sample", "samples")
 		}
 		if p.Time.P50 > 0 && p.Time.P50 < low {
 			low = p.Time.P50

@@ -14,10 +14,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/fold"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // Page is what the file shows.
@@ -265,8 +265,8 @@ func newView(v figure.View) *view {
 func (b *builder) answer(a fold.Answer, s *standing) {
 	e := &s.envelope
 	c := Case{
-		Run: b.runs[cmp.Or(a.Run, "no run id")], ID: a.ID, SKU: foreign.Line(e.Identity.CaseFactors.SKU), Backend: foreign.Line(e.Implementation.Name),
-		World: e.Topology.WorldSize, Key: e.ComparisonKey, Status: a.Status, Reason: foreign.Line(a.Reasons.String()), Attempts: a.Attempts,
+		Run: b.runs[cmp.Or(a.Run, "no run id")], ID: a.ID, SKU: sanitize.Line(e.Identity.CaseFactors.SKU), Backend: sanitize.Line(e.Implementation.Name),
+		World: e.Topology.WorldSize, Key: e.ComparisonKey, Status: a.Status, Reason: sanitize.Line(a.Reasons.String()), Attempts: a.Attempts,
 		Measured: s.measured, Asked: s.asked, Origin: b.origin(e), At: e.GeneratedAt,
 		source: s.source, planned: s.planned, environment: e.Provenance.Environment,
 	}
@@ -316,7 +316,7 @@ func (v *view) add(index int, run string, c Case, s figure.Series) {
 	out := Series{Case: index, Facets: make([]int, len(v.Facets)), Series: s}
 	var look []string
 	for i, value := range values {
-		value = foreign.Line(value)
+		value = sanitize.Line(value)
 		k, ok := v.values[i][value]
 		if !ok {
 			k = len(v.Facets[i].Found)
@@ -392,7 +392,7 @@ func factsOf(e *result.Envelope) []Fact {
 		facts = append(facts, Fact{"warnings", strings.Join(d.Warnings, "; ")})
 	}
 	for i := range facts {
-		facts[i].Value = foreign.Line(facts[i].Value)
+		facts[i].Value = sanitize.Line(facts[i].Value)
 	}
 	return slices.DeleteFunc(facts, func(f Fact) bool { return f.Value == "" })
 }

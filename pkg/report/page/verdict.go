@@ -5,8 +5,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/fold"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // Verdict is what compare says of a later run against the first: of the cases that both
@@ -70,7 +70,7 @@ func (b *builder) judge(in []string) error {
 		c := compare.Of(sides[0], sides[run], compare.Options{})
 		v := Verdict{Run: b.Runs[run].ID, First: b.Runs[0].ID}
 		for _, d := range c.Beside {
-			v.Beside = append(v.Beside, foreign.Line(d.String()))
+			v.Beside = append(v.Beside, sanitize.Line(d.String()))
 		}
 		for i := range c.Cases {
 			k := &c.Cases[i]
@@ -80,7 +80,7 @@ func (b *builder) judge(in []string) error {
 			b.judged[series{run, k.Key}] = true
 			for _, row := range k.Rows(true) {
 				for j := range row {
-					row[j] = foreign.Line(row[j])
+					row[j] = sanitize.Line(row[j])
 				}
 				v.Rows = append(v.Rows, row)
 			}

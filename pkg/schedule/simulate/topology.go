@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // Topology is nodes of a graph and directed links between them. Ranks are nodes 0 to n−1; a switch
@@ -62,7 +62,7 @@ func Full(n int) Topology {
 func Hosts(w, h int) Topology {
 	n := w * h
 	inside, hub := Full(n), int32(n)
-	t := Topology{Name: fmt.Sprintf("network of %s with %s each", english.Count(h, "host", "hosts"), english.Count(w, "rank", "ranks")), Ranks: n, links: inside.links + 2*n, network: int32(inside.links), wide: w}
+	t := Topology{Name: fmt.Sprintf("network of %s with %s each", plural.Count(h, "host", "hosts"), plural.Count(w, "rank", "ranks")), Ranks: n, links: inside.links + 2*n, network: int32(inside.links), wide: w}
 	t.next = func(at, to int32) (int32, int32) {
 		switch {
 		case at == hub:

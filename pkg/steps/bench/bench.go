@@ -15,10 +15,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	collectives "github.com/collectivex/collectivex/pkg/collective/bench"
 	"github.com/collectivex/collectivex/pkg/collective/runner"
-	"github.com/collectivex/collectivex/pkg/english"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/steps"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -120,15 +120,15 @@ func (f *Flags) PlanRequest(file string, content []byte, p *schedule.Program) (c
 	if f.given.Changed("width") || f.given.Changed("segments") {
 		return collectives.Request{}, cli.UsageError("--width and --segments are for schedules that are known by name; the plan in %s has its own shape", file)
 	}
-	if len(name) > mostName || foreign.Line(name) != name {
-		return collectives.Request{}, cli.UsageError("the name of plan %s stands in documents: take one of at most %d printable characters", foreign.Line(file), mostName)
+	if len(name) > mostName || sanitize.Line(name) != name {
+		return collectives.Request{}, cli.UsageError("the name of plan %s stands in documents: take one of at most %d printable characters", sanitize.Line(file), mostName)
 	}
 	r, err := f.steps(string(p.Collective))
 	if err != nil {
 		return r, err
 	}
 	if r.World != 0 && r.World != p.Ranks {
-		return r, cli.UsageError("%s is a plan of %s, and -t times -g is %d: leave them out, or make it as many", file, english.Count(p.Ranks, "rank", "ranks"), r.World)
+		return r, cli.UsageError("%s is a plan of %s, and -t times -g is %d: leave them out, or make it as many", file, plural.Count(p.Ranks, "rank", "ranks"), r.World)
 	}
 	r.World = p.Ranks
 	sum := sha256.Sum256(content)

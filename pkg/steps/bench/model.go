@@ -13,9 +13,9 @@ import (
 	collectives "github.com/collectivex/collectivex/pkg/collective/bench"
 	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/fit"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/steps"
@@ -139,7 +139,7 @@ func MachineModel(backend string, measured []*collective.Document) (*simulate.Mo
 	}
 	out := &simulate.Model{
 		Origin: fmt.Sprintf("measured: messages of %s %s, sums and copies, %s buffers, backend %s, %s",
-			last.Measurement.DType, situations, b.buffers, backend, foreign.Line(last.Topology.DeviceProduct)),
+			last.Measurement.DType, situations, b.buffers, backend, sanitize.Line(last.Topology.DeviceProduct)),
 		Sharing: string(simulate.Unloaded), Engines: 1,
 	}
 	start := b.start(b.buffers)

@@ -12,10 +12,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -402,14 +402,14 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	if t.Workload == blockWorkload {
 		shape = fmt.Sprintf("no model's cache, a token of which is %d bytes", t.Entries[0].Bytes)
 	}
-	fmt.Fprintf(w, "# %s, blocks %s, over %s on %s\n", shape, t.Routing, t.Mode, foreign.Line(d.Topology.DeviceProduct))
+	fmt.Fprintf(w, "# %s, blocks %s, over %s on %s\n", shape, t.Routing, t.Mode, sanitize.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d bursts of each row, %d of them checked; a burst is timed from its first handle to its last completion\n",
 		c.Sampling, t.Timing.Reps*t.Timing.Trials, t.Timing.Trials*min(t.Timing.Reps, 3))
 	if s := m.Setup; s != nil {
 		fmt.Fprintf(w, "# pool %d bytes, registered in %.3f ms; connected in %.3f ms\n", s.PoolBytes, s.RegisterMillis, s.ConnectMillis)
 	}
 	if m.Transport != "" {
-		fmt.Fprintf(w, "# the data took lane %s: %s\n", foreign.Line(m.Lane), foreign.Line(m.Transport))
+		fmt.Fprintf(w, "# the data took lane %s: %s\n", sanitize.Line(m.Lane), sanitize.Line(m.Transport))
 	}
 	fmt.Fprintf(w, "#\n# %-5s %-5s %8s %5s %5s %9s %12s  %10s %10s %10s %9s  %s\n", "op", "kind", "isl", "page", "batch", "blocks", "bytes", "p50(ms)", "p95(ms)", "post(ms)", "GB/s", "check")
 	for i := range m.Rows {
@@ -426,7 +426,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
-			fmt.Fprintf(w, "# %s: %s\n", rowName(d, r), foreign.Line(r.Verify.Detail))
+			fmt.Fprintf(w, "# %s: %s\n", rowName(d, r), sanitize.Line(r.Verify.Detail))
 		}
 	}
 	for i, f := range m.First {
@@ -453,6 +453,6 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 		fmt.Fprintf(w, "# not measured: %s: %s\n", droppedPoint(d, x), x.Reason)
 	}
 	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), sanitize.Line(d.Outcome.Reasons.String()))
 	}
 }

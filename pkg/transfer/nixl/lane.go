@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/pkg/laneenv"
 	"github.com/collectivex/collectivex/pkg/memlog"
-	"github.com/collectivex/collectivex/pkg/preset"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
@@ -42,7 +42,7 @@ const netDevices = "UCX_NET_DEVICES"
 // configure has UCX, which is not loaded yet, use one lane, and write down which transports it
 // uses. UCX handles no signals.
 func configure(lane string) (*memlog.Log, error) {
-	decisive := preset.UCX
+	decisive := laneenv.UCX
 	settings := map[string]string{}
 	if !vocab.BetweenNodes(lane) {
 		decisive.Names = append(slices.Clone(decisive.Names), netDevices)

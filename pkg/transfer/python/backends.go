@@ -4,7 +4,7 @@ import (
 	"os"
 
 	"github.com/collectivex/collectivex/pkg/gpurank"
-	"github.com/collectivex/collectivex/pkg/preset"
+	"github.com/collectivex/collectivex/pkg/laneenv"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -22,7 +22,7 @@ type backend struct {
 	// environment is what the library, which is not loaded yet, reads; a value that is set
 	// stays if it is not fixed.
 	environment []variable
-	forced      preset.Variables // with which the library takes another lane
+	forced      laneenv.Variables // with which the library takes another lane
 	// localOffsets and remoteOffsets say that the library takes places in a pool for places of
 	// blocks, and not addresses.
 	localOffsets, remoteOffsets bool
@@ -45,7 +45,7 @@ var backends = map[string]backend{
 		title: "Mooncake", adapter: "mooncake", install: "mooncake-transfer-engine-non-cuda",
 		lane:        vocab.LaneTCP,
 		environment: []variable{{"MC_LOG_LEVEL", "WARNING", false}, {"MC_FORCE_TCP", "1", true}}, // else it writes down every batch
-		forced:      preset.Mooncake,
+		forced:      laneenv.Mooncake,
 		// Mooncake refuses what exceeds its queue to a peer, of some 2,048 blocks, after it has
 		// moved some of it.
 		batchBlocks: 512, flyingBlocks: 1024,

@@ -1,4 +1,4 @@
-package regular_test
+package safefile_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 func TestAtomicFilesReplaceFilesAlone(t *testing.T) {
@@ -16,10 +16,10 @@ func TestAtomicFilesReplaceFilesAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(kept, nil, 0o600))
 	require.NoError(t, os.Symlink(kept, link))
 	for _, path := range []string{dir, link, os.DevNull} {
-		_, err := regular.CreateAtomic(path)
+		_, err := safefile.CreateAtomic(path)
 		require.ErrorContains(t, err, path+" exists and is not a regular file")
 	}
-	f, err := regular.CreateAtomic(kept)
+	f, err := safefile.CreateAtomic(kept)
 	require.NoError(t, err)
 	require.NoError(t, f.Commit())
 }
@@ -37,10 +37,10 @@ func TestEndPartial(t *testing.T) {
 	require.NoError(t, os.WriteFile(thesis, nil, 0o600))
 	link := filepath.Join(dir, ".link-1.cx-partial")
 	require.NoError(t, os.Symlink(thesis, link))
-	living, err := regular.CreateAtomic(filepath.Join(dir, "living.json"))
+	living, err := safefile.CreateAtomic(filepath.Join(dir, "living.json"))
 	require.NoError(t, err)
 
-	require.NoError(t, regular.EndPartial(dir, func(name string) bool { return name == "whole.json" }))
+	require.NoError(t, safefile.EndPartial(dir, func(name string) bool { return name == "whole.json" }))
 	require.NoError(t, living.Commit())
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
@@ -51,6 +51,6 @@ func TestEndPartial(t *testing.T) {
 // Nothing makes the directory of a file.
 func TestAtomicFilesNeedTheirDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	_, err := regular.CreateAtomic(filepath.Join(dir, "x"))
+	_, err := safefile.CreateAtomic(filepath.Join(dir, "x"))
 	require.EqualError(t, err, "create "+dir+"/x: no such file or directory; make the directory "+dir+" first")
 }

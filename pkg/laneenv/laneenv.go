@@ -1,6 +1,6 @@
-// Package preset finds variables of the environment with which a library of transfers would take
+// Package laneenv finds variables of the environment with which a library of transfers would take
 // another lane than that of a case. Ranks refuse to run with them.
-package preset
+package laneenv
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package foreign_test
+package sanitize_test
 
 import (
 	"html"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // hostile are texts that a cell could leave in a document or a file's name.
@@ -22,29 +22,29 @@ var hostile = []string{
 
 // check holds what the package promises of any text.
 func check(t *testing.T, text string) {
-	line := foreign.Line(text)
+	line := sanitize.Line(text)
 	require.True(t, utf8.ValidString(line))
 	for _, r := range line {
 		require.True(t, unicode.IsPrint(r), "%q in %q", r, line)
 	}
 	require.NotContains(t, line, "::")
 	require.NotContains(t, line, "##[")
-	require.Equal(t, line, foreign.Line(line))
+	require.Equal(t, line, sanitize.Line(line))
 
-	lines := foreign.Lines(text)
+	lines := sanitize.Lines(text)
 	require.Equal(t, strings.Count(text, "\n"), strings.Count(lines, "\n"))
 	for l := range strings.SplitSeq(lines, "\n") {
-		require.Equal(t, foreign.Line(l), l)
+		require.Equal(t, sanitize.Line(l), l)
 	}
 
-	for _, page := range []string{foreign.Markdown(text), foreign.HTML(text)} {
+	for _, page := range []string{sanitize.Markdown(text), sanitize.HTML(text)} {
 		require.NotContains(t, page, "\n")
 		require.NotContains(t, page, "<")
 		require.NotContains(t, page, ">")
 		require.NotContains(t, page, "::")
 		require.NotContains(t, page, "##[")
 	}
-	in := foreign.HTML(text)
+	in := sanitize.HTML(text)
 	require.Equal(t, line, html.UnescapeString(in), "a reader sees the line")
 	require.False(t, strings.ContainsAny(in, "\\|`*_[]~$@<>\"'"), in)
 }
@@ -61,11 +61,11 @@ func TestForeignText(t *testing.T) {
 		"a:::b":                 `a:\:\:b`,
 		"\xff":                  `\xff`,
 	} {
-		require.Equal(t, want, foreign.Line(text))
+		require.Equal(t, want, sanitize.Line(text))
 	}
-	require.Equal(t, "first\nsecond :\\:error\\x1b", foreign.Lines("first\nsecond ::error\x1b"))
-	require.Equal(t, `all\_reduce \| \[x\]`, foreign.Markdown("all_reduce | [x]"))
-	require.Equal(t, "&#42;&#42;x&#42;&#42; &lt;/summary&gt;", foreign.HTML("**x** </summary>"))
+	require.Equal(t, "first\nsecond :\\:error\\x1b", sanitize.Lines("first\nsecond ::error\x1b"))
+	require.Equal(t, `all\_reduce \| \[x\]`, sanitize.Markdown("all_reduce | [x]"))
+	require.Equal(t, "&#42;&#42;x&#42;&#42; &lt;/summary&gt;", sanitize.HTML("**x** </summary>"))
 }
 
 func FuzzForeign(f *testing.F) {

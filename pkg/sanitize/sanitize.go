@@ -1,8 +1,8 @@
-// Package foreign makes text safe to print that this program did not write itself: text
+// Package sanitize makes text safe to print that this program did not write itself: text
 // from documents, definitions, file names, libraries and command lines. Such text could
 // otherwise forge lines of a log, control a terminal, command the Actions runner that reads
 // the log, or format the page of a job.
-package foreign
+package sanitize
 
 import (
 	"strconv"

@@ -1,5 +1,5 @@
-// Package english writes numbers of things in sentences.
-package english
+// Package plural writes numbers of things in sentences.
+package plural
 
 import "strconv"
 

@@ -1,7 +1,7 @@
-// Package regular reads regular files, and writes files whole or not at all. A FIFO, a
+// Package safefile reads regular files, and writes files whole or not at all. A FIFO, a
 // device or a directory in place of a file is an error, not an endless wait, and so is a
 // file larger than its reader expects.
-package regular
+package safefile
 
 import (
 	"errors"

@@ -1,8 +1,8 @@
-// Package claim marks directories as belonging to this program. A claimed directory has a
+// Package dirlock marks directories as belonging to this program. A claimed directory has a
 // marker file in our format, which its owner keeps locked as long as it lives. The kernel
 // releases the lock however the owner ends. The next process can therefore distinguish an
 // abandoned directory from one in use, and from one that belongs to somebody else.
-package claim
+package dirlock
 
 import (
 	"context"
