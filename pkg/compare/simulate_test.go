@@ -148,7 +148,7 @@ var worlds = []world{
 // ar is the standard error of the median of 448 samples with σ 3 % and this correlation.
 func ar(rho float64) float64 { return 1.25 * 0.03 / math.Sqrt(448*(1-rho)/(1+rho)) }
 
-// BenchmarkSimulation prints the table of docs/compare.md.
+// BenchmarkSimulation prints the figures from which docs/compare.md has its table.
 func BenchmarkSimulation(b *testing.B) {
 	for range b.N {
 		for _, w := range worlds {
@@ -221,8 +221,8 @@ func discoveries(w world, k, n, changed int) (suspects, remain, confirmed found)
 	return suspects, remain, confirmed
 }
 
-// BenchmarkFalseDiscoveries prints the second table of docs/compare.md: what is found where
-// 40 of 2,000 series became slower by 5 %.
+// BenchmarkFalseDiscoveries prints what is found where 40 of 2,000 series became slower by 5 %.
+// docs/compare.md sums it up.
 func BenchmarkFalseDiscoveries(b *testing.B) {
 	for range b.N {
 		for _, w := range worlds {
