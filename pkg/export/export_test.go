@@ -304,7 +304,7 @@ func TestTheDocumentedTable(t *testing.T) {
 		}
 		return out
 	}
-	require.Equal(t, export.Columns(), names("| Column | Type | Content |"))
+	require.Equal(t, export.Columns(), names("| Column | Content |"))
 	var metrics []string
 	a := resulttest.Attempt()
 	others := write(t,
