@@ -77,7 +77,7 @@ func Tool(t testing.TB, name string) string {
 		if install == "" {
 			how = ".ci/run puts it into .tools/bin; put that on PATH"
 		}
-		missing(t, name, how)
+		Missing(t, name, how)
 	}
 	return path
 }
@@ -115,7 +115,7 @@ func findPython(path string) error {
 func Python(t testing.TB) string {
 	t.Helper()
 	if err := findSystemPython(); err != nil {
-		missing(t, err.Error(), "install Debian's python3 and libpython3-dev")
+		Missing(t, err.Error(), "install Debian's python3 and libpython3-dev")
 	}
 	return systemPython
 }
@@ -133,13 +133,13 @@ func Namespace(t testing.TB, kind string) {
 		if why == "" {
 			why = err.Error()
 		}
-		missing(t, fmt.Sprintf("the right to make a %s namespace (%s)", kind, why),
+		Missing(t, fmt.Sprintf("the right to make a %s namespace (%s)", kind, why),
 			"run the tests as root, or install Debian's sudo and allow it without a password; start a container with --privileged")
 	}
 }
 
-// missing skips t or, in the full lane, fails it.
-func missing(t testing.TB, what, how string) {
+// Missing skips t or, in the full lane, fails it: what is missing here, and how to get it.
+func Missing(t testing.TB, what, how string) {
 	t.Helper()
 	if E2E() {
 		t.Fatalf("%s is missing: %s", what, how)

@@ -2,11 +2,13 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
@@ -38,12 +40,12 @@ func TestFarNode(t *testing.T) {
 func TestOnNode(t *testing.T) {
 	nodes := sysfs.Here().NUMANodes()
 	if len(nodes) == 0 {
-		t.Skip("the kernel names no NUMA nodes")
+		need.Missing(t, "a NUMA node in /sys/devices/system/node", "run the tests where the kernel has CONFIG_NUMA")
 	}
 	for _, node := range nodes {
 		_, free, err := onNode(node, 1<<20)
 		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
-			t.Skipf("a sandbox refuses it: %v", err)
+			need.Missing(t, fmt.Sprintf("the right to call mbind (%v)", err), "start a container with --privileged")
 		}
 		require.NoError(t, err)
 		require.NoError(t, free())
