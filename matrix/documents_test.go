@@ -14,7 +14,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/result/schema"
 )
 
 // TestEveryCaseCanBeDocumented is the law between planner and validator: every
@@ -38,7 +37,7 @@ func document(t *testing.T, take func(plan.Case) bool) {
 	t.Helper()
 	cat := load(t)
 	backends := cat.Words("backend")
-	schemas := compile(t)
+	schemas := resulttest.Schemas(t)
 	for _, machine := range []planner.Machine{
 		{},
 		{GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: backends}},
@@ -109,27 +108,18 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 		}
 		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 		require.NoError(t, err)
-		require.NoError(t, schemas[string(c.Family)+" "+d.Head().RecordType].Validate(value), "%s document of %s", name, c.CaseID)
+		require.NoError(t, schemas[schemaFile(d)].Validate(value), "%s document of %s", name, c.CaseID)
 	}
 }
 
-// compile returns the schemas of documents by family and record type.
-func compile(t *testing.T) map[string]*jsonschema.Schema {
-	t.Helper()
-	files, err := schema.Files()
-	require.NoError(t, err)
-	compiler := jsonschema.NewCompiler()
-	for _, f := range files {
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(f.Data))
-		require.NoError(t, err)
-		require.NoError(t, compiler.AddResource(f.Name, value))
-	}
-	out := map[string]*jsonschema.Schema{}
+// schemaFile is the file with the schema of a document.
+func schemaFile(d result.Document) string {
 	for _, f := range result.Families() {
 		for _, record := range f.Records {
-			out[string(f.Name)+" "+record.Type], err = compiler.Compile(record.SchemaFile())
-			require.NoError(t, err)
+			if f.Name == d.Head().Identity.Case.Family && record.Type == d.Head().RecordType {
+				return record.SchemaFile()
+			}
 		}
 	}
-	return out
+	return ""
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -196,7 +197,7 @@ func TestAFamilyFromElsewhere(t *testing.T) {
 	require.NoError(t, m.Write(&all))
 	value, err := jsonschema.UnmarshalJSON(&all)
 	require.NoError(t, err)
-	require.NoError(t, compiled(t, "matrix.schema.json").Validate(value))
+	require.NoError(t, resulttest.Schemas(t)["matrix.schema.json"].Validate(value))
 
 	require.NoError(t, flags.Parse([]string{"--tone", "ping"}))
 	m = resolve(t, cat, filters)

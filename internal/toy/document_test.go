@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/table"
 
@@ -232,7 +233,7 @@ func TestAFamilyFromElsewhereFromDefinitionToSummary(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4, strings.Count(string(table), ",round,"))
 
-	toySchema := compiled(t, "toy-attempt.schema.json")
+	toySchema := resulttest.Schemas(t)["toy-attempt.schema.json"]
 	require.Contains(t, string(schemaFile(t, "toy-attempt.schema.json")), "there and back")
 	documents := strings.Split(strings.TrimSpace(string(ndjson)), "\n")
 	require.Len(t, documents, 2)
@@ -293,15 +294,4 @@ func schemaFile(t *testing.T, name string) []byte {
 	i := slices.IndexFunc(files, func(f schema.File) bool { return f.Name == name })
 	require.GreaterOrEqual(t, i, 0, name)
 	return files[i].Data
-}
-
-func compiled(t *testing.T, name string) *jsonschema.Schema {
-	t.Helper()
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaFile(t, name)))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	require.NoError(t, c.AddResource(name, v))
-	s, err := c.Compile(name)
-	require.NoError(t, err)
-	return s
 }

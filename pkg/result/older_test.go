@@ -11,14 +11,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/result/schema"
 )
 
 // What earlier versions wrote counts as a document, satisfies today's schema, and
 // keeps every value when it is read and written again. testdata/documents has a file
 // for each version; docs/documents.md makes the promise.
 func TestOlderDocumentsAreRead(t *testing.T) {
+	schemas := resulttest.Schemas(t)
 	samples, err := filepath.Glob("../../testdata/documents/*.ndjson")
 	require.NoError(t, err)
 	require.NotEmpty(t, samples)
@@ -32,7 +33,7 @@ func TestOlderDocumentsAreRead(t *testing.T) {
 			t.Run(filepath.Base(sample)+"/"+head.Identity.CaseID, func(t *testing.T) {
 				_, err := result.NewInspector(func(string) error { return nil }).Inspect([]byte(line))
 				require.NoError(t, err)
-				require.NoError(t, schemaOf(t, head.RecordType).Validate(decoded(t, []byte(line))))
+				require.NoError(t, schemas[head.RecordType+".schema.json"].Validate(decoded(t, []byte(line))))
 				again, err := result.Encode(d)
 				require.NoError(t, err)
 				require.Empty(t, lost("", decoded(t, []byte(line)), decoded(t, again)))
@@ -77,23 +78,4 @@ func decoded(t *testing.T, data []byte) any {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	require.NoError(t, err)
 	return v
-}
-
-// schemaOf returns the schema of a record type.
-func schemaOf(t *testing.T, recordType string) *jsonschema.Schema {
-	t.Helper()
-	files, err := schema.Files()
-	require.NoError(t, err)
-	for _, f := range files {
-		if f.Name != recordType+".schema.json" {
-			continue
-		}
-		c := jsonschema.NewCompiler()
-		require.NoError(t, c.AddResource(f.Name, decoded(t, f.Data)))
-		s, err := c.Compile(f.Name)
-		require.NoError(t, err)
-		return s
-	}
-	require.Fail(t, "no schema", recordType)
-	return nil
 }

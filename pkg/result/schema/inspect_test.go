@@ -19,7 +19,7 @@ import (
 // Schema refuses, it refuses too, here of a thousand documents with one value
 // changed, removed or added. With a digest it refuses every one of them.
 func TestInspectionRefusesWhatTheSchemaRefuses(t *testing.T) {
-	schemas := compile(t)
+	schemas := resulttest.Schemas(t)
 	ep, collective := documents(t)
 	rng := rand.New(rand.NewSource(1))
 	for _, doc := range []struct {

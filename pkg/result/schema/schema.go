@@ -8,6 +8,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,8 +20,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
-// base is where the schemas stand.
-const base = "https://raw.githubusercontent.com/collectivex/collectivex/main/schema/"
+// Base is the address below which the schemas are published.
+const Base = "https://raw.githubusercontent.com/collectivex/collectivex/main/schema/"
+
+// The files that are not of a record type.
+const (
+	matrixFile   = "matrix.schema.json"
+	envelopeFile = "envelope.schema.json" // what all documents have
+)
 
 // File is one schema as it is checked in.
 type File struct {
@@ -28,105 +35,165 @@ type File struct {
 	Data []byte
 }
 
-// root is one schema. families are those that a plan.Case in it may be of, and
-// factors is the type behind identity.case_factors.case.
-type root struct {
-	name, title string
-	value       any
-	record      string
-	families    []plan.Descriptor
-	factors     reflect.Type
-}
-
-// roots are the schemas.
-func roots() []root {
-	all := []root{{name: "matrix.schema.json", title: "CollectiveX matrix", value: plan.Matrix{}, families: plan.Families()}}
-	for _, f := range result.Families() {
-		of := slices.DeleteFunc(slices.Clone(plan.Families()), func(d plan.Descriptor) bool { return d.Name != f.Name })
-		for _, r := range f.Records {
-			all = append(all, root{r.SchemaFile(), r.Title, f.Document, r.Type, of, reflect.TypeOf(f.Factors)})
-		}
-	}
-	return all
-}
-
-// Files returns the schemas.
+// Files returns the schemas by name. Each type is defined once, in the file that fileOf returns, and
+// the other files refer to it by a relative reference.
 func Files() ([]File, error) {
 	comments, err := comments()
 	if err != nil {
 		return nil, err
 	}
+	m := &maker{comments, plan.Types().Lists, map[string]*jsonschema.Schema{}, map[string]reflect.Type{}}
+	m.matrix()
+	m.envelope()
+	for _, f := range result.Families() {
+		m.documents(f)
+	}
 	var out []File
-	closed := plan.Types().Lists
-	for _, root := range roots() {
-		m := &maker{root, comments, closed, jsonschema.Definitions{}, map[string]reflect.Type{}}
-		data, err := m.make()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", root.name, err)
+	for _, name := range slices.Sorted(maps.Keys(m.files)) {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(m.files[name]); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		out = append(out, File{root.name, data})
+		out = append(out, File{name, b.Bytes()})
 	}
 	return out, nil
 }
 
-// maker makes one schema.
-type maker struct {
-	root
-	comments    map[string]string // see comments
-	closed      strictjson.Lists
-	definitions jsonschema.Definitions
-	types       map[string]reflect.Type // of the definitions, to refuse two types of one name
-}
-
-func (m *maker) make() ([]byte, error) {
-	s := m.object(reflect.TypeOf(m.value))
-	if m.record != "" {
-		property(s, "record_type").Const = m.record
-	} else {
-		m.requested(s)
+// fileOf returns the file that defines the types of a package: that of its family, that of the
+// matrix for package plan, and that of the envelope for all others.
+func fileOf(pkg string) string {
+	if pkg == reflect.TypeFor[plan.Case]().PkgPath() {
+		return matrixFile
 	}
-	s.Version, s.ID, s.Title, s.Definitions = jsonschema.Version, jsonschema.ID(base+m.name), m.title, m.definitions
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(s)
-	return b.Bytes(), err
-}
-
-// requested says which families have cases in requested_cases.
-func (m *maker) requested(matrix *jsonschema.Schema) {
-	cases := property(matrix, "requested_cases")
-	only := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
-	only.Properties.Set("case", anyCase(slices.DeleteFunc(slices.Clone(m.families), func(f plan.Descriptor) bool { return f.Upstream == nil })))
-	cases.Items = &jsonschema.Schema{AllOf: []*jsonschema.Schema{cases.Items, only}}
-}
-
-// schema returns the schema of a value of type t, and defines the structs in it. A type
-// without a schema is a mistake in this program and panics.
-func (m *maker) schema(t reflect.Type) *jsonschema.Schema {
-	switch {
-	case t == reflect.TypeFor[plan.Case]():
-		for _, f := range m.families { // a case has the members of one block
-			m.define(caseName(f), t, reflect.TypeOf(f.Block).Elem())
-			property(m.definitions[caseName(f)], "family").Const = f.Name
+	for _, f := range result.Families() {
+		if reflect.TypeOf(f.Document).PkgPath() == pkg {
+			return familyFile(f)
 		}
-		return anyCase(m.families)
-	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+	}
+	return envelopeFile
+}
+
+// familyFile is the file of a family's last record type.
+func familyFile(f *result.Family) string { return f.Records[len(f.Records)-1].SchemaFile() }
+
+// maker makes the schemas.
+type maker struct {
+	comments map[string]string // see comments
+	closed   strictjson.Lists
+	files    map[string]*jsonschema.Schema
+	types    map[string]reflect.Type // by reference, to refuse two types of one name
+}
+
+// file returns the schema in a file.
+func (m *maker) file(name string) *jsonschema.Schema {
+	s := m.files[name]
+	if s == nil {
+		s = &jsonschema.Schema{Version: jsonschema.Version, ID: jsonschema.ID(Base + name), Definitions: jsonschema.Definitions{}}
+		m.files[name] = s
+	}
+	return s
+}
+
+// matrix makes the schema of the matrix.
+func (m *maker) matrix() {
+	s := m.file(matrixFile)
+	s.Title = "CollectiveX matrix"
+	m.object(s, matrixFile, reflect.TypeFor[plan.Matrix]())
+	cases := property(s, "requested_cases")
+	only := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
+	only.Properties.Set("case", anyCase(matrixFile, func(f plan.Descriptor) bool { return f.Upstream != nil }))
+	cases.Items = &jsonschema.Schema{AllOf: []*jsonschema.Schema{cases.Items, only}}
+	open(m.define(matrixFile, "Case", reflect.TypeFor[plan.Case]()))
+}
+
+// envelope makes the schema of what all documents have.
+func (m *maker) envelope() {
+	s := m.file(envelopeFile)
+	s.Title = "CollectiveX document of any family"
+	m.object(s, envelopeFile, reflect.TypeFor[result.Envelope]())
+	open(s)
+}
+
+// documents makes the schemas of a family's cases and of its documents. Those of its record types
+// differ in the name of the type alone.
+func (m *maker) documents(f *result.Family) {
+	file := familyFile(f)
+	block := reflect.TypeOf(plan.NewBlock(f.Name)).Elem()
+	c := m.define(file, "Case", block)
+	extend(c, reference(file, matrixFile, "Case"))
+	c.Properties.Set("family", &jsonschema.Schema{Const: f.Name})
+
+	d := m.define(file, "Document", reflect.TypeOf(f.Document))
+	extend(d, &jsonschema.Schema{Ref: envelopeFile})
+	d.Properties.Set("identity", identity(m.schema(file, reflect.TypeOf(f.Factors)), reference(file, file, "Case")))
+	for _, r := range f.Records {
+		s := m.file(r.SchemaFile())
+		s.Title, s.Ref = r.Title, reference(r.SchemaFile(), file, "Document").Ref
+		s.Properties = jsonschema.NewProperties()
+		s.Properties.Set("record_type", &jsonschema.Schema{Const: r.Type})
+	}
+}
+
+// identity says what the case in an identity is, and what its factors are.
+func identity(factors, of *jsonschema.Schema) *jsonschema.Schema {
+	caseFactors := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
+	caseFactors.Properties.Set("case", factors)
+	s := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
+	s.Properties.Set("case_factors", caseFactors)
+	s.Properties.Set("case", of)
+	return s
+}
+
+// open lets an object have members that its schema does not name.
+func open(s *jsonschema.Schema) { s.AdditionalProperties = nil }
+
+// extend gives an object the members of an open one, too.
+func extend(s, reference *jsonschema.Schema) {
+	open(s)
+	s.Ref, s.Extras = reference.Ref, map[string]any{"unevaluatedProperties": false}
+}
+
+// define defines a struct under a name in a file. Two structs of one name are a mistake in this
+// program and panic.
+func (m *maker) define(file, name string, t reflect.Type) *jsonschema.Schema {
+	key := file + "#" + name
+	definitions := m.file(file).Definitions
+	switch old := m.types[key]; old {
+	case nil:
+		m.types[key], definitions[name] = t, &jsonschema.Schema{}
+		m.object(definitions[name], file, t)
+	case t:
+	default:
+		panic(fmt.Sprintf("schema: types %v and %v have the same name", old, t))
+	}
+	return definitions[name]
+}
+
+// schema returns the schema of a value of type t in a file, and defines the structs in it. A type
+// without a schema is a mistake in this program and panics.
+func (m *maker) schema(file string, t reflect.Type) *jsonschema.Schema {
+	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 		return &jsonschema.Schema{Type: "string"}
 	}
 	switch t.Kind() {
-	case reflect.Interface:
-		return m.schema(m.factors)
+	case reflect.Interface: // see identity
+		return &jsonschema.Schema{}
 	case reflect.Pointer:
-		return m.schema(t.Elem())
+		return m.schema(file, t.Elem())
 	case reflect.Struct:
-		m.define(name(t), t)
-		return reference(name(t))
+		if t == reflect.TypeFor[plan.Case]() {
+			return caseIn(file)
+		}
+		home := fileOf(t.PkgPath())
+		m.define(home, t.Name(), t)
+		return reference(file, home, t.Name())
 	case reflect.Slice:
-		return &jsonschema.Schema{Type: "array", Items: m.schema(t.Elem())}
+		return &jsonschema.Schema{Type: "array", Items: m.schema(file, t.Elem())}
 	case reflect.Map:
-		return &jsonschema.Schema{Type: "object", AdditionalProperties: m.schema(t.Elem())}
+		return &jsonschema.Schema{Type: "object", AdditionalProperties: m.schema(file, t.Elem())}
 	case reflect.String:
 		return &jsonschema.Schema{Type: "string"}
 	case reflect.Bool:
@@ -140,44 +207,26 @@ func (m *maker) schema(t reflect.Type) *jsonschema.Schema {
 	}
 }
 
-// define adds the definition of an object with the fields of the structs.
-func (m *maker) define(name string, structs ...reflect.Type) {
-	switch old := m.types[name]; old {
-	case nil:
-		m.types[name] = structs[0]
-		m.definitions[name] = m.object(structs...)
-	case structs[0]:
-	default:
-		panic(fmt.Sprintf("schema: types %v and %v have the same name", old, structs[0]))
-	}
+// object makes s an object with the fields of a struct and no others.
+func (m *maker) object(s *jsonschema.Schema, file string, t reflect.Type) {
+	s.Type, s.Properties, s.AdditionalProperties = "object", jsonschema.NewProperties(), jsonschema.FalseSchema
+	s.Description = m.comments[t.PkgPath()+"."+t.Name()]
+	m.fields(s, file, t)
 }
 
-// object returns an object with the fields of the structs, of which the first
-// describes it.
-func (m *maker) object(structs ...reflect.Type) *jsonschema.Schema {
-	s := &jsonschema.Schema{
-		Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema,
-		Description: m.comments[structs[0].PkgPath()+"."+structs[0].Name()],
-	}
-	for _, t := range structs {
-		m.fields(s, t)
-	}
-	return s
-}
-
-// fields adds the fields of t. A pointer that is always written may be null, and some
-// fields have a closed list of values.
-func (m *maker) fields(s *jsonschema.Schema, t reflect.Type) {
+// fields adds the fields of t but those of an envelope, which extend adds. A pointer that is always
+// written may be null, and some fields have a closed list of values.
+func (m *maker) fields(s *jsonschema.Schema, file string, t reflect.Type) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
-		case f.Anonymous:
-			m.fields(s, f.Type)
+		case f.Type == reflect.TypeFor[result.Envelope](), name == "-":
 			continue
-		case name == "-":
+		case f.Anonymous:
+			m.fields(s, file, f.Type)
 			continue
 		}
-		p := m.schema(f.Type)
+		p := m.schema(file, f.Type)
 		p.Enum = m.closed[f.Tag.Get("in")]
 		omitted := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
 		if f.Type.Kind() == reflect.Pointer && !omitted {
@@ -191,44 +240,34 @@ func (m *maker) fields(s *jsonschema.Schema, t reflect.Type) {
 	}
 }
 
-// anyCase is a case of one of the families.
-func anyCase(families []plan.Descriptor) *jsonschema.Schema {
-	if len(families) == 1 {
-		return reference(caseName(families[0]))
+// caseIn returns the schema of a case: in the file of a family a case of that family, in that of the
+// matrix one of any family, and in that of the envelope what all of them have.
+func caseIn(file string) *jsonschema.Schema {
+	switch file {
+	case matrixFile:
+		return anyCase(file, func(plan.Descriptor) bool { return true })
+	case envelopeFile:
+		return reference(file, matrixFile, "Case")
 	}
+	return reference(file, file, "Case")
+}
+
+// anyCase is a case of one of the families that are wanted.
+func anyCase(file string, wanted func(plan.Descriptor) bool) *jsonschema.Schema {
 	s := &jsonschema.Schema{}
-	for _, f := range families {
-		s.AnyOf = append(s.AnyOf, reference(caseName(f)))
+	for _, f := range plan.Families() {
+		if wanted(f) {
+			s.AnyOf = append(s.AnyOf, reference(file, fileOf(reflect.TypeOf(f.Block).Elem().PkgPath()), "Case"))
+		}
 	}
 	return s
 }
 
-// caseName is the definition of a case with the block of a family; it has no Go
-// type of its own.
-func caseName(f plan.Descriptor) string { return title(f.Name) + "Case" }
-
-// name is the definition of a struct: its Go name, behind the title of the family in whose package
-// it is.
-func name(t reflect.Type) string {
-	for _, f := range plan.Families() {
-		if reflect.TypeOf(f.Block).Elem().PkgPath() == t.PkgPath() {
-			return title(f.Name) + t.Name()
-		}
+func reference(from, file, definition string) *jsonschema.Schema {
+	if file == from {
+		file = ""
 	}
-	return t.Name()
-}
-
-// title is the name of a family as definitions begin with it, such as Copy or EP.
-func title(name plan.Family) string {
-	n := 1
-	if len(name) == 2 { // an acronym
-		n = len(name)
-	}
-	return strings.ToUpper(string(name[:n])) + string(name[n:])
-}
-
-func reference(definition string) *jsonschema.Schema {
-	return &jsonschema.Schema{Ref: "#/$defs/" + definition}
+	return &jsonschema.Schema{Ref: file + "#/$defs/" + definition}
 }
 
 func property(s *jsonschema.Schema, name string) *jsonschema.Schema {

@@ -1,7 +1,6 @@
 package schema_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -11,23 +10,7 @@ import (
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/result/schema"
 )
-
-func compile(t *testing.T) map[string]*jsonschema.Schema {
-	files, err := schema.Files()
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	out := map[string]*jsonschema.Schema{}
-	for _, f := range files {
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(f.Data))
-		require.NoError(t, err)
-		require.NoError(t, c.AddResource(f.Name, v))
-		out[f.Name], err = c.Compile(f.Name)
-		require.NoError(t, err)
-	}
-	return out
-}
 
 func validate(t *testing.T, s *jsonschema.Schema, text string) error {
 	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
@@ -51,7 +34,7 @@ func documents(t *testing.T) (ep, collective string) {
 }
 
 func TestDocumentsAreOfTheirSchema(t *testing.T) {
-	schemas := compile(t)
+	schemas := resulttest.Schemas(t)
 	ep, collective := documents(t)
 	for _, doc := range []string{ep, encode(t, resulttest.Fail(resulttest.New(resulttest.EPCase(), resulttest.Attempt()), "timeout"))} {
 		require.NoError(t, validate(t, schemas["case-attempt.schema.json"], doc))
@@ -64,7 +47,7 @@ func TestDocumentsAreOfTheirSchema(t *testing.T) {
 }
 
 func TestSchemasRefuse(t *testing.T) {
-	schemas := compile(t)
+	schemas := resulttest.Schemas(t)
 	ep, collective := documents(t)
 	for _, tc := range []struct{ name, doc, old, new string }{
 		{"another version", ep, `"version":1`, `"version":2`},
@@ -94,7 +77,7 @@ func TestSchemasRefuse(t *testing.T) {
 }
 
 func TestMatrix(t *testing.T) {
-	s := compile(t)["matrix.schema.json"]
+	s := resulttest.Schemas(t)["matrix.schema.json"]
 	ep := plan.Requested{SKU: "local", Disposition: plan.Runnable, Case: resulttest.EPCase(), BudgetSeconds: 60}
 	other := plan.Requested{SKU: "local", Disposition: plan.Unsupported, Case: resulttest.CollectiveCase()}
 	write := func(cases, others []plan.Requested) string {
