@@ -97,7 +97,7 @@ func (d *Device) Alloc(size int64) (accel.Ptr, error) {
 }
 
 // alloc allocates whole pages if size is larger than a page. Copies between H100s through memory that
-// ends within a page were a fifth slower where UCX had mapped it (docs/performance.md).
+// ends within a page were a fifth slower where UCX had mapped it (studies/results/variants.csv).
 func (d *Device) alloc(size int64) (accel.Ptr, error) {
 	if size <= 0 {
 		return 0, fmt.Errorf("allocate %d bytes: a size must be positive", size)

@@ -115,7 +115,7 @@ func (m *run) inspected() (*Received, error) {
 // settle brings the stream into the state in which all windows begin, by a copy to the
 // device. After a copy to the host, as judgements make them, a low-latency pair of DeepEP
 // takes 6 µs more on an H200, in its own Python too, until the next copy to the device
-// (docs/performance.md).
+// (studies/results/variants.csv).
 func (m *run) settle() error {
 	return accel.Write(m.device, m.stream, m.lastOutput, make([]byte, 4))
 }
