@@ -147,8 +147,7 @@ func TestTheCaseOfADocumentIsThePlannedOne(t *testing.T) {
 	require.Equal(t, string(planned), string(got))
 }
 
-// Faults that cost their case alone, with the reason that names them. The
-// table in docs/reliability.md names the subtests.
+// Faults that cost their case alone, with the reason that names them.
 func TestFaultCostsItsCaseOnly(t *testing.T) {
 	need.Full(t)
 	t.Parallel()

@@ -250,8 +250,7 @@ func TestSweepWithADeadRank(t *testing.T) {
 }
 
 // Wrong data, injected into one rank of the cases of two ranks, makes them
-// invalid, and costs those of four ranks nothing. The names stand in the table
-// of docs/reliability.md.
+// invalid, and costs those of four ranks nothing.
 func TestWrongDataIsInvalid(t *testing.T) {
 	need.Full(t)
 	tests := []struct{ name, fault, filter string }{
