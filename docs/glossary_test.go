@@ -24,7 +24,7 @@ func TestGlossary(t *testing.T) {
 	}
 	for _, term := range []string{
 		"rank", "world", "node", "cell", "shard", "case", "suite", "platform", "sku", "backend", "family",
-		"rung", "ladder", "window", "chain", "slot", "group", "attempt", "repeat", "trial", "placement",
+		"rung", "ladder", "window", "chain", "buffer slot", "group", "attempt", "repeat", "trial", "placement",
 		"leg", "wave", "store", "scope", "comparison key", "fault", "diagnostic", "failure", "busbw", "algbw",
 	} {
 		require.Contains(t, explained, term)
