@@ -57,26 +57,19 @@ func init() {
 var toyPlan = plan.Descriptor{Name: "toy", Block: &toyCase{}, Upstream: func(c *plan.Case) bool { return c.Block.(*toyCase).Tone == "pong" }}
 
 var toyCatalog = catalog.Family{
-	Name: "toy", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &toySupport{},
+	Name: "toy", Cases: "toys", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &catalog.Worlds{}, MinWorld: 2,
 }
 
 var toyPlanner = planner.Family{
 	Name:    "toy",
 	Filters: []planner.Filter{{Name: "tone", Kind: "tone", Asked: true, Usage: "only these tones of toys", Input: "Toys: tone"}},
 	Cases: func(r *planner.Resolver, block catalog.SuiteBlock) {
-		for _, b := range *block.(*toySuite) {
-			for _, be := range r.Backends(b.Backends) {
-				for _, world := range r.Worlds(r.Platform.Support(be.Name).Blocks["toy"].(*toySupport).Worlds) {
-					for _, tone := range r.Pick("tone", []string{"ping", "pong"}, b.Tones) {
-						c := plan.Case{Family: "toy", Precision: "int8", Contract: "there-and-back", Sampling: r.Suite.Sampling, Block: &toyCase{Tone: tone, Bytes: b.Bytes}}
-						r.Place(&c, be, world)
-						if lack := toyLacks(be, &c); lack != "" {
-							r.Unsupported(&c, lack)
-						} else {
-							r.Runnable(be, &c)
-						}
-					}
-				}
+		b := block.(*toySuite)
+		for world, be := range r.Each("toy", b.Backends) {
+			for _, tone := range r.Pick("tone", []string{"ping", "pong"}, b.Tones) {
+				c := r.NewCase("toy", "there-and-back", "", be, world)
+				c.Precision, c.Block = "int8", &toyCase{Tone: tone, Bytes: b.Bytes}
+				r.Request(be, &c)
 			}
 		}
 	},
@@ -93,17 +86,15 @@ func (t *toyCase) Factors(c *plan.Case, to []string) []string {
 	return append(to, t.Tone, "w"+strconv.Itoa(c.World))
 }
 
-type toySuite []struct {
+type toySuite struct {
 	Backends []string `yaml:"backends" in:"backend"`
 	Tones    []string `yaml:"tones" in:"tone" default:"[ping]"`
 	Bytes    int      `yaml:"bytes" min:"1"`
 }
 
-func (e *toySuite) Check(c *catalog.Checker, s *catalog.Suite) {
-	for i := range *e {
-		if b := &(*e)[i]; b.Bytes%2 != 0 {
-			c.Diagnose(&b.Bytes, "suite %q sends half a byte", s.Name)
-		}
+func (b *toySuite) Check(c *catalog.Checker, s *catalog.Suite) {
+	if b.Bytes%2 != 0 {
+		c.Diagnose(&b.Bytes, "suite %q sends half a byte", s.Name)
 	}
 }
 
@@ -111,23 +102,6 @@ func (*toySuite) Worlds(*catalog.Catalog, *catalog.Suite) []int { return []int{2
 
 type toyBackend struct {
 	Tones []string `yaml:"tones" in:"tone"`
-}
-
-func (*toyBackend) Check(*catalog.Checker, *catalog.Backend) {}
-
-func (*toyBackend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
-	s := p.Support(b.Name)
-	return []catalog.Coverage{{SKU: p.SKU, Backend: b.Name, Mode: "toys", World: 2, Runs: s != nil && s.Blocks["toy"] != nil}}
-}
-
-func (*toyBackend) Support(_ string, worlds []int) catalog.SupportBlock { return &toySupport{worlds} }
-
-type toySupport struct {
-	Worlds []int `yaml:",value" min:"1"`
-}
-
-func (s *toySupport) Check(c *catalog.Checker, p *catalog.Platform, _ *catalog.Backend) {
-	c.FillsNodes(p, s.Worlds)
 }
 
 func toyLacks(be *catalog.Backend, c *plan.Case) string {

@@ -90,7 +90,7 @@ func (c *Checker) checkCapabilities(set *Capabilities) {
 		if len(b.Blocks) == 0 {
 			c.Diagnose(b, "backend %q has %s", b.Backend, noBlock())
 		}
-		each(b.Blocks, func(_ string, block BackendBlock) { block.Check(c, view.Backend(b.Backend)) })
+		c.checkBackend(b.Blocks, view.Backend(b.Backend))
 	}
 	for i := range set.Platforms {
 		p := &set.Platforms[i]

@@ -58,7 +58,7 @@ func TestWith(t *testing.T) {
 	require.Equal(t, []string{"core"}, today.Words("suite"))
 	require.Equal(t, []int{8}, ep.SupportOf(older.Platform("alpha").Support("lib")).Degrees("normal"))
 	require.Empty(t, ep.SupportOf(older.Platform("alpha").Support("lib")).Degrees("low-latency"))
-	require.Equal(t, []int{2, 8}, older.Platform("alpha").Support("ring").Blocks[string(collective.Name)].(*collective.Support).Worlds)
+	require.Equal(t, []int{2, 8}, older.Platform("alpha").Worlds(string(collective.Name), "ring"))
 	require.Equal(t, []string{"bf16"}, ep.BackendOf(older.Backend("lib")).Precisions)
 	require.Equal(t, 10, older.Backend("lib").SetupSeconds)
 	for _, same := range []*catalog.Catalog{cat, today} {

@@ -141,8 +141,8 @@ type Suite struct {
 	Repeats   int      `yaml:"repeats" min:"1" max:"1000" default:"1"` // independent runs of each case
 	// Capabilities is the set that says what runs; empty: what the backends and
 	// platforms list themselves.
-	Capabilities string                `yaml:"capabilities,optional" in:"capability set"`
-	Blocks       map[string]SuiteBlock `yaml:",families,optional"` // by family
+	Capabilities string                  `yaml:"capabilities,optional" in:"capability set"`
+	Blocks       map[string][]SuiteBlock `yaml:",families,optional"` // by family
 }
 
 // Platform returns the platform of a SKU, or nil.

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -45,14 +46,18 @@ func (c *Checker) check() {
 	}
 	for i := range c.Sampling {
 		s := &c.Sampling[i]
-		each(s.Blocks, func(_ string, b SamplingBlock) { b.Check(c) })
+		each(s.Blocks, func(_ string, b SamplingBlock) {
+			if own, ok := b.(interface{ Check(c *Checker) }); ok {
+				own.Check(c)
+			}
+		})
 	}
 	for i := range c.Backends {
 		b := &c.Backends[i]
 		if len(b.Blocks) == 0 {
 			c.Diagnose(b, "backend %q has %s", b.Name, noBlock())
 		}
-		each(b.Blocks, func(_ string, block BackendBlock) { block.Check(c, b) })
+		c.checkBackend(b.Blocks, b)
 	}
 	for i := range c.Platforms {
 		c.checkPlatform(&c.Platforms[i])
@@ -68,8 +73,21 @@ func (c *Checker) check() {
 		if len(s.Blocks) == 0 {
 			c.Diagnose(&s.Platforms, "suite %q has %s", s.Name, noBlock())
 		}
-		each(s.Blocks, func(_ string, b SuiteBlock) { b.Check(&Checker{c.views[s.Capabilities], c.d, c.views}, s) })
+		each(s.Blocks, func(_ string, blocks []SuiteBlock) {
+			for _, b := range blocks {
+				b.Check(&Checker{c.views[s.Capabilities], c.d, c.views}, s)
+			}
+		})
 	}
+}
+
+// checkBackend checks blocks of a backend, which has them in some set of capabilities.
+func (c *Checker) checkBackend(blocks map[string]BackendBlock, b *Backend) {
+	each(blocks, func(_ string, block BackendBlock) {
+		if own, ok := block.(interface{ Check(c *Checker, b *Backend) }); ok {
+			own.Check(c, b)
+		}
+	})
 }
 
 // each calls f with each block, in the order of families.
@@ -172,7 +190,11 @@ func (c *Checker) checkSupports(set string) {
 					c.Diagnose(block, lacksBlock, b.Name, family)
 					return
 				}
-				block.Check(c, p, b)
+				if own, ok := block.(interface {
+					Check(c *Checker, p *Platform, b *Backend)
+				}); ok {
+					own.Check(c, p, b)
+				}
 			})
 		}
 	}
@@ -190,6 +212,23 @@ func (c *Checker) FillsNodes(p *Platform, worlds []int) {
 		if p.Scope(w) == vocab.ScopeOut && p.ScaleOut == nil {
 			c.Diagnose(&worlds[i], "%d ranks exceed the scale-up domain of %d, and the platform has no scale_out", w, p.ScaleUp.Domain)
 		}
+	}
+}
+
+// Sampled refuses a block of a suite if its profile, its own or that of the suite, has no sample
+// counts of the family.
+func (c *Checker) Sampled(block SuiteBlock, family, own string, s *Suite) {
+	profile := cmp.Or(own, s.Sampling)
+	if c.SamplingProfile(profile).Blocks[family] == nil {
+		f, _ := families.Find(family)
+		c.Diagnose(block, "profile %q has no sample counts of %s; give it a block %q", profile, f.Cases, family)
+	}
+}
+
+// Ascend refuses a list of numbers that do not ascend. No list has a number twice.
+func (c *Checker) Ascend(numbers *[]int) {
+	if !slices.IsSorted(*numbers) {
+		c.Diagnose(numbers, "the numbers must ascend")
 	}
 }
 

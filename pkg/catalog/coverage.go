@@ -14,7 +14,7 @@ type Coverage struct {
 
 // Coverage lists every combination of platform, backend of its vendor, mode and
 // world that some suite of c asks for: by platform and family, then in the order of
-// backends, modes and worlds. Of collective backends it lists the worlds that run.
+// backends, modes and worlds. Of families whose Support is Worlds it lists the worlds that run.
 func (c *Catalog) Coverage() []Coverage {
 	var out []Coverage
 	for i := range c.Platforms {
@@ -23,10 +23,22 @@ func (c *Catalog) Coverage() []Coverage {
 				continue
 			}
 			for j := range c.Backends {
-				if b := &c.Backends[j]; b.Blocks[f.Name] != nil {
-					out = append(out, b.Blocks[f.Name].Coverage(c, &c.Platforms[i], b)...)
-				}
+				out = append(out, f.coverage(c, &c.Platforms[i], &c.Backends[j])...)
 			}
+		}
+	}
+	return out
+}
+
+func (f *Family) coverage(c *Catalog, p *Platform, b *Backend) (out []Coverage) {
+	if own, ok := b.Blocks[f.Name].(interface {
+		Coverage(c *Catalog, p *Platform, b *Backend) []Coverage
+	}); ok {
+		return own.Coverage(c, p, b)
+	}
+	if b.Blocks[f.Name] != nil {
+		for _, w := range p.Worlds(f.Name, b.Name) {
+			out = append(out, Coverage{SKU: p.SKU, Backend: b.Name, Mode: f.Cases, World: w, Runs: true})
 		}
 	}
 	return out

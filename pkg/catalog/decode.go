@@ -114,7 +114,7 @@ type field struct {
 	kind     string
 	min, max *float64
 	preset   string
-	family   reflect.Type // of the family's block in a map of blocks; nil elsewhere
+	family   reflect.Type // of a family's block or blocks in a map of them; nil elsewhere
 }
 
 func (d *decoder) shape(t reflect.Type) *shape {
@@ -137,13 +137,25 @@ func (d *decoder) shape(t reflect.Type) *shape {
 		case is("value"):
 			s.value = &f
 		case is("families"):
+			place := t.Field(i).Type.Elem()
+			list := place.Kind() == reflect.Slice
+			if list {
+				place = place.Elem()
+			}
 			for _, family := range families.All() {
-				if empty := family.empty(t.Field(i).Type.Elem()); empty != nil {
-					f.family = reflect.TypeOf(empty).Elem()
-					each := f
-					each.optional = f.optional || family.Added
-					add(family.Name, each)
+				empty := family.empty(place)
+				if empty == nil {
+					continue
 				}
+				each := f
+				if each.family = reflect.TypeOf(empty).Elem(); list {
+					each.family = reflect.SliceOf(each.family)
+				}
+				each.optional = f.optional || family.Added
+				if each.family == reflect.TypeFor[Worlds]() {
+					each.min, each.max = limit(family.MinWorld), limit(family.MaxWorld)
+				}
+				add(family.Name, each)
 			}
 		default:
 			add(key, f)
@@ -162,6 +174,15 @@ func bound(tag string) *float64 {
 	if err != nil {
 		panic("catalog: invalid bound: " + tag)
 	}
+	return &v
+}
+
+// limit is a bound that is given; 0 is none.
+func limit(n int) *float64 {
+	if n == 0 {
+		return nil
+	}
+	v := float64(n)
 	return &v
 }
 
@@ -255,6 +276,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 		d.decode(n, v.Field(as.index), as)
 		return
 	}
+	before := len(d.diagnostics)
 	seen := map[string]bool{}
 	ok := d.mapping(n, f, func(k, val *yaml.Node) {
 		seen[k.Value] = true
@@ -273,6 +295,9 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 			d.diagnose(d.at(n), "%s lacks the key %q", f.what, key)
 		}
 	}
+	if s, ok := reflect.TypeAssert[*Sizes](v.Addr()); ok && len(d.diagnostics) == before && s.From > s.To {
+		d.diagnose(d.pos[&s.From], "\"from\" must not be larger than \"to\"")
+	}
 }
 
 // member decodes what stands under a key of struct v.
@@ -286,6 +311,13 @@ func (d *decoder) member(n *yaml.Node, v reflect.Value, key string, f field) {
 	d.decode(n, block.Elem(), f)
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
+	}
+	if list := block.Elem(); v.Type().Elem().Kind() == reflect.Slice {
+		block = reflect.MakeSlice(v.Type().Elem(), list.Len(), list.Len())
+		for i := range list.Len() {
+			block.Index(i).Set(list.Index(i).Addr())
+			d.pos[block.Index(i).Addr().Interface()] = d.at(n) // where the list is
+		}
 	}
 	v.SetMapIndex(reflect.ValueOf(key), block)
 }

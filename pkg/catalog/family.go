@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/registry"
 )
@@ -10,11 +11,16 @@ import (
 // key of its blocks. Each block here is an empty one of the family's type, a
 // pointer whose tags the decoder reads; nil: there is none in that place.
 type Family struct {
-	Name     string
+	Name  string
+	Cases string // what people call its cases: collectives, transfers
+	// Suite is one block of a suite, which has a list of them.
 	Suite    SuiteBlock
 	Backend  BackendBlock
 	Support  SupportBlock
 	Sampling SamplingBlock
+	// MinWorld and MaxWorld bound the ranks of a case, of a family whose Support is Worlds. A
+	// MaxWorld of 0 is no bound.
+	MinWorld, MaxWorld int
 	// Added marks a family that definitions from before it do not know: profiles may lack
 	// its sample counts. A suite block that needs them checks that they are there.
 	Added bool
@@ -28,25 +34,21 @@ type SuiteBlock interface {
 	Worlds(c *Catalog, s *Suite) []int
 }
 
-// BackendBlock is what a backend does of a family.
-type BackendBlock interface {
-	Check(c *Checker, b *Backend)
-	// Coverage lists what suites ask of backend b on platform p.
-	Coverage(c *Catalog, p *Platform, b *Backend) []Coverage
-	// Support is what a platform of a vendor's devices, or of vendor host, lists of the
-	// backend if it runs all of it at the given worlds, or nil where that is nothing.
-	Support(vendor string, worlds []int) SupportBlock
-}
+// BackendBlock is what a backend does of a family. It has those of these methods for which its
+// family does not do as others:
+//
+//	Check(c *Checker, b *Backend)
+//	Coverage(c *Catalog, p *Platform, b *Backend) []Coverage // see Catalog.Coverage
+//	Support(vendor string, worlds []int) SupportBlock        // see Backend.Supports
+type BackendBlock any
 
-// SupportBlock is what a platform runs of a backend's family.
-type SupportBlock interface {
-	Check(c *Checker, p *Platform, b *Backend)
-}
+// SupportBlock is what a platform runs of a backend's family. It may have a method
+// Check(c *Checker, p *Platform, b *Backend).
+type SupportBlock any
 
-// SamplingBlock is the family's part of a profile of sample counts.
-type SamplingBlock interface {
-	Check(c *Checker)
-}
+// SamplingBlock is the family's part of a profile of sample counts. It may have a method
+// Check(c *Checker).
+type SamplingBlock any
 
 // families stand in the order of plans, tables and messages.
 var families = registry.New(func(f Family) string { return f.Name })
@@ -54,6 +56,40 @@ var families = registry.New(func(f Family) string { return f.Name })
 // Register adds a family; see package family. It is for init functions:
 // it panics if the family is registered already, and once definitions have been read.
 func Register(f Family) { families.Add(f) }
+
+// Supports returns what a platform of a vendor's devices, or of vendor host, lists of the backend
+// if it runs all of it at the given worlds, by family: for a family whose Support is Worlds those
+// of them that its cases can have, or all up to MaxWorld.
+func (b *Backend) Supports(vendor string, worlds []int) map[string]SupportBlock {
+	out := map[string]SupportBlock{}
+	for _, f := range families.All() {
+		own, has := b.Blocks[f.Name].(interface {
+			Support(vendor string, worlds []int) SupportBlock
+		})
+		_, ranks := f.Support.(*Worlds)
+		switch {
+		case has:
+			if s := own.Support(vendor, worlds); s != nil {
+				out[f.Name] = s
+			}
+		case ranks && b.Blocks[f.Name] != nil:
+			if s := f.worlds(worlds); len(s) > 0 {
+				out[f.Name] = &s
+			}
+		}
+	}
+	return out
+}
+
+func (f *Family) worlds(given []int) (out Worlds) {
+	if f.MaxWorld == 0 {
+		return slices.DeleteFunc(slices.Clone(given), func(w int) bool { return w < f.MinWorld })
+	}
+	for w := f.MinWorld; w <= min(f.MaxWorld, slices.Max(given)); w++ {
+		out = append(out, w)
+	}
+	return out
+}
 
 // empty returns the family's empty block whose field has the interface type place, or
 // nil.

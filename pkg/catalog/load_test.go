@@ -27,7 +27,7 @@ func TestLoadShipped(t *testing.T) {
 	require.Equal(t, "h100-dgxc", cat.Platform("h100-dgxc").Runner, "the label is the SKU unless said")
 	require.Equal(t, []int{2, 4}, ep.SupportOf(local.Support("host")).Degrees("normal"))
 	require.Equal(t, []int64{8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 128 << 20, 1 << 30},
-		(*cat.Suite("smoke").Blocks["collective"].(*collective.Suite))[0].Sizes.List())
+		cat.Suite("smoke").Blocks["collective"][0].(*collective.SuiteBlock).Sizes.List())
 }
 
 // base is a small sound set of definitions as files in memory.

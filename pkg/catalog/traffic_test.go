@@ -76,9 +76,8 @@ func TestShippedTraffic(t *testing.T) {
 	require.NoError(t, err)
 	var names []string
 	for _, s := range cat.Suites {
-		blocks, _ := s.Blocks["collective"].(*collective.Suite)
-		for i := 0; blocks != nil && i < len(*blocks); i++ {
-			if t := (*blocks)[i].Traffic; t != nil {
+		for _, b := range s.Blocks["collective"] {
+			if t := b.(*collective.SuiteBlock).Traffic; t != nil {
 				names = append(names, t.Name)
 			}
 		}

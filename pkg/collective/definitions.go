@@ -15,12 +15,6 @@ func SamplingOf(s *catalog.Sampling) *Sampling {
 	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
 }
 
-// supportOf returns what runs of the backend's collectives, or nil.
-func supportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
-
-// Suite is what a suite asks of the collective family.
-type Suite []SuiteBlock
-
 // SuiteBlock asks for the product of its lists, at each world size that
 // the platform has for the backend. It has either sizes or traffic.
 type SuiteBlock struct {
@@ -53,11 +47,6 @@ type Backend struct {
 	ByName bool `yaml:"by_name,optional"`
 }
 
-// Support lists the world sizes that run.
-type Support struct {
-	Worlds []int `yaml:",value" min:"1"`
-}
-
 // Sampling is the collective part of a profile; see Counts.
 // Its graphs are launched once a window, and its groups have one operation.
 type Sampling struct {
@@ -67,32 +56,15 @@ type Sampling struct {
 	Checks     int `yaml:"checks,optional" min:"2" max:"1000000"` // 0: DefaultChecks
 }
 
-// Check implements SamplingBlock: any counts go together.
-func (*Sampling) Check(*catalog.Checker) {}
-
-// Check implements BackendBlock.
+// Check implements catalog.BackendBlock.
 func (h *Backend) Check(c *catalog.Checker, _ *catalog.Backend) {
 	if i := slices.IndexFunc(h.Ops, func(op string) bool { return vocab.Op(op).Reduces }); i >= 0 && h.RedOps == nil {
 		c.Diagnose(&h.Ops[i], "%s needs the key \"redops\"", h.Ops[i])
 	}
 }
 
-// Check implements SupportBlock.
-func (s *Support) Check(c *catalog.Checker, p *catalog.Platform, _ *catalog.Backend) {
-	c.FillsNodes(p, s.Worlds)
-}
-
-// Check implements SuiteBlock.
-func (e *Suite) Check(c *catalog.Checker, s *catalog.Suite) {
-	for i := range *e {
-		(*e)[i].check(c, s)
-	}
-}
-
-func (b *SuiteBlock) check(c *catalog.Checker, s *catalog.Suite) {
-	if b.Sizes != nil && b.Sizes.From > b.Sizes.To {
-		c.Diagnose(&b.Sizes.From, "\"from\" must not be larger than \"to\"")
-	}
+// Check implements catalog.SuiteBlock.
+func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 	for i, op := range b.Ops {
 		switch {
 		case vocab.Op(op).Traffic && b.Traffic == nil:
@@ -105,7 +77,7 @@ func (b *SuiteBlock) check(c *catalog.Checker, s *catalog.Suite) {
 		c.Diagnose(b.Traffic, "a block has either \"sizes\" or \"traffic\", not both: a traffic file determines its size")
 	}
 	if b.Traffic != nil {
-		b.Traffic.Check(c, b.worlds(c.Catalog, s), b.DTypes)
+		b.Traffic.Check(c, b.Worlds(c.Catalog, s), b.DTypes)
 	}
 	has := catalog.Offering[Backend](c, string(Name), b.Backends)
 	catalog.Offered(c, "operation", b.Ops, has, func(h *Backend) []string { return h.Ops })
@@ -126,48 +98,7 @@ func CheckFresh(c *catalog.Checker, buffers, modes []string) {
 	}
 }
 
-// Worlds implements SuiteBlock.
-func (e *Suite) Worlds(c *catalog.Catalog, s *catalog.Suite) []int {
-	var out []int
-	for i := range *e {
-		out = append(out, (*e)[i].worlds(c, s)...)
-	}
-	return out
-}
-
-// worlds lists the world sizes of a block, ascending.
-func (b *SuiteBlock) worlds(c *catalog.Catalog, s *catalog.Suite) []int {
-	var out []int
-	for _, sku := range s.Platforms {
-		out = append(out, worldsOf(c.Platform(sku), b.Backends)...)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// worldsOf lists the world sizes at which the platform runs collectives of any of the backends,
-// ascending.
-func worldsOf(p *catalog.Platform, backends []string) []int {
-	var out []int
-	for _, name := range backends {
-		if sup := p.Support(name); sup != nil && supportOf(sup) != nil {
-			out = append(out, supportOf(sup).Worlds...)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// Coverage implements BackendBlock: the worlds that run.
-func (*Backend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
-	var out []catalog.Coverage
-	for _, w := range worldsOf(p, []string{b.Name}) {
-		out = append(out, catalog.Coverage{SKU: p.SKU, Backend: b.Name, Mode: "collectives", World: w, Runs: true})
-	}
-	return out
-}
-
-// Support implements BackendBlock.
-func (*Backend) Support(_ string, worlds []int) catalog.SupportBlock {
-	return &Support{Worlds: worlds}
+// Worlds implements catalog.SuiteBlock.
+func (b *SuiteBlock) Worlds(c *catalog.Catalog, s *catalog.Suite) []int {
+	return c.WorldsOn(s.Platforms, string(Name), b.Backends)
 }

@@ -33,7 +33,7 @@ var source embed.FS
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
 	Catalog: catalog.Family{
-		Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{},
+		Name: string(Name), Cases: "collectives", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{}, MinWorld: 1,
 	},
 	Planner: planner.Family{Name: Name, Filters: filters, Cases: cases, Fit: lacks, Seconds: Seconds},
 	Result: result.Family{

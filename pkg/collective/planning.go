@@ -1,7 +1,6 @@
 package collective
 
 import (
-	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -20,36 +19,27 @@ var filters = []planner.Filter{
 	{Name: "redop", Kind: "redop", Asked: true, Usage: "only these reductions of collectives", Input: "Collectives: reduction"},
 }
 
-// cases adds the cases of each block: by world, backend, operation,
-// element type, reduction, registration and buffers, at every world that the
-// platform has for the backend.
+// cases requests the cases of a block: by world, backend, operation, element type, reduction,
+// registration and buffers, at every world that the platform has for the backend.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
-	for _, b := range *block.(*Suite) {
-		worlds := r.Worlds(worldsOf(r.Platform, b.Backends))
-		r.Expect(len(worlds) * len(b.Ops) * len(b.DTypes) * max(1, len(b.RedOps)) * len(b.Registrations) * len(b.Buffers) * r.Suite.Repeats)
-		var shape Block
-		if t := b.Traffic; t != nil {
-			shape.Sizes, shape.Traffic, shape.TrafficName = []int64{TrafficSize(t.Bytes)}, t.Bytes, t.Name
-			worlds = slices.DeleteFunc(worlds, func(w int) bool { return w != t.Ranks() })
-		} else {
-			shape.Sizes = b.Sizes.List()
-		}
-		for _, world := range worlds {
-			for _, be := range r.Backends(b.Backends) {
-				if slices.Contains(worldsOf(r.Platform, []string{be.Name}), world) {
-					casesOf(r, &b, be, world, shape)
-				}
-			}
+	b := block.(*SuiteBlock)
+	var shape Block
+	if t := b.Traffic; t != nil {
+		shape.Sizes, shape.Traffic, shape.TrafficName = []int64{TrafficSize(t.Bytes)}, t.Bytes, t.Name
+	} else {
+		shape.Sizes = b.Sizes.List()
+	}
+	for world, be := range r.Each(Name, b.Backends) {
+		if b.Traffic == nil || world == b.Traffic.Ranks() {
+			casesOf(r, b, be, world, shape)
 		}
 	}
 }
 
 func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int, shape Block) {
-	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
-	r.Place(&c, be, world)
-	sampling := SamplingOf(r.SamplingProfile(c.Sampling))
+	c := r.NewCase(Name, Contract, b.Sampling, be, world)
 	shape.Modes = planner.Ordered(BackendOf(be).Modes, b.Modes)
-	shape.Measure = sampling.Counts()
+	shape.Measure = SamplingOf(r.SamplingProfile(c.Sampling)).Counts()
 	for _, op := range r.Pick("op", vocab.Ops(), b.Ops) {
 		shape.Op, shape.Placements = op, placements(op, b.Placements)
 		none := []string{""}
@@ -59,7 +49,13 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int,
 		}
 		for _, c.Precision = range r.Pick("dtype", vocab.DTypes(), b.DTypes) {
 			for _, shape.RedOp = range redops {
-				variants(r, b, be, &c, shape)
+				for _, shape.Registration = range b.Registrations {
+					for _, shape.Buffers = range b.Buffers {
+						block := shape
+						c.Block = &block
+						r.Request(be, &c)
+					}
+				}
 			}
 		}
 	}
@@ -70,23 +66,6 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int,
 func (s *Sampling) Counts() Counts {
 	return Counts{
 		Warmup: s.Warmup, Iterations: s.Iterations, Trials: s.Trials, Aggregate: 1, Launches: 1, Checks: s.Checks,
-	}
-}
-
-// variants adds the cases that differ in registration and buffers alone.
-// What the backend cannot do is unsupported.
-func variants(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, c *plan.Case, shape Block) {
-	for _, registration := range b.Registrations {
-		for _, buffers := range b.Buffers {
-			block := shape
-			block.Registration, block.Buffers = registration, buffers
-			c.Block = &block
-			if lack := lacks(be, c); lack != "" {
-				r.Unsupported(c, lack)
-			} else {
-				r.Runnable(be, c)
-			}
-		}
 	}
 }
 

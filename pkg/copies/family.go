@@ -30,8 +30,10 @@ var source embed.FS
 // Family describes the family.
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
+	// A platform lists 1, and 2 where devices reach each other.
 	Catalog: catalog.Family{
-		Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
+		Name: string(Name), Cases: "copies", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{},
+		MinWorld: 1, MaxWorld: 2, Added: true,
 	},
 	Planner: planner.Family{Name: Name, Cases: cases, Fit: lacks, Seconds: seconds},
 	Result: result.Family{

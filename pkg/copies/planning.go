@@ -1,49 +1,33 @@
 package copies
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/planner"
-
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
-// cases adds the cases of each block: by test, backend, kind of host memory and
-// submission.
+// cases requests the cases of a block: by test, backend, kind of host memory and submission.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
-	for _, b := range *block.(*Suite) {
-		for _, name := range planner.Ordered(Tests(), b.Tests) {
-			world := TestOf(name).Ranks
-			if len(r.Worlds([]int{world})) == 0 {
+	b := block.(*SuiteBlock)
+	for _, name := range planner.Ordered(Tests(), b.Tests) {
+		for world, be := range r.Each(Name, b.Backends) {
+			if world != TestOf(name).Ranks {
 				continue
 			}
-			for _, be := range r.Backends(b.Backends) {
-				if support := supportOf(r.Platform.Support(be.Name)); support != nil && slices.Contains(support.Worlds, world) {
-					casesOf(r, &b, be, name)
+			c := r.NewCase(Name, Contract, b.Sampling, be, world)
+			for _, memory := range MemoriesOf(name, b.HostMemory) {
+				for _, submission := range b.Submissions {
+					block := New(name, memory, SamplingOf(r.SamplingProfile(c.Sampling)))
+					block.Submission, block.Sizes, block.Streams, block.PageBytes = submission, b.Sizes.List(), b.Streams, int64(b.PageBytes)
+					block.Victim = b.Victim
+					c.Block = block
+					r.Request(be, &c)
 				}
-			}
-		}
-	}
-}
-
-func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, name string) {
-	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
-	r.Place(&c, be, TestOf(name).Ranks)
-	for _, memory := range MemoriesOf(name, b.HostMemory) {
-		for _, submission := range b.Submissions {
-			block := New(name, memory, SamplingOf(r.SamplingProfile(c.Sampling)))
-			block.Submission, block.Sizes, block.Streams, block.PageBytes = submission, b.Sizes.List(), b.Streams, int64(b.PageBytes)
-			block.Victim = b.Victim
-			c.Block = block
-			if lack := lacks(be, &c); lack != "" {
-				r.Unsupported(&c, lack)
-			} else {
-				r.Runnable(be, &c)
 			}
 		}
 	}

@@ -18,9 +18,6 @@ func SamplingOf(s *catalog.Sampling) *Sampling {
 	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
 }
 
-// Suite is what a suite asks of the EP family.
-type Suite []SuiteBlock
-
 // SuiteBlock asks for the product of its lists.
 type SuiteBlock struct {
 	Workload   string               `yaml:"workload" in:"workload"`
@@ -187,16 +184,10 @@ func (s *Sampling) Check(c *catalog.Checker) {
 const kvTransfer = "kv-transfer"
 
 // Check implements catalog.SuiteBlock.
-func (e *Suite) Check(c *catalog.Checker, s *catalog.Suite) {
+func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 	if s.Name == kvTransfer {
-		c.Diagnose(e, "the dashboard reads cases of a suite named %q as transfers of KV caches; name this EP suite otherwise", s.Name)
+		c.Diagnose(&s.Blocks[string(Name)][0], "the dashboard reads cases of a suite named %q as transfers of KV caches; name this EP suite otherwise", s.Name)
 	}
-	for i := range *e {
-		(*e)[i].check(c)
-	}
-}
-
-func (b *SuiteBlock) check(c *catalog.Checker) {
 	w := c.Workload(b.Workload)
 	c.Ladders(b.Ladders)
 	largest := 0
@@ -232,13 +223,7 @@ func (b *SuiteBlock) check(c *catalog.Checker) {
 }
 
 // Worlds implements catalog.SuiteBlock.
-func (e *Suite) Worlds(*catalog.Catalog, *catalog.Suite) []int {
-	var out []int
-	for i := range *e {
-		out = append(out, (*e)[i].Degrees...)
-	}
-	return out
-}
+func (b *SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int { return b.Degrees }
 
 // Check implements catalog.SupportBlock. It refuses degrees of a mode that the backend does
 // not have, and ones that a rule says do not run.
@@ -333,14 +318,12 @@ func (e *Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.B
 func askedDegrees(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend, mode string) []int {
 	var out []int
 	for i := range c.Suites {
-		s := &c.Suites[i]
-		blocks := catalog.BlockOf[Suite](s.Blocks, string(Name))
-		if blocks == nil || !slices.Contains(s.Platforms, p.SKU) {
+		if !slices.Contains(c.Suites[i].Platforms, p.SKU) {
 			continue
 		}
-		for _, bl := range *blocks {
-			if slices.Contains(bl.Backends, b.Name) && slices.Contains(bl.Modes, mode) {
-				out = append(out, bl.Degrees...)
+		for _, block := range c.Suites[i].Blocks[string(Name)] {
+			if asks := block.(*SuiteBlock); slices.Contains(asks.Backends, b.Name) && slices.Contains(asks.Modes, mode) {
+				out = append(out, asks.Degrees...)
 			}
 		}
 	}

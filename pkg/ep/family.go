@@ -26,7 +26,7 @@ var source embed.FS
 // Family describes the family.
 var Family = family.Family{
 	Plan:    plan.Descriptor{Name: Name, Block: &Block{}, Upstream: upstream},
-	Catalog: catalog.Family{Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}},
+	Catalog: catalog.Family{Name: string(Name), Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}},
 	Planner: planner.Family{Name: Name, Filters: filters, Cases: cases, Fit: lacks, Key: key, Seconds: seconds},
 	Result: result.Family{
 		Name: Name,

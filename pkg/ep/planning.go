@@ -1,7 +1,6 @@
 package ep
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,24 +27,23 @@ const (
 	filterPrecision = "precision"
 )
 
-// cases adds the cases of each block: by degree, phase, backend, mode, routing,
+// cases requests the cases of a block: by degree, phase, backend, mode, routing,
 // precision, timing contract, layout and timing mode.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
-	for _, b := range *block.(*Suite) {
-		for _, degree := range r.Worlds(b.Degrees) {
-			if !r.Keeps(filterEP, strconv.Itoa(degree)) {
-				continue
-			}
-			for _, phase := range r.Pick("phase", Phases(), b.Phases) {
-				for _, be := range r.Backends(b.Backends) {
-					casesOf(r, &b, be, degree, phase)
-				}
+	b := block.(*SuiteBlock)
+	for _, degree := range r.Worlds(b.Degrees) {
+		if !r.Keeps(filterEP, strconv.Itoa(degree)) {
+			continue
+		}
+		for _, phase := range r.Pick("phase", Phases(), b.Phases) {
+			for _, be := range r.Backends(b.Backends) {
+				casesOf(r, b, be, degree, phase)
 			}
 		}
 	}
 }
 
-// casesOf adds the cases of one backend, degree and phase. A backend that the
+// casesOf requests the cases of one backend, degree and phase. A backend that the
 // platform does not list gives none; one that it lists without the degree gives
 // one unsupported case, whatever the mode and precision filters say.
 func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int, phase string) {
@@ -53,8 +51,7 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int
 	if support == nil {
 		return
 	}
-	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: b.Contracts[0]}
-	r.Place(&c, be, degree)
+	c := r.NewCase(Name, b.Contracts[0], b.Sampling, be, degree)
 	w := r.Workload(b.Workload)
 	shape := Block{
 		EPSize: degree, Workload: w.Name, Phase: phase,

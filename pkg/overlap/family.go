@@ -34,7 +34,8 @@ var source embed.FS
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
 	Catalog: catalog.Family{
-		Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
+		Name: string(Name), Cases: "overlap", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{},
+		MinWorld: minWorld, Added: true,
 	},
 	Planner: planner.Family{Name: Name, Cases: cases, Fit: fit, Seconds: seconds},
 	Result: result.Family{

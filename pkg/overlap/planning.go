@@ -1,7 +1,6 @@
 package overlap
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,38 +13,27 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// cases adds the cases of each block: by world, backend, form, operation, element type
+// minWorld is the least number of ranks: one has nobody to communicate with.
+const minWorld = 2
+
+// cases requests the cases of a block: by world, backend, form, operation, element type
 // and what computes.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
-	for _, b := range *block.(*Suite) {
-		for _, world := range r.Worlds(worldsOf(r.Platform, b.Backends)) {
-			for _, be := range r.Backends(b.Backends) {
-				if slices.Contains(worldsOf(r.Platform, []string{be.Name}), world) {
-					backendCases(r, &b, be, world)
-				}
-			}
-		}
-	}
-}
-
-func backendCases(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int) {
-	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
-	r.Place(&c, be, world)
-	for _, form := range planner.Ordered(Forms(), b.Forms) {
-		for _, how := range communications(form, b) {
-			for _, c.Precision = range planner.Ordered(vocab.DTypes(), b.DTypes) {
-				for _, compute := range planner.Ordered(Computes(), b.Computes) {
-					block := New(form, how.op, SamplingOf(r.SamplingProfile(c.Sampling)))
-					block.Algorithm = how.algorithm
-					block.Hidden, block.Compute, block.Sizes = int64(b.Hidden), compute, b.Sizes.List()
-					if form == Beside {
-						block.Products, block.Collectives = b.Products, b.Collectives
-					}
-					c.Block = block
-					if lack := fit(be, &c); lack != "" {
-						r.Unsupported(&c, lack)
-					} else {
-						r.Runnable(be, &c)
+	b := block.(*SuiteBlock)
+	for world, be := range r.Each(Name, b.Backends) {
+		c := r.NewCase(Name, Contract, b.Sampling, be, world)
+		for _, form := range planner.Ordered(Forms(), b.Forms) {
+			for _, how := range communications(form, b) {
+				for _, c.Precision = range planner.Ordered(vocab.DTypes(), b.DTypes) {
+					for _, compute := range planner.Ordered(Computes(), b.Computes) {
+						block := New(form, how.op, SamplingOf(r.SamplingProfile(c.Sampling)))
+						block.Algorithm = how.algorithm
+						block.Hidden, block.Compute, block.Sizes = int64(b.Hidden), compute, b.Sizes.List()
+						if form == Beside {
+							block.Products, block.Collectives = b.Products, b.Collectives
+						}
+						c.Block = block
+						r.Request(be, &c)
 					}
 				}
 			}
@@ -100,7 +88,7 @@ func fit(be *catalog.Backend, c *plan.Case) string {
 		return noShape.Error()
 	case has == nil:
 		return fmt.Sprintf("backend %s measures no overlap", be.Name)
-	case c.World < 2:
+	case c.World < minWorld:
 		return "one rank has nobody to communicate with: overlap needs at least 2"
 	case c.Nodes > 1:
 		return "overlap is measured on one node: ranks of several nodes have no common gate"

@@ -12,7 +12,7 @@ type Family struct {
 	Name plan.Family
 	// Filters are on fields that only cases of the family have.
 	Filters []Filter
-	// Cases adds the cases that a block of r.Suite asks for on r.Platform.
+	// Cases requests the cases that a block of r.Suite asks for on r.Platform.
 	Cases func(r *Resolver, block catalog.SuiteBlock)
 	// Place changes where the ranks of a case run, if its family does not pack them onto as
 	// few nodes as hold them; nil: it does.

@@ -96,9 +96,11 @@ func WorldsOf(family plan.Family) func(*catalog.Catalog, []*catalog.Suite) []int
 	return func(cat *catalog.Catalog, suites []*catalog.Suite) []int {
 		var worlds []int
 		for _, s := range suites {
-			for name, block := range s.Blocks {
-				if family == "" || string(family) == name {
-					worlds = append(worlds, block.Worlds(cat, s)...)
+			for name, blocks := range s.Blocks {
+				for _, b := range blocks {
+					if family == "" || string(family) == name {
+						worlds = append(worlds, b.Worlds(cat, s)...)
+					}
 				}
 			}
 		}

@@ -54,12 +54,12 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		}},
 	}
 	suites := []catalog.Suite{
-		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), Blocks: map[string]catalog.SuiteBlock{"ep": &ep.Suite{{
+		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), Blocks: map[string][]catalog.SuiteBlock{"ep": {&ep.SuiteBlock{
 			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", ep.Modes()),
 			Phases: words("phases", ep.Phases()), Precisions: words("precisions", ep.Precisions()),
 			Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: ep.Contracts(), TimingModes: words("timing modes", ep.TimingModes()), Layouts: words("layouts", ep.Layouts()), Sampling: "s",
 		}}}},
-		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &collective.Suite{{
+		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string][]catalog.SuiteBlock{"collective": {&collective.SuiteBlock{
 			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},
 			Sizes:      &catalog.Sizes{From: 8, To: 1 << 20, Factor: 4},
 			Placements: words("placements", []string{"out_of_place", "in_place"}), Modes: []string{"pipelined", "graph"},
@@ -67,6 +67,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		}}}},
 	}
 	for i := range rapid.IntRange(1, 5).Draw(t, "platforms") {
+		worlds := some("worlds", degrees)
 		p := catalog.Platform{
 			SKU: "p" + strconv.Itoa(i), Runner: "r", Vendor: "nvidia", Product: "x", CPU: "amd64",
 			GPUsPerNode: rapid.SampledFrom([]int{4, 8}).Draw(t, "gpus per node"),
@@ -74,7 +75,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 			ScaleOut:    &catalog.ScaleOut{Pace: catalog.Pace{Micros: 200, GBps: 10}},
 			Backends: []catalog.Support{
 				{Backend: "moe", Blocks: map[string]catalog.SupportBlock{"ep": &ep.Support{{Mode: "normal", Degrees: some("normal", degrees)}, {Mode: "low-latency", Degrees: some("low latency", degrees)}}}},
-				{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &collective.Support{Worlds: some("worlds", degrees)}}},
+				{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": (*catalog.Worlds)(&worlds)}},
 			},
 		}
 		cat.Platforms = append(cat.Platforms, p)
@@ -204,7 +205,7 @@ func synthetic(platforms int) *catalog.Catalog {
 			Modes: []string{"pipelined", "per_iteration"}, Registrations: []string{"none", "local", "symmetric"},
 		}}}},
 		Sampling: []catalog.Sampling{{Name: "s", Blocks: map[string]catalog.SamplingBlock{"collective": &collective.Sampling{Warmup: 1, Iterations: 2, Trials: 3}}}},
-		Suites: []catalog.Suite{{Name: "all", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &collective.Suite{{
+		Suites: []catalog.Suite{{Name: "all", Sampling: "s", Repeats: 1, Blocks: map[string][]catalog.SuiteBlock{"collective": {&collective.SuiteBlock{
 			Backends: []string{"ring"}, Ops: sized()[:9], DTypes: vocab.DTypes(), RedOps: vocab.RedOps(),
 			Sizes:      &catalog.Sizes{From: 8, To: 1 << 33, Factor: 2},
 			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
@@ -217,7 +218,7 @@ func synthetic(platforms int) *catalog.Catalog {
 			SKU: sku, Runner: sku, Vendor: "nvidia", Product: "x", Arch: "sm90", CPU: "amd64", GPUsPerNode: 8,
 			ScaleUp:  catalog.ScaleUp{Domain: 8, Transport: "nvlink", Pace: catalog.Pace{Micros: 10, GBps: 1000}},
 			ScaleOut: &catalog.ScaleOut{Pace: catalog.Pace{Micros: 20, GBps: 1000}},
-			Backends: []catalog.Support{{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &collective.Support{Worlds: []int{2, 4, 8, 16}}}}},
+			Backends: []catalog.Support{{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &catalog.Worlds{2, 4, 8, 16}}}},
 		})
 		cat.Suites[0].Platforms = append(cat.Suites[0].Platforms, sku)
 	}
@@ -298,9 +299,9 @@ func TestConflict(t *testing.T) {
 	m := resolve(t, cat, planner.Filters{})
 	require.Len(t, m.RequestedOther, 4*1728)
 
-	blocks := slices.Clone(*other.Blocks["collective"].(*collective.Suite))
-	blocks[0].Sizes = &catalog.Sizes{From: 8, To: 1 << 20, Factor: 2}
-	cat.Suites[1].Blocks = map[string]catalog.SuiteBlock{"collective": &blocks}
+	block := *other.Blocks["collective"][0].(*collective.SuiteBlock)
+	block.Sizes = &catalog.Sizes{From: 8, To: 1 << 20, Factor: 2}
+	cat.Suites[1].Blocks = map[string][]catalog.SuiteBlock{"collective": {&block}}
 	_, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.ErrorContains(t, err, `suites "all" and "other" ask for different cases with the same id pool-000-ring-all-reduce-int8-sum-w2-cold; plan them separately`)
 }

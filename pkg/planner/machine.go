@@ -107,13 +107,7 @@ func supports(cat *catalog.Catalog, names []string, vendor string, worlds []int)
 		if b == nil || !slices.Contains(b.Vendors, vendor) {
 			continue
 		}
-		s := catalog.Support{Backend: name, Blocks: map[string]catalog.SupportBlock{}}
-		for family, block := range b.Blocks {
-			if runs := block.Support(vendor, worlds); runs != nil {
-				s.Blocks[family] = runs
-			}
-		}
-		all = append(all, s)
+		all = append(all, catalog.Support{Backend: name, Blocks: b.Supports(vendor, worlds)})
 	}
 	return all
 }

@@ -277,8 +277,8 @@ func TestLayouts(t *testing.T) {
 		{"deepseek-v4-pro", ep.ExpertMajor, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-expert-major", false},
 		{"small", ep.ExpertMajor, "h200-dgxc-nccl-ep-small-low-latency-decode-ep8-uniform-bf16-expert-major", false},
 	} {
-		cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"h200-dgxc"}, Sampling: "smoke", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{
-			"ep": &ep.Suite{{
+		cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"h200-dgxc"}, Sampling: "smoke", Repeats: 1, Blocks: map[string][]catalog.SuiteBlock{
+			"ep": {&ep.SuiteBlock{
 				Workload: want.workload, Backends: []string{"nccl-ep", "deepep-v2"}, Degrees: []int{8}, Modes: []string{"low-latency"}, Phases: []string{"decode"},
 				Precisions: []string{"bf16"}, Contracts: []string{ep.ContractLayout}, TimingModes: []string{ep.Eager}, Layouts: []string{want.layout},
 				Routings: []catalog.RoutingRef{{Name: "uniform"}},

@@ -5,6 +5,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -68,7 +69,7 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 // may ask for the same case. Cases that differ in something their id does not
 // say are refused.
 func join(parts []*Resolver) (*plan.Matrix, error) {
-	upstream, all := 0, 0
+	upstream, all := 0, 0 // 100,000 cases are large
 	for _, p := range parts {
 		if p.err != nil {
 			return nil, p.err
@@ -130,8 +131,10 @@ func (r *Resolver) resolve(suites []*catalog.Suite, views map[string]*catalog.Ca
 		r.Catalog = views[r.Suite.Capabilities]
 		r.Platform = r.Catalog.Platform(r.Platform.SKU)
 		for _, f := range families.All() {
-			block := r.Suite.Blocks[string(f.Name)]
-			if block != nil && slices.Contains(r.Suite.Platforms, r.Platform.SKU) && r.filters.wants(f.Name) {
+			if !slices.Contains(r.Suite.Platforms, r.Platform.SKU) || !r.filters.wants(f.Name) {
+				continue
+			}
+			for _, block := range r.Suite.Blocks[string(f.Name)] {
 				f.Cases(r, block)
 			}
 		}
@@ -173,8 +176,28 @@ func (r *Resolver) Backends(names []string) []*catalog.Backend {
 	return out
 }
 
-// Expect makes room for n cases that may come.
-func (r *Resolver) Expect(n int) { r.cases = slices.Grow(r.cases, min(n, maxCases(r.filters))) }
+// Each yields the worlds at which the platform runs cases of a family on any of the backends, each
+// with every backend that it is run on, if the filters let both pass. The family's SupportBlock is
+// catalog.Worlds.
+func (r *Resolver) Each(family plan.Family, backends []string) iter.Seq2[int, *catalog.Backend] {
+	return func(yield func(int, *catalog.Backend) bool) {
+		for _, world := range r.Worlds(r.Platform.Worlds(string(family), backends...)) {
+			for _, be := range r.Backends(backends) {
+				if slices.Contains(r.Platform.Worlds(string(family), be.Name), world) && !yield(world, be) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// NewCase returns a case of a family without its block, precision and id. sampling is the profile
+// that the block of the suite names; empty: that of the suite.
+func (r *Resolver) NewCase(family plan.Family, contract, sampling string, be *catalog.Backend, world int) plan.Case {
+	c := plan.Case{Family: family, Contract: contract, Sampling: cmp.Or(sampling, r.Suite.Sampling)}
+	r.Place(&c, be, world)
+	return c
+}
 
 // Place fills in what cases of one suite, backend and world on the platform have in
 // common: where the ranks run, and their environment.
@@ -185,6 +208,16 @@ func (r *Resolver) Place(c *plan.Case, be *catalog.Backend, world int) {
 		own(r.Platform, c)
 	}
 	c.Env = environment(r.Platform, be, c.Scope)
+}
+
+// Request requests a case if its family and nothing in lacks speaks against it; otherwise it is
+// unsupported.
+func (r *Resolver) Request(be *catalog.Backend, c *plan.Case, lacks ...string) {
+	if lack := cmp.Or(familyOf(c).Fit(be, c), cmp.Or(lacks...)); lack != "" {
+		r.Unsupported(c, lack)
+	} else {
+		r.Runnable(be, c)
+	}
 }
 
 // Runnable requests a case, as it is now, in each of its repeats.

@@ -18,16 +18,13 @@ func BackendOf(b *catalog.Backend) *Backend {
 // supportOf returns what runs of the backend's simulations, or nil.
 func supportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
 
-// Suite is what a suite asks of the simulation family.
-type Suite []SuiteBlock
-
 // SuiteBlock asks for the simulated time of the schedules of one collective: the product
 // of its lists.
 type SuiteBlock struct {
 	Backends   []string `yaml:"backends" in:"backend"`
 	Op         string   `yaml:"op" in:"op"`
 	Algorithms []string `yaml:"algorithms"`
-	Worlds     []int    `yaml:"worlds" min:"2"` // ranks of the program
+	Ranks      []int    `yaml:"worlds" min:"2"` // of the program
 	// Width is the ranks in a row of a grid, a torus or a mesh, or in a node of a hierarchy;
 	// all unless said.
 	Width int `yaml:"width,optional" min:"1"`
@@ -109,20 +106,8 @@ func (b *Backend) Check(c *catalog.Checker, _ *catalog.Backend) {
 	}
 }
 
-// Check implements catalog.SupportBlock: any number will do.
-func (*Support) Check(*catalog.Checker, *catalog.Platform, *catalog.Backend) {}
-
 // Check implements catalog.SuiteBlock.
-func (e *Suite) Check(c *catalog.Checker, _ *catalog.Suite) {
-	for i := range *e {
-		(*e)[i].check(c)
-	}
-}
-
-func (b *SuiteBlock) check(c *catalog.Checker) {
-	if b.Sizes.From > b.Sizes.To {
-		c.Diagnose(&b.Sizes.From, "\"from\" must not be larger than \"to\"")
-	}
+func (b *SuiteBlock) Check(c *catalog.Checker, _ *catalog.Suite) {
 	for i, name := range b.Algorithms {
 		if _, err := schedule.Find(name, schedule.Collective(b.Op)); err != nil {
 			c.Diagnose(&b.Algorithms[i], "%v", err)
@@ -156,13 +141,7 @@ func (b *SuiteBlock) check(c *catalog.Checker) {
 }
 
 // Worlds implements catalog.SuiteBlock.
-func (e *Suite) Worlds(*catalog.Catalog, *catalog.Suite) []int {
-	var out []int
-	for i := range *e {
-		out = append(out, (*e)[i].Worlds...)
-	}
-	return out
-}
+func (b *SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int { return b.Ranks }
 
 // Coverage implements catalog.BackendBlock: the worlds that suites ask of the platform.
 func (*Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
@@ -172,9 +151,10 @@ func (*Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Bac
 	}
 	var worlds []int
 	for i := range c.Suites {
-		suite, _ := c.Suites[i].Blocks[string(Name)].(*Suite)
-		if suite != nil && slices.Contains(c.Suites[i].Platforms, p.SKU) {
-			worlds = append(worlds, suite.Worlds(c, &c.Suites[i])...)
+		if s := &c.Suites[i]; slices.Contains(s.Platforms, p.SKU) {
+			for _, b := range s.Blocks[string(Name)] {
+				worlds = append(worlds, b.Worlds(c, s)...)
+			}
 		}
 	}
 	slices.Sort(worlds)
@@ -196,6 +176,3 @@ func (s *Support) Lack(ranks int) string {
 	}
 	return fmt.Sprintf("programs of at most %d ranks are simulated here", s.Ranks)
 }
-
-// Support implements catalog.BackendBlock: no GPU takes part.
-func (*Backend) Support(string, []int) catalog.SupportBlock { return nil }

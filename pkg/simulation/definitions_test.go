@@ -59,7 +59,7 @@ pairs:
 func TestModels(t *testing.T) {
 	cat, err := simulating(t, simulated, measuredModel)
 	require.NoError(t, err)
-	models := (*cat.Suite("mine").Blocks["simulation"].(*simulation.Suite))[0].Models
+	models := cat.Suite("mine").Blocks["simulation"][0].(*simulation.SuiteBlock).Models
 	require.Equal(t, "links", models[0].Name)
 	require.Equal(t, simulate.Model{
 		Origin: "a datasheet", Sharing: "fifo", Engines: 2, Latency: 500, PerByte: 0.5, Overhead: 3, ReduceByte: 0.25,

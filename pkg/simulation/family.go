@@ -29,7 +29,7 @@ var source embed.FS
 // Family describes the family. It needs no sample counts.
 var Family = family.Family{
 	Plan:    plan.Descriptor{Name: Name, Block: &Block{}},
-	Catalog: catalog.Family{Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}},
+	Catalog: catalog.Family{Name: string(Name), Cases: "simulations", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}},
 	Planner: planner.Family{Name: Name, Cases: cases, Place: place, Fit: fit, Seconds: seconds},
 	Result: result.Family{
 		Name:       Name,

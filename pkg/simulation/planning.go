@@ -12,15 +12,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// cases adds the cases of each block: by world, backend, schedule, topology and
-// model.
+// cases requests the cases of a block: by world, backend, schedule, topology and model.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
-	for _, b := range *block.(*Suite) {
-		for _, world := range r.Worlds(b.Worlds) {
-			for _, be := range r.Backends(b.Backends) {
-				if support := supportOf(r.Platform.Support(be.Name)); support != nil {
-					backendCases(r, &b, be, world, support.Lack(world))
-				}
+	b := block.(*SuiteBlock)
+	for _, world := range r.Worlds(b.Ranks) {
+		for _, be := range r.Backends(b.Backends) {
+			if support := supportOf(r.Platform.Support(be.Name)); support != nil {
+				backendCases(r, b, be, world, support.Lack(world))
 			}
 		}
 	}
@@ -37,11 +35,7 @@ func backendCases(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world
 					Origin: Simulated, Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments,
 					Topology: topology, Model: Model{Name: b.Models[i].Name, Model: b.Models[i].Costs()}, Sizes: b.Sizes.List(),
 				}
-				if lack := cmp.Or(fit(be, &c), lack); lack != "" {
-					r.Unsupported(&c, lack)
-				} else {
-					r.Runnable(be, &c)
-				}
+				r.Request(be, &c, lack)
 			}
 		}
 	}

@@ -19,8 +19,8 @@ import (
 func TestPlan(t *testing.T) {
 	cat, err := catalog.Load(matrix.FS)
 	require.NoError(t, err)
-	cat.Suite("schedule-simulated").Blocks["simulation"] = &simulation.Suite{{
-		Backends: []string{"simulator"}, Op: "all_reduce", Algorithms: []string{"ring", "swing", "torus_2d"}, Worlds: []int{6, 2000}, Width: 3,
+	cat.Suite("schedule-simulated").Blocks["simulation"] = []catalog.SuiteBlock{&simulation.SuiteBlock{
+		Backends: []string{"simulator"}, Op: "all_reduce", Algorithms: []string{"ring", "swing", "torus_2d"}, Ranks: []int{6, 2000}, Width: 3,
 		Topologies: []string{"ring", "torus"}, Models: []simulation.SuiteModel{{Name: "links", Sharing: "fifo", Latency: 1}},
 		Sizes: catalog.Sizes{From: 8, To: 8, Factor: 2},
 	}}

@@ -24,8 +24,10 @@ var source embed.FS
 
 // Family describes the family.
 var Family = family.Family{
-	Plan:    plan.Descriptor{Name: Name, Block: &Block{}},
-	Catalog: catalog.Family{Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}},
+	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
+	Catalog: catalog.Family{
+		Name: string(Name), Cases: "schedules", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, MinWorld: 1,
+	},
 	Planner: planner.Family{Name: Name, Cases: cases, Fit: fits, Seconds: seconds},
 	Result: result.Family{
 		Name:       Name,

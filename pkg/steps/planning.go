@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,36 +13,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// cases adds the cases of each block: by world, backend, schedule, element type and
-// buffers.
+// cases requests the cases of a block: by world, backend, schedule, element type and buffers.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
-	for _, b := range *block.(*Suite) {
-		for _, world := range r.Worlds(worldsOf(r.Platform, b.Backends)) {
-			for _, be := range r.Backends(b.Backends) {
-				if slices.Contains(worldsOf(r.Platform, []string{be.Name}), world) {
-					casesOf(r, &b, be, world)
-				}
-			}
-		}
-	}
-}
-
-func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int) {
-	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: collective.Contract}
-	r.Place(&c, be, world)
-	sampling := collective.SamplingOf(r.SamplingProfile(c.Sampling))
-	for _, name := range b.Algorithms {
-		for _, c.Precision = range planner.Ordered(vocab.DTypes(), b.DTypes) {
-			for _, buffers := range b.Buffers {
-				c.Block = &Block{
-					Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments, RedOp: schedule.RedOp(b.Op), Sizes: b.Sizes.List(),
-					Placements: b.Placements, Modes: planner.Ordered(BackendOf(be).Modes, b.Modes), Buffers: buffers,
-					Measure: sampling.Counts(),
-				}
-				if lack := fits(be, &c); lack != "" {
-					r.Unsupported(&c, lack)
-				} else {
-					r.Runnable(be, &c)
+	b := block.(*SuiteBlock)
+	for world, be := range r.Each(Name, b.Backends) {
+		c := r.NewCase(Name, collective.Contract, b.Sampling, be, world)
+		sampling := collective.SamplingOf(r.SamplingProfile(c.Sampling))
+		for _, name := range b.Algorithms {
+			for _, c.Precision = range planner.Ordered(vocab.DTypes(), b.DTypes) {
+				for _, buffers := range b.Buffers {
+					c.Block = &Block{
+						Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments, RedOp: schedule.RedOp(b.Op), Sizes: b.Sizes.List(),
+						Placements: b.Placements, Modes: planner.Ordered(BackendOf(be).Modes, b.Modes), Buffers: buffers,
+						Measure: sampling.Counts(),
+					}
+					r.Request(be, &c)
 				}
 			}
 		}

@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -18,9 +17,6 @@ func supportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.
 func SamplingOf(s *catalog.Sampling) *Sampling {
 	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
 }
-
-// Suite is what a suite asks of the transfer family.
-type Suite []SuiteBlock
 
 // SuiteBlock asks for the product of its caches, lanes and arrangements, on each backend
 // that the platform lists with the lane.
@@ -111,9 +107,6 @@ type Sampling struct {
 	SustainMillis int `yaml:"sustain_ms" min:"1" max:"600000"`
 }
 
-// Check implements catalog.SamplingBlock. The nonce of a checked burst has 16 bits.
-func (*Sampling) Check(*catalog.Checker) {}
-
 // Check implements catalog.BackendBlock.
 func (t *Backend) Check(c *catalog.Checker, b *catalog.Backend) {
 	for i := range t.Unsupported {
@@ -139,20 +132,10 @@ func (s *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Back
 }
 
 // Check implements catalog.SuiteBlock.
-func (e *Suite) Check(c *catalog.Checker, s *catalog.Suite) {
-	for i := range *e {
-		(*e)[i].check(c, s)
-	}
-}
-
-func (b *SuiteBlock) check(c *catalog.Checker, s *catalog.Suite) {
-	if profile := cmp.Or(b.Sampling, s.Sampling); SamplingOf(c.SamplingProfile(profile)) == nil {
-		c.Diagnose(b, "profile %q has no sample counts of transfers; give it a block %q", profile, string(Name))
-	}
+func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
+	c.Sampled(b, string(Name), b.Sampling, s)
 	for _, ladder := range []*[]int{&b.ISL, &b.PageTokens, &b.Batches} {
-		if !slices.IsSorted(*ladder) || len(slices.Compact(slices.Clone(*ladder))) < len(*ladder) {
-			c.Diagnose(ladder, "the numbers must ascend")
-		}
+		c.Ascend(ladder)
 	}
 	for _, name := range b.Caches {
 		for i, page := range b.PageTokens {
@@ -168,7 +151,7 @@ func (b *SuiteBlock) check(c *catalog.Checker, s *catalog.Suite) {
 }
 
 // Worlds implements catalog.SuiteBlock.
-func (*Suite) Worlds(*catalog.Catalog, *catalog.Suite) []int { return []int{Ranks} }
+func (*SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int { return []int{Ranks} }
 
 // Coverage implements catalog.BackendBlock: a row for the platforms that list a lane.
 func (t *Backend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {

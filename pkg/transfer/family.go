@@ -32,7 +32,7 @@ var source embed.FS
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}, Upstream: upstream},
 	Catalog: catalog.Family{
-		Name: string(Name), Suite: &Suite{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
+		Name: string(Name), Cases: "transfers", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
 	},
 	Planner: planner.Family{
 		Name: Name, Cases: cases, Place: place, Fit: lacks, Key: key, Seconds: seconds,

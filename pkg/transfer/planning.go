@@ -16,27 +16,26 @@ import (
 // between others, and bursts in a row do not use the same ones.
 const poolSlack = 2
 
-// cases adds the cases of each block: by backend, lane, handle, cache and arrangement.
+// cases requests the cases of a block: by backend, lane, handle, cache and arrangement.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
-	for _, b := range *block.(*Suite) {
-		if len(r.Worlds([]int{Ranks})) == 0 {
+	b := block.(*SuiteBlock)
+	if len(r.Worlds([]int{Ranks})) == 0 {
+		return
+	}
+	for _, be := range r.Backends(b.Backends) {
+		support := supportOf(r.Platform.Support(be.Name))
+		if support == nil {
 			continue
 		}
-		for _, be := range r.Backends(b.Backends) {
-			support := supportOf(r.Platform.Support(be.Name))
-			if support == nil {
-				continue
-			}
-			handles := b.Handles
-			if len(handles) == 0 {
-				handles = []string{""}
-			}
-			for _, lane := range planner.Ordered(support.Lanes, b.Lanes) {
-				for _, handle := range handles {
-					for _, name := range b.Caches {
-						for _, arrangement := range b.Arrangements {
-							addCase(r, &b, be, lane, BackendOf(be).CaseHandle(handle), r.Cache(name), arrangement)
-						}
+		handles := b.Handles
+		if len(handles) == 0 {
+			handles = []string{""}
+		}
+		for _, lane := range planner.Ordered(support.Lanes, b.Lanes) {
+			for _, handle := range handles {
+				for _, name := range b.Caches {
+					for _, arrangement := range b.Arrangements {
+						addCase(r, b, be, lane, BackendOf(be).CaseHandle(handle), r.Cache(name), arrangement)
 					}
 				}
 			}
@@ -50,11 +49,7 @@ func addCase(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, lane, hand
 	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, arrangement, b.ISL, b.PageTokens, b.Batches, b.Ops
 	c.Precision, c.Block = cache.Precision, t
 	r.Place(&c, be, Ranks)
-	if lack := cmp.Or(lacks(be, &c), handleLacks(be, &c, r.Platform.Vendor)); lack != "" {
-		r.Unsupported(&c, lack)
-	} else {
-		r.Runnable(be, &c)
-	}
+	r.Request(be, &c, handleLacks(be, &c, r.Platform.Vendor))
 }
 
 // New returns the block of a transfer of a cache, without lane, arrangement, ladders
