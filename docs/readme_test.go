@@ -16,6 +16,7 @@ import (
 
 // goShim is the go command of TestReadme. It runs the programs in the directory of the test,
 // where they write, and builds them in that of the sources, where the build cache knows them.
+// It leaves out `go test ./...`, of which this test is a part.
 const goShim = `#!/bin/bash
 set -e
 case "$1 $2" in
@@ -24,6 +25,7 @@ case "$1 $2" in
 	program=$PROGRAMS/${2##*/}
 	shift 2
 	exec "$program" "$@" ;;
+"test ./...") [ $# = 2 ] ;;
 "build -o") exec "$REAL_GO" build -C "$SOURCES" -o "$PWD/$3" "${@:4}" ;;
 *) echo "go $*: not a command of README.md" >&2; exit 1 ;;
 esac
