@@ -1,14 +1,7 @@
 package planfile
 
 import (
-	"bytes"
-	"encoding/xml"
-	"errors"
-	"fmt"
-	"io"
 	"math"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
@@ -31,192 +24,43 @@ var collectives = map[string]schedule.Collective{
 // not know. They alone have outofplace, minBytes and maxBytes, so that plans are written for them.
 const oldReduceScatter = "reduce_scatter"
 
-// reader reads the XML of a plan.
-type reader struct {
-	file       string
-	outOfPlace bool // read a plan for both placements as it runs out of place
-	decoder    *xml.Decoder
-	at         position // of the last token
-	plan       *Plan
-	channels   int
-	layout     layout
-	blocks     []block      // of the open gpu
-	ends       [][]stepEnd  // by block and step of the open gpu
-	gpus       map[int]bool // that have been read
-	count      int          // of all thread blocks
-	crowd      map[int]int  // thread blocks of the open gpu, by channel
-}
-
-// stepEnd is what other steps may wait for.
-type stepEnd struct{ signals bool }
-
-func (x *reader) fail(at position, format string, args ...any) error {
-	return fmt.Errorf("%s: %w", at.in(x.file), fmt.Errorf(format, args...))
-}
-
-// token returns the next start or end of an element.
-func (x *reader) token() (xml.Token, error) {
-	for {
-		line, column := x.decoder.InputPos()
-		x.at = position{line, column}
-		t, err := x.decoder.Token()
-		switch t := t.(type) {
-		case xml.StartElement, xml.EndElement:
-			return t, err
-		case xml.CharData:
-			if len(bytes.TrimSpace(t)) > 0 {
-				return nil, x.fail(x.at, "text %.20q between elements", bytes.TrimSpace(t))
-			}
-		}
-		if err != nil {
-			line, column := x.decoder.InputPos()
-			x.at = position{line, max(1, column)}
-			var syntax *xml.SyntaxError
-			switch {
-			case errors.Is(err, io.EOF) || errors.As(err, &syntax) && syntax.Msg == "unexpected EOF":
-				return nil, x.fail(x.at, "the file ends before the plan does")
-			case syntax != nil:
-				return nil, x.fail(x.at, "%s", syntax.Msg)
-			}
-			return nil, x.fail(x.at, "%w", err)
-		}
-	}
-}
-
-// attributes are those of an element.
-type attributes struct {
-	x       *reader
-	at      position
-	element string
-	values  map[string]string
-	err     error
-}
-
-func (x *reader) attributes(e xml.StartElement) *attributes {
-	a := &attributes{x, x.at, e.Name.Local, map[string]string{}, nil}
-	for _, v := range e.Attr {
-		if a.has(v.Name.Local) {
-			a.fail("<%s> has a duplicate attribute %s", a.element, v.Name.Local)
-		}
-		a.values[v.Name.Local] = v.Value
-	}
-	return a
-}
-
-func (a *attributes) fail(format string, args ...any) {
-	if a.err == nil {
-		a.err = a.x.fail(a.at, format, args...)
-	}
-}
-
-func (a *attributes) has(name string) bool {
-	_, ok := a.values[name]
-	return ok
-}
-
-func (a *attributes) text(name string) string {
-	v, ok := a.values[name]
-	if !ok {
-		a.fail("<%s> has no attribute %s", a.element, name)
-	}
-	return v
-}
-
-func (a *attributes) number(name string, least, most int) int {
-	v := a.text(name)
-	n, err := strconv.Atoi(v)
-	if err != nil || n < least || n > most {
-		a.fail("<%s> %s=%q, must be %s", a.element, name, v, numbers(least, most))
-	}
-	if a.err != nil {
-		return least
-	}
-	return n
-}
-
-// each calls f for every element inside the open one, which must all have a name.
-func (x *reader) each(parent, name string, f func(a *attributes) error) error {
-	for {
-		t, err := x.token()
-		if err != nil {
-			return err
-		}
-		e, ok := t.(xml.StartElement)
-		if !ok {
-			return nil
-		}
-		if e.Name.Local != name {
-			return x.fail(x.at, "<%s> inside <%s>, must be <%s>", e.Name.Local, parent, name)
-		}
-		if err := f(x.attributes(e)); err != nil {
-			return err
-		}
-	}
-}
-
 func readXML(file string, data []byte) (*Plan, error) {
-	p, err := readPlaced(file, data, false)
-	if err == nil && p.place != "" {
-		p.OutOfPlace, err = readPlaced(file, data, true)
-	}
-	return p, err
-}
-
-// readPlaced reads a plan for one of its placements.
-func readPlaced(file string, data []byte, outOfPlace bool) (*Plan, error) {
-	x := &reader{file: file, outOfPlace: outOfPlace, decoder: xml.NewDecoder(bytes.NewReader(data)), gpus: map[int]bool{}}
-	t, err := x.token()
+	top, err := parseXML(file, data)
 	if err != nil {
 		return nil, err
 	}
-	e, ok := t.(xml.StartElement)
-	if !ok || e.Name.Local != "algo" {
-		return nil, x.fail(x.at, "must begin with <algo>")
+	p := readPlaced(top, false)
+	if top.text.err == nil && p.place != "" {
+		p.OutOfPlace = readPlaced(top, true)
 	}
-	algo := x.attributes(e)
-	if err := x.algo(algo); err != nil {
-		return nil, err
+	return p, top.text.err
+}
+
+// readPlaced reads a plan for one of its placements. It means something only if the text has no
+// error then.
+func readPlaced(top *node, outOfPlace bool) *Plan {
+	if top.name != "algo" {
+		top.fail("must begin with <algo>")
+		return nil
 	}
-	if err := x.each("algo", "gpu", x.gpu); err != nil {
-		return nil, err
+	x := &xmlReader{gpus: map[int]bool{}}
+	if x.algo(top, outOfPlace); top.text.err != nil {
+		return nil
 	}
-	if err := x.end(); err != nil {
-		return nil, err
+	for _, g := range top.elements("gpu") {
+		if x.gpu(g); top.text.err != nil {
+			return nil
+		}
 	}
 	p := x.plan.Program
 	if len(x.gpus) != p.Ranks {
-		return nil, x.fail(algo.at, "ngpus=\"%d\", but there are %d elements <gpu>", p.Ranks, len(x.gpus))
+		top.fail("ngpus=\"%d\", but there are %d elements <gpu>", p.Ranks, len(x.gpus))
 	}
 	if p.Scratch = x.layout.scratch + x.layout.spare; p.Ranks*(p.Chunks+p.Scratch) > mostSlots {
-		return nil, x.fail(algo.at, "%d chunks and %d of scratch memory on each of %d ranks, must be at most %d in all", p.Chunks, p.Scratch, p.Ranks, mostSlots)
+		top.fail("%d chunks and %d of scratch memory on each of %d ranks, must be at most %d in all", p.Chunks, p.Scratch, p.Ranks, mostSlots)
 	}
 	x.layout.place(p)
-	return x.plan, nil
-}
-
-// end reads what follows the plan, which must be comments and white space alone.
-func (x *reader) end() error {
-	for {
-		line, column := x.decoder.InputPos()
-		switch t, err := x.decoder.Token(); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err == nil && blank(t):
-		default:
-			return x.fail(position{line, column}, "text after the plan")
-		}
-	}
-}
-
-// blank reports whether a token is a comment or white space.
-func blank(t xml.Token) bool {
-	switch t := t.(type) {
-	case xml.Comment:
-		return true
-	case xml.CharData:
-		return len(bytes.TrimSpace(t)) == 0
-	}
-	return false
+	return x.plan
 }
 
 // layout is where the buffers i, o and s of a plan are in the slots of a program.
@@ -295,29 +139,33 @@ func (l *layout) where(r int, s schedule.Slot) (buffer string, index int) {
 	return "o", int(s)
 }
 
-// xmlProtocols are those of MSCCL's runtimes.
-var xmlProtocols = []string{"Simple", "LL", "LL128"}
+// xmlReader reads the gpus of a plan.
+type xmlReader struct {
+	plan     *Plan
+	channels int
+	layout   layout
+	gpus     map[int]bool // that have been read
+	count    int          // of all thread blocks
+}
 
 // algo reads the head of the plan.
-func (x *reader) algo(a *attributes) error {
-	name, coll, protocol := a.text("name"), a.text("coll"), a.text("proto")
-	if !slices.Contains(xmlProtocols, protocol) {
-		a.fail("<algo> proto=%q, must be Simple, LL or LL128", protocol)
-	}
-	ranks := a.number("ngpus", 1, mostRanks)
-	chunks := a.number("nchunksperloop", 1, mostSlots)
-	x.channels = a.number("nchannels", 1, 256)
+func (x *xmlReader) algo(a *node, outOfPlace bool) {
+	coll := a.get("coll").string()
+	a.get("proto").oneOf("Simple", "LL", "LL128")
+	ranks := a.get("ngpus").number(1, mostRanks)
+	chunks := a.get("nchunksperloop").number(1, mostSlots)
+	x.channels = a.get("nchannels").number(1, 256)
 	least := 0
 	if a.has("minBytes") {
-		least = a.number("minBytes", 0, math.MaxInt64)
+		least = a.get("minBytes").number(0, math.MaxInt64)
 	}
-	if a.has("maxBytes") && a.number("maxBytes", 0, math.MaxInt64) < least {
-		a.fail("<algo> minBytes=%q is above maxBytes=%q: it would never be used", a.text("minBytes"), a.text("maxBytes"))
+	if a.has("maxBytes") && a.get("maxBytes").number(0, math.MaxInt64) < least {
+		a.fail("<algo> minBytes=\"%d\" is above maxBytes=%q: it would never be used", least, a.get("maxBytes").string())
 	}
-	in := a.number("inplace", 0, 1) == 1
+	in := a.get("inplace").number(0, 1) == 1
 	out := !in
 	if a.has("outofplace") {
-		out = a.number("outofplace", 0, 1) == 1
+		out = a.get("outofplace").number(0, 1) == 1
 	}
 	if !in && !out {
 		a.fail("<algo> has inplace=\"0\" and outofplace=\"0\": it would never be used")
@@ -327,20 +175,17 @@ func (x *reader) algo(a *attributes) error {
 		c, known = schedule.ReduceScatter, true
 	}
 	if !known {
-		a.fail("<algo> coll=%q, must be allgather, allreduce, reducescatter or reduce_scatter", coll)
+		a.get("coll").wants("allgather, allreduce, reducescatter or reduce_scatter")
 	}
 	if c != schedule.AllReduce && chunks%ranks != 0 {
 		a.fail("<algo> nchunksperloop=\"%d\", must be a multiple of ngpus=\"%d\"", chunks, ranks)
 	}
-	if a.err != nil {
-		return a.err
-	}
-	x.layout = newLayout(c, ranks, chunks, in && !(out && x.outOfPlace))
-	x.plan = &Plan{file: x.file, ops: make([][]position, ranks), Program: &schedule.Program{
-		Name: name, Collective: c, Ranks: ranks, Chunks: chunks, Input: x.layout.input, Buffer: xmlBuffer, Ops: make([][]schedule.Op, ranks),
+	x.layout = newLayout(c, ranks, chunks, in && !(out && outOfPlace))
+	x.plan = &Plan{file: a.text.file, ops: make([][]position, ranks), Program: &schedule.Program{
+		Name: a.get("name").string(), Collective: c, Ranks: ranks, Chunks: chunks, Input: x.layout.input, Buffer: xmlBuffer, Ops: make([][]schedule.Op, ranks),
 	}}
 	switch {
-	case in && out && x.outOfPlace:
+	case in && out && outOfPlace:
 		x.plan.place = "out of place"
 	case in && out:
 		x.plan.place = "in place"
@@ -353,170 +198,144 @@ func (x *reader) algo(a *attributes) error {
 			x.plan.note(a.at, "<algo> has no attribute %s: newer versions of MSCCL do not use the plan and do not say so", name)
 		}
 	}
-	return nil
 }
 
-func (x *reader) gpu(a *attributes) error {
+func (x *xmlReader) gpu(a *node) {
 	p := x.plan.Program
-	r := a.number("id", 0, p.Ranks-1)
-	scratch := a.number("s_chunks", 0, mostSlots)
+	g := &xmlGPU{xmlReader: x, rank: a.get("id").number(0, p.Ranks-1), scratch: a.get("s_chunks").number(0, mostSlots), crowd: map[int]int{}}
 	for _, buffer := range []string{"i", "o"} {
 		// A buffer that is not used may have no chunks.
-		if n := a.number(buffer+"_chunks", 0, mostSlots); a.err == nil && n != 0 && n != x.layout.size(buffer) {
+		if n := a.get(buffer+"_chunks").number(0, mostSlots); n != 0 && n != x.layout.size(buffer) {
 			a.fail("<gpu> %s_chunks=\"%d\", must be %d in an %s of %d chunks", buffer, n, x.layout.size(buffer), p.Collective, p.Chunks)
 		}
 	}
-	if a.err == nil && x.gpus[r] {
-		a.fail("<gpu> id=\"%d\" is a duplicate", r)
+	if x.gpus[g.rank] {
+		a.fail("<gpu> id=\"%d\" is a duplicate", g.rank)
 	}
-	if a.err != nil {
-		return a.err
+	x.gpus[g.rank] = true
+	x.layout.scratch = max(x.layout.scratch, x.layout.input+g.scratch)
+	for _, tb := range a.elements("tb") {
+		if g.block(tb); a.text.err != nil {
+			return
+		}
 	}
-	x.gpus[r] = true
-	x.crowd = map[int]int{}
-	x.layout.scratch = max(x.layout.scratch, x.layout.input+scratch)
-	x.blocks, x.ends = nil, nil
-	spare := 0
-	err := x.each("gpu", "tb", func(a *attributes) error { return x.block(r, scratch, &spare, a) })
-	if err != nil {
-		return err
+	x.layout.spare = max(x.layout.spare, g.spare)
+	if g.waits(a.text); a.text.err != nil {
+		return
 	}
-	x.layout.spare = max(x.layout.spare, spare)
-	for b := range x.blocks {
-		for i := range x.blocks[b].steps {
-			s := &x.blocks[b].steps[i]
+	at, stuck := assemble(p, g.rank, g.blocks)
+	if stuck != nil {
+		a.text.fail(stuck.position, "<step> waits for steps of gpu %d that wait for it", g.rank)
+	}
+	x.plan.ops[g.rank] = at
+}
+
+// xmlGPU reads the thread blocks of a rank.
+type xmlGPU struct {
+	*xmlReader
+	rank    int
+	scratch int // chunks of buffer s
+	spare   int // slots for what is sent without being stored
+	blocks  []block
+	signals [][]bool    // by block and step: it says that it has ended
+	crowd   map[int]int // thread blocks by channel
+}
+
+// waits checks what steps wait for.
+func (g *xmlGPU) waits(t *source) {
+	for b := range g.blocks {
+		for _, s := range g.blocks[b].steps {
 			for _, d := range s.after {
 				switch {
-				case d.block >= len(x.blocks) || d.step >= len(x.blocks[d.block].steps):
-					return x.fail(s.position, "<step> waits for step %d of thread block %d, which gpu %d does not have", d.step, d.block, r)
-				case !x.ends[d.block][d.step].signals:
-					return x.fail(s.position, "<step> waits for step %d of thread block %d, which has hasdep=\"0\" and tells nobody that it has ended", d.step, d.block)
+				case d.block >= len(g.blocks) || d.step >= len(g.blocks[d.block].steps):
+					t.fail(s.position, "<step> waits for step %d of thread block %d, which gpu %d does not have", d.step, d.block, g.rank)
+				case !g.signals[d.block][d.step]:
+					t.fail(s.position, "<step> waits for step %d of thread block %d, which has hasdep=\"0\" and tells nobody that it has ended", d.step, d.block)
 				}
 			}
 		}
 	}
-	at, stuck := assemble(p, r, x.blocks)
-	if stuck != nil {
-		return x.fail(stuck.position, "<step> waits for steps of gpu %d that wait for it", r)
-	}
-	x.plan.ops[r] = at
-	return nil
 }
 
-func (x *reader) block(r, scratch int, spare *int, a *attributes) error {
-	id := a.number("id", 0, 255)
-	send, receive := a.number("send", -1, x.plan.Program.Ranks-1), a.number("recv", -1, x.plan.Program.Ranks-1)
-	channel := a.number("chan", 0, 255)
-	if x.count++; x.count > mostBlocks {
+func (g *xmlGPU) block(a *node) {
+	id, last := a.get("id").number(0, 255), g.plan.Program.Ranks-1
+	c := connection{xmlGPU: g, send: a.get("send").number(-1, last), receive: a.get("recv").number(-1, last), channel: a.get("chan").number(0, 255)}
+	if g.count++; g.count > mostBlocks {
 		a.fail("more than %d thread blocks in all", mostBlocks)
 	}
-	if a.err == nil && channel >= x.channels {
-		a.fail("<tb> chan=\"%d\", must be less than nchannels=\"%d\"", channel, x.channels)
+	if c.channel >= g.channels {
+		a.fail("<tb> chan=\"%d\", must be less than nchannels=\"%d\"", c.channel, g.channels)
 	}
-	if x.crowd[channel]++; x.crowd[channel] == xmlBlocks+1 {
-		x.plan.note(a.at, "<tb> is one of more than %d thread blocks of channel %d on gpu %d: MSCCL refuses the plan", xmlBlocks, channel, r)
+	if g.crowd[c.channel]++; g.crowd[c.channel] == xmlBlocks+1 {
+		g.plan.note(a.at, "<tb> is one of more than %d thread blocks of channel %d on gpu %d: MSCCL refuses the plan", xmlBlocks, c.channel, g.rank)
 	}
-	if a.err == nil && id != len(x.blocks) {
-		a.fail("<tb> id=\"%d\", must be %d: thread blocks are numbered in order", id, len(x.blocks))
+	if id != len(g.blocks) {
+		a.fail("<tb> id=\"%d\", must be %d: thread blocks are numbered in order", id, len(g.blocks))
 	}
-	for _, peer := range []int{send, receive} {
-		if a.err == nil && peer == r {
-			a.fail("<tb> of gpu %d sends to or receives from itself", r)
+	if c.send == g.rank || c.receive == g.rank {
+		a.fail("<tb> of gpu %d sends to or receives from itself", g.rank)
+	}
+	var steps []step
+	var signals []bool
+	for _, e := range a.elements("step") {
+		if n := e.get("s").number(0, xmlSteps-1); n != len(steps) {
+			e.fail("<step> s=\"%d\", must be %d: steps are numbered in order", n, len(steps))
+		}
+		s := step{position: e.at}
+		if b := e.get("depid").number(-1, 255); b >= 0 {
+			s.after = []stepOf{{b, e.get("deps").number(0, xmlSteps-1)}}
+			if b == id {
+				e.fail("<step> depid=\"%d\" is its own thread block, whose steps run in order", b)
+			}
+		}
+		s.ops = c.step(e)
+		steps, signals = append(steps, s), append(signals, e.get("hasdep").number(0, 1) == 1)
+		if e.elements("nothing"); a.text.err != nil {
+			return
 		}
 	}
-	if a.err != nil {
-		return a.err
-	}
-	x.blocks, x.ends = append(x.blocks, block{}), append(x.ends, nil)
-	c := connection{r, send, receive, uint8(channel), scratch, spare}
-	return x.each("tb", "step", func(a *attributes) error {
-		s, err := x.step(&c, a)
-		x.blocks[id].steps = append(x.blocks[id].steps, s)
-		x.ends[id] = append(x.ends[id], stepEnd{a.values["hasdep"] == "1"})
-		return err
-	})
+	g.blocks, g.signals = append(g.blocks, block{steps}), append(g.signals, signals)
 }
 
 // connection is what the steps of a thread block have in common.
 type connection struct {
-	rank, send, receive int
-	channel             uint8
-	scratch             int  // chunks of buffer s
-	spare               *int // slots of the rank for what is sent without being stored
+	*xmlGPU
+	send, receive, channel int
 }
 
-// step reads a step of the last thread block.
-func (x *reader) step(c *connection, a *attributes) (step, error) {
-	s := step{position: a.at}
-	id := len(x.blocks) - 1
-	if n := a.number("s", 0, xmlSteps-1); a.err == nil && n != len(x.blocks[id].steps) {
-		a.fail("<step> s=\"%d\", must be %d: steps are numbered in order", n, len(x.blocks[id].steps))
+// step returns the ops of a step.
+func (c *connection) step(a *node) []schedule.Op {
+	kind := a.get("type").string()
+	if kind == "nop" {
+		return nil
 	}
-	kind, count := a.text("type"), 0
-	if kind != "nop" {
-		count = a.number("cnt", 1, xmlCount)
-	}
-	if b := a.number("depid", -1, 255); b >= 0 {
-		s.after = []stepOf{{b, a.number("deps", 0, xmlSteps-1)}}
-		if b == id {
-			a.fail("<step> depid=\"%d\" is its own thread block, whose steps run in order", b)
-		}
-	}
-	a.number("hasdep", 0, 1)
-	span := func(which string) schedule.Slot {
-		buffer := a.text(which + "buf")
-		size := c.scratch
-		switch buffer {
-		case "i", "o":
-			size = x.layout.size(buffer)
-		case "s":
-		default:
-			a.fail("<step> %sbuf=%q, must be i, o or s", which, buffer)
-		}
-		at := a.number(which+"off", 0, mostSlots)
-		if a.err == nil && at+count > size {
-			a.fail("<step> uses chunks %d to %d of buffer %s, which has %d", at, at+count-1, buffer, size)
-		}
-		return x.layout.slot(c.rank, buffer, at)
-	}
+	count := a.get("cnt").number(1, xmlCount)
+	var ops []schedule.Op
 	add := func(k schedule.Kind, src, dst schedule.Slot) {
-		o := schedule.Op{Kind: k, Src: src, Dst: dst, Count: int32(count), Channel: c.channel}
-		switch {
-		case k == schedule.Send:
-			if o.Peer = int32(c.send); c.send < 0 {
-				a.fail("<step> type=%q in a thread block with send=\"-1\"", kind)
-			}
-		case k != schedule.Copy && k != schedule.Reduce:
-			if o.Peer = int32(c.receive); c.receive < 0 {
-				a.fail("<step> type=%q in a thread block with recv=\"-1\"", kind)
-			}
-		default:
-			o.Channel = 0
-		}
-		s.ops = append(s.ops, o)
+		ops = append(ops, c.op(a, schedule.Op{Kind: k, Src: src, Dst: dst, Count: int32(count)}))
 	}
+	src := func() schedule.Slot { return c.span(a, "src", count) }
+	dst := func() schedule.Slot { return c.span(a, "dst", count) }
 	switch kind {
-	case "nop":
 	case "s":
-		add(schedule.Send, span("src"), 0)
+		add(schedule.Send, src(), 0)
 	case "r":
-		add(schedule.Recv, 0, span("dst"))
+		add(schedule.Recv, 0, dst())
 	case "cpy":
-		add(schedule.Copy, span("src"), span("dst"))
+		add(schedule.Copy, src(), dst())
 	case "re":
-		add(schedule.Reduce, span("src"), span("dst"))
+		add(schedule.Reduce, src(), dst())
 	case "rcs":
-		to := span("dst")
+		to := dst()
 		add(schedule.Recv, 0, to)
 		add(schedule.Send, to, 0)
 	case "rrc", "rrcs", "rrs":
-		from := span("src")
-		var to schedule.Slot
+		from := src()
+		to := schedule.Scratch(spared + c.spare)
 		if kind == "rrs" {
-			to = schedule.Scratch(spared + *c.spare)
-			*c.spare += count
+			c.spare += count
 		} else {
-			to = span("dst")
+			to = dst()
 		}
 		if from != to {
 			add(schedule.Copy, from, to)
@@ -526,10 +345,41 @@ func (x *reader) step(c *connection, a *attributes) (step, error) {
 			add(schedule.Send, to, 0)
 		}
 	default:
-		a.fail("<step> type=%q, must be s, r, cpy, re, rcs, rrc, rrcs, rrs or nop", kind)
+		a.get("type").wants("s, r, cpy, re, rcs, rrc, rrcs, rrs or nop")
 	}
-	if a.err != nil {
-		return s, a.err
+	return ops
+}
+
+// span returns the slot of the source or the destination of a step.
+func (c *connection) span(a *node, which string, count int) schedule.Slot {
+	buffer := a.get(which + "buf").string()
+	size := c.scratch
+	switch buffer {
+	case "i", "o":
+		size = c.layout.size(buffer)
+	case "s":
+	default:
+		a.get(which + "buf").wants("i, o or s")
 	}
-	return s, x.each("step", "nothing", func(*attributes) error { return nil })
+	at := a.get(which+"off").number(0, mostSlots)
+	if at+count > size {
+		a.fail("<step> uses chunks %d to %d of buffer %s, which has %d", at, at+count-1, buffer, size)
+	}
+	return c.layout.slot(c.rank, buffer, at)
+}
+
+// op gives an op of a step its peer and channel.
+func (c *connection) op(a *node, o schedule.Op) schedule.Op {
+	peer, end := c.receive, "recv"
+	switch o.Kind {
+	case schedule.Copy, schedule.Reduce:
+		return o
+	case schedule.Send:
+		peer, end = c.send, "send"
+	}
+	if peer < 0 {
+		a.fail("<step> type=%q in a thread block with %s=\"-1\"", a.get("type").string(), end)
+	}
+	o.Peer, o.Channel = int32(peer), uint8(c.channel)
+	return o
 }

@@ -19,73 +19,64 @@ func ForMSCCL(p *schedule.Program) (*schedule.Program, error) {
 	if p.Buffer == xmlBuffer {
 		return p, nil // as it was read
 	}
-	q := *p
-	q.Buffer = xmlBuffer
-	return lower(p, &q, func(o *schedule.Op) error {
-		switch o.Kind {
-		case schedule.Send, schedule.Recv, schedule.RecvReduce, schedule.Reduce, schedule.Copy:
-		default:
-			return fmt.Errorf("a %s: MSCCL has sends and receives only", o.Kind)
-		}
-		return nil
-	})
-}
-
-// lower splits the streams of p into thread blocks of q.
-func lower(p, q *schedule.Program, refuse func(o *schedule.Op) error) (*schedule.Program, error) {
-	to := &schedule.Program{
-		Name: q.Name, Collective: q.Collective, Ranks: q.Ranks, Chunks: q.Chunks, Scratch: q.Scratch,
-		Input: q.Input, Buffer: q.Buffer, Ops: make([][]schedule.Op, q.Ranks),
+	q := &schedule.Program{
+		Name: p.Name, Collective: p.Collective, Ranks: p.Ranks, Chunks: p.Chunks, Scratch: p.Scratch,
+		Input: p.Input, Buffer: xmlBuffer, Ops: make([][]schedule.Op, p.Ranks),
 	}
 	for r, ops := range p.Ops {
 		for i := range ops {
-			if err := refuse(&ops[i]); err != nil {
-				return nil, fmt.Errorf("program %s has, on rank %d as op %d, %w", p.Name, r, i, err)
+			if k := ops[i].Kind; xmlKinds[k] == "" {
+				return nil, fmt.Errorf("program %s has, on rank %d as op %d, a %s: MSCCL has sends and receives only", p.Name, r, i, k)
 			}
 		}
 		blocks := threadBlocks(p, r)
 		if len(blocks) > 256 {
 			return nil, fmt.Errorf("program %s needs %d thread blocks on rank %d, must be at most 256", p.Name, len(blocks), r)
 		}
-		if _, stuck := assemble(to, r, blocks); stuck != nil {
+		if _, stuck := assemble(q, r, blocks); stuck != nil {
 			return nil, fmt.Errorf("program %s has ops of rank %d that wait for each other", p.Name, r)
 		}
 	}
-	return to, nil
+	return q, nil
+}
+
+// lane is a stream's messages over a channel: the ranks that it sends to and receives from, and its
+// thread blocks. The i-th rank that it sends to shares a block with the i-th that it receives from.
+type lane struct{ sends, receives, blocks []int }
+
+// lanes gives ops their thread blocks.
+type lanes struct {
+	of   map[[2]uint8]*lane // by stream and channel
+	used int                // thread blocks
+}
+
+// block returns the thread block of an op.
+func (l *lanes) block(o *schedule.Op) int {
+	key := [2]uint8{o.Stream, o.Channel}
+	if l.of[key] == nil {
+		l.of[key] = &lane{}
+	}
+	e, i := l.of[key], 0
+	if o.Kind != schedule.Reduce && o.Kind != schedule.Copy {
+		peers := &e.receives
+		if o.Kind == schedule.Send {
+			peers = &e.sends
+		}
+		if i = slices.Index(*peers, int(o.Peer)); i < 0 {
+			i = len(*peers)
+			*peers = append(*peers, int(o.Peer))
+		}
+	}
+	for len(e.blocks) <= i {
+		e.blocks = append(e.blocks, l.used)
+		l.used++
+	}
+	return e.blocks[i]
 }
 
 // threadBlocks returns the thread blocks of rank r.
 func threadBlocks(p *schedule.Program, r int) []block {
-	l := &lowered{last: make([]stepOf, len(p.Ops[r]))}
-	type line struct{ stream, channel uint8 }
-	type ends struct{ sends, receives, blocks []int }
-	lines := map[line]*ends{}
-	// blockOf is that of an op: the i-th rank that a stream sends to shares it with the i-th
-	// that it receives from.
-	used := 0
-	blockOf := func(o *schedule.Op) int {
-		e := lines[line{o.Stream, o.Channel}]
-		if e == nil {
-			e = &ends{}
-			lines[line{o.Stream, o.Channel}] = e
-		}
-		i := 0
-		if o.Kind != schedule.Reduce && o.Kind != schedule.Copy {
-			peers := &e.receives
-			if o.Kind == schedule.Send {
-				peers = &e.sends
-			}
-			if i = slices.Index(*peers, int(o.Peer)); i < 0 {
-				i = len(*peers)
-				*peers = append(*peers, int(o.Peer))
-			}
-		}
-		for len(e.blocks) <= i {
-			e.blocks = append(e.blocks, used)
-			used++
-		}
-		return e.blocks[i]
-	}
+	l, lanes := &lowered{last: make([]stepOf, len(p.Ops[r]))}, lanes{of: map[[2]uint8]*lane{}}
 	before := map[uint8][]stepOf{} // by stream: the ends of the node before
 	ops := p.Ops[r]
 	for from, to := 0, 0; from < len(ops); from = to {
@@ -97,7 +88,7 @@ func threadBlocks(p *schedule.Program, r int) []block {
 			for _, d := range p.Deps(&ops[i]) {
 				after = append(after, l.last[d])
 			}
-			b, kind := blockOf(&ops[i]), 1
+			b, kind := lanes.block(&ops[i]), 1
 			if ops[i].Kind == schedule.Send {
 				kind = 0
 			}
@@ -175,90 +166,45 @@ func quote(s string) string {
 	return b.String()
 }
 
-// fused are the steps that send at once what they receive.
-var fused = map[string]string{"r": "rcs", "rrc": "rrcs"}
+// xmlStep is a step that is written.
+type xmlStep struct {
+	kind, spans string
+	op          int // that it ends with; −1 of a nop
+	after       int // the op that it waits for; −1 is none
+}
+
+// xmlBlock is a thread block that is written. Ranks and channel are −1 until a step has them.
+type xmlBlock struct {
+	send, receive, channel int
+	steps                  []xmlStep
+}
+
+// xmlWriter writes the thread blocks of a rank.
+type xmlWriter struct {
+	*schedule.Program
+	layout *layout
+	rank   int
+	waited []bool   // by op: another op waits for it
+	at     []stepOf // by op
+	blocks []xmlBlock
+}
 
 // writeBlocks writes the thread blocks of rank r.
 func writeBlocks(w io.Writer, p *schedule.Program, r int, l *layout) error {
-	ops := p.Ops[r]
-	type written struct {
-		kind, text string
-		op         int // that it ends with
-		after      int // op; −1 is none
-	}
-	type tb struct {
-		send, receive, channel int
-		steps                  []written
-	}
-	var tbs []tb
-	waited := make([]bool, len(ops)) // for the op
-	for i := range ops {
-		for _, d := range p.Deps(&ops[i]) {
-			waited[d] = true
+	x := &xmlWriter{Program: p, layout: l, rank: r, waited: make([]bool, len(p.Ops[r])), at: make([]stepOf, len(p.Ops[r]))}
+	for i := range p.Ops[r] {
+		for _, d := range p.Deps(&p.Ops[r][i]) {
+			x.waited[d] = true
 		}
 	}
-	stepAt := make([]stepOf, len(ops))
-	const nop = `srcbuf="i" srcoff="-1" dstbuf="o" dstoff="-1" cnt="0"`
-	for i := range ops {
-		o := &ops[i]
-		for len(tbs) <= int(o.Stream) {
-			tbs = append(tbs, tb{-1, -1, -1, nil})
+	for i := range p.Ops[r] {
+		if err := x.add(i); err != nil {
+			return err
 		}
-		t := &tbs[o.Stream]
-		src, dst := o.Src, o.Dst
-		var kind string
-		switch o.Kind {
-		case schedule.Send:
-			kind, dst = "s", src
-			if t.send >= 0 && t.send != int(o.Peer) {
-				return fmt.Errorf("stream %d sends to ranks %d and %d", o.Stream, t.send, o.Peer)
-			}
-			t.send = int(o.Peer)
-		case schedule.Recv, schedule.RecvReduce:
-			kind, src = "r", dst
-			if o.Kind == schedule.RecvReduce {
-				kind = "rrc"
-			}
-			if t.receive >= 0 && t.receive != int(o.Peer) {
-				return fmt.Errorf("stream %d receives from ranks %d and %d", o.Stream, t.receive, o.Peer)
-			}
-			t.receive = int(o.Peer)
-		case schedule.Copy:
-			kind = "cpy"
-		default:
-			kind = "re"
-		}
-		if o.Kind == schedule.Send || o.Kind == schedule.Recv || o.Kind == schedule.RecvReduce {
-			if t.channel >= 0 && t.channel != int(o.Channel) {
-				return fmt.Errorf("stream %d uses channels %d and %d", o.Stream, t.channel, o.Channel)
-			}
-			t.channel = int(o.Channel)
-		}
-		if o.Count > xmlCount {
-			return fmt.Errorf("a step has %d chunks, MSCCL allows %d: take fewer ranks", o.Count, xmlCount)
-		}
-		deps := p.Deps(o)
-		if n := len(t.steps); kind == "s" && n > 0 && len(deps) == 0 && fused[t.steps[n-1].kind] != "" {
-			last := &t.steps[n-1]
-			if before := &ops[last.op]; !waited[last.op] && before.Dst == o.Src && before.Count == o.Count {
-				last.kind, last.op = fused[last.kind], i
-				stepAt[i] = stepOf{int(o.Stream), n - 1}
-				continue
-			}
-		}
-		after := -1
-		for k, d := range deps {
-			if after = int(d); k < len(deps)-1 {
-				t.steps = append(t.steps, written{"nop", nop, -1, after})
-			}
-		}
-		from, at := l.where(r, src)
-		to, there := l.where(r, dst)
-		stepAt[i] = stepOf{int(o.Stream), len(t.steps)}
-		t.steps = append(t.steps, written{kind, fmt.Sprintf(`srcbuf="%s" srcoff="%d" dstbuf="%s" dstoff="%d" cnt="%d"`, from, at, to, there, o.Count), i, after})
 	}
 	perChannel := map[int]int{}
-	for b, t := range tbs {
+	for b := range x.blocks {
+		t := &x.blocks[b]
 		t.channel = max(0, t.channel)
 		if perChannel[t.channel]++; perChannel[t.channel] > xmlBlocks {
 			return fmt.Errorf("channel %d needs more than the %d thread blocks that MSCCL allows: take fewer ranks", t.channel, xmlBlocks)
@@ -266,19 +212,88 @@ func writeBlocks(w io.Writer, p *schedule.Program, r int, l *layout) error {
 		if len(t.steps) > xmlSteps {
 			return fmt.Errorf("thread block %d has %d steps, MSCCL allows %d: take fewer ranks or segments", b, len(t.steps), xmlSteps)
 		}
-		fmt.Fprintf(w, "    <tb id=\"%d\" send=\"%d\" recv=\"%d\" chan=\"%d\">\n", b, t.send, t.receive, t.channel)
-		for n, s := range t.steps {
-			depends, step := -1, -1
-			if s.after >= 0 {
-				depends, step = stepAt[s.after].block, stepAt[s.after].step
-			}
-			has := 0
-			if s.op >= 0 && waited[s.op] {
-				has = 1
-			}
-			fmt.Fprintf(w, "      <step s=\"%d\" type=\"%s\" %s depid=\"%d\" deps=\"%d\" hasdep=\"%d\"/>\n", n, s.kind, s.text, depends, step, has)
-		}
-		fmt.Fprintln(w, "    </tb>")
+		x.write(w, b, t)
 	}
 	return nil
+}
+
+// xmlKinds are the types of the steps of ops.
+var xmlKinds = map[schedule.Kind]string{
+	schedule.Send: "s", schedule.Recv: "r", schedule.RecvReduce: "rrc", schedule.Copy: "cpy", schedule.Reduce: "re",
+}
+
+// fused are the steps that send at once what they receive.
+var fused = map[string]string{"r": "rcs", "rrc": "rrcs"}
+
+// add appends the step of an op, or makes the last one send on what it receives.
+func (x *xmlWriter) add(i int) error {
+	ops := x.Ops[x.rank]
+	o := &ops[i]
+	for len(x.blocks) <= int(o.Stream) {
+		x.blocks = append(x.blocks, xmlBlock{-1, -1, -1, nil})
+	}
+	t := &x.blocks[o.Stream]
+	src, dst := o.Src, o.Dst
+	var err error
+	switch o.Kind {
+	case schedule.Send:
+		dst = src
+		err = t.use(o, &t.send, "sends to")
+	case schedule.Recv, schedule.RecvReduce:
+		src = dst
+		err = t.use(o, &t.receive, "receives from")
+	}
+	if err != nil {
+		return err
+	}
+	if o.Count > xmlCount {
+		return fmt.Errorf("a step has %d chunks, MSCCL allows %d: take fewer ranks", o.Count, xmlCount)
+	}
+	deps := x.Deps(o)
+	if n := len(t.steps); o.Kind == schedule.Send && n > 0 && len(deps) == 0 && fused[t.steps[n-1].kind] != "" {
+		last := &t.steps[n-1]
+		if before := &ops[last.op]; !x.waited[last.op] && before.Dst == o.Src && before.Count == o.Count {
+			last.kind, last.op = fused[last.kind], i
+			x.at[i] = stepOf{int(o.Stream), n - 1}
+			return nil
+		}
+	}
+	after := -1
+	for k, d := range deps {
+		if after = int(d); k < len(deps)-1 { // a step waits for one other
+			t.steps = append(t.steps, xmlStep{"nop", `srcbuf="i" srcoff="-1" dstbuf="o" dstoff="-1" cnt="0"`, -1, after})
+		}
+	}
+	from, at := x.layout.where(x.rank, src)
+	to, there := x.layout.where(x.rank, dst)
+	x.at[i] = stepOf{int(o.Stream), len(t.steps)}
+	t.steps = append(t.steps, xmlStep{xmlKinds[o.Kind], fmt.Sprintf(`srcbuf="%s" srcoff="%d" dstbuf="%s" dstoff="%d" cnt="%d"`, from, at, to, there, o.Count), i, after})
+	return nil
+}
+
+// use gives the block the peer of an op, as one of its ends, and the channel. It has one of each.
+func (t *xmlBlock) use(o *schedule.Op, end *int, does string) error {
+	switch {
+	case *end >= 0 && *end != int(o.Peer):
+		return fmt.Errorf("stream %d %s ranks %d and %d", o.Stream, does, *end, o.Peer)
+	case t.channel >= 0 && t.channel != int(o.Channel):
+		return fmt.Errorf("stream %d uses channels %d and %d", o.Stream, t.channel, o.Channel)
+	}
+	*end, t.channel = int(o.Peer), int(o.Channel)
+	return nil
+}
+
+func (x *xmlWriter) write(w io.Writer, b int, t *xmlBlock) {
+	fmt.Fprintf(w, "    <tb id=\"%d\" send=\"%d\" recv=\"%d\" chan=\"%d\">\n", b, t.send, t.receive, t.channel)
+	for n, s := range t.steps {
+		after, has := stepOf{-1, -1}, 0
+		if s.after >= 0 {
+			after = x.at[s.after]
+		}
+		if s.op >= 0 && x.waited[s.op] {
+			has = 1
+		}
+		fmt.Fprintf(w, "      <step s=\"%d\" type=\"%s\" %s depid=\"%d\" deps=\"%d\" hasdep=\"%d\"/>\n", n, s.kind, s.spans, after.block, after.step, has)
+	}
+	fmt.Fprintln(w, "    </tb>")
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
@@ -15,9 +14,6 @@ const (
 	jsonOps      = 64 // of a thread block
 	jsonChannels = 16 // of a thread block
 )
-
-// jsonProtocols are those of MSCCL++'s plans.
-var jsonProtocols = []string{"Simple", "LL"}
 
 // mostChannels are of each type between two ranks, since a program has 256 channels.
 const mostChannels = 128
@@ -80,7 +76,7 @@ type semaphoreUse struct {
 }
 
 func readJSON(file string, data []byte) (*Plan, error) {
-	top, err := parse(file, data)
+	top, err := parseJSON(file, data)
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +86,68 @@ func readJSON(file string, data []byte) (*Plan, error) {
 
 // readPlan reads a plan, which means something only if its text has no error then.
 func readPlan(file string, top *node) *Plan {
-	name, coll := top.get("name").string(), top.get("collective")
+	c := readHead(top)
+	gpus := top.get("gpus").items()
+	if len(gpus) < 1 || len(gpus) > mostRanks {
+		top.get("gpus").fail("%d gpus, must be from 1 to %d", len(gpus), mostRanks)
+	}
+	if top.text.err != nil {
+		return nil
+	}
+	x := newPlanReader(top, gpus, c)
+	if top.text.err != nil {
+		return nil
+	}
+	plan := &Plan{file: file, ops: make([][]position, x.ranks)}
+	if top.has("reuse_resources") && top.get("reuse_resources").bool() && x.layout.scratch > x.input {
+		plan.note(top.get("reuse_resources").at, "reuse_resources: chunks larger than their part of 64 MiB share scratch memory, which is not verified")
+	}
+	for r, g := range gpus {
+		x.gpus = append(x.gpus, &gpuReader{planReader: x, rank: r, barriers: map[int][][]stepOf{}, acquired: map[int]*semaphoreUse{}})
+		if x.gpus[r].read(g); top.text.err != nil {
+			return nil
+		}
+		x.spare = max(x.spare, x.gpus[r].sums)
+		plan.warn(r, g)
+	}
+	x.fits(top)
+	x.sameSwitches()
+	if top.text.err == nil {
+		x.meet(top)
+	}
+	if top.text.err != nil {
+		return nil
+	}
+	if x.packets.any() && (!top.has("use_double_scratch_buffer") || !top.get("use_double_scratch_buffer").bool()) {
+		plan.note(top.at, "packets without use_double_scratch_buffer: a run can overwrite those that the run before has not read")
+	}
+	p := &schedule.Program{
+		Name: top.get("name").string(), Collective: c, Ranks: x.ranks, Chunks: x.layout.chunks,
+		Input: x.input, Scratch: x.layout.scratch + x.spare, Ops: make([][]schedule.Op, x.ranks),
+	}
+	plan.Program = p
+	for r := range gpus {
+		at, stuck := assemble(p, r, x.gpus[r].blocks)
+		if stuck != nil {
+			top.text.fail(stuck.position, "waits for ops of gpu %d that wait for it", r)
+		}
+		plan.ops[r] = at
+	}
+	x.place(p)
+	return plan
+}
+
+// readHead reads what a plan says before its gpus, and returns its collective.
+func readHead(top *node) schedule.Collective {
+	top.get("name").string()
+	top.get("inplace").bool()
+	coll := top.get("collective")
 	c, known := collectives[coll.string()]
 	if !known {
 		coll.fail("collective %q, must be allgather, allreduce or reducescatter", coll.value)
 	}
-	inPlace := top.get("inplace").bool()
-	if top.has("protocol") && !slices.Contains(jsonProtocols, top.get("protocol").string()) {
-		top.get("protocol").wants("one of " + strings.Join(jsonProtocols, ", "))
+	if top.has("protocol") {
+		top.get("protocol").oneOf("Simple", "LL")
 	}
 	if top.has("buffer_alignment") {
 		top.get("buffer_alignment").number(1, math.MaxInt32)
@@ -112,13 +162,11 @@ func readPlan(file string, top *node) *Plan {
 	if least > most {
 		top.get("min_message_size").wants(fmt.Sprintf("at most max_message_size, which is %d: the plan would never be used", most))
 	}
-	gpus := top.get("gpus").items()
-	if len(gpus) < 1 || len(gpus) > mostRanks {
-		top.get("gpus").fail("%d gpus, must be from 1 to %d", len(gpus), mostRanks)
-	}
-	if top.text.err != nil {
-		return nil
-	}
+	return c
+}
+
+// newPlanReader reads the sizes of a plan.
+func newPlanReader(top *node, gpus []*node, c schedule.Collective) *planReader {
 	whole := "output_chunks"
 	if c == schedule.ReduceScatter {
 		whole = "input_chunks"
@@ -126,10 +174,9 @@ func readPlan(file string, top *node) *Plan {
 	ranks, chunks := len(gpus), gpus[0].get(whole).number(1, mostSlots)
 	if c != schedule.AllReduce && chunks%ranks != 0 {
 		gpus[0].get(whole).fail("%d chunks, must be a multiple of the %d gpus", chunks, ranks)
-		return nil
 	}
 	parts := partsOf(gpus)
-	l := newLayout(c, ranks, chunks*parts, inPlace)
+	l := newLayout(c, ranks, chunks*parts, top.get("inplace").bool())
 	x := &planReader{layout: &l, parts: parts, scratch: make([]int, ranks), packets: &packets{written: map[int][]parcel{}, read: map[int][]parcel{}}}
 	count := 0
 	for r, g := range gpus {
@@ -141,51 +188,16 @@ func readPlan(file string, top *node) *Plan {
 	if count > mostBlocks {
 		top.get("gpus").fail("more than %d thread blocks in all", mostBlocks)
 	}
-	fits := func() {
-		if slots := l.chunks + l.scratch + l.spare; slots > mostSlots/ranks {
-			top.get("gpus").fail("%d chunks, with those of scratch memory and the parts of groups and pipelines, on each of %d gpus, must be at most %d in all",
-				slots, ranks, mostSlots)
-		}
+	x.fits(top)
+	return x
+}
+
+// fits checks that the slots of all ranks are not too many.
+func (x *planReader) fits(top *node) {
+	if slots := x.chunks + x.layout.scratch + x.spare; slots > mostSlots/x.ranks {
+		top.get("gpus").fail("%d chunks, with those of scratch memory and the parts of groups and pipelines, on each of %d gpus, must be at most %d in all",
+			slots, x.ranks, mostSlots)
 	}
-	if fits(); top.text.err != nil {
-		return nil
-	}
-	plan := &Plan{file: file, ops: make([][]position, ranks)}
-	if top.has("reuse_resources") && top.get("reuse_resources").bool() && l.scratch > l.input {
-		plan.note(top.text.at(top.get("reuse_resources").offset), "reuse_resources: chunks larger than their part of 64 MiB share scratch memory, which is not verified")
-	}
-	for r, g := range gpus {
-		x.gpus = append(x.gpus, &gpuReader{planReader: x, rank: r, barriers: map[int][][]stepOf{}, acquired: map[int]*semaphoreUse{}})
-		if x.gpus[r].read(g); top.text.err != nil {
-			return nil
-		}
-		l.spare = max(l.spare, x.gpus[r].sums)
-		plan.warn(r, g)
-	}
-	fits()
-	x.sameSwitches()
-	if top.text.err == nil {
-		x.meet(top)
-	}
-	if top.text.err != nil {
-		return nil
-	}
-	if x.packets.any() && (!top.has("use_double_scratch_buffer") || !top.get("use_double_scratch_buffer").bool()) {
-		plan.note(top.text.at(top.offset), "packets without use_double_scratch_buffer: a run can overwrite those that the run before has not read")
-	}
-	p := &schedule.Program{
-		Name: name, Collective: c, Ranks: ranks, Chunks: l.chunks, Input: l.input, Scratch: l.scratch + l.spare, Ops: make([][]schedule.Op, ranks),
-	}
-	plan.Program = p
-	for r := range gpus {
-		at, stuck := assemble(p, r, x.gpus[r].blocks)
-		if stuck != nil {
-			top.text.err = fmt.Errorf("%s: waits for ops of gpu %d that wait for it", stuck.in(file), r)
-		}
-		plan.ops[r] = at
-	}
-	l.place(p)
-	return plan
 }
 
 // Limits of what parts of chunks a plan can have.
@@ -240,14 +252,14 @@ func (p *Plan) warn(r int, g *node) {
 			n += 1 + len(o.optional("ops")) // of a pipeline
 		}
 		if n > jsonOps {
-			p.note(tb.text.at(tb.offset), "thread block of gpu %d has %d ops: MSCCL++ runs at most %d", r, n, jsonOps)
+			p.note(tb.at, "thread block of gpu %d has %d ops: MSCCL++ runs at most %d", r, n, jsonOps)
 		}
 		channels := 0
 		for _, c := range tb.optional("channels") {
 			channels += len(c.get("channel_ids").items())
 		}
 		if channels > jsonChannels {
-			p.note(tb.text.at(tb.offset), "thread block of gpu %d has %d channels: MSCCL++ runs at most %d", r, channels, jsonChannels)
+			p.note(tb.at, "thread block of gpu %d has %d channels: MSCCL++ runs at most %d", r, channels, jsonChannels)
 		}
 	}
 }
@@ -333,7 +345,7 @@ func (x *gpuReader) wait(g *node) {
 			}
 			step := &x.blocks[a.block].steps[a.step]
 			if k >= len(s.release) {
-				g.text.err = fmt.Errorf("%s: acquires semaphore %d, which is not released so often", step.in(g.text.file), id)
+				g.text.fail(step.position, "acquires semaphore %d, which is not released so often", id)
 				return
 			}
 			step.after = append(step.after, s.release[k])

@@ -10,7 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// jsonNames are the ops that can be read.
+// jsonNames are the ops that can be read, those of opReader.read.
 var jsonNames = []string{
 	"put", "pws", "pwsf", "get", "signal", "wait", "rlxsignal", "rlxwait", "copy", "re", "res", "rre", "rres",
 	"ppkt", "rppkt", "respkt", "repkt", "recspkt", "recpkt", "upkt", "cpkt", "glres", "gstore", "gstorepkt",
@@ -38,27 +38,15 @@ func (x *gpuReader) block(tb *node) {
 	b := &blockReader{gpuReader: x, steps: &x.blocks[len(x.blocks)-1].steps, barriers: map[int]int{}}
 	for _, c := range tb.optional("channels") {
 		if isSwitch(c) {
-			for _, id := range c.get("channel_ids").items() {
-				if n, ok := id.index(len(x.switches), fmt.Sprintf("switch channels of gpu %d", x.rank)); ok {
-					b.switches = append(b.switches, x.switches[n])
-				}
-			}
+			b.switches = append(b.switches, named(c, "channel_ids", x.switches, fmt.Sprintf("switch channels of gpu %d", x.rank))...)
 			continue
 		}
 		kind := channelType(c.get("channel_type"))
-		for _, id := range c.get("channel_ids").items() {
-			if n, ok := id.index(len(x.channels[kind]), fmt.Sprintf("%s channels of gpu %d", channelTypes[kind], x.rank)); ok {
-				b.channels[kind] = append(b.channels[kind], x.channels[kind][n])
-			}
-		}
+		b.channels[kind] = append(b.channels[kind], named(c, "channel_ids", x.channels[kind], fmt.Sprintf("%s channels of gpu %d", channelTypes[kind], x.rank))...)
 	}
 	for _, c := range tb.optional("remote_buffer_refs") {
 		kind := channelType(c.get("access_channel_type"))
-		for _, id := range c.get("remote_buffer_ids").items() {
-			if n, ok := id.index(len(x.remotes), fmt.Sprintf("remote buffers of gpu %d", x.rank)); ok {
-				b.remotes[kind] = append(b.remotes[kind], x.remotes[n])
-			}
-		}
+		b.remotes[kind] = append(b.remotes[kind], named(c, "remote_buffer_ids", x.remotes, fmt.Sprintf("remote buffers of gpu %d", x.rank))...)
 	}
 	for _, o := range tb.get("ops").items() {
 		if tb.text.err != nil {
@@ -66,6 +54,16 @@ func (x *gpuReader) block(tb *node) {
 		}
 		b.op(o)
 	}
+}
+
+// named returns those of all things, such as "port channels of gpu 0", whose indices are in a field.
+func named[T any](n *node, field string, all []T, of string) (out []T) {
+	for _, id := range n.get(field).items() {
+		if i, ok := id.index(len(all), of); ok {
+			out = append(out, all[i])
+		}
+	}
+	return out
 }
 
 // chunks is where an op reads or writes.
@@ -163,34 +161,32 @@ func (b *blockReader) pipeline(o *node) {
 	b.shares, b.iterates, b.iteration = outer, 0, 0
 }
 
-// via returns the channels of an op.
-func (b *blockReader) via(o *node, kind int) (all []linked) {
-	for _, id := range o.get("channel_ids").items() {
-		if n, ok := id.index(len(b.channels[kind]), fmt.Sprintf("%s channels of the thread block", channelTypes[kind])); ok {
-			all = append(all, b.channels[kind][n])
-		}
-	}
-	return all
+// opReader reads an op, which can be several of a program.
+type opReader struct {
+	*blockReader
+	o    *node
+	name string
+	kind int // type of its channels
+	here end // its step
+	ops  []schedule.Op
 }
 
-// op reads an op, which can be several of a program.
+// op reads the next op of the thread block.
 func (b *blockReader) op(o *node) {
-	s := step{position: o.text.at(o.offset)}
-	here := end{b.rank, stepOf{len(b.blocks) - 1, len(*b.steps)}}
-	name, kind := o.get("name").string(), 0
+	x := &opReader{blockReader: b, o: o, name: o.get("name").string(), here: end{b.rank, stepOf{len(b.blocks) - 1, len(*b.steps)}}}
 	switch {
 	case isSwitch(o):
-		if !slices.Contains(switchNames, name) {
-			o.fail("%s over a switch channel is not supported, must be one of %s", name, strings.Join(switchNames, ", "))
+		if !slices.Contains(switchNames, x.name) {
+			o.fail("%s over a switch channel is not supported, must be one of %s", x.name, strings.Join(switchNames, ", "))
 		}
 	case o.has("channel_type"):
-		kind = channelType(o.get("channel_type"))
+		x.kind = channelType(o.get("channel_type"))
 	}
-	b.onPackets = forms[name] != (form{}) || name == "gstorepkt"
-	if o.has("tbg_info") && b.iterates > 0 {
-		o.fail("%s of a group of thread blocks inside a pipeline is not supported: the pipeline counts iterations of whole chunks", name)
-	}
+	b.onPackets = forms[x.name] != (form{}) || x.name == "gstorepkt"
 	if o.has("tbg_info") {
+		if b.iterates > 0 {
+			o.fail("%s of a group of thread blocks inside a pipeline is not supported: the pipeline counts iterations of whole chunks", x.name)
+		}
 		group := o.get("tbg_info")
 		size := group.get("tbg_size").number(1, mostGroup)
 		outer := b.shares
@@ -200,160 +196,13 @@ func (b *blockReader) op(o *node) {
 	if o.has("reduce_op") && o.get("reduce_op").string() != "sum" {
 		o.get("reduce_op").fail("reduction %q is not supported, must be sum", o.get("reduce_op").value)
 	}
-	ends := func() []linked { return b.via(o, kind) }
-	tell := func(k schedule.Kind) {
-		for _, l := range ends() {
-			s.ops = append(s.ops, schedule.Op{Kind: k, Peer: int32(l.peer), Channel: l.channel})
-		}
-	}
-	// move puts chunks of the gpu into those of others, or gets the reverse.
-	move := func(k schedule.Kind, from, to []chunks) {
-		far := to
-		if k != schedule.Put {
-			far = from
-		}
-		if len(from) != len(to) {
-			o.fail("%s of %d parts into %d", name, len(from), len(to))
-			return
-		}
-		via := []linked{}
-		if o.has("channel_ids") {
-			if via = ends(); len(via) != len(far) {
-				o.fail("%s of %d parts over %d channels", name, len(far), len(via))
-				return
-			}
-		}
-		for i := range far {
-			l := linked{far[i].rank, channelOf(kind, 0)}
-			if len(via) > 0 {
-				l = via[i]
-			}
-			if l.peer != far[i].rank {
-				o.fail("%s over a channel to gpu %d, must be to gpu %d as its buffer", name, l.peer, far[i].rank)
-				return
-			}
-			if from[i].size != to[i].size {
-				o.fail("%s of %d chunks into %d", name, from[i].size, to[i].size)
-				return
-			}
-			// The threads of a block wait for what they move themselves. What moves over a port
-			// channel, its proxy moves.
-			async := k == schedule.Put && channelTypes[kind] == "port"
-			s.ops = append(s.ops, schedule.Op{Kind: k, Src: from[i].slot, Dst: to[i].slot, Count: to[i].count, Peer: int32(l.peer), Channel: l.channel, Async: async})
-		}
-	}
-	local := func(k schedule.Kind, from, to chunks) {
-		if from.size != to.size {
-			o.fail("%s of %d chunks into %d", name, from.size, to.size)
-		}
-		s.ops = append(s.ops, schedule.Op{Kind: k, Src: from.slot, Dst: to.slot, Count: to.count})
-	}
-	memoryOnly := func() {
-		if channelTypes[kind] != "memory" {
-			o.fail("%s over a %s channel is not supported, must be a memory channel", name, channelTypes[kind])
-		}
-	}
-	switch name {
-	case "nop":
-	case "flush":
-		if channelTypes[kind] == "port" { // what memory channels move has ended with its op
-			tell(schedule.Flush)
-		}
-	case "signal", "rlxsignal":
-		tell(schedule.Signal)
-	case "wait", "rlxwait":
-		tell(schedule.Wait)
-	case "put", "pws", "pwsf":
-		from, remote := b.spans(o, "src_buff", kind)
-		mine, to := b.spans(o, "dst_buff", kind)
-		if len(remote) > 0 || len(mine) > 0 {
-			o.fail("%s reads from the gpu and writes to others", name)
-		}
-		b.oneBuffer(from, kind)
-		move(schedule.Put, from, to)
-		if name != "put" {
-			tell(schedule.Signal)
-		}
-		if name == "pwsf" && channelTypes[kind] == "port" {
-			tell(schedule.Flush)
-		}
-	case "get":
-		memoryOnly()
-		mine, from := b.spans(o, "src_buff", kind)
-		to, others := b.spans(o, "dst_buff", kind)
-		if len(mine) > 0 || len(others) > 0 {
-			o.fail("get reads from other gpus and writes to its own")
-		}
-		move(schedule.Get, from, to)
-	case "copy", "re", "res", "rre", "rres":
-		from, remote := b.spans(o, "src_buff", kind)
-		to, others := b.spans(o, "dst_buff", kind)
-		reads, writes := name == "rre" || name == "rres", name == "res" || name == "rres"
-		if len(to) != 1 || len(from) == 0 || (name == "copy" || reads) && len(from) != 1 || !reads && len(remote) > 0 || !writes && len(others) > 0 {
-			o.fail("%s with %d local and %d remote sources, %d local and %d remote destinations", name, len(from), len(remote), len(to), len(others))
-			return
-		}
-		into := to[0]
-		again := slices.ContainsFunc(from[1:], func(c chunks) bool { return c.slot == into.slot })
-		if again { // a copy would overwrite a source
-			into.slot = b.sum(into.count)
-		}
-		if from[0].slot != into.slot {
-			local(schedule.Copy, from[0], into)
-		}
-		for _, more := range from[1:] {
-			local(schedule.Reduce, more, into)
-		}
-		if again {
-			local(schedule.Copy, into, to[0])
-		}
-		if reads || writes {
-			memoryOnly()
-		}
-		if reads {
-			move(schedule.GetReduce, remote, slices.Repeat(to, len(remote)))
-		}
-		move(schedule.Put, slices.Repeat(to, len(others)), others)
-	case "ppkt", "rppkt", "upkt", "cpkt", "repkt", "respkt", "recpkt", "recspkt":
-		s.ops = b.packetOp(o, name, kind, here)
-	case "glres", "gstore", "gstorepkt":
-		s.ops = b.switchOp(o, name, here)
-	case "pipeline":
+	if x.name == "pipeline" {
 		b.pipeline(o)
 		return
-	case "sem_acquire", "sem_release":
-		for _, n := range o.get("semaphore_ids").items() {
-			use := b.acquired[n.number(0, math.MaxInt32)]
-			switch {
-			case use == nil:
-				n.fail("semaphore %v is missing", n.value)
-			case name == "sem_acquire":
-				use.acquires = append(use.acquires, here.at)
-			default:
-				use.release = append(use.release, here.at)
-			}
-			if use != nil && b.iterates > 0 && b.iteration == 0 {
-				use.balance += map[bool]int{true: -1, false: 1}[name == "sem_acquire"]
-				use.at = n
-			}
-		}
-	case "barrier":
-		id := o.get("barrier_id").number(0, math.MaxInt32)
-		meetings := b.gpuReader.barriers[id]
-		if b.barriers[id] == len(meetings) {
-			meetings = append(meetings, nil)
-		}
-		meetings[b.barriers[id]] = append(meetings[b.barriers[id]], here.at)
-		b.gpuReader.barriers[id] = meetings
-		b.barriers[id]++
-		if o.has("num_threadblocks") {
-			b.meets = append(b.meets, expected{id, b.barriers[id] - 1, o.get("num_threadblocks")})
-		}
-	default:
-		o.get("name").fail("op %q is not supported, must be one of %s", name, strings.Join(jsonNames, ", "))
 	}
-	*b.steps = append(*b.steps, s)
-	if b.ops += len(s.ops); b.ops > mostOps {
+	x.read()
+	*b.steps = append(*b.steps, step{position: o.at, ops: x.ops})
+	if b.planReader.ops += len(x.ops); b.planReader.ops > mostOps {
 		o.fail("more than %d steps in all", mostOps)
 	}
 	if b.sums > mostSlots/b.ranks {
@@ -361,12 +210,203 @@ func (b *blockReader) op(o *node) {
 	}
 }
 
+// read reads what the op does.
+func (x *opReader) read() {
+	port := channelTypes[x.kind] == "port"
+	switch x.name {
+	case "nop":
+	case "flush":
+		if port { // what memory channels move has ended with its op
+			x.tell(schedule.Flush)
+		}
+	case "signal", "rlxsignal":
+		x.tell(schedule.Signal)
+	case "wait", "rlxwait":
+		x.tell(schedule.Wait)
+	case "put", "pws", "pwsf":
+		s := x.sides()
+		if len(s.far) > 0 || len(s.to) > 0 {
+			x.o.fail("%s reads from the gpu and writes to others", x.name)
+		}
+		x.oneBuffer(s.from)
+		x.move(schedule.Put, s.from, s.others)
+		if x.name != "put" {
+			x.tell(schedule.Signal)
+		}
+		if x.name == "pwsf" && port {
+			x.tell(schedule.Flush)
+		}
+	case "get":
+		x.overMemory()
+		s := x.sides()
+		if len(s.from) > 0 || len(s.others) > 0 {
+			x.o.fail("get reads from other gpus and writes to its own")
+		}
+		x.move(schedule.Get, s.far, s.to)
+	case "copy", "re", "res", "rre", "rres":
+		x.reduce()
+	case "ppkt", "rppkt", "upkt", "cpkt", "repkt", "respkt", "recpkt", "recspkt":
+		x.packets()
+	case "glres", "gstore", "gstorepkt":
+		x.switches()
+	case "sem_acquire", "sem_release":
+		x.semaphores()
+	case "barrier":
+		x.barrier()
+	default:
+		x.o.get("name").fail("op %q is not supported, must be one of %s", x.name, strings.Join(jsonNames, ", "))
+	}
+}
+
+// sides are what an op reads and writes: chunks of the gpu, and of others.
+type sides struct{ from, far, to, others []chunks }
+
+func (x *opReader) sides() (s sides) {
+	s.from, s.far = x.spans(x.o, "src_buff", x.kind)
+	s.to, s.others = x.spans(x.o, "dst_buff", x.kind)
+	return s
+}
+
+// refuse fails with how many chunks there are on each side.
+func (x *opReader) refuse(s sides) {
+	x.o.fail("%s with %d local and %d remote sources, %d local and %d remote destinations", x.name, len(s.from), len(s.far), len(s.to), len(s.others))
+}
+
+// overMemory refuses another type of channels.
+func (x *opReader) overMemory() {
+	if channelTypes[x.kind] != "memory" {
+		x.o.fail("%s over a %s channel is not supported, must be a memory channel", x.name, channelTypes[x.kind])
+	}
+}
+
 // oneBuffer refuses sources in different buffers: over a memory channel, MSCCL++ takes that of the
 // first for all.
-func (b *blockReader) oneBuffer(from []chunks, kind int) {
+func (x *opReader) oneBuffer(from []chunks) {
 	for _, c := range from {
-		if channelTypes[kind] == "memory" && c.buffer != from[0].buffer {
+		if channelTypes[x.kind] == "memory" && c.buffer != from[0].buffer {
 			c.text.fail("source in buffer %s, must be in buffer %s as the first: MSCCL++ reads all from that buffer", c.buffer, from[0].buffer)
 		}
+	}
+}
+
+// via returns the channels of the op.
+func (x *opReader) via() []linked {
+	return named(x.o, "channel_ids", x.channels[x.kind], fmt.Sprintf("%s channels of the thread block", channelTypes[x.kind]))
+}
+
+// tell adds a signal, wait or flush over each channel.
+func (x *opReader) tell(k schedule.Kind) {
+	for _, l := range x.via() {
+		x.ops = append(x.ops, schedule.Op{Kind: k, Peer: int32(l.peer), Channel: l.channel})
+	}
+}
+
+// move puts chunks of the gpu into those of others, or gets the reverse.
+func (x *opReader) move(k schedule.Kind, from, to []chunks) {
+	far := to
+	if k != schedule.Put {
+		far = from
+	}
+	if len(from) != len(to) {
+		x.o.fail("%s of %d parts into %d", x.name, len(from), len(to))
+		return
+	}
+	var via []linked
+	if x.o.has("channel_ids") {
+		if via = x.via(); len(via) != len(far) {
+			x.o.fail("%s of %d parts over %d channels", x.name, len(far), len(via))
+			return
+		}
+	}
+	for i := range far {
+		l := linked{far[i].rank, channelOf(x.kind, 0)}
+		if len(via) > 0 {
+			l = via[i]
+		}
+		if l.peer != far[i].rank {
+			x.o.fail("%s over a channel to gpu %d, must be to gpu %d as its buffer", x.name, l.peer, far[i].rank)
+			return
+		}
+		if from[i].size != to[i].size {
+			x.o.fail("%s of %d chunks into %d", x.name, from[i].size, to[i].size)
+			return
+		}
+		// The threads of a block wait for what they move themselves. What moves over a port
+		// channel, its proxy moves.
+		async := k == schedule.Put && channelTypes[x.kind] == "port"
+		x.ops = append(x.ops, schedule.Op{Kind: k, Src: from[i].slot, Dst: to[i].slot, Count: to[i].count, Peer: int32(l.peer), Channel: l.channel, Async: async})
+	}
+}
+
+// local adds an op on the gpu, unless it copies a slot to itself.
+func (x *opReader) local(k schedule.Kind, from, to schedule.Slot, count int32) {
+	if from != to || k != schedule.Copy {
+		x.ops = append(x.ops, schedule.Op{Kind: k, Src: from, Dst: to, Count: count})
+	}
+}
+
+// reduce reads a copy, or a sum of which some parts can be in other gpus.
+func (x *opReader) reduce() {
+	s := x.sides()
+	reads, writes := x.name == "rre" || x.name == "rres", x.name == "res" || x.name == "rres"
+	if len(s.to) != 1 || len(s.from) == 0 || (x.name == "copy" || reads) && len(s.from) != 1 || !reads && len(s.far) > 0 || !writes && len(s.others) > 0 {
+		x.refuse(s)
+		return
+	}
+	to, into := s.to[0], s.to[0].slot
+	if slices.ContainsFunc(s.from[1:], func(c chunks) bool { return c.slot == into }) { // a copy would overwrite a source
+		into = x.sum(to.count)
+	}
+	for i, c := range s.from {
+		if c.size != to.size && (i > 0 || c.slot != into) {
+			x.o.fail("%s of %d chunks into %d", x.name, c.size, to.size)
+		}
+		if i == 0 {
+			x.local(schedule.Copy, c.slot, into, to.count)
+		} else {
+			x.local(schedule.Reduce, c.slot, into, to.count)
+		}
+	}
+	x.local(schedule.Copy, into, to.slot, to.count)
+	if reads || writes {
+		x.overMemory()
+	}
+	if reads {
+		x.move(schedule.GetReduce, s.far, slices.Repeat(s.to, len(s.far)))
+	}
+	x.move(schedule.Put, slices.Repeat(s.to, len(s.others)), s.others)
+}
+
+func (x *opReader) semaphores() {
+	for _, n := range x.o.get("semaphore_ids").items() {
+		use := x.acquired[n.number(0, math.MaxInt32)]
+		if use == nil {
+			n.fail("semaphore %v is missing", n.value)
+			return
+		}
+		more := 1
+		if x.name == "sem_acquire" {
+			use.acquires, more = append(use.acquires, x.here.at), -1
+		} else {
+			use.release = append(use.release, x.here.at)
+		}
+		if x.iterates > 0 && x.iteration == 0 {
+			use.balance += more
+			use.at = n
+		}
+	}
+}
+
+func (x *opReader) barrier() {
+	id := x.o.get("barrier_id").number(0, math.MaxInt32)
+	meetings, nth := x.gpuReader.barriers[id], x.blockReader.barriers[id]
+	if nth == len(meetings) {
+		meetings = append(meetings, nil)
+	}
+	meetings[nth] = append(meetings[nth], x.here.at)
+	x.gpuReader.barriers[id] = meetings
+	x.blockReader.barriers[id]++
+	if x.o.has("num_threadblocks") {
+		x.meets = append(x.meets, expected{id, nth, x.o.get("num_threadblocks")})
 	}
 }

@@ -2,7 +2,6 @@ package planfile
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
@@ -52,119 +51,126 @@ type packets struct {
 
 func (p *packets) any() bool { return len(p.written)+len(p.read) > 0 }
 
-// packetOp returns the ops of an op on packets.
-func (b *blockReader) packetOp(o *node, name string, kind int, here end) (ops []schedule.Op) {
-	from, far := b.spans(o, "src_buff", kind)
-	to, others := b.spans(o, "dst_buff", kind)
-	is := forms[name]
-	payload, in := from, []chunks(nil)
+// packets reads an op on packets.
+func (x *opReader) packets() {
+	s, is := x.sides(), forms[x.name]
+	raw := x.name == "ppkt" // sends several
+	payload, in := s.from, []chunks(nil)
 	switch {
-	case name == "ppkt": // sends several
+	case raw:
 	case is.payload:
-		payload, in = from[:min(1, len(from))], from[min(1, len(from)):]
+		payload, in = firstOf(s.from)
 	default:
-		payload, in = nil, from
+		payload, in = nil, s.from
 	}
-	stored, kept := []chunks(nil), to
+	stored, kept := []chunks(nil), s.to
 	if is.stores {
-		stored, kept = to[:min(1, len(to))], to[min(1, len(to)):]
+		stored, kept = firstOf(s.to)
 	}
-	has := form{len(payload) > 0, len(in) > 0, len(stored) > 0, len(kept) > 0, len(others) > 0}
-	if has != is || len(far) > 0 || len(kept) > 1 || !is.payload && len(in) > 1 || name == "ppkt" && len(from) != len(others) {
-		o.fail("%s with %d local and %d remote sources, %d local and %d remote destinations", name, len(from), len(far), len(to), len(others))
-		return nil
+	has := form{len(payload) > 0, len(in) > 0, len(stored) > 0, len(kept) > 0, len(s.others) > 0}
+	if has != is || len(s.far) > 0 || len(kept) > 1 || !is.payload && len(in) > 1 || raw && len(s.from) != len(s.others) {
+		x.refuse(s)
+		return
 	}
-	for _, c := range slices.Concat(from, to, others) {
-		if c.size != from[0].size && name != "ppkt" {
-			c.text.fail("%s of %d chunks, must have %d as its first source", name, c.size, from[0].size)
+	for _, c := range slices.Concat(s.from, s.to, s.others) {
+		if c.size != s.from[0].size && !raw {
+			c.text.fail("%s of %d chunks, must have %d as its first source", x.name, c.size, s.from[0].size)
 		}
 	}
-	if is.reads && is.stores && is.sends && channelTypes[kind] != "memory" {
-		o.fail("%s over a %s channel is not supported, must be a memory channel", name, channelTypes[kind])
+	x.packetChannels(s, is, slices.Concat(payload, stored))
+	if x.hasPackets(in, slices.Concat(kept, s.others)); x.o.text.err != nil {
+		return
 	}
-	if is.sends && channelTypes[kind] == "port" {
-		via := b.via(o, kind)
-		for i, c := range others {
-			if len(via) != len(others) || via[i].peer != c.rank {
-				o.fail("%s needs a port channel to the gpu of each destination, in their order, in channel_ids", name)
-				break
-			}
+	if raw {
+		for i, c := range s.others {
+			x.ops = append(x.ops, put(s.from[i].slot, c))
 		}
-	} else if name == "ppkt" {
-		b.oneBuffer(from, kind)
+		return
 	}
-	raw := name == "ppkt" && channelTypes[kind] == "port" // moves packets as they are, without a look at their flags
-	for _, c := range slices.Concat(payload, stored) {
-		switch {
-		case raw && c.buffer != "s":
-			c.text.fail("ppkt over a port channel from buffer %s, must be from buffer s: it moves packets that are there", c.buffer)
-		case !raw && c.buffer == "s":
-			c.text.fail("data of %s in buffer s, must be in buffer i or o: buffer s holds packets", name)
-		}
-	}
-	for i, c := range others {
-		if name == "ppkt" && c.size != from[i].size {
-			c.text.fail("ppkt of %d chunks into %d", from[i].size, c.size)
-		}
-	}
-	if b.hasPackets(o, name, in, slices.Concat(kept, others), here); o.text.err != nil {
-		return nil
-	}
-	if name == "ppkt" {
-		for i, c := range others {
-			ops = append(ops, put(from[i].slot, c))
-		}
-		return ops
-	}
-	count := from[0].count
-	local := func(k schedule.Kind, from, to schedule.Slot) schedule.Slot {
-		if from != to {
-			ops = append(ops, schedule.Op{Kind: k, Src: from, Dst: to, Count: count})
-		}
-		return to
-	}
-	result := from[0].slot
+	count, result := s.from[0].count, s.from[0].slot
 	if is.stores {
-		result = local(schedule.Copy, result, stored[0].slot)
+		x.local(schedule.Copy, result, stored[0].slot, count)
+		result = stored[0].slot
 	}
 	if is.payload && is.reads { // the kernel adds up the packets, and then the payload
 		total := in[0].slot
 		if len(in) > 1 {
-			total = local(schedule.Copy, total, b.sum(count))
+			total = x.sum(count)
+			x.local(schedule.Copy, in[0].slot, total, count)
 			for _, c := range in[1:] {
-				local(schedule.Reduce, c.slot, total)
+				x.local(schedule.Reduce, c.slot, total, count)
 			}
 		}
-		local(schedule.Reduce, total, result)
+		x.local(schedule.Reduce, total, result, count)
 	}
 	for _, c := range kept {
-		local(schedule.Copy, result, c.slot)
+		x.local(schedule.Copy, result, c.slot, count)
 	}
-	for _, c := range others {
-		ops = append(ops, put(result, c))
+	for _, c := range s.others {
+		x.ops = append(x.ops, put(result, c))
 	}
-	return ops
+}
+
+// firstOf returns the first of some chunks, and the others.
+func firstOf(all []chunks) (first, others []chunks) {
+	n := min(1, len(all))
+	return all[:n], all[n:]
+}
+
+// packetChannels checks over which channels an op on packets moves data from and to which buffers.
+func (x *opReader) packetChannels(s sides, is form, data []chunks) {
+	port := channelTypes[x.kind] == "port"
+	if is.reads && is.stores && is.sends {
+		x.overMemory()
+	}
+	if is.sends && port {
+		via := x.via()
+		for i, c := range s.others {
+			if len(via) != len(s.others) || via[i].peer != c.rank {
+				x.o.fail("%s needs a port channel to the gpu of each destination, in their order, in channel_ids", x.name)
+				break
+			}
+		}
+	}
+	plain := x.name == "ppkt"
+	if plain && !port {
+		x.oneBuffer(s.from)
+	}
+	asTheyAre := plain && port // without a look at the flags of the packets
+	for _, c := range data {
+		switch {
+		case asTheyAre && c.buffer != "s":
+			c.text.fail("ppkt over a port channel from buffer %s, must be from buffer s: it moves packets that are there", c.buffer)
+		case !asTheyAre && c.buffer == "s":
+			c.text.fail("data of %s in buffer s, must be in buffer i or o: buffer s holds packets", x.name)
+		}
+	}
+	for i, c := range s.others {
+		if plain && c.size != s.from[i].size {
+			c.text.fail("ppkt of %d chunks into %d", s.from[i].size, c.size)
+		}
+	}
 }
 
 // hasPackets notes the packets that an op reads and writes.
-func (b *blockReader) hasPackets(o *node, name string, read, written []chunks, here end) {
+func (x *opReader) hasPackets(read, written []chunks) {
 	for _, c := range slices.Concat(read, written) {
 		if c.buffer != "s" {
-			c.text.fail("packets of %s in buffer %s, must be in buffer s", name, c.buffer)
+			c.text.fail("packets of %s in buffer %s, must be in buffer s", x.name, c.buffer)
 		}
 	}
-	if b.iterates > 0 {
-		o.fail("%s inside a pipeline is not supported: each iteration would move all of its packets", name)
+	if x.iterates > 0 {
+		x.o.fail("%s inside a pipeline is not supported: each iteration would move all of its packets", x.name)
 	}
-	if o.text.err != nil {
+	if x.o.text.err != nil {
 		return
 	}
-	p := b.gpuReader.packets
+	p := x.planReader.packets
 	for _, c := range read {
-		p.read[c.rank] = append(p.read[c.rank], c.parcel(here))
+		p.read[c.rank] = append(p.read[c.rank], c.parcel(x.here))
 	}
 	for _, c := range written {
-		p.written[c.rank] = append(p.written[c.rank], c.parcel(here))
+		p.written[c.rank] = append(p.written[c.rank], c.parcel(x.here))
 	}
 }
 
@@ -298,7 +304,5 @@ func (x *gpuReader) ends(peer int) (n int) {
 
 // fail fails with what a step does.
 func (x *planReader) fail(top *node, e end, format string, args ...any) {
-	if top.text.err == nil {
-		top.text.err = fmt.Errorf("%s: %s", x.step(e).in(top.text.file), fmt.Sprintf(format, args...))
-	}
+	top.text.fail(x.step(e).position, format, args...)
 }

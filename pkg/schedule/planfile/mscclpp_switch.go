@@ -65,68 +65,65 @@ func (x *planReader) sameSwitches() {
 
 // through reads what an op reads or writes through a switch: the same chunks of several gpus,
 // those of its own first.
-func (b *blockReader) through(o *node, field string) (all []chunks) {
-	spans := o.get(field).items()
+func (x *opReader) through(field string) (all []chunks) {
+	spans := x.o.get(field).items()
 	if len(spans) != 1 {
-		o.fail("%s has %d entries, must have 1", field, len(spans))
+		x.o.fail("%s has %d entries, must have 1", field, len(spans))
 		return nil
 	}
 	n := spans[0]
-	id, ok := n.get("switch_channel_id").index(len(b.switches), "switch channels of the thread block")
+	id, ok := n.get("switch_channel_id").index(len(x.blockReader.switches), "switch channels of the thread block")
 	if !ok {
 		return nil
 	}
-	w, size, index := b.switches[id], n.get("size").number(1, mostSlots), n.get("index").number(0, mostSlots)
+	w, size, index := x.blockReader.switches[id], n.get("size").number(1, mostSlots), n.get("index").number(0, mostSlots)
 	if index+size > w.chunks {
 		n.fail("chunks %d to %d of a switch channel of %d", index, index+size-1, w.chunks)
 	}
-	if !slices.Contains(w.ranks, b.rank) {
-		n.fail("switch channel of gpus %v, must include gpu %d", w.ranks, b.rank)
+	if !slices.Contains(w.ranks, x.rank) {
+		n.fail("switch channel of gpus %v, must include gpu %d", w.ranks, x.rank)
 		return nil
 	}
-	all = append(all, b.chunksOf(n, b.rank, w.buffer, index, size))
+	all = append(all, x.chunksOf(n, x.rank, w.buffer, index, size))
 	for _, r := range w.ranks {
-		if r != b.rank {
-			all = append(all, b.chunksOf(n, r, w.buffer, index, size))
+		if r != x.rank {
+			all = append(all, x.chunksOf(n, r, w.buffer, index, size))
 		}
 	}
 	return all
 }
 
-// switchOp returns the ops of an op through a switch, which reads from or writes to each gpu.
-func (b *blockReader) switchOp(o *node, name string, here end) (ops []schedule.Op) {
-	to := b.through(o, "dst_buff")
+// switches reads an op through a switch, which reads from or writes to each gpu.
+func (x *opReader) switches() {
+	to := x.through("dst_buff")
 	var from []chunks
-	if name == "glres" {
-		from = b.through(o, "src_buff")
-	} else if spans, far := b.spans(o, "src_buff", 0); len(spans) == 1 && len(far) == 0 {
+	if x.name == "glres" {
+		from = x.through("src_buff")
+	} else if spans, far := x.spans(x.o, "src_buff", 0); len(spans) == 1 && len(far) == 0 {
 		from = spans
 	} else {
-		o.fail("%s with %d local and %d remote sources, must have 1 local one", name, len(spans), len(far))
+		x.o.fail("%s with %d local and %d remote sources, must have 1 local one", x.name, len(spans), len(far))
 	}
-	if o.text.err != nil {
-		return nil
+	if x.o.text.err != nil {
+		return
 	}
 	if from[0].size != to[0].size {
-		o.fail("%s of %d chunks into %d", name, from[0].size, to[0].size)
-		return nil
+		x.o.fail("%s of %d chunks into %d", x.name, from[0].size, to[0].size)
+		return
 	}
-	if name == "gstorepkt" {
-		b.hasPackets(o, name, from, to, here)
+	if x.name == "gstorepkt" {
+		x.hasPackets(from, to)
 	}
 	count, result := from[0].count, from[0].slot
-	if name == "glres" {
-		result = b.sum(count)
-		ops = append(ops, schedule.Op{Kind: schedule.Copy, Src: from[0].slot, Dst: result, Count: count})
+	if x.name == "glres" {
+		result = x.sum(count)
+		x.local(schedule.Copy, from[0].slot, result, count)
 		for _, c := range from[1:] {
-			ops = append(ops, schedule.Op{Kind: schedule.GetReduce, Src: c.slot, Dst: result, Count: count, Peer: int32(c.rank)})
+			x.ops = append(x.ops, schedule.Op{Kind: schedule.GetReduce, Src: c.slot, Dst: result, Count: count, Peer: int32(c.rank)})
 		}
 	}
-	if result != to[0].slot {
-		ops = append(ops, schedule.Op{Kind: schedule.Copy, Src: result, Dst: to[0].slot, Count: count})
-	}
+	x.local(schedule.Copy, result, to[0].slot, count)
 	for _, c := range to[1:] {
-		ops = append(ops, put(result, c))
+		x.ops = append(x.ops, put(result, c))
 	}
-	return ops
 }

@@ -240,7 +240,7 @@ func writeJSON(out io.Writer, p *schedule.Program) error {
 	form := planJSON{
 		Name: p.Name, Collective: nameOf(p.Collective), Protocol: "Simple", InPlace: p.Input == 0, Threads: 1024, Alignment: 16, MaxSize: math.MaxUint64,
 	}
-	w := &gpuWriter{Program: p, layout: newLayout(p.Collective, p.Ranks, p.Chunks, p.Input == 0), ends: map[[2]int][2]int{}}
+	w := &jsonWriter{Program: p, layout: newLayout(p.Collective, p.Ranks, p.Chunks, p.Input == 0), ends: map[[2]int][2]int{}}
 	w.connect()
 	for r := range p.Ops {
 		g, err := w.gpu(r)
@@ -271,15 +271,15 @@ func remoteSlot(o *schedule.Op) (s schedule.Slot, ok bool) {
 	return 0, false
 }
 
-// gpuWriter writes the thread blocks of ranks.
-type gpuWriter struct {
+// jsonWriter writes the gpus of a plan.
+type jsonWriter struct {
 	*schedule.Program
 	layout layout
 	ends   map[[2]int][2]int // by two ranks: how many channels of each type connect them
 }
 
 // connect counts the channels between ranks.
-func (w *gpuWriter) connect() {
+func (w *jsonWriter) connect() {
 	for r, ops := range w.Ops {
 		for i := range ops {
 			if o := &ops[i]; overChannel(o) {
@@ -294,77 +294,93 @@ func (w *gpuWriter) connect() {
 }
 
 // gpu returns the form of rank r.
-func (w *gpuWriter) gpu(r int) (gpuJSON, error) {
-	g := gpuJSON{
+func (w *jsonWriter) gpu(r int) (gpuJSON, error) {
+	g := &gpuWriter{jsonWriter: w, rank: r, first: [2]map[int]int{{}, {}}, form: gpuJSON{
 		ID: r, Input: w.layout.size("i"), Output: w.layout.size("o"), Scratch: w.Scratch - w.Input,
 		Blocks: []blockJSON{}, Channels: []channelsJSON{}, Remotes: []remoteJSON{}, Semaphores: []semaphoreJSON{},
+	}}
+	g.connections()
+	streams := 0
+	for i := range w.Ops[r] {
+		streams = max(streams, int(w.Ops[r][i].Stream)+1)
 	}
-	first := [2]map[int]int{{}, {}} // by type and peer: its first channel
+	g.semaphores(streams)
+	for b := range streams {
+		t := g.block(b)
+		if n := len(t.form.Ops); n > jsonOps {
+			return g.form, fmt.Errorf("thread block %d has %d ops, MSCCL++ allows %d: take fewer ranks or segments, or write a plan of MSCCL", b, n, jsonOps)
+		}
+		if n := len(t.channels[0]) + len(t.channels[1]); n > jsonChannels {
+			return g.form, fmt.Errorf("thread block %d has %d channels, MSCCL++ allows %d: take fewer ranks, or write a plan of MSCCL", b, n, jsonChannels)
+		}
+		g.form.Blocks = append(g.form.Blocks, t.form)
+	}
+	return g.form, nil
+}
+
+// gpuWriter writes the thread blocks of a rank.
+type gpuWriter struct {
+	*jsonWriter
+	rank     int
+	form     gpuJSON
+	first    [2]map[int]int // by type and peer: its first channel
+	remotes  []remote
+	released [][]int // by op: the semaphores that it releases when it has ended
+	acquired [][]int // by op: those that it acquires first
+}
+
+// connections lists the channels and the buffers of other ranks.
+func (g *gpuWriter) connections() {
 	for kind, name := range channelTypes {
 		c := channelsJSON{Type: name}
-		for q := range w.Ranks {
-			first[kind][q] = len(c.Connected)
-			c.Connected = append(c.Connected, slices.Repeat([]int{q}, w.ends[[2]int{r, q}][kind])...)
+		for q := range g.Ranks {
+			g.first[kind][q] = len(c.Connected)
+			c.Connected = append(c.Connected, slices.Repeat([]int{q}, g.ends[[2]int{g.rank, q}][kind])...)
 		}
 		if len(c.Connected) > 0 {
-			g.Channels = append(g.Channels, c)
+			g.form.Channels = append(g.form.Channels, c)
 		}
 	}
-	ops := w.Ops[r]
-	remotes := map[remote][2]bool{} // by type of channel
-	streams := 0
-	for i := range ops {
-		o := &ops[i]
-		streams = max(streams, int(o.Stream)+1)
-		if slot, ok := remoteSlot(o); ok {
-			buffer, _ := w.layout.where(int(o.Peer), slot)
-			via := remotes[remote{int(o.Peer), buffer}]
-			via[o.Channel%2] = true
-			remotes[remote{int(o.Peer), buffer}] = via
+	via := map[remote][2]bool{} // by type of channel
+	for i := range g.Ops[g.rank] {
+		o := &g.Ops[g.rank][i]
+		if m, ok := g.remote(o); ok {
+			types := via[m]
+			types[o.Channel%2] = true
+			via[m] = types
 		}
 	}
-	order := slices.SortedFunc(maps.Keys(remotes), func(a, b remote) int { return cmp.Or(a.rank-b.rank, cmp.Compare(a.buffer, b.buffer)) })
-	for _, m := range order {
+	g.remotes = slices.SortedFunc(maps.Keys(via), func(a, b remote) int { return cmp.Or(a.rank-b.rank, cmp.Compare(a.buffer, b.buffer)) })
+	for _, m := range g.remotes {
 		f := remoteJSON{Rank: m.rank, Type: m.buffer}
 		for kind, name := range channelTypes {
-			if remotes[m][kind] {
+			if via[m][kind] {
 				f.Access = append(f.Access, name)
 			}
 		}
-		g.Remotes = append(g.Remotes, f)
+		g.form.Remotes = append(g.form.Remotes, f)
 	}
-	released, acquired := w.semaphores(r, streams, &g)
-	for b := range streams {
-		t := &blockWriter{gpuWriter: w, rank: r, form: blockJSON{ID: b, Channels: []usedJSON{}, Remotes: []refsJSON{}, Ops: []opJSON{}}}
-		t.collect(b, first, order)
-		for i := range ops {
-			if int(ops[i].Stream) != b {
-				continue
-			}
-			if len(acquired[i]) > 0 {
-				t.add(opJSON{Name: "sem_acquire", Semaphores: acquired[i]})
-			}
-			t.op(&ops[i], first, order)
-			if len(released[i]) > 0 {
-				t.add(opJSON{Name: "sem_release", Semaphores: released[i]})
-			}
-		}
-		if n := len(t.form.Ops); n > jsonOps {
-			return g, fmt.Errorf("thread block %d has %d ops, MSCCL++ allows %d: take fewer ranks or segments, or write a plan of MSCCL", b, n, jsonOps)
-		}
-		if n := len(t.channels[0]) + len(t.channels[1]); n > jsonChannels {
-			return g, fmt.Errorf("thread block %d has %d channels, MSCCL++ allows %d: take fewer ranks, or write a plan of MSCCL", b, n, jsonChannels)
-		}
-		g.Blocks = append(g.Blocks, t.form)
-	}
-	return g, nil
 }
 
-// semaphores gives every two thread blocks of which one waits for the other a semaphore, and
-// returns those that ops release and acquire.
-func (w *gpuWriter) semaphores(r, streams int, g *gpuJSON) (released, acquired [][]int) {
-	ops := w.Ops[r]
-	released, acquired = make([][]int, len(ops)), make([][]int, len(ops))
+// remote returns the buffer of another rank that an op reads or writes; ok is false if there is none.
+func (g *gpuWriter) remote(o *schedule.Op) (m remote, ok bool) {
+	slot, ok := remoteSlot(o)
+	if ok {
+		m.rank = int(o.Peer)
+		m.buffer, _ = g.layout.where(m.rank, slot)
+	}
+	return m, ok
+}
+
+// channel returns the number of an op's channel among those of its type.
+func (g *gpuWriter) channel(o *schedule.Op) int {
+	return g.first[o.Channel%2][int(o.Peer)] + int(o.Channel/2)
+}
+
+// semaphores gives every two thread blocks of which one waits for the other a semaphore.
+func (g *gpuWriter) semaphores(streams int) {
+	ops := g.Ops[g.rank]
+	g.released, g.acquired = make([][]int, len(ops)), make([][]int, len(ops))
 	type pair struct{ from, to uint8 }
 	ids, known := map[pair]int{}, map[pair]int32{}
 	for b := range streams {
@@ -372,7 +388,7 @@ func (w *gpuWriter) semaphores(r, streams int, g *gpuJSON) (released, acquired [
 			if int(ops[i].Stream) != b {
 				continue
 			}
-			for _, d := range w.Deps(&ops[i]) {
+			for _, d := range g.Deps(&ops[i]) {
 				on := pair{ops[d].Stream, ops[i].Stream}
 				if last, ok := known[on]; on.from == on.to || ok && last >= d {
 					continue
@@ -380,52 +396,64 @@ func (w *gpuWriter) semaphores(r, streams int, g *gpuJSON) (released, acquired [
 				known[on] = d
 				if _, ok := ids[on]; !ok {
 					ids[on] = len(ids)
-					g.Semaphores = append(g.Semaphores, semaphoreJSON{})
+					g.form.Semaphores = append(g.form.Semaphores, semaphoreJSON{})
 				}
-				released[d], acquired[i] = append(released[d], ids[on]), append(acquired[i], ids[on])
+				g.released[d], g.acquired[i] = append(g.released[d], ids[on]), append(g.acquired[i], ids[on])
 			}
 		}
 	}
-	return released, acquired
 }
 
 // blockWriter writes the ops of a thread block.
 type blockWriter struct {
 	*gpuWriter
-	rank     int
 	form     blockJSON
 	channels [2][]int // by type: channels of the rank that ops name
 	remotes  [2][]int // by type: the same of buffers
 }
 
-// collect lists the channels and buffers of a thread block.
-func (t *blockWriter) collect(b int, first [2]map[int]int, order []remote) {
-	ops := t.Ops[t.rank]
+// block writes thread block b.
+func (g *gpuWriter) block(b int) *blockWriter {
+	t := &blockWriter{gpuWriter: g, form: blockJSON{ID: b, Channels: []usedJSON{}, Remotes: []refsJSON{}, Ops: []opJSON{}}}
+	ops := g.Ops[g.rank]
 	for i := range ops {
-		o := &ops[i]
-		if int(o.Stream) != b {
-			continue
-		}
-		kind := o.Channel % 2
-		if overChannel(o) {
-			t.channels[kind] = append(t.channels[kind], first[kind][int(o.Peer)]+int(o.Channel/2))
-		}
-		if slot, ok := remoteSlot(o); ok {
-			buffer, _ := t.layout.where(int(o.Peer), slot)
-			t.remotes[kind] = append(t.remotes[kind], slices.Index(order, remote{int(o.Peer), buffer}))
+		if o := &ops[i]; int(o.Stream) == b {
+			kind := o.Channel % 2
+			if overChannel(o) {
+				t.channels[kind] = append(t.channels[kind], g.channel(o))
+			}
+			if m, ok := g.remote(o); ok {
+				t.remotes[kind] = append(t.remotes[kind], slices.Index(g.remotes, m))
+			}
 		}
 	}
 	for kind, name := range channelTypes {
-		slices.Sort(t.channels[kind])
-		slices.Sort(t.remotes[kind])
-		t.channels[kind], t.remotes[kind] = slices.Compact(t.channels[kind]), slices.Compact(t.remotes[kind])
-		if len(t.channels[kind]) > 0 {
+		if t.channels[kind] = distinct(t.channels[kind]); len(t.channels[kind]) > 0 {
 			t.form.Channels = append(t.form.Channels, usedJSON{name, t.channels[kind]})
 		}
-		if len(t.remotes[kind]) > 0 {
+		if t.remotes[kind] = distinct(t.remotes[kind]); len(t.remotes[kind]) > 0 {
 			t.form.Remotes = append(t.form.Remotes, refsJSON{name, t.remotes[kind]})
 		}
 	}
+	for i := range ops {
+		if int(ops[i].Stream) != b {
+			continue
+		}
+		if len(g.acquired[i]) > 0 {
+			t.add(opJSON{Name: "sem_acquire", Semaphores: g.acquired[i]})
+		}
+		t.op(&ops[i])
+		if len(g.released[i]) > 0 {
+			t.add(opJSON{Name: "sem_release", Semaphores: g.released[i]})
+		}
+	}
+	return t
+}
+
+// distinct returns numbers once each, ascending.
+func distinct(list []int) []int {
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // add appends an op. The threads of a block meet at a nop between ops, but between signals
@@ -438,39 +466,37 @@ func (t *blockWriter) add(o opJSON) {
 	t.form.Ops = append(t.form.Ops, o)
 }
 
-func (t *blockWriter) op(o *schedule.Op, first [2]map[int]int, order []remote) {
+func (t *blockWriter) op(o *schedule.Op) {
 	span := func(r int, s schedule.Slot) spanJSON {
 		buffer, index := t.layout.where(r, s)
 		return spanJSON{Type: buffer, Index: index, Size: int(o.Count)}
 	}
-	f := opJSON{Name: o.Kind.String()}
-	if o.Kind == schedule.Reduce || o.Kind == schedule.Copy {
-		src, dst := span(t.rank, o.Src), span(t.rank, o.Dst)
-		f.Src, f.Dst = []spanJSON{src}, []spanJSON{dst}
-		if o.Kind == schedule.Reduce {
-			f.Name, f.Src, f.Reduce = "re", []spanJSON{dst, src}, "sum"
-		}
-		t.add(f)
-		return
+	f, kind := opJSON{Name: o.Kind.String()}, o.Channel%2
+	if o.Kind != schedule.Reduce && o.Kind != schedule.Copy {
+		f.Type = channelTypes[kind]
 	}
-	kind, peer := o.Channel%2, int(o.Peer)
-	f.Type = channelTypes[kind]
 	if overChannel(o) {
-		f.Channels = []int{slices.Index(t.channels[kind], first[kind][peer]+int(o.Channel/2))}
+		f.Channels = []int{slices.Index(t.channels[kind], t.channel(o))}
 	}
+	var far spanJSON
 	if slot, ok := remoteSlot(o); ok {
-		far := span(peer, slot)
-		buffer := slices.Index(t.remotes[kind], slices.Index(order, remote{peer, far.Type}))
+		far = span(int(o.Peer), slot)
+		buffer := slices.Index(t.remotes[kind], slices.Index(t.gpuWriter.remotes, remote{int(o.Peer), far.Type}))
 		far.Type, far.Buffer = "", &buffer
-		switch o.Kind {
-		case schedule.Put:
-			f.Src, f.Dst = []spanJSON{span(t.rank, o.Src)}, []spanJSON{far}
-		case schedule.Get:
-			f.Src, f.Dst = []spanJSON{far}, []spanJSON{span(t.rank, o.Dst)}
-		default:
-			near := span(t.rank, o.Dst)
-			f.Name, f.Src, f.Dst, f.Reduce = "rre", []spanJSON{near, far}, []spanJSON{near}, "sum"
-		}
+	}
+	switch o.Kind {
+	case schedule.Copy:
+		f.Src, f.Dst = []spanJSON{span(t.rank, o.Src)}, []spanJSON{span(t.rank, o.Dst)}
+	case schedule.Reduce:
+		dst := span(t.rank, o.Dst)
+		f.Name, f.Src, f.Dst, f.Reduce = "re", []spanJSON{dst, span(t.rank, o.Src)}, []spanJSON{dst}, "sum"
+	case schedule.Put:
+		f.Src, f.Dst = []spanJSON{span(t.rank, o.Src)}, []spanJSON{far}
+	case schedule.Get:
+		f.Src, f.Dst = []spanJSON{far}, []spanJSON{span(t.rank, o.Dst)}
+	case schedule.GetReduce:
+		near := span(t.rank, o.Dst)
+		f.Name, f.Src, f.Dst, f.Reduce = "rre", []spanJSON{near, far}, []spanJSON{near}, "sum"
 	}
 	t.add(f)
 }

@@ -127,7 +127,7 @@ func TestMistakes(t *testing.T) {
 		{`inplace="1" outofplace="0"`, `inplace="0" outofplace="0"`, `plan.xml:1:1: <algo> has inplace="0" and outofplace="0": it would never be used`},
 		{`coll="allreduce"`, `coll="allgather" coll="allreduce"`, `plan.xml:1:1: <algo> has a duplicate attribute coll`},
 		{`proto="Simple" `, ``, `plan.xml:1:1: <algo> has no attribute proto`},
-		{`proto="Simple"`, `proto="simple"`, `plan.xml:1:1: <algo> proto="simple", must be Simple, LL or LL128`},
+		{`proto="Simple"`, `proto="simple"`, `plan.xml:1:1: <algo> proto="simple", must be one of Simple, LL, LL128`},
 		{`nchannels="1"`, `nchannels="x"`, `plan.xml:1:1: <algo> nchannels="x", must be a number from 1 to 256`},
 		{`maxBytes="1099511627776"`, `maxBytes="1T"`, `plan.xml:1:1: <algo> maxBytes="1T", must be a number from 0 to 9223372036854775807`},
 		{`chan="0"`, `chan="1"`, `plan.xml:3:5: <tb> chan="1", must be less than nchannels="1"`},

@@ -3,103 +3,117 @@ package planfile
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// node is a value of a JSON text, with its place. What is asked of it and missing is kept as
-// the first error of its text.
+// node is a value of JSON with its place, or an element of XML: its attributes are the fields, and
+// the elements inside it the list. What is asked of it and missing is kept as the first error of
+// its text.
 type node struct {
-	text   *jsonText
-	offset int
-	name   string           // of the field that it is, or that it is in a list of
-	fields map[string]*node // of an object
-	list   []*node          // of an array
-	value  any              // string, json.Number, bool or nil
+	text   *source
+	at     position         // of an attribute: that of its element
+	name   string           // of the element or attribute, or of the field that it is or is in a list of
+	fields map[string]*node // of an object or element
+	list   []*node          // of an array or element
+	value  any              // string, json.Number, bool, nil, or quoted
 }
 
-// jsonText is a text that is read, and the first thing that is wrong with it.
-type jsonText struct {
+// quoted is the value of an attribute, which can be a string or a number.
+type quoted string
+
+// source is a text that is read, and the first thing that is wrong with it.
+type source struct {
 	file string
-	data []byte
 	err  error
 }
 
-// mostDepth is of objects and arrays inside each other; plans have eight.
+// mostDepth is of objects, arrays and elements inside each other; plans have eight.
 const mostDepth = 32
 
-// at returns the line and column, in bytes, of an offset.
-func (t *jsonText) at(offset int) position {
-	before := t.data[:min(max(offset, 0), len(t.data))]
-	return position{1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')}
-}
-
-func (t *jsonText) fail(offset int, format string, args ...any) {
+func (t *source) fail(at position, format string, args ...any) {
 	if t.err == nil {
-		t.err = fmt.Errorf("%s: %s", t.at(offset).in(t.file), fmt.Sprintf(format, args...))
+		t.err = fmt.Errorf("%s: %s", at.in(t.file), fmt.Sprintf(format, args...))
 	}
 }
 
-// parse reads a text of one value.
-func parse(file string, data []byte) (*node, error) {
-	t := &jsonText{file: file, data: data}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	n := t.read(d, 0, "")
-	if t.err == nil {
-		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			t.fail(int(d.InputOffset()), "text after the plan")
+// jsonReader reads JSON.
+type jsonReader struct {
+	*source
+	*json.Decoder
+	data  []byte
+	lines []int // offsets at which lines begin
+}
+
+// parseJSON reads a text of one value.
+func parseJSON(file string, data []byte) (*node, error) {
+	r := &jsonReader{source: &source{file: file}, Decoder: json.NewDecoder(bytes.NewReader(data)), data: data}
+	r.UseNumber()
+	offset := 0
+	for line := range bytes.Lines(data) {
+		r.lines = append(r.lines, offset)
+		offset += len(line)
+	}
+	n := r.read(0, "")
+	if r.err == nil {
+		if _, err := r.Token(); !errors.Is(err, io.EOF) {
+			r.fail(r.place(int(r.InputOffset())), "text after the plan")
 		}
 	}
-	return n, t.err
+	return n, r.err
+}
+
+// place returns the line and column, in bytes, of an offset.
+func (r *jsonReader) place(offset int) position {
+	line, _ := slices.BinarySearch(r.lines, offset+1)
+	return position{line, offset - r.lines[line-1] + 1}
 }
 
 // read reads the next value, which is the field of a name, or returns nil at the end of the open one.
-func (t *jsonText) read(d *json.Decoder, depth int, name string) *node {
-	begin := int(d.InputOffset())
-	for begin < len(t.data) && bytes.IndexByte([]byte(" \t\r\n,:"), t.data[begin]) >= 0 {
+func (r *jsonReader) read(depth int, name string) *node {
+	begin := int(r.InputOffset())
+	for begin < len(r.data) && bytes.IndexByte([]byte(" \t\r\n,:"), r.data[begin]) >= 0 {
 		begin++
 	}
-	token, err := d.Token()
-	var syntax *json.SyntaxError
+	at := r.place(begin)
+	token, err := r.Token()
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		t.fail(len(t.data), "the file ends before the plan does")
-		return nil
-	case errors.As(err, &syntax):
-		t.fail(begin, "%s", syntax.Error())
+		r.fail(r.place(len(r.data)), "the file ends before the plan does")
 		return nil
 	case err != nil:
-		t.fail(begin, "%s", err.Error())
+		r.fail(at, "%s", err.Error())
 		return nil
 	case depth > mostDepth:
-		t.fail(begin, "more than %d objects and arrays inside each other", mostDepth)
+		r.fail(at, "more than %d objects and arrays inside each other", mostDepth)
 		return nil
 	}
-	n := &node{text: t, offset: begin, name: name, value: token}
+	n := &node{text: r.source, at: at, name: name, value: token}
 	switch token {
 	case json.Delim('{'):
 		n.fields = map[string]*node{}
-		for t.err == nil {
-			key := t.read(d, depth+1, "")
+		for r.err == nil {
+			key := r.read(depth+1, "")
 			if key == nil {
 				break
 			}
 			field := key.value.(string)
 			if n.has(field) {
-				t.fail(key.offset, "field %q is a duplicate", field)
+				key.fail("field %q is a duplicate", field)
 			}
-			if v := t.read(d, depth+1, field); v != nil {
+			if v := r.read(depth+1, field); v != nil {
 				n.fields[field] = v
 			}
 		}
 	case json.Delim('['):
 		n.list = []*node{}
-		for t.err == nil {
-			v := t.read(d, depth+1, name)
+		for r.err == nil {
+			v := r.read(depth+1, name)
 			if v == nil {
 				break
 			}
@@ -111,12 +125,71 @@ func (t *jsonText) read(d *json.Decoder, depth int, name string) *node {
 	return n
 }
 
-func (n *node) fail(format string, args ...any) { n.text.fail(n.offset, format, args...) }
+// parseXML reads a text of one element.
+func parseXML(file string, data []byte) (*node, error) {
+	d := xml.NewDecoder(bytes.NewReader(data))
+	top := &node{text: &source{file: file}} // has the element as its list
+	open := []*node{top}
+	place := func() position {
+		line, column := d.InputPos()
+		return position{line, max(1, column)}
+	}
+	for {
+		at, inner := place(), open[len(open)-1]
+		token, err := d.Token()
+		switch token := token.(type) {
+		case xml.StartElement:
+			n := newElement(top.text, at, token)
+			switch {
+			case inner == top && len(top.list) > 0:
+				n.fail("text after the plan")
+			case len(open) > mostDepth:
+				n.fail("more than %d elements inside each other", mostDepth)
+			}
+			inner.list, open = append(inner.list, n), append(open, n)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			if words := bytes.TrimSpace(token); len(words) > 0 {
+				top.text.fail(at, "text %.20q between elements", words)
+			}
+		}
+		var syntax *xml.SyntaxError
+		switch ends := errors.Is(err, io.EOF); {
+		case ends && len(top.list) > 0:
+			return top.list[0], top.text.err
+		case ends || errors.As(err, &syntax) && syntax.Msg == "unexpected EOF":
+			top.text.fail(place(), "the file ends before the plan does")
+		case syntax != nil:
+			top.text.fail(place(), "%s", syntax.Msg)
+		case err != nil:
+			top.text.fail(place(), "%s", err.Error())
+		}
+		if top.text.err != nil {
+			return nil, top.text.err
+		}
+	}
+}
+
+func newElement(t *source, at position, e xml.StartElement) *node {
+	n := &node{text: t, at: at, name: e.Name.Local, fields: map[string]*node{}}
+	for _, a := range e.Attr {
+		if n.has(a.Name.Local) {
+			n.fail("<%s> has a duplicate attribute %s", n.name, a.Name.Local)
+		}
+		n.fields[a.Name.Local] = &node{text: t, at: at, name: fmt.Sprintf("<%s> %s", n.name, a.Name.Local), value: quoted(a.Value)}
+	}
+	return n
+}
+
+func (n *node) fail(format string, args ...any) { n.text.fail(n.at, format, args...) }
 
 // wants fails with the name and the value of the node, and what it must be instead.
 func (n *node) wants(want string) {
 	what := n.name
 	switch v := n.value.(type) {
+	case quoted:
+		what += fmt.Sprintf("=%.40q,", v)
 	case string:
 		what += fmt.Sprintf(" %.20q", v)
 	case json.Number:
@@ -125,35 +198,40 @@ func (n *node) wants(want string) {
 	n.fail("%s", strings.TrimSpace(what+" must be "+want))
 }
 
-// numbers says which numbers a value can have.
-func numbers(least, most int) string {
-	if least == most {
-		return strconv.Itoa(least)
-	}
-	return fmt.Sprintf("a number from %d to %d", least, most)
-}
-
-// has reports whether an object has a field.
+// has reports whether an object or element has a field.
 func (n *node) has(name string) bool { return n.fields[name] != nil }
 
-// get returns a field of an object. If it is missing, that is an error of the text, and get
-// returns an empty value.
+// get returns a field. If it is missing, that is an error of the text, and get returns an empty
+// value.
 func (n *node) get(name string) *node {
 	if f := n.fields[name]; f != nil {
 		return f
 	}
-	if n.fields == nil {
+	switch {
+	case n.fields == nil:
 		n.wants(fmt.Sprintf("an object with a field %q", name))
-	} else {
+	case n.value == nil:
+		n.fail("<%s> has no attribute %s", n.name, name)
+	default:
 		n.fail("has no field %q", name)
 	}
-	return &node{text: n.text, offset: n.offset}
+	return &node{text: n.text, at: n.at}
 }
 
 // items returns the elements of an array.
 func (n *node) items() []*node {
 	if n.list == nil {
 		n.wants("an array")
+	}
+	return n.list
+}
+
+// elements returns the elements inside an element, which must all have a name.
+func (n *node) elements(name string) []*node {
+	for _, e := range n.list {
+		if e.name != name {
+			e.fail("<%s> inside <%s>, must be <%s>", e.name, n.name, name)
+		}
 	}
 	return n.list
 }
@@ -167,9 +245,21 @@ func (n *node) optional(name string) []*node {
 }
 
 func (n *node) string() string {
-	s, ok := n.value.(string)
-	if !ok {
-		n.wants("a string")
+	switch v := n.value.(type) {
+	case string:
+		return v
+	case quoted:
+		return string(v)
+	}
+	n.wants("a string")
+	return ""
+}
+
+// oneOf returns a string, which must be one of a list.
+func (n *node) oneOf(list ...string) string {
+	s := n.string()
+	if !slices.Contains(list, s) {
+		n.wants("one of " + strings.Join(list, ", "))
 	}
 	return s
 }
@@ -182,12 +272,26 @@ func (n *node) bool() bool {
 	return b
 }
 
+// digits returns the text of a number; it is empty if the value is none.
+func (n *node) digits() string {
+	switch v := n.value.(type) {
+	case json.Number:
+		return v.String()
+	case quoted:
+		return string(v)
+	}
+	return ""
+}
+
 // number returns an integer from least to most; least if it is anything else.
 func (n *node) number(least, most int) int {
-	text, _ := n.value.(json.Number)
-	i, err := strconv.Atoi(text.String())
+	i, err := strconv.Atoi(n.digits())
 	if err != nil || i < least || i > most {
-		n.wants(numbers(least, most))
+		want := fmt.Sprintf("a number from %d to %d", least, most)
+		if least == most {
+			want = strconv.Itoa(least)
+		}
+		n.wants(want)
 		return least
 	}
 	return i
@@ -195,8 +299,7 @@ func (n *node) number(least, most int) int {
 
 // bytes returns a number of bytes, which MSCCL++ counts up to 2⁶⁴−1; 0 if it is anything else.
 func (n *node) bytes() uint64 {
-	text, _ := n.value.(json.Number)
-	size, err := strconv.ParseUint(text.String(), 10, 64)
+	size, err := strconv.ParseUint(n.digits(), 10, 64)
 	if err != nil {
 		n.wants("a number from 0 to 18446744073709551615")
 	}
