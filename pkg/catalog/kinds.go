@@ -1,12 +1,15 @@
 package catalog
 
-import "github.com/collectivex/collectivex/pkg/vocab"
+import (
+	"github.com/collectivex/collectivex/pkg/operator"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // vocabulary has the closed lists that definitions alone use.
 var vocabulary = map[string][]string{
 	"cpu":          {"amd64", "arm64"},
 	"transport":    {"nvlink", "mnnvl", "xgmi", "pcie", "shm"},
-	"operator key": OperatorKeys(),
+	"operator key": operator.Keys(),
 	"launcher":     {"bare", "slurm"},
 	"container":    {"none", "pyxis", "docker"},
 	"store":        {"files", vocab.StoreTCP},

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/operator"
 )
 
 const operatorFile = `platforms:
@@ -20,8 +21,6 @@ const operatorFile = `platforms:
       rdma_devices: ["mlx5_0:1", mlx5_1]
       gid_index: 3
       rail_isolated: true
-    env:
-      NCCL_DEBUG: WARN
 `
 
 func TestParseOperator(t *testing.T) {
@@ -32,13 +31,12 @@ func TestParseOperator(t *testing.T) {
 	require.Equal(t, []string{"mlx5_0:1", "mlx5_1"}, p.Network.RDMADevices)
 	require.Equal(t, 3, *p.Network.GIDIndex)
 	require.Nil(t, p.Network.ServiceLevel)
-	require.Equal(t, []catalog.Var{{Name: "NCCL_DEBUG", Value: "WARN"}}, p.Env)
-	require.Nil(t, op.Platform("beta"))
+	require.Zero(t, op.Platform("beta"))
 
 	require.Empty(t, p.Missing([]string{"slurm.partition", "storage.images", "network.rdma_devices"}))
 	require.Equal(t, []string{"slurm.account"}, p.Missing([]string{"slurm.partition", "slurm.account"}))
 	require.Equal(t, []string{"slurm.partition"}, op.Platform("beta").Missing([]string{"slurm.partition"}))
-	require.Equal(t, catalog.OperatorKeys(), (&catalog.OperatorPlatform{}).Missing(catalog.OperatorKeys()),
+	require.Equal(t, operator.Keys(), operator.Platform{}.Missing(operator.Keys()),
 		"each key has a value that it stands for")
 }
 

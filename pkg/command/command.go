@@ -6,6 +6,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -38,7 +39,7 @@ type Process interface {
 	Wait() Status
 }
 
-// Status describes how a program ended.
+// Status is how a program ended. It is the error of Run unless it is OK.
 type Status struct {
 	Code   int // exit status, if Signal is 0
 	Signal syscall.Signal
@@ -47,7 +48,7 @@ type Status struct {
 // OK reports whether the program exited with status 0.
 func (s Status) OK() bool { return s == Status{} }
 
-func (s Status) String() string {
+func (s Status) Error() string {
 	if s.Signal != 0 {
 		return "signal: " + s.Signal.String()
 	}
@@ -65,32 +66,40 @@ type Error struct {
 func (e *Error) Error() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(e.Stderr)), "\n")
 	if line == "" {
-		return e.Status.String()
+		return e.Status.Error()
 	}
 	return fmt.Sprintf("%s (%s)", e.Status, line)
 }
 
-// Output runs c, whose Stdout and Stderr are not set, and returns what it writes to
-// standard output. The error is an *Error if the program failed. It wraps that of ctx
-// if ctx ended first; the program is then killed.
-func Output(ctx context.Context, s Starter, c Command) ([]byte, error) {
+// Run runs c to its end. The error is a Status if the program failed. If ctx ends first,
+// Run kills the program and returns the error of ctx.
+func Run(ctx context.Context, s Starter, c Command) error {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
 	p, err := s.Start(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	stop := context.AfterFunc(ctx, p.Kill)
-	defer stop()
+	defer context.AfterFunc(ctx, p.Kill)()
 	switch status := p.Wait(); {
 	case status.OK():
-		return out.Bytes(), nil
+		return nil
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return ctx.Err()
 	default:
-		return nil, &Error{status, errs.Bytes()}
+		return status
 	}
+}
+
+// Output is Run for a command whose Stdout and Stderr are not set. It returns what the
+// program writes to standard output. The error is an *Error if the program failed.
+func Output(ctx context.Context, s Starter, c Command) ([]byte, error) {
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := Run(ctx, s, c)
+	if status, failed := errors.AsType[Status](err); failed {
+		err = &Error{status, errs.Bytes()}
+	}
+	return out.Bytes(), err
 }

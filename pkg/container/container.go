@@ -6,6 +6,7 @@ package container
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -58,36 +59,21 @@ func (i Image) split() (registry, repository, tag string) {
 	return registry, repository, tag
 }
 
-// tool runs a program to its end, without standard input. Its error ends with the last line
-// that the program wrote to standard error, since tools report progress first.
-func tool(ctx context.Context, s command.Starter, c command.Command) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var said bytes.Buffer
-	c.Stderr = &said
-	p, err := s.Start(c)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Args[0], err)
-	}
-	defer context.AfterFunc(ctx, p.Kill)()
-	switch status := p.Wait(); {
-	case status.OK():
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", c.Args[0], ctx.Err())
-	default:
+// tool runs a program to its end, without standard input, and returns what it writes to
+// standard output. Its error ends with the last line that the program wrote to standard
+// error, since tools report progress first.
+func tool(ctx context.Context, s command.Starter, c command.Command) ([]byte, error) {
+	var out, said bytes.Buffer
+	c.Stdout, c.Stderr = &out, &said
+	err := command.Run(ctx, s, c)
+	if _, failed := errors.AsType[command.Status](err); failed {
 		text := bytes.TrimSpace(said.Bytes())
-		return fmt.Errorf("%s: %s (%s)", c.Args[0], status, text[bytes.LastIndexByte(text, '\n')+1:])
+		err = fmt.Errorf("%w (%s)", err, text[bytes.LastIndexByte(text, '\n')+1:])
 	}
-}
-
-// output is what a tool writes to standard output.
-func output(ctx context.Context, s command.Starter, c command.Command) ([]byte, error) {
-	var out bytes.Buffer
-	c.Stdout = &out
-	err := tool(ctx, s, c)
-	return out.Bytes(), err
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Args[0], err)
+	}
+	return out.Bytes(), nil
 }
 
 // digestForm is the form of the digest of an image.

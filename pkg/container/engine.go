@@ -52,7 +52,7 @@ func (e Engine) Pull(ctx context.Context, i Image) (Pulled, error) {
 	}
 	ctx, stop := context.WithTimeout(ctx, importLimit)
 	defer stop()
-	if _, err := output(ctx, e.Starter, command.Command{Args: e.Args("pull", "--quiet", "--platform=linux/"+i.Arch, i.Ref)}); err != nil {
+	if _, err := tool(ctx, e.Starter, command.Command{Args: e.Args("pull", "--quiet", "--platform=linux/"+i.Arch, i.Ref)}); err != nil {
 		return Pulled{}, because("image could not be imported", "pull image %s: %w: try it on this host", i.Ref, err)
 	}
 	pulled, err := e.inspect(ctx, i)
@@ -64,7 +64,7 @@ func (e Engine) Pull(ctx context.Context, i Image) (Pulled, error) {
 
 // inspect returns the image if it is on this host, for the right architecture.
 func (e Engine) inspect(ctx context.Context, i Image) (Pulled, error) {
-	out, err := output(ctx, e.Starter, command.Command{Args: e.Args("image", "inspect", i.Ref)})
+	out, err := tool(ctx, e.Starter, command.Command{Args: e.Args("image", "inspect", i.Ref)})
 	if err != nil {
 		return Pulled{}, err
 	}

@@ -21,37 +21,40 @@ func (i Image) lock(ctx context.Context, dir, name string, wait time.Duration) (
 	if dir == "" {
 		dir = filepath.Join(os.TempDir(), "collectivex-locks-"+strconv.Itoa(os.Geteuid()))
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, because("no directory for locks", "lock of image %s: %w: name a directory that this account can write to as storage.locks", i.Ref, err)
-	}
 	path := filepath.Join(dir, name+".lock")
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	err := os.MkdirAll(dir, 0o700)
+	var file *os.File
+	if err == nil {
+		file, err = os.OpenFile(path, os.O_RDWR, 0)
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	}
 	if err != nil {
 		return nil, because("no directory for locks", "lock of image %s: %w: name a directory that this account can write to as storage.locks", i.Ref, err)
 	}
-	for end := time.Now().Add(wait); ; {
+	if err := i.wait(ctx, file, wait); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// wait locks a file within limit.
+func (i Image) wait(ctx context.Context, file *os.File, limit time.Duration) error {
+	for end := time.Now().Add(limit); ; {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case err == nil:
-			return file, nil
+			return nil
 		case !errors.Is(err, unix.EWOULDBLOCK):
-			err = because("no directory for locks", "lock of image %s: %w: name a directory on a file system with locks as storage.locks", i.Ref, err)
+			return because("no directory for locks", "lock of image %s: %w: name a directory on a file system with locks as storage.locks", i.Ref, err)
 		case time.Now().After(end):
-			err = because("image is being imported by another cell", "image %s: another process has imported it for more than %s; run the cell again", i.Ref, wait)
-		default:
-			err = nil
-		}
-		if err != nil {
-			file.Close()
-			return nil, err
+			return because("image is being imported by another cell", "image %s: another process has imported it for more than %s; run the cell again", i.Ref, limit)
 		}
 		select {
 		case <-ctx.Done():
-			file.Close()
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-time.After(pollLock):
 		}
 	}

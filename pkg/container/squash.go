@@ -3,10 +3,8 @@ package container
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
@@ -30,13 +29,10 @@ const (
 // Squashes is a directory of images as squash files, which pyxis starts.
 type Squashes struct {
 	Starter command.Starter
-	// Dir is where the files are. It may be read-only if it has the files already.
-	Dir string
-	// Locks is a directory for locks; empty for one of this account below the directory of
-	// temporary files.
-	Locks string
-	// Cache is where enroot keeps layers; empty for enroot's own choice.
-	Cache string
+	// Storage has the directories of the images, of locks and of enroot's layers. That of the
+	// images may be read-only if it has the files already. Without the others, locks are in a
+	// directory of this account among temporary files, and enroot chooses its own.
+	operator.Storage
 }
 
 // Squash is an image as a file.
@@ -71,17 +67,17 @@ func (i Image) uri() string {
 
 // Import returns the squash file of an image. If there is none, or if it is corrupted,
 // Import makes it.
-func (s Squashes) Import(ctx context.Context, i Image) (Squash, error) {
+func (s Squashes) Import(ctx context.Context, i Image) (squash Squash, err error) {
+	defer func() { err = s.private(err) }()
 	if err := i.Check(); err != nil {
 		return Squash{}, err
 	}
 	if err := installed("unsquashfs", "squashfs-tools"); err != nil {
 		return Squash{}, err
 	}
-	file := filepath.Join(s.Dir, i.Name())
-	squash, err := s.verify(ctx, file, file)
-	if !importable(err) {
-		return squash, s.private(err)
+	file := filepath.Join(s.Images, i.Name())
+	if squash, err = s.verify(ctx, file, file); !importable(err) {
+		return squash, err
 	}
 	if err := errors.Join(installed("enroot", "enroot"), s.writable(i, file)); err != nil {
 		return Squash{}, err
@@ -92,10 +88,9 @@ func (s Squashes) Import(ctx context.Context, i Image) (Squash, error) {
 	}
 	defer lock.Close()
 	if squash, err = s.verify(ctx, file, file); !importable(err) {
-		return squash, s.private(err) // another process made it while this one waited
+		return squash, err // another process made it while this one waited
 	}
-	squash, err = s.make(ctx, i, file)
-	return squash, s.private(err)
+	return s.make(ctx, i, file)
 }
 
 // installed returns an error if a program is not on PATH.
@@ -109,7 +104,7 @@ func installed(program, pkg string) error {
 // errCorrupted is wrapped by errors for a file that is not a whole squash file.
 var errCorrupted = errors.New("corrupted")
 
-// importable reports whether an import mends what verify found.
+// importable reports whether an import fixes what verify found.
 func importable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errCorrupted)
 }
@@ -127,7 +122,7 @@ func (s Squashes) verify(ctx context.Context, path, file string) (Squash, error)
 	if path == file && made.Bytes != 0 && info.Size() != made.Bytes {
 		return Squash{}, fmt.Errorf("%w: %s has %d bytes instead of %d", errCorrupted, filepath.Base(file), info.Size(), made.Bytes)
 	}
-	err = tool(ctx, s.Starter, command.Command{Args: []string{"unsquashfs", "-l", path}})
+	_, err = tool(ctx, s.Starter, command.Command{Args: []string{"unsquashfs", "-l", path}})
 	switch {
 	case ctx.Err() != nil:
 		return Squash{}, err
@@ -143,17 +138,13 @@ const recordBytes = 1 << 16
 // recorded returns the record of a squash file; the zero record if an administrator put the
 // file there without one.
 func recorded(file string) (made record, err error) {
-	raw, err := safefile.Read(file+".json", recordBytes)
-	if errors.Is(err, fs.ErrNotExist) {
+	err = safefile.ReadJSON(file+".json", recordBytes, &made)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return made, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &made)
-	}
-	if err != nil {
+	case err != nil:
 		return made, fmt.Errorf("%w: record: %w", errCorrupted, err)
-	}
-	if made.Digest != "" && !digestForm.MatchString(made.Digest) {
+	case made.Digest != "" && !digestForm.MatchString(made.Digest):
 		return made, fmt.Errorf("%w: record of the digest %q", errCorrupted, made.Digest)
 	}
 	return made, nil
@@ -161,24 +152,16 @@ func recorded(file string) (made record, err error) {
 
 // writable returns an error if this account cannot make the file.
 func (s Squashes) writable(i Image, file string) error {
-	err := os.MkdirAll(s.Dir, 0o755)
+	err := os.MkdirAll(s.Images, 0o755)
 	if err == nil {
-		err = unix.Faccessat(unix.AT_FDCWD, s.Dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+		err = unix.Faccessat(unix.AT_FDCWD, s.Images, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 	}
 	if err != nil {
 		return because("image directory is not writable",
 			"image %s: no valid file in storage.images, and this account cannot make one (%w): as its owner, run enroot import --output %s %s there, or name another directory",
-			i.Ref, errnoOf(err), filepath.Base(file), i.uri())
+			i.Ref, safefile.Cause(err), filepath.Base(file), i.uri())
 	}
 	return nil
-}
-
-// errnoOf returns what the kernel said, without the path.
-func errnoOf(err error) error {
-	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
-		return failed.Err
-	}
-	return err
 }
 
 // make imports an image. The caller has the lock.
@@ -191,13 +174,13 @@ func (s Squashes) make(ctx context.Context, i Image, file string) (Squash, error
 	}
 	// The name is this machine's own: where locks are not shared, another machine may
 	// import at the same time. What a killed import left has this name too.
-	part := filepath.Join(s.Dir, "."+i.Name()+"."+host+".part")
+	part := filepath.Join(s.Images, "."+i.Name()+"."+host+".part")
 	if err := os.RemoveAll(part); err != nil {
 		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)
 	}
 	defer os.Remove(part)
 	before := s.digest(ctx, i)
-	if err := tool(ctx, s.Starter, s.enroot("import", "--output", part, i.uri())); err != nil {
+	if _, err := tool(ctx, s.Starter, s.enroot("import", "--output", part, i.uri())); err != nil {
 		return Squash{}, because("image could not be imported", "import image %s: %w: try it on that node: enroot import %s", i.Ref, err, i.uri())
 	}
 	if after := s.digest(ctx, i); after != before {
@@ -219,10 +202,7 @@ func (s Squashes) keep(i Image, digest, part, file string) error {
 	if err != nil {
 		return err
 	}
-	err = safefile.WriteAtomic(file+".json", func(w io.Writer) error {
-		return json.NewEncoder(w).Encode(record{i.Ref, i.Arch, digest, info.Size()})
-	})
-	if err != nil {
+	if err := safefile.WriteJSON(file+".json", record{i.Ref, i.Arch, digest, info.Size()}); err != nil {
 		return err
 	}
 	return os.Rename(part, file)
@@ -231,19 +211,18 @@ func (s Squashes) keep(i Image, digest, part, file string) error {
 // digest asks the registry for the digest of an image. It is empty if enroot cannot tell:
 // versions before 4 have no such command.
 func (s Squashes) digest(ctx context.Context, i Image) string {
-	out, err := output(ctx, s.Starter, s.enroot("digest", i.uri()))
-	digest := string(bytes.TrimSpace(out))
-	if err != nil || !digestForm.MatchString(digest) {
-		return ""
+	out, _ := tool(ctx, s.Starter, s.enroot("digest", i.uri()))
+	if digest := string(bytes.TrimSpace(out)); digestForm.MatchString(digest) {
+		return digest
 	}
-	return digest
+	return ""
 }
 
 // enroot is a command of enroot. Its architecture is that of this machine.
 func (s Squashes) enroot(args ...string) command.Command {
 	c := command.Command{Args: append([]string{"enroot"}, args...)}
-	if s.Cache != "" {
-		c.Env = map[string]string{"ENROOT_CACHE_PATH": s.Cache}
+	if s.EnrootCache != "" {
+		c.Env = map[string]string{"ENROOT_CACHE_PATH": s.EnrootCache}
 	}
 	return c
 }
@@ -253,14 +232,9 @@ func (s Squashes) private(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	text := err.Error()
-	for _, dir := range []struct{ path, name string }{{s.Dir, "storage.images"}, {s.Cache, "storage.enroot_cache"}, {s.Locks, "storage.locks"}} {
-		if dir.path != "" {
-			text = strings.ReplaceAll(text, dir.path, "<"+dir.name+">")
-		}
+	hidden := errors.New(s.Hide(err.Error()))
+	if failed, ok := errors.AsType[*Error](err); ok {
+		return &Error{failed.Reason, hidden}
 	}
-	if failed := (&Error{}); errors.As(err, &failed) {
-		return &Error{failed.Reason, errors.New(text)}
-	}
-	return errors.New(text)
+	return hidden
 }

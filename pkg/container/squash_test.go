@@ -14,6 +14,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/operator"
 )
 
 const ref = "registry.example:5000/vendor/libraries:v1.0"
@@ -23,21 +24,21 @@ func squashes(t *testing.T) (Squashes, Image, fakes.Containers) {
 	t.Helper()
 	tools := fakes.NewContainers(t)
 	tools.Push(t, ref, fakes.Digest(1), 61)
-	return Squashes{Starter: command.Host{}, Dir: filepath.Join(t.TempDir(), "images"), Locks: t.TempDir(), Cache: t.TempDir()}, Image{ref, "amd64"}, tools
+	return Squashes{Starter: command.Host{}, Storage: operator.Storage{Images: filepath.Join(t.TempDir(), "images"), Locks: t.TempDir(), EnrootCache: t.TempDir()}}, Image{ref, "amd64"}, tools
 }
 
 func TestImportMakesAFileOnce(t *testing.T) {
 	s, image, tools := squashes(t)
 	first, err := s.Import(t.Context(), image)
 	require.NoError(t, err)
-	require.Equal(t, Squash{filepath.Join(s.Dir, "registry.example+5000+vendor+libraries+v1.0+amd64.sqsh"), fakes.Digest(1)}, first)
+	require.Equal(t, Squash{filepath.Join(s.Images, "registry.example+5000+vendor+libraries+v1.0+amd64.sqsh"), fakes.Digest(1)}, first)
 
 	tools.Push(t, ref, fakes.Digest(2), 3) // the tag moves: the file is what it was
 	again, err := s.Import(t.Context(), image)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	require.Len(t, tools.Called(t, "enroot import"), 1)
-	require.FileExists(t, filepath.Join(s.Cache, "layer"), "enroot keeps layers where the operator says")
+	require.FileExists(t, filepath.Join(s.EnrootCache, "layer"), "enroot keeps layers where the operator says")
 
 	other, err := s.Import(t.Context(), Image{ref, "arm64"})
 	require.NoError(t, err)
@@ -113,8 +114,8 @@ func TestImportFails(t *testing.T) {
 			t.Setenv("FAKE_MOVES", fakes.Digest(7))
 		}, "image changed during its import", "run the cell again"},
 		"no cache": {func(t *testing.T, s *Squashes, _ *Image, _ fakes.Containers) {
-			s.Cache = filepath.Join(t.TempDir(), "file")
-			require.NoError(t, os.WriteFile(s.Cache, nil, 0o600))
+			s.EnrootCache = filepath.Join(t.TempDir(), "file")
+			require.NoError(t, os.WriteFile(s.EnrootCache, nil, 0o600))
 		}, "image could not be imported", "<storage.enroot_cache>"},
 		"no enroot": {func(t *testing.T, _ *Squashes, _ *Image, _ fakes.Containers) {
 			bin := t.TempDir()
@@ -137,9 +138,9 @@ func TestImportFails(t *testing.T) {
 			_, err := s.Import(t.Context(), image)
 			reason(t, err, c.reason)
 			require.ErrorContains(t, err, c.says)
-			require.NotContains(t, err.Error(), s.Dir)
-			require.NotContains(t, err.Error(), s.Cache)
-			left, err := os.ReadDir(s.Dir)
+			require.NotContains(t, err.Error(), s.Images)
+			require.NotContains(t, err.Error(), s.EnrootCache)
+			left, err := os.ReadDir(s.Images)
 			if !os.IsNotExist(err) {
 				require.NoError(t, err)
 			}
@@ -151,7 +152,7 @@ func TestImportFails(t *testing.T) {
 // enroot asks for the password of a user on standard input, and would wait for hours.
 func TestToolsHaveNoStandardInput(t *testing.T) {
 	s, _, _ := squashes(t)
-	err := tool(t.Context(), s.Starter, s.enroot("import", "docker://user@registry.example#vendor/libraries:v1.0"))
+	_, err := tool(t.Context(), s.Starter, s.enroot("import", "docker://user@registry.example#vendor/libraries:v1.0"))
 	require.ErrorContains(t, err, "The requested URL returned error: 401")
 }
 
@@ -173,8 +174,8 @@ func TestImportAfterAKilledOne(t *testing.T) {
 	s, image, _ := squashes(t)
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(s.Dir, 0o755))
-	part := filepath.Join(s.Dir, "."+image.Name()+"."+host+".part")
+	require.NoError(t, os.MkdirAll(s.Images, 0o755))
+	part := filepath.Join(s.Images, "."+image.Name()+"."+host+".part")
 	require.NoError(t, os.WriteFile(part, []byte("hsqs"), 0o600))
 	_, err = s.Import(t.Context(), image)
 	require.NoError(t, err)
@@ -186,7 +187,7 @@ func TestACacheOfRoot(t *testing.T) {
 	s, image, tools := squashes(t)
 	squash, err := s.Import(t.Context(), image)
 	require.NoError(t, err)
-	for dir, up := s.Dir, 0; up < 3; dir, up = filepath.Dir(dir), up+1 {
+	for dir, up := s.Images, 0; up < 3; dir, up = filepath.Dir(dir), up+1 {
 		require.NoError(t, os.Chmod(dir, 0o555)) // that of the test, and what it is in
 		defer func() { _ = os.Chmod(dir, 0o755) }()
 	}

@@ -3,16 +3,17 @@ package launch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
-	"syscall"
 
-	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
-// What an agent is told to do.
+// What an agent can be told to do.
 const (
 	agentStart = "start"
 	agentDump  = "dump"
@@ -41,16 +42,15 @@ func agentOrderKey(n int) string   { return fmt.Sprintf("agents/order-%06d", n) 
 func agentStream(agent int) string { return fmt.Sprintf("agents/agent-%d", agent) }
 
 // agent starts the ranks of one place of a Team: one of each group that has a rank there. It
-// is a process that somebody else started, which outlives the ranks.
+// runs in a process that somebody else started, which outlives the ranks.
 type agent struct {
-	starter command.Starter
-	program []string // starts a rank; its own flags follow
-	place   rank.Place
-	store   rendezvous.Store
+	local Local
+	place rank.Place
+	store rendezvous.Store
 
-	mu    sync.Mutex // of the stream
-	child command.Process
-	ended chan struct{} // closed when child has ended
+	mu       sync.Mutex    // of the stream
+	rank     Group         // of one rank; nil if none runs
+	reported chan struct{} // closed when the end of the rank is in the stream
 }
 
 // serve follows the orders until the last one, or until ctx ends. No rank is left when it
@@ -58,8 +58,8 @@ type agent struct {
 func (a *agent) serve(ctx context.Context) (err error) {
 	defer func() {
 		a.kill()
-		if untold := a.tell(agentEvent{Left: true}); err == nil {
-			err = untold
+		if unwritten := a.report(agentEvent{Left: true}); err == nil {
+			err = unwritten
 		}
 	}()
 	for n := 1; ; n++ {
@@ -73,10 +73,10 @@ func (a *agent) serve(ctx context.Context) (err error) {
 		}
 		switch o.Do {
 		case agentStart:
-			err = a.start(o)
+			err = a.start(ctx, o)
 		case agentDump:
-			if a.child != nil {
-				a.child.Signal(syscall.SIGQUIT)
+			if a.rank != nil {
+				a.rank.Dump()
 			}
 		case agentKill:
 			a.kill()
@@ -89,45 +89,42 @@ func (a *agent) serve(ctx context.Context) (err error) {
 	}
 }
 
-// start starts the rank of a group at the agent's place, if it has one.
-func (a *agent) start(o agentOrder) error {
-	for _, p := range o.Spec.Places {
-		if p.Node != a.place.Node || p.LocalRank != a.place.LocalRank {
-			continue
-		}
-		log := &tail{}
-		c := Local{Program: a.program}.command(o.Spec, p)
-		c.Stdout, c.Stderr = log, log
-		child, err := a.starter.Start(c)
-		if err != nil {
-			return a.tell(agentEvent{Group: o.Group, Failed: err.Error()})
-		}
-		if err := a.tell(agentEvent{Group: o.Group, Started: true}); err != nil {
-			child.Kill()
-			return err
-		}
-		ended := make(chan struct{})
-		a.child, a.ended = child, ended
-		go func() {
-			defer close(ended)
-			status := child.Wait()
-			_ = a.tell(agentEvent{Group: o.Group, Exit: &Exit{Rank: p.Rank, Code: status.Code, Signal: int(status.Signal)}, Log: log.String()})
-		}()
+// start starts the rank of a group at the agent's place, if there is one.
+func (a *agent) start(ctx context.Context, o agentOrder) error {
+	o.Spec.Places = slices.DeleteFunc(o.Spec.Places, func(p rank.Place) bool { return p.Node != a.place.Node || p.LocalRank != a.place.LocalRank })
+	if len(o.Spec.Places) == 0 {
+		return nil
 	}
+	log := &tail{}
+	started, err := a.local.start(ctx, o.Spec, func(int) (io.WriteCloser, error) { return log, nil })
+	if err != nil {
+		return a.report(agentEvent{Group: o.Group, Failed: err.Error()})
+	}
+	if err := a.report(agentEvent{Group: o.Group, Started: true}); err != nil {
+		return errors.Join(err, started.Kill())
+	}
+	reported := make(chan struct{})
+	a.rank, a.reported = started, reported
+	go func() {
+		defer close(reported)
+		for e := range started.Exits() {
+			_ = a.report(agentEvent{Group: o.Group, Exit: &e, Log: log.String()})
+		}
+	}()
 	return nil
 }
 
-// kill ends the rank, if there is one, and waits until it has told so.
+// kill kills the rank, if there is one, and waits until its end is in the stream.
 func (a *agent) kill() {
-	if a.child != nil {
-		a.child.Kill()
-		<-a.ended
-		a.child = nil
+	if a.rank != nil {
+		_ = a.rank.Kill() // the wait below says more
+		<-a.reported
+		a.rank = nil
 	}
 }
 
-// tell appends an event to the agent's stream.
-func (a *agent) tell(e agentEvent) error {
+// report appends an event to the agent's stream.
+func (a *agent) report(e agentEvent) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -137,7 +134,7 @@ func (a *agent) tell(e agentEvent) error {
 	return a.store.Append(agentStream(a.place.Rank), raw)
 }
 
-// tailBytes is how much of its output a rank may leave, at most.
+// tailBytes is how much of the end of a rank's output is kept.
 const tailBytes = 1 << 20
 
 // tail keeps the end of what is written to it.
@@ -156,6 +153,9 @@ func (t *tail) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// Close implements io.Closer.
+func (*tail) Close() error { return nil }
 
 func (t *tail) String() string {
 	t.mu.Lock()

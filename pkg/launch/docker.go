@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
 	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/safefile"
@@ -23,10 +22,9 @@ import (
 // Docker runs ranks on this host in a container of docker or podman: one container for each
 // group, with the ranks as its commands.
 type Docker struct {
-	Starter command.Starter
-	Engine  container.Engine
-	Image   container.Image
-	Args    []string // of run, of the platform
+	Engine    container.Engine
+	Container container.Image
+	Args      []string // of run, of the platform
 	// Program is the file of this program, which is copied to where the container sees it.
 	Program string
 	// Scratch is the directory in which scratch directories are made.
@@ -50,7 +48,7 @@ func (d Docker) Allocate(ctx context.Context) (Allocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &dockerAllocation{Docker: d, scratch: scratch}
+	a := &dockerAllocation{Docker: d, machines: machines{scratch: scratch}}
 	if err := a.prepare(ctx); err != nil {
 		return nil, errors.Join(err, a.Release())
 	}
@@ -60,47 +58,30 @@ func (d Docker) Allocate(ctx context.Context) (Allocation, error) {
 // dockerAllocation is the Allocation of Docker.
 type dockerAllocation struct {
 	Docker
+	machines
 
-	scratch *dirlock.Claim
-	pulled  container.Pulled
-	env     map[string]string // of the image
+	pulled container.Pulled
 }
-
-// Queued implements Allocation.
-func (a *dockerAllocation) Queued() time.Duration { return 0 }
-
-// Dir implements Allocation.
-func (a *dockerAllocation) Dir() string { return a.scratch.Dir() }
-
-// Release implements Allocation.
-func (a *dockerAllocation) Release() error { return a.scratch.Remove() }
-
-// Image implements Allocation.
-func (a *dockerAllocation) Image() Image { return Image{a.pulled.Digest, a.env} }
 
 func (a *dockerAllocation) prepare(ctx context.Context) error {
 	if err := stage(a.Program, filepath.Join(a.Dir(), stagedProgram)); err != nil {
 		return err
 	}
 	o := order{Nonce: rand.Text()}
-	if err := writeMessage(filepath.Join(a.Dir(), orderFile), o); err != nil {
+	if err := safefile.WriteJSON(filepath.Join(a.Dir(), orderFile), o); err != nil {
 		return fmt.Errorf("prepare the container: %w", err)
 	}
 	var err error
-	a.pulled, err = a.Engine.Pull(ctx, a.Docker.Image)
-	if failed := (&container.Error{}); errors.As(err, &failed) {
-		return &Unready{failed.Reason, err}
-	}
-	if err != nil {
+	if a.pulled, err = a.Engine.Pull(ctx, a.Container); err != nil {
 		return err
 	}
 	name, err := a.hold(ctx, nil)
 	if err != nil {
-		return &Unready{"container does not start", err}
+		return &Unready{Reason: "container does not start", Err: err}
 	}
-	said, failed := runStep(ctx, a.Starter, a.exec(name, "prepare", "--dir", a.Dir(), "--step", inContainer), answerLimit)
+	said, failed := runStep(ctx, a.Engine.Starter, a.exec(name, "prepare", "--dir", a.Dir(), "--step", inContainer), answerLimit)
 	r, err := readReport(ctx, a.Dir(), inContainer, 0, 0, o.Nonce, said, failed)
-	a.env = r.Env
+	a.image = Image{a.pulled.Digest, r.Env}
 	return errors.Join(err, a.remove(ctx, name))
 }
 
@@ -118,8 +99,8 @@ func (a *dockerAllocation) hold(ctx context.Context, env map[string]string) (nam
 	args := a.Engine.Args("run", "--detach", "--rm", "--user=0:0", "--name="+name, "--volume="+a.Dir()+":"+a.Dir(), "--workdir="+a.Dir(),
 		"--env-file="+variables, "--entrypoint="+filepath.Join(a.Dir(), stagedProgram))
 	args = append(append(args, a.Args...), a.pulled.ID, "hold", "--dir", a.Dir())
-	if said, err := runStep(ctx, a.Starter, args, answerLimit); err != nil {
-		err = fmt.Errorf("start a container of image %s: %w (%s)", a.Docker.Image.Ref, err, lastWords(said))
+	if said, err := runStep(ctx, a.Engine.Starter, args, answerLimit); err != nil {
+		err = fmt.Errorf("start a container of image %s: %w (%s)", a.Container.Ref, err, lastWords(said))
 		return "", errors.Join(err, a.remove(ctx, name))
 	}
 	return name, nil
@@ -133,7 +114,7 @@ func (a *dockerAllocation) writeEnv(env map[string]string) (file string, err err
 	var lines strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if strings.ContainsRune(all[name], '\n') {
-			return "", fmt.Errorf("variable %s has several lines, which no container can be given", name)
+			return "", fmt.Errorf("variable %s has several lines, which containers do not support", name)
 		}
 		fmt.Fprintf(&lines, "%s=%s\n", name, all[name])
 	}
@@ -155,10 +136,10 @@ func (d Docker) removeOf(ctx context.Context, dir string) error {
 	return errors.Join(err, d.remove(ctx, string(name)))
 }
 
-// remove kills everything in a container, also when ctx has ended. It is no error if there
-// is none of that name.
+// remove kills everything in a container, also when ctx has ended. A container that does
+// not exist is not an error.
 func (d Docker) remove(ctx context.Context, name string) error {
-	said, err := runStep(context.WithoutCancel(ctx), d.Starter, d.Engine.Args("rm", "--force", name), removeLimit)
+	said, err := runStep(context.WithoutCancel(ctx), d.Engine.Starter, d.Engine.Args("rm", "--force", name), removeLimit)
 	if err != nil && !strings.Contains(strings.ToLower(said), "no such container") && !strings.Contains(said, "no container with") {
 		return fmt.Errorf("remove container %s: %w (%s)", name, err, lastWords(said))
 	}
@@ -171,7 +152,7 @@ func (a *dockerAllocation) Start(ctx context.Context, spec Spec) (Group, error) 
 	if err != nil {
 		return nil, err
 	}
-	inside := &thisHost{Local{Starter: a.Starter, Program: a.exec(name, "rank", "--shared")}, a.scratch}
+	inside := &thisHost{Local: Local{Starter: a.Engine.Starter, Program: a.exec(name, "rank", "--shared")}}
 	spec.Env = nil // the container has it
 	ranks, err := inside.Start(ctx, spec)
 	if err != nil {
@@ -191,7 +172,7 @@ type dockerGroup struct {
 // Dump implements Group. The engine passes no signals on to commands in a container.
 func (g *dockerGroup) Dump() {
 	a := g.allocation
-	_, _ = runStep(context.Background(), a.Starter, a.exec(g.name, "hold", "--dir", a.Dir(), "--dump"), removeLimit) // a help, not a result
+	_, _ = runStep(context.Background(), a.Engine.Starter, a.exec(g.name, "hold", "--dir", a.Dir(), "--dump"), removeLimit) // stacks are optional
 }
 
 // Kill implements Group.
@@ -199,7 +180,7 @@ func (g *dockerGroup) Kill() error {
 	return errors.Join(g.allocation.remove(context.Background(), g.name), g.Group.Kill())
 }
 
-// pollOwner is how often a container looks whether its shard lives.
+// pollOwner is how often a container checks that its shard lives.
 const pollOwner = time.Second
 
 // Hold keeps a container up until ctx ends or the owner of dir, the directory of the

@@ -24,8 +24,8 @@ func boxed(t *testing.T, engine string) (Docker, fakes.Containers) {
 	tools := fakes.NewContainers(t)
 	tools.Push(t, "vendor/libraries:v1", fakes.Digest(1), 70)
 	return Docker{
-		Starter: command.Host{}, Engine: container.Engine{Starter: command.Host{}, Command: []string{engine}, Locks: t.TempDir()},
-		Image: container.Image{Ref: "vendor/libraries:v1", Arch: "amd64"}, Args: []string{"--ipc=host"},
+		Engine:    container.Engine{Starter: command.Host{}, Command: []string{engine}, Locks: t.TempDir()},
+		Container: container.Image{Ref: "vendor/libraries:v1", Arch: "amd64"}, Args: []string{"--ipc=host"},
 		Program: os.Args[0], Scratch: t.TempDir(),
 	}, tools
 }
@@ -144,9 +144,9 @@ func TestContainersThatAreNotReady(t *testing.T) {
 		change       func(*Docker)
 		reason, says string
 	}{
-		"no such image":              {"", func(d *Docker) { d.Image.Ref = "vendor/libraries:v2" }, "image could not be imported", "manifest unknown): try it on this host"},
+		"no such image":              {"", func(d *Docker) { d.Container.Ref = "vendor/libraries:v2" }, "image could not be imported", "manifest unknown): try it on this host"},
 		"for another machine":        {"FAKE_IMAGE_ARCH=arm64", func(*Docker) {}, "image is not what its name says", "it is for linux/arm64 instead of linux/amd64"},
-		"a digest in the name":       {"", func(d *Docker) { d.Image.Ref += "@" + fakes.Digest(1) }, "image name", "without a digest"},
+		"a digest in the name":       {"", func(d *Docker) { d.Container.Ref += "@" + fakes.Digest(1) }, "image name", "without a digest"},
 		"no engine":                  {"", func(d *Docker) { d.Engine.Command = []string{"nodocker"} }, "nodocker is not installed", "install nodocker"},
 		"a bad argument":             {"", func(d *Docker) { d.Args = []string{"--gpus=all"} }, "container does not start", "docker: exit status 125 (unknown flag: --gpus=all)"},
 		"the program does not start": {"", func(d *Docker) { d.Program = "/bin/false" }, "no answer from image of node 0", "does the image start there"},
@@ -173,6 +173,6 @@ func TestForDocker(t *testing.T) {
 	cell := plan.Cell{Launcher: "bare", Container: "docker", Image: "vendor/libraries:v1", Arch: "amd64", Nodes: 1}
 	require.Equal(t, []string{"docker"}, For(Request{Cell: cell}).(Docker).Engine.Command)
 	r := Request{Cell: cell}
-	r.Operator.Docker = []string{"sudo", "podman"}
-	require.Equal(t, r.Operator.Docker, For(r).(Docker).Engine.Command)
+	r.Operator.Docker.Command = []string{"sudo", "podman"}
+	require.Equal(t, r.Operator.Docker.Command, For(r).(Docker).Engine.Command)
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
+	"github.com/collectivex/collectivex/pkg/dirlock"
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -32,7 +34,7 @@ type Allocation interface {
 	Dir() string
 	// Image describes the container image in which ranks run; the zero Image is none.
 	Image() Image
-	// Queued is how long a scheduler took to grant the machines; 0 where none is asked.
+	// Queued is how long a scheduler took to grant the machines; 0 without a scheduler.
 	Queued() time.Duration
 	// Start starts all ranks of a group, or none. The group runs until its ranks have ended
 	// or Kill is called; ctx limits only the start. If Start returns the error of ctx,
@@ -42,12 +44,11 @@ type Allocation interface {
 	Release() error
 }
 
-// Image is what is known of a container image.
+// Image describes a container image.
 type Image struct {
-	// Digest is what the registry calls it; empty if nobody recorded it.
+	// Digest is the registry's digest of it; empty if it is unknown.
 	Digest string
-	// Env is the variables for communication libraries that ranks have from the image,
-	// which they do not inherit.
+	// Env is the variables for communication libraries that the image sets.
 	Env map[string]string
 }
 
@@ -104,31 +105,9 @@ func Places(world, ranksPerNode int) []rank.Place {
 type Request struct {
 	// Cell names the launcher, the container and its image, and the nodes.
 	Cell     plan.Cell
-	Operator Operator
+	Operator operator.Platform
 	// SlurmJob is the id of the Slurm allocation that this program runs in, or empty.
 	SlurmJob string
-}
-
-// Operator is the operator values of the cell's platform. They are private.
-type Operator struct {
-	// Stage is storage.stage: a directory that this host and those of the ranks see, or
-	// empty.
-	Stage  string
-	Images ImageOperator
-	Slurm  SlurmOperator
-	// Network is for cells of several nodes.
-	Network Network
-	Docker  []string // how to call docker or podman; empty for docker
-	// Missing names the values without which the platform cannot start ranks.
-	Missing []string
-}
-
-// ImageOperator is where nodes keep container images as files: storage.images,
-// storage.locks and storage.enroot_cache. Each may be empty.
-type ImageOperator struct {
-	Dir   string `json:"dir"`
-	Locks string `json:"locks"`
-	Cache string `json:"cache"`
 }
 
 // For returns the launcher of a cell. If this program cannot run the ranks of the cell,
@@ -139,12 +118,12 @@ func For(r Request) Launcher {
 	if !slices.Contains(containers[c.Launcher], c.Container) {
 		lacks = append(lacks, fmt.Sprintf("this program has no launcher %q with container %q", c.Launcher, c.Container))
 	}
-	if m := r.Operator.Missing; len(m) > 0 {
-		lacks = append(lacks, fmt.Sprintf("platform %s needs operator values that nobody has given: %s; write them into the file that CX_OPERATOR_CONFIG names",
+	if m := r.Operator.Missing(c.Launch.Requires); len(m) > 0 {
+		lacks = append(lacks, fmt.Sprintf("operator values of platform %s are missing: %s; write them into the file that CX_OPERATOR_CONFIG names",
 			c.SKU, strings.Join(m, ", ")))
 	}
-	if c.Container == pyxis && r.Operator.Images.Dir == "" {
-		lacks = append(lacks, fmt.Sprintf("no directory is known for images as files: name one among the operator values of platform %s, as storage.images", c.SKU))
+	if c.Container == pyxis && r.Operator.Storage.Images == "" {
+		lacks = append(lacks, fmt.Sprintf("no directory for container images: name one among the operator values of platform %s, as storage.images", c.SKU))
 	}
 	scratch, err := r.scratchBase()
 	if err != nil {
@@ -154,44 +133,45 @@ func For(r Request) Launcher {
 	if err != nil {
 		lacks = append(lacks, err.Error())
 	}
-	if len(lacks) > 0 {
+	switch {
+	case len(lacks) > 0:
 		return refusing{errors.New(strings.Join(lacks, "; "))}
-	}
-	if c.Launcher == slurm {
-		j := Job{
-			Inside: r.SlurmJob, Name: "collectivex-" + c.ID, Nodes: c.Nodes, Tasks: c.GPUsPerNode, Minutes: c.Minutes,
-			TaskPerNode: c.Launch.TaskPer == nodeTask,
-			Queue:       time.Duration(c.QueueMinutes) * time.Minute,
-			Salloc:      c.Launch.Salloc, Srun: c.Launch.Srun, Slurm: r.Operator.Slurm,
+	case c.Launcher == slurm:
+		return Slurm{
+			Starter: command.Host{}, Request: r, Queue: time.Duration(c.QueueMinutes) * time.Minute,
+			Program: program, Scratch: scratch, Delay: cacheDelay,
 		}
-		if c.Nodes > 1 {
-			j.Network = r.Operator.Network
-		}
-		if c.Vendor != vocab.Host {
-			j.GPUs = c.GPUsPerNode
-		}
-		if c.Container == pyxis {
-			j.Image, j.Arch, j.Images = c.Image, c.Arch, r.Operator.Images
-		}
-		return Slurm{Starter: command.Host{}, Job: j, Program: program, Scratch: scratch, Delay: cacheDelay}
-	}
-	if c.Container == docker {
-		engine := r.Operator.Docker
+	case c.Container == docker:
+		engine := r.Operator.Docker.Command
 		if len(engine) == 0 {
 			engine = []string{docker}
 		}
 		return Docker{
-			Starter: command.Host{}, Engine: container.Engine{Starter: command.Host{}, Command: engine, Locks: r.Operator.Images.Locks},
-			Image: container.Image{Ref: c.Image, Arch: c.Arch}, Args: c.Launch.Docker, Program: program, Scratch: scratch,
+			Engine:    container.Engine{Starter: command.Host{}, Command: engine, Locks: r.Operator.Storage.Locks},
+			Container: container.Image{Ref: c.Image, Arch: c.Arch}, Args: c.Launch.Docker, Program: program, Scratch: scratch,
 		}
+	default:
+		return Local{Starter: command.Host{}, Program: []string{program, "rank"}, Scratch: scratch}
 	}
-	return Local{Starter: command.Host{}, Program: []string{program, "rank"}, Scratch: scratch}
 }
 
-// cacheDelay is longer than shared file systems keep what they know of a directory.
+// Listen returns the address of this host at which the stores of the cell are served over
+// TCP; empty for stores in files.
+func (r Request) Listen() string {
+	switch {
+	case r.Cell.Launch.Store != vocab.StoreTCP:
+		return ""
+	case r.Cell.Launcher == bare:
+		return "127.0.0.1"
+	default:
+		return r.Operator.Network.StoreAddress // the cell requires it
+	}
+}
+
+// cacheDelay is longer than shared file systems cache a directory.
 const cacheDelay = 90 * time.Second
 
-// Names of launchers and of container runtimes, as platforms have them.
+// Names of launchers and of container runtimes in platforms.
 const (
 	bare  = "bare" // ranks are processes on this host
 	slurm = "slurm"
@@ -204,7 +184,7 @@ const (
 // nodeTask is the plan.Launch.TaskPer of platforms whose Slurm tasks are nodes, not ranks.
 const nodeTask = "node"
 
-// containers is what each launcher can start ranks in.
+// containers lists the container runtimes that each launcher supports.
 var containers = map[string][]string{bare: {none, docker}, slurm: {none, pyxis}}
 
 // refusing is a Launcher that allocates nothing.
@@ -212,3 +192,22 @@ type refusing struct{ err error }
 
 // Allocate implements Launcher.
 func (r refusing) Allocate(context.Context) (Allocation, error) { return nil, r.err }
+
+// machines is the part of an Allocation that does not depend on who starts the ranks.
+type machines struct {
+	scratch *dirlock.Claim
+	image   Image
+	queued  time.Duration
+}
+
+// Dir implements Allocation.
+func (m *machines) Dir() string { return m.scratch.Dir() }
+
+// Image implements Allocation.
+func (m *machines) Image() Image { return m.image }
+
+// Queued implements Allocation.
+func (m *machines) Queued() time.Duration { return m.queued }
+
+// Release implements Allocation.
+func (m *machines) Release() error { return m.scratch.Remove() }

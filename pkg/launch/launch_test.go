@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
 func TestPlacesArePacked(t *testing.T) {
@@ -19,7 +20,7 @@ func TestPlacesArePacked(t *testing.T) {
 func TestRanksOfThisHostShareItsMemory(t *testing.T) {
 	l, ok := For(Request{Cell: plan.Cell{Launcher: "bare", Container: "none", Nodes: 1}}).(Local)
 	require.True(t, ok)
-	require.Equal(t, memory(), l.Scratch)
+	require.Equal(t, rendezvous.Memory(), l.Scratch)
 }
 
 // withoutStage is what is said of a cell of Slurm without a directory that its ranks share.
@@ -35,8 +36,8 @@ func TestRanksOfOtherHostsNeedASharedDirectory(t *testing.T) {
 	for _, nodes := range []int{1, 2} {
 		r := Request{Cell: plan.Cell{SKU: "gb200", Launcher: "slurm", Container: "pyxis", Nodes: nodes}}
 		_, err := r.scratchBase()
-		require.EqualError(t, err, "no directory is known that ranks started by slurm share with this host: name one among the operator values of platform gb200, as storage.stage")
-		r.Operator.Stage = "/shared/stage"
+		require.EqualError(t, err, "ranks started by slurm need a directory that they share with this host: name one among the operator values of platform gb200, as storage.stage")
+		r.Operator.Storage.Stage = "/shared/stage"
 		base, err := r.scratchBase()
 		require.NoError(t, err)
 		host, err := os.Hostname()
@@ -48,11 +49,11 @@ func TestRanksOfOtherHostsNeedASharedDirectory(t *testing.T) {
 // All that a cell lacks is said at once.
 func TestForRefusesWhatItDoesNotHave(t *testing.T) {
 	r := Request{Cell: plan.Cell{SKU: "gb200", Launcher: "slurm", Container: "pyxis", Nodes: 2}}
-	r.Operator.Missing = []string{"slurm.partition", "slurm.account"}
+	r.Cell.Launch.Requires = []string{"slurm.partition", "slurm.account"}
 	_, err := For(r).Allocate(t.Context())
-	require.EqualError(t, err, "platform gb200 needs operator values that nobody has given: slurm.partition, slurm.account; "+
+	require.EqualError(t, err, "operator values of platform gb200 are missing: slurm.partition, slurm.account; "+
 		"write them into the file that CX_OPERATOR_CONFIG names; "+
-		"no directory is known for images as files: name one among the operator values of platform gb200, as storage.images; "+withoutStage(t))
+		"no directory for container images: name one among the operator values of platform gb200, as storage.images; "+withoutStage(t))
 	_, err = For(Request{Cell: plan.Cell{Launcher: "bare", Container: "pyxis", Nodes: 1}}).Allocate(t.Context())
 	require.ErrorContains(t, err, `this program has no launcher "bare" with container "pyxis"; `)
 }

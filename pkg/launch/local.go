@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/command"
-	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
@@ -35,47 +35,42 @@ var _ Launcher = Local{}
 
 // Allocate implements Launcher. It does not wait: the machine is this host.
 func (l Local) Allocate(ctx context.Context) (Allocation, error) {
-	scratch, err := newScratch(ctx, l.Scratch, func(context.Context, string) error { return nil })
+	scratch, err := newScratch(ctx, l.Scratch, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &thisHost{l, scratch}, nil
+	return &thisHost{l, machines{scratch: scratch}}, nil
 }
 
 // thisHost is the Allocation of Local.
 type thisHost struct {
 	Local
-
-	scratch *dirlock.Claim
+	machines
 }
-
-// Dir implements Allocation.
-func (h *thisHost) Dir() string { return h.scratch.Dir() }
-
-// Image implements Allocation.
-func (h *thisHost) Image() Image { return Image{} }
-
-// Queued implements Allocation.
-func (h *thisHost) Queued() time.Duration { return 0 }
-
-// Release implements Allocation.
-func (h *thisHost) Release() error { return h.scratch.Remove() }
 
 // Start implements Allocation. Each rank dies with this process.
 func (h *thisHost) Start(ctx context.Context, spec Spec) (Group, error) {
 	if last := spec.Places[len(spec.Places)-1]; last.Node > 0 {
-		return nil, fmt.Errorf("start ranks: %d nodes are asked for, and this host is one", last.Node+1)
+		return nil, fmt.Errorf("start ranks: the cell needs %d nodes, and this host is one", last.Node+1)
 	}
 	if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start ranks: %w", err)
 	}
+	return h.start(ctx, spec, func(rank int) (io.WriteCloser, error) {
+		return os.OpenFile(LogFile(spec.LogDir, rank), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	})
+}
+
+// start starts all ranks of spec as processes of this host, or none. open returns the
+// destination of a rank's output, which is closed when the rank has ended.
+func (l Local) start(ctx context.Context, spec Spec, open func(rank int) (io.WriteCloser, error)) (Group, error) {
 	g := &localGroup{exits: make(chan Exit, len(spec.Places))}
 	var started []chan error
 	var running sync.WaitGroup
 	for _, p := range spec.Places {
 		start := make(chan error, 1)
 		started = append(started, start)
-		running.Go(func() { g.run(h.Starter, p.Rank, h.command(spec, p), LogFile(spec.LogDir, p.Rank), start) })
+		running.Go(func() { g.run(l.Starter, p.Rank, l.command(spec, p), open, start) })
 	}
 	go func() {
 		running.Wait()
@@ -117,6 +112,7 @@ func LogFile(dir string, rank int) string {
 	return filepath.Join(dir, fmt.Sprintf("rank-%d.log", rank))
 }
 
+// localGroup is the ranks of Local.start.
 type localGroup struct {
 	exits chan Exit
 
@@ -133,16 +129,16 @@ type localRank struct {
 }
 
 // run starts a rank and waits for its end.
-func (g *localGroup) run(s command.Starter, number int, c command.Command, log string, started chan<- error) {
-	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (g *localGroup) run(s command.Starter, number int, c command.Command, open func(rank int) (io.WriteCloser, error), started chan<- error) {
+	output, err := open(number)
 	if err != nil {
 		started <- err
 		return
 	}
-	defer file.Close()
-	c.Stdout, c.Stderr = file, file
+	c.Stdout, c.Stderr = output, output
 	p, err := s.Start(c)
 	if err != nil {
+		output.Close()
 		started <- err
 		return
 	}
@@ -154,7 +150,8 @@ func (g *localGroup) run(s command.Starter, number int, c command.Command, log s
 	}
 	g.mu.Unlock()
 	started <- nil
-	status := r.Wait()
+	status := r.Wait() // its output is complete now
+	output.Close()
 	close(r.ended)
 	g.exits <- Exit{Rank: number, Code: status.Code, Signal: int(status.Signal)}
 }
@@ -179,7 +176,7 @@ func (g *localGroup) Dump() {
 }
 
 // Kill implements Group. It waits only for ranks that have started, since a stuck file
-// system may delay the others forever.
+// system may delay the others for ever.
 func (g *localGroup) Kill() error {
 	ranks := g.started(true)
 	for _, r := range ranks {

@@ -58,7 +58,7 @@ func TestEachRankGetsItsPlaceAndItsLog(t *testing.T) {
 
 func TestOneHostIsOneNode(t *testing.T) {
 	_, err := shell("exit 0").Start(t.Context(), Spec{Places: Places(4, 2), Store: t.TempDir(), LogDir: t.TempDir()})
-	require.ErrorContains(t, err, "2 nodes are asked for")
+	require.ErrorContains(t, err, "the cell needs 2 nodes")
 }
 
 func TestExitsTellCodeAndSignal(t *testing.T) {

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"regexp"
@@ -9,19 +10,33 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// Network is the operator's choice of the network between nodes. It is private; the zero
-// Network leaves the choice to the libraries.
-type Network struct {
-	Socket       string   `json:"socket,omitempty"`  // network interface
-	Devices      []string `json:"devices,omitempty"` // RDMA devices, as name or name:port
-	GIDIndex     *int     `json:"gid_index,omitempty"`
-	ServiceLevel *int     `json:"service_level,omitempty"`
-	TrafficClass *int     `json:"traffic_class,omitempty"`
-	RailIsolated bool     `json:"rail_isolated,omitempty"` // no routing between rails
+// network is the operator's choice of the network between nodes.
+type network operator.Network
+
+// Network is the network that each node of the cell must have, zero for a cell of one node.
+func (r Request) Network() operator.Network {
+	if r.Cell.Nodes > 1 {
+		return r.Operator.Network
+	}
+	return operator.Network{}
+}
+
+// NetworkEnv returns the variables that select the network for the ranks of c. For a case of
+// one node, they unset the variables that ranks would inherit, except those of the case itself.
+func (r Request) NetworkEnv(c plan.Case) map[string]string {
+	if c.Nodes > 1 {
+		return network(r.Operator.Network).selection()
+	}
+	unset := slices.DeleteFunc(slices.Clone(networkVariables), func(name string) bool {
+		_, planned := c.Env[name]
+		return planned
+	})
+	return map[string]string{UnsetVariable: strings.Join(unset, ",")}
 }
 
 // UnsetVariable lists the variables that a rank removes from its environment before it loads
@@ -42,52 +57,34 @@ func Unset() error {
 	return nil
 }
 
-// networkVariables select a network. NCCL's are also RCCL's.
-var networkVariables = []string{
-	"EP_NIC_NAME", "EP_OVERRIDE_RDMA_SL",
-	"MORI_IB_GID_INDEX", "MORI_RDMA_DEVICES", "MORI_RDMA_SL", "MORI_RDMA_TC", "MORI_SOCKET_IFNAME",
-	"NCCL_CROSS_NIC", "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_IB_SL", "NCCL_IB_TC", "NCCL_SOCKET_IFNAME",
-	"NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "NVSHMEM_HCA_LIST", "NVSHMEM_IB_GID_INDEX", "NVSHMEM_IB_SL", "NVSHMEM_IB_TRAFFIC_CLASS",
-	"UCCL_IB_GID_INDEX", "UCCL_IB_HCA", "UCCL_IB_SL", "UCCL_IB_TC", "UCCL_SOCKET_IFNAME",
-	"UCX_IB_GID_INDEX", "UCX_IB_SL", "UCX_IB_TRAFFIC_CLASS", "UCX_NET_DEVICES",
-}
+// networkVariables are all variables that a selection can have.
+var networkVariables = slices.Sorted(maps.Keys(network{
+	SocketInterface: "any", RDMADevices: []string{"any"}, GIDIndex: new(int), ServiceLevel: new(int), TrafficClass: new(int), RailIsolated: true,
+}.selection()))
 
-// Env is the variables that select the network for the ranks of c. Those of one node select
-// none: they unset the variables that they would inherit, except those of the case itself.
-func (n Network) Env(c plan.Case) map[string]string {
-	if c.Nodes > 1 {
-		return n.selection()
-	}
-	unset := slices.DeleteFunc(slices.Clone(networkVariables), func(name string) bool {
-		_, planned := c.Env[name]
-		return planned
-	})
-	return map[string]string{UnsetVariable: strings.Join(unset, ",")}
-}
-
-// selection is the choice as variables. = makes NCCL match whole names: mlx5_1 is not mlx5_10.
-func (n Network) selection() map[string]string {
+// selection returns the choice as variables. NCCL's are also RCCL's. With "=", NCCL matches whole names: mlx5_1 is not mlx5_10.
+func (n network) selection() map[string]string {
 	env := map[string]string{}
 	set := func(value string, names ...string) {
 		for _, name := range names {
 			env[name] = value
 		}
 	}
-	if n.Socket != "" {
-		set("="+n.Socket, "NCCL_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")
-		set(n.Socket, "MORI_SOCKET_IFNAME", "UCCL_SOCKET_IFNAME")
+	if n.SocketInterface != "" {
+		set("="+n.SocketInterface, "NCCL_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")
+		set(n.SocketInterface, "MORI_SOCKET_IFNAME", "UCCL_SOCKET_IFNAME")
 	}
-	if len(n.Devices) > 0 {
+	if len(n.RDMADevices) > 0 {
 		var names, ports []string
-		for _, d := range n.Devices {
+		for _, d := range n.RDMADevices {
 			name, port, one := strings.Cut(d, ":")
 			if !one {
 				port = "1" // UCX takes no device without a port
 			}
 			names, ports = append(names, name), append(ports, name+":"+port)
 		}
-		set("="+strings.Join(n.Devices, ","), "NCCL_IB_HCA", "UCCL_IB_HCA")
-		set(strings.Join(n.Devices, ","), "NVSHMEM_HCA_LIST")
+		set("="+strings.Join(n.RDMADevices, ","), "NCCL_IB_HCA", "UCCL_IB_HCA")
+		set(strings.Join(n.RDMADevices, ","), "NVSHMEM_HCA_LIST")
 		set(strings.Join(slices.Compact(names), ","), "MORI_RDMA_DEVICES")
 		set(strings.Join(ports, ","), "UCX_NET_DEVICES")
 		set(names[0], "EP_NIC_NAME") // DeepEP derives its number of SMs from the rate of one
@@ -106,30 +103,30 @@ func (n Network) selection() map[string]string {
 	return env
 }
 
-// unusable is what is wrong with a choice on a node. It names operator values by their keys
-// only, and may be published.
-type unusable struct{ what, mend string }
+// unusable is what is wrong with a choice on a node, and how to fix it. It names operator
+// values by their keys only, and may be published.
+type unusable struct{ what, fix string }
 
 func (u unusable) reason(node int) string {
-	return fmt.Sprintf("%s on node %d, %s", u.what, node, u.mend)
+	return fmt.Sprintf("%s on node %d, %s", u.what, node, u.fix)
 }
 
 // check returns the link layer of the chosen RDMA devices, empty without devices, or what is
 // wrong with the choice on the machine with this root.
-func (n Network) check(root sysfs.Root) (layer string, wrong *unusable) {
-	if n.Socket != "" {
+func (n network) check(root sysfs.Root) (layer string, wrong *unusable) {
+	if n.SocketInterface != "" {
 		const interfaces = "sys/class/net"
-		switch state := root.Text(interfaces, n.Socket, "operstate"); {
-		case !root.Exists(interfaces, n.Socket):
+		switch state := root.Text(interfaces, n.SocketInterface, "operstate"); {
+		case !root.Exists(interfaces, n.SocketInterface):
 			return "", &unusable{"network.socket_interface does not exist", "name an interface that every node has"}
-		case state != "up" && state != "unknown": // drivers without a carrier, such as the loopback's, do not know
+		case state != "up" && state != "unknown": // drivers without a carrier, such as the loopback's, report unknown
 			return "", &unusable{"network.socket_interface is not up", "bring it up, or name the node in slurm.exclude"}
 		}
 	}
-	if n.GIDIndex != nil && len(n.Devices) == 0 {
+	if n.GIDIndex != nil && len(n.RDMADevices) == 0 {
 		return "", &unusable{"network.gid_index has no devices", "name them as network.rdma_devices"}
 	}
-	for i, d := range n.Devices {
+	for i, d := range n.RDMADevices {
 		this, wrong := n.checkDevice(root, d)
 		switch key := fmt.Sprintf("network.rdma_devices %d", i+1); {
 		case wrong != nil:
@@ -146,9 +143,9 @@ func (n Network) check(root sysfs.Root) (layer string, wrong *unusable) {
 // noGID is an entry of a GID table that is not in use.
 var noGID = regexp.MustCompile(`^[0:]*$`)
 
-// checkDevice is check for a device: one of its ports must be active, the named one if there
-// is one. What is wrong follows the key of the device.
-func (n Network) checkDevice(root sysfs.Root, device string) (layer string, wrong *unusable) {
+// checkDevice checks a device: the named port must be active, or any port if none is named.
+// The caller puts the key of the device before unusable.what.
+func (n network) checkDevice(root sysfs.Root, device string) (layer string, wrong *unusable) {
 	const adapters = "sys/class/infiniband"
 	name, number, one := strings.Cut(device, ":")
 	ports := []string{number}

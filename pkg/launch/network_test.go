@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/wording"
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
@@ -29,12 +30,14 @@ func adapters() fstest.MapFS {
 }
 
 // chosen is a choice that a node with these adapters can have.
-func chosen() Network {
+func chosen() network {
 	gid, level, class := 3, 0, 106
-	return Network{
-		Socket: "bond0", Devices: []string{"mlx5_0:1", "mlx5_1"}, GIDIndex: &gid, ServiceLevel: &level, TrafficClass: &class, RailIsolated: true,
+	return network{
+		SocketInterface: "bond0", RDMADevices: []string{"mlx5_0:1", "mlx5_1"}, GIDIndex: &gid, ServiceLevel: &level, TrafficClass: &class, RailIsolated: true,
 	}
 }
+
+func ofChosen() Request { return Request{Operator: operator.Platform{Network: operator.Network(chosen())}} }
 
 // A choice is checked on a node before ranks start. What is wrong can be published: it names
 // keys, not devices.
@@ -42,26 +45,26 @@ func TestNetworkOfANode(t *testing.T) {
 	layer, wrong := chosen().check(sysfs.Root{FS: adapters()})
 	require.Nil(t, wrong)
 	require.Equal(t, "Ethernet", layer)
-	layer, wrong = Network{}.check(sysfs.Root{FS: fstest.MapFS{}})
+	layer, wrong = network{}.check(sysfs.Root{FS: fstest.MapFS{}})
 	require.Nil(t, wrong, "nothing was chosen")
 	require.Empty(t, layer)
 
 	const second = "sys/class/infiniband/mlx5_1/ports/1/"
-	write := func(file, text string) func(fstest.MapFS, *Network) {
-		return func(f fstest.MapFS, _ *Network) { f[file] = &fstest.MapFile{Data: []byte(text)} }
+	write := func(file, text string) func(fstest.MapFS, *network) {
+		return func(f fstest.MapFS, _ *network) { f[file] = &fstest.MapFile{Data: []byte(text)} }
 	}
-	for what, change := range map[string]func(fstest.MapFS, *Network){
-		"network.socket_interface does not exist":                      func(_ fstest.MapFS, n *Network) { n.Socket = "bond1" },
+	for what, change := range map[string]func(fstest.MapFS, *network){
+		"network.socket_interface does not exist":                      func(_ fstest.MapFS, n *network) { n.SocketInterface = "bond1" },
 		"network.socket_interface is not up":                           write("sys/class/net/bond0/operstate", "down\n"),
-		"network.gid_index has no devices":                             func(_ fstest.MapFS, n *Network) { n.Devices = nil },
-		"network.rdma_devices 1 does not exist":                        func(_ fstest.MapFS, n *Network) { n.Devices[0] = "mlx5_2:1" },
-		"network.rdma_devices 1 has no active port":                    func(_ fstest.MapFS, n *Network) { n.Devices[0] = "mlx5_0:2" },
+		"network.gid_index has no devices":                             func(_ fstest.MapFS, n *network) { n.RDMADevices = nil },
+		"network.rdma_devices 1 does not exist":                        func(_ fstest.MapFS, n *network) { n.RDMADevices[0] = "mlx5_2:1" },
+		"network.rdma_devices 1 has no active port":                    func(_ fstest.MapFS, n *network) { n.RDMADevices[0] = "mlx5_0:2" },
 		"network.rdma_devices 2 has no active port":                    write(second+"state", "1: DOWN\n"),
 		"network.rdma_devices 2 has no link layer":                     write(second+"link_layer", ""),
 		"network.rdma_devices 2 has another link layer than the first": write(second+"link_layer", "InfiniBand\n"),
-		"network.rdma_devices 1 has no GID at network.gid_index":       func(_ fstest.MapFS, n *Network) { *n.GIDIndex = 0 },
-		"network.rdma_devices 2 has no GID at network.gid_index":       func(f fstest.MapFS, _ *Network) { delete(f, second+"gids/3") },
-		"network.rdma_devices 2 has ports with different link layers": func(f fstest.MapFS, _ *Network) {
+		"network.rdma_devices 1 has no GID at network.gid_index":       func(_ fstest.MapFS, n *network) { *n.GIDIndex = 0 },
+		"network.rdma_devices 2 has no GID at network.gid_index":       func(f fstest.MapFS, _ *network) { delete(f, second+"gids/3") },
+		"network.rdma_devices 2 has ports with different link layers": func(f fstest.MapFS, _ *network) {
 			f["sys/class/infiniband/mlx5_1/ports/2/state"] = &fstest.MapFile{Data: []byte("4: ACTIVE\n")}
 			f["sys/class/infiniband/mlx5_1/ports/2/link_layer"] = &fstest.MapFile{Data: []byte("InfiniBand\n")}
 		},
@@ -89,7 +92,7 @@ func TestNodesWithDifferentLinkLayers(t *testing.T) {
 // node cannot have it.
 func TestANodeWithoutTheNetwork(t *testing.T) {
 	s, tools := pool(t)
-	s.Job.Image, s.Job.Network = "", Network{Socket: "nosuchinterface"}
+	s.Cell.Container, s.Operator.Network = none, operator.Network{SocketInterface: "nosuchinterface"}
 	_, err := s.Allocate(t.Context())
 	unready := &Unready{}
 	require.ErrorAs(t, err, &unready)
@@ -102,7 +105,7 @@ func TestANodeWithoutTheNetwork(t *testing.T) {
 func TestNetworkOfRanksOnSeveralNodes(t *testing.T) {
 	c := plantest.EP(2)
 	c.Nodes = 2
-	env := chosen().Env(c)
+	env := ofChosen().NetworkEnv(c)
 	require.Equal(t, map[string]string{
 		"NCCL_SOCKET_IFNAME": "=bond0", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME": "=bond0", "MORI_SOCKET_IFNAME": "bond0", "UCCL_SOCKET_IFNAME": "bond0",
 		"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1", "UCCL_IB_HCA": "=mlx5_0:1,mlx5_1", "NVSHMEM_HCA_LIST": "mlx5_0:1,mlx5_1", "MORI_RDMA_DEVICES": "mlx5_0,mlx5_1",
@@ -113,7 +116,7 @@ func TestNetworkOfRanksOnSeveralNodes(t *testing.T) {
 		"NCCL_CROSS_NIC": "0",
 	}, env)
 	require.Equal(t, networkVariables, slices.Sorted(maps.Keys(env)), "ranks of one node unset all of them")
-	require.Empty(t, Network{}.Env(c), "nothing is guessed")
+	require.Empty(t, Request{}.NetworkEnv(c), "nothing is guessed")
 }
 
 // Ranks of one node have neither the choice nor what they would inherit of another one, but
@@ -122,7 +125,7 @@ func TestNetworkOfRanksOnOneNode(t *testing.T) {
 	c := plantest.EP(2)
 	require.Equal(t, 1, c.Nodes)
 	c.Env = map[string]string{"NCCL_IB_TC": "41"}
-	env := chosen().Env(c)
+	env := ofChosen().NetworkEnv(c)
 	require.Len(t, env, 1)
 	for _, name := range networkVariables {
 		t.Setenv(name, "inherited")

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,57 +19,35 @@ type Node struct {
 	Starter command.Starter
 	Program []string // starts a rank; its own flags follow
 	Store   string
-	// Places are those of the node. Each rank dies with this process.
+	// Places are the places on the node. Each rank dies with this process.
 	Places []rank.Place
 }
 
-// Run starts the ranks and waits until all have ended. It writes every line of a rank's
-// output to out, after the rank's number and a colon, and a line for each rank that ended.
-// How they ended is no error. If a rank does not start, Run kills the others.
-func (n Node) Run(out io.Writer) error {
+// Run starts all ranks, or none, and waits until they have ended. It writes every line of a
+// rank's output to out, after the rank's number and a colon, and a line for each rank that
+// ended. A rank that fails is not an error.
+func (n Node) Run(ctx context.Context, out io.Writer) error {
 	var mu sync.Mutex
-	exits := make(chan Exit, len(n.Places))
-	var started []command.Process
-	var streams []*lineWriter
-	var failed error
-	for _, p := range n.Places {
-		w := &lineWriter{mu: &mu, each: func(line []byte) error {
-			_, err := fmt.Fprintf(out, "%d: %s", p.Rank, line)
+	l := Local{Starter: n.Starter, Program: n.Program}
+	ranks, err := l.start(ctx, Spec{Places: n.Places, Store: n.Store}, func(rank int) (io.WriteCloser, error) {
+		return &lineWriter{mu: &mu, each: func(line []byte) error {
+			_, err := fmt.Fprintf(out, "%d: %s", rank, line)
 			return err
-		}}
-		c := Local{Program: n.Program}.command(Spec{Store: n.Store}, p)
-		c.Stdout, c.Stderr = w, w
-		proc, err := n.Starter.Start(c)
-		if err != nil {
-			failed = fmt.Errorf("start rank %d: %w", p.Rank, err)
-			break
-		}
-		started, streams = append(started, proc), append(streams, w)
+		}}, nil
+	})
+	if err != nil {
+		return err
 	}
-	for i, proc := range started {
-		if failed != nil {
-			proc.Kill()
-		}
-		go func() {
-			status := proc.Wait() // its output is complete now
-			if len(streams[i].rest) > 0 {
-				_, _ = streams[i].Write([]byte("\n"))
-			}
-			exits <- Exit{Rank: n.Places[i].Rank, Code: status.Code, Signal: int(status.Signal)}
-		}()
-	}
-	var unwritten error
-	for range started {
-		e := <-exits
+	for e := range ranks.Exits() {
 		mu.Lock()
-		_, err := fmt.Fprintln(out, endPrefix+e.String())
+		_, unwritten := fmt.Fprintln(out, endPrefix+e.String())
 		mu.Unlock()
-		unwritten = errors.Join(unwritten, err)
+		err = errors.Join(err, unwritten)
 	}
-	return errors.Join(failed, unwritten)
+	return err
 }
 
-// endPrefix begins the lines of a Node that say how a rank ended.
+// endPrefix begins the lines of a Node that report how a rank ended.
 const endPrefix = "cxrun: "
 
 // parseExit reads such a line.

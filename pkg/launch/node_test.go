@@ -37,7 +37,7 @@ exit 7
 	stream := l.stream()
 	n := Node{Starter: command.Host{}, Program: []string{program}, Store: "/store", Places: PlacesOn(5, 3, 1)}
 	require.Equal(t, []rank.Place{{Rank: 3, World: 5, Node: 1}, {Rank: 4, World: 5, LocalRank: 1, Node: 1}}, n.Places)
-	require.NoError(t, n.Run(taskOutput{"1: ", stream}))
+	require.NoError(t, n.Run(t.Context(), taskOutput{"1: ", stream}))
 	require.Len(t, exits, 2, "before srun ends")
 	_, err := stream.Write([]byte("srun: error: node1: task 0: Killed\n"))
 	require.NoError(t, err)
@@ -63,5 +63,5 @@ exit 7
 // A Node that cannot start all of its ranks starts none.
 func TestANodeWithoutItsProgram(t *testing.T) {
 	n := Node{Starter: command.Host{}, Program: []string{filepath.Join(t.TempDir(), "missing")}, Store: "/store", Places: PlacesOn(2, 2, 0)}
-	require.ErrorIs(t, n.Run(io.Discard), os.ErrNotExist)
+	require.ErrorIs(t, n.Run(t.Context(), io.Discard), os.ErrNotExist)
 }

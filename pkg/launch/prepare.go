@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/safefile"
@@ -24,19 +23,11 @@ import (
 )
 
 // Unready is the error of machines that cannot run ranks.
-type Unready struct {
-	Reason string // may be published
-	Err    error
-}
-
-func (u *Unready) Error() string { return u.Err.Error() }
-
-// Unwrap returns the error that says what to do.
-func (u *Unready) Unwrap() error { return u.Err }
+type Unready = container.Error
 
 // unready is the error of one of several nodes.
 func unready(node int, reason, format string, args ...any) error {
-	return &Unready{reason, fmt.Errorf("node %d: "+format, append([]any{node}, args...)...)}
+	return &Unready{Reason: reason, Err: fmt.Errorf("node %d: "+format, append([]any{node}, args...)...)}
 }
 
 // The steps of a preparation. Each runs once on every node.
@@ -51,14 +42,13 @@ const (
 	importLimit = 2 * time.Hour
 )
 
-// order is what `cxrun prepare` does on each node, in a file in the directory of the
-// allocation: arguments of programs are visible to other accounts of a node.
+// order is what `cxrun prepare` does on each node. It is in a file in the directory of the
+// allocation, since arguments of programs are visible to other accounts of a node.
 type order struct {
-	Nonce  string          `json:"nonce"`
-	Image  container.Image `json:"image"`  // to import, if it has a name
-	Images ImageOperator   `json:"images"` // where
-	// Network is what to check.
-	Network Network `json:"network"`
+	Nonce   string           `json:"nonce"`
+	Image   container.Image  `json:"image"`   // to import, if it has a name
+	Storage operator.Storage `json:"storage"` // where
+	Network operator.Network `json:"network"` // to check
 }
 
 // orderFile is the name of the order.
@@ -68,7 +58,7 @@ const orderFile = "prepare.json"
 type report struct {
 	Nonce  string           `json:"nonce"` // of the order that the node read
 	Squash container.Squash `json:"squash"`
-	// LinkLayer is that of the RDMA devices that the operator chose, if any.
+	// LinkLayer is the link layer of the RDMA devices that the operator chose, if any.
 	LinkLayer string `json:"link_layer,omitempty"`
 	// Env is the variables that change what communication libraries do.
 	Env    map[string]string `json:"env,omitempty"`
@@ -84,46 +74,37 @@ func reportFile(dir, step string, node int) string {
 // messageBytes is more than an order or a report needs.
 const messageBytes = 1 << 16
 
-// writeMessage writes an order or a report.
-func writeMessage(path string, message any) error {
-	return safefile.WriteAtomic(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(message) })
-}
-
-// readMessage reads an order or a report.
-func readMessage(path string, into any) error {
-	raw, err := safefile.Read(path, messageBytes)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(raw, into)
-}
-
-// Prepare does a step of the order in dir on this node and reports it there. Its error is
-// that of a report that cannot be written.
+// Prepare does a step of the order in dir on this node and reports it there. It fails only
+// if it cannot read the order or write the report.
 func Prepare(ctx context.Context, s command.Starter, dir, step string, node int) error {
 	var o order
-	if err := readMessage(filepath.Join(dir, orderFile), &o); err != nil {
+	if err := safefile.ReadJSON(filepath.Join(dir, orderFile), messageBytes, &o); err != nil {
 		return fmt.Errorf("read the order of the shard: %w", err)
 	}
 	r := report{Nonce: o.Nonce, Env: inherited()}
 	if step == onHost {
-		var wrong *unusable
-		if r.LinkLayer, wrong = o.Network.check(sysfs.Here()); wrong != nil {
-			r.Reason = wrong.reason(node)
-			r.Error = wrong.what + ": " + wrong.mend
-		}
+		r.prepareHost(ctx, s, o, node)
 	}
-	if step == onHost && o.Image.Ref != "" && r.Error == "" {
-		var err error
-		r.Squash, err = container.Squashes{Starter: s, Dir: o.Images.Dir, Locks: o.Images.Locks, Cache: o.Images.Cache}.Import(ctx, o.Image)
-		if err != nil {
-			r.Error, r.Reason = err.Error(), "image could not be prepared"
-		}
-		if failed := (&container.Error{}); errors.As(err, &failed) {
-			r.Reason = failed.Reason
-		}
+	return safefile.WriteJSON(reportFile(dir, step, node), r)
+}
+
+// prepareHost checks the network of this node and imports the image.
+func (r *report) prepareHost(ctx context.Context, s command.Starter, o order, node int) {
+	var wrong *unusable
+	if r.LinkLayer, wrong = network(o.Network).check(sysfs.Here()); wrong != nil {
+		r.Error, r.Reason = wrong.what+": "+wrong.fix, wrong.reason(node)
+		return
 	}
-	return writeMessage(reportFile(dir, step, node), r)
+	if o.Image.Ref == "" {
+		return
+	}
+	var err error
+	if r.Squash, err = (container.Squashes{Starter: s, Storage: o.Storage}).Import(ctx, o.Image); err != nil {
+		r.Error, r.Reason = err.Error(), "image could not be prepared"
+	}
+	if failed, ok := errors.AsType[*Unready](err); ok {
+		r.Reason = failed.Reason
+	}
 }
 
 // inherited returns the variables of this process that ranks get, wherever they run: those
@@ -140,31 +121,28 @@ func inherited() map[string]string {
 	return env
 }
 
-// prepare proves that all nodes of the allocation see its directory and can write to it,
+// prepare checks that all nodes of the allocation see its directory and can write to it,
 // and makes the image ready on each.
 func (a *slurmAllocation) prepare(ctx context.Context) error {
-	o := order{Nonce: rand.Text(), Images: a.Job.Images, Network: a.Job.Network}
-	if a.Job.Image != "" {
-		o.Image = container.Image{Ref: a.Job.Image, Arch: a.Job.Arch}
+	o, limit := order{Nonce: rand.Text(), Storage: a.Operator.Storage, Network: a.Network()}, answerLimit
+	boxed := a.Cell.Container == pyxis
+	if boxed {
+		o.Image, limit = container.Image{Ref: a.Cell.Image, Arch: a.Cell.Arch}, importLimit
 	}
-	if err := writeMessage(filepath.Join(a.Dir(), orderFile), o); err != nil {
+	if err := safefile.WriteJSON(filepath.Join(a.Dir(), orderFile), o); err != nil {
 		return fmt.Errorf("prepare nodes: %w", err)
-	}
-	limit := answerLimit
-	if o.Image.Ref != "" {
-		limit = importLimit
 	}
 	reports, err := a.prepareStep(ctx, onHost, o.Nonce, limit)
 	if err == nil {
 		err = sameLayer(reports)
 	}
-	if err != nil || o.Image.Ref == "" {
+	if err != nil || !boxed {
 		return err
 	}
 	if err := sameImage(o.Image.Ref, reports); err != nil {
 		return err
 	}
-	a.Job.Image, a.image.Digest = reports[0].Squash.File, reports[0].Squash.Digest
+	a.squash, a.image.Digest = reports[0].Squash.File, reports[0].Squash.Digest
 	if reports, err = a.prepareStep(ctx, inContainer, o.Nonce, answerLimit); err == nil {
 		a.image.Env = reports[0].Env
 	}
@@ -184,18 +162,18 @@ func sameImage(ref string, reports []report) error {
 
 // prepareStep runs a step on all nodes and returns their reports.
 func (a *slurmAllocation) prepareStep(ctx context.Context, step, nonce string, limit time.Duration) ([]report, error) {
-	nodes := strconv.Itoa(a.Job.Nodes)
+	nodes := strconv.Itoa(a.Cell.Nodes)
 	args := []string{
 		"srun", "--jobid=" + a.id, "--nodes=" + nodes, "--ntasks=" + nodes, "--ntasks-per-node=1", "--mpi=none", "--input=none",
 		"--label", "--kill-on-bad-exit=0", // every node reports
 	}
 	if step == inContainer {
-		args = append(append(args, a.containerArgs(nil)...), a.Job.Srun...)
+		args = append(append(args, a.containerArgs(nil)...), a.Cell.Launch.Srun...)
 	}
 	args = append(args, filepath.Join(a.Dir(), stagedProgram), "prepare", "--dir", a.Dir(), "--step", step)
 	said, failed := runStep(ctx, a.Starter, args, limit)
-	said = a.Job.hide(strings.ReplaceAll(said, a.Dir(), "<storage.stage>"))
-	reports := make([]report, a.Job.Nodes)
+	said = a.Operator.Slurm.Hide(strings.ReplaceAll(said, a.Dir(), "<storage.stage>"))
+	reports := make([]report, a.Cell.Nodes)
 	for n := range reports {
 		var err error
 		if reports[n], err = readReport(ctx, a.Dir(), step, n, a.Delay, nonce, said, failed); err != nil {
@@ -205,30 +183,26 @@ func (a *slurmAllocation) prepareStep(ctx context.Context, step, nonce string, l
 	return reports, nil
 }
 
-// runStep runs a program within limit, and returns all that it wrote.
+// runStep runs a program within limit, and returns its whole output.
 func runStep(ctx context.Context, s command.Starter, args []string, limit time.Duration) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	var said bytes.Buffer
-	p, err := s.Start(command.Command{Args: args, Stdout: &said, Stderr: &said})
-	if err != nil {
-		return "", fmt.Errorf("prepare nodes: %w", err)
-	}
-	defer context.AfterFunc(ctx, p.Kill)()
-	switch status := p.Wait(); {
-	case status.OK():
-		return said.String(), nil
+	err := command.Run(ctx, s, command.Command{Args: args, Stdout: &said, Stderr: &said})
+	switch {
+	case err == nil:
 	case ctx.Err() != nil:
-		return said.String(), fmt.Errorf("no answer within %s", limit)
+		err = fmt.Errorf("no answer within %s", limit)
 	default:
-		return said.String(), fmt.Errorf("%s: %s", args[0], status)
+		err = fmt.Errorf("%s: %w", args[0], err)
 	}
+	return said.String(), err
 }
 
-// pollReport is how often a report is looked for that should be here.
+// pollReport is the pause between two looks for a report.
 const pollReport = 20 * time.Millisecond
 
-// tooOld is how the dynamic loader says that glibc is older than a program needs.
+// tooOld matches the dynamic loader's message that glibc is older than a program needs.
 var tooOld = regexp.MustCompile("version `GLIBC_([0-9.]+)' not found")
 
 // readReport reads the report of a node on a step, which wrote said and ended with failed.
@@ -239,9 +213,9 @@ func readReport(ctx context.Context, dir, step string, node int, delay time.Dura
 	if step == inContainer {
 		where, what = "image", "does the image start there, and with the directory of the cell mounted?"
 	}
-	err := readMessage(reportFile(dir, step, node), &r)
+	err := safefile.ReadJSON(reportFile(dir, step, node), messageBytes, &r)
 	for end := time.Now().Add(delay); err != nil && failed == nil && ctx.Err() == nil && time.Now().Before(end); time.Sleep(pollReport) {
-		err = readMessage(reportFile(dir, step, node), &r)
+		err = safefile.ReadJSON(reportFile(dir, step, node), messageBytes, &r)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -252,14 +226,14 @@ func readReport(ctx context.Context, dir, step string, node int, delay time.Dura
 	case err != nil && failed != nil:
 		return r, unready(node, fmt.Sprintf("no answer from %s of node %d", where, node), "%w (%s): %s", failed, lastWords(said), what)
 	case err != nil || r.Nonce != nonce:
-		return r, unready(node, fmt.Sprintf("nothing came back from %s of node %d", where, node), "what it wrote is not visible here: %s", what)
+		return r, unready(node, fmt.Sprintf("nothing came back from %s of node %d", where, node), "its report is not visible here: %s", what)
 	case r.Error != "":
 		return r, unready(node, r.Reason, "%s", r.Error)
 	}
 	return r, nil
 }
 
-// lastWords is the last line of what a step wrote that is not srun's own about its tasks.
+// lastWords returns the last line of a step's output that is not srun's own about its tasks.
 func lastWords(said string) (line string) {
 	for l := range strings.Lines(said) {
 		if l = strings.TrimSpace(l); l != "" && (line == "" || !strings.HasPrefix(l, "srun: ")) {

@@ -17,6 +17,8 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
+	"github.com/collectivex/collectivex/pkg/operator"
+	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 // TestMain makes the copy of this program that stand-ins start in containers and on nodes do
@@ -60,9 +62,11 @@ func pool(t *testing.T) (Slurm, fakes.Containers) {
 	tools.Push(t, "vendor/libraries:v1", fakes.Digest(1), 3)
 	return Slurm{
 		Starter: command.Host{}, Program: os.Args[0], Scratch: filepath.Join(t.TempDir(), "stage"),
-		Job: Job{
-			Nodes: 2, Image: "vendor/libraries:v1", Arch: "amd64", Srun: []string{"--container-writable"},
-			Images: ImageOperator{Dir: filepath.Join(t.TempDir(), "images"), Cache: t.TempDir(), Locks: t.TempDir()},
+		Request: Request{
+			Cell: plan.Cell{
+				Nodes: 2, Container: pyxis, Image: "vendor/libraries:v1", Arch: "amd64", Launch: plan.Launch{Srun: []string{"--container-writable"}},
+			},
+			Operator: operator.Platform{Storage: operator.Storage{Images: filepath.Join(t.TempDir(), "images"), EnrootCache: t.TempDir(), Locks: t.TempDir()}},
 		},
 	}, tools
 }
@@ -86,11 +90,11 @@ func TestAnAllocationWithAnImage(t *testing.T) {
 	require.Equal(t, fakes.Digest(1), a.Image().Digest)
 	require.Len(t, tools.Called(t, "enroot import"), 1, "of two nodes with one directory")
 	require.Equal(t, []string{
-		"--container-image=" + filepath.Join(s.Job.Images.Dir, "vendor+libraries+v1+amd64.sqsh"),
+		"--container-image=" + filepath.Join(s.Operator.Storage.Images, "vendor+libraries+v1+amd64.sqsh"),
 		"--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
 	}, a.containerArgs(nil))
 	for _, line := range tools.Called(t, "srun") {
-		require.NotContains(t, line, s.Job.Images.Cache, "arguments are visible to other accounts")
+		require.NotContains(t, line, s.Operator.Storage.EnrootCache, "arguments are visible to other accounts")
 	}
 	info, err := os.Stat(a.Dir())
 	require.NoError(t, err)
@@ -103,7 +107,7 @@ func TestAnAllocationWithAnImage(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1, "the directory of the allocation is gone, and nothing else")
 	require.DirExists(t, bystander)
-	require.FileExists(t, filepath.Join(s.Job.Images.Dir, "vendor+libraries+v1+amd64.sqsh"))
+	require.FileExists(t, filepath.Join(s.Operator.Storage.Images, "vendor+libraries+v1+amd64.sqsh"))
 }
 
 // Variables of an image win over inherited ones unless they are named. Those that only the
@@ -128,29 +132,29 @@ func TestNodesThatAreNotReady(t *testing.T) {
 	need.Full(t)
 	for name, c := range map[string]struct {
 		env          string // NAME=VALUE
-		change       func(*Job)
+		change       func(*plan.Cell)
 		reason, says string
 	}{
 		"a node does not see the directory": {
-			"FAKE_BLIND=1", func(j *Job) { j.Image = "" }, "no answer from node of node 1",
+			"FAKE_BLIND=1", func(c *plan.Cell) { c.Container = none }, "no answer from node of node 1",
 			"node 1: srun: exit status 2 (1: slurmstepd: error: execve(): <storage.stage>/cxrun: No such file or directory): does it see storage.stage, at the same path as the runner, and may it write there?",
 		},
 		"nothing comes back from a node": {
-			"FAKE_DEAF=0", func(j *Job) { j.Image = "" }, "nothing came back from node of node 0", "node 0: what it wrote is not visible here",
+			"FAKE_DEAF=0", func(c *plan.Cell) { c.Container = none }, "nothing came back from node of node 0", "node 0: its report is not visible here",
 		},
 		"the image does not get the directory": {
-			"FAKE_NO_MOUNT=1", func(*Job) {}, "no answer from image of node 0", "does the image start there, and with the directory of the cell mounted?",
+			"FAKE_NO_MOUNT=1", func(*plan.Cell) {}, "no answer from image of node 0", "does the image start there, and with the directory of the cell mounted?",
 		},
 		"the image has an old glibc": {
-			"FAKE_OLD_GLIBC=1", func(*Job) {}, "image has a glibc older than 2.34", "node 0: the image has a glibc older than 2.34, which this program needs",
+			"FAKE_OLD_GLIBC=1", func(*plan.Cell) {}, "image has a glibc older than 2.34", "node 0: the image has a glibc older than 2.34, which this program needs",
 		},
 		"the image cannot be imported": {
-			"", func(j *Job) { j.Image = "vendor/libraries:v2" }, "image could not be imported", "node 0: import image vendor/libraries:v2: enroot: exit status 1",
+			"", func(c *plan.Cell) { c.Image = "vendor/libraries:v2" }, "image could not be imported", "node 0: import image vendor/libraries:v2: enroot: exit status 1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, tools := pool(t)
-			c.change(&s.Job)
+			c.change(&s.Cell)
 			if c.env != "" {
 				t.Setenv(c.env[:len(c.env)-2], c.env[len(c.env)-1:])
 			}
@@ -160,7 +164,7 @@ func TestNodesThatAreNotReady(t *testing.T) {
 			require.Equal(t, c.reason, unready.Reason)
 			require.ErrorContains(t, err, c.says)
 			require.NotContains(t, err.Error(), s.Scratch)
-			require.NotContains(t, err.Error(), s.Job.Images.Dir)
+			require.NotContains(t, err.Error(), s.Operator.Storage.Images)
 			require.Len(t, tools.Called(t, "scancel"), 1)
 			left, err := os.ReadDir(s.Scratch)
 			require.NoError(t, err)
@@ -206,7 +210,7 @@ func TestEachHostAndAccountHasADirectory(t *testing.T) {
 	require.NoError(t, os.Mkdir(other, 0o700))
 	left := abandon(t, other)
 	s, _ := pool(t)
-	s.Job.Image = ""
+	s.Cell.Container = none
 	var err error
 	s.Scratch, err = stageOf(stage)
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/dirlock"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
 // scratchPrefix is the prefix of scratch directories, which a shard and its ranks share
@@ -23,21 +24,21 @@ const scratchPrefix = "cxscratch-"
 // Nothing else decides this.
 //
 // Ranks on this host share its memory with each other and with this process. Ranks on
-// other hosts, be it a single one, need a directory that the operator names: this
-// program cannot know which of its file systems other hosts see. In it, each host and
-// account has a directory of its own.
+// other hosts, even on a single one, need a directory that the operator names, since this
+// program cannot know which of its file systems other hosts see. Each host and account has
+// a directory of its own there.
 func (r Request) scratchBase() (string, error) {
 	if r.Cell.Launcher == bare {
-		if r.Cell.Container != none && !executable(memory()) {
+		if r.Cell.Container != none && !executable(rendezvous.Memory()) {
 			return os.TempDir(), nil
 		}
-		return memory(), nil
+		return rendezvous.Memory(), nil
 	}
-	if r.Operator.Stage == "" {
-		return "", fmt.Errorf("no directory is known that ranks started by %s share with this host: name one among the operator values of platform %s, as storage.stage",
+	if r.Operator.Storage.Stage == "" {
+		return "", fmt.Errorf("ranks started by %s need a directory that they share with this host: name one among the operator values of platform %s, as storage.stage",
 			r.Cell.Launcher, r.Cell.SKU)
 	}
-	return stageOf(r.Operator.Stage)
+	return stageOf(r.Operator.Storage.Stage)
 }
 
 // stageOf returns the directory of this host and account in storage.stage.
@@ -53,7 +54,7 @@ func stageOf(stage string) (string, error) {
 // shared file systems may hold on one host only; a directory for each host and account
 // keeps cells elsewhere from taking a living cell's files for those of a dead one.
 //
-// Key is where the operator has named the directory above.
+// The key is the operator value that names the directory above.
 func ownDirectory(path, key string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("scratch directory: %w: can this account write to %s?", err, key)
@@ -71,24 +72,14 @@ func ownDirectory(path, key string) error {
 	return nil
 }
 
-// memory is a directory in memory, or the one of temporary files if there is none.
-func memory() string {
-	const shm = "/dev/shm"
-	if unix.Access(shm, unix.W_OK|unix.X_OK) == nil {
-		return shm
-	}
-	return os.TempDir()
-}
-
-// executable reports whether programs may be started from the file system of dir.
+// executable reports whether the file system of dir allows programs to run.
 func executable(dir string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(dir, &fs) == nil && fs.Flags&unix.ST_NOEXEC == 0
 }
 
 // newScratch makes a new scratch directory in base, after it has removed what dead shards
-// left there. It calls end for each directory before it removes it; a directory for which that
-// fails stays for the next shard, or for Cleanup.
+// left there; see cleanup.
 func newScratch(ctx context.Context, base string, end func(ctx context.Context, dir string) error) (*dirlock.Claim, error) {
 	_, _ = cleanup(ctx, base, end)
 	path, err := os.MkdirTemp(base, scratchPrefix)
@@ -102,12 +93,11 @@ func newScratch(ctx context.Context, base string, end func(ctx context.Context, 
 	return c, nil
 }
 
-// Cleanup cancels the jobs and removes the scratch directories that dead shards and measurements of
-// this host and this user left in the directories in stages (storage.stage of the platforms), in memory
-// and among temporary files. It returns how many directories it removed. Shards that run are not affected.
+// Cleanup cancels the jobs and removes the scratch directories that dead shards of this host and
+// this user left in stages (storage.stage of the platforms), in memory and among temporary files.
+// It returns how many directories it removed. Shards that run are not affected.
 func Cleanup(ctx context.Context, s command.Starter, stages []string) (removed int, err error) {
-	end := func(ctx context.Context, dir string) error { return cancelOf(ctx, s, dir) }
-	bases := []string{memory()}
+	bases := []string{rendezvous.Memory()}
 	if temporary := os.TempDir(); temporary != bases[0] {
 		bases = append(bases, temporary)
 	}
@@ -119,7 +109,7 @@ func Cleanup(ctx context.Context, s command.Starter, stages []string) (removed i
 		bases = append(bases, base)
 	}
 	for _, base := range bases {
-		n, failed := cleanup(ctx, base, end)
+		n, failed := cleanup(ctx, base, cancelOf(s))
 		removed += n
 		if failed != nil && !errors.Is(failed, os.ErrNotExist) { // no cell has run there yet
 			err = errors.Join(err, fmt.Errorf("clean up %s: %w", base, failed))
@@ -128,7 +118,9 @@ func Cleanup(ctx context.Context, s command.Starter, stages []string) (removed i
 	return removed, err
 }
 
-// cleanup calls end for each abandoned scratch directory in base, and removes it. It ignores a directory with the prefix but without our marker.
+// cleanup removes the abandoned scratch directories in base. It calls end, if not nil, for each
+// of them first. A directory for which end fails stays for the next shard, or for Cleanup, since
+// it says what to end. A directory with the prefix but without our marker is ignored.
 func cleanup(ctx context.Context, base string, end func(ctx context.Context, dir string) error) (removed int, err error) {
 	entries, err := os.ReadDir(base)
 	if err != nil {
@@ -142,9 +134,11 @@ func cleanup(ctx context.Context, base string, end func(ctx context.Context, dir
 		if !ok {
 			continue
 		}
-		if failed := end(ctx, abandoned.Dir()); failed != nil {
-			err = errors.Join(err, failed, abandoned.Release()) // the directory says what to cancel
-			continue
+		if end != nil {
+			if failed := end(ctx, abandoned.Dir()); failed != nil {
+				err = errors.Join(err, failed, abandoned.Release())
+				continue
+			}
 		}
 		removed++
 		err = errors.Join(err, abandoned.Remove()) // whatever is left of it still has its marker

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,12 +11,13 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/dirlock"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
 // abandon makes a scratch directory of a dead shard in base.
 func abandon(t *testing.T, base string) string {
 	t.Helper()
-	dead, err := newScratch(t.Context(), base, nothing)
+	dead, err := newScratch(t.Context(), base, nil)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Join(dead.Dir(), "group-001"), 0o700))
 	require.NoError(t, dead.Release())
@@ -27,10 +27,10 @@ func abandon(t *testing.T, base string) string {
 func TestScratchOfTheDeadIsRemovedAndThatOfTheLivingIsNot(t *testing.T) {
 	base := t.TempDir()
 	dead := abandon(t, base)
-	living, err := newScratch(t.Context(), base, nothing)
+	living, err := newScratch(t.Context(), base, nil)
 	require.NoError(t, err)
 	require.NoDirExists(t, dead)
-	next, err := newScratch(t.Context(), base, nothing)
+	next, err := newScratch(t.Context(), base, nil)
 	require.NoError(t, err)
 	require.DirExists(t, living.Dir())
 	require.NoError(t, next.Remove())
@@ -51,7 +51,7 @@ func TestScratchOfOthersIsLeftAlone(t *testing.T) {
 	link := filepath.Join(base, scratchPrefix+"link")
 	require.NoError(t, os.Symlink(dead, link))
 
-	s, err := newScratch(t.Context(), base, nothing)
+	s, err := newScratch(t.Context(), base, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.Remove())
 	require.FileExists(t, filepath.Join(artifact, dirlock.Marker))
@@ -66,7 +66,7 @@ func TestScratchOfManyAtOnce(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 50 {
-				s, err := newScratch(t.Context(), base, nothing)
+				s, err := newScratch(t.Context(), base, nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -93,14 +93,14 @@ func TestCleanup(t *testing.T) {
 	base, err := stageOf(stage)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(base, 0o700))
-	living, err := newScratch(t.Context(), base, nothing)
+	living, err := newScratch(t.Context(), base, nil)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(living.Dir(), jobFile), []byte("18"), 0o600))
 	dead := abandon(t, base)
 	require.NoError(t, os.WriteFile(filepath.Join(dead, jobFile), []byte("17"), 0o600))
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	local := []string{abandon(t, memory()), abandon(t, temporary)}
+	local := []string{abandon(t, rendezvous.Memory()), abandon(t, temporary)}
 	defer os.RemoveAll(local[0])
 
 	down := &scheduler{status: 1}
@@ -120,9 +120,6 @@ func TestCleanup(t *testing.T) {
 	require.DirExists(t, living.Dir())
 	require.NoError(t, living.Remove())
 }
-
-// nothing is done about what an abandoned directory belongs to.
-func nothing(context.Context, string) error { return nil }
 
 // scheduler stands in for Slurm's commands, all of which end with a status.
 type scheduler struct {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,15 +18,19 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/command"
-	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Slurm runs ranks on nodes that Slurm allocates: an allocation for a cell, and a step in
-// it for each group.
+// it for each group. If the Request has a SlurmJob, it uses that allocation, and leaves it
+// as it is.
 type Slurm struct {
+	Request
+
 	Starter command.Starter
-	Job     Job
+	// Queue is the longest wait for the grant; 0 is no limit.
+	Queue time.Duration
 	// Program is the file of this program, which is copied to where the nodes see it.
 	Program string
 	// Scratch is the directory in which scratch directories are made. All nodes see it.
@@ -37,36 +40,6 @@ type Slurm struct {
 }
 
 var _ Launcher = Slurm{}
-
-// Job is the allocation of a cell.
-type Job struct {
-	// Inside is the id of an allocation that this program already runs in, or empty. That
-	// one is then used, and left as it is.
-	Inside  string
-	Name    string
-	Nodes   int
-	Tasks   int // of a node, at most
-	GPUs    int // of a node; 0 asks for none
-	Minutes int
-	// Queue is the longest wait for the grant; 0 is no limit.
-	Queue time.Duration
-	// TaskPerNode makes a step of one task for each node, which starts the ranks of its
-	// node. Otherwise a step has a task for each rank.
-	TaskPerNode bool
-	// Image is the container image in which ranks run, started by pyxis; empty for none.
-	Image        string
-	Arch         string // amd64 or arm64
-	Images       ImageOperator
-	Salloc, Srun []string // further arguments, of the platform
-	Slurm        SlurmOperator
-	Network      Network // that nodes check; zero for one node
-}
-
-// SlurmOperator is where an allocation may land. All of it is private.
-type SlurmOperator struct {
-	Partition, Account, QOS string
-	Nodes, Exclude          []string
-}
 
 // jobFile is the file in a scratch directory that names the job that belongs to it. If its
 // shard was killed, Cleanup or the next shard on this host cancels the job.
@@ -80,11 +53,11 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 	if err := ownDirectory(s.Scratch, "storage.stage"); err != nil {
 		return nil, err
 	}
-	scratch, err := newScratch(ctx, s.Scratch, func(ctx context.Context, dir string) error { return cancelOf(ctx, s.Starter, dir) })
+	scratch, err := newScratch(ctx, s.Scratch, cancelOf(s.Starter))
 	if err != nil {
 		return nil, err
 	}
-	a := &slurmAllocation{Slurm: s, scratch: scratch, id: s.Job.Inside}
+	a := &slurmAllocation{Slurm: s, machines: machines{scratch: scratch}, id: s.SlurmJob}
 	if err := stage(s.Program, filepath.Join(scratch.Dir(), stagedProgram)); err != nil {
 		return nil, errors.Join(err, scratch.Remove())
 	}
@@ -101,31 +74,25 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 }
 
 // stage copies a program to a file that may be run.
-func stage(from, to string) (err error) {
-	in, err := os.Open(from)
+func stage(from, to string) error {
+	program, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, program, 0o700)
+	}
 	if err != nil {
 		return fmt.Errorf("copy this program to %s: %w", filepath.Dir(to), err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)
-	if err != nil {
-		return fmt.Errorf("copy this program: %w", err)
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
-		return fmt.Errorf("copy this program: %w", err)
 	}
 	return nil
 }
 
-// What salloc says of the job on standard error. The grant need not be the first line.
+// sallocJob matches salloc's lines about the job. The grant need not be the first.
 var sallocJob = regexp.MustCompile(`^salloc: (Pending|Granted) job allocation (\d+)$`)
 
-// sallocGrace is the maximum time for salloc to give a request up.
+// sallocGrace is the maximum time for salloc to withdraw a request.
 const sallocGrace = 20 * time.Second
 
-// salloc waits for an allocation. It records the id of the job as soon as salloc says it, so
-// that the job can be cancelled even if this process is killed while the job waits.
+// salloc waits for an allocation. It records the id of the job as soon as salloc reports it,
+// so that the job can be cancelled even if this process is killed while the job waits.
 func (a *slurmAllocation) salloc(ctx context.Context) error {
 	var (
 		mu       sync.Mutex
@@ -142,12 +109,12 @@ func (a *slurmAllocation) salloc(ctx context.Context) error {
 		}
 		return nil
 	}}
-	limit := make(<-chan time.Time)
-	if a.Job.Queue > 0 {
-		limit = time.After(a.Job.Queue)
+	var limit <-chan time.Time
+	if a.Queue > 0 {
+		limit = time.After(a.Queue)
 	}
 	began := time.Now()
-	p, err := a.Starter.Start(command.Command{Args: a.Job.salloc(), Stderr: stderr})
+	p, err := a.Starter.Start(command.Command{Args: a.sallocArgs(), Stderr: stderr})
 	if err != nil {
 		return fmt.Errorf("allocate nodes: %w", err)
 	}
@@ -170,60 +137,41 @@ func (a *slurmAllocation) salloc(ctx context.Context) error {
 		return fmt.Errorf("allocate nodes: %w", ctx.Err())
 	case <-limit:
 		withdraw()
-		return fmt.Errorf("allocate nodes: no grant within %s, so the request was withdrawn; launch.queue_minutes of the platform is the limit", a.Job.Queue)
+		return fmt.Errorf("allocate nodes: no grant within %s, so the request was withdrawn; launch.queue_minutes of the platform is the limit", a.Queue)
 	}
 	a.queued = time.Since(began)
 	switch {
 	case !granted || !status.OK():
-		return fmt.Errorf("allocate nodes: salloc: %s (%s)", status, a.Job.lastError(said.String()))
+		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+		return fmt.Errorf("allocate nodes: salloc: %w (%s)", status, a.Operator.Slurm.Hide(lines[len(lines)-1]))
 	case recorded != nil:
 		return fmt.Errorf("record the job of the allocation: %w", recorded)
 	}
 	return nil
 }
 
-// salloc is the command that asks for the allocation.
-func (j Job) salloc() []string {
+// sallocArgs is the command that asks for the allocation.
+func (s Slurm) sallocArgs() []string {
+	c, o := s.Cell, s.Operator.Slurm
 	args := []string{
-		"salloc", "--no-shell", "--job-name=" + j.Name, "--nodes=" + strconv.Itoa(j.Nodes),
-		"--ntasks-per-node=" + strconv.Itoa(j.Tasks), "--time=" + strconv.Itoa(j.Minutes),
+		"salloc", "--no-shell", "--job-name=collectivex-" + c.ID, "--nodes=" + strconv.Itoa(c.Nodes),
+		"--ntasks-per-node=" + strconv.Itoa(c.GPUsPerNode), "--time=" + strconv.Itoa(c.Minutes),
 	}
-	if j.GPUs > 0 {
-		args = append(args, "--gpus-per-node="+strconv.Itoa(j.GPUs))
+	if c.Vendor != vocab.Host {
+		args = append(args, "--gpus-per-node="+strconv.Itoa(c.GPUsPerNode))
 	}
 	for _, o := range []struct{ flag, value string }{
-		{"--partition=", j.Slurm.Partition},
-		{"--account=", j.Slurm.Account},
-		{"--qos=", j.Slurm.QOS},
-		{"--nodelist=", strings.Join(j.Slurm.Nodes, ",")},
-		{"--exclude=", strings.Join(j.Slurm.Exclude, ",")},
+		{"--partition=", o.Partition},
+		{"--account=", o.Account},
+		{"--qos=", o.QOS},
+		{"--nodelist=", strings.Join(o.Nodes, ",")},
+		{"--exclude=", strings.Join(o.Exclude, ",")},
 	} {
 		if o.value != "" {
 			args = append(args, o.flag+o.value)
 		}
 	}
-	return append(args, j.Salloc...)
-}
-
-// lastError is the last line of what Slurm said, without the operator's values.
-func (j Job) lastError(said string) string {
-	lines := strings.Split(strings.TrimSpace(said), "\n")
-	return j.hide(lines[len(lines)-1])
-}
-
-// hide replaces the operator's values in a text by their names.
-func (j Job) hide(text string) string {
-	for name, values := range map[string][]string{
-		"slurm.partition": {j.Slurm.Partition}, "slurm.account": {j.Slurm.Account}, "slurm.qos": {j.Slurm.QOS},
-		"slurm.nodes": j.Slurm.Nodes, "slurm.exclude": j.Slurm.Exclude,
-	} {
-		for _, v := range values {
-			if v != "" {
-				text = strings.ReplaceAll(text, v, "<"+name+">")
-			}
-		}
-	}
-	return text
+	return append(args, c.Launch.Salloc...)
 }
 
 // cancel cancels a job, also when ctx has ended; an empty id is none.
@@ -239,44 +187,36 @@ func cancel(ctx context.Context, s command.Starter, id string) error {
 	return nil
 }
 
-// cancelOf cancels the job of an abandoned scratch directory, if it has one.
-func cancelOf(ctx context.Context, s command.Starter, dir string) error {
-	id, err := os.ReadFile(filepath.Join(dir, jobFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// cancelOf returns what cancels the job of an abandoned scratch directory, if it has one.
+func cancelOf(s command.Starter) func(ctx context.Context, dir string) error {
+	return func(ctx context.Context, dir string) error {
+		id, err := os.ReadFile(filepath.Join(dir, jobFile))
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return errors.Join(err, cancel(ctx, s, string(id)))
 	}
-	return errors.Join(err, cancel(ctx, s, string(id)))
 }
 
 // slurmAllocation is the Allocation of Slurm.
 type slurmAllocation struct {
 	Slurm
+	machines
 
-	scratch *dirlock.Claim
-	id      string
-	image   Image
-	queued  time.Duration
+	id     string
+	squash string // file of the image in which ranks run; empty for none
 }
-
-// Queued implements Allocation.
-func (a *slurmAllocation) Queued() time.Duration { return a.queued }
-
-// Dir implements Allocation.
-func (a *slurmAllocation) Dir() string { return a.scratch.Dir() }
-
-// Image implements Allocation.
-func (a *slurmAllocation) Image() Image { return a.image }
 
 // Release implements Allocation.
 func (a *slurmAllocation) Release() error { return a.release(context.Background()) }
 
 func (a *slurmAllocation) release(ctx context.Context) error {
-	if a.Job.Inside == "" {
+	if a.SlurmJob == "" {
 		if err := cancel(ctx, a.Starter, a.id); err != nil {
 			return err // the scratch directory says what to cancel
 		}
 	}
-	return a.scratch.Remove()
+	return a.machines.Release()
 }
 
 // runs returns an error unless the job still runs: somebody may have cancelled it, or a node
@@ -304,7 +244,7 @@ func (a *slurmAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 		return nil, fmt.Errorf("start ranks: %w", err)
 	}
 	g := &slurmGroup{allocation: a, exits: make(chan Exit, len(spec.Places)), ended: make(chan struct{})}
-	logs := newStepLogs(spec, a.Job.TaskPerNode, g.exits)
+	logs := newStepLogs(spec, a.taskPerNode(), g.exits)
 	var err error
 	g.srun, err = a.Starter.Start(command.Command{Args: a.srun(spec), Env: spec.Env, Stdout: logs.stream(), Stderr: logs.stream()})
 	if err != nil {
@@ -319,6 +259,10 @@ func (a *slurmAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 	return g, nil
 }
 
+// taskPerNode reports whether a step has one task for each node, which starts the ranks of
+// its node, instead of a task for each rank.
+func (s Slurm) taskPerNode() bool { return s.Cell.Launch.TaskPer == nodeTask }
+
 // srun is the command of a step.
 func (a *slurmAllocation) srun(spec Spec) []string {
 	last, perNode := spec.Places[len(spec.Places)-1], 0
@@ -329,7 +273,7 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 	}
 	tasks, tasksPerNode := last.World, perNode
 	program := []string{filepath.Join(a.Dir(), stagedProgram), "rank", "--slurm", "--store", spec.Store}
-	if a.Job.TaskPerNode {
+	if a.taskPerNode() {
 		tasks, tasksPerNode = last.Node+1, 1
 		program = []string{
 			program[0], "node", "--store", spec.Store, "--world", strconv.Itoa(last.World), "--ranks-per-node", strconv.Itoa(perNode),
@@ -341,7 +285,7 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 		"--cpu-bind=none",      // a rank chooses its processors itself, near its device
 		"--kill-on-bad-exit=1", // a rank that waits for a dead one would wait for ever
 	}
-	args = append(append(args, a.containerArgs(spec.Env)...), a.Job.Srun...)
+	args = append(append(args, a.containerArgs(spec.Env)...), a.Cell.Launch.Srun...)
 	return append(args, program...)
 }
 
@@ -349,10 +293,10 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 // directory of the allocation is mounted. The variables of env and the inherited ones
 // override the image's, which otherwise win.
 func (a *slurmAllocation) containerArgs(env map[string]string) []string {
-	if a.Job.Image == "" {
+	if a.squash == "" {
 		return nil
 	}
-	args := []string{"--container-image=" + a.Job.Image, "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home"}
+	args := []string{"--container-image=" + a.squash, "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home"}
 	all := inherited()
 	maps.Copy(all, env)
 	if len(all) > 0 {
@@ -361,7 +305,7 @@ func (a *slurmAllocation) containerArgs(env map[string]string) []string {
 	return args
 }
 
-// SlurmPlace is the place of this rank in its step, as Slurm's variables say.
+// SlurmPlace returns the place of this rank in its step from Slurm's variables.
 func SlurmPlace(getenv func(string) string) (rank.Place, error) {
 	p, err := slurmStarter.read(getenv)
 	if err != nil {
@@ -383,8 +327,8 @@ type slurmGroup struct {
 	killed     atomic.Bool
 }
 
-// Exits implements Group. Ranks that fail are told of when srun says so, the others when
-// it has ended.
+// Exits implements Group. A rank that fails is reported when srun reports it, the others
+// when srun has ended.
 func (g *slurmGroup) Exits() <-chan Exit { return g.exits }
 
 // Dump implements Group.
@@ -394,7 +338,7 @@ func (g *slurmGroup) Dump() {
 	s, id := g.allocation.Starter, g.allocation.id
 	steps, err := command.Output(ctx, s, command.Command{Args: []string{"squeue", "--noheader", "--steps", "--jobs=" + id, "--format=%i"}})
 	if err != nil {
-		return // a dump is a help, not a result
+		return // stacks are optional
 	}
 	for step := range strings.FieldsSeq(string(steps)) {
 		if _, number, _ := strings.Cut(step, "."); strings.Trim(number, "0123456789") == "" {

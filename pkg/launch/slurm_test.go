@@ -13,7 +13,9 @@ import (
 
 	"github.com/collectivex/collectivex/internal/slurmtest"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // logsOf are the logs of a step, and its exits.
@@ -98,9 +100,10 @@ func TestPlaceOfATask(t *testing.T) {
 // Values reach srun as arguments of their own, in an order in which the program is last.
 func TestStepInAContainer(t *testing.T) {
 	inheritNothing(t)
-	scratch, err := newScratch(t.Context(), t.TempDir(), nothing)
+	scratch, err := newScratch(t.Context(), t.TempDir(), nil)
 	require.NoError(t, err)
-	a := &slurmAllocation{Slurm: Slurm{Job: Job{Image: "example/image:v1", Srun: []string{"--container-writable"}}}, scratch: scratch, id: "7"}
+	a := &slurmAllocation{machines: machines{scratch: scratch}, id: "7", squash: "example/image:v1"}
+	a.Cell.Launch.Srun = []string{"--container-writable"}
 	require.Equal(t, []string{
 		"srun", "--jobid=7", "--nodes=2", "--ntasks=3", "--ntasks-per-node=2", "--distribution=block", "--mpi=none", "--input=none", "--label",
 		"--cpu-bind=none", "--kill-on-bad-exit=1", "--container-image=example/image:v1", "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
@@ -109,15 +112,17 @@ func TestStepInAContainer(t *testing.T) {
 }
 
 // onSlurm is a launcher whose program is a shell script.
-func onSlurm(t *testing.T, script string, change func(*Job)) Slurm {
+func onSlurm(t *testing.T, script string, change func(*Slurm)) Slurm {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "program")
 	// A node that reads its order, and writes its nonce back, is ready.
 	const prepare = `[ "$1" != prepare ] || exec cp "$3/prepare.json" "$3/prepare-$5-$SLURM_NODEID.json"`
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+prepare+"\n"+script+"\n"), 0o700))
-	j := Job{Name: "cx-test", Nodes: 2, Tasks: 2, Minutes: 5, Slurm: SlurmOperator{Partition: "test"}}
-	change(&j)
-	return Slurm{Starter: command.Host{}, Job: j, Program: program, Scratch: t.TempDir()}
+	s := Slurm{Starter: command.Host{}, Program: program, Scratch: t.TempDir()}
+	s.Cell = plan.Cell{ID: "test", Nodes: 2, GPUsPerNode: 2, Minutes: 5, Vendor: vocab.Host}
+	s.Operator.Slurm.Partition = "test"
+	change(&s)
+	return s
 }
 
 func allocate(t *testing.T, s Slurm) Allocation {
@@ -141,7 +146,7 @@ func TestSlurm(t *testing.T) {
 	if !slurmtest.Start(t, 2) {
 		return
 	}
-	plain := func(*Job) {}
+	plain := func(*Slurm) {}
 
 	t.Run("each rank has its place and its log", func(t *testing.T) {
 		a := allocate(t, onSlurm(t, `echo "$SLURM_PROCID $SLURM_NTASKS $SLURM_LOCALID $SLURM_NODEID $(hostname) $CX_TEST $*" >&2`, plain))
@@ -182,21 +187,21 @@ func TestSlurm(t *testing.T) {
 	})
 
 	t.Run("refused", func(t *testing.T) {
-		_, err := onSlurm(t, "", func(j *Job) { j.Slurm.Partition = "secret" }).Allocate(t.Context())
+		_, err := onSlurm(t, "", func(s *Slurm) { s.Operator.Slurm.Partition = "secret" }).Allocate(t.Context())
 		require.ErrorContains(t, err, "allocate nodes: salloc: exit status 1 (")
 		require.NotContains(t, err.Error(), "secret")
 		require.NotContains(t, slurmtest.Jobs(t), "PENDING")
 	})
 
 	t.Run("a grant that does not come in time", func(t *testing.T) {
-		s := onSlurm(t, "", func(j *Job) { j.Nodes, j.Queue = 3, time.Second }) // of two: it waits for ever
+		s := onSlurm(t, "", func(s *Slurm) { s.Cell.Nodes, s.Queue = 3, time.Second }) // of two: it waits for ever
 		_, err := s.Allocate(t.Context())
 		require.EqualError(t, err, "allocate nodes: no grant within 1s, so the request was withdrawn; launch.queue_minutes of the platform is the limit")
 		require.NotContains(t, slurmtest.Jobs(t), "PENDING")
 	})
 
 	t.Run("a wait that is given up leaves no job", func(t *testing.T) {
-		s := onSlurm(t, "", func(j *Job) { j.Nodes = 3 }) // of two: it waits for ever
+		s := onSlurm(t, "", func(s *Slurm) { s.Cell.Nodes = 3 }) // of two: it waits for ever
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
 		go func() {
@@ -223,7 +228,7 @@ func TestSlurm(t *testing.T) {
 	})
 
 	t.Run("the job of a shard that was killed is cancelled by the next", func(t *testing.T) {
-		s := onSlurm(t, "", func(j *Job) { j.Nodes = 1 })
+		s := onSlurm(t, "", func(s *Slurm) { s.Cell.Nodes = 1 })
 		dead, err := s.Allocate(t.Context())
 		require.NoError(t, err)
 		a := dead.(*slurmAllocation)
@@ -237,7 +242,7 @@ func TestSlurm(t *testing.T) {
 
 	t.Run("inside an allocation of somebody else", func(t *testing.T) {
 		outer := allocate(t, onSlurm(t, "", plain)).(*slurmAllocation)
-		inner := allocate(t, onSlurm(t, "exit 0", func(j *Job) { j.Inside = outer.id }))
+		inner := allocate(t, onSlurm(t, "exit 0", func(s *Slurm) { s.SlurmJob = outer.id }))
 		g, _ := stepOf(t, inner, 2, 1)
 		for _, e := range exits(g) {
 			require.True(t, e.OK())
@@ -247,7 +252,7 @@ func TestSlurm(t *testing.T) {
 	})
 
 	t.Run("dump", func(t *testing.T) {
-		a := allocate(t, onSlurm(t, `trap 'echo stacks >&2; exit 0' QUIT; touch "$(dirname "$0")/up"; while :; do sleep 0.1; done`, func(j *Job) { j.Nodes = 1 }))
+		a := allocate(t, onSlurm(t, `trap 'echo stacks >&2; exit 0' QUIT; touch "$(dirname "$0")/up"; while :; do sleep 0.1; done`, func(s *Slurm) { s.Cell.Nodes = 1 }))
 		g, spec := stepOf(t, a, 1, 1)
 		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(a.Dir(), "up")); return err == nil }, 10*time.Minute, 10*time.Millisecond)
 		g.Dump()

@@ -105,20 +105,20 @@ func TestStartedStore(t *testing.T) {
 
 // Processes that were asked for different things do not measure together.
 func TestAgree(t *testing.T) {
-	two := func(change func(*member)) []member {
-		m := []member{{Place: rank.Place{World: 2}, Host: "a", Task: "task"}, {Place: rank.Place{Rank: 1, World: 2, LocalRank: 1}, Host: "a", Task: "task"}}
+	two := func(change func(*description)) []description {
+		m := []description{{Place: rank.Place{World: 2}, Host: "a", Task: "task"}, {Place: rank.Place{Rank: 1, World: 2, LocalRank: 1}, Host: "a", Task: "task"}}
 		change(&m[1])
 		return m
 	}
-	require.NoError(t, agree(two(func(*member) {})))
-	for want, change := range map[string]func(*member){
-		"rank 1 was started with another matrix, cell or version of this program than rank 0: start all with the same command": func(m *member) { m.Task = "other" },
-		"rank 1 has another NCCL_ALGO, NCCL_PROTO than rank 0: let all have the same environment":                              func(m *member) { m.Env = map[string]string{"NCCL_PROTO": "LL", "NCCL_ALGO": "Ring"} },
-		"as the member says": func(m *member) { m.Unusable = "as the member says" },
-		"the operator values of rank 1 select another network than those of rank 0: set CX_OPERATOR_CONFIG for all": func(m *member) { m.Network = map[string]string{"NCCL_IB_SL": "1"} },
-		"network.rdma_devices of rank 1 are Ethernet, and those of rank 0 are : name devices of one kind":           func(m *member) { m.LinkLayer = "Ethernet" },
-		"ranks 0 and 1 are on different hosts, and the cell has them on one node: number the ranks node after node": func(m *member) { m.Host = "b" },
-		"ranks 0 and 1 are on one host, and the cell has them on two nodes: start the ranks on 2 hosts":             func(m *member) { m.Node = 1 },
+	require.NoError(t, agree(two(func(*description) {})))
+	for want, change := range map[string]func(*description){
+		"rank 1 was started with another matrix, cell or version of this program than rank 0: start all with the same command": func(m *description) { m.Task = "other" },
+		"NCCL_ALGO, NCCL_PROTO of rank 1 differs from that of rank 0: start all in the same environment": func(m *description) { m.Env = map[string]string{"NCCL_PROTO": "LL", "NCCL_ALGO": "Ring"} },
+		"as the member says": func(m *description) { m.Unusable = "as the member says" },
+		"the operator values of rank 1 select another network than those of rank 0: set CX_OPERATOR_CONFIG for all": func(m *description) { m.Network = map[string]string{"NCCL_IB_SL": "1"} },
+		"network.rdma_devices of rank 1 are Ethernet, and those of rank 0 are : name devices of one kind":           func(m *description) { m.LinkLayer = "Ethernet" },
+		"ranks 0 and 1 are on different hosts, and the cell has them on one node: number the ranks node after node": func(m *description) { m.Host = "b" },
+		"ranks 0 and 1 are on one host, and the cell has them on two nodes: start the ranks on 2 hosts":             func(m *description) { m.Node = 1 },
 	} {
 		require.EqualError(t, agree(two(change)), want)
 	}

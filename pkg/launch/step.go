@@ -15,9 +15,10 @@ import (
 	"syscall"
 
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// How srun says that tasks ended.
+// Forms of srun's lines about tasks that ended.
 var (
 	endOf     = regexp.MustCompile(`^srun: error: [^:]+: tasks? ([0-9,-]+): (.+)$`)
 	exitCode  = regexp.MustCompile(`^Exited with exit code (\d+)$`)
@@ -39,29 +40,10 @@ func ends(line string) (exits []Exit) {
 	} else if s, known := endSignal[strings.TrimSuffix(m[2], " (core dumped)")]; known {
 		how = Exit{Signal: int(s)}
 	}
-	for _, how.Rank = range members(m[1]) {
+	for _, how.Rank = range sysfs.Numbers(m[1]) {
 		exits = append(exits, how)
 	}
 	return exits
-}
-
-// members are the numbers of a list such as 0,2-4.
-func members(list string) (all []int) {
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, is := strings.Cut(part, "-")
-		first, err := strconv.Atoi(from)
-		last := first
-		if is {
-			last, err = strconv.Atoi(to)
-		}
-		if err != nil || last-first > 1<<20 {
-			continue
-		}
-		for n := first; n <= last; n++ {
-			all = append(all, n)
-		}
-	}
-	return all
 }
 
 // stepLogs separates the output of a step. srun --label writes the task's number and a colon
@@ -73,12 +55,12 @@ type stepLogs struct {
 	tasks [][]int // the ranks of each task
 
 	mu    sync.Mutex
-	told  []bool // by rank: its exit was told
+	ended []bool // by rank: its exit was reported
 	files map[string]*os.File
 }
 
 func newStepLogs(spec Spec, taskPerNode bool, exits chan<- Exit) *stepLogs {
-	l := &stepLogs{dir: spec.LogDir, exits: exits, told: make([]bool, len(spec.Places)), files: map[string]*os.File{}}
+	l := &stepLogs{dir: spec.LogDir, exits: exits, ended: make([]bool, len(spec.Places)), files: map[string]*os.File{}}
 	for _, p := range spec.Places {
 		task := p.Rank
 		if taskPerNode {
@@ -95,8 +77,8 @@ func newStepLogs(spec Spec, taskPerNode bool, exits chan<- Exit) *stepLogs {
 // stream returns a writer for one of srun's two streams.
 func (l *stepLogs) stream() io.Writer { return &lineWriter{mu: &l.mu, each: l.line} }
 
-// lineWriter calls each with every complete line that is written to it, newline included.
-// It holds mu meanwhile.
+// lineWriter calls each with every complete line that is written to it, newline included,
+// while it holds mu.
 type lineWriter struct {
 	mu   *sync.Mutex
 	each func(line []byte) error
@@ -120,8 +102,17 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// labelled splits a line into the number before its first colon, which is below limit, and
-// its text.
+// Close completes the last line.
+func (w *lineWriter) Close() error {
+	if len(w.rest) == 0 {
+		return nil
+	}
+	_, err := w.Write([]byte("\n"))
+	return err
+}
+
+// labelled splits a line into the number before its first colon, which must be below limit,
+// and its text.
 func labelled(line []byte, limit int) (number int, text []byte, is bool) {
 	label, text, is := bytes.Cut(line, []byte(": "))
 	if !is {
@@ -137,34 +128,34 @@ func (l *stepLogs) line(line []byte) error {
 	case !of:
 		for _, e := range ends(strings.TrimSuffix(string(line), "\n")) {
 			if e.Rank < len(l.tasks) {
-				for _, r := range l.tasks[e.Rank] { // it numbers tasks
-					l.tell(Exit{Rank: r, Code: e.Code, Signal: e.Signal})
+				for _, r := range l.tasks[e.Rank] { // srun numbers tasks
+					l.report(Exit{Rank: r, Code: e.Code, Signal: e.Signal})
 				}
 			}
 		}
 		return l.write(filepath.Join(l.dir, "srun.log"), line)
-	case len(l.tasks) == len(l.told):
+	case len(l.tasks) == len(l.ended):
 		return l.write(LogFile(l.dir, l.tasks[task][0]), text)
 	default:
 		return l.nodeLine(task, text)
 	}
 }
 
-// nodeLine takes a line that the Node of a task wrote.
+// nodeLine handles a line that the Node of a task wrote.
 func (l *stepLogs) nodeLine(task int, line []byte) error {
-	if r, text, of := labelled(line, len(l.told)); of {
+	if r, text, of := labelled(line, len(l.ended)); of {
 		return l.write(LogFile(l.dir, r), text)
 	}
 	if e, is := parseExit(strings.TrimSuffix(string(line), "\n")); is {
-		l.tell(e)
+		l.report(e)
 	}
 	return l.write(filepath.Join(l.dir, fmt.Sprintf("node-%d.log", task)), line)
 }
 
-// tell tells the end of a rank once.
-func (l *stepLogs) tell(e Exit) {
-	if e.Rank < len(l.told) && !l.told[e.Rank] {
-		l.told[e.Rank] = true
+// report reports the end of a rank, once.
+func (l *stepLogs) report(e Exit) {
+	if e.Rank < len(l.ended) && !l.ended[e.Rank] {
+		l.ended[e.Rank] = true
 		l.exits <- e
 	}
 }
@@ -182,10 +173,10 @@ func (l *stepLogs) write(path string, line []byte) error {
 	return err
 }
 
-// close closes the logs and tells the end of all other ranks. If srun failed and named no
+// close closes the logs and reports the end of all other ranks. If srun failed and named no
 // rank, as when the step could not be created or the job was cancelled, they have its
-// status. Of a step that was killed, srun may name some ranks only: the others had ended or were
-// killed, and count as killed. A status of 0 does not prove that a rank has done its work: its records do.
+// status. If the step was killed, srun may name some ranks only, and the others count as
+// killed. A status of 0 does not prove that a rank has done its work: its records do.
 func (l *stepLogs) close(status command.Status, killed bool) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,11 +188,11 @@ func (l *stepLogs) close(status command.Status, killed bool) (err error) {
 	case status.OK():
 	case killed:
 		how = Exit{Signal: int(syscall.SIGKILL)}
-	case !slices.Contains(l.told, true):
+	case !slices.Contains(l.ended, true):
 		how = Exit{Code: status.Code, Signal: int(status.Signal)}
 	}
-	for how.Rank = range l.told {
-		l.tell(how)
+	for how.Rank = range l.ended {
+		l.report(how)
 	}
 	return err
 }

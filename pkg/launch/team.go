@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/command"
-	"github.com/collectivex/collectivex/pkg/dirlock"
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/sysfs"
@@ -28,27 +28,27 @@ const (
 	pollAgents = 40 * time.Millisecond
 )
 
-// Recruit is a process that somebody else started as one of a cell's ranks.
-type Recruit struct {
+// Member is a process that somebody else started as one of a cell's ranks.
+type Member struct {
 	Place rank.Place
-	// Store is the address of the store of all of them; see StartedStore.
+	// Store is the address of the store of all members; see StartedStore.
 	Store string
 	Token string // of a store over TCP
-	// Task says what this process was asked to do. It must be the same for all.
+	// Task identifies what this process was asked to do. All members must have the same.
 	Task string
 	// Network is the operator's choice, which this node must have; zero for one node.
-	Network Network
+	Network operator.Network
 }
 
 // Team is the processes that somebody else started as the ranks of a cell. In each of them an
 // agent starts the rank of every group, so that a rank that dies costs its case only. The
 // process of rank 0 leads the others; the Team is its Launcher.
 type Team struct {
-	recruit Recruit
-	store   rendezvous.Store
-	agent   *agent
-	dir     string // of the store in files
-	served  chan error
+	member Member
+	store  rendezvous.Store
+	agent  *agent
+	dir    string // of the store in files
+	served chan error
 
 	places  []rank.Place // of the agents
 	orders  int
@@ -62,32 +62,19 @@ var _ Launcher = (*Team)(nil)
 // storeDir is the directory of the store in files, within the one that StoreVariable names.
 const storeDir = "collectivex-ranks"
 
-// member is what the processes tell each other.
-type member struct {
-	rank.Place
-
-	Nonce     string            `json:"nonce"`
-	Host      string            `json:"host"`
-	Task      string            `json:"task"`
-	Env       map[string]string `json:"env"`
-	Network   map[string]string `json:"network"`
-	LinkLayer string            `json:"link_layer"`
-	Unusable  string            `json:"unusable"` // what is wrong with the network here
-}
-
 // Join waits until all processes of the cell have joined, and checks that they agree. The
 // caller calls Serve unless it leads, and Close in any case.
-func Join(ctx context.Context, r Recruit, s command.Starter) (_ *Team, err error) {
+func Join(ctx context.Context, m Member, s command.Starter) (_ *Team, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("join: %w", err)
 	}
-	t := &Team{recruit: r, offsets: make([]int64, r.Place.World), left: make([]bool, r.Place.World)}
+	t := &Team{member: m, offsets: make([]int64, m.Place.World), left: make([]bool, m.Place.World)}
 	if t.store, err = t.open(ctx); err != nil {
 		return nil, err
 	}
-	t.agent = &agent{starter: s, program: []string{program, "rank"}, place: r.Place, store: t.store}
-	if err := t.muster(ctx); err != nil {
+	t.agent = &agent{local: Local{Starter: s, Program: []string{program, "rank"}}, place: m.Place, store: t.store}
+	if err := t.exchange(ctx); err != nil {
 		err = fmt.Errorf("join: %w", err)
 		if t.Leads() && t.dir != "" && !errors.Is(err, os.ErrExist) {
 			err = errors.Join(err, os.RemoveAll(t.dir))
@@ -103,10 +90,10 @@ func Join(ctx context.Context, r Recruit, s command.Starter) (_ *Team, err error
 
 // open opens the store of the team.
 func (t *Team) open(ctx context.Context) (rendezvous.Store, error) {
-	r := t.recruit
-	hostPort, tcp := rendezvous.OverTCP(r.Store)
+	m := t.member
+	hostPort, tcp := rendezvous.OverTCP(m.Store)
 	if !tcp {
-		above, err := filepath.Abs(r.Store)
+		above, err := filepath.Abs(m.Store)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", StoreVariable, err)
 		}
@@ -117,25 +104,39 @@ func (t *Team) open(ctx context.Context) (rendezvous.Store, error) {
 		return rendezvous.OpenFile(t.dir)
 	}
 	if t.Leads() {
-		leader, err := rendezvous.LeadAt(hostPort, r.Token, r.Place.World)
+		leader, err := rendezvous.LeadAt(hostPort, m.Token, m.Place.World)
 		if err != nil {
-			return nil, fmt.Errorf("rank 0 cannot listen at %s: %w", r.Store, err)
+			return nil, fmt.Errorf("rank 0 cannot listen at %s: %w", m.Store, err)
 		}
 		return leader, nil
 	}
 	ctx, stop := context.WithTimeout(ctx, joinLimit)
 	defer stop()
-	client, err := rendezvous.DialUp(ctx, hostPort, r.Token)
+	client, err := rendezvous.DialUp(ctx, hostPort, m.Token)
 	if err != nil {
-		return nil, fmt.Errorf("rank 0 does not answer at %s within %s: %w", r.Store, joinLimit, err)
+		return nil, fmt.Errorf("rank 0 does not answer at %s within %s: %w", m.Store, joinLimit, err)
 	}
 	return client, nil
 }
 
-// muster exchanges what the processes say of themselves. The second exchange is under a name
-// that only living processes know: a store in files may have the words of an earlier start.
-func (t *Team) muster(ctx context.Context) error {
-	me, err := t.member()
+// description is what the members send each other.
+type description struct {
+	rank.Place
+
+	Nonce     string            `json:"nonce"`
+	Host      string            `json:"host"`
+	Task      string            `json:"task"`
+	Env       map[string]string `json:"env"`
+	Network   map[string]string `json:"network"`
+	LinkLayer string            `json:"link_layer"`
+	Unusable  string            `json:"unusable"` // what is wrong with the network here
+}
+
+// exchange exchanges the descriptions of the members and checks that they agree. It ends with
+// a barrier under a name that only living processes know, since a store in files may have the
+// descriptions of an earlier start.
+func (t *Team) exchange(ctx context.Context) error {
+	me, err := t.describe()
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (t *Team) muster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	members := make([]member, len(all))
+	members := make([]description, len(all))
 	for r, raw := range all {
 		if err := json.Unmarshal(raw, &members[r]); err != nil {
 			return fmt.Errorf("rank %d: %w", r, err)
@@ -163,18 +164,18 @@ func (t *Team) muster(ctx context.Context) error {
 		return err
 	}
 	if wrong := agree(members); wrong != nil {
-		t.part(ctx)
+		t.leave(ctx)
 		return wrong
 	}
 	return nil
 }
 
-// part lets the process of rank 0, whose store ends with it, wait until the others no longer
-// need that.
-func (t *Team) part(ctx context.Context) {
-	key := func(rank int) string { return fmt.Sprintf("part/rank-%d", rank) }
+// leave makes the process of rank 0, whose store ends with it, wait until the others no longer
+// need the store.
+func (t *Team) leave(ctx context.Context) {
+	key := func(rank int) string { return fmt.Sprintf("leave/rank-%d", rank) }
 	if !t.Leads() {
-		_ = t.store.Put(ctx, key(t.recruit.Place.Rank), nil)
+		_ = t.store.Put(ctx, key(t.member.Place.Rank), nil)
 		return
 	}
 	for r := 1; r < len(t.places); r++ {
@@ -182,29 +183,29 @@ func (t *Team) part(ctx context.Context) {
 	}
 }
 
-// member describes this process.
-func (t *Team) member() (member, error) {
-	m := member{Place: t.recruit.Place, Nonce: rand.Text(), Task: t.recruit.Task, Env: inherited(), Network: t.recruit.Network.selection()}
+// describe describes this process.
+func (t *Team) describe() (description, error) {
+	d := description{Place: t.member.Place, Nonce: rand.Text(), Task: t.member.Task, Env: inherited(), Network: network(t.member.Network).selection()}
 	name, err := os.Hostname()
 	if err != nil {
-		return m, err
+		return d, err
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return m, err
+		return d, err
 	}
-	m.Host = name + "/" + strings.TrimSpace(string(boot))
-	layer, wrong := t.recruit.Network.check(sysfs.Here())
+	d.Host = name + "/" + strings.TrimSpace(string(boot))
+	layer, wrong := network(t.member.Network).check(sysfs.Here())
 	if wrong != nil {
-		m.Unusable = wrong.reason(m.Node)
+		d.Unusable = wrong.reason(d.Node)
 	}
-	m.LinkLayer = layer
-	return m, nil
+	d.LinkLayer = layer
+	return d, nil
 }
 
-// agree returns an error unless the processes were asked to do the same, in equal environments,
+// agree returns an error unless the members were asked to do the same, in equal environments,
 // and those of a node are on one host.
-func agree(members []member) error {
+func agree(members []description) error {
 	first := members[0]
 	for r, m := range members {
 		var differ []string
@@ -219,7 +220,7 @@ func agree(members []member) error {
 		case m.Task != first.Task:
 			return fmt.Errorf("rank %d was started with another matrix, cell or version of this program than rank 0: start all with the same command", r)
 		case len(differ) > 0:
-			return fmt.Errorf("rank %d has another %s than rank 0: let all have the same environment", r, strings.Join(differ, ", "))
+			return fmt.Errorf("%s of rank %d differs from that of rank 0: start all in the same environment", strings.Join(differ, ", "), r)
 		case m.Unusable != "":
 			return errors.New(m.Unusable)
 		case !maps.Equal(m.Network, first.Network):
@@ -240,7 +241,7 @@ func agree(members []member) error {
 }
 
 // Leads reports whether this is the process of rank 0.
-func (t *Team) Leads() bool { return t.recruit.Place.Rank == 0 }
+func (t *Team) Leads() bool { return t.member.Place.Rank == 0 }
 
 // Serve starts the ranks of this process until the one of rank 0 ends.
 func (t *Team) Serve(ctx context.Context) error { return t.agent.serve(ctx) }
@@ -251,7 +252,7 @@ func (t *Team) Listen() string {
 	if t.dir != "" {
 		return ""
 	}
-	hostPort, _ := rendezvous.OverTCP(t.recruit.Store)
+	hostPort, _ := rendezvous.OverTCP(t.member.Store)
 	host, _, _ := net.SplitHostPort(hostPort) // StartedStore has checked it
 	return host
 }
@@ -266,7 +267,7 @@ func (t *Team) order(ctx context.Context, o agentOrder) error {
 	return t.store.Put(context.WithoutCancel(ctx), agentOrderKey(t.orders), raw)
 }
 
-// events returns what an agent has told since the last call.
+// events returns the events of an agent since the last call.
 func (t *Team) events(agent int) ([]agentEvent, error) {
 	lines, next, err := t.store.Records(agentStream(agent), t.offsets[agent])
 	if err != nil {
@@ -283,7 +284,7 @@ func (t *Team) events(agent int) ([]agentEvent, error) {
 	return events, nil
 }
 
-// Close lets the other processes end and removes the store, if this one leads.
+// Close makes the other processes end and removes the store, if this one leads.
 func (t *Team) Close() error {
 	if !t.Leads() {
 		return t.store.Close()
@@ -316,40 +317,39 @@ func (t *Team) Close() error {
 	return err
 }
 
-// Allocate implements Launcher: somebody else has got the machines.
+// Allocate implements Launcher: somebody else has allocated the machines.
 func (t *Team) Allocate(ctx context.Context) (Allocation, error) {
-	if t.dir != "" {
-		return &teamAllocation{team: t, dir: t.dir}, nil
+	a := &teamAllocation{team: t}
+	if t.dir == "" {
+		var err error
+		if a.scratch, err = newScratch(ctx, rendezvous.Memory(), nil); err != nil {
+			return nil, err
+		}
 	}
-	scratch, err := newScratch(ctx, memory(), func(context.Context, string) error { return nil })
-	if err != nil {
-		return nil, err
-	}
-	return &teamAllocation{team: t, dir: scratch.Dir(), scratch: scratch}, nil
+	return a, nil
 }
 
 // teamAllocation is the Allocation of a Team.
 type teamAllocation struct {
-	team    *Team
-	dir     string
-	scratch *dirlock.Claim // of this host alone; nil for a store in files
+	machines // its scratch directory is on this host alone; none for a store in files
+
+	team *Team
 }
 
 // Dir implements Allocation.
-func (a *teamAllocation) Dir() string { return a.dir }
-
-// Image implements Allocation.
-func (a *teamAllocation) Image() Image { return Image{} }
-
-// Queued implements Allocation.
-func (a *teamAllocation) Queued() time.Duration { return 0 }
+func (a *teamAllocation) Dir() string {
+	if a.scratch == nil {
+		return a.team.dir
+	}
+	return a.machines.Dir()
+}
 
 // Release implements Allocation.
 func (a *teamAllocation) Release() error {
 	if a.scratch == nil {
 		return nil
 	}
-	return a.scratch.Remove()
+	return a.machines.Release()
 }
 
 // Start implements Allocation.
@@ -399,7 +399,7 @@ type teamGroup struct {
 	ended   chan struct{} // closed when all ranks have ended
 }
 
-// follow reads what the agents tell of the group, until all of its ranks have ended.
+// follow reads the events of the group until all of its ranks have ended.
 func (g *teamGroup) follow() {
 	defer close(g.ended)
 	defer close(g.exits)
@@ -408,14 +408,14 @@ func (g *teamGroup) follow() {
 		running = slices.DeleteFunc(running, func(agent int) bool {
 			events, err := g.team.events(agent)
 			if err != nil {
-				return false // the store fails, which others see, too
+				return false // others see that the store fails, too
 			}
 			return slices.ContainsFunc(events, g.take)
 		})
 	}
 }
 
-// take takes an event of the group and reports whether it is the last one of a rank.
+// take handles an event of the group and reports whether it is the last one of a rank.
 func (g *teamGroup) take(e agentEvent) (last bool) {
 	switch {
 	case e.Group != g.number:
@@ -439,7 +439,7 @@ func (g *teamGroup) Exits() <-chan Exit { return g.exits }
 
 // Dump implements Group.
 func (g *teamGroup) Dump() {
-	_ = g.team.order(context.Background(), agentOrder{Do: agentDump}) // a dump is a help, not a result
+	_ = g.team.order(context.Background(), agentOrder{Do: agentDump}) // stacks are optional
 }
 
 // Kill implements Group.
@@ -454,6 +454,6 @@ func (g *teamGroup) kill(ctx context.Context) error {
 	case <-g.ended:
 		return nil
 	case <-time.After(agentGrace):
-		return fmt.Errorf("ranks that somebody else's processes started do not die within %s", agentGrace)
+		return fmt.Errorf("ranks that the joined processes started do not die within %s", agentGrace)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -155,8 +156,8 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, numb
 	store := ""
 	if la.Store == vocab.StoreTCP {
 		store = la.Store
-		if la.Launcher != "bare" && !slices.Contains(requires, catalog.StoreAddressKey) {
-			requires = slices.Concat(requires, []string{catalog.StoreAddressKey})
+		if la.Launcher != "bare" && !slices.Contains(requires, operator.StoreAddressKey) {
+			requires = slices.Concat(requires, []string{operator.StoreAddressKey})
 		}
 	}
 	taskPer := la.TaskPer

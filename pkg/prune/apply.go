@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/dirlock"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // Directories below Retention.To.
@@ -93,17 +94,7 @@ func (m move) rename() error {
 	if err := os.Rename(m.from, m.to); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(filepath.Dir(m.to)), syncDir(filepath.Dir(m.from)))
-}
-
-// syncDir makes a rename in dir survive a crash.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return errors.Join(safefile.SyncDir(filepath.Dir(m.to)), safefile.SyncDir(filepath.Dir(m.from)))
 }
 
 // claims are the locked markers of a run.

@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // Retention says what stays.
@@ -117,19 +118,11 @@ func New(r Retention) (*Plan, error) {
 	return p, nil
 }
 
-// cause drops the path of an error, which the caller names.
-func cause(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
-}
-
 // checkPlaces returns an error unless runs can be moved from r.Results to r.To.
 func checkPlaces(r Retention) error {
 	results, err := filepath.EvalSymlinks(r.Results)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w; name the directory that holds runs", ErrUsage, r.Results, cause(err))
+		return fmt.Errorf("%w: %s: %w; name the directory that holds runs", ErrUsage, r.Results, safefile.Cause(err))
 	}
 	if info, err := os.Stat(results); err == nil && !info.IsDir() {
 		return fmt.Errorf("%w: %s is not a directory; name the directory that holds runs", ErrUsage, r.Results)

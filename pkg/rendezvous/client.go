@@ -218,7 +218,7 @@ func (c *Client) Barrier(ctx context.Context, name string, rank, world int) erro
 }
 
 // Dir implements Store.
-func (c *Client) Dir() string { return memory() }
+func (c *Client) Dir() string { return Memory() }
 
 // Close implements Store.
 func (c *Client) Close() error {
@@ -226,9 +226,9 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// memory is a directory in memory that the ranks of a host share, or the one of temporary
-// files if there is none.
-func memory() string {
+// Memory returns a directory in memory that the processes of this host share, or the one of
+// temporary files if there is none.
+func Memory() string {
 	const shm = "/dev/shm"
 	if unix.Access(shm, unix.W_OK|unix.X_OK) == nil {
 		return shm

@@ -128,7 +128,7 @@ func (l *Leader) Address() string { return l.address }
 func (l *Leader) Env() map[string]string { return map[string]string{TokenVariable: l.token} }
 
 // Dir implements Store.
-func (l *Leader) Dir() string { return memory() }
+func (l *Leader) Dir() string { return Memory() }
 
 // Close implements Store: it ends all connections.
 func (l *Leader) Close() error { return l.server.Close() }

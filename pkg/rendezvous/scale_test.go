@@ -104,7 +104,7 @@ func benchStores(b *testing.B, kind string, world int, asked *atomic.Int64) []St
 	b.Helper()
 	ranks := make([]Store, world)
 	if kind == "files" {
-		root, err := os.MkdirTemp(memory(), "cxbench-")
+		root, err := os.MkdirTemp(Memory(), "cxbench-")
 		if err != nil {
 			b.Fatal(err)
 		}

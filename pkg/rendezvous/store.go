@@ -6,15 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/affinity"
 )
 
 // ErrMalformed is wrapped by errors for a value or a stream that is not a regular file, or
 // is larger than any that a rank writes.
 var ErrMalformed = errors.New("malformed")
 
-var errNewline = errors.New("record holds a newline")
+var errNewline = errors.New("record contains a newline")
 
 // Store keeps small values and append-only streams under slash-separated keys
 // ("case-0003/ready", "case-0003/rank-0"). All methods are safe for concurrent
@@ -67,29 +68,14 @@ func (e *MissingError) Error() string {
 // Unwrap returns the error of the context.
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// Ranks spells a sorted list of ranks, such as 0, 2-4.
-func Ranks(ranks []int) string {
-	var parts []string
-	for i := 0; i < len(ranks); {
-		last := i
-		for last+1 < len(ranks) && ranks[last+1] == ranks[last]+1 {
-			last++
-		}
-		part := strconv.Itoa(ranks[i])
-		if last > i {
-			part += "-" + strconv.Itoa(ranks[last])
-		}
-		parts = append(parts, part)
-		i = last + 1
-	}
-	return strings.Join(parts, ", ")
-}
+// Ranks formats an ascending list of ranks, such as 0, 2-4.
+func Ranks(ranks []int) string { return strings.ReplaceAll(affinity.List(ranks), ",", ", ") }
 
 // checkKey returns an error for a malformed key, which is a mistake in this program.
 func checkKey(key string) error {
 	for seg := range strings.SplitSeq(key, "/") {
 		if seg == "" || seg[0] == '.' || strings.ContainsAny(seg, "@\x00") {
-			return fmt.Errorf("store key %q: segments are not empty, start with no dot and hold no '@'", key)
+			return fmt.Errorf("store key %q: segments must not be empty, start with a dot or contain '@'", key)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package safefile
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,7 +88,7 @@ func (f *AtomicFile) Commit() error {
 		f.Abort()
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
-	return errors.Join(f.temp.Close(), syncDir(filepath.Dir(f.path)))
+	return errors.Join(f.temp.Close(), SyncDir(filepath.Dir(f.path)))
 }
 
 // Abort removes the file.
@@ -110,8 +111,13 @@ func WriteAtomic(path string, write func(io.Writer) error) error {
 	return f.Commit()
 }
 
-// syncDir makes a rename in dir survive a crash.
-func syncDir(dir string) error {
+// WriteJSON is WriteAtomic with v as one line of JSON.
+func WriteJSON(path string, v any) error {
+	return WriteAtomic(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
+}
+
+// SyncDir makes a rename in dir survive a crash.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@
 package safefile
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,14 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
+// Cause returns an error of a file without the path, for a caller that names it or must not.
+func Cause(err error) error {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		return of.Err
+	}
+	return err
+}
+
 func check(info fs.FileInfo, path string) error {
 	if !info.Mode().IsRegular() {
 		return &fs.PathError{Op: "read", Path: path, Err: ErrIrregular}
@@ -48,6 +57,15 @@ func check(info fs.FileInfo, path string) error {
 // Read returns the content of the regular file at path. The file may have at most limit
 // bytes.
 func Read(path string, limit int64) ([]byte, error) { return ReadInto(nil, path, limit) }
+
+// ReadJSON decodes the content of the regular file at path, of at most limit bytes, into v.
+func ReadJSON(path string, limit int64, v any) error {
+	data, err := Read(path, limit)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, v)
+}
 
 // ReadInto is Read into buf, which is replaced if it is too small.
 func ReadInto(buf []byte, path string, limit int64) ([]byte, error) {

@@ -7,27 +7,30 @@ import (
 	"strings"
 )
 
-// maxCPU limits the processor numbers that are accepted.
-const maxCPU = 1 << 16
+// maxNumber is above the number of any processor or rank.
+const maxNumber = 1 << 16
 
-// CPUs returns the processors in a file with a list such as 0-3,8,10-11.
-func (r Root) CPUs(elem ...string) []int {
-	var cpus []int
-	for part := range strings.SplitSeq(r.Text(elem...), ",") {
+// CPUs returns the processors in a file with a list; see Numbers.
+func (r Root) CPUs(elem ...string) []int { return Numbers(r.Text(elem...)) }
+
+// Numbers returns the numbers in a list such as 0-3,8,10-11; none if the list is malformed.
+func Numbers(list string) []int {
+	var numbers []int
+	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")
 		if !isRange {
 			last = first
 		}
 		from, err := strconv.Atoi(first)
 		to, err2 := strconv.Atoi(last)
-		if err != nil || err2 != nil || from > to || to >= maxCPU {
+		if err != nil || err2 != nil || from > to || to >= maxNumber {
 			return nil
 		}
-		for cpu := from; cpu <= to; cpu++ {
-			cpus = append(cpus, cpu)
+		for n := from; n <= to; n++ {
+			numbers = append(numbers, n)
 		}
 	}
-	return cpus
+	return numbers
 }
 
 // OnlineCPUs returns the processors that are online; none if the kernel does not report

@@ -68,14 +68,14 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	}
 	r.run.MatrixSHA256 = r.matrix.SHA256
 	request := r.cluster.request(cell)
-	launcher, listen := launch.For(request), r.cluster.listen(cell)
+	launcher, listen := launch.For(request), request.Listen()
 	if r.team != nil {
 		launcher, listen = r.team, r.team.Listen()
 	}
 	sh := shard.Shard{
 		Cell: cell, Cases: cases, Run: r.run, Families: families(),
 		Launcher: launcher,
-		Network:  request.Operator.Network.Env,
+		Network:  request.NetworkEnv,
 		Listen:   listen,
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
 		Files:    r.files,

@@ -162,7 +162,7 @@ func TestPublishedEnvironmentShowsTheNetwork(t *testing.T) {
 	document := func(nodes int) map[string]string {
 		c := plantest.EP(2)
 		c.Nodes = nodes
-		env := cluster{operator: operator}.request(plan.Cell{SKU: "pair"}).Operator.Network.Env(c)
+		env := cluster{operator: operator}.request(plan.Cell{SKU: "pair"}).NetworkEnv(c)
 		return published(provenance.NewScreen("gpuhost17"), slices.Clone(inherited), env, nil)
 	}
 	require.Equal(t, map[string]string{"NCCL_DEBUG": "WARN"}, document(1))

@@ -17,7 +17,7 @@ func joinTeam(ctx context.Context, s cli.Streams, m *plan.Matrix, cell plan.Cell
 		return nil, cli.UsageError("cell %s runs in containers (%s), and --join runs where it was started: use a platform with container: none", cell.ID, cell.Container)
 	}
 	if families()[cell.Family].Computes != nil {
-		return nil, cli.UsageError("cell %s has no ranks, and --join makes this process one: leave it out", cell.ID)
+		return nil, cli.UsageError("cell %s has no ranks, so no process can join as one: leave out --join", cell.ID)
 	}
 	cases, err := m.Cases(cell)
 	if err != nil {
@@ -31,20 +31,19 @@ func joinTeam(ctx context.Context, s cli.Streams, m *plan.Matrix, cell plan.Cell
 	if err != nil {
 		return nil, cli.EnvironmentError("--join: %w", err)
 	}
-	r := launch.Recruit{Token: s.Getenv(rendezvous.TokenVariable), Task: cli.Build() + " " + m.SHA256 + " " + cell.ID}
-	if r.Place, err = started.Place(cell.Nodes, ranksPerNode); err != nil {
+	member := launch.Member{
+		Token: s.Getenv(rendezvous.TokenVariable), Task: cli.Build() + " " + m.SHA256 + " " + cell.ID, Network: around.request(cell).Network(),
+	}
+	if member.Place, err = started.Place(cell.Nodes, ranksPerNode); err != nil {
 		return nil, cli.EnvironmentError("--join: %w", err)
 	}
-	if r.Store, err = launch.StartedStore(s.Getenv); err != nil {
+	if member.Store, err = launch.StartedStore(s.Getenv); err != nil {
 		return nil, cli.EnvironmentError("--join: %w", err)
 	}
 	if err := os.Unsetenv(rendezvous.TokenVariable); err != nil { // the ranks have another one
 		return nil, cli.EnvironmentError("%w", err)
 	}
-	if cell.Nodes > 1 {
-		r.Network = around.request(cell).Operator.Network
-	}
-	team, err := launch.Join(ctx, r, command.Host{})
+	team, err := launch.Join(ctx, member, command.Host{})
 	if err != nil {
 		return nil, cli.EnvironmentError("--join: %w", err)
 	}

@@ -24,7 +24,7 @@ func newNode(s cli.Streams) *cobra.Command {
 		Short:  "Run the ranks of one node of a group (started by shard through srun)",
 		Hidden: true,
 		Args:   cli.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			node, err := strconv.Atoi(s.Getenv("SLURM_NODEID"))
 			if err != nil {
 				return cli.EnvironmentError("SLURM_NODEID is %q: start this program with srun", s.Getenv("SLURM_NODEID"))
@@ -41,7 +41,7 @@ func newNode(s cli.Streams) *cobra.Command {
 				Starter: command.Host{}, Program: []string{program, "rank"}, Store: store,
 				Places: launch.PlacesOn(world, ranksPerNode, node),
 			}
-			if err := n.Run(s.Err); err != nil {
+			if err := n.Run(c.Context(), s.Err); err != nil {
 				return cli.EnvironmentError("node %d: %w", node, err)
 			}
 			return nil

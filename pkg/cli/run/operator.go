@@ -6,9 +6,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/safefile"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 const (
@@ -18,15 +18,15 @@ const (
 	operatorBytes = 1 << 20
 )
 
-// cluster is what this host knows of the cluster around it. The zero cluster is none.
+// cluster is the cluster that this host belongs to. The zero cluster is none.
 type cluster struct {
-	operator *catalog.Operator
+	operator operator.Values
 	slurmJob string // that this program runs in
 }
 
 // newCluster reads the operator values, if the environment names a file.
 func newCluster(s cli.Streams) (cluster, error) {
-	here := cluster{operator: &catalog.Operator{}, slurmJob: s.Getenv("SLURM_JOB_ID")}
+	here := cluster{slurmJob: s.Getenv("SLURM_JOB_ID")}
 	path := s.Getenv(operatorVariable)
 	if path == "" {
 		return here, nil
@@ -55,41 +55,5 @@ func (h cluster) stages() []string {
 
 // request asks for the launcher of a cell.
 func (h cluster) request(cell plan.Cell) launch.Request {
-	r := launch.Request{Cell: cell, SlurmJob: h.slurmJob}
-	if h.operator == nil {
-		return r
-	}
-	p := h.operator.Platform(cell.SKU)
-	r.Operator.Missing = p.Missing(cell.Launch.Requires)
-	if p != nil {
-		r.Operator.Stage = p.Storage.Stage
-		r.Operator.Images = launch.ImageOperator{Dir: p.Storage.Images, Locks: p.Storage.Locks, Cache: p.Storage.EnrootCache}
-		r.Operator.Docker = p.Docker.Command
-		r.Operator.Network = launch.Network{
-			Socket: p.Network.SocketInterface, Devices: p.Network.RDMADevices, GIDIndex: p.Network.GIDIndex,
-			ServiceLevel: p.Network.ServiceLevel, TrafficClass: p.Network.TrafficClass, RailIsolated: p.Network.RailIsolated,
-		}
-		r.Operator.Slurm = launch.SlurmOperator{
-			Partition: p.Slurm.Partition, Account: p.Slurm.Account, QOS: p.Slurm.QOS, Nodes: p.Slurm.Nodes, Exclude: p.Slurm.Exclude,
-		}
-	}
-	return r
-}
-
-// loopback is where the store over TCP of ranks on this host is served.
-const loopback = "127.0.0.1"
-
-// listen returns the address of this host at which the stores of a cell are served over
-// TCP; empty for stores in files.
-func (h cluster) listen(cell plan.Cell) string {
-	switch {
-	case cell.Launch.Store != vocab.StoreTCP:
-		return ""
-	case cell.Launcher == "bare":
-		return loopback
-	}
-	if p := h.operator.Platform(cell.SKU); p != nil {
-		return p.Network.StoreAddress
-	}
-	return "" // the cell does not start: the value is required
+	return launch.Request{Cell: cell, Operator: h.operator.Platform(cell.SKU), SlurmJob: h.slurmJob}
 }

@@ -1,0 +1,116 @@
+// Package operator is the operator values: what is private to a cluster, such as the names of
+// its partitions, directories and network devices. They are in a file on the runner, outside
+// any repository; catalog.ParseOperator reads it. Nothing of them may be published.
+package operator
+
+import (
+	"slices"
+	"strings"
+)
+
+// Values are the operator values of a fleet.
+type Values struct {
+	Platforms []Platform `yaml:"platforms"`
+}
+
+// Platform is the operator values of one platform. The zero Platform has none.
+type Platform struct {
+	SKU     string  `yaml:",name"`
+	Slurm   Slurm   `yaml:"slurm,optional"`
+	Storage Storage `yaml:"storage,optional"`
+	Network Network `yaml:"network,optional"`
+	Docker  Docker  `yaml:"docker,optional"`
+}
+
+// Slurm is where an allocation may land.
+type Slurm struct {
+	Partition string   `yaml:"partition,optional"`
+	Account   string   `yaml:"account,optional"`
+	QOS       string   `yaml:"qos,optional"`
+	Nodes     []string `yaml:"nodes,optional"`   // pin to these
+	Exclude   []string `yaml:"exclude,optional"` // never these
+}
+
+// Storage is directories, as absolute paths.
+type Storage struct {
+	Images      string `yaml:"images,optional" in:"absolute path"` // container images as files
+	Stage       string `yaml:"stage,optional" in:"absolute path"`  // seen by the runner and by compute nodes
+	Locks       string `yaml:"locks,optional" in:"absolute path"`
+	EnrootCache string `yaml:"enroot_cache,optional" in:"absolute path"`
+}
+
+// Network selects the network between nodes. The zero Network leaves the choice to the
+// libraries.
+type Network struct {
+	// StoreAddress is the address of the shard's host that nodes reach, where platforms have
+	// the store over TCP.
+	StoreAddress    string   `yaml:"store_address,optional" in:"host address"`
+	SocketInterface string   `yaml:"socket_interface,optional" in:"network interface"`
+	RDMADevices     []string `yaml:"rdma_devices,optional" in:"rdma device"` // name or name:port
+	GIDIndex        *int     `yaml:"gid_index,optional" min:"0" max:"255"`
+	ServiceLevel    *int     `yaml:"service_level,optional" min:"0" max:"15"`
+	TrafficClass    *int     `yaml:"traffic_class,optional" min:"0" max:"255"`
+	RailIsolated    bool     `yaml:"rail_isolated,optional"` // no routing between rails
+}
+
+// Docker is how the runner's account may call docker.
+type Docker struct {
+	Command []string `yaml:"command,optional"` // docker unless said; may be sudo docker
+}
+
+// StoreAddressKey is the value that a store over TCP needs.
+const StoreAddressKey = "network.store_address"
+
+// Keys lists the values that a platform can require.
+func Keys() []string {
+	return []string{"slurm.partition", "slurm.account", "storage.images", "storage.stage", "storage.enroot_cache", "network.rdma_devices", StoreAddressKey}
+}
+
+// Missing returns those of keys that p has no value for.
+func (p Platform) Missing(keys []string) []string {
+	has := map[string]bool{
+		"slurm.partition":      p.Slurm.Partition != "",
+		"slurm.account":        p.Slurm.Account != "",
+		"storage.images":       p.Storage.Images != "",
+		"storage.stage":        p.Storage.Stage != "",
+		"storage.enroot_cache": p.Storage.EnrootCache != "",
+		"network.rdma_devices": len(p.Network.RDMADevices) > 0,
+		StoreAddressKey:        p.Network.StoreAddress != "",
+	}
+	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return has[k] })
+}
+
+// Platform returns the values of a platform, the zero Platform if there are none.
+func (v Values) Platform(sku string) Platform {
+	for _, p := range v.Platforms {
+		if p.SKU == sku {
+			return p
+		}
+	}
+	return Platform{}
+}
+
+// Hide replaces the values of s in a text by their keys.
+func (s Slurm) Hide(text string) string {
+	text = hide(text, "slurm.nodes", s.Nodes...)
+	text = hide(text, "slurm.exclude", s.Exclude...)
+	text = hide(text, "slurm.partition", s.Partition)
+	text = hide(text, "slurm.account", s.Account)
+	return hide(text, "slurm.qos", s.QOS)
+}
+
+// Hide replaces the directories of s in a text by their keys.
+func (s Storage) Hide(text string) string {
+	text = hide(text, "storage.images", s.Images)
+	text = hide(text, "storage.enroot_cache", s.EnrootCache)
+	return hide(text, "storage.locks", s.Locks)
+}
+
+func hide(text, key string, values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			text = strings.ReplaceAll(text, v, "<"+key+">")
+		}
+	}
+	return text
+}
