@@ -17,9 +17,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/family"
 )
 
-// cores know families and backends through descriptors alone. preflight and cli/run still have
-// tables of backends.
-var cores = []string{"plan", "catalog", "planner", "result", "report", "report/page", "result/schema", "export", "compare", "fold", "shard", "cli/bench", "figure", "table", "family"}
+// cores know families and backends through descriptors alone.
+var cores = []string{"plan", "catalog", "planner", "result", "report", "report/page", "result/schema", "export", "compare", "fold", "shard", "cli/bench", "preflight", "figure", "table", "family"}
 
 // No core has the name of a family or a backend in its code.
 func TestCoresNameNoFamily(t *testing.T) {

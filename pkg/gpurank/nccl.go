@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -99,4 +101,23 @@ func shareIDs(ctx context.Context, s *rank.Session, l *nccl.Library, name string
 		ids[i] = nccl.ID(raw)
 	}
 	return ids, nil
+}
+
+// Needs are the libraries of each kind, as backends need them.
+var Needs = map[nccl.Kind]*backend.Need{
+	nccl.NCCL:    need(nccl.NCCL, "NCCL", inventory.NVIDIA),
+	nccl.RCCL:    need(nccl.RCCL, "RCCL", inventory.AMD),
+	nccl.MSCCLPP: need(nccl.MSCCLPP, "MSCCL++", ""),
+}
+
+func need(kind nccl.Kind, label, vendor string) *backend.Need {
+	return &backend.Need{Kind: string(kind), Label: label, Variable: kind.Variable(), Vendor: vendor, Find: func(context.Context) backend.Library {
+		l, err := nccl.Open(kind)
+		if err != nil {
+			return backend.Library{Err: err}
+		}
+		found := backend.Opened(l, l.VersionString())
+		found.Drives = map[string]string{"cuda": inventory.NVIDIA, "hip": inventory.AMD}[l.Platform()]
+		return found
+	}}
 }

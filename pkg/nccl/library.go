@@ -47,6 +47,9 @@ var searches = map[Kind]dl.Search{
 	}, Beside: []string{"libmscclpp.so.0", "libmscclpp_collectives.so.0"}},
 }
 
+// Variable returns the environment variable that names the library of a kind.
+func (k Kind) Variable() string { return searches[k].Env }
+
 // IDBytes is the size of a unique id.
 const IDBytes = 128
 

@@ -1,6 +1,11 @@
 package preflight
 
-import "github.com/collectivex/collectivex/pkg/inventory"
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/inventory"
+)
 
 // Description is what this machine is, as documents will say it. All of it may
 // be published.
@@ -8,8 +13,8 @@ type Description struct {
 	Program string            `json:"program"` // and its version
 	Host    map[string]string `json:"host"`
 	inventory.Machine
-	State     inventory.State `json:"state"`
-	Libraries []Library       `json:"libraries"`
+	State     inventory.State   `json:"state"`
+	Libraries []backend.Library `json:"libraries"`
 	// Backends can run here.
 	Backends []string `json:"backends"`
 	// Environment is the allow-listed part that ranks would inherit.
@@ -18,9 +23,9 @@ type Description struct {
 
 // Describe puts together what an examination found.
 func (e *Examiner) Describe(findings []Finding) Description {
-	d := Description{Machine: e.inventory, Libraries: []Library{}, Backends: []string{}}
-	for _, kind := range kinds {
-		if l, ok := e.libraries[kind]; ok && l.Found() {
+	d := Description{Machine: e.inventory, Libraries: []backend.Library{}, Backends: []string{}}
+	for _, n := range e.listed() {
+		if l, ok := e.libraries[n.Kind]; ok && l.Found() {
 			d.Libraries = append(d.Libraries, l)
 		}
 	}
@@ -30,4 +35,24 @@ func (e *Examiner) Describe(findings []Finding) Description {
 		}
 	}
 	return d
+}
+
+// listed are the libraries that a description lists, in order: those of a vendor's devices, each
+// vendor's own first, then all others.
+func (e *Examiner) listed() (all []*backend.Need) {
+	needs := slices.DeleteFunc(e.backends.Needs(), func(n *backend.Need) bool { return n.Unlisted })
+	add := func(vendor string) {
+		for _, n := range needs {
+			if n.Vendor == vendor {
+				all = withInterpreter(all, n)
+			}
+		}
+	}
+	for _, name := range vendorNames {
+		v := vendors[name]
+		all = append(all, v.driver, v.compiler, v.multiplier)
+		add(name)
+	}
+	add("")
+	return all
 }

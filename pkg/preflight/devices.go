@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
@@ -24,13 +25,17 @@ type devices struct {
 	note string
 }
 
-// driverOf is the kind of a vendor's driver.
-var driverOf = map[string]string{inventory.NVIDIA: CUDA, inventory.AMD: HIP}
+// driver is what was found of a vendor's driver; nothing of a host's.
+func (e *Examiner) driver(vendor string) (l backend.Library) {
+	if v := vendors[vendor]; v != nil {
+		l = e.libraries[v.driver.Kind]
+	}
+	return l
+}
 
-// visibility are the variables that pick a vendor's devices.
-var visibility = map[string]string{
-	inventory.NVIDIA: "CUDA_VISIBLE_DEVICES",
-	inventory.AMD:    "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES",
+// shown is a device that a driver shows, as the inventory has devices.
+func shown(d backend.Device, index int) inventory.GPU {
+	return inventory.GPU{Index: index, Vendor: d.Vendor, Product: d.Product, Arch: d.Arch, NUMANode: -1}
 }
 
 // devicesOf joins what the inventory has of a vendor and what its driver shows.
@@ -39,14 +44,13 @@ func (e *Examiner) devicesOf(vendor string) devices {
 	if vendor == inventory.NVIDIA {
 		lost = e.inventory.Lost
 	}
-	driver := e.libraries[driverOf[vendor]]
+	driver, visibility := e.driver(vendor), vendors[vendor].visibility
 	d := devices{here: cmp.Or(e.count(vendor)+len(lost), len(driver.Devices), e.inventory.Undriven[vendor])}
 	if !driver.Found() {
 		return d
 	}
 	for _, seen := range driver.Devices {
-		g := seen.GPU
-		g.Index = -1
+		g := shown(seen, -1)
 		for _, o := range e.inventory.GPUs {
 			if o.Vendor == vendor && o.At(seen.Address) {
 				g.Index = o.Index
@@ -59,13 +63,13 @@ func (e *Examiner) devicesOf(vendor string) devices {
 	}
 	switch {
 	case len(lost) > 0 && len(d.usable) == 0:
-		d.missing = fmt.Sprintf("NVML cannot open %s, which ranks would get first: see nvidia-smi, or select others with %s", numbered("device", lost), visibility[vendor])
+		d.missing = fmt.Sprintf("NVML cannot open %s, which ranks would get first: see nvidia-smi, or select others with %s", numbered("device", lost), visibility)
 	case len(lost) > 0:
 		d.note = fmt.Sprintf("ranks get %d of %s: NVML cannot open %s: see nvidia-smi", len(d.usable), gpus(d.here, vendor), numbered("device", lost))
 	}
 	if kinds := products(d.usable); len(kinds) > 1 {
 		d.usable = nil
-		d.missing = fmt.Sprintf("%s shows different devices: %s: select equal ones with %s", driver.Version, strings.Join(kinds, "; "), visibility[vendor])
+		d.missing = fmt.Sprintf("%s shows different devices: %s: select equal ones with %s", driver.Version, strings.Join(kinds, "; "), visibility)
 	}
 	return d
 }
@@ -101,13 +105,13 @@ func numbered(what string, numbers []int) string {
 // on says what a backend lacks on GPUs of a vendor that are here.
 func (e *Examiner) on(b *catalog.Backend, vendor string) []Finding {
 	if e.count(vendor) == 0 {
-		why := driverHints[vendor]
-		if err := e.libraries[driverOf[vendor]].Err; err != nil && !errors.Is(err, dl.ErrNoLibrary) {
+		why := vendors[vendor].hint
+		if err := e.driver(vendor).Err; err != nil && !errors.Is(err, dl.ErrNoLibrary) {
 			why = err.Error()
 		}
 		return []Finding{{State: Missing, Text: fmt.Sprintf("%s on the PCI bus, but no driver responds: %s", gpus(e.devices[vendor].here, vendor), why)}}
 	}
-	found := append(e.missingLibraries(b.Name, vendor), e.misnamedDrivers(b, vendor)...)
+	found := append(e.missingLibraries(b, vendor), e.misnamedDrivers(b, vendor)...)
 	d := e.devices[vendor]
 	if d.missing != "" {
 		found = append(found, Finding{State: Missing, Text: d.missing})
@@ -124,7 +128,7 @@ func (e *Examiner) on(b *catalog.Backend, vendor string) []Finding {
 func (e *Examiner) misnamedDrivers(b *catalog.Backend, vendor string) []Finding {
 	var found []Finding
 	for _, v := range b.Vendors {
-		if err := e.libraries[driverOf[v]].Err; v != vendor && variable(err) != "" {
+		if err := e.driver(v).Err; v != vendor && variable(err) != "" {
 			found = append(found, Finding{State: Missing, Text: err.Error(), Variable: variable(err)})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/inventory"
@@ -21,9 +22,6 @@ const (
 	Missing = "missing" // it cannot, and why
 	Note    = "note"    // it can, with less than it could have
 )
-
-// MooncakeListens says who can reach the ranks of Mooncake.
-const MooncakeListens = "engines of Mooncake listen on all network interfaces while its ranks run: use a machine or network namespace that nobody else reaches"
 
 // Finding is one line about one backend, or about one tool that starts ranks.
 type Finding struct {
@@ -42,23 +40,23 @@ type Finding struct {
 // Examiner knows the machine it examines.
 type Examiner struct {
 	inventory inventory.Machine
-	libraries map[string]Library
+	libraries map[string]backend.Library
 	root      sysfs.Root
-	has       func(backend string) bool
+	backends  backend.Registry
 	devices   map[string]devices // by vendor
 }
 
 // NewExaminer returns an examiner of a machine, its libraries and its file
-// systems ("sys", "proc"); has reports whether this program can measure with a
-// backend. Devices that a driver shows and the inventory does not have, as in a
-// container without NVML, join the inventory.
-func NewExaminer(m inventory.Machine, libraries map[string]Library, root fs.FS, has func(backend string) bool) *Examiner {
-	e := &Examiner{inventory: m, libraries: libraries, root: sysfs.Root{FS: root}, has: has, devices: map[string]devices{}}
-	for _, vendor := range []string{inventory.NVIDIA, inventory.AMD} {
+// systems ("sys", "proc"), with which this program measures by the backends. Devices
+// that a driver shows and the inventory does not have, as in a container without NVML,
+// join the inventory.
+func NewExaminer(m inventory.Machine, libraries map[string]backend.Library, root fs.FS, backends backend.Registry) *Examiner {
+	e := &Examiner{inventory: m, libraries: libraries, root: sysfs.Root{FS: root}, backends: backends, devices: map[string]devices{}}
+	for _, vendor := range vendorNames {
 		e.devices[vendor] = e.devicesOf(vendor)
-		for _, d := range libraries[driverOf[vendor]].Devices {
+		for i, d := range e.driver(vendor).Devices {
 			if !slices.ContainsFunc(m.GPUs, func(o inventory.GPU) bool { return o.Vendor == vendor }) {
-				e.inventory.GPUs = append(e.inventory.GPUs, d.GPU)
+				e.inventory.GPUs = append(e.inventory.GPUs, shown(d, i))
 			}
 		}
 	}
@@ -80,8 +78,8 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 			}
 			by, without := e.multiplies(b, vendor)
 			text, notes = text+by, append(notes, without...)
-			if b.Name == Mooncake {
-				notes = append(notes, Finding{State: Note, Text: MooncakeListens})
+			if of, _ := e.backends.Find(b.Name); of.Listens != "" {
+				notes = append(notes, Finding{State: Note, Text: of.Listens})
 			}
 			found = slices.Insert(append(found, notes...), 0, Finding{State: Ready, Text: text})
 		}
@@ -96,14 +94,14 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 // backend finds what a backend lacks, and the vendor whose GPUs it runs on: that
 // with the most for it, or the first one that has any here.
 func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) {
-	if !e.has(b.Name) {
+	if _, ok := e.backends.Find(b.Name); !ok {
 		return "", []Finding{{State: Missing, Text: "not supported by this version of cxrun"}}
 	}
 	if computed(b) {
 		return "", nil
 	}
 	if slices.Contains(b.Vendors, vocab.Host) {
-		return "", append(sharedMemory(), e.missingLibraries(b.Name, vocab.Host)...)
+		return "", append(sharedMemory(), e.missingLibraries(b, vocab.Host)...)
 	}
 	most := -1
 	for _, v := range b.Vendors {
@@ -149,21 +147,13 @@ func (e *Examiner) count(vendor string) int {
 	return n
 }
 
-var vendorNames = map[string]string{inventory.NVIDIA: "NVIDIA", inventory.AMD: "AMD"}
-
-// driverHints say how to see whether a vendor's driver works.
-var driverHints = map[string]string{
-	inventory.NVIDIA: "nvidia-smi shows whether its driver works; in a container, start it with --gpus all",
-	inventory.AMD:    "load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri",
-}
-
 // withoutGPU says that the machine has no GPU of the vendors. It adds the drivers that a variable of
 // the environment names and that cannot be used, since they may be why no GPU was found.
-func (e *Examiner) withoutGPU(vendors []string) string {
+func (e *Examiner) withoutGPU(of []string) string {
 	var names, misnamed []string
-	for _, v := range vendors {
-		names = append(names, vendorNames[v])
-		if err := e.libraries[driverOf[v]].Err; variable(err) != "" {
+	for _, v := range of {
+		names = append(names, vendors[v].label)
+		if err := e.driver(v).Err; variable(err) != "" {
 			misnamed = append(misnamed, "; "+err.Error())
 		}
 	}
@@ -171,40 +161,45 @@ func (e *Examiner) withoutGPU(vendors []string) string {
 }
 
 func gpus(n int, vendor string) string {
-	name := vendorNames[vendor] + " GPU"
+	name := vendors[vendor].label + " GPU"
 	return plural.Count(n, name, name+"s")
 }
 
 // with says on what a ready backend runs.
 func (e *Examiner) with(b *catalog.Backend, vendor string) string {
-	d := e.devices[vendor]
-	text := gpus(len(d.usable), vendor)
-	switch {
+	text, of := "processes over shared memory", vocab.Host
+	switch d := e.devices[vendor]; {
 	case computed(b):
 		return "simulated in the process of cxrun: needs no devices"
 	case vendor == "":
-		vendor, text = vocab.Host, "processes over shared memory"
-		if b.Name == NIXL || b.Name == Mooncake {
+		if be, _ := e.backends.Find(b.Name); be.Loopback {
 			text = "processes of this host"
 		}
 	case len(d.usable) < d.here:
-		text = fmt.Sprintf("%d of %s", len(d.usable), gpus(d.here, vendor))
+		of, text = vendor, fmt.Sprintf("%d of %s", len(d.usable), gpus(d.here, vendor))
+	default:
+		of, text = vendor, gpus(len(d.usable), vendor)
 	}
 	parts := []string{text}
-	for _, kind := range needs(b.Name, vendor).required {
-		l := e.libraries[kind]
-		parts = append(parts, strings.TrimSpace(labels[kind]+" "+l.Version))
+	for _, n := range e.needs(b, of) {
+		parts = append(parts, e.named(n))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// multiplierOf are the libraries that multiply matrices on the GPUs of a vendor.
-var multiplierOf = map[string]string{inventory.NVIDIA: CUBLASLt, inventory.AMD: HIPBLASLt}
+// named is a library that was found, with its version.
+func (e *Examiner) named(n *backend.Need) string {
+	return strings.TrimSpace(n.Label + " " + e.libraries[n.Kind].Version)
+}
 
 // multiplies says through which library, of which version and file, a backend multiplies matrices
 // beside communication, or notes what it lacks. Where nobody looked, it says nothing.
 func (e *Examiner) multiplies(b *catalog.Backend, vendor string) (by string, without []Finding) {
-	l, looked := e.libraries[multiplierOf[vendor]]
+	v := vendors[vendor]
+	if v == nil {
+		return "", nil
+	}
+	l, looked := e.libraries[v.multiplier.Kind]
 	family := ofBackend(b, func(f *family.Family) bool { return f.Multiplies })
 	switch {
 	case family == nil || !looked:
@@ -213,11 +208,8 @@ func (e *Examiner) multiplies(b *catalog.Backend, vendor string) (by string, wit
 		// It names no variable: only the cases that multiply with the library need it.
 		return "", []Finding{{State: Note, Text: fmt.Sprintf("%s; until then matrix products of %s are computed by a kernel, without matrix units", l.Err, family.Plan.Name)}}
 	}
-	return fmt.Sprintf("; matrix products of %s by %s (%s)", family.Plan.Name, strings.TrimSpace(labels[l.Kind]+" "+l.Version), l.Path), nil
+	return fmt.Sprintf("; matrix products of %s by %s (%s)", family.Plan.Name, e.named(v.multiplier), l.Path), nil
 }
-
-// labels go before a version that does not name its library.
-var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL", ucclWrapper: "its deep_ep", NIXL: "NIXL", HSA: "HSA", Mooncake: "Mooncake", CUBLASLt: "cuBLASLt", HIPBLASLt: "hipBLASLt"}
 
 // sharedMemory tries what the ranks of the host backend do: one makes memory,
 // another maps it.

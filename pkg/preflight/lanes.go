@@ -28,7 +28,7 @@ func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) 
 		switch {
 		case why != "":
 		case lane == vocab.LaneProcessVM:
-			if err := e.libraries[b.Name].Lanes[lane]; err != nil {
+			if err := e.laneError(b, lane); err != nil {
 				why = err.Error()
 			} else {
 				why = processVM(e.root)
@@ -58,6 +58,17 @@ func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) 
 	return usable, notes
 }
 
+// laneError is what keeps the libraries of a backend from a lane; nil if nothing does.
+func (e *Examiner) laneError(b *catalog.Backend, lane string) error {
+	of, _ := e.backends.Find(b.Name)
+	for _, n := range of.Needs {
+		if err := e.libraries[n.Kind].Lanes[lane]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // handles returns the handles by which a backend can open memory of GPUs of a vendor, and a note for
 // each other one.
 func (e *Examiner) handles(moves *catalog.Moves, vendor string) (usable []string, notes []Finding) {
@@ -66,7 +77,7 @@ func (e *Examiner) handles(moves *catalog.Moves, vendor string) (usable []string
 		if !slices.Contains(h.Vendors, vendor) {
 			why = fmt.Sprintf("it is for GPUs of %s only", strings.Join(h.Vendors, " and "))
 		}
-		for _, d := range e.libraries[driverOf[vendor]].Devices {
+		for _, d := range e.driver(vendor).Devices {
 			if h.Name == vocab.HandleVMM && why == "" && d.Unshared != nil {
 				why = d.Unshared.Error()
 			}
@@ -90,7 +101,7 @@ func (e *Examiner) peers(b *catalog.Backend, lane string, need int, joined strin
 			continue
 		}
 		lacks := lacking(e.on(b, vendor))
-		if err := e.libraries[b.Name].Lanes[lane]; err != nil {
+		if err := e.laneError(b, lane); err != nil {
 			lacks = append(lacks, err.Error())
 		}
 		switch {

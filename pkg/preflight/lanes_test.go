@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -36,23 +37,23 @@ func TestProcessVM(t *testing.T) {
 
 // A handle for other devices, or that a device cannot share, has a note.
 func TestHandles(t *testing.T) {
-	backend := &catalog.Moves{What: "transfers", Handles: []catalog.Handle{
+	moves := &catalog.Moves{What: "transfers", Handles: []catalog.Handle{
 		{Name: vocab.HandleIPC, Vendors: []string{"amd", "nvidia"}}, {Name: vocab.HandleVMM, Vendors: []string{"nvidia"}},
 	}}
-	of := func(vendor string, d Device) (usable []string, note string) {
-		e := &Examiner{libraries: map[string]Library{driverOf[vendor]: {Devices: []Device{d}}}}
-		usable, notes := e.handles(backend, vendor)
+	of := func(vendor string, d backend.Device) (usable []string, note string) {
+		e := &Examiner{libraries: map[string]backend.Library{vendors[vendor].driver.Kind: {Devices: []backend.Device{d}}}}
+		usable, notes := e.handles(moves, vendor)
 		for _, n := range notes {
 			note += n.Text
 		}
 		return usable, note
 	}
-	usable, note := of("nvidia", Device{})
+	usable, note := of("nvidia", backend.Device{})
 	require.Equal(t, []string{vocab.HandleIPC, vocab.HandleVMM}, usable)
 	require.Empty(t, note)
-	usable, note = of("amd", Device{})
+	usable, note = of("amd", backend.Device{})
 	require.Equal(t, []string{vocab.HandleIPC}, usable)
 	require.Equal(t, "transfers cannot open memory by handle vmm: it is for GPUs of nvidia only", note)
-	_, note = of("nvidia", Device{Unshared: errors.New("no files")})
+	_, note = of("nvidia", backend.Device{Unshared: errors.New("no files")})
 	require.Equal(t, "transfers cannot open memory by handle vmm: no files", note)
 }

@@ -3,138 +3,141 @@
 package preflight
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gemm/blaslt"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/accel/hip"
-	"github.com/collectivex/collectivex/pkg/dl"
-	"github.com/collectivex/collectivex/pkg/hsa"
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/inventory"
-	"github.com/collectivex/collectivex/pkg/laneenv"
-	"github.com/collectivex/collectivex/pkg/nccl"
-	"github.com/collectivex/collectivex/pkg/nccl/eplib"
-	"github.com/collectivex/collectivex/pkg/nixl"
-	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/pyhost"
 )
 
-// Kinds of libraries.
+// Kinds of the libraries that backends on GPUs of a vendor have in common.
 const (
-	CUDA    = "cuda"
-	NVRTC   = "nvrtc"
-	HIP     = "hip"
-	HIPRTC  = "hiprtc"
-	NCCL    = "nccl"
-	RCCL    = "rccl"
-	MSCCLPP = "mscclpp"
-	NCCLEP  = "nccl-ep"
-	NIXL    = "nixl"
-	HSA     = "hsa"
+	CUDA     = "cuda"
+	NVRTC    = "nvrtc"
+	CUBLASLt = string(blaslt.CUBLASLt)
 
-	CUBLASLt  = string(blaslt.CUBLASLt)
+	HIP       = "hip"
+	HIPRTC    = "hiprtc"
 	HIPBLASLt = string(blaslt.HIPBLASLt)
 )
 
-// kinds in the order in which they are listed.
-var kinds = []string{CUDA, NVRTC, CUBLASLt, NCCL, HIP, HIPRTC, HIPBLASLt, HSA, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL, NIXL, Mooncake}
-
-// Library is a library as it was found here, or why it was not. All but Path
-// and Err may be published.
-type Library struct {
-	Kind    string `json:"kind"`
-	Version string `json:"version"`
-	SOName  string `json:"soname,omitempty"`
-	BuildID string `json:"build_id,omitempty"`
-	Path    string `json:"-"` // file that was loaded
-	Err     error  `json:"-"` // nil when it can be used
-	// Held reports that the library is here, and that Err can be mended without installing it.
-	Held bool `json:"-"`
-	// Devices are those that a driver lets this process see, in its order.
-	Devices []Device `json:"-"`
-	// Lanes is what keeps a library that was found from lanes of transfers, by lane; nil for
-	// nothing.
-	Lanes map[string]error `json:"-"`
-	// Drives is the vendor whose devices a communication library drives.
-	Drives string `json:"-"`
+// vendor is a vendor of GPUs, and its libraries.
+type vendor struct {
+	label      string // in messages
+	visibility string // variables that pick its devices
+	hint       string // how to see whether its driver works
+	driver     *backend.Need
+	compiler   *backend.Need
+	multiplier *backend.Need // multiplies matrices beside communication
+	load       func() (*gpu.Driver, error)
+	compile    func() (*gpu.Compiler, error)
 }
 
-// Device is a device in the words of its driver; of GPU that is vendor, product
-// and architecture.
-type Device struct {
-	Address string // on the PCI bus
-	// Unshared is why other processes cannot map its virtual memory; nil if they can.
-	Unshared error
-	inventory.GPU
+// vendorNames are those of the inventory.
+var vendorNames = []string{inventory.NVIDIA, inventory.AMD}
+
+var vendors = map[string]*vendor{
+	inventory.NVIDIA: {
+		label: "NVIDIA", visibility: "CUDA_VISIBLE_DEVICES",
+		hint:   "nvidia-smi shows whether its driver works; in a container, start it with --gpus all",
+		driver: &backend.Need{Kind: CUDA}, compiler: &backend.Need{Kind: NVRTC}, multiplier: multiplier(blaslt.CUBLASLt, "cuBLASLt"),
+		load: cuda.Load, compile: cuda.OpenCompiler,
+	},
+	inventory.AMD: {
+		label: "AMD", visibility: "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES",
+		hint:   "load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri",
+		driver: &backend.Need{Kind: HIP}, compiler: &backend.Need{Kind: HIPRTC}, multiplier: multiplier(blaslt.HIPBLASLt, "hipBLASLt"),
+		load: hip.Load, compile: hip.OpenCompiler,
+	},
 }
 
-// Found reports whether the library is here and can be used.
-func (l *Library) Found() bool { return l.Err == nil }
+func multiplier(kind blaslt.Kind, label string) *backend.Need {
+	return &backend.Need{Kind: string(kind), Label: label, Find: func(context.Context) backend.Library {
+		lib, version, err := blaslt.Find(kind)
+		if err != nil {
+			return backend.Library{Err: err}
+		}
+		return backend.Opened(lib, version)
+	}}
+}
 
-// Libraries opens what this program knows, each in its own namespace, and says
-// by kind what was found. A driver that sees no device counts as missing.
-func Libraries() map[string]Library {
-	libraries := throughPython()
-	for kind, of := range map[string]nccl.Kind{NCCL: nccl.NCCL, RCCL: nccl.RCCL, MSCCLPP: nccl.MSCCLPP} {
-		libraries[kind] = communication(of)
+// python is the interpreter of python3 on PATH, with its shared library. Every module needs it.
+var python = &backend.Need{Kind: "python", Label: "Python"}
+
+// pythonTimeout is how long python3 may take to say what it is.
+const pythonTimeout = time.Minute
+
+// libraries are those of a machine by kind.
+type libraries map[string]backend.Library
+
+// found notes what was found of a need.
+func (all libraries) found(n *backend.Need, l backend.Library) {
+	l.Kind = n.Kind
+	all[n.Kind] = l
+}
+
+// Libraries opens the drivers and compilers, and what backends need, each in its own namespace. It
+// says by kind what was found. A driver that sees no device counts as missing.
+func Libraries(needs []*backend.Need) map[string]backend.Library {
+	ctx, cancel := context.WithTimeout(context.Background(), pythonTimeout)
+	defer cancel()
+	all := libraries{}
+	for _, name := range vendorNames {
+		v := vendors[name]
+		driver, compiler := v.open()
+		all.found(v.driver, driver)
+		all.found(v.compiler, compiler)
 	}
-	libraries[NCCLEP] = expertParallel()
-	libraries[NIXL] = transferLibrary()
-	libraries[CUDA], libraries[NVRTC] = vendor(cuda.Load, cuda.OpenCompiler)
-	libraries[HIP], libraries[HIPRTC] = vendor(hip.Load, hip.OpenCompiler)
-	libraries[HSA] = copyEngines() // of HIP, which has started it
-	return named(libraries)
+	var modules []*backend.Need
+	for _, n := range needs {
+		if n.Module != nil {
+			modules = append(modules, n)
+		} else {
+			all.found(n, n.Find(ctx))
+		}
+	}
+	all.throughPython(ctx, modules)
+	return all
 }
 
 // Multipliers opens what multiplies matrices beside communication. Libraries leaves it out: it is
 // large, and only cases that multiply matrices need it.
-func Multipliers() map[string]Library {
-	libraries := map[string]Library{}
-	for _, kind := range []blaslt.Kind{blaslt.CUBLASLt, blaslt.HIPBLASLt} {
-		if lib, version, err := blaslt.Find(kind); err != nil {
-			libraries[string(kind)] = Library{Err: err}
-		} else {
-			libraries[string(kind)] = opened(lib, version)
-		}
+func Multipliers() map[string]backend.Library {
+	all := libraries{}
+	for _, v := range vendors {
+		all.found(v.multiplier, v.multiplier.Find(context.Background()))
 	}
-	return named(libraries)
+	return all
 }
 
-// named gives libraries their kinds.
-func named(libraries map[string]Library) map[string]Library {
-	for kind, l := range libraries {
-		l.Kind = kind
-		libraries[kind] = l
-	}
-	return libraries
-}
-
-func opened(lib *dl.Library, version string) Library {
-	return Library{Version: version, SOName: lib.SOName(), BuildID: lib.BuildID(), Path: lib.Path()}
-}
-
-// vendor finds a driver and the compiler that suits it, or any compiler where
-// there is no driver.
-func vendor(load func() (*gpu.Driver, error), open func() (*gpu.Compiler, error)) (driver, compiler Library) {
-	if d, err := load(); err != nil {
-		driver = Library{Err: err}
+// open finds the driver and the compiler that suits it, or any compiler if there is no driver.
+func (v *vendor) open() (driver, compiler backend.Library) {
+	compile := v.compile
+	if d, err := v.load(); err != nil {
+		driver = backend.Library{Err: err}
 	} else {
-		driver = opened(d.Library(), d.Version())
+		driver = backend.Opened(d.Library(), d.Version())
 		driver.Devices, driver.Err = visible(d)
-		open = d.Compiler
+		compile = d.Compiler
 	}
-	c, err := open()
+	c, err := compile()
 	if err != nil {
-		return driver, Library{Err: err}
+		return driver, backend.Library{Err: err}
 	}
-	return driver, opened(c.Library(), c.Version())
+	return driver, backend.Opened(c.Library(), c.Version())
 }
 
 // visible is what a driver says of the devices that this process sees.
-func visible(d *gpu.Driver) ([]Device, error) {
+func visible(d *gpu.Driver) ([]backend.Device, error) {
 	count, err := d.Count()
 	if err != nil {
 		return nil, err
@@ -142,64 +145,61 @@ func visible(d *gpu.Driver) ([]Device, error) {
 	if count == 0 {
 		return nil, fmt.Errorf("%s sees no device: %s", d.Version(), d.NoDevice())
 	}
-	devices := make([]Device, count)
+	devices := make([]backend.Device, count)
 	for i := range devices {
 		info, err := d.Describe(i)
 		if err != nil {
 			return nil, err
 		}
 		arch, _, _ := strings.Cut(info.Arch, ":") // gfx942:sramecc+:xnack-, as the compiler wants it
-		devices[i] = Device{info.PCIBusID, d.SharesVirtual(i), inventory.GPU{Index: i, Vendor: info.Vendor, Product: info.Product, Arch: arch, NUMANode: -1}}
+		devices[i] = backend.Device{Vendor: info.Vendor, Product: info.Product, Arch: arch, Address: info.PCIBusID, Unshared: d.SharesVirtual(i)}
 	}
 	return devices, nil
 }
 
-func communication(kind nccl.Kind) Library {
-	n, err := nccl.Open(kind)
-	if err != nil {
-		return Library{Err: err}
+// throughPython finds the interpreter and modules, none of which it imports.
+func (all libraries) throughPython(ctx context.Context, needs []*backend.Need) {
+	modules, read := map[string][]string{}, []string{}
+	for _, n := range needs {
+		modules[n.Module.Name] = append(modules[n.Module.Name], n.Module.Distributions...)
+		if n.Module.Sources && !slices.Contains(read, n.Module.Name) {
+			read = append(read, n.Module.Name)
+		}
 	}
-	return Library{
-		Version: n.VersionString(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(),
-		Drives: map[string]string{"cuda": inventory.NVIDIA, "hip": inventory.AMD}[n.Platform()],
+	e, err := pyhost.Find(ctx, command.Host{}, modules, read...)
+	interpreter := backend.Library{Err: err}
+	if err == nil {
+		interpreter = interpreterOf(e)
 	}
-}
-
-// expertParallel finds NCCL EP, which works on NCCL.
-func expertParallel() Library {
-	n, err := nccl.Open(nccl.NCCL)
-	if err != nil {
-		return Library{Err: err}
-	}
-	l, err := eplib.Open(n)
-	if err != nil {
-		return Library{Err: err}
-	}
-	return Library{Version: l.FullVersion(), SOName: l.SOName(), BuildID: l.BuildID(), Path: l.Path(), Drives: inventory.NVIDIA}
-}
-
-// transferLibrary finds NIXL, whose transports the environment must leave to the ranks.
-func transferLibrary() Library {
-	ctx, cancel := context.WithTimeout(context.Background(), pythonTimeout)
-	defer cancel()
-	n, err := nixl.Open(ctx)
-	if err != nil {
-		return Library{Err: err}
-	}
-	err = laneenv.UCX.Check()
-	return Library{
-		Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), Err: err, Held: err != nil,
-		Lanes: map[string]error{
-			vocab.LaneProcessVM: n.ModuleError("cma"), vocab.LanePeer: n.DeviceError(), vocab.LaneMNNVL: n.DeviceError(), vocab.LaneRDMA: cmp.Or(n.DeviceError(), n.ModuleError("ib")),
-		},
+	all.found(python, interpreter)
+	for _, n := range needs {
+		if interpreter.Found() {
+			all.found(n, inEnvironment(e, n.Module))
+		} else {
+			all.found(n, backend.Library{Err: interpreter.Err})
+		}
 	}
 }
 
-// copyEngines finds the HSA runtime, which has to start.
-func copyEngines() Library {
-	r, err := hsa.Open()
+func interpreterOf(e *pyhost.Environment) backend.Library {
+	l, err := e.Library()
 	if err != nil {
-		return Library{Err: err}
+		return backend.Library{Err: err}
 	}
-	return Library{Version: r.Version(), SOName: r.Library().SOName(), BuildID: r.Library().BuildID(), Path: r.Library().Path(), Err: r.Close()}
+	defer l.Close()
+	return backend.Opened(l, e.Version.String())
+}
+
+// inEnvironment finds a module in an environment.
+func inEnvironment(e *pyhost.Environment, m *backend.Module) backend.Library {
+	version, ok := e.Packages[m.Name]
+	if !ok {
+		return backend.Library{Err: fmt.Errorf("no module %s for Python %s of %s: install %s there, or put the bin directory of an environment that has it first in PATH",
+			m.Name, e.Version, e.Executable, m.Install)}
+	}
+	l := backend.Library{Version: version}
+	if m.Check != nil {
+		l.Held, l.Err = m.Check(e)
+	}
+	return l
 }

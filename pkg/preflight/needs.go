@@ -7,74 +7,62 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
 )
 
-// libraryNeeds are the kinds of libraries that a backend cannot do without, and
-// those without which it does less.
-type libraryNeeds struct {
-	required []string
-	useful   []useful
-}
-
-type useful struct{ kind, without string }
-
-const hostChecks = "results are checked on host copies instead of on the device"
-
-// needs says what a backend needs on GPUs of a vendor, or on a host: the vendor's own
-// libraries, and those the backend is made of.
-func needs(backend, vendor string) libraryNeeds {
-	n := map[string]libraryNeeds{
-		inventory.NVIDIA: {required: []string{CUDA}, useful: []useful{{NVRTC, hostChecks}}},
-		inventory.AMD:    {required: []string{HIP}, useful: []useful{{HIPRTC, hostChecks}}},
-	}[vendor]
-	switch backend {
-	case NCCL, "a2a", RCCL, "nccl-kv", "rccl-kv":
-		n.required = append(n.required, map[string]string{inventory.NVIDIA: NCCL, inventory.AMD: RCCL}[vendor])
-		if backend == "a2a" { // its kernels are compiled at run time
-			n.required = append(n.required, map[string]string{inventory.NVIDIA: NVRTC, inventory.AMD: HIPRTC}[vendor])
-			n.useful = nil
-		}
-	case MSCCLPP, NCCLEP, NIXL:
-		n.required = append(n.required, backend)
-	case "sdma":
-		n.required = append(n.required, HSA)
-	case Mooncake:
-		n.required = append(n.required, Python, Mooncake)
-	case "uccl-p2p":
-		n.required = append(n.required, Python, Torch, UCCL)
-	case "mori-io":
-		n.required = append(n.required, Python, Torch, MoRI)
-	case DeepEPV2, DeepEPLegacy, FlashInfer, MoRI:
-		n.required = append(n.required, Python, Torch, backend)
-	case UCCL:
-		n.required = append(n.required, Python, Torch, UCCL, ucclWrapper)
+// withInterpreter appends a need, behind the interpreter if it is the first module of Python.
+func withInterpreter(needs []*backend.Need, n *backend.Need) []*backend.Need {
+	if n.Module != nil && !slices.Contains(needs, python) {
+		needs = append(needs, python)
 	}
-	return n
+	return append(needs, n)
 }
 
-func (e *Examiner) missingLibraries(backend, vendor string) []Finding {
+// needs are the libraries that a backend cannot do without on GPUs of a vendor, or on a host: the
+// vendor's own, and those that the backend is made of.
+func (e *Examiner) needs(b *catalog.Backend, on string) (all []*backend.Need) {
+	v := vendors[on]
+	if v != nil {
+		all = append(all, v.driver)
+	}
+	of, _ := e.backends.Find(b.Name)
+	for _, n := range of.Needs {
+		if n.Vendor == "" || n.Vendor == on {
+			all = withInterpreter(all, n)
+		}
+	}
+	if v != nil && of.Compiles {
+		all = append(all, v.compiler)
+	}
+	return all
+}
+
+func (e *Examiner) missingLibraries(b *catalog.Backend, on string) []Finding {
 	var found []Finding
-	n := needs(backend, vendor)
-	for _, kind := range n.required {
-		switch l := e.libraries[kind]; {
+	of, _ := e.backends.Find(b.Name)
+	for _, n := range e.needs(b, on) {
+		switch l := e.libraries[n.Kind]; {
 		case !l.Found():
 			f := Finding{State: Missing, Text: l.Err.Error(), Variable: variable(l.Err), Held: l.Held}
 			if !slices.Contains(found, f) { // without Python no package is found either
 				found = append(found, f)
 			}
-		case l.Drives != "" && l.Drives != vendor:
-			found = append(found, Finding{State: Missing, Text: fmt.Sprintf("%s %s drives %s GPUs: set CX_%s_LIB to one that was built for %s",
-				labels[kind], l.Version, vendorNames[l.Drives], strings.ToUpper(kind), vendorNames[vendor])})
+		case l.Drives != "" && l.Drives != on:
+			found = append(found, Finding{State: Missing, Text: fmt.Sprintf("%s drives %s GPUs: set %s to one that was built for %s",
+				e.named(n), vendors[l.Drives].label, n.Variable, vendors[on].label)})
 		}
 	}
-	if len(found) == 0 && (backend == NIXL || backend == Mooncake) {
+	if len(found) == 0 && of.Loopback {
 		found = loopback()
 	}
-	for _, u := range n.useful {
-		if l := e.libraries[u.kind]; !l.Found() {
-			found = append(found, Finding{State: Note, Text: fmt.Sprintf("%s; until then %s", l.Err, u.without), Variable: variable(l.Err)})
+	if v := vendors[on]; v != nil && !of.Compiles {
+		if l := e.libraries[v.compiler.Kind]; !l.Found() {
+			found = append(found, Finding{
+				State: Note, Text: fmt.Sprintf("%s; until then results are checked on host copies instead of on the device", l.Err), Variable: variable(l.Err),
+			})
 		}
 	}
 	return found

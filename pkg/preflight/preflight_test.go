@@ -20,14 +20,22 @@ import (
 	"github.com/collectivex/collectivex/internal/netns"
 	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/internal/wording"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective/nccl"
+	"github.com/collectivex/collectivex/pkg/copies/sdma"
 	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/ep/a2a"
+	"github.com/collectivex/collectivex/pkg/ep/ncclep"
+	eppython "github.com/collectivex/collectivex/pkg/ep/python"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/simulation"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/nixl"
+	transferpython "github.com/collectivex/collectivex/pkg/transfer/python"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -40,7 +48,13 @@ var backends = []catalog.Backend{
 	{Name: "mscclpp", Vendors: []string{"nvidia", "amd"}},
 }
 
-func has(backend string) bool { return backend != "elsewhere" }
+// known are all backends of the catalogs of these tests but elsewhere.
+var known = append(backend.Registry{
+	{Name: "host"}, {Name: "simulator"}, nccl.NCCL, nccl.RCCL, nccl.MSCCLPP, a2a.Backend, nixl.Backend, transferpython.Mooncake, ncclep.Backend, sdma.Backend,
+}, eppython.Backends...)
+
+// libraries are those of this machine.
+func libraries() map[string]backend.Library { return preflight.Libraries(known.Needs()) }
 
 // nowhere is the error of a library that was not found.
 type nowhere string
@@ -48,37 +62,37 @@ type nowhere string
 func (e nowhere) Error() string        { return string(e) }
 func (e nowhere) Is(target error) bool { return target == dl.ErrNoLibrary }
 
-func missing(text string) preflight.Library { return preflight.Library{Err: nowhere(text)} }
+func missing(text string) backend.Library { return backend.Library{Err: nowhere(text)} }
 
 // seen are devices as a driver shows them.
-func seen(vendor string, products ...string) []preflight.Device {
-	var out []preflight.Device
+func seen(vendor string, products ...string) []backend.Device {
+	var out []backend.Device
 	for _, p := range products {
-		out = append(out, preflight.Device{GPU: inventory.GPU{Vendor: vendor, Product: p, Arch: "sm_90"}})
+		out = append(out, backend.Device{Vendor: vendor, Product: p, Arch: "sm_90"})
 	}
 	return out
 }
 
 // eight are devices of one product.
-func eight(vendor, product string) []preflight.Device {
+func eight(vendor, product string) []backend.Device {
 	return seen(vendor, slices.Repeat([]string{product}, 8)...)
 }
 
 // all is every library, found.
-func all() map[string]preflight.Library {
-	return map[string]preflight.Library{
+func all() map[string]backend.Library {
+	return map[string]backend.Library{
 		preflight.CUDA:   {Kind: preflight.CUDA, Version: "CUDA 13.0", Devices: eight("nvidia", "NVIDIA H200")},
 		preflight.NVRTC:  {Kind: preflight.NVRTC, Version: "NVRTC 13.0"},
-		preflight.NCCL:   {Kind: preflight.NCCL, Version: "2.28.9", SOName: "libnccl.so.2", Path: "/opt/private/libnccl.so.2"},
+		"nccl":   {Kind: "nccl", Version: "2.28.9", SOName: "libnccl.so.2", Path: "/opt/private/libnccl.so.2"},
 		preflight.HIP:    {Kind: preflight.HIP, Version: "HIP 6.4", Devices: eight("amd", "AMD Instinct MI300X")},
 		preflight.HIPRTC: {Kind: preflight.HIPRTC, Version: "HIPRTC 6.4"},
-		preflight.RCCL:   {Kind: preflight.RCCL, Version: "2.22.3"},
+		"rccl":   {Kind: "rccl", Version: "2.22.3"},
 
-		preflight.MSCCLPP: {Kind: preflight.MSCCLPP, Version: "0.9.0"},
+		"mscclpp": {Kind: "mscclpp", Version: "0.9.0"},
 	}
 }
 
-func without(libraries map[string]preflight.Library, kinds ...string) map[string]preflight.Library {
+func without(libraries map[string]backend.Library, kinds ...string) map[string]backend.Library {
 	out := maps.Clone(libraries)
 	for _, k := range kinds {
 		out[k] = missing("no " + k)
@@ -117,12 +131,12 @@ func TestExamine(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		machine   inventory.Machine
-		libraries map[string]preflight.Library
+		libraries map[string]backend.Library
 		root      fstest.MapFS
 		want      string
 	}{
 		{
-			"laptop", inventory.Machine{}, without(all(), preflight.CUDA, preflight.NVRTC, preflight.NCCL, preflight.HIP, preflight.HIPRTC, preflight.RCCL), shm(plenty), `
+			"laptop", inventory.Machine{}, without(all(), preflight.CUDA, preflight.NVRTC, "nccl", preflight.HIP, preflight.HIPRTC, "rccl"), shm(plenty), `
 nccl missing no NVIDIA GPU in this machine: use a machine that has one
 rccl missing no AMD GPU in this machine: use a machine that has one
 a2a missing no NVIDIA or AMD GPU in this machine: use a machine that has one
@@ -140,7 +154,7 @@ elsewhere missing not supported by this version of cxrun
 mscclpp missing 1 NVIDIA GPU on the PCI bus, but no driver responds: nvidia-smi shows whether its driver works; in a container, start it with --gpus all`,
 		},
 		{
-			"NVIDIA with all", nvidia, without(all(), preflight.HIP, preflight.RCCL), shm(plenty), `
+			"NVIDIA with all", nvidia, without(all(), preflight.HIP, "rccl"), shm(plenty), `
 nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
 rccl missing no AMD GPU in this machine: use a machine that has one
 a2a ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9, NVRTC 13.0
@@ -149,7 +163,7 @@ elsewhere missing not supported by this version of cxrun
 mscclpp ready 8 NVIDIA GPUs, CUDA 13.0, MSCCL++ 0.9.0`,
 		},
 		{
-			"AMD with all", gpus("amd", "AMD Instinct MI300X OAM", 8), without(all(), preflight.CUDA, preflight.NCCL), shm(plenty), `
+			"AMD with all", gpus("amd", "AMD Instinct MI300X OAM", 8), without(all(), preflight.CUDA, "nccl"), shm(plenty), `
 nccl missing no NVIDIA GPU in this machine: use a machine that has one
 rccl ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
 a2a ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3, HIPRTC 6.4
@@ -158,7 +172,7 @@ elsewhere missing not supported by this version of cxrun
 mscclpp ready 8 AMD GPUs, HIP 6.4, MSCCL++ 0.9.0`,
 		},
 		{
-			"no libraries", nvidia, without(all(), preflight.CUDA, preflight.NVRTC, preflight.NCCL, preflight.MSCCLPP, preflight.HIP), shm(plenty), `
+			"no libraries", nvidia, without(all(), preflight.CUDA, preflight.NVRTC, "nccl", "mscclpp", preflight.HIP), shm(plenty), `
 nccl missing no cuda
 nccl missing no nccl
 nccl note no nvrtc; until then results are checked on host copies instead of on the device
@@ -200,7 +214,7 @@ nccl note RDMA adapters are active, but at most 64 KiB of memory may be locked: 
 				ask = backends[:1]
 			}
 			var got []string
-			for _, f := range preflight.NewExaminer(tc.machine, tc.libraries, tc.root, has).Examine(ask) {
+			for _, f := range preflight.NewExaminer(tc.machine, tc.libraries, tc.root, known).Examine(ask) {
 				require.NotContains(t, f.Text, "\n")
 				got = append(got, f.Backend+" "+f.State+" "+f.Text)
 			}
@@ -210,7 +224,7 @@ nccl note RDMA adapters are active, but at most 64 KiB of memory may be locked: 
 }
 
 func TestDescribeAndPlan(t *testing.T) {
-	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), without(all(), preflight.HIP, preflight.HIPRTC, preflight.RCCL, preflight.MSCCLPP), shm(1<<20), has)
+	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), without(all(), preflight.HIP, preflight.HIPRTC, "rccl", "mscclpp"), shm(1<<20), known)
 	d := e.Describe(e.Examine(backends))
 	require.Equal(t, []string{"nccl", "a2a", "host"}, d.Backends)
 	text, err := json.Marshal(d)
@@ -233,18 +247,18 @@ func TestSurveyOfOddMachines(t *testing.T) {
 	here := gpus("nvidia", "NVIDIA H200", 8)
 	lost := here
 	lost.Lost = []int{3}
-	notReady := preflight.Library{Err: errors.New("CUDA driver: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802)")}
+	notReady := backend.Library{Err: errors.New("CUDA driver: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802)")}
 	for _, tc := range []struct {
 		name      string
 		machine   inventory.Machine
-		libraries map[string]preflight.Library
+		libraries map[string]backend.Library
 		count     int // 0: none
 		unusable  string
 	}{
-		{"fewer visible than there", here, map[string]preflight.Library{preflight.CUDA: {Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}}, 2, ""},
+		{"fewer visible than there", here, map[string]backend.Library{preflight.CUDA: {Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}}, 2, ""},
 		{
 			"unlike products", gpus("nvidia", "NVIDIA H200", 3),
-			map[string]preflight.Library{preflight.CUDA: {Version: "CUDA 13.0", Devices: seen("nvidia", "NVIDIA H200", "NVIDIA T400", "NVIDIA H200")}},
+			map[string]backend.Library{preflight.CUDA: {Version: "CUDA 13.0", Devices: seen("nvidia", "NVIDIA H200", "NVIDIA T400", "NVIDIA H200")}},
 			0,
 			"the 3 NVIDIA GPUs of this machine cannot be used: CUDA 13.0 shows different devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: select equal ones with CUDA_VISIBLE_DEVICES",
 		},
@@ -252,22 +266,22 @@ func TestSurveyOfOddMachines(t *testing.T) {
 			"first device lost", lost, nil, 0,
 			"the 9 NVIDIA GPUs of this machine cannot be used: NVML cannot open device 3, which ranks would get first: see nvidia-smi, or select others with CUDA_VISIBLE_DEVICES",
 		},
-		{"no driver library", here, map[string]preflight.Library{preflight.CUDA: missing("no cuda")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no cuda"},
-		{"driver does not start", here, map[string]preflight.Library{preflight.CUDA: notReady}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: " + notReady.Err.Error()},
+		{"no driver library", here, map[string]backend.Library{preflight.CUDA: missing("no cuda")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no cuda"},
+		{"driver does not start", here, map[string]backend.Library{preflight.CUDA: notReady}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: " + notReady.Err.Error()},
 		{
 			"driver does not start, nor NVML",
 			inventory.Machine{Undriven: map[string]int{"nvidia": 2}},
-			map[string]preflight.Library{preflight.CUDA: notReady},
+			map[string]backend.Library{preflight.CUDA: notReady},
 			0,
 			"2 NVIDIA GPUs on the PCI bus, but no driver responds: " + notReady.Err.Error(),
 		},
-		{"no library to measure", here, map[string]preflight.Library{preflight.NCCL: missing("no nccl"), preflight.MSCCLPP: missing("no mscclpp")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no nccl"},
-		{"nothing", inventory.Machine{}, map[string]preflight.Library{preflight.CUDA: missing("no cuda")}, 0, ""},
+		{"no library to measure", here, map[string]backend.Library{"nccl": missing("no nccl"), "mscclpp": missing("no mscclpp")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no nccl"},
+		{"nothing", inventory.Machine{}, map[string]backend.Library{preflight.CUDA: missing("no cuda")}, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			libraries := without(all(), preflight.HIP)
 			maps.Copy(libraries, tc.libraries)
-			s := preflight.NewExaminer(tc.machine, libraries, fstest.MapFS{}, has).Survey(backends)
+			s := preflight.NewExaminer(tc.machine, libraries, fstest.MapFS{}, known).Survey(backends)
 			if tc.count > 0 {
 				require.Equal(t, tc.count, s.GPUs[0].Count)
 			} else {
@@ -283,9 +297,9 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 	m := gpus("nvidia", "NVIDIA H200", 2)
 	m.GPUs = append(m.GPUs, gpus("amd", "AMD Instinct MI300X", 8).GPUs...)
 	libraries := all()
-	libraries[preflight.CUDA] = preflight.Library{Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}
-	libraries[preflight.MSCCLPP] = preflight.Library{Version: "0.9.0", Drives: "nvidia"}
-	s := preflight.NewExaminer(m, libraries, fstest.MapFS{}, has).Survey(backends)
+	libraries[preflight.CUDA] = backend.Library{Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}
+	libraries["mscclpp"] = backend.Library{Version: "0.9.0", Drives: "nvidia"}
+	s := preflight.NewExaminer(m, libraries, fstest.MapFS{}, known).Survey(backends)
 	for backend, want := range map[string]string{"nccl": "nvidia", "rccl": "amd", "a2a": "amd", "mscclpp": "nvidia"} {
 		g, name := s.Choose([]string{backend})
 		require.Equal(t, backend, name)
@@ -294,7 +308,7 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 
 	m.GPUs = m.GPUs[2:]
 	libraries[preflight.CUDA] = missing("no cuda")
-	s = preflight.NewExaminer(m, libraries, fstest.MapFS{}, has).Survey(backends)
+	s = preflight.NewExaminer(m, libraries, fstest.MapFS{}, known).Survey(backends)
 	require.Equal(t, []string{"MSCCL++ 0.9.0 drives NVIDIA GPUs: set CX_MSCCLPP_LIB to one that was built for AMD"}, s.Lacks("mscclpp"))
 	require.Equal(t, []string{"rccl", "a2a"}, s.GPUs[0].Backends)
 }
@@ -304,8 +318,8 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 func TestMisnamedDriver(t *testing.T) {
 	named := &dl.NamedError{What: "CUDA driver", Env: "CX_CUDA_LIB", Path: "/nowhere/lib.so", Err: errors.New("no such file")}
 	libraries := all()
-	libraries[preflight.CUDA] = preflight.Library{Err: named}
-	e := preflight.NewExaminer(gpus("amd", "AMD Instinct MI300X", 8), libraries, shm(64<<20), has)
+	libraries[preflight.CUDA] = backend.Library{Err: named}
+	e := preflight.NewExaminer(gpus("amd", "AMD Instinct MI300X", 8), libraries, shm(64<<20), known)
 	s := e.Survey(backends)
 	require.Equal(t, []string{"rccl"}, s.GPUs[0].Backends)
 	require.Equal(t, []string{named.Error()}, s.Misnamed([]string{"a2a"}))
@@ -317,15 +331,15 @@ func TestMisnamedDriver(t *testing.T) {
 // NIXL cannot run while the environment decides what UCX uses: its ranks refuse that.
 func TestPresetTransports(t *testing.T) {
 	fakes.Build(t).UseWithoutKernels(t)
-	require.NoError(t, preflight.Libraries()[preflight.NIXL].Err)
+	require.NoError(t, libraries()["nixl"].Err)
 	t.Setenv("UCX_NET_DEVICES", "eth0")
-	require.NoError(t, preflight.Libraries()[preflight.NIXL].Err, "launchers keep it from the ranks of a host")
+	require.NoError(t, libraries()["nixl"].Err, "launchers keep it from the ranks of a host")
 	t.Setenv("UCX_TLS", "tcp")
-	libraries := preflight.Libraries()
-	require.ErrorContains(t, libraries[preflight.NIXL].Err, "UCX_TLS=tcp: ")
+	libraries := libraries()
+	require.ErrorContains(t, libraries["nixl"].Err, "UCX_TLS=tcp: ")
 	nixl := catalog.Backend{Name: "nixl", Vendors: []string{vocab.Host}}
-	e := preflight.NewExaminer(inventory.Machine{}, libraries, shm(1<<20), has)
-	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: libraries[preflight.NIXL].Err.Error(), Held: true}}, e.Examine([]catalog.Backend{nixl}))
+	e := preflight.NewExaminer(inventory.Machine{}, libraries, shm(1<<20), known)
+	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: libraries["nixl"].Err.Error(), Held: true}}, e.Examine([]catalog.Backend{nixl}))
 }
 
 // Mooncake cannot run while the environment decides what it uses, nor without a library that its
@@ -339,12 +353,12 @@ func TestMooncakeThatIsHeld(t *testing.T) {
 	engine := filepath.Join(site, "mooncake", "engine.so")
 	mooncake := catalog.Backend{Name: "mooncake", Vendors: []string{vocab.Host}}
 	examine := func() []preflight.Finding {
-		return preflight.NewExaminer(inventory.Machine{}, preflight.Libraries(), shm(1<<20), has).Examine([]catalog.Backend{mooncake})
+		return preflight.NewExaminer(inventory.Machine{}, libraries(), shm(1<<20), known).Examine([]catalog.Backend{mooncake})
 	}
 	linked(t, engine, "libm.so.6")
 	found := examine()
 	require.Equal(t, preflight.Ready, found[0].State, found[0].Text)
-	require.Equal(t, preflight.Finding{Backend: "mooncake", State: preflight.Note, Text: preflight.MooncakeListens}, found[1])
+	require.Equal(t, preflight.Finding{Backend: "mooncake", State: preflight.Note, Text: transferpython.Mooncake.Listens}, found[1])
 
 	for _, name := range []string{"MC_FORCE_HCA", "MC_FORCE_MNNVL", "MC_INTRANODE_NVLINK"} {
 		t.Run(name, func(t *testing.T) {
@@ -379,19 +393,19 @@ func TestWithoutLoopback(t *testing.T) {
 	if !netns.Own(t) {
 		return
 	}
-	libraries := map[string]preflight.Library{preflight.NIXL: {Version: "1.5.1"}, preflight.Mooncake: {}, preflight.Python: {}, preflight.CUDA: all()[preflight.CUDA]}
+	libraries := map[string]backend.Library{"nixl": {Version: "1.5.1"}, "mooncake": {}, "python": {}, preflight.CUDA: all()[preflight.CUDA]}
 	examine := func(backend string) preflight.Survey {
 		b := catalog.Backend{Name: backend, Vendors: []string{"nvidia", vocab.Host}}
-		return preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), libraries, shm(1<<20), has).Survey([]catalog.Backend{b})
+		return preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), libraries, shm(1<<20), known).Survey([]catalog.Backend{b})
 	}
-	for _, backend := range []string{"nixl", "mooncake"} {
-		require.Equal(t, []string{backend}, examine(backend).Host)
+	for _, name := range []string{"nixl", "mooncake"} {
+		require.Equal(t, []string{name}, examine(name).Host)
 	}
 	netns.Loopback(t, false)
-	for _, backend := range []string{"nixl", "mooncake"} {
-		s := examine(backend)
+	for _, name := range []string{"nixl", "mooncake"} {
+		s := examine(name)
 		require.Equal(t, []preflight.Finding{{
-			Backend: backend, State: preflight.Missing, Held: true, Text: "the loopback interface is down, over which the ranks of a host connect: run ip link set lo up",
+			Backend: name, State: preflight.Missing, Held: true, Text: "the loopback interface is down, over which the ranks of a host connect: run ip link set lo up",
 		}}, s.Findings)
 		require.Empty(t, s.GPUs)
 	}
@@ -403,20 +417,20 @@ func TestMultipliers(t *testing.T) {
 	overlaps := catalog.Backend{Name: "nccl", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{string(overlap.Name): &overlap.Backend{}}}
 	plain := overlaps
 	plain.Blocks = nil
-	ready := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), all(), shm(64<<20), has).Examine([]catalog.Backend{plain})[0].Text
+	ready := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), all(), shm(64<<20), known).Examine([]catalog.Backend{plain})[0].Text
 	for _, tt := range []struct {
-		cublaslt preflight.Library
+		cublaslt backend.Library
 		texts    []string
 	}{
 		{
-			preflight.Library{Kind: preflight.CUBLASLt, Version: "13.1.2", Path: "/opt/libcublasLt.so.13"},
+			backend.Library{Kind: preflight.CUBLASLt, Version: "13.1.2", Path: "/opt/libcublasLt.so.13"},
 			[]string{ready + "; matrix products of overlap by cuBLASLt 13.1.2 (/opt/libcublasLt.so.13)"},
 		},
 		{missing("no cublaslt"), []string{ready, "no cublaslt; until then matrix products of overlap are computed by a kernel, without matrix units"}},
 	} {
 		libraries := all()
 		libraries[preflight.CUBLASLt] = tt.cublaslt
-		e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), libraries, shm(64<<20), has)
+		e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), libraries, shm(64<<20), known)
 		var texts []string
 		for _, f := range e.Examine([]catalog.Backend{overlaps}) {
 			texts = append(texts, f.Text)
@@ -426,7 +440,7 @@ func TestMultipliers(t *testing.T) {
 		s := e.Survey([]catalog.Backend{overlaps})
 		require.Empty(t, s.Lacks("nccl"))
 	}
-	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), all(), shm(64<<20), has)
+	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), all(), shm(64<<20), known)
 	require.Equal(t, []preflight.Finding{{Backend: "nccl", State: preflight.Ready, Text: ready}}, e.Examine([]catalog.Backend{overlaps}))
 }
 
@@ -439,14 +453,14 @@ func TestNIXL(t *testing.T) {
 			Unsupported: []transfer.UnsupportedLane{{Lane: vocab.LaneRDMA, Reason: "not yet"}},
 		},
 	}}
-	with := func(more map[string]preflight.Library) map[string]preflight.Library {
+	with := func(more map[string]backend.Library) map[string]backend.Library {
 		libraries := all()
-		libraries[preflight.NIXL] = preflight.Library{Version: "1.5.1"}
+		libraries["nixl"] = backend.Library{Version: "1.5.1"}
 		maps.Copy(libraries, more)
 		return libraries
 	}
 	rdma := preflight.Finding{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane rdma: not yet"}
-	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), with(nil), shm(1<<20), has)
+	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), with(nil), shm(1<<20), known)
 	require.Equal(t, []preflight.Finding{
 		{Backend: "nixl", State: preflight.Ready, Text: "processes of this host, NIXL 1.5.1; transfers over tcp, peer"}, rdma,
 	}, e.Examine([]catalog.Backend{nixl}))
@@ -454,17 +468,17 @@ func TestNIXL(t *testing.T) {
 	require.Equal(t, []string{"nccl", "nixl"}, s.GPUs[0].Backends)
 	require.Equal(t, []string{"nixl"}, s.Host)
 
-	one := []preflight.Device{all()[preflight.CUDA].Devices[0]}
+	one := []backend.Device{all()[preflight.CUDA].Devices[0]}
 	for why, tc := range map[string]struct {
 		machine inventory.Machine
-		more    map[string]preflight.Library
+		more    map[string]backend.Library
 	}{
-		"no NVIDIA GPU":                      {inventory.Machine{}, map[string]preflight.Library{preflight.CUDA: missing("no cuda")}},
-		"no cuda":                            {gpus("nvidia", "NVIDIA H200", 8), map[string]preflight.Library{preflight.CUDA: missing("no cuda")}},
-		"it joins two GPUs, and ranks get 1": {gpus("nvidia", "NVIDIA H200", 1), map[string]preflight.Library{preflight.CUDA: {Version: "CUDA 13.0", Devices: one}}},
-		"no libcudart":                       {gpus("nvidia", "NVIDIA H200", 8), map[string]preflight.Library{preflight.NIXL: {Version: "1.5.1", Lanes: map[string]error{vocab.LanePeer: errors.New("no libcudart")}}}},
+		"no NVIDIA GPU":                      {inventory.Machine{}, map[string]backend.Library{preflight.CUDA: missing("no cuda")}},
+		"no cuda":                            {gpus("nvidia", "NVIDIA H200", 8), map[string]backend.Library{preflight.CUDA: missing("no cuda")}},
+		"it joins two GPUs, and ranks get 1": {gpus("nvidia", "NVIDIA H200", 1), map[string]backend.Library{preflight.CUDA: {Version: "CUDA 13.0", Devices: one}}},
+		"no libcudart":                       {gpus("nvidia", "NVIDIA H200", 8), map[string]backend.Library{"nixl": {Version: "1.5.1", Lanes: map[string]error{vocab.LanePeer: errors.New("no libcudart")}}}},
 	} {
-		e := preflight.NewExaminer(tc.machine, with(tc.more), shm(1<<20), has)
+		e := preflight.NewExaminer(tc.machine, with(tc.more), shm(1<<20), known)
 		found := e.Examine([]catalog.Backend{nixl})
 		require.Len(t, found, 3)
 		require.Equal(t, preflight.Ready, found[0].State)
@@ -476,16 +490,16 @@ func TestNIXL(t *testing.T) {
 	vm := catalog.Backend{Name: "nixl", Vendors: []string{"host"}, Blocks: map[string]catalog.BackendBlock{
 		string(transfer.Name): &transfer.Backend{Lanes: []string{vocab.LaneProcessVM, vocab.LaneTCP}},
 	}}
-	e = preflight.NewExaminer(inventory.Machine{}, with(map[string]preflight.Library{
-		preflight.NIXL: {Version: "1.5.1", Lanes: map[string]error{vocab.LaneProcessVM: errors.New("no cma")}},
-	}), shm(1<<20), has)
+	e = preflight.NewExaminer(inventory.Machine{}, with(map[string]backend.Library{
+		"nixl": {Version: "1.5.1", Lanes: map[string]error{vocab.LaneProcessVM: errors.New("no cma")}},
+	}), shm(1<<20), known)
 	found := e.Examine([]catalog.Backend{vm})
 	require.Len(t, found, 2)
 	require.Equal(t, preflight.Ready, found[0].State)
 	require.Equal(t, preflight.Note, found[1].State)
 	wording.Has(t, found[1].Text, "lane vm: no cma")
 
-	e = preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), with(map[string]preflight.Library{preflight.NIXL: missing("no NIXL")}), shm(1<<20), has)
+	e = preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), with(map[string]backend.Library{"nixl": missing("no NIXL")}), shm(1<<20), known)
 	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: "no NIXL"}}, e.Examine([]catalog.Backend{nixl}))
 	s = e.Survey(append(slices.Clone(backends[:1]), nixl))
 	require.Equal(t, []string{"nccl"}, s.GPUs[0].Backends)
@@ -498,7 +512,7 @@ func TestNIXLBetweenNodes(t *testing.T) {
 		string(transfer.Name): &transfer.Backend{Lanes: []string{vocab.LaneTCP, vocab.LaneRDMA}},
 	}}
 	libraries := all()
-	libraries[preflight.NIXL] = preflight.Library{Version: "1.5.1"}
+	libraries["nixl"] = backend.Library{Version: "1.5.1"}
 	with := gpus("nvidia", "NVIDIA H200", 1)
 	with.NICs = []inventory.NIC{{Adapter: "MT4129", Active: true}}
 	off := gpus("nvidia", "NVIDIA H200", 1)
@@ -513,9 +527,9 @@ func TestNIXLBetweenNodes(t *testing.T) {
 		{inventory.Machine{NICs: with.NICs}, "tcp", "no NVIDIA GPU"},
 	} {
 		if len(tt.machine.GPUs) == 0 {
-			libraries = map[string]preflight.Library{preflight.NIXL: {Version: "1.5.1"}, preflight.CUDA: missing("no cuda")}
+			libraries = map[string]backend.Library{"nixl": {Version: "1.5.1"}, preflight.CUDA: missing("no cuda")}
 		}
-		found := preflight.NewExaminer(tt.machine, libraries, shm(1<<20), has).Examine([]catalog.Backend{nixl})
+		found := preflight.NewExaminer(tt.machine, libraries, shm(1<<20), known).Examine([]catalog.Backend{nixl})
 		require.Regexp(t, "\\b"+tt.usable+"$", found[0].Text)
 		if tt.note != "" {
 			wording.Has(t, found[1].Text, "lane rdma: … "+tt.note)
@@ -528,10 +542,10 @@ func TestNIXLBetweenNodes(t *testing.T) {
 func TestLibraries(t *testing.T) {
 	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_DEVICES", "4")
-	libraries := preflight.Libraries()
+	libraries := libraries()
 	for kind, want := range map[string]string{
 		preflight.CUDA: "CUDA 13.0", preflight.NVRTC: "NVRTC 13.0", preflight.HIP: "HIP 6.4", preflight.HIPRTC: "HIPRTC 6.4",
-		preflight.HSA: "1.1",
+		"hsa": "1.1",
 	} {
 		l := libraries[kind]
 		require.NoError(t, l.Err)
@@ -540,12 +554,12 @@ func TestLibraries(t *testing.T) {
 		require.NotEmpty(t, l.SOName)
 		require.NotEmpty(t, l.Path)
 	}
-	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[preflight.NCCL].Version)
-	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[preflight.RCCL].Version)
-	require.Equal(t, "0.9.0", libraries[preflight.MSCCLPP].Version)
+	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries["nccl"].Version)
+	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries["rccl"].Version)
+	require.Equal(t, "0.9.0", libraries["mscclpp"].Version)
 	require.Len(t, libraries[preflight.CUDA].Devices, 4)
 
-	e := preflight.NewExaminer(inventory.Machine{}, libraries, fstest.MapFS{}, has)
+	e := preflight.NewExaminer(inventory.Machine{}, libraries, fstest.MapFS{}, known)
 	findings := e.Examine(backends[:2])
 	require.Len(t, findings, 2)
 	require.Equal(t, preflight.Ready, findings[0].State)
@@ -562,10 +576,10 @@ func TestLibrariesThatAreNotThere(t *testing.T) {
 		t.Setenv(name, "/nowhere/lib.so")
 	}
 	own := []string{
-		preflight.CUDA, preflight.NVRTC, preflight.HIP, preflight.HIPRTC, preflight.NCCL, preflight.RCCL, preflight.MSCCLPP,
-		preflight.NCCLEP, preflight.NIXL, preflight.HSA,
+		preflight.CUDA, preflight.NVRTC, preflight.HIP, preflight.HIPRTC, "nccl", "rccl", "mscclpp",
+		"nccl-ep", "nixl", "hsa",
 	}
-	for kind, l := range preflight.Libraries() {
+	for kind, l := range libraries() {
 		t.Run(kind, func(t *testing.T) {
 			if !slices.Contains(own, kind) { // it is used through Python
 				need.Tool(t, "python3")
@@ -580,7 +594,7 @@ func TestLibrariesThatAreNotThere(t *testing.T) {
 func TestDriverWithoutDevice(t *testing.T) {
 	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_FAIL", "cuDeviceGetCount=100,hipInit=100")
-	libraries := preflight.Libraries()
+	libraries := libraries()
 	require.ErrorContains(t, libraries[preflight.CUDA].Err, "CUDA 13.0 sees no device: check CUDA_VISIBLE_DEVICES; ")
 	require.ErrorContains(t, libraries[preflight.HIP].Err, "hipErrorNoDevice (100): check HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES; ")
 }
@@ -594,7 +608,7 @@ func TestDriverThatDoesNotStartSaysWhatToDo(t *testing.T) {
 		999: "CUDA_ERROR_UNKNOWN (999): load nvidia_uvm",
 	} {
 		t.Setenv("CX_FAKE_FAIL", fmt.Sprintf("cuInit=%d", code))
-		require.ErrorContains(t, preflight.Libraries()[preflight.CUDA].Err, "CUDA driver: cuInit: "+want)
+		require.ErrorContains(t, libraries()[preflight.CUDA].Err, "CUDA driver: cuInit: "+want)
 	}
 }
 
@@ -604,7 +618,7 @@ func TestPythonPackages(t *testing.T) {
 	nvidia := []string{"nvidia"}
 	ask := []catalog.Backend{{Name: "deepep-v2", Vendors: nvidia}, {Name: "deepep-legacy", Vendors: nvidia}, {Name: "uccl-ep", Vendors: nvidia}}
 	examine := func() []preflight.Finding {
-		return preflight.NewExaminer(inventory.Machine{}, preflight.Libraries(), fstest.MapFS{}, has).Examine(ask)
+		return preflight.NewExaminer(inventory.Machine{}, libraries(), fstest.MapFS{}, known).Examine(ask)
 	}
 	pystandin.Use(t, "legacy")
 	found := examine()
@@ -647,7 +661,7 @@ func TestPythonPackages(t *testing.T) {
 // What needs no ranks needs neither shared memory nor devices.
 func TestSimulatorIsReady(t *testing.T) {
 	simulator := catalog.Backend{Name: "simulator", Vendors: []string{vocab.Host}, Blocks: map[string]catalog.BackendBlock{string(simulation.Name): &simulation.Backend{}}}
-	e := preflight.NewExaminer(inventory.Machine{}, nil, fstest.MapFS{}, func(string) bool { return true })
+	e := preflight.NewExaminer(inventory.Machine{}, nil, fstest.MapFS{}, known)
 	require.Equal(t, []preflight.Finding{
 		{Backend: "simulator", State: preflight.Ready, Text: "simulated in the process of cxrun: needs no devices"},
 	}, e.Examine([]catalog.Backend{simulator}))

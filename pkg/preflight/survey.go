@@ -39,7 +39,7 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 			s.Host = append(s.Host, name)
 		}
 	}
-	for _, vendor := range []string{inventory.NVIDIA, inventory.AMD} {
+	for _, vendor := range vendorNames {
 		d := e.devices[vendor]
 		if d.here == 0 {
 			continue
@@ -48,7 +48,7 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 		var why []string // of the backend that lacks least
 		for i := range backends {
 			b := &backends[i]
-			if !e.has(b.Name) || !slices.Contains(b.Vendors, vendor) {
+			if _, has := e.backends.Find(b.Name); !has || !slices.Contains(b.Vendors, vendor) {
 				continue
 			}
 			switch lacks := lacking(e.on(b, vendor)); {

@@ -126,18 +126,6 @@ func ParseFaults(text string, data ...string) ([]Fault, error) {
 // is empty if the fault changes something.
 type Idle func(f Fault, c *plan.Case) string
 
-// IdleUnless refuses data faults of other kinds than a family's, and any point.
-func IdleUnless(f Fault, family plan.Family, kinds []string) string {
-	switch {
-	case !slices.Contains(kinds, f.Kind):
-		return fmt.Sprintf("cases of family %s have %s", family, strings.Join(kinds, ", "))
-	case f.At != FaultAtStart:
-		return fmt.Sprintf("data faults of family %s have no point %q; leave at= out", family, f.At)
-	default:
-		return ""
-	}
-}
-
 // CheckFaults returns an error that names a fault which strikes in none of cases:
 // its glob matches no id, none that it matches has its rank, or its data fault is idle there.
 func CheckFaults(faults []Fault, cases []plan.Case, idle Idle) error {

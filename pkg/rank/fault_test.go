@@ -85,9 +85,14 @@ func TestCheckFaults(t *testing.T) {
 	}
 }
 
-func TestIdleUnless(t *testing.T) {
-	kinds := []string{"flip", "swap"}
-	require.Empty(t, IdleUnless(Fault{Kind: "flip", At: FaultAtStart}, copies.Name, kinds))
-	require.Equal(t, "cases of family copy have flip, swap", IdleUnless(Fault{Kind: "late", At: FaultAtStart}, copies.Name, kinds))
-	require.Equal(t, `data faults of family copy have no point "record"; leave at= out`, IdleUnless(Fault{Kind: "flip", At: "record"}, copies.Name, kinds))
+func TestIdle(t *testing.T) {
+	m := Measurer{Family: copies.Name, Faults: []string{"flip", "swap"}}
+	idle := func(kind, at string) string { return m.Idle(Fault{Kind: kind, At: at}, nil) }
+	require.Empty(t, idle("flip", FaultAtStart))
+	require.Equal(t, "cases of family copy have flip, swap", idle("late", FaultAtStart))
+	require.Equal(t, `data faults of family copy have no point "record"; leave at= out`, idle("flip", "record"))
+	m.Points = true
+	require.Empty(t, idle("flip", "record"))
+	m.NoEffect = func(f Fault, _ *plan.Case) string { return f.Kind + " changes nothing" }
+	require.Equal(t, "flip changes nothing", idle("flip", FaultAtStart))
 }

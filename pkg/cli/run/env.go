@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/inventory"
@@ -35,19 +36,10 @@ func here() site {
 }
 
 // examiner examines the site with the libraries of every measurement, and more.
-func (s site) examiner(more map[string]preflight.Library) *preflight.Examiner {
-	families := families()
-	has := func(backend string) bool {
-		for _, f := range families {
-			if f.Backends[backend] != nil || f.Computes[backend] != nil {
-				return true
-			}
-		}
-		return false
-	}
-	libraries := preflight.Libraries()
+func (s site) examiner(more map[string]backend.Library) *preflight.Examiner {
+	libraries := preflight.Libraries(backends.Needs())
 	maps.Copy(libraries, more)
-	return preflight.NewExaminer(s.reader.Machine(), libraries, s.root, has)
+	return preflight.NewExaminer(s.reader.Machine(), libraries, s.root, backends)
 }
 
 // describe says what the machine is, in what may be published of it.

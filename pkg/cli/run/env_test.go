@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/internal/wording"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/preflight"
@@ -31,7 +32,7 @@ func described() preflight.Description {
 			Undriven: map[string]int{"amd": 1},
 			Warnings: []string{"NVML does not open device 3: error 15"},
 		},
-		Libraries:   []preflight.Library{{Kind: "cuda", Version: "CUDA 13.0", SOName: "libcuda.so.1", BuildID: "0123abcd"}},
+		Libraries:   []backend.Library{{Kind: "cuda", Version: "CUDA 13.0", SOName: "libcuda.so.1", BuildID: "0123abcd"}},
 		Backends:    []string{"nccl", "host"},
 		Environment: map[string]string{"NCCL_DEBUG": "INFO"},
 	}

@@ -4,34 +4,28 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/backend"
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
 	collectiveipc "github.com/collectivex/collectivex/pkg/collective/ipc"
 	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
 	collectiverunner "github.com/collectivex/collectivex/pkg/collective/runner"
-	"github.com/collectivex/collectivex/pkg/copies"
 	copyengine "github.com/collectivex/collectivex/pkg/copies/engine"
 	copyhost "github.com/collectivex/collectivex/pkg/copies/host"
 	copyrunner "github.com/collectivex/collectivex/pkg/copies/runner"
 	copysdma "github.com/collectivex/collectivex/pkg/copies/sdma"
 	copysm "github.com/collectivex/collectivex/pkg/copies/sm"
-	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/a2a"
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/ep/ncclep"
-	"github.com/collectivex/collectivex/pkg/ep/python"
+	eppython "github.com/collectivex/collectivex/pkg/ep/python"
 	eprunner "github.com/collectivex/collectivex/pkg/ep/runner"
-	"github.com/collectivex/collectivex/pkg/nccl"
-	"github.com/collectivex/collectivex/pkg/overlap"
 	overlaprunner "github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/simulation"
-	"github.com/collectivex/collectivex/pkg/steps"
 	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
-	"github.com/collectivex/collectivex/pkg/transfer"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
@@ -40,78 +34,37 @@ import (
 	transferrunner "github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
+// measurers are what ranks do, family by family.
+var measurers = []*rank.Measurer{
+	&collectiverunner.Measurer, &stepsrunner.Measurer, &eprunner.Measurer, &transferrunner.Measurer, &copyrunner.Measurer, &overlaprunner.Measurer,
+}
+
+// simulator is the backend of cases that have no ranks.
+const simulator = "simulator"
+
+// backends are what ranks measure with.
+var backends = append(backend.Registry{
+	copyhost.Backend, copyengine.Backend, copysm.Backend, copysdma.Backend,
+	collectivehost.Backend, collectivenccl.NCCL, collectivenccl.RCCL, collectivenccl.MSCCLPP, collectiveipc.Backend,
+	ephost.Backend, a2a.Backend, ncclep.Backend,
+	transferhost.Backend, transfernccl.NCCL, transferipc.Backend, transfernccl.RCCL,
+	{Name: simulator},
+}, append(eppython.Backends,
+	transfernixl.Backend, transferpython.Mooncake, transferpython.UCCL, transferpython.MoRI,
+)...)
+
 // families returns what this program can measure.
 func families() shard.Registry {
-	return shard.Registry{
-		collective.Name: {
-			Assemble: collectiverunner.Assemble,
-			Backends: map[string]rank.Opener{
-				"host":    collectivehost.Open,
-				"nccl":    collectivenccl.Open(nccl.NCCL),
-				"rccl":    collectivenccl.Open(nccl.RCCL),
-				"mscclpp": collectivenccl.Open(nccl.MSCCLPP),
-				"ipc":     collectiveipc.Open,
-			},
-		},
-		steps.Name: {
-			Assemble: stepsrunner.Assemble,
-			Backends: map[string]rank.Opener{
-				"host": collectivehost.OpenSchedule,
-				"nccl": collectivenccl.OpenSchedule(nccl.NCCL),
-				"rccl": collectivenccl.OpenSchedule(nccl.RCCL),
-				"ipc":  collectiveipc.OpenSchedule,
-			},
-		},
-		ep.Name: {
-			Assemble: eprunner.Assemble,
-			Backends: map[string]rank.Opener{
-				"host":    ephost.Open(ephost.Variant{}),
-				"a2a":     a2a.Open,
-				"nccl-ep": ncclep.Open,
-
-				"deepep-legacy": python.Open("deepep-legacy"),
-				"uccl-ep":       python.Open("uccl-ep"),
-				"deepep-v2":     python.Open("deepep-v2"),
-				"flashinfer-ep": python.Open("flashinfer-ep"),
-				"mori":          python.Open("mori"),
-			},
-		},
-		transfer.Name: {
-			Assemble: transferrunner.Assemble,
-			Backends: map[string]rank.Opener{
-				"host":    transferhost.Open,
-				"nccl-kv": transfernccl.Open(nccl.NCCL),
-				"ipc":     transferipc.Open,
-				"rccl-kv": transfernccl.Open(nccl.RCCL),
-
-				"nixl":     transfernixl.Open,
-				"mooncake": transferpython.Open("mooncake"),
-				"uccl-p2p": transferpython.Open("uccl-p2p"),
-				"mori-io":  transferpython.Open("mori-io"),
-			},
-		},
-		copies.Name: {
-			Assemble: copyrunner.Assemble,
-			Backends: map[string]rank.Opener{
-				"host": copyhost.Open,
-				"ce":   copyengine.Open,
-				"sm":   copysm.Open,
-				"sdma": copysdma.Open,
-			},
-		},
-		overlap.Name: {
-			Assemble: overlaprunner.Assemble,
-			Backends: map[string]rank.Opener{
-				"host": collectivehost.OpenOverlap,
-				"nccl": collectivenccl.OpenOverlap(nccl.NCCL),
-				"rccl": collectivenccl.OpenOverlap(nccl.RCCL),
-				"ipc":  collectiveipc.OpenOverlap,
-			},
-		},
-		simulation.Name: {
-			Computes: map[string]shard.Compute{"simulator": simulation.Compute},
-		},
+	all := shard.Registry{simulation.Name: {Computes: map[string]shard.Compute{simulator: simulation.Compute}}}
+	for _, m := range measurers {
+		all[m.Family] = shard.Family{Assemble: m.Assemble, Backends: map[string]rank.Opener{}}
 	}
+	for _, b := range backends {
+		for family, open := range b.Open {
+			all[family].Backends[b.Name] = open
+		}
+	}
+	return all
 }
 
 // find returns a rank's way to open the runner of a case.
@@ -126,25 +79,16 @@ func find(families shard.Registry) rank.Find {
 
 // faultKinds lists the faults of data that the families can inject, some of which they
 // share.
-func faultKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collectiverunner.FaultKinds(), stepsrunner.FaultKinds(), overlaprunner.FaultKinds(), eprunner.FaultKinds(), transferrunner.FaultKinds(), copyrunner.FaultKinds()))))
+func faultKinds() (kinds []string) {
+	for _, m := range measurers {
+		kinds = append(kinds, m.Faults...)
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
 }
 
-// idle is the rank.Idle of all families. Those of expert parallelism have points of their own.
+// idle is the rank.Idle of all families.
 func idle(f rank.Fault, c *plan.Case) string {
-	switch c.Family {
-	case transfer.Name:
-		return transferrunner.Idle(f, c)
-	case copies.Name:
-		return copyrunner.Idle(f, c)
-	case overlap.Name:
-		return overlaprunner.Idle(f, c)
-	case ep.Name:
-		f.At = rank.FaultAtStart
-		return rank.IdleUnless(f, c.Family, eprunner.FaultKinds())
-	case steps.Name:
-		return stepsrunner.Idle(f, c)
-	default:
-		return rank.IdleUnless(f, c.Family, collectiverunner.FaultKinds())
-	}
+	of := slices.IndexFunc(measurers, func(m *rank.Measurer) bool { return m.Family == c.Family })
+	return measurers[of].Idle(f, c)
 }

@@ -276,10 +276,14 @@ func tellHeld(s cli.Streams, cat *catalog.Catalog, f planner.Filters, machine pl
 	return nil
 }
 
-// tellListeners warns of a library that takes connections from other machines.
+// tellListeners warns of libraries that take connections from other machines.
 func tellListeners(s cli.Streams, m *plan.Matrix) {
-	if slices.ContainsFunc(m.Include, func(c plan.Cell) bool { return c.Backend == preflight.Mooncake }) {
-		warn(s, preflight.MooncakeListens)
+	var told []string
+	for i := range m.Include {
+		if b, _ := backends.Find(m.Include[i].Backend); b.Listens != "" && !slices.Contains(told, b.Listens) {
+			told = append(told, b.Listens)
+			warn(s, b.Listens)
+		}
 	}
 }
 

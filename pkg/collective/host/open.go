@@ -4,12 +4,21 @@ import (
 	"context"
 	"errors"
 
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/hostrank"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/steps"
 )
+
+// Backend is the backend.
+var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{
+	collective.Name: Open, steps.Name: OpenSchedule, overlap.Name: OpenOverlap,
+}}
 
 // Open opens the runner of a rank of the host backend; it is a rank.Opener. The
 // caller has locked its OS thread.

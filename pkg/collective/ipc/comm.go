@@ -12,16 +12,25 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	overlaprunner "github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/steps"
 	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
+
+// Backend is the backend.
+var Backend = backend.Backend{Name: "ipc", Open: map[plan.Family]rank.Opener{
+	collective.Name: Open, steps.Name: OpenSchedule, overlap.Name: OpenOverlap,
+}}
 
 // OpenSchedule opens the runner of a rank for schedules, on CUDA, or on HIP where CUDA's driver
 // is not installed; it is a rank.Opener. A rank drives the device of its local rank and has

@@ -4,15 +4,31 @@ import (
 	"context"
 	"errors"
 
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/steps"
 	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 )
+
+// NCCL, RCCL and MSCCLPP are the backends over these libraries, the last of which has neither
+// schedules nor overlap.
+var NCCL, RCCL, MSCCLPP = backendOf(nccl.NCCL), backendOf(nccl.RCCL), backendOf(nccl.MSCCLPP)
+
+func backendOf(kind nccl.Kind) backend.Backend {
+	b := backend.Backend{Name: string(kind), Needs: []*backend.Need{gpurank.Needs[kind]}, Open: map[plan.Family]rank.Opener{collective.Name: Open(kind)}}
+	if kind != nccl.MSCCLPP {
+		b.Open[steps.Name], b.Open[overlap.Name] = OpenSchedule(kind), OpenOverlap(kind)
+	}
+	return b
+}
 
 // Open returns the rank.Opener of the backend over a kind of library. Its ranks
 // drive the device of their local rank and have locked their OS thread.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -19,6 +20,9 @@ const (
 
 // FaultKinds lists them.
 func FaultKinds() []string { return []string{FaultFlip, FaultStale, FaultSwap} }
+
+// Measurer measures collectives.
+var Measurer = rank.Measurer{Family: collective.Name, Assemble: Assemble, Faults: FaultKinds()}
 
 // checkFaults refuses a data fault of a rank whose buffers no operation of the case
 // writes to: it would change nothing.

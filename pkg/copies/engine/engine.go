@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/gate"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
@@ -24,6 +25,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/device"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
+
+// Backend is the backend.
+var Backend = backend.Backend{Name: "ce", Open: map[plan.Family]rank.Opener{copies.Name: Open}}
 
 // Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
 // it is a rank.Opener. A rank drives the device of its local rank, near whose NUMA node it

@@ -11,6 +11,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -18,6 +20,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
+
+// Backend is the backend.
+var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{copies.Name: Open}}
 
 // Open opens the runner of a rank of the host backend; it is a rank.Opener. The caller has
 // locked its OS thread.

@@ -19,12 +19,12 @@ func FaultKinds() []string {
 	return append(slices.DeleteFunc(pool.Faults(), func(kind string) bool { return kind == pool.FaultLate }), FaultVictim)
 }
 
-// Idle is the rank.Idle of copies: a fault of a rank that has no destination, or no source if
-// the fault is of one, changes nothing.
-func Idle(f rank.Fault, c *plan.Case) string {
-	if why := rank.IdleUnless(f, copies.Name, FaultKinds()); why != "" {
-		return why
-	}
+// Measurer measures copies.
+var Measurer = rank.Measurer{Family: copies.Name, Assemble: Assemble, Faults: FaultKinds(), NoEffect: noEffect}
+
+// noEffect says why a fault changes nothing: it is of a rank that has no destination, or no source
+// if the fault is of one.
+func noEffect(f rank.Fault, c *plan.Case) string {
 	side, test := "destination", copies.TestOf(copies.Of(c).Test)
 	if f.Kind == FaultVictim {
 		switch {

@@ -21,6 +21,6 @@ func TestIdle(t *testing.T) {
 		{"device_local_copy", FaultVictim, "the copies run beside no victim"},
 	} {
 		c := plan.Case{Block: &copies.Block{Test: tt.test, Sizes: []int64{4096}}}
-		require.Equal(t, tt.want, Idle(rank.Fault{Kind: tt.kind, At: rank.FaultAtStart}, &c), "%s %s", tt.test, tt.kind)
+		require.Equal(t, tt.want, Measurer.Idle(rank.Fault{Kind: tt.kind, At: rank.FaultAtStart}, &c), "%s %s", tt.test, tt.kind)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/engine"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/dl"
@@ -17,11 +19,29 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // disabling are variables with which the runtime copies by kernels on the multiprocessors instead,
 // without an error.
 var disabling = []string{"HSA_ENABLE_SDMA", "HSA_ENABLE_PEER_SDMA"}
+
+// Backend is the backend.
+var Backend = backend.Backend{
+	Name: "sdma", Open: map[plan.Family]rank.Opener{copies.Name: Open},
+	Needs: []*backend.Need{{Kind: "hsa", Label: "HSA", Vendor: vocab.AMD, Find: findRuntime}},
+}
+
+// findRuntime finds the HSA runtime, which has to start.
+func findRuntime(context.Context) backend.Library {
+	r, err := hsa.Open()
+	if err != nil {
+		return backend.Library{Err: err}
+	}
+	found := backend.Opened(r.Library(), r.Version())
+	found.Err = r.Close()
+	return found
+}
 
 // Open opens the runner of a rank; it is a rank.Opener. A rank drives the device of its local rank,
 // and has locked its OS thread.

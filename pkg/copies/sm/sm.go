@@ -10,6 +10,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/kernels"
+	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/engine"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
@@ -22,6 +24,9 @@ import (
 var kernel string
 
 func source() string { return kernels.Complete(kernel) }
+
+// Backend is the backend.
+var Backend = backend.Backend{Name: "sm", Open: map[plan.Family]rank.Opener{copies.Name: Open}}
 
 // Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
 // it is a rank.Opener. A rank drives the device of its local rank, and has locked its OS thread.

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
@@ -39,6 +40,12 @@ const (
 // lowLatencyCap is the most tokens of a rank in low-latency mode, as in the libraries
 // that have such a mode.
 const lowLatencyCap = 256
+
+// Backend is the backend.
+var Backend = backend.Backend{
+	Name: "a2a", Open: map[plan.Family]rank.Opener{ep.Name: Open},
+	Needs: []*backend.Need{gpurank.Needs[nccl.NCCL], gpurank.Needs[nccl.RCCL]}, Compiles: true,
+}
 
 // Open opens the backend for a rank: on NCCL, or on RCCL where NCCL or its driver is not
 // installed. The rank has locked its OS thread and drives the device of its

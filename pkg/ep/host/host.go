@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/hostrank"
@@ -29,6 +30,9 @@ type Variant struct {
 	Reduction runner.Reduction // of normal mode; empty is runner.DomainFP32
 	PlainCast bool             // fp8 is a plain cast, without scales
 }
+
+// Backend is the variant that is measured.
+var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{ep.Name: Open(Variant{})}}
 
 // Open returns the opener of a variant's runners.
 func Open(v Variant) rank.Opener {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
@@ -41,6 +42,27 @@ const (
 	warpsPerSM       = 32
 	maxExpertsPerSM  = 14
 )
+
+// Backend is the backend.
+var Backend = backend.Backend{
+	Name: "nccl-ep", Open: map[plan.Family]rank.Opener{ep.Name: Open},
+	Needs: []*backend.Need{{Kind: "nccl-ep", Label: "NCCL EP", Find: findLibrary}},
+}
+
+// findLibrary finds NCCL EP, which works on NCCL.
+func findLibrary(context.Context) backend.Library {
+	n, err := nccl.Open(nccl.NCCL)
+	if err != nil {
+		return backend.Library{Err: err}
+	}
+	l, err := eplib.Open(n)
+	if err != nil {
+		return backend.Library{Err: err}
+	}
+	found := backend.Opened(l, l.FullVersion())
+	found.Drives = vocab.NVIDIA
+	return found
+}
 
 // Open opens the backend for a rank. The rank has locked its OS thread and drives the
 // device of its local rank.

@@ -13,8 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// backend is a library and what its adapter realises of the contract.
-type backend struct {
+// library is what the adapter of a library realises of the contract.
+type library struct {
 	name     string // of the backend, and the kind of its library in documents
 	platform string // cuda or hip
 	orHIP    bool   // where CUDA's driver is not installed
@@ -93,8 +93,8 @@ func bufferLowLatency(generation string) mode {
 	}
 }
 
-// backends are the libraries by their names in matrix/backends.yaml.
-var backends = map[string]backend{
+// libraries are those of the backends, by their names in matrix/backends.yaml.
+var libraries = map[string]library{
 	"deepep-legacy": {
 		platform: "cuda",
 		modes: map[string]mode{
@@ -186,7 +186,7 @@ func moriMode(generation string, worlds []int) mode {
 }
 
 // describe declares a library for a case on a device, or refuses the case.
-func (b backend) describe(c plan.Case, info accel.Info, version string) (runner.Description, mode, error) {
+func (b library) describe(c plan.Case, info accel.Info, version string) (runner.Description, mode, error) {
 	block := ep.Of(&c)
 	m, ok := b.modes[block.Mode]
 	if !ok {
@@ -225,7 +225,7 @@ func (b backend) describe(c plan.Case, info accel.Info, version string) (runner.
 }
 
 // within refuses a case that is beyond the limits.
-func (b backend) within(l limits, c plan.Case, d runner.Description, m mode, info accel.Info) error {
+func (b library) within(l limits, c plan.Case, d runner.Description, m mode, info accel.Info) error {
 	block := ep.Of(&c)
 	sm, smErr := strconv.Atoi(strings.TrimPrefix(info.Arch, "sm_"))
 	switch {

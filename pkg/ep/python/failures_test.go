@@ -46,7 +46,7 @@ func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
 			}
 			cases := slices.Clone(cases)
 			if f.reusable {
-				cases = slices.DeleteFunc(cases, func(c plan.Case) bool { return backends[c.Backend].modes[ep.Of(&c).Mode].freshPair })
+				cases = slices.DeleteFunc(cases, func(c plan.Case) bool { return libraries[c.Backend].modes[ep.Of(&c).Mode].freshPair })
 			}
 			if len(cases) == 0 {
 				return
@@ -56,7 +56,7 @@ func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
 				d := eptest.Document(t, c, streams[i])
 				require.Equal(t, result.Invalid, d.Outcome.Status, "%s: %s", c.CaseID, logs)
 				check := f.check
-				if backends[c.Backend].modes[ep.Of(&c).Mode].receive == runner.TokenExpert && f.tokenExpert != "" {
+				if libraries[c.Backend].modes[ep.Of(&c).Mode].receive == runner.TokenExpert && f.tokenExpert != "" {
 					check = f.tokenExpert
 				}
 				reasons := strings.ReplaceAll(d.Measurement.Rows[0].Correctness.Reasons.String(), "; ", "\n")
@@ -186,7 +186,7 @@ func TestRefusals(t *testing.T) {
 		{"deepep-v2", ep.ModeNormal, "deepep-v2 has up to top-32 in mode normal, not top-33", func(c *plan.Case) { ep.Of(c).TopK = 33 }, hopper},
 	} {
 		c := caseOf(refused.backend, refused.mode, "bf16", refused.change)
-		b := backends[refused.backend]
+		b := libraries[refused.backend]
 		b.name = refused.backend
 		_, _, err := b.describe(c, refused.info, "")
 		require.ErrorContains(t, err, refused.text)

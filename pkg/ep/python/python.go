@@ -44,7 +44,7 @@ var adapters embed.FS
 // Open returns the opener of a backend. The rank has locked its OS thread and drives the
 // device of its local rank; its process is used for this library alone.
 func Open(name string) rank.Opener {
-	b := backends[name]
+	b := libraries[name]
 	b.name = name
 	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 		gpu, err := gpurank.Open(b.platform, s)
@@ -58,7 +58,7 @@ func Open(name string) rank.Opener {
 		if err != nil {
 			return nil, err
 		}
-		a := &adapter{backend: b, gpu: gpu, session: s, ctx: ctx}
+		a := &adapter{library: b, gpu: gpu, session: s, ctx: ctx}
 		if err := a.open(ctx, c); err != nil {
 			return nil, errors.Join(err, gpu.Close())
 		}
@@ -85,7 +85,7 @@ type module struct {
 
 // adapter is one rank's end.
 type adapter struct {
-	backend
+	library
 	gpu      *gpurank.GPU
 	stream   accel.Stream
 	python   *pyhost.Interpreter

@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 
 // liftWorlds lets two ranks stand for the eight that MoRI's low latency is limited to.
 func liftWorlds() {
-	m := backends["mori"].modes[ep.ModeLowLatency]
+	m := libraries["mori"].modes[ep.ModeLowLatency]
 	m.limits.worlds = nil
-	backends["mori"].modes[ep.ModeLowLatency] = m
+	libraries["mori"].modes[ep.ModeLowLatency] = m
 }
 
 // processes runs the cases in one warm group, a process for each rank. It returns what the
@@ -216,7 +216,7 @@ func TestTheSumOfAVersion(t *testing.T) {
 		"0.6.15": runner.TopKSlotTree, "0.6.16rc1": runner.TopKSlotTree, "0.6.16.dev3": runner.TopKSlotTree, "": runner.TopKSlotTree, "unknown": runner.TopKSlotTree,
 		"0.6.16": runner.DomainFP32, "0.6.18+cu130": runner.DomainFP32, "0.7.1": runner.DomainFP32, "1.0": runner.DomainFP32,
 	} {
-		d, _, err := backends["flashinfer-ep"].describe(caseOf("flashinfer-ep", ep.ModeNormal, "bf16", mnnvl), accel.Info{Arch: "sm_100"}, version)
+		d, _, err := libraries["flashinfer-ep"].describe(caseOf("flashinfer-ep", ep.ModeNormal, "bf16", mnnvl), accel.Info{Arch: "sm_100"}, version)
 		require.NoError(t, err)
 		require.Equal(t, want, d.Reduction, version)
 	}

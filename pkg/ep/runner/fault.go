@@ -83,6 +83,9 @@ func FaultKinds() []string {
 	return slices.Concat(dispatchFaults, combineFaults, replayFaults, arithmeticFaults)
 }
 
+// Measurer measures dispatch and combine.
+var Measurer = rank.Measurer{Family: ep.Name, Assemble: Assemble, Faults: FaultKinds(), Points: true}
+
 // faulty is an adapter with an injected fault.
 type faulty struct {
 	Adapter

@@ -126,7 +126,7 @@ func TestProgramOfSteps(t *testing.T) {
 // A computation that waits for nothing cannot be too early.
 func TestIdle(t *testing.T) {
 	early := func(form string) string {
-		return Idle(rank.Fault{Kind: FaultEarly, At: rank.FaultAtStart}, &plan.Case{Family: overlap.Name, Block: &overlap.Block{Form: form}})
+		return Measurer.Idle(rank.Fault{Kind: FaultEarly, At: rank.FaultAtStart}, &plan.Case{Family: overlap.Name, Block: &overlap.Block{Form: form}})
 	}
 	require.Equal(t, "products of form beside do not depend on the communication; inject it into a linear layer", early(overlap.Beside))
 	require.Empty(t, early(overlap.LinearRotation))

@@ -22,11 +22,10 @@ func FaultKinds() []string {
 	return []string{collective.FaultFlip, collective.FaultStale, FaultProduct, FaultEarly}
 }
 
-// Idle is the rank.Idle of the family.
-func Idle(f rank.Fault, c *plan.Case) string {
-	if why := rank.IdleUnless(f, c.Family, FaultKinds()); why != "" {
-		return why
-	}
+// Measurer measures matrix products beside communication.
+var Measurer = rank.Measurer{Family: overlap.Name, Assemble: Assemble, Faults: FaultKinds(), NoEffect: noEffect}
+
+func noEffect(f rank.Fault, c *plan.Case) string {
 	if f.Kind == FaultEarly && overlap.Of(c).Form == overlap.Beside {
 		return "products of form beside do not depend on the communication; inject it into a linear layer"
 	}

@@ -93,7 +93,7 @@ func (r *Runner) run(ctx context.Context, b *bench) (err error) {
 	if err := s.Emit(rank.KindFacts, facts); err != nil {
 		return err
 	}
-	if err := s.RefuseIdle(b.planned, Idle); err != nil {
+	if err := s.RefuseIdle(b.planned, Measurer.Idle); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, b.Comm.Abort)()

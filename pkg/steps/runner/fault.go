@@ -22,11 +22,12 @@ const (
 // FaultKinds lists them.
 func FaultKinds() []string { return []string{FaultSkip, FaultChunk, FaultDouble} }
 
-// Idle is the rank.Idle of schedules.
-func Idle(f rank.Fault, c *plan.Case) string {
-	if why := rank.IdleUnless(f, c.Family, slices.Concat(runner.FaultKinds(), FaultKinds())); why != "" {
-		return why
-	}
+// Measurer measures schedules.
+var Measurer = rank.Measurer{
+	Family: steps.Name, Assemble: Assemble, Faults: slices.Concat(runner.FaultKinds(), FaultKinds()), NoEffect: noEffect,
+}
+
+func noEffect(f rank.Fault, c *plan.Case) string {
 	if f.Kind == FaultDouble && steps.Of(c).Op == string(schedule.AllGather) {
 		return "an all_gather adds nothing; inject it into an all_reduce or a reduce_scatter"
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -22,6 +23,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
+
+// Backend is the backend.
+var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{transfer.Name: Open}}
 
 // Open opens the runner of a rank of the host backend; it is a rank.Opener. The caller has
 // locked its OS thread.

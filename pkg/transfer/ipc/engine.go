@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -19,6 +20,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
+
+// Backend is the backend.
+var Backend = backend.Backend{Name: "ipc", Open: map[plan.Family]rank.Opener{transfer.Name: Open}}
 
 // Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
 // it is a rank.Opener. A rank drives the device of its local rank and has locked its OS

@@ -13,6 +13,7 @@ import (
 	"os"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/memlog"
 	"github.com/collectivex/collectivex/pkg/nccl"
@@ -24,6 +25,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
+
+// NCCL and RCCL are the backends over these libraries.
+var NCCL, RCCL = backendOf(nccl.NCCL), backendOf(nccl.RCCL)
+
+func backendOf(kind nccl.Kind) backend.Backend {
+	return backend.Backend{
+		Name: string(kind) + "-kv", Open: map[plan.Family]rank.Opener{transfer.Name: Open(kind)}, Needs: []*backend.Need{gpurank.Needs[kind]},
+	}
+}
 
 // Open returns the rank.Opener of the backend over a kind of library. A rank drives the
 // device of its local rank and has locked its OS thread.

@@ -3,6 +3,7 @@
 package nixl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,9 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/laneenv"
 	"github.com/collectivex/collectivex/pkg/memlog"
 	"github.com/collectivex/collectivex/pkg/nixl"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -22,6 +25,28 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
+
+// Backend is the backend.
+var Backend = backend.Backend{
+	Name: "nixl", Open: map[plan.Family]rank.Opener{transfer.Name: Open}, Loopback: true,
+	Needs: []*backend.Need{{Kind: "nixl", Label: "NIXL", Find: findLibrary}},
+}
+
+// findLibrary finds NIXL, whose transports the environment must leave to the ranks.
+func findLibrary(ctx context.Context) backend.Library {
+	n, err := nixl.Open(ctx)
+	if err != nil {
+		return backend.Library{Err: err}
+	}
+	found := backend.Opened(n, n.Version())
+	found.Err = laneenv.UCX.Check()
+	found.Held = found.Err != nil
+	found.Lanes = map[string]error{
+		vocab.LaneProcessVM: n.ModuleError("cma"), vocab.LanePeer: n.DeviceError(), vocab.LaneMNNVL: n.DeviceError(),
+		vocab.LaneRDMA: cmp.Or(n.DeviceError(), n.ModuleError("ib")),
+	}
+	return found
+}
 
 // Open opens the runner of a rank; it is a rank.Opener. The caller has locked its OS thread.
 // A process opens one: UCX reads its settings, and with them the lane, once.

@@ -10,8 +10,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// backend is a library, and how its adapter uses it.
-type backend struct {
+// settings are how the adapter of a library uses it.
+type settings struct {
 	name    string // of the backend, and the kind of its library in documents
 	title   string // of the library, for messages
 	adapter string // file in adapters, without .py
@@ -39,8 +39,8 @@ type variable struct {
 	fixed       bool
 }
 
-// backends are the libraries by their names in matrix/backends.yaml.
-var backends = map[string]backend{
+// libraries are those of the backends, by their names in matrix/backends.yaml.
+var libraries = map[string]settings{
 	"mooncake": {
 		title: "Mooncake", adapter: "mooncake", install: "mooncake-transfer-engine-non-cuda",
 		lane:        vocab.LaneTCP,
@@ -64,7 +64,7 @@ var backends = map[string]backend{
 }
 
 // configure sets the environment of the library.
-func (b *backend) configure() error {
+func (b *settings) configure() error {
 	if err := b.forced.Check(); err != nil {
 		return rank.Refused("%v", err)
 	}

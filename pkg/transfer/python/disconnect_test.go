@@ -27,7 +27,7 @@ func TestDisconnectWaitsForOneFailure(t *testing.T) {
 	count, err := m.Function("count")
 	require.NoError(t, err)
 
-	e := &engine{library: &library{backend: mooncake(), poll: poll}}
+	e := &engine{library: &library{settings: withMooncake(), poll: poll}}
 	for id := range int64(3) {
 		e.flying = append(e.flying, &batch{id: id, blocks: 1})
 	}

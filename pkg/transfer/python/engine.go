@@ -19,7 +19,7 @@ import (
 
 // engine is one rank's end. Rank 0 has a pool and does nothing else.
 type engine struct {
-	backend
+	settings
 	memory  memory
 	python  *pyhost.Interpreter
 	library *library
@@ -32,7 +32,7 @@ type engine struct {
 	connected bool
 	flying    []*batch
 	moved     map[string]int64
-	took      func(moved map[string]int64) (runner.Lane, error) // see backend.evidence
+	took      func(moved map[string]int64) (runner.Lane, error) // see settings.evidence
 }
 
 var _ runner.Engine = (*engine)(nil)

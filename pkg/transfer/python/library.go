@@ -26,15 +26,15 @@ type started struct {
 
 // library is a library, called through a module of Python.
 type library struct {
-	*backend
+	*settings
 	version string
 
 	register, unregister, metadata, connect, disconnect, prepare, post, poll, release *pyhost.Function
 }
 
 // newLibrary starts a library in a module of its own.
-func newLibrary(python *pyhost.Interpreter, b *backend, module string, to given) (*library, error) {
-	l := &library{backend: b}
+func newLibrary(python *pyhost.Interpreter, b *settings, module string, to given) (*library, error) {
+	l := &library{settings: b}
 	requests, err := l.load(python, "requests", "requests")
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 // What cannot be imported is named with what to install: the library, or what it needs.
 func TestWhatCannotBeImported(t *testing.T) {
-	l := &library{backend: mooncake()}
+	l := &library{settings: withMooncake()}
 	for want, e := range map[string]*pyhost.Exception{
 		"library-missing: ImportError: libnl-3.so.200: cannot open shared object file: No such file or directory: install libnl-3-200": {
 			Type: "ImportError", Message: "libnl-3.so.200: cannot open shared object file: No such file or directory",

@@ -44,7 +44,7 @@ func pair(t *testing.T, python *pyhost.Interpreter) (a, b end) {
 	t.Cleanup(pinner.Unpin)
 	for i, e := range ends {
 		var err error
-		e.library, err = newLibrary(python, mooncake(), fmt.Sprintf("mooncake_%d_%d", modules, i), given{})
+		e.library, err = newLibrary(python, withMooncake(), fmt.Sprintf("mooncake_%d_%d", modules, i), given{})
 		require.NoError(t, err)
 		e.words = make([]uint64, 2*manyBlocks*blockBytes/8)
 		for k := range e.words {
@@ -58,8 +58,8 @@ func pair(t *testing.T, python *pyhost.Interpreter) (a, b end) {
 	return a, b
 }
 
-func mooncake() *backend {
-	b := backends["mooncake"]
+func withMooncake() *settings {
+	b := libraries["mooncake"]
 	b.name = "mooncake"
 	return &b
 }
@@ -104,7 +104,7 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	found, err := pyhost.Find(t.Context(), command.Host{}, nil)
 	require.NoError(t, err)
-	require.NoError(t, mooncake().configure())
+	require.NoError(t, withMooncake().configure())
 	python, err := pyhost.Start(found)
 	require.NoError(t, err)
 
@@ -172,7 +172,7 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 	// What the library lets pass is refused before it is called.
 	t.Run("the backend", func(t *testing.T) {
 		a, b := pair(t, python)
-		e := &engine{backend: *mooncake(), library: a.library, ctx: t.Context(), pool: a.at, remote: b.at}
+		e := &engine{settings: *withMooncake(), library: a.library, ctx: t.Context(), pool: a.at, remote: b.at}
 		for _, blocks := range [][]runner.Block{nil, {{Local: 0, Remote: 0, Bytes: 8}}} {
 			_, err := e.Prepare(transfer.Pull, blocks)
 			require.Error(t, err, "no pool is registered")

@@ -36,10 +36,10 @@ var adapters embed.FS
 // Open returns the rank.Opener of a backend. The rank has locked its OS thread. A process opens
 // one: it has one interpreter of Python, and libraries read their settings once.
 func Open(name string) rank.Opener {
-	b := backends[name]
+	b := libraries[name]
 	b.name = name
 	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-		e := &engine{backend: b}
+		e := &engine{settings: b}
 		if err := e.open(ctx, s, c); err != nil {
 			if e.memory != nil {
 				err = errors.Join(err, e.memory.Close())
@@ -70,7 +70,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case) (err er
 	if e.python, err = pyhost.Start(found); err != nil {
 		return rank.Coded(result.ReasonNoLibrary, err)
 	}
-	if e.library, err = newLibrary(e.python, &e.backend, e.name, given{Rank: s.Rank, Device: s.LocalRank}); err != nil {
+	if e.library, err = newLibrary(e.python, &e.settings, e.name, given{Rank: s.Rank, Device: s.LocalRank}); err != nil {
 		return err
 	}
 	if e.memory == nil {

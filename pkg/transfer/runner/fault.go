@@ -27,12 +27,12 @@ func callFaults() []string {
 // FaultKinds lists the kinds of faults of a transfer.
 func FaultKinds() []string { return append(pool.Faults(), callFaults()...) }
 
-// Idle is the rank.Idle of transfers: a fault of a rank whose pool is no destination of the
-// case, or no source if the fault is of one, changes nothing.
-func Idle(f rank.Fault, c *plan.Case) string {
-	if why := rank.IdleUnless(f, transfer.Name, FaultKinds()); why != "" {
-		return why
-	}
+// Measurer measures transfers.
+var Measurer = rank.Measurer{Family: transfer.Name, Assemble: Assemble, Faults: FaultKinds(), NoEffect: noEffect}
+
+// noEffect says why a fault changes nothing: it is of a rank whose pool is no destination of the
+// case, or no source if the fault is of one.
+func noEffect(f rank.Fault, c *plan.Case) string {
 	if slices.Contains(callFaults(), f.Kind) {
 		return ""
 	}

@@ -44,7 +44,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
 	}
-	if err := s.RefuseIdle(&c, Idle); err != nil {
+	if err := s.RefuseIdle(&c, Measurer.Idle); err != nil {
 		return err
 	}
 	// Collections happen between the cases only.

@@ -149,7 +149,7 @@ func TestUnlikeRanksAreRefused(t *testing.T) {
 // A fault that changes nothing is named before anything runs.
 func TestIdle(t *testing.T) {
 	c := plan.Case{Block: &transfer.Block{Ops: []string{transfer.Pull}}}
-	require.Equal(t, "the pool of rank 0 is not the destination of a pull; inject it into rank 1", Idle(rank.Fault{Kind: pool.FaultStale, At: rank.FaultAtStart}, &c))
-	require.Equal(t, "the pool of rank 1 is not the source of a pull; inject it into rank 0", Idle(rank.Fault{Kind: pool.FaultSource, Rank: 1, At: rank.FaultAtStart}, &c))
-	require.Empty(t, Idle(rank.Fault{Kind: pool.FaultStale, Rank: 1, At: rank.FaultAtStart}, &c))
+	require.Equal(t, "the pool of rank 0 is not the destination of a pull; inject it into rank 1", Measurer.Idle(rank.Fault{Kind: pool.FaultStale, At: rank.FaultAtStart}, &c))
+	require.Equal(t, "the pool of rank 1 is not the source of a pull; inject it into rank 0", Measurer.Idle(rank.Fault{Kind: pool.FaultSource, Rank: 1, At: rank.FaultAtStart}, &c))
+	require.Empty(t, Measurer.Idle(rank.Fault{Kind: pool.FaultStale, Rank: 1, At: rank.FaultAtStart}, &c))
 }
