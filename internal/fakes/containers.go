@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 // Containers is the stand-ins for container tools in testdata/containers, and a registry.
@@ -20,8 +21,7 @@ type Containers struct {
 func NewContainers(t *testing.T) Containers {
 	t.Helper()
 	c := Containers{registry: t.TempDir(), log: filepath.Join(t.TempDir(), "log")}
-	_, here, _, _ := runtime.Caller(0)
-	tools := filepath.Join(filepath.Dir(here), "..", "..", "testdata", "containers")
+	tools := need.Source("testdata/containers")
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
 	t.Setenv("LC_ALL", "C") // else bash warns of a locale that is not installed
 	t.Setenv("FAKE_REGISTRY", c.registry)

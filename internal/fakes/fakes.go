@@ -111,8 +111,7 @@ func directory(t testing.TB) string {
 
 // sources is the directory of the libraries' sources.
 func sources() string {
-	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "..", "..", "testdata", "fakes")
+	return need.Source("testdata/fakes")
 }
 
 // Source is the directory of the libraries' sources.

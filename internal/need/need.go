@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,21 @@ var packages = map[string]string{
 
 	"act": "", // in no Debian package
 }
+
+// root is the directory of go.mod, above that of the package under test, where its process starts.
+var root = func() string {
+	dir, _ := os.Getwd()
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}()
+
+// Source returns a path in the tree of the sources, relative to that of go.mod. Binaries that are
+// built with -trimpath know no other.
+func Source(path string) string { return filepath.Join(root, path) }
 
 // E2E reports whether tests run in the full lane.
 func E2E() bool { return os.Getenv(variable) == "1" }

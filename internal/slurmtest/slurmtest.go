@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,8 +48,7 @@ func start(t *testing.T, nodes int, ports func() int) bool {
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755)) // munge wants its socket within reach of all
-	_, here, _, _ := runtime.Caller(0)
-	scripts := filepath.Join(filepath.Dir(here), "..", "..", "testdata", "slurm")
+	scripts := need.Source("testdata/slurm")
 	const tries = 10
 	for try := 1; ; try++ {
 		up := exec.Command(filepath.Join(scripts, "up.sh"), dir)

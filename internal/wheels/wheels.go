@@ -102,9 +102,7 @@ func packages(t testing.TB, name string, requirements []byte) string {
 func once(t testing.TB, name string, fill func(dir string)) string {
 	t.Helper()
 	need.EndToEnd(t, "to fetch "+name)
-	_, here, _, ok := runtime.Caller(0)
-	require.True(t, ok)
-	tools := filepath.Join(filepath.Dir(here), "..", "..", ".tools")
+	tools := need.Source(".tools")
 	dir := filepath.Join(tools, name)
 	if _, err := os.Stat(dir); err == nil {
 		return dir

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/collectivex/collectivex/internal/nfstest"
 )
 
 // stores are all kinds of stores. Each opens a new store and returns what opens it again,
@@ -38,9 +36,9 @@ var stores = map[string]func(t *testing.T) func() Store{
 			return s
 		}
 	},
-	"files on NFS":                         onNFS(&nfstest.Server{}, time.Hour),
-	"files on NFS that loses replies":      onNFS(&nfstest.Server{LoseReplies: true}, time.Hour),
-	"files on NFS with a clock for change": onNFS(&nfstest.Server{Tick: 64}, time.Millisecond),
+	"files on NFS":                         onNFS(&nfsServer{}, time.Hour),
+	"files on NFS that loses replies":      onNFS(&nfsServer{LoseReplies: true}, time.Hour),
+	"files on NFS with a clock for change": onNFS(&nfsServer{Tick: 64}, time.Millisecond),
 }
 
 // lead starts a leader on this host.
@@ -54,7 +52,7 @@ func lead(t *testing.T) *Leader {
 
 // onNFS opens stores on a file server, each on a mount of its own. Only where the server
 // counts changes by a clock, a store may change a directory to learn what is in it.
-func onNFS(server *nfstest.Server, nudge time.Duration) func(t *testing.T) func() Store {
+func onNFS(server *nfsServer, nudge time.Duration) func(t *testing.T) func() Store {
 	var mu sync.Mutex
 	n := 0
 	return func(t *testing.T) func() Store {
@@ -258,8 +256,8 @@ func TestWhatIsGatheredButNotCollected(t *testing.T) {
 // The pauses between looks grow with the wait, up to lastPoll.
 func TestPollsGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &nfstest.Server{}
-		d := &counting{Client: server.Mount()}
+		server := &nfsServer{}
+		d := &counting{nfsClient: server.Mount()}
 		f, err := openFile(d, "/store", firstNudge)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -275,16 +273,16 @@ func TestPollsGrow(t *testing.T) {
 
 // counting counts what a store asks of a client.
 type counting struct {
-	*nfstest.Client
+	*nfsClient
 	reads, creates int
 }
 
 func (c *counting) Read(path string, offset, limit int64) ([]byte, error) {
 	c.reads++
-	return c.Client.Read(path, offset, limit)
+	return c.nfsClient.Read(path, offset, limit)
 }
 
 func (c *counting) Create(path string) (io.WriteCloser, error) {
 	c.creates++
-	return c.Client.Create(path)
+	return c.nfsClient.Create(path)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/collectivex/collectivex/internal/devicetest"
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/reference"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/collective/data"
@@ -90,7 +89,7 @@ func TestFillIsTheReference(t *testing.T) {
 				for _, world := range []int{1, 2, 3, 4, 6, 8, 72} {
 					p, err := workload.NewPattern(dt, op, world, uint32(world)<<8|uint32(op))
 					require.NoError(t, err)
-					host := reference.Of(p)
+					host := data.ReferenceOf(p)
 					rs := regions(world, op != workload.NoRedOp)
 					want := make([]byte, b.bytes)
 					for i := range want {
@@ -165,7 +164,7 @@ func TestCheckTolerance(t *testing.T) {
 		require.NoError(t, err)
 		rs := []workload.Region{{Count: 1, Source: workload.AllRanks}}
 		for off, wrong := range []int64{0, 0, 1} {
-			v := uint32(reference.Of(p).Expected(0)) + uint32(off)
+			v := uint32(data.ReferenceOf(p).Expected(0)) + uint32(off)
 			require.NoError(t, b.CopyIn(b.stream, b.buf, unsafe.Pointer(&v), 4))
 			require.NoError(t, b.stream.Synchronize())
 			got, err := d.Check(b.stream, p, b.buf, rs)

@@ -5,12 +5,10 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/collectivex/collectivex/internal/reference"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
+	"github.com/stretchr/testify/require"
 )
 
 func ptr(buf []byte) accel.Ptr { return accel.Ptr(uintptr(unsafe.Pointer(&buf[0]))) }
@@ -40,10 +38,10 @@ func TestAgreesWithTheReference(t *testing.T) {
 						}
 						want := make([]byte, 2*n*dt.Size())
 						got := make([]byte, len(want))
-						reference.Of(p).Fill(want, regions)
+						ReferenceOf(p).Fill(want, regions)
 						require.NoError(t, Inline{}.Fill(nil, p, ptr(got), regions))
 						require.Equal(t, want, got)
-						reference.Of(p).Poison(want, regions)
+						ReferenceOf(p).Poison(want, regions)
 						require.NoError(t, Inline{}.Poison(nil, p, ptr(got), regions))
 						require.Equal(t, want, got)
 					})
@@ -67,7 +65,7 @@ func TestCheckAgreesWithTheReference(t *testing.T) {
 					}
 					regions := []workload.Region{{Offset: n / 2, Count: n / 2, Source: source}, {Count: n / 2, First: 1 << 40, Source: source}}
 					buf := make([]byte, n*dt.Size())
-					reference.Of(p).Fill(buf, regions)
+					ReferenceOf(p).Fill(buf, regions)
 					for step := range 4 { // 0: right; then 1, 2 and 3 units more at some elements
 						if step > 0 {
 							for _, at := range []int{17, 1400, 1999} {
@@ -76,7 +74,7 @@ func TestCheckAgreesWithTheReference(t *testing.T) {
 						}
 						got, err := Inline{}.Check(nil, p, ptr(buf), regions)
 						require.NoError(t, err)
-						require.Equal(t, reference.Of(p).Check(buf, regions), got)
+						require.Equal(t, ReferenceOf(p).Check(buf, regions), got)
 						require.Equal(t, step > p.ToleranceULP(), got.Wrong > 0)
 					}
 				})

@@ -1,4 +1,4 @@
-package nfstest
+package rendezvous
 
 import (
 	"io/fs"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func create(t *testing.T, c *Client, path, text string) {
+func create(t *testing.T, c *nfsClient, path, text string) {
 	t.Helper()
 	f, err := c.Create(path)
 	require.NoError(t, err)
@@ -17,13 +17,13 @@ func create(t *testing.T, c *Client, path, text string) {
 	require.NoError(t, f.Close())
 }
 
-func read(c *Client, path string) (string, error) {
+func read(c *nfsClient, path string) (string, error) {
 	data, err := c.Read(path, 0, math.MaxInt64)
 	return string(data), err
 }
 
 func TestAMissingNameIsRemembered(t *testing.T) {
-	s := &Server{}
+	s := &nfsServer{}
 	a, b := s.Mount(), s.Mount()
 	_, err := read(b, "/f")
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -39,7 +39,7 @@ func TestAMissingNameIsRemembered(t *testing.T) {
 }
 
 func TestDataReachTheServerOnClose(t *testing.T) {
-	s := &Server{}
+	s := &nfsServer{}
 	a, b := s.Mount(), s.Mount()
 	f, err := a.Append("/f")
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestDataReachTheServerOnClose(t *testing.T) {
 }
 
 func TestALostReply(t *testing.T) {
-	s := &Server{LoseReplies: true}
+	s := &nfsServer{LoseReplies: true}
 	a := s.Mount()
 	create(t, a, "/temp", "x")
 	require.NoError(t, a.Link("/temp", "/one"))
@@ -67,7 +67,7 @@ func TestALostReply(t *testing.T) {
 
 // Opening a directory does not show a change in the tick of another; changing it does.
 func TestTwoChangesInOneTick(t *testing.T) {
-	s := &Server{Tick: 1000}
+	s := &nfsServer{Tick: 1000}
 	a, b := s.Mount(), s.Mount()
 	create(t, a, "/e", "")
 	_, err := read(b, "/f")

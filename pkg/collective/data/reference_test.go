@@ -1,6 +1,4 @@
-// Package reference is the data of collectives in plain Go, which tests hold pattern.h to:
-// the elements of a workload.Pattern, how they fill a buffer, and what a check finds.
-package reference
+package data
 
 import (
 	"encoding/binary"
@@ -12,13 +10,14 @@ import (
 // sharedStream is the stream that all ranks share.
 const sharedStream = ^uint32(0)
 
-// Pattern computes the elements of a pattern. Package workload explains them.
-type Pattern struct{ workload.Params }
+// Reference is the data of collectives in plain Go, which tests hold pattern.h to: the elements of a
+// workload.Pattern, how they fill a buffer, and what a check finds.
+type Reference struct{ workload.Params }
 
 // Of returns the reference of a pattern.
-func Of(p workload.Pattern) Pattern { return Pattern{p.Params()} }
+func ReferenceOf(p workload.Pattern) Reference { return Reference{p.Params()} }
 
-func (p Pattern) inexact() bool {
+func (p Reference) inexact() bool {
 	return workload.RedOp(p.RedOp) == workload.Avg && p.Mantissa > 0 && p.AvgShift < 0
 }
 
@@ -30,7 +29,7 @@ func mix(x uint32) uint32 {
 	return x ^ x>>16
 }
 
-func (p Pattern) hash(rank uint32, i int64) uint32 {
+func (p Reference) hash(rank uint32, i int64) uint32 {
 	key := mix(p.Seed ^ mix(rank+0x9e3779b9))
 	return mix(mix(key^uint32(i)) + uint32(uint64(i)>>32))
 }
@@ -38,9 +37,9 @@ func (p Pattern) hash(rank uint32, i int64) uint32 {
 func wide(h uint32) uint64 { return uint64(h) | uint64(mix(h^0x5bd1e995))<<32 }
 
 // first returns the first rank of the window of summands whose shared hash is g.
-func (p Pattern) first(g uint32) uint32 { return uint32(uint64(mix(g)) * uint64(p.World) >> 32) }
+func (p Reference) first(g uint32) uint32 { return uint32(uint64(mix(g)) * uint64(p.World) >> 32) }
 
-func (p Pattern) truncate(v uint64) uint64 {
+func (p Reference) truncate(v uint64) uint64 {
 	if p.Size == 8 {
 		return v
 	}
@@ -48,7 +47,7 @@ func (p Pattern) truncate(v uint64) uint64 {
 }
 
 // contributes reports whether rank is in the window.
-func (p Pattern) contributes(rank, g uint32) bool {
+func (p Reference) contributes(rank, g uint32) bool {
 	at := rank + p.World - p.first(g)
 	if at >= p.World {
 		at -= p.World
@@ -57,7 +56,7 @@ func (p Pattern) contributes(rank, g uint32) bool {
 }
 
 // encode returns the bits of k·2^s, which must be normal and exact.
-func (p Pattern) encode(k int64, s int32) uint64 {
+func (p Reference) encode(k int64, s int32) uint64 {
 	if k == 0 {
 		return 0
 	}
@@ -79,7 +78,7 @@ func (p Pattern) encode(k int64, s int32) uint64 {
 }
 
 // summand returns the signed k of a floating sum, mulsum or avg.
-func (p Pattern) summand(h uint32) int64 {
+func (p Reference) summand(h uint32) int64 {
 	k := int64(1 + h&p.Mask)
 	if h>>31 != 0 {
 		return -k
@@ -87,14 +86,14 @@ func (p Pattern) summand(h uint32) int64 {
 	return k
 }
 
-func (p Pattern) exponent(g uint32) int32 { return p.Exponent + int32(g&p.Wiggle) }
+func (p Reference) exponent(g uint32) int32 { return p.Exponent + int32(g&p.Wiggle) }
 
 // power returns the signed power of two of a floating prod.
-func (p Pattern) power(h uint32) (negative bool, exponent int32) {
+func (p Reference) power(h uint32) (negative bool, exponent int32) {
 	return h>>31 != 0, int32(h&1) - int32(h>>1&1)
 }
 
-func (p Pattern) signedPower(negative bool, s int32) uint64 {
+func (p Reference) signedPower(negative bool, s int32) uint64 {
 	if negative {
 		return p.encode(-1, s)
 	}
@@ -102,7 +101,7 @@ func (p Pattern) signedPower(negative bool, s int32) uint64 {
 }
 
 // Value returns the bits of element i of rank's input.
-func (p Pattern) Value(rank int, i int64) uint64 {
+func (p Reference) Value(rank int, i int64) uint64 {
 	h := p.hash(uint32(rank), i)
 	raw := p.truncate(wide(h))
 	op := workload.RedOp(p.RedOp)
@@ -131,7 +130,7 @@ func (p Pattern) Value(rank int, i int64) uint64 {
 	}
 }
 
-func (p Pattern) integer(rank uint32, i int64, h uint32, raw uint64) uint64 {
+func (p Reference) integer(rank uint32, i int64, h uint32, raw uint64) uint64 {
 	switch workload.RedOp(p.RedOp) {
 	case workload.Prod:
 		return raw | 1
@@ -145,7 +144,7 @@ func (p Pattern) integer(rank uint32, i int64, h uint32, raw uint64) uint64 {
 }
 
 // finite moves the exponent field off all zeros and all ones.
-func (p Pattern) finite(raw uint64) uint64 {
+func (p Reference) finite(raw uint64) uint64 {
 	m := p.Mantissa
 	ones := uint64(1)<<(8*p.Size-1-m) - 1
 	switch raw >> m & ones {
@@ -158,7 +157,7 @@ func (p Pattern) finite(raw uint64) uint64 {
 }
 
 // Expected returns the bits of element i of the reduction over all ranks.
-func (p Pattern) Expected(i int64) uint64 {
+func (p Reference) Expected(i int64) uint64 {
 	op := workload.RedOp(p.RedOp)
 	switch {
 	case op == workload.Min || op == workload.Max:
@@ -202,7 +201,7 @@ func (p Pattern) Expected(i int64) uint64 {
 	}
 }
 
-func (p Pattern) modular(i int64) uint64 {
+func (p Reference) modular(i int64) uint64 {
 	acc := uint64(0)
 	if workload.RedOp(p.RedOp) == workload.Prod {
 		acc = 1
@@ -221,7 +220,7 @@ func (p Pattern) modular(i int64) uint64 {
 	return p.truncate(acc)
 }
 
-func (p Pattern) extreme(i int64) uint64 {
+func (p Reference) extreme(i int64) uint64 {
 	best := p.Value(0, i)
 	for r := 1; r < int(p.World); r++ {
 		v := p.Value(r, i)
@@ -234,7 +233,7 @@ func (p Pattern) extreme(i int64) uint64 {
 
 // order maps the bits of an element to an unsigned number that increases with its value.
 // Neighbouring values differ by one.
-func (p Pattern) order(v uint64) uint64 {
+func (p Reference) order(v uint64) uint64 {
 	sign := uint64(1) << (8*p.Size - 1)
 	switch {
 	case p.Mantissa == 0 && p.Signed == 0:
@@ -249,7 +248,7 @@ func (p Pattern) order(v uint64) uint64 {
 }
 
 // At returns the bits of element First + j of the region.
-func (p Pattern) At(r workload.Region, j int64) uint64 {
+func (p Reference) At(r workload.Region, j int64) uint64 {
 	if r.Source == workload.AllRanks {
 		return p.Expected(r.First + j)
 	}
@@ -257,13 +256,13 @@ func (p Pattern) At(r workload.Region, j int64) uint64 {
 }
 
 // Fill writes the regions' elements into buf.
-func (p Pattern) Fill(buf []byte, regions []workload.Region) { p.write(buf, regions, 0) }
+func (p Reference) Fill(buf []byte, regions []workload.Region) { p.write(buf, regions, 0) }
 
 // Poison writes the complement of each element, so that an element that an operation does
 // not write fails the check.
-func (p Pattern) Poison(buf []byte, regions []workload.Region) { p.write(buf, regions, ^uint64(0)) }
+func (p Reference) Poison(buf []byte, regions []workload.Region) { p.write(buf, regions, ^uint64(0)) }
 
-func (p Pattern) write(buf []byte, regions []workload.Region, flip uint64) {
+func (p Reference) write(buf []byte, regions []workload.Region, flip uint64) {
 	for _, r := range regions {
 		for j := range r.Count {
 			p.store(buf, r.Offset+j, p.At(r, j)^flip)
@@ -272,7 +271,7 @@ func (p Pattern) write(buf []byte, regions []workload.Region, flip uint64) {
 }
 
 // Check compares the regions' elements in buf.
-func (p Pattern) Check(buf []byte, regions []workload.Region) workload.Verdict {
+func (p Reference) Check(buf []byte, regions []workload.Region) workload.Verdict {
 	v := workload.Verdict{First: -1}
 	tolerance := uint64(0)
 	if p.inexact() {
@@ -294,7 +293,7 @@ func (p Pattern) Check(buf []byte, regions []workload.Region) workload.Verdict {
 	return v
 }
 
-func (p Pattern) distance(a, b uint64) uint64 {
+func (p Reference) distance(a, b uint64) uint64 {
 	x, y := p.order(a), p.order(b)
 	if x < y {
 		return y - x
@@ -302,14 +301,14 @@ func (p Pattern) distance(a, b uint64) uint64 {
 	return x - y
 }
 
-func (p Pattern) load(buf []byte, at int64) uint64 {
+func (p Reference) load(buf []byte, at int64) uint64 {
 	var word [8]byte
 	size := int64(p.Size)
 	copy(word[:], buf[at*size:(at+1)*size])
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-func (p Pattern) store(buf []byte, at int64, v uint64) {
+func (p Reference) store(buf []byte, at int64, v uint64) {
 	var word [8]byte
 	size := int64(p.Size)
 	binary.LittleEndian.PutUint64(word[:], v)

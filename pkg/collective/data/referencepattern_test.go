@@ -1,4 +1,4 @@
-package reference
+package data
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 )
 
 // value returns what the bits of an element mean, exactly.
-func (p Pattern) value(v uint64) float64 {
+func (p Reference) value(v uint64) float64 {
 	bits := uint(8 * p.Size)
 	if p.Mantissa == 0 {
 		if p.Signed != 0 {
@@ -36,7 +36,7 @@ func (p Pattern) value(v uint64) float64 {
 }
 
 // holds reports whether the floating type holds v exactly, as a normal number or zero.
-func (p Pattern) holds(v float64) bool {
+func (p Reference) holds(v float64) bool {
 	if v == 0 {
 		return true
 	}
@@ -47,14 +47,14 @@ func (p Pattern) holds(v float64) bool {
 	return scaled == math.Trunc(scaled) && e >= 1 && e < top
 }
 
-func eachPattern(t *testing.T, worlds []int, check func(t *testing.T, p Pattern, op workload.RedOp, world int)) {
+func eachPattern(t *testing.T, worlds []int, check func(t *testing.T, p Reference, op workload.RedOp, world int)) {
 	for _, dt := range numeric.Types() {
 		for _, op := range workload.RedOps() {
 			for _, world := range worlds {
 				t.Run(fmt.Sprintf("%s/%s/%d", dt, op, world), func(t *testing.T) {
 					p, err := workload.NewPattern(dt, op, world, 0xc0ffee)
 					require.NoError(t, err)
-					check(t, Of(p), op, world)
+					check(t, ReferenceOf(p), op, world)
 				})
 			}
 		}
@@ -65,7 +65,7 @@ func eachPattern(t *testing.T, worlds []int, check func(t *testing.T, p Pattern,
 // and the whole is what Expected says.
 func TestPatternIsExactInAnyOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	eachPattern(t, []int{1, 2, 3, 4, 6, 8, 72, 256, 1000, 1024}, func(t *testing.T, p Pattern, op workload.RedOp, world int) {
+	eachPattern(t, []int{1, 2, 3, 4, 6, 8, 72, 256, 1000, 1024}, func(t *testing.T, p Reference, op workload.RedOp, world int) {
 		for n := range int64(2 + 120/world) {
 			i := n * 0x3fffffd1 // beyond 32 bits too
 			order := rng.Perm(world)
@@ -85,7 +85,7 @@ func TestPatternIsExactInAnyOrder(t *testing.T) {
 	})
 }
 
-func reduceFloats(t *testing.T, p Pattern, op workload.RedOp, order []int, i int64) float64 {
+func reduceFloats(t *testing.T, p Reference, op workload.RedOp, order []int, i int64) float64 {
 	var acc float64
 	for n, r := range order {
 		v := p.value(p.Value(r, i))
@@ -118,7 +118,7 @@ func reduceFloats(t *testing.T, p Pattern, op workload.RedOp, order []int, i int
 }
 
 // reduceIntegers works on unbounded integers; wrapping comes last.
-func reduceIntegers(p Pattern, op workload.RedOp, order []int, i int64) uint64 {
+func reduceIntegers(p Reference, op workload.RedOp, order []int, i int64) uint64 {
 	number := func(r int) *big.Int {
 		v := p.Value(r, i)
 		n := new(big.Int).SetUint64(v)
@@ -159,7 +159,7 @@ func reduceIntegers(p Pattern, op workload.RedOp, order []int, i int64) uint64 {
 
 // A rank that is left out of the reduction is seen at some index.
 func TestPatternShowsEveryRank(t *testing.T) {
-	eachPattern(t, []int{2, 3, 8, 72}, func(t *testing.T, p Pattern, op workload.RedOp, world int) {
+	eachPattern(t, []int{2, 3, 8, 72}, func(t *testing.T, p Reference, op workload.RedOp, world int) {
 		for r := range world {
 			seen := false
 			for i := int64(0); i < 4096 && !seen; i++ {
@@ -172,7 +172,7 @@ func TestPatternShowsEveryRank(t *testing.T) {
 
 // changesWithout reports whether the reduction of index i changes when rank r
 // takes its left neighbour's input instead of its own.
-func changesWithout(p Pattern, op workload.RedOp, r int, i int64) bool {
+func changesWithout(p Reference, op workload.RedOp, r int, i int64) bool {
 	if op == workload.Min || op == workload.Max {
 		return p.Value(r, i) == p.Expected(i)
 	}
@@ -186,7 +186,7 @@ func TestPatternChecks(t *testing.T) {
 			t.Run(dt.String()+"/"+op.String(), func(t *testing.T) {
 				pattern, err := workload.NewPattern(dt, op, 3, 7)
 				require.NoError(t, err)
-				p := Of(pattern)
+				p := ReferenceOf(pattern)
 				source := workload.AllRanks
 				if op == workload.NoRedOp {
 					source = 2
@@ -212,7 +212,7 @@ func TestPatternToleratesOneUlpWhereItSays(t *testing.T) {
 	pattern, err := workload.NewPattern(numeric.Float, workload.Avg, 3, 7)
 	require.NoError(t, err)
 	require.Equal(t, 1, pattern.ToleranceULP())
-	p := Of(pattern)
+	p := ReferenceOf(pattern)
 	regions := []workload.Region{{Count: 3, Source: workload.AllRanks}}
 	buf := make([]byte, 12)
 	p.Fill(buf, regions)
@@ -228,12 +228,12 @@ func TestPatternToleratesOneUlpWhereItSays(t *testing.T) {
 
 // Other seeds, other data: a result left over from another window does not pass.
 func TestPatternFollowsTheSeed(t *testing.T) {
-	eachPattern(t, []int{2}, func(t *testing.T, p Pattern, op workload.RedOp, world int) {
+	eachPattern(t, []int{2}, func(t *testing.T, p Reference, op workload.RedOp, world int) {
 		q, err := workload.NewPattern(numeric.Type(p.Type), op, world, 0xc0ffef)
 		require.NoError(t, err)
 		regions := []workload.Region{{Count: 256, Source: workload.AllRanks}}
 		buf := make([]byte, 256*int(p.Size))
 		p.Fill(buf, regions)
-		require.Greater(t, Of(q).Check(buf, regions).Wrong, int64(100))
+		require.Greater(t, ReferenceOf(q).Check(buf, regions).Wrong, int64(100))
 	})
 }

@@ -1,4 +1,16 @@
-// Package nfstest is a file server and its clients, in memory, with the caching rules of
+package rendezvous
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// nfsServer is a file server whose clients, in memory, go by the caching rules of
 // NFS at their worst: a client trusts what it remembers until a rule makes it ask, however
 // long that takes. Tests of what several hosts do with one directory use it in place of
 // mounts, which need privileges and whose caches expire by time.
@@ -13,20 +25,7 @@
 //   - A client learns of a change of a directory from its change attribute. If that is a
 //     time, two changes in one tick look like one.
 //   - A request whose reply is lost is sent again, and fails because it has succeeded.
-package nfstest
-
-import (
-	"fmt"
-	"io"
-	"io/fs"
-	"path"
-	"slices"
-	"strings"
-	"sync"
-)
-
-// Server holds the files.
-type Server struct {
+type nfsServer struct {
 	// Tick is the number of changes that share one value of the change attribute; 0 or 1 is
 	// a server whose attribute changes with every change.
 	Tick uint64
@@ -48,30 +47,30 @@ type node struct {
 }
 
 // Mount returns a new client with nothing in its caches.
-func (s *Server) Mount() *Client {
+func (s *nfsServer) Mount() *nfsClient {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.root == nil {
 		s.root = &node{children: map[string]*node{}, names: 1}
 	}
-	return &Client{server: s, dirs: map[*node]*cache{}}
+	return &nfsClient{server: s, dirs: map[*node]*cache{}}
 }
 
 // changed stamps a directory whose names have changed.
-func (s *Server) changed(dir *node) {
+func (s *nfsServer) changed(dir *node) {
 	s.changes++
 	dir.change = s.changes / max(1, s.Tick)
 }
 
 // lost reports whether the reply to a request that succeeded is lost.
-func (s *Server) lost() bool {
+func (s *nfsServer) lost() bool {
 	s.requests++
 	return s.LoseReplies && s.requests%2 == 0
 }
 
-// Client is the mount of a host. Paths are absolute.
-type Client struct {
-	server *Server
+// nfsClient is the mount of a host. Paths are absolute.
+type nfsClient struct {
+	server *nfsServer
 	dirs   map[*node]*cache
 }
 
@@ -89,7 +88,7 @@ type entry struct {
 }
 
 // dir returns the cache of a directory.
-func (c *Client) dir(d *node) *cache {
+func (c *nfsClient) dir(d *node) *cache {
 	if c.dirs[d] == nil {
 		c.dirs[d] = &cache{change: d.change, names: map[string]entry{}}
 	}
@@ -97,7 +96,7 @@ func (c *Client) dir(d *node) *cache {
 }
 
 // learn compares the change attribute of a directory with what the client knew.
-func (c *Client) learn(d *node) *cache {
+func (c *nfsClient) learn(d *node) *cache {
 	k := c.dir(d)
 	if k.change != d.change {
 		k.change = d.change
@@ -107,7 +106,7 @@ func (c *Client) learn(d *node) *cache {
 }
 
 // lookup returns what the client takes to be under a name; nil for nothing.
-func (c *Client) lookup(d *node, name string) *node {
+func (c *nfsClient) lookup(d *node, name string) *node {
 	k := c.dir(d)
 	if e, known := k.names[name]; known && e.version == k.version {
 		return e.node
@@ -118,7 +117,7 @@ func (c *Client) lookup(d *node, name string) *node {
 }
 
 // walk returns the node of a path as the client knows it.
-func (c *Client) walk(op, p string) (*node, error) {
+func (c *nfsClient) walk(op, p string) (*node, error) {
 	at := c.server.root
 	for name := range strings.SplitSeq(strings.Trim(p, "/"), "/") {
 		if name == "" {
@@ -136,7 +135,7 @@ func (c *Client) walk(op, p string) (*node, error) {
 
 // change runs a request that changes the names in the directory of p, and fails with again
 // if its reply is lost.
-func (c *Client) change(op, p string, again error, request func(dir *node, name string) error) error {
+func (c *nfsClient) change(op, p string, again error, request func(dir *node, name string) error) error {
 	d, err := c.walk(op, path.Dir(p))
 	if err != nil {
 		return err
@@ -170,14 +169,14 @@ func add(n *node) func(dir *node, name string) error {
 }
 
 // Mkdir creates a directory.
-func (c *Client) Mkdir(dir string) error {
+func (c *nfsClient) Mkdir(dir string) error {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	return c.change("mkdir", dir, fs.ErrExist, add(&node{children: map[string]*node{}}))
 }
 
 // Visit opens and closes a directory.
-func (c *Client) Visit(dir string) error {
+func (c *nfsClient) Visit(dir string) error {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	d, err := c.walk("open", dir)
@@ -189,7 +188,7 @@ func (c *Client) Visit(dir string) error {
 
 // Create creates a file, and fails if it exists. A lost reply does not disturb it: the
 // server knows the request again.
-func (c *Client) Create(p string) (io.WriteCloser, error) {
+func (c *nfsClient) Create(p string) (io.WriteCloser, error) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	n := &node{}
@@ -200,7 +199,7 @@ func (c *Client) Create(p string) (io.WriteCloser, error) {
 }
 
 // Append opens a file to write at its end, and creates it if it is missing.
-func (c *Client) Append(p string) (io.WriteCloser, error) {
+func (c *nfsClient) Append(p string) (io.WriteCloser, error) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	d, err := c.walk("open", path.Dir(p))
@@ -218,7 +217,7 @@ func (c *Client) Append(p string) (io.WriteCloser, error) {
 }
 
 // Read opens a file and returns its content from offset on.
-func (c *Client) Read(p string, offset, limit int64) ([]byte, error) {
+func (c *nfsClient) Read(p string, offset, limit int64) ([]byte, error) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	n, err := c.walk("open", p)
@@ -232,7 +231,7 @@ func (c *Client) Read(p string, offset, limit int64) ([]byte, error) {
 }
 
 // Truncate sets the size of a file.
-func (c *Client) Truncate(p string, size int64) error {
+func (c *nfsClient) Truncate(p string, size int64) error {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	n, err := c.walk("truncate", p)
@@ -243,7 +242,7 @@ func (c *Client) Truncate(p string, size int64) error {
 }
 
 // Link gives a file a second name.
-func (c *Client) Link(from, to string) error {
+func (c *nfsClient) Link(from, to string) error {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	n, err := c.walk("link", from)
@@ -254,7 +253,7 @@ func (c *Client) Link(from, to string) error {
 }
 
 // Names opens a file and returns how many names it has.
-func (c *Client) Names(p string) (int, error) {
+func (c *nfsClient) Names(p string) (int, error) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	n, err := c.walk("open", p)
@@ -265,7 +264,7 @@ func (c *Client) Names(p string) (int, error) {
 }
 
 // Remove removes a name.
-func (c *Client) Remove(p string) error {
+func (c *nfsClient) Remove(p string) error {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	return c.change("remove", p, fs.ErrNotExist, func(dir *node, name string) error {
@@ -281,7 +280,7 @@ func (c *Client) Remove(p string) error {
 
 // handle is a file that a client writes.
 type handle struct {
-	server *Server
+	server *nfsServer
 	node   *node
 	dirty  []byte
 }
@@ -302,7 +301,7 @@ func (h *handle) Close() error {
 }
 
 // List returns the sorted paths of all files on the server.
-func (s *Server) List() []string {
+func (s *nfsServer) List() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := list(s.root, "")
