@@ -37,7 +37,9 @@ func chosen() network {
 	}
 }
 
-func ofChosen() Request { return Request{Operator: operator.Platform{Network: operator.Network(chosen())}} }
+func ofChosen() Request {
+	return Request{Operator: operator.Platform{Network: operator.Network(chosen())}}
+}
 
 // A choice is checked on a node before ranks start. What is wrong can be published: it names
 // keys, not devices.
