@@ -57,11 +57,10 @@ func init() {
 var toyPlan = plan.Descriptor{Name: "toy", Block: &toyCase{}, Upstream: func(c *plan.Case) bool { return c.Block.(*toyCase).Tone == "pong" }}
 
 var toyCatalog = catalog.Family{
-	Name: "toy", Cases: "toys", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &catalog.Worlds{}, MinWorld: 2,
+	Cases: "toys", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &catalog.Worlds{}, MinWorld: 2,
 }
 
 var toyPlanner = planner.Family{
-	Name:    "toy",
 	Filters: []planner.Filter{{Name: "tone", Kind: "tone", Asked: true, Usage: "only these tones of toys", Input: "Toys: tone"}},
 	Cases: func(r *planner.Resolver, block catalog.SuiteBlock) {
 		b := block.(*toySuite)

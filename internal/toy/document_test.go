@@ -43,10 +43,8 @@ import (
 
 // The documents of the toy family, and what people read of them.
 var toyResult = result.Family{
-	Name:       "toy",
-	Records:    []result.Record{{Type: "toy-attempt", Title: "CollectiveX document of a toy"}},
-	RecordType: func(*plan.Case) string { return "toy-attempt" },
-	Document:   toyDocument{}, Factors: plan.Case{},
+	Records:  []result.Record{{Type: "toy-attempt", Title: "CollectiveX document of a toy"}},
+	Document: toyDocument{},
 	New: func(head result.Envelope) result.Document {
 		return &toyDocument{Envelope: head, Rounds: []toyRound{}}
 	},

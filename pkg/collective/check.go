@@ -83,7 +83,6 @@ func older(e *result.Envelope) result.Older {
 func CheckDocument(p *result.Problems, d *Document) {
 	id := d.Identity
 	b := Of(&id.Case)
-	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	m := d.Measurement
 	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")
 	p.Check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil && d.Workload.Excluded != nil, "workload has a null list")
@@ -105,12 +104,13 @@ func CheckDocument(p *result.Problems, d *Document) {
 	}
 	var bad []string
 	pairwise := b.Pairs(id.Case.World) > 0
-	for _, r := range m.Rows {
+	for i := range m.Rows {
+		r := &m.Rows[i]
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
 		p.Check(pairwise == r.IsOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
 		p.Check(slices.Contains(b.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(b.Placements, r.Placement), "%s was not asked for", at)
 		if r.Key != "" {
-			key, err := RowKey(d.ComparisonKey, &r)
+			key, err := RowKey(d.ComparisonKey, r)
 			p.Check(err == nil && r.Key == key, "%s: comparison_key %q is not that of the row (%q)", at, r.Key, key)
 		}
 		for _, mode := range vocab.TimingModes() {
@@ -130,7 +130,7 @@ func CheckDocument(p *result.Problems, d *Document) {
 			p.Check(len(r.Check.Reasons) == 0, "%s passed with reasons %q", at, r.Check.Reasons)
 			p.Check(r.Check.Wrong == 0 && (r.Check.Checked > 0 || r.Count == 0), "%s passed with %d of %d elements wrong", at, r.Check.Wrong, r.Check.Checked)
 		}
-		if !r.Complete || !r.Check.Passed {
+		if !r.Good() {
 			bad = append(bad, fmt.Sprintf("%d bytes %s%s is complete %v, passed %v", r.Bytes, r.Placement, r.between(), r.Complete, r.Check.Passed))
 		}
 	}

@@ -150,6 +150,9 @@ type Check struct {
 	Reasons result.Reasons `json:"reasons,omitempty"`
 }
 
+// Good reports whether the row is complete and passed its checks.
+func (r *Row) Good() bool { return r.Complete && r.Check.Passed }
+
 // IsOf reports whether the row is of two ranks of world.
 func (r Row) IsOf(world int) bool {
 	return r.Src != nil && r.Dst != nil && *r.Src != *r.Dst && min(*r.Src, *r.Dst) >= 0 && max(*r.Src, *r.Dst) < world

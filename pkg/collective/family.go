@@ -23,9 +23,6 @@ const Name plan.Family = "collective"
 // alone, from its enqueueing to its completion.
 const Contract = "op-only-v1"
 
-// recordType is the record type of documents.
-const recordType = "collective-attempt"
-
 //go:embed case.go document.go
 var source embed.FS
 
@@ -33,14 +30,12 @@ var source embed.FS
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
 	Catalog: catalog.Family{
-		Name: string(Name), Cases: "collectives", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{}, MinWorld: 1,
+		Cases: "collectives", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{}, MinWorld: 1,
 	},
-	Planner: planner.Family{Name: Name, Filters: filters, Cases: cases, Fit: lacks, Seconds: Seconds},
+	Planner: planner.Family{Filters: filters, Cases: cases, Fit: lacks, Seconds: Seconds},
 	Result: result.Family{
-		Name:       Name,
-		Records:    []result.Record{{Type: recordType, Title: "CollectiveX document of a collective case"}},
-		RecordType: func(*plan.Case) string { return recordType },
-		Document:   Document{}, Factors: plan.Case{},
+		Records:    []result.Record{{Type: "collective-attempt", Title: "CollectiveX document of a collective case"}},
+		Document:   Document{},
 		New:        func(head result.Envelope) result.Document { return NewDocument(head) },
 		Comparison: comparisonOf,
 		Check:      func(p *result.Problems, d result.Document) { CheckDocument(p, d.(*Document)) },

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/figure"
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/table"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -33,7 +32,9 @@ func Figures(d *Document) []figure.Row {
 				continue
 			}
 			timed, at := row, rung
-			at.Clock, at.Tick = mode, tick(mode, &d.Identity.Case)
+			if at.Clock = mode; mode == vocab.PerIteration { // which events time
+				at.Tick = figure.Tick(&d.Identity.Case)
+			}
 			timed.Timing, timed.Rung, timed.Lines, timed.Figures = mode, &at, l.lines(r, mode, t), t.figures()
 			rows = append(rows, timed)
 		}
@@ -73,15 +74,6 @@ func (r *Row) rung() figure.Rung {
 		label += ", " + plural.Count(r.Slots, "buffer", "buffers")
 	}
 	return figure.Rung{Size: r.Requested, Label: label, Curve: curve}
-}
-
-// tick is what the clock of a timing mode resolves: that of per_iteration is the events of a GPU,
-// for which the clock of a host stands.
-func tick(mode string, c *plan.Case) float64 {
-	if mode != vocab.PerIteration || c.ScaleUpTransport == "shm" {
-		return 0
-	}
-	return figure.EventTick
 }
 
 // facet is what the facets of the lines of a document depend on.

@@ -47,12 +47,7 @@ func Rows(d *Document) (measured, asked int) {
 	c := d.Identity.Case
 	b := Of(&c)
 	asked = (len(b.Sizes) - len(d.Workload.SizesDropped)) * len(b.Placements) * max(1, b.Pairs(c.World))
-	for _, r := range d.Measurement.Rows {
-		if r.Complete && r.Check.Passed {
-			measured++
-		}
-	}
-	return measured, asked
+	return family.Count(d.Measurement.Rows, (*Row).Good), asked
 }
 
 // Headline is the headline of one timing mode and placement of a collective

@@ -144,8 +144,5 @@ func (r *run) tick(m metric) float64 {
 	if tick, ok := r.ticks[m]; ok {
 		return tick
 	}
-	if r.caze.ScaleUpTransport == "shm" {
-		return 0
-	}
-	return figure.EventTick
+	return figure.Tick(&r.caze)
 }

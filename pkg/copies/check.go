@@ -50,7 +50,6 @@ func check(p *result.Problems, doc result.Document) {
 	id := d.Identity
 	b := Of(&id.Case)
 	m := &d.Measurement
-	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	p.Check(m.Rows != nil, "measurement.rows is null")
 	p.Check(m.Sampling == SampleCounts{b.Timing.Warmup, b.Timing.Reps, b.Timing.Trials}, "measurement.sampling is not the timing of the case")
 	asked := Asked(b)
@@ -81,7 +80,7 @@ func check(p *result.Problems, doc result.Document) {
 			checkVictim(p, at+".victim", r.Victim, b, r)
 		}
 		p.Verdict(at+".verify", &r.Verify)
-		if !r.Complete || !r.Verify.Passed {
+		if !r.Good() {
 			bad = append(bad, r.Name()+": "+r.Verify.Detail)
 		}
 	}

@@ -113,6 +113,9 @@ func (v *Victim) Figures(alone *Clock) (f VictimFigures) {
 	return f
 }
 
+// Good reports whether the row is complete and passed its checks.
+func (r *Row) Good() bool { return r.Complete && r.Verify.Passed }
+
 // Name says which row it is, such as 1048576 bytes on 2 streams.
 func (r *Row) Name() string {
 	if r.Streams == 1 {

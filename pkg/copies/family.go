@@ -21,9 +21,6 @@ const Name plan.Family = "copy"
 // device, and one from its first call to the end of the last copy by the host's clock.
 const Contract = "copy-window-v1"
 
-// recordType is the record type of documents.
-const recordType = "copy-attempt"
-
 //go:embed case.go document.go
 var source embed.FS
 
@@ -32,15 +29,13 @@ var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
 	// A platform lists 1, and 2 where devices reach each other.
 	Catalog: catalog.Family{
-		Name: string(Name), Cases: "copies", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{},
+		Cases: "copies", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{},
 		MinWorld: 1, MaxWorld: 2, Added: true,
 	},
-	Planner: planner.Family{Name: Name, Cases: cases, Fit: lacks, Seconds: seconds},
+	Planner: planner.Family{Cases: cases, Fit: lacks, Seconds: seconds},
 	Result: result.Family{
-		Name:       Name,
-		Records:    []result.Record{{Type: recordType, Title: "CollectiveX document of copies of memory"}},
-		RecordType: func(*plan.Case) string { return recordType },
-		Document:   Document{}, Factors: plan.Case{},
+		Records:    []result.Record{{Type: "copy-attempt", Title: "CollectiveX document of copies of memory"}},
+		Document:   Document{},
 		New:        newDocument,
 		Comparison: comparison,
 		Check:      check,
@@ -51,12 +46,7 @@ var Family = family.Family{
 	Summary: family.Summary{
 		Rows: func(doc result.Document) (measured, asked int) {
 			d := doc.(*Document)
-			for i := range d.Measurement.Rows {
-				if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
-					measured++
-				}
-			}
-			return measured, len(Asked(Of(&d.Identity.Case)))
+			return family.Count(d.Measurement.Rows, (*Row).Good), len(Asked(Of(&d.Identity.Case)))
 		},
 		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },
 		Lists:    []string{list},

@@ -42,10 +42,7 @@ func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
 		Complete: r.Complete, Passed: r.Verify.Passed,
 	}
 	rung := figure.Rung{Size: r.Bytes, Label: r.Name(), Curve: plural.Count(r.Streams, "stream", "streams")}
-	tick := figure.EventTick / float64(b.Timing.Reps) // one pair of events for a window
-	if c.ScaleUpTransport == "shm" {
-		tick = 0 // the host's clock stands for events
-	}
+	tick := figure.Tick(c) / float64(b.Timing.Reps) // one pair of events for a window
 	for _, clock := range []struct {
 		timing, name, view string
 		tick               float64

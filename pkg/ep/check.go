@@ -140,13 +140,14 @@ func check(p *result.Problems, doc result.Document) {
 	}
 	var bad []string
 	last := 0
-	for _, r := range m.Rows {
+	for i := range m.Rows {
+		r := &m.Rows[i]
 		at := fmt.Sprintf("measurement.rows[T=%d]", r.TokensPerRank)
 		p.Check(r.TokensPerRank > last, "%s: rows do not ascend", at)
 		last = r.TokensPerRank
 		p.Check(r.GlobalTokens == r.TokensPerRank*id.Case.World, "%s: global_tokens is %d", at, r.GlobalTokens)
 		checkRow(p, at, r, Of(&id.Case).TimingMode == vocab.Graph)
-		if !r.Complete || !r.Correctness.Passed {
+		if !r.Good() {
 			bad = append(bad, fmt.Sprintf("T=%d is complete %v, passed %v", r.TokensPerRank, r.Complete, r.Correctness.Passed))
 		}
 		if d.Outcome.Status == result.Success {
@@ -166,7 +167,7 @@ func check(p *result.Problems, doc result.Document) {
 }
 
 // epRow checks a row; replayed says that its fresh entries are launches of graphs.
-func checkRow(p *result.Problems, at string, r Row, replayed bool) {
+func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 	fresh := OriginMeasured
 	if replayed {
 		fresh = OriginGraphReplay
@@ -261,7 +262,7 @@ func oracle(p *result.Problems, at string, c Check) {
 }
 
 // histograms requires that each histogram can be of the samples of its component.
-func histograms(p *result.Problems, at string, r Row) {
+func histograms(p *result.Problems, at string, r *Row) {
 	k := r.Components
 	components := map[string]Component{
 		"dispatch": k.Dispatch, "combine": k.Combine, "roundtrip": k.Roundtrip, "stage": k.Stage, "pair_period": k.PairPeriod,
@@ -278,7 +279,7 @@ func histograms(p *result.Problems, at string, r Row) {
 
 // wireBytes holds the bytes on the wire to the copies that the row says were sent:
 // each copy has the bytes that it has in byte_provenance.
-func wireBytes(p *result.Problems, at string, r Row) {
+func wireBytes(p *result.Problems, at string, r *Row) {
 	if r.WireBytes == nil {
 		p.Check(!p.Fresh(), "%s: no wire_byte_provenance", at)
 		return

@@ -136,6 +136,9 @@ type Row struct {
 	Histograms map[string]result.Histogram `json:"histograms,omitempty"`
 }
 
+// Good reports whether the row is complete and passed its checks.
+func (r *Row) Good() bool { return r.Complete && r.Correctness.Passed }
+
 // Wire returns the bytes that rates divide: WireBytes, or Bytes in documents that
 // are older.
 func (r *Row) Wire() Bytes {

@@ -26,19 +26,12 @@ var source embed.FS
 // Family describes the family.
 var Family = family.Family{
 	Plan:    plan.Descriptor{Name: Name, Block: &Block{}, Upstream: upstream},
-	Catalog: catalog.Family{Name: string(Name), Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}},
-	Planner: planner.Family{Name: Name, Filters: filters, Cases: cases, Fit: lacks, Key: key, Seconds: seconds},
+	Catalog: catalog.Family{Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}},
+	Planner: planner.Family{Filters: filters, Cases: cases, Fit: lacks, Key: key, Seconds: seconds},
 	Result: result.Family{
-		Name: Name,
 		Records: []result.Record{
 			{Type: result.RecordUpstream, Title: "CollectiveX document of an expert-parallel case"},
 			{Type: RecordOther, Title: "CollectiveX document of an expert-parallel case beyond CollectiveX's own plan"},
-		},
-		RecordType: func(c *plan.Case) string {
-			if c.Upstream() {
-				return result.RecordUpstream
-			}
-			return RecordOther
 		},
 		Document: Document{}, Factors: Factors{},
 		New:        newDocument,
@@ -52,12 +45,7 @@ var Family = family.Family{
 	Summary: family.Summary{
 		Rows: func(doc result.Document) (measured, asked int) {
 			d := doc.(*Document)
-			for _, r := range d.Measurement.Rows {
-				if r.Complete && r.Correctness.Passed {
-					measured++
-				}
-			}
-			return measured, len(Of(&d.Identity.Case).Ladder) - len(d.Workload.LadderDropped)
+			return family.Count(d.Measurement.Rows, (*Row).Good), len(Of(&d.Identity.Case).Ladder) - len(d.Workload.LadderDropped)
 		},
 		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },
 		Lists:    []string{list},

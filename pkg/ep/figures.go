@@ -24,10 +24,7 @@ func figures(doc result.Document) (rows []figure.Row) {
 	d := doc.(*Document)
 	e := Of(&d.Identity.Case)
 	head := figure.Labels{Op: e.Phase, Mode: e.Mode, DType: d.Measurement.DispatchDType, XName: "tokens_per_rank"}
-	tick := figure.EventTick
-	if d.Identity.Case.ScaleUpTransport == "shm" {
-		tick = 0 // the host's clock stands for events
-	}
+	tick := figure.Tick(&d.Identity.Case)
 	facets := facetsOf(d)
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]

@@ -15,13 +15,15 @@ import (
 )
 
 // Family describes a family, from its definitions to what people read of its documents. What
-// measures its cases is in package shard's Family.
+// measures its cases is in package shard's Family. Plan has the name of the family; Register gives
+// it to the other parts.
 type Family struct {
 	Plan    plan.Descriptor
 	Catalog catalog.Family
 	Planner planner.Family
 	Result  result.Family
-	// Computed says that cases have no ranks and need no devices: the shard computes them.
+	// Computed says that cases have no ranks and need no devices: the shard computes them, and
+	// nothing in their documents was measured.
 	Computed bool
 	// Multiplies says that cases multiply matrices on devices, by the vendor's library where it is
 	// installed.
@@ -44,8 +46,6 @@ type Family struct {
 
 // Summary is what a summary says of the documents of a family.
 type Summary struct {
-	// Simulated says that nothing of the documents was measured.
-	Simulated bool
 	// Rows counts the rows of a document that are complete and passed, and the rows that
 	// were requested.
 	Rows func(d result.Document) (measured, asked int)
@@ -59,6 +59,16 @@ type Summary struct {
 	Lists []string
 	// Sections shows the headlines of all cases that passed.
 	Sections func(h Headlines) Sections
+}
+
+// Count returns how many rows are good.
+func Count[R any](rows []R, good func(*R) bool) (n int) {
+	for i := range rows {
+		if good(&rows[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // Headlines are headlines by list, each in the order of the cases.
@@ -85,6 +95,7 @@ var families = registry.New(func(f *Family) string { return string(f.Plan.Name) 
 // Register adds a family to every part of the program. It is for init functions: it panics if
 // the family is registered already, and once a case, definition or document was read.
 func Register(f Family) {
+	f.Catalog.Name, f.Planner.Name, f.Result.Name = string(f.Plan.Name), f.Plan.Name, f.Plan.Name
 	plan.Register(f.Plan)
 	catalog.Register(f.Catalog)
 	planner.Register(f.Planner)

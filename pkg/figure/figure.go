@@ -5,6 +5,7 @@ package figure
 import (
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -77,6 +78,15 @@ type Rung struct {
 
 // EventTick is what events of a GPU resolve, in µs.
 const EventTick = 0.5
+
+// Tick returns what events of the devices of a case resolve, in µs: 0 on a host, whose clock stands
+// for them.
+func Tick(c *plan.Case) float64 {
+	if c.ScaleUpTransport == "shm" {
+		return 0
+	}
+	return EventTick
+}
 
 // SeriesOf collects the lines of rows into series of the views, in the order of their first points
 // or, of a view that says so, in reverse.

@@ -69,7 +69,6 @@ func check(p *result.Problems, doc result.Document) {
 	id := d.Identity
 	b := Of(&id.Case)
 	m := &d.Measurement
-	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	p.Check(m.Rows != nil, "measurement.rows is null")
 	p.Check(m.Form == b.Form && (m.Compute == b.Compute || b.Compute == ComputeAuto) && m.Sampling == SampleCounts{b.Timing.Warmup, b.Timing.Iterations}, "measurement.form, compute or sampling is not that of the case")
 	asked := Asked(&id.Case)
@@ -85,7 +84,7 @@ func check(p *result.Problems, doc result.Document) {
 				a.Products == r.Products && a.Communications == r.Communications
 		}), "%s was not asked for", at)
 		checkRow(p, at, &id.Case, r)
-		if !r.Complete || !r.Verify.Passed {
+		if !r.Good() {
 			bad = append(bad, r.Name()+": "+r.Verify.Detail)
 		}
 	}

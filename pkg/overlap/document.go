@@ -114,6 +114,9 @@ type Verify struct {
 	WrongCommunicated int64 `json:"wrong_communicated_elements"`
 }
 
+// Good reports whether the row is complete and passed its checks.
+func (r *Row) Good() bool { return r.Complete && r.Verify.Passed }
+
 // Name says which row it is, such as 1048576 bytes.
 func (r *Row) Name() string { return fmt.Sprintf("%d bytes", r.Bytes) }
 

@@ -24,9 +24,6 @@ const Name plan.Family = "overlap"
 // behind one meeting of all ranks, to the end of both.
 const Contract = "overlap-gate-v1"
 
-// recordType is the record type of documents.
-const recordType = "overlap-attempt"
-
 //go:embed case.go document.go
 var source embed.FS
 
@@ -34,15 +31,13 @@ var source embed.FS
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
 	Catalog: catalog.Family{
-		Name: string(Name), Cases: "overlap", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{},
+		Cases: "overlap", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{},
 		MinWorld: minWorld, Added: true,
 	},
-	Planner: planner.Family{Name: Name, Cases: cases, Fit: fit, Seconds: seconds},
+	Planner: planner.Family{Cases: cases, Fit: fit, Seconds: seconds},
 	Result: result.Family{
-		Name:       Name,
-		Records:    []result.Record{{Type: recordType, Title: "CollectiveX document of computation beside communication"}},
-		RecordType: func(*plan.Case) string { return recordType },
-		Document:   Document{}, Factors: plan.Case{},
+		Records:    []result.Record{{Type: "overlap-attempt", Title: "CollectiveX document of computation beside communication"}},
+		Document:   Document{},
 		New:        newDocument,
 		Comparison: comparison,
 		Settled:    settled,
@@ -55,12 +50,7 @@ var Family = family.Family{
 	Summary: family.Summary{
 		Rows: func(doc result.Document) (measured, asked int) {
 			d := doc.(*Document)
-			for i := range d.Measurement.Rows {
-				if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
-					measured++
-				}
-			}
-			return measured, len(Of(&d.Identity.Case).Sizes)
+			return family.Count(d.Measurement.Rows, (*Row).Good), len(Of(&d.Identity.Case).Sizes)
 		},
 		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },
 		Lists:    []string{list},

@@ -18,10 +18,6 @@ func figures(doc result.Document) (rows []figure.Row) {
 	reasons := figure.RowReasons(&d.Envelope, len(all), func(i int) string {
 		return figure.Verified(all[i].Complete, all[i].Verify.Passed, all[i].Verify.Detail)
 	})
-	tick := figure.EventTick
-	if c.ScaleUpTransport == "shm" {
-		tick = 0 // the host's clock stands for events
-	}
 	work, compute := workOf(b), computes(b.Compute, d.Measurement.SharedProcessor)
 	for i := range all {
 		r := &all[i]
@@ -39,7 +35,7 @@ func figures(doc result.Document) (rows []figure.Row) {
 				continue
 			}
 			row.Timing, row.Figures = contender, figure.Burst(figure.Latency, *time, 1, true)
-			row.Rung = &figure.Rung{Clock: contender, Size: r.Bytes, Label: r.Name(), Tick: tick}
+			row.Rung = &figure.Rung{Clock: contender, Size: r.Bytes, Label: r.Name(), Tick: figure.Tick(c)}
 			row.Lines = []figure.Line{{
 				View: view, Facets: []string{work, contender, c.Precision, compute},
 				Point: figure.Point{X: r.Bytes, Time: figure.MicrosecondsOf(*time, 1), Work: given(r, contender), Samples: time.N, Reason: reasons[i]},

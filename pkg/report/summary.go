@@ -150,7 +150,7 @@ func figuresOf(d result.Document) figures {
 	}
 	if of := family.Find(h.Identity.Case.Family); of != nil {
 		s := &of.Summary
-		f.simulated = s.Simulated
+		f.simulated = of.Computed
 		f.measured, f.asked = s.Rows(d)
 		f.list, f.headline = s.Headline(d)
 	}

@@ -13,13 +13,11 @@ import (
 // Family is what the documents of one family are.
 type Family struct {
 	Name plan.Family
-	// Records are the record types of its documents. Readers skip the ones they do
-	// not know.
+	// Records are the record types of its documents: RecordUpstream, if CollectiveX plans cases of
+	// the family, and that of all others. Readers skip the ones they do not know.
 	Records []Record
-	// RecordType returns the one that the documents of c have.
-	RecordType func(c *plan.Case) string
 	// Document and Factors are zero values of the type of its documents, a struct
-	// that embeds Envelope, and of identity.case_factors.case.
+	// that embeds Envelope, and of identity.case_factors.case, which is the case if it is nil.
 	Document, Factors any
 	// New returns a document with the given head and no rows.
 	New func(head Envelope) Document
@@ -59,7 +57,20 @@ var families = registry.New(func(f *Family) string { return string(f.Name) })
 // Register adds a family, whose block is registered with package plan. It is for init
 // functions: it panics if the family is registered already, and once a document has
 // been made or read.
-func Register(f Family) { families.Add(&f) }
+func Register(f Family) {
+	if f.Factors == nil {
+		f.Factors = plan.Case{}
+	}
+	families.Add(&f)
+}
+
+// recordType returns the record type of the documents of c.
+func (f *Family) recordType(c *plan.Case) string {
+	if c.Upstream() {
+		return RecordUpstream
+	}
+	return f.Records[len(f.Records)-1].Type
+}
 
 // Families returns the families in the order of their registration.
 func Families() []*Family { return families.All() }

@@ -40,7 +40,7 @@ func New(c plan.Case, a Attempt) (Document, error) {
 	}
 	head := Envelope{
 		Version:       Version,
-		RecordType:    family.RecordType(&c),
+		RecordType:    family.recordType(&c),
 		GeneratedAt:   a.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 		ComparisonKey: key,
 		Identity: Identity{

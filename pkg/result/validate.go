@@ -76,7 +76,7 @@ func (p *Problems) envelope(d Document, family *Family) {
 		older = family.Older(e)
 	}
 	same := func(is, want, older string) bool { return is == want || is != "" && is == older }
-	record := family.RecordType(&c)
+	record := family.recordType(&c)
 	p.Check(same(e.RecordType, record, older.RecordType), "record_type is %q, documents of the case have %q", e.RecordType, record)
 	p.Check(e.Version == Version, "version is %d, must be %d", e.Version, Version)
 	if at, err := time.Parse(time.RFC3339, e.GeneratedAt); err != nil {
@@ -108,6 +108,9 @@ func (p *Problems) envelope(d Document, family *Family) {
 		p.Check(s.Windows > 0 && s.P50 >= 0 && s.Max >= s.P50, "entry_skew: %d windows with a median of %v us and a maximum of %v us", s.Windows, s.P50, s.Max)
 	}
 	p.outcome(e.Outcome)
+	if _, is := family.Factors.(plan.Case); is {
+		p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	}
 }
 
 func (p *Problems) outcome(o Outcome) {
@@ -191,8 +194,8 @@ func (h Histogram) Check(samples int, q Percentiles) error {
 	return nil
 }
 
-// IsCase reports whether v, a case by value or, after Decode, by pointer, is c.
-func IsCase(v any, c plan.Case) bool {
+// isCase reports whether v, a case by value or, after Decode, by pointer, is c.
+func isCase(v any, c plan.Case) bool {
 	if p, ok := v.(*plan.Case); ok && p != nil {
 		v = *p
 	}

@@ -40,7 +40,6 @@ func check(p *result.Problems, doc result.Document) {
 	d := doc.(*Document)
 	id, s := d.Identity, &d.Simulation
 	b := Of(&id.Case)
-	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	p.Check(b.Origin == Simulated && s.Origin == b.Origin, "simulation.origin is %q, and that of the case %q; both must be %s", s.Origin, b.Origin, Simulated)
 	p.Check(s.Op == b.Op && s.Algorithm == b.Algorithm && s.Topology == b.Topology, "simulation is not of the collective, schedule and topology of the case")
 	p.Check(s.Model == modelOf(b), "simulation.model is not that of the case")

@@ -20,22 +20,17 @@ const Name plan.Family = "simulation"
 // the last, in the time of the model.
 const Contract = "simulated-makespan-v1"
 
-// recordType is the record type of documents.
-const recordType = "simulation-attempt"
-
 //go:embed case.go document.go
 var source embed.FS
 
 // Family describes the family. It needs no sample counts.
 var Family = family.Family{
 	Plan:    plan.Descriptor{Name: Name, Block: &Block{}},
-	Catalog: catalog.Family{Name: string(Name), Cases: "simulations", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}},
-	Planner: planner.Family{Name: Name, Cases: cases, Place: place, Fit: fit, Seconds: seconds},
+	Catalog: catalog.Family{Cases: "simulations", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}},
+	Planner: planner.Family{Cases: cases, Place: place, Fit: fit, Seconds: seconds},
 	Result: result.Family{
-		Name:       Name,
-		Records:    []result.Record{{Type: recordType, Title: "CollectiveX document of a simulated schedule"}},
-		RecordType: func(*plan.Case) string { return recordType },
-		Document:   Document{}, Factors: plan.Case{},
+		Records:    []result.Record{{Type: "simulation-attempt", Title: "CollectiveX document of a simulated schedule"}},
+		Document:   Document{},
 		New:        newDocument,
 		Comparison: comparison,
 		Check:      check,
@@ -45,7 +40,6 @@ var Family = family.Family{
 	Figures:  figures,
 	Views:    views,
 	Summary: family.Summary{
-		Simulated: true,
 		Rows: func(doc result.Document) (measured, asked int) {
 			d := doc.(*Document)
 			return len(d.Simulation.Rows), len(Of(&d.Identity.Case).Sizes)

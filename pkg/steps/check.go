@@ -32,7 +32,6 @@ func comparisonOf(c *plan.Case) any {
 func check(p *result.Problems, doc result.Document) {
 	d := doc.(*Document)
 	id := d.Identity
-	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	b := Of(&id.Case)
 	p.Check(b.PlanFile == "" && b.PlanSHA256 == "" || b.PlanFile == b.Algorithm && len(b.PlanSHA256) == 64,
 		"plan_file %q of the case is not its algorithm, or its plan_sha256 %q no digest", b.PlanFile, b.PlanSHA256)

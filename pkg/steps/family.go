@@ -16,9 +16,6 @@ import (
 // Name is the name of the family.
 const Name plan.Family = "schedule"
 
-// recordType is the record type of documents.
-const recordType = "schedule-attempt"
-
 //go:embed case.go document.go
 var source embed.FS
 
@@ -26,14 +23,12 @@ var source embed.FS
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
 	Catalog: catalog.Family{
-		Name: string(Name), Cases: "schedules", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, MinWorld: 1,
+		Cases: "schedules", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, MinWorld: 1,
 	},
-	Planner: planner.Family{Name: Name, Cases: cases, Fit: fits, Seconds: seconds},
+	Planner: planner.Family{Cases: cases, Fit: fits, Seconds: seconds},
 	Result: result.Family{
-		Name:       Name,
-		Records:    []result.Record{{Type: recordType, Title: "CollectiveX document of a schedule case"}},
-		RecordType: func(*plan.Case) string { return recordType },
-		Document:   Document{}, Factors: plan.Case{},
+		Records:    []result.Record{{Type: "schedule-attempt", Title: "CollectiveX document of a schedule case"}},
+		Document:   Document{},
 		New:        newDocument,
 		Comparison: comparisonOf,
 		Check:      check,

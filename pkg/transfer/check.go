@@ -66,7 +66,6 @@ func check(p *result.Problems, doc result.Document) {
 	id := d.Identity
 	t := Of(&id.Case)
 	m, w := &d.Measurement, &d.Workload
-	p.Check(result.IsCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	p.Check(t.EP == id.Case.World && id.Case.World == Ranks && t.Phase == Phase, "identity.case is a transfer of %d ranks", id.Case.World)
 	p.Check(d.Implementation.Fabric == t.Mode, "implementation.fabric %q is not the lane of the case (%q)", d.Implementation.Fabric, t.Mode)
 	p.Check(m.Rows != nil && m.Points != nil && m.First != nil && m.Sustained != nil && m.Released != nil && m.Fit != nil && w.Dropped != nil,
@@ -86,7 +85,7 @@ func check(p *result.Problems, doc result.Document) {
 		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
 		seen[r.Name()] = true
 		checkRow(p, t, r)
-		if !r.Complete || !r.Verify.Passed {
+		if !r.Good() {
 			bad = append(bad, r.Name()+": "+r.Verify.Detail)
 		}
 	}

@@ -182,6 +182,9 @@ type Row struct {
 	Verify       result.Verify `json:"verify"`
 }
 
+// Good reports whether the row is complete and passed its checks.
+func (r *Row) Good() bool { return r.Complete && r.Verify.Passed }
+
 // Rate is req_bytes x batch at the median latency, in GB/s; 0 without one.
 func (r *Row) Rate() float64 {
 	if r.Latency.P50 <= 0 {

@@ -21,10 +21,6 @@ const Name plan.Family = "transfer"
 // posting, and completing all requests of a burst, on the rank that posts them.
 const Contract = "handle-post-wait-v1"
 
-// recordType is the record type of transfers that CollectiveX itself does not plan. Those that it
-// plans have result.RecordUpstream: readers tell them apart by the suite.
-const recordType = "transfer-attempt"
-
 //go:embed case.go document.go
 var source embed.FS
 
@@ -32,25 +28,18 @@ var source embed.FS
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}, Upstream: upstream},
 	Catalog: catalog.Family{
-		Name: string(Name), Cases: "transfers", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
+		Cases: "transfers", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
 	},
 	Planner: planner.Family{
-		Name: Name, Cases: cases, Place: place, Fit: lacks, Key: key, Seconds: seconds,
+		Cases: cases, Place: place, Fit: lacks, Key: key, Seconds: seconds,
 		Lane: func(c *plan.Case) string { return Of(c).Mode },
 	},
 	Result: result.Family{
-		Name: Name,
-		Records: []result.Record{
+		Records: []result.Record{ // readers tell the first from that of another family by the suite
 			{Type: result.RecordUpstream, Title: "CollectiveX document of a KV-cache transfer", Name: "kv-case-attempt"},
-			{Type: recordType, Title: "CollectiveX document of a transfer beyond CollectiveX's own plan"},
+			{Type: "transfer-attempt", Title: "CollectiveX document of a transfer beyond CollectiveX's own plan"},
 		},
-		RecordType: func(c *plan.Case) string {
-			if c.Upstream() {
-				return result.RecordUpstream
-			}
-			return recordType
-		},
-		Document: Document{}, Factors: plan.Case{},
+		Document:   Document{},
 		New:        newDocument,
 		Comparison: comparison,
 		Check:      check,
@@ -61,12 +50,7 @@ var Family = family.Family{
 	Summary: family.Summary{
 		Rows: func(doc result.Document) (measured, asked int) {
 			d := doc.(*Document)
-			for i := range d.Measurement.Rows {
-				if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
-					measured++
-				}
-			}
-			return measured, len(d.Asked())
+			return family.Count(d.Measurement.Rows, (*Row).Good), len(d.Asked())
 		},
 		Dropped:  func(doc result.Document) string { return droppedPoints(doc.(*Document).Workload.Dropped) },
 		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },

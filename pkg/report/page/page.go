@@ -182,7 +182,7 @@ func read(rec fold.Record) *standing {
 	s.readable, s.envelope, s.planned = true, *d.Head(), result.Settled(d)
 	if f := family.Find(s.envelope.Identity.Case.Family); f != nil {
 		of := &f.Summary
-		s.simulated = of.Simulated
+		s.simulated = f.Computed
 		s.measured, s.asked = of.Rows(d)
 		if of.Dropped != nil {
 			s.dropped = of.Dropped(d)
