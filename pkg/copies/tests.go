@@ -38,10 +38,11 @@ func TestOf(name string) Test {
 }
 
 // Tests lists the names of the tests of copies.
-func Tests() []string {
-	names := make([]string, len(tests))
-	for i, t := range tests {
-		names[i] = t.Name
+var Tests = vocab.List("copy test", namesOf(tests)...)
+
+func namesOf(all []Test) (names []string) {
+	for _, t := range all {
+		names = append(names, t.Name)
 	}
 	return names
 }
@@ -55,7 +56,7 @@ const (
 )
 
 // HostMemories lists the kinds of host memory.
-func HostMemories() []string { return []string{Pinned, PinnedFar, Pageable, Registered} }
+var HostMemories = vocab.List("host memory", Pinned, PinnedFar, Pageable, Registered)
 
 // Submissions of the pieces of a copy.
 const (
@@ -64,11 +65,6 @@ const (
 )
 
 // Submissions lists how the pieces of a copy are submitted.
-func Submissions() []string { return []string{Loop, Batch} }
+var Submissions = vocab.List("submission", Loop, Batch)
 
-func init() {
-	vocab.Register("copy test", Tests()...)
-	vocab.Register("host memory", HostMemories()...)
-	vocab.Register("submission", Submissions()...)
-	vocab.Register("payload of copies", payloadUnit)
-}
+func init() { vocab.Register("payload of copies", payloadUnit) }

@@ -1,6 +1,7 @@
 package ep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -166,51 +167,29 @@ func check(p *result.Problems, doc result.Document) {
 	}
 }
 
-// epRow checks a row; replayed says that its fresh entries are launches of graphs.
+// checkRow checks a row; replayed says that its fresh entries are launches of graphs.
 func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
-	fresh := OriginMeasured
+	entries := OriginMeasured
 	if replayed {
-		fresh = OriginGraphReplay
+		entries = OriginGraphReplay
 	}
-	named := []struct {
-		name   string
-		origin string
-		c      Component
-		timed  bool // not a difference, which may be 0
-	}{
-		{"components.dispatch", fresh, r.Components.Dispatch, true},
-		{"components.combine", fresh, r.Components.Combine, true},
-		{"components.roundtrip", fresh, r.Components.Roundtrip, true},
-		{"components.stage", OriginMeasured, r.Components.Stage, true},
-		{"components.isolated_sum", OriginPercentileSum, r.Components.IsolatedSum, true},
-		{"components.pair_period", OriginChainedMedian, r.Components.PairPeriod, true},
-		{"chain_floor_us.dispatch", OriginChainedRankMin, r.ChainFloor.Dispatch, true},
-		{"chain_floor_us.combine", OriginChainedRankMin, r.ChainFloor.Combine, true},
-		{"chain_health.pair_spread_us", OriginMeasured, r.ChainHealth.PairSpread, false},
-		{"chain_health.interpair_gap_us", OriginMeasured, r.ChainHealth.InterpairGap, false},
-		{"chain_health.settle_drift_us", OriginMeasured, r.ChainHealth.SettleDrift, false},
-		{"cross_rank_min_us.dispatch", fresh, r.RankMin.Dispatch, true},
-		{"cross_rank_min_us.combine", fresh, r.RankMin.Combine, true},
-		{"cross_rank_min_us.roundtrip", fresh, r.RankMin.Roundtrip, true},
-		{"cross_rank_spread_us", OriginMeasured, r.RankSpread, false},
-	}
-	for _, n := range named {
-		tailed := n.origin != OriginGraphReplay && (n.origin != OriginPercentileSum || !replayed)
-		if err := n.c.check(n.origin, tailed); err != nil {
-			p.Add("%s.%s: %w", at, n.name, err)
-		} else if r.Complete && n.c.Availability == Unavailable && n.name != "components.stage" {
-			p.Add("%s.%s is unavailable in a complete row", at, n.name)
+	for i := range components {
+		n := &components[i]
+		c, origin := n.of(r), cmp.Or(n.origin, entries)
+		tailed := origin != OriginGraphReplay && (origin != OriginPercentileSum || !replayed)
+		if err := c.check(origin, tailed); err != nil {
+			p.Add("%s.%s: %w", at, n.at, err)
+		} else if r.Complete && c.Availability == Unavailable && n.figure != "stage" {
+			p.Add("%s.%s is unavailable in a complete row", at, n.at)
+		}
+		if r.Good() && !n.signed && c.Percentiles != nil {
+			p.Check(c.Percentiles.P50 > 0, "%s.%s has a time of %v µs", at, n.at, c.Percentiles.P50)
 		}
 	}
 	histograms(p, at, r)
 	wireBytes(p, at, r)
-	if r.Complete && r.Correctness.Passed {
+	if r.Good() {
 		p.Check(r.TokenRate != nil && r.TokenRate.Tailed() != replayed, "%s: no token rate in a complete row that passed, or one with other tails", at)
-		for _, n := range named {
-			if n.timed && n.c.Percentiles != nil {
-				p.Check(n.c.Percentiles.P50 > 0, "%s.%s has a time of %v µs", at, n.name, n.c.Percentiles.P50)
-			}
-		}
 	}
 	p.Reasons(at+".correctness", r.Correctness.Reasons)
 	if a := r.Arithmetic; a != nil {
@@ -263,13 +242,12 @@ func oracle(p *result.Problems, at string, c Check) {
 
 // histograms requires that each histogram can be of the samples of its component.
 func histograms(p *result.Problems, at string, r *Row) {
-	k := r.Components
-	components := map[string]Component{
-		"dispatch": k.Dispatch, "combine": k.Combine, "roundtrip": k.Roundtrip, "stage": k.Stage, "pair_period": k.PairPeriod,
-	}
 	for _, name := range slices.Sorted(maps.Keys(r.Histograms)) {
-		h, c := r.Histograms[name], components[name]
-		if c.Percentiles == nil {
+		h, c := r.Histograms[name], &Component{}
+		if i := slices.IndexFunc(components, func(c component) bool { return c.at == "components."+name }); i >= 0 {
+			c = components[i].of(r)
+		}
+		if c.Percentiles == nil || c.SampleCount == 0 {
 			p.Add("%s.histograms.%s: no samples of such a component", at, name)
 		} else if err := h.Check(c.SampleCount, *c.Percentiles); err != nil {
 			p.Add("%s.histograms.%s: %w", at, name, err)

@@ -9,15 +9,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Timings of EP figures. Times of unlike timing must never be compared.
-const (
-	fresh   = "fresh"   // one operation on an idle pipeline, slowest rank
-	chained = "chained" // dispatch and combine back to back
-	derived = "derived" // computed from percentiles, not measured
-
-	replayed = "graph-" // before the three above, where graphs were replayed
-)
-
 // figures has the tokens per rank as its X, and a row for each component of each rung. The first of
 // a rung has its lines.
 func figures(doc result.Document) (rows []figure.Row) {
@@ -51,37 +42,19 @@ func rowFigures(r *Row, head figure.Labels, world int, tick float64) (rows []fig
 		row.Timing = timing
 		rows = append(rows, row)
 	}
-	for _, f := range []struct {
-		name, timing string
-		clock        string // in comparisons; empty: in none
-		Component
-	}{
-		{"pair_period", chained, "pair period", r.Components.PairPeriod},
-		{"dispatch", fresh, "dispatch", r.Components.Dispatch},
-		{"combine", fresh, "combine", r.Components.Combine},
-		{"roundtrip", fresh, "roundtrip", r.Components.Roundtrip},
-		{"stage", fresh, "", r.Components.Stage},
-		{"isolated_sum", derived, "", r.Components.IsolatedSum},
-		{"chain_floor_dispatch", chained, "", r.ChainFloor.Dispatch},
-		{"chain_floor_combine", chained, "", r.ChainFloor.Combine},
-		{"pair_spread", chained, "", r.ChainHealth.PairSpread},
-		{"interpair_gap", chained, "", r.ChainHealth.InterpairGap},
-		{"settle_drift", chained, "", r.ChainHealth.SettleDrift},
-		{"cross_rank_min_dispatch", fresh, "", r.RankMin.Dispatch},
-		{"cross_rank_min_combine", fresh, "", r.RankMin.Combine},
-		{"cross_rank_min_roundtrip", fresh, "", r.RankMin.Roundtrip},
-		{"cross_rank_spread", fresh, "", r.RankSpread},
-	} {
-		if f.Percentiles == nil {
+	for i := range components {
+		f := &components[i]
+		c := f.of(r)
+		if c.Percentiles == nil {
 			continue
 		}
 		var rung *figure.Rung
-		if f.clock != "" {
+		if f.compared {
 			rung = &figure.Rung{
-				Clock: f.clock, Figure: f.name, Size: int64(r.TokensPerRank), Label: plural.Count(r.TokensPerRank, "token", "tokens"), Tick: tick,
+				Clock: f.chart, Figure: f.figure, Size: int64(r.TokensPerRank), Label: plural.Count(r.TokensPerRank, "token", "tokens"), Tick: tick,
 			}
 		}
-		add(f.timing, rung, figure.Percentiles(f.name, figure.Microseconds, "", *f.Percentiles, f.SampleCount)...)
+		add(f.timing, rung, figure.Percentiles(f.figure, figure.Microseconds, "", *c.Percentiles, c.SampleCount)...)
 	}
 	wire := r.Wire()
 	for _, f := range []struct {
@@ -120,22 +93,23 @@ func facetsOf(d *Document) []string {
 
 // lines are the points of a rung in the chart.
 func lines(r *Row, facets []string, world int) []figure.Line {
-	lines := make([]figure.Line, 0, len(operations))
-	works := make([]float64, 2*len(operations))
+	lines := make([]figure.Line, 0, len(charted))
+	works := make([]float64, 2*len(charted))
 	wire := r.Wire()
 	reason := figure.ReasonOf(r.Complete, r.Correctness.Passed, r.Correctness.Reasons)
-	for i, o := range operations {
-		c := o.time(r)
+	for i, at := range charted {
+		c := components[at].of(r)
 		if c.Percentiles == nil {
 			continue
 		}
 		work := works[2*i : 2*i+2 : 2*i+2]
-		if o.tokens {
+		bytes, all := components[at].moves(&wire)
+		if all {
 			work[0] = float64(r.GlobalTokens) * 1e6
 		}
-		l := figure.Line{View: view, Facets: append([]string{o.name}, facets...)}
-		if o.bytes != nil && world > 0 {
-			work[1] = float64(o.bytes(&wire).Total) / 1e3 / float64(world)
+		l := figure.Line{View: view, Facets: append([]string{components[at].chart}, facets...)}
+		if bytes != nil && world > 0 {
+			work[1] = float64(bytes.Total) / 1e3 / float64(world)
 			l.Basis = basis(r)
 		}
 		l.Point = figure.Point{X: int64(r.TokensPerRank), Time: *c.Percentiles, Work: work, Samples: c.SampleCount, Reason: reason}

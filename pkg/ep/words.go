@@ -9,7 +9,7 @@ const (
 )
 
 // Modes lists the modes of EP backends.
-func Modes() []string { return []string{ModeNormal, ModeLowLatency} }
+var Modes = vocab.List("mode", ModeNormal, ModeLowLatency)
 
 // Phases of EP cases.
 const (
@@ -18,10 +18,10 @@ const (
 )
 
 // Phases lists the phases of EP cases.
-func Phases() []string { return []string{PhaseDecode, PhasePrefill} }
+var Phases = vocab.List("phase", PhaseDecode, PhasePrefill)
 
 // Precisions lists the dispatch precisions of EP cases.
-func Precisions() []string { return []string{"bf16", "fp8"} }
+var Precisions = vocab.List("precision", "bf16", "fp8")
 
 // Timing contracts of EP cases: what the clock covers.
 const (
@@ -36,7 +36,7 @@ const (
 const Eager = "eager"
 
 // TimingModes lists the timing modes of EP cases.
-func TimingModes() []string { return []string{Eager, vocab.Graph} }
+var TimingModes = vocab.List("EP timing mode", Eager, vocab.Graph)
 
 // Layouts of the rows that a rank receives in low latency, of backends that have a choice.
 const (
@@ -52,18 +52,12 @@ const (
 )
 
 // Layouts lists the layouts of EP cases.
-func Layouts() []string { return []string{ExpertMajor, RankMajor, RankMajorWindow} }
+var Layouts = vocab.List("layout", ExpertMajor, RankMajor, RankMajorWindow)
 
 // Contracts lists the timing contracts of EP cases.
-func Contracts() []string { return []string{ContractLayout, ContractCachedLayout} }
+var Contracts = vocab.List("contract", ContractLayout, ContractCachedLayout)
 
 func init() {
-	vocab.Register("mode", Modes()...)
-	vocab.Register("phase", Phases()...)
-	vocab.Register("precision", Precisions()...)
-	vocab.Register("contract", Contracts()...)
-	vocab.Register("layout", Layouts()...)
-	vocab.Register("EP timing mode", TimingModes()...)
 	vocab.Register("named EP timing mode", TimingModes()[1:]...)
 	vocab.Register("availability", Measured, Derived, Unavailable)
 	vocab.Register("origin", OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin, OriginGraphReplay)

@@ -14,7 +14,7 @@ const (
 )
 
 // Forms lists the forms of overlap.
-func Forms() []string { return []string{Beside, LinearRotation, LinearBroadcast} }
+var Forms = vocab.List("overlap form", Beside, LinearRotation, LinearBroadcast)
 
 // What computes the matrix products of an overlap.
 const (
@@ -28,9 +28,7 @@ const (
 )
 
 // Computes lists what computes matrix products.
-func Computes() []string {
-	return []string{ComputeLoop, ComputeKernel, ComputeCUBLASLt, ComputeHIPBLASLt, ComputeAuto}
-}
+var Computes = vocab.List("compute", ComputeLoop, ComputeKernel, ComputeCUBLASLt, ComputeHIPBLASLt, ComputeAuto)
 
 // Contenders of an overlap, which take turns in each iteration. The whole ones do in one
 // piece what a linear layer does in a piece for each rank.
@@ -55,8 +53,3 @@ func Contenders(form string) []string {
 // SharedProcessor is what people are told of overlap that was measured without a processor for
 // each side of a rank.
 const SharedProcessor = "both sides of a rank share a processor: they take turns, and little can overlap"
-
-func init() {
-	vocab.Register("overlap form", Forms()...)
-	vocab.Register("compute", Computes()...)
-}

@@ -10,7 +10,7 @@ const (
 )
 
 // Ops lists the operations.
-func Ops() []string { return []string{Pull, Push} }
+var Ops = vocab.List("transfer op", Pull, Push)
 
 // Arrangements of the blocks of a request in a pool.
 const (
@@ -20,7 +20,7 @@ const (
 )
 
 // Arrangements lists the arrangements of blocks.
-func Arrangements() []string { return []string{Contiguous, Strided, Paged} }
+var Arrangements = vocab.List("arrangement", Contiguous, Strided, Paged)
 
 // Kinds of rows of a transfer.
 const (
@@ -29,7 +29,7 @@ const (
 )
 
 // Kinds lists the kinds of rows.
-func Kinds() []string { return []string{KindPaged, KindBulk} }
+var Kinds = vocab.List("row kind", KindPaged, KindBulk)
 
 // Phase is the phase of every transfer.
 const Phase = "xfer"
@@ -40,9 +40,4 @@ const SuiteKV = "kv-transfer"
 // payloadUnit is the payload unit of transfers.
 const payloadUnit = "request-kv-bytes"
 
-func init() {
-	vocab.Register("transfer op", Ops()...)
-	vocab.Register("arrangement", Arrangements()...)
-	vocab.Register("row kind", Kinds()...)
-	vocab.Register("payload of requests", payloadUnit)
-}
+func init() { vocab.Register("payload of requests", payloadUnit) }

@@ -1,32 +1,27 @@
 package vocab
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // kinds are the closed lists by name. `in` tags of the fields of definitions, cases and
 // documents use the names.
-var kinds = map[string][]string{
-	"vendor": Vendors(),
-	"scope":  Scopes(),
+var kinds = map[string][]string{}
 
-	"op":           Ops(),
-	"dtype":        DTypes(),
-	"redop":        RedOps(),
-	"placement":    Placements(),
-	"timing mode":  TimingModes(),
-	"buffers":      BufferStates(),
-	"registration": Registrations(),
-
-	"lane":   Lanes(),
-	"handle": Handles(),
-}
-
-// Register adds a closed list. It is for init functions, and panics if there is one of that
-// name.
+// Register adds a closed list. It is for the initialization of packages, and panics if there is one
+// of that name.
 func Register(kind string, words ...string) {
 	if kinds[kind] != nil {
 		panic("vocab: two closed lists are called " + kind)
 	}
 	kinds[kind] = words
+}
+
+// List is Register. It returns a function that returns the words in their order.
+func List(kind string, words ...string) func() []string {
+	Register(kind, words...)
+	return func() []string { return slices.Clone(words) }
 }
 
 // Kinds returns the closed lists by name.

@@ -11,9 +11,7 @@ const (
 )
 
 // Lanes lists the lanes.
-func Lanes() []string {
-	return []string{LaneSharedMemory, LaneProcessVM, LaneTCP, LanePeer, LaneRDMA, LaneMNNVL}
-}
+var Lanes = List("lane", LaneSharedMemory, LaneProcessVM, LaneTCP, LanePeer, LaneRDMA, LaneMNNVL)
 
 // OfHost reports whether a lane joins the memory of processes, and not that of devices.
 func OfHost(lane string) bool {
@@ -30,4 +28,4 @@ const (
 )
 
 // Handles lists the handles of pools.
-func Handles() []string { return []string{HandleIPC, HandleVMM} }
+var Handles = List("handle", HandleIPC, HandleVMM)

@@ -61,24 +61,22 @@ func Op(name string) Operation {
 }
 
 // Ops lists the names of the collective operations.
-func Ops() []string {
-	names := make([]string, len(operations))
-	for i, o := range operations {
-		names[i] = o.Name
+var Ops = List("op", namesOf(operations)...)
+
+func namesOf(all []Operation) (names []string) {
+	for _, o := range all {
+		names = append(names, o.Name)
 	}
 	return names
 }
 
 // DTypes lists the element types of collectives, with nccl-tests' names.
-func DTypes() []string {
-	return []string{
-		"int8", "uint8", "int32", "uint32", "int64", "uint64",
-		"half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2",
-	}
-}
+var DTypes = List("dtype",
+	"int8", "uint8", "int32", "uint32", "int64", "uint64",
+	"half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2")
 
 // RedOps lists the reduction operators, with nccl-tests' names.
-func RedOps() []string { return []string{"sum", "prod", "max", "min", "avg", "mulsum"} }
+var RedOps = List("redop", "sum", "prod", "max", "min", "avg", "mulsum")
 
 // Placements of an operation's buffers.
 const (
@@ -87,7 +85,7 @@ const (
 )
 
 // Placements lists the placements of an operation's buffers.
-func Placements() []string { return []string{OutOfPlace, InPlace} }
+var Placements = List("placement", OutOfPlace, InPlace)
 
 // Timing modes of collective cases; docs/documents.md says what each covers.
 const (
@@ -98,7 +96,7 @@ const (
 )
 
 // TimingModes lists the timing modes of collective cases.
-func TimingModes() []string { return []string{Pipelined, Blocking, PerIteration, Graph} }
+var TimingModes = List("timing mode", Pipelined, Blocking, PerIteration, Graph)
 
 // States of the buffers before an operation: caches emptied, reused, moved by one message
 // from operation to operation as nccl-tests does, reused with input that its rank has just
@@ -112,7 +110,7 @@ const (
 )
 
 // BufferStates lists the states of buffers.
-func BufferStates() []string { return []string{Cold, Warm, Shifted, Fresh, FreshCold} }
+var BufferStates = List("buffers", Cold, Warm, Shifted, Fresh, FreshCold)
 
 // InputWritten reports whether ranks write their input just before an operation on buffers of a
 // state.
@@ -129,6 +127,4 @@ const (
 )
 
 // Registrations lists the registrations in the order of nccl-tests' -R.
-func Registrations() []string {
-	return []string{Unregistered, LocalRegistration, SymmetricWindow}
-}
+var Registrations = List("registration", Unregistered, LocalRegistration, SymmetricWindow)

@@ -10,7 +10,7 @@ const (
 )
 
 // Vendors lists the vendors of devices.
-func Vendors() []string { return []string{NVIDIA, AMD, Host} }
+var Vendors = List("vendor", NVIDIA, AMD, Host)
 
 // StoreTCP is the store that the shard serves over TCP. The other kind is files.
 const StoreTCP = "tcp"
@@ -22,4 +22,4 @@ const (
 )
 
 // Scopes lists the scopes of a group of ranks.
-func Scopes() []string { return []string{ScopeUp, ScopeOut} }
+var Scopes = List("scope", ScopeUp, ScopeOut)

@@ -1,0 +1,69 @@
+package ep
+
+// Timings of EP figures. Times of unlike timing must never be compared.
+const (
+	fresh   = "fresh"   // one operation on an idle pipeline, slowest rank
+	chained = "chained" // dispatch and combine back to back
+	derived = "derived" // computed from percentiles, not measured
+
+	replayed = "graph-" // before the three above, where graphs were replayed
+)
+
+// component is a timed quantity of a row: where documents have it, and what exports, comparisons
+// and charts make of it.
+type component struct {
+	at       string // in a row
+	figure   string // its name in exports
+	timing   string
+	origin   string // empty: that of fresh entries
+	chart    string // its name in charts; empty: in none
+	compared bool   // under that name
+	signed   bool   // it is a difference, which may be 0
+	of       func(r *Row) *Component
+}
+
+// components stand in the order of exports.
+var components = []component{
+	{at: "components.pair_period", figure: "pair_period", timing: chained, origin: OriginChainedMedian, chart: "pair period", compared: true, of: func(r *Row) *Component { return &r.Components.PairPeriod }},
+	{at: "components.dispatch", figure: "dispatch", timing: fresh, chart: "dispatch", compared: true, of: func(r *Row) *Component { return &r.Components.Dispatch }},
+	{at: "components.combine", figure: "combine", timing: fresh, chart: "combine", compared: true, of: func(r *Row) *Component { return &r.Components.Combine }},
+	{at: "components.roundtrip", figure: "roundtrip", timing: fresh, chart: "roundtrip", compared: true, of: func(r *Row) *Component { return &r.Components.Roundtrip }},
+	{at: "components.stage", figure: "stage", timing: fresh, origin: OriginMeasured, chart: "stage", of: func(r *Row) *Component { return &r.Components.Stage }},
+	{at: "components.isolated_sum", figure: "isolated_sum", timing: derived, origin: OriginPercentileSum, chart: "isolated sum", of: func(r *Row) *Component { return &r.Components.IsolatedSum }},
+	{at: "chain_floor_us.dispatch", figure: "chain_floor_dispatch", timing: chained, origin: OriginChainedRankMin, chart: "dispatch floor", of: func(r *Row) *Component { return &r.ChainFloor.Dispatch }},
+	{at: "chain_floor_us.combine", figure: "chain_floor_combine", timing: chained, origin: OriginChainedRankMin, chart: "combine floor", of: func(r *Row) *Component { return &r.ChainFloor.Combine }},
+	{at: "chain_health.pair_spread_us", figure: "pair_spread", timing: chained, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.ChainHealth.PairSpread }},
+	{at: "chain_health.interpair_gap_us", figure: "interpair_gap", timing: chained, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.ChainHealth.InterpairGap }},
+	{at: "chain_health.settle_drift_us", figure: "settle_drift", timing: chained, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.ChainHealth.SettleDrift }},
+	{at: "cross_rank_min_us.dispatch", figure: "cross_rank_min_dispatch", timing: fresh, of: func(r *Row) *Component { return &r.RankMin.Dispatch }},
+	{at: "cross_rank_min_us.combine", figure: "cross_rank_min_combine", timing: fresh, of: func(r *Row) *Component { return &r.RankMin.Combine }},
+	{at: "cross_rank_min_us.roundtrip", figure: "cross_rank_min_roundtrip", timing: fresh, of: func(r *Row) *Component { return &r.RankMin.Roundtrip }},
+	{at: "cross_rank_spread_us", figure: "cross_rank_spread", timing: fresh, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.RankSpread }},
+}
+
+// charted has the indices of the components of charts, in the order of the charts.
+var charted = []int{0, 3, 1, 2, 4, 5, 6, 7}
+
+func chartNames() (names []string) {
+	for _, i := range charted {
+		names = append(names, components[i].chart)
+	}
+	return names
+}
+
+// moves returns what a component of a chart moves, nil if that is not counted, and whether it
+// handles all tokens of the row.
+func (c *component) moves(b *Bytes) (bytes *ByteCount, all bool) {
+	switch c.figure {
+	case "pair_period", "roundtrip":
+		return &b.Roundtrip, true
+	case "dispatch":
+		return &b.Dispatch, false
+	case "combine":
+		return &b.Combine, false
+	case "stage":
+		return &b.Stage, false
+	default:
+		return nil, false
+	}
+}
