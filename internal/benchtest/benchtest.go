@@ -57,6 +57,6 @@ func planned(m bench.Measurement, words []string, cat *catalog.Catalog) error {
 	if world == 0 {
 		world = 2
 	}
-	_, err = m.Plan(words)(cat, cat.Backend(bench.HostBackend), world)
+	_, err = m.Plan(words, cat, cat.Backend(bench.HostBackend), world)
 	return err
 }

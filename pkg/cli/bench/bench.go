@@ -54,6 +54,34 @@ func Known(what, got string, names []string) error {
 	return cli.UsageError("unknown %s %q%s", what, got, catalog.Hint(got, names))
 }
 
+// Word is a word that a flag takes, and those that there are.
+type Word struct {
+	What, Got string
+	Names     []string
+}
+
+// AllKnown is Known for each of the words.
+func AllKnown(words ...Word) error {
+	for _, w := range words {
+		if err := Known(w.What, w.Got, w.Names); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Profile returns the sample counts that a profile has of cases of a family.
+func Profile[S any](cat *catalog.Catalog, name string, of func(*catalog.Sampling) *S, cases string) (*S, error) {
+	if err := Known("sampling profile", name, cat.Words("sampling")); err != nil {
+		return nil, err
+	}
+	counts := of(cat.SamplingProfile(name))
+	if counts == nil {
+		return nil, cli.UsageError("--sampling %s: the profile has no sample counts of %s", name, cases)
+	}
+	return counts, nil
+}
+
 // mostSizes is how many sizes one measurement may have: more is a typing error.
 const mostSizes = 4096
 
@@ -128,9 +156,9 @@ func CheckOf(passed, complete bool) string {
 	}
 }
 
-// Ladder is nccl-tests' sizes from first to last: times factor where that is
+// ladder is nccl-tests' sizes from first to last: times factor where that is
 // above 1, else step further.
-func Ladder(first, last, step, factor int64) ([]int64, error) {
+func ladder(first, last, step, factor int64) ([]int64, error) {
 	switch {
 	case first < 1:
 		return nil, cli.UsageError("-b %d: want at least one byte", first)

@@ -28,7 +28,7 @@ type Measurement interface {
 	// Ranks returns how many ranks measure the words; 0: one for each device.
 	Ranks(words []string) (int, error)
 	// Plan returns the cases of the words with a backend on a world of ranks.
-	Plan(words []string) func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error)
+	Plan(words []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error)
 	Report(head Head) Reporter
 }
 
@@ -50,7 +50,7 @@ type Follower interface {
 type Reporter interface {
 	// Title completes the first line of the table; place is such as "on backend host (asked for)".
 	Title(place string) string
-	Add(d result.Document) error
+	Add(d result.Document) // of the family of the command
 	Print(w io.Writer, d result.Document)
 	// Broken returns the thresholds that were broken, one line each.
 	Broken() []string

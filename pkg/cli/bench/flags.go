@@ -6,7 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 // Group is flags that help shows together.
@@ -36,6 +38,15 @@ func NewGroup(title string) Group {
 	return Group{title, fs}
 }
 
+// AddGroups adds the flags of groups to those of a command, and returns the groups.
+func (o *Output) AddGroups(fs *pflag.FlagSet, groups ...Group) []Group {
+	for _, g := range groups {
+		fs.AddFlagSet(g.Flags)
+	}
+	o.Set = fs.Changed
+	return groups
+}
+
 // Output is where a measurement's results go; the families share it.
 type Output struct {
 	JSON        bool
@@ -44,7 +55,15 @@ type Output struct {
 	Backend     string
 	Timeout     int // seconds that a case may take; 0 is what fits its sizes
 	Definitions cli.Definitions
-	set         func(name string) bool // whether a flag was given
+	Set         func(name string) bool // whether a flag was given
+}
+
+// Options implements Measurement.
+func (o *Output) Options() *Output { return o }
+
+// Direct returns a measurement with a backend on a world of ranks, without its cases.
+func (o *Output) Direct(be *catalog.Backend, world int) planner.Direct {
+	return planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: o.Timeout}
 }
 
 // Refuse refuses names that are given and empty, and a negative time limit.
@@ -53,7 +72,7 @@ func (o *Output) Refuse() error {
 		return cli.UsageError("-T: want 0 or more seconds")
 	}
 	for flag, name := range map[string]string{"output_file": o.File, "out": o.Out} {
-		if name == "" && o.set(flag) {
+		if name == "" && o.Set(flag) {
 			return cli.UsageError("--%s is empty: give a name, or leave the flag out", flag)
 		}
 	}
@@ -62,13 +81,46 @@ func (o *Output) Refuse() error {
 
 // AddFlags adds the flags of the output.
 func (o *Output) AddFlags(g Group) {
-	o.set = g.Flags.Changed
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
 	g.Flags.StringVarP(&o.File, "output_file", "J", "", "write the JSON to `FILE` as well")
 	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not have a run yet")
+	o.Definitions.AddFlag(g.Flags)
 }
 
 // TimeLimit adds -T.
 func (o *Output) TimeLimit(g Group) {
 	g.Flags.IntVarP(&o.Timeout, "timeout", "T", 0, "stop a case after `SECONDS`; 0 chooses a limit from its sizes")
+}
+
+// Sizes are nccl-tests' flags of sizes, as they were given.
+type Sizes struct {
+	First, Last, Step string
+	Factor            int64
+}
+
+// AddFlags adds them, with what help says of the first and the last size. Each is of so many bytes
+// unless given.
+func (s *Sizes) AddFlags(g Group, bytes, first, last string) {
+	g.Flags.StringVarP(&s.First, "minbytes", "b", bytes, first)
+	g.Flags.StringVarP(&s.Last, "maxbytes", "e", bytes, last)
+	g.Flags.StringVarP(&s.Step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
+	g.Flags.Int64VarP(&s.Factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
+}
+
+// FirstUsage and LastUsage are what help says of most first and last sizes.
+const (
+	FirstUsage = "first `SIZE`, in bytes or with K, M or G (powers of 1024), such as 1.5K"
+	LastUsage  = "last `SIZE`"
+)
+
+// List returns the sizes.
+func (s *Sizes) List() ([]int64, error) {
+	var parsed [3]int64
+	for i, text := range []string{s.First, s.Last, s.Step} {
+		var err error
+		if parsed[i], err = ParseSize(text); err != nil {
+			return nil, cli.UsageError("-%c: %w", "bei"[i], err)
+		}
+	}
+	return ladder(parsed[0], parsed[1], parsed[2], s.Factor)
 }

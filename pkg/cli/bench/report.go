@@ -1,9 +1,13 @@
 package bench
 
 import (
+	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
 // Version is the version of the JSON.
@@ -34,6 +38,9 @@ func NewHead(program string, arguments []string, started time.Time, backend stri
 // Err is how the program ends: nil, or what went wrong, with its exit code.
 func (h *Head) Err() error { return h.verdict.err() }
 
+// Broken returns nothing: most measurements have no thresholds; see Reporter.
+func (*Head) Broken() []string { return nil }
+
 // Explain adds nothing to an error; see Reporter.
 func (h *Head) Explain(err error) error { return err }
 
@@ -54,10 +61,27 @@ func (h *Head) Take(d *result.Envelope) {
 	h.verdict.add(d.Outcome)
 }
 
+// Case is what the JSON says first of a case.
+type Case struct {
+	CaseID        string            `json:"case_id"`
+	ComparisonKey string            `json:"comparison_key"`
+	Environment   map[string]string `json:"environment"` // of the ranks; never null
+}
+
+// CaseOf returns what it says of the case of a document.
+func CaseOf(d *result.Envelope) Case { return Case{d.Identity.CaseID, d.ComparisonKey, Environment(d)} }
+
 // Environment is what a document says of the ranks' environment; never null.
 func Environment(d *result.Envelope) map[string]string {
 	if d.Provenance.Environment == nil {
 		return map[string]string{}
 	}
 	return d.Provenance.Environment
+}
+
+// Ended prints how a case ended that is no success.
+func Ended(w io.Writer, o result.Outcome) {
+	if o.Status != result.Success {
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(o.Status), sanitize.Line(o.Reasons.String()))
+	}
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	collectivebench "github.com/collectivex/collectivex/pkg/collective/bench"
 	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
 	epbench "github.com/collectivex/collectivex/pkg/ep/bench"
 	overlapbench "github.com/collectivex/collectivex/pkg/overlap/bench"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/schedule"
@@ -148,7 +150,9 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 	if err != nil {
 		return err
 	}
-	b, err := newBenchRun(c.Context(), s, *asked.Options(), of.Family, ranks, asked.Plan(words))
+	b, err := newBenchRun(c.Context(), s, *asked.Options(), of.Family, ranks, func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+		return asked.Plan(words, cat, be, world)
+	})
 	if err != nil {
 		return err
 	}
@@ -176,14 +180,11 @@ func (b *benchRun) measure(c *cobra.Command, s cli.Streams, asked bench.Measurem
 	if table && follows {
 		grow = func(d result.Document) { follower.Grow(b.shown, d) }
 	}
-	err := b.run(c.Context(), s, func(d result.Document) error {
-		if err := report.Add(d); err != nil {
-			return err
-		}
+	err := b.run(c.Context(), s, func(d result.Document) {
+		report.Add(d)
 		if table && (follows || !bench.Lacking(d.Head().Outcome)) {
 			report.Print(b.shown, d)
 		}
-		return nil
 	}, grow)
 	if err != nil {
 		return err

@@ -129,28 +129,26 @@ func (o benchObserver) Ended(_, _ int, e shard.End) {
 
 // run runs the cases and hands over the document of each as it ends; grow, where
 // it is not nil, gets that of the running one before.
-func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Document) error, grow func(result.Document)) error {
+func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Document), grow func(result.Document)) error {
 	cell := b.cell.matrix.Include[0]
 	cases, err := b.cell.matrix.Cases(cell)
 	if err != nil {
 		return err
 	}
-	var broken error
 	o := benchObserver{startProgress(s), func(e shard.End) {
 		b.ended = append(b.ended, e)
 		b.warn(s, e.Document)
-		broken = errors.Join(broken, answer(e.Document))
+		answer(e.Document)
 	}}
 	if grow != nil {
 		b.cell.watch = func(d result.Document) { o.above(func() { grow(d) }) }
 	}
 	_, err = b.cell.observed(ctx, cell, cases, o)
 	o.end()
-	if err := errors.Join(err, broken); err != nil {
+	if err != nil {
 		b.tellKept(s)
-		return err
 	}
-	return nil
+	return err
 }
 
 // warn tells what a document says against its figures, each thing once.

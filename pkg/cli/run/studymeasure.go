@@ -262,11 +262,10 @@ func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend
 	}
 	defer b.drop()
 	var out []D
-	err = b.run(ctx, s, func(d result.Document) error {
+	err = b.run(ctx, s, func(d result.Document) {
 		if measured, ok := of(d); ok && d.Head().Outcome.Status == result.Success {
 			out = append(out, measured)
 		}
-		return nil
 	}, nil)
 	if err != nil {
 		return nil, err

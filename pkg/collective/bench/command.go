@@ -48,9 +48,6 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 	},
 }
 
-// Options implements bench.Measurement.
-func (f *Flags) Options() *bench.Output { return &f.Output }
-
 // Ranks implements bench.Measurement.
 func (f *Flags) Ranks(words []string) (int, error) {
 	return f.Ask(func() (Request, error) { return f.Request(words[0]) })
@@ -67,10 +64,8 @@ func (f *Flags) Ask(request func() (Request, error)) (int, error) {
 func (f *Flags) Asked() *Request { return f.request }
 
 // Plan implements bench.Measurement.
-func (f *Flags) Plan([]string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
-	return func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-		return f.request.Plan(be, world)
-	}
+func (f *Flags) Plan(_ []string, _ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	return f.request.Plan(be, world)
 }
 
 // Files implements bench.Filed.

@@ -10,11 +10,9 @@ import (
 // Flags are the flags of a collective measurement, as they were given.
 type Flags struct {
 	bench.Output
-	set func(name string) bool // whether a flag was given
+	bench.Sizes
 
 	threads, gpus               int
-	first, last, step           string
-	factor                      int64
 	iterations, warmup          int
 	aggregate, cycles           int
 	redop, dtype                string
@@ -41,14 +39,10 @@ type Flags struct {
 func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	f := &Flags{}
 	sizes := bench.NewGroup("Sizes (nccl-tests' flags)")
-	g := sizes.Flags
-	g.StringVarP(&f.first, "minbytes", "b", "32M", "first `SIZE`, in bytes or with K, M or G (powers of 1024), such as 1.5K")
-	g.StringVarP(&f.last, "maxbytes", "e", "32M", "last `SIZE`")
-	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
-	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
+	f.Sizes.AddFlags(sizes, "32M", bench.FirstUsage, bench.LastUsage)
 
 	what := bench.NewGroup("What is measured (nccl-tests' flags)")
-	g = what.Flags
+	g := what.Flags
 	g.StringVarP(&f.redop, "op", "o", "sum", "reduce with `REDOP`: sum, prod, min, max, avg, mulsum or all")
 	g.StringVarP(&f.dtype, "datatype", "d", "float", "element `TYPE`: int8, uint8, int32, uint32, int64, uint64, half, float, double,\nbfloat16, f8e4m3, f8e5m2 or all")
 	g.IntVarP(&f.root, "root", "r", 0, "use `RANK` as the root; -1 measures each rank as root")
@@ -87,7 +81,6 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the time is above `SIZE=US`; comma-separated list")
 	g.StringVar(&f.model, "model", "", "also measure p2p alone, both ways and on all ranks at once, sums and copies, and write their times to `FILE`,\nas a model for 'cxrun schedule simulate' and studies")
 	f.Output.AddFlags(ours)
-	f.Definitions.AddFlag(g)
 
 	none := bench.NewGroup("nccl-tests' flags that do not apply here (values other than 0 are refused, with the reason)")
 	g = none.Flags
@@ -98,10 +91,5 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	g.IntVarP(&f.mem, "memory", "M", 0, "only `0`: no memory report")
 	g.IntVarP(&f.skip, "per_iter_skip", "K", 0, "only `0`: -I includes all iterations")
 
-	groups := []bench.Group{sizes, what, ranks, timing, ours, none}
-	for _, group := range groups {
-		fs.AddFlagSet(group.Flags)
-	}
-	f.set = fs.Changed
-	return f, groups
+	return f, f.AddGroups(fs, sizes, what, ranks, timing, ours, none)
 }

@@ -51,7 +51,7 @@ func (f *Flags) refuse() error {
 		{f.average < 0 || f.average > 3, "-a: want 0 (rank 0), 1 (mean), 2 (min) or 3 (max)"},
 		{f.average != 3 && f.cpuTime > 0, "-C prints the time of the slowest rank to enqueue: leave -a at 3"},
 		{f.registration < 0 || f.registration > 2, "-R: want 0 (none), 1 (local) or 2 (symmetric)"},
-		{f.set("cta_policy") && (f.policy < 0 || f.policy > 2), "-x: want 0 (default), 1 (efficiency) or 2 (zero)"},
+		{f.Set("cta_policy") && (f.policy < 0 || f.policy > 2), "-x: want 0 (default), 1 (efficiency) or 2 (zero)"},
 		{f.nullStream != 0, "-y: not supported; each rank has its own stream, as in applications"},
 		{f.timestamps != 0, "-S: not supported, since a row is printed some time after it was measured; the samples that --out keeps say when each window began"},
 		{f.deviceImpl != 0, "-D: not supported; the kernels of nccl-tests are not part of the library that is measured"},

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -87,18 +86,16 @@ func (p *Report) Title(place string) string { return p.table.head(place, p.World
 
 // Print implements bench.Reporter.
 func (p *Report) Print(w io.Writer, doc result.Document) {
-	if d, _, _, ok := p.r.ran(doc); ok {
-		p.table.w = w
-		p.table.Document(d)
-	}
+	d, _, _ := p.r.ran(doc)
+	p.table.w = w
+	p.table.Document(d)
 }
 
 // Grow implements bench.Follower.
 func (p *Report) Grow(w io.Writer, doc result.Document) {
-	if d, _, _, ok := p.r.ran(doc); ok {
-		p.table.w = w
-		p.table.Grow(d)
-	}
+	d, _, _ := p.r.ran(doc)
+	p.table.w = w
+	p.table.Grow(d)
 }
 
 // Foot implements bench.Follower. There is none if no case can be measured here.
@@ -114,21 +111,17 @@ func (p *Report) Foot(w io.Writer) {
 func (p *Report) Broken() []string { return p.Violations }
 
 // ran returns a document as one of collectives; see By.
-func (r *Request) ran(doc result.Document) (d *collective.Document, program *result.Program, file string, ok bool) {
+func (r *Request) ran(doc result.Document) (d *collective.Document, program *result.Program, file string) {
 	if r.By != nil {
 		return r.By.Ran(doc)
 	}
-	d, ok = doc.(*collective.Document)
-	return d, nil, "", ok
+	return doc.(*collective.Document), nil, ""
 }
 
 // Add implements bench.Reporter.
-func (p *Report) Add(doc result.Document) error {
+func (p *Report) Add(doc result.Document) {
 	r := p.r
-	d, program, file, ok := r.ran(doc)
-	if !ok {
-		return fmt.Errorf("document of type %T for a collective case", doc)
-	}
+	d, program, file := r.ran(doc)
 	m := &d.Measurement
 	p.Take(&d.Envelope)
 	if at, ok := firstWindow(d); p.SinceStart == nil && ok {
@@ -164,7 +157,6 @@ func (p *Report) Add(doc result.Document) error {
 		mean := p.sum / float64(p.shown)
 		p.AvgBusBW = &mean
 	}
-	return nil
 }
 
 func firstWindow(d *collective.Document) (time.Time, bool) {

@@ -39,7 +39,7 @@ type Request struct {
 	Files map[string][]byte
 
 	// By does the operation; nil: the library.
-	By By
+	By *By
 	// Shape is the block of each case, but for its reduction and root.
 	Shape collective.Block
 
@@ -53,23 +53,22 @@ type Request struct {
 
 // By is another family that does an operation in place of the library, and is measured as
 // collectives are.
-type By interface {
-	Family() plan.Family
-	// Label follows the name of the operation.
-	Label() string
+type By struct {
+	Family plan.Family
+	Label  string // follows the name of the operation
 	// Fits refuses a number of ranks.
-	Fits(op runner.Op, world int) error
+	Fits func(op runner.Op, world int) error
 	// DTypes lists the element types that a backend has.
-	DTypes(be *catalog.Backend) []string
+	DTypes func(be *catalog.Backend) []string
 	// Takes refuses sizes of an operation with an element type.
-	Takes(f runner.Form, sizes []int64) error
+	Takes func(f runner.Form, sizes []int64) error
 	// Block is the block of a case that is measured as c is.
-	Block(c collective.Block) plan.Block
+	Block func(c collective.Block) plan.Block
 	// Ran returns a document as one of collectives, with the program that every rank ran and the
-	// digest of the file that it is from, which may be missing; false if it is of another family.
-	Ran(d result.Document) (of *collective.Document, program *result.Program, file string, ok bool)
+	// digest of the file that it is from, which may be missing.
+	Ran func(d result.Document) (of *collective.Document, program *result.Program, digest string)
 	// File is the name of that file; empty without one.
-	File() string
+	File string
 }
 
 // Buffers lists what --buffers takes.
@@ -91,20 +90,15 @@ func (f *Flags) Request(op string) (Request, error) {
 	if err = f.refuse(); err != nil {
 		return r, err
 	}
-	if f.set("nthreads") || f.set("ngpus") {
+	if f.Set("nthreads") || f.Set("ngpus") {
 		r.World = f.threads * f.gpus
 	}
-	for _, name := range []struct {
-		what, got string
-		names     []string
-	}{
-		{"reduction", f.redop, append(vocab.RedOps(), all)},
-		{"element type", f.dtype, append(vocab.DTypes(), all)},
-		{"kind of buffers", f.buffers, Buffers()},
-	} {
-		if err := bench.Known(name.what, name.got, name.names); err != nil {
-			return r, err
-		}
+	if err := bench.AllKnown(
+		bench.Word{What: "reduction", Got: f.redop, Names: append(vocab.RedOps(), all)},
+		bench.Word{What: "element type", Got: f.dtype, Names: append(vocab.DTypes(), all)},
+		bench.Word{What: "kind of buffers", Got: f.buffers, Names: Buffers()},
+	); err != nil {
+		return r, err
 	}
 	if err = f.amounts(&r); err != nil {
 		return r, err
@@ -169,11 +163,11 @@ func (f *Flags) amounts(r *Request) (err error) {
 	case vocab.Op(r.Op.String()).Traffic != (f.traffic != ""):
 		return cli.UsageError("alltoallv needs --traffic FILE, and no other operation takes it")
 	case f.traffic == "":
-		r.Shape.Sizes, err = f.sizes()
+		r.Shape.Sizes, err = f.List()
 		return err
 	}
 	for _, name := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
-		if f.set(name) {
+		if f.Set(name) {
 			return cli.UsageError("--%s: the size is that of the traffic", name)
 		}
 	}
@@ -189,17 +183,6 @@ func (f *Flags) amounts(r *Request) (err error) {
 		r.World = r.traffic.Ranks()
 	}
 	return nil
-}
-
-func (f *Flags) sizes() ([]int64, error) {
-	var parsed [3]int64
-	for i, s := range []string{f.first, f.last, f.step} {
-		var err error
-		if parsed[i], err = bench.ParseSize(s); err != nil {
-			return nil, cli.UsageError("-%c: %w", "bei"[i], err)
-		}
-	}
-	return bench.Ladder(parsed[0], parsed[1], parsed[2], f.factor)
 }
 
 // Plan is the measurement with a backend on a world of ranks.
@@ -290,7 +273,7 @@ func (r *Request) Name() string {
 	if r.By == nil {
 		return r.Shape.Op
 	}
-	return r.Shape.Op + "/" + r.By.Label()
+	return r.Shape.Op + "/" + r.By.Label
 }
 
 // family is the family of the cases of the request.
@@ -298,7 +281,7 @@ func (r *Request) family() plan.Family {
 	if r.By == nil {
 		return collective.Name
 	}
-	return r.By.Family()
+	return r.By.Family
 }
 
 // block is the block of a case, of the request's family.

@@ -288,7 +288,7 @@ func (t *Table) Foot(p *Report) {
 		mean = strconv.FormatFloat(*p.AvgBusBW, 'g', 6, 64)
 	}
 	if c := p.Results; len(c) > 0 && c[0].PlanSHA256 != "" && c[0].Program != nil {
-		fmt.Fprintf(t.w, "# %-20s : SHA-256 %s; every rank ran it, with %s\n", t.r.By.File(), c[0].PlanSHA256,
+		fmt.Fprintf(t.w, "# %-20s : SHA-256 %s; every rank ran it, with %s\n", t.r.By.File, c[0].PlanSHA256,
 			plural.Count(c[0].Program.Messages, "message", "messages"))
 	}
 	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)

@@ -60,17 +60,15 @@ this machine cannot run it.`,
 // flags are the flags of copies of memory, as they were given.
 type flags struct {
 	bench.Output
-	first, last, step string
-	factor            int64
-	memory            []string
-	submission, page  string
-	streams           []int
-	sampling          string
-	victim            bool
-	minGBps, maxTime  []string
-	limits            bench.Limits
-	maxSlowdown       float64
-	set               func(name string) bool // whether a flag was given
+	bench.Sizes
+	memory           []string
+	submission, page string
+	streams          []int
+	sampling         string
+	victim           bool
+	minGBps, maxTime []string
+	limits           bench.Limits
+	maxSlowdown      float64
 }
 
 // newFlags adds the flags to fs and returns them, with the groups in which help shows
@@ -79,10 +77,7 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	f := &flags{}
 	shape := bench.NewGroup("What is measured")
 	g := shape.Flags
-	g.StringVarP(&f.first, "minbytes", "b", "512M", "first `SIZE`, in bytes or with K, M or G (powers of 1024), such as 1.5K")
-	g.StringVarP(&f.last, "maxbytes", "e", "512M", "last `SIZE`")
-	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
-	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
+	f.Sizes.AddFlags(shape, "512M", bench.FirstUsage, bench.LastUsage)
 	g.StringSliceVar(&f.memory, "host-memory", nil, "copy from or to host memory of `KIND`: pinned, pinned-far (on another NUMA node), pageable or registered; a comma-separated list; pinned on GPUs, pageable on a host")
 	g.IntSliceVar(&f.streams, "streams", []int{1}, "share each copy among `N` streams; a comma-separated list, ascending; a host has one")
 	g.StringVar(&f.page, "page", "0", "cut each copy into pages of `SIZE`, in random order in the source; 0 copies one piece on each stream")
@@ -96,18 +91,9 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of a copy, by the same clock, is above `SIZE=US`; comma-separated list")
 	g.Float64Var(&f.maxSlowdown, "max-slowdown", 0, "exit 1 if copies slow the victim down by a `FACTOR` above this, such as 1.02, or if that could not be measured; with --victim")
 	f.TimeLimit(how)
-	f.AddFlags(how)
-	f.Definitions.AddFlag(g)
-	groups := []bench.Group{shape, how}
-	for _, group := range groups {
-		fs.AddFlagSet(group.Flags)
-	}
-	f.set = fs.Changed
-	return f, groups
+	f.Output.AddFlags(how)
+	return f, f.AddGroups(fs, shape, how)
 }
-
-// Options implements bench.Measurement.
-func (f *flags) Options() *bench.Output { return &f.Output }
 
 // Ranks implements bench.Measurement. All tests have the same number of ranks.
 func (f *flags) Ranks(tests []string) (int, error) {
@@ -129,89 +115,85 @@ func (f *flags) Ranks(tests []string) (int, error) {
 }
 
 // Plan implements bench.Measurement: the tests, or all that the backend has on one device.
-func (f *flags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
-	return func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-		d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
-		switch {
-		case f.set("max-slowdown") && !f.victim:
-			return d, cli.UsageError("--max-slowdown needs --victim")
-		case f.set("max-slowdown") && !(f.maxSlowdown >= 1 && f.maxSlowdown <= math.MaxFloat64):
-			return d, cli.UsageError("--max-slowdown %v: want a factor of at least 1, such as 1.02", f.maxSlowdown)
-		}
-		var parsed [4]int64
-		for i, s := range []string{f.first, f.last, f.step, f.page} {
-			if s == "0" && i == 3 {
-				continue
-			}
-			var err error
-			if parsed[i], err = bench.ParseSize(s); err != nil {
-				return d, cli.UsageError("%s: %w", []string{"-b", "-e", "-i", "--page"}[i], err)
-			}
-		}
-		sizes, err := bench.Ladder(parsed[0], parsed[1], parsed[2], f.factor)
-		if err != nil {
-			return d, err
-		}
-		if f.limits, err = bench.ParseLimits(bench.MinGBps, f.minGBps, f.maxTime, sizes); err != nil {
-			return d, err
-		}
-		if !bench.Ascending(f.streams) {
-			return d, cli.UsageError("--streams %s: want numbers from 1 on in ascending order", bench.List(f.streams))
-		}
-		if err := bench.Known("submission", f.submission, copies.Submissions()); err != nil {
-			return d, err
-		}
-		if err := bench.Known("sampling profile", f.sampling, cat.Words("sampling")); err != nil {
-			return d, err
-		}
-		profile := copies.SamplingOf(cat.SamplingProfile(f.sampling))
-		if profile == nil {
-			return d, cli.UsageError("--sampling %s: the profile has no sample counts of copies", f.sampling)
-		}
-		memory := f.memory
-		if len(memory) == 0 {
-			memory = copies.BackendOf(be).HostMemory[:1]
-		}
-		if f.set("host-memory") && (len(f.memory) == 0 || bench.Repeats(memory)) {
-			return d, cli.UsageError("--host-memory %s: want kinds of %s, each once", bench.List(f.memory), strings.Join(copies.HostMemories(), ", "))
-		}
-		for _, kind := range memory {
-			if err := bench.Known("kind of host memory", kind, copies.HostMemories()); err != nil {
-				return d, err
-			}
-		}
-		if len(tests) == 0 {
-			tests = slices.DeleteFunc(slices.Clone(copies.BackendOf(be).Tests), func(name string) bool {
-				return copies.TestOf(name).Ranks != world || copies.TestOf(name).Both && (f.victim || slices.Contains(memory, copies.Pageable))
-			})
-		}
-		if f.set("host-memory") && !slices.ContainsFunc(tests, func(name string) bool { return copies.TestOf(name).Memory }) {
-			return d, cli.UsageError("--host-memory: %s has no memory of the host; leave it out", strings.Join(tests, ", "))
-		}
-		for _, name := range tests {
-			for _, kind := range copies.MemoriesOf(name, memory) {
-				b := copies.New(name, kind, profile)
-				b.Submission, b.Sizes, b.Streams, b.PageBytes = f.submission, sizes, f.streams, parsed[3]
-				b.Victim = f.victim
-				// Of pageable memory in both directions the planner says more.
-				if both := copies.TestOf(name).Both && kind == copies.Pageable; !both && !slices.Contains(copies.BackendOf(be).Tests, name) {
-					return d, cli.EnvironmentError("backend %s has no test %s: give --backend %s", be.Name, name, strings.Join(copiers(cat, be, name), " or "))
-				}
-				if why := f.indivisible(b); why != "" {
-					return d, cli.UsageError("%s", why)
-				}
-				d.Cases = append(d.Cases, plan.Case{Family: copies.Name, Sampling: f.sampling, Contract: copies.Contract, Block: b})
-			}
-		}
-		free, _, err := sysfs.Here().AvailableMemory()
-		if err != nil {
-			return d, cli.EnvironmentError("%w", err)
-		}
-		if why := tooLarge(d.Cases, be.Name == bench.HostBackend, free); why != "" {
-			return d, cli.EnvironmentError("-e %s: %s", f.last, why)
-		}
-		return d, nil
+func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	d, has := f.Direct(be, world), copies.BackendOf(be)
+	switch {
+	case f.Set("max-slowdown") && !f.victim:
+		return d, cli.UsageError("--max-slowdown needs --victim")
+	case f.Set("max-slowdown") && !(f.maxSlowdown >= 1 && f.maxSlowdown <= math.MaxFloat64):
+		return d, cli.UsageError("--max-slowdown %v: want a factor of at least 1, such as 1.02", f.maxSlowdown)
 	}
+	sizes, err := f.List()
+	if err != nil {
+		return d, err
+	}
+	page, err := bench.ParseSize(f.page)
+	if err != nil {
+		return d, cli.UsageError("--page: %w", err)
+	}
+	if f.limits, err = bench.ParseLimits(bench.MinGBps, f.minGBps, f.maxTime, sizes); err != nil {
+		return d, err
+	}
+	if !bench.Ascending(f.streams) {
+		return d, cli.UsageError("--streams %s: want numbers from 1 on in ascending order", bench.List(f.streams))
+	}
+	if err := bench.Known("submission", f.submission, copies.Submissions()); err != nil {
+		return d, err
+	}
+	profile, err := bench.Profile(cat, f.sampling, copies.SamplingOf, "copies")
+	if err != nil {
+		return d, err
+	}
+	memory, err := f.kinds(has)
+	if err != nil {
+		return d, err
+	}
+	if len(tests) == 0 {
+		tests = slices.DeleteFunc(slices.Clone(has.Tests), func(name string) bool {
+			return copies.TestOf(name).Ranks != world || copies.TestOf(name).Both && (f.victim || slices.Contains(memory, copies.Pageable))
+		})
+	}
+	if f.Set("host-memory") && !slices.ContainsFunc(tests, func(name string) bool { return copies.TestOf(name).Memory }) {
+		return d, cli.UsageError("--host-memory: %s has no memory of the host; leave it out", strings.Join(tests, ", "))
+	}
+	for _, name := range tests {
+		for _, kind := range copies.MemoriesOf(name, memory) {
+			b := copies.New(name, kind, profile)
+			b.Submission, b.Sizes, b.Streams, b.PageBytes, b.Victim = f.submission, sizes, f.streams, page, f.victim
+			// Of pageable memory in both directions the planner says more.
+			if both := copies.TestOf(name).Both && kind == copies.Pageable; !both && !slices.Contains(has.Tests, name) {
+				return d, cli.EnvironmentError("backend %s has no test %s: give --backend %s", be.Name, name, strings.Join(copiers(cat, be, name), " or "))
+			}
+			if why := f.indivisible(b); why != "" {
+				return d, cli.UsageError("%s", why)
+			}
+			d.Cases = append(d.Cases, plan.Case{Family: copies.Name, Sampling: f.sampling, Contract: copies.Contract, Block: b})
+		}
+	}
+	free, _, err := sysfs.Here().AvailableMemory()
+	if err != nil {
+		return d, cli.EnvironmentError("%w", err)
+	}
+	if why := tooLarge(d.Cases, be.Name == bench.HostBackend, free); why != "" {
+		return d, cli.EnvironmentError("-e %s: %s", f.Last, why)
+	}
+	return d, nil
+}
+
+// kinds returns the kinds of host memory, by default the first that the backend has.
+func (f *flags) kinds(has *copies.Backend) ([]string, error) {
+	if !f.Set("host-memory") {
+		return has.HostMemory[:1], nil
+	}
+	if len(f.memory) == 0 || bench.Repeats(f.memory) {
+		return nil, cli.UsageError("--host-memory %s: want kinds of %s, each once", bench.List(f.memory), strings.Join(copies.HostMemories(), ", "))
+	}
+	for _, kind := range f.memory {
+		if err := bench.Known("kind of host memory", kind, copies.HostMemories()); err != nil {
+			return nil, err
+		}
+	}
+	return f.memory, nil
 }
 
 // indivisible says which flag keeps a copy from being cut into equal pieces, or is empty.
@@ -219,9 +201,9 @@ func (f *flags) indivisible(b *copies.Block) string {
 	for i, size := range b.Sizes {
 		switch {
 		case size%8 != 0 && i == 0:
-			return fmt.Sprintf("-b %s: want a multiple of 8 bytes", f.first)
+			return fmt.Sprintf("-b %s: want a multiple of 8 bytes", f.First)
 		case size%8 != 0:
-			return fmt.Sprintf("-i %s: want a multiple of 8 bytes", f.step)
+			return fmt.Sprintf("-i %s: want a multiple of 8 bytes", f.Step)
 		case b.PageBytes%8 != 0:
 			return fmt.Sprintf("--page %s: want a multiple of 8 bytes", f.page)
 		case b.PageBytes > 0 && size%b.PageBytes != 0:
@@ -307,16 +289,14 @@ type Report struct {
 
 // caseRows is the part of a document that a report has.
 type caseRows struct {
-	CaseID        string              `json:"case_id"`
-	ComparisonKey string              `json:"comparison_key"`
-	Environment   map[string]string   `json:"environment"`
-	Test          string              `json:"test"`
-	HostMemory    string              `json:"host_memory,omitempty"`
-	Submission    string              `json:"submission"`
-	PageBytes     int64               `json:"page_bytes,omitempty"`
-	Victim        bool                `json:"victim,omitempty"`
-	Measurement   *copies.Measurement `json:"measurement"`
-	Outcome       result.Outcome      `json:"outcome"`
+	bench.Case
+	Test        string              `json:"test"`
+	HostMemory  string              `json:"host_memory,omitempty"`
+	Submission  string              `json:"submission"`
+	PageBytes   int64               `json:"page_bytes,omitempty"`
+	Victim      bool                `json:"victim,omitempty"`
+	Measurement *copies.Measurement `json:"measurement"`
+	Outcome     result.Outcome      `json:"outcome"`
 }
 
 // Report implements bench.Measurement.
@@ -332,16 +312,11 @@ func (p *Report) Title(place string) string { return "copies of memory " + place
 func (p *Report) Broken() []string { return p.Violations }
 
 // Add implements bench.Reporter.
-func (p *Report) Add(doc result.Document) error {
-	d, ok := doc.(*copies.Document)
-	if !ok {
-		return fmt.Errorf("document of type %T for copies", doc)
-	}
+func (p *Report) Add(doc result.Document) {
+	d := doc.(*copies.Document)
 	p.Take(&d.Envelope)
 	b := copies.Of(&d.Identity.Case)
-	p.Cases = append(p.Cases, caseRows{
-		d.Identity.CaseID, d.ComparisonKey, bench.Environment(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, &d.Measurement, d.Outcome,
-	})
+	p.Cases = append(p.Cases, caseRows{bench.CaseOf(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, &d.Measurement, d.Outcome})
 	var rows []bench.Measured
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
@@ -357,7 +332,6 @@ func (p *Report) Add(doc result.Document) error {
 	p.Violations = append(p.Violations, p.limits.Broken(b.Test, rows)...)
 	p.Missed(len(p.Violations))
 	p.Passed = p.Err() == nil
-	return nil
 }
 
 // slowdown says why a row misses --max-slowdown, or is empty.
@@ -418,9 +392,7 @@ func (p *Report) Print(w io.Writer, doc result.Document) {
 			fmt.Fprintf(w, "# %s: %s\n", r.Name(), sanitize.Line(r.Verify.Detail))
 		}
 	}
-	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), sanitize.Line(d.Outcome.Reasons.String()))
-	}
+	bench.Ended(w, d.Outcome)
 }
 
 // bothWays says how much two ranks copied at the same time.

@@ -73,59 +73,31 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
 	f.TimeLimit(how)
 	f.AddFlags(how)
-	f.Definitions.AddFlag(g)
-	groups := []bench.Group{shape, how}
-	for _, group := range groups {
-		fs.AddFlagSet(group.Flags)
-	}
-	return f, groups
+	return f, f.AddGroups(fs, shape, how)
 }
-
-// Options implements bench.Measurement.
-func (f *flags) Options() *bench.Output { return &f.Output }
 
 // Ranks implements bench.Measurement.
 func (f *flags) Ranks([]string) (int, error) { return f.ranks, nil }
 
 // Plan implements bench.Measurement.
-func (f *flags) Plan([]string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
-	return f.plan
-}
-
-func (f *flags) plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
-	for _, name := range []struct {
-		what, got string
-		names     []string
-	}{
-		{"mode", f.mode, ep.Modes()},
-		{"precision", f.precision, ep.Precisions()},
-		{"phase", f.phase, ep.Phases()},
-		{"contract", f.contract, ep.Contracts()},
-		{"timing mode", f.timing, ep.TimingModes()},
-		{"layout", cmp.Or(f.layout, ep.ExpertMajor), ep.Layouts()},
-		{"sampling profile", f.sampling, cat.Words("sampling")},
-	} {
-		if err := bench.Known(name.what, name.got, name.names); err != nil {
-			return d, err
-		}
+func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	d := f.Direct(be, world)
+	if err := bench.AllKnown(
+		bench.Word{What: "mode", Got: f.mode, Names: ep.Modes()},
+		bench.Word{What: "precision", Got: f.precision, Names: ep.Precisions()},
+		bench.Word{What: "phase", Got: f.phase, Names: ep.Phases()},
+		bench.Word{What: "contract", Got: f.contract, Names: ep.Contracts()},
+		bench.Word{What: "timing mode", Got: f.timing, Names: ep.TimingModes()},
+		bench.Word{What: "layout", Got: cmp.Or(f.layout, ep.ExpertMajor), Names: ep.Layouts()},
+	); err != nil {
+		return d, err
 	}
-	switch {
-	case world < 1:
-		return d, cli.UsageError("--ranks %d: want at least 1", world)
-	case f.hidden < 1 || f.topk < 1 || f.experts < 1:
-		return d, cli.UsageError("--hidden, --topk and --experts: want at least 1")
-	case f.hidden > mostOfShape || f.experts > mostOfShape:
-		return d, cli.UsageError("--hidden and --experts: want at most %d", mostOfShape)
-	case f.experts%world != 0:
-		return d, cli.UsageError("--experts %d: want a multiple of the number of ranks, %d", f.experts, world)
-	case f.topk > f.experts:
-		return d, cli.UsageError("--topk %d: want at most the number of experts, %d", f.topk, f.experts)
-	case len(f.tokens) == 0 || slices.Min(f.tokens) < 1 || !slices.IsSorted(f.tokens) || len(slices.Compact(slices.Clone(f.tokens))) < len(f.tokens):
-		return d, cli.UsageError("--tokens %v: want positive numbers in ascending order", f.tokens)
-	case slices.Max(f.tokens) > ep.MaxTokens(world, f.topk):
-		return d, cli.UsageError("--tokens %d: want at most %d with --topk %d on %d ranks, since every rank holds the routing of all tokens",
-			slices.Max(f.tokens), ep.MaxTokens(world, f.topk), f.topk, world)
+	profile, err := bench.Profile(cat, f.sampling, ep.SamplingOf, "expert parallelism")
+	if err != nil {
+		return d, err
+	}
+	if err := f.refuse(world); err != nil {
+		return d, err
 	}
 	block := ep.Block{Routing: f.routing}
 	if path, is := strings.CutPrefix(f.routing, catalog.RecordedPrefix); !is {
@@ -139,18 +111,37 @@ func (f *flags) plan(cat *catalog.Catalog, be *catalog.Backend, world int) (plan
 		}
 		block.Record(routing.Experts)
 	}
-	workload, seed := f.workload(cat)
-	block.EPSize, block.Workload, block.Mode, block.Phase, block.Layout = world, workload, f.mode, f.phase, f.layout
-	block.Hidden, block.TopK, block.Experts, block.Seed = f.hidden, f.topk, f.experts, seed
-	block.Ladder, block.Timing = f.tokens, ep.Timing(*ep.SamplingOf(cat.SamplingProfile(f.sampling)))
+	block.Workload, block.Seed = f.workload(cat)
+	block.EPSize, block.Mode, block.Phase, block.Layout = world, f.mode, f.phase, f.layout
+	block.Hidden, block.TopK, block.Experts = f.hidden, f.topk, f.experts
+	block.Ladder, block.Timing = f.tokens, ep.Timing(*profile)
 	if f.timing != ep.Eager {
 		block.TimingMode = f.timing
 	}
-	d.Cases = []plan.Case{{
-		Family: ep.Name, Precision: f.precision, Sampling: f.sampling, Contract: f.contract,
-		Block: &block,
-	}}
+	d.Cases = []plan.Case{{Family: ep.Name, Precision: f.precision, Sampling: f.sampling, Contract: f.contract, Block: &block}}
 	return d, nil
+}
+
+// refuse refuses a shape that a world of ranks cannot have.
+func (f *flags) refuse(world int) error {
+	switch {
+	case world < 1:
+		return cli.UsageError("--ranks %d: want at least 1", world)
+	case f.hidden < 1 || f.topk < 1 || f.experts < 1:
+		return cli.UsageError("--hidden, --topk and --experts: want at least 1")
+	case f.hidden > mostOfShape || f.experts > mostOfShape:
+		return cli.UsageError("--hidden and --experts: want at most %d", mostOfShape)
+	case f.experts%world != 0:
+		return cli.UsageError("--experts %d: want a multiple of the number of ranks, %d", f.experts, world)
+	case f.topk > f.experts:
+		return cli.UsageError("--topk %d: want at most the number of experts, %d", f.topk, f.experts)
+	case !bench.Ascending(f.tokens):
+		return cli.UsageError("--tokens %v: want positive numbers in ascending order", f.tokens)
+	case slices.Max(f.tokens) > ep.MaxTokens(world, f.topk):
+		return cli.UsageError("--tokens %d: want at most %d with --topk %d on %d ranks, since every rank holds the routing of all tokens",
+			slices.Max(f.tokens), ep.MaxTokens(world, f.topk), f.topk, world)
+	}
+	return nil
 }
 
 // recorded reads a routing from a file, for a world of ranks.
@@ -189,14 +180,12 @@ func (f *flags) workload(cat *catalog.Catalog) (name string, s uint64) {
 // own rows.
 type Report struct {
 	bench.Head
+	bench.Case
 
-	CaseID        string            `json:"case_id"`
-	ComparisonKey string            `json:"comparison_key"`
-	Environment   map[string]string `json:"environment"`
-	Workload      *ep.Workload      `json:"workload"`
-	Measurement   *ep.Measurement   `json:"measurement"`
-	Outcome       result.Outcome    `json:"outcome"`
-	Passed        bool              `json:"passed"`
+	Workload    *ep.Workload    `json:"workload"`
+	Measurement *ep.Measurement `json:"measurement"`
+	Outcome     result.Outcome  `json:"outcome"`
+	Passed      bool            `json:"passed"`
 }
 
 // Report implements bench.Measurement.
@@ -208,20 +197,12 @@ func (f *flags) Report(head bench.Head) bench.Reporter {
 // Title implements bench.Reporter.
 func (*Report) Title(place string) string { return "dispatch and combine " + place }
 
-// Broken implements bench.Reporter: there are no thresholds.
-func (*Report) Broken() []string { return nil }
-
 // Add implements bench.Reporter.
-func (p *Report) Add(doc result.Document) error {
-	d, ok := doc.(*ep.Document)
-	if !ok {
-		return fmt.Errorf("document of type %T for an EP case", doc)
-	}
+func (p *Report) Add(doc result.Document) {
+	d := doc.(*ep.Document)
 	p.Take(&d.Envelope)
-	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, bench.Environment(&d.Envelope)
-	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
+	p.Case, p.Workload, p.Measurement, p.Outcome = bench.CaseOf(&d.Envelope), &d.Workload, &d.Measurement, d.Outcome
 	p.Passed = p.Err() == nil
-	return nil
 }
 
 // Print implements bench.Reporter: a line for each rung.
@@ -269,14 +250,12 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	for _, n := range d.Workload.LadderDropped {
 		fmt.Fprintf(w, "# not measured: %s\n", tokens(n))
 	}
-	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), sanitize.Line(d.Outcome.Reasons.String()))
-	}
+	bench.Ended(w, d.Outcome)
 }
 
-// more says how many reasons are not shown.
 func tokens(n int) string { return plural.Count(n, "token", "tokens") }
 
+// more says how many reasons are not shown.
 func more(n int) string {
 	if n < 1 {
 		return ""
@@ -298,14 +277,8 @@ func percentile(c ep.Component, p int) string {
 // check is the verdict on a row in a word; NOT-RUN is that a check is missing and
 // none failed.
 func check(r *ep.Row) string {
-	switch {
-	case r.Correctness.Passed && r.Complete:
-		return "OK"
-	case r.Correctness.Passed:
-		return "INCOMPLETE"
-	case r.Correctness.Reasons.Only(result.ReasonUnchecked):
+	if !r.Correctness.Passed && r.Correctness.Reasons.Only(result.ReasonUnchecked) {
 		return "NOT-RUN"
-	default:
-		return "FAILED"
 	}
+	return bench.CheckOf(r.Correctness.Passed, r.Complete)
 }

@@ -55,18 +55,16 @@ the case.`,
 // flags are the flags of computation beside communication, as they were given.
 type flags struct {
 	bench.Output
-	set func(name string) bool // whether a flag was given
+	bench.Sizes
 
-	ranks             int // 0: one on each GPU, or two on a host
-	first, last, step string
-	factor            int64
-	op, dtype         string
-	schedule          string
-	hidden            int64
-	products          int
-	collectives       int
-	compute           string
-	sampling          string
+	ranks       int // 0: one on each GPU, or two on a host
+	op, dtype   string
+	schedule    string
+	hidden      int64
+	products    int
+	collectives int
+	compute     string
+	sampling    string
 }
 
 // Defaults where a flag was not given: what a host multiplies and moves in milliseconds, and
@@ -85,10 +83,8 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	f := &flags{}
 	shape := bench.NewGroup("What is measured")
 	g := shape.Flags
-	g.StringVarP(&f.first, "minbytes", "b", "", "first `SIZE` of the communication, in bytes or with K, M or G (powers of 1024); "+hostSize+" on a host, "+gpuSize+" on GPUs")
-	g.StringVarP(&f.last, "maxbytes", "e", "", "last `SIZE`; the first one unless given")
-	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
-	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
+	f.Sizes.AddFlags(shape, "", "first `SIZE` of the communication, in bytes or with K, M or G (powers of 1024); "+hostSize+" on a host, "+gpuSize+" on GPUs",
+		bench.LastUsage+"; the first one unless given")
 	g.StringVar(&f.op, "op", "all_gather", "`COLLECTIVE` of form beside; linear layers gather")
 	g.StringVar(&f.schedule, "schedule", "", "do the collective of form beside by the steps of schedule `NAME`; see 'cxrun schedule list'")
 	g.StringVarP(&f.dtype, "datatype", "d", "", "element `TYPE` of matrices and communication; the backend's first unless given")
@@ -103,95 +99,83 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`")
 	f.TimeLimit(how)
 	f.Output.AddFlags(how)
-	f.Definitions.AddFlag(g)
-	groups := []bench.Group{shape, how}
-	for _, group := range groups {
-		fs.AddFlagSet(group.Flags)
-	}
-	f.set = fs.Changed
-	return f, groups
+	return f, f.AddGroups(fs, shape, how)
 }
-
-// Options implements bench.Measurement.
-func (f *flags) Options() *bench.Output { return &f.Output }
 
 // Ranks implements bench.Measurement.
 func (f *flags) Ranks([]string) (int, error) { return f.ranks, nil }
 
-// Plan implements bench.Measurement: the measurement of forms with a backend: by default all of them.
-func (f *flags) Plan(forms []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
-	return func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-		if f.schedule != "" {
-			if len(forms) == 0 {
-				forms = []string{overlap.Beside}
-			}
-			if _, err := schedule.Find(f.schedule, schedule.Collective(f.op)); err != nil {
-				return planner.Direct{}, cli.UsageError("--schedule: %w", err)
-			}
-			if !slices.Equal(forms, []string{overlap.Beside}) {
-				return planner.Direct{}, cli.UsageError("--schedule %s is of form beside alone: name that form", f.schedule)
-			}
-		}
-		d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
-		if len(forms) == 0 {
-			forms = overlap.Forms()
-		}
-		if bench.Repeats(forms) {
-			return d, cli.UsageError("a form is named twice: %s", strings.Join(forms, ", "))
-		}
-		if err := f.besides(forms); err != nil {
-			return d, err
-		}
-		dtype, compute := cmp.Or(f.dtype, overlap.BackendOf(be).DTypes[0]), cmp.Or(f.compute, overlap.BackendOf(be).Computes[0])
-		for _, form := range forms {
-			if err := bench.Known("form", form, overlap.Forms()); err != nil {
-				return d, err
-			}
-		}
-		for _, name := range []struct {
-			what, got string
-			names     []string
-		}{
-			{"operation", f.op, vocab.Ops()},
-			{"element type", dtype, vocab.DTypes()},
-			{"compute", compute, overlap.Computes()},
-			{"sampling profile", f.sampling, cat.Words("sampling")},
-		} {
-			if err := bench.Known(name.what, name.got, name.names); err != nil {
-				return d, err
-			}
-		}
-		profile := overlap.SamplingOf(cat.SamplingProfile(f.sampling))
-		if profile == nil {
-			return d, cli.UsageError("--sampling %s: the profile has no sample counts of overlap", f.sampling)
-		}
-		sizes, hidden, err := f.shape(be)
-		if err != nil {
-			return d, err
-		}
-		for _, form := range forms {
-			op := f.op
-			if form != overlap.Beside {
-				op = overlap.Ops(form, nil)[0]
-			}
-			b := overlap.New(form, op, profile)
-			b.Hidden, b.Compute, b.Sizes = hidden, compute, sizes
-			if form == overlap.Beside {
-				b.Products, b.Collectives, b.Algorithm = f.products, f.collectives, f.schedule
-			}
-			c := plan.Case{Family: overlap.Name, Precision: dtype, Sampling: f.sampling, Contract: overlap.Contract, World: world, Block: b}
-			if f.schedule != "" {
-				if _, err := schedule.ShapeOf(f.schedule, schedule.Collective(op), schedule.Shape{Ranks: world}); err != nil {
-					return d, cli.UsageError("--schedule: %w", err)
-				}
-			}
-			if why := overlap.Remainder(&c); why != "" {
-				return d, cli.UsageError("%s: %s; choose other sizes or another --hidden", form, why)
-			}
-			d.Cases = append(d.Cases, c)
-		}
-		return d, nil
+// Plan implements bench.Measurement: the measurement of forms, by default all of them.
+func (f *flags) Plan(forms []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	d := f.Direct(be, world)
+	forms, err := f.forms(forms)
+	if err != nil {
+		return d, err
 	}
+	dtype, compute := cmp.Or(f.dtype, overlap.BackendOf(be).DTypes[0]), cmp.Or(f.compute, overlap.BackendOf(be).Computes[0])
+	if err := bench.AllKnown(
+		bench.Word{What: "operation", Got: f.op, Names: vocab.Ops()},
+		bench.Word{What: "element type", Got: dtype, Names: vocab.DTypes()},
+		bench.Word{What: "compute", Got: compute, Names: overlap.Computes()},
+	); err != nil {
+		return d, err
+	}
+	profile, err := bench.Profile(cat, f.sampling, overlap.SamplingOf, "overlap")
+	if err != nil {
+		return d, err
+	}
+	sizes, hidden, err := f.shape(be)
+	if err != nil {
+		return d, err
+	}
+	for _, form := range forms {
+		b := overlap.New(form, overlap.Ops(form, []string{f.op})[0], profile)
+		b.Hidden, b.Compute, b.Sizes = hidden, compute, sizes
+		if form == overlap.Beside {
+			b.Products, b.Collectives, b.Algorithm = f.products, f.collectives, f.schedule
+		}
+		c := plan.Case{Family: overlap.Name, Precision: dtype, Sampling: f.sampling, Contract: overlap.Contract, World: world, Block: b}
+		if f.schedule != "" {
+			if _, err := schedule.ShapeOf(f.schedule, schedule.Collective(b.Op), schedule.Shape{Ranks: world}); err != nil {
+				return d, cli.UsageError("--schedule: %w", err)
+			}
+		}
+		if why := overlap.Remainder(&c); why != "" {
+			return d, cli.UsageError("%s: %s; choose other sizes or another --hidden", form, why)
+		}
+		d.Cases = append(d.Cases, c)
+	}
+	return d, nil
+}
+
+// forms returns the forms that are measured.
+func (f *flags) forms(named []string) ([]string, error) {
+	if f.schedule != "" {
+		if len(named) == 0 {
+			named = []string{overlap.Beside}
+		}
+		if _, err := schedule.Find(f.schedule, schedule.Collective(f.op)); err != nil {
+			return nil, cli.UsageError("--schedule: %w", err)
+		}
+		if !slices.Equal(named, []string{overlap.Beside}) {
+			return nil, cli.UsageError("--schedule %s is of form beside alone: name that form", f.schedule)
+		}
+	}
+	if len(named) == 0 {
+		named = overlap.Forms()
+	}
+	if bench.Repeats(named) {
+		return nil, cli.UsageError("a form is named twice: %s", strings.Join(named, ", "))
+	}
+	if err := f.besides(named); err != nil {
+		return nil, err
+	}
+	for _, form := range named {
+		if err := bench.Known("form", form, overlap.Forms()); err != nil {
+			return nil, err
+		}
+	}
+	return named, nil
 }
 
 // besides refuses flags of form beside that no form takes.
@@ -200,7 +184,7 @@ func (f *flags) besides(forms []string) error {
 		return nil
 	}
 	for _, name := range []string{"op", "products", "collectives"} {
-		if f.set(name) {
+		if f.Set(name) {
 			return cli.UsageError("--%s is of form beside, and %s does not take it: leave it out, or name that form too", name, strings.Join(forms, ", "))
 		}
 	}
@@ -213,7 +197,9 @@ func (f *flags) shape(be *catalog.Backend) ([]int64, int64, error) {
 	if slices.Contains(be.Vendors, vocab.Host) {
 		hidden, first = hostHidden, hostSize
 	}
-	hidden, first = cmp.Or(f.hidden, hidden), cmp.Or(f.first, first)
+	hidden = cmp.Or(f.hidden, hidden)
+	f.First = cmp.Or(f.First, first)
+	f.Last = cmp.Or(f.Last, f.First)
 	for _, n := range []struct {
 		flag       string
 		of, atMost int64
@@ -222,14 +208,7 @@ func (f *flags) shape(be *catalog.Backend) ([]int64, int64, error) {
 			return nil, 0, cli.UsageError("%s %d: want 1 to %d", n.flag, n.of, n.atMost)
 		}
 	}
-	var parsed [3]int64
-	for i, s := range []string{first, cmp.Or(f.last, first), f.step} {
-		var err error
-		if parsed[i], err = bench.ParseSize(s); err != nil {
-			return nil, 0, cli.UsageError("%s: %w", []string{"-b", "-e", "-i"}[i], err)
-		}
-	}
-	sizes, err := bench.Ladder(parsed[0], parsed[1], parsed[2], f.factor)
+	sizes, err := f.List()
 	return sizes, hidden, err
 }
 
@@ -243,13 +222,11 @@ type Report struct {
 
 // caseRows is the part of a document that a report has.
 type caseRows struct {
-	CaseID        string               `json:"case_id"`
-	ComparisonKey string               `json:"comparison_key"`
-	Environment   map[string]string    `json:"environment"`
-	Op            string               `json:"op"`
-	DType         string               `json:"dtype"`
-	Measurement   *overlap.Measurement `json:"measurement"`
-	Outcome       result.Outcome       `json:"outcome"`
+	bench.Case
+	Op          string               `json:"op"`
+	DType       string               `json:"dtype"`
+	Measurement *overlap.Measurement `json:"measurement"`
+	Outcome     result.Outcome       `json:"outcome"`
 }
 
 // Report implements bench.Measurement.
@@ -263,20 +240,13 @@ func (p *Report) Title(place string) string {
 	return fmt.Sprintf("matrix products beside communication %s, %d ranks", place, p.World)
 }
 
-// Broken implements bench.Reporter: there are no thresholds.
-func (*Report) Broken() []string { return nil }
-
 // Add implements bench.Reporter.
-func (p *Report) Add(doc result.Document) error {
-	d, ok := doc.(*overlap.Document)
-	if !ok {
-		return fmt.Errorf("document of type %T for an overlap case", doc)
-	}
+func (p *Report) Add(doc result.Document) {
+	d := doc.(*overlap.Document)
 	p.Take(&d.Envelope)
 	c := &d.Identity.Case
-	p.Cases = append(p.Cases, caseRows{d.Identity.CaseID, d.ComparisonKey, bench.Environment(&d.Envelope), overlap.Of(c).Op, c.Precision, &d.Measurement, d.Outcome})
+	p.Cases = append(p.Cases, caseRows{bench.CaseOf(&d.Envelope), overlap.Of(c).Op, c.Precision, &d.Measurement, d.Outcome})
 	p.Passed = p.Err() == nil
-	return nil
 }
 
 // multiplier is what computed the products, with its version if it is a library.
@@ -325,7 +295,5 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 			fmt.Fprintf(w, "# %s: %s\n", r.Name(), sanitize.Line(r.Verify.Detail))
 		}
 	}
-	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), sanitize.Line(d.Outcome.Reasons.String()))
-	}
+	bench.Ended(w, d.Outcome)
 }

@@ -105,7 +105,7 @@ func (f *Flags) Request(op, algorithm string) (collectives.Request, error) {
 		return collectives.Request{}, cli.UsageError("%w", err)
 	}
 	r, err := f.steps(op)
-	r.By = &by{block: steps.Block{Algorithm: algorithm, Width: f.width, Segments: f.segments}}
+	r.By = by(steps.Block{Algorithm: algorithm, Width: f.width, Segments: f.segments}, nil)
 	return r, err
 }
 
@@ -133,7 +133,7 @@ func (f *Flags) PlanRequest(file string, content []byte, p *schedule.Program) (c
 	r.World = p.Ranks
 	sum := sha256.Sum256(content)
 	digest := hex.EncodeToString(sum[:])
-	r.By = &by{steps.Block{Algorithm: name, PlanFile: name, PlanSHA256: digest}, p}
+	r.By = by(steps.Block{Algorithm: name, PlanFile: name, PlanSHA256: digest}, p)
 	r.Files = map[string][]byte{digest: content}
 	if p.Input > 0 { // out of place
 		r.Shape.Placements = []string{vocab.OutOfPlace}
@@ -157,45 +157,42 @@ func (f *Flags) steps(op string) (collectives.Request, error) {
 	return f.Flags.Request(op)
 }
 
-// by is a schedule in place of the library's operation.
-type by struct {
-	block   steps.Block       // its name and shape
-	program *schedule.Program // of a plan in a file; else nil
+// by returns a schedule in place of the library's operation: its name and shape and, of a plan in a
+// file, the program.
+func by(block steps.Block, program *schedule.Program) *collectives.By {
+	return &collectives.By{
+		Family: steps.Name, Label: block.Algorithm, File: block.PlanFile,
+		DTypes: func(be *catalog.Backend) []string { return steps.BackendOf(be).DTypes },
+		Fits: func(op runner.Op, world int) error {
+			if program != nil {
+				return nil
+			}
+			s := schedule.Shape{Ranks: world, Width: block.Width, Segments: block.Segments}
+			if _, err := schedule.ShapeOf(block.Algorithm, schedule.Collective(op.String()), s); err != nil {
+				return cli.UsageError("%w", err)
+			}
+			return nil
+		},
+		Takes: func(f runner.Form, sizes []int64) error { return divides(block.PlanFile, program, f, sizes) },
+		Block: func(c collective.Block) plan.Block {
+			s := block
+			s.Op, s.RedOp, s.Sizes, s.Placements = c.Op, c.RedOp, c.Sizes, c.Placements
+			s.Modes, s.Buffers, s.Measure = c.Modes, c.Buffers, c.Measure
+			return &s
+		},
+		Ran: func(doc result.Document) (*collective.Document, *result.Program, string) {
+			d := doc.(*steps.Document)
+			return d.Collective(), d.Measurement.Program, steps.Of(&d.Identity.Case).PlanSHA256
+		},
+	}
 }
 
-var _ collectives.By = (*by)(nil)
-
-// Family implements collectives.By.
-func (*by) Family() plan.Family { return steps.Name }
-
-// Label implements collectives.By.
-func (b *by) Label() string { return b.block.Algorithm }
-
-// File implements collectives.By.
-func (b *by) File() string { return b.block.PlanFile }
-
-// DTypes implements collectives.By.
-func (*by) DTypes(be *catalog.Backend) []string { return steps.BackendOf(be).DTypes }
-
-// Fits implements collectives.By.
-func (b *by) Fits(op runner.Op, world int) error {
-	if b.program != nil {
+// divides refuses sizes that do not divide into the chunks of a plan, which are of the same size.
+func divides(file string, p *schedule.Program, f runner.Form, sizes []int64) error {
+	if p == nil {
 		return nil
 	}
-	s := schedule.Shape{Ranks: world, Width: b.block.Width, Segments: b.block.Segments}
-	if _, err := schedule.ShapeOf(b.block.Algorithm, schedule.Collective(op.String()), s); err != nil {
-		return cli.UsageError("%w", err)
-	}
-	return nil
-}
-
-// Takes implements collectives.By: sizes have to divide into the chunks of a plan, which are of the
-// same size.
-func (b *by) Takes(f runner.Form, sizes []int64) error {
-	if b.program == nil {
-		return nil
-	}
-	chunks, unit := int64(b.program.Chunks), int64(b.program.Chunks)*int64(f.Type.Size())
+	chunks, unit := int64(p.Chunks), int64(p.Chunks)*int64(f.Type.Size())
 	if f.Op != runner.AllReduce {
 		chunks /= int64(f.World)
 		for unit%(16*int64(f.World)) != 0 { // parts of ranks are multiples of 16 bytes
@@ -205,27 +202,10 @@ func (b *by) Takes(f runner.Form, sizes []int64) error {
 	for _, size := range sizes {
 		if count := f.Extent(size).Count; count%chunks != 0 {
 			return cli.UsageError("%s: %d bytes do not divide into its %d chunks of whole elements of %s: choose multiples of %d bytes with -b, -e and -i or -f",
-				b.block.PlanFile, size, b.program.Chunks, f.Type, unit)
+				file, size, p.Chunks, f.Type, unit)
 		}
 	}
 	return nil
-}
-
-// Block implements collectives.By.
-func (b *by) Block(c collective.Block) plan.Block {
-	s := b.block
-	s.Op, s.RedOp, s.Sizes, s.Placements = c.Op, c.RedOp, c.Sizes, c.Placements
-	s.Modes, s.Buffers, s.Measure = c.Modes, c.Buffers, c.Measure
-	return &s
-}
-
-// Ran implements collectives.By.
-func (*by) Ran(doc result.Document) (*collective.Document, *result.Program, string, bool) {
-	d, ok := doc.(*steps.Document)
-	if !ok {
-		return nil, nil, "", false
-	}
-	return d.Collective(), d.Measurement.Program, steps.Of(&d.Identity.Case).PlanSHA256, true
 }
 
 // Ranks implements bench.Measurement: of a collective and the name of a schedule, or of a file.

@@ -92,7 +92,7 @@ func TestShapesOfSchedules(t *testing.T) {
 
 // The foot of a plan in a file names it, with what identifies it.
 func TestTheFootOfAPlan(t *testing.T) {
-	r := collectives.Request{By: &by{block: steps.Block{PlanFile: "ring.xml"}}}
+	r := collectives.Request{By: by(steps.Block{PlanFile: "ring.xml"}, nil)}
 	p := collectives.NewReport(&r, bench.Head{})
 	p.Results = append(p.Results, collectives.CaseRows{PlanSHA256: "0123", Program: &result.Program{Messages: 4}})
 	var out bytes.Buffer

@@ -52,7 +52,6 @@ type flags struct {
 	ranks                            int
 	blocks                           []string
 	total                            string
-	set                              func(name string) bool // whether a flag was given
 	minGBps, maxTime                 []string
 	limits                           bench.Limits
 }
@@ -82,32 +81,26 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of bursts of SIZE bytes is above `SIZE=US`; comma-separated list")
 	f.TimeLimit(how)
 	f.AddFlags(how)
-	f.Definitions.AddFlag(g)
-	groups := []bench.Group{shape, how}
-	for _, group := range groups {
-		fs.AddFlagSet(group.Flags)
-	}
-	f.set = fs.Changed
-	return f, groups
+	return f, f.AddGroups(fs, shape, how)
 }
 
 // blockWorkload is the name of the cache of --block in documents.
 const blockWorkload = "blocks"
 
 // ofBytes reports whether requests are of --total bytes, and no model's cache.
-func (f *flags) ofBytes() bool { return f.set("block") }
+func (f *flags) ofBytes() bool { return f.Set("block") }
 
 // ofBlocks returns the cache, contexts and pages of --block. A token of the cache is a block of the
 // smallest size. Without --block, they are those of their flags.
 func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pages []int, err error) {
 	if !f.ofBytes() {
-		if f.set("total") {
+		if f.Set("total") {
 			return nil, nil, nil, cli.UsageError("--total needs --block")
 		}
 		return cat.Cache(f.cache), f.isl, f.pages, nil
 	}
 	for _, other := range []string{"cache", "isl", "page"} {
-		if f.set(other) {
+		if f.Set(other) {
 			return nil, nil, nil, cli.UsageError("--block moves no model's cache: leave out --%s", other)
 		}
 	}
@@ -156,19 +149,12 @@ func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pages
 // blockSeed is that of the other caches.
 const blockSeed = 67
 
-// Options implements bench.Measurement.
-func (f *flags) Options() *bench.Output { return &f.Output }
-
 // Ranks implements bench.Measurement.
 func (f *flags) Ranks([]string) (int, error) { return transfer.Ranks, nil }
 
 // Plan implements bench.Measurement.
-func (f *flags) Plan([]string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
-	return f.plan
-}
-
-func (f *flags) plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
+func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	d := f.Direct(be, world)
 	var err error
 	if f.limits, err = bench.ParseLimits(bench.MinGBps, f.minGBps, f.maxTime, nil); err != nil {
 		return d, err
@@ -177,19 +163,17 @@ func (f *flags) plan(cat *catalog.Catalog, be *catalog.Backend, world int) (plan
 	if lane == bench.Auto {
 		lane = transfer.BackendOf(be).Lanes[0]
 	}
-	for _, name := range []struct {
-		what, got string
-		names     []string
-	}{
-		{"cache", f.cache, cat.Words("kv cache")},
-		{"lane", lane, vocab.Lanes()},
-		{"handle", f.handle, append(vocab.Handles(), bench.Auto)},
-		{"arrangement", f.arrangement, transfer.Arrangements()},
-		{"sampling profile", f.sampling, cat.Words("sampling")},
-	} {
-		if err := bench.Known(name.what, name.got, name.names); err != nil {
-			return d, err
-		}
+	if err := bench.AllKnown(
+		bench.Word{What: "cache", Got: f.cache, Names: cat.Words("kv cache")},
+		bench.Word{What: "lane", Got: lane, Names: vocab.Lanes()},
+		bench.Word{What: "handle", Got: f.handle, Names: append(vocab.Handles(), bench.Auto)},
+		bench.Word{What: "arrangement", Got: f.arrangement, Names: transfer.Arrangements()},
+	); err != nil {
+		return d, err
+	}
+	profile, err := bench.Profile(cat, f.sampling, transfer.SamplingOf, "transfers")
+	if err != nil {
+		return d, err
 	}
 	for _, op := range f.ops {
 		if err := bench.Known("operation", op, transfer.Ops()); err != nil {
@@ -233,12 +217,8 @@ func (f *flags) plan(cat *catalog.Catalog, be *catalog.Backend, world int) (plan
 	if f.ranks != transfer.Ranks {
 		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, transfer.Ranks)
 	}
-	profile := transfer.SamplingOf(cat.SamplingProfile(f.sampling))
 	if len(f.ops) == 0 || bench.Repeats(f.ops) {
 		return d, cli.UsageError("--ops %s: want pull, push or both", bench.List(f.ops))
-	}
-	if profile == nil {
-		return d, cli.UsageError("--sampling %s: the profile has no sample counts of transfers", f.sampling)
 	}
 	for _, page := range pages {
 		if why := cache.RefusePage(page); why != "" {
@@ -302,13 +282,11 @@ const mostTokens = 1 << 20
 // Report is a transfer as JSON: a head and the document's own rows.
 type Report struct {
 	bench.Head
+	bench.Case
 
-	CaseID        string                `json:"case_id"`
-	ComparisonKey string                `json:"comparison_key"`
-	Environment   map[string]string     `json:"environment"`
-	Workload      *transfer.Workload    `json:"workload"`
-	Measurement   *transfer.Measurement `json:"measurement"`
-	Outcome       result.Outcome        `json:"outcome"`
+	Workload    *transfer.Workload    `json:"workload"`
+	Measurement *transfer.Measurement `json:"measurement"`
+	Outcome     result.Outcome        `json:"outcome"`
 	// Violations are the thresholds that were broken, one line each.
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
@@ -338,14 +316,10 @@ func (p *Report) Explain(err error) error {
 }
 
 // Add implements bench.Reporter.
-func (p *Report) Add(doc result.Document) error {
-	d, ok := doc.(*transfer.Document)
-	if !ok {
-		return fmt.Errorf("document of type %T for a transfer", doc)
-	}
+func (p *Report) Add(doc result.Document) {
+	d := doc.(*transfer.Document)
 	p.Take(&d.Envelope)
-	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, bench.Environment(&d.Envelope)
-	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
+	p.Case, p.Workload, p.Measurement, p.Outcome = bench.CaseOf(&d.Envelope), &d.Workload, &d.Measurement, d.Outcome
 	var rows []bench.Measured
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
@@ -359,7 +333,6 @@ func (p *Report) Add(doc result.Document) error {
 	}
 	p.Missed(len(p.Violations))
 	p.Passed = p.Err() == nil
-	return nil
 }
 
 // rowName says which row it is. Requests of --block have bytes in place of tokens.
@@ -452,7 +425,5 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	for _, x := range d.Workload.Dropped {
 		fmt.Fprintf(w, "# not measured: %s: %s\n", droppedPoint(d, x), x.Reason)
 	}
-	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), sanitize.Line(d.Outcome.Reasons.String()))
-	}
+	bench.Ended(w, d.Outcome)
 }

@@ -58,7 +58,9 @@ func TestNamesOfBlocks(t *testing.T) {
 	lacks, code := cli.EnvironmentError("choose fewer tokens or requests"), result.ReasonMemoryForSize
 	memory := result.Outcome{Status: result.Failed, Reasons: result.Reasons{{Code: code}}}
 	explain := func(blocks bool, err error, o result.Outcome) error {
-		return (&Report{Outcome: o, flags: &flags{set: func(flag string) bool { return blocks && flag == "block" }}}).Explain(err)
+		f := &flags{}
+		f.Set = func(flag string) bool { return blocks && flag == "block" }
+		return (&Report{Outcome: o, flags: f}).Explain(err)
 	}
 	require.EqualError(t, explain(true, lacks, memory), "choose fewer tokens or requests, that is, a smaller --total or --batch")
 	require.Equal(t, lacks, explain(false, lacks, memory))
