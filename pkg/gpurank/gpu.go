@@ -58,17 +58,28 @@ func Open(platform string, s *rank.Session) (*GPU, error) {
 	return g, nil
 }
 
-// OpenAny is Open on CUDA, or on HIP where CUDA's driver is not installed.
-func OpenAny(s *rank.Session) (*GPU, error) {
-	g, err := Open("cuda", s)
-	if coded, ok := errors.AsType[*rank.Error](err); ok && coded.Reason.Code == result.ReasonNoLibrary {
-		var failed error
-		if g, failed = Open("hip", s); failed != nil {
-			failed = errors.Join(err, failed)
-		}
-		err = failed
-	}
+// OpenCUDA is Open on CUDA.
+func OpenCUDA(s *rank.Session) (*GPU, error) { return Open("cuda", s) }
+
+// OpenHIP is Open on HIP.
+func OpenHIP(s *rank.Session) (*GPU, error) { return Open("hip", s) }
+
+// OpenAny is Open on CUDA, or on HIP if CUDA's driver is not installed.
+func OpenAny(s *rank.Session) (g *GPU, err error) {
+	err = either(func() error { g, err = OpenCUDA(s); return err }, func() error { g, err = OpenHIP(s); return err })
 	return g, err
+}
+
+// either does the first, or the second if the library of the first is not installed.
+func either(first, second func() error) error {
+	err := first()
+	if coded, ok := errors.AsType[*rank.Error](err); !ok || coded.Reason.Code != result.ReasonNoLibrary {
+		return err
+	}
+	if failed := second(); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return nil
 }
 
 // Close gives the device back; see gpu.Device.Close.
@@ -85,6 +96,12 @@ func (g *GPU) Facts(l rank.Library) rank.Facts {
 		Framework: g.platform, AcceleratorRuntime: info.Runtime,
 		Library: l, CPUs: g.cpus, NUMANode: g.numaNode,
 	}
+}
+
+// DriverAs is the driver as the facts of a rank name it that uses no other library, by a kind.
+func (g *GPU) DriverAs(kind string) rank.Library {
+	l := g.Driver().Library()
+	return rank.Library{Kind: kind, Version: g.Info().Runtime, SOName: l.SOName(), BuildID: l.BuildID()}
 }
 
 // coded gives the error of a driver its reason code.

@@ -25,6 +25,15 @@ func OpenNCCL(kind nccl.Kind, s *rank.Session) (*nccl.Library, *GPU, error) {
 	return l, g, err
 }
 
+// OpenAnyNCCL is OpenNCCL of NCCL, or of RCCL if NCCL or CUDA's driver is not installed.
+func OpenAnyNCCL(s *rank.Session) (l *nccl.Library, g *GPU, err error) {
+	err = either(
+		func() error { l, g, err = OpenNCCL(nccl.NCCL, s); return err },
+		func() error { l, g, err = OpenNCCL(nccl.RCCL, s); return err },
+	)
+	return l, g, err
+}
+
 // LibraryOf is l as the facts of a rank name it.
 func LibraryOf(l *nccl.Library) rank.Library {
 	return rank.Library{Kind: string(l.Kind), Version: l.VersionString(), SOName: l.SOName(), BuildID: l.BuildID()}

@@ -61,9 +61,7 @@ func openRunner(ctx context.Context, s *rank.Session, c plan.Case, newRunner fun
 	if err != nil {
 		return nil, errors.Join(err, d.Close(), g.Close())
 	}
-	driver := g.Driver().Library()
-	facts := g.Facts(rank.Library{Kind: "ipc", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()})
-	r, err := newRunner(runner.Parts{Data: d, Device: g, Facts: facts}, k)
+	r, err := newRunner(runner.Parts{Data: d, Device: g, Facts: g.Facts(g.DriverAs("ipc"))}, k)
 	if err != nil {
 		return nil, errors.Join(err, k.Close(), d.Close(), g.Close())
 	}

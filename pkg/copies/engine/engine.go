@@ -58,8 +58,7 @@ func Parts(ctx context.Context, s *rank.Session, g *gpurank.GPU) (runner.Parts, 
 	if err != nil {
 		return runner.Parts{}, errors.Join(err, m.Close())
 	}
-	driver := g.Driver().Library()
-	facts := g.Facts(rank.Library{Kind: "driver", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()})
+	facts := g.Facts(g.DriverAs("driver"))
 	m.node = facts.NUMANode
 	parts := runner.Parts{Device: g.Device, Memory: m, Facts: facts}
 	if m.gate != nil {

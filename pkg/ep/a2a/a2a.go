@@ -56,14 +56,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 
 // open opens the backend with the kernels of source.
 func open(ctx context.Context, s *rank.Session, source string) (rank.Runner, error) {
-	library, gpu, err := gpurank.OpenNCCL(nccl.NCCL, s)
-	if coded, ok := errors.AsType[*rank.Error](err); ok && coded.Reason.Code == result.ReasonNoLibrary {
-		var failed error
-		if library, gpu, failed = gpurank.OpenNCCL(nccl.RCCL, s); failed != nil {
-			failed = errors.Join(err, failed)
-		}
-		err = failed
-	}
+	library, gpu, err := gpurank.OpenAnyNCCL(s)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
+	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -15,11 +16,10 @@ import (
 
 // library is what the adapter of a library realises of the contract.
 type library struct {
-	name     string // of the backend, and the kind of its library in documents
-	platform string // cuda or hip
-	orHIP    bool   // where CUDA's driver is not installed
-	modes    map[string]mode
-	limits   limits
+	name   string                                    // of the backend, and the kind of its library in documents
+	open   func(*rank.Session) (*gpurank.GPU, error) // the GPU of a rank
+	modes  map[string]mode
+	limits limits
 }
 
 // mode is what a library does in one mode.
@@ -96,7 +96,7 @@ func bufferLowLatency(generation string) mode {
 // libraries are those of the backends, by their names in matrix/backends.yaml.
 var libraries = map[string]library{
 	"deepep-legacy": {
-		platform: "cuda",
+		open: gpurank.OpenCUDA,
 		modes: map[string]mode{
 			ep.ModeNormal:     bufferNormal("legacy-buffer"),
 			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
@@ -104,7 +104,7 @@ var libraries = map[string]library{
 		limits: limits{arch: 90, hiddenUnit: 128},
 	},
 	"deepep-v2": {
-		platform: "cuda",
+		open: gpurank.OpenCUDA,
 		modes: map[string]mode{
 			ep.ModeNormal: {
 				module: "elastic", generation: "v2-elastic-buffer",
@@ -116,7 +116,7 @@ var libraries = map[string]library{
 		limits: limits{arch: 90, hiddenUnit: 128},
 	},
 	"uccl-ep": {
-		platform: "cuda", orHIP: true,
+		open: gpurank.OpenAny,
 		modes: map[string]mode{
 			ep.ModeNormal: {
 				module: "buffer", generation: "uccl-legacy-buffer", receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
@@ -132,7 +132,7 @@ var libraries = map[string]library{
 		limits: limits{hidden: ucclHidden, topk: 16, oneNode: true},
 	},
 	"flashinfer-ep": {
-		platform: "cuda",
+		open: gpurank.OpenCUDA,
 		modes: map[string]mode{
 			ep.ModeNormal: {
 				module: "flashinfer", generation: "flashinfer-mnnvl-one-sided",
@@ -143,7 +143,7 @@ var libraries = map[string]library{
 		limits: limits{arch: 90, hiddenUnit: 128, topk: 22, maxWorld: 64, transport: "mnnvl", oneDomain: true},
 	},
 	"mori": {
-		platform: "hip",
+		open: gpurank.OpenHIP,
 		modes: map[string]mode{
 			ep.ModeNormal:     moriMode("intranode", nil),
 			ep.ModeLowLatency: moriMode("intranode-ll", []int{8}),

@@ -24,7 +24,9 @@ var Backends = []backend.Backend{
 }
 
 func backendOf(name string, needs ...*backend.Need) backend.Backend {
-	return backend.Backend{Name: name, Open: map[plan.Family]rank.Opener{ep.Name: Open(name)}, Needs: append([]*backend.Need{pyrank.Torch}, needs...)}
+	b := backend.Backend{Name: name, Needs: append([]*backend.Need{pyrank.Torch}, needs...)}
+	b.Open = map[plan.Family]rank.Opener{ep.Name: opener(b)}
+	return b
 }
 
 // deepEPModule is the module that DeepEP V2, the DeepEP before it and UCCL's wrapper have in common.

@@ -2,7 +2,6 @@ package python
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -69,22 +68,12 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 			of.Cast = "e4m3fnuz"
 		}
 	}
-	text, err := a.text(a.call.prepare, of)
-	if err != nil {
-		return a.coded(err)
-	}
 	a.geometry = geometry{}
-	if err := json.Unmarshal([]byte(text), &a.geometry); err != nil {
+	if err := a.python.JSON(a.call.Prepare, of, &a.geometry); err != nil {
 		return err
 	}
 	a.memory, err = newMemory(a.gpu, a.mode, a.d.Codec, a.geometry, need.Tokens, b.Hidden)
 	return err
-}
-
-// ask calls a function that returns an address or a number.
-func (a *adapter) ask(f *pyhost.Function, args ...int64) (int64, error) {
-	n, err := f.Call(args...)
-	return n, a.coded(err)
 }
 
 // Bind implements runner.Adapter.
@@ -94,7 +83,7 @@ func (a *adapter) Bind(p *runner.Problem) error {
 	if a.memory.codes != 0 {
 		x, scales = a.memory.codes, a.memory.scales
 	}
-	_, err := a.ask(a.call.bind, int64(x), int64(scales), int64(p.Expert), int64(p.Weight), int64(p.Tokens), int64(p.Capacity))
+	_, err := a.python.Call(a.call.Bind, int64(x), int64(scales), int64(p.Expert), int64(p.Weight), int64(p.Tokens), int64(p.Capacity))
 	return err
 }
 
@@ -102,10 +91,10 @@ func (a *adapter) Bind(p *runner.Problem) error {
 type handle struct{}
 
 // Dispatch implements runner.Adapter.
-func (a *adapter) Dispatch() (runner.Handle, error) { return a.send(a.call.dispatch) }
+func (a *adapter) Dispatch() (runner.Handle, error) { return a.send(a.call.Dispatch) }
 
 // DispatchCached implements runner.CachedDispatcher.
-func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) { return a.send(a.call.cached) }
+func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) { return a.send(a.call.Cached) }
 
 func (a *adapter) send(f *pyhost.Function) (runner.Handle, error) {
 	if a.memory.codes != 0 {
@@ -113,7 +102,7 @@ func (a *adapter) send(f *pyhost.Function) (runner.Handle, error) {
 			return nil, err
 		}
 	}
-	_, err := a.ask(f)
+	_, err := a.python.Call(f)
 	return handle{}, err
 }
 
@@ -122,7 +111,7 @@ func (a *adapter) staging() (accel.Ptr, error) {
 	if a.memory.others != 0 {
 		return a.memory.others, nil
 	}
-	at, err := a.ask(a.call.staging)
+	at, err := a.python.Call(a.call.Staging)
 	return accel.Ptr(at), err
 }
 
@@ -145,7 +134,7 @@ func (a *adapter) Stage(runner.Handle) (runner.Staged, error) {
 
 // Combine implements runner.Adapter.
 func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
-	out, err := a.ask(a.call.combine, int64(s.(accel.Ptr)))
+	out, err := a.python.Call(a.call.Combine, int64(s.(accel.Ptr)))
 	return accel.Ptr(out), err
 }
 
@@ -165,17 +154,17 @@ func (a *adapter) arrived() (of arrived, err error) {
 	for _, q := range []struct {
 		f  *pyhost.Function
 		at *accel.Ptr
-	}{{a.call.valuesAt, &of.values}, {a.call.scalesAt, &of.scales}, {a.call.countsAt, &of.counts}} {
-		at, err := a.ask(q.f)
+	}{{a.call.ValuesAt, &of.values}, {a.call.ScalesAt, &of.scales}, {a.call.CountsAt, &of.counts}} {
+		at, err := a.python.Call(q.f)
 		if err != nil {
 			return of, err
 		}
 		*q.at = accel.Ptr(at)
 	}
-	rows, err := a.ask(a.call.rowsOf)
+	rows, err := a.python.Call(a.call.RowsOf)
 	of.rows = int32(rows)
 	if g.Sparse && err == nil {
-		at, err := a.ask(a.call.idsAt)
+		at, err := a.python.Call(a.call.IdsAt)
 		of.present = accel.Ptr(at)
 		return of, err
 	}
@@ -272,7 +261,7 @@ func (a *adapter) beside(of arrived) (ids []int32, weights []float32, err error)
 		rows = a.geometry.rows()
 	}
 	n := rows * a.problem.TopK
-	at, err := a.ask(a.call.idsAt)
+	at, err := a.python.Call(a.call.IdsAt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -288,7 +277,7 @@ func (a *adapter) beside(of arrived) (ids []int32, weights []float32, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	if at, err = a.ask(a.call.weightsAt); err != nil {
+	if at, err = a.python.Call(a.call.WeightsAt); err != nil {
 		return nil, nil, err
 	}
 	weights, err = accel.Read[float32](a.gpu, a.stream, accel.Ptr(at), n)
@@ -324,7 +313,7 @@ func (a *adapter) localize(rx *runner.Received, perRank int) error {
 	}
 	var errs error
 	for e := range rx.Counts {
-		n, err := a.ask(a.call.count, int64(e))
+		n, err := a.python.Call(a.call.Count, int64(e))
 		rx.Counts[e], errs = int32(n), errors.Join(errs, err)
 	}
 	return errs

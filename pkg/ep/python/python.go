@@ -23,17 +23,17 @@ import (
 	"context"
 	"embed"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/pyhost"
+	"github.com/collectivex/collectivex/pkg/pyrank"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -41,28 +41,21 @@ import (
 //go:embed adapters/*.py
 var adapters embed.FS
 
-// Open returns the opener of a backend. The rank has locked its OS thread and drives the
+// opener returns the opener of a backend. The rank has locked its OS thread and drives the
 // device of its local rank; its process is used for this library alone.
-func Open(name string) rank.Opener {
-	b := libraries[name]
-	b.name = name
+func opener(b backend.Backend) rank.Opener {
+	l := libraries[b.Name]
+	l.name = b.Name
 	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-		gpu, err := gpurank.Open(b.platform, s)
-		if coded, ok := errors.AsType[*rank.Error](err); ok && b.orHIP && coded.Reason.Code == result.ReasonNoLibrary {
-			var failed error
-			if gpu, failed = gpurank.Open("hip", s); failed != nil {
-				failed = errors.Join(err, failed)
-			}
-			err = failed
-		}
+		gpu, err := l.open(s)
 		if err != nil {
 			return nil, err
 		}
-		a := &adapter{library: b, gpu: gpu, session: s, ctx: ctx}
-		if err := a.open(ctx, c); err != nil {
+		a := &adapter{library: l, gpu: gpu, session: s, ctx: ctx}
+		if err := a.open(ctx, c, &b); err != nil {
 			return nil, errors.Join(err, gpu.Close())
 		}
-		facts := gpu.Facts(rank.Library{Kind: name, Version: a.versions.Library})
+		facts := gpu.Facts(rank.Library{Kind: l.name, Version: a.versions.Library})
 		facts.Framework = "torch " + a.versions.Torch
 		return gpu.Around(runner.NewRunner(gpu, a.stream, a, facts)), nil
 	}
@@ -74,13 +67,16 @@ type versions struct {
 	Library string `json:"library"`
 }
 
-// module is an adapter module and its functions.
+// functions are those of an adapter module.
+type functions struct {
+	Open, Prepare, Bind, Dispatch, Cached, Combine, Count, Staging, Close *pyhost.Function
+	ValuesAt, ScalesAt, CountsAt, IdsAt, WeightsAt, RowsOf                *pyhost.Function
+}
+
+// module is an adapter module.
 type module struct {
 	name string
-
-	prepare, bind, dispatch, cached, combine, count, staging, close *pyhost.Function
-
-	valuesAt, scalesAt, countsAt, idsAt, weightsAt, rowsOf *pyhost.Function
+	functions
 }
 
 // adapter is one rank's end.
@@ -88,7 +84,7 @@ type adapter struct {
 	library
 	gpu      *gpurank.GPU
 	stream   accel.Stream
-	python   *pyhost.Interpreter
+	python   *pyrank.Library
 	modules  []*module // that were opened; a library of two interfaces has two
 	versions versions
 	kernels  *kernels
@@ -118,7 +114,7 @@ type given struct {
 }
 
 // open starts Python and has it import the library.
-func (a *adapter) open(ctx context.Context, c plan.Case) (err error) {
+func (a *adapter) open(ctx context.Context, c plan.Case, b *backend.Backend) (err error) {
 	_, m, err := a.describe(c, a.gpu.Info(), "")
 	if err != nil { // before the seconds that an import takes
 		return err
@@ -126,18 +122,14 @@ func (a *adapter) open(ctx context.Context, c plan.Case) (err error) {
 	if a.stream, err = a.gpu.NewStream(); err != nil {
 		return rank.Coded(result.ReasonDevice, err)
 	}
-	e, err := pyhost.Find(ctx, command.Host{}, nil)
-	if err != nil {
-		return rank.Coded(result.ReasonNoLibrary, err)
-	}
-	if a.python, err = pyhost.Start(e); err != nil {
-		return rank.Coded(result.ReasonNoLibrary, err)
+	if a.python, err = pyrank.Open(ctx, b, adapters); err != nil {
+		return err
 	}
 	if err := a.python.Define("rank", "gather_bytes", a.gather); err != nil {
-		return a.coded(err)
+		return a.python.Coded(err)
 	}
-	if _, err := a.load("rank"); err != nil {
-		return a.coded(err)
+	if err := a.python.Load("rank", "rank", &struct{}{}); err != nil {
+		return err
 	}
 	return a.use(m.module, c)
 }
@@ -148,71 +140,15 @@ func (a *adapter) use(name string, c plan.Case) error {
 		a.call = a.modules[i]
 		return nil
 	}
-	loaded, err := a.load(name)
-	if err != nil {
-		return a.coded(err)
-	}
-	m, open, err := functionsOf(loaded)
-	if err != nil {
-		return a.coded(err)
-	}
-	text, err := a.text(open, given{a.name, a.session.Rank, a.session.World, a.session.LocalRank, c.Nodes, a.stream.Handle()})
-	if err != nil {
-		if e, ok := errors.AsType[*pyhost.Exception](err); ok && (e.Type == "ModuleNotFoundError" || e.Type == "ImportError") {
-			return &rank.Error{Reason: result.ReasonNoLibrary.With("%s", e.Type), Err: fmt.Errorf("%w: install it in the environment of python3 on PATH; cxrun doctor shows which that is", err)}
-		}
-		return a.coded(err)
-	}
-	m.name = name
-	a.call, a.modules = m, append(a.modules, m)
-	return json.Unmarshal([]byte(text), &a.versions)
-}
-
-func (a *adapter) load(name string) (*pyhost.Module, error) {
-	source, err := adapters.ReadFile("adapters/" + name + ".py")
-	if err != nil {
-		return nil, err
-	}
-	return a.python.Load(name, string(source))
-}
-
-// functionsOf finds the functions of an adapter module; open is called once.
-func functionsOf(m *pyhost.Module) (f *module, open *pyhost.Function, err error) {
-	f = &module{}
-	for name, at := range map[string]**pyhost.Function{
-		"open": &open, "prepare": &f.prepare, "bind": &f.bind, "dispatch": &f.dispatch, "cached": &f.cached, "combine": &f.combine,
-		"count": &f.count, "staging": &f.staging, "close": &f.close, "values_at": &f.valuesAt, "scales_at": &f.scalesAt,
-		"counts_at": &f.countsAt, "ids_at": &f.idsAt, "weights_at": &f.weightsAt, "rows_of": &f.rowsOf,
-	} {
-		if *at, err = m.Function(name); err != nil {
-			return nil, nil, err
-		}
-	}
-	return f, open, nil
-}
-
-// text calls a function that takes and returns JSON.
-func (a *adapter) text(f *pyhost.Function, arg any) (string, error) {
-	raw, err := json.Marshal(arg)
-	if err != nil {
-		return "", err
-	}
-	return f.Text(string(raw))
-}
-
-// coded gives an exception of the library its code, with its type. The code of a callback
-// that failed goes first: it is why the library raised.
-func (a *adapter) coded(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, known := errors.AsType[*rank.Error](err); known {
+	m := &module{name: name}
+	if err := a.python.Load(name, name, &m.functions); err != nil {
 		return err
 	}
-	if e, ok := errors.AsType[*pyhost.Exception](err); ok && e.Unwrap() == nil {
-		return &rank.Error{Reason: result.ReasonLibrary.With("%s %s", a.name, e.Type), Err: err}
+	if err := a.python.JSON(m.Open, given{a.name, a.session.Rank, a.session.World, a.session.LocalRank, c.Nodes, a.stream.Handle()}, &a.versions); err != nil {
+		return err
 	}
-	return err
+	a.call, a.modules = m, append(a.modules, m)
+	return nil
 }
 
 // gather is gather_bytes of adapters/rank.py.
@@ -241,8 +177,8 @@ func (a *adapter) Err() error { return nil }
 func (a *adapter) Close() error {
 	var err error
 	for _, m := range a.modules {
-		_, failed := m.close.Call()
-		err = errors.Join(err, a.coded(failed))
+		_, failed := a.python.Call(m.Close)
+		err = errors.Join(err, failed)
 	}
 	err = errors.Join(err, a.python.Flush())
 	if a.memory != nil {

@@ -3,6 +3,7 @@ package python
 import (
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -22,7 +24,7 @@ func TestMain(m *testing.M) {
 	// A process has one interpreter.
 	eptest.Main(func(c plan.Case) (rank.Opener, error) {
 		liftWorlds()
-		return Open(c.Backend), nil
+		return openerOf(c.Backend), nil
 	})
 	if len(os.Args) > 1 && os.Args[1] == "rank" {
 		if err := rankMain(os.Args[2:]); err != nil {
@@ -32,6 +34,12 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// openerOf is the opener of a backend.
+func openerOf(name string) rank.Opener {
+	i := slices.IndexFunc(Backends, func(b backend.Backend) bool { return b.Name == name })
+	return Backends[i].Open[ep.Name]
 }
 
 // liftWorlds lets two ranks stand for the eight that MoRI's low latency is limited to.

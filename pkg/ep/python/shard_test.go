@@ -42,7 +42,7 @@ func rankMain(args []string) error {
 		return err
 	}
 	defer s.Close()
-	find := func(c plan.Case) (rank.Opener, error) { return Open(c.Backend), nil }
+	find := func(c plan.Case) (rank.Opener, error) { return openerOf(c.Backend), nil }
 	return rank.Loop(ctx, p, s, find, nil, os.Stderr)
 }
 
@@ -98,7 +98,7 @@ func TestAFailingLibraryCostsItsCaseOnly(t *testing.T) {
 			Environment: func(env map[string]string) map[string]string { return nil },
 			Screen:      provenance.NewScreen("secret"),
 		},
-		Families: shard.Registry{ep.Name: {Assemble: runner.Assemble, Backends: map[string]rank.Opener{name: Open(name)}}},
+		Families: shard.Registry{ep.Name: {Assemble: runner.Assemble, Backends: map[string]rank.Opener{name: openerOf(name)}}},
 		Fits:     func(rank.Facts) error { return nil },
 		Launcher: launch.Local{Starter: command.Host{}, Program: []string{os.Args[0], "rank"}, Scratch: t.TempDir()},
 		Results:  t.TempDir(), Limit: time.Hour, Observer: got,

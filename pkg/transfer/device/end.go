@@ -10,39 +10,50 @@ import (
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// End is what a rank has on its device, whatever moves the data: pools, a stream for
+// End is the runner.End of a rank on its device, whatever moves the data. It has a stream for
 // requests, and events that mark their ends.
 type End struct {
 	*gpurank.GPU
 	*Pools
-	Pool   *Pool        // of the case; nil: none
-	Stream accel.Stream // of requests
-	Rank   int
-	events []accel.Event // that no request has
+	Pool     *Pool                            // of the case; nil: none
+	MakePool func(bytes int64) (*Pool, error) // with an error that has a reason code
+	TwoSided bool                             // see runner.Parts
+	Stream   accel.Stream                     // of requests
+	Rank     int
+	events   []accel.Event // that no request has
 }
 
-// NewEnd returns the end of a rank that drives g. For a lane between the devices of a host, it
-// refuses a device that cannot access the peer's. The caller closes g if there is an error, else
-// End does.
+// Open opens the end of a rank on the GPU that open returns; see NewEnd.
+func Open(ctx context.Context, s *rank.Session, open func(*rank.Session) (*gpurank.GPU, error), lane string) (*End, error) {
+	g, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	return NewEnd(ctx, s, g, lane)
+}
+
+// NewEnd returns the end of a rank that drives g, which it owns, with an error as well. For a lane
+// between the devices of a host, it refuses a device that cannot access the peer's.
 func NewEnd(ctx context.Context, s *rank.Session, g *gpurank.GPU, lane string) (*End, error) {
 	if lane == vocab.LanePeer {
 		if err := reach(s, g); err != nil {
-			return nil, err
+			return nil, errors.Join(err, g.Close())
 		}
 	}
 	pools, err := NewPools(ctx, g)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, g.Close())
 	}
 	stream, err := g.NewStream()
 	if err != nil {
-		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), pools.Close())
+		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), pools.Close(), g.Close())
 	}
-	return &End{GPU: g, Pools: pools, Stream: stream, Rank: s.Rank}, nil
+	return &End{GPU: g, Pools: pools, MakePool: pools.AllocPool, Stream: stream, Rank: s.Rank}, nil
 }
 
 // reach refuses a device that cannot access the peer's.
@@ -60,15 +71,23 @@ func reach(s *rank.Session, g *gpurank.GPU) error {
 // PeerOf is the other one of two ranks, or of their devices.
 func PeerOf(rank int) int { return 1 - rank }
 
-// Runner returns a runner of an engine on this end.
-func (e *End) Runner(engine runner.Engine, library rank.Library, twoSided bool) rank.Runner {
+// Runner implements runner.End.
+func (e *End) Runner(engine runner.Engine, library rank.Library) rank.Runner {
 	return e.Around(runner.NewRunner(runner.Parts{
-		Engine: engine, Facts: e.Facts(library), TwoSided: twoSided,
+		Engine: engine, Facts: e.Facts(library), TwoSided: e.TwoSided,
 		Free: func() (int64, error) {
 			free, _, err := e.Memory()
 			return free, err
 		},
 	}))
+}
+
+// AllocPool implements runner.End.
+func (e *End) AllocPool(bytes int64) (_ pool.Memory, at accel.Ptr, err error) {
+	if e.Pool, err = e.MakePool(bytes); err != nil {
+		return nil, 0, err
+	}
+	return e.Pool, e.Pool.Base, nil
 }
 
 // SharePool makes the pool of the case, which other processes of this host open by the handle
@@ -121,7 +140,7 @@ func coded(err error, bytes int64) error {
 // Lane implements runner.Engine.
 func (*End) Lane() (runner.Lane, error) { return runner.Lane{Name: vocab.LanePeer}, nil }
 
-// Unregister implements runner.Engine.
+// Unregister implements runner.End.
 func (e *End) Unregister() error {
 	if e.Pool == nil {
 		return nil
@@ -145,7 +164,7 @@ func (e *End) Event() (accel.Event, error) {
 // PutEvent keeps the event of a released request for another one.
 func (e *End) PutEvent(event accel.Event) { e.events = append(e.events, event) }
 
-// Close implements runner.Engine.
+// Close implements runner.End.
 func (e *End) Close() error {
 	var err error
 	for _, event := range e.events {

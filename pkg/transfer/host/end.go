@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
-// End is what a rank has on a host, whatever moves the data: one pool at a time.
+// End is the runner.End of a rank on a host, whatever moves the data.
 type End struct {
 	Peer   hostrank.Peer // the other rank
 	device *host.Device
@@ -46,7 +46,7 @@ func (e *End) AllowPeer() {
 	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(e.Peer.PID), 0, 0, 0)
 }
 
-// AllocPool returns a pool of so many bytes, all of whose pages are mapped, and its address.
+// AllocPool implements runner.End. All pages of the pool are mapped.
 func (e *End) AllocPool(bytes int64) (pool.Memory, accel.Ptr, error) {
 	p, err := e.device.Alloc(bytes)
 	if err != nil {
@@ -56,8 +56,8 @@ func (e *End) AllocPool(bytes int64) (pool.Memory, accel.Ptr, error) {
 	return pool.HostMemory(host.Bytes(p, bytes)), p, nil
 }
 
-// FreePool ends the pool, if there is one.
-func (e *End) FreePool() error {
+// Unregister implements runner.End.
+func (e *End) Unregister() error {
 	if e.pool == 0 {
 		return nil
 	}
@@ -66,8 +66,7 @@ func (e *End) FreePool() error {
 	return err
 }
 
-// Runner returns a runner of an engine on this end, which uses a library or, if that is empty,
-// none.
+// Runner implements runner.End.
 func (e *End) Runner(engine runner.Engine, library rank.Library) rank.Runner {
 	facts := hostrank.Facts(e.device)
 	facts.Library = library
@@ -80,5 +79,5 @@ func (e *End) Runner(engine runner.Engine, library rank.Library) rank.Runner {
 	})
 }
 
-// Close implements io.Closer.
+// Close implements runner.End.
 func (e *End) Close() error { return errors.Join(e.group.Close(), e.device.Close()) }

@@ -96,9 +96,6 @@ func (e *engine) Disconnect() error {
 	return nil
 }
 
-// Unregister implements runner.Engine.
-func (e *engine) Unregister() error { return e.FreePool() }
-
 // Prepare implements runner.Engine.
 func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	for _, b := range blocks {

@@ -28,16 +28,11 @@ var Backend = backend.Backend{Name: "ipc", Open: map[plan.Family]rank.Opener{tra
 // it is a rank.Opener. A rank drives the device of its local rank and has locked its OS
 // thread.
 func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
-	g, err := gpurank.OpenAny(s)
+	end, err := device.Open(ctx, s, gpurank.OpenAny, vocab.LanePeer)
 	if err != nil {
 		return nil, err
 	}
-	end, err := device.NewEnd(ctx, s, g, vocab.LanePeer)
-	if err != nil {
-		return nil, errors.Join(err, g.Close())
-	}
-	driver := g.Driver().Library()
-	return end.Runner(&engine{End: end}, rank.Library{Kind: "ipc", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()}, false), nil
+	return end.Runner(&engine{End: end}, end.DriverAs("ipc")), nil
 }
 
 // engine is one rank's end. Rank 0 has a pool and does nothing else.

@@ -55,9 +55,10 @@ func Open(kind nccl.Kind) rank.Opener {
 		}
 		end, err := device.NewEnd(ctx, s, gpu, vocab.LanePeer)
 		if err != nil {
-			return nil, errors.Join(err, gpu.Close())
+			return nil, err
 		}
-		return end.Runner(&engine{End: end, library: library, log: log}, gpurank.LibraryOf(library), true), nil
+		end.TwoSided = true
+		return end.Runner(&engine{End: end, library: library, log: log}, gpurank.LibraryOf(library)), nil
 	}
 }
 
@@ -86,12 +87,9 @@ var _ runner.Engine = (*engine)(nil)
 
 // Register implements runner.Engine. The library takes any memory of the device.
 func (e *engine) Register(ctx context.Context, bytes int64, _ string) (pool.Memory, error) {
-	pool, err := e.AllocPool(bytes)
-	if err != nil {
-		return nil, err
-	}
-	e.ctx, e.Pool = ctx, pool
-	return pool, nil
+	e.ctx = ctx
+	words, _, err := e.AllocPool(bytes)
+	return words, err
 }
 
 // Metadata implements runner.Engine: rank 0 makes the id of the communicator.

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/laneenv"
 	"github.com/collectivex/collectivex/pkg/memlog"
 	"github.com/collectivex/collectivex/pkg/nixl"
@@ -20,6 +22,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/device"
 	"github.com/collectivex/collectivex/pkg/transfer/host"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
@@ -71,16 +74,21 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	if err := e.open(ctx, s, c, library); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	return e.memory.runner(e, rank.Library{Kind: "nixl", Version: library.Version(), SOName: library.SOName(), BuildID: library.BuildID()}), nil
+	return e.end.Runner(e, rank.Library{Kind: "nixl", Version: library.Version(), SOName: library.SOName(), BuildID: library.BuildID()}), nil
 }
 
 // open makes the agent, and opens the memory of the lane.
 func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library *nixl.Library) (err error) {
 	e.onDevices = slices.Contains(ofDevices, transfer.Of(&c).Mode)
 	if e.onDevices {
-		if e.memory, err = openDevice(ctx, s, c); err != nil {
+		end, err := device.Open(ctx, s, gpurank.OpenCUDA, transfer.Of(&c).Mode)
+		if err != nil {
 			return err
 		}
+		if transfer.Of(&c).Mode == vocab.LaneMNNVL {
+			end.MakePool = end.AllocFabricPool
+		}
+		e.end, e.perNode = end, c.RanksPerNode
 		if err := library.DeviceError(); err != nil {
 			return rank.Coded(result.ReasonNoLibrary, err)
 		}
@@ -96,7 +104,8 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library
 	if err != nil {
 		return err
 	}
-	e.memory = hostMemory{end}
+	end.AllowPeer()
+	e.end = end
 	return nil
 }
 
@@ -118,10 +127,11 @@ type engine struct {
 	rank   int
 	nodes  int
 	agent  *nixl.Agent
-	memory memory
+	end    runner.End
+	locked int64 // bytes of memory that the process may lock
 	// The memory of both ends is that of GPUs, and not of the host.
 	onDevices bool
-	locked    int64 // bytes of memory that the process may lock
+	perNode   int // ranks of a node, which drive GPUs
 
 	// Of a case:
 	pool       uintptr
@@ -167,17 +177,38 @@ func (e *engine) Lane() (runner.Lane, error) {
 
 // Register implements runner.Engine.
 func (e *engine) Register(_ context.Context, bytes int64, _ string) (pool.Memory, error) {
-	words, pool, err := e.memory.alloc(bytes)
+	words, at, err := e.end.AllocPool(bytes)
 	if err != nil {
 		return nil, err
 	}
-	e.pool, e.bytes = pool, bytes
-	registered, err := e.agent.Register(e.memory.kind(e.rank), pool, bytes, e.memory.piece())
+	e.pool, e.bytes = uintptr(at), bytes
+	registered, err := e.agent.Register(e.memory(e.rank), e.pool, bytes, e.piece())
 	if err != nil {
 		return nil, e.failed(e.limited(err))
 	}
 	e.registered, e.flying, e.ops = registered, map[*nixl.Request]bool{}, nil
 	return words, nil
+}
+
+// memory is what the library calls the memory of a rank, which drives the device with its number
+// among those of its node.
+func (e *engine) memory(rank int) nixl.Memory {
+	if e.onDevices {
+		return nixl.Device(rank % e.perNode)
+	}
+	return nixl.Host
+}
+
+// maxPiece is the most bytes of a GPU's memory that are registered as one: some adapters did
+// not take more than 7 GiB, and UCX did not report it.
+var maxPiece int64 = 4 << 30
+
+// piece is the most bytes that are registered as one.
+func (e *engine) piece() int64 {
+	if e.onDevices {
+		return maxPiece
+	}
+	return math.MaxInt64
 }
 
 // metadata is what the peer needs to know of a pool.
@@ -228,7 +259,7 @@ func (e *engine) Unregister() (err error) {
 		err = e.failed(e.registered.Close())
 		e.registered = nil
 	}
-	return errors.Join(err, e.memory.free())
+	return errors.Join(err, e.end.Unregister())
 }
 
 // Close implements runner.Engine.
@@ -236,8 +267,8 @@ func (e *engine) Close() (err error) {
 	if e.agent != nil {
 		err = e.failed(e.agent.Close())
 	}
-	if e.memory != nil {
-		err = errors.Join(err, e.memory.Close())
+	if e.end != nil {
+		err = errors.Join(err, e.end.Close())
 	}
 	return errors.Join(err, e.log.Close())
 }
@@ -255,11 +286,11 @@ func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, erro
 		if err := b.Check(e.bytes); err != nil {
 			return nil, err
 		}
-		for part := range pieces(b, e.memory.piece()) {
+		for part := range pieces(b, e.piece()) {
 			list = append(list, nixl.Block{Local: e.pool + uintptr(part.Local), Remote: e.remote + uintptr(part.Remote), Bytes: part.Bytes})
 		}
 	}
-	r, err := e.peer.Prepare(op == transfer.Push, e.memory.kind(e.rank), e.memory.kind(1-e.rank), list)
+	r, err := e.peer.Prepare(op == transfer.Push, e.memory(e.rank), e.memory(1-e.rank), list)
 	if err != nil {
 		return nil, e.failed(err)
 	}

@@ -12,10 +12,8 @@ import (
 
 // settings are how the adapter of a library uses it.
 type settings struct {
-	name    string // of the backend, and the kind of its library in documents
 	title   string // of the library, for messages
 	adapter string // file in adapters, without .py
-	install string // what pip installs
 	lane    string
 	// openDevice opens the GPU of a rank; nil if pools are memory of the host.
 	openDevice func(*rank.Session) (*gpurank.GPU, error)
@@ -42,7 +40,7 @@ type variable struct {
 // libraries are those of the backends, by their names in matrix/backends.yaml.
 var libraries = map[string]settings{
 	"mooncake": {
-		title: "Mooncake", adapter: "mooncake", install: "mooncake-transfer-engine-non-cuda",
+		title: "Mooncake", adapter: "mooncake",
 		lane:        vocab.LaneTCP,
 		environment: []variable{{"MC_LOG_LEVEL", "WARNING", false}, {"MC_FORCE_TCP", "1", true}}, // else it writes down every batch
 		forced:      laneenv.Mooncake,
@@ -52,13 +50,13 @@ var libraries = map[string]settings{
 		evidence: countTCP,
 	},
 	"uccl-p2p": {
-		title: "UCCL", adapter: "uccl_p2p", install: "torch and uccl",
+		title: "UCCL", adapter: "uccl_p2p",
 		lane: vocab.LanePeer, openDevice: gpurank.OpenAny,
 		remoteOffsets: true,
 	},
 	"mori-io": {
-		title: "MoRI", adapter: "mori_io", install: "torch and amd_mori",
-		lane: vocab.LanePeer, openDevice: func(s *rank.Session) (*gpurank.GPU, error) { return gpurank.Open("hip", s) },
+		title: "MoRI", adapter: "mori_io",
+		lane: vocab.LanePeer, openDevice: gpurank.OpenHIP,
 		localOffsets: true, remoteOffsets: true,
 	},
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/pyhost"
+	"github.com/collectivex/collectivex/pkg/pyrank"
 )
 
 // A rank whose peer does not answer waits for one batch, and not for each of them in turn: the
@@ -27,7 +28,7 @@ func TestDisconnectWaitsForOneFailure(t *testing.T) {
 	count, err := m.Function("count")
 	require.NoError(t, err)
 
-	e := &engine{library: &library{settings: withMooncake(), poll: poll}}
+	e := &engine{library: &library{Library: &pyrank.Library{Name: "mooncake"}, functions: functions{Poll: poll}}}
 	for id := range int64(3) {
 		e.flying = append(e.flying, &batch{id: id, blocks: 1})
 	}

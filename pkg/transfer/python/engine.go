@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/pyhost"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
@@ -20,8 +19,7 @@ import (
 // engine is one rank's end. Rank 0 has a pool and does nothing else.
 type engine struct {
 	settings
-	memory  memory
-	python  *pyhost.Interpreter
+	end     runner.End
 	library *library
 
 	// Of a case:
@@ -39,11 +37,11 @@ var _ runner.Engine = (*engine)(nil)
 
 // Register implements runner.Engine.
 func (e *engine) Register(ctx context.Context, bytes int64, _ string) (pool.Memory, error) {
-	words, pool, err := e.memory.AllocPool(bytes)
+	words, pool, err := e.end.AllocPool(bytes)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.library.call("register", e.library.register, int64(pool), bytes); err != nil {
+	if err := e.library.call("register", e.library.Register, int64(pool), bytes); err != nil {
 		return nil, err
 	}
 	e.ctx, e.pool, e.bytes, e.moved = ctx, uintptr(pool), bytes, map[string]int64{}
@@ -58,7 +56,7 @@ type metadata struct {
 
 // Metadata implements runner.Engine.
 func (e *engine) Metadata() ([]byte, error) {
-	text, err := e.library.text(e.library.metadata, "")
+	text, err := e.library.Text(e.library.Metadata, "")
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +74,7 @@ func (e *engine) Connect(of []byte) (err error) {
 			return err
 		}
 	}
-	if _, err := e.library.text(e.library.connect, m.Library); err != nil {
+	if _, err := e.library.Text(e.library.Connect, m.Library); err != nil {
 		return err
 	}
 	e.remote, e.connected = m.Address, true
@@ -107,21 +105,21 @@ func (e *engine) Disconnect() error {
 		return nil
 	}
 	e.connected = false
-	return e.library.call("disconnect", e.library.disconnect)
+	return e.library.call("disconnect", e.library.Disconnect)
 }
 
 // Unregister implements runner.Engine.
 func (e *engine) Unregister() error {
 	var err error
 	if e.bytes != 0 {
-		err = e.library.call("unregister", e.library.unregister)
+		err = e.library.call("unregister", e.library.Unregister)
 		e.bytes = 0
 	}
-	return errors.Join(err, e.memory.FreePool())
+	return errors.Join(err, e.end.Unregister())
 }
 
 // Close implements runner.Engine. Python, and with it the library, ends with the process.
-func (e *engine) Close() error { return errors.Join(e.python.Flush(), e.memory.Close()) }
+func (e *engine) Close() error { return errors.Join(e.library.Flush(), e.end.Close()) }
 
 // batch is blocks that were posted together.
 type batch struct {
@@ -238,5 +236,5 @@ func (r *request) Done() (bool, error) {
 
 // Release implements runner.Request.
 func (r *request) Release() error {
-	return r.engine.library.call("release", r.engine.library.release, r.number)
+	return r.engine.library.call("release", r.engine.library.Release, r.number)
 }

@@ -10,8 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/command"
-	"github.com/collectivex/collectivex/pkg/pyhost"
+	"github.com/collectivex/collectivex/pkg/pyrank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
@@ -36,7 +35,7 @@ var modules int
 
 // pair returns two ends in this process, the first connected to the second. Their words say
 // where they are from.
-func pair(t *testing.T, python *pyhost.Interpreter) (a, b end) {
+func pair(t *testing.T, python *pyrank.Library) (a, b end) {
 	t.Helper()
 	modules++
 	ends := []*end{&a, &b}
@@ -52,29 +51,28 @@ func pair(t *testing.T, python *pyhost.Interpreter) (a, b end) {
 		}
 		pinner.Pin(&e.words[0])
 		e.at, e.bytes = uintptr(unsafe.Pointer(&e.words[0])), manyBlocks*blockBytes
-		require.NoError(t, e.call("register", e.register, int64(e.at), e.bytes))
+		require.NoError(t, e.call("register", e.Register, int64(e.at), e.bytes))
 	}
 	a.connectTo(t, b.port(t))
 	return a, b
 }
 
 func withMooncake() *settings {
-	b := libraries["mooncake"]
-	b.name = "mooncake"
-	return &b
+	s := libraries["mooncake"]
+	return &s
 }
 
 // port is where the engine of an end listens.
 func (e *end) port(t *testing.T) string {
 	t.Helper()
-	port, err := e.text(e.metadata, "")
+	port, err := e.Text(e.Metadata, "")
 	require.NoError(t, err)
 	return port
 }
 
 func (e *end) connectTo(t *testing.T, port string) {
 	t.Helper()
-	_, err := e.text(e.connect, port)
+	_, err := e.Text(e.Connect, port)
 	require.NoError(t, err)
 }
 
@@ -102,10 +100,8 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	found, err := pyhost.Find(t.Context(), command.Host{}, nil)
-	require.NoError(t, err)
 	require.NoError(t, withMooncake().configure())
-	python, err := pyhost.Start(found)
+	python, err := pyrank.Open(t.Context(), &Mooncake, adapters)
 	require.NoError(t, err)
 
 	for name, tc := range map[string]struct {
@@ -116,13 +112,13 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 		"nothing":                              {func(a, _ end) error { return a.pull() }, ""},
 		"remote memory that is not registered": {func(a, b end) error { return a.pull(span{a.at, b.at + uintptr(b.bytes), blockBytes}) }, "returned -1"},
 		"past the end of the remote memory":    {func(a, b end) error { return a.pull(span{a.at, b.at + uintptr(b.bytes) - 8, blockBytes}) }, "returned -1"},
-		"memory that is registered":            {func(a, _ end) error { return a.call("register", a.register, int64(a.at), a.bytes) }, "register of Mooncake returned -7"},
+		"memory that is registered":            {func(a, _ end) error { return a.call("register", a.Register, int64(a.at), a.bytes) }, "register of Mooncake returned -7"},
 		"a peer that is gone": {func(a, b end) error {
 			a.connectTo(t, "1")
 			return a.pull(span{a.at, b.at, blockBytes})
 		}, "post of Mooncake returned -1"},
 		"a target that has deregistered": {func(a, b end) error {
-			require.NoError(t, b.call("unregister", b.unregister))
+			require.NoError(t, b.call("unregister", b.Unregister))
 			return a.pull(span{a.at, b.at, blockBytes})
 		}, "returned -1"},
 	} {

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/internal/transfertest"
 	"github.com/collectivex/collectivex/internal/wheels"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -21,7 +23,14 @@ import (
 
 // A process has one interpreter, so that the ranks here are processes.
 func TestMain(m *testing.M) {
-	eptest.Main(func(c plan.Case) (rank.Opener, error) { return Open(c.Backend), nil })
+	eptest.Main(func(c plan.Case) (rank.Opener, error) {
+		for _, b := range []backend.Backend{Mooncake, UCCL, MoRI} {
+			if b.Name == c.Backend {
+				return b.Open[transfer.Name], nil
+			}
+		}
+		return nil, fmt.Errorf("no backend %s", c.Backend)
+	})
 	os.Exit(m.Run())
 }
 

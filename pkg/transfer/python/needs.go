@@ -14,16 +14,17 @@ import (
 
 // Mooncake, UCCL and MoRI are the backends over these libraries.
 var (
-	Mooncake = backend.Backend{
-		Name: "mooncake", Open: opens("mooncake"), Needs: []*backend.Need{mooncake}, Loopback: true,
+	Mooncake = opens(backend.Backend{
+		Name: "mooncake", Needs: []*backend.Need{mooncake}, Loopback: true,
 		Listens: "engines of Mooncake listen on all network interfaces while its ranks run: use a machine or network namespace that nobody else reaches",
-	}
-	UCCL = backend.Backend{Name: "uccl-p2p", Open: opens("uccl-p2p"), Needs: []*backend.Need{pyrank.Torch, pyrank.UCCL}}
-	MoRI = backend.Backend{Name: "mori-io", Open: opens("mori-io"), Needs: []*backend.Need{pyrank.Torch, pyrank.MoRI}}
+	})
+	UCCL = opens(backend.Backend{Name: "uccl-p2p", Needs: []*backend.Need{pyrank.Torch, pyrank.UCCL}})
+	MoRI = opens(backend.Backend{Name: "mori-io", Needs: []*backend.Need{pyrank.Torch, pyrank.MoRI}})
 )
 
-func opens(name string) map[plan.Family]rank.Opener {
-	return map[plan.Family]rank.Opener{transfer.Name: Open(name)}
+func opens(b backend.Backend) backend.Backend {
+	b.Open = map[plan.Family]rank.Opener{transfer.Name: opener(b)}
+	return b
 }
 
 // mooncakeEngine is the extension module of Mooncake that ranks import.

@@ -22,60 +22,65 @@ import (
 	"embed"
 	"errors"
 
-	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/pyhost"
+	"github.com/collectivex/collectivex/pkg/pyrank"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/device"
+	"github.com/collectivex/collectivex/pkg/transfer/host"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 //go:embed adapters/*.py
 var adapters embed.FS
 
-// Open returns the rank.Opener of a backend. The rank has locked its OS thread. A process opens
+// opener returns the rank.Opener of a backend. The rank has locked its OS thread. A process opens
 // one: it has one interpreter of Python, and libraries read their settings once.
-func Open(name string) rank.Opener {
-	b := libraries[name]
-	b.name = name
+func opener(b backend.Backend) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-		e := &engine{settings: b}
-		if err := e.open(ctx, s, c); err != nil {
-			if e.memory != nil {
-				err = errors.Join(err, e.memory.Close())
+		e := &engine{settings: libraries[b.Name]}
+		if err := e.open(ctx, s, c, &b); err != nil {
+			if e.end != nil {
+				err = errors.Join(err, e.end.Close())
 			}
 			return nil, err
 		}
-		return e.memory.Runner(e, rank.Library{Kind: name, Version: e.library.version}), nil
+		return e.end.Runner(e, rank.Library{Kind: b.Name, Version: e.library.version}), nil
 	}
 }
 
 // open opens the memory of the rank, and the library in an interpreter.
-func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case) (err error) {
+func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, b *backend.Backend) error {
 	if lane := transfer.Of(&c).Mode; lane != e.lane {
-		return rank.Refused("backend %s has no lane %s", e.name, lane)
+		return rank.Refused("backend %s has no lane %s", b.Name, lane)
 	}
 	if err := e.configure(); err != nil {
 		return err
 	}
 	if e.openDevice != nil {
-		if e.memory, err = openDevice(ctx, s, e.openDevice); err != nil {
+		end, err := device.Open(ctx, s, e.openDevice, vocab.LanePeer)
+		if err != nil {
 			return err
 		}
+		// The libraries make a handle of the pool, for which it needs pages of its own.
+		end.MakePool = func(bytes int64) (*device.Pool, error) {
+			_, err := end.SharePool(bytes)
+			return end.Pool, err
+		}
+		e.end = end
 	}
-	found, err := pyhost.Find(ctx, command.Host{}, nil)
+	python, err := pyrank.Open(ctx, b, adapters)
 	if err != nil {
-		return rank.Coded(result.ReasonNoLibrary, err)
-	}
-	if e.python, err = pyhost.Start(found); err != nil {
-		return rank.Coded(result.ReasonNoLibrary, err)
-	}
-	if e.library, err = newLibrary(e.python, &e.settings, e.name, given{Rank: s.Rank, Device: s.LocalRank}); err != nil {
 		return err
 	}
-	if e.memory == nil {
-		// After the library, whose threads may run on all processors: this pins the thread to one.
-		e.memory, err = openHost(ctx, s, c)
+	if e.library, err = newLibrary(python, &e.settings, b.Name, given{Rank: s.Rank, Device: s.LocalRank}); err != nil || e.end != nil {
+		return err
+	}
+	// After the library, whose threads may run on all processors: this pins the thread to one.
+	end, err := host.NewEnd(ctx, s, c)
+	if err == nil {
+		e.end = end
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
@@ -88,6 +89,18 @@ type Request interface {
 	// the library has is a call that does, for a limited time.
 	Done() (bool, error)
 	Release() error
+}
+
+// End is what a rank has besides a library: memory for a pool, one at a time.
+type End interface {
+	// AllocPool returns a pool of so many bytes and its address.
+	AllocPool(bytes int64) (pool.Memory, accel.Ptr, error)
+	// Unregister ends the pool, if there is one.
+	Unregister() error
+	// Runner returns a runner of an engine on this end, which uses a library or, if that is empty,
+	// none.
+	Runner(engine Engine, library rank.Library) rank.Runner
+	Close() error
 }
 
 // Parts are what a backend brings to a rank.
