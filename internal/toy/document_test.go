@@ -281,8 +281,10 @@ func TestAFamilyFromElsewhereHasViews(t *testing.T) {
 	for _, want := range []string{"Toys there and back", "rank, from 1", "toy rate at p50 toys/s", ">12.5<", ">25<", ">80000<", ">40000<", ">ping<"} {
 		require.Contains(t, view, want)
 	}
-	require.Len(t, p.Pictures(), 1)
-	require.Contains(t, string(p.Pictures()[0].SVG), "Toys there and back")
+	pictures, err := p.Pictures()
+	require.NoError(t, err)
+	require.Len(t, pictures, 1)
+	require.Contains(t, string(pictures[0].SVG), "Toys there and back")
 }
 
 func schemaFile(t *testing.T, name string) []byte {

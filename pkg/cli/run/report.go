@@ -86,9 +86,9 @@ not a document, or if there is no document and no --matrix that says what was re
 
 // writeFigures writes the first chart of each view, and returns how many there are.
 func writeFigures(p *page.Page, dir string) (int, error) {
-	pictures := p.Pictures()
-	if len(pictures) == 0 {
-		return 0, nil
+	pictures, err := p.Pictures()
+	if err != nil || len(pictures) == 0 {
+		return 0, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, err

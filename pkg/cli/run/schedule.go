@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/drawing"
 	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	stepsbench "github.com/collectivex/collectivex/pkg/steps/bench"
@@ -214,13 +215,13 @@ func (f *shapeFlags) generate(c *cobra.Command, args []string) (*schedule.Progra
 	return p, nil
 }
 
-// drawn draws a timeline in a file; the arguments are those of WriteSVG.
+// drawn draws a timeline in a file; the other arguments are those of drawing.Timeline.
 func drawn(file string, t *simulate.Timeline, title, note, unit string, each simulate.Picoseconds) error {
-	var b bytes.Buffer
-	if err := t.WriteSVG(&b, title, note, unit, each); err != nil {
+	text, err := drawing.Timeline(t, title, note, unit, each)
+	if err != nil {
 		return cli.UsageError("--svg: %w", err)
 	}
-	if err := writeFile(file, b.Bytes()); err != nil {
+	if err := writeFile(file, text); err != nil {
 		return cli.EnvironmentError("--svg: %w", err)
 	}
 	return nil

@@ -163,7 +163,7 @@ func TestScheduleDraws(t *testing.T) {
 		require.Equal(t, cli.ExitOK, code, stderr)
 		drawing, err := os.ReadFile("ring.svg")
 		require.NoError(t, err)
-		require.Equal(t, 24, strings.Count(string(drawing), "<title>"), command)
+		require.Equal(t, 24, strings.Count(string(drawing), ">op "), command)
 		for _, title := range titles {
 			wording.Has(t, string(drawing), title)
 		}

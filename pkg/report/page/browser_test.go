@@ -116,7 +116,8 @@ func open(t testing.TB, html []byte, fragment string, first ...chromedp.Action) 
 				b.bad = append(b.bad, e.Entry.Text)
 			}
 		case *network.EventRequestWillBeSent:
-			if url := e.Request.URL; !strings.HasPrefix(url, "file://") && !strings.HasPrefix(url, "blob:") {
+			url := e.Request.URL
+			if scheme, _, _ := strings.Cut(url, ":"); scheme != "file" && scheme != "blob" && scheme != "data" {
 				b.bad = append(b.bad, "request for "+url)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"math"
 	"strconv"
 
+	"gonum.org/v1/plot/vg"
+
 	"github.com/collectivex/collectivex/pkg/figure"
 
 	"github.com/collectivex/collectivex/pkg/result"
@@ -70,14 +72,14 @@ func (p *Page) compress(w io.Writer, kept []quantile) error {
 
 // head is the part of the data that is not series.
 type head struct {
-	Quantiles []quantile `json:"quantiles"`
-	Themes    []theme    `json:"themes"`
-	Markers   []marker   `json:"markers"`
-	Dashes    []string   `json:"dashes"`
-	Mixed     []string   `json:"mixed"`
-	Cases     [][]any    `json:"cases"`   // run, id, key, status, reason, origin, time
-	Origins   [][][]any  `json:"origins"` // name, value
-	Views     []viewHead `json:"views"`
+	Quantiles []quantile    `json:"quantiles"`
+	Themes    []theme       `json:"themes"`
+	Markers   []marker      `json:"markers"`
+	Dashes    [][]vg.Length `json:"dashes"`
+	Mixed     []string      `json:"mixed"`
+	Cases     [][]any       `json:"cases"`   // run, id, key, status, reason, origin, time
+	Origins   [][][]any     `json:"origins"` // name, value
+	Views     []viewHead    `json:"views"`
 }
 
 // viewHead is a View without its series.

@@ -1,48 +1,44 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/xml"
 	"fmt"
-	"html/template"
+	"image/color"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/figure"
 )
 
-// Figure files show what a chart of the page shows before anything is chosen.
-const (
-	figureWidth  = 960
-	figureHeight = 440
-	figureLeft   = 74
-	figureRight  = 18
-	figureTop    = 34
-	figureBottom = 50
-	maxDrawn     = 24 // series of a figure
-)
+// maxDrawn is how many series a figure file has at most.
+const maxDrawn = 24
 
-// Picture is a static chart as a file.
+// Picture is a static chart: what a chart of the page shows before anything is chosen.
 type Picture struct {
 	Name string // of the view
 	SVG  []byte
 }
 
 // Pictures returns a chart of each view for light grounds, as standalone SVG.
-func (p *Page) Pictures() []Picture {
+func (p *Page) Pictures() ([]Picture, error) {
 	var out []Picture
 	for i := range p.Views {
-		out = append(out, Picture{p.Views[i].Name, p.draw(&p.Views[i])})
+		svg, err := p.Views[i].draw()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Views[i].Name, err)
+		}
+		out = append(out, Picture{p.Views[i].Name, svg})
 	}
-	return out
-}
-
-// Picture returns a chart of the view as part of the page. The page's script replaces it.
-func (p *Page) Picture(v View) template.HTML {
-	return template.HTML(p.draw(&v)) //nolint:gosec // draw escapes all text
+	return out, nil
 }
 
 // slice returns the series that a chart shows before anything is chosen: of each facet
@@ -87,257 +83,161 @@ func (v *View) rate(k int, p figure.Point) float64 {
 	}
 }
 
-// drawing is SVG as it grows.
-type drawing struct{ bytes.Buffer }
-
-func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format, args...) }
-
-func (d *drawing) text(x, y float64, attributes, text string) {
-	d.add(`<text x="%.1f" y="%.1f" %s>`, x, y, attributes)
-	_ = xml.EscapeText(d, []byte(text)) // a buffer takes everything
-	d.add("</text>")
-}
-
-func (p *Page) draw(v *View) []byte {
-	all := v.slice()
-	title, unit, of := v.metric()
-	shown := slices.DeleteFunc(slices.Clone(all), func(s *Series) bool {
-		return !slices.ContainsFunc(s.Points, func(p figure.Point) bool { return of(p) > 0 && p.X >= 0 })
-	})
-	most := maxDrawn
-	if v.Shape == figure.Grid {
-		most = 1
-	}
-	left := max(0, len(shown)-most)
-	shown = shown[:len(shown)-left]
-	t := themes[0]
-	height := figureHeight + 22*(len(shown)+min(left, 1))
-	var d drawing
-	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" font-family="system-ui, sans-serif" font-size="12">`, figureWidth, height)
+// head is the title of a chart: what it shows, and the one value of what separates unlike
+// measurements.
+func (v *View) head(shown []*Series) string {
+	title, unit, _ := v.metric()
 	if v.Time == "" {
 		title = "p50 " + title
 	}
 	head := fmt.Sprintf("%s: %s in %s", v.Title, title, unit)
-	var unlike []string // what the chart shows one value of
+	var unlike []string
 	for i, f := range v.Facets {
-		if f.One && len(shown) > 0 {
-			if value := f.Found[shown[0].Facets[i]]; value != "" {
-				unlike = append(unlike, value)
-			}
+		if f.One && len(shown) > 0 && f.Found[shown[0].Facets[i]] != "" {
+			unlike = append(unlike, f.Found[shown[0].Facets[i]])
 		}
 	}
 	if len(unlike) > 0 {
 		head += " (" + strings.Join(unlike, ", ") + ")"
 	}
-	d.add("<title>")
-	_ = xml.EscapeText(&d, []byte(head))
-	d.add(`</title><rect width="%d" height="%d" fill="%s"/>`, figureWidth, height, t.Ground)
-	d.text(figureLeft, 20, fmt.Sprintf(`fill="%s" font-weight="600"`, t.Ink), head)
+	return head
+}
+
+func (v *View) draw() ([]byte, error) {
+	_, _, of := v.metric()
+	shown := slices.DeleteFunc(v.slice(), func(s *Series) bool {
+		return !slices.ContainsFunc(s.Points, func(p figure.Point) bool { return of(p) > 0 && p.X >= 0 })
+	})
+	left := max(0, len(shown)-maxDrawn)
 	if v.Shape == figure.Grid {
-		d.grid(shown, of, t)
-	} else {
-		d.lines(v, shown, of, t)
+		left = max(0, len(shown)-1)
 	}
-	y := float64(figureHeight) + 12
-	for _, s := range shown {
-		look := lookOf(s, t)
-		d.add(`<path d="M%d %.1fh30" stroke="%s" stroke-width="1.8" stroke-dasharray="%s"/>`, figureLeft, y-4, look.colour, look.dash)
-		d.add(`<path d="M%.1f %.1f%s" fill="%s"/>`, figureLeft+15+look.marker.X, y-4+look.marker.Y, look.marker.Path, look.colour)
-		d.text(figureLeft+40, y, fmt.Sprintf(`fill="%s"`, t.Ink), v.label(s))
-		y += 22
+	shown = shown[:len(shown)-left]
+	p := chart.New(v.head(shown))
+	height := chart.Height
+	if v.Shape == figure.Grid {
+		height *= 1.3
+		p.HideAxes()
+		for _, s := range shown {
+			p.Add(newSquare(s, of))
+			p.Legend.Add(v.label(s))
+		}
+	} else {
+		v.lines(p, shown, of)
 	}
 	if left > 0 {
-		d.text(figureLeft, y, fmt.Sprintf(`fill="%s"`, t.Muted), fmt.Sprintf("%d more series are not drawn", left))
+		p.Legend.Add(fmt.Sprintf("%d more series are not drawn", left))
 	}
-	d.add("</svg>")
-	return d.Bytes()
+	return chart.SVG(p, height)
 }
 
-type look struct {
-	colour, dash string
-	marker       marker
-}
-
-func lookOf(s *Series, t theme) look {
-	n := len(t.Series)
-	return look{t.Series[s.Look%n], dashes[s.Facets[facetRun]%len(dashes)], markers[(s.Look%n+s.Look/n+s.Facets[facetRepeat])%len(markers)]}
-}
-
-func (d *drawing) lines(v *View, shown []*Series, of func(figure.Point) float64, t theme) {
-	var x, y span
+// lines adds a line for each series, through the rungs that count.
+func (v *View) lines(p *plot.Plot, shown []*Series, of func(figure.Point) float64) {
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, chart.Powers{Bytes: v.X.Bytes}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, chart.Decades{}
+	p.X.Label.Text = v.X.Title
+	if unit := v.X.Unit; unit != "" {
+		p.X.Label.Text += " in " + unit
+	} else if v.X.Bytes {
+		p.X.Label.Text += " in bytes"
+	}
+	chart.AddGrid(p)
+	t := themes[0]
 	for _, s := range shown {
-		for _, p := range s.Points {
-			if p.X > 0 && of(p) > 0 {
-				x.add(float64(p.X))
-				y.add(of(p))
+		var good, bad plotter.XYs
+		for _, point := range s.Points {
+			at := plotter.XY{X: float64(point.X), Y: of(point)}
+			switch {
+			case !(at.X > 0 && at.Y > 0):
+			case point.Reason != "":
+				bad = append(bad, at)
+			default:
+				good = append(good, at)
 			}
 		}
-	}
-	if !x.some {
-		return
-	}
-	atX := x.scale(figureLeft, figureWidth-figureRight)
-	atY := y.scale(figureHeight-figureBottom, figureTop)
-	for _, n := range x.ticks(2, 12) {
-		name := strconv.FormatFloat(n, 'f', -1, 64)
-		if v.X.Bytes {
-			name = size(n)
-		}
-		d.add(`<path d="M%.1f %dV%d" stroke="%s"/>`, atX(n), figureTop, figureHeight-figureBottom, t.Grid)
-		d.text(atX(n), figureHeight-figureBottom+16, fmt.Sprintf(`fill="%s" text-anchor="middle"`, t.Muted), name)
-	}
-	for _, n := range y.even(y.ticks(y.base(), 8)) {
-		d.add(`<path d="M%d %.1fH%d" stroke="%s"/>`, figureLeft, atY(n), figureWidth-figureRight, t.Grid)
-		d.text(figureLeft-8, atY(n)+4, fmt.Sprintf(`fill="%s" text-anchor="end"`, t.Muted), significant(n))
-	}
-	d.text((figureLeft+figureWidth-figureRight)/2, figureHeight-10, fmt.Sprintf(`fill="%s" text-anchor="middle"`, t.Muted), axisLabel(v.X))
-	for _, s := range shown {
-		look := lookOf(s, t)
-		var line, good, bad strings.Builder
-		for _, p := range s.Points {
-			if p.X <= 0 || of(p) <= 0 {
-				continue
-			}
-			px, py := atX(float64(p.X)), atY(of(p))
-			stamp := fmt.Sprintf("M%.1f %.1f%s", px+look.marker.X, py+look.marker.Y, look.marker.Path)
-			if p.Reason != "" {
-				bad.WriteString(stamp)
-				continue
-			}
-			good.WriteString(stamp)
-			if line.Len() == 0 {
-				fmt.Fprintf(&line, "M%.1f %.1f", px, py)
-			} else {
-				fmt.Fprintf(&line, "L%.1f %.1f", px, py)
+		n := len(t.Series)
+		look := colour(t.Series[s.Look%n])
+		line := &plotter.Line{XYs: good, LineStyle: draw.LineStyle{Color: look, Width: vg.Points(1.4), Dashes: dashes[s.Facets[facetRun]%len(dashes)]}}
+		marks := &plotter.Scatter{XYs: good, GlyphStyle: draw.GlyphStyle{
+			Color: look, Radius: vg.Points(3), Shape: glyphs[(s.Look%n+s.Look/n+s.Facets[facetRepeat])%len(glyphs)],
+		}}
+		grey := &plotter.Scatter{XYs: bad, GlyphStyle: draw.GlyphStyle{Color: colour(t.Muted), Radius: vg.Points(3), Shape: draw.RingGlyph{}}}
+		for _, of := range []plot.Plotter{line, marks, grey} {
+			if xy, ok := of.(plotter.XYer); ok && xy.Len() > 0 {
+				p.Add(of)
 			}
 		}
-		d.add(`<path d="%s" fill="none" stroke="%s" stroke-width="1.8" stroke-dasharray="%s"/><path d="%s" fill="%s"/>`,
-			line.String(), look.colour, look.dash, good.String(), look.colour)
-		if bad.Len() > 0 {
-			d.add(`<path class="bad" d="%s" fill="%s" stroke="%s"/>`, bad.String(), t.Ground, t.Muted)
-		}
+		p.Legend.Add(v.label(s), line, marks)
 	}
 }
 
-// axisLabel is the title of an axis with its unit.
-func axisLabel(x figure.Axis) string {
-	if x.Unit == "" {
-		return x.Title
-	}
-	return x.Title + " in " + x.Unit
-}
-
-// span is the range of positive values on a logarithmic axis.
-type span struct {
+// square is a heat map from rank (row) to rank (column).
+type square struct {
+	*Series
+	of        func(figure.Point) float64
+	world     int
 	low, high float64
-	some      bool
 }
 
-func (s *span) add(v float64) {
-	if !s.some {
-		s.low, s.high, s.some = v, v, true
-	}
-	s.low, s.high = min(s.low, v), max(s.high, v)
-}
-
-func (s *span) scale(from, to float64) func(float64) float64 {
-	low, high := math.Log2(s.low), math.Log2(s.high)
-	pad := max(0.15, (high-low)*0.04)
-	low, high = low-pad, high+pad
-	return func(v float64) float64 { return from + (math.Log2(v)-low)/(high-low)*(to-from) }
-}
-
-// base is that of ticks which leave more than one in the span.
-func (s *span) base() float64 {
-	if s.high/s.low > 100 {
-		return 10
-	}
-	return 2
-}
-
-// ticks returns at most most+1 powers of base in the span.
-func (s *span) ticks(base float64, most int) []float64 {
-	first := math.Ceil(math.Log(s.low)/math.Log(base) - 1e-9)
-	last := math.Floor(math.Log(s.high)/math.Log(base) + 1e-9)
-	step := max(1, math.Ceil((last-first)/float64(most)))
-	var out []float64
-	for e := first; e <= last; e += step {
-		out = append(out, math.Pow(base, e))
-	}
-	if len(out) == 0 {
-		return []float64{s.low}
-	}
-	return out
-}
-
-// even returns ticks at even distances, each 1, 2 or 5 times a power of ten, if the given powers are
-// not at least two.
-func (s *span) even(powers []float64) []float64 {
-	if len(powers) > 1 || s.low == s.high {
-		return powers
-	}
-	raw := (s.high - s.low) / 6
-	unit := math.Pow(10, math.Floor(math.Log10(raw)))
-	step := 10 * unit
-	for _, k := range []float64{5, 2, 1} {
-		if k*unit >= raw {
-			step = k * unit
+func newSquare(s *Series, of func(figure.Point) float64) *square {
+	m := &square{Series: s, of: of, world: worldOf(s), low: math.Inf(1), high: math.Inf(-1)}
+	for _, p := range s.Points {
+		if v := of(p); p.Reason == "" && v > 0 {
+			m.low, m.high = min(m.low, v), max(m.high, v)
 		}
 	}
-	var out []float64
-	for i := math.Ceil(s.low / step); i*step <= s.high; i++ {
-		out = append(out, i*step)
-	}
-	return out
+	return m
 }
 
-func (d *drawing) grid(shown []*Series, of func(figure.Point) float64, t theme) {
-	for _, s := range shown {
-		world := int(math.Round(math.Sqrt(float64(1 + largest(s)))))
-		var values span
-		for _, p := range s.Points {
-			if p.Reason == "" && of(p) > 0 {
-				values.add(of(p))
+// Plot implements plot.Plotter.
+func (m *square) Plot(c draw.Canvas, p *plot.Plot) {
+	t := themes[0]
+	size := c.Size()
+	cell := min(size.X, size.Y) / vg.Length(m.world+1)
+	words := text.Style{Font: p.X.Tick.Label.Font, XAlign: draw.XCenter, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
+	words.Font.Size = min(words.Font.Size, cell/3)
+	at := func(row, column int) vg.Rectangle {
+		min := vg.Point{X: c.Min.X + vg.Length(column+1)*cell, Y: c.Max.Y - vg.Length(row+2)*cell}
+		return vg.Rectangle{Min: min, Max: min.Add(vg.Point{X: cell - 0.5, Y: cell - 0.5})}
+	}
+	write := func(r vg.Rectangle, ink, text string) {
+		words.Color = colour(ink)
+		c.FillText(words, r.Min.Add(r.Max).Scale(0.5), text)
+	}
+	for r := range m.world {
+		write(at(-1, r), t.Muted, strconv.Itoa(r))
+		write(at(r, -1), t.Muted, strconv.Itoa(r))
+	}
+	for _, p := range m.Points {
+		v := m.of(p)
+		if v <= 0 {
+			continue
+		}
+		box := at(int(p.X)/m.world, int(p.X)%m.world)
+		fill, ink := colour(t.Ground), t.Muted
+		if p.Reason == "" {
+			part := 1.0
+			if m.high > m.low {
+				part = (v - m.low) / (m.high - m.low)
+			}
+			if fill, ink = mixed(t.Heat[0], t.Heat[1], part), t.Ink; part > 0.55 {
+				ink = t.Ground
 			}
 		}
-		cell := float64(figureHeight-figureTop-figureBottom-20) / float64(max(world, 1))
-		for _, p := range s.Points {
-			v := of(p)
-			if v <= 0 {
-				continue
-			}
-			x, y := figureLeft+float64(int(p.X)%world)*cell, figureTop+24+float64(int(p.X)/world)*cell
-			fill, ink := t.Ground, t.Muted
-			if p.Reason == "" {
-				part := 1.0
-				if values.high > values.low {
-					part = (v - values.low) / (values.high - values.low)
-				}
-				fill, ink = mixed(t.Heat[0], t.Heat[1], part), t.Ink
-				if part > 0.55 {
-					ink = t.Ground
-				}
-			}
-			d.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" stroke="%s"/>`, x, y, cell-1, cell-1, fill, t.Grid)
-			if cell >= 36 {
-				d.text(x+cell/2, y+cell/2+4, fmt.Sprintf(`fill="%s" text-anchor="middle" font-size="10"`, ink), significant(v))
-			}
-		}
-		for r := 0; r < world && world <= 32; r++ {
-			at := (float64(r) + 0.5) * cell
-			d.text(figureLeft+at, figureTop+18, fmt.Sprintf(`fill="%s" text-anchor="middle" font-size="10"`, t.Muted), strconv.Itoa(r))
-			d.text(figureLeft-8, figureTop+28+at, fmt.Sprintf(`fill="%s" text-anchor="end" font-size="10"`, t.Muted), strconv.Itoa(r))
-		}
+		chart.Swatch{Fill: fill, Border: colour(t.Grid)}.Draw(&c, box)
+		write(box, ink, significant(v))
 	}
 }
+
+// colour is one of a theme.
+func colour(hex string) color.Color { return mixed(hex, hex, 0) }
 
 // mixed is the colour at a part of the way from one to another.
-func mixed(from, to string, part float64) string {
-	var rgb [3]any
-	for i := range rgb {
-		a, _ := strconv.ParseUint(from[1+2*i:3+2*i], 16, 8) // colours are of themes
-		b, _ := strconv.ParseUint(to[1+2*i:3+2*i], 16, 8)
-		rgb[i] = int(math.Round(float64(a) + (float64(b)-float64(a))*part))
+func mixed(from, to string, part float64) color.Color {
+	channel := func(i int) uint8 {
+		a, _ := strconv.ParseUint(from[i:i+2], 16, 8) // colours are of themes
+		b, _ := strconv.ParseUint(to[i:i+2], 16, 8)
+		return uint8(math.Round(float64(a) + (float64(b)-float64(a))*part))
 	}
-	return fmt.Sprintf("#%02x%02x%02x", rgb[:]...)
+	return color.RGBA{channel(1), channel(3), channel(5), 0xff}
 }

@@ -35,14 +35,22 @@ var (
 
 // WriteHTML writes the page. Equal pages have equal bytes.
 func (p *Page) WriteHTML(w io.Writer) error {
+	pictures, err := p.Pictures()
+	if err != nil {
+		return err
+	}
 	css := styles() + style
 	d := document{
 		Page:   p,
 		Data:   dataPlace,
 		Script: template.JS(script), //nolint:gosec // a constant
 		Style:  template.CSS(css),   //nolint:gosec // constants
-		Policy: fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src blob:; base-uri 'none'; form-action 'none'",
+		Policy: fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src blob: data:; base-uri 'none'; form-action 'none'",
 			digest(script), digest(css)),
+		Images: map[string]template.URL{},
+	}
+	for _, picture := range pictures {
+		d.Images[picture.Name] = template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(picture.SVG)) //nolint:gosec // base64
 	}
 	var rest bytes.Buffer
 	if err := pageTemplate.Execute(&rest, &d); err != nil {
@@ -77,6 +85,7 @@ type document struct {
 	Style  template.CSS
 	Policy string
 	Data   template.HTML
+	Images map[string]template.URL // of the views, which the script replaces
 	Left   string
 }
 
@@ -235,10 +244,7 @@ func (v *View) cells(s *Series) []string {
 func (v *View) at(s *Series, x int64) string {
 	switch {
 	case v.Shape == "grid":
-		world := int64(1)
-		for world*world-1 < largest(s) {
-			world++
-		}
+		world := int64(worldOf(s))
 		return fmt.Sprintf("rank %d to rank %d", x/world, x%world)
 	case v.X.Bytes:
 		return size(float64(x))
@@ -247,12 +253,13 @@ func (v *View) at(s *Series, x int64) string {
 	}
 }
 
-func largest(s *Series) int64 {
-	most := int64(0)
+// worldOf is the number of ranks of a grid.
+func worldOf(s *Series) int {
+	last := int64(0)
 	for _, p := range s.Points {
-		most = max(most, p.X)
+		last = max(last, p.X)
 	}
-	return most
+	return int(math.Ceil(math.Sqrt(float64(last + 1))))
 }
 
 // significant prints v with four significant digits and a decimal prefix for large figures.

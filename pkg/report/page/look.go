@@ -3,6 +3,9 @@ package page
 import (
 	"hash/fnv"
 	"slices"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // theme is the colours of the page on a light or a dark ground.
@@ -33,7 +36,7 @@ var themes = []theme{
 	},
 }
 
-// marker is a closed shape: the path from a first point, which is X and Y from its centre.
+// marker is a closed shape on the page: the path from a first point, which is X and Y from its centre.
 type marker struct {
 	X    float64 `json:"x"`
 	Y    float64 `json:"y"`
@@ -49,8 +52,31 @@ var markers = []marker{
 	{-1.5, -4.5, "h3v3h3v3h-3v3h-3v-3h-3v-3h3z"}, // cross
 }
 
+// glyphs are the same in figure files.
+var glyphs = []draw.GlyphDrawer{
+	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{},
+	polygon{{X: 0, Y: 1.3}, {X: 1.3, Y: 0}, {X: 0, Y: -1.3}, {X: -1.3, Y: 0}},
+	polygon{{X: 0, Y: -1.2}, {X: 1.1, Y: 0.8}, {X: -1.1, Y: 0.8}},
+	polygon{
+		{X: -0.4, Y: 1.2}, {X: 0.4, Y: 1.2}, {X: 0.4, Y: 0.4}, {X: 1.2, Y: 0.4}, {X: 1.2, Y: -0.4}, {X: 0.4, Y: -0.4},
+		{X: 0.4, Y: -1.2}, {X: -0.4, Y: -1.2}, {X: -0.4, Y: -0.4}, {X: -1.2, Y: -0.4}, {X: -1.2, Y: 0.4}, {X: -0.4, Y: 0.4},
+	},
+}
+
+// polygon is a shape around its centre, in radii.
+type polygon []vg.Point
+
+// DrawGlyph implements draw.GlyphDrawer.
+func (p polygon) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+	corners := make([]vg.Point, len(p))
+	for i := range p {
+		corners[i] = at.Add(p[i].Scale(style.Radius))
+	}
+	c.FillPolygon(style.Color, corners)
+}
+
 // dashes tell runs apart: SVG's stroke-dasharray.
-var dashes = []string{"", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"}
+var dashes = [][]vg.Length{{}, {7, 3}, {2, 3}, {9, 3, 2, 3}, {4, 2}, {12, 4}}
 
 // look gives each identity a colour and a marker. Look is round·colours+colour, and the
 // marker is the one of index round+colour, so that unlike colours have unlike markers. The

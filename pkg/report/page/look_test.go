@@ -103,22 +103,3 @@ func TestLooksAreStable(t *testing.T) {
 	again.look()
 	require.Equal(t, many.Series, again.Series)
 }
-
-// A vertical axis has at least two ticks, unless all values are the same.
-func TestTicks(t *testing.T) {
-	for _, tt := range []struct {
-		low, high float64
-		want      []float64
-	}{
-		{1, 1000, []float64{1, 10, 100, 1000}},
-		{1.5, 9, []float64{2, 4, 8}},
-		{9, 31, []float64{10, 15, 20, 25, 30}},
-		{4.751, 4.9, []float64{4.8, 4.85, 4.9}},
-		{16.2, 28.26, []float64{20, 25}},
-		{7, 7, []float64{7}},
-	} {
-		s := span{tt.low, tt.high, true}
-		got := s.even(s.ticks(s.base(), 8))
-		require.InDeltaSlice(t, tt.want, got, 1e-9, "%v", got)
-	}
-}

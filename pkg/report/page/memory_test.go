@@ -156,11 +156,14 @@ func TestContextsHaveAllDigits(t *testing.T) {
 		b := transfer.Of(c)
 		b.Mode, b.ISLLadder, b.PageTokens, b.BatchSizes = vocab.LaneSharedMemory, plan.Ladder{16384, 65536}, plan.Ladder{16}, plan.Ladder{1}
 	}), attempt("1")))
-	html := r.html()
-	b := show(t, html, "")
+	p, _, err := page.Build([]string{r.dir}, nil)
+	require.NoError(t, err)
+	pictures, err := p.Pictures()
+	require.NoError(t, err)
+	b := show(t, r.html(), "")
 	for _, want := range []string{"16384", "32768", "65536"} {
 		require.Contains(t, b.texts(`#view-transfers .plot svg > text[text-anchor="middle"]`), want)
-		require.Contains(t, string(html), ">"+want+"</text>", "without scripts")
+		require.Contains(t, string(pictures[0].SVG), ">"+want+"</text>", "without scripts")
 	}
 }
 

@@ -428,7 +428,8 @@ func TestRepeatsAreToldApart(t *testing.T) {
 	require.Len(t, slices.Compact(markers), 3, "each has a marker")
 	p, _, err := page.Build([]string{r.dir}, nil)
 	require.NoError(t, err)
-	pictures := p.Pictures()
+	pictures, err := p.Pictures()
+	require.NoError(t, err)
 	require.NotEmpty(t, pictures)
 	for _, name := range []string{"repeat 1", "repeat 2", "repeat 3"} {
 		require.Contains(t, string(pictures[0].SVG), "h200 nccl 2 ranks "+name)
@@ -505,7 +506,7 @@ func TestReadableWithoutScripts(t *testing.T) {
 		{"unsupported", never.CaseID, reason},
 	}, states)
 	require.Equal(t, []string{"truncated JSON", "1"}, b.texts("#coverage table[data-name=files] td"))
-	require.Equal(t, 1, b.count("#view-collectives figure > svg"))
+	require.True(t, get[bool](b, `(() => { const i = document.querySelector("#view-collectives figure > img"); return i.complete && i.naturalWidth > 0; })()`))
 	require.Equal(t, 3*4, b.count(`#view-collectives table[data-name=collectives-rungs] tbody tr`), "two timing modes and two placements")
 	require.Contains(t, b.texts(`#view-collectives table[data-name=collectives-rungs] td`), "2.001")
 	require.Regexp(t, `^[1-9]\d* samples$`, get[string](b, `document.querySelector("#view-collectives table[data-name=collectives-rungs] td.figure").title`))
@@ -572,7 +573,9 @@ func TestSimulatedTimesHaveNoPercentiles(t *testing.T) {
 		get[string](b, `[...document.querySelectorAll("#view-simulations td, #comparison td")].map(e => e.title).join()`), "samples of")
 	p, _, err := page.Build([]string{r.dir}, nil)
 	require.NoError(t, err)
-	require.Contains(t, string(p.Pictures()[0].SVG), "<title>Simulated schedules: simulated time in µs")
+	pictures, err := p.Pictures()
+	require.NoError(t, err)
+	require.Contains(t, string(pictures[0].SVG), ">Simulated schedules: simulated time in µs")
 }
 
 // Text from documents is text, whatever is in it, on the page and in the figures.
@@ -599,7 +602,10 @@ func TestHostileText(t *testing.T) {
 	p, _, err := page.Build([]string{r.dir}, nil)
 	require.NoError(t, err)
 	require.Len(t, p.Cases, 3)
-	for _, picture := range p.Pictures() {
+	pictures, err := p.Pictures()
+	require.NoError(t, err)
+	require.Len(t, pictures, 3)
+	for _, picture := range pictures {
 		wellFormed(t, picture.SVG)
 	}
 	b := show(t, r.html(), "")

@@ -2,13 +2,6 @@ package simulate
 
 import (
 	"context"
-	"encoding/xml"
-	"io"
-	"math"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,50 +119,4 @@ func TestTraceEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err := Trace(ctx, program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), reference(Full(4)), 8, 1)
 	require.ErrorIs(t, err, context.Canceled)
-}
-
-// TestSVG draws timelines: valid XML, the same every time, with an op for each of the program
-// and, above all of them, a border for each step of the critical path.
-func TestSVG(t *testing.T) {
-	for _, name := range []string{"ring", "bidirectional", "double_tree"} {
-		p := program(t, name, schedule.AllReduce, schedule.Shape{Ranks: 4, Segments: 2})
-		r, err := Trace(t.Context(), p, reference(Full(4)), 1<<20, 1)
-		require.NoError(t, err)
-		var b, again strings.Builder
-		require.NoError(t, r.WriteSVG(&b, "a < b", "c & d", "µs", Microsecond))
-		require.NoError(t, r.WriteSVG(&again, "a < b", "c & d", "µs", Microsecond))
-		require.Equal(t, b.String(), again.String())
-		ops := 0
-		for _, list := range p.Ops {
-			ops += len(list)
-		}
-		require.Equal(t, ops, strings.Count(b.String(), "<title>"))
-		above := b.String()[strings.LastIndex(b.String(), "<title>"):]
-		require.Equal(t, len(r.CriticalPath().Steps), strings.Count(above, ` fill="none" stroke="#000000"/>`))
-		require.NoError(t, xml.Unmarshal([]byte(b.String()), new(struct{ XMLName xml.Name })))
-		require.Contains(t, b.String(), ">receive and add</text>")
-		require.NotContains(t, b.String(), "recv")
-		if name == "ring" { // 38.2 µs
-			// The lanes of a rank are closer to each other than to those of the next one.
-			var lanes []int
-			for _, y := range regexp.MustCompile(`y="(\d+)" width="[0-9.]+" height="7" fill="#`).FindAllStringSubmatch(b.String(), -1) {
-				at, err := strconv.Atoi(y[1])
-				require.NoError(t, err)
-				lanes = append(lanes, at)
-			}
-			slices.Sort(lanes)
-			lanes = slices.Compact(lanes)
-			require.Len(t, lanes, 8)
-			require.Greater(t, lanes[2]-lanes[1], lanes[1]-lanes[0])
-			ticks := regexp.MustCompile(`"middle">([^<]*)<`).FindAllString(b.String(), -1)
-			require.Equal(t, `"middle">0< "middle">5< "middle">10< "middle">15< "middle">20< "middle">25< "middle">30< "middle">35<`, strings.Join(ticks, " "))
-		}
-	}
-	for _, tt := range []struct{ makespan, step Picoseconds }{{0, 1}, {10, 1}, {11, 2}, {99, 10}, {12000, 2000}, {math.MaxInt64, 1e18}} {
-		require.Equal(t, tt.step, svgStep(tt.makespan), tt.makespan)
-	}
-	p := program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 128})
-	r, err := Trace(t.Context(), p, reference(Full(128)), 1<<20, 1)
-	require.NoError(t, err)
-	require.EqualError(t, r.WriteSVG(io.Discard, "", "", "", 1), "65024 ops, a drawing has at most 20000: take fewer ranks")
 }

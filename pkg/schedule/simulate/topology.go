@@ -3,7 +3,10 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/plural"
@@ -161,4 +164,30 @@ func (t *Topology) route(from, to int32, f func(link int32)) {
 		f(link)
 		from = node
 	}
+}
+
+// Columns returns how many ranks are in a row of a torus or mesh, and on a host of several; 0 of any
+// other topology.
+func (t *Topology) Columns() int { return t.wide }
+
+// Networked reports whether node Ranks is a network that joins hosts, and Switched whether it is a switch.
+func (t *Topology) Networked() bool { return t.network > 0 }
+
+// Switched reports whether node Ranks is a switch; see Networked.
+func (t *Topology) Switched() bool { return t.Name == "switch" }
+
+// Lines lists the pairs of nodes that a link connects on the way of any message, each once, in
+// ascending order.
+func (t *Topology) Lines() [][2]int32 {
+	seen := map[[2]int32]bool{}
+	for from := range int32(t.Ranks) {
+		for to := range int32(t.Ranks) {
+			for node := from; node != to; {
+				_, next := t.next(node, to)
+				seen[[2]int32{min(node, next), max(node, next)}] = true
+				node = next
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(seen), func(a, b [2]int32) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
 }

@@ -1,20 +1,17 @@
 package study
 
 import (
-	"bytes"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/collectivex/collectivex/pkg/chart"
+	"github.com/collectivex/collectivex/pkg/schedule/drawing"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
@@ -67,13 +64,8 @@ func (m *Manifest) drawTopology(f *Figure) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	err = t.WriteSVG(&b, f.Title)
-	return b.Bytes(), err
+	return drawing.Topology(t, f.Title)
 }
-
-// legendLine is a line of the legend, as a part of the height of the lines of a figure.
-const legendLine = 0.06
 
 // publishedMark is the radius of a mark of what others published. It is larger than other marks, which are
 // drawn above it, so that both can be seen where they meet.
@@ -85,12 +77,11 @@ var publishedShapes = [...]draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{},
 // draw draws the figure from rows. What was measured is a line, what was simulated a dashed one;
 // what others published is filled marks without one. A series without rows stands in the legend alone.
 func (f *Figure) draw(rows []Row) ([]byte, error) {
-	p := newPlot()
-	setTitle(p, f.Title)
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
+	p := chart.New(f.Title)
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, chart.Powers{Bytes: true}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, chart.Decades{}
 	p.Y.Label.Text = "time in µs"
-	p.Legend.Top, p.Legend.Left = true, true
+	chart.AddGrid(p)
 	var drawn []Row
 	var above []plot.Plotter
 	for i, name := range f.Series {
@@ -106,7 +97,7 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 			p.Legend.Add(name + " (no rows)")
 			continue
 		}
-		marks, err := plotter.NewScatter(points)
+		line, marks, err := plotter.NewLinePoints(points)
 		if err != nil {
 			return nil, err
 		}
@@ -118,12 +109,7 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 			p.Legend.Add(label, marks)
 			continue
 		}
-		marks.Color, marks.Shape = plotutil.Color(i), plotutil.Shape(i)
-		line, err := plotter.NewLine(points)
-		if err != nil {
-			return nil, err
-		}
-		line.Color = plotutil.Color(i)
+		marks.Color, marks.Shape, line.Color = plotutil.Color(i), plotutil.Shape(i), plotutil.Color(i)
 		if origin == Simulated {
 			line.Dashes = []vg.Length{vg.Points(6), vg.Points(3)}
 		}
@@ -131,65 +117,6 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 		p.Legend.Add(label, line, marks)
 	}
 	p.Add(above...)
-	if len(drawn) == 0 {
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1, 10, 1, 10
-	}
-	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		if axis.Min == axis.Max { // logarithms need a range above 0
-			axis.Min, axis.Max = axis.Min/2, 2*axis.Max
-		}
-	}
-	p.X.Max *= math.Pow(p.X.Max/p.X.Min, 0.02)                              // room for half of the last label
-	p.Y.Max *= math.Pow(p.Y.Max/p.Y.Min, legendLine*float64(len(f.Series))) // and for the legend
 	p.X.Label.Text = fmt.Sprintf("bytes of the vector; rows %s", key(drawn)[:12])
-	return svg(p)
-}
-
-// typeface is that of all figures.
-var typeface = font.Font{Typeface: "Liberation", Variant: "Sans"}
-
-// newPlot returns an empty plot whose texts are in the typeface.
-func newPlot() *plot.Plot {
-	p := plot.New()
-	for _, text := range []*font.Font{
-		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
-		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font,
-	} {
-		size := text.Size
-		*text = typeface
-		text.Size = size
-	}
-	p.Legend.Padding = vg.Points(2)
-	return p
-}
-
-// wide is the width of all figures, and margin is around a plot.
-const (
-	wide   = 18 * vg.Centimeter
-	margin = 2 * vg.Millimeter
-)
-
-// setTitle sets the title of a plot, in as many lines as it needs.
-func setTitle(p *plot.Plot, title string) {
-	line := ""
-	var lines []string
-	for word := range strings.FieldsSeq(title) {
-		longer := strings.TrimSpace(line + " " + word)
-		if line != "" && p.Title.TextStyle.Width(longer) > wide-2*margin {
-			lines = append(lines, line)
-			longer = word
-		}
-		line = longer
-	}
-	p.Title.Text = strings.Join(append(lines, line), "\n")
-}
-
-// svg draws a plot in the size of all figures.
-func svg(p *plot.Plot) ([]byte, error) {
-	c := vgsvg.New(wide, 12*vg.Centimeter)
-	p.Draw(draw.Crop(draw.New(c), margin, -margin, margin, -margin))
-	var b bytes.Buffer
-	_, err := c.WriteTo(&b)
-	// Fonts of the same width stand in for the one that the plot was laid out with.
-	return bytes.ReplaceAll(b.Bytes(), []byte("Liberation Sans"), []byte("Liberation Sans,Arial,Helvetica,sans-serif")), err
+	return chart.SVG(p, chart.Height)
 }

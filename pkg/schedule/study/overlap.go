@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 
+	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
@@ -85,72 +86,65 @@ type bar map[string]float64
 // the computation: the exposed one. A size that lacks a row has a gap.
 func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 	o := &m.Overlaps[slices.IndexFunc(m.Overlaps, func(o Overlap) bool { return o.Name == f.Overlap })]
-	contenders := overlap.Contenders(overlap.Beside)
-	var drawn []Row
-	bars := make([]bar, len(o.Bytes))
-	labels := make([]string, len(o.Bytes))
-	for i, n := range o.Bytes {
-		bars[i], labels[i] = bar{}, binarySize(n)
-		for _, r := range rows {
-			for _, contender := range contenders {
-				if r.Series == o.series(contender) && r.Bytes == n {
-					bars[i][contender] = float64(r.Picoseconds) / float64(simulate.Microsecond)
-					drawn = append(drawn, r)
-				}
-			}
-		}
-		if len(bars[i]) < len(contenders) {
-			bars[i] = bar{}
-		}
-	}
-	p := newPlot()
-	setTitle(p, f.Title)
-	p.Y.Min = 0
+	bars, labels, drawn := o.bars(rows)
+	p := chart.New(f.Title)
 	p.Y.Label.Text = "time in µs"
-	p.Legend.Top, p.Legend.Left = true, true
 	p.NominalX(labels...)
 	p.X.Min, p.X.Max = -0.5, float64(len(labels))-0.5
-	add := func(label string, place int, fill color.Color, below *plotter.BarChart, value func(bar) float64) (*plotter.BarChart, error) {
+	if len(drawn) == 0 {
+		p.Y.Max = 1
+		p.Legend.Add(o.Name + " (no rows)")
+	}
+	add := func(label string, place int, fill color.Color, below *plotter.BarChart, value func(bar) float64) *plotter.BarChart {
 		var values plotter.Values
 		for _, b := range bars {
 			values = append(values, value(b))
 		}
-		chart, err := plotter.NewBarChart(values, barWidth)
+		c, err := plotter.NewBarChart(values, barWidth)
 		if err != nil {
-			return nil, err
+			panic(err) // every overlap has sizes, and all values are numbers
 		}
-		chart.Color, chart.Offset = fill, (vg.Length(place)-1.5)*barWidth
+		c.Color, c.Offset = fill, (vg.Length(place)-1.5)*barWidth
 		if below != nil {
-			chart.StackOn(below)
+			c.StackOn(below)
 		}
-		p.Add(chart)
-		p.Legend.Add(label, chart)
-		return chart, nil
+		p.Add(c)
+		p.Legend.Add(label, c)
+		return c
 	}
-	for i, contender := range contenders {
-		fill := plotutil.Color(i)
+	for i, contender := range overlap.Contenders(overlap.Beside) {
+		whole := func(b bar) float64 { return b[contender] }
 		if contender != overlap.Together {
-			if _, err := add(contender+" (measured)", i, fill, nil, func(b bar) float64 { return b[contender] }); err != nil {
-				return nil, err
-			}
+			add(contender+" (measured)", i, plotutil.Color(i), nil, whole)
 			continue
 		}
-		hidden := func(b bar) float64 { return min(b[overlap.Together], b[overlap.OnlyCompute]) }
-		below, err := add(contender+" (measured)", i, fill, nil, hidden)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := add("together − compute: exposed", i, color.Black, below, func(b bar) float64 { return b[overlap.Together] - hidden(b) }); err != nil {
-			return nil, err
-		}
+		hidden := func(b bar) float64 { return min(whole(b), b[overlap.OnlyCompute]) }
+		below := add(contender+" (measured)", i, plotutil.Color(i), nil, hidden)
+		add("together − compute: exposed", i, color.Black, below, func(b bar) float64 { return whole(b) - hidden(b) })
 	}
-	if len(drawn) == 0 {
-		p.Legend.Add(o.Name + " (no rows)")
-		p.Y.Max = 1
-	}
-	p.Y.Max *= 1.4 // room for the legend
 	p.X.Label.Text = fmt.Sprintf("bytes of the communication; rows %s", key(drawn)[:12])
-	return svg(p)
+	return chart.SVG(p, chart.Height)
+}
+
+// bars returns the bars of the sizes with their labels, and the rows that are in them.
+func (o *Overlap) bars(rows []Row) (bars []bar, labels []string, drawn []Row) {
+	contenders := overlap.Contenders(overlap.Beside)
+	for _, n := range o.Bytes {
+		b := bar{}
+		for _, r := range rows {
+			for _, contender := range contenders {
+				if r.Series == o.series(contender) && r.Bytes == n {
+					b[contender] = float64(r.Picoseconds) / float64(simulate.Microsecond)
+					drawn = append(drawn, r)
+				}
+			}
+		}
+		if len(b) < len(contenders) {
+			b = bar{}
+		}
+		bars, labels = append(bars, b), append(labels, chart.Size(n))
+	}
+	return bars, labels, drawn
 }
 
 // barWidth is that of one bar.

@@ -648,21 +648,6 @@ func TestFigureOfOnePoint(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A long title has several lines.
-func TestLongTitle(t *testing.T) {
-	p := newPlot()
-	setTitle(p, "a short title")
-	require.Equal(t, "a short title", p.Title.Text)
-	title := strings.TrimSpace(strings.Repeat("all_reduce of six ranks ", 9))
-	setTitle(p, title)
-	lines := strings.Split(p.Title.Text, "\n")
-	require.Greater(t, len(lines), 1)
-	require.Equal(t, title, strings.Join(lines, " "))
-	for _, line := range lines {
-		require.Less(t, p.Title.TextStyle.Width(line), wide)
-	}
-}
-
 // What others published has larger marks than a model, which is drawn above them.
 func TestPublishedMarks(t *testing.T) {
 	f := Figure{Series: []string{"a", "b"}}

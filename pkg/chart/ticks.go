@@ -1,4 +1,4 @@
-package study
+package chart
 
 import (
 	"math"
@@ -10,12 +10,12 @@ import (
 // mostLabels is how many ticks of an axis have a label, at most.
 const mostLabels = 10
 
-// decades marks a logarithmic axis at 1 to 9 times each power of ten. Those at 1, 2 and 5 have a label,
+// Decades marks a logarithmic axis at 1 to 9 times each power of ten. Those at 1, 2 and 5 have a label,
 // or those at 1 alone where there are many.
-type decades struct{}
+type Decades struct{}
 
 // Ticks implements plot.Ticker.
-func (decades) Ticks(least, most float64) []plot.Tick {
+func (Decades) Ticks(least, most float64) []plot.Tick {
 	var ticks, all, tens []plot.Tick
 	for e := int(math.Floor(math.Log10(least))); e <= int(math.Ceil(math.Log10(most))); e++ {
 		for digit := 1; digit < 10; digit++ {
@@ -82,12 +82,18 @@ func decimal(n, e int) float64 {
 	return value
 }
 
-// powers marks a logarithmic axis of bytes at the powers of two. At most mostLabels of them have a
-// label, such as 64, 4K and 1M.
-type powers struct{}
+// Even marks a linear axis at the multiples of a round number; see evenly.
+type Even struct{}
 
 // Ticks implements plot.Ticker.
-func (powers) Ticks(least, most float64) []plot.Tick {
+func (Even) Ticks(least, most float64) []plot.Tick { return evenly(least, most) }
+
+// Powers marks a logarithmic axis at the powers of two. At most mostLabels of them have a label, such
+// as 64, 4096 and 1048576 or, of bytes, 64, 4K and 1M.
+type Powers struct{ Bytes bool }
+
+// Ticks implements plot.Ticker.
+func (p Powers) Ticks(least, most float64) []plot.Tick {
 	var ticks, all []plot.Tick
 	first, last := int(math.Ceil(math.Log2(least))), int(math.Floor(math.Log2(most)))
 	every := max(1, (last-first+mostLabels)/mostLabels)
@@ -95,7 +101,10 @@ func (powers) Ticks(least, most float64) []plot.Tick {
 		t := plot.Tick{Value: math.Ldexp(1, e)}
 		ticks = append(ticks, t)
 		if e%every == 0 {
-			t.Label = binary(e)
+			t.Label = strconv.FormatFloat(t.Value, 'f', -1, 64)
+			if p.Bytes && e >= 0 && e < 63 {
+				t.Label = Size(1 << e)
+			}
 			all = append(all, t)
 		}
 	}
@@ -105,14 +114,8 @@ func (powers) Ticks(least, most float64) []plot.Tick {
 // units are those of the sizes of flags.
 var units = []string{"", "K", "M", "G", "T"}
 
-// binary is 2^e as the sizes of flags are written.
-func binary(e int) string {
-	unit := min(max(0, e)/10, len(units)-1)
-	return strconv.FormatFloat(math.Ldexp(1, e-10*unit), 'f', -1, 64) + units[unit]
-}
-
-// binarySize is n bytes as the sizes of flags are written, with all digits.
-func binarySize(n int64) string {
+// Size is n bytes as the sizes of flags are written, with all digits.
+func Size(n int64) string {
 	unit := 0
 	for ; n > 0 && n%1024 == 0 && unit < len(units)-1; unit++ {
 		n /= 1024

@@ -1,4 +1,4 @@
-package study
+package chart
 
 import (
 	"testing"
@@ -25,22 +25,22 @@ func TestTicks(t *testing.T) {
 		least, most float64
 		want        []string
 	}{
-		{decades{}, 1.6, 36, []string{"2", "5", "10", "20"}},
-		{decades{}, 0.05, 1, []string{"0.05", "0.1", "0.2", "0.5", "1"}},
-		{decades{}, 1, 1e6, []string{"1", "10", "100", "1000", "10000", "100000", "1000000"}},
-		{decades{}, 5.1, 7.3, []string{"5.5", "6", "6.5", "7"}},
-		{decades{}, 0.541, 1.385, []string{"0.6", "0.7", "0.8", "0.9", "1", "1.1", "1.2", "1.3"}},
-		{decades{}, 2.1, 9.9, []string{"3", "4", "5", "6", "7", "8", "9"}},
-		{powers{}, 4096, 262144, []string{"4K", "8K", "16K", "32K", "64K", "128K", "256K"}},
-		{powers{}, 16, 98304, []string{"16", "64", "256", "1K", "4K", "16K", "64K"}},
-		{powers{}, 1, 1 << 41, []string{"1", "32", "1K", "32K", "1M", "32M", "1G", "32G", "1T"}},
-		{powers{}, 5000, 7000, []string{"5000", "5500", "6000", "6500", "7000"}},
+		{Decades{}, 1.6, 36, []string{"2", "5", "10", "20"}},
+		{Decades{}, 0.05, 1, []string{"0.05", "0.1", "0.2", "0.5", "1"}},
+		{Decades{}, 1, 1e6, []string{"1", "10", "100", "1000", "10000", "100000", "1000000"}},
+		{Decades{}, 5.1, 7.3, []string{"5.5", "6", "6.5", "7"}},
+		{Decades{}, 0.541, 1.385, []string{"0.6", "0.7", "0.8", "0.9", "1", "1.1", "1.2", "1.3"}},
+		{Decades{}, 2.1, 9.9, []string{"3", "4", "5", "6", "7", "8", "9"}},
+		{Powers{Bytes: true}, 4096, 262144, []string{"4K", "8K", "16K", "32K", "64K", "128K", "256K"}},
+		{Powers{Bytes: true}, 16, 98304, []string{"16", "64", "256", "1K", "4K", "16K", "64K"}},
+		{Powers{Bytes: true}, 1, 1 << 41, []string{"1", "32", "1K", "32K", "1M", "32M", "1G", "32G", "1T"}},
+		{Powers{Bytes: true}, 5000, 7000, []string{"5000", "5500", "6000", "6500", "7000"}},
 	} {
 		require.Equal(t, tt.want, labels(tt.m, tt.least, tt.most))
 	}
 	for least := 1e-3; least < 1e12; least *= 3.7 {
 		for ratio := 1.1; ratio < 1e13; ratio *= 2.9 {
-			for _, m := range []plot.Ticker{decades{}, powers{}} {
+			for _, m := range []plot.Ticker{Decades{}, Powers{Bytes: true}} {
 				n := len(labels(m, least, least*ratio))
 				require.True(t, n >= 2 && n <= mostLabels, "%T from %g to %g: %d labels", m, least, least*ratio, n)
 			}
@@ -49,8 +49,8 @@ func TestTicks(t *testing.T) {
 }
 
 // A size has the largest unit in which it is a whole number.
-func TestBinarySize(t *testing.T) {
+func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{1: "1", 1000: "1000", 65536: "64K", 98304: "96K", 100_000: "100000", 4 << 20: "4M", 3 << 50: "3072T"} {
-		require.Equal(t, want, binarySize(n))
+		require.Equal(t, want, Size(n))
 	}
 }

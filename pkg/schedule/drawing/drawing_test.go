@@ -1,0 +1,103 @@
+package drawing
+
+import (
+	"encoding/xml"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+)
+
+// A topology has a circle, filled and with a border, for each node, and a line for each two that a
+// link connects.
+func TestTopology(t *testing.T) {
+	for _, tt := range []struct {
+		topology     simulate.Topology
+		nodes, lines int
+	}{
+		{simulate.Full(4), 4, 6}, {simulate.Switch(4), 5, 4}, {simulate.Ring(6), 6, 6}, {simulate.Mesh(3, 2), 6, 7}, {simulate.Torus(3, 2), 6, 9},
+		{simulate.Torus(4, 4), 16, 32}, {simulate.Hosts(4, 2), 9, 20},
+	} {
+		text, err := Topology(tt.topology, "a < b")
+		require.NoError(t, err)
+		drawing := string(text)
+		require.NoError(t, xml.Unmarshal(text, new(struct{ XMLName xml.Name })))
+		require.Len(t, tt.topology.Lines(), tt.lines)
+		require.Equal(t, tt.lines, strings.Count(drawing, "Q"), tt.topology.Name)
+		require.Equal(t, 2*tt.nodes, strings.Count(drawing, "A")/2, tt.topology.Name)
+	}
+	for title, want := range map[string]string{"six ranks of a switch": ">six ranks of a switch<", "six ranks": ">six ranks: switch<"} {
+		text, err := Topology(simulate.Switch(6), title)
+		require.NoError(t, err)
+		require.Contains(t, string(text), want)
+	}
+	_, err := Topology(simulate.Ring(200), "")
+	require.EqualError(t, err, "200 ranks, a diagram has at most 128")
+}
+
+func timeline(t *testing.T, name string, ranks int) *simulate.Timeline {
+	t.Helper()
+	p, err := schedule.Generate(name, schedule.AllReduce, schedule.Shape{Ranks: ranks, Segments: 2})
+	require.NoError(t, err)
+	m := simulate.Machine{Topology: simulate.Full(ranks), Sharing: simulate.Unloaded, Latency: simulate.Microsecond, PerByte: 20, ReduceByte: 1, Engines: 1}
+	r, err := simulate.Trace(t.Context(), p, m, 1<<20, 1)
+	require.NoError(t, err)
+	return r
+}
+
+// A timeline is valid XML, the same every time, has each op of the program in words, and above all of
+// them a border for each step of the critical path.
+func TestTimeline(t *testing.T) {
+	for _, name := range []string{"ring", "bidirectional", "double_tree"} {
+		r := timeline(t, name, 4)
+		draw := func() string {
+			text, err := Timeline(r, "a < b", "c & d", "µs", simulate.Microsecond)
+			require.NoError(t, err)
+			return string(text)
+		}
+		drawing := draw()
+		require.Equal(t, drawing, draw())
+		require.NoError(t, xml.Unmarshal([]byte(drawing), new(struct{ XMLName xml.Name })))
+		ops := 0
+		for _, list := range r.Program.Ops {
+			ops += len(list)
+		}
+		require.Equal(t, ops, strings.Count(drawing, ">op "))
+		require.Contains(t, drawing, ">op 0: "+r.Program.Ops[0][0].String()+"<")
+		above := drawing[strings.LastIndex(drawing, ">op "):]
+		require.Equal(t, len(r.CriticalPath().Steps)+1, strings.Count(above, "fill:none"), "the steps, and the legend")
+		for _, text := range []string{">a &lt; b<", ">c &amp; d<", ">µs<", ">receive and add<", ">critical path<"} {
+			require.Contains(t, drawing, text)
+		}
+		require.NotContains(t, drawing, "recv")
+		if name == "ring" { // 38.2 µs
+			for _, tick := range []string{"0", "5", "10", "35"} {
+				require.Contains(t, drawing, ">"+tick+"<")
+			}
+		}
+	}
+	_, err := Timeline(timeline(t, "ring", 128), "", "", "", 1)
+	require.EqualError(t, err, "65024 ops, a drawing has at most 20000: take fewer ranks")
+}
+
+// The lanes of a rank are closer to each other than to those of the next one, and a program without
+// ops can be drawn.
+func TestBoxes(t *testing.T) {
+	g := &gantt{Timeline: timeline(t, "ring", 2), first: []float64{0, 1 + rankGap}, each: 1}
+	same := func(v float64) vg.Length { return vg.Length(v) }
+	var tops []float64
+	for r := range 2 {
+		for i := range 2 { // a send and a receive
+			tops = append(tops, float64(-g.box(r, i, same, same).Max.Y))
+		}
+	}
+	slices.Sort(tops)
+	require.Greater(t, tops[2]-tops[1], tops[1]-tops[0])
+	_, err := Timeline(timeline(t, "ring", 1), "", "", "", 1)
+	require.NoError(t, err)
+}

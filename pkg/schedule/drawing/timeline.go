@@ -1,0 +1,128 @@
+// Package drawing draws schedules: topologies, and timelines of simulations.
+package drawing
+
+import (
+	"fmt"
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/collectivex/collectivex/pkg/chart"
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+)
+
+// mostOps bounds a drawing of a timeline, which nobody can read beyond it.
+const mostOps = 20000
+
+// A row of the time axis is a stream: sends above, what comes in below. Ranks are a gap apart.
+const (
+	rowHeight = vg.Length(14)
+	rankGap   = 0.4 // of a row
+)
+
+// kinds are the words and the colours of the legend.
+var kinds = [...]struct {
+	name string
+	fill color.Color
+}{
+	schedule.Reduce:     {"add", color.RGBA{0xb5, 0x48, 0x3a, 0xff}},
+	schedule.Send:       {"send", color.RGBA{0x3b, 0x6f, 0xb6, 0xff}},
+	schedule.Recv:       {"receive", color.RGBA{0x5a, 0x9e, 0x6f, 0xff}},
+	schedule.RecvReduce: {"receive and add", color.RGBA{0xd9, 0x9a, 0x2b, 0xff}},
+	schedule.Copy:       {"copy", color.RGBA{0x7d, 0x7d, 0x7d, 0xff}},
+	schedule.Put:        {"put", color.RGBA{0x7a, 0x5a, 0xa6, 0xff}},
+	schedule.Signal:     {"signal", color.RGBA{0xa9, 0xb8, 0xcc, 0xff}},
+	schedule.Wait:       {"wait", color.RGBA{0xcf, 0xcf, 0xcf, 0xff}},
+	schedule.Flush:      {"wait for puts", color.RGBA{0xcf, 0xcf, 0xcf, 0xff}},
+}
+
+// Timeline draws a simulation as SVG: a row for every stream of every rank, in which each op reaches
+// from when it is posted to its end and says what it is, in letters as small as it needs. Those of the
+// critical path have a border. The note is a line below the time, which is in units of so many
+// picoseconds each.
+func Timeline(t *simulate.Timeline, title, note, unit string, each simulate.Picoseconds) ([]byte, error) {
+	total := 0
+	g := &gantt{Timeline: t, each: float64(each), used: map[schedule.Kind]bool{}}
+	var labels []plot.Tick
+	for r, ops := range t.Program.Ops {
+		total += len(ops)
+		streams := 1
+		for i := range ops {
+			streams = max(streams, int(ops[i].Stream)+1)
+			g.used[ops[i].Kind] = true
+		}
+		g.first = append(g.first, g.rows)
+		for s := range streams {
+			label := fmt.Sprintf("rank %d", r)
+			if streams > 1 {
+				label += fmt.Sprintf(", stream %d", s)
+			}
+			labels = append(labels, plot.Tick{Value: -g.rows - float64(s) - 0.5, Label: label})
+		}
+		g.rows += float64(streams) + rankGap
+	}
+	if total > mostOps {
+		return nil, fmt.Errorf("%d ops, a drawing has at most %d: take fewer ranks", total, mostOps)
+	}
+	p := chart.New(title)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(max(1, t.Makespan))/g.each, -g.rows, 0
+	p.X.Tick.Marker, p.Y.Tick.Marker, p.Y.Tick.Length = chart.Even{}, plot.ConstantTicks(labels), 0
+	p.X.Label.Text = unit + "\n" + note
+	chart.AddGrid(p)
+	p.Add(g)
+	for k, kind := range kinds {
+		if g.used[schedule.Kind(k)] {
+			p.Legend.Add(kind.name, chart.Swatch{Fill: kind.fill})
+		}
+	}
+	p.Legend.Add("critical path", chart.Swatch{Border: color.Black})
+	return chart.SVG(p, vg.Length(g.rows)*rowHeight+4*vg.Centimeter)
+}
+
+// gantt is a plot of a timeline.
+type gantt struct {
+	*simulate.Timeline
+	each  float64
+	first []float64 // by rank: its first row
+	rows  float64
+	used  map[schedule.Kind]bool
+}
+
+// Plot implements plot.Plotter.
+func (g *gantt) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	words := text.Style{Color: color.White, Font: p.X.Tick.Label.Font, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
+	for r, ops := range g.Program.Ops {
+		for i := range ops {
+			box := g.box(r, i, x, y)
+			chart.Swatch{Fill: kinds[ops[i].Kind].fill}.Draw(&c, box)
+			label := fmt.Sprintf("op %d: %s", i, ops[i].String())
+			words.Font.Size = box.Size().Y
+			words.Font.Size *= min(0.9, 0.8*box.Size().X/words.Width(label))
+			c.FillText(words, vg.Point{X: box.Min.X, Y: (box.Min.Y + box.Max.Y) / 2}, label)
+		}
+	}
+	if g.Makespan == 0 {
+		return
+	}
+	for _, s := range g.CriticalPath().Steps { // above the ops that share their time
+		chart.Swatch{Border: color.Black}.Draw(&c, g.box(s.Rank, s.Op, x, y))
+	}
+}
+
+// box is where op i of rank r is.
+func (g *gantt) box(r, i int, x, y func(float64) vg.Length) vg.Rectangle {
+	o, times := &g.Program.Ops[r][i], &g.Ops[r][i]
+	top := g.first[r] + float64(o.Stream) + 0.03
+	switch o.Kind {
+	case schedule.Send, schedule.Put, schedule.Signal:
+	default:
+		top += 0.5
+	}
+	from, to := x(float64(times.Posted)/g.each), x(float64(times.End)/g.each)
+	return vg.Rectangle{Min: vg.Point{X: from, Y: y(-top - 0.44)}, Max: vg.Point{X: max(to-vg.Points(0.5), from+vg.Points(0.3)), Y: y(-top)}}
+}
