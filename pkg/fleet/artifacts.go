@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -76,7 +75,7 @@ const (
 	KindSamples   = "samples" // raw samples of a cell
 )
 
-// wanted is an artifact worth having, and the directory that it goes into.
+// wanted is an artifact to fetch.
 type wanted struct {
 	artifact
 	kind    string
@@ -92,6 +91,7 @@ func (w wanted) key() string {
 	return w.dir()
 }
 
+// dir is the directory of the files, below that of the run.
 func (w wanted) dir() string {
 	switch w.kind {
 	case KindMatrix:
@@ -138,11 +138,11 @@ func choose(run int64, list []artifact, samples bool) []wanted {
 	})
 }
 
-// errExpired says that GitHub has deleted an artifact.
+// errExpired is the error of an artifact that GitHub has deleted.
 var errExpired = errors.New("expired: GitHub has deleted it")
 
-// download writes the zip of an artifact into f and checks its digest. What broke on the
-// way is fetched again, with a new link: each is good for a minute.
+// download writes the zip of an artifact into f and checks its digest. It repeats a broken
+// download with a new link, since each is valid for a minute.
 func (c *Client) download(ctx context.Context, a artifact, f *os.File) (verified bool, err error) {
 	for try := range downloads {
 		if try > 0 {
@@ -171,7 +171,7 @@ func (c *Client) downloadOnce(ctx context.Context, a artifact, f *os.File) (veri
 	}
 	resp, err := c.blobs.Do(req)
 	if err != nil {
-		return false, true, fmt.Errorf("download: %w", plainly(ctx, err))
+		return false, true, fmt.Errorf("download: %w", withoutURL(ctx, err))
 	}
 	defer resp.Body.Close()
 	switch {
@@ -180,17 +180,15 @@ func (c *Client) downloadOnce(ctx context.Context, a artifact, f *os.File) (veri
 	case resp.StatusCode != http.StatusOK:
 		return false, true, fmt.Errorf("download: the store answers %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return false, false, err
-	}
-	if err := f.Truncate(0); err != nil {
+	_, err = f.Seek(0, io.SeekStart)
+	if err := errors.Join(err, f.Truncate(0)); err != nil {
 		return false, false, err
 	}
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(resp.Body, maxArchive+1))
 	switch {
 	case err != nil:
-		return false, true, fmt.Errorf("download: %w", plainly(ctx, err))
+		return false, true, fmt.Errorf("download: %w", withoutURL(ctx, err))
 	case n > maxArchive:
 		return false, false, fmt.Errorf("archive of more than %d bytes", maxArchive)
 	case resp.ContentLength >= 0 && n != resp.ContentLength:
@@ -207,21 +205,20 @@ func (c *Client) downloadOnce(ctx context.Context, a artifact, f *os.File) (veri
 
 func digest(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
 
-// plainly drops the URL from an error: links to the store are good for whoever has them.
-func plainly(ctx context.Context, err error) error {
+// withoutURL drops the URL from an error, since whoever has a link to the store can use it.
+func withoutURL(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	for u := err; u != nil; u = errors.Unwrap(u) {
 		if _, ok := u.(interface{ Timeout() bool }); ok && errors.Unwrap(u) != nil {
 			err = errors.Unwrap(u)
-			continue
 		}
 	}
 	return err
 }
 
-// link returns where the store has the zip of an artifact.
+// link returns a link to the zip of an artifact in the store.
 func (c *Client) link(ctx context.Context, a artifact) (string, error) {
 	req, err := c.gh.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/actions/artifacts/%d/zip", c.owner, c.name, a.ID), nil)
 	if err != nil {
@@ -248,8 +245,8 @@ func (c *Client) link(ctx context.Context, a artifact) (string, error) {
 }
 
 // unpack writes the files of the zip f into dir, which exists, and returns their digests by
-// slash-separated path. An archive that would write anything but a bounded number of plain
-// files into dir is refused before its first file is written.
+// slash-separated path. It writes nothing if the archive has anything but a limited number of
+// plain files inside dir.
 func unpack(f *os.File, dir string) (map[string]string, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -323,18 +320,27 @@ func unpackFile(e *zip.File, path string) (string, error) {
 	return digest(sum), nil
 }
 
-// readPlan reads the matrix of a run, whichever version of the program made it.
-func readPlan(data []byte) (*plan.Matrix, error) {
-	var by struct {
-		Generator plan.Generator `json:"generator"`
+// fetchInto downloads an artifact into work, which it empties first, and unpacks it there. It
+// returns the directory of the files and their digests by slash-separated path, and whether
+// GitHub gave a digest that holds.
+func (c *Client) fetchInto(ctx context.Context, a artifact, work string) (files string, digests map[string]string, verified bool, err error) {
+	files = filepath.Join(work, "files")
+	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(files, 0o755)); err != nil {
+		return "", nil, false, err
 	}
-	if err := json.Unmarshal(data, &by); err != nil {
-		return nil, fmt.Errorf("matrix: %w", err)
+	f, err := os.Create(filepath.Join(work, "zip"))
+	if err != nil {
+		return "", nil, false, err
 	}
-	return plan.Parse(data, by.Generator.Version)
+	defer f.Close()
+	if verified, err = c.download(ctx, a, f); err == nil {
+		digests, err = unpack(f, files)
+	}
+	return files, digests, verified, err
 }
 
-// Matrix returns the plan of a run, or an error that wraps ErrNoMatrix while there is none.
+// Matrix returns the plan of a run, whichever version of the program made it. The error wraps
+// ErrNoMatrix while there is none.
 func (c *Client) Matrix(ctx context.Context, run int64) (*plan.Matrix, error) {
 	list, err := c.artifacts(ctx, run, "cxsweep-matrix-"+strconv.FormatInt(run, 10))
 	if err != nil {
@@ -344,28 +350,21 @@ func (c *Client) Matrix(ctx context.Context, run int64) (*plan.Matrix, error) {
 	if len(chosen) == 0 || chosen[0].kind != KindMatrix {
 		return nil, ErrNoMatrix
 	}
-	dir, err := os.MkdirTemp("", "cxgen-matrix-")
+	work, err := os.MkdirTemp("", "cxgen-matrix-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	f, err := os.Create(filepath.Join(dir, ".zip"))
-	if err != nil {
-		return nil, err
+	defer os.RemoveAll(work)
+	files, _, _, err := c.fetchInto(ctx, chosen[0].artifact, work)
+	var m *plan.Matrix
+	if err == nil {
+		m, err = plan.ReadArchived(filepath.Join(files, plan.FileName), "")
 	}
-	defer f.Close()
-	if _, err := c.download(ctx, chosen[0].artifact, f); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("matrix of run %d: %w", run, err)
 	}
-	if _, err := unpack(f, dir); err != nil {
-		return nil, fmt.Errorf("matrix of run %d: %w", run, err)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, plan.FileName))
-	if err != nil {
-		return nil, fmt.Errorf("matrix of run %d: the artifact has no %s", run, plan.FileName)
-	}
-	return readPlan(data)
+	return m, nil
 }
 
-// ErrNoMatrix says that a run has no matrix, or not yet.
+// ErrNoMatrix is the error of a run that has no matrix, or not yet.
 var ErrNoMatrix = errors.New("the run has no matrix")

@@ -21,13 +21,13 @@ import (
 // DefaultAPI is the root of the API of github.com.
 const DefaultAPI = "https://api.github.com"
 
-// Options say which repository a client works on, and with what.
+// Options are the repository of a client, and how it reaches GitHub.
 type Options struct {
 	API   string // root of the API, as GITHUB_API_URL has it; empty: DefaultAPI
 	Repo  string // OWNER/NAME
 	Token Token
 	Clock Clock
-	// Tell is given one line for each wait that a person should know of.
+	// Tell reports, in one line, a wait or something that is left out.
 	Tell func(line string)
 }
 
@@ -50,8 +50,8 @@ func CheckRepo(text string) error {
 	return nil
 }
 
-// CheckHost returns an error unless host, that of a run's URL, is the server whose API has
-// this root. An empty host is that of a run given as a number.
+// CheckHost returns an error unless host, from the URL of a run, is the server whose API has
+// this root. An empty host, of a run given as a number, is valid.
 func CheckHost(api, host string) error {
 	u, err := parseAPI(api)
 	if err != nil {
@@ -87,7 +87,7 @@ func New(o Options) (*Client, error) {
 	return &Client{owner: owner, name: name, gh: gh, blobs: &http.Client{Transport: http.DefaultTransport}, clock: o.Clock, tell: o.Tell}, nil
 }
 
-// sameAPI follows the redirects of a renamed repository. Others lead to storage, which
+// sameAPI follows the redirects of a renamed repository only. Others lead to storage, which
 // must not see the token.
 func sameAPI(req *http.Request, via []*http.Request) error {
 	switch req.Response.StatusCode {
@@ -115,7 +115,7 @@ func parseAPI(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// StatusError says that GitHub refused a request.
+// StatusError is the error of a request that GitHub refused.
 type StatusError struct {
 	Op     string // what was asked for
 	Status int    // HTTP status
@@ -124,7 +124,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.Op + ": " + e.Text }
 
-// failed turns an error of the API into one that says what to do.
+// failed returns the error of an operation whose request failed, with what to do.
 func (c *Client) failed(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil { // go-github does not say why
 		return fmt.Errorf("%s: %w", op, context.Cause(ctx))
@@ -176,8 +176,8 @@ func statusOf(err error) int {
 // pageSizes are tried in turn: GitHub fails for good on large pages of large runs.
 var pageSizes = []int{100, 30, 10}
 
-// all collects a list over its pages. Entries are told apart by id, and the list is read
-// again if it changed so much while it was read that entries were missed.
+// all collects a list over its pages, each id once. It reads the list again if the list
+// changed while it was read, so that entries were missed.
 func all[T any](ctx context.Context, id func(T) int64, page func(context.Context, github.ListOptions) (items []T, total int, resp *github.Response, err error)) ([]T, error) {
 	var out []T
 	size, again := 0, 0

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Clock is the time as the client sees it. Tests put their own in its place.
+// Clock is the client's source of time, which tests replace.
 type Clock interface {
 	Now() time.Time
 	// Sleep returns after d, or with the cause for which ctx ended.
@@ -15,7 +15,7 @@ type Clock interface {
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 }
 
-// ErrStalled is why a request ended that was not answered in full in time.
+// ErrStalled is the cause of a timeout: a request had no complete answer in time.
 var ErrStalled = errors.New("no complete answer in time")
 
 // Wall is the clock of this machine.

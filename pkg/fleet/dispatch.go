@@ -24,8 +24,8 @@ type Order struct {
 	Workflow string            // name of the workflow's file
 	Ref      string            // branch or tag; empty: the default branch
 	Inputs   map[string]string // those that differ from the default
-	// MarkInput is the input that takes a mark which the name of a job then shows, so that
-	// the run can be found if its id is not answered.
+	// MarkInput is the input for a mark, which the name of the setup job shows. By it the run
+	// is found if GitHub does not answer with its id.
 	MarkInput string
 }
 
@@ -36,10 +36,9 @@ type Dispatched struct {
 	Ref string
 }
 
-// Dispatch starts a run and returns it. It sends the order once: if the answer is lost, it
-// looks for the run, and if it finds none, the error says so and nothing is sent again. An
-// order that GitHub refused to read is sent again without the fields that it does not
-// know.
+// Dispatch starts a run and returns it. If the answer is lost, it looks for the run instead
+// of sending the order again, and fails if it finds none. An order that GitHub refused
+// because of an unknown field is sent again without that field.
 func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
 	repo, resp, err := c.gh.Repositories.Get(ctx, c.owner, c.name)
 	if err != nil {
@@ -93,8 +92,8 @@ func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
 	}
 }
 
-// refusesMark reports whether GitHub refused the mark, which workflows of older versions
-// do not take.
+// refusesMark reports whether GitHub refused the mark, which older workflows have no input
+// for.
 func (o Order) refusesMark(message string) bool {
 	return strings.Contains(message, "nexpected inputs") && strings.Contains(message, `"`+o.MarkInput+`"`)
 }
@@ -109,22 +108,21 @@ func (o Order) marked(mark string) map[string]string {
 	return out
 }
 
-// find looks for the run of a dispatch whose answer does not name it: the one whose setup
-// job shows the mark. Without a mark no run can be told from another's.
+// find looks for the run of a dispatch whose answer has no id: the one whose setup job shows
+// the mark. Without a mark it cannot be found.
 func (c *Client) find(ctx context.Context, d Dispatched, o Order, mark string, since time.Time) (Dispatched, error) {
-	workflow := o.Workflow
 	if mark == "" {
-		return Dispatched{}, fmt.Errorf("a run may have started, but the workflow at %s has no input %q by which to find it: look at the runs of %s before you dispatch again", d.Ref, o.MarkInput, workflow)
+		return Dispatched{}, fmt.Errorf("a run may have started, but the workflow at %s has no input %q by which to find it: look at the runs of %s before you dispatch again", d.Ref, o.MarkInput, o.Workflow)
 	}
 	var last error
 	other := map[int64]bool{} // runs whose setup job shows another mark or none
 	for poll := range findPolls {
 		if poll > 0 {
 			if err := c.clock.Sleep(ctx, findPause); err != nil {
-				return Dispatched{}, fmt.Errorf("interrupted while looking for the run: it may have started; look at the runs of %s before you dispatch again: %w", workflow, err)
+				return Dispatched{}, fmt.Errorf("interrupted while looking for the run: it may have started; look at the runs of %s before you dispatch again: %w", o.Workflow, err)
 			}
 		}
-		runs, err := c.runs(ctx, workflow, &github.ListWorkflowRunsOptions{Event: "workflow_dispatch", Created: ">=" + since.UTC().Format(time.RFC3339)})
+		runs, err := c.runs(ctx, o.Workflow, &github.ListWorkflowRunsOptions{Event: "workflow_dispatch", Created: ">=" + since.UTC().Format(time.RFC3339)})
 		if err != nil {
 			last = err
 			continue
@@ -147,7 +145,7 @@ func (c *Client) find(ctx context.Context, d Dispatched, o Order, mark string, s
 			other[run.ID] = len(jobs) > 0
 		}
 	}
-	err := fmt.Errorf("no run of this dispatch was found, but it may still start: look at the runs of %s before you dispatch again", workflow)
+	err := fmt.Errorf("no run of this dispatch was found, but it may still start: look at the runs of %s before you dispatch again", o.Workflow)
 	return Dispatched{}, errors.Join(err, last)
 }
 

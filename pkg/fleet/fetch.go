@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,20 +19,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
-// What became of an artifact.
+// States of an artifact after a fetch.
 const (
 	StateFetched = "fetched"
-	StateKept    = "kept" // of an earlier fetch, unchanged
+	StateKept    = "kept" // from an earlier fetch, unchanged
 	StateExpired = "expired"
 	StateFailed  = "failed"
 )
 
-// Fetched is the artifacts of a run, as Fetch left them in a directory.
+// Fetched is the artifacts of a run in a directory.
 type Fetched struct {
 	Run
 	Dir       string     `json:"dir"`
 	Artifacts []Artifact `json:"artifacts"` // matrix, cells by name, aggregate, samples by cell
-	Missing   []string   `json:"missing"`   // what the run should have, and has no artifact of: "matrix", "aggregate", cells
+	Missing   []string   `json:"missing"`   // what the run should have: "matrix", "aggregate", cells
 }
 
 // Artifact is one of them.
@@ -64,7 +63,7 @@ func (f *Fetched) Err() error {
 	return fmt.Errorf("run %d is incomplete: no %s", f.ID, strings.Join(bad, ", "))
 }
 
-// record is what the directory remembers of what was fetched.
+// record is a file in the directory about what was fetched.
 type record struct {
 	RunID     int64            `json:"run_id"`
 	Artifacts map[string]fetch `json:"artifacts"` // by directory
@@ -82,12 +81,12 @@ const (
 	partialName = ".cxgen-partial"
 )
 
-// Fetch brings the matrix, the newest attempt of each cell and the aggregate of a run into
+// Fetch downloads the matrix, the newest attempt of each cell and the aggregate of a run into
 // dir: matrix/, cells/CELL/ and aggregate/; with samples, also the raw samples of all
-// attempts of each cell: cells/CELL/samples/. What is there and unchanged stays, so that a
-// fetch that was interrupted goes on where it was, and one after a re-run brings what is
-// new. Each directory but that of samples appears whole or not at all. What cannot be had is named in the
-// result, and the rest is fetched. done is called after each artifact.
+// attempts of each cell: cells/CELL/samples/. It keeps unchanged artifacts, so that it
+// continues an interrupted fetch, and fetches what is new after a re-run. Each directory but
+// that of samples appears whole or not at all. The result names the artifacts that cannot be
+// fetched. Fetch calls done after each artifact.
 func (c *Client) Fetch(ctx context.Context, run int64, dir string, samples bool, done func(Artifact)) (*Fetched, error) {
 	r, err := c.Run(ctx, run)
 	if err != nil {
@@ -146,18 +145,16 @@ func (c *Client) Fetch(ctx context.Context, run int64, dir string, samples bool,
 	return out, nil
 }
 
-// missing names what the plan of the run promises and the run has no artifact of.
+// missing returns what the plan of the run asks for and the run has no artifact of.
 func missing(r Run, dir string, there map[string]bool) []string {
 	var out []string
 	if !there[KindMatrix] {
 		out = append(out, "matrix")
 	}
-	if data, err := safefile.Read(filepath.Join(dir, "matrix", plan.FileName), 1<<30); err == nil {
-		if m, err := readPlan(data); err == nil {
-			for i := range m.Include {
-				if id := m.Include[i].ID; !there[filepath.Join("cells", id)] {
-					out = append(out, id)
-				}
+	if m, err := plan.ReadArchived(filepath.Join(dir, "matrix", plan.FileName), ""); err == nil {
+		for i := range m.Include {
+			if id := m.Include[i].ID; !there[filepath.Join("cells", id)] {
+				out = append(out, id)
 			}
 		}
 	}
@@ -168,25 +165,9 @@ func missing(r Run, dir string, there map[string]bool) []string {
 	return out
 }
 
-// fetch downloads one artifact, unpacks it aside, and puts it in its place.
+// fetch downloads one artifact, unpacks it in partial, and moves it into its place.
 func (c *Client) fetch(ctx context.Context, w wanted, dir, partial string, have *record) error {
-	if err := os.RemoveAll(partial); err != nil {
-		return err
-	}
-	files := filepath.Join(partial, "files")
-	if err := os.MkdirAll(files, 0o755); err != nil {
-		return err
-	}
-	f, err := os.Create(filepath.Join(partial, "zip"))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	verified, err := c.download(ctx, w.artifact, f)
-	if err != nil {
-		return err
-	}
-	digests, err := unpack(f, files)
+	files, digests, verified, err := c.fetchInto(ctx, w.artifact, partial)
 	if err != nil {
 		return err
 	}
@@ -195,18 +176,25 @@ func (c *Client) fetch(ctx context.Context, w wanted, dir, partial string, have 
 		if _, known := have.Artifacts[filepath.Dir(w.dir())]; !known {
 			return errors.New("the documents that these samples belong to were not fetched")
 		}
-		if err := merge(files, place, digests); err != nil {
-			return err
-		}
-		have.Artifacts[w.key()] = fetch{ID: w.ID, Verified: verified, Files: digests}
-		return have.write(dir)
+		err = merge(files, place, digests)
+	} else {
+		_, known := have.Artifacts[w.dir()]
+		err = replace(files, place, w.kind == KindCell, known)
 	}
-	if _, known := have.Artifacts[w.dir()]; !known {
-		if _, err := os.Lstat(place); err == nil {
-			return fmt.Errorf("%s exists and was not fetched here; name another directory, or move it away", place)
-		}
+	if err != nil {
+		return err
 	}
-	if w.kind == KindCell { // samples of earlier attempts stay beside the documents of those
+	have.Artifacts[w.key()] = fetch{ID: w.ID, Verified: verified, Files: digests}
+	return safefile.WriteJSON(filepath.Join(dir, recordName), have)
+}
+
+// replace moves the directory files to place, which may exist only if it was fetched before.
+// The samples of a cell stay, as those of earlier attempts are not in files.
+func replace(files, place string, cell, fetched bool) error {
+	if _, err := os.Lstat(place); err == nil && !fetched {
+		return fmt.Errorf("%s exists and was not fetched here; name another directory, or move it away", place)
+	}
+	if cell {
 		err := os.Rename(filepath.Join(place, result.SamplesDir), filepath.Join(files, result.SamplesDir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -215,11 +203,7 @@ func (c *Client) fetch(ctx context.Context, w wanted, dir, partial string, have 
 	if err := errors.Join(os.RemoveAll(place), os.MkdirAll(filepath.Dir(place), 0o755)); err != nil {
 		return err
 	}
-	if err := os.Rename(files, place); err != nil {
-		return err
-	}
-	have.Artifacts[w.dir()] = fetch{ID: w.ID, Verified: verified, Files: digests}
-	return have.write(dir)
+	return os.Rename(files, place)
 }
 
 // merge moves files, whose slash-separated names digests has, into dir, in place of those of
@@ -239,35 +223,21 @@ func merge(files, dir string, digests map[string]string) error {
 
 // readRecord reads what an earlier fetch left in dir.
 func readRecord(dir string, run int64) (*record, error) {
-	r := &record{RunID: run, Artifacts: map[string]fetch{}}
-	data, err := safefile.Read(filepath.Join(dir, recordName), 64<<20)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	var old record
-	if err == nil {
-		err = json.Unmarshal(data, &old)
-	}
+	path := filepath.Join(dir, recordName)
+	r := &record{}
+	err := safefile.ReadJSON(path, 64<<20, r)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.RunID = run
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w; name another directory", filepath.Join(dir, recordName), err)
-	case old.RunID != run:
-		return nil, fmt.Errorf("%s has the artifacts of run %d; name another directory", dir, old.RunID)
-	case old.Artifacts == nil:
-		return r, nil
+		return nil, fmt.Errorf("%s: %w; name another directory", path, err)
+	case r.RunID != run:
+		return nil, fmt.Errorf("%s has the artifacts of run %d; name another directory", dir, r.RunID)
 	}
-	return &old, nil
-}
-
-func (r *record) write(dir string) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
+	if r.Artifacts == nil {
+		r.Artifacts = map[string]fetch{}
 	}
-	return safefile.WriteAtomic(filepath.Join(dir, recordName), func(w io.Writer) error {
-		_, err := w.Write(append(data, '\n'))
-		return err
-	})
+	return r, nil
 }
 
 // holds reports whether the files are in dir as they were unpacked.

@@ -18,10 +18,10 @@ import (
 )
 
 // Unanswered reads the documents in the NDJSON file at path and returns the ids of the
-// cases of one run that have no successful document: of the plan's, if m is given, also
-// those that have none at all. The matrix itself answers unsupported cases. run is 0 if the
-// documents are those of one run, which is then returned. What is no document of this
-// program is an error: it might be the success of a case.
+// cases of one run that have no successful document; with a plan m, also the runnable cases
+// of the plan without a document. run may be 0 if the file has documents of one run only,
+// whose id Unanswered returns. A line that is not a document of this program is an error,
+// since it may be the success of a case.
 func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error) {
 	j := fold.NewJudge(nil, fold.Expected{}) // a fetched matrix has no digest to compare
 	for rec, err := range fold.Read([]string{path}, false) {
@@ -47,13 +47,13 @@ func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error)
 		}
 		run = of.ID
 	}
-	bad := map[string]bool{}
-	answered := map[string]bool{}
+	name := strconv.FormatInt(run, 10)
+	bad, answered := ids{}, ids{}
 	for _, a := range v.Answers {
-		answered[a.ID] = answered[a.ID] || a.Run == strconv.FormatInt(run, 10)
+		answered[a.ID] = answered[a.ID] || a.Run == name
 	}
 	for _, a := range v.Failed() {
-		if a.Run == strconv.FormatInt(run, 10) {
+		if a.Run == name {
 			bad[a.ID] = true
 		}
 	}
@@ -71,16 +71,17 @@ func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error)
 // once; if the answer is lost, the error says so.
 func (c *Client) RerunFailed(ctx context.Context, run int64) error {
 	_, err := c.gh.Actions.RerunFailedJobsByID(ctx, c.owner, c.name, run)
+	if err == nil {
+		return nil
+	}
 	if lost, ok := errors.AsType[*LostError](err); ok {
 		return fmt.Errorf("re-run %d: %w; look at the run's attempts before you re-run it again", run, lost)
 	}
-	if statusOf(err) == http.StatusForbidden {
-		return fmt.Errorf("%w; a run that is not over, is older than 30 days or was run 50 times cannot be run again: use --dispatch", c.failed(ctx, fmt.Sprintf("re-run %d", run), err))
+	forbidden := statusOf(err) == http.StatusForbidden
+	if err = c.failed(ctx, fmt.Sprintf("re-run %d", run), err); forbidden {
+		err = fmt.Errorf("%w; a run that is not over, is older than 30 days or was run 50 times cannot be run again: use --dispatch", err)
 	}
-	if err != nil {
-		return c.failed(ctx, fmt.Sprintf("re-run %d", run), err)
-	}
-	return nil
+	return err
 }
 
 // FailedCells returns the cells whose newest job failed, by name.
@@ -91,7 +92,7 @@ func (c *Client) FailedCells(ctx context.Context, run int64) ([]string, error) {
 	}
 	var out []string
 	for _, g := range jobs {
-		if j := jobOf(g); j.Failed() && !surrounds(j.Name) {
+		if j := jobOf(g); j.Failed() && !notCell(j.Name) {
 			out = append(out, j.Name)
 		}
 	}
@@ -99,19 +100,22 @@ func (c *Client) FailedCells(ctx context.Context, run int64) ([]string, error) {
 	return out, nil
 }
 
-// Cover is the filters of one dispatch and what it would run.
+// Cover is one dispatch: its filters, and the cases that it would run.
 type Cover struct {
 	Filters planner.Filters
-	Cases   []string // of those wanted, sorted
-	Others  []string // that it runs besides, sorted; never nil
+	Cases   []string // wanted ones, sorted
+	Others  []string // further ones, sorted; never nil
 }
 
 // Covers returns dispatches that together plan every wanted case, and the cases that no
-// suite of the definitions has any more. Each is of one suite and has at most one value of
-// each filter, as the workflow's inputs do. A dispatch is split in two or more where that
-// saves cases that nobody wants.
+// suite of the definitions has any more. Each dispatch is of one suite and has at most one
+// value of each filter, as the workflow's inputs do. It is split if that saves cases that
+// are not wanted.
 func Covers(cat *catalog.Catalog, wanted []string) (covers []Cover, gone []string, err error) {
-	left := set(wanted)
+	left := ids{}
+	for _, id := range wanted {
+		left[id] = true
+	}
 	for i := range cat.Suites {
 		if len(left) == 0 {
 			break
@@ -120,38 +124,28 @@ func Covers(cat *catalog.Catalog, wanted []string) (covers []Cover, gone []strin
 		if s.all, err = s.plan(planner.Only{}); err != nil {
 			return nil, nil, err
 		}
-		mine := intersect(left, s.all)
+		mine := left.and(s.all)
 		if len(mine) == 0 {
 			continue
 		}
 		s.measure()
 		covers = append(covers, s.cover(part{mine, s.all, planner.Only{planner.FilterSuite: {s.name}}})...)
-		for id := range mine {
-			delete(left, id)
-		}
+		left.remove(mine)
 	}
 	return covers, slices.Sorted(maps.Keys(left)), nil
 }
 
+// ids is a set of case ids.
 type ids map[string]bool
 
-func set(list []string) ids {
-	out := ids{}
-	for _, id := range list {
-		out[id] = true
-	}
+func (a ids) and(b ids) ids {
+	out := maps.Clone(a)
+	maps.DeleteFunc(out, func(id string, _ bool) bool { return !b[id] })
 	return out
 }
 
-func intersect(a, b ids) ids {
-	out := ids{}
-	for id := range a {
-		if b[id] {
-			out[id] = true
-		}
-	}
-	return out
-}
+// remove removes the ids of b from a.
+func (a ids) remove(b ids) { maps.DeleteFunc(a, func(id string, _ bool) bool { return b[id] }) }
 
 // suite knows which cases of a suite each value of each filter keeps.
 type suite struct {
@@ -178,8 +172,8 @@ func (s *suite) plan(only planner.Only) (ids, error) {
 	return out, nil
 }
 
-// measure plans once for each value of each filter: the planner alone knows what a filter
-// keeps.
+// measure plans once for each value of each filter, since only the planner knows what a
+// filter keeps.
 func (s *suite) measure() {
 	s.keep = map[string]map[string]ids{}
 	for _, f := range planner.AllFilters() {
@@ -202,7 +196,7 @@ type part struct {
 	only         planner.Only
 }
 
-// others counts the cases that the parts run although nobody wants them.
+// others counts the cases of the parts that are not wanted.
 func others(parts []part) int {
 	n := 0
 	for _, p := range parts {
@@ -211,8 +205,8 @@ func others(parts []part) int {
 	return n
 }
 
-// cover narrows a dispatch, and splits it by the filter that saves most as long as one
-// saves any.
+// cover narrows a dispatch, and splits it by the filter that saves most, until none saves
+// any.
 func (s *suite) cover(p part) []Cover {
 	p = s.narrow(p)
 	best := []part{p}
@@ -228,16 +222,15 @@ func (s *suite) cover(p part) []Cover {
 		}
 		return out
 	}
-	c := Cover{Filters: planner.Filters{Only: p.only}, Cases: slices.Sorted(maps.Keys(p.wanted)), Others: []string{}}
-	for _, id := range slices.Sorted(maps.Keys(p.kept)) {
-		if !p.wanted[id] {
-			c.Others = append(c.Others, id)
-		}
-	}
-	return []Cover{c}
+	unwanted := maps.Clone(p.kept)
+	unwanted.remove(p.wanted)
+	return []Cover{{
+		Filters: planner.Filters{Only: p.only}, Cases: slices.Sorted(maps.Keys(p.wanted)),
+		Others: append([]string{}, slices.Sorted(maps.Keys(unwanted))...),
+	}}
 }
 
-// narrow sets each filter one of whose values keeps all that is wanted, and less besides.
+// narrow sets each filter that has a value which keeps all wanted cases and fewer others.
 func (s *suite) narrow(p part) part {
 	p.only = maps.Clone(p.only)
 	for _, f := range slices.Sorted(maps.Keys(s.keep)) {
@@ -245,10 +238,10 @@ func (s *suite) narrow(p part) part {
 			continue
 		}
 		for _, v := range slices.Sorted(maps.Keys(s.keep[f])) {
-			if len(intersect(p.wanted, s.keep[f][v])) < len(p.wanted) {
+			if len(p.wanted.and(s.keep[f][v])) < len(p.wanted) {
 				continue
 			}
-			if kept := intersect(p.kept, s.keep[f][v]); len(kept) < len(p.kept) {
+			if kept := p.kept.and(s.keep[f][v]); len(kept) < len(p.kept) {
 				p.only[f], p.kept = []string{v}, kept
 			}
 			break
@@ -257,8 +250,8 @@ func (s *suite) narrow(p part) part {
 	return p
 }
 
-// split divides a dispatch by the values of a filter; nil if they do not keep all that is
-// wanted, or if the filter is set.
+// split divides a dispatch by the values of a filter; nil if they do not keep all wanted
+// cases, or if the filter is set.
 func (s *suite) split(f string, p part) []part {
 	if len(p.only[f]) > 0 {
 		return nil
@@ -266,16 +259,14 @@ func (s *suite) split(f string, p part) []part {
 	left := maps.Clone(p.wanted)
 	var out []part
 	for _, v := range slices.Sorted(maps.Keys(s.keep[f])) {
-		mine := intersect(left, s.keep[f][v])
+		mine := left.and(s.keep[f][v])
 		if len(mine) == 0 {
 			continue
 		}
 		only := maps.Clone(p.only)
 		only[f] = []string{v}
-		out = append(out, s.narrow(part{mine, intersect(p.kept, s.keep[f][v]), only}))
-		for id := range mine {
-			delete(left, id)
-		}
+		out = append(out, s.narrow(part{mine, p.kept.and(s.keep[f][v]), only}))
+		left.remove(mine)
 	}
 	if len(left) > 0 {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,12 +22,12 @@ type Label struct {
 	Waiting int      `json:"waiting"` // queued cells of all runs
 }
 
-// Unserved reports whether nobody would take a job with this label now.
+// Unserved reports whether no runner would take a job with this label now.
 func (l Label) Unserved() bool { return !l.Hosted && l.Online == 0 }
 
-// Runners returns who serves each label, of which wanted has the platforms, in order of
-// labels. GitHub does not tell labels apart by case. workflow is the file whose queued
-// cells are counted.
+// Runners returns who serves each label of wanted, in order of the labels; wanted has the
+// platforms of each. GitHub ignores the case of labels. Queued cells are counted in runs of
+// the workflow's file.
 func (c *Client) Runners(ctx context.Context, workflow string, wanted map[string][]string) ([]Label, error) {
 	runners, err := c.runners(ctx)
 	if err != nil {
@@ -38,19 +39,18 @@ func (c *Client) Runners(ctx context.Context, workflow string, wanted map[string
 	}
 	out := []Label{}
 	for name, skus := range wanted {
-		l := Label{Name: name, SKUs: slices.Sorted(slices.Values(skus)), Hosted: hosted(name), Waiting: waiting[strings.ToLower(name)]}
+		l := Label{Name: name, SKUs: slices.Sorted(slices.Values(skus)), Hosted: hosted.MatchString(name), Waiting: waiting[strings.ToLower(name)]}
 		for _, r := range runners {
 			if !slices.ContainsFunc(r.Labels, func(have *github.RunnerLabels) bool { return strings.EqualFold(have.GetName(), name) }) {
 				continue
 			}
-			switch {
-			case r.GetStatus() != "online":
+			if r.GetStatus() != "online" {
 				l.Offline++
-			case r.GetBusy():
-				l.Online++
+				continue
+			}
+			l.Online++
+			if r.GetBusy() {
 				l.Busy++
-			default:
-				l.Online++
 			}
 		}
 		out = append(out, l)
@@ -59,18 +59,11 @@ func (c *Client) Runners(ctx context.Context, workflow string, wanted map[string
 	return out, nil
 }
 
-// hosted reports whether GitHub itself has runners of this label.
-func hosted(label string) bool {
-	for _, prefix := range []string{"ubuntu-", "windows-", "macos-"} {
-		if strings.HasPrefix(strings.ToLower(label), prefix) {
-			return true
-		}
-	}
-	return false
-}
+// hosted matches the labels of GitHub's own runners.
+var hosted = regexp.MustCompile(`(?i)^(ubuntu|windows|macos)-`)
 
-// runners lists the runners of the repository and those of its organization. Not to be
-// allowed to see the latter is no error.
+// runners lists the runners of the repository and of its organization. It leaves out the
+// latter if the token may not list them.
 func (c *Client) runners(ctx context.Context) ([]*github.Runner, error) {
 	list := func(page func(context.Context, *github.ListOptions) (*github.Runners, *github.Response, error)) ([]*github.Runner, error) {
 		return all(ctx, (*github.Runner).GetID, func(ctx context.Context, opt github.ListOptions) ([]*github.Runner, int, *github.Response, error) {
@@ -109,7 +102,7 @@ func (c *Client) waiting(ctx context.Context, workflow string) (map[string]int, 
 			return nil, err
 		}
 		for _, r := range runs {
-			if seen[r.ID] { // it went on between the two lists
+			if seen[r.ID] { // it started between the two lists
 				continue
 			}
 			seen[r.ID] = true
@@ -118,7 +111,7 @@ func (c *Client) waiting(ctx context.Context, workflow string) (map[string]int, 
 				return nil, err
 			}
 			for _, g := range jobs {
-				if j := jobOf(g); j.State == Queued && !surrounds(j.Name) {
+				if j := jobOf(g); j.State == Queued && !notCell(j.Name) {
 					for _, label := range g.Labels {
 						out[strings.ToLower(label)]++
 					}

@@ -16,10 +16,10 @@ type Token struct{ value string }
 // NewToken returns a token of this text, without the white space around it.
 func NewToken(text string) Token { return Token{strings.TrimSpace(text)} }
 
-// Check returns an error if the token has a character that no token has: all but visible ASCII.
+// Check returns an error if the token has a character other than visible ASCII.
 func (t Token) Check() error {
 	if strings.ContainsFunc(t.value, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("the GitHub token has blanks, line ends or other characters that no token has: check --token-file or GH_TOKEN")
+		return errors.New("the GitHub token has blanks, line ends or other invalid characters: check --token-file or GH_TOKEN")
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func (t Token) hide(text []byte) []byte {
 	return []byte(strings.ReplaceAll(string(text), t.value, "[token]"))
 }
 
-// webHost returns the host that people and the gh program know, for the root of an
+// webHost returns the host of the web pages, which the gh program knows, for the root of an
 // API: github.com for https://api.github.com.
 func webHost(api *url.URL) string { return strings.TrimPrefix(api.Hostname(), "api.") }
 

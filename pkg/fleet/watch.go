@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ const (
 // JobStates lists the states of a job, in the order in which they are shown.
 func JobStates() []string { return []string{Queued, Running, Success, Failure, Cancelled, Skipped} }
 
-// Job is one job of a run: a cell, or one that surrounds the cells.
+// Job is one job of a run: a cell, setup or aggregate.
 type Job struct {
 	ID      int64     `json:"job_id,omitempty"` // 0: GitHub has not made it yet
 	Name    string    `json:"name"`             // of a cell: its id
@@ -35,7 +36,7 @@ type Job struct {
 	Label   string    `json:"label,omitempty"`  // of the runner that it needs
 	State   string    `json:"state"`
 	Runner  string    `json:"runner,omitempty"`
-	Step    string    `json:"step,omitempty"`   // that runs, or that failed
+	Step    string    `json:"step,omitempty"`   // that runs or failed
 	Reason  string    `json:"reason,omitempty"` // of a failure
 	URL     string    `json:"url,omitempty"`
 	Started time.Time `json:"started,omitzero"`
@@ -74,21 +75,21 @@ const (
 	maxAnnotation = 10 // requests for the reasons of failures in one poll
 )
 
-// ErrDeadline ends a watch that has lasted as long as it may.
+// ErrDeadline ends a watch at its deadline.
 var ErrDeadline = errors.New("deadline")
 
-// ErrCellFailed ends a watch that was to end with the first failure.
+// ErrCellFailed ends a watch at the first failure, if it is FailFast.
 var ErrCellFailed = errors.New("a cell failed")
 
-// Watch follows a run until it is completed. Each time it has looked, it calls show.
+// Watch says how to follow a run.
 type Watch struct {
-	Deadline time.Duration // after which it gives up; 0: never
+	Deadline time.Duration // 0: none
 	FailFast bool          // end with the first cell that fails
-	Show     func(*Sweep)
+	Show     func(*Sweep)  // called after each poll
 }
 
-// Watch follows a run and returns how it stood last. The error wraps ErrDeadline or
-// ErrCellFailed where w ended it.
+// Watch follows a run until it is completed and returns its last state. The error wraps
+// ErrDeadline or ErrCellFailed if w ended the watch.
 func (c *Client) Watch(ctx context.Context, id int64, w Watch) (*Sweep, error) {
 	v := &view{client: c, id: id, reasons: map[int64]string{}}
 	began := c.clock.Now()
@@ -101,7 +102,7 @@ func (c *Client) Watch(ctx context.Context, id int64, w Watch) (*Sweep, error) {
 	}
 	var last *Sweep
 	for poll := 0; ; poll++ {
-		s, err := v.look(ctx)
+		s, err := v.poll(ctx)
 		passed := c.clock.Now().Sub(began)
 		switch {
 		case err == nil:
@@ -139,19 +140,19 @@ func (c *Client) Watch(ctx context.Context, id int64, w Watch) (*Sweep, error) {
 	}
 }
 
-// view is what a watch remembers between two looks.
+// view is what a watch remembers between two polls.
 type view struct {
 	client  *Client
 	id      int64
 	attempt int
 	plan    *plan.Matrix
 	noPlan  bool             // there is none that this program can read
-	mute    bool             // the token may not read annotations
+	noNotes bool             // the token may not read annotations
 	reasons map[int64]string // by job
 }
 
-// look asks GitHub how the run stands.
-func (v *view) look(ctx context.Context) (*Sweep, error) {
+// poll asks GitHub for the state of the run.
+func (v *view) poll(ctx context.Context) (*Sweep, error) {
 	run, err := v.client.Run(ctx, v.id)
 	if err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func (v *view) look(ctx context.Context) (*Sweep, error) {
 		return nil, err
 	}
 	s := &Sweep{Run: run, At: v.client.clock.Now(), Cells: []Job{}, Other: []Job{}}
-	v.learn(ctx, jobs)
+	v.fetchPlan(ctx, jobs)
 	s.Plan = v.plan
 	place := map[string]int{}
 	if v.plan != nil {
@@ -193,7 +194,7 @@ func (v *view) look(ctx context.Context) (*Sweep, error) {
 		case planned:
 			j.SKU, j.Label, j.planned = s.Cells[i].SKU, s.Cells[i].Label, s.Cells[i].planned
 			s.Cells[i] = j
-		case surrounds(j.Name):
+		case notCell(j.Name):
 			s.Other = append(s.Other, j)
 		case v.plan == nil && j.State != Skipped:
 			s.Cells = append(s.Cells, j)
@@ -206,14 +207,14 @@ func (v *view) look(ctx context.Context) (*Sweep, error) {
 	return s, nil
 }
 
-// surrounds reports whether the job of that name is not a cell.
-func surrounds(name string) bool {
+// notCell reports whether the job of that name is setup or aggregate.
+func notCell(name string) bool {
 	return name == "setup" || strings.HasPrefix(name, "setup ") || name == "aggregate"
 }
 
-// learn fetches the plan once setup has uploaded it. Without it cells are shown by the
+// fetchPlan fetches the plan once setup has uploaded it. Without it cells are shown by the
 // names of their jobs alone.
-func (v *view) learn(ctx context.Context, jobs []*github.WorkflowJob) {
+func (v *view) fetchPlan(ctx context.Context, jobs []*github.WorkflowJob) {
 	if v.plan != nil || v.noPlan || !slices.ContainsFunc(jobs, func(j *github.WorkflowJob) bool {
 		return strings.HasPrefix(j.GetName(), "setup") && j.GetConclusion() == Success
 	}) {
@@ -226,7 +227,7 @@ func (v *view) learn(ctx context.Context, jobs []*github.WorkflowJob) {
 	case errors.Is(err, ErrNoMatrix) || ctx.Err() != nil:
 	default:
 		v.noPlan = true
-		v.client.tell(fmt.Sprintf("the plan of the run cannot be read, so that cells are shown without their platforms: %v", err))
+		v.client.tell(fmt.Sprintf("the plan of the run cannot be read, so cells are shown without their platforms: %v", err))
 	}
 }
 
@@ -262,20 +263,20 @@ func jobOf(g *github.WorkflowJob) Job {
 	return j
 }
 
-// reason says why a job failed: what it annotated as errors, else the step.
+// reason returns why a job failed: its error annotations, else its step.
 func (v *view) reason(ctx context.Context, j Job) string {
 	fallback := "no step ran"
 	if j.Step != "" {
 		fallback = "step " + j.Step
 	}
-	if v.mute {
+	if v.noNotes {
 		return fallback
 	}
 	notes, _, err := v.client.gh.Checks.ListCheckRunAnnotations(ctx, v.client.owner, v.client.name, j.ID, &github.ListOptions{PerPage: 100})
 	if err != nil {
-		if status := statusOf(err); (status == http.StatusForbidden || status == http.StatusNotFound) && !v.mute {
-			v.mute = true
-			v.client.tell("the token may not read annotations (Checks: read), so that failures are shown with their step only")
+		if status := statusOf(err); status == http.StatusForbidden || status == http.StatusNotFound {
+			v.noNotes = true
+			v.client.tell("the token may not read annotations (Checks: read), so failures are shown with their step only")
 		}
 		return fallback
 	}
@@ -291,19 +292,15 @@ func (v *view) reason(ctx context.Context, j Job) string {
 		said = append(said, text)
 	}
 	const shown = 3
-	switch {
-	case len(said) == 0:
-		return fallback
-	case len(said) > shown:
-		return fmt.Sprintf("%s; and %d more", strings.Join(said[:shown], "; "), len(said)-shown)
-	default:
-		return strings.Join(said, "; ")
+	if more := len(said) - shown; more > 0 {
+		said = append(said[:shown], fmt.Sprintf("and %d more", more))
 	}
+	return cmp.Or(strings.Join(said, "; "), fallback)
 }
 
-// left estimates how long the cells still take. Cells of one platform share its runners:
-// as many as run now. What finished cells took, measured against their planned times, says
-// how long the others will take; 0 if no cell has finished.
+// left estimates how long the cells still take; 0 if no cell has finished. It scales the
+// planned times by those of the finished cells, and assumes that the cells of a platform
+// share as many runners as run now.
 func left(s *Sweep) time.Duration {
 	if s.Completed() || s.Plan == nil {
 		return 0

@@ -13,8 +13,8 @@ func newCancel(s cli.Streams, clock fleet.Clock) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel RUN",
 		Short: "Cancel a run on GitHub",
-		Long: `Cancel a run on GitHub. Its jobs get the time to end what they started; --force
-does not wait for them. A run that is over already is no error. RUN is a number, a URL, or - for the
+		Long: `Cancel a run on GitHub. Its jobs get time to stop cleanly, unless --force is given. The
+exit code is 0 also for a run that is over already. RUN is a number, a URL, or - for the
 first line of standard input.`,
 		Example: `  cxgen cancel https://github.com/acme/fleet/actions/runs/1001
   cxgen cancel 1001 --repo acme/fleet --force --json`,
@@ -32,11 +32,11 @@ first line of standard input.`,
 				RunID     int64 `json:"run_id"`
 				Cancelled bool  `json:"cancelled"` // false: it was over already
 			}{id, cancelled}, func() {
+				state := "over already"
 				if cancelled {
-					s.Tell("run %d is being cancelled", id)
-				} else {
-					s.Tell("run %d is over already", id)
+					state = "being cancelled"
 				}
+				s.Tell("run %d is %s", id, state)
 			})
 		},
 	}

@@ -29,14 +29,14 @@ type estimate struct {
 // newEstimate plans what a dispatch with the filters would run.
 func newEstimate(cat *catalog.Catalog, filters planner.Filters) (estimate, error) {
 	filters, inputs, err := workflow.Values(cat, filters)
-	if err != nil {
-		return estimate{}, cli.UsageError("%w", err)
+	var m *plan.Matrix
+	if err == nil {
+		m, err = planner.Resolve(cat, filters, planner.Machine{})
 	}
-	m, err := planner.Resolve(cat, filters, planner.Machine{})
-	if err != nil {
-		return estimate{}, cli.UsageError("%w", err)
+	if err == nil {
+		_, err = m.Outputs()
 	}
-	if _, err := m.Outputs(); err != nil {
+	if err != nil {
 		return estimate{}, cli.UsageError("%w", err)
 	}
 	e := estimate{Inputs: inputs, Cells: len(m.Include)}
@@ -77,6 +77,15 @@ type dispatched struct {
 	estimate
 }
 
+// start dispatches what was estimated.
+func (d *dispatched) start(ctx context.Context, c *fleet.Client) error {
+	run, err := c.Dispatch(ctx, fleet.Order{Workflow: path.Base(workflow.File), Ref: d.Ref, Inputs: d.Inputs, MarkInput: workflow.RequestInput})
+	if err == nil {
+		d.Dispatched, d.RunID, d.URL, d.Ref = true, run.ID, run.URL, run.Ref
+	}
+	return err
+}
+
 func newDispatch(s cli.Streams, clock fleet.Clock) *cobra.Command {
 	var (
 		defs    cli.Definitions
@@ -90,13 +99,13 @@ func newDispatch(s cli.Streams, clock fleet.Clock) *cobra.Command {
 		Short: "Start a run of the workflow on GitHub",
 		Long: `Start a run of the workflow on GitHub and print its URL.
 
-The filters are checked against the definitions first, and standard error says how
-many cells and cases the run has and how many GPU-hours it will take: as expected, and
-at most, if every job runs into its timeout. The inputs of the workflow take one value
-each, or all of them.
+The filters are checked against the definitions first. Standard error reports how many
+cells and cases the run has and how many GPU-hours it will take: as expected, and at
+most, if every job runs into its timeout. Each input of the workflow takes one value,
+or all of them.
 
-A run is dispatched once. If GitHub's answer is lost, the run is looked for, and if it
-is not found, the exit code is 3 and nothing is sent again.`,
+A run is dispatched once. If GitHub's answer is lost, cxgen looks for the run. If it
+does not find it, the exit code is 3 and nothing is sent again.`,
 		Example: `  cxgen dispatch --repo acme/fleet --suite smoke
   cxgen dispatch --repo acme/fleet --suite ep-core --sku mi355x --dry-run --json
   cxgen dispatch --suite smoke | cxgen watch - | cxgen fetch - -o run`,
@@ -113,18 +122,16 @@ is not found, the exit code is 3 and nothing is sent again.`,
 			out := dispatched{estimate: e, Ref: ref}
 			s.Tell("%s", e)
 			if e.Cells == 0 {
-				return cli.UsageError("the filters leave nothing to run; nothing was dispatched")
+				return cli.UsageError("no case matches the filters, so there is nothing to run; nothing was dispatched")
 			}
 			if !dry {
 				client, err := r.client(c.Context(), fleet.RunRef{})
 				if err != nil {
 					return err
 				}
-				run, err := order(c.Context(), client, ref, e)
-				if err != nil {
+				if err := out.start(c.Context(), client); err != nil {
 					return unreachable(err)
 				}
-				out.Dispatched, out.RunID, out.URL, out.Ref = true, run.ID, run.URL, run.Ref
 			}
 			return r.print(out, func() {
 				if out.Dispatched {
@@ -137,11 +144,7 @@ is not found, the exit code is 3 and nothing is sent again.`,
 	cli.AddFilterFlags(cmd.Flags(), &filters)
 	r.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&ref, "ref", "", "run the workflow of `BRANCH` or tag instead of the default branch's")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would run, and start nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "report what would run, and start nothing")
 	return cmd
 }
 
-// order dispatches what was estimated.
-func order(ctx context.Context, c *fleet.Client, ref string, e estimate) (fleet.Dispatched, error) {
-	return c.Dispatch(ctx, fleet.Order{Workflow: path.Base(workflow.File), Ref: ref, Inputs: e.Inputs, MarkInput: workflow.RequestInput})
-}

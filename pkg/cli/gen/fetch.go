@@ -21,11 +21,11 @@ func newFetch(s cli.Streams, clock fleet.Clock) *cobra.Command {
 		Use:   "fetch RUN -o DIR",
 		Short: "Download the matrix, the documents and the dataset of a run",
 		Long: `Download the artifacts of a run into DIR: matrix/, the newest attempt of each cell in
-cells/CELL/, and aggregate/. What is there and unchanged is kept, so that the command
-goes on where it was interrupted, and brings what is new after a re-run. Digests are
-verified; archives that would write outside of their directory, or too much, are
-refused. Raw samples are most of the bytes of a run, and only traces need them: they
-are left on GitHub without --samples.
+cells/CELL/, and aggregate/. Unchanged artifacts are kept, so that the command
+continues where it was interrupted, and fetches what is new after a re-run. Digests are
+verified. Archives that would write outside of their directory, or too much, are
+refused. Raw samples are most of the bytes of a run, and only traces need them; they
+are fetched with --samples only.
 
 The exit code is 1 if an artifact has expired, is damaged or is missing; the others
 are fetched. RUN is a number, a URL, or - for the first line of standard input.`,
@@ -34,22 +34,20 @@ are fetched. RUN is a number, a URL, or - for the first line of standard input.`
   cxgen watch 1001 --repo acme/fleet | cxgen fetch - -o run`,
 		Args: oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
-			if dir == "" {
-				return cli.UsageError("fetch needs -o DIR; see 'cxgen fetch --help'")
-			}
 			client, id, err := r.run(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			f, err := client.Fetch(c.Context(), id, dir, samples, func(a fleet.Artifact) {
-				switch {
-				case a.Error != "":
+				if a.Error != "" {
 					s.Tell("%s: %s: %s", a.Name, a.State, a.Error)
-				case !a.Verified:
-					s.Tell("%s: %s, %s; GitHub gave no digest to verify", a.Name, a.State, plural.Count(a.Files, "file", "files"))
-				default:
-					s.Tell("%s: %s, %s, digest verified", a.Name, a.State, plural.Count(a.Files, "file", "files"))
+					return
 				}
+				digest := ", digest verified"
+				if !a.Verified {
+					digest = "; GitHub gave no digest to verify"
+				}
+				s.Tell("%s: %s, %s%s", a.Name, a.State, plural.Count(a.Files, "file", "files"), digest)
 			})
 			if err != nil {
 				return unreachable(err)
@@ -67,6 +65,7 @@ are fetched. RUN is a number, a URL, or - for the first line of standard input.`
 	}
 	r.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&dir, "output", "o", "", "write into `DIR`")
+	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
 	cmd.Flags().BoolVar(&samples, "samples", false, "also download the raw samples, into cells/CELL/samples/")
 	return cmd
 }

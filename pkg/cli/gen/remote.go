@@ -2,8 +2,8 @@ package gen
 
 import (
 	"bufio"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
-// remote is what the commands that talk to GitHub have in common.
+// remote is what the commands that talk to GitHub have in common, and their flags.
 type remote struct {
 	s     cli.Streams
 	clock fleet.Clock
@@ -36,41 +36,24 @@ func (r *remote) addFlags(fs *pflag.FlagSet) {
 // client returns a client of the repository: the one of the run's URL, of the flag, or of
 // the environment.
 func (r *remote) client(ctx context.Context, of fleet.RunRef) (*fleet.Client, error) {
-	repo := of.Repo
-	if repo != "" && r.repo != "" && !strings.EqualFold(repo, r.repo) {
-		return nil, cli.UsageError("--repo %s: the URL is that of a run of %s; leave out --repo, or give the URL of a run of %s", r.repo, repo, r.repo)
+	if of.Repo != "" && r.repo != "" && !strings.EqualFold(of.Repo, r.repo) {
+		return nil, cli.UsageError("--repo %s: the URL is that of a run of %s; leave out --repo, or give the URL of a run of %s", r.repo, of.Repo, r.repo)
 	}
-	for _, other := range []string{r.repo, r.s.Getenv("GH_REPO"), r.s.Getenv("GITHUB_REPOSITORY")} {
-		if repo == "" {
-			repo = other
-		}
+	o := fleet.Options{
+		API: r.s.Getenv("GITHUB_API_URL"), Repo: cmp.Or(of.Repo, r.repo, r.s.Getenv("GH_REPO"), r.s.Getenv("GITHUB_REPOSITORY")),
+		Clock: r.clock, Tell: func(line string) { r.s.Tell("%s", line) },
 	}
-	if repo == "" {
+	if o.Repo == "" {
 		return nil, cli.UsageError("no repository: give --repo OWNER/NAME, or set GITHUB_REPOSITORY")
 	}
-	if err := fleet.CheckRepo(repo); err != nil {
+	if err := cmp.Or(fleet.CheckRepo(o.Repo), fleet.CheckHost(o.API, of.Host)); err != nil {
 		return nil, cli.UsageError("%w", err)
 	}
-	if err := fleet.CheckHost(r.s.Getenv("GITHUB_API_URL"), of.Host); err != nil {
-		return nil, cli.UsageError("%w", err)
+	var err error
+	if o.Token, err = r.token(ctx, o.API); err == nil {
+		err = o.Token.Check()
 	}
-	o := fleet.Options{API: r.s.Getenv("GITHUB_API_URL"), Repo: repo, Clock: r.clock, Tell: func(line string) { r.s.Tell("%s", line) }}
-	if r.tokenFile != "" {
-		data, err := safefile.Read(r.tokenFile, 1<<16)
-		if err != nil {
-			return nil, cli.EnvironmentError("--token-file: %w", err)
-		}
-		if o.Token = fleet.NewToken(string(data)); o.Token.Empty() {
-			return nil, cli.EnvironmentError("--token-file %s: the file is empty", r.tokenFile)
-		}
-	} else {
-		token, err := fleet.FindToken(ctx, o.API, r.s.Getenv, command.Host{})
-		if err != nil {
-			return nil, cli.EnvironmentError("%w", err)
-		}
-		o.Token = token
-	}
-	if err := o.Token.Check(); err != nil {
+	if err != nil {
 		return nil, cli.EnvironmentError("%w", err)
 	}
 	c, err := fleet.New(o)
@@ -80,6 +63,22 @@ func (r *remote) client(ctx context.Context, of fleet.RunRef) (*fleet.Client, er
 	return c, nil
 }
 
+// token returns the token in the file of the flag, else the one that fleet finds.
+func (r *remote) token(ctx context.Context, api string) (fleet.Token, error) {
+	if r.tokenFile == "" {
+		return fleet.FindToken(ctx, api, r.s.Getenv, command.Host{})
+	}
+	data, err := safefile.Read(r.tokenFile, 1<<16)
+	if err != nil {
+		return fleet.Token{}, fmt.Errorf("--token-file: %w", err)
+	}
+	t := fleet.NewToken(string(data))
+	if t.Empty() {
+		return t, fmt.Errorf("--token-file %s: the file is empty", r.tokenFile)
+	}
+	return t, nil
+}
+
 // run reads the argument that names a run: a number, a URL, or - for the first line of
 // standard input.
 func (r *remote) run(ctx context.Context, arg string) (*fleet.Client, int64, error) {
@@ -87,7 +86,7 @@ func (r *remote) run(ctx context.Context, arg string) (*fleet.Client, int64, err
 		line, err := bufio.NewReader(r.s.In).ReadString('\n')
 		if line = strings.TrimSpace(line); line == "" {
 			if err == nil || errors.Is(err, io.EOF) {
-				err = errors.New("the command before this one has printed none")
+				err = errors.New("the previous command in the pipeline has printed none")
 			}
 			return nil, 0, cli.UsageError("standard input names no run: %w", err)
 		}
@@ -103,17 +102,14 @@ func (r *remote) run(ctx context.Context, arg string) (*fleet.Client, int64, err
 
 // print prints v as JSON, or calls text.
 func (r *remote) print(v any, text func()) error {
-	if !r.json {
-		text()
-		return nil
+	if r.json {
+		return r.s.JSON(v)
 	}
-	e := json.NewEncoder(r.s.Out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	text()
+	return nil
 }
 
-// unreachable ends a command that GitHub, the network or the disk failed.
+// unreachable is the error of a command that GitHub, the network or the disk failed; nil for nil.
 func unreachable(err error) error {
 	if err == nil {
 		return nil

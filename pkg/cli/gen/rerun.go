@@ -22,11 +22,13 @@ type rerun struct {
 	RunID   int64       `json:"run_id"`  // whose documents were read
 	Cases   []string    `json:"cases"`   // without a successful document
 	Cells   []string    `json:"cells"`   // whose jobs are run again
-	Others  []string    `json:"others"`  // cases that would or will run besides
-	Left    []string    `json:"left"`    // cases that nothing here runs again
+	Others  []string    `json:"others"`  // further cases that would or will run
+	Left    []string    `json:"left"`    // cases that are not run again
 	Started bool        `json:"started"` // the failed jobs were started again
 	Runs    []rerunning `json:"runs"`    // dispatches, started or not
 	Error   string      `json:"error"`   // why not all was started; empty if it was
+
+	failed error // Error
 }
 
 // rerunning is one dispatch that covers cases.
@@ -36,14 +38,16 @@ type rerunning struct {
 	dispatched
 }
 
+// rerunner has the flags of cxgen rerun.
+type rerunner struct {
+	*remote
+	defs          cli.Definitions
+	ref, of       string
+	dispatch, dry bool
+}
+
 func newRerun(s cli.Streams, clock fleet.Clock) *cobra.Command {
-	var (
-		defs     cli.Definitions
-		ref, run string
-		dispatch bool
-		dry      bool
-	)
-	r := &remote{s: s, clock: clock}
+	r := &rerunner{remote: &remote{s: s, clock: clock}}
 	cmd := &cobra.Command{
 		Use:   "rerun FILE.ndjson",
 		Short: "Run again what has no successful document",
@@ -52,154 +56,158 @@ in it: those that failed, and those of the run's plan that have none.
 
 The failed jobs of that run are started again, as a further attempt. Their cells keep
 the successes of earlier attempts and run the other cases. With --dispatch, new runs
-are started instead, with filters that cover the cases; their plan is that of the
-definitions as they are now. In both cases standard error names what will run, and
-what runs besides. Nothing to run again is no error.`,
+are started instead, with filters that cover the cases; they are planned with the
+definitions as they are now. In both cases standard error lists what will run,
+including further cases. The exit code is 0 if there is nothing to run again.`,
 		Example: `  cxgen rerun run/aggregate/collectivex-1001.ndjson --repo acme/fleet
   cxgen rerun run.ndjson --repo acme/fleet --dispatch --dry-run --json`,
-		Args: func(c *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return errors.New("rerun takes one NDJSON file: the dataset of a run")
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			var of fleet.RunRef
-			var err error
-			if run != "" {
-				if of, err = fleet.ParseRun(run); err != nil {
-					return cli.UsageError("--run: %w", err)
-				}
-			}
-			// Which run it is, before its plan is known.
-			id, _, err := fleet.Unanswered(args[0], nil, of.ID)
-			if err != nil {
-				return cli.UsageError("%w", err)
-			}
-			client, err := r.client(c.Context(), of)
-			if err != nil {
-				return err
-			}
-			m, err := client.Matrix(c.Context(), id)
-			if err != nil {
-				return unreachable(fmt.Errorf("the plan of run %d, which says what is missing: %w", id, err))
-			}
-			out := &rerun{RunID: id, Cells: []string{}, Others: []string{}, Left: []string{}, Runs: []rerunning{}}
-			if _, out.Cases, err = fleet.Unanswered(args[0], m, id); err != nil {
-				return cli.UsageError("%w", err)
-			}
-			if out.Cases == nil {
-				out.Cases = []string{}
-			}
-			s.Tell("run %d: %s without a successful document", id, plural.Count(len(out.Cases), "case", "cases"))
-			var failed error
-			switch {
-			case len(out.Cases) == 0:
-			case dispatch:
-				cat, err := defs.Load()
-				if err != nil {
-					return err
-				}
-				covers, gone, err := fleet.Covers(cat, out.Cases)
-				if err != nil {
-					return cli.UsageError("%w", err)
-				}
-				out.Left = append(out.Left, gone...)
-				for _, cover := range covers {
-					e, err := newEstimate(cat, cover.Filters)
-					if err != nil {
-						return err
-					}
-					out.Runs = append(out.Runs, rerunning{cover.Cases, cover.Others, dispatched{Ref: ref, estimate: e}})
-					out.Others = append(out.Others, cover.Others...)
-					s.Tell("dispatch%s: %s and %s; %s", flags(cover.Filters.Only), plural.Count(len(cover.Cases), "case", "cases"), plural.Count(len(cover.Others), "other", "others"), e)
-				}
-				if !dry {
-					failed = out.dispatch(c.Context(), s, client, ref)
-				}
-			default:
-				cells, err := client.FailedCells(c.Context(), id)
-				if err != nil {
-					return unreachable(err)
-				}
-				out.again(m, cells)
-				s.Tell("re-run of the failed jobs of run %d: %s", id, strings.Join(out.Cells, ", "))
-				switch {
-				case len(out.Cells) == 0:
-					failed = fmt.Errorf("no job of run %d failed, so none can be run again; use --dispatch", id)
-				case !dry:
-					failed = unreachable(client.RerunFailed(c.Context(), id))
-					out.Started = failed == nil
-				}
-			}
-			for _, id := range out.Others {
-				s.Tell("runs besides: %s", id)
-			}
-			for _, id := range out.Left {
-				s.Tell("not run again: %s", id)
-			}
-			if failed != nil {
-				out.Error = failed.Error()
-			}
-			if err := r.print(out, func() {
-				for _, run := range out.Runs {
-					if run.Dispatched {
-						fmt.Fprintln(s.Out, run.URL)
-					}
-				}
-				if out.Started {
-					fmt.Fprintln(s.Out, id)
-				}
-			}); err != nil {
-				return err
-			}
-			if failed == nil && len(out.Left) > 0 {
-				failed = fmt.Errorf("%s cannot be run again this way", plural.Count(len(out.Left), "case", "cases"))
-			}
-			return failed
-		},
+		RunE: func(c *cobra.Command, args []string) error { return r.again(c.Context(), args[0]) },
 	}
-	defs.AddFlag(cmd.Flags())
+	r.defs.AddFlag(cmd.Flags())
 	r.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&run, "run", "", "the `RUN` that the documents are of, if the file has those of several or none")
-	cmd.Flags().StringVar(&ref, "ref", "", "with --dispatch: run the workflow of `BRANCH` or tag instead of the default branch's")
-	cmd.Flags().BoolVar(&dispatch, "dispatch", false, "start new runs instead of the failed jobs")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would run, and start nothing")
+	cmd.Flags().StringVar(&r.of, "run", "", "the `RUN` of the documents, if the file has documents of several runs or none")
+	cmd.Flags().StringVar(&r.ref, "ref", "", "with --dispatch: run the workflow of `BRANCH` or tag instead of the default branch's")
+	cmd.Flags().BoolVar(&r.dispatch, "dispatch", false, "start new runs instead of the failed jobs")
+	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "report what would run, and start nothing")
 	return cmd
 }
 
-// dispatch starts the runs one after the other. It ends with the first that fails: what
-// was started is noted, and what was not stays in the list as such.
-func (o *rerun) dispatch(ctx context.Context, s cli.Streams, c *fleet.Client, ref string) error {
-	for i := range o.Runs {
-		run := &o.Runs[i]
-		d, err := order(ctx, c, ref, run.estimate)
-		if err != nil {
-			return unreachable(fmt.Errorf("%d of %s started: %w", i, plural.Count(len(o.Runs), "run was", "runs were"), err))
+// again runs the cases again that have no successful document in the dataset.
+func (r *rerunner) again(ctx context.Context, dataset string) error {
+	var of fleet.RunRef
+	var err error
+	if r.of != "" {
+		if of, err = fleet.ParseRun(r.of); err != nil {
+			return cli.UsageError("--run: %w", err)
 		}
-		run.Dispatched, run.RunID, run.URL, run.Ref = true, d.ID, d.URL, d.Ref
-		s.Tell("started: %s", d.URL)
 	}
-	return nil
+	// Its plan, which names the missing cases, is found by the id of the run.
+	id, _, err := fleet.Unanswered(dataset, nil, of.ID)
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	client, err := r.client(ctx, of)
+	if err != nil {
+		return err
+	}
+	m, err := client.Matrix(ctx, id)
+	if err != nil {
+		return unreachable(fmt.Errorf("the plan of run %d, which names the missing cases: %w", id, err))
+	}
+	_, cases, err := fleet.Unanswered(dataset, m, id)
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	out := &rerun{RunID: id, Cases: append([]string{}, cases...), Cells: []string{}, Others: []string{}, Left: []string{}, Runs: []rerunning{}}
+	r.s.Tell("run %d: %s without a successful document", id, plural.Count(len(out.Cases), "case", "cases"))
+	switch {
+	case len(out.Cases) == 0:
+	case r.dispatch:
+		err = r.startRuns(ctx, client, out)
+	default:
+		err = r.startJobs(ctx, client, m, out)
+	}
+	if err != nil {
+		return err
+	}
+	return r.report(out)
 }
 
-// again notes what the failed cells will run and what they will not. Cells keep their
-// successes, so that nothing runs besides.
-func (o *rerun) again(m *plan.Matrix, failed []string) {
+// startJobs starts the failed jobs of the run again. Cells keep their successes, so no further
+// cases run.
+func (r *rerunner) startJobs(ctx context.Context, c *fleet.Client, m *plan.Matrix, out *rerun) error {
+	failed, err := c.FailedCells(ctx, out.RunID)
+	if err != nil {
+		return unreachable(err)
+	}
 	covered := map[string]bool{}
 	for i := range m.Include {
-		if c := &m.Include[i]; slices.Contains(failed, c.ID) {
-			o.Cells = append(o.Cells, c.ID)
-			for _, id := range c.CaseIDs {
+		if cell := &m.Include[i]; slices.Contains(failed, cell.ID) {
+			out.Cells = append(out.Cells, cell.ID)
+			for _, id := range cell.CaseIDs {
 				covered[id] = true
 			}
 		}
 	}
-	for _, id := range o.Cases {
-		if !covered[id] {
-			o.Left = append(o.Left, id)
-		}
+	out.Left = append(out.Left, slices.DeleteFunc(slices.Clone(out.Cases), func(id string) bool { return covered[id] })...)
+	r.s.Tell("re-run of the failed jobs of run %d: %s", out.RunID, strings.Join(out.Cells, ", "))
+	switch {
+	case len(out.Cells) == 0:
+		out.failed = fmt.Errorf("no job of run %d failed, so none can be run again; use --dispatch", out.RunID)
+	case !r.dry:
+		out.failed = unreachable(c.RerunFailed(ctx, out.RunID))
+		out.Started = out.failed == nil
 	}
+	return nil
+}
+
+// startRuns starts new runs that cover the cases, one after the other, until one fails.
+func (r *rerunner) startRuns(ctx context.Context, c *fleet.Client, out *rerun) error {
+	cat, err := r.defs.Load()
+	if err != nil {
+		return err
+	}
+	covers, gone, err := fleet.Covers(cat, out.Cases)
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	out.Left = append(out.Left, gone...)
+	for _, cover := range covers {
+		e, err := newEstimate(cat, cover.Filters)
+		if err != nil {
+			return err
+		}
+		out.Runs = append(out.Runs, rerunning{cover.Cases, cover.Others, dispatched{Ref: r.ref, estimate: e}})
+		out.Others = append(out.Others, cover.Others...)
+		r.s.Tell("dispatch%s: %s and %s; %s", flags(cover.Filters.Only), plural.Count(len(cover.Cases), "case", "cases"), plural.Count(len(cover.Others), "other", "others"), e)
+	}
+	for i := range out.Runs {
+		if r.dry {
+			break
+		}
+		run := &out.Runs[i]
+		if err := run.start(ctx, c); err != nil {
+			out.failed = unreachable(fmt.Errorf("%d of %s started: %w", i, plural.Count(len(out.Runs), "run was", "runs were"), err))
+			break
+		}
+		r.s.Tell("started: %s", run.URL)
+	}
+	return nil
+}
+
+// report prints what was or would be started, and returns why something was not.
+func (r *rerunner) report(out *rerun) error {
+	for _, id := range out.Others {
+		r.s.Tell("runs besides: %s", id)
+	}
+	for _, id := range out.Left {
+		r.s.Tell("not run again: %s", id)
+	}
+	if out.failed != nil {
+		out.Error = out.failed.Error()
+	}
+	if err := r.print(out, func() {
+		for _, run := range out.Runs {
+			if run.Dispatched {
+				fmt.Fprintln(r.s.Out, run.URL)
+			}
+		}
+		if out.Started {
+			fmt.Fprintln(r.s.Out, out.RunID)
+		}
+	}); err != nil {
+		return err
+	}
+	if out.failed == nil && len(out.Left) > 0 {
+		return fmt.Errorf("%s cannot be run again this way", plural.Count(len(out.Left), "case", "cases"))
+	}
+	return out.failed
 }
 
 // flags formats filters as a person would give them.

@@ -167,7 +167,7 @@ func TestRerunRefuses(t *testing.T) {
 		"cxgen watch https://elsewhere.example/acme/fleet/actions/runs/1001":           "elsewhere.example … GITHUB_API_URL … 127.0.0.1:",
 		"cxgen rerun run.ndjson --run https://github.com/acme/fleet/actions/runs/1001": "GITHUB_API_URL … https://api.github.com",
 		"cxgen watch 1001 --deadline=-1s":                                              "--deadline",
-		"cxgen fetch 1001":                                                             "needs -o DIR",
+		"cxgen fetch 1001":                                                             "\"output\" … not set",
 	} {
 		code, stdout, stderr := c.run(line)
 		require.Equal(t, cli.ExitUsage, code, line+": "+stderr)

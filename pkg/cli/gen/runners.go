@@ -3,8 +3,8 @@ package gen
 import (
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +28,7 @@ repository and of its organization that have them: online, busy of those, and of
 and with the cells that wait for them in runs that are queued or in progress. GitHub
 ends a job that has waited for a day.
 
-The token must be allowed to list runners, which GITHUB_TOKEN of a job never is.`,
+The token needs the permission to list runners, which GITHUB_TOKEN of a job never has.`,
 		Example: `  cxgen runners --repo acme/fleet
   cxgen runners --repo acme/fleet --exit-status --json`,
 		Args: cli.NoArgs,
@@ -59,7 +59,7 @@ The token must be allowed to list runners, which GITHUB_TOKEN of a job never is.
 			if err := r.print(struct {
 				Labels   []fleet.Label `json:"labels"`
 				Unserved int           `json:"unserved"`
-			}{labels, len(unserved)}, func() { printLabels(s, labels) }); err != nil {
+			}{labels, len(unserved)}, func() { _ = printLabels(s, labels) }); err != nil {
 				return err
 			}
 			if exitStatus && len(unserved) > 0 {
@@ -74,9 +74,8 @@ The token must be allowed to list runners, which GITHUB_TOKEN of a job never is.
 	return cmd
 }
 
-func printLabels(s cli.Streams, labels []fleet.Label) {
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "LABEL\tPLATFORMS\tONLINE\tBUSY\tOFFLINE\tWAITING\t")
+func printLabels(s cli.Streams, labels []fleet.Label) error {
+	table := [][]string{{"LABEL", "PLATFORMS", "ONLINE", "BUSY", "OFFLINE", "WAITING", ""}}
 	for _, l := range labels {
 		note := ""
 		switch {
@@ -85,7 +84,9 @@ func printLabels(s cli.Streams, labels []fleet.Label) {
 		case l.Unserved():
 			note = "no online runner"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", l.Name, strings.Join(l.SKUs, " "), l.Online, l.Busy, l.Offline, l.Waiting, note)
+		table = append(table, []string{
+			l.Name, strings.Join(l.SKUs, " "), strconv.Itoa(l.Online), strconv.Itoa(l.Busy), strconv.Itoa(l.Offline), strconv.Itoa(l.Waiting), note,
+		})
 	}
-	_ = w.Flush()
+	return cli.Table(s.Out, table)
 }

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -64,77 +64,55 @@ table follows for each set of capabilities.`,
 // printCoverage prints a row for each platform, backend and mode, and a column
 // for each world size.
 func printCoverage(w io.Writer, coverage []catalog.Coverage) error {
-	var worlds []int
+	type row [3]string // SKU, backend, mode
+	var rows []row
+	cells := map[row]map[int]string{}
+	worlds := map[int]bool{}
 	for _, c := range coverage {
-		worlds = append(worlds, c.World)
-	}
-	slices.Sort(worlds)
-	worlds = slices.Compact(worlds)
-
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(tw, "SKU\tBACKEND\tMODE")
-	for _, n := range worlds {
-		fmt.Fprintf(tw, "\tW%d", n)
-	}
-	fmt.Fprintln(tw)
-	for len(coverage) > 0 {
-		n := sameRow(coverage)
-		fmt.Fprintf(tw, "%s\t%s\t%s", coverage[0].SKU, coverage[0].Backend, coverage[0].Mode)
-		for _, world := range worlds {
-			fmt.Fprint(tw, "\t", stand(coverage[:n], world))
+		r := row{c.SKU, c.Backend, c.Mode}
+		if cells[r] == nil {
+			rows, cells[r] = append(rows, r), map[int]string{}
 		}
-		fmt.Fprintln(tw)
-		coverage = coverage[n:]
+		cells[r][c.World] = "no"
+		if c.Runs {
+			cells[r][c.World] = "yes"
+		}
+		worlds[c.World] = true
 	}
-	return tw.Flush()
+	table := [][]string{{"SKU", "BACKEND", "MODE"}}
+	for _, n := range slices.Sorted(maps.Keys(worlds)) {
+		table[0] = append(table[0], "W"+strconv.Itoa(n))
+	}
+	for _, r := range rows {
+		line := r[:]
+		for _, n := range slices.Sorted(maps.Keys(worlds)) {
+			line = append(line, cmp.Or(cells[r][n], "-"))
+		}
+		table = append(table, line)
+	}
+	return cli.Table(w, table)
 }
 
-// sameRow counts the leading combinations that differ in nothing but the world.
-func sameRow(coverage []catalog.Coverage) int {
-	for i, c := range coverage {
-		if f := coverage[0]; c.SKU != f.SKU || c.Backend != f.Backend || c.Mode != f.Mode {
-			return i
-		}
-	}
-	return len(coverage)
-}
-
-func stand(row []catalog.Coverage, world int) string {
-	for _, c := range row {
-		switch {
-		case c.World != world:
-		case c.Runs:
-			return "yes"
-		default:
-			return "no"
-		}
-	}
-	return "-"
-}
-
-// printReasons prints why what does not run does not: each reason once, with
+// printReasons prints each reason for which something does not run once, with
 // what it covers.
 func printReasons(w io.Writer, coverage []catalog.Coverage) {
 	type reason struct{ backend, text string }
 	var order []reason
-	covers := map[reason][]string{}
-	for len(coverage) > 0 {
-		n := sameRow(coverage)
-		worlds := map[reason][]string{}
-		for _, c := range coverage[:n] {
-			if c.Runs {
-				continue
-			}
-			r := reason{c.Backend, c.Reason}
-			if covers[r] == nil && worlds[r] == nil {
-				order = append(order, r)
-			}
-			worlds[r] = append(worlds[r], "W"+strconv.Itoa(c.World))
+	covers := map[reason][]string{} // lines such as "b300 normal W8 W16"
+	for _, c := range coverage {
+		if c.Runs {
+			continue
 		}
-		for r, ws := range worlds {
-			covers[r] = append(covers[r], fmt.Sprintf("%s %s %s", coverage[0].SKU, coverage[0].Mode, strings.Join(ws, " ")))
+		r, row := reason{c.Backend, c.Reason}, c.SKU+" "+c.Mode+" "
+		lines := covers[r]
+		if lines == nil {
+			order = append(order, r)
 		}
-		coverage = coverage[n:]
+		if last := len(lines) - 1; last < 0 || !strings.HasPrefix(lines[last], row) {
+			covers[r] = append(lines, fmt.Sprintf("%sW%d", row, c.World))
+		} else {
+			lines[last] += fmt.Sprintf(" W%d", c.World)
+		}
 	}
 	slices.SortStableFunc(order, func(a, b reason) int { return cmp.Compare(a.backend, b.backend) })
 	for _, r := range order {
