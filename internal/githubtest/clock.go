@@ -14,7 +14,7 @@ type Clock struct {
 	mu    sync.Mutex
 	now   time.Time
 	slept []time.Duration
-	open  map[*context.CancelCauseFunc]bool // of contexts with a timeout
+	open  map[*context.CancelCauseFunc]bool // contexts with a timeout
 	// OnSleep, if set, is called before each sleep.
 	OnSleep func(d time.Duration)
 }

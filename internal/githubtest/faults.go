@@ -22,11 +22,7 @@ func Status(status int, body string, headers ...string) Fault {
 
 // HTML answers with a status and a page, as the front of GitHub does.
 func HTML(status int) Fault {
-	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-		w.Header().Set("Content-Type", "text/html")
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte("<html><body>Unicorn!</body></html>"))
-	}
+	return Status(status, "<html><body>Unicorn!</body></html>", "Content-Type", "text/html")
 }
 
 // Primary refuses a request as the primary rate limit does, until reset.
@@ -42,15 +38,15 @@ func Secondary() Fault {
 
 // Lost carries the request out and closes the connection without an answer.
 func Lost() Fault {
-	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	return func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
 		next.ServeHTTP(httptest.NewRecorder(), r)
-		closeConnection(w)
+		closeConnection()
 	}
 }
 
 // Broken closes the connection without an answer and does nothing.
 func Broken() Fault {
-	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { closeConnection(w) }
+	return func(http.ResponseWriter, *http.Request, http.Handler) { closeConnection() }
 }
 
 // Cut closes the connection in the middle of the true answer.
@@ -61,10 +57,8 @@ func Cut() Fault {
 		body := whole.Body.Bytes()
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = w.Write(body[:len(body)/2])
-		if f, ok := w.(http.Flusher); ok {
-			f.Flush()
-		}
-		closeConnection(w)
+		_ = http.NewResponseController(w).Flush()
+		closeConnection()
 	}
 }
 
@@ -89,13 +83,11 @@ func Stall(expire func()) Fault {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "100")
 		_, _ = w.Write([]byte("{"))
-		if f, ok := w.(http.Flusher); ok {
-			f.Flush()
-		}
+		_ = http.NewResponseController(w).Flush()
 		expire()
 		<-r.Context().Done()
 	}
 }
 
 // closeConnection closes the connection of a request.
-func closeConnection(http.ResponseWriter) { panic(http.ErrAbortHandler) }
+func closeConnection() { panic(http.ErrAbortHandler) }

@@ -10,54 +10,44 @@ import (
 	"time"
 )
 
-func (s *Server) route(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(r.URL.Path, "/api/v3")
-	if path == "/orgs/acme/actions/runners" {
-		s.runners(w, r, true)
-		return
+// routes returns the handler of the API, below /api/v3.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", notFound)
+	mux.HandleFunc("GET /orgs/acme/actions/runners", func(w http.ResponseWriter, r *http.Request) { s.runners(w, r, true) })
+	repo := func(route string, serve http.HandlerFunc) {
+		method, path, _ := strings.Cut(route, " ")
+		mux.HandleFunc(method+" /repos/"+Repo+path, serve)
 	}
-	rest, ok := strings.CutPrefix(path, "/repos/"+Repo)
-	if !ok {
-		fail(w, http.StatusNotFound, "Not Found")
-		return
-	}
-	part := strings.Split(strings.TrimPrefix(rest, "/"), "/")
-	get := r.Method == http.MethodGet
-	switch {
-	case rest == "" && get:
-		write(w, http.StatusOK, map[string]any{"default_branch": "main", "owner": map[string]any{"type": "Organization"}})
-	case rest == "/actions/runners" && get:
-		s.runners(w, r, false)
-	case rest == "/actions/workflows/"+s.Workflow+"/dispatches" && r.Method == http.MethodPost:
-		s.dispatch(w, r)
-	case rest == "/actions/workflows/"+s.Workflow+"/runs" && get:
-		s.list(w, r)
-	case len(part) == 4 && part[1] == "artifacts" && part[3] == "zip" && get:
-		s.artifact(w, r, part[2])
-	case len(part) == 4 && part[0] == "check-runs" && part[3] == "annotations" || len(part) == 3 && part[0] == "check-runs" && part[2] == "annotations":
-		s.annotations(w, r, part[1])
-	case len(part) >= 3 && part[1] == "runs":
-		id, _ := strconv.ParseInt(part[2], 10, 64)
-		i := slices.IndexFunc(s.Runs, func(r *Run) bool { return r.ID == id })
-		if i < 0 || s.Runs[i].hidden() {
-			fail(w, http.StatusNotFound, "Not Found")
-			return
-		}
-		s.run(w, r, s.Runs[i], strings.Join(part[3:], "/"))
-	case len(part) == 4 && part[1] == "jobs" && part[3] == "rerun":
-		for _, run := range s.Runs {
-			for _, j := range run.Jobs {
-				if strconv.FormatInt(j.ID, 10) == part[2] {
-					s.rerun(w, run, []*Job{j})
-					return
-				}
+	ofRun := func(route string, serve func(w http.ResponseWriter, r *http.Request, run *Run)) {
+		method, path, _ := strings.Cut(route, " ")
+		repo(method+" /actions/runs/{id}"+path, func(w http.ResponseWriter, r *http.Request) {
+			i := slices.IndexFunc(s.Runs, func(run *Run) bool { return strconv.FormatInt(run.ID, 10) == r.PathValue("id") })
+			if i < 0 || s.Runs[i].hidden() {
+				notFound(w, r)
+				return
 			}
-		}
-		fail(w, http.StatusNotFound, "Not Found")
-	default:
-		fail(w, http.StatusNotFound, "Not Found")
+			serve(w, r, s.Runs[i])
+		})
 	}
+	repo("GET ", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusOK, map[string]any{"default_branch": "main", "owner": map[string]any{"type": "Organization"}})
+	})
+	repo("GET /actions/runners", func(w http.ResponseWriter, r *http.Request) { s.runners(w, r, false) })
+	repo("POST /actions/workflows/{file}/dispatches", s.dispatch)
+	repo("GET /actions/workflows/{file}/runs", s.list)
+	repo("GET /actions/artifacts/{id}/zip", s.artifact)
+	repo("GET /check-runs/{id}/annotations", s.annotations)
+	ofRun("GET ", func(w http.ResponseWriter, r *http.Request, run *Run) { writeTagged(w, r, s.show(run)) })
+	ofRun("GET /jobs", s.jobs)
+	ofRun("GET /artifacts", s.artifacts)
+	ofRun("POST /cancel", s.cancel)
+	ofRun("POST /force-cancel", s.cancel)
+	ofRun("POST /rerun-failed-jobs", s.rerun)
+	return mux
 }
+
+func notFound(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusNotFound, "Not Found") }
 
 func (r *Run) hidden() bool {
 	if r.Hidden > 0 {
@@ -67,94 +57,87 @@ func (r *Run) hidden() bool {
 	return false
 }
 
-func (s *Server) run(w http.ResponseWriter, r *http.Request, run *Run, what string) {
-	switch r.Method + " " + what {
-	case "GET ":
-		writeTagged(w, r, s.show(run))
-	case "GET jobs":
-		var list []any
-		for _, j := range run.Jobs {
-			if s.Clock.Now().Sub(run.Started) >= j.Made {
-				list = append(list, s.showJob(run, j))
-			}
+func (s *Server) jobs(w http.ResponseWriter, r *http.Request, run *Run) {
+	var list []any
+	for _, j := range run.Jobs {
+		if s.Clock.Now().Sub(run.Started) >= j.Made {
+			list = append(list, s.showJob(run, j))
 		}
-		total := len(list)
-		writeTagged(w, r, map[string]any{"total_count": total, "jobs": page(w, r, list)})
-	case "GET artifacts":
-		var list []any
-		for _, a := range slices.Backward(run.Artifacts) { // newest first
-			if name := r.URL.Query().Get("name"); s.Clock.Now().Sub(run.Started) < a.After || name != "" && a.Name != name {
-				continue
-			}
-			v := map[string]any{"id": a.ID, "name": a.Name, "size_in_bytes": len(a.Zip), "expired": a.Expired}
-			if a.Digest != "" {
-				v["digest"] = a.Digest
-			}
-			list = append(list, v)
-		}
-		total := len(list)
-		writeTagged(w, r, map[string]any{"total_count": total, "artifacts": page(w, r, list)})
-	case "POST cancel", "POST force-cancel":
-		if status, _ := s.state(run); status == "completed" {
-			fail(w, http.StatusConflict, "Cannot cancel a workflow run that is completed.")
-			return
-		}
-		run.Cancelled = true
-		write(w, http.StatusAccepted, map[string]any{})
-	case "POST rerun-failed-jobs":
-		var failed []*Job
-		for _, j := range run.Jobs {
-			if j.Conclusion != "success" && j.Conclusion != "skipped" {
-				failed = append(failed, j)
-			}
-		}
-		s.rerun(w, run, failed)
-	default:
-		fail(w, http.StatusNotFound, "Not Found")
 	}
+	writeList(w, r, "jobs", list)
 }
 
-func (s *Server) rerun(w http.ResponseWriter, run *Run, jobs []*Job) {
+func (s *Server) artifacts(w http.ResponseWriter, r *http.Request, run *Run) {
+	var list []any
+	for _, a := range slices.Backward(run.Artifacts) { // newest first
+		if name := r.URL.Query().Get("name"); s.Clock.Now().Sub(run.Started) < a.After || name != "" && a.Name != name {
+			continue
+		}
+		v := map[string]any{"id": a.ID, "name": a.Name, "size_in_bytes": len(a.Zip), "expired": a.Expired}
+		if a.Digest != "" {
+			v["digest"] = a.Digest
+		}
+		list = append(list, v)
+	}
+	writeList(w, r, "artifacts", list)
+}
+
+func (s *Server) cancel(w http.ResponseWriter, _ *http.Request, run *Run) {
+	if status, _ := s.state(run); status == "completed" {
+		fail(w, http.StatusConflict, "Cannot cancel a workflow run that is completed.")
+		return
+	}
+	run.Cancelled = true
+	write(w, http.StatusAccepted, map[string]any{})
+}
+
+func (s *Server) rerun(w http.ResponseWriter, _ *http.Request, run *Run) {
 	if status, _ := s.state(run); status != "completed" {
 		fail(w, http.StatusForbidden, "This workflow is already running")
 		return
 	}
+	var failed []*Job
+	for _, j := range run.Jobs {
+		if j.Conclusion != "success" && j.Conclusion != "skipped" {
+			failed = append(failed, j)
+		}
+	}
 	run.Attempt++
 	run.Started, run.Cancelled = s.Clock.Now(), false
-	for _, j := range jobs {
+	for _, j := range failed {
 		j.ID, j.Attempt = s.NewID(), run.Attempt
 	}
 	for _, a := range run.Artifacts {
 		a.After = 0
 	}
 	if s.Rerun != nil {
-		s.Rerun(run, jobs)
+		s.Rerun(run, failed)
 	}
-	for _, a := range run.Artifacts {
-		if a.ID == 0 {
-			a.ID = s.NewID()
-		}
-	}
+	s.number(run)
 	write(w, http.StatusCreated, map[string]any{})
 }
 
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	var body map[string]any
+	var body struct {
+		Ref     string         `json:"ref"`
+		Inputs  map[string]any `json:"inputs"`
+		Details *bool          `json:"return_run_details"`
+	}
+	if r.PathValue("file") != s.Workflow {
+		notFound(w, r)
+		return
+	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		fail(w, http.StatusBadRequest, "Problems parsing JSON")
 		return
 	}
-	details := body["return_run_details"] == true
-	if _, sent := body["return_run_details"]; sent && s.NoDetails {
-		fail(w, http.StatusUnprocessableEntity, `Invalid request.
-
-"return_run_details" is not a permitted key.`)
+	if body.Details != nil && s.NoDetails {
+		fail(w, http.StatusUnprocessableEntity, "Invalid request.\n\n\"return_run_details\" is not a permitted key.")
 		return
 	}
 	inputs := map[string]string{}
 	var unknown []string
-	given, _ := body["inputs"].(map[string]any)
-	for name, v := range given {
+	for name, v := range body.Inputs {
 		inputs[name] = fmt.Sprint(v)
 		if s.Inputs != nil && !slices.Contains(s.Inputs, name) {
 			unknown = append(unknown, strconv.Quote(name))
@@ -165,12 +148,12 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusUnprocessableEntity, "Unexpected inputs provided: ["+strings.Join(unknown, ", ")+"]")
 		return
 	}
-	s.details++
+	s.dispatches++
 	run := s.Start(inputs)
-	if ref, ok := body["ref"].(string); ok {
-		run.Ref = ref
+	if body.Ref != "" {
+		run.Ref = body.Ref
 	}
-	if !details || s.BareDispatch {
+	if body.Details == nil || !*body.Details || s.BareDispatch {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
@@ -189,8 +172,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		}
 		list = append(list, s.show(run))
 	}
-	total := len(list)
-	writeTagged(w, r, map[string]any{"total_count": total, "workflow_runs": page(w, r, list)})
+	writeList(w, r, "workflow_runs", list)
 }
 
 // state returns the status and the conclusion of a run.
@@ -271,29 +253,35 @@ func (s *Server) showJob(run *Run, j *Job) map[string]any {
 	return v
 }
 
-func (s *Server) artifact(w http.ResponseWriter, r *http.Request, id string) {
+// artifactOf returns the artifact with an id, nil if there is none.
+func (s *Server) artifactOf(id string) *Artifact {
 	for _, run := range s.Runs {
 		for _, a := range run.Artifacts {
-			if strconv.FormatInt(a.ID, 10) != id {
-				continue
+			if strconv.FormatInt(a.ID, 10) == id {
+				return a
 			}
-			if a.Expired {
-				fail(w, http.StatusGone, "Artifact has expired")
-				return
-			}
-			w.Header().Set("Location", s.blob.URL+"/"+id+"?sig=secret")
-			w.WriteHeader(http.StatusFound)
-			return
 		}
 	}
-	fail(w, http.StatusNotFound, "Not Found")
+	return nil
 }
 
-func (s *Server) annotations(w http.ResponseWriter, r *http.Request, id string) {
+func (s *Server) artifact(w http.ResponseWriter, r *http.Request) {
+	switch a := s.artifactOf(r.PathValue("id")); {
+	case a == nil:
+		notFound(w, r)
+	case a.Expired:
+		fail(w, http.StatusGone, "Artifact has expired")
+	default:
+		w.Header().Set("Location", s.blob.URL+"/"+r.PathValue("id")+"?sig=secret")
+		w.WriteHeader(http.StatusFound)
+	}
+}
+
+func (s *Server) annotations(w http.ResponseWriter, r *http.Request) {
 	list := []any{}
 	for _, run := range s.Runs {
 		for _, j := range run.Jobs {
-			if strconv.FormatInt(j.ID, 10) != id {
+			if strconv.FormatInt(j.ID, 10) != r.PathValue("id") {
 				continue
 			}
 			for _, e := range j.Errors {
@@ -328,6 +316,5 @@ func (s *Server) runners(w http.ResponseWriter, r *http.Request, org bool) {
 		}
 		list = append(list, map[string]any{"id": s.NewID(), "name": one.Name, "os": "linux", "status": status, "busy": one.Busy, "labels": labels})
 	}
-	total := len(list)
-	write(w, http.StatusOK, map[string]any{"total_count": total, "runners": page(w, r, list)})
+	writeList(w, r, "runners", list)
 }

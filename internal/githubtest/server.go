@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -91,7 +92,7 @@ type Server struct {
 	Rerun func(r *Run, jobs []*Job)
 	// Workflow is the name of the workflow's file.
 	Workflow string
-	// NoDetails has the server refuse return_run_details, as old ones do; BareDispatch has
+	// NoDetails makes the server refuse return_run_details, as old ones do; BareDispatch makes
 	// it answer without the run.
 	NoDetails, BareDispatch bool
 	// Inputs are the inputs that the workflow takes; nil: any.
@@ -99,23 +100,24 @@ type Server struct {
 	Runs   []*Run
 	// Runners are those of the repository and of its organization.
 	Runners []Runner
-	// NoRunners has the server refuse to list runners to this token.
+	// NoRunners and NoOrgRunners make the server refuse to list runners.
 	NoRunners, NoOrgRunners bool
 
-	t       testing.TB
-	blob    *httptest.Server
-	mu      sync.Mutex
-	faults  map[string][]Fault
-	asked   []string
-	leaks   []string
-	next    int64
-	skew    time.Duration
-	details int // dispatches that were carried out
+	blob       *httptest.Server
+	api        http.Handler
+	mu         sync.Mutex
+	faults     map[string][]Fault
+	asked      []string
+	leaks      []string
+	next       int64
+	skew       time.Duration
+	dispatches int // that were carried out
 }
 
 // New starts a server. The test fails at its end if the token reached the store.
 func New(t testing.TB) *Server {
-	s := &Server{t: t, Clock: NewClock(), Workflow: "collectivex-sweep.yml", faults: map[string][]Fault{}, next: 1000}
+	s := &Server{Clock: NewClock(), Workflow: "collectivex-sweep.yml", faults: map[string][]Fault{}, next: 1000}
+	s.api = http.StripPrefix("/api/v3", s.routes())
 	ctx, end := context.WithCancel(context.Background()) // of all requests
 	start := func(serve http.HandlerFunc) *httptest.Server {
 		h := httptest.NewUnstartedServer(serve)
@@ -178,7 +180,7 @@ func (s *Server) Leaks() []string {
 func (s *Server) Dispatches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.details
+	return s.dispatches
 }
 
 // Skew sets the clock of the server ahead of the client's.
@@ -201,37 +203,33 @@ func (s *Server) Start(inputs map[string]string) *Run {
 		s.Sweep(r)
 	}
 	for _, j := range r.Jobs {
+		j.Attempt = 1
+	}
+	s.number(r)
+	s.Runs = append(s.Runs, r)
+	return r
+}
+
+// number gives ids to the jobs and artifacts of a run that have none.
+func (s *Server) number(r *Run) {
+	for _, j := range r.Jobs {
 		if j.ID == 0 {
 			j.ID = s.NewID()
 		}
-		j.Attempt = 1
 	}
 	for _, a := range r.Artifacts {
 		if a.ID == 0 {
 			a.ID = s.NewID()
 		}
 	}
-	s.Runs = append(s.Runs, r)
-	return r
 }
 
 // Zip returns an archive of the files, in order of their names.
 func Zip(files map[string]string) []byte {
-	var names []string
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	for _, name := range names {
-		w, err := z.Create(name)
-		if err == nil {
-			_, err = w.Write([]byte(files[name]))
-		}
-		if err != nil {
-			panic(err)
-		}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		must(must(z.Create(name)).Write([]byte(files[name])))
 	}
 	if err := z.Close(); err != nil {
 		panic(err)
@@ -270,18 +268,14 @@ func (s *Server) serveBlob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.serve(w, r, "BLOB "+r.URL.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, _ := strconv.ParseInt(strings.TrimPrefix(r.URL.Path, "/"), 10, 64)
-		for _, run := range s.Runs {
-			for _, a := range run.Artifacts {
-				if a.ID == id {
-					w.Header().Set("Content-Type", "application/zip")
-					w.Header().Set("Content-Length", strconv.Itoa(len(a.Zip)))
-					_, _ = w.Write(a.Zip)
-					return
-				}
-			}
+		a := s.artifactOf(strings.TrimPrefix(r.URL.Path, "/"))
+		if a == nil {
+			http.NotFound(w, r)
+			return
 		}
-		http.NotFound(w, r)
+		w.Header().Set("Content-Type", "application/zip")
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.Zip)))
+		_, _ = w.Write(a.Zip)
 	}))
 }
 
@@ -316,11 +310,11 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.asked = append(s.asked, r.Method+" "+strings.TrimPrefix(r.URL.String(), "/api/v3"))
 	switch {
 	case !ok:
-		fail(w, http.StatusNotFound, "Not Found")
+		notFound(w, r)
 	case r.Header.Get("Authorization") != "Bearer "+Token:
 		fail(w, http.StatusUnauthorized, "Bad credentials")
 	default:
-		s.serve(w, r, key, http.HandlerFunc(s.route))
+		s.serve(w, r, key, s.api)
 	}
 }
 
@@ -329,10 +323,7 @@ func fail(w http.ResponseWriter, status int, message string) {
 }
 
 func write(w http.ResponseWriter, status int, v any) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
+	data := must(json.Marshal(v))
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(status)
@@ -341,11 +332,7 @@ func write(w http.ResponseWriter, status int, v any) {
 
 // writeTagged is write with an ETag, and 304 where the client has the answer.
 func writeTagged(w http.ResponseWriter, r *http.Request, v any) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	sum := sha256.Sum256(data)
+	sum := sha256.Sum256(must(json.Marshal(v)))
 	tag := `W/"` + hex.EncodeToString(sum[:8]) + `"`
 	w.Header().Set("ETag", tag)
 	if r.Header.Get("If-None-Match") == tag {
@@ -355,8 +342,8 @@ func writeTagged(w http.ResponseWriter, r *http.Request, v any) {
 	write(w, http.StatusOK, v)
 }
 
-// page cuts a list as the query asks and links to the next page.
-func page[T any](w http.ResponseWriter, r *http.Request, list []T) []T {
+// writeList writes the page of a list that the query asks for, with a link to the next one.
+func writeList(w http.ResponseWriter, r *http.Request, name string, list []any) {
 	size, number := 30, 1
 	if n, err := strconv.Atoi(r.URL.Query().Get("per_page")); err == nil && n > 0 {
 		size = min(n, 100)
@@ -371,5 +358,5 @@ func page[T any](w http.ResponseWriter, r *http.Request, list []T) []T {
 		q.Set("page", strconv.Itoa(number+1))
 		w.Header().Set("Link", fmt.Sprintf("<http://%s%s?%s>; rel=%q", r.Host, r.URL.Path, q.Encode(), "next"))
 	}
-	return list[first:last]
+	writeTagged(w, r, map[string]any{"total_count": len(list), name: list[first:last]})
 }
