@@ -203,7 +203,7 @@ func unmeasured(key string, a, b []*run) Case {
 }
 
 func caseOf(r *run) Case {
-	return Case{CaseID: r.id, Key: r.key, SKU: r.caze.SKU, Suite: r.caze.Suite}
+	return Case{CaseID: r.id, Key: r.key, SKU: r.c.SKU, Suite: r.c.Suite}
 }
 
 // loneCases says of keys that one side lacks whether the other has the same case under
@@ -225,8 +225,8 @@ func loneCases(lone, olds map[string][]*run) []Case {
 	var out []Case
 	for _, like := range []func(*run) string{
 		func(r *run) string { return r.id },
-		func(r *run) string { c := r.caze; c.Repeat, c.SKU = 1, ""; return c.ID() },
-		func(r *run) string { c := r.caze; c.Repeat, c.SKU, c.Backend = 1, "", ""; return c.ID() },
+		func(r *run) string { c := r.c; c.Repeat, c.SKU = 1, ""; return c.ID() },
+		func(r *run) string { c := r.c; c.Repeat, c.SKU, c.Backend = 1, "", ""; return c.ID() },
 	} {
 		for _, a := range was {
 			for _, b := range is {
@@ -261,8 +261,8 @@ func loneCases(lone, olds map[string][]*run) []Case {
 
 // factors returns the factors of the comparison key that differ between two cases.
 func factors(a, b *run) []Difference {
-	x, errX := result.ComparisonFactors(a.caze, a.env)
-	y, errY := result.ComparisonFactors(b.caze, b.env)
+	x, errX := result.ComparisonFactors(a.c, a.env)
+	y, errY := result.ComparisonFactors(b.c, b.env)
 	if errX != nil || errY != nil {
 		return nil
 	}
@@ -365,7 +365,7 @@ func (p *pools) collect(key string, a, b []*run) (out []pair, apart []Case) {
 		}
 	}
 	for _, m := range slices.SortedFunc(maps.Keys(metrics), func(x, y metric) int { return cmp.Compare(x.String(), y.String()) }) {
-		q := pair{of: caseOf(b[0]), pool: pool{b[0].caze.SKU, b[0].caze.Backend, m}, tick: b[0].tick(m)}
+		q := pair{of: caseOf(b[0]), pool: pool{b[0].c.SKU, b[0].c.Backend, m}, tick: b[0].tick(m)}
 		q.of.Key, q.of.Metric = key, m.String()
 		q.of.OldFailed, q.of.NewFailed = runs[0]-len(a), runs[1]-len(b)
 		if q.of.Status, q.of.Why = q.score(m, a, b); q.of.Status != "" {

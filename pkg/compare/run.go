@@ -19,7 +19,7 @@ type run struct {
 	at      time.Time
 	key     string
 	id      string // case id of the first repeat
-	caze    plan.Case
+	c       plan.Case
 	success bool
 	why     string // first reason of what is no success
 	beside  map[string]string
@@ -56,7 +56,7 @@ func read(d result.Document) *run {
 	first := e.Identity.Case
 	first.Repeat = 1
 	r := &run{
-		key: e.ComparisonKey, id: first.ID(), caze: c, success: e.Outcome.Status == result.Success,
+		key: e.ComparisonKey, id: first.ID(), c: c, success: e.Outcome.Status == result.Success,
 		times: map[metric]map[rung]float64{}, ticks: map[metric]float64{}, env: e.Provenance.Environment, beside: beside(e),
 	}
 	r.at, _ = time.Parse(time.RFC3339, e.GeneratedAt)
@@ -144,5 +144,5 @@ func (r *run) tick(m metric) float64 {
 	if tick, ok := r.ticks[m]; ok {
 		return tick
 	}
-	return figure.Tick(&r.caze)
+	return figure.Tick(&r.c)
 }

@@ -147,4 +147,3 @@ does not find it, the exit code is 3 and nothing is sent again.`,
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "report what would run, and start nothing")
 	return cmd
 }
-

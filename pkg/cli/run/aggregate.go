@@ -18,7 +18,7 @@ import (
 
 func newAggregate(s cli.Streams) *cobra.Command {
 	var (
-		in          []string
+		in          inputs
 		matrix, out string
 		want        fold.Expected
 	)
@@ -31,19 +31,13 @@ one NDJSON file, one document a line, and decide whether the run passed.
 The NDJSON is written in any case. The exit code is 1 if a requested case has no
 document, if the attempt that counts for a case failed, or if a file is not a
 document of this run: damaged, foreign, or of another run, commit or matrix than
-the given one. What is not a regular file, such as a dangling link, is named and
-ignored. Without --matrix, missing cases cannot be found.`,
+the given one. Standard error names what is not a regular file, such as a dangling
+link; it does not change the exit code. Without --matrix, missing cases cannot be found.`,
 		Example: `  cxrun aggregate --in shards --matrix matrix_full.json -o run.ndjson
   cxrun aggregate --in monday.ndjson --in tuesday.ndjson -o week.ndjson`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if len(in) == 0 || out == "" {
-				return cli.UsageError("aggregate needs --in and -o; see 'cxrun aggregate --help'")
-			}
-			if err := checkInputs(in); err != nil {
-				return err
-			}
-			m, err := readRequest(matrix)
+			m, err := in.answering(matrix)
 			if err != nil {
 				return err
 			}
@@ -55,22 +49,44 @@ ignored. Without --matrix, missing cases cannot be found.`,
 			return v.Err()
 		},
 	}
-	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
+	in.addFlag(cmd)
 	cmd.Flags().StringVar(&matrix, "matrix", "", "check that every case of the matrix in `FILE` has a document")
 	cmd.Flags().StringVar(&want.RunID, "run-id", "", "refuse documents of other runs than `ID`")
 	cmd.Flags().StringVar(&want.SourceSHA, "source-sha", "", "refuse documents of other commits than `SHA`")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write the NDJSON to `FILE`")
+	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
 	return cmd
 }
 
-// checkInputs refuses values of --in that do not exist or cannot be read, as readMatrix does.
-func checkInputs(in []string) error {
+// inputs is the flag --in of the commands that read documents.
+type inputs []string
+
+func (in *inputs) addFlag(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar((*[]string)(in), "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
+	_ = cmd.MarkFlagRequired("in") // fails for unknown flags alone
+}
+
+// check refuses inputs that do not exist or cannot be read.
+func (in inputs) check() error {
 	for _, path := range in {
 		if err := checkInput(path); err != nil {
 			return cli.UsageError("--in %w", err)
 		}
 	}
 	return nil
+}
+
+// answering checks the inputs and reads the matrix at path, of any version, whose cases they
+// answer; nil without a path.
+func (in inputs) answering(path string) (*plan.Matrix, error) {
+	if err := in.check(); err != nil || path == "" {
+		return nil, err
+	}
+	m, err := plan.ReadArchived(path, cli.Version)
+	if err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	return m, nil
 }
 
 func checkInput(path string) error {
@@ -84,7 +100,7 @@ func checkInput(path string) error {
 	return nil
 }
 
-// readMatrix reads the matrix of this version at path, to run its cells.
+// readMatrix reads the matrix at path to run its cells. It must be of this version.
 func readMatrix(path string) (*plan.Matrix, error) {
 	m, err := plan.ReadFile(path, cli.Version)
 	if err != nil {
@@ -93,20 +109,7 @@ func readMatrix(path string) (*plan.Matrix, error) {
 	return m, nil
 }
 
-// readRequest reads the matrix of any version at path, to judge what answered it; nil
-// where there is none to read.
-func readRequest(path string) (*plan.Matrix, error) {
-	if path == "" {
-		return nil, nil
-	}
-	m, err := plan.ReadArchived(path, cli.Version)
-	if err != nil {
-		return nil, cli.UsageError("%w", err)
-	}
-	return m, nil
-}
-
-// printLeftOut names what is no document of the run, one line each.
+// printLeftOut names the files and lines that are not documents of the run, one line each.
 func printLeftOut(s cli.Streams, v *fold.Verdict) {
 	for _, p := range v.Replaced {
 		s.Tell("left out; its case was measured again: %v", p)
@@ -119,14 +122,14 @@ func printLeftOut(s cli.Streams, v *fold.Verdict) {
 	}
 }
 
-// incomplete is how a command ends that has shown the documents at in: nil, or an error if
-// there were none or if damaged files were left out.
+// incomplete returns the error of a command that has shown the documents at in: there were
+// none, or damaged files were left out.
 func incomplete(in []string, v *fold.Verdict) error {
 	switch n := len(v.Problems); {
 	case len(v.Answers) == 0:
 		return noDocument(in...)
 	case n > 0:
-		return fmt.Errorf("%s left out; fetch or measure again what is damaged, and move away what is no document", plural.Count(n, "file or line that is not a document was", "files or lines that are not documents were"))
+		return fmt.Errorf("%s left out; fetch or measure damaged documents again, and move other files away", plural.Count(n, "file or line that is not a document was", "files or lines that are not documents were"))
 	}
 	return nil
 }
@@ -135,7 +138,7 @@ func noDocument(in ...string) error {
 	return fmt.Errorf("no document in %s; name a directory that 'cxrun sweep --out' or 'cxgen fetch' wrote, or a FILE.ndjson of 'cxrun aggregate'", strings.Join(in, ", "))
 }
 
-// printVerdict names what went wrong, one line each, and counts.
+// printVerdict names what failed, one line each, and prints counts.
 func printVerdict(s cli.Streams, v *fold.Verdict) {
 	printLeftOut(s, v)
 	for _, id := range v.Missing {

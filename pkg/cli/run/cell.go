@@ -1,9 +1,9 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,11 +37,25 @@ type cellRun struct {
 	files   map[string][]byte // see shard.Shard
 }
 
-// watchEvery is how often a case that is watched is shown at most.
+// newCellRun returns what the cells of a matrix have in common. It refuses injected faults that
+// strike none of its cases.
+func newCellRun(s cli.Streams, m *plan.Matrix, localID string) (cellRun, error) {
+	if err := checkFaults(s, m); err != nil {
+		return cellRun{}, err
+	}
+	around, err := newCluster(s)
+	if err != nil {
+		return cellRun{}, err
+	}
+	run, err := newRun(s, localID)
+	return cellRun{matrix: m, cluster: around, run: run}, err
+}
+
+// watchEvery is the minimum time between two looks at a case that is watched.
 const watchEvery = time.Second
 
 // noLimit is a time limit that no shard reaches.
-const noLimit = 1 << 62 * time.Nanosecond
+const noLimit = time.Duration(1 << 62)
 
 // do runs one cell, with progress. A failed case is no error; see shard.Counts.
 func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.Counts, error) {
@@ -60,12 +74,8 @@ func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.C
 	return r.observed(ctx, cell, cases, p)
 }
 
-// observed runs the cases of a cell and tells an observer of it.
+// observed runs the cases of a cell and reports to an observer.
 func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requested, o shard.Observer) (shard.Counts, error) {
-	limit := r.limit
-	if limit == 0 {
-		limit = noLimit
-	}
 	r.run.MatrixSHA256 = r.matrix.SHA256
 	request := r.cluster.request(cell)
 	launcher, listen := launch.For(request), request.Listen()
@@ -79,7 +89,7 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 		Listen:   listen,
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
 		Files:    r.files,
-		Results:  r.results, Resume: r.resume, Limit: limit,
+		Results:  r.results, Resume: r.resume, Limit: cmp.Or(r.limit, noLimit),
 		Observer: o, Watch: r.watch, WatchEvery: watchEvery,
 	}
 	counts, err := sh.Do(ctx)
@@ -93,8 +103,7 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	}
 }
 
-// checkFaults refuses injected faults that would strike in none of the runnable
-// cases, and so show nothing.
+// checkFaults refuses injected faults that strike none of the runnable cases.
 func checkFaults(s cli.Streams, m *plan.Matrix) error {
 	faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable), faultKinds()...)
 	if err != nil {
@@ -112,8 +121,8 @@ func checkFaults(s cli.Streams, m *plan.Matrix) error {
 	return nil
 }
 
-// newRun says what documents tell of this run: its identity, which on Actions
-// is the job's, and what of this machine may be published.
+// newRun returns what documents say about this run: its identity, which on Actions is the
+// job's, and what may be published about this machine.
 func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable), faultKinds()...)
 	if err != nil {
@@ -137,8 +146,8 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	return run, nil
 }
 
-// published is what documents say of the environment of ranks: injected
-// faults are part of it, so that no run with faults looks like one without.
+// published returns what documents say about the environment of ranks. Injected faults are
+// part of it, so that no run with faults looks like one without.
 func published(screen *provenance.Screen, inherited []string, env map[string]string, faults []rank.Fault) map[string]string {
 	for name, value := range env {
 		inherited = append(inherited, name+"="+value)
@@ -166,5 +175,5 @@ const runIDVariable = "GITHUB_RUN_ID"
 func localRunID(now time.Time) string {
 	var suffix [3]byte
 	_, _ = rand.Read(suffix[:]) // never fails
-	return fmt.Sprintf("local-%s-%s", now.UTC().Format("20060102T150405Z"), hex.EncodeToString(suffix[:]))
+	return fmt.Sprintf("local-%s-%x", now.UTC().Format("20060102T150405Z"), suffix)
 }

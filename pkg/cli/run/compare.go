@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -18,13 +17,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
+// comparing has the flags of cxrun compare.
+type comparing struct {
+	cli.Streams
+	baseline  string
+	effect    float64
+	json, all bool
+	again     confirmation
+}
+
 func newCompare(s cli.Streams) *cobra.Command {
-	var (
-		baseline  string
-		effect    float64
-		json, all bool
-		again     confirmation
-	)
+	r := comparing{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
 		Short: "Compare two sides, each one or more runs: what is faster, slower, the same or unclear",
@@ -56,78 +59,84 @@ because it is not a document; everything else is compared all the same.`,
   cxrun compare --baseline history results/today
   cxrun compare old.ndjson new.ndjson --confirm again --old-env CX_NCCL_LIB=/opt/old/libnccl.so.2
   cxrun compare old.ndjson new.ndjson --confirm again2 --old-run '/opt/old/cxrun sweep --suite smoke'`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if baseline != "" {
-				args = append([]string{baseline}, args...)
+		RunE: func(c *cobra.Command, args []string) error {
+			if r.baseline != "" {
+				args = append([]string{r.baseline}, args...)
 			}
 			if len(args) != 2 {
 				return cli.UsageError("compare needs OLD and NEW, or --baseline DIR and NEW: directories of documents or NDJSON files")
 			}
-			if !(effect > 0 && effect < 1000) {
-				return cli.UsageError("--min-effect %v: want per cent above 0, such as 3", effect)
-			}
-			for _, path := range args {
-				if err := checkInput(path); err != nil {
-					return cli.UsageError("%w", err)
-				}
-			}
-			o := compare.Options{Effect: math.Log1p(effect / 100)}
-			newer, verdict, err := side(s, args[1], nil)
-			if err != nil {
-				return err
-			}
-			var runs []string
-			if baseline != "" {
-				runs = verdict.Runs
-			}
-			older, before, err := side(s, args[0], runs)
-			if err != nil {
-				return err
-			}
-			if err := again.check(); err != nil {
-				return err
-			}
-			c := compare.Of(older, newer, o)
-			if again.dir != "" {
-				defer whileRead(cmd)()
-				problems, err := again.confirm(cmd.Context(), s, c, o)
-				if err != nil {
-					return err
-				}
-				before.Problems = append(before.Problems, problems...)
-			}
-			if json {
-				err = writeJSON(s.Out, c)
-			} else {
-				err = printComparison(s.Out, c, all)
-			}
-			if err != nil {
-				return err
-			}
-			before.Problems = append(before.Problems, verdict.Problems...)
-			lines := c.Regressions()
-			if err := incomplete(args, before); err != nil {
-				lines = append(lines, err.Error())
-			}
-			if len(lines) > 0 {
-				return errors.New(strings.Join(lines, "; "))
-			}
-			return nil
+			return r.compare(c, args)
 		},
 	}
-	cmd.Flags().StringVar(&baseline, "baseline", "", "compare with all runs below `DIR`, the history, but those of NEW itself")
-	cmd.Flags().Float64Var(&effect, "min-effect", 3, "smallest effect that counts, in `PERCENT`")
-	again.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&json, "json", false, "write JSON, with every rung, instead of a table")
-	cmd.Flags().BoolVar(&all, "all", false, "also list what is the same")
+	cmd.Flags().StringVar(&r.baseline, "baseline", "", "compare with all runs below `DIR`, the history, but those of NEW itself")
+	cmd.Flags().Float64Var(&r.effect, "min-effect", 3, "smallest effect that counts, in `PERCENT`")
+	r.again.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&r.json, "json", false, "write JSON, with every rung, instead of a table")
+	cmd.Flags().BoolVar(&r.all, "all", false, "also list what is the same")
 	return cmd
 }
 
-// side reads the documents at path that stand for their cases. Documents of the runs in
+// compare compares the sides at two paths, and fails if there is a regression or if either side
+// is incomplete.
+func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
+	if !(r.effect > 0 && r.effect < 1000) {
+		return cli.UsageError("--min-effect %v: want per cent above 0, such as 3", r.effect)
+	}
+	for _, path := range paths {
+		if err := checkInput(path); err != nil {
+			return cli.UsageError("%w", err)
+		}
+	}
+	newer, verdict, err := side(r.Streams, paths[1], nil)
+	if err != nil {
+		return err
+	}
+	var runs []string
+	if r.baseline != "" {
+		runs = verdict.Runs
+	}
+	older, before, err := side(r.Streams, paths[0], runs)
+	if err != nil {
+		return err
+	}
+	if err := r.again.check(); err != nil {
+		return err
+	}
+	o := compare.Options{Effect: math.Log1p(r.effect / 100)}
+	c := compare.Of(older, newer, o)
+	if r.again.dir != "" {
+		defer whileRead(cmd)()
+		problems, err := r.again.confirm(cmd.Context(), r.Streams, c, o)
+		if err != nil {
+			return err
+		}
+		before.Problems = append(before.Problems, problems...)
+	}
+	if r.json {
+		err = r.JSON(c)
+	} else {
+		err = printComparison(r.Out, c, r.all)
+	}
+	if err != nil {
+		return err
+	}
+	before.Problems = append(before.Problems, verdict.Problems...)
+	lines := c.Regressions()
+	if err := incomplete(paths, before); err != nil {
+		lines = append(lines, err.Error())
+	}
+	if len(lines) > 0 {
+		return errors.New(strings.Join(lines, "; "))
+	}
+	return nil
+}
+
+// side reads the documents at path that count for their cases. Documents of the runs in
 // without are left out.
 func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Verdict, error) {
 	judge := fold.NewJudge(nil, fold.Expected{})
-	standing := map[fold.Case]result.Document{}
+	counting := map[fold.Case]result.Document{}
 	for rec, err := range fold.Read([]string{path}, true) {
 		if p, ok := errors.AsType[*fold.Problem](err); ok {
 			judge.Problem(p)
@@ -138,7 +147,7 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 		if slices.Contains(without, rec.Head.RunID) {
 			continue
 		}
-		if _, stands := judge.Record(rec); !stands {
+		if _, counts := judge.Record(rec); !counts {
 			continue
 		}
 		d, err := rec.Document()
@@ -146,13 +155,13 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 			judge.Problem(&fold.Problem{Source: rec.Source, Err: err})
 			continue
 		}
-		standing[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = d
+		counting[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = d
 	}
 	v := judge.Verdict(nil)
 	printLeftOut(s, v)
 	out := &compare.Side{}
 	for _, a := range v.Answers {
-		if d := standing[a.Case]; d != nil {
+		if d := counting[a.Case]; d != nil {
 			out.Add(d)
 		}
 	}
@@ -165,24 +174,17 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 // printComparison prints what differs beside the keys, the cases by the size of their
 // effect, and counts.
 func printComparison(w io.Writer, c *compare.Comparison, all bool) error {
-	var b strings.Builder
 	for _, d := range c.Beside {
-		fmt.Fprintln(&b, sanitize.Line(d.String()))
+		fmt.Fprintln(w, sanitize.Line(d.String()))
 	}
 	if len(c.Beside) > 0 {
-		b.WriteString("\n")
+		fmt.Fprintln(w)
 	}
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(compare.Columns(), "\t"))
+	table := [][]string{compare.Columns()}
 	for i := range c.Cases {
-		for _, line := range c.Cases[i].Rows(all) {
-			for j := range line {
-				line[j] = sanitize.Line(line[j])
-			}
-			fmt.Fprintln(t, strings.Join(line, "\t"))
-		}
+		table = append(table, c.Cases[i].Rows(all)...)
 	}
-	if err := t.Flush(); err != nil { // a strings.Builder never fails
+	if err := cli.Table(w, table); err != nil {
 		return err
 	}
 	var counts []string
@@ -191,7 +193,6 @@ func printComparison(w io.Writer, c *compare.Comparison, all bool) error {
 			counts = append(counts, fmt.Sprintf("%d %s", n, status))
 		}
 	}
-	fmt.Fprintf(&b, "\n%s\n", strings.Join(counts, ", "))
-	_, err := io.WriteString(w, b.String())
+	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(counts, ", "))
 	return err
 }

@@ -48,7 +48,7 @@ The exit code is 3 if a backend named with --backend cannot run.`,
 				findings = append(findings, preflight.Tools(c.Context(), command.Host{})...)
 			}
 			if asJSON {
-				err = writeJSON(s.Out, findings)
+				err = s.JSON(findings)
 			} else {
 				err = printFindings(s.Out, findings)
 			}

@@ -72,7 +72,7 @@ func TestAggregate(t *testing.T) {
 	wording.Has(t, stderr, `"4711" … "4712"`)
 	code, _, stderr = cxrun(nil, "aggregate", "--in", dir)
 	require.Equal(t, cli.ExitUsage, code)
-	wording.Has(t, stderr, "--in … -o")
+	wording.Has(t, stderr, "\"output\" not set")
 	code, _, _ = cxrun(nil, "aggregate", "--in", dir, "--matrix", out, "-o", out)
 	require.Equal(t, cli.ExitUsage, code)
 	code, _, _ = cxrun(nil, "aggregate", "--in", filepath.Join(dir, "none"), "-o", out)
@@ -243,7 +243,7 @@ func TestDamagedAndEmptyInput(t *testing.T) {
 			{dir + "/none", "", 0},
 			{empty, "cxrun: no document in " + empty + "; name a directory that", 0},
 			{torn, "cxrun: no document in " + torn + "; name a directory that", 2},
-			{partly, "cxrun: 1 file or line that is not a document was left out; fetch or measure again", 1},
+			{partly, "cxrun: 1 file or line that is not a document was left out; fetch or measure damaged documents again", 1},
 			{ndjson, "", 0},
 		} {
 			code, stdout, stderr := cxrun(nil, strings.Fields(command+tc.in)...)
@@ -311,5 +311,5 @@ func TestPrune(t *testing.T) {
 	require.Contains(t, stderr, "matrix is not a directory")
 	code, _, stderr = cxrun(nil, "prune", "--in", results)
 	require.Equal(t, cli.ExitUsage, code)
-	wording.Has(t, stderr, "cxrun: … --in … --to … cxrun prune --help")
+	wording.Has(t, stderr, "cxrun: … \"to\" not set … cxrun prune --help")
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -19,11 +18,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/provenance"
-	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// site is what env and doctor look at.
+// site is the machine that env and doctor examine.
 type site struct {
 	root    sysfs.Root
 	reader  *inventory.Reader
@@ -42,7 +40,7 @@ func (s site) examiner(more map[string]backend.Library) *preflight.Examiner {
 	return preflight.NewExaminer(s.reader.Machine(), libraries, s.root, backends)
 }
 
-// describe says what the machine is, in what may be published of it.
+// describe describes the machine with what may be published of it.
 func (s site) describe(backends []catalog.Backend) (preflight.Description, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -89,7 +87,7 @@ may be published: it contains no names, addresses or serial numbers.`,
 				return err
 			}
 			if asJSON {
-				return writeJSON(s.Out, d)
+				return s.JSON(d)
 			}
 			return printDescription(s.Out, d)
 		},
@@ -99,20 +97,14 @@ may be published: it contains no names, addresses or serial numbers.`,
 	return cmd
 }
 
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
-
 // printDescription writes one line a thing, in aligned columns.
 func printDescription(out io.Writer, d preflight.Description) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	row := func(name string, cells ...string) {
-		for i := range cells {
-			cells[i] = sanitize.Line(cells[i])
+	var table [][]string
+	row := func(cells ...string) {
+		for len(cells) > 1 && cells[len(cells)-1] == "" {
+			cells = cells[:len(cells)-1]
 		}
-		fmt.Fprintf(w, "%s\t%s\n", name, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+		table = append(table, cells)
 	}
 	row("program", d.Program)
 	for _, name := range slices.Sorted(maps.Keys(d.Host)) {
@@ -122,7 +114,7 @@ func printDescription(out io.Writer, d preflight.Description) error {
 		row("driver", r.Vendor, r.Version, r.Runtime)
 	}
 	for i := range d.GPUs {
-		row("gpu", gpuCells(&d.GPUs[i])...)
+		row(gpuCells(&d.GPUs[i])...)
 	}
 	if len(d.GPUs) == 0 {
 		row("gpu", "none")
@@ -131,7 +123,7 @@ func printDescription(out io.Writer, d preflight.Description) error {
 		row("links", l)
 	}
 	for _, st := range d.State.GPUs {
-		row("state", stateCells(st)...)
+		row(stateCells(st)...)
 	}
 	for _, n := range d.NICs {
 		state := "down"
@@ -153,12 +145,12 @@ func printDescription(out io.Writer, d preflight.Description) error {
 	for _, name := range slices.Sorted(maps.Keys(d.Environment)) {
 		row("variable", name+"="+d.Environment[name])
 	}
-	return w.Flush()
+	return cli.Table(out, table)
 }
 
 func gpuCells(g *inventory.GPU) []string {
 	cells := []string{
-		fmt.Sprintf("%s %d", g.Vendor, g.Index), g.Product, g.Arch, fmt.Sprintf("%.1f GiB", float64(g.MemoryBytes)/(1<<30)), g.PCIe,
+		"gpu", fmt.Sprintf("%s %d", g.Vendor, g.Index), g.Product, g.Arch, fmt.Sprintf("%.1f GiB", float64(g.MemoryBytes)/(1<<30)), g.PCIe,
 	}
 	add := func(ok bool, format string, v any) {
 		if ok {
@@ -179,13 +171,13 @@ func stateCells(s inventory.GPUState) []string {
 		throttle = strings.Join(s.Throttle, ",")
 	}
 	return []string{
-		fmt.Sprintf("%s %d", s.Vendor, s.Index), fmt.Sprintf("%d MHz", s.SMMHz), fmt.Sprintf("memory %d MHz", s.MemMHz),
+		"state", fmt.Sprintf("%s %d", s.Vendor, s.Index), fmt.Sprintf("%d MHz", s.SMMHz), fmt.Sprintf("memory %d MHz", s.MemMHz),
 		fmt.Sprintf("%d °C", s.TemperatureC), fmt.Sprintf("%d W", s.PowerW), throttle,
 		fmt.Sprintf("ecc %d corrected %d uncorrected", s.ECCCorrected, s.ECCUncorrected),
 	}
 }
 
-// linkLines says it in one line where all pairs are alike.
+// linkLines has a line for each pair, or one if all pairs are alike.
 func linkLines(links []inventory.Link) []string {
 	spell := func(l inventory.Link) string {
 		if l.Width > 0 {

@@ -14,14 +14,14 @@ import (
 
 func newExport(s cli.Streams) *cobra.Command {
 	var (
-		in  []string
+		in  inputs
 		out string
 	)
 	cmd := &cobra.Command{
 		Use:   "export --in DIR|FILE -o FILE",
 		Short: "Write the figures of a run for other tools: CSV, Parquet, Prometheus, Perfetto",
 		Long: `Write the figures of the documents below a directory or in an NDJSON file in the
-form that the extension of the output names:
+format that the extension of the output names:
 
   .csv      a table with one figure per row (pandas, spreadsheets, R)
   .parquet  the same table (DuckDB, Polars, Spark)
@@ -39,20 +39,16 @@ not a document.`,
   cxrun export --in results/monday/cells/CELL/DOCUMENT.json -o trace.json`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if len(in) == 0 || out == "" {
-				return cli.UsageError("export needs --in and -o; see 'cxrun export --help'")
-			}
-			if err := checkInputs(in); err != nil {
+			if err := in.check(); err != nil {
 				return err
 			}
 			v, err := export.Write(in, out, "cxrun "+cli.Build())
-			if errors.Is(err, export.ErrForm) {
+			switch {
+			case errors.Is(err, export.ErrForm):
 				return cli.UsageError("-o %s: name a file that ends in %s", out, strings.Join(export.Extensions(), ", "))
-			}
-			if errors.Is(err, export.ErrInput) {
+			case errors.Is(err, export.ErrInput):
 				return cli.UsageError("%w", err)
-			}
-			if err != nil {
+			case err != nil:
 				return cli.EnvironmentError("%w", err)
 			}
 			printLeftOut(s, v)
@@ -60,7 +56,8 @@ not a document.`,
 			return incomplete(in, v)
 		},
 	}
-	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, whose extension names the form")
+	in.addFlag(cmd)
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, whose extension names the format")
+	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
 	return cmd
 }

@@ -70,7 +70,7 @@ func newSurvey(s cli.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeJSON(s.Out, here().examiner(nil).Survey(cat.Backends))
+			return s.JSON(here().examiner(nil).Survey(cat.Backends))
 		},
 	}
 	defs.AddFlag(cmd.Flags())

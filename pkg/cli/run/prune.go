@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,32 +34,29 @@ A run (a directory with documents, or a FILE.ndjson) stays if
   - one of its files cannot be read, or
   - a process writes to it.
 Of the runs that stay, the raw samples stay for the newest --keep-samples.
-What is not a run is left alone.`,
+Whatever else is in the directory stays, too.`,
 		Example: `  cxrun prune --in results --to old-results
   cxrun prune --in results --to old-results --keep 10 --baseline results/release-1.ndjson --apply`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if r.Results == "" || r.To == "" {
-				return cli.UsageError("prune needs --in and --to; see 'cxrun prune --help'")
-			}
 			if !c.Flags().Changed("keep-samples") {
 				r.Samples = r.Runs
 			}
 			p, err := prune.New(r)
-			if err == nil {
-				if json {
-					err = printJSON(s, p)
-				} else {
-					printPlan(s, p, apply)
-				}
+			switch {
+			case err != nil:
+			case json:
+				err = writeLine(s.Out, p)
+			default:
+				printPlan(s, p, apply)
 			}
 			if err == nil && apply {
 				err = p.Apply()
 			}
-			if errors.Is(err, prune.ErrUsage) {
+			switch {
+			case errors.Is(err, prune.ErrUsage):
 				return cli.UsageError("%w", err)
-			}
-			if err != nil {
+			case err != nil:
 				return cli.EnvironmentError("%w", err)
 			}
 			return nil
@@ -67,6 +65,9 @@ What is not a run is left alone.`,
 	f := cmd.Flags()
 	f.StringVar(&r.Results, "in", "", "the runs in `DIR`")
 	f.StringVar(&r.To, "to", "", "move them into `DIR`, beside the results")
+	for _, name := range []string{"in", "to"} {
+		_ = cmd.MarkFlagRequired(name) // fails for unknown flags alone
+	}
 	f.IntVar(&r.Runs, "keep", 5, "keep the newest `N` runs of each case")
 	f.IntVar(&r.Samples, "keep-samples", 0, "keep the raw samples of the newest `N` runs of each case (default: as --keep)")
 	f.StringArrayVar(&r.Baselines, "baseline", nil, "keep the runs of the documents in `DIR|FILE`; may be repeated")
@@ -75,10 +76,11 @@ What is not a run is left alone.`,
 	return cmd
 }
 
-func printJSON(s cli.Streams, v any) error {
+// writeLine writes v as one line of JSON.
+func writeLine(w io.Writer, v any) error {
 	text, err := result.Encode(v)
 	if err == nil {
-		_, err = s.Out.Write(text)
+		_, err = w.Write(text)
 	}
 	return err
 }

@@ -16,7 +16,8 @@ import (
 
 func newReport(s cli.Streams) *cobra.Command {
 	var (
-		in, matrices []string
+		in           inputs
+		matrices     []string
 		out, figures string
 	)
 	cmd := &cobra.Command{
@@ -33,55 +34,54 @@ not a document, or if there is no document and no --matrix that says what was re
 		Example: `  cxrun report --in run.ndjson --matrix matrix_full.json -o report.html
   cxrun report --in monday.ndjson --in tuesday.ndjson -o week.html --figures figures`,
 		Args: cli.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if len(in) == 0 || out == "" {
-				return cli.UsageError("report needs --in and -o; see 'cxrun report --help'")
-			}
-			if err := checkInputs(in); err != nil {
-				return err
-			}
-			var plans []*plan.Matrix
-			for _, path := range matrices {
-				m, err := readRequest(path)
-				if err != nil {
-					return err
-				}
-				if m != nil {
-					plans = append(plans, m)
-				}
-			}
-			p, v, err := page.Build(in, plans)
-			if err != nil {
-				return cli.EnvironmentError("%w", err)
-			}
-			if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
-				return cli.EnvironmentError("-o: %w", err)
-			}
-			if err := safefile.WriteAtomic(out, p.WriteHTML); err != nil {
-				return cli.EnvironmentError("-o: %w", err)
-			}
-			if figures != "" {
-				n, err := writeFigures(p, figures)
-				switch {
-				case err != nil:
-					return cli.EnvironmentError("--figures: %w", err)
-				case n == 0:
-					s.Tell("cxrun: --figures: no case has figures to draw, so %s was not written", figures)
-				}
-			}
-			printLeftOut(s, v)
-			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, plural.Count(len(p.Cases), "case", "cases"), plural.Count(len(p.Runs), "run", "runs"))
-			if len(plans) > 0 && len(v.Problems) == 0 {
-				return nil // the page lists what is missing
-			}
-			return incomplete(in, v)
-		},
+		RunE: func(*cobra.Command, []string) error { return writeReport(s, in, matrices, out, figures) },
 	}
-	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
+	in.addFlag(cmd)
 	cmd.Flags().StringArrayVar(&matrices, "matrix", nil, "also list missing and unsupported cases of the matrix in `FILE`; may be repeated")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write the page to `FILE`")
+	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
 	cmd.Flags().StringVar(&figures, "figures", "", "also write charts as SVG files into `DIR`")
 	return cmd
+}
+
+// writeReport writes the page to out and, unless figures is empty, charts into that directory.
+func writeReport(s cli.Streams, in inputs, matrices []string, out, figures string) error {
+	if err := in.check(); err != nil {
+		return err
+	}
+	var plans []*plan.Matrix
+	for _, path := range matrices {
+		m, err := in.answering(path)
+		if err != nil {
+			return err
+		}
+		plans = append(plans, m)
+	}
+	p, v, err := page.Build(in, plans)
+	if err != nil {
+		return cli.EnvironmentError("%w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return cli.EnvironmentError("-o: %w", err)
+	}
+	if err := safefile.WriteAtomic(out, p.WriteHTML); err != nil {
+		return cli.EnvironmentError("-o: %w", err)
+	}
+	if figures != "" {
+		n, err := writeFigures(p, figures)
+		switch {
+		case err != nil:
+			return cli.EnvironmentError("--figures: %w", err)
+		case n == 0:
+			s.Tell("cxrun: --figures: no case has figures to draw, so %s was not written", figures)
+		}
+	}
+	printLeftOut(s, v)
+	fmt.Fprintf(s.Out, "%s: %s of %s\n", out, plural.Count(len(p.Cases), "case", "cases"), plural.Count(len(p.Runs), "run", "runs"))
+	if len(plans) > 0 && len(v.Problems) == 0 {
+		return nil // the page lists what is missing
+	}
+	return incomplete(in, v)
 }
 
 // writeFigures writes the first chart of each view, and returns how many there are.

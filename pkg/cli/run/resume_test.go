@@ -131,7 +131,7 @@ func TestResumingASweepRefuses(t *testing.T) {
 	require.Empty(t, left, "nothing was written")
 	code, _, stderr = cxrun(t, nil, "sweep", "--resume", empty, "--ep", "2", "--out", empty)
 	require.Equal(t, cli.ExitUsage, code)
-	require.Equal(t, "cxrun: --resume goes on with the plan in "+empty+": leave out --ep, --out\n", stderr)
+	require.Equal(t, "cxrun: --resume continues with the plan in "+empty+": leave out --ep, --out\n", stderr)
 }
 
 func TestOneOfTwoSweepsOnOneDirectoryWins(t *testing.T) {

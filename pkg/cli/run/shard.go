@@ -23,12 +23,16 @@ import (
 // steps: downloads before it, summary and upload after it.
 const jobReserve = 5 * time.Minute
 
+// sharding has the flags of cxrun shard.
+type sharding struct {
+	cli.Streams
+	matrix, id, results, runID string
+	resume, join               bool
+	limit                      time.Duration
+}
+
 func newShard(s cli.Streams) *cobra.Command {
-	var (
-		matrix, id, results, runID string
-		resume, join               bool
-		limit                      time.Duration
-	)
+	r := sharding{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "shard --matrix FILE --id CELL --results DIR",
 		Short: "Run one cell of the matrix on this machine",
@@ -52,75 +56,75 @@ docs/fleet.md.`,
 		Example: `  cxgen matrix --suite smoke -o matrix_full.json
   cxrun shard --matrix matrix_full.json --id local-host-bf16-n1 --results results`,
 		Args: cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
+		RunE: func(c *cobra.Command, _ []string) error {
 			defer whileRead(c)()
-			if matrix == "" || id == "" || results == "" {
-				return cli.UsageError("shard needs --matrix, --id and --results")
+			if r.limit <= 0 && c.Flags().Changed("limit") {
+				return cli.UsageError("--limit %s: want a positive time such as 90m", r.limit)
 			}
-			if limit <= 0 && c.Flags().Changed("limit") {
-				return cli.UsageError("--limit %s: want a positive time such as 90m", limit)
-			}
-			m, err := readMatrix(matrix)
-			if err != nil {
-				return err
-			}
-			cell, err := m.Cell(id)
-			if err != nil {
-				return cli.UsageError("%s: %w", matrix, err)
-			}
-			// A fault may well be meant for another cell.
-			if err := checkFaults(s, m); err != nil {
-				return err
-			}
-			if err := admitCells(c.Context(), s, []plan.Cell{cell}); err != nil {
-				return err
-			}
-			around, err := newCluster(s)
-			if err != nil {
-				return err
-			}
-			run, err := shardRun(s, runID, results, resume)
-			if err != nil {
-				return err
-			}
-			if limit == 0 {
-				limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
-			}
-			r := cellRun{matrix: m, cluster: around, run: run, results: results, resume: resume, limit: limit}
-			if join {
-				if r.team, err = joinTeam(c.Context(), s, m, cell, around); err != nil {
-					return err
-				}
-				defer func() { err = errors.Join(err, r.team.Close()) }()
-				if !r.team.Leads() {
-					return r.team.Serve(c.Context())
-				}
-			}
-			counts, err := r.do(c.Context(), s, cell)
-			fmt.Fprintf(s.Out, "%s: %d passed, %d failed, %d kept (%d of them failed)\n",
-				cell.ID, counts.Passed, counts.Failed, counts.Kept, counts.KeptFailed)
-			if err != nil {
-				return err
-			}
-			if failed := counts.NotPassed(); failed > 0 {
-				return fmt.Errorf("%d of %s failed", failed, plural.Count(len(cell.CaseIDs), "case", "cases"))
-			}
-			return nil
+			return r.run(c.Context())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&matrix, "matrix", "", "the matrix in `FILE`, made by this version of the program")
-	f.StringVar(&id, "id", "", "run the cell with the id `CELL`")
-	f.StringVar(&results, "results", "", "write the documents into `DIR`")
-	f.BoolVar(&resume, "resume", false, "continue where an earlier shard stopped in this results directory")
-	f.BoolVar(&join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")
-	f.StringVar(&runID, "run-id", "", "write documents of the run `ID`; for several cells of one run, started by hand")
-	f.DurationVar(&limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout less five minutes)")
+	f.StringVar(&r.matrix, "matrix", "", "the matrix in `FILE`, made by this version of the program")
+	f.StringVar(&r.id, "id", "", "run the cell with the id `CELL`")
+	f.StringVar(&r.results, "results", "", "write the documents into `DIR`")
+	for _, name := range []string{"matrix", "id", "results"} {
+		_ = cmd.MarkFlagRequired(name) // fails for unknown flags alone
+	}
+	f.BoolVar(&r.resume, "resume", false, "continue where an earlier shard stopped in this results directory")
+	f.BoolVar(&r.join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")
+	f.StringVar(&r.runID, "run-id", "", "write documents of the run `ID`; for several cells of one run, started by hand")
+	f.DurationVar(&r.limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout less five minutes)")
 	return cmd
 }
 
-// admitCells refuses cells that are for another machine. Hosts are not asked:
-// asking for devices takes seconds.
+// run runs the cell.
+func (r *sharding) run(ctx context.Context) (err error) {
+	m, err := readMatrix(r.matrix)
+	if err != nil {
+		return err
+	}
+	cell, err := m.Cell(r.id)
+	if err != nil {
+		return cli.UsageError("%s: %w", r.matrix, err)
+	}
+	cells, err := newCellRun(r.Streams, m, localRunID(time.Now())) // a fault may be meant for another cell
+	if err != nil {
+		return err
+	}
+	if err := admitCells(ctx, r.Streams, []plan.Cell{cell}); err != nil {
+		return err
+	}
+	if err := r.identify(&cells.run); err != nil {
+		return err
+	}
+	cells.results, cells.resume, cells.limit = r.results, r.resume, r.limit
+	if r.limit == 0 {
+		cells.limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
+	}
+	if r.join {
+		if cells.team, err = joinTeam(ctx, r.Streams, m, cell, cells.cluster); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, cells.team.Close()) }()
+		if !cells.team.Leads() {
+			return cells.team.Serve(ctx)
+		}
+	}
+	counts, err := cells.do(ctx, r.Streams, cell)
+	fmt.Fprintf(r.Out, "%s: %d passed, %d failed, %d kept (%d of them failed)\n",
+		cell.ID, counts.Passed, counts.Failed, counts.Kept, counts.KeptFailed)
+	if err != nil {
+		return err
+	}
+	if failed := counts.NotPassed(); failed > 0 {
+		return fmt.Errorf("%d of %s failed", failed, plural.Count(len(cell.CaseIDs), "case", "cases"))
+	}
+	return nil
+}
+
+// admitCells refuses cells that are for another machine. It does not look for devices, which
+// takes seconds, if all cells are for hosts.
 func admitCells(ctx context.Context, s cli.Streams, cells []plan.Cell) error {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(cell plan.Cell) bool { return cell.Vendor == vocab.Host })
 	if len(cells) == 0 {
@@ -131,40 +135,33 @@ func admitCells(ctx context.Context, s cli.Streams, cells []plan.Cell) error {
 	return admit(cells, this.Present)
 }
 
-// runIDs are the run ids that people may give: they stand in documents and in
-// the names of files.
+// runIDs matches the run ids that people may give, which are part of documents and file names.
 var runIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// shardRun says which run the documents of a shard belong to: the one that
-// runID names, else the one of the Actions job, else the one that it resumes,
-// else one of its own.
-func shardRun(s cli.Streams, runID, results string, resume bool) (shard.Run, error) {
-	run, err := newRun(s, localRunID(time.Now()))
-	if err != nil {
-		return run, err
-	}
+// identify sets the run of the documents, if it is not that of the Actions job: the one of
+// --run-id, else the one that the shard resumes.
+func (r *sharding) identify(run *shard.Run) error {
 	var old []string
-	if resume {
-		runs, err := shard.RunsIn(results)
+	if r.resume {
+		runs, err := shard.RunsIn(r.results)
 		if err != nil {
-			return run, cli.EnvironmentError("%w", err)
+			return cli.EnvironmentError("%w", err)
 		}
 		old = slices.Sorted(maps.Keys(runs))
 	}
-	onActions := s.Getenv(runIDVariable) != ""
+	onActions := r.Getenv(runIDVariable) != ""
 	switch {
-	case runID == "" && len(old) > 1 && !onActions:
-		return run, cli.UsageError("%s holds documents of runs %s; name one with --run-id", results, strings.Join(old, ", "))
-	case runID == "":
-		if len(old) == 1 && !onActions {
-			run.RunID = old[0]
-		}
-		return run, nil
-	case !runIDs.MatchString(runID) || run.Screen.Check(runID) != nil:
-		return run, cli.UsageError("--run-id %q: want up to 64 letters, digits, '.', '_' and '-', and nothing private", runID)
-	case len(old) > 0 && !slices.Contains(old, runID):
-		return run, cli.UsageError("--run-id %s: %s holds documents of run %s; resume that one, or use another directory", runID, results, strings.Join(old, ", "))
+	case r.runID == "" && (onActions || len(old) == 0):
+	case r.runID == "" && len(old) > 1:
+		return cli.UsageError("%s holds documents of runs %s; name one with --run-id", r.results, strings.Join(old, ", "))
+	case r.runID == "":
+		run.RunID = old[0]
+	case !runIDs.MatchString(r.runID) || run.Screen.Check(r.runID) != nil:
+		return cli.UsageError("--run-id %q: want up to 64 letters, digits, '.', '_' and '-', and nothing private", r.runID)
+	case len(old) > 0 && !slices.Contains(old, r.runID):
+		return cli.UsageError("--run-id %s: %s holds documents of run %s; resume that one, or use another directory", r.runID, r.results, strings.Join(old, ", "))
+	default:
+		run.RunID = r.runID
 	}
-	run.RunID = runID
-	return run, nil
+	return nil
 }

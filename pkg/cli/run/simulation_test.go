@@ -47,7 +47,7 @@ func TestSimulatedSweep(t *testing.T) {
 	require.NoError(t, m.WriteFile(file))
 	code, _, stderr := cxrun(t, nil, "shard", "--join", "--matrix", file, "--id", "local-simulator-simulation-n1", "--results", t.TempDir())
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "cell local-simulator-simulation-n1 has no ranks, and --join makes this process one: leave it out")
+	require.Contains(t, stderr, "cell local-simulator-simulation-n1 has no ranks, so no process can join as one: leave out --join")
 	code, _, stderr = cxrun(t, map[string]string{"CX_FAULT": "case=*,rank=0,kind=exit"}, "sweep", "--suite", "schedule-simulated", "--out", t.TempDir())
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "matches nothing")

@@ -12,7 +12,7 @@ import (
 
 func newSummarize(s cli.Streams) *cobra.Command {
 	var (
-		in             []string
+		in             inputs
 		matrix, format string
 		gate           bool
 	)
@@ -26,16 +26,10 @@ standard output as text. With --format it always goes to standard output.`,
   cxrun summarize --in run.ndjson --matrix matrix_full.json --format json --gate`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if len(in) == 0 {
-				return cli.UsageError("summarize needs --in; see 'cxrun summarize --help'")
+			if !slices.Contains([]string{"", "markdown", "text", "json"}, format) {
+				return cli.UsageError("unknown --format %q: want markdown, text or json", format)
 			}
-			if err := checkFormat(format); err != nil {
-				return err
-			}
-			if err := checkInputs(in); err != nil {
-				return err
-			}
-			m, err := readRequest(matrix)
+			m, err := in.answering(matrix)
 			if err != nil {
 				return err
 			}
@@ -53,24 +47,17 @@ standard output as text. With --format it always goes to standard output.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
+	in.addFlag(cmd)
 	cmd.Flags().StringVar(&matrix, "matrix", "", "also list missing and unsupported cases of the matrix in `FILE`")
-	cmd.Flags().StringVar(&format, "format", "", "write `FORM` to standard output: markdown, text or json")
+	cmd.Flags().StringVar(&format, "format", "", "write to standard output as `FORMAT`: markdown, text or json")
 	cmd.Flags().BoolVar(&gate, "gate", false, "exit 1 if aggregate would")
 	return cmd
 }
 
-// leastMarkdown is the room that a summary needs to say anything.
+// leastMarkdown is the minimum size of a useful summary in bytes.
 const leastMarkdown = 4096
 
-func checkFormat(format string) error {
-	if !slices.Contains([]string{"", "markdown", "text", "json"}, format) {
-		return cli.UsageError("unknown --format %q: want markdown, text or json", format)
-	}
-	return nil
-}
-
-// printSummary prints sum in a format that checkFormat accepts.
+// printSummary prints sum as --format says.
 func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 	switch format {
 	case "text":

@@ -28,7 +28,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// defaultSuite is what a sweep runs unless it is told which suites.
+// defaultSuite is the suite of a sweep without --suite.
 const defaultSuite = "smoke"
 
 // Names below a sweep's directory. Documents are below cellsDir, one directory a cell.
@@ -38,20 +38,24 @@ const (
 	foldFile   = "run.ndjson"
 )
 
+// sweeping has the flags of cxrun sweep.
+type sweeping struct {
+	cli.Streams
+	defs        cli.Definitions
+	filters     planner.Filters
+	out, resume string
+	repeat      int
+}
+
 func newSweep(s cli.Streams) *cobra.Command {
-	var (
-		defs        cli.Definitions
-		filters     planner.Filters
-		out, resume string
-		repeat      int
-	)
+	r := sweeping{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Plan a run, run all of it on this machine, and summarize it",
 		Long: `Run the whole pipeline on this machine: plan the cases that the filters select, run
 every cell, fold the documents and summarize them. Without filters it runs the
 suite "smoke" on this machine, which usually takes less than a minute. On a machine with
-GPUs, every library that is there takes part, at sizes that show the link; with eight GPUs
+GPUs, it measures every library that it finds, at sizes that show the link; with eight GPUs
 this is estimated at less than ten minutes.
 
 --resume completes a sweep that was killed. It uses the plan and the run id in its
@@ -65,75 +69,17 @@ directory, runs the cases that have no document yet, and folds again.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer whileRead(c)()
 			if c.Flags().Changed(resumeFlag) {
-				return resumeSweep(c, s, resume)
+				return r.complete(c)
 			}
-			cat, err := defs.Load()
-			if err != nil {
-				return err
-			}
-			if c.Flags().Changed(repeatFlag) {
-				if repeat < 1 || repeat > maxRepeats {
-					return cli.UsageError("--repeat %d: want 1 to %d", repeat, maxRepeats)
-				}
-				for i := range cat.Suites {
-					cat.Suites[i].Repeats = repeat
-				}
-			}
-			backends := gpuBackends(cat, filters)
-			this := machineHere(c.Context(), defs)
-			if why := this.Misnamed(backends); len(why) > 0 {
-				return cli.EnvironmentError("%s", strings.Join(why, "; "))
-			}
-			gpus, _ := this.Choose(backends)
-			if gpus == nil && len(this.GPUs) > 0 {
-				gpus = &this.GPUs[0]
-			}
-			machine := planner.Machine{CPU: runtime.GOARCH, GPUs: gpus, Backends: this.Host}
-			m, err := planHere(cat, filters, machine)
-			if err != nil {
-				return err
-			}
-			if err := tellHeld(s, cat, filters, machine, m, this.Findings); err != nil {
-				return err
-			}
-			if err := admit(m.Include, this.Present); err != nil {
-				return err
-			}
-			if len(backends) > 0 {
-				warn(s, this.Warnings...)
-				tellUnusable(s, this)
-			}
-			id := localRunID(time.Now())
-			if out == "" {
-				out = filepath.Join("results", id)
-			}
-			around, err := newCluster(s)
-			if err != nil {
-				return err
-			}
-			run, err := newRun(s, id)
-			if err != nil {
-				return err
-			}
-			if err := checkFaults(s, m); err != nil {
-				return err
-			}
-			if requested(m) == 0 {
-				warn(s, "no case matches the filters, so nothing is run; without --sku, a sweep has only cases for this machine")
-			}
-			owned, err := writePlan(c.Context(), m, out)
-			if err != nil {
-				return err
-			}
-			return errors.Join(sweep(c.Context(), s, cellRun{matrix: m, cluster: around, run: run}, out), owned.Release())
+			return r.begin(c)
 		},
 	}
-	defs.AddFlag(cmd.Flags())
-	cli.AddFilterFlags(cmd.Flags(), &filters)
-	cmd.Flags().StringVar(&out, "out", "", "write everything into `DIR` (default: results/RUN)")
-	cmd.Flags().StringSliceVar(&filters.Cases, caseFlag, nil, "only these cases, by `ID`; a list with commas")
-	cmd.Flags().IntVar(&repeat, repeatFlag, 0, "measure each case in `N` independent runs, all cases once before any again (default: as the suite says)")
-	cmd.Flags().StringVar(&resume, resumeFlag, "", "complete the sweep in `DIR`, with its plan and under its run id")
+	r.defs.AddFlag(cmd.Flags())
+	cli.AddFilterFlags(cmd.Flags(), &r.filters)
+	cmd.Flags().StringVar(&r.out, "out", "", "write everything into `DIR` (default: results/RUN)")
+	cmd.Flags().StringSliceVar(&r.filters.Cases, caseFlag, nil, "only these cases, by `ID`; a list with commas")
+	cmd.Flags().IntVar(&r.repeat, repeatFlag, 0, "measure each case in `N` independent runs, all cases once before any again (default: as the suite says)")
+	cmd.Flags().StringVar(&r.resume, resumeFlag, "", "complete the sweep in `DIR`, with its plan and under its run id")
 	return cmd
 }
 
@@ -146,8 +92,73 @@ const (
 // maxRepeats is the limit that definitions have too.
 const maxRepeats = 1000
 
-// resumeSweep completes the sweep in dir.
-func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
+// begin plans a sweep and runs it.
+func (r *sweeping) begin(c *cobra.Command) error {
+	cat, err := r.defs.Load()
+	if err != nil {
+		return err
+	}
+	if c.Flags().Changed(repeatFlag) {
+		if r.repeat < 1 || r.repeat > maxRepeats {
+			return cli.UsageError("--repeat %d: want 1 to %d", r.repeat, maxRepeats)
+		}
+		for i := range cat.Suites {
+			cat.Suites[i].Repeats = r.repeat
+		}
+	}
+	m, err := r.plan(c.Context(), cat)
+	if err != nil {
+		return err
+	}
+	id := localRunID(time.Now())
+	if r.out == "" {
+		r.out = filepath.Join("results", id)
+	}
+	cells, err := newCellRun(r.Streams, m, id)
+	if err != nil {
+		return err
+	}
+	if requested(m) == 0 {
+		warn(r.Streams, "no case matches the filters, so nothing is run; without --sku, a sweep has only cases for this machine")
+	}
+	owned, err := writePlan(c.Context(), m, r.out)
+	if err != nil {
+		return err
+	}
+	return errors.Join(sweep(c.Context(), r.Streams, cells, r.out), owned.Release())
+}
+
+// plan plans the sweep for this machine, and warns of what it leaves out.
+func (r *sweeping) plan(ctx context.Context, cat *catalog.Catalog) (*plan.Matrix, error) {
+	backends := gpuBackends(cat, r.filters)
+	this := machineHere(ctx, r.defs)
+	if why := this.Misnamed(backends); len(why) > 0 {
+		return nil, cli.EnvironmentError("%s", strings.Join(why, "; "))
+	}
+	gpus, _ := this.Choose(backends)
+	if gpus == nil && len(this.GPUs) > 0 {
+		gpus = &this.GPUs[0]
+	}
+	machine := planner.Machine{CPU: runtime.GOARCH, GPUs: gpus, Backends: this.Host}
+	m, err := planHere(cat, r.filters, machine)
+	if err != nil {
+		return nil, err
+	}
+	if err := tellHeld(r.Streams, cat, r.filters, machine, m, this.Findings); err != nil {
+		return nil, err
+	}
+	if err := admit(m.Include, this.Present); err != nil {
+		return nil, err
+	}
+	if len(backends) > 0 {
+		warn(r.Streams, this.Warnings...)
+		tellUnusable(r.Streams, this)
+	}
+	return m, nil
+}
+
+// complete completes the sweep in the directory of --resume.
+func (r *sweeping) complete(c *cobra.Command) error {
 	var others []string
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name != resumeFlag {
@@ -155,50 +166,44 @@ func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
 		}
 	})
 	if len(others) > 0 {
-		return cli.UsageError("--resume goes on with the plan in %s: leave out %s", dir, strings.Join(others, ", "))
+		return cli.UsageError("--resume continues with the plan in %s: leave out %s", r.resume, strings.Join(others, ", "))
 	}
-	path := filepath.Join(dir, matrixFile)
+	path := filepath.Join(r.resume, matrixFile)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return cli.UsageError("--resume %s: no sweep began there, since it has no %s", dir, matrixFile)
+		return cli.UsageError("--resume %s: no sweep began there, since it has no %s", r.resume, matrixFile)
 	}
 	m, err := readMatrix(path)
 	if err != nil {
 		return err
 	}
-	if err := admitCells(c.Context(), s, m.Include); err != nil {
+	if err := admitCells(c.Context(), r.Streams, m.Include); err != nil {
 		return err
 	}
-	if err := checkFaults(s, m); err != nil {
-		return err
-	}
-	around, err := newCluster(s)
+	cells, err := newCellRun(r.Streams, m, localRunID(time.Now()))
 	if err != nil {
 		return err
 	}
-	run, err := newRun(s, localRunID(time.Now()))
-	if err != nil {
-		return err
-	}
-	owned, err := dirlock.Take(c.Context(), dir, dirlock.Run)
+	cells.resume = true
+	owned, err := dirlock.Take(c.Context(), r.resume, dirlock.Run)
 	if err != nil {
 		return cli.EnvironmentError("%w", err)
 	}
 	for _, cell := range m.Include {
-		runs, err := shard.RunsIn(filepath.Join(dir, cellsDir, cell.ID))
+		runs, err := shard.RunsIn(filepath.Join(r.resume, cellsDir, cell.ID))
 		if err != nil {
 			return errors.Join(cli.EnvironmentError("%w", err), owned.Release())
 		}
 		for id, attempt := range runs { // a sweep writes one
-			run.RunID, run.RunAttempt = id, attempt
+			cells.run.RunID, cells.run.RunAttempt = id, attempt
 		}
 	}
-	return errors.Join(sweep(c.Context(), s, cellRun{matrix: m, cluster: around, run: run, resume: true}, dir), owned.Release())
+	return errors.Join(sweep(c.Context(), r.Streams, cells, r.resume), owned.Release())
 }
 
-// sweep runs the cells of r's matrix, each in a directory of its own below out,
-// folds and sums up. Repeats are interleaved: all cells run their first repeats before any
-// runs a second one, so that what the machine does meanwhile falls on all cases alike. Cells
-// that could not go on are part of the error whatever comes after them.
+// sweep runs the cells of r's matrix, each in a directory of its own below out, and folds and
+// summarizes their documents. Repeats are interleaved: all cells run their first repeats before
+// any runs a second one, so that a disturbance of the machine falls on all cases alike. The
+// error includes those of all cells that could not continue.
 func sweep(ctx context.Context, s cli.Streams, r cellRun, out string) error {
 	tellListeners(s, r.matrix)
 	failed := map[string]error{}
@@ -225,21 +230,21 @@ func sweep(ctx context.Context, s cli.Streams, r cellRun, out string) error {
 
 // repeats returns the highest repeat that m asks for.
 func repeats(m *plan.Matrix) int {
-	most := 1
+	highest := 1
 	for q := range m.Requested() {
-		most = max(most, q.Case.Repeat)
+		highest = max(highest, q.Case.Repeat)
 	}
-	return most
+	return highest
 }
 
-// gpuBackends names the backends that the filters ask for on GPUs; none where
-// they ask for hosts alone.
+// gpuBackends names the backends that the filters ask for on GPUs; none if they ask for hosts
+// only.
 func gpuBackends(cat *catalog.Catalog, f planner.Filters) []string {
-	isHost := func(sku string) bool {
+	onGPUs := func(sku string) bool {
 		p := cat.Platform(sku)
-		return p != nil && p.Vendor == vocab.Host
+		return p == nil || p.Vendor != vocab.Host
 	}
-	if skus := f.Only[planner.FilterSKU]; len(skus) > 0 && !slices.ContainsFunc(skus, func(sku string) bool { return !isHost(sku) }) {
+	if skus := f.Only[planner.FilterSKU]; len(skus) > 0 && !slices.ContainsFunc(skus, onGPUs) {
 		return nil
 	}
 	var names []string
@@ -287,7 +292,7 @@ func tellListeners(s cli.Streams, m *plan.Matrix) {
 	}
 }
 
-// requested is how many cases a plan has.
+// requested counts the cases of a plan.
 func requested(m *plan.Matrix) int { return len(m.RequestedCases) + len(m.RequestedOther) }
 
 // planHere plans for the machine at hand, unless the filters name other platforms.
@@ -307,9 +312,8 @@ func planHere(cat *catalog.Catalog, f planner.Filters, machine planner.Machine) 
 	return m, nil
 }
 
-// writePlan claims out and writes the matrix into it, which must not have one.
+// writePlan takes out for this process and writes the matrix into it, which must not have one.
 func writePlan(ctx context.Context, m *plan.Matrix, out string) (*dirlock.Claim, error) {
-	path := filepath.Join(out, matrixFile)
 	if info, err := os.Stat(out); err == nil && !info.IsDir() {
 		return nil, cli.EnvironmentError("--out %s is a file: name a directory", out)
 	}
@@ -317,19 +321,22 @@ func writePlan(ctx context.Context, m *plan.Matrix, out string) (*dirlock.Claim,
 	if err != nil {
 		return nil, cli.EnvironmentError("--out: %w", err)
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return nil, errors.Join(cli.UsageError("%s already holds a run; use another --out, or complete it with 'cxrun sweep --resume %s'", out, out), owned.Release())
+	path := filepath.Join(out, matrixFile)
+	if _, err = os.Lstat(path); err == nil {
+		err = cli.UsageError("%s already holds a run; use another --out, or complete it with 'cxrun sweep --resume %s'", out, out)
+	} else if err = os.MkdirAll(filepath.Join(out, cellsDir), 0o755); err == nil {
+		err = m.WriteFile(path)
 	}
-	if err := os.MkdirAll(filepath.Join(out, cellsDir), 0o755); err != nil {
-		return nil, errors.Join(cli.EnvironmentError("%w", err), owned.Release())
+	if _, usage := errors.AsType[*cli.ExitError](err); err != nil && !usage {
+		err = cli.EnvironmentError("%w", err)
 	}
-	if err := m.WriteFile(path); err != nil {
-		return nil, errors.Join(cli.EnvironmentError("%w", err), owned.Release())
+	if err != nil {
+		return nil, errors.Join(err, owned.Release())
 	}
 	return owned, nil
 }
 
-// sumUp folds the documents, prints the summary and says where things are.
+// sumUp folds the documents, and prints the summary and the paths of the results.
 func sumUp(s cli.Streams, m *plan.Matrix, runID, out string) (*fold.Verdict, error) {
 	path := filepath.Join(out, foldFile)
 	verdict, err := fold.Fold([]string{filepath.Join(out, cellsDir)}, m, fold.Expected{RunID: runID}, path)
