@@ -220,7 +220,7 @@ func agree(members []description) error {
 		case m.Task != first.Task:
 			return fmt.Errorf("rank %d was started with another matrix, cell or version of this program than rank 0: start all with the same command", r)
 		case len(differ) > 0:
-			return fmt.Errorf("rank %d differs from rank 0 in %s: start all in the same environment", r, strings.Join(differ, ", "))
+			return fmt.Errorf("rank %d has another %s than rank 0: start all ranks in the same environment", r, strings.Join(differ, ", "))
 		case m.Unusable != "":
 			return errors.New(m.Unusable)
 		case !maps.Equal(m.Network, first.Network):
