@@ -184,14 +184,16 @@ func EPRow(c plan.Case, t int) ep.Row {
 		Receive:       ep.Receive{Min: t, Mean: float64(copies) / float64(c.World), Max: 2 * t, Total: int(copies)},
 		TokenRate:     result.PercentilesOf(rate, rate, rate, rate),
 		RoutingStats: ep.Routing{
-			FanoutMean: 2, FanoutMin: 2, FanoutMax: 2, FanoutHistogram: []int{0, t * c.World}, RoutedCopies: copies,
+			FanoutHistogram:      []int{0, t * c.World},
 			PayloadCopiesPerRank: []int64{copies / 2, copies / 2}, ExpertAssignmentsPerRank: []int64{copies, copies},
+			ExpertLoadMin: 1, ExpertLoadMax: 1, ExpertLoadMean: 1,
 			Locality: ep.Locality{
 				Placement: "packed", LocalRankFraction: 0.5, SameNodeFraction: 1, SameScaleUpDomain: 1,
 				GPUsPerNode: c.GPUsPerNode, ScaleUpDomain: c.ScaleUpDomain, Copies: copies,
 			},
 		},
 	}
+	row.RoutingStats.Derive()
 	if ep.Of(&c).TimingMode == vocab.Graph {
 		replay(&row)
 	}

@@ -186,6 +186,7 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 			p.Check(c.Percentiles.P50 > 0, "%s.%s has a time of %v µs", at, n.at, c.Percentiles.P50)
 		}
 	}
+	checkRouting(p, at+".routing", r.RoutingStats)
 	histograms(p, at, r)
 	wireBytes(p, at, r)
 	if r.Good() {

@@ -134,6 +134,16 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d.Measurement.Rows[1].LogicalCopies.Wire = ep.WirePerAssignment
 			return d
 		}, "rows[T=2].wire_byte_provenance is not that of 32 copies"},
+		{"a routing whose counts say otherwise", func() result.Document {
+			d := good()
+			d.Measurement.Rows[1].RoutingStats.HotspotRatio = 3
+			return d
+		}, "rows[T=2].routing.hotspot_ratio is 3, and 1 by its counts"},
+		{"copies that are not in the histogram", func() result.Document {
+			d := good()
+			d.Measurement.Rows[1].RoutingStats.RoutedCopies++
+			return d
+		}, "rows[T=2].routing: copies"},
 		{"a recorded routing of another digest", func() result.Document {
 			d := good()
 			block := *ep.Of(&d.Identity.Case)

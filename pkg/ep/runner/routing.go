@@ -47,34 +47,20 @@ func routingStats(t *workload.Trace, gpusPerNode, domain int) ep.Routing {
 			copies += int64(fanout)
 		}
 	}
-	smallest, largest := 0, 0
-	for i, tokens := range histogram {
-		if tokens > 0 {
-			if smallest == 0 {
-				smallest = i + 1
-			}
-			largest = i + 1
-		}
-	}
 	fraction := func(n int64) float64 { return float64(n) / float64(copies) }
-	loads := floats(load)
-	return ep.Routing{
-		FanoutMean:               float64(copies) / float64(t.Tokens()),
-		FanoutMin:                smallest,
-		FanoutMax:                largest,
+	loads := make([]float64, len(load))
+	for i, n := range load {
+		loads[i] = float64(n)
+	}
+	r := ep.Routing{
 		FanoutHistogram:          histogram,
-		RoutedCopies:             copies,
 		PayloadCopiesPerRank:     perRank,
-		PayloadRankCV:            measure.CV(floats(perRank)),
 		ExpertAssignmentsPerRank: assignments,
-		ExpertAssignmentRankCV:   measure.CV(floats(assignments)),
 		ExpertLoadMin:            slices.Min(load),
 		ExpertLoadMax:            slices.Max(load),
 		ExpertLoadMean:           measure.Mean(loads),
 		ExpertLoadCV:             measure.CV(loads),
-		HotspotRatio:             slices.Max(loads) / measure.Mean(loads),
-		EmptyExpertCount:         zeros(load),
-		EmptyRankCount:           zeros(perRank),
+		EmptyExpertCount:         ep.Zeros(load),
 		Locality: ep.Locality{
 			Placement:           "packed",
 			LocalRankFraction:   fraction(local),
@@ -87,6 +73,8 @@ func routingStats(t *workload.Trace, gpusPerNode, domain int) ep.Routing {
 			Copies:              copies,
 		},
 	}
+	r.Derive()
+	return r
 }
 
 // byteCounts is the logical payload of each op: every copy of a row, with its
@@ -102,21 +90,4 @@ func byteCounts(copies int64, hidden, valueBytes, scaleBytes int) ep.Bytes {
 		Combine:   combine,
 		Roundtrip: count(dispatch.Activation+combine.Activation, dispatch.Scale+combine.Scale),
 	}
-}
-
-func floats(counts []int64) []float64 {
-	values := make([]float64, len(counts))
-	for i, n := range counts {
-		values[i] = float64(n)
-	}
-	return values
-}
-
-func zeros(counts []int64) (n int) {
-	for _, c := range counts {
-		if c == 0 {
-			n++
-		}
-	}
-	return n
 }
