@@ -257,23 +257,26 @@ type Receive struct {
 
 // Routing describes a row's routing trace.
 type Routing struct {
-	FanoutMean               float64  `json:"fanout_mean"`
-	FanoutMin                int      `json:"fanout_min"`
-	FanoutMax                int      `json:"fanout_max"`
-	FanoutHistogram          []int    `json:"fanout_histogram"`
-	RoutedCopies             int64    `json:"routed_copies"`
-	PayloadCopiesPerRank     []int64  `json:"payload_copies_per_rank"`
-	PayloadRankCV            float64  `json:"payload_rank_cv"`
-	ExpertAssignmentsPerRank []int64  `json:"expert_assignments_per_rank"`
-	ExpertAssignmentRankCV   float64  `json:"expert_assignment_rank_cv"`
-	ExpertLoadMin            int64    `json:"expert_load_min"`
-	ExpertLoadMax            int64    `json:"expert_load_max"`
-	ExpertLoadMean           float64  `json:"expert_load_mean"`
-	ExpertLoadCV             float64  `json:"expert_load_cv"`
-	HotspotRatio             float64  `json:"hotspot_ratio"`
-	EmptyExpertCount         int      `json:"empty_expert_count"`
-	EmptyRankCount           int      `json:"empty_rank_count"`
-	Locality                 Locality `json:"locality"`
+	FanoutMean               float64 `json:"fanout_mean"`
+	FanoutMin                int     `json:"fanout_min"`
+	FanoutMax                int     `json:"fanout_max"`
+	FanoutHistogram          []int   `json:"fanout_histogram"`
+	RoutedCopies             int64   `json:"routed_copies"`
+	PayloadCopiesPerRank     []int64 `json:"payload_copies_per_rank"`
+	PayloadRankCV            float64 `json:"payload_rank_cv"`
+	ExpertAssignmentsPerRank []int64 `json:"expert_assignments_per_rank"`
+	ExpertAssignmentRankCV   float64 `json:"expert_assignment_rank_cv"`
+	ExpertLoadMin            int64   `json:"expert_load_min"`
+	ExpertLoadMax            int64   `json:"expert_load_max"`
+	ExpertLoadMean           float64 `json:"expert_load_mean"`
+	ExpertLoadCV             float64 `json:"expert_load_cv"`
+	HotspotRatio             float64 `json:"hotspot_ratio"`
+	// MaxVio is by how much the busiest expert exceeds the mean load: (max - mean) / mean, as in
+	// Wang et al. 2024, arXiv:2408.15664. Earlier documents lack it.
+	MaxVio           *float64 `json:"max_vio,omitempty"`
+	EmptyExpertCount int      `json:"empty_expert_count"`
+	EmptyRankCount   int      `json:"empty_rank_count"`
+	Locality         Locality `json:"locality"`
 }
 
 // Locality says how far copies travel; fractions are over routed copies.

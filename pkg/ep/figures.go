@@ -78,6 +78,9 @@ func rowFigures(r *Row, head figure.Labels, world int, tick float64) (rows []fig
 	if x := r.Correctness.MaxRelativeError; x != nil {
 		add("", nil, figure.Figure{Name: "relative_error", Stat: "max", Unit: figure.Dimensionless, Value: *x})
 	}
+	if x := r.RoutingStats.MaxVio; x != nil {
+		add("", nil, figure.Figure{Name: "max_vio", Stat: "max", Unit: figure.Dimensionless, Value: *x})
+	}
 	return rows
 }
 

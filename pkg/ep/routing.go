@@ -1,6 +1,7 @@
 package ep
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/collectivex/collectivex/pkg/measure"
@@ -26,6 +27,8 @@ func (r *Routing) Derive() {
 	r.PayloadRankCV, r.ExpertAssignmentRankCV = measure.CV(floats(r.PayloadCopiesPerRank)), measure.CV(floats(r.ExpertAssignmentsPerRank))
 	r.EmptyRankCount = Zeros(r.PayloadCopiesPerRank)
 	r.HotspotRatio = float64(r.ExpertLoadMax) / r.ExpertLoadMean
+	vio := r.HotspotRatio - 1
+	r.MaxVio = &vio
 }
 
 // checkRouting requires of a routing what Derive makes of its counts.
@@ -42,6 +45,7 @@ func checkRouting(p *result.Problems, at string, r Routing) {
 		{"payload_rank_cv", r.PayloadRankCV, derived.PayloadRankCV},
 		{"expert_assignment_rank_cv", r.ExpertAssignmentRankCV, derived.ExpertAssignmentRankCV},
 		{"hotspot_ratio", r.HotspotRatio, derived.HotspotRatio},
+		{"max_vio", *cmp.Or(r.MaxVio, derived.MaxVio), *derived.MaxVio},
 	} {
 		p.Check(math.Abs(f.has-f.want) <= 1e-9*math.Max(1, f.want), "%s.%s is %v, and %v by its counts", at, f.name, f.has, f.want)
 	}

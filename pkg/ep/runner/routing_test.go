@@ -69,6 +69,7 @@ func TestRoutingCheckValues(t *testing.T) {
 		require.InDelta(t, c.local, s.Locality.LocalRankFraction, 1e-6)
 		require.InDelta(t, float64(c.routed)/float64(c.world*c.tokens), s.FanoutMean, 1e-12)
 		require.InDelta(t, float64(c.loadMax)/(float64(8*c.world*c.tokens)/256), s.HotspotRatio, 1e-12)
+		require.InDelta(t, s.HotspotRatio-1, *s.MaxVio, 1e-12)
 		bytes := byteCounts(s.RoutedCopies, 7168, 2, 0)
 		require.Equal(t, ep.ByteCount{Activation: c.bytes, Total: c.bytes}, bytes.Dispatch)
 		require.Equal(t, ep.ByteCount{Activation: c.bytes, Total: c.bytes}, bytes.Combine)
