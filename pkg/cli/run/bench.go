@@ -16,15 +16,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	collectivebench "github.com/collectivex/collectivex/pkg/collective/bench"
-	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
-	epbench "github.com/collectivex/collectivex/pkg/ep/bench"
-	overlapbench "github.com/collectivex/collectivex/pkg/overlap/bench"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	stepsbench "github.com/collectivex/collectivex/pkg/steps/bench"
-	transferbench "github.com/collectivex/collectivex/pkg/transfer/bench"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -48,7 +44,10 @@ func newBench(s cli.Streams) *cobra.Command {
 			return withModel(c.Context(), s, b, flags.Asked(), measure)
 		})
 	}
-	cmd.AddCommand(newBenchOf(s, epbench.Command), newBenchSchedule(s), newBenchOf(s, transferbench.Command), newBenchOf(s, copybench.Command), newBenchOf(s, overlapbench.Command))
+	cmd.AddCommand(newBenchSchedule(s))
+	for _, of := range commands {
+		cmd.AddCommand(newBenchOf(s, *of))
+	}
 	return cmd
 }
 

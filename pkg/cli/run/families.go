@@ -5,20 +5,24 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
 	collectiveipc "github.com/collectivex/collectivex/pkg/collective/ipc"
 	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
 	collectiverunner "github.com/collectivex/collectivex/pkg/collective/runner"
+	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
 	copyengine "github.com/collectivex/collectivex/pkg/copies/engine"
 	copyhost "github.com/collectivex/collectivex/pkg/copies/host"
 	copyrunner "github.com/collectivex/collectivex/pkg/copies/runner"
 	copysdma "github.com/collectivex/collectivex/pkg/copies/sdma"
 	copysm "github.com/collectivex/collectivex/pkg/copies/sm"
 	"github.com/collectivex/collectivex/pkg/ep/a2a"
+	epbench "github.com/collectivex/collectivex/pkg/ep/bench"
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/ep/ncclep"
 	eppython "github.com/collectivex/collectivex/pkg/ep/python"
 	eprunner "github.com/collectivex/collectivex/pkg/ep/runner"
+	overlapbench "github.com/collectivex/collectivex/pkg/overlap/bench"
 	overlaprunner "github.com/collectivex/collectivex/pkg/overlap/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -26,6 +30,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/simulation"
 	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
+	transferbench "github.com/collectivex/collectivex/pkg/transfer/bench"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
@@ -34,24 +39,39 @@ import (
 	transferrunner "github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
-// measurers are what ranks do, family by family.
-var measurers = []*rank.Measurer{
-	&collectiverunner.Measurer, &stepsrunner.Measurer, &eprunner.Measurer, &transferrunner.Measurer, &copyrunner.Measurer, &overlaprunner.Measurer,
+// What cxrun measures with; see Register.
+var (
+	measurers []*rank.Measurer
+	commands  []*bench.Command
+	backends  backend.Registry
+)
+
+// Register adds a family to those that cxrun measures: what its ranks do, its `cxrun bench NAME`,
+// nil if it has none, and the backends of its packages. Its descriptor is registered with package
+// family. It is for init functions.
+func Register(m *rank.Measurer, command *bench.Command, with ...backend.Backend) {
+	measurers = append(measurers, m)
+	if command != nil {
+		commands = append(commands, command)
+	}
+	backends = append(backends, with...)
 }
 
 // simulator is the backend of cases that have no ranks.
 const simulator = "simulator"
 
-// backends are what ranks measure with.
-var backends = append(backend.Registry{
-	copyhost.Backend, copyengine.Backend, copysm.Backend, copysdma.Backend,
-	collectivehost.Backend, collectivenccl.NCCL, collectivenccl.RCCL, collectivenccl.MSCCLPP, collectiveipc.Backend,
-	ephost.Backend, a2a.Backend, ncclep.Backend,
-	transferhost.Backend, transfernccl.NCCL, transferipc.Backend, transfernccl.RCCL,
-	{Name: simulator},
-}, append(eppython.Backends,
-	transfernixl.Backend, transferpython.Mooncake, transferpython.UCCL, transferpython.MoRI,
-)...)
+// The order of the backends is that of their libraries in descriptions of machines. Collectives and
+// schedules have commands of their own; see newBench.
+func init() {
+	Register(&copyrunner.Measurer, &copybench.Command, copyhost.Backend, copyengine.Backend, copysm.Backend, copysdma.Backend)
+	Register(&collectiverunner.Measurer, nil, collectivehost.Backend, collectivenccl.NCCL, collectivenccl.RCCL, collectivenccl.MSCCLPP, collectiveipc.Backend)
+	Register(&stepsrunner.Measurer, nil) // by the backends of collectives
+	Register(&overlaprunner.Measurer, &overlapbench.Command)
+	Register(&eprunner.Measurer, &epbench.Command, append([]backend.Backend{ephost.Backend, a2a.Backend, ncclep.Backend}, eppython.Backends...)...)
+	Register(&transferrunner.Measurer, &transferbench.Command, transferhost.Backend, transfernccl.NCCL, transferipc.Backend, transfernccl.RCCL,
+		transfernixl.Backend, transferpython.Mooncake, transferpython.UCCL, transferpython.MoRI)
+	backends = append(backends, backend.Backend{Name: simulator})
+}
 
 // families returns what this program can measure.
 func families() shard.Registry {
