@@ -62,7 +62,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	}
 	m := machineHere(ctx, o.Definitions)
 	if o.Backend == bench.Auto {
-		return chooseGPUs(s, m, cat, automatic(cat, of))
+		return chooseGPUs(s, m, cat, hostBackend(m, names), automatic(cat, of))
 	}
 	g, _ := m.Choose([]string{o.Backend})
 	why := m.Lacks(o.Backend)
@@ -77,6 +77,19 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, be, "asked for"}, nil
 }
 
+// hostBackend returns the backend that measures on the host unless another is named: host, or the first
+// that can run here if host does not have the family.
+func hostBackend(m preflight.Survey, names []string) string {
+	if !slices.Contains(names, bench.HostBackend) {
+		for _, name := range m.Host {
+			if slices.Contains(names, name) {
+				return name
+			}
+		}
+	}
+	return bench.HostBackend
+}
+
 // automatic lists the backends of GPUs that measure a family if none is named.
 func automatic(cat *catalog.Catalog, name plan.Family) []string {
 	of := family.Find(name)
@@ -86,11 +99,11 @@ func automatic(cat *catalog.Catalog, name plan.Family) []string {
 	})
 }
 
-// chooseGPUs finds the GPUs that run one of the backends, or the host where there
-// are none. GPUs that are here and cannot be used are an error: nobody who has
-// them means to measure the host.
-func chooseGPUs(s cli.Streams, m preflight.Survey, cat *catalog.Catalog, backends []string) (place, error) {
-	host := place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(bench.HostBackend), "chosen: no GPU in this machine"}
+// chooseGPUs finds the GPUs that run one of the backends. If there are none, the backend onHost
+// measures the host. GPUs that are here and cannot be used are an error: nobody who has them means to
+// measure the host.
+func chooseGPUs(s cli.Streams, m preflight.Survey, cat *catalog.Catalog, onHost string, backends []string) (place, error) {
+	host := place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(onHost), "chosen: no GPU in this machine"}
 	if len(backends) == 0 {
 		host.note = "chosen: no GPU backend can measure this yet"
 		return host, nil
@@ -103,12 +116,12 @@ func chooseGPUs(s cli.Streams, m preflight.Survey, cat *catalog.Catalog, backend
 		return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(name), fmt.Sprintf("chosen: %d × %s, with its library", g.Count, g.Product)}, nil
 	}
 	if len(m.Unusable) > 0 {
-		return place{}, cli.EnvironmentError("%s; --backend %s measures the host instead", strings.Join(m.Unusable, "; "), bench.HostBackend)
+		return place{}, cli.EnvironmentError("%s; --backend %s measures the host instead", strings.Join(m.Unusable, "; "), onHost)
 	}
 	for i := range m.GPUs {
 		for _, name := range backends {
 			if why := m.Lacks(name); len(why) > 0 && slices.Contains(cat.Backend(name).Vendors, m.GPUs[i].Vendor) {
-				return place{}, cli.EnvironmentError("backend %s cannot run on the GPUs here: %s; --backend %s measures the host instead", name, strings.Join(why, "; "), bench.HostBackend)
+				return place{}, cli.EnvironmentError("backend %s cannot run on the GPUs here: %s; --backend %s measures the host instead", name, strings.Join(why, "; "), onHost)
 			}
 		}
 	}

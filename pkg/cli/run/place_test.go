@@ -32,18 +32,25 @@ func TestGPUsWithoutLibrary(t *testing.T) {
 	require.NotContains(t, automatic(cat, collective.Name), "ipc")
 	require.Contains(t, automatic(cat, steps.Name), "ipc")
 	s := cli.Streams{Out: io.Discard, Err: io.Discard}
-	_, err = chooseGPUs(s, survey, cat, []string{"rccl", "nccl"})
+	_, err = chooseGPUs(s, survey, cat, bench.HostBackend, []string{"rccl", "nccl"})
 	require.EqualError(t, err, "backend nccl cannot run on the GPUs here: no NCCL: set CX_NCCL_LIB; --backend host measures the host instead")
 	var exit *cli.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, cli.ExitEnvironment, exit.Code)
 
-	p, err := chooseGPUs(s, survey, cat, []string{"rccl"})
+	p, err := chooseGPUs(s, survey, cat, bench.HostBackend, []string{"rccl"})
 	require.NoError(t, err)
 	require.Equal(t, bench.HostBackend, p.backend.Name)
 	require.Equal(t, "chosen: no backend of the GPUs here can measure this yet", p.note)
 
-	p, err = chooseGPUs(s, survey, cat, []string{"ipc"})
+	p, err = chooseGPUs(s, survey, cat, bench.HostBackend, []string{"ipc"})
 	require.NoError(t, err)
 	require.Equal(t, "ipc", p.backend.Name)
+}
+
+// Without a GPU, the host is measured by the backend host or, of a family that it lacks, by another.
+func TestBackendOnHost(t *testing.T) {
+	survey := preflight.Survey{Host: []string{"mooncake", "host", "nixl"}}
+	require.Equal(t, bench.HostBackend, hostBackend(survey, []string{bench.Auto, "nccl-kv", "host", "nixl"}))
+	require.Equal(t, "nixl", hostBackend(survey, []string{bench.Auto, "nccl-kv", "nixl"}))
 }
