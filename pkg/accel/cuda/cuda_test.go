@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/acceltest"
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/wording"
@@ -63,18 +62,6 @@ func TestFabric(t *testing.T) {
 	_, _, err = d.ExportVirtual(p)
 	require.Error(t, err, "it has no handle that is a file")
 	require.NoError(t, d.Free(p))
-}
-
-func TestDevice(t *testing.T) {
-	setUp(t)
-	cache := t.TempDir()
-	acceltest.Run(t, func(t *testing.T) accel.Device {
-		driver, err := cuda.Load()
-		require.NoError(t, err)
-		d, err := driver.Open(0, cache)
-		require.NoError(t, err)
-		return d
-	})
 }
 
 // A large allocation fills its pages of 2 MiB: what shares the last one with others is mapped in
@@ -190,7 +177,7 @@ func TestWithoutCompiler(t *testing.T) {
 func TestEveryFailureIsNamed(t *testing.T) {
 	setUpStandIn(t)
 	need.CXX(t)
-	source := acceltest.Kernels()
+	source := smokeSource()
 
 	for _, call := range []string{"cuInit", "cuDriverGetVersion"} {
 		t.Run(call, func(t *testing.T) {
@@ -353,7 +340,7 @@ func BenchmarkCalls(b *testing.B) {
 	require.NoError(b, err)
 	e, err := d.NewEvent()
 	require.NoError(b, err)
-	m, err := d.Compile(b.Context(), "smoke.cu", acceltest.Kernels())
+	m, err := d.Compile(b.Context(), "smoke.cu", smokeSource())
 	require.NoError(b, err)
 	k, err := m.Kernel("cx_smoke_decode")
 	require.NoError(b, err)

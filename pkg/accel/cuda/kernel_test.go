@@ -1,4 +1,4 @@
-package acceltest
+package cuda_test
 
 import (
 	_ "embed" // the kernels
@@ -9,23 +9,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/compilers"
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-//go:embed smoke.cu
+//go:embed testdata/smoke.cu
 var source string
 
-// Kernels returns the source of the kernels that the contract is tested with, ready to
-// compile.
-func Kernels() string { return kernels.Complete(source) }
+// smokeSource is the source of the kernels that the contract is tested with, ready to compile.
+func smokeSource() string { return kernels.Complete(source) }
+
+func TestRealCompilersTakeTheKernels(t *testing.T) {
+	t.Run("NVRTC", func(t *testing.T) { compilers.NVRTC(t, "smoke.cu", smokeSource()) })
+	t.Run("HIPRTC", func(t *testing.T) { compilers.HIPRTC(t, "smoke.cu", smokeSource()) })
+}
 
 func smoke(t *testing.T, d accel.Device) accel.Module {
 	t.Helper()
 	fakes.NeedKernels(t)
-	m, err := d.Compile(t.Context(), "smoke.cu", Kernels())
+	m, err := d.Compile(t.Context(), "smoke.cu", smokeSource())
 	require.NoError(t, err)
 	return m
 }

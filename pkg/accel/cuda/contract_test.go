@@ -1,9 +1,8 @@
-// Package acceltest tests the contract of accel.Device. Every device, real or stand-in,
-// must pass.
-package acceltest
+package cuda_test
 
 import (
 	"bytes"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -12,12 +11,38 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/cuda"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/accel/hip"
 )
 
-// Run runs all tests. For each, open returns a device that is current on the OS thread of
-// the test.
-func Run(t *testing.T, open func(t *testing.T) accel.Device) {
+// The devices of both vendors, real or stand-in, fulfil the contract of accel.Device.
+func TestDevice(t *testing.T) {
+	for _, vendor := range []struct {
+		name string
+		load func() (*gpu.Driver, error)
+	}{{"CUDA", cuda.Load}, {"HIP", hip.Load}} {
+		t.Run(vendor.name, func(t *testing.T) {
+			if os.Getenv("CX_TEST_"+vendor.name) != "real" {
+				fakes.Build(t).UseWithoutKernels(t)
+			}
+			cache := t.TempDir()
+			contract(t, func(t *testing.T) accel.Device {
+				driver, err := vendor.load()
+				require.NoError(t, err)
+				d, err := driver.Open(0, cache)
+				require.NoError(t, err)
+				return d
+			})
+		})
+	}
+}
+
+// contract runs all tests of the contract. For each, open returns a device that is current on
+// the OS thread of the test.
+func contract(t *testing.T, open func(t *testing.T) accel.Device) {
 	for _, test := range []struct {
 		name string
 		run  func(t *testing.T, d accel.Device)
