@@ -1,182 +1,85 @@
 package page
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/collectivex/collectivex/pkg/plural"
-	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/compare"
+	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
-// Change is a series of a later run beside the same series of the first run: equal in SKU,
-// comparison key and facets. Ratios are later over first, of the median latency of the
-// rungs that count in both.
-type Change struct {
-	Run, First           string
-	View                 string
-	Label                string
-	Libraries            string // as they differ; empty if they do not
-	Rungs                int
-	Median, Lowest, Most float64
-	Samples              string
+// Comparison is what compare says of a later run against the first.
+type Comparison struct {
+	Run, First string
+	Beside     []string   // what differs beside the comparison keys
+	Rows       [][]string // by Heads, the largest effect first, then what was not compared
+	More       int        // rows that are left out
 }
 
-// Unlike is a case of a later run that the first run has under the same id and another
-// comparison key.
-type Unlike struct {
-	Run, ID string
-	Factors string // the ones that differ
-}
+// maxCompared bounds the rows of a comparison.
+const maxCompared = 2000
 
-// maxChanges bounds the table of changes. The ones with the largest effect stay.
-const maxChanges = 2000
+// Heads are the heads of the columns of comparisons: those of compare, and how far apart the changes
+// of the rungs of a case are.
+func (*Page) Heads() []string { return append(compare.Columns(), "rungs") }
 
-// match names a series of any run: what must be equal before two are compared.
-type match struct{ sku, key, view, facets string }
-
-func (b *builder) compare() {
+// compare compares the later runs with the first. It reads their documents again: most reports are of
+// one run, and need not keep figures.
+func (b *builder) compare(in []string) error {
 	if len(b.Runs) < 2 {
-		return
+		return nil
 	}
-	for v := range b.Views {
-		b.compareView(&b.Page.Views[v])
-	}
-	slices.SortStableFunc(b.Changes, func(x, y Change) int {
-		return cmp.Compare(math.Abs(math.Log(y.Median)), math.Abs(math.Log(x.Median)))
-	})
-	first := map[string]*Case{}
-	for i := range b.Cases {
-		c := &b.Cases[i]
-		switch old := first[c.ID]; {
-		case c.Run == 0:
-			first[c.ID] = c
-		case old != nil && old.Key != c.Key:
-			b.Unlike = append(b.Unlike, Unlike{Run: b.Runs[c.Run].ID, ID: c.ID, Factors: differing(old, c)})
+	sides := make([]compare.Side, len(b.Runs))
+	for rec, err := range fold.Read(in, true) {
+		if _, ok := errors.AsType[*fold.Problem](err); ok {
+			continue
+		} else if err != nil {
+			return err
 		}
-	}
-}
-
-func (b *builder) compareView(v *View) {
-	first := map[match][]*Series{} // repeats of a case have one key: they are matched in their order
-	for i := range v.Series {
-		s := &v.Series[i]
-		c := &b.Cases[s.Case]
-		m := match{c.SKU, c.Key, s.View, strings.Join(s.Series.Facets, "\x00")}
-		if c.Run == 0 {
-			first[m] = append(first[m], s)
-		}
-	}
-	taken := map[string]int{}
-	for i := range v.Series {
-		s := &v.Series[i]
-		c := &b.Cases[s.Case]
-		if c.Run == 0 {
+		run, stands := b.sources[rec.Source]
+		if !stands {
 			continue
 		}
-		if b.judged[series{c.Run, c.Key}] {
-			continue
-		}
-		m := match{c.SKU, c.Key, s.View, strings.Join(s.Series.Facets, "\x00")}
-		n := fmt.Sprint(c.Run, m)
-		k := taken[n]
-		taken[n]++
-		if k >= len(first[m]) {
-			continue
-		}
-		if change, ok := b.change(v, first[m][k], s); ok {
-			b.Changes = append(b.Changes, change)
+		delete(b.sources, rec.Source) // a file that is named twice counts once
+		if d, err := rec.Document(); err == nil {
+			sides[run].Add(d)
 		}
 	}
+	for run := 1; run < len(sides); run++ {
+		c := compare.Of(&sides[0], &sides[run], compare.Options{})
+		out := Comparison{Run: b.Runs[run].ID, First: b.Runs[0].ID}
+		for _, d := range c.Beside {
+			out.Beside = append(out.Beside, sanitize.Line(d.String()))
+		}
+		for i := range c.Cases {
+			for n, row := range c.Cases[i].Rows(true) {
+				rungs := ""
+				if n == 0 {
+					rungs = apart(c.Cases[i].Rungs)
+				}
+				row = append(row, rungs)
+				for j := range row {
+					row[j] = sanitize.Line(row[j])
+				}
+				out.Rows = append(out.Rows, row)
+			}
+		}
+		out.More = max(0, len(out.Rows)-maxCompared)
+		out.Rows = out.Rows[:len(out.Rows)-out.More]
+		b.Comparisons = append(b.Comparisons, out)
+	}
+	return nil
 }
 
-func (b *builder) change(v *View, old, s *Series) (Change, bool) {
-	type rung struct {
-		x     int64
-		slots int
+// apart returns the least and the largest change of the rungs of a case, if it has several.
+func apart(rungs []compare.Rung) string {
+	if len(rungs) == 0 {
+		return ""
 	}
-	before := map[rung]float64{}
-	least, most := math.MaxInt, 0
-	for _, p := range old.Points {
-		if p.Reason == "" && p.Time.P50 > 0 {
-			before[rung{p.X, p.Slots}] = p.Time.P50
-			least, most = min(least, p.Samples), max(most, p.Samples)
-		}
+	least, most := rungs[0].Ratio, rungs[0].Ratio
+	for _, r := range rungs {
+		least, most = min(least, r.Ratio), max(most, r.Ratio)
 	}
-	var ratios []float64
-	for _, p := range s.Points {
-		if old := before[rung{p.X, p.Slots}]; old > 0 && p.Reason == "" && p.Time.P50 > 0 {
-			ratios = append(ratios, p.Time.P50/old)
-			least, most = min(least, p.Samples), max(most, p.Samples)
-		}
-	}
-	if len(ratios) == 0 {
-		return Change{}, false
-	}
-	slices.Sort(ratios)
-	n := len(ratios)
-	c, oldCase := &b.Cases[s.Case], &b.Cases[old.Case]
-	change := Change{
-		Run: b.Runs[c.Run].ID, First: b.Runs[oldCase.Run].ID, View: v.Title, Label: v.label(s), Rungs: n,
-		Median: (ratios[n/2] + ratios[(n-1)/2]) / 2, Lowest: ratios[0], Most: ratios[n-1],
-		Samples: fmt.Sprintf("%d to %d samples of a rung, one run a side", least, most),
-	}
-	if v.Time != "" {
-		change.Samples = v.Time + ", no samples"
-	}
-	if x, y := b.Origins[oldCase.Origin].fact("library version"), b.Origins[c.Origin].fact("library version"); x != y {
-		change.Libraries = x + " → " + y
-	}
-	return change, true
-}
-
-// label names a series by its facets but the run.
-func (v *View) label(s *Series) string {
-	var parts []string
-	for i, k := range s.Facets {
-		value := v.Facets[i].Found[k]
-		n, err := strconv.Atoi(value)
-		switch {
-		case i == facetRun || value == "":
-		case i == facetRanks:
-			parts = append(parts, plural.Count(n, "rank", "ranks"))
-		case v.Facets[i].Number && err == nil:
-			parts = append(parts, v.Facets[i].Title+" "+value)
-		default:
-			parts = append(parts, value)
-		}
-	}
-	return strings.Join(parts, " ")
-}
-
-func (o Origin) fact(name string) string {
-	for _, f := range o.Facts {
-		if f.Name == name {
-			return f.Value
-		}
-	}
-	return ""
-}
-
-// differing names the factors that differ between two cases.
-func differing(a, b *Case) string {
-	x, errX := result.ComparisonFactors(a.planned, a.environment)
-	y, errY := result.ComparisonFactors(b.planned, b.environment)
-	if errX != nil || errY != nil {
-		return "unknown"
-	}
-	all := maps.Clone(x)
-	maps.Copy(all, y)
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if x[name] != y[name] {
-			out = append(out, fmt.Sprintf("%s (%s → %s)", name, cmp.Or(x[name], "none"), cmp.Or(y[name], "none")))
-		}
-	}
-	return sanitize.Line(strings.Join(out, ", "))
+	return fmt.Sprintf("%d: %+.1f … %+.1f %%", len(rungs), 100*(least-1), 100*(most-1))
 }

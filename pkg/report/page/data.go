@@ -1,18 +1,21 @@
 package page
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 
 	"github.com/collectivex/collectivex/pkg/figure"
-
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -49,10 +52,8 @@ func (p *Page) data(limit int) (text []byte, kept []quantile, err error) {
 	for _, kept = range fewer {
 		var b bytes.Buffer
 		encoder := base64.NewEncoder(base64.StdEncoding, &b)
-		if err := p.compress(encoder, kept); err != nil {
-			return nil, nil, err
-		}
-		if err := encoder.Close(); err != nil {
+		z := gzip.NewWriter(encoder)
+		if err := errors.Join(p.encode(z, kept), z.Close(), encoder.Close()); err != nil {
 			return nil, nil, err
 		}
 		if text = b.Bytes(); len(text) <= limit {
@@ -60,14 +61,6 @@ func (p *Page) data(limit int) (text []byte, kept []quantile, err error) {
 		}
 	}
 	return text, kept, nil
-}
-
-func (p *Page) compress(w io.Writer, kept []quantile) error {
-	z := gzip.NewWriter(w)
-	if err := p.encode(z, kept); err != nil {
-		return err
-	}
-	return z.Close()
 }
 
 // head is the part of the data that is not series.
@@ -122,150 +115,87 @@ func (p *Page) encode(w io.Writer, kept []quantile) error {
 	if err != nil {
 		return err
 	}
-	e := encoder{w: w, text: text[:len(text)-1], at: map[string]int{}, kept: kept}
-	e.add(`,"series":[`)
+	out := bufio.NewWriter(w) // keeps the first error
+	out.Write(text[:len(text)-1])
+	e := encoder{at: map[string]int{}, kept: kept}
+	comma := func(i int) string { return ","[:min(i, 1)] } // before all but the first
+	out.WriteString(`,"series":[`)
 	for i := range p.Views {
-		e.comma(i)
-		e.add("[")
+		out.WriteString(comma(i) + "[")
 		for k := range p.Views[i].Series {
-			e.comma(k)
-			e.series(&p.Views[i], &p.Views[i].Series[k])
-			if err := e.flush(); err != nil {
+			text, err := json.Marshal(e.series(&p.Views[i], &p.Views[i].Series[k]))
+			if err != nil {
 				return err
 			}
+			out.WriteString(comma(k))
+			out.Write(text)
 		}
-		e.add("]")
+		out.WriteString("]")
 	}
-	e.add(`],"lists":[`)
-	for i, list := range e.lists {
-		e.comma(i)
-		e.add(list)
-	}
-	e.add("]}")
-	_, err = w.Write(e.text)
-	return err
+	fmt.Fprintf(out, `],"lists":[%s]}`, strings.Join(e.lists, ","))
+	return out.Flush()
 }
 
-// encoder writes series.
+// encoder encodes series.
 type encoder struct {
-	w     io.Writer
-	text  []byte
 	lists []string
-	at    map[string]int
+	at    map[string]int // lists by their text
 	kept  []quantile
 }
-
-func (e *encoder) flush() error {
-	if len(e.text) < 1<<16 {
-		return nil
-	}
-	_, err := e.w.Write(e.text)
-	e.text = e.text[:0]
-	return err
-}
-
-func (e *encoder) add(s string) { e.text = append(e.text, s...) }
-
-func (e *encoder) comma(i int) {
-	if i > 0 {
-		e.text = append(e.text, ',')
-	}
-}
-
-func (e *encoder) int(n int) { e.text = strconv.AppendInt(e.text, int64(n), 10) }
 
 // digits is the significant digits of a latency: an error of at most 0.05 %.
 const digits = 4
 
-func (e *encoder) series(v *View, s *Series) {
-	e.add("[")
-	e.int(s.Case)
-	e.add(",[")
-	for i, f := range s.Facets {
-		e.comma(i)
-		e.int(f)
+func (e *encoder) series(v *View, s *Series) []any {
+	work, times, bad := make([]int, len(v.Rates)), make([]json.RawMessage, len(e.kept)), [][]any{}
+	for r := range work {
+		work[r] = e.shared(list(s.Points, func(p *figure.Point) float64 { return p.Work[r] }, digits+2))
 	}
-	e.add("],")
-	e.int(s.Look)
-	e.add(",")
-	e.json(s.Basis)
-	e.add(",")
-	e.shared(len(s.Points), func(to []byte, i int) []byte { return strconv.AppendInt(to, s.Points[i].X, 10) })
-	e.add(",[")
-	for r := range v.Rates {
-		e.comma(r)
-		e.shared(len(s.Points), func(to []byte, i int) []byte {
-			return number(to, s.Points[i].Work[r], digits+2)
-		})
+	for q := range times {
+		times[q] = list(s.Points, func(p *figure.Point) float64 { return e.kept[q].of(p.Time) }, digits)
 	}
-	e.add("],[")
-	for q := range e.kept {
-		e.comma(q)
-		e.text = list(e.text, len(s.Points), func(to []byte, i int) []byte {
-			return number(to, e.kept[q].of(s.Points[i].Time), digits)
-		})
-	}
-	e.add("],")
-	e.shared(len(s.Points), func(to []byte, i int) []byte { return strconv.AppendInt(to, int64(s.Points[i].Samples), 10) })
-	e.add(",[")
-	first := true
 	for i := range s.Points {
 		if reason := s.Points[i].Reason; reason != "" {
-			if !first {
-				e.add(",")
-			}
-			first = false
-			e.add("[")
-			e.int(i)
-			e.add(",")
-			e.json(reason)
-			e.add("]")
+			bad = append(bad, []any{i, reason})
 		}
 	}
-	e.add("]")
-	if len(s.Fits) > 0 {
-		e.add(",")
-		e.json(s.Fits)
+	whole := -1 // all digits
+	out := []any{
+		s.Case, s.Facets, s.Look, s.Basis, e.shared(list(s.Points, func(p *figure.Point) float64 { return float64(p.X) }, whole)), work, times,
+		e.shared(list(s.Points, func(p *figure.Point) float64 { return float64(p.Samples) }, whole)), bad,
 	}
-	e.add("]")
+	if len(s.Fits) > 0 {
+		out = append(out, s.Fits)
+	}
+	return out
 }
 
-// shared adds the index of a list that many series have.
-func (e *encoder) shared(n int, of func(to []byte, i int) []byte) {
-	text := list(nil, n, of)
-	k, ok := e.at[string(text)]
+// shared returns the index of a list that many series have.
+func (e *encoder) shared(list json.RawMessage) int {
+	k, ok := e.at[string(list)]
 	if !ok {
 		k = len(e.lists)
-		e.at[string(text)] = k
-		e.lists = append(e.lists, string(text))
+		e.at[string(list)] = k
+		e.lists = append(e.lists, string(list))
 	}
-	e.int(k)
+	return k
 }
 
-func list(to []byte, n int, of func(to []byte, i int) []byte) []byte {
-	to = append(to, '[')
-	for i := range n {
+// list is a figure of each point with that many digits; null, which is not shown, if it is not finite.
+func list(points []figure.Point, of func(*figure.Point) float64, digits int) json.RawMessage {
+	text := []byte{'['}
+	for i := range points {
 		if i > 0 {
-			to = append(to, ',')
+			text = append(text, ',')
 		}
-		to = of(to, i)
+		switch v := of(&points[i]); {
+		case math.IsInf(v, 0) || math.IsNaN(v):
+			text = append(text, "null"...)
+		case digits < 0:
+			text = strconv.AppendFloat(text, v, 'f', -1, 64)
+		default:
+			text = strconv.AppendFloat(text, v, 'g', digits, 64)
+		}
 	}
-	return append(to, ']')
-}
-
-// number appends v with that many digits; null, which is not shown, if it is not finite.
-func number(to []byte, v float64, digits int) []byte {
-	if math.IsInf(v, 0) || math.IsNaN(v) {
-		return append(to, "null"...)
-	}
-	return strconv.AppendFloat(to, v, 'g', digits, 64)
-}
-
-// json adds v, which has nothing that JSON cannot have.
-func (e *encoder) json(v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	e.text = append(e.text, text...)
+	return append(text, ']')
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // maxDrawn is how many series a figure file has at most.
@@ -240,4 +241,23 @@ func mixed(from, to string, part float64) color.Color {
 		return uint8(math.Round(float64(a) + (float64(b)-float64(a))*part))
 	}
 	return color.RGBA{channel(1), channel(3), channel(5), 0xff}
+}
+
+// label names a series by its facets but the run.
+func (v *View) label(s *Series) string {
+	var parts []string
+	for i, k := range s.Facets {
+		value := v.Facets[i].Found[k]
+		n, err := strconv.Atoi(value)
+		switch {
+		case i == facetRun || value == "":
+		case i == facetRanks:
+			parts = append(parts, plural.Count(n, "rank", "ranks"))
+		case v.Facets[i].Number && err == nil:
+			parts = append(parts, v.Facets[i].Title+" "+value)
+		default:
+			parts = append(parts, value)
+		}
+	}
+	return strings.Join(parts, " ")
 }

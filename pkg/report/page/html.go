@@ -17,7 +17,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/figure"
 
-	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -294,6 +293,15 @@ func size(bytes float64) string {
 	return short(bytes) + " " + units[i]
 }
 
+func (o Origin) fact(name string) string {
+	for _, f := range o.Facts {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
 // Banner says what a chart mixes before anything is chosen.
 func (p *Page) Banner(v View) []string {
 	var out []string
@@ -385,18 +393,6 @@ func figureOf(v float64) Figure {
 	}
 	return Figure{Text: significant(v), Value: strconv.FormatFloat(v, 'g', digits, 64)}
 }
-
-// Ratio prints a ratio.
-func (Change) Ratio(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
-
-// Unseen is how many changes the table leaves out.
-func (p *Page) Unseen() int { return max(0, len(p.Changes)-maxChanges) }
-
-// Largest are the changes that the table shows.
-func (p *Page) Largest() []Change { return p.Changes[:min(len(p.Changes), maxChanges)] }
-
-// Heads are the heads of the columns of Verdicts.
-func (*Page) Heads() []string { return compare.Columns() }
 
 // Success is the status of a case that passed.
 func (Page) Success() string { return result.Success }

@@ -28,9 +28,8 @@ type Page struct {
 	Views    []View
 	Coverage []Coverage
 	Rejected []report.Rejected // files that are no documents
-	Verdicts []Verdict         // of later runs against the first, where both have enough repeats
-	Changes  []Change          // of later runs against the first, without a verdict
-	Unlike   []Unlike          // cases of later runs that cannot be compared with the first
+	// Comparisons are those of later runs with the first.
+	Comparisons []Comparison
 }
 
 // Run is the documents of one run id. Runs are in the order of their first document.
@@ -60,9 +59,7 @@ type Case struct {
 	Origin          int // index into Origins
 	At              string
 
-	source      string    // of the document
-	planned     plan.Case // what Key is a digest of, with environment
-	environment map[string]string
+	repeat int
 }
 
 // Origin is where cases come from: facts that many cases share.
@@ -131,7 +128,6 @@ const unreadable = "figures that this version cannot read"
 type standing struct {
 	source    string
 	envelope  result.Envelope
-	planned   plan.Case // see result.Settled
 	readable  bool
 	simulated bool
 	measured  int
@@ -159,16 +155,16 @@ func Build(in []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
 			found[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = read(rec)
 		}
 	}
-	b := builder{runs: map[string]int{}, judged: map[series]bool{}, origins: map[string]int{}, views: map[string]*view{}}
+	b := builder{runs: map[string]int{}, sources: map[string]int{}, origins: map[string]int{}, views: map[string]*view{}}
 	v := judge.Verdict(nil)
 	b.add(v, found)
 	for _, m := range matrices {
 		b.plan(m, of)
 	}
-	if err := b.judge(in); err != nil {
+	b.finish()
+	if err := b.compare(in); err != nil {
 		return nil, nil, err
 	}
-	b.finish()
 	return &b.Page, v, nil
 }
 
@@ -179,7 +175,7 @@ func read(rec fold.Record) *standing {
 		s.envelope.GeneratedAt = rec.Head.GeneratedAt
 		return s
 	}
-	s.readable, s.envelope, s.planned = true, *d.Head(), result.Settled(d)
+	s.readable, s.envelope = true, *d.Head()
 	if f := family.Find(s.envelope.Identity.Case.Family); f != nil {
 		of := &f.Summary
 		s.simulated = f.Computed
@@ -197,7 +193,7 @@ type builder struct {
 	Page
 	runs    map[string]int
 	origins map[string]int
-	judged  map[series]bool // that Verdicts are of
+	sources map[string]int // of the documents that stand for cases: their runs
 	views   map[string]*view
 }
 
@@ -268,8 +264,9 @@ func (b *builder) answer(a fold.Answer, s *standing) {
 		Run: b.runs[cmp.Or(a.Run, "no run id")], ID: a.ID, SKU: sanitize.Line(e.Identity.CaseFactors.SKU), Backend: sanitize.Line(e.Implementation.Name),
 		World: e.Topology.WorldSize, Key: e.ComparisonKey, Status: a.Status, Reason: sanitize.Line(a.Reasons.String()), Attempts: a.Attempts,
 		Measured: s.measured, Asked: s.asked, Origin: b.origin(e), At: e.GeneratedAt,
-		source: s.source, planned: s.planned, environment: e.Provenance.Environment,
+		repeat: e.Identity.Repeat,
 	}
+	b.sources[s.source] = c.Run
 	if !s.readable {
 		c.Reason = unreadable
 	}
@@ -312,7 +309,7 @@ func (*builder) count(n *report.Counts, c Case) {
 }
 
 func (v *view) add(index int, run string, c Case, s figure.Series) {
-	values := slices.Concat([]string{run, c.SKU, c.Backend, strconv.Itoa(c.World), strconv.Itoa(c.planned.Repeat)}, s.Facets)
+	values := slices.Concat([]string{run, c.SKU, c.Backend, strconv.Itoa(c.World), strconv.Itoa(c.repeat)}, s.Facets)
 	out := Series{Case: index, Facets: make([]int, len(v.Facets)), Series: s}
 	var look []string
 	for i, value := range values {
@@ -460,7 +457,6 @@ func (b *builder) finish() {
 			}
 		}
 	}
-	b.compare()
 }
 
 // order puts the values found of each facet into the order of the facet.

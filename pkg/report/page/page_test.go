@@ -21,7 +21,6 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report/page"
@@ -344,17 +343,22 @@ func TestComparisonOfRuns(t *testing.T) {
 	html := r.html()
 	p, _, err := page.Build([]string{r.dir}, nil)
 	require.NoError(t, err)
-	require.Len(t, p.Changes, 2*4, "two cases, each with two timing modes and two placements")
-	for _, change := range p.Changes {
-		require.InDelta(t, 1.1, change.Median, 1e-9)
-		require.Equal(t, 3, change.Rungs)
+	require.Len(t, p.Comparisons, 1)
+	rows := p.Comparisons[0].Rows
+	require.Equal(t, "second", p.Comparisons[0].Run)
+	require.Len(t, rows, 2*2+1, "two cases, each with two timing modes, and one that cannot be compared")
+	for _, row := range rows[:4] {
+		require.Len(t, row, len(p.Heads()))
+		require.Equal(t, []string{"unclear", "+10.0 %"}, row[:2])
+		require.Contains(t, row[len(row)-2], "fewer than 5 runs a side")
+		require.Equal(t, "6: +10.0 … +10.0 %", row[len(row)-1], "three sizes, each with two placements")
 	}
-	require.Equal(t, []page.Unlike{{Run: "second", ID: c.CaseID, Factors: "environment.NCCL_ALGO (\"Ring\" → \"Tree\")"}}, p.Unlike)
-	require.Contains(t, string(html), ">1.100</td>")
-	require.Contains(t, string(html), "environment.NCCL_ALGO (&#34;Ring&#34; → &#34;Tree&#34;)")
+	require.Equal(t, "incomparable", rows[4][0])
+	require.Contains(t, strings.Join(rows[4], " "), `environment.NCCL_ALGO Ring → Tree`)
+	require.Contains(t, string(html), ">&#43;10.0 %</td>")
 }
 
-// Runs without a case in common have no empty table in place of a comparison.
+// Of runs without a case in common, each case is new or gone.
 func TestRunsWithNothingInCommon(t *testing.T) {
 	r := newRuns(t)
 	r.add(resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("first")))
@@ -362,11 +366,10 @@ func TestRunsWithNothingInCommon(t *testing.T) {
 	later.At = later.At.AddDate(0, 0, 1)
 	r.add(resulttest.Collective(libraryCase("h200", "nccl", "all_gather", 2), later))
 	b := show(t, r.html(), "")
-	require.Equal(t, []string{"No series of a later run can be compared with one of the first run, first."}, b.texts("#comparison p"))
-	require.Equal(t, 0, b.count("#comparison table"))
+	require.Equal(t, []string{"gone", "new"}, get[[]string](b, `[...document.querySelectorAll("#comparison tbody tr")].map(row => row.cells[0].textContent)`))
 }
 
-// With five repeats a side, the page has the verdicts of compare in place of ratios.
+// With five repeats a side, the page has the verdicts of compare.
 func TestVerdictsOfRepeatedRuns(t *testing.T) {
 	r := newRuns(t)
 	add := func(op string, repeats int, by float64) {
@@ -389,25 +392,20 @@ func TestVerdictsOfRepeatedRuns(t *testing.T) {
 	add("broadcast", 4, 1.2)
 	p, _, err := page.Build([]string{r.dir, r.dir}, nil)
 	require.NoError(t, err)
-	require.Len(t, p.Verdicts, 1)
-	v := p.Verdicts[0]
-	require.Equal(t, "second", v.Run)
-	require.Equal(t, "first", v.First)
-	require.Contains(t, v.Beside, "library version: – → nccl 2.28.9")
+	require.Len(t, p.Comparisons, 1)
+	c := p.Comparisons[0]
+	require.Equal(t, "second", c.Run)
+	require.Equal(t, "first", c.First)
+	require.Contains(t, c.Beside, "library version: – → nccl 2.28.9")
 	statuses := map[string]int{}
-	for _, row := range v.Rows {
-		require.Len(t, row, len(compare.Columns()))
-		require.NotContains(t, row[len(row)-1], "broadcast")
+	for _, row := range c.Rows {
+		require.Equal(t, strings.Contains(row[len(row)-2], "broadcast"), row[0] == "unclear", "%v", row)
 		statuses[row[0]]++
 	}
-	require.Equal(t, map[string]int{"slower?": 2, "same": 2}, statuses)
-	require.NotEmpty(t, p.Changes)
-	for _, change := range p.Changes {
-		require.Contains(t, change.Label, "broadcast", "a ratio where there is no verdict")
-	}
+	require.Equal(t, map[string]int{"slower?": 2, "same": 2, "unclear": 2}, statuses)
 	b := show(t, r.html(), "")
-	require.Equal(t, compare.Columns(), b.texts(`#comparison table[data-name=verdicts] th`))
-	require.Contains(t, b.texts(`#comparison table[data-name=verdicts] td`), "+20.0 %")
+	require.Equal(t, p.Heads(), b.texts(`#comparison table[data-name=comparison] th`))
+	require.Contains(t, b.texts(`#comparison table[data-name=comparison] td`), "+20.0 %")
 }
 
 // Repeats of a case have one colour, and each has a marker and names itself in the legend and
@@ -543,9 +541,9 @@ func TestSimulationsStandAlone(t *testing.T) {
 			require.Equal(t, view == "simulations", id == simulated.CaseID, "%s in the view %s", id, view)
 		}
 	}
-	require.NotEmpty(t, p.Changes)
-	for _, c := range p.Changes {
-		require.Equal(t, c.View == "Simulated schedules", strings.Contains(c.Label, "links@"), c.Label)
+	require.Len(t, p.Comparisons, 1)
+	for _, row := range p.Comparisons[0].Rows {
+		require.Equal(t, strings.Contains(row[len(row)-2], simulated.CaseID), row[9] == "simulated", "%v", row)
 	}
 }
 
