@@ -1,5 +1,6 @@
 // Package pystandin sets the environment in which programs find, for tests, the stand-ins of
-// testdata/python for torch and for the expert-parallel libraries over it.
+// testdata/python for torch and for the libraries over it. A directory there, NAME-VERSION, has the
+// modules of the distribution of that name and version.
 package pystandin
 
 import (
@@ -31,31 +32,50 @@ func Path(t testing.TB) string {
 	return bin + ":" + os.Getenv("PATH")
 }
 
-// Environ is an environment in which python3 on PATH is the distribution's, and has torch
-// and the library of a directory of testdata/python. Its devices are those of package
-// fakes, with memory in dir.
-func Environ(t testing.TB, library, dir string) []string {
+// Use makes this process and what it starts find python3, which is the distribution's on PATH, with
+// torch and the libraries that are named: each by a part of the name of its directory in
+// testdata/python. Their devices are those of package fakes.
+func Use(t testing.TB, libraries ...string) {
 	t.Helper()
-	source, path := Source(t), Path(t)
-	return append(
-		fakes.Build(t).Environ(dir),
-		"PATH="+path,
-		"PYTHONPATH="+source+":"+filepath.Join(source, library),
+	source := Source(t)
+	path := []string{source, t.TempDir()}
+	for _, library := range append([]string{"torch"}, libraries...) {
+		found, err := filepath.Glob(filepath.Join(source, "*"+library+"*", "[a-z]*"))
+		require.NoError(t, err)
+		require.NotEmpty(t, found, library)
+		install(t, path[1], found)
+		path = append(path, filepath.Dir(found[0]))
+	}
+	for _, kv := range append(
+		fakes.Build(t).Environ(fakes.MemoryDir(t)),
+		"PATH="+Path(t),
+		"PYTHONPATH="+strings.Join(path, ":"),
 		"PYTHONDONTWRITEBYTECODE=1",
 		"CX_PYTHON_LIB=",
 		"CX_STANDIN_LIB="+build(t, source),
-	)
-}
-
-// Use makes this process and what it starts have the environment; see Environ.
-func Use(t testing.TB, library string) {
-	t.Helper()
-	for _, kv := range Environ(t, library, fakes.MemoryDir(t)) {
+	) {
 		name, value, _ := strings.Cut(kv, "=")
 		t.Setenv(name, value)
 	}
 	t.Setenv("PYTHONHOME", "")
 	require.NoError(t, os.Unsetenv("PYTHONHOME"))
+}
+
+// install writes to site what an installer leaves there of a distribution: its name and version,
+// which are those of the directory of its modules, and the names of these.
+func install(t testing.TB, site string, modules []string) {
+	t.Helper()
+	of := filepath.Dir(modules[0])
+	info := filepath.Join(site, filepath.Base(of)+".dist-info")
+	require.NoError(t, os.Mkdir(info, 0o755))
+	name, version, _ := strings.Cut(filepath.Base(of), "-")
+	top := ""
+	for _, m := range modules {
+		require.Equal(t, of, filepath.Dir(m), "two stand-ins have a name like this")
+		top += strings.TrimSuffix(filepath.Base(m), ".py") + "\n"
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(info, "METADATA"), fmt.Appendf(nil, "Metadata-Version: 2.1\nName: %s\nVersion: %s\n", name, version), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(info, "top_level.txt"), []byte(top), 0o644))
 }
 
 // build compiles standin.c, once for each state of its sources.

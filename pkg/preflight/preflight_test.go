@@ -83,10 +83,10 @@ func all() map[string]backend.Library {
 	return map[string]backend.Library{
 		preflight.CUDA:   {Kind: preflight.CUDA, Version: "CUDA 13.0", Devices: eight("nvidia", "NVIDIA H200")},
 		preflight.NVRTC:  {Kind: preflight.NVRTC, Version: "NVRTC 13.0"},
-		"nccl":   {Kind: "nccl", Version: "2.28.9", SOName: "libnccl.so.2", Path: "/opt/private/libnccl.so.2"},
+		"nccl":           {Kind: "nccl", Version: "2.28.9", SOName: "libnccl.so.2", Path: "/opt/private/libnccl.so.2"},
 		preflight.HIP:    {Kind: preflight.HIP, Version: "HIP 6.4", Devices: eight("amd", "AMD Instinct MI300X")},
 		preflight.HIPRTC: {Kind: preflight.HIPRTC, Version: "HIPRTC 6.4"},
-		"rccl":   {Kind: "rccl", Version: "2.22.3"},
+		"rccl":           {Kind: "rccl", Version: "2.22.3"},
 
 		"mscclpp": {Kind: "mscclpp", Version: "0.9.0"},
 	}
@@ -345,7 +345,7 @@ func TestPresetTransports(t *testing.T) {
 // Mooncake cannot run while the environment decides what it uses, nor without a library that its
 // module needs. Neither is found by importing it.
 func TestMooncakeThatIsHeld(t *testing.T) {
-	pystandin.Use(t, "nothing")
+	pystandin.Use(t)
 	site := t.TempDir()
 	t.Setenv("PYTHONPATH", site)
 	require.NoError(t, os.Mkdir(filepath.Join(site, "mooncake"), 0o755))
@@ -620,14 +620,14 @@ func TestPythonPackages(t *testing.T) {
 	examine := func() []preflight.Finding {
 		return preflight.NewExaminer(inventory.Machine{}, libraries(), fstest.MapFS{}, known).Examine(ask)
 	}
-	pystandin.Use(t, "legacy")
+	pystandin.Use(t, "deep_ep-1")
 	found := examine()
 	require.Equal(t, preflight.Missing, found[0].State)
 	require.Regexp(t, `^module deep_ep of Python 3\.[0-9.]+ of .*/python3 is the DeepEP before V2 \(it has no ElasticBuffer\): install DeepEP V2, in an environment of its own$`, found[0].Text)
 	require.Equal(t, preflight.Ready, found[1].State, found[1].Text)
 	require.Regexp(t, `^2 NVIDIA GPUs, CUDA 13.0, Python 3\.[0-9.]+, torch 2\.10\.0\+standin, DeepEP 1\.2\.1\+29d31c0$`, found[1].Text)
 
-	pystandin.Use(t, "v2")
+	pystandin.Use(t, "deep_ep-2", "uccl")
 	found = examine()
 	require.Equal(t, preflight.Ready, found[0].State, found[0].Text)
 	require.Regexp(t, `is DeepEP V2 \(it has an ElasticBuffer\): install DeepEP 1\.2, before ElasticBuffer, in an environment`, found[1].Text)
@@ -642,13 +642,12 @@ func TestPythonPackages(t *testing.T) {
 	require.Equal(t, preflight.Ready, found[2].State, found[2].Text)
 	require.Regexp(t, `, torch 2\.10\.0\+standin, UCCL 0\.1\.0, its deep_ep$`, found[2].Text)
 
-	source := pystandin.Source(t)
-	t.Setenv("PYTHONPATH", strings.Join([]string{source, filepath.Join(source, "legacy"), filepath.Join(source, "uccl")}, ":"))
+	pystandin.Use(t, "deep_ep-1", "uccl")
 	found = examine()
 	require.Equal(t, preflight.Ready, found[1].State, found[1].Text)
 	require.Regexp(t, `^module deep_ep .* is the DeepEP before V2 .*: install UCCL's deep_ep \(ep/deep_ep_wrapper of its sources\), in an environment of its own$`, found[2].Text)
 
-	pystandin.Use(t, "nothing")
+	pystandin.Use(t)
 	require.Regexp(t, `^no module deep_ep for Python 3\.[0-9.]+ of .*: install DeepEP V2 there, or put the bin directory`, examine()[0].Text)
 
 	t.Setenv("CX_PYTHON_LIB", "/nowhere/libpython.so")

@@ -238,7 +238,7 @@ func TestSweepWithPresetTransports(t *testing.T) {
 
 // The same of Mooncake, whose library is here and cannot be used.
 func TestSweepWithHeldMooncake(t *testing.T) {
-	pystandin.Use(t, "nothing")
+	pystandin.Use(t)
 	site := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(site, "mooncake"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(site, "mooncake", "__init__.py"), nil, 0o644))

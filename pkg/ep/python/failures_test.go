@@ -68,7 +68,7 @@ func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
 
 func TestDeepEPLegacyFaults(t *testing.T) {
 	need.Full(t)
-	setUp(t, "legacy")
+	setUp(t, "deep_ep-1")
 	corrupted(t, nil,
 		caseOf("deepep-legacy", ep.ModeNormal, "bf16"), caseOf("deepep-legacy", ep.ModeNormal, "fp8"),
 		caseOf("deepep-legacy", ep.ModeLowLatency, "bf16"), caseOf("deepep-legacy", ep.ModeLowLatency, "fp8"),
@@ -77,7 +77,7 @@ func TestDeepEPLegacyFaults(t *testing.T) {
 
 func TestDeepEPV2Faults(t *testing.T) {
 	need.Full(t)
-	setUp(t, "v2")
+	setUp(t, "deep_ep-2")
 	corrupted(t, []string{runner.FaultFlipBit, runner.FaultStale}, caseOf("deepep-v2", ep.ModeNormal, "bf16"), caseOf("deepep-v2", ep.ModeNormal, "fp8"),
 		caseOf("deepep-v2", ep.ModeLowLatency, "bf16"), caseOf("deepep-v2", ep.ModeLowLatency, "fp8"))
 }
@@ -117,7 +117,7 @@ func failure(t *testing.T, streams []rank.Stream, logs []string) rank.Failure {
 // An exception of the library is the failure of the case: its type is published, its text
 // and its traceback stay in the log.
 func TestALibraryThatRaises(t *testing.T) {
-	setUp(t, "legacy")
+	setUp(t, "deep_ep-1")
 	t.Setenv("CX_STANDIN_FAULT", "1:20:raise")
 	streams, logs, errs := processes(t, "", caseOf("deepep-legacy", ep.ModeNormal, "bf16"))
 	f := failure(t, streams[0], logs)
@@ -131,7 +131,7 @@ func TestALibraryThatRaises(t *testing.T) {
 // A native crash ends the process of its rank, which leaves no failure: the shard says that
 // the rank died.
 func TestALibraryThatDies(t *testing.T) {
-	setUp(t, "legacy")
+	setUp(t, "deep_ep-1")
 	t.Setenv("CX_STANDIN_FAULT", "1:20:die")
 	streams, logs, errs := processes(t, "", caseOf("deepep-legacy", ep.ModeLowLatency, "bf16"))
 	require.Nil(t, streams[0][1].Failure)
@@ -143,7 +143,7 @@ func TestALibraryThatDies(t *testing.T) {
 
 // What is missing is named, with what to do.
 func TestWithoutTheLibrary(t *testing.T) {
-	setUp(t, "nothing")
+	setUp(t)
 	streams, logs, _ := processes(t, "", caseOf("deepep-legacy", ep.ModeNormal, "bf16"))
 	f := failure(t, streams[0], logs)
 	require.Equal(t, "library-missing: ModuleNotFoundError", f.Reason.String())

@@ -57,14 +57,14 @@ func processes(t *testing.T, faults string, cases ...plan.Case) (streams [][]ran
 	return e.Streams, e.Logs, e.Errs
 }
 
-// setUp makes this process find the stand-ins of a library and two devices. Its ranks compile
+// setUp makes this process find the stand-ins of libraries and two devices. Its ranks compile
 // kernels, unless there is nothing to find.
-func setUp(t *testing.T, library string) {
+func setUp(t *testing.T, libraries ...string) {
 	t.Helper()
-	if library != "nothing" {
+	if len(libraries) > 0 {
 		need.CXX(t)
 	}
-	pystandin.Use(t, library)
+	pystandin.Use(t, libraries...)
 	t.Setenv("CX_FAKE_DEVICES", "2")
 }
 
@@ -108,7 +108,7 @@ func emptyRank(c *plan.Case) { ep.Of(c).Routing = "uneven-empty-rank" }
 // Every mode, precision and contract of a library delivers and sums what the oracle demands,
 // one case after the other in a warm group.
 func TestDeepEPLegacy(t *testing.T) {
-	setUp(t, "legacy")
+	setUp(t, "deep_ep-1")
 	const name = "deepep-legacy"
 	documents := pass(t,
 		caseOf(name, ep.ModeNormal, "bf16"),
@@ -129,7 +129,7 @@ func TestDeepEPLegacy(t *testing.T) {
 // Both interfaces of one library, in one warm group.
 func TestDeepEPV2(t *testing.T) {
 	need.Full(t)
-	setUp(t, "v2")
+	setUp(t, "deep_ep-2")
 	const name = "deepep-v2"
 	documents := pass(t,
 		caseOf(name, ep.ModeNormal, "bf16", emptyRank),
@@ -166,9 +166,9 @@ func TestEveryDeepEPHasItsName(t *testing.T) {
 	need.Full(t)
 	t.Setenv("EP_JIT_CACHE_DIR", t.TempDir()) // which V2 asserts
 	for _, of := range []struct{ library, backend, mode string }{
-		{"legacy", "uccl-ep", ep.ModeNormal},
-		{"legacy", "deepep-v2", ep.ModeLowLatency},
-		{"v2", "deepep-legacy", ep.ModeLowLatency},
+		{"deep_ep-1", "uccl-ep", ep.ModeNormal},
+		{"deep_ep-1", "deepep-v2", ep.ModeLowLatency},
+		{"deep_ep-2", "deepep-legacy", ep.ModeLowLatency},
 		{"uccl", "deepep-legacy", ep.ModeNormal},
 		{"uccl", "deepep-v2", ep.ModeLowLatency},
 	} {

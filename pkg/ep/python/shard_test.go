@@ -62,7 +62,7 @@ func (ends) Warn(string)                    {}
 // of that; the cases before and after it pass.
 func TestAFailingLibraryCostsItsCaseOnly(t *testing.T) {
 	need.Full(t)
-	setUp(t, "legacy")
+	setUp(t, "deep_ep-1")
 	const name, hangs = "deepep-legacy", "1:20:gil"
 	var requested []plan.Requested
 	want := map[string]string{}
