@@ -6,6 +6,7 @@ import sys
 if sys.path and sys.path[0] == "":
     del sys.path[0]  # the working directory: an embedded interpreter has no such entry
 import ast
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import json
@@ -36,14 +37,19 @@ def libraries():
 
 
 def found(module):
+    """How a module would be imported; None if it is missing. The packages that it is in are not imported."""
+    top, *inner = module.split(".")
     try:
-        return importlib.util.find_spec(module) is not None
+        spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
-        return False
+        return None
+    for name in inner:
+        if spec is not None:
+            spec = importlib.machinery.PathFinder.find_spec(name, spec.submodule_search_locations or [])
+    return spec
 
 
-def sources(module):
-    spec = importlib.util.find_spec(module)
+def sources(spec):
     for top in spec.submodule_search_locations or ():
         for folder, _, names in os.walk(top):
             yield from (os.path.join(folder, n) for n in names if n.endswith(".py"))
@@ -62,7 +68,7 @@ def parsed(path):
 def classes(module):
     """The classes, with the parameters of __init__."""
     defined = {}
-    for path in sources(module):
+    for path in sources(found(module)):
         for c in ast.walk(parsed(path)):
             if isinstance(c, ast.ClassDef):
                 parameters = defined.setdefault(c.name, [])

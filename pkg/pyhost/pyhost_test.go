@@ -347,12 +347,15 @@ func TestFind(t *testing.T) {
 	site := fmt.Sprintf("lib/python%d.%d/site-packages", e.Version[0], e.Version[1])
 	inner := filepath.Join(dir, site, "package", "buffers")
 	require.NoError(t, os.MkdirAll(inner, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, site, "package", "__init__.py"), []byte("raise Exception('imported')\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(inner, "elastic.py"), []byte("class Elastic: pass\n"), 0o600))
 	e, err := Find(t.Context(), command.Host{}, nil, "raises", "missing", "broken", "package")
 	require.NoError(t, err)
 	require.Equal(t, map[string]map[string][]string{
 		"raises": {"Buffer": {"self", "group", "is_intranode"}}, "broken": {}, "package": {"Elastic": {}},
 	}, e.Classes)
+	e = found(t, map[string][]string{"package.buffers.elastic": {}, "package.elastic": {}, "package.buffers.missing.elastic": {}, "raises.elastic": {}, "missing.elastic": {}})
+	require.Equal(t, map[string]string{"package.buffers.elastic": ""}, e.Packages)
 
 	shims := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\necho welcome\nexec %s/bin/python3 \"$@\"\n", dir)
