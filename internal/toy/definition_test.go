@@ -1,16 +1,10 @@
-// Package toy is a third family in tests alone: it shows that a family which
-// registers its descriptors needs no change to any other file.
 package toy
 
 import (
 	"bytes"
 	"io/fs"
-	"slices"
-	"strconv"
 	"testing"
 	"testing/fstest"
-
-	"github.com/collectivex/collectivex/pkg/family"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/pflag"
@@ -23,7 +17,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -45,75 +38,9 @@ func caseIDs(list []plan.Requested) []string {
 	return ids
 }
 
-// The toy family sends one message there and back. A family is its types and one descriptor.
-func init() {
-	vocab.Register("tone", "ping", "pong")
-	family.Register(family.Family{
-		Plan: toyPlan, Catalog: toyCatalog, Planner: toyPlanner,
-		Result: toyResult, Figures: toyFigures, Views: toyViews, Summary: toySummary,
-	})
-}
-
-var toyPlan = plan.Descriptor{Name: "toy", Block: &toyCase{}, Upstream: func(c *plan.Case) bool { return c.Block.(*toyCase).Tone == "pong" }}
-
-var toyCatalog = catalog.Family{
-	Cases: "toys", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &catalog.Worlds{}, MinWorld: 2,
-}
-
-var toyPlanner = planner.Family{
-	Filters: []planner.Filter{{Name: "tone", Kind: "tone", Asked: true, Usage: "only these tones of toys", Input: "Toys: tone"}},
-	Cases: func(r *planner.Resolver, block catalog.SuiteBlock) {
-		b := block.(*toySuite)
-		for world, be := range r.Each("toy", b.Backends) {
-			for _, tone := range r.Pick("tone", []string{"ping", "pong"}, b.Tones) {
-				c := r.NewCase("toy", "there-and-back", "", be, world)
-				c.Precision, c.Block = "int8", &toyCase{Tone: tone, Bytes: b.Bytes}
-				r.Request(be, &c)
-			}
-		}
-	},
-	Fit:     toyLacks,
-	Seconds: func(*plan.Case, catalog.Pace) float64 { return 1 },
-}
-
-type toyCase struct {
-	Tone  string `json:"tone" in:"tone"`
-	Bytes int    `json:"message_bytes"`
-}
-
-func (t *toyCase) Factors(c *plan.Case, to []string) []string {
-	return append(to, t.Tone, "w"+strconv.Itoa(c.World))
-}
-
-type toySuite struct {
-	Backends []string `yaml:"backends" in:"backend"`
-	Tones    []string `yaml:"tones" in:"tone" default:"[ping]"`
-	Bytes    int      `yaml:"bytes" min:"1"`
-}
-
-func (b *toySuite) Check(c *catalog.Checker, s *catalog.Suite) {
-	if b.Bytes%2 != 0 {
-		c.Diagnose(&b.Bytes, "suite %q sends half a byte", s.Name)
-	}
-}
-
-func (*toySuite) Worlds(*catalog.Catalog, *catalog.Suite) []int { return []int{2} }
-
-type toyBackend struct {
-	Tones []string `yaml:"tones" in:"tone"`
-}
-
-func toyLacks(be *catalog.Backend, c *plan.Case) string {
-	has, _ := be.Blocks["toy"].(*toyBackend)
-	if tone := c.Block.(*toyCase).Tone; has == nil || !slices.Contains(has.Tones, tone) {
-		return "backend " + be.Name + " has no tone " + tone
-	}
-	return ""
-}
-
-// definitions are the shipped definitions with a backend of the toy family, which
-// runs on the local platform, and the given suite.
-func definitions(t *testing.T, suite string) fstest.MapFS {
+// definitions are the shipped definitions with a backend of the toy family, which runs on the local
+// platform, its sample counts, and the given suite.
+func definitions(t *testing.T, suite, vendors string) fstest.MapFS {
 	t.Helper()
 	defs := fstest.MapFS{"suites/toys.yaml": &fstest.MapFile{Data: []byte(suite)}}
 	require.NoError(t, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
@@ -123,9 +50,11 @@ func definitions(t *testing.T, suite string) fstest.MapFS {
 		data, err := fs.ReadFile(matrix.FS, p)
 		switch p {
 		case "backends.yaml":
-			data = append(data, "  ball:\n    vendors: [host, nvidia]\n    maturity: reference\n    setup_seconds: 0\n    toy: {tones: [ping]}\n"...)
+			data = append(data, "  ball:\n    vendors: ["+vendors+"]\n    maturity: reference\n    setup_seconds: 0\n    toy: {tones: [ping]}\n"...)
 		case "platforms/local.yaml":
 			data = append(data, "  ball:\n    toy: [2, 4]\n"...)
+		case "sampling.yaml": // whose last profile is smoke
+			data = append(data, "    toy: {throws: 4}\n"...)
 		}
 		defs[p] = &fstest.MapFile{Data: data}
 		return err
@@ -138,14 +67,14 @@ platforms: [local]
 sampling: smoke
 repeats: 2
 toy:
-  - {backends: [ball], tones: [pong], bytes: 8}
-  - {backends: [ball], bytes: 16}
+  - {backends: [ball], tones: [pong], sizes: {from: 8, to: 8, factor: 2}}
+  - {backends: [ball], sizes: {from: 8, to: 64, factor: 8}}
 `
 
 // A family that is registered and nothing else is defined, filtered and planned like
 // those that stand here.
 func TestAFamilyFromElsewhere(t *testing.T) {
-	cat, err := catalog.Load(definitions(t, toys))
+	cat, err := catalog.Load(definitions(t, toys, "host, nvidia"))
 	require.NoError(t, err)
 	require.Contains(t, cat.Coverage(), catalog.Coverage{SKU: "local", Backend: "ball", Mode: "toys", World: 2, Runs: true})
 
@@ -191,7 +120,7 @@ func TestAFamilyFromElsewhere(t *testing.T) {
 }
 
 func TestAFamilyFromElsewhereOnTheMachineAtHand(t *testing.T) {
-	cat, err := catalog.Load(definitions(t, toys))
+	cat, err := catalog.Load(definitions(t, toys, "host, nvidia"))
 	require.NoError(t, err)
 	machine := twoGPUs
 	gpus := *twoGPUs.GPUs
@@ -201,11 +130,11 @@ func TestAFamilyFromElsewhereOnTheMachineAtHand(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"local-h200-ball-ping-w2", "local-h200-ball-ping-w2-r2"}, caseIDs(m.RequestedOther))
 
-	d := planner.Direct{Suite: "bench", Backend: "ball", World: 2, Repeats: 1, Cases: []plan.Case{{Family: "toy", Block: &toyCase{Tone: "ping", Bytes: 2}}}}
+	d := planner.Direct{Suite: "bench", Backend: "ball", World: 2, Repeats: 1, Cases: []plan.Case{{Family: "toy", Block: &block{"ping", []int64{2}, 1}}}}
 	m, err = d.Resolve(cat, machine)
 	require.NoError(t, err)
 	require.Equal(t, []string{"local-h200-ball-ping-w2"}, m.Include[0].CaseIDs)
-	d.Cases[0].Block = &toyCase{Tone: "pong", Bytes: 2}
+	d.Cases[0].Block = &block{"pong", []int64{2}, 1}
 	_, err = d.Resolve(cat, machine)
 	require.ErrorIs(t, err, planner.ErrCannot)
 	require.ErrorContains(t, err, "backend ball has no tone pong")
@@ -216,12 +145,12 @@ func TestAFamilyFromElsewhereIsChecked(t *testing.T) {
 	for _, tt := range []struct{ name, suite, want string }{
 		{"key", "platforms: [local]\nsampling: smoke\ntoys: []\n", `suites/toys.yaml:3:1: unknown key "toys"; did you mean "toy"?`},
 		{"no block", "platforms: [local]\nsampling: smoke\n", `suites/toys.yaml:1:12: suite "toys" … nor a toy block`},
-		{"missing key", "platforms: [local]\nsampling: smoke\ntoy:\n  - backends: [ball]\n", `suites/toys.yaml:4:5: an element of "toy" lacks the key "bytes"`},
-		{"word", "platforms: [local]\nsampling: smoke\ntoy:\n  - {backends: [ball], bytes: 2, tones: [pan]}\n", `suites/toys.yaml:4:42: unknown tone "pan"; choose from ping, pong`},
-		{"own check", "platforms: [local]\nsampling: smoke\ntoy:\n  - {backends: [ball], bytes: 3}\n", `suites/toys.yaml:4:31: suite "toys" sends half a byte`},
+		{"missing key", "platforms: [local]\nsampling: smoke\ntoy:\n  - backends: [ball]\n", `suites/toys.yaml:4:5: an element of "toy" lacks the key "sizes"`},
+		{"word", "platforms: [local]\nsampling: smoke\ntoy:\n  - {backends: [ball], tones: [pan], sizes: {from: 2, to: 2, factor: 2}}\n", `suites/toys.yaml:4:32: unknown tone "pan"; choose from ping, pong`},
+		{"own check", "platforms: [local]\nsampling: smoke\ntoy:\n  - {backends: [ball], sizes: {from: 3, to: 3, factor: 2}}\n", `suites/toys.yaml:4:38: suite "toys" throws half a word`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := catalog.Load(definitions(t, tt.suite))
+			_, err := catalog.Load(definitions(t, tt.suite, "host, nvidia"))
 			require.Error(t, err)
 			wording.Has(t, err.Error(), tt.want)
 		})
