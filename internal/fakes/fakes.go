@@ -33,51 +33,51 @@ type Set struct {
 	// CUBLASLt and HIPBLASLt multiply matrices.
 	CUBLASLt, HIPBLASLt string
 	// HSA copies the memory of HIP's devices.
-	HSA   string
-	cache string // of kernels, which stand-ins take a second each to compile
+	HSA string
+	dir string // of the libraries, and of the cache of kernels, which take a second each to compile
 }
 
 var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "graph.c", "module.c"}
 
 type library struct {
+	env     string // variable that names it to programs, if any
 	file    string // relative path that ends in the soname
 	sources []string
 	options []string // of the compiler
 	link    []string // of the linker; the libraries among them stand before it
 }
 
-// libraries of a Set, in its order.
 var libraries = []library{
-	{file: "libcuda.so.1", sources: driverSources},
-	{file: "libnvrtc.so.13", sources: []string{"rtc.c"}},
-	{file: "libamdhip64.so.6", sources: driverSources, options: []string{"-DHIP"}},
-	{file: "libhiprtc.so.6", sources: []string{"rtc.c"}, options: []string{"-DHIP"}},
-	{file: "libnccl.so.2", sources: []string{"nccl.c"}, options: []string{"-fvisibility=default"}},
-	{file: "librccl.so.1", sources: []string{"nccl.c"}, options: []string{"-fvisibility=default", "-DCX_FAKE_RCCL"}},
-	{file: "libnvidia-ml.so.1", sources: []string{"nvml.c"}},
+	{env: "CX_CUDA_LIB", file: cudaFile, sources: driverSources},
+	{env: "CX_NVRTC_LIB", file: "libnvrtc.so.13", sources: []string{"rtc.c"}},
+	{env: "CX_HIP_LIB", file: "libamdhip64.so.6", sources: driverSources, options: []string{"-DHIP"}},
+	{env: "CX_HIPRTC_LIB", file: "libhiprtc.so.6", sources: []string{"rtc.c"}, options: []string{"-DHIP"}},
+	{env: "CX_NCCL_LIB", file: ncclFile, sources: []string{"nccl.c"}, options: []string{"-fvisibility=default"}},
+	{env: "CX_RCCL_LIB", file: rcclFile, sources: []string{"nccl.c"}, options: []string{"-fvisibility=default", "-DCX_FAKE_RCCL"}},
+	{env: "CX_NVML_LIB", file: "libnvidia-ml.so.1", sources: []string{"nvml.c"}},
 	{file: "mscclpp/libmscclpp.so.0", sources: []string{"mscclpp_core.c"}},
-	mscclpp("mscclpp", "libnccl.so.2", "libcuda.so.1"),
+	mscclpp("CX_MSCCLPP_LIB", "mscclpp", ncclFile, cudaFile),
 	{file: "mscclpp-hip/libmscclpp.so.0", sources: []string{"mscclpp_core.c"}},
-	mscclpp("mscclpp-hip", "librccl.so.1", "libamdhip64.so.6"),
-	{file: "libnccl_ep.so.0", sources: []string{"nccl_ep.c"}, options: []string{"-fvisibility=default"}, link: []string{"libnccl.so.2"}},
-	{file: "libnixl_capi.so", sources: []string{"nixl.c"}},
-	{file: "libcublasLt.so.13", sources: []string{"blaslt.c"}},
-	{file: "libhipblaslt.so.1", sources: []string{"blaslt.c"}, options: []string{"-DHIP"}},
-	{file: "libhsa-runtime64.so.1", sources: []string{"hsa.c"}},
+	mscclpp("", "mscclpp-hip", rcclFile, "libamdhip64.so.6"),
+	{env: "CX_NCCL_EP_LIB", file: "libnccl_ep.so.0", sources: []string{"nccl_ep.c"}, options: []string{"-fvisibility=default"}, link: []string{ncclFile}},
+	{env: "CX_NIXL_LIB", file: "libnixl_capi.so", sources: []string{"nixl.c"}},
+	{env: "CX_CUBLASLT_LIB", file: "libcublasLt.so.13", sources: []string{"blaslt.c"}},
+	{env: "CX_HIPBLASLT_LIB", file: "libhipblaslt.so.1", sources: []string{"blaslt.c"}, options: []string{"-DHIP"}},
+	{env: "CX_HSA_LIB", file: "libhsa-runtime64.so.1", sources: []string{"hsa.c"}},
 }
 
-// Indices of libraries that tests link in other ways.
+// Libraries that tests link in other ways.
 const (
-	cudaLibrary = 0
-	ncclLibrary = 4
-	rcclLibrary = 5
+	cudaFile = "libcuda.so.1"
+	ncclFile = "libnccl.so.2"
+	rcclFile = "librccl.so.1"
 )
 
 // mscclpp links MSCCL++ with a driver, and with a library beside it whose place it
 // does not say.
-func mscclpp(dir, inner, driver string) library {
+func mscclpp(env, dir, inner, driver string) library {
 	return library{
-		file: dir + "/libmscclpp_nccl.so.0", sources: []string{"mscclpp.c"},
+		env: env, file: dir + "/libmscclpp_nccl.so.0", sources: []string{"mscclpp.c"},
 		options: []string{`-DCX_FAKE_INNER="../` + inner + `"`},
 		link:    []string{"-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN/..", "../" + driver, "libmscclpp.so.0"},
 	}
@@ -91,11 +91,13 @@ var beside = []string{"shim.h", "kernel.h"}
 func Build(t testing.TB) Set {
 	t.Helper()
 	dir := directory(t)
-	path := func(i int) string { return filepath.Join(dir, libraries[i].file) }
+	path := func(file string) string { return filepath.Join(dir, file) }
 	return Set{
-		CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5), NVML: path(6),
-		MSCCLPP: path(8), MSCCLPPHIP: path(10), NCCLEP: path(11), NIXL: path(12),
-		CUBLASLt: path(13), HIPBLASLt: path(14), HSA: path(15), cache: filepath.Join(dir, "cache"),
+		CUDA: path(cudaFile), NVRTC: path("libnvrtc.so.13"), HIP: path("libamdhip64.so.6"), HIPRTC: path("libhiprtc.so.6"),
+		NCCL: path(ncclFile), RCCL: path(rcclFile), NVML: path("libnvidia-ml.so.1"),
+		MSCCLPP: path("mscclpp/libmscclpp_nccl.so.0"), MSCCLPPHIP: path("mscclpp-hip/libmscclpp_nccl.so.0"),
+		NCCLEP: path("libnccl_ep.so.0"), NIXL: path("libnixl_capi.so"),
+		CUBLASLt: path("libcublasLt.so.13"), HIPBLASLt: path("libhipblaslt.so.1"), HSA: path("libhsa-runtime64.so.1"), dir: dir,
 	}
 }
 
@@ -109,31 +111,19 @@ func directory(t testing.TB) string {
 	return dir
 }
 
-// sources is the directory of the libraries' sources.
-func sources() string {
-	return need.Source("testdata/fakes")
-}
-
-// Source is the directory of the libraries' sources.
-func Source(t testing.TB) string {
-	t.Helper()
-	return sources()
-}
+// Source returns the directory of the libraries' sources.
+func Source() string { return need.Source("testdata/fakes") }
 
 // build compiles the libraries into dir, several at a time, each after those that it is linked
 // with.
 func build(cc, dir string) error {
-	for i, lib := range libraries {
-		err := os.MkdirAll(filepath.Join(dir, filepath.Dir(lib.file)), 0o700)
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(object(dir, i)), 0o700)
-		}
-		if err != nil {
+	for _, lib := range libraries {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(lib.file)), 0o700), os.MkdirAll(filepath.Join(dir, "objects"), 0o700)); err != nil {
 			return err
 		}
 	}
 	for _, name := range beside {
-		data, err := os.ReadFile(filepath.Join(sources(), name))
+		data, err := os.ReadFile(filepath.Join(Source(), name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
 		}
@@ -157,13 +147,13 @@ func build(cc, dir string) error {
 		compiling.Go(func() {
 			defer close(end)
 			processors <- struct{}{}
-			errs[i] = compile(cc, lib, object(dir, i))
+			errs[i] = compile(cc, lib, object(dir, lib.file))
 			<-processors
 			for _, other := range before {
 				<-other
 			}
 			if errs[i] == nil {
-				errs[i] = link(cc, object(dir, i), filepath.Join(dir, lib.file), lib.link...)
+				errs[i] = link(cc, object(dir, lib.file), filepath.Join(dir, lib.file), lib.link...)
 			}
 		})
 	}
@@ -171,9 +161,9 @@ func build(cc, dir string) error {
 	return errors.Join(errs...)
 }
 
-// object is the file with all that is compiled of library i.
-func object(dir string, i int) string {
-	return filepath.Join(dir, "objects", strings.ReplaceAll(libraries[i].file, "/", "-")+".o")
+// object is the file with all that is compiled of a library.
+func object(dir, library string) string {
+	return filepath.Join(dir, "objects", strings.ReplaceAll(library, "/", "-")+".o")
 }
 
 var compileOptions = []string{"-r", "-O2", "-g", "-Wall", "-fPIC", "-fvisibility=hidden", "-pthread"}
@@ -181,7 +171,7 @@ var compileOptions = []string{"-r", "-O2", "-g", "-Wall", "-fPIC", "-fvisibility
 func compile(cc string, lib library, out string) error {
 	args := append(append([]string{"-o", out}, compileOptions...), lib.options...)
 	for _, s := range lib.sources {
-		args = append(args, filepath.Join(sources(), s))
+		args = append(args, filepath.Join(Source(), s))
 	}
 	return run(exec.Command(cc, args...))
 }
@@ -202,8 +192,8 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// lacking links library i for this test, without symbols and with a soname.
-func lacking(t testing.TB, i int, soname string, symbols []string) string {
+// lacking links a library for this test, without symbols and with a soname.
+func lacking(t testing.TB, library, soname string, symbols []string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), soname)
 	var args []string
@@ -212,14 +202,14 @@ func lacking(t testing.TB, i int, soname string, symbols []string) string {
 		require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, "{ local: %s; };\n", strings.Join(symbols, "; ")), 0o600))
 		args = []string{"-Wl,--version-script=" + script}
 	}
-	require.NoError(t, link(Compiler(t), object(directory(t), i), path, args...))
+	require.NoError(t, link(Compiler(t), object(directory(t), library), path, args...))
 	return path
 }
 
 // OldCUDA is a libcuda.so.1 that lacks symbols.
 func OldCUDA(t testing.TB, symbols ...string) string {
 	t.Helper()
-	return lacking(t, cudaLibrary, "libcuda.so.1", symbols)
+	return lacking(t, cudaFile, cudaFile, symbols)
 }
 
 // fingerprint names the state of the sources, and how they are compiled.
@@ -229,13 +219,16 @@ var fingerprint = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	h := sha256.New()
-	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c", "nccl_ep.c", "nixl.c", "blaslt.c", "hsa.c", "nvml.c", "mscclpp.c", "mscclpp_core.c"}, driverSources...), beside...)
-	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(sources(), name))
+	files, err := os.ReadDir(Source())
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(Source(), f.Name()))
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(h, "%s %d\n%s", name, len(data), data)
+		fmt.Fprintf(h, "%s %d\n%s", f.Name(), len(data), data)
 	}
 	fmt.Fprint(h, cc, compileOptions, libraries)
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
@@ -257,23 +250,13 @@ func Compiler(t testing.TB) string {
 // Environ is the environment in which a program finds the libraries, with device
 // memory in dir and kernels that were compiled before.
 func (s Set) Environ(dir string) []string {
-	return []string{
-		"CX_CUDA_LIB=" + s.CUDA,
-		"CX_NVRTC_LIB=" + s.NVRTC,
-		"CX_HIP_LIB=" + s.HIP,
-		"CX_HIPRTC_LIB=" + s.HIPRTC,
-		"CX_NCCL_LIB=" + s.NCCL,
-		"CX_NCCL_EP_LIB=" + s.NCCLEP,
-		"CX_NIXL_LIB=" + s.NIXL,
-		"CX_CUBLASLT_LIB=" + s.CUBLASLt,
-		"CX_HIPBLASLT_LIB=" + s.HIPBLASLt,
-		"CX_HSA_LIB=" + s.HSA,
-		"CX_RCCL_LIB=" + s.RCCL,
-		"CX_MSCCLPP_LIB=" + s.MSCCLPP,
-		"CX_NVML_LIB=" + s.NVML,
-		"CX_FAKE_DIR=" + dir,
-		"XDG_CACHE_HOME=" + s.cache,
+	env := []string{"CX_FAKE_DIR=" + dir, "XDG_CACHE_HOME=" + filepath.Join(s.dir, "cache")}
+	for _, lib := range libraries {
+		if lib.env != "" {
+			env = append(env, lib.env+"="+filepath.Join(s.dir, lib.file))
+		}
 	}
+	return env
 }
 
 // Use makes this process find the libraries, with device memory in a directory

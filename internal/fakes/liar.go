@@ -14,7 +14,7 @@ func Liar(t testing.TB, path string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "libliar.so")
 	cc := exec.Command(Compiler(t), "-O1", "-Wall", "-shared", "-fPIC", `-DREAL="`+path+`"`, "-DNATIVE_2_28", "-o", out,
-		filepath.Join(Source(t), "..", "liar", "liar.c"), "-Wl,--no-as-needed,-rpath,"+filepath.Dir(path), path, "-ldl")
+		filepath.Join(Source(), "..", "liar", "liar.c"), "-Wl,--no-as-needed,-rpath,"+filepath.Dir(path), path, "-ldl")
 	output, err := cc.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	return out

@@ -1,6 +1,9 @@
 package fakes
 
-import "testing"
+import (
+	"cmp"
+	"testing"
+)
 
 // Variant is a communication library that is not as it should be.
 type Variant struct {
@@ -14,12 +17,9 @@ type Variant struct {
 // Build links the variant for this test and returns its path.
 func (v Variant) Build(t testing.TB) string {
 	t.Helper()
-	i, soname := ncclLibrary, "libnccl.so.2"
+	file := ncclFile
 	if v.RCCL {
-		i, soname = rcclLibrary, "librccl.so.1"
+		file = rcclFile
 	}
-	if v.SOName != "" {
-		soname = v.SOName
-	}
-	return lacking(t, i, soname, v.Hide)
+	return lacking(t, file, cmp.Or(v.SOName, file), v.Hide)
 }

@@ -21,7 +21,7 @@ import (
 // Source is the directory of the stand-ins.
 func Source(t testing.TB) string {
 	t.Helper()
-	return filepath.Join(fakes.Source(t), "..", "python")
+	return filepath.Join(fakes.Source(), "..", "python")
 }
 
 // Path is PATH with the distribution's interpreter as python3; see need.Python.
