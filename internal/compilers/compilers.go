@@ -21,8 +21,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/hip"
 )
 
-// What the compilers are asked to compile for. Architectures that no compiler at hand
-// knows are named in docs/hardware.md.
+// The architectures to compile for. docs/hardware.md names those that no compiler at hand
+// supports.
 var (
 	nvidiaArchs = []string{"sm_80", "sm_90", "sm_100", "sm_103"}
 	amdArchs    = []string{"gfx90a"}
@@ -32,7 +32,7 @@ var (
 func NVRTC(t *testing.T, name, source string) {
 	t.Helper()
 	t.Setenv("CX_NVRTC_LIB", filepath.Join(wheels.NVRTC.Libraries(t), "libnvrtc.so.13"))
-	if !alone(t) {
+	if !inOwnProcess(t) {
 		return
 	}
 	c, err := cuda.OpenCompiler()
@@ -42,11 +42,11 @@ func NVRTC(t *testing.T, name, source string) {
 }
 
 // HIPRTC compiles the source of kernels for the architectures of AMD that the compiler
-// at hand knows.
+// at hand supports.
 func HIPRTC(t *testing.T, name, source string) {
 	t.Helper()
 	need.EndToEnd(t, "to compile with the real HIPRTC")
-	if !alone(t) {
+	if !inOwnProcess(t) {
 		return
 	}
 	// Up to HIP 5 the compiler is part of the runtime.
@@ -56,13 +56,13 @@ func HIPRTC(t *testing.T, name, source string) {
 	compileAll(t, c, name, source, amdArchs)
 }
 
-// childVariable is set in the process that alone starts.
+// childVariable is set in the process that inOwnProcess starts.
 const childVariable = "CX_TEST_COMPILERS"
 
-// alone reports whether this process has loaded no stand-in of a compiler, whose symbols
-// could take the place of the real one's. If it may have, alone runs the test t in a
-// process of its own.
-func alone(t *testing.T) bool {
+// inOwnProcess runs the test t in a process of its own, and reports whether this is that
+// process. Any other may have loaded a stand-in of a compiler, whose symbols could take the
+// place of the real one's.
+func inOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(childVariable) == t.Name() {
 		return true

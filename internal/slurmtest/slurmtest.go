@@ -17,22 +17,22 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 )
 
-// hostName is this host's name in a cluster: one that is at a loopback address everywhere.
+// hostName is this host's name in a cluster, which is at a loopback address everywhere.
 const hostName = "localhost"
 
 // Start starts a cluster of nodes and lets this process use it until the test ends. The
 // nodes are this host under names of their own: node1, node2, … in partition test.
 //
-// Slurm listens where the host's name leads. Start therefore runs the test t as root in a
-// process whose host is called localhost, and then returns false. Only in that process does it
-// return true. The process runs beside all tests that follow, also those that are not parallel.
+// Slurm listens at the address of the host's name. Start therefore runs the test t again as
+// root in a process whose host is called localhost, and returns false; in that process it
+// returns true. The process runs beside all following tests, also those that are not parallel.
 func Start(t *testing.T, nodes int) bool {
 	t.Helper()
 	return start(t, nodes, func() int { return freePorts(t, nodes+1) })
 }
 
-// start starts a cluster at the ports from the one that ports returns on. Another process may
-// take them before Slurm does: then it asks for others.
+// start starts a cluster at the ports from the one that ports returns. If another process takes
+// one of them first, it asks for other ports.
 func start(t *testing.T, nodes int, ports func() int) bool {
 	t.Helper()
 	need.EndToEnd(t, "to start a Slurm cluster")
@@ -104,8 +104,8 @@ func Jobs(t *testing.T) string {
 	return string(out)
 }
 
-// freePorts returns the first of n neighbouring ports that nobody listens on, below those that
-// the kernel gives to whoever asks for any.
+// freePorts returns the first of n neighbouring free ports, below the range from which the kernel
+// chooses ports.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
 	for range 1000 {
@@ -117,7 +117,7 @@ func freePorts(t *testing.T, n int) int {
 	return 0
 }
 
-// free reports whether nobody listens on n ports from base on, at any address.
+// free reports whether n ports from base on are free, at all addresses.
 func free(base, n int) bool {
 	for port := base; port < base+n; port++ {
 		l, err := net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", port))

@@ -25,13 +25,13 @@ import (
 // Wheel is one release of a package.
 type Wheel struct {
 	Name, Version string
-	// SHA256 is that of the wheel of each processor on which tests run.
+	// SHA256 has the digest of the wheel for each processor on which tests run.
 	SHA256 []string
 	// Python is the release for which the wheel is, such as 3.12, if there is one for each;
 	// its libraries are the same.
 	Python string
-	// Trees are the directories whose files are taken, where they lie in the wheel; else
-	// the libraries are taken alone.
+	// Trees are the directories whose files are taken, under their paths in the wheel; without
+	// them, only the shared libraries are taken.
 	Trees []string
 }
 
@@ -73,7 +73,7 @@ func Dataframes(t testing.TB) string {
 	return packages(t, "dataframes", dataframes)
 }
 
-// MooncakeVersion is that of Mooncake.
+// MooncakeVersion is the version in mooncake.txt.
 const MooncakeVersion = "0.3.13.post1"
 
 //go:embed mooncake.txt
@@ -98,7 +98,7 @@ func packages(t testing.TB, name string, requirements []byte) string {
 	})
 }
 
-// once returns the directory of that name in .tools, which fill fills if it is missing.
+// once returns the directory of that name in .tools. If it is missing, fill fills it first.
 func once(t testing.TB, name string, fill func(dir string)) string {
 	t.Helper()
 	need.EndToEnd(t, "to fetch "+name)

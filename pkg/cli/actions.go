@@ -10,8 +10,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
-// SetOutput sets an output of the Actions step this program runs in. It is an
-// EnvironmentError where there is no such step.
+// SetOutput sets an output of the Actions step that this program runs in. Without one, it
+// returns an EnvironmentError.
 func (s Streams) SetOutput(name, value string) error {
 	if strings.Contains(value, "_GitHubActionsFileCommandDelimeter_") {
 		return fmt.Errorf("output %s contains the delimiter of output files", name)
@@ -19,18 +19,18 @@ func (s Streams) SetOutput(name, value string) error {
 	return s.command("GITHUB_OUTPUT", "output "+name, func(a *githubactions.Action) { a.SetOutput(name, value) })
 }
 
-// AddStepSummary adds to the summary of the Actions job this program runs in.
-// It is an EnvironmentError where there is no such job.
+// AddStepSummary adds to the summary of the Actions job that this program runs in. Without
+// one, it returns an EnvironmentError.
 func (s Streams) AddStepSummary(markdown string) error {
 	return s.command(stepSummary, "job summary", func(a *githubactions.Action) { a.AddStepSummary(markdown) })
 }
 
-// command gives the runner a command through the file that a variable names.
+// command gives the runner a command through the file in a variable.
 func (s Streams) command(variable, what string, give func(*githubactions.Action)) (err error) {
 	if s.Getenv(variable) == "" {
 		return EnvironmentError("%s is not set: not running in a step of an Actions job", variable)
 	}
-	defer func() { // the library panics where the file cannot be written
+	defer func() { // the library panics if it cannot write the file
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%s: %v", what, r)
 		}
@@ -43,8 +43,8 @@ func (s Streams) command(variable, what string, give func(*githubactions.Action)
 // the job summary.
 const stepSummary = "GITHUB_STEP_SUMMARY"
 
-// StepSummaryLeft returns how much of limit bytes this step may still add to
-// the job summary, and whether there is one.
+// StepSummaryLeft returns how many of limit bytes this step may still add to the job summary.
+// ok is false without one.
 func (s Streams) StepSummaryLeft(limit int) (left int, ok bool) {
 	path := s.Getenv(stepSummary)
 	if path == "" {
@@ -56,8 +56,7 @@ func (s Streams) StepSummaryLeft(limit int) (left int, ok bool) {
 	return limit, true
 }
 
-// Annotation returns the line by which a step annotates its job: an error or a
-// warning, with a title where it is not empty.
+// Annotation returns the line with which a step annotates its job: an error or a warning.
 func Annotation(kind, title, text string) string {
 	c := githubactions.Command{Name: kind, Message: sanitize.Line(text)}
 	if title != "" {

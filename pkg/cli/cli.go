@@ -49,7 +49,7 @@ func EnvironmentError(format string, args ...any) error {
 	return &ExitError{Code: ExitEnvironment, Err: fmt.Errorf(format, args...)}
 }
 
-// Streams are what a program is run with, so that tests run it in-process.
+// Streams are the standard streams and the environment of a program, which tests replace.
 type Streams struct {
 	In     io.Reader
 	Out    io.Writer
@@ -57,14 +57,13 @@ type Streams struct {
 	Getenv func(string) string
 }
 
-// Tell prints one line to standard error, whatever text is in it.
+// Tell prints one line to standard error; see sanitize.Line.
 func (s Streams) Tell(format string, args ...any) {
 	fmt.Fprintln(s.Err, sanitize.Line(fmt.Sprintf(format, args...)))
 }
 
 // Execute runs the command that newRoot returns with args and returns the exit
-// code of the program. A command whose standard output was not written in full
-// has failed.
+// code of the program. A command fails if its standard output was not written in full.
 func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Command, args []string) int {
 	out := &Whole{Out: s.Out}
 	s.Out = out
@@ -102,7 +101,7 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 	return ExitFailed
 }
 
-// Whole remembers the first error of those who write to Out without looking.
+// Whole writes to Out and keeps the first error, for writers that ignore it.
 type Whole struct {
 	Out io.Writer
 	Err error
@@ -117,8 +116,8 @@ func (w *Whole) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// inWords says of a flag's value that cannot be read what the flag takes, where
-// the error speaks of Go's functions.
+// inWords returns an error that says what a flag takes in place of one that names Go's
+// functions.
 func inWords(err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if _, number := errors.AsType[*strconv.NumError](err); !ok || !number {
@@ -136,7 +135,7 @@ func inWords(err error) error {
 	return fmt.Errorf("%s: invalid value %q: want a %s", name, invalid.GetValue(), kind)
 }
 
-// nearestFlag returns the flag of c that was probably meant by one that it does not have, or "".
+// nearestFlag returns the flag of c whose name is most like the unknown one of err, or "".
 func nearestFlag(c *cobra.Command, err error) string {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || unknown.GetSpecifiedShortnames() != "" {
@@ -168,8 +167,7 @@ func noteStart(c *cobra.Command, started *bool) {
 	}
 }
 
-// completeStandard makes the commands that cobra adds as strict as ours: what they
-// do not know is an error.
+// completeStandard makes the commands that cobra adds refuse unknown arguments, as ours do.
 func completeStandard(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -195,14 +193,13 @@ func completeStandard(root *cobra.Command) {
 // takesStdout marks a flag for which - is standard output.
 const takesStdout = "takes-stdout"
 
-// MarkStdout says that - is standard output for a flag.
+// MarkStdout makes - stand for standard output in a flag.
 func MarkStdout(flags *pflag.FlagSet, flag string) {
 	_ = flags.SetAnnotation(flag, takesStdout, nil) // fails for unknown flags alone
 }
 
-// checkFlags refuses a flag that was given as an empty text, which would stand for
-// its default or for the working directory (filters take it for no filter), and -
-// where a flag wants a file of its own.
+// checkFlags refuses an empty value of a flag, which would stand for its default or for the
+// working directory (filters take it as no filter), and - unless it is standard output.
 func checkFlags(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		_, stdout := f.Annotations[takesStdout]
@@ -225,8 +222,7 @@ func emptyFlag(f *pflag.Flag) error {
 	return fmt.Errorf("--%s is empty; leave it out or give it a value", f.Name)
 }
 
-// NoArgs refuses words after a command that takes none. Where the command reads files, it
-// says how to name them.
+// NoArgs refuses arguments of a command that takes none, and points to --in if it has that.
 func NoArgs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -237,8 +233,7 @@ func NoArgs(c *cobra.Command, args []string) error {
 	return UsageError("unexpected argument %q; see '%s --help'", args[0], c.CommandPath())
 }
 
-// UnknownCommand refuses words that are no command of c, which cobra would
-// otherwise take as arguments of the root.
+// UnknownCommand refuses unknown commands, which cobra would take as arguments of c.
 func UnknownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 )
 
-// Definitions is the flag that says which definitions a command reads.
+// Definitions is the flag with the definitions that a command reads.
 type Definitions struct {
 	Dir string // empty: the ones built into the program
 }
@@ -27,8 +27,8 @@ func (d *Definitions) AddFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Dir, "definitions", "", "read the definitions in `DIR` instead of the built-in ones")
 }
 
-// Load reads the definitions. Every fault in them is in the error, which ends
-// a program with ExitUsage.
+// Load reads the definitions. The error has all diagnostics, and ends a program with
+// ExitUsage.
 func (d *Definitions) Load() (*catalog.Catalog, error) {
 	var fsys fs.FS = matrix.FS
 	if d.Dir != "" {
@@ -44,8 +44,8 @@ func (d *Definitions) Load() (*catalog.Catalog, error) {
 	return cat, nil
 }
 
-// AddFilterFlags registers the filters, which are the same in every command
-// that plans: comma lists in which "all" or nothing filters nothing.
+// AddFilterFlags registers the filters of all commands that plan. They take comma lists;
+// "all" and an empty list are no filter.
 func AddFilterFlags(fs *pflag.FlagSet, f *planner.Filters) {
 	f.Only, f.MaxCases = planner.Only{}, planner.DefaultMaxCases
 	for _, filter := range planner.AllFilters() {
@@ -109,8 +109,8 @@ func positive(s string) (int, error) {
 	return n, nil
 }
 
-// completeFilters has the shell complete the filters of c and of the commands below it with
-// the words of the definitions.
+// completeFilters makes the shell complete the filters of c and of the commands below it from
+// the definitions.
 func completeFilters(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		l, ok := f.Value.(*list)

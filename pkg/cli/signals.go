@@ -8,8 +8,7 @@ import (
 )
 
 // WithSignals returns a context that ends with the first SIGINT, SIGTERM or,
-// unless it is ignored as under nohup, SIGHUP. After that one they have their
-// default action again: a second ends the process at once, whatever it does.
+// unless it is ignored as under nohup, SIGHUP. A second signal ends the process at once.
 func WithSignals(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal returns the width of the terminal behind w. It is no terminal where
-// one would not help: in CI, whose logs keep every line, on a dumb one, and on
-// one without a width, as act gives its steps.
+// Terminal returns the width of the terminal behind w. ok is false if w is not a terminal
+// that can redraw lines: in CI, whose logs keep every line, on a dumb one, and on one without
+// a width, as act gives its steps.
 func (s Streams) Terminal(w io.Writer) (width int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || s.Getenv("CI") != "" || s.Getenv("TERM") == "dumb" || !term.IsTerminal(int(f.Fd())) {

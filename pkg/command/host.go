@@ -111,7 +111,7 @@ func (p *process) Wait() Status {
 	return p.status
 }
 
-// Installed reports whether this host has a program of this name on its PATH.
+// Installed reports whether a program is on the PATH of this host.
 func Installed(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil

@@ -20,7 +20,7 @@ type Image struct {
 	Arch string // amd64 or arm64
 }
 
-// Error is why an image cannot be used.
+// Error is the error of a machine that cannot run ranks, or not in an image.
 type Error struct {
 	Reason string // has no path, name or text of a tool, and may be published
 	Err    error
@@ -35,8 +35,8 @@ func because(reason, format string, args ...any) error {
 	return &Error{reason, fmt.Errorf(format, args...)}
 }
 
-// reference is an image by tag. A name with a digest makes enroot read the name as that of
-// a user and ask for a password.
+// reference matches an image by tag. enroot takes a name with a digest for the name of a user,
+// and asks for a password.
 var reference = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9._-]+(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?$`)
 
 // Check returns an error unless the image is named by tag.
@@ -76,5 +76,5 @@ func tool(ctx context.Context, s command.Starter, c command.Command) ([]byte, er
 	return out.Bytes(), nil
 }
 
-// digestForm is the form of the digest of an image.
+// digestForm matches the digest of an image.
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)

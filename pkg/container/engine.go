@@ -9,7 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/command"
 )
 
-// Engine is docker, or podman, whose commands are the same.
+// Engine is docker, or podman, which has the same commands.
 type Engine struct {
 	Starter command.Starter
 	Command []string // such as docker, or sudo docker
@@ -21,8 +21,8 @@ type Engine struct {
 // Pulled is an image in the storage of an engine.
 type Pulled struct {
 	ID string // names exactly this content
-	// Digest is what the registry calls the image: sha256:…, of its index if it has one. It
-	// is empty for an image that was made on this host.
+	// Digest is the digest in the registry, sha256:…, of the index of the image if it has one.
+	// It is empty for an image that was built on this host.
 	Digest string
 }
 
@@ -31,7 +31,7 @@ func (e Engine) Args(args ...string) []string {
 	return append(append([]string{}, e.Command...), args...)
 }
 
-// Pull returns the image, and gets it from its registry if it is not on this host.
+// Pull returns the image, and pulls it from its registry if it is not on this host.
 func (e Engine) Pull(ctx context.Context, i Image) (Pulled, error) {
 	if err := i.Check(); err != nil {
 		return Pulled{}, err

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollLock is how often a lock is tried.
+// pollLock is the pause between two attempts to lock.
 const pollLock = 100 * time.Millisecond
 
-// lock locks the file of this name in dir, which serialises imports of an image on one
-// machine, and on several if dir is on a shared file system with locks. The lock ends with
-// the file, which stays: to remove it would let two processes lock two files of one name.
+// lock locks the file of this name in dir, which serializes imports of an image on one
+// machine, and on several if dir is on a shared file system with locks. Closing the file ends
+// the lock. The file stays: removing it could let two processes lock two files of one name.
 func (i Image) lock(ctx context.Context, dir, name string, wait time.Duration) (*os.File, error) {
 	if dir == "" {
 		dir = filepath.Join(os.TempDir(), "collectivex-locks-"+strconv.Itoa(os.Geteuid()))

@@ -38,12 +38,12 @@ type Squashes struct {
 // Squash is an image as a file.
 type Squash struct {
 	File string
-	// Digest is what the registry calls the image of this architecture: sha256:…. It is
-	// empty if nobody recorded it when the file was made.
+	// Digest is the digest of the image in the registry, for this architecture: sha256:…. It
+	// is empty if it was not recorded with the file.
 	Digest string
 }
 
-// record is what is kept beside a squash file.
+// record is in a file beside a squash file.
 type record struct {
 	Image  string `json:"image"`
 	Arch   string `json:"arch"`
@@ -104,7 +104,7 @@ func installed(program, pkg string) error {
 // errCorrupted is wrapped by errors for a file that is not a whole squash file.
 var errCorrupted = errors.New("corrupted")
 
-// importable reports whether an import fixes what verify found.
+// importable reports whether an import fixes an error of verify.
 func importable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errCorrupted)
 }
@@ -135,8 +135,8 @@ func (s Squashes) verify(ctx context.Context, path, file string) (Squash, error)
 // recordBytes is more than a record needs.
 const recordBytes = 1 << 16
 
-// recorded returns the record of a squash file; the zero record if an administrator put the
-// file there without one.
+// recorded returns the record of a squash file; the zero record if an administrator made the
+// file, without one.
 func recorded(file string) (made record, err error) {
 	err = safefile.ReadJSON(file+".json", recordBytes, &made)
 	switch {
@@ -172,8 +172,8 @@ func (s Squashes) make(ctx context.Context, i Image, file string) (Squash, error
 	if err != nil {
 		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)
 	}
-	// The name is this machine's own: where locks are not shared, another machine may
-	// import at the same time. What a killed import left has this name too.
+	// The name includes this machine's, since another machine may import at the same time if
+	// locks are not shared. A killed import of this machine leaves a file of this name.
 	part := filepath.Join(s.Images, "."+i.Name()+"."+host+".part")
 	if err := os.RemoveAll(part); err != nil {
 		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)
@@ -208,8 +208,8 @@ func (s Squashes) keep(i Image, digest, part, file string) error {
 	return os.Rename(part, file)
 }
 
-// digest asks the registry for the digest of an image. It is empty if enroot cannot tell:
-// versions before 4 have no such command.
+// digest asks the registry for the digest of an image. It is empty if enroot is older than
+// version 4, which has this command.
 func (s Squashes) digest(ctx context.Context, i Image) string {
 	out, _ := tool(ctx, s.Starter, s.enroot("digest", i.uri()))
 	if digest := string(bytes.TrimSpace(out)); digestForm.MatchString(digest) {
@@ -218,7 +218,7 @@ func (s Squashes) digest(ctx context.Context, i Image) string {
 	return ""
 }
 
-// enroot is a command of enroot. Its architecture is that of this machine.
+// enroot returns a command of enroot, which imports images for the architecture of this machine.
 func (s Squashes) enroot(args ...string) command.Command {
 	c := command.Command{Args: append([]string{"enroot"}, args...)}
 	if s.EnrootCache != "" {
@@ -227,7 +227,7 @@ func (s Squashes) enroot(args ...string) command.Command {
 	return c
 }
 
-// private replaces the operator's directories in the text of an error by their names.
+// private replaces the operator's directories in the text of an error by their keys.
 func (s Squashes) private(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -59,10 +59,7 @@ func (r *Reader) addAMD(m *Machine) {
 	if len(nodes) == 0 {
 		return
 	}
-	version := r.root.Text("sys/module/amdgpu/version")
-	if version == "" {
-		version = "in-tree" // the kernel's own
-	}
+	version := cmp.Or(r.root.Text("sys/module/amdgpu/version"), "in-tree") // the kernel's own
 	m.Drivers = append(m.Drivers, Driver{Vendor: AMD, Version: version})
 	for i, n := range nodes {
 		m.GPUs = append(m.GPUs, r.describeAMD(i, n))
@@ -72,18 +69,14 @@ func (r *Reader) addAMD(m *Machine) {
 
 func (r *Reader) describeAMD(index int, n kfdNode) GPU {
 	g := GPU{Index: index, Vendor: AMD, Arch: n.arch, MemoryBytes: n.memory, address: n.address}
-	g.Product = r.root.Text(n.card, "product_name")
-	if g.Product == "" {
-		g.Product = "AMD " + n.arch
-	}
+	g.Product = cmp.Or(r.root.Text(n.card, "product_name"), "AMD "+n.arch)
 	g.PCIe = r.pcie(n.card)
 	compute, memory := r.root.Text(n.card, "current_compute_partition"), r.root.Text(n.card, "current_memory_partition")
 	g.Partition = strings.Trim(compute+"/"+memory, "/")
 	g.MaxSMMHz = maxClock(r.root.Text(n.card, "pp_dpm_sclk"))
 	g.MaxMemMHz = maxClock(r.root.Text(n.card, "pp_dpm_mclk"))
-	if microwatts, ok := r.root.Number(r.hwmon(n.card), "power1_cap"); ok {
-		g.PowerLimitW = int(microwatts / 1_000_000)
-	}
+	microwatts, _ := r.root.Number(r.hwmon(n.card), "power1_cap")
+	g.PowerLimitW = int(microwatts / 1_000_000)
 	return g
 }
 
@@ -114,18 +107,15 @@ const ioLinkXGMI = 11
 
 // xgmi returns the pairs that the compute driver lists as joined by XGMI.
 func (r *Reader) xgmi(nodes []kfdNode) []Link {
-	index := map[uint64]int{}
+	index := map[string]int{}
 	for i, n := range nodes {
-		var number uint64
-		if _, err := fmt.Sscan(n.number, &number); err == nil {
-			index[number] = i
-		}
+		index[n.number] = i
 	}
 	var links []Link
 	for a, n := range nodes {
 		for _, link := range r.root.List(kfdNodes, n.number, "io_links") {
 			p := r.root.Counts(" ", kfdNodes, n.number, "io_links", link, "properties")
-			b, ok := index[p["node_to"]]
+			b, ok := index[fmt.Sprint(p["node_to"])]
 			if ok && p["type"] == ioLinkXGMI && a < b {
 				links = append(links, Link{Vendor: AMD, A: a, B: b, Kind: LinkXGMI})
 			}
@@ -134,8 +124,7 @@ func (r *Reader) xgmi(nodes []kfdNode) []Link {
 	return links
 }
 
-// maxClock returns the highest clock in a table of levels such as "0: 132Mhz *". The level
-// S is sleep.
+// maxClock returns the highest clock in a table of levels such as "0: 132Mhz *".
 func maxClock(table string) int {
 	highest := 0
 	for line := range strings.Lines(table) {
@@ -144,7 +133,7 @@ func maxClock(table string) int {
 	return highest
 }
 
-// currentClock returns the level that a star marks, and whether it is sleep.
+// currentClock returns the clock of the level with a star, and whether that is S, for sleep.
 func currentClock(table string) (mhz int, sleeps bool) {
 	for line := range strings.Lines(table) {
 		if strings.Contains(line, "*") {

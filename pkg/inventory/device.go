@@ -6,8 +6,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory/nvml"
 )
 
-// Device is one GPU, found once and read as often as needed. A reading queries the driver
-// about this device alone.
+// Device is one GPU. A reading queries the driver about this device only.
 type Device struct {
 	gpu   GPU
 	state func() (GPUState, error)

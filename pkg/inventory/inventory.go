@@ -2,12 +2,12 @@
 // NVIDIA's from NVML, AMD's from the kernel's KFD, and links, NUMA nodes and InfiniBand
 // from sysfs. It does not open devices.
 //
-// Every exported field of its types may be published. What identifies one machine (PCI
-// addresses, serial numbers, UUIDs, adapter names) is read only where it is needed to
-// relate other facts, and has no exported field.
+// Every exported field of its types may be published. PCI addresses, serial numbers, UUIDs
+// and adapter names, which identify one machine, have no exported field.
 package inventory
 
 import (
+	"cmp"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -49,7 +49,7 @@ type Machine struct {
 	// Undriven is the number of GPUs on the PCI bus, by vendor, for which no driver
 	// responds.
 	Undriven map[string]int `json:"undriven,omitempty"`
-	// Warnings say what could not be read, each in one line without names.
+	// Warnings name what could not be read, one line each, without names of devices.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -60,7 +60,7 @@ type Driver struct {
 	Runtime string `json:"runtime,omitempty"` // newest runtime it supports, such as CUDA 13.0
 }
 
-// GPU is one device and how it is set up. Empty and zero fields are unknown.
+// GPU is one device and its configuration. Empty and zero fields are unknown.
 type GPU struct {
 	Index       int    `json:"index"` // by PCI address, among those of its vendor
 	Vendor      string `json:"vendor"`
@@ -68,7 +68,7 @@ type GPU struct {
 	Arch        string `json:"arch"`    // sm_90, gfx942
 	MemoryBytes int64  `json:"memory_bytes"`
 	NUMANode    int    `json:"numa_node"`           // −1: unknown
-	PCIe        string `json:"pcie,omitempty"`      // what the slot supports: gen5 x16
+	PCIe        string `json:"pcie,omitempty"`      // maximum of the slot: gen5 x16
 	ECC         string `json:"ecc,omitempty"`       // on or off
 	Partition   string `json:"partition,omitempty"` // mig, no-mig; SPX/NPS1
 	PowerLimitW int    `json:"power_limit_w,omitempty"`
@@ -115,16 +115,12 @@ func (m *Machine) Transport(vendor string, indices ...int) string {
 		if l.Vendor != vendor || !among(l.A) || !among(l.B) {
 			continue
 		}
-		switch {
-		case l.Kind != LinkNVLink && l.Kind != LinkXGMI, kind != "" && kind != l.Kind:
+		if l.Kind != LinkNVLink && l.Kind != LinkXGMI || kind != "" && kind != l.Kind {
 			return "pcie"
 		}
 		kind = l.Kind
 	}
-	if kind == "" {
-		return "pcie"
-	}
-	return kind
+	return cmp.Or(kind, "pcie")
 }
 
 // model matches the common name of a product in its full name.
@@ -154,7 +150,7 @@ func NewReader(root fs.FS, library nvml.Library) *Reader {
 	return &Reader{root: sysfs.Root{FS: root}, nvml: library}
 }
 
-// Machine reads the inventory. What cannot be read is missing, with a warning if it should
+// Machine reads the inventory. It leaves out what it cannot read, with a warning if that should
 // be present.
 func (r *Reader) Machine() Machine {
 	m := Machine{GPUs: []GPU{}}

@@ -33,8 +33,7 @@ func (r *Reader) withNVML(m *Machine, read func([]nvmlDevice)) {
 			m.warn(fmt.Sprintf("NVML does not open device %d: error %d", i, ret))
 			continue
 		}
-		id, _ := d.BusID()
-		devices = append(devices, nvmlDevice{d, pciAddress(id)})
+		devices = append(devices, nvmlDevice{d, pciAddress(or(d.BusID()))})
 	}
 	slices.SortStableFunc(devices, func(a, b nvmlDevice) int { return cmp.Compare(a.address, b.address) })
 	read(devices)
@@ -100,16 +99,10 @@ func describe(index int, d nvmlDevice) GPU {
 		g.PCIe = fmt.Sprintf("gen%d x%d", gen, width)
 	}
 	if on, ret := d.ECC(); ret == nvml.Success {
-		g.ECC = "off"
-		if on {
-			g.ECC = "on"
-		}
+		g.ECC = map[bool]string{false: "off", true: "on"}[on]
 	}
 	if on, ret := d.MIG(); ret == nvml.Success {
-		g.Partition = "no-mig"
-		if on {
-			g.Partition = "mig"
-		}
+		g.Partition = map[bool]string{false: "no-mig", true: "mig"}[on]
 	}
 	return g
 }

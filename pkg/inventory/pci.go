@@ -15,11 +15,11 @@ const pciDevices = "sys/bus/pci/devices"
 type pciDevice struct {
 	vendor string
 	numa   int
-	// vga reports whether the device drives displays. In a machine without a compute
-	// driver, that is what it is for.
+	// vga reports whether the device drives displays. Such a device may lack a compute driver
+	// on purpose.
 	vga bool
-	// way is the path from the host bridge to the device: pci0000:15, 0000:15:01.0, …
-	way []string
+	// path is the path from the host bridge to the device: pci0000:15, 0000:15:01.0, …
+	path []string
 }
 
 // pciBus has the accelerators by PCI address.
@@ -28,7 +28,7 @@ type pciBus map[string]pciDevice
 var pciVendors = map[string]string{"0x10de": NVIDIA, "0x1002": AMD}
 
 // readPCI returns the display controllers (class 03) and processing accelerators (class 12)
-// of the vendors that we know.
+// of known vendors.
 func (r *Reader) readPCI() pciBus {
 	bus := pciBus{}
 	for _, address := range r.root.List(pciDevices) {
@@ -39,8 +39,8 @@ func (r *Reader) readPCI() pciBus {
 		}
 		d := pciDevice{vendor: vendor, numa: r.numaNode(address), vga: strings.HasPrefix(class, "0x0300")}
 		if target, err := fs.ReadLink(r.root.FS, path.Join(pciDevices, address)); err == nil {
-			_, way, _ := strings.Cut(target, "devices/")
-			d.way = strings.Split(way, "/")
+			_, below, _ := strings.Cut(target, "devices/")
+			d.path = strings.Split(below, "/")
 		}
 		bus[address] = d
 	}
@@ -75,7 +75,7 @@ func (b pciBus) between(one, other string) string {
 		return LinkUnknown
 	}
 	shared := 0
-	for shared < min(len(x.way), len(y.way)) && x.way[shared] == y.way[shared] {
+	for shared < min(len(x.path), len(y.path)) && x.path[shared] == y.path[shared] {
 		shared++
 	}
 	switch {
@@ -86,15 +86,14 @@ func (b pciBus) between(one, other string) string {
 	case shared == 1:
 		return LinkPHB
 	// Below a single switch, each side has a port and the device.
-	case len(x.way)-shared <= 2 && len(y.way)-shared <= 2:
+	case len(x.path)-shared <= 2 && len(y.path)-shared <= 2:
 		return LinkPIX
 	}
 	return LinkPXB
 }
 
-// undriven counts the devices that are only for computing and not among gpus. If the driver
-// of a vendor lists some devices, it leaves out the others on purpose, and they do not
-// count.
+// undriven counts the compute-only devices of vendors that have none among gpus. If the driver
+// of a vendor lists some devices, it leaves out the others on purpose.
 func (b pciBus) undriven(gpus []GPU) map[string]int {
 	var out map[string]int
 	for _, d := range b {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Peak is a rate that a part of the machine cannot exceed: the raw rate, before the
-// overhead of encoding and protocol.
+// Peak is the raw rate of a part of the machine, before the overhead of encoding and
+// protocol.
 type Peak struct {
 	GBps   float64 // GB/s = 1e9 bytes per second
-	Sum    string  // what the rate is the sum of
+	Sum    string  // the parts of the rate
 	Source string  // nvml, sysfs, or datasheet of a product
 }
 
@@ -109,7 +109,7 @@ func (g *GPU) MemoryPeak() (p Peak, ok bool) {
 	}, true
 }
 
-// part reports whether the device is a part of a package that appears as several devices.
+// part reports whether the device is a partition of a larger one.
 func (g *GPU) part() bool {
 	return g.Partition == "mig" || g.Vendor == AMD && g.Partition != "" && !strings.HasPrefix(g.Partition, "SPX")
 }

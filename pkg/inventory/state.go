@@ -1,7 +1,6 @@
 package inventory
 
-// State is what changes while a machine works. Readings before and after a measurement show
-// what a figure cannot.
+// State is the state of the devices and the fabric of a machine.
 type State struct {
 	GPUs   []GPUState `json:"gpus,omitempty"`
 	Fabric *Fabric    `json:"fabric,omitempty"` // of RDMA adapters; nil if there are none
@@ -69,14 +68,11 @@ func (r *Reader) amdState(index int, n kfdNode) GPUState {
 	s := GPUState{Index: index, Vendor: AMD}
 	s.SMMHz, s.Idle = currentClock(r.root.Text(n.card, "pp_dpm_sclk"))
 	s.MemMHz, _ = currentClock(r.root.Text(n.card, "pp_dpm_mclk"))
-	if used, ok := r.root.Number(n.card, "mem_info_vram_used"); ok {
-		s.MemoryUsedBytes = used
-	}
+	s.MemoryUsedBytes, _ = r.root.Number(n.card, "mem_info_vram_used")
 	s.addMetrics(r.root.Bytes(n.card, "gpu_metrics"))
 	sensors := r.hwmon(n.card)
-	if millicelsius, ok := r.root.Number(sensors, "temp1_input"); ok {
-		s.TemperatureC = int(millicelsius / 1000)
-	}
+	millicelsius, _ := r.root.Number(sensors, "temp1_input")
+	s.TemperatureC = int(millicelsius / 1000)
 	for _, name := range []string{"power1_average", "power1_input"} {
 		if microwatts, ok := r.root.Number(sensors, name); ok && s.PowerW == 0 {
 			s.PowerW = int(microwatts / 1_000_000)

@@ -38,10 +38,10 @@ func (p *Plan) moves() (out []move) {
 	return out
 }
 
-// Apply moves what goes. Each run, and each directory of samples, moves with one rename,
-// so that after a crash it is whole at one of the two places, and a new plan continues.
-// Before the first move, Apply makes sure that no target exists. Before each, it makes sure
-// that nobody writes to the run and that the run is as it was planned; otherwise it stops.
+// Apply moves the runs and samples that do not stay. Each moves with one rename, so that after
+// a crash it is whole at one of the two places, and a new plan continues. Apply moves nothing
+// if a target exists. It stops at a run that has changed since the plan, or that a process
+// writes to.
 func (p *Plan) Apply() error {
 	if err := checkPlaces(p.retention); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (p *Plan) Apply() error {
 	return nil
 }
 
-// errChanged says that a run is not as it was planned.
+// errChanged is the error of a run that has changed since the plan.
 var errChanged = errors.New("it changed in the meantime; run prune again")
 
 func (m move) do() error {
@@ -128,8 +128,7 @@ func (c claims) release() (err error) {
 	return err
 }
 
-// sameFileSystem reports whether a rename can move something from one directory to the
-// other.
+// sameFileSystem reports whether two directories are on one file system.
 func sameFileSystem(a, b string) (bool, error) {
 	var of [2]unix.Stat_t
 	for i, path := range []string{a, b} {

@@ -19,7 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
-// Retention says what stays.
+// Retention is what stays.
 type Retention struct {
 	Results string // holds runs: directories with documents, and NDJSON files
 	To      string // where the others go; on the same file system, outside of Results
@@ -31,14 +31,14 @@ type Retention struct {
 	Baselines []string // documents (see fold.Read) whose runs stay, samples and all
 }
 
-// Entry is what is to become of one name in the results.
+// Entry is one name in the results, and whether it stays.
 type Entry struct {
 	Name string   `json:"name"`
 	Runs []string `json:"runs"` // run ids of its documents, sorted
 	// Documents counts its documents; Newest is when the newest was written.
 	Documents int       `json:"documents"`
 	Newest    time.Time `json:"newest,omitzero"`
-	// Keep says why the entry stays; empty if it goes.
+	// Keep is why the entry stays; empty if it goes.
 	Keep string `json:"keep"`
 	// Samples are the directories of raw samples that go although the entry stays,
 	// relative to it.
@@ -55,7 +55,7 @@ type Plan struct {
 	retention Retention
 }
 
-// key is what figures are compared by.
+// key identifies figures that are compared.
 type key struct{ caseID, comparison string }
 
 // newest is the newest attempts of an entry at a case; zero without one.
@@ -69,10 +69,10 @@ const (
 	keepBaseline = "a baseline needs it"
 )
 
-// ErrUsage is wrapped by errors that a person can mend with other arguments.
+// ErrUsage is wrapped by errors that a person can fix with other arguments.
 var ErrUsage = errors.New("nothing was moved")
 
-// New decides what is to become of the entries of r.Results. It changes nothing.
+// New decides which entries of r.Results stay. It changes nothing.
 func New(r Retention) (*Plan, error) {
 	if r.Runs < 1 || r.Samples < 1 {
 		return nil, fmt.Errorf("%w: the newest run of a case always stays; keep at least 1", ErrUsage)
@@ -164,7 +164,7 @@ func existing(path string) string {
 }
 
 // runsOf returns the ids of the runs of the documents below paths, all of which must be
-// readable: otherwise nobody knows what they need.
+// readable.
 func runsOf(paths []string) (map[string]bool, error) {
 	ids := map[string]bool{}
 	for _, path := range paths {
@@ -248,8 +248,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// newestOf returns why each entry stays if n of each key do. Entries that stay anyway count
-// among the n.
+// newestOf returns why entries stay if the newest n of each key do. Entries that stay for
+// another reason count among the n.
 func newestOf(entries []*Entry, n int) map[*Entry]string {
 	type candidate struct {
 		e  *Entry

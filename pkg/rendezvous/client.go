@@ -33,7 +33,7 @@ func Address(hostPort string) string { return scheme + hostPort }
 // OverTCP returns the host:port of the address of a store that is served over TCP.
 func OverTCP(address string) (hostPort string, is bool) { return strings.CutPrefix(address, scheme) }
 
-// messageTime is the maximum time for a message that waits for nobody.
+// messageTime is the maximum time for a message that does not wait for other ranks.
 const messageTime = time.Minute
 
 // Client is a Store that a Leader serves.
@@ -45,13 +45,13 @@ type Client struct {
 
 var _ Store = (*Client)(nil)
 
-// Join opens the store at an address: that of a Leader, whose token is in the environment,
-// or an existing directory.
+// Join opens the store at an address: a Leader, whose token is in the environment, or an
+// existing directory.
 func Join(address string, getenv func(string) string) (Store, error) {
 	host, tcp := OverTCP(address)
 	if !tcp {
 		if info, err := os.Stat(address); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("open store %s: no such directory; the shard that starts ranks makes it", address)
+			return nil, fmt.Errorf("open store %s: no such directory; the shard that starts ranks creates it", address)
 		}
 		return OpenFile(address)
 	}
@@ -73,7 +73,7 @@ func Dial(host, token string) *Client {
 	}
 }
 
-// DialUp is Dial once the leader listens, or another process at its port.
+// DialUp is Dial after something listens at the port.
 func DialUp(ctx context.Context, hostPort, token string) (*Client, error) {
 	var d net.Dialer
 	for {
@@ -129,10 +129,8 @@ func (c *Client) do(ctx context.Context, method, path, key string, query url.Val
 
 // Put implements Store.
 func (c *Client) Put(ctx context.Context, key string, value []byte) error {
-	if _, _, err := c.do(ctx, http.MethodPut, valuePath, key, nil, value); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	return nil
+	_, _, err := c.do(ctx, http.MethodPut, valuePath, key, nil, value)
+	return of("put", key, err)
 }
 
 // Get implements Store.
@@ -149,15 +147,13 @@ func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
 
 // Append implements Store.
 func (c *Client) Append(key string, record []byte) error {
-	if bytes.IndexByte(record, '\n') >= 0 {
-		return fmt.Errorf("append %s: %w", key, errNewline)
+	err := checkRecord(record)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), messageTime)
+		defer cancel()
+		_, _, err = c.do(ctx, http.MethodPost, streamPath, key, nil, record)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), messageTime)
-	defer cancel()
-	if _, _, err := c.do(ctx, http.MethodPost, streamPath, key, nil, record); err != nil {
-		return fmt.Errorf("append %s: %w", key, err)
-	}
-	return nil
+	return of("append", key, err)
 }
 
 // Records implements Store.
@@ -177,7 +173,7 @@ func (c *Client) Gather(ctx context.Context, name string, rank, world int, value
 	if err := checkRank(name, rank, world); err != nil {
 		return nil, err
 	}
-	// Where the context ends before the reply, the loop says who is missing.
+	// If the context ends before the reply, the loop finds out which ranks are missing.
 	if err := c.Put(ctx, memberKey(name, rank), value); err != nil && !errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("gather: %w", err)
 	}
@@ -185,7 +181,6 @@ func (c *Client) Gather(ctx context.Context, name string, rank, world int, value
 	for {
 		all, err := c.gather(ctx, name, query)
 		if err != nil && ctx.Err() != nil {
-			// Whoever ends the wait wants to know for whom it was.
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), messageTime)
 			defer cancel()
 			query.Set(atOnceParam, "1")

@@ -28,7 +28,7 @@ const (
 // maxLength limits what is read of one value or stream, in bytes.
 const maxLength = 1 << 30
 
-// How long Get sleeps between two looks: a part of the time that it has waited. Most waits
+// How long Get sleeps between two attempts: a part of the time that it has waited. Most waits
 // are for a peer that is microseconds behind. Thousands of ranks that wait for minutes must
 // not keep a file server busy.
 const (
@@ -92,10 +92,10 @@ func openFile(d disk, root string, wait time.Duration) (*File, error) {
 	return f, nil
 }
 
-// Address is what Join takes in another process.
+// Address is the address for Join in another process.
 func (f *File) Address() string { return f.root }
 
-// Env is nothing: whoever may open the directory may use the store.
+// Env is empty: permission to open the directory suffices.
 func (f *File) Env() map[string]string { return nil }
 
 // Dir implements Store.
@@ -143,13 +143,10 @@ func (f *File) Put(ctx context.Context, key string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
+	if err = ctx.Err(); err == nil {
+		err = f.put(path, value)
 	}
-	if err := f.put(path, value); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	return nil
+	return of("put", key, err)
 }
 
 func (f *File) put(path string, value []byte) error {
@@ -202,12 +199,12 @@ func (f *File) Get(ctx context.Context, key string) ([]byte, error) {
 			return value, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("get %s: %w", key, err)
+			return nil, of("get", key, err)
 		}
 		timer.Reset(min(max(time.Since(began)/pollPart, firstPoll), lastPoll))
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("get %s: %w", key, ctx.Err())
+			return nil, of("get", key, ctx.Err())
 		case <-timer.C:
 		}
 	}
@@ -216,17 +213,17 @@ func (f *File) Get(ctx context.Context, key string) ([]byte, error) {
 // Append implements Store. After a failed write, such as on a full disk, the
 // stream takes no more records: its torn tail must stay its end.
 func (f *File) Append(key string, record []byte) error {
-	if bytes.IndexByte(record, '\n') >= 0 {
-		return fmt.Errorf("append %s: %w", key, errNewline)
-	}
 	path, err := f.path(key, streamSuffix)
 	if err != nil {
 		return err
 	}
+	if err := checkRecord(record); err != nil {
+		return of("append", key, err)
+	}
 	broken, opened := f.stream(key)
 	if !opened {
 		if err := f.beginStream(path); err != nil {
-			return fmt.Errorf("append %s: %w", key, err)
+			return of("append", key, err)
 		}
 	}
 	if broken == nil {
@@ -235,10 +232,7 @@ func (f *File) Append(key string, record []byte) error {
 	f.mu.Lock()
 	f.streams[key] = broken
 	f.mu.Unlock()
-	if broken != nil {
-		return fmt.Errorf("append %s: %w", key, broken)
-	}
-	return nil
+	return of("append", key, broken)
 }
 
 func (f *File) stream(key string) (broken error, opened bool) {
@@ -261,7 +255,7 @@ func (f *File) beginStream(path string) error {
 	if err := f.mkdir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if old, err := f.look(path, 0); err == nil && len(old) > 0 && old[len(old)-1] != '\n' {
+	if old, err := f.readCached(path, 0); err == nil && len(old) > 0 && old[len(old)-1] != '\n' {
 		return f.disk.Truncate(path, int64(bytes.LastIndexByte(old, '\n')+1))
 	}
 	return nil
@@ -278,7 +272,7 @@ func (f *File) Records(key string, offset int64) ([][]byte, int64, error) {
 		return nil, offset, nil
 	}
 	if err != nil {
-		return nil, offset, fmt.Errorf("records %s: %w", key, err)
+		return nil, offset, of("records", key, err)
 	}
 	records, next := split(data, offset)
 	return records, next, nil
@@ -294,18 +288,18 @@ func split(data []byte, offset int64) ([][]byte, int64) {
 	return bytes.Split(data[:end-1], []byte{'\n'}), offset + int64(end)
 }
 
-// read returns the content of the file of a value or a stream, from offset on. That the
-// file is missing is the word of the server, unless its directory has changed twice within
-// one tick of the server's clock: in time, read changes it once more.
+// read returns the content of the file of a value or a stream, from offset on. It reports a
+// missing file only after it has asked the server, which errs if the directory has changed twice
+// within one tick of the server's clock. Therefore, after a while, read changes it once more.
 func (f *File) read(path string, offset int64) ([]byte, error) {
-	data, err := f.look(path, offset)
+	data, err := f.readCached(path, offset)
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, dir := range f.parents(path) {
 			if f.disk.Visit(dir) != nil {
 				break
 			}
 		}
-		data, err = f.look(path, offset)
+		data, err = f.readCached(path, offset)
 	}
 	dir := filepath.Dir(path)
 	f.mu.Lock()
@@ -338,8 +332,8 @@ func (f *File) nudge(path string) {
 	}
 }
 
-// look reads a file as this host knows it.
-func (f *File) look(path string, offset int64) ([]byte, error) {
+// readCached reads a file, which may exist without this host knowing it yet.
+func (f *File) readCached(path string, offset int64) ([]byte, error) {
 	data, err := f.disk.Read(path, offset, maxLength)
 	if errors.Is(err, safefile.ErrIrregular) || errors.Is(err, safefile.ErrTooLarge) {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -388,7 +382,8 @@ func (f *File) collect(ctx context.Context, name string, world int) ([][]byte, e
 	return values, nil
 }
 
-// incomplete names the ranks that a gather waited for when its context ended.
+// incomplete returns the error of a gather; if its context has ended, one that names the missing
+// ranks.
 func (f *File) incomplete(ctx context.Context, name string, world int, err error) error {
 	if ctx.Err() == nil {
 		return fmt.Errorf("gather: %w", err)

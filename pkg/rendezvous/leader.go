@@ -26,7 +26,7 @@ const (
 	maxStored  = 4 << 30  // bytes of all keys, values and streams
 	maxKeys    = 1 << 22
 	keyBytes   = 128              // what a key takes beside its text, about
-	hold       = 20 * time.Second // a request that waits is answered after that, and asked again
+	hold       = 20 * time.Second // a request that waits is answered after that, and sent again
 	headerTime = 10 * time.Second
 	bodyTime   = 5 * time.Minute // for a message in either direction
 	idleTime   = 5 * time.Minute // a connection that is quiet for longer is closed
@@ -36,8 +36,8 @@ const (
 // errFull is the error of a store that takes no more.
 var errFull = errors.New("the store is full")
 
-// Leader is a Store in the memory of this process, which it serves to others over TCP; see
-// Dial. It serves whoever knows its token. What it sends is not encrypted.
+// Leader is a Store in the memory of this process, which it serves over TCP to all processes
+// that know its token; see Dial. The connections are not encrypted.
 type Leader struct {
 	server  *http.Server
 	address string
@@ -90,7 +90,7 @@ func Lead(host string, world int) (*Leader, error) {
 	return l, nil
 }
 
-// LeadAt is Lead at host:port, with a token that others have from elsewhere. Its error does not
+// LeadAt is Lead at host:port, with a token that the others already have. Its error does not
 // name the address.
 func LeadAt(hostPort, token string, world int) (*Leader, error) {
 	l, err := net.Listen("tcp", hostPort)
@@ -121,7 +121,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// Address is what Join takes in another process.
+// Address is the address for Join in another process.
 func (l *Leader) Address() string { return l.address }
 
 // Env is the environment that a process needs to use Address. It is secret.
@@ -135,13 +135,11 @@ func (l *Leader) Close() error { return l.server.Close() }
 
 // Put implements Store.
 func (l *Leader) Put(ctx context.Context, key string, data []byte) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
+	err := ctx.Err()
+	if err == nil {
+		err = l.put(key, bytes.Clone(data), "")
 	}
-	if err := l.put(key, bytes.Clone(data), ""); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	return nil
+	return of("put", key, err)
 }
 
 // put stores a value. A request with an id may come twice.
@@ -210,24 +208,18 @@ func (l *Leader) Get(ctx context.Context, key string) ([]byte, error) {
 	case <-w:
 		return l.Get(ctx, key)
 	case <-ctx.Done():
-		return nil, fmt.Errorf("get %s: %w", key, ctx.Err())
+		return nil, of("get", key, ctx.Err())
 	}
 }
 
 // Append implements Store.
 func (l *Leader) Append(key string, record []byte) error {
-	if err := l.append(key, record, ""); err != nil {
-		return fmt.Errorf("append %s: %w", key, err)
-	}
-	return nil
+	return of("append", key, l.append(key, record, ""))
 }
 
 func (l *Leader) append(key string, record []byte, request string) error {
-	if err := checkKey(key); err != nil {
+	if err := errors.Join(checkKey(key), checkRecord(record)); err != nil {
 		return err
-	}
-	if bytes.IndexByte(record, '\n') >= 0 {
-		return errNewline
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,13 +243,13 @@ func (l *Leader) append(key string, record []byte, request string) error {
 func (l *Leader) Records(key string, offset int64) ([][]byte, int64, error) {
 	data, err := l.tail(key, offset)
 	if err != nil {
-		return nil, offset, fmt.Errorf("records %s: %w", key, err)
+		return nil, offset, of("records", key, err)
 	}
 	records, next := split(data, offset)
 	return records, next, nil
 }
 
-// tail returns what a stream holds from offset on.
+// tail returns the bytes of a stream from offset on.
 func (l *Leader) tail(key string, offset int64) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -423,8 +415,8 @@ func (l *Leader) serveGather(w http.ResponseWriter, r *http.Request) {
 	send(w, l.encode(r.PathValue("key"), out))
 }
 
-// encode encodes the reply to a gather. All ranks ask for the same values at about the same
-// time: the last complete reply is kept.
+// encode encodes the reply to a gather. It keeps the last complete reply, since all ranks ask
+// for the same values at about the same time.
 func (l *Leader) encode(name string, out gatherReply) []byte {
 	l.encoding.Lock()
 	defer l.encoding.Unlock()
@@ -461,8 +453,8 @@ func send(w http.ResponseWriter, data []byte) {
 	_, _ = w.Write(data) //nolint:gosec // G705: no browser reads it; it fails if the client has gone
 }
 
-// connections is how many connections a rank may have: one that waits and one that does not,
-// and as many that it has given up.
+// connections is the number of connections of a rank: one that waits and one that does not,
+// and as many that it has abandoned.
 const connections = 4
 
 // bounded is a listener that closes connections beyond a limit at once.

@@ -42,7 +42,7 @@ func TestALeaderRefusesWhoeverLacksItsToken(t *testing.T) {
 
 func TestJoinOfADirectoryThatIsMissing(t *testing.T) {
 	_, err := Join(t.TempDir()+"/none", os.Getenv)
-	require.ErrorContains(t, err, "the shard that starts ranks makes it")
+	require.ErrorContains(t, err, "the shard that starts ranks creates it")
 }
 
 func TestALeaderIsBounded(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 )
 
 // Spin is a barrier in memory that the ranks of one host share. All ranks leave it within a
-// fraction of a microsecond of each other. Store.Barrier polls files and takes far longer,
-// so that ranks which start first would measure the delay of the others.
+// fraction of a microsecond of each other. Ranks that leave Store.Barrier, which polls files,
+// are so far apart that the first would measure the delay of the others.
 type Spin struct {
 	page    []byte
 	arrived *atomic.Int64
@@ -29,7 +29,7 @@ const (
 )
 
 // OpenSpin opens the barrier name for world ranks, all of which run on this host and call it
-// together. The file in which they share it has no name any more when OpenSpin returns.
+// together. The file that they share has no name any more when OpenSpin returns.
 func OpenSpin(ctx context.Context, s Store, name string, rank, world int) (*Spin, error) {
 	f, err := spinFile(ctx, s, name+"/file", rank)
 	if err != nil {

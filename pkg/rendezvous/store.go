@@ -3,6 +3,7 @@
 package rendezvous
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,17 +13,14 @@ import (
 )
 
 // ErrMalformed is wrapped by errors for a value or a stream that is not a regular file, or
-// is larger than any that a rank writes.
+// is larger than a rank writes.
 var ErrMalformed = errors.New("malformed")
-
-var errNewline = errors.New("record contains a newline")
 
 // Store keeps small values and append-only streams under slash-separated keys
 // ("case-0003/ready", "case-0003/rank-0"). All methods are safe for concurrent
 // use by several processes.
 type Store interface {
-	// Put stores value under key, whole or not at all. A second Put of the same key is an
-	// error.
+	// Put stores value under key, whole or not at all. A second Put of a key is an error.
 	Put(ctx context.Context, key string, value []byte) error
 	// Get waits until key exists and returns its value. The error wraps ErrMalformed
 	// if the stored value cannot come from Put.
@@ -49,10 +47,10 @@ type Store interface {
 }
 
 // MissingError is the error of a gather or a barrier whose context ended before all ranks
-// had come.
+// had called it.
 type MissingError struct {
 	Name  string
-	Ranks []int // those that have not come, in order; none if rank 0 alone is behind
+	Ranks []int // missing ones, in order; none if only rank 0 is behind
 	World int
 	Err   error // of the context
 }
@@ -79,6 +77,22 @@ func checkKey(key string) error {
 		}
 	}
 	return nil
+}
+
+// checkRecord returns an error for a record that is not one line.
+func checkRecord(record []byte) error {
+	if bytes.IndexByte(record, '\n') >= 0 {
+		return errors.New("record contains a newline")
+	}
+	return nil
+}
+
+// of returns the error of an operation on a key, nil for nil.
+func of(operation, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", operation, key, err)
 }
 
 func checkRank(name string, rank, world int) error {

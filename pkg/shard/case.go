@@ -62,7 +62,7 @@ const (
 	done            // every rank reported that it ended the case
 	failed          // a rank reported a failure, or ended without reporting one
 	malformed       // the records of a rank are malformed
-	unfit           // a rank reported a device that does not fit
+	unfit           // a rank reported a device that is not the platform's
 	overdue         // the time is up
 	cancelled
 )
@@ -71,7 +71,7 @@ const (
 // the case itself after budget, with late as the reason, or when ctx ends. The group is
 // dead afterwards unless every rank ran the case to its end. An error means that the
 // machine cannot continue: the store cannot be written or read, or ranks cannot be killed.
-// w shows the records meanwhile.
+// Meanwhile, w shows the records.
 func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late result.Reason, w *watcher) (ended, error) {
 	g.orders++
 	scope := fmt.Sprintf("case-%04d", g.orders)
@@ -121,21 +121,21 @@ func (r *caseRun) wait(ctx context.Context, budget time.Duration, w *watcher) (s
 			return overdue, nil
 		case exit, ok := <-exits:
 			if !ok {
-				exits = nil // all have ended; the look below says how
+				exits = nil // all have ended; poll finds out how
 				break
 			}
 			r.exits, r.broken = append(r.exits, exit), true
 		case <-poll.C:
 		}
-		if now, err := r.look(); now != running || err != nil {
+		if now, err := r.poll(); now != running || err != nil {
 			return now, err
 		}
-		w.look(r.readers)
+		w.poll(r.readers)
 	}
 }
 
-// look reads the records since the last look, and returns the resulting state.
-func (r *caseRun) look() (state, error) {
+// poll reads the new records, and returns the resulting state.
+func (r *caseRun) poll() (state, error) {
 	for _, of := range r.readers {
 		known := of.Facts
 		switch err := of.Next(); {
@@ -182,8 +182,8 @@ func (r *caseRun) reasons(ctx context.Context, now state, late result.Reason) (r
 	}
 }
 
-// stuck returns the reason that says where the ranks of an overdue case are: what they wait in
-// for others, or after how many records they stopped.
+// stuck returns where the ranks of an overdue case are: what they wait in for others, or after
+// how many records they stopped.
 func stuck(readers []*rank.Reader) result.Reason {
 	var places []string // in the order of their first ranks
 	ranks := map[string][]int{}

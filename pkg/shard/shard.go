@@ -36,9 +36,8 @@ type Run struct {
 
 // Shard is one cell to run.
 type Shard struct {
-	Cell plan.Cell
-	// Cases are those of the cell, in its order.
-	Cases    []plan.Requested
+	Cell     plan.Cell
+	Cases    []plan.Requested // of the cell, in its order
 	Run      Run
 	Families Registry
 	Launcher launch.Launcher
@@ -60,8 +59,8 @@ type Shard struct {
 	// first error ends the shard.
 	Fits     func(rank.Facts) error
 	Observer Observer
-	// Watch, if not nil, receives the document of the running case as it would be if the
-	// case ended now, at most once every WatchEvery.
+	// Watch, if not nil, receives the document of the running case with the results so far,
+	// at most once every WatchEvery.
 	Watch      func(result.Document)
 	WatchEvery time.Duration
 }
@@ -132,7 +131,7 @@ type runner struct {
 	waited   time.Duration // part of the attempt in which the cell waited for its machines
 	warm     *group
 	counts   Counts
-	lacking  error // what ranks of some cases lacked on this machine, such as memory
+	lacking  error // of cases whose ranks lacked something on this machine, such as memory
 }
 
 // Do runs the cell. Every case ends in a document, unless documents cannot be written. The
@@ -140,6 +139,7 @@ type runner struct {
 // something, such as disk space, while the other cases were run.
 func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	r := &runner{Shard: s, started: time.Now()}
+	r.logs = filepath.Join(s.Results, "logs", r.started.UTC().Format("20060102T150405.000Z"))
 	results, err := takeResults(ctx, s.Results)
 	if err != nil {
 		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
@@ -151,7 +151,6 @@ func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	if err := r.history.admits(s.Cases, s.Run.MatrixSHA256, s.Resume); err != nil {
 		return r.counts, fmt.Errorf("%s: %w", s.Results, err)
 	}
-	r.logs = filepath.Join(s.Results, "logs", r.started.UTC().Format("20060102T150405.000Z"))
 	log, err := openLog(r.logs)
 	if err != nil {
 		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
@@ -216,7 +215,7 @@ func (r *runner) attempts(ctx context.Context, n, index int) error {
 		case outcome.Status == result.Success:
 			r.counts.Passed++
 			return nil
-		case retries == 0 || !mendable(outcome):
+		case retries == 0 || !retryable(outcome):
 			r.counts.Failed++
 			if outcome.Code() == result.ReasonEnvironment {
 				r.lacking = errors.Join(r.lacking, fmt.Errorf("%w: case %s: %s", ErrEnvironment, c.CaseID, outcome.Reasons[0]))
@@ -236,9 +235,9 @@ func (r *runner) keep(n int, c plan.Case) {
 	r.Observer.Kept(n, len(r.Cases), c, passed)
 }
 
-// mendable reports whether another attempt may end differently: after a death, a hang or an
+// retryable reports whether another attempt may end differently: after a death, a hang or an
 // error of the library or a device, but never after a wrong result.
-func mendable(o result.Outcome) bool {
+func retryable(o result.Outcome) bool {
 	return o.Status == result.Failed && slices.Contains([]result.Code{
 		result.ReasonRankDied, result.ReasonTimeout, result.ReasonLibrary, result.ReasonDevice,
 	}, o.Code())

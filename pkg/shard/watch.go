@@ -15,7 +15,7 @@ type watcher struct {
 	next  time.Time // not before
 }
 
-// watchCost is the ratio of the pause after a look to the time of the look, which takes
+// watchCost is the ratio of the pause after a poll to the time of the poll, which takes
 // processor time from ranks that measure.
 const watchCost = 50
 
@@ -35,8 +35,8 @@ func (r *runner) watcher(c plan.Case) *watcher {
 	}
 }
 
-// look shows what the ranks have left so far, if it is due.
-func (w *watcher) look(readers []*rank.Reader) {
+// poll shows the records so far, if it is time.
+func (w *watcher) poll(readers []*rank.Reader) {
 	began := time.Now()
 	if w == nil || began.Before(w.next) {
 		return

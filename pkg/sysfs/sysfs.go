@@ -1,5 +1,5 @@
-// Package sysfs reads what the kernel says about a machine in the small files of
-// /proc and /sys. A missing file, or one with unexpected content, reads as empty.
+// Package sysfs reads the small files of /proc and /sys, in which the kernel describes the
+// machine. A missing file, or one with unexpected content, reads as empty.
 package sysfs
 
 import (

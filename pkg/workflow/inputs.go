@@ -50,13 +50,13 @@ func inputs(cat *catalog.Catalog) []input {
 // smoke is the suite of a dispatch by default.
 const smoke = "smoke"
 
-// RequestInput is the input that marks a dispatch. The name of the setup job shows its
-// value, so that a run can be found whose id GitHub did not answer.
+// RequestInput is the input that marks a dispatch. The name of the setup job shows its value,
+// by which the run can be found if GitHub does not answer with its id.
 const RequestInput = "request"
 
-// Values returns the inputs of a dispatch that plans with f, and the filters as the
-// workflow will then apply them: without a suite it takes its default. What the inputs
-// cannot say, such as two suites, is an error, and so is a value that they do not offer.
+// Values returns the inputs of a dispatch that plans with f, and the filters as the workflow
+// will apply them: without a suite it takes its default. It fails if the inputs cannot express
+// a filter, such as two suites, or do not offer a value.
 func Values(cat *catalog.Catalog, f planner.Filters) (planner.Filters, map[string]string, error) {
 	out := map[string]string{}
 	only := planner.Only{}

@@ -2,8 +2,8 @@
 // matrix and builds the programs, the sweep jobs run one cell each, and aggregate folds the
 // documents and checks that none is missing.
 //
-// What an operator types reaches a shell only as the value of an environment variable: no
-// run script contains an expression.
+// No run script contains an expression: inputs reach a shell only as the values of environment
+// variables.
 package workflow
 
 import (
@@ -21,8 +21,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-// Name is the name of the workflow, and File its path in the repository. Readers find runs
-// by both.
+// Name is the name of the workflow, and File its path in the repository.
 const (
 	Name = "CollectiveX Sweep"
 	File = ".github/workflows/collectivex-sweep.yml"
@@ -63,8 +62,8 @@ type Options struct {
 	Definitions string
 }
 
-// directory matches valid values of Definitions: nothing that a path or a shell could
-// interpret in two ways.
+// directory matches valid values of Definitions, without characters that a path or a shell
+// interprets.
 var directory = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$`)
 
 // Emit returns the workflow for the definitions in cat.

@@ -26,7 +26,7 @@ type estimate struct {
 	MaxGPUHours float64           `json:"max_gpu_hours"` // until the timeouts of all jobs
 }
 
-// newEstimate plans what a dispatch with the filters would run.
+// newEstimate plans a dispatch with the filters.
 func newEstimate(cat *catalog.Catalog, filters planner.Filters) (estimate, error) {
 	filters, inputs, err := workflow.Values(cat, filters)
 	var m *plan.Matrix

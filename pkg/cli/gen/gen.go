@@ -1,4 +1,4 @@
-// Package gen is the commands of cxgen: one file per command.
+// Package gen has the commands of cxgen, one file for each.
 package gen
 
 import (

@@ -62,7 +62,7 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
 	return cmd
 }
 
-// describe says in a line what a matrix holds.
+// describe returns the size of a matrix as a line.
 func describe(m *plan.Matrix) string {
 	count := map[string]int{}
 	for q := range m.Requested() {
@@ -71,7 +71,6 @@ func describe(m *plan.Matrix) string {
 	return size(len(m.Include), count[plan.Runnable], count[plan.Unsupported])
 }
 
-// size says how large a plan is.
 func size(cells, runnable, unsupported int) string {
 	return fmt.Sprintf("%s, %d runnable and %s", plural.Count(cells, "cell", "cells"), runnable, plural.Count(unsupported, "unsupported case", "unsupported cases"))
 }

@@ -27,7 +27,7 @@ func newValidate(s cli.Streams) *cobra.Command {
 		Short: "Check the definitions and show what they cover",
 		Long: `Check the definitions. If they have errors, all are printed with file, line and
 column, and the exit code is 2. Otherwise a table shows, for each platform, backend
-and mode, which world sizes run: yes, no, or "-" if no suite asks for it. A further
+and mode, which world sizes run: yes, no, or "-" if no suite includes it. A further
 table follows for each set of capabilities.`,
 		Example: `  cxgen validate --reasons
   cxgen validate --definitions matrix`,

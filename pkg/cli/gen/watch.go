@@ -27,10 +27,9 @@ func newWatch(s cli.Streams, clock fleet.Clock) *cobra.Command {
 		Short: "Watch a run on GitHub until it is over",
 		Long: `Watch a run on GitHub until it is over: its cells by state and platform, the
 runner and step of each cell that runs, failures with their reason, and an estimate of
-the time left, which is made from the cells that have ended.
+the time left, based on the cells that have ended.
 
-Standard error has the progress: a display that is drawn again on a terminal, lines
-elsewhere. Standard output has the URL of the run at the end, for the next command in
+Standard error shows the progress: a display on a terminal, lines elsewhere. Standard output has the URL of the run at the end, for the next command in
 a pipeline. RUN is a number, a URL, or - for the first line of standard input.`,
 		Example: `  cxgen watch https://github.com/acme/fleet/actions/runs/1001
   cxgen watch 1001 --repo acme/fleet --exit-status --deadline 6h
@@ -81,11 +80,11 @@ type display struct {
 	w     io.Writer
 	width int
 	drawn int               // lines on the terminal
-	said  map[string]string // what the last line about each job was
-	last  string            // what the last count was
+	said  map[string]string // the last line about each job
+	last  string            // the last counts
 }
 
-// lines writes a line for each job that changed, and the counts if they did.
+// lines writes a line for each job that changed, and the counts if they changed.
 func (d *display) lines(s *fleet.Sweep) {
 	at := clockTime(s.At.Sub(s.Started))
 	for _, j := range slices.Concat(s.Other, s.Cells) {
@@ -105,11 +104,11 @@ func (d *display) lines(s *fleet.Sweep) {
 	}
 }
 
-// shown is how many running and failed jobs a display lists.
+// shown is the maximum number of running, and of failed, jobs in a display.
 const shown = 12
 
-// draw replaces what it drew before: the counts of each platform, what runs, and what
-// failed.
+// draw replaces the last display by a new one: counts for each platform, running and failed
+// jobs.
 func (d *display) draw(s *fleet.Sweep) {
 	var out []string
 	status := s.Status
@@ -156,7 +155,7 @@ func (d *display) draw(s *fleet.Sweep) {
 	_, _ = io.WriteString(d.w, b.String())
 }
 
-// counts says how many jobs are in each state: "2 queued, 1 running".
+// counts returns the number of jobs in each state: "2 queued, 1 running".
 func counts(jobs []fleet.Job) string {
 	n := map[string]int{}
 	for _, j := range jobs {
@@ -171,7 +170,7 @@ func counts(jobs []fleet.Job) string {
 	return strings.Join(out, ", ")
 }
 
-// describeJob says in a line how a job stands.
+// describeJob returns the state of a job as a line.
 func describeJob(j fleet.Job) string {
 	name, _, _ := strings.Cut(j.Name, " ") // setup shows the mark of its dispatch
 	text := name + ": " + j.State

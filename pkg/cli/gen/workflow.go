@@ -27,10 +27,9 @@ func newWorkflow(s cli.Streams) *cobra.Command {
 		Long: `Write the GitHub Actions workflow that plans, runs and folds a sweep. Its inputs
 offer the suites, platforms and other names of the definitions.
 
-In a repository other than CollectiveX's own, --source says which commit of
-CollectiveX the workflow builds. Definitions other than the built-in ones are a
-directory of the workflow's repository, as seen from its root; the workflow
-plans with them.`,
+In a repository other than CollectiveX's own, --source names the commit of
+CollectiveX that the workflow builds. --definitions names a directory of the
+workflow's repository, relative to its root, with the definitions to plan with.`,
 		Example: `  cxgen workflow
   cxgen workflow --check
   cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567
@@ -70,7 +69,7 @@ plans with them.`,
 	return cmd
 }
 
-// checkFile is an error where the file is not want.
+// checkFile returns an error unless the content of the file is want.
 func checkFile(path string, want []byte) error {
 	got, err := safefile.Read(path, 16<<20)
 	switch {
@@ -85,7 +84,7 @@ func checkFile(path string, want []byte) error {
 	return fmt.Errorf("%s:%d: does not match the definitions; write it again with the same command without --check", path, line)
 }
 
-// common is the length of the common beginning of a and b.
+// common returns the length of the common prefix of a and b.
 func common(a, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -94,7 +93,7 @@ func common(a, b []byte) int {
 	return n
 }
 
-// writeFile writes a file, and the directory that it is in.
+// writeFile writes a file, and creates its directory.
 func writeFile(path string, text []byte) error {
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {

@@ -25,14 +25,8 @@ import (
 )
 
 func newBench(s cli.Streams) *cobra.Command {
-	var flags *collectivebench.Flags
-	of := collectivebench.Command
-	of.Flags = func(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
-		var groups []bench.Group
-		flags, groups = collectivebench.NewFlags(fs)
-		return flags, groups
-	}
-	cmd := newBenchOf(s, of)
+	cmd, asked := newBenchOf(s, collectivebench.Command)
+	flags := asked.(*collectivebench.Flags)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return cli.UsageError("bench takes one operation, not %d; operations are %s", len(args), strings.Join(vocab.Ops(), ", "))
@@ -40,30 +34,24 @@ func newBench(s cli.Streams) *cobra.Command {
 		return nil
 	}
 	cmd.RunE = func(c *cobra.Command, args []string) error {
-		return benchOf(c, s, of, flags, args, func(b *benchRun, measure func() error) error {
+		return benchOf(c, s, collectivebench.Command, flags, args, func(b *benchRun, measure func() error) error {
 			return withModel(c.Context(), s, b, flags.Asked(), measure)
 		})
 	}
 	cmd.AddCommand(newBenchSchedule(s))
 	for _, of := range commands {
-		cmd.AddCommand(newBenchOf(s, *of))
+		sub, _ := newBenchOf(s, *of)
+		cmd.AddCommand(sub)
 	}
 	return cmd
 }
 
 func newBenchSchedule(s cli.Streams) *cobra.Command {
-	var flags *stepsbench.Flags
-	of := stepsbench.Command
-	of.Flags = func(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
-		var groups []bench.Group
-		flags, groups = stepsbench.NewFlags(fs)
-		return flags, groups
-	}
-	cmd := newBenchOf(s, of)
+	cmd, asked := newBenchOf(s, stepsbench.Command)
 	cmd.Args = ofSchedule
 	measure := cmd.RunE
 	cmd.RunE = func(c *cobra.Command, args []string) error {
-		flags.Read = func(file string) ([]byte, *schedule.Program, error) {
+		asked.(*stepsbench.Flags).Read = func(file string) ([]byte, *schedule.Program, error) {
 			content, plan, err := readPlan(s, c, file)
 			if err != nil {
 				return nil, nil, err
@@ -79,7 +67,7 @@ func newBenchSchedule(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// complete gives the shell the values of flags.
+// complete makes the shell complete flags with their values.
 func complete(c *cobra.Command, values map[string][]string) {
 	for flag, words := range values {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags alone
@@ -95,7 +83,7 @@ func usage(groups []bench.Group) func(*cobra.Command) error {
 	}
 }
 
-// withModel writes the model of the machine that a request asks for, after what it measures.
+// withModel calls measure, and then writes the model of the machine if the request asks for it.
 func withModel(ctx context.Context, s cli.Streams, b *benchRun, request *collectivebench.Request, measure func() error) error {
 	if request.Model == "" {
 		return measure()
@@ -126,8 +114,8 @@ func writeModel(ctx context.Context, s cli.Streams, f *safefile.AtomicFile, back
 	return nil
 }
 
-// newBenchOf is the command of a family.
-func newBenchOf(s cli.Streams, of bench.Command) *cobra.Command {
+// newBenchOf returns the command of a family, and what its flags fill.
+func newBenchOf(s cli.Streams, of bench.Command) (*cobra.Command, bench.Measurement) {
 	cmd := &cobra.Command{Use: of.Use, Short: of.Short, Long: of.Long, Example: of.Example, ValidArgs: of.Words}
 	if len(of.Words) == 0 {
 		cmd.Args = cli.NoArgs
@@ -137,11 +125,11 @@ func newBenchOf(s cli.Streams, of bench.Command) *cobra.Command {
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, of.Values)
 	complete(cmd, map[string][]string{"backend": append(slices.Sorted(maps.Keys(families()[of.Family].Backends)), bench.Auto)})
-	return cmd
+	return cmd, asked
 }
 
-// benchOf measures what the flags and words of a command ask for. around, where it is not nil, is
-// called with the measurement, and calls it.
+// benchOf measures what the flags and words of a command ask for. If around is not nil, it is
+// called with the measurement and must call it.
 func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Measurement, words []string, around func(b *benchRun, measure func() error) error) error {
 	defer whileRead(c)()
 	started := time.Now()
@@ -166,7 +154,7 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 	return around(b, measure)
 }
 
-// measure measures, and shows the documents as they come.
+// measure runs the measurement and prints the documents as they come.
 func (b *benchRun) measure(c *cobra.Command, s cli.Streams, asked bench.Measurement, words []string, started time.Time) error {
 	table := !asked.Options().JSON
 	program := "cxrun " + cli.Build()
@@ -194,7 +182,7 @@ func (b *benchRun) measure(c *cobra.Command, s cli.Streams, asked bench.Measurem
 	return report.Explain(b.end(s, report, report.Broken(), report.Err()))
 }
 
-// arguments are the command line as the flags were understood, in a form that the command takes.
+// arguments returns the command line with the flags as they were parsed.
 func arguments(c *cobra.Command, words ...string) []string {
 	out := slices.Concat(strings.Fields(c.CommandPath())[1:], words)
 	c.Flags().Visit(func(f *pflag.Flag) {

@@ -24,7 +24,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
-// benchRun runs a measurement by hand as a sweep runs its cell.
+// benchRun runs a measurement by hand in the way a sweep runs a cell.
 type benchRun struct {
 	place place
 	world int // ranks
@@ -36,15 +36,15 @@ type benchRun struct {
 	toOut bool // JSON to standard output
 	shown *cli.Whole
 	ended []shard.End
-	// warned is what was told of the devices.
+	// warned has the warnings that were printed.
 	warned []string
 }
 
-// measurement is what the flags ask for, with a backend on a world of ranks.
+// measurement returns what the flags ask for, with a backend on a world of ranks.
 type measurement func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error)
 
-// newBenchRun plans a measurement of a family, on ranks or, where they are 0, on
-// what is here, and makes all that it writes to.
+// newBenchRun plans a measurement of a family and creates its files. With 0 ranks, it chooses
+// their number for this machine.
 func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan.Family, ranks int, measurement measurement) (*benchRun, error) {
 	if err := o.Refuse(); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	return b, nil
 }
 
-// drop drops a file that end has not put in place, and gives the directory up.
+// drop removes the JSON file unless it is complete, and releases the directory.
 func (b *benchRun) drop() {
 	if b.owned != nil {
 		_ = b.owned.Release() // nothing was written through it
@@ -115,7 +115,8 @@ func (b *benchRun) drop() {
 	}
 }
 
-// benchObserver hands over what ended, and shows what runs on a terminal alone.
+// benchObserver calls hand for each attempt that ended, and shows the running case on a terminal
+// only.
 type benchObserver struct {
 	*progress
 	hand func(shard.End)
@@ -127,8 +128,8 @@ func (o benchObserver) Ended(_, _ int, e shard.End) {
 	o.hand(e)
 }
 
-// run runs the cases and hands over the document of each as it ends; grow, where
-// it is not nil, gets that of the running one before.
+// run runs the cases. It calls answer with the document of each case that ends, and grow, unless
+// it is nil, with the unfinished document of the running one.
 func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Document), grow func(result.Document)) error {
 	cell := b.cell.matrix.Include[0]
 	cases, err := b.cell.matrix.Cases(cell)
@@ -151,13 +152,13 @@ func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Do
 	return err
 }
 
-// warn tells what a document says against its figures, each thing once.
+// warn prints the warnings of a document, each once.
 func (b *benchRun) warn(s cli.Streams, d result.Document) {
 	var warnings []string
 	if devices := d.Head().Devices; devices != nil {
 		warnings = slices.Clone(devices.Warnings)
 	}
-	if d.Head().Outcome.Status == result.Failed { // whose ranks did not come to look
+	if d.Head().Outcome.Status == result.Failed { // its ranks did not get to read the state
 		warnings = slices.DeleteFunc(warnings, func(text string) bool { return strings.HasPrefix(text, result.StateUnread) })
 	}
 	if f := family.Find(d.Head().Identity.Case.Family); f != nil && f.Warning != nil {
@@ -173,9 +174,8 @@ func (b *benchRun) warn(s cli.Streams, d result.Document) {
 	}
 }
 
-// end writes the JSON where it was asked for, says of each case that failed and
-// each threshold that was broken, one line each, and returns verdict. Where nothing
-// can be measured here, that is all it says.
+// end writes the JSON, if asked for, prints a line for each case that failed and each threshold
+// that was broken, and returns verdict. If nothing can be measured here, it returns only that.
 func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict error) error {
 	if err := b.write(report); err != nil {
 		b.tellKept(s)
@@ -201,8 +201,8 @@ func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict e
 	return verdict
 }
 
-// lacks says why no case can be measured here; empty where some can, or no rank
-// told why.
+// lacks returns why no case can be measured here; empty if some can, or if no rank reported
+// why.
 func (b *benchRun) lacks() string {
 	var why []string
 	for _, e := range b.ended {
@@ -216,8 +216,8 @@ func (b *benchRun) lacks() string {
 	return strings.Join(why, "; ")
 }
 
-// failures has a line for each case that failed, and one for all that were not
-// begun for the same reason.
+// failures returns a line for each case that failed, and one for all cases that were not started
+// for the same reason.
 func (b *benchRun) failures() []string {
 	var lines, why []string
 	waiting := map[string]int{}
@@ -239,8 +239,7 @@ func (b *benchRun) failures() []string {
 	return lines
 }
 
-// write writes the JSON where it was asked for. That what was shown before did
-// not arrive is an error too.
+// write writes the JSON, if asked for. It also returns the first error of standard output.
 func (b *benchRun) write(report any) error {
 	data, err := result.Encode(report)
 	if err != nil {
@@ -266,8 +265,8 @@ func (b *benchRun) tellKept(s cli.Streams) {
 	s.Tell("cxrun: documents and logs are in %s", b.out)
 }
 
-// endLine says how a case that failed ended: in the words of a rank, if it is
-// that this cannot be measured here, else by its reasons and then those words.
+// endLine returns why a case failed: the error text of a rank if the case cannot be measured
+// here, else its reasons and then that text.
 func endLine(e shard.End) string {
 	outcome := e.Document.Head().Outcome
 	reasons := outcome.Reasons.String()

@@ -15,9 +15,9 @@ func newCleanup(s cli.Streams) *cobra.Command {
 		Use:   "cleanup",
 		Short: "Cancel and remove what killed shards left on this machine",
 		Long: `Cancel the Slurm jobs, and remove the scratch directories, of shards, sweeps and benches on
-this machine that were killed before they could do so themselves. What still runs is not
-affected. cxrun looks in /dev/shm, among temporary files, and in storage.stage of the
-platforms in the file that CX_OPERATOR_CONFIG names.
+this machine that were killed before they could do so themselves. Running ones are not
+affected. cxrun searches /dev/shm, the directory for temporary files, and storage.stage of
+the platforms in the file that CX_OPERATOR_CONFIG names.
 
 The exit code is 3 if a job could not be cancelled or a directory not removed. The
 next cleanup, or the next shard on this machine, tries again.`,

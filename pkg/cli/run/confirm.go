@@ -26,7 +26,7 @@ type confirmation struct {
 
 // howToRun is how the runs of a side are made.
 type howToRun struct {
-	name    string // of its directory below the confirmation's
+	name    string // of its directory below that of the confirmation
 	command string // words; empty: this program's sweep
 	env     []string
 }
@@ -42,8 +42,7 @@ func (c *confirmation) addFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// measures reports whether there is anything to tell the sides apart by, so that they can be
-// measured.
+// measures reports whether the sides can be measured: something distinguishes them.
 func (c *confirmation) measures() bool {
 	for _, side := range c.sides {
 		if side.command != "" || len(side.env) > 0 {
@@ -53,7 +52,7 @@ func (c *confirmation) measures() bool {
 	return false
 }
 
-// check refuses flags that make no confirmation.
+// check refuses flags that contradict each other or the directory.
 func (c *confirmation) check() error {
 	if c.dir == "" {
 		if c.measures() {
@@ -80,8 +79,8 @@ func (c *confirmation) check() error {
 	return nil
 }
 
-// confirm measures the suspects of c again, stage by stage, or reads what was measured before,
-// and tells c. It returns what was left out of what was measured.
+// confirm measures the suspects of found again, stage by stage, or reads what was measured
+// before, and adds the results to found. It returns the files and lines that were left out.
 func (c *confirmation) confirm(ctx context.Context, s cli.Streams, found *compare.Comparison, o compare.Options) ([]*fold.Problem, error) {
 	suspects := found.Suspects()
 	if len(suspects) == 0 {
@@ -107,7 +106,7 @@ func (c *confirmation) confirm(ctx context.Context, s cli.Streams, found *compar
 	return problems, nil
 }
 
-// read tells found what the runs in the directory show.
+// read adds the results of the runs in the directory to found.
 func (c *confirmation) read(s cli.Streams, found *compare.Comparison, o compare.Options) (problems []*fold.Problem, err error) {
 	var sides [2]*compare.Side
 	for i, how := range c.sides {
@@ -121,8 +120,8 @@ func (c *confirmation) read(s cli.Streams, found *compare.Comparison, o compare.
 	return problems, nil
 }
 
-// measure runs the pairs of a stage, after those before it: OLD NEW, NEW OLD, and so on. What
-// the machine does meanwhile falls on both sides alike.
+// measure runs the pairs of a stage, after those of earlier stages: OLD NEW, NEW OLD, and so
+// on, so that a disturbance of the machine falls on both sides alike.
 func (c *confirmation) measure(ctx context.Context, s cli.Streams, before int, suspects, suites []string) error {
 	again := "measuring %s again, in %d pairs of runs"
 	if before > 0 {
@@ -154,10 +153,10 @@ func (h howToRun) run(ctx context.Context, suspects, suites []string, out string
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
-	// Without the variables of Actions: each run is one of its own.
+	// Without the variables of Actions, each run has its own run id.
 	env[runIDVariable], env["GITHUB_STEP_SUMMARY"] = "", ""
 	_, err = command.Output(ctx, command.Host{}, command.Command{Args: args, Env: env})
-	// A run whose cases failed leaves documents that say so.
+	// A run with failed cases leaves documents about them.
 	if failed, ok := errors.AsType[*command.Error](err); ok && failed.Status == (command.Status{Code: cli.ExitFailed}) {
 		return nil
 	}
@@ -167,7 +166,7 @@ func (h howToRun) run(ctx context.Context, suspects, suites []string, out string
 	return nil
 }
 
-// args are the words of the command, but for what each run adds.
+// args returns the command without what each run adds.
 func (h howToRun) args(suites []string) ([]string, error) {
 	if h.command != "" {
 		words := strings.Fields(h.command)

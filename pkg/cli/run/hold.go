@@ -9,7 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/launch"
 )
 
-// newHold keeps a container up for the ranks of a group. The shard starts it; people do not.
+// newHold keeps a container up for the ranks of a group. The shard starts it, not people.
 func newHold() *cobra.Command {
 	var (
 		dir  string

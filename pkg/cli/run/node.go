@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/launch"
 )
 
-// newNode runs the ranks of one node of a group. srun starts it; people do not.
+// newNode runs the ranks of one node of a group. srun starts it, not people.
 func newNode(s cli.Streams) *cobra.Command {
 	var (
 		store               string

@@ -10,8 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/launch"
 )
 
-// newPrepare is what each node does before ranks start there. Launchers start it; people
-// do not.
+// newPrepare prepares a node for ranks. Launchers start it, not people.
 func newPrepare(s cli.Streams) *cobra.Command {
 	var dir, step string
 	cmd := &cobra.Command{
@@ -29,7 +28,7 @@ func newPrepare(s cli.Streams) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "", "`DIR` of the allocation")
-	f.StringVar(&step, "step", "", "the `STEP` to do")
+	f.StringVar(&step, "step", "", "the `STEP` of the preparation")
 	_ = cmd.MarkFlagRequired("dir")  // fails for unknown flags alone
 	_ = cmd.MarkFlagRequired("step") // as above
 	return cmd

@@ -16,12 +16,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/preflight"
 )
 
-// probeLimit is how long a machine has to describe itself. Drivers that start
-// cold take seconds.
+// probeLimit is the maximum time for the examination. Drivers that start cold take seconds.
 const probeLimit = 2 * time.Minute
 
-// machineHere is this machine. The program asks itself, in a process of its own:
-// a driver or library that dies while it is opened costs the GPUs, not the sweep.
+// machineHere examines this machine in another process of this program, so that a driver or
+// library that crashes when it is opened costs the GPUs, not the sweep.
 func machineHere(ctx context.Context, defs cli.Definitions) preflight.Survey {
 	d, err := probe(ctx, command.Host{}, defs)
 	if err != nil {
@@ -55,14 +54,14 @@ func probe(ctx context.Context, s command.Starter, defs cli.Definitions) (prefli
 	return d, nil
 }
 
-// surveyCommand is hidden: what it writes may name paths of this machine.
+// surveyCommand is hidden, since its output may contain paths of this machine.
 const surveyCommand = "survey"
 
 func newSurvey(s cli.Streams) *cobra.Command {
 	var defs cli.Definitions
 	cmd := &cobra.Command{
 		Use:    surveyCommand,
-		Short:  "Say in JSON what a measurement asks of this machine before it is planned",
+		Short:  "Report, as JSON, what planning needs to know about this machine",
 		Hidden: true,
 		Args:   cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -77,7 +76,7 @@ func newSurvey(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// tellUnusable warns where GPUs are here and none can be used.
+// tellUnusable warns if none of the GPUs here can be used.
 func tellUnusable(s cli.Streams, m preflight.Survey) {
 	if len(m.GPUs) == 0 && len(m.Unusable) > 0 {
 		warn(s, strings.Join(m.Unusable, "; ")+"; they are left out")

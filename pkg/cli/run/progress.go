@@ -13,19 +13,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
-// How often a running case is told of: on a terminal its line is drawn again,
-// elsewhere a line is added.
+// How often a running case is reported: on a terminal its line is drawn again, elsewhere a line
+// is added.
 const (
 	terminalTick = time.Second
 	plainTick    = 30 * time.Second
 )
 
-// progress shows what a shard does: one line per case that ended, and on a
-// terminal a last line with the one that runs. On Actions the lines of a cell
-// are folded, and failed cases are annotations.
+// progress shows the progress of a shard: a line for each case that ended, and on a terminal a
+// last line with the running one. On Actions the lines of a cell are folded, and failed cases
+// are annotations.
 type progress struct {
 	w       io.Writer
-	width   int // of the terminal; 0 where there is none
+	width   int // of the terminal; 0 without one
 	actions bool
 
 	mu      sync.Mutex
@@ -89,7 +89,7 @@ func (p *progress) watch(tick time.Duration) {
 	}
 }
 
-// status tells of the running case. The lock is held.
+// status reports the running case. The caller holds the lock.
 func (p *progress) status() {
 	text := sanitize.Line(fmt.Sprintf("%s running %4s  %s", p.counter, time.Since(p.since).Round(time.Second), p.running))
 	if p.width == 0 {
@@ -99,10 +99,10 @@ func (p *progress) status() {
 	fmt.Fprintf(p.w, "\r\x1b[K%s", text[:min(len(text), p.width-1)])
 }
 
-// line adds a line above the running case's; an empty text only clears that.
+// line replaces the line of the running case; an empty text only clears it.
 func (p *progress) line(text string) { p.print(sanitize.Line(text)) }
 
-// print adds what may be several lines, and commands of Actions, as it is.
+// print is line for text that may have several lines and commands of Actions.
 func (p *progress) print(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

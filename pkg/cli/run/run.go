@@ -1,4 +1,4 @@
-// Package run is the commands of cxrun: one file per command.
+// Package run has the commands of cxrun, one file for each.
 package run
 
 import (
@@ -28,10 +28,10 @@ func newRoot(s cli.Streams) *cobra.Command {
 	return root
 }
 
-// whileRead makes it an interruption of c, as Ctrl-C is, that the reader of
-// standard output or standard error goes. By default that ends this process on
-// the spot: cases are left without documents, and temporary directories and
-// shared memory stay. After stop such a write is an error and nothing more.
+// whileRead makes the loss of the reader of standard output or standard error an interruption
+// of c, like Ctrl-C. By default the process would end at once, without documents for its cases
+// and without removing temporary directories and shared memory. After stop, such a write is
+// just an error.
 func whileRead(c *cobra.Command) (stop func()) {
 	ctx, forget := signal.NotifyContext(c.Context(), syscall.SIGPIPE)
 	c.SetContext(ctx)
