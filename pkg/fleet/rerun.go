@@ -24,7 +24,7 @@ import (
 // since it may be the success of a case.
 func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error) {
 	j := fold.NewJudge(nil, fold.Expected{}) // a fetched matrix has no digest to compare
-	for rec, err := range fold.Read([]string{path}, false) {
+	for rec, err := range fold.Read([]string{path}) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return 0, nil, fmt.Errorf("%s: no such file; name the dataset of the run: 'cxgen fetch RUN -o DIR' brings it as DIR/aggregate/*.ndjson", path)
 		}

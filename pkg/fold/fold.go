@@ -236,7 +236,7 @@ func Fold(in []string, m *plan.Matrix, want Expected, out string) (*Verdict, err
 func write(in []string, m *plan.Matrix, want Expected, f io.Writer) (*Verdict, error) {
 	w := bufio.NewWriterSize(f, 1<<20)
 	j := NewJudge(m, want)
-	for rec, err := range Read(in, false) {
+	for rec, err := range Read(in) {
 		var p *Problem
 		switch {
 		case errors.As(err, &p):

@@ -199,7 +199,7 @@ func TestALinkToADirectoryIsFollowed(t *testing.T) {
 	require.Equal(t, 1, v.Documents)
 
 	found := false
-	for _, err := range Read([]string{filepath.Dir(link)}, false) {
+	for _, err := range Read([]string{filepath.Dir(link)}) {
 		found = true
 		require.EqualError(t, err, link+": not a regular file: links to directories are not followed; name it with --in")
 	}

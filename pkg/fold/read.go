@@ -45,9 +45,9 @@ var kinds = []struct {
 }{
 	{strictjson.ErrTruncated, "truncated JSON"},
 	{strictjson.ErrSyntax, "not JSON"},
+	{result.ErrForeign, "JSON that is not a document of this program"},
 	{result.ErrDigest, "document that was changed after it was written"},
 	{result.ErrInvalid, "invalid document"},
-	{result.ErrForeign, "JSON that is not a document of this program"},
 	{provenance.ErrPrivate, "document that holds something private"},
 	{errClash, "second document for one attempt"},
 	{errOtherRun, "document of another run"},
@@ -73,12 +73,10 @@ func (p *Problem) irregular() bool {
 // and those below it but plans (plan.FileName), in lexical order of their paths, and
 // the lines of an NDJSON file in theirs. Whatever is not a publishable document that
 // counts (see result.Inspector), and links to directories, which are not followed,
-// come as a *Problem; any other error ends the sequence. whole
-// is for callers that ask records for their Document.
-func Read(paths []string, whole bool) iter.Seq2[Record, error] {
+// come as a *Problem; any other error ends the sequence.
+func Read(paths []string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := &reader{yield: yield, inspector: result.NewInspector(provenance.NewScreen().Check)}
-		r.inspector.Whole = whole
 		for _, p := range paths {
 			if err := r.path(p); err != nil {
 				if !errors.Is(err, errStopped) {

@@ -12,7 +12,7 @@ import (
 func Standing(in []string) (*Verdict, iter.Seq2[Record, error], error) {
 	judge := NewJudge(nil, Expected{})
 	standing := map[Case]string{} // by source
-	for rec, err := range Read(in, false) {
+	for rec, err := range Read(in) {
 		if p, ok := errors.AsType[*Problem](err); ok {
 			judge.Problem(p)
 			continue
@@ -24,7 +24,7 @@ func Standing(in []string) (*Verdict, iter.Seq2[Record, error], error) {
 		}
 	}
 	again := func(yield func(Record, error) bool) {
-		for rec, err := range Read(in, true) {
+		for rec, err := range Read(in) {
 			if _, ok := errors.AsType[*Problem](err); ok {
 				continue // the verdict has it
 			}

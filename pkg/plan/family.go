@@ -3,9 +3,10 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
-	"sync"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/registry"
 	"github.com/collectivex/collectivex/pkg/strictjson"
@@ -68,13 +69,27 @@ func Types() strictjson.Types {
 	return t
 }
 
-var caseForm = sync.OnceValue(func() *strictjson.Form { return strictjson.New(Case{}, Types()) })
-
 // UnmarshalJSON reads a case of a registered family.
 func (c *Case) UnmarshalJSON(text []byte) error {
-	*c = Case{}
-	_, err := caseForm().Read(strictjson.Input{Text: text}, c)
-	return err
+	type common Case // without this method
+	var of common
+	if err := strictjson.Unmarshal(text, &of); err != nil {
+		return err
+	}
+	if of.Block = NewBlock(of.Family); of.Block == nil {
+		return fmt.Errorf("family %q is not one of %s", of.Family, strings.Join(names(), ", "))
+	}
+	*c = Case(of)
+	return strictjson.Unmarshal(text, c.Block)
+}
+
+// names lists the families by name.
+func names() (names []string) {
+	for _, f := range families.All() {
+		names = append(names, string(f.Name))
+	}
+	slices.Sort(names)
+	return names
 }
 
 // MarshalJSON writes the common fields and those of the block as one object.

@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"runtime"
 	"sync"
 
 	"github.com/collectivex/collectivex/pkg/safefile"
@@ -47,40 +46,21 @@ func (m *Matrix) Write(w io.Writer) error {
 	return out.Flush()
 }
 
-// writeList writes a list under its name, one element a line. Blocks of
-// elements are encoded side by side and written in order.
+// writeList writes a list under its name, one element a line.
 func writeList[T any](out *bufio.Writer, name string, list []T) error {
-	const size = 512
-	type block struct {
-		text  []byte
-		ready chan struct{}
-	}
 	fmt.Fprintf(out, ",\n%q:[\n", name)
-	writer := strictjson.NewWriter[T]()
-	ring := make([]block, 2*runtime.GOMAXPROCS(0))
-	for n := 0; n*size < len(list)+len(ring)*size; n++ {
-		b := &ring[n%len(ring)]
-		if b.ready != nil { // block n−len(ring): write it, and use its buffer again
-			<-b.ready
-			out.Write(b.text)
-			b.ready = nil
+	for i := range list {
+		text, err := json.Marshal(&list[i])
+		if err != nil {
+			return err
 		}
-		if first := n * size; first < len(list) {
-			b.ready = make(chan struct{})
-			go func() {
-				defer close(b.ready)
-				b.text = b.text[:0]
-				for i := first; i < min(first+size, len(list)); i++ {
-					if i > 0 {
-						b.text = append(b.text, ',')
-					}
-					b.text = append(writer.Append(b.text, &list[i]), '\n')
-				}
-			}()
+		if i > 0 {
+			out.WriteByte(',')
 		}
+		out.Write(text)
+		out.WriteByte('\n')
 	}
-	_, err := out.WriteString("]")
-	return err
+	return out.WriteByte(']')
 }
 
 // WriteFile writes the matrix to path, whole or not at all, and sets its digest.
@@ -101,10 +81,7 @@ func (m *Matrix) WriteFile(path string) error {
 // plan of 100,000 cases.
 const maxMatrix = 1 << 30
 
-var (
-	matrixForm    = sync.OnceValue(func() *strictjson.Form { return strictjson.New(Matrix{}, Types()) })
-	generatorForm = strictjson.New(generated{}, strictjson.Types{})
-)
+var matrixForm = sync.OnceValue(func() *strictjson.Form { return strictjson.New(Matrix{}, Types()) })
 
 // generated is what says which program reads a matrix.
 type generated struct {
@@ -139,8 +116,11 @@ func parse(data []byte, strict func(Generator) (bool, error)) (*Matrix, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("matrix: empty; make it with 'cxgen matrix -o FILE'")
 	}
+	data, err := strictjson.Screen(data, nil)
 	var by generated
-	_, err := generatorForm.Read(strictjson.Input{Text: data}, &by)
+	if err == nil {
+		err = strictjson.Unmarshal(data, &by)
+	}
 	switch {
 	case errors.Is(err, strictjson.ErrTruncated):
 		return nil, errors.New("matrix: truncated; make it again with 'cxgen matrix -o FILE'")
@@ -156,8 +136,13 @@ func parse(data []byte, strict func(Generator) (bool, error)) (*Matrix, error) {
 		return nil, err
 	}
 	m := Matrix{Archived: !ours}
-	if _, err := matrixForm().Read(strictjson.Input{Text: data, Strict: ours}, &m); err != nil {
+	if err := strictjson.Unmarshal(data, &m); err != nil {
 		return nil, fmt.Errorf("matrix: %w", err)
+	}
+	if ours {
+		if err := matrixForm().Check(data); err != nil {
+			return nil, fmt.Errorf("matrix: %w", err)
+		}
 	}
 	return &m, m.check()
 }

@@ -1,9 +1,6 @@
 package plan
 
-import (
-	"strconv"
-	"sync"
-)
+import "strconv"
 
 // ID returns the id that the fields of the case spell. Every CaseID is made
 // here, and whoever reads a case recomputes it here. Factors are lower case,
@@ -17,18 +14,12 @@ import (
 // parallelism the contract layout-and-dispatch-v1, the layout of its plan and the timing mode eager,
 // root 0, registration none, the first repeat. The case must have its block.
 func (c *Case) ID() string {
-	room := factorRoom.Get().(*[]string)
-	defer factorRoom.Put(room)
-	factors := c.Block.Factors(c, append((*room)[:0], c.SKU, c.Backend))
+	factors := c.Block.Factors(c, []string{c.SKU, c.Backend})
 	if c.Repeat > 1 {
 		factors = append(factors, "r"+strconv.Itoa(c.Repeat))
 	}
 	return Slug(factors...)
 }
-
-// factorRoom has room for the factors of an id. They pass through an interface and would
-// be allocated for each of 100,000 cases.
-var factorRoom = sync.Pool{New: func() any { s := make([]string, 0, 12); return &s }}
 
 // Upstream reports whether the case is one that CollectiveX itself plans. The public
 // dashboard is shown no others: they stand in requested_other and have a record type

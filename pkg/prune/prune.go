@@ -169,7 +169,7 @@ func runsOf(paths []string) (map[string]bool, error) {
 	ids := map[string]bool{}
 	for _, path := range paths {
 		found := false
-		for rec, err := range fold.Read([]string{path}, false) {
+		for rec, err := range fold.Read([]string{path}) {
 			if err != nil {
 				return nil, fmt.Errorf("%w: baseline: %w", ErrUsage, err)
 			}
@@ -205,7 +205,7 @@ func (e *Entry) read(n fs.DirEntry) error {
 // documents reads the documents of an entry, and keeps an entry that is not a readable run.
 func (e *Entry) documents() error {
 	e.keys = map[key]newest{}
-	for rec, err := range fold.Read([]string{e.path}, true) {
+	for rec, err := range fold.Read([]string{e.path}) {
 		if _, ok := errors.AsType[*fold.Problem](err); ok {
 			e.Keep = keepDamaged
 			continue

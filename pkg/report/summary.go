@@ -107,7 +107,7 @@ type Machine struct {
 func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
 	judge := fold.NewJudge(m, fold.Expected{})
 	standing := map[fold.Case]figures{}
-	for rec, err := range fold.Read(in, true) {
+	for rec, err := range fold.Read(in) {
 		if p, ok := errors.AsType[*fold.Problem](err); ok {
 			judge.Problem(p)
 			continue

@@ -310,7 +310,7 @@ func TestOneRecordTypeOfTwoFamilies(t *testing.T) {
 			require.NoError(t, err)
 			require.IsType(t, d, read)
 		}
-		other := strings.Replace(string(data), `"family":"`+string(d.Head().Identity.Case.Family)+`"`, `"family":"collective"`, 1)
+		other := strings.ReplaceAll(string(data), `"family":"`+string(d.Head().Identity.Case.Family)+`"`, `"family":"collective"`)
 		_, err := result.Decode([]byte(other))
 		require.Error(t, err)
 	}

@@ -1,10 +1,10 @@
 package result
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -18,18 +18,25 @@ var ErrForeign = errors.New("not a document of this program")
 // dropped. The documents it returns are as they were written: use an Inspector to
 // judge them.
 func Decode(data []byte) (Document, error) {
-	kind, err := kindOf(data)
+	text, err := strictjson.Screen(data, nil)
 	if err != nil {
 		return nil, err
 	}
-	d, _, err := kind.read(strictjson.Input{Text: data})
-	return d, err
+	h, err := readHeads(text)
+	if err != nil {
+		return nil, err
+	}
+	k, err := h.kind()
+	if err != nil {
+		return nil, err
+	}
+	return k.read(text)
 }
 
 // kind is a record type of a family.
 type kind struct {
 	family *Family
-	form   *strictjson.Form
+	form   *strictjson.Form // to hold documents of unknown origin to
 }
 
 // kinds are the kinds by record type, which families may share.
@@ -47,84 +54,57 @@ var kinds = sync.OnceValue(func() map[string][]*kind {
 })
 
 // read reads a document of the kind, whose case must be of its family.
-func (k *kind) read(in strictjson.Input) (Document, []byte, error) {
+func (k *kind) read(text []byte) (Document, error) {
 	d := reflect.New(reflect.TypeOf(k.family.Document)).Interface().(Document)
-	line, err := k.form.Read(in, d)
-	if err != nil {
-		return nil, nil, err
+	d.Head().Identity.CaseFactors.Case = reflect.New(reflect.TypeOf(k.family.Factors)).Interface()
+	if err := strictjson.Unmarshal(text, d); err != nil {
+		return nil, err
 	}
 	if c := d.Head().Identity.Case; c.Family != k.family.Name {
-		return nil, nil, fmt.Errorf("%w: a %s of family %q", strictjson.ErrForm, d.Head().RecordType, c.Family)
+		return nil, fmt.Errorf("%w: a %s of family %q", strictjson.ErrForm, d.Head().RecordType, c.Family)
 	}
-	return d, line, nil
+	return d, nil
 }
 
-var kindForm = strictjson.New(recordHead{}, strictjson.Types{})
-
-// recordHead is what says how a document is read.
-type recordHead struct {
-	Version    int    `json:"version"`
-	RecordType string `json:"record_type"`
-	Identity   struct {
-		Case struct {
+// heads are the members that are read of every document.
+type heads struct {
+	Version     int    `json:"version"`
+	RecordType  string `json:"record_type"`
+	GeneratedAt string `json:"generated_at"`
+	Identity    struct {
+		CaseID            string            `json:"case_id"`
+		AttemptOrdinal    int               `json:"attempt_ordinal"`
+		AllocationFactors AllocationFactors `json:"allocation_factors"`
+		Case              struct {
 			Family plan.Family `json:"family"`
 		} `json:"case"`
 	} `json:"identity"`
+	Outcome Outcome `json:"outcome"`
 }
 
-// kindOf returns the kind of the document in data.
-func kindOf(data []byte) (*kind, error) {
-	for name, of := range kinds() { // as this program writes them
-		if bytes.HasPrefix(data, fmt.Appendf(nil, `{"version":%d,"record_type":%q,`, Version, name)) {
-			return familyAmong(of, firstFamily(data)), nil
-		}
-	}
-	var head recordHead
-	_, err := kindForm.Read(strictjson.Input{Text: data}, &head)
-	switch {
-	case errors.Is(err, strictjson.ErrForm):
-		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
-	case err != nil:
-		return nil, err
-	}
-	of, err := kindsNamed(head.Version, head.RecordType)
-	if err != nil {
-		return nil, err
-	}
-	return familyAmong(of, head.Identity.Case.Family), nil
+// readHeads reads the heads of a text that strictjson.Screen has accepted.
+func readHeads(text []byte) (h heads, err error) {
+	return h, foreign(strictjson.Unmarshal(text, &h))
 }
 
-// firstFamily returns the value of the first member "family" in compact JSON. No string
-// can hold the text that it looks for, since a quotation mark in one is escaped. The reader
-// of the kind refuses a document that hides another family's case behind it.
-func firstFamily(data []byte) plan.Family {
-	const member = `"family":"`
-	_, rest, found := bytes.Cut(data, []byte(member))
-	name, _, closed := bytes.Cut(rest, []byte{'"'})
-	if !found || !closed {
-		return ""
+// foreign adds that a text is no document to an error for JSON of another form.
+func foreign(err error) error {
+	if errors.Is(err, strictjson.ErrForm) {
+		return fmt.Errorf("%w: %w", ErrForeign, err)
 	}
-	return plan.Family(name)
+	return err
 }
 
-// familyAmong returns the kind of a family; the first one, which refuses documents of other
-// families, if there is none.
-func familyAmong(of []*kind, family plan.Family) *kind {
-	for _, k := range of {
-		if k.family.Name == family {
-			return k
-		}
+// kind returns the kind of the document. A kind that has the record type and not the family refuses
+// the document when it reads it.
+func (h *heads) kind() (*kind, error) {
+	if h.Version != Version {
+		return nil, fmt.Errorf("%w: version %d", ErrForeign, h.Version)
 	}
-	return of[0]
-}
-
-func kindsNamed(version int, recordType string) ([]*kind, error) {
-	if version != Version {
-		return nil, fmt.Errorf("%w: version %d", ErrForeign, version)
-	}
-	of := kinds()[recordType]
+	of := kinds()[h.RecordType]
 	if of == nil {
-		return nil, fmt.Errorf("%w: record_type %q", ErrForeign, recordType)
+		return nil, fmt.Errorf("%w: record_type %q", ErrForeign, h.RecordType)
 	}
-	return of, nil
+	i := slices.IndexFunc(of, func(k *kind) bool { return k.family.Name == h.Identity.Case.Family })
+	return of[max(i, 0)], nil
 }

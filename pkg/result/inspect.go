@@ -1,7 +1,6 @@
 package result
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -40,7 +39,8 @@ type Inspected struct {
 	// next document is inspected.
 	Line []byte
 
-	doc Document // nil where its digest vouched for it
+	kind *kind
+	doc  Document // nil where its digest vouched for it
 }
 
 // Document returns the whole document.
@@ -48,20 +48,15 @@ func (d *Inspected) Document() (Document, error) {
 	if d.doc != nil {
 		return d.doc, nil
 	}
-	return Decode(d.Line)
+	return d.kind.read(d.Line)
 }
 
 // Inspector decides whether bytes are a document that counts. aggregate, summarize
 // and --resume all ask it. It remembers what it saw of strings; one goroutine uses
 // it.
 type Inspector struct {
-	// Whole has documents decoded while they are inspected, for those who ask each
-	// one for its Document. It decides nothing.
-	Whole bool
-
 	screen   func(text string) error
 	harmless map[string]struct{} // strings that passed the screen
-	buf      []byte
 }
 
 // NewInspector returns an inspector that shows every string which could be private
@@ -77,32 +72,28 @@ func NewInspector(screen func(text string) error) *Inspector {
 // strictjson.ErrSyntax, ErrForeign, ErrInvalid, ErrDigest or what the screen
 // returned.
 func (x *Inspector) Inspect(data []byte) (Inspected, error) {
-	text := bytes.TrimSpace(data)
-	if _, _, sealed := cutDigest(text); !sealed {
-		return x.whole(text)
+	text, err := strictjson.Screen(data, x.check)
+	if err != nil {
+		return Inspected{}, foreign(err)
 	}
-	d, err := x.sealed(text)
+	d, err := inspectHead(text)
+	content, digest, sealed := cutDigest(text)
+	if sealed && holds(content, digest) {
+		return d, err
+	}
+	if err == nil {
+		d.doc, err = d.kind.judged(text)
+	}
+	switch {
+	case err != nil && sealed:
+		err = fmt.Errorf("%w; %w", ErrDigest, err)
+	case sealed, err == nil && d.doc.Head().Digest != "": // it is not at the end
+		err = ErrDigest
+	}
 	if err != nil {
 		return Inspected{}, err
 	}
-	if content, digest, _ := cutDigest(d.Line); holds(content, digest) {
-		return d, nil
-	}
-	if _, err = x.whole(text); !errors.Is(err, ErrDigest) {
-		err = fmt.Errorf("%w; %w", ErrDigest, err)
-	}
-	return Inspected{}, err
-}
-
-func (x *Inspector) input(text []byte, strict bool) strictjson.Input {
-	return strictjson.Input{Text: text, Buffer: x.buf, Screen: x.check, Strict: strict}
-}
-
-// keep keeps the buffer of a line that was compacted.
-func (x *Inspector) keep(line, text []byte) {
-	if len(line) > 0 && &line[0] != &text[0] {
-		x.buf = line
-	}
+	return d, nil
 }
 
 // check screens one raw string. Most strings of a run are the same few, so what
@@ -123,95 +114,40 @@ func (x *Inspector) check(raw []byte) error {
 	return nil
 }
 
-// heads is the members that make a Head.
-type heads struct {
-	Version     int    `json:"version"`
-	RecordType  string `json:"record_type"`
-	GeneratedAt string `json:"generated_at"`
-	Identity    struct {
-		CaseID            string            `json:"case_id"`
-		AttemptOrdinal    int               `json:"attempt_ordinal"`
-		AllocationFactors AllocationFactors `json:"allocation_factors"`
-	} `json:"identity"`
-	Outcome Outcome `json:"outcome"`
-	Digest  string  `json:"digest"`
-}
-
-var headForm = strictjson.New(heads{}, strictjson.Types{})
-
-// sealed inspects a document for whose content a digest vouches.
-func (x *Inspector) sealed(text []byte) (Inspected, error) {
-	if !x.Whole {
-		return x.head(text)
-	}
-	kind, err := kindOf(text)
+// inspectHead inspects no more than the head.
+func inspectHead(text []byte) (Inspected, error) {
+	h, err := readHeads(text)
 	if err != nil {
 		return Inspected{}, err
 	}
-	doc, line, err := kind.read(x.input(text, false))
-	if errors.Is(err, strictjson.ErrForm) { // its figures cannot be read: see Document
-		return x.head(text)
-	}
+	k, err := h.kind()
 	if err != nil {
 		return Inspected{}, err
 	}
-	x.keep(line, text)
-	d := Inspected{Head: headOf(doc.Head()), Line: line, doc: doc}
-	return d, d.Head.known()
-}
-
-// head inspects no more than the head.
-func (x *Inspector) head(text []byte) (Inspected, error) {
-	var h heads
-	line, err := headForm.Read(x.input(text, false), &h)
-	if errors.Is(err, strictjson.ErrForm) {
-		err = fmt.Errorf("%w: %w", ErrForeign, err)
-	}
-	if err != nil {
-		return Inspected{}, err
-	}
-	x.keep(line, text)
-	e := Envelope{Version: h.Version, RecordType: h.RecordType, GeneratedAt: h.GeneratedAt, Outcome: h.Outcome}
-	e.Identity.CaseID, e.Identity.AttemptOrdinal, e.Identity.AllocationFactors = h.Identity.CaseID, h.Identity.AttemptOrdinal, h.Identity.AllocationFactors
-	d := Inspected{Head: headOf(&e), Line: line}
-	return d, d.Head.known()
-}
-
-// whole inspects all of a document.
-func (x *Inspector) whole(text []byte) (Inspected, error) {
-	kind, err := kindOf(text)
-	if err != nil {
-		return Inspected{}, err
-	}
-	d, line, err := kind.read(x.input(text, true))
-	if errors.Is(err, strictjson.ErrForm) {
-		err = fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if err != nil {
-		return Inspected{}, err
-	}
-	x.keep(line, text)
-	if err := judge(d, false); err != nil {
-		return Inspected{}, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if d.Head().Digest != "" {
-		if content, digest, sealed := cutDigest(line); !sealed || !holds(content, digest) {
-			return Inspected{}, ErrDigest
-		}
-	}
-	in := Inspected{Head: headOf(d.Head()), Line: line, doc: d}
-	return in, in.Head.known()
-}
-
-func headOf(e *Envelope) Head {
-	a := e.Identity.AllocationFactors
-	return Head{
-		Version: e.Version, RecordType: e.RecordType, GeneratedAt: e.GeneratedAt,
-		CaseID: e.Identity.CaseID, Ordinal: e.Identity.AttemptOrdinal,
+	a := h.Identity.AllocationFactors
+	d := Inspected{Line: text, kind: k, Head: Head{
+		Version: h.Version, RecordType: h.RecordType, GeneratedAt: h.GeneratedAt,
+		CaseID: h.Identity.CaseID, Ordinal: h.Identity.AttemptOrdinal,
 		RunID: orEmpty(a.RunID), RunAttempt: orEmpty(a.RunAttempt),
 		SourceSHA: orEmpty(a.SourceSHA), MatrixSHA256: a.MatrixSHA256,
-		Status: e.Outcome.Status, Reasons: e.Outcome.Reasons,
+		Status: h.Outcome.Status, Reasons: h.Outcome.Reasons,
+	}}
+	return d, d.Head.known()
+}
+
+// judged returns a document that is held to schema and validator.
+func (k *kind) judged(text []byte) (Document, error) {
+	d, err := k.read(text)
+	if err == nil {
+		err = k.form.Check(text)
 	}
+	if err == nil {
+		err = judge(d, false)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return d, nil
 }
 
 func orEmpty(s *string) string {
@@ -222,11 +158,8 @@ func orEmpty(s *string) string {
 }
 
 // known returns an error unless the head is that of a document that a run of
-// this program leaves.
+// this program leaves. Its kind is known.
 func (h Head) known() error {
-	if _, err := kindsNamed(h.Version, h.RecordType); err != nil {
-		return err
-	}
 	if h.CaseID == "" || h.Ordinal < 1 || h.Status == "" {
 		return fmt.Errorf("%w: no identity.case_id, identity.attempt_ordinal or outcome.status", ErrForeign)
 	}

@@ -85,9 +85,7 @@ func eachDocument(dir string, warn func(string), f func(*result.Envelope)) error
 
 // newInspector returns an inspector with the same rules as that of a fold.
 func newInspector() *result.Inspector {
-	x := result.NewInspector(provenance.NewScreen().Check)
-	x.Whole = true
-	return x
+	return result.NewInspector(provenance.NewScreen().Check)
 }
 
 // readDocument returns the document in the file at path, if it counts.

@@ -448,7 +448,7 @@ func TestBenchEPWithARecordedRouting(t *testing.T) {
 		seen[report.ComparisonKey] = true
 
 		documents := 0
-		for rec, err := range fold.Read([]string{filepath.Join(dir, name+".out")}, true) {
+		for rec, err := range fold.Read([]string{filepath.Join(dir, name+".out")}) {
 			require.NoError(t, err)
 			require.NotContains(t, string(rec.Line), dir, "the path stays private")
 			d, err := result.Decode(rec.Line)

@@ -193,7 +193,7 @@ func TestASweepOfNothingIsGood(t *testing.T) {
 func sweptDocuments(t *testing.T, out string) map[string]result.Document {
 	t.Helper()
 	docs := map[string]result.Document{}
-	for rec, err := range fold.Read([]string{filepath.Join(out, foldFile)}, true) {
+	for rec, err := range fold.Read([]string{filepath.Join(out, foldFile)}) {
 		require.NoError(t, err)
 		d, err := result.Decode(rec.Line)
 		require.NoError(t, err)

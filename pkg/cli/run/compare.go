@@ -137,7 +137,7 @@ func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
 func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Verdict, error) {
 	judge := fold.NewJudge(nil, fold.Expected{})
 	counting := map[fold.Case]result.Document{}
-	for rec, err := range fold.Read([]string{path}, true) {
+	for rec, err := range fold.Read([]string{path}) {
 		if p, ok := errors.AsType[*fold.Problem](err); ok {
 			judge.Problem(p)
 			continue

@@ -31,7 +31,7 @@ func (b *builder) compare(in []string) error {
 		return nil
 	}
 	sides := make([]compare.Side, len(b.Runs))
-	for rec, err := range fold.Read(in, true) {
+	for rec, err := range fold.Read(in) {
 		if _, ok := errors.AsType[*fold.Problem](err); ok {
 			continue
 		} else if err != nil {

@@ -143,7 +143,7 @@ func Build(in []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
 	judge := fold.NewJudge(nil, fold.Expected{})
 	found := map[fold.Case]*standing{}
 	of := map[string]string{} // run id → digest of its matrix
-	for rec, err := range fold.Read(in, true) {
+	for rec, err := range fold.Read(in) {
 		if p, ok := errors.AsType[*fold.Problem](err); ok {
 			judge.Problem(p)
 			continue

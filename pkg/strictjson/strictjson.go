@@ -1,0 +1,211 @@
+// Package strictjson reads JSON of unknown origin into Go types. Package json checks the grammar,
+// UTF-8, duplicate members and types; this package limits depth and memory, shows strings to a
+// screen, and holds a text to the JSON Schema of a type.
+package strictjson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The kinds of errors. ErrForm is of a text that is JSON but not of the type that is read.
+var (
+	ErrTruncated = errors.New("ends in the middle of a JSON value")
+	ErrSyntax    = errors.New("not JSON")
+	ErrForm      = errors.New("does not match the schema")
+)
+
+// Limits of a text. A list or object takes more memory than the few bytes that it may be written in.
+const (
+	maxDepth          = 64
+	leastContainers   = 4096
+	bytesPerContainer = 16
+)
+
+// Unmarshal reads text, which Screen has accepted, into the value that v points to. Unknown members
+// are skipped, and null is the zero value. The error wraps ErrTruncated, ErrSyntax or ErrForm.
+func Unmarshal(text []byte, v any) error { return explain(json.Unmarshal(text, v)) }
+
+// Screen limits depth and memory of a text, and calls check, if it is not nil, with every string and
+// key, in quotes, that is long or has a byte other than a letter, digit or underscore. It returns the
+// text without white space around tokens; whether it is JSON otherwise, Unmarshal will say. The
+// error is that of check, or wraps ErrTruncated, ErrSyntax or ErrForm.
+func Screen(text []byte, check func(raw []byte) error) ([]byte, error) {
+	text = bytes.TrimSpace(text)
+	spaces, err := scan(text, check)
+	if err != nil || !spaces {
+		return text, err
+	}
+	compact := jsontext.Value(bytes.Clone(text))
+	err = explain(compact.Compact())
+	return compact, err
+}
+
+// scan holds text to the limits and shows its strings to check, if check is not nil. It reports
+// whether there is white space between tokens.
+func scan(text []byte, check func(raw []byte) error) (spaces bool, err error) {
+	depth, containers := 0, leastContainers+len(text)/bytesPerContainer
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			end, plain := stringEnd(text, i)
+			if end < 0 {
+				return false, nil // its reader will say that it is truncated
+			}
+			if raw := text[i:end]; check != nil && (!plain || len(raw) >= shortest) {
+				if err := check(raw); err != nil {
+					return false, err
+				}
+			}
+			i = end - 1
+		case ' ', '\t', '\r', '\n':
+			spaces = true
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return false, fmt.Errorf("%w: byte %d: nested deeper than %d", ErrSyntax, i, maxDepth)
+			}
+			if containers--; containers < 0 {
+				return false, &FormError{What: fmt.Sprintf("more than one list or object in %d bytes", bytesPerContainer)}
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return spaces, nil
+}
+
+// shortest is the minimum length, with quotes, at which a string of plain bytes could be a credential.
+const shortest = 22
+
+// stringEnd returns the end of the string that begins at start, −1 if it does not end, and whether
+// all of its bytes are plain: letters, digits and underscores.
+func stringEnd(text []byte, start int) (end int, plain bool) {
+	plain = true
+	for i := start + 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case plainBytes[c]:
+		case c == '"':
+			return i + 1, plain
+		case c == '\\':
+			i++
+			plain = false
+		default:
+			plain = false
+		}
+	}
+	return -1, false
+}
+
+var plainBytes = func() (plain [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") {
+		plain[c] = true
+	}
+	return plain
+}()
+
+// Unquote returns the text of a JSON string, which is given in quotes.
+func Unquote(raw []byte) string {
+	text, err := jsontext.AppendUnquote(nil, raw)
+	if err != nil {
+		return string(raw)
+	}
+	return string(text)
+}
+
+// FormError names the place where a text does not have the required form.
+type FormError struct {
+	Path string // a.b[3].c
+	What string
+}
+
+func (e *FormError) Error() string {
+	if e.Path == "" {
+		return e.What
+	}
+	return e.Path + ": " + e.What
+}
+
+// Unwrap returns ErrForm.
+func (e *FormError) Unwrap() error { return ErrForm }
+
+func misformed(at jsontext.Pointer, format string, args ...any) error {
+	var path strings.Builder
+	for token := range at.Tokens() {
+		if _, err := strconv.Atoi(token); err == nil {
+			token = "[" + token + "]"
+		} else if path.Len() > 0 {
+			token = "." + token
+		}
+		path.WriteString(token)
+	}
+	return &FormError{path.String(), fmt.Sprintf(format, args...)}
+}
+
+// explain words an error of packages json and jsontext.
+func explain(err error) error {
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		switch {
+		case errors.Is(e, io.ErrUnexpectedEOF):
+			return ErrTruncated
+		case errors.Is(e, jsontext.ErrDuplicateName):
+			return misformed(e.JSONPointer.Parent(), "duplicate member %q", e.JSONPointer.LastToken())
+		}
+		return fmt.Errorf("%w: byte %d: %w", ErrSyntax, e.ByteOffset, e.Err)
+	}
+	if e, ok := errors.AsType[*json.SemanticError](err); ok {
+		return misformed(e.JSONPointer, "%s", unfit(e))
+	}
+	if errors.Is(err, io.EOF) {
+		return ErrTruncated
+	}
+	return err
+}
+
+// unfit says why a value is not of the type that it is read into.
+func unfit(e *json.SemanticError) string {
+	value := ""
+	if e.JSONKind == jsontext.KindNumber && e.JSONValue != nil {
+		value = ", not " + quotable(e.JSONValue)
+	}
+	switch {
+	case e.Err != nil && !errors.Is(e.Err, strconv.ErrSyntax) && !errors.Is(e.Err, strconv.ErrRange):
+		return e.Err.Error()
+	case e.GoType == nil:
+		return e.Error()
+	}
+	switch e.GoType.Kind() {
+	case reflect.Bool:
+		return "want true or false"
+	case reflect.String:
+		return "want a string"
+	case reflect.Int, reflect.Int64:
+		return "want an integer" + value
+	case reflect.Uint64:
+		return "want an integer from 0" + value
+	case reflect.Float64:
+		return "want a number" + value
+	case reflect.Slice:
+		return "want a list"
+	default:
+		return "want an object"
+	}
+}
+
+// longest is the maximum length of a value that a message quotes.
+const longest = 64
+
+// quotable returns raw, shortened for a message.
+func quotable(raw []byte) string {
+	if len(raw) > longest {
+		return strings.ToValidUTF8(string(raw[:longest]), "") + "…"
+	}
+	return string(raw)
+}
