@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,19 +48,6 @@ func EnvironmentError(format string, args ...any) error {
 	return &ExitError{Code: ExitEnvironment, Err: fmt.Errorf(format, args...)}
 }
 
-// Streams are the standard streams and the environment of a program, which tests replace.
-type Streams struct {
-	In     io.Reader
-	Out    io.Writer
-	Err    io.Writer
-	Getenv func(string) string
-}
-
-// Tell prints one line to standard error; see sanitize.Line.
-func (s Streams) Tell(format string, args ...any) {
-	fmt.Fprintln(s.Err, sanitize.Line(fmt.Sprintf(format, args...)))
-}
-
 // Execute runs the command that newRoot returns with args and returns the exit
 // code of the program. A command fails if its standard output was not written in full.
 func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Command, args []string) int {
@@ -99,21 +85,6 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 		return exit.Code
 	}
 	return ExitFailed
-}
-
-// Whole writes to Out and keeps the first error, for writers that ignore it.
-type Whole struct {
-	Out io.Writer
-	Err error
-}
-
-// Write implements io.Writer.
-func (w *Whole) Write(p []byte) (int, error) {
-	n, err := w.Out.Write(p)
-	if err != nil && w.Err == nil {
-		w.Err = fmt.Errorf("standard output is incomplete: %w", err)
-	}
-	return n, err
 }
 
 // inWords returns an error that says what a flag takes in place of one that names Go's

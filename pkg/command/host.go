@@ -91,10 +91,8 @@ func (p *process) run(cmd *exec.Cmd, started chan<- error) {
 	close(p.ended)
 }
 
-// Signal implements Process.
 func (p *process) Signal(s syscall.Signal) { p.kill(p.pid, s) }
 
-// Kill implements Process.
 func (p *process) Kill() { p.kill(-p.pid, unix.SIGKILL) }
 
 func (p *process) kill(id int, s syscall.Signal) {
@@ -105,7 +103,6 @@ func (p *process) kill(id int, s syscall.Signal) {
 	}
 }
 
-// Wait implements Process.
 func (p *process) Wait() Status {
 	<-p.ended
 	return p.status

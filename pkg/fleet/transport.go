@@ -59,7 +59,6 @@ func (e *LostError) Error() string { return "the answer was lost: " + e.Err.Erro
 // Unwrap returns the cause.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != t.api.Scheme || req.URL.Host != t.api.Host {
 		return nil, fmt.Errorf("%s is not the API at %s: the request was not sent", req.URL.Host, t.api.Host)

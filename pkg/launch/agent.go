@@ -143,7 +143,6 @@ type tail struct {
 	text []byte
 }
 
-// Write implements io.Writer.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +153,6 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close implements io.Closer.
 func (*tail) Close() error { return nil }
 
 func (t *tail) String() string {

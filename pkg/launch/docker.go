@@ -146,7 +146,6 @@ func (d Docker) remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Start implements Allocation.
 func (a *dockerAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 	name, err := a.hold(ctx, spec.Env)
 	if err != nil {
@@ -175,7 +174,6 @@ func (g *dockerGroup) Dump() {
 	_, _ = runStep(context.Background(), a.Engine.Starter, a.exec(g.name, "hold", "--dir", a.Dir(), "--dump"), removeLimit) // stacks are optional
 }
 
-// Kill implements Group.
 func (g *dockerGroup) Kill() error {
 	return errors.Join(g.allocation.remove(context.Background(), g.name), g.Group.Kill())
 }

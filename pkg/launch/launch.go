@@ -190,7 +190,6 @@ var containers = map[string][]string{bare: {none, docker}, slurm: {none, pyxis}}
 // refusing is a Launcher that allocates nothing.
 type refusing struct{ err error }
 
-// Allocate implements Launcher.
 func (r refusing) Allocate(context.Context) (Allocation, error) { return nil, r.err }
 
 // machines is the part of an Allocation that does not depend on who starts the ranks.
@@ -200,14 +199,7 @@ type machines struct {
 	queued  time.Duration
 }
 
-// Dir implements Allocation.
-func (m *machines) Dir() string { return m.scratch.Dir() }
-
-// Image implements Allocation.
-func (m *machines) Image() Image { return m.image }
-
-// Queued implements Allocation.
+func (m *machines) Dir() string           { return m.scratch.Dir() }
+func (m *machines) Image() Image          { return m.image }
 func (m *machines) Queued() time.Duration { return m.queued }
-
-// Release implements Allocation.
-func (m *machines) Release() error { return m.scratch.Remove() }
+func (m *machines) Release() error        { return m.scratch.Remove() }

@@ -165,7 +165,6 @@ func (g *localGroup) started(kill bool) []*localRank {
 	return slices.Clone(g.ranks)
 }
 
-// Exits implements Group.
 func (g *localGroup) Exits() <-chan Exit { return g.exits }
 
 // Dump implements Group: the Go runtime of a rank prints its stacks on SIGQUIT.

@@ -207,7 +207,6 @@ type slurmAllocation struct {
 	squash string // file of the image in which ranks run; empty for none
 }
 
-// Release implements Allocation.
 func (a *slurmAllocation) Release() error { return a.release(context.Background()) }
 
 func (a *slurmAllocation) release(ctx context.Context) error {
@@ -331,7 +330,6 @@ type slurmGroup struct {
 // when srun has ended.
 func (g *slurmGroup) Exits() <-chan Exit { return g.exits }
 
-// Dump implements Group.
 func (g *slurmGroup) Dump() {
 	ctx, stop := context.WithTimeout(context.Background(), killGrace)
 	defer stop()

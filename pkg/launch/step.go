@@ -85,7 +85,6 @@ type lineWriter struct {
 	rest []byte // of a line that is not complete
 }
 
-// Write implements io.Writer.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

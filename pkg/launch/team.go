@@ -336,7 +336,6 @@ type teamAllocation struct {
 	team *Team
 }
 
-// Dir implements Allocation.
 func (a *teamAllocation) Dir() string {
 	if a.scratch == nil {
 		return a.team.dir
@@ -344,7 +343,6 @@ func (a *teamAllocation) Dir() string {
 	return a.machines.Dir()
 }
 
-// Release implements Allocation.
 func (a *teamAllocation) Release() error {
 	if a.scratch == nil {
 		return nil
@@ -352,7 +350,6 @@ func (a *teamAllocation) Release() error {
 	return a.machines.Release()
 }
 
-// Start implements Allocation.
 func (a *teamAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 	t := a.team
 	g := &teamGroup{team: t, logs: spec.LogDir, exits: make(chan Exit, len(spec.Places)), started: make(chan error, len(spec.Places)), ended: make(chan struct{})}
@@ -434,15 +431,12 @@ func (g *teamGroup) take(e agentEvent) (last bool) {
 	return true
 }
 
-// Exits implements Group.
 func (g *teamGroup) Exits() <-chan Exit { return g.exits }
 
-// Dump implements Group.
 func (g *teamGroup) Dump() {
 	_ = g.team.order(context.Background(), agentOrder{Do: agentDump}) // stacks are optional
 }
 
-// Kill implements Group.
 func (g *teamGroup) Kill() error { return g.kill(context.Background()) }
 
 // kill is Kill, also when ctx has ended.

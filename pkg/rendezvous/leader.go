@@ -468,7 +468,6 @@ func newBounded(l net.Listener, limit int) *bounded {
 	return &bounded{l, make(chan struct{}, limit)}
 }
 
-// Accept implements net.Listener.
 func (b *bounded) Accept() (net.Conn, error) {
 	for {
 		c, err := b.Listener.Accept()
@@ -490,7 +489,6 @@ type boundedConn struct {
 	free func()
 }
 
-// Close implements net.Conn.
 func (c *boundedConn) Close() error {
 	c.free()
 	return c.Conn.Close()

@@ -122,7 +122,6 @@ type benchObserver struct {
 	hand func(shard.End)
 }
 
-// Ended implements shard.Observer.
 func (o benchObserver) Ended(_, _ int, e shard.End) {
 	o.line("")
 	o.hand(e)

@@ -133,7 +133,6 @@ func counter(n, total int) string {
 	return fmt.Sprintf("[%*d/%d]", digits, n, total)
 }
 
-// Started implements shard.Observer.
 func (p *progress) Started(n, total int, c plan.Case, attempt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +145,6 @@ func (p *progress) Started(n, total int, c plan.Case, attempt int) {
 	}
 }
 
-// Ended implements shard.Observer.
 func (p *progress) Ended(n, total int, e shard.End) {
 	id, o := e.Document.Head().Identity.CaseID, e.Document.Head().Outcome
 	text, annotation := fmt.Sprintf("%s %-9s %s  %.1fs", counter(n, total), o.Status, id, e.Took.Seconds()), ""
@@ -163,7 +161,6 @@ func (p *progress) Ended(n, total int, e shard.End) {
 	p.print(sanitize.Line(text) + annotation)
 }
 
-// Kept implements shard.Observer.
 func (p *progress) Kept(n, total int, c plan.Case, passed bool) {
 	text := fmt.Sprintf("%s %-9s %s", counter(n, total), "kept", c.CaseID)
 	if !passed {
@@ -172,7 +169,6 @@ func (p *progress) Kept(n, total int, c plan.Case, passed bool) {
 	p.line(text)
 }
 
-// Warn implements shard.Observer.
 func (p *progress) Warn(text string) {
 	if p.actions {
 		p.print(cli.Annotation("warning", "", text))
