@@ -2,7 +2,6 @@ package gen
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +28,6 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
   cxgen matrix --suite ep-core --sku h100-dgxc,mi355x --mode normal`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			debug.SetGCPercent(400) // a plan grows until it is written: there is little to collect
 			cat, err := defs.Load()
 			if err != nil {
 				return err
