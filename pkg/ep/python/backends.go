@@ -6,17 +6,20 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/pyrank"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// library is what the adapter of a library realises of the contract.
+// library is a backend: what it needs, and what its adapter realises of the contract.
 type library struct {
-	name   string                                    // of the backend, and the kind of its library in documents
+	name   string                                    // of the backend in matrix/backends.yaml, and the kind of its library in documents
+	needs  []*backend.Need                           // besides torch
 	open   func(*rank.Session) (*gpurank.GPU, error) // the GPU of a rank
 	modes  map[string]mode
 	limits limits
@@ -93,18 +96,12 @@ func bufferLowLatency(generation string) mode {
 	}
 }
 
-// libraries are those of the backends, by their names in matrix/backends.yaml.
-var libraries = map[string]library{
-	"deepep-legacy": {
-		open: gpurank.OpenCUDA,
-		modes: map[string]mode{
-			ep.ModeNormal:     bufferNormal("legacy-buffer"),
-			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
-		},
-		limits: limits{arch: 90, hiddenUnit: 128},
-	},
-	"deepep-v2": {
-		open: gpurank.OpenCUDA,
+// libraries are in the order in which descriptions of machines list them.
+var libraries = []library{
+	{
+		name:  "deepep-v2",
+		needs: []*backend.Need{deepEP("deepep-v2", "DeepEP", "DeepEP V2")},
+		open:  gpurank.OpenCUDA,
 		modes: map[string]mode{
 			ep.ModeNormal: {
 				module: "elastic", generation: "v2-elastic-buffer",
@@ -115,8 +112,45 @@ var libraries = map[string]library{
 		},
 		limits: limits{arch: 90, hiddenUnit: 128},
 	},
-	"uccl-ep": {
-		open: gpurank.OpenAny,
+	{
+		name:  "deepep-legacy",
+		needs: []*backend.Need{deepEP("deepep-legacy", "DeepEP", "DeepEP 1.2, before ElasticBuffer")},
+		open:  gpurank.OpenCUDA,
+		modes: map[string]mode{
+			ep.ModeNormal:     bufferNormal("legacy-buffer"),
+			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
+		},
+		limits: limits{arch: 90, hiddenUnit: 128},
+	},
+	{
+		name: "flashinfer-ep",
+		needs: []*backend.Need{{Kind: "flashinfer-ep", Label: "FlashInfer", Module: &backend.Module{
+			Name: "flashinfer", Distributions: []string{"flashinfer-python", "flashinfer"}, Install: "FlashInfer (flashinfer-python)",
+		}}},
+		open: gpurank.OpenCUDA,
+		modes: map[string]mode{
+			ep.ModeNormal: {
+				module: "flashinfer", generation: "flashinfer-mnnvl-one-sided",
+				receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32, treeBefore: []int{0, 6, 16},
+				freshPair: true, stages: true, globalIDs: true, cast: cast{suffix: "-blockwise-offpath"},
+			},
+		},
+		limits: limits{arch: 90, hiddenUnit: 128, topk: 22, maxWorld: 64, transport: "mnnvl", oneDomain: true},
+	},
+	{
+		name:  "mori",
+		needs: []*backend.Need{pyrank.MoRI},
+		open:  gpurank.OpenHIP,
+		modes: map[string]mode{
+			ep.ModeNormal:     moriMode("intranode", nil),
+			ep.ModeLowLatency: moriMode("intranode-ll", []int{8}),
+		},
+		limits: limits{archs: []string{"gfx942", "gfx950"}, oneNode: true, powerOfTwo: true, gpusPerNode: 8, hiddenUnit: 128, topk: 63},
+	},
+	{
+		name:  "uccl-ep",
+		needs: []*backend.Need{pyrank.UCCL, deepEP(ucclWrapper, "its deep_ep", "UCCL's deep_ep (ep/deep_ep_wrapper of its sources)")},
+		open:  gpurank.OpenAny,
 		modes: map[string]mode{
 			ep.ModeNormal: {
 				module: "buffer", generation: "uccl-legacy-buffer", receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
@@ -131,25 +165,18 @@ var libraries = map[string]library{
 		},
 		limits: limits{hidden: ucclHidden, topk: 16, oneNode: true},
 	},
-	"flashinfer-ep": {
-		open: gpurank.OpenCUDA,
-		modes: map[string]mode{
-			ep.ModeNormal: {
-				module: "flashinfer", generation: "flashinfer-mnnvl-one-sided",
-				receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32, treeBefore: []int{0, 6, 16},
-				freshPair: true, stages: true, globalIDs: true, cast: cast{suffix: "-blockwise-offpath"},
-			},
-		},
-		limits: limits{arch: 90, hiddenUnit: 128, topk: 22, maxWorld: 64, transport: "mnnvl", oneDomain: true},
-	},
-	"mori": {
-		open: gpurank.OpenHIP,
-		modes: map[string]mode{
-			ep.ModeNormal:     moriMode("intranode", nil),
-			ep.ModeLowLatency: moriMode("intranode-ll", []int{8}),
-		},
-		limits: limits{archs: []string{"gfx942", "gfx950"}, oneNode: true, powerOfTwo: true, gpusPerNode: 8, hiddenUnit: 128, topk: 63},
-	},
+}
+
+// Backends are those of all libraries.
+var Backends = backends()
+
+func backends() (all []backend.Backend) {
+	for _, l := range libraries {
+		b := backend.Backend{Name: l.name, Needs: append([]*backend.Need{pyrank.Torch}, l.needs...)}
+		b.Open = map[plan.Family]rank.Opener{ep.Name: l.opener(b)}
+		all = append(all, b)
+	}
+	return all
 }
 
 // older reports whether a version is below least. One that cannot be read is, and so is a

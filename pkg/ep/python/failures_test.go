@@ -1,11 +1,15 @@
 package python
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,9 +23,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// corrupted requires that planted corruptions of device buffers, of these kinds alone if
-// any are named, are found in all cases, by the checks that should see them.
-func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
+// corrupted requires that planted corruptions of device buffers are found in all cases, by the checks
+// that should see them.
+func corrupted(t *testing.T, cases ...plan.Case) {
 	t.Helper()
 	for _, f := range []struct {
 		kind, at    string
@@ -36,9 +40,6 @@ func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
 		{kind: runner.FaultStale, at: "combine-2", when: "post-combine-changed", check: runner.CheckCombine},
 		{kind: runner.FaultNoDispatch, at: "dispatch-every-3", all: true, when: "alternating-dispatch", check: runner.CheckPayload, reusable: true},
 	} {
-		if len(kinds) > 0 && !slices.Contains(kinds, f.kind) {
-			continue
-		}
 		t.Run(f.kind+" "+f.at, func(t *testing.T) {
 			fault := fmt.Sprintf("rank=1,kind=%s,at=%s", f.kind, f.at)
 			if f.all {
@@ -46,7 +47,7 @@ func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
 			}
 			cases := slices.Clone(cases)
 			if f.reusable {
-				cases = slices.DeleteFunc(cases, func(c plan.Case) bool { return libraries[c.Backend].modes[ep.Of(&c).Mode].freshPair })
+				cases = slices.DeleteFunc(cases, func(c plan.Case) bool { return libraryOf(c.Backend).modes[ep.Of(&c).Mode].freshPair })
 			}
 			if len(cases) == 0 {
 				return
@@ -56,7 +57,7 @@ func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
 				d := eptest.Document(t, c, streams[i])
 				require.Equal(t, result.Invalid, d.Outcome.Status, "%s: %s", c.CaseID, logs)
 				check := f.check
-				if libraries[c.Backend].modes[ep.Of(&c).Mode].receive == runner.TokenExpert && f.tokenExpert != "" {
+				if libraryOf(c.Backend).modes[ep.Of(&c).Mode].receive == runner.TokenExpert && f.tokenExpert != "" {
 					check = f.tokenExpert
 				}
 				reasons := strings.ReplaceAll(d.Measurement.Rows[0].Correctness.Reasons.String(), "; ", "\n")
@@ -66,40 +67,66 @@ func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
 	}
 }
 
-func TestDeepEPLegacyFaults(t *testing.T) {
+func TestFaults(t *testing.T) {
 	need.Full(t)
-	setUp(t, "deep_ep-1")
-	corrupted(t, nil,
-		caseOf("deepep-legacy", ep.ModeNormal, "bf16"), caseOf("deepep-legacy", ep.ModeNormal, "fp8"),
-		caseOf("deepep-legacy", ep.ModeLowLatency, "bf16"), caseOf("deepep-legacy", ep.ModeLowLatency, "fp8"),
-	)
+	each(t, func(t *testing.T, s standIn, modes []string) {
+		var cases []plan.Case
+		for _, mode := range modes {
+			cases = append(cases, s.caseOf(mode, "bf16"), s.caseOf(mode, "fp8"))
+		}
+		corrupted(t, cases...)
+	})
 }
 
-func TestDeepEPV2Faults(t *testing.T) {
-	need.Full(t)
-	setUp(t, "deep_ep-2")
-	corrupted(t, []string{runner.FaultFlipBit, runner.FaultStale}, caseOf("deepep-v2", ep.ModeNormal, "bf16"), caseOf("deepep-v2", ep.ModeNormal, "fp8"),
-		caseOf("deepep-v2", ep.ModeLowLatency, "bf16"), caseOf("deepep-v2", ep.ModeLowLatency, "fp8"))
+// mistakeVariable has the mistake of a rank's adapter.
+const mistakeVariable = "CX_TEST_MISTAKE"
+
+// mistaken makes the mistake that the environment names, if any.
+func mistaken() error {
+	text, ok := os.LookupEnv(mistakeVariable)
+	if !ok {
+		return nil
+	}
+	right, wrong, _ := strings.Cut(text, mistakeVariable)
+	made, all := fstest.MapFS{}, 0
+	names, err := fs.Glob(adapters, "adapters/*.py")
+	for _, name := range names {
+		source, failed := fs.ReadFile(adapters, name)
+		err = errors.Join(err, failed)
+		all += strings.Count(string(source), right)
+		made[name] = &fstest.MapFile{Data: []byte(strings.Replace(string(source), right, wrong, 1))}
+	}
+	if all != 1 {
+		err = errors.Join(err, fmt.Errorf("adapters have %d times %q", all, right))
+	}
+	adapters = made
+	return err
 }
 
-func TestUCCLFaults(t *testing.T) {
+// A stand-in finds an adapter that misuses its library, or the oracle does.
+func TestMistakes(t *testing.T) {
 	need.Full(t)
-	setUp(t, "uccl")
-	corrupted(t, []string{runner.FaultFlipBit, runner.FaultStale}, caseOf("uccl-ep", ep.ModeNormal, "fp8"), caseOf("uccl-ep", ep.ModeLowLatency, "bf16"))
-}
-
-func TestMoRIFaults(t *testing.T) {
-	need.Full(t)
-	setUp(t, "mori")
-	t.Setenv("CX_STANDIN_HIP", "1")
-	corrupted(t, []string{runner.FaultFlipBit, runner.FaultStale}, caseOf("mori", ep.ModeNormal, "fp8"), caseOf("mori", ep.ModeLowLatency, "bf16"),
-		caseOf("mori", ep.ModeNormal, "bf16"), caseOf("mori", ep.ModeLowLatency, "fp8"))
-}
-
-func TestFlashInferFaults(t *testing.T) {
-	need.Full(t)
-	setUp(t, "flashinfer")
-	corrupted(t, []string{runner.FaultFlipBit, runner.FaultStale}, caseOf("flashinfer-ep", ep.ModeNormal, "bf16", mnnvl), caseOf("flashinfer-ep", ep.ModeNormal, "fp8", mnnvl))
+	each(t, func(t *testing.T, s standIn, _ []string) {
+		for _, m := range s.mistakes {
+			t.Run(m.found, func(t *testing.T) {
+				t.Setenv(mistakeVariable, m.old+mistakeVariable+m.new)
+				cases := []plan.Case{s.caseOf(m.mode, "bf16"), s.caseOf(m.mode, "bf16", hidden(2560))}
+				streams, logs, _ := processes(t, "", cases...)
+				passed := 0
+				for i, c := range cases {
+					d := eptest.Document(t, c, streams[i])
+					if d.Outcome.Status == result.Success {
+						passed++
+					}
+					for _, row := range d.Measurement.Rows {
+						logs = append(logs, row.Correctness.Reasons.String())
+					}
+				}
+				require.Less(t, passed, len(cases))
+				require.Regexp(t, m.found, strings.Join(logs, "\n"))
+			})
+		}
+	})
 }
 
 // failure is that of the first rank that has one.
@@ -158,37 +185,16 @@ func TestWithoutTheLibrary(t *testing.T) {
 
 // What an adapter does not realise is refused with the limit, before Python starts.
 func TestRefusals(t *testing.T) {
-	hopper := accel.Info{Arch: "sm_90"}
-	for _, refused := range []struct {
-		backend, mode, text string
-		change              func(*plan.Case)
-		info                accel.Info
-	}{
-		{"deepep-legacy", ep.ModeNormal, "deepep-legacy needs a device of sm_90 or newer, not sm_80", func(*plan.Case) {}, accel.Info{Arch: "sm_80"}},
-		{"deepep-legacy", ep.ModeNormal, "deepep-legacy dispatches bf16 and fp8, not mxfp8", func(c *plan.Case) { c.Precision = "mxfp8" }, hopper},
-		{"deepep-legacy", ep.ModeNormal, "deepep-legacy is measured on one node in mode normal, not on 2", func(c *plan.Case) { c.Nodes = 2 }, hopper},
-		{"deepep-legacy", ep.ModeNormal, "deepep-legacy has kernels for [2 4 8] ranks in mode normal, not for 3", func(c *plan.Case) { c.World = 3 }, hopper},
-		{"deepep-legacy", ep.ModeNormal, "deepep-legacy moves 128 columns at a time, which do not divide hidden size 2100", func(c *plan.Case) { ep.Of(c).Hidden = 2100 }, hopper},
-		{"deepep-legacy", ep.ModeLowLatency, "deepep-legacy has kernels for hidden sizes [2048 2560 3072 4096 5120 6144 7168 8192] in mode low-latency, not for 2176", func(c *plan.Case) { ep.Of(c).Hidden = 2176 }, hopper},
-		{"deepep-legacy", ep.ModeLowLatency, "deepep-legacy has up to top-11 in mode low-latency, not top-12", func(c *plan.Case) { ep.Of(c).TopK = 12 }, hopper},
-		{"deepep-legacy", ep.ModeLowLatency, "deepep-legacy has no dispatch with a cached layout in mode low-latency", cached, hopper},
-		{"deepep-v2", ep.ModeNormal, "deepep-v2 is measured inside one scale-up domain in mode normal, not with 2 ranks in domains of 1", func(c *plan.Case) { c.ScaleUpDomain = 1 }, hopper},
-		{"flashinfer-ep", ep.ModeNormal, "flashinfer-ep writes into the memory of peers over mnnvl, which this platform's shm is not", func(*plan.Case) {}, hopper},
-		{"flashinfer-ep", ep.ModeLowLatency, "flashinfer-ep has no mode low-latency", mnnvl, hopper},
-		{"mori", ep.ModeNormal, "mori has kernels for gfx942 and gfx950, not for gfx90a", func(*plan.Case) {}, accel.Info{Arch: "gfx90a"}},
-		{"mori", ep.ModeLowLatency, "mori has kernels for [8] ranks in mode low-latency, not for 2", func(*plan.Case) {}, accel.Info{Arch: "gfx950"}},
-		{"mori", ep.ModeNormal, "mori has a power of two of ranks on a node, not 6", func(c *plan.Case) { c.RanksPerNode = 6 }, accel.Info{Arch: "gfx950"}},
-		{"mori", ep.ModeNormal, "mori has no dispatch with a cached layout in mode normal", cached, accel.Info{Arch: "gfx950"}},
-		{"uccl-ep", ep.ModeLowLatency, "uccl-ep has kernels for sm_, not for gfx942", func(*plan.Case) {}, accel.Info{Arch: "gfx942"}},
-		{"uccl-ep", ep.ModeNormal, "uccl-ep is measured on one node in mode normal, not on 2", func(c *plan.Case) { c.Nodes = 2 }, hopper},
-		{"uccl-ep", ep.ModeNormal, "uccl-ep has kernels for hidden sizes [2048 2560 4096 5120 6144 7168 8192] in mode normal, not for 3072", func(c *plan.Case) { ep.Of(c).Hidden = 3072 }, hopper},
-		{"deepep-v2", ep.ModeNormal, "deepep-v2 has up to top-32 in mode normal, not top-33", func(c *plan.Case) { ep.Of(c).TopK = 33 }, hopper},
-	} {
-		c := caseOf(refused.backend, refused.mode, "bf16", refused.change)
-		b := libraries[refused.backend]
-		b.name = refused.backend
-		_, _, err := b.describe(c, refused.info, "")
-		require.ErrorContains(t, err, refused.text)
-		require.ErrorContains(t, err, string(result.ReasonRefused))
+	for _, s := range standIns {
+		for _, r := range s.refusals {
+			c := s.caseOf(r.mode, "bf16", func(c *plan.Case) {
+				if r.change != nil {
+					r.change(c)
+				}
+			})
+			_, _, err := libraryOf(s.backend).describe(c, accel.Info{Arch: r.arch}, "")
+			require.ErrorContains(t, err, r.text)
+			require.ErrorContains(t, err, string(result.ReasonRefused))
+		}
 	}
 }

@@ -5,29 +5,8 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/backend"
-	"github.com/collectivex/collectivex/pkg/ep"
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/pyhost"
-	"github.com/collectivex/collectivex/pkg/pyrank"
-	"github.com/collectivex/collectivex/pkg/rank"
 )
-
-// Backends are the backends, one for each library.
-var Backends = []backend.Backend{
-	backendOf("deepep-v2", deepEP("deepep-v2", "DeepEP", "DeepEP V2")),
-	backendOf("deepep-legacy", deepEP("deepep-legacy", "DeepEP", "DeepEP 1.2, before ElasticBuffer")),
-	backendOf("flashinfer-ep", &backend.Need{Kind: "flashinfer-ep", Label: "FlashInfer", Module: &backend.Module{
-		Name: "flashinfer", Distributions: []string{"flashinfer-python", "flashinfer"}, Install: "FlashInfer (flashinfer-python)",
-	}}),
-	backendOf("mori", pyrank.MoRI),
-	backendOf("uccl-ep", pyrank.UCCL, deepEP(ucclWrapper, "its deep_ep", "UCCL's deep_ep (ep/deep_ep_wrapper of its sources)")),
-}
-
-func backendOf(name string, needs ...*backend.Need) backend.Backend {
-	b := backend.Backend{Name: name, Needs: append([]*backend.Need{pyrank.Torch}, needs...)}
-	b.Open = map[plan.Family]rank.Opener{ep.Name: opener(b)}
-	return b
-}
 
 // deepEPModule is the module that DeepEP V2, the DeepEP before it and UCCL's wrapper have in common.
 const deepEPModule = "deep_ep"

@@ -25,6 +25,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -39,13 +40,14 @@ import (
 )
 
 //go:embed adapters/*.py
-var adapters embed.FS
+var embedded embed.FS
+
+// adapters are the sources of the adapters, in which tests make mistakes.
+var adapters fs.FS = embedded
 
 // opener returns the opener of a backend. The rank has locked its OS thread and drives the
 // device of its local rank; its process is used for this library alone.
-func opener(b backend.Backend) rank.Opener {
-	l := libraries[b.Name]
-	l.name = b.Name
+func (l library) opener(b backend.Backend) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 		gpu, err := l.open(s)
 		if err != nil {

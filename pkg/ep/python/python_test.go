@@ -2,8 +2,10 @@ package python
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,9 +15,11 @@ import (
 	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/backend"
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/pyhost"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -24,6 +28,9 @@ func TestMain(m *testing.M) {
 	// A process has one interpreter.
 	eptest.Main(func(c plan.Case) (rank.Opener, error) {
 		liftWorlds()
+		if err := mistaken(); err != nil {
+			return nil, err
+		}
 		return openerOf(c.Backend), nil
 	})
 	if len(os.Args) > 1 && os.Args[1] == "rank" {
@@ -36,6 +43,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// libraryOf is the library of a backend.
+func libraryOf(name string) library {
+	return libraries[slices.IndexFunc(libraries, func(l library) bool { return l.name == name })]
+}
+
 // openerOf is the opener of a backend.
 func openerOf(name string) rank.Opener {
 	i := slices.IndexFunc(Backends, func(b backend.Backend) bool { return b.Name == name })
@@ -44,9 +56,10 @@ func openerOf(name string) rank.Opener {
 
 // liftWorlds lets two ranks stand for the eight that MoRI's low latency is limited to.
 func liftWorlds() {
-	m := libraries["mori"].modes[ep.ModeLowLatency]
+	modes := libraryOf("mori").modes
+	m := modes[ep.ModeLowLatency]
 	m.limits.worlds = nil
-	libraries["mori"].modes[ep.ModeLowLatency] = m
+	modes[ep.ModeLowLatency] = m
 }
 
 // processes runs the cases in one warm group, a process for each rank. It returns what the
@@ -101,63 +114,99 @@ func pass(t *testing.T, cases ...plan.Case) []*ep.Document {
 	return documents
 }
 
-func cached(c *plan.Case) { c.Contract = ep.ContractCachedLayout }
+// A stand-in is tested with every library.
+func TestEveryLibraryHasAStandIn(t *testing.T) {
+	for _, l := range libraries {
+		require.True(t, slices.ContainsFunc(standIns, func(s standIn) bool { return s.backend == l.name }), l.name)
+	}
+}
 
-func emptyRank(c *plan.Case) { ep.Of(c).Routing = "uneven-empty-rank" }
+// each runs a test with each library that is there, and the modes that it has. The fast lane has
+// one library.
+func each(t *testing.T, body func(t *testing.T, s standIn, modes []string)) {
+	for i, s := range standIns {
+		t.Run(s.backend, func(t *testing.T) {
+			if i > 0 {
+				need.Full(t)
+			}
+			setUp(t, s.library)
+			if s.hip {
+				t.Setenv("CX_STANDIN_HIP", "1")
+			}
+			modes := slices.Sorted(maps.Keys(libraryOf(s.backend).modes))
+			slices.Reverse(modes) // normal first
+			body(t, s, modes)
+		})
+	}
+}
+
+// caseOf is a small case of the library.
+func (s standIn) caseOf(mode, precision string, change ...func(*plan.Case)) plan.Case {
+	if s.change != nil {
+		change = append([]func(*plan.Case){s.change}, change...)
+	}
+	return caseOf(s.backend, mode, precision, change...)
+}
+
+// What doctor looks for is there, with the version.
+func TestLibrariesAreFound(t *testing.T) {
+	each(t, func(t *testing.T, s standIn, _ []string) {
+		i := slices.IndexFunc(Backends, func(b backend.Backend) bool { return b.Name == s.backend })
+		for n, needed := range Backends[i].Needs {
+			m := needed.Module
+			e, err := pyhost.Find(t.Context(), command.Host{}, map[string][]string{m.Name: m.Distributions}, m.Name)
+			require.NoError(t, err)
+			require.Contains(t, e.Packages, m.Name)
+			if m.Check != nil {
+				_, err = m.Check(e)
+				require.NoError(t, err)
+			}
+			if n == 1 {
+				require.Equal(t, s.version, e.Packages[m.Name])
+			}
+		}
+	})
+}
 
 // Every mode, precision and contract of a library delivers and sums what the oracle demands,
 // one case after the other in a warm group.
-func TestDeepEPLegacy(t *testing.T) {
-	setUp(t, "deep_ep-1")
-	const name = "deepep-legacy"
-	documents := pass(t,
-		caseOf(name, ep.ModeNormal, "bf16"),
-		caseOf(name, ep.ModeNormal, "fp8", emptyRank),
-		caseOf(name, ep.ModeNormal, "bf16", cached, emptyRank),
-		caseOf(name, ep.ModeNormal, "fp8", cached),
-		caseOf(name, ep.ModeLowLatency, "bf16", emptyRank),
-		caseOf(name, ep.ModeLowLatency, "fp8"),
-		caseOf(name, ep.ModeLowLatency, "bf16", func(c *plan.Case) { ep.Of(c).Hidden = 2560 }),
-	)
-	i := documents[0].Implementation
-	require.Equal(t, "legacy-buffer", i.KernelGeneration)
-	require.Equal(t, "1.2.1+29d31c0", *i.LibraryVersion)
-	require.Equal(t, "legacy-buffer-ll", documents[4].Implementation.KernelGeneration)
-	require.Equal(t, "fp8-e4m3fn", documents[1].Measurement.DispatchDType)
+func TestLibraries(t *testing.T) {
+	each(t, func(t *testing.T, s standIn, modes []string) {
+		var cases []plan.Case
+		for _, mode := range modes {
+			cases = append(cases, s.caseOf(mode, "bf16", emptyRank), s.caseOf(mode, "fp8"), s.caseOf(mode, "bf16", hidden(2560)))
+			if libraryOf(s.backend).modes[mode].cached {
+				several := func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{1, 12} }
+				cases = append(cases, s.caseOf(mode, "bf16", cached, emptyRank), s.caseOf(mode, "fp8", cached, emptyRank, several))
+			}
+		}
+		for i, d := range pass(t, cases...) {
+			require.Equal(t, s.version, *d.Implementation.LibraryVersion)
+			if cases[i].Precision == "bf16" {
+				continue
+			}
+			mode := ep.Of(&cases[i]).Mode
+			got := []string{d.Implementation.KernelGeneration, d.Measurement.DispatchDType, string(d.Implementation.CombineReduction)}
+			require.Equal(t, s.documents[mode], strings.Join(got, ", "))
+			require.Equal(t, libraryOf(s.backend).modes[mode].cast.plain, d.Measurement.Rows[0].Bytes.Dispatch.Scale == 0)
+		}
+	})
 }
 
-// Both interfaces of one library, in one warm group.
-func TestDeepEPV2(t *testing.T) {
+// The second interface of a library is the first that its group opens.
+func TestLowLatencyOfDeepEPV2(t *testing.T) {
 	need.Full(t)
 	setUp(t, "deep_ep-2")
-	const name = "deepep-v2"
-	documents := pass(t,
-		caseOf(name, ep.ModeNormal, "bf16", emptyRank),
-		caseOf(name, ep.ModeNormal, "fp8"),
-		caseOf(name, ep.ModeNormal, "fp8", cached, emptyRank, func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{1, 12} }),
-		caseOf(name, ep.ModeLowLatency, "fp8", emptyRank),
-	)
-	require.Equal(t, "v2-elastic-buffer", documents[0].Implementation.KernelGeneration)
-	require.Equal(t, "2.0.0+dd758ca", *documents[0].Implementation.LibraryVersion)
-	require.Equal(t, "legacy-buffer-ll", documents[3].Implementation.KernelGeneration)
-
-	pass(t, caseOf(name, ep.ModeLowLatency, "bf16")) // the first case of its group
+	pass(t, caseOf("deepep-v2", ep.ModeLowLatency, "bf16"))
 }
 
-// Two ranks of UCCL, which make a group of torch.distributed for it.
-func TestUCCL(t *testing.T) {
+// Combine took other ids before ROCm/mori#546.
+func TestOldMoRI(t *testing.T) {
 	need.Full(t)
-	setUp(t, "uccl")
-	const name = "uccl-ep"
-	documents := pass(t,
-		caseOf(name, ep.ModeNormal, "bf16", emptyRank),
-		caseOf(name, ep.ModeNormal, "fp8"),
-		caseOf(name, ep.ModeLowLatency, "fp8", emptyRank),
-		caseOf(name, ep.ModeLowLatency, "bf16"),
-	)
-	require.Equal(t, "uccl-legacy-buffer", documents[0].Implementation.KernelGeneration)
-	require.Equal(t, "0.1.0", *documents[0].Implementation.LibraryVersion)
-	require.Equal(t, "uccl-legacy-buffer-ll", documents[2].Implementation.KernelGeneration)
+	setUp(t, "amd_mori")
+	t.Setenv("CX_STANDIN_HIP", "1")
+	t.Setenv("CX_STANDIN_MORI", "old")
+	pass(t, caseOf("mori", ep.ModeLowLatency, "bf16"))
 }
 
 // Three libraries have a module deep_ep with a Buffer. Each is measured under its own name
@@ -180,51 +229,12 @@ func TestEveryDeepEPHasItsName(t *testing.T) {
 	}
 }
 
-// Both generations of combine, in one warm group each. Its exit handlers abort: a rank that
-// runs them has no status 0.
-func TestMoRI(t *testing.T) {
-	need.Full(t)
-	setUp(t, "mori")
-	t.Setenv("CX_STANDIN_HIP", "1")
-	const name = "mori"
-	documents := pass(t,
-		caseOf(name, ep.ModeNormal, "bf16", emptyRank),
-		caseOf(name, ep.ModeNormal, "fp8"),
-		caseOf(name, ep.ModeLowLatency, "fp8", emptyRank),
-	)
-	require.Equal(t, "intranode", documents[0].Implementation.KernelGeneration)
-	require.Equal(t, "intranode-ll", documents[2].Implementation.KernelGeneration)
-	require.Equal(t, "fp8-e4m3fnuz", documents[1].Measurement.DispatchDType, "this device is of gfx942")
-	require.Zero(t, documents[1].Measurement.Rows[0].Bytes.Dispatch.Scale)
-	require.Equal(t, "1.0.0", *documents[0].Implementation.LibraryVersion)
-
-	t.Setenv("CX_STANDIN_MORI", "old")
-	pass(t, caseOf(name, ep.ModeLowLatency, "bf16"))
-}
-
-// Rows arrive in slots of which some stay empty, and are staged in memory of the library.
-func TestFlashInfer(t *testing.T) {
-	need.Full(t)
-	setUp(t, "flashinfer")
-	const name = "flashinfer-ep"
-	documents := pass(t,
-		caseOf(name, ep.ModeNormal, "bf16", mnnvl),
-		caseOf(name, ep.ModeNormal, "fp8", mnnvl, emptyRank),
-		caseOf(name, ep.ModeNormal, "bf16", mnnvl, emptyRank, func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{1, 6} }),
-	)
-	require.Equal(t, "flashinfer-mnnvl-one-sided", documents[0].Implementation.KernelGeneration)
-	require.Equal(t, "fp8-e4m3fn-blockwise-offpath", documents[1].Measurement.DispatchDType)
-	require.Equal(t, "domain-fp32", documents[0].Implementation.CombineReduction)
-}
-
-func mnnvl(c *plan.Case) { c.ScaleUpTransport = "mnnvl" }
-
 func TestTheSumOfAVersion(t *testing.T) {
 	for version, want := range map[string]runner.Reduction{
 		"0.6.15": runner.TopKSlotTree, "0.6.16rc1": runner.TopKSlotTree, "0.6.16.dev3": runner.TopKSlotTree, "": runner.TopKSlotTree, "unknown": runner.TopKSlotTree,
 		"0.6.16": runner.DomainFP32, "0.6.18+cu130": runner.DomainFP32, "0.7.1": runner.DomainFP32, "1.0": runner.DomainFP32,
 	} {
-		d, _, err := libraries["flashinfer-ep"].describe(caseOf("flashinfer-ep", ep.ModeNormal, "bf16", mnnvl), accel.Info{Arch: "sm_100"}, version)
+		d, _, err := libraryOf("flashinfer-ep").describe(caseOf("flashinfer-ep", ep.ModeNormal, "bf16", mnnvl), accel.Info{Arch: "sm_100"}, version)
 		require.NoError(t, err)
 		require.Equal(t, want, d.Reduction, version)
 	}

@@ -1,0 +1,116 @@
+package python
+
+import (
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// standIn is the stand-in for a library, and what the tests of all libraries expect with it.
+type standIn struct {
+	backend string
+	// library is a part of the name of its directory in testdata/python, version what doctor and
+	// documents say.
+	library, version string
+	hip              bool
+	change           func(*plan.Case) // of every case
+	// documents have, by mode, these in common: generation of the kernels, fp8 type, arithmetic.
+	documents map[string]string
+	refusals  []refusal
+	mistakes  []mistake
+}
+
+// refusal is a case that the adapter has to refuse.
+type refusal struct {
+	mode, arch, text string
+	change           func(*plan.Case)
+}
+
+// mistake is an adapter that misuses its library: what it has in the place of old. found is a regular
+// expression for what comes of it, in the reasons of the document or in a log.
+type mistake struct {
+	mode, old, new, found string
+}
+
+func cached(c *plan.Case) { c.Contract = ep.ContractCachedLayout }
+
+func emptyRank(c *plan.Case) { ep.Of(c).Routing = "uneven-empty-rank" }
+
+func mnnvl(c *plan.Case) { c.ScaleUpTransport = "mnnvl" }
+
+func hidden(n int) func(*plan.Case) { return func(c *plan.Case) { ep.Of(c).Hidden = n } }
+
+func topk(n int) func(*plan.Case) { return func(c *plan.Case) { ep.Of(c).TopK = n } }
+
+func nodes(n int) func(*plan.Case) { return func(c *plan.Case) { c.Nodes = n } }
+
+// standIns are those of all libraries.
+var standIns = []standIn{
+	{
+		backend: "deepep-legacy", library: "deep_ep-1", version: "1.2.1+29d31c0",
+		documents: map[string]string{
+			ep.ModeNormal:     "legacy-buffer, fp8-e4m3fn, domain-fp32",
+			ep.ModeLowLatency: "legacy-buffer-ll, fp8-e4m3fn, domain-fp32",
+		},
+		refusals: []refusal{
+			{ep.ModeNormal, "sm_80", "deepep-legacy needs a device of sm_90 or newer, not sm_80", nil},
+			{ep.ModeNormal, "sm_90", "deepep-legacy dispatches bf16 and fp8, not mxfp8", func(c *plan.Case) { c.Precision = "mxfp8" }},
+			{ep.ModeNormal, "sm_90", "deepep-legacy is measured on one node in mode normal, not on 2", nodes(2)},
+			{ep.ModeNormal, "sm_90", "deepep-legacy has kernels for [2 4 8] ranks in mode normal, not for 3", func(c *plan.Case) { c.World = 3 }},
+			{ep.ModeNormal, "sm_90", "deepep-legacy moves 128 columns at a time, which do not divide hidden size 2100", hidden(2100)},
+			{ep.ModeLowLatency, "sm_90", "deepep-legacy has kernels for hidden sizes [2048 2560 3072 4096 5120 6144 7168 8192] in mode low-latency, not for 2176", hidden(2176)},
+			{ep.ModeLowLatency, "sm_90", "deepep-legacy has up to top-11 in mode low-latency, not top-12", topk(12)},
+			{ep.ModeLowLatency, "sm_90", "deepep-legacy has no dispatch with a cached layout in mode low-latency", cached},
+		},
+		mistakes: []mistake{
+			{ep.ModeLowLatency, `buffer.clean_low_latency_buffer(case["capacity"], hidden, experts)`, "pass", "AssertionError: the buffer is dirty"},
+		},
+	},
+	{
+		backend: "deepep-v2", library: "deep_ep-2", version: "2.0.0+dd758ca",
+		documents: map[string]string{
+			ep.ModeNormal:     "v2-elastic-buffer, fp8-e4m3fn, domain-fp32",
+			ep.ModeLowLatency: "legacy-buffer-ll, fp8-e4m3fn, domain-fp32",
+		},
+		refusals: []refusal{
+			{ep.ModeNormal, "sm_90", "deepep-v2 is measured inside one scale-up domain in mode normal, not with 2 ranks in domains of 1", func(c *plan.Case) { c.ScaleUpDomain = 1 }},
+			{ep.ModeNormal, "sm_90", "deepep-v2 has up to top-32 in mode normal, not top-33", topk(33)},
+		},
+		mistakes: []mistake{{ep.ModeNormal, `"EP_DISABLE_GIN", "1"`, `"EP_DISABLE_GIN", "0"`, "AssertionError: no network"}},
+	},
+	{
+		backend: "uccl-ep", library: "uccl", version: "0.1.0",
+		documents: map[string]string{
+			ep.ModeNormal:     "uccl-legacy-buffer, fp8-e4m3fn, domain-fp32",
+			ep.ModeLowLatency: "uccl-legacy-buffer-ll, fp8-e4m3fn, domain-fp32",
+		},
+		refusals: []refusal{
+			{ep.ModeLowLatency, "gfx942", "uccl-ep has kernels for sm_, not for gfx942", nil},
+			{ep.ModeNormal, "sm_90", "uccl-ep is measured on one node in mode normal, not on 2", nodes(2)},
+			{ep.ModeNormal, "sm_90", "uccl-ep has kernels for hidden sizes [2048 2560 4096 5120 6144 7168 8192] in mode normal, not for 3072", hidden(3072)},
+		},
+		mistakes: []mistake{{ep.ModeLowLatency, "process_group(), nvl", "comm, nvl", "AssertionError: UCCL needs a group of torch.distributed"}},
+	},
+	{
+		backend: "mori", library: "amd_mori", version: "1.0.0", hip: true, // this device is of gfx942
+		documents: map[string]string{
+			ep.ModeNormal:     "intranode, fp8-e4m3fnuz, domain-fp32",
+			ep.ModeLowLatency: "intranode-ll, fp8-e4m3fnuz, domain-fp32",
+		},
+		refusals: []refusal{
+			{ep.ModeNormal, "gfx90a", "mori has kernels for gfx942 and gfx950, not for gfx90a", nil},
+			{ep.ModeLowLatency, "gfx950", "mori has kernels for [8] ranks in mode low-latency, not for 2", nil},
+			{ep.ModeNormal, "gfx950", "mori has a power of two of ranks on a node, not 6", func(c *plan.Case) { c.RanksPerNode = 6 }},
+			{ep.ModeNormal, "gfx950", "mori has no dispatch with a cached layout in mode normal", cached},
+		},
+		mistakes: []mistake{{ep.ModeNormal, "bound.expert if sent else ids", "bound.expert[:1]", `ValueError: combine\(\) indices has 1 rows`}},
+	},
+	{
+		backend: "flashinfer-ep", library: "flashinfer", version: "0.6.18", change: mnnvl,
+		documents: map[string]string{ep.ModeNormal: "flashinfer-mnnvl-one-sided, fp8-e4m3fn-blockwise-offpath, domain-fp32"},
+		refusals: []refusal{
+			{ep.ModeNormal, "sm_90", "flashinfer-ep writes into the memory of peers over mnnvl, which this platform's shm is not", func(c *plan.Case) { c.ScaleUpTransport = "shm" }},
+			{ep.ModeLowLatency, "sm_90", "flashinfer-ep has no mode low-latency", nil},
+		},
+		mistakes: []mistake{{ep.ModeNormal, "+ 4 * 128", "// 2", "AssertionError: the workspace is too small"}},
+	},
+}
