@@ -108,8 +108,9 @@ func (l *Library) JSON(f *pyhost.Function, arg, answer any) error {
 	return json.Unmarshal([]byte(text), answer)
 }
 
-// Coded gives an exception of Python its reason code: what is missing, if it is of an import, or
-// its type. An error of a callback, which is why the library raised, keeps its own.
+// Coded gives an exception of Python its reason code: what is missing, if it is of an import, a
+// refusal, if the adapter raised its Refused, or its type. An error of a callback, which is why the
+// library raised, keeps its own.
 func (l *Library) Coded(err error) error {
 	if _, known := errors.AsType[*rank.Error](err); known {
 		return err
@@ -124,6 +125,8 @@ func (l *Library) Coded(err error) error {
 			remedy = fmt.Sprintf("install %s in the environment of python3 on PATH; cxrun doctor shows which that is", l.Install)
 		}
 		return &rank.Error{Reason: result.ReasonNoLibrary.With("%s", e.Type), Err: fmt.Errorf("%s: %s", e.Message, remedy)} // the reason has the type
+	case e.Type == "Refused":
+		return rank.Refused("%s", e.Message)
 	default:
 		return &rank.Error{Reason: result.ReasonLibrary.With("%s %s", l.Name, e.Type), Err: err}
 	}

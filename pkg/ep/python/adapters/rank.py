@@ -14,6 +14,10 @@ rank = world = local_rank = 0
 torch = None
 
 
+class Refused(Exception):
+    """The library cannot do the case exactly, which shows only once its buffers are made."""
+
+
 def open_torch(given):
     """Takes the place of this rank, and makes its device and its stream torch's current ones."""
     global rank, world, local_rank, torch
