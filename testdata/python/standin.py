@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import torch
+import torch.distributed as dist
 
 SLOT = 1 << 16
 
@@ -38,6 +39,25 @@ def group_of(comm):
     """The group of a communicator with Get_rank, Get_size and allgather."""
     rank, world = comm.Get_rank(), comm.Get_size()
     return Group(rank, world, comm.allgather(meeting_place(world) if rank == 0 else None)[0])
+
+
+class Members:
+    """A group of torch.distributed as a communicator."""
+
+    def __init__(self, group):
+        assert isinstance(group, dist.ProcessGroup), "not a group of torch.distributed"
+        self.group = group
+
+    def Get_rank(self):
+        return dist.get_rank(self.group)
+
+    def Get_size(self):
+        return dist.get_world_size(self.group)
+
+    def allgather(self, value):
+        values = [None] * self.Get_size()
+        dist.all_gather_object(values, value, group=self.group)
+        return values
 
 
 class Group:

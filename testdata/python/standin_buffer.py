@@ -39,6 +39,7 @@ def tensor_is(t, dims, dtype):
 
 class Buffer:
     num_sms = 20
+    unheard = ()  # ranks whose rows are left out of low latency
 
     def __init__(self, group, num_nvl_bytes=0, num_rdma_bytes=0, low_latency_mode=False, num_qps_per_rank=24,
                  allow_nvlink_for_low_latency_mode=True, allow_mnnvl=False, use_fabric=False, explicitly_destroy=False,
@@ -238,7 +239,7 @@ class Buffer:
             for r in mixed(range(world)):
                 _, ids, at = peers[r]
                 begin = n
-                for i in mixed(i for i, expert in enumerate(ids) if expert == me * local + e):
+                for i in mixed(i for i, expert in enumerate(ids) if expert == me * local + e and r not in self.unheard):
                     row, slot = torch.mapped(at) + i // topk * 2 * hidden, e * world * cap + n
                     if use_fp8:
                         corner = torch.mapped(torch.locate(scales.data_ptr())) + 4 * (e * world * cap * (hidden // 128) + n)
@@ -280,7 +281,7 @@ class Buffer:
                     at[token, r * local + e] = torch.mapped(rows) + slot * 2 * hidden
         combined = out or torch.empty((tokens, hidden), dtype=torch.bfloat16, device="cuda")
         for t in range(tokens):
-            slots = [i for i in range(t * topk, (t + 1) * topk) if ids[i] >= 0]
+            slots = [i for i in range(t * topk, (t + 1) * topk) if ids[i] >= 0 and ids[i] // local not in self.unheard]
             total(address(combined, t), [at[t, ids[i]] for i in slots], [weights[i] for i in slots], hidden)
         self.pending = None
         self.group.barrier()

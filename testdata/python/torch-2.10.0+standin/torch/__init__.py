@@ -169,6 +169,12 @@ def empty(*shape, dtype=float32, device=None):
     return Tensor(block.pointer, shape, dtype, block)
 
 
+def full(shape, value, dtype=None, device=None):
+    tensor, kind = empty(shape, dtype=dtype, device=device), {int32: ctypes.c_int32, int64: ctypes.c_int64}[dtype]
+    (kind * tensor.numel()).from_address(mapped(locate(tensor.pointer)))[:] = [value] * tensor.numel()
+    return tensor
+
+
 def as_tensor(of, device=None):
     given = of.__cuda_array_interface__
     if given["typestr"] != "|u1" or given["strides"] is not None or not given["data"][0]:
@@ -194,6 +200,7 @@ class _Stream:
 class _Cuda:
     _device = None
     _stream = None
+    _default = []  # what was enqueued in the default stream, which nothing but synchronize waits for
 
     def set_device(self, device):
         self._device = device
@@ -216,6 +223,8 @@ class _Cuda:
 
     def synchronize(self):
         self.current_stream().synchronize()
+        while self._default:
+            self._default.pop(0)()
 
     def get_device_name(self):
         return "Stand-in"

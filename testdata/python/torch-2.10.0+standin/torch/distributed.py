@@ -30,10 +30,10 @@ class TCPStore:
 
 
 class ProcessGroup:
-    def __init__(self, rank, world_size, path):
+    def __init__(self, backend, rank, world_size, path):
         from standin import Group
 
-        self.ranks = Group(rank, world_size, path)
+        self.backend, self.ranks = backend, Group(rank, world_size, path)
 
 
 class group:
@@ -41,14 +41,18 @@ class group:
 
 
 def init_process_group(backend, store=None, rank=-1, world_size=-1):
-    if backend != "gloo" or group.WORLD is not None:
-        raise ValueError("one group, and of gloo, since Go has the communicators of devices")
-    group.WORLD = ProcessGroup(rank, world_size, store._path(store.port))
+    if backend not in ("gloo", "nccl") or group.WORLD is not None:
+        raise ValueError("one group, of gloo or NCCL")
+    group.WORLD = ProcessGroup(backend, rank, world_size, store._path(store.port))
 
 
 def destroy_process_group():
     assert group.WORLD is not None, "no group was made"
     group.WORLD = None
+
+
+def get_backend(group):
+    return group.backend
 
 
 def get_rank(group):

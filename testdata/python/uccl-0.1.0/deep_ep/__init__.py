@@ -1,34 +1,14 @@
 """A make-believe deep_ep of UCCL da914a20 (ep/deep_ep_wrapper): DeepEP's Buffer over a group of torch."""
 import torch
-import torch.distributed as dist
-from standin import group_of
+from standin import Members, group_of
 from standin_buffer import Buffer as DeepEP, Config, EventOverlap
 
 HIDDEN = (2048, 2560, 4096, 5120, 6144, 7168, 8192)
 
 
-class Members:
-    """A group of torch.distributed as the stand-ins meet: by all_gather_object."""
-
-    def __init__(self, group):
-        self.group = group
-
-    def Get_rank(self):
-        return dist.get_rank(self.group)
-
-    def Get_size(self):
-        return dist.get_world_size(self.group)
-
-    def allgather(self, value):
-        values = [None] * self.Get_size()
-        dist.all_gather_object(values, value, group=self.group)
-        return values
-
-
 class Buffer(DeepEP):
     def __init__(self, group, num_nvl_bytes=0, num_rdma_bytes=0, low_latency_mode=False, num_qps_per_rank=24,
                  allow_nvlink_for_low_latency_mode=True, allow_mnnvl=False, explicitly_destroy=False, is_intranode=None):
-        assert isinstance(group, dist.ProcessGroup), "UCCL needs a group of torch.distributed"
         assert is_intranode is True, "without is_intranode, proxies would look for a network"
         assert num_nvl_bytes % 128 == 0 and num_rdma_bytes % 128 == 0 and not allow_mnnvl
         assert (num_nvl_bytes == 0) == low_latency_mode
