@@ -69,13 +69,13 @@ func install(t testing.TB, site string, modules []string) {
 	info := filepath.Join(site, filepath.Base(of)+".dist-info")
 	require.NoError(t, os.Mkdir(info, 0o755))
 	name, version, _ := strings.Cut(filepath.Base(of), "-")
-	top := ""
+	var top []string
 	for _, m := range modules {
 		require.Equal(t, of, filepath.Dir(m), "two stand-ins have a name like this")
-		top += strings.TrimSuffix(filepath.Base(m), ".py") + "\n"
+		top = append(top, strings.TrimSuffix(filepath.Base(m), ".py"))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(info, "METADATA"), fmt.Appendf(nil, "Metadata-Version: 2.1\nName: %s\nVersion: %s\n", name, version), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(info, "top_level.txt"), []byte(top), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(info, "top_level.txt"), []byte(strings.Join(top, "\n")), 0o644))
 }
 
 // build compiles standin.c, once for each state of its sources.

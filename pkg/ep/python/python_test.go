@@ -186,7 +186,7 @@ func TestLibraries(t *testing.T) {
 				continue
 			}
 			mode := ep.Of(&cases[i]).Mode
-			got := []string{d.Implementation.KernelGeneration, d.Measurement.DispatchDType, string(d.Implementation.CombineReduction)}
+			got := []string{d.Implementation.KernelGeneration, d.Measurement.DispatchDType, d.Implementation.CombineReduction}
 			require.Equal(t, s.documents[mode], strings.Join(got, ", "))
 			require.Equal(t, libraryOf(s.backend).modes[mode].cast.plain, d.Measurement.Rows[0].Bytes.Dispatch.Scale == 0)
 		}
