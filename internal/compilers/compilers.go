@@ -56,7 +56,6 @@ func HIPRTC(t *testing.T, name, source string) {
 	compileAll(t, c, name, source, amdArchs)
 }
 
-// childVariable is set in the process that inOwnProcess starts.
 const childVariable = "CX_TEST_COMPILERS"
 
 // inOwnProcess runs the test t in a process of its own, and reports whether this is that

@@ -161,7 +161,6 @@ func build(cc, dir string) error {
 	return errors.Join(errs...)
 }
 
-// object is the file with all that is compiled of a library.
 func object(dir, library string) string {
 	return filepath.Join(dir, "objects", strings.ReplaceAll(library, "/", "-")+".o")
 }

@@ -89,5 +89,4 @@ func Stall(expire func()) Fault {
 	}
 }
 
-// closeConnection closes the connection of a request.
 func closeConnection() { panic(http.ErrAbortHandler) }

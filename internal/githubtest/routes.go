@@ -175,7 +175,6 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, "workflow_runs", list)
 }
 
-// state returns the status and the conclusion of a run.
 func (s *Server) state(run *Run) (status, conclusion string) {
 	if run.Cancelled {
 		return "completed", "cancelled"

@@ -86,7 +86,6 @@ func Mooncake(t testing.TB) string {
 	return packages(t, "mooncake", mooncake)
 }
 
-// packages returns a directory with the packages of requirements for python3.
 func packages(t testing.TB, name string, requirements []byte) string {
 	t.Helper()
 	need.EndToEnd(t, "to fetch "+name)
@@ -154,7 +153,6 @@ func pip(t testing.TB, requirements []byte, command ...string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// unpack takes the shared libraries, or the trees, out of a wheel.
 func (w Wheel) unpack(t testing.TB, wheel, dir string) {
 	t.Helper()
 	z, err := zip.OpenReader(wheel)
@@ -181,7 +179,6 @@ func (w Wheel) unpack(t testing.TB, wheel, dir string) {
 	}
 }
 
-// takes reports whether a file of the wheel is taken.
 func (w Wheel) takes(name string) bool {
 	if w.Trees == nil {
 		return strings.Contains(name, ".so.")

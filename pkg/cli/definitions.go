@@ -54,7 +54,6 @@ func AddFilterFlags(fs *pflag.FlagSet, f *planner.Filters) {
 	fs.Var((*count)(&f.MaxCases), "max-cases", "at most `N` cases in a cell")
 }
 
-// list is a flag that takes a comma list.
 type list struct {
 	filter planner.Filter
 	only   planner.Only
@@ -86,7 +85,6 @@ func (l *list) String() string { return strings.Join(l.only[l.filter.Name], ",")
 
 func (l *list) Type() string { return "LIST" }
 
-// count is a flag that takes a positive number.
 type count int
 
 func (c *count) Set(s string) error {

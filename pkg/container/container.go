@@ -76,5 +76,4 @@ func tool(ctx context.Context, s command.Starter, c command.Command) ([]byte, er
 	return out.Bytes(), nil
 }
 
-// digestForm matches the digest of an image.
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)

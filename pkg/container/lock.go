@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollLock is the pause between two attempts to lock.
 const pollLock = 100 * time.Millisecond
 
 // lock locks the file of this name in dir, which serializes imports of an image on one
@@ -40,7 +39,6 @@ func (i Image) lock(ctx context.Context, dir, name string, wait time.Duration) (
 	return file, nil
 }
 
-// wait locks a file within limit.
 func (i Image) wait(ctx context.Context, file *os.File, limit time.Duration) error {
 	for end := time.Now().Add(limit); ; {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)

@@ -43,7 +43,6 @@ type Squash struct {
 	Digest string
 }
 
-// record is in a file beside a squash file.
 type record struct {
 	Image  string `json:"image"`
 	Arch   string `json:"arch"`
@@ -93,7 +92,6 @@ func (s Squashes) Import(ctx context.Context, i Image) (squash Squash, err error
 	return s.make(ctx, i, file)
 }
 
-// installed returns an error if a program is not on PATH.
 func installed(program, pkg string) error {
 	if command.Installed(program) {
 		return nil
@@ -132,7 +130,6 @@ func (s Squashes) verify(ctx context.Context, path, file string) (Squash, error)
 	return Squash{file, made.Digest}, nil
 }
 
-// recordBytes is more than a record needs.
 const recordBytes = 1 << 16
 
 // recorded returns the record of a squash file; the zero record if an administrator made the

@@ -94,7 +94,6 @@ func (c *Claim) take(ctx context.Context, kind Kind) error {
 	return err
 }
 
-// wait locks the marker.
 func (c *Claim) wait(ctx context.Context) error {
 	for began := time.Now(); ; {
 		err := c.lock()

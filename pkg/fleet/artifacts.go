@@ -75,7 +75,6 @@ const (
 	KindSamples   = "samples" // raw samples of a cell
 )
 
-// wanted is an artifact to fetch.
 type wanted struct {
 	artifact
 	kind    string
@@ -83,7 +82,6 @@ type wanted struct {
 	attempt int    // of a cell and its samples
 }
 
-// key names the artifact in the record of a fetch.
 func (w wanted) key() string {
 	if w.kind == KindSamples {
 		return fmt.Sprintf("%s@%d", w.dir(), w.attempt)
@@ -138,7 +136,6 @@ func choose(run int64, list []artifact, samples bool) []wanted {
 	})
 }
 
-// errExpired is the error of an artifact that GitHub has deleted.
 var errExpired = errors.New("expired: GitHub has deleted it")
 
 // download writes the zip of an artifact into f and checks its digest. It repeats a broken

@@ -63,7 +63,6 @@ func CheckHost(api, host string) error {
 	return nil
 }
 
-// apiOf returns the root of the API of a server.
 func apiOf(host string) string {
 	if host == "github.com" || strings.HasSuffix(host, ".ghe.com") {
 		return "https://api." + host
@@ -273,7 +272,6 @@ func (c *Client) Run(ctx context.Context, id int64) (Run, error) {
 	return runOf(w), nil
 }
 
-// jobs lists the newest jobs of a run.
 func (c *Client) jobs(ctx context.Context, id int64) ([]*github.WorkflowJob, error) {
 	list, err := all(ctx, (*github.WorkflowJob).GetID, func(ctx context.Context, opt github.ListOptions) ([]*github.WorkflowJob, int, *github.Response, error) {
 		jobs, resp, err := c.gh.Actions.ListWorkflowJobs(ctx, c.owner, c.name, id, &github.ListWorkflowJobsOptions{Filter: "latest", ListOptions: opt})

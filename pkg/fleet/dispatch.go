@@ -149,7 +149,6 @@ func (c *Client) find(ctx context.Context, d Dispatched, o Order, mark string, s
 	return Dispatched{}, errors.Join(err, last)
 }
 
-// runs lists the runs of a workflow.
 func (c *Client) runs(ctx context.Context, workflow string, filter *github.ListWorkflowRunsOptions) ([]Run, error) {
 	list, err := all(ctx, (*github.WorkflowRun).GetID, func(ctx context.Context, opt github.ListOptions) ([]*github.WorkflowRun, int, *github.Response, error) {
 		f := *filter

@@ -221,7 +221,6 @@ func merge(files, dir string, digests map[string]string) error {
 	return nil
 }
 
-// readRecord reads what an earlier fetch left in dir.
 func readRecord(dir string, run int64) (*record, error) {
 	path := filepath.Join(dir, recordName)
 	r := &record{}

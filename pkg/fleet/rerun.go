@@ -135,7 +135,6 @@ func Covers(cat *catalog.Catalog, wanted []string) (covers []Cover, gone []strin
 	return covers, slices.Sorted(maps.Keys(left)), nil
 }
 
-// ids is a set of case ids.
 type ids map[string]bool
 
 func (a ids) and(b ids) ids {
@@ -144,7 +143,6 @@ func (a ids) and(b ids) ids {
 	return out
 }
 
-// remove removes the ids of b from a.
 func (a ids) remove(b ids) { maps.DeleteFunc(a, func(id string, _ bool) bool { return b[id] }) }
 
 // suite knows which cases of a suite each value of each filter keeps.
@@ -155,7 +153,6 @@ type suite struct {
 	keep map[string]map[string]ids // by filter and value
 }
 
-// plan returns the runnable cases that pass the filters.
 func (s *suite) plan(only planner.Only) (ids, error) {
 	only = maps.Clone(only)
 	only[planner.FilterSuite] = []string{s.name}

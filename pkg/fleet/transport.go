@@ -43,7 +43,6 @@ type transport struct {
 	kept map[string]answer // by URL
 }
 
-// answer is a complete answer of the server.
 type answer struct {
 	status int
 	header http.Header
@@ -108,7 +107,6 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// once sends the request and reads its answer.
 func (t *transport) once(req *http.Request) (answer, error) {
 	ctx, cancel := t.clock.WithTimeout(req.Context(), answerTime)
 	defer cancel()

@@ -80,7 +80,6 @@ func (r *Reader) describeAMD(index int, n kfdNode) GPU {
 	return g
 }
 
-// pcieGenerations by transfer rate.
 var pcieGenerations = map[string]int{"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
 
 func (r *Reader) pcie(card string) string {
@@ -93,7 +92,6 @@ func (r *Reader) pcie(card string) string {
 	return fmt.Sprintf("gen%d x%d", gen, width)
 }
 
-// hwmon returns the directory of a card's sensors.
 func (r *Reader) hwmon(card string) string {
 	dir := path.Join(card, "hwmon")
 	if names := r.root.List(dir); len(names) > 0 {

@@ -18,14 +18,12 @@ var (
 	firmware    = regexp.MustCompile(`^[0-9]+(\.[0-9]+){1,3}$`)
 )
 
-// port is a port of an RDMA adapter.
 type port struct {
 	root    sysfs.Root
 	adapter string // its directory
 	number  string
 }
 
-// ports lists the ports of all RDMA adapters.
 func (r *Reader) ports() (ports []port) {
 	for _, adapter := range r.root.List(infiniband) {
 		for _, number := range r.root.List(infiniband, adapter, "ports") {
@@ -35,12 +33,10 @@ func (r *Reader) ports() (ports []port) {
 	return ports
 }
 
-// text reads a file of the port.
 func (p port) text(name string) string { return p.root.Text(p.adapter, "ports", p.number, name) }
 
 func (p port) active() bool { return strings.HasSuffix(p.text("state"), "ACTIVE") }
 
-// counter reads a counter of the port; 0 if it has none of that name.
 func (p port) counter(name string) uint64 {
 	n, _ := p.root.Number(p.adapter, "ports", p.number, "counters", name)
 	return uint64(n)

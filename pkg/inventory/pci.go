@@ -11,7 +11,6 @@ import (
 
 const pciDevices = "sys/bus/pci/devices"
 
-// pciDevice is one accelerator on the PCI bus.
 type pciDevice struct {
 	vendor string
 	numa   int
@@ -22,7 +21,6 @@ type pciDevice struct {
 	path []string
 }
 
-// pciBus has the accelerators by PCI address.
 type pciBus map[string]pciDevice
 
 var pciVendors = map[string]string{"0x10de": NVIDIA, "0x1002": AMD}
@@ -67,7 +65,6 @@ func (b pciBus) numaNode(address string) int {
 	return -1
 }
 
-// between returns the kind of the PCIe link between two devices.
 func (b pciBus) between(one, other string) string {
 	x, known := b[one]
 	y, alsoKnown := b[other]

@@ -137,7 +137,6 @@ func (a *agent) report(e agentEvent) error {
 // tailBytes is how much of the end of a rank's output is kept.
 const tailBytes = 1 << 20
 
-// tail keeps the end of what is written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

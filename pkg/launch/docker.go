@@ -55,7 +55,6 @@ func (d Docker) Allocate(ctx context.Context) (Allocation, error) {
 	return a, nil
 }
 
-// dockerAllocation is the Allocation of Docker.
 type dockerAllocation struct {
 	Docker
 	machines
@@ -160,7 +159,6 @@ func (a *dockerAllocation) Start(ctx context.Context, spec Spec) (Group, error) 
 	return &dockerGroup{ranks, a, name}, nil
 }
 
-// dockerGroup is the ranks in a container.
 type dockerGroup struct {
 	Group
 

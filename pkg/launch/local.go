@@ -42,7 +42,6 @@ func (l Local) Allocate(ctx context.Context) (Allocation, error) {
 	return &thisHost{l, machines{scratch: scratch}}, nil
 }
 
-// thisHost is the Allocation of Local.
 type thisHost struct {
 	Local
 	machines
@@ -96,7 +95,6 @@ func (l Local) start(ctx context.Context, spec Spec, open func(rank int) (io.Wri
 	return g, nil
 }
 
-// command returns the command of the rank at a place.
 func (l Local) command(spec Spec, p rank.Place) command.Command {
 	return command.Command{Env: spec.Env, Args: slices.Concat(l.Program, []string{
 		"--store", spec.Store,
@@ -112,7 +110,6 @@ func LogFile(dir string, rank int) string {
 	return filepath.Join(dir, fmt.Sprintf("rank-%d.log", rank))
 }
 
-// localGroup is the ranks of Local.start.
 type localGroup struct {
 	exits chan Exit
 

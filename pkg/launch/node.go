@@ -50,7 +50,6 @@ func (n Node) Run(ctx context.Context, out io.Writer) error {
 // endPrefix begins the lines of a Node that report how a rank ended.
 const endPrefix = "cxrun: "
 
-// parseExit reads such a line.
 func parseExit(line string) (e Exit, is bool) {
 	text, is := strings.CutPrefix(line, endPrefix)
 	if !is {

@@ -51,7 +51,6 @@ type order struct {
 	Network operator.Network `json:"network"` // to check
 }
 
-// orderFile is the name of the order.
 const orderFile = "prepare.json"
 
 // report is what a node did, in a file beside the order.
@@ -66,7 +65,6 @@ type report struct {
 	Error  string            `json:"error,omitempty"`
 }
 
-// reportFile is the file with the report of a node on a step.
 func reportFile(dir, step string, node int) string {
 	return filepath.Join(dir, fmt.Sprintf("prepare-%s-%d.json", step, node))
 }
@@ -88,7 +86,6 @@ func Prepare(ctx context.Context, s command.Starter, dir, step string, node int)
 	return safefile.WriteJSON(reportFile(dir, step, node), r)
 }
 
-// prepareHost checks the network of this node and imports the image.
 func (r *report) prepareHost(ctx context.Context, s command.Starter, o order, node int) {
 	var wrong *unusable
 	if r.LinkLayer, wrong = network(o.Network).check(sysfs.Here()); wrong != nil {
@@ -160,7 +157,6 @@ func sameImage(ref string, reports []report) error {
 	return nil
 }
 
-// prepareStep runs a step on all nodes and returns their reports.
 func (a *slurmAllocation) prepareStep(ctx context.Context, step, nonce string, limit time.Duration) ([]report, error) {
 	nodes := strconv.Itoa(a.Cell.Nodes)
 	args := []string{
@@ -199,7 +195,6 @@ func runStep(ctx context.Context, s command.Starter, args []string, limit time.D
 	return said.String(), err
 }
 
-// pollReport is the pause between two looks for a report.
 const pollReport = 20 * time.Millisecond
 
 // tooOld matches the dynamic loader's message that glibc is older than a program needs.

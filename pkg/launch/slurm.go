@@ -150,7 +150,6 @@ func (a *slurmAllocation) salloc(ctx context.Context) error {
 	return nil
 }
 
-// sallocArgs is the command that asks for the allocation.
 func (s Slurm) sallocArgs() []string {
 	c, o := s.Cell, s.Operator.Slurm
 	args := []string{
@@ -198,7 +197,6 @@ func cancelOf(s command.Starter) func(ctx context.Context, dir string) error {
 	}
 }
 
-// slurmAllocation is the Allocation of Slurm.
 type slurmAllocation struct {
 	Slurm
 	machines
@@ -262,7 +260,6 @@ func (a *slurmAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 // its node, instead of a task for each rank.
 func (s Slurm) taskPerNode() bool { return s.Cell.Launch.TaskPer == nodeTask }
 
-// srun is the command of a step.
 func (a *slurmAllocation) srun(spec Spec) []string {
 	last, perNode := spec.Places[len(spec.Places)-1], 0
 	for _, p := range spec.Places {
@@ -317,7 +314,6 @@ func SlurmPlace(getenv func(string) string) (rank.Place, error) {
 	return rank.Place{Rank: p.Rank, World: p.World, LocalRank: p.Local, Node: node}, nil
 }
 
-// slurmGroup is a step.
 type slurmGroup struct {
 	allocation *slurmAllocation
 	srun       command.Process

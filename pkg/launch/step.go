@@ -140,7 +140,6 @@ func (l *stepLogs) line(line []byte) error {
 	}
 }
 
-// nodeLine handles a line that the Node of a task wrote.
 func (l *stepLogs) nodeLine(task int, line []byte) error {
 	if r, text, of := labelled(line, len(l.ended)); of {
 		return l.write(LogFile(l.dir, r), text)

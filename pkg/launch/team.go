@@ -88,7 +88,6 @@ func Join(ctx context.Context, m Member, s command.Starter) (_ *Team, err error)
 	return t, nil
 }
 
-// open opens the store of the team.
 func (t *Team) open(ctx context.Context) (rendezvous.Store, error) {
 	m := t.member
 	hostPort, tcp := rendezvous.OverTCP(m.Store)
@@ -183,7 +182,6 @@ func (t *Team) leave(ctx context.Context) {
 	}
 }
 
-// describe describes this process.
 func (t *Team) describe() (description, error) {
 	d := description{Place: t.member.Place, Nonce: rand.Text(), Task: t.member.Task, Env: inherited(), Network: network(t.member.Network).selection()}
 	name, err := os.Hostname()
@@ -329,7 +327,6 @@ func (t *Team) Allocate(ctx context.Context) (Allocation, error) {
 	return a, nil
 }
 
-// teamAllocation is the Allocation of a Team.
 type teamAllocation struct {
 	machines // its scratch directory is on this host alone; none for a store in files
 
@@ -385,7 +382,6 @@ func (a *teamAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 	return g, nil
 }
 
-// teamGroup is the ranks that the agents of a Team started together.
 type teamGroup struct {
 	team    *Team
 	number  int

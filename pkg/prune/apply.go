@@ -19,13 +19,11 @@ const (
 	samplesDir = "samples" // samples of runs that stayed, under the names of their runs
 )
 
-// move is one rename.
 type move struct {
 	entry    *Entry
 	from, to string
 }
 
-// moves returns the renames of the plan, in order.
 func (p *Plan) moves() (out []move) {
 	for _, e := range p.Entries {
 		if e.Keep == "" {
@@ -62,7 +60,6 @@ func (p *Plan) Apply() error {
 	return nil
 }
 
-// errChanged is the error of a run that has changed since the plan.
 var errChanged = errors.New("it changed in the meantime; run prune again")
 
 func (m move) do() error {
@@ -128,7 +125,6 @@ func (c claims) release() (err error) {
 	return err
 }
 
-// sameFileSystem reports whether two directories are on one file system.
 func sameFileSystem(a, b string) (bool, error) {
 	var of [2]unix.Stat_t
 	for i, path := range []string{a, b} {

@@ -153,7 +153,6 @@ func checkPlaces(r Retention) error {
 	return err
 }
 
-// existing returns the part of an absolute path that exists.
 func existing(path string) string {
 	for {
 		if _, err := os.Lstat(path); err == nil || filepath.Dir(path) == path {
@@ -182,7 +181,6 @@ func runsOf(paths []string) (map[string]bool, error) {
 	return ids, nil
 }
 
-// read reads the documents of an entry.
 func (e *Entry) read(n fs.DirEntry) error {
 	if !n.IsDir() && (!n.Type().IsRegular() || filepath.Ext(e.Name) != ".ndjson") {
 		e.Keep = keepForeign

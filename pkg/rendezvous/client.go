@@ -24,7 +24,6 @@ import (
 // TCP. It is on no command line and in no log.
 const TokenVariable = "CX_STORE_TOKEN" //nolint:gosec // G101: a name, not a secret
 
-// scheme is the prefix of addresses of stores that are served over TCP.
 const scheme = "tcp://"
 
 // Address returns the address of a store that is served at host:port.
@@ -89,7 +88,6 @@ func DialUp(ctx context.Context, hostPort, token string) (*Client, error) {
 	}
 }
 
-// do sends a request and returns the reply's status and content.
 func (c *Client) do(ctx context.Context, method, path, key string, query url.Values, body []byte) (int, []byte, error) {
 	if err := checkKey(key); err != nil {
 		return 0, nil, err

@@ -33,7 +33,6 @@ const (
 	restTime   = 30 * time.Second
 )
 
-// errFull is the error of a store that takes no more.
 var errFull = errors.New("the store is full")
 
 // Leader is a Store in the memory of this process, which it serves over TCP to all processes
@@ -74,7 +73,6 @@ type memoryStream struct {
 	request string
 }
 
-// gathering is a gather that somebody waits for.
 type gathering struct {
 	missing map[string]int // rank by key
 	done    chan struct{}
@@ -249,7 +247,6 @@ func (l *Leader) Records(key string, offset int64) ([][]byte, int64, error) {
 	return records, next, nil
 }
 
-// tail returns the bytes of a stream from offset on.
 func (l *Leader) tail(key string, offset int64) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err

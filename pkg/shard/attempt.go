@@ -77,7 +77,6 @@ func recovered(f func() error) (err error) {
 // compute returns what computes a case in this process, nil if ranks run it.
 func (r *runner) compute(c plan.Case) Compute { return r.Families[c.Family].Computes[c.Backend] }
 
-// computed computes a case within budget.
 func (r *runner) computed(ctx context.Context, c plan.Case, budget time.Duration, late result.Reason) ended {
 	doc, err := r.empty(c)
 	if err != nil {
@@ -144,7 +143,6 @@ func (r *runner) elapsed() *result.Elapsed {
 	return &result.Elapsed{QueueSeconds: milliseconds(r.machines.Queued()), RunSeconds: milliseconds(r.ran())}
 }
 
-// milliseconds returns d in seconds, to a millisecond.
 func milliseconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
 // budget returns the time that a case may take now, and the reason if it takes longer. The

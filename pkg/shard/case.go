@@ -27,7 +27,6 @@ type ended struct {
 	text     string
 }
 
-// failure is End.Failure.
 func (e ended) failure() string {
 	text := e.text
 	for _, s := range e.streams {
@@ -238,7 +237,6 @@ func (r *caseRun) failures(ctx context.Context) (result.Reasons, error) {
 	return reasons, nil
 }
 
-// streams returns the records read so far.
 func streams(readers []*rank.Reader) []rank.Stream {
 	all := make([]rank.Stream, len(readers))
 	for i, r := range readers {

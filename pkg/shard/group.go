@@ -40,7 +40,6 @@ type home interface {
 	Env() map[string]string
 }
 
-// openStore opens the store of a group.
 func (r *runner) openStore(dir string, world int) (home, error) {
 	if r.Listen != "" {
 		return rendezvous.Lead(r.Listen, world)
@@ -48,7 +47,6 @@ func (r *runner) openStore(dir string, world int) (home, error) {
 	return rendezvous.OpenFile(dir)
 }
 
-// group is a warm group of ranks.
 type group struct {
 	key    string
 	ranks  launch.Group

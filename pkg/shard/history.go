@@ -18,7 +18,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
-// caseKey identifies a case within a run.
 type caseKey struct {
 	id     string
 	repeat int
@@ -123,7 +122,6 @@ func (h history) admits(cases []plan.Requested, matrix string, resume bool) erro
 	return nil
 }
 
-// sameCase reports whether the cases are equal in JSON.
 func sameCase(a, b plan.Case) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

@@ -118,7 +118,6 @@ const (
 	endReserve  = 5 * time.Second // to kill the last case and write documents
 )
 
-// runner is a running shard.
 type runner struct {
 	*Shard
 	started  time.Time
@@ -271,7 +270,6 @@ func (r *runner) release(ctx context.Context) error {
 	return err
 }
 
-// closeGroup ends the warm group, if there is one.
 func (r *runner) closeGroup(ctx context.Context) error {
 	g := r.warm
 	if g == nil {

@@ -47,7 +47,6 @@ func inputs(cat *catalog.Catalog) []input {
 	return append(out, input{"max-cases", "Cases of one cell at most", "number", nil, planner.DefaultMaxCases})
 }
 
-// smoke is the suite of a dispatch by default.
 const smoke = "smoke"
 
 // RequestInput is the input that marks a dispatch. The name of the setup job shows its value,

@@ -100,7 +100,6 @@ var text string
 
 var page = template.Must(template.New("workflow").Delims("<%", "%>").Funcs(template.FuncMap{"yaml": scalar}).Parse(text))
 
-// scalar formats a string or a number as YAML.
 func scalar(v any) (string, error) {
 	out, err := yaml.Marshal(v)
 	return strings.TrimSuffix(string(out), "\n"), err

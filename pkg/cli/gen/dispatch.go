@@ -26,7 +26,6 @@ type estimate struct {
 	MaxGPUHours float64           `json:"max_gpu_hours"` // until the timeouts of all jobs
 }
 
-// newEstimate plans a dispatch with the filters.
 func newEstimate(cat *catalog.Catalog, filters planner.Filters) (estimate, error) {
 	filters, inputs, err := workflow.Values(cat, filters)
 	var m *plan.Matrix
@@ -77,7 +76,6 @@ type dispatched struct {
 	estimate
 }
 
-// start dispatches what was estimated.
 func (d *dispatched) start(ctx context.Context, c *fleet.Client) error {
 	run, err := c.Dispatch(ctx, fleet.Order{Workflow: path.Base(workflow.File), Ref: d.Ref, Inputs: d.Inputs, MarkInput: workflow.RequestInput})
 	if err == nil {

@@ -15,7 +15,6 @@ func Main(ctx context.Context, s cli.Streams, args []string) int {
 	return cli.Execute(ctx, s, program{fleet.Wall{}}.newRoot, args)
 }
 
-// program is cxgen.
 type program struct {
 	clock fleet.Clock // of the commands that talk to GitHub
 }

@@ -60,7 +60,6 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
 	return cmd
 }
 
-// describe returns the size of a matrix as a line.
 func describe(m *plan.Matrix) string {
 	count := map[string]int{}
 	for q := range m.Requested() {
@@ -73,7 +72,6 @@ func size(cells, runnable, unsupported int) string {
 	return fmt.Sprintf("%s, %d runnable and %s", plural.Count(cells, "cell", "cells"), runnable, plural.Count(unsupported, "unsupported case", "unsupported cases"))
 }
 
-// setOutputs sets the outputs of the step.
 func setOutputs(s cli.Streams, m *plan.Matrix) error {
 	outputs, err := m.Outputs()
 	if err != nil {

@@ -100,7 +100,6 @@ func (r *remote) run(ctx context.Context, arg string) (*fleet.Client, int64, err
 	return c, of.ID, err
 }
 
-// print prints v as JSON, or calls text.
 func (r *remote) print(v any, text func()) error {
 	if r.json {
 		return r.s.JSON(v)

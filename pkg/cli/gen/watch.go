@@ -75,7 +75,6 @@ a pipeline. RUN is a number, a URL, or - for the first line of standard input.`,
 	return cmd
 }
 
-// display shows a sweep to a person.
 type display struct {
 	w     io.Writer
 	width int
@@ -170,7 +169,6 @@ func counts(jobs []fleet.Job) string {
 	return strings.Join(out, ", ")
 }
 
-// describeJob returns the state of a job as a line.
 func describeJob(j fleet.Job) string {
 	name, _, _ := strings.Cut(j.Name, " ") // setup shows the mark of its dispatch
 	text := name + ": " + j.State
@@ -196,7 +194,6 @@ func eta(s *fleet.Sweep) string {
 	return ", about " + clockTime(s.Left) + " left"
 }
 
-// clockTime formats a duration as h:mm:ss.
 func clockTime(d time.Duration) string {
 	n := int(max(d, 0).Round(time.Second).Seconds())
 	return fmt.Sprintf("%d:%02d:%02d", n/3600, n/60%60, n%60)

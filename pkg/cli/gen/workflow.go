@@ -84,7 +84,6 @@ func checkFile(path string, want []byte) error {
 	return fmt.Errorf("%s:%d: does not match the definitions; write it again with the same command without --check", path, line)
 }
 
-// common returns the length of the common prefix of a and b.
 func common(a, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -93,7 +92,6 @@ func common(a, b []byte) int {
 	return n
 }
 
-// writeFile writes a file, and creates its directory.
 func writeFile(path string, text []byte) error {
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {

@@ -74,7 +74,6 @@ func complete(c *cobra.Command, values map[string][]string) {
 	}
 }
 
-// usage prints the flags of a command in groups.
 func usage(groups []bench.Group) func(*cobra.Command) error {
 	return func(c *cobra.Command) error {
 		w := c.OutOrStderr()
@@ -99,7 +98,6 @@ func withModel(ctx context.Context, s cli.Streams, b *benchRun, request *collect
 	return writeModel(ctx, s, model, b.place.backend.Name, b.world, stepsbench.MessagesOf(request))
 }
 
-// writeModel measures and writes a model of the machine.
 func writeModel(ctx context.Context, s cli.Streams, f *safefile.AtomicFile, backend string, ranks int, messages *stepsbench.Messages) error {
 	m, err := measureModel(ctx, s, backend, ranks, messages, func() {})
 	if err != nil {

@@ -54,7 +54,6 @@ func newCellRun(s cli.Streams, m *plan.Matrix, localID string) (cellRun, error) 
 // watchEvery is the minimum time between two looks at a case that is watched.
 const watchEvery = time.Second
 
-// noLimit is a time limit that no shard reaches.
 const noLimit = time.Duration(1 << 62)
 
 // do runs one cell, with progress. A failed case is no error; see shard.Counts.
@@ -168,10 +167,8 @@ func published(screen *provenance.Screen, inherited []string, env map[string]str
 	return out
 }
 
-// runIDVariable holds the run id of an Actions job.
 const runIDVariable = "GITHUB_RUN_ID"
 
-// localRunID returns a new run id for a run outside of Actions.
 func localRunID(now time.Time) string {
 	var suffix [3]byte
 	_, _ = rand.Read(suffix[:]) // never fails

@@ -17,7 +17,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
-// comparing has the flags of cxrun compare.
 type comparing struct {
 	cli.Streams
 	baseline  string

@@ -24,7 +24,6 @@ type confirmation struct {
 	sides [2]howToRun // OLD, NEW
 }
 
-// howToRun is how the runs of a side are made.
 type howToRun struct {
 	name    string // of its directory below that of the confirmation
 	command string // words; empty: this program's sweep
@@ -141,7 +140,6 @@ func (c *confirmation) measure(ctx context.Context, s cli.Streams, before int, s
 	return nil
 }
 
-// run measures the suspects once, into out.
 func (h howToRun) run(ctx context.Context, suspects, suites []string, out string) error {
 	args, err := h.args(suites)
 	if err != nil {

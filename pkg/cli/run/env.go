@@ -28,7 +28,6 @@ type site struct {
 	environ []string
 }
 
-// here is this machine.
 func here() site {
 	return site{root: sysfs.Here(), reader: inventory.New(), environ: os.Environ()}
 }

@@ -53,7 +53,6 @@ func (h cluster) stages() []string {
 	return slices.Compact(dirs)
 }
 
-// request asks for the launcher of a cell.
 func (h cluster) request(cell plan.Cell) launch.Request {
 	return launch.Request{Cell: cell, Operator: h.operator.Platform(cell.SKU), SlurmJob: h.slurmJob}
 }

@@ -83,7 +83,6 @@ func tellUnusable(s cli.Streams, m preflight.Survey) {
 	}
 }
 
-// warn writes warnings, a line each.
 func warn(s cli.Streams, texts ...string) {
 	for _, text := range texts {
 		s.Tell("cxrun: warning: %s", text)

@@ -50,7 +50,6 @@ func newProgress(s cli.Streams, title string) *progress {
 	return p
 }
 
-// startProgress returns a progress without a title; end ends it.
 func startProgress(s cli.Streams) *progress {
 	p := &progress{w: s.Err, stop: make(chan struct{})}
 	p.width, _ = s.Terminal(s.Err)

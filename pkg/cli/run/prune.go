@@ -76,7 +76,6 @@ Whatever else is in the directory stays, too.`,
 	return cmd
 }
 
-// writeLine writes v as one line of JSON.
 func writeLine(w io.Writer, v any) error {
 	text, err := result.Encode(v)
 	if err == nil {

@@ -23,7 +23,6 @@ import (
 // steps: downloads before it, summary and upload after it.
 const jobReserve = 5 * time.Minute
 
-// sharding has the flags of cxrun shard.
 type sharding struct {
 	cli.Streams
 	matrix, id, results, runID string
@@ -78,7 +77,6 @@ docs/fleet.md.`,
 	return cmd
 }
 
-// run runs the cell.
 func (r *sharding) run(ctx context.Context) (err error) {
 	m, err := readMatrix(r.matrix)
 	if err != nil {

@@ -28,7 +28,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// defaultSuite is the suite of a sweep without --suite.
 const defaultSuite = "smoke"
 
 // Names below a sweep's directory. Documents are below cellsDir, one directory a cell.
@@ -38,7 +37,6 @@ const (
 	foldFile   = "run.ndjson"
 )
 
-// sweeping has the flags of cxrun sweep.
 type sweeping struct {
 	cli.Streams
 	defs        cli.Definitions
@@ -92,7 +90,6 @@ const (
 // maxRepeats is the limit that definitions have too.
 const maxRepeats = 1000
 
-// begin plans a sweep and runs it.
 func (r *sweeping) begin(c *cobra.Command) error {
 	cat, err := r.defs.Load()
 	if err != nil {
@@ -157,7 +154,6 @@ func (r *sweeping) plan(ctx context.Context, cat *catalog.Catalog) (*plan.Matrix
 	return m, nil
 }
 
-// complete completes the sweep in the directory of --resume.
 func (r *sweeping) complete(c *cobra.Command) error {
 	var others []string
 	c.Flags().Visit(func(f *pflag.Flag) {
@@ -292,7 +288,6 @@ func tellListeners(s cli.Streams, m *plan.Matrix) {
 	}
 }
 
-// requested counts the cases of a plan.
 func requested(m *plan.Matrix) int { return len(m.RequestedCases) + len(m.RequestedOther) }
 
 // planHere plans for the machine at hand, unless the filters name other platforms.
