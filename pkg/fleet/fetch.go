@@ -117,26 +117,24 @@ func (c *Client) Fetch(ctx context.Context, run int64, dir string, samples bool,
 	there := map[string]bool{}
 	for _, w := range choose(run, list, samples) {
 		there[w.dir()] = true
-		a := Artifact{Name: w.Name, Kind: w.kind, Cell: w.cell, Attempt: w.attempt}
-		old, known := have.Artifacts[w.key()]
-		switch {
-		case known && old.ID == w.ID && old.holds(filepath.Join(dir, w.dir())):
-			a.State, a.Dir, a.Files, a.Verified = StateKept, w.dir(), len(old.Files), old.Verified
-		case w.Expired:
-			a.State, a.Error = StateExpired, errExpired.Error()
-		default:
-			err := c.fetch(ctx, w, dir, partial, have)
+		a := Artifact{Name: w.Name, Kind: w.kind, Cell: w.cell, Attempt: w.attempt, State: StateKept}
+		var err error
+		if old, known := have.Artifacts[w.key()]; !known || old.ID != w.ID || !old.holds(filepath.Join(dir, w.dir())) {
+			a.State, err = StateFetched, errExpired
+			if !w.Expired {
+				err = c.fetch(ctx, w, dir, partial, have)
+			}
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			switch got := have.Artifacts[w.key()]; {
-			case errors.Is(err, errExpired):
-				a.State, a.Error = StateExpired, err.Error()
-			case err != nil:
-				a.State, a.Error = StateFailed, err.Error()
-			default:
-				a.State, a.Dir, a.Files, a.Verified = StateFetched, w.dir(), len(got.Files), got.Verified
-			}
+		}
+		switch got := have.Artifacts[w.key()]; {
+		case errors.Is(err, errExpired):
+			a.State, a.Error = StateExpired, err.Error()
+		case err != nil:
+			a.State, a.Error = StateFailed, err.Error()
+		default:
+			a.Dir, a.Files, a.Verified = w.dir(), len(got.Files), got.Verified
 		}
 		out.Artifacts = append(out.Artifacts, a)
 		done(a)

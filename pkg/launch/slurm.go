@@ -118,8 +118,12 @@ func (a *slurmAllocation) salloc(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("allocate nodes: %w", err)
 	}
-	ended := make(chan command.Status, 1)
-	go func() { ended <- p.Wait() }()
+	var status command.Status
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		status = p.Wait()
+	}()
 	withdraw := func() {
 		p.Signal(syscall.SIGTERM)
 		select {
@@ -129,9 +133,8 @@ func (a *slurmAllocation) salloc(ctx context.Context) error {
 			<-ended
 		}
 	}
-	var status command.Status
 	select {
-	case status = <-ended:
+	case <-ended:
 	case <-ctx.Done():
 		withdraw()
 		return fmt.Errorf("allocate nodes: %w", ctx.Err())

@@ -110,10 +110,10 @@ does not find it, the exit code is 3 and nothing is sent again.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cat, err := defs.Load()
-			if err != nil {
-				return err
+			var e estimate
+			if err == nil {
+				e, err = newEstimate(cat, filters)
 			}
-			e, err := newEstimate(cat, filters)
 			if err != nil {
 				return err
 			}

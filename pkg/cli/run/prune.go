@@ -65,9 +65,8 @@ Whatever else is in the directory stays, too.`,
 	f := cmd.Flags()
 	f.StringVar(&r.Results, "in", "", "the runs in `DIR`")
 	f.StringVar(&r.To, "to", "", "move them into `DIR`, beside the results")
-	for _, name := range []string{"in", "to"} {
-		_ = cmd.MarkFlagRequired(name) // fails for unknown flags alone
-	}
+	_ = cmd.MarkFlagRequired("in") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("to")
 	f.IntVar(&r.Runs, "keep", 5, "keep the newest `N` runs of each case")
 	f.IntVar(&r.Samples, "keep-samples", 0, "keep the raw samples of the newest `N` runs of each case (default: as --keep)")
 	f.StringArrayVar(&r.Baselines, "baseline", nil, "keep the runs of the documents in `DIR|FILE`; may be repeated")
