@@ -90,10 +90,12 @@ func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 
 // CheckFresh diagnoses timing modes that leave no time to write fresh buffers.
 func CheckFresh(c *catalog.Checker, buffers, modes []string) {
-	written := slices.IndexFunc(buffers, vocab.InputWritten)
 	for i := range modes {
-		if modes[i] != vocab.Blocking && written >= 0 {
-			c.Diagnose(&modes[i], "buffers %s need the timing mode %s alone: only it has time to write them before an operation", buffers[written], vocab.Blocking)
+		for _, state := range buffers {
+			if why := TooEarly(state, modes[i]); why != "" {
+				c.Diagnose(&modes[i], "%s", why)
+				break
+			}
 		}
 	}
 }

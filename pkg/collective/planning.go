@@ -2,7 +2,6 @@ package collective
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -80,16 +79,14 @@ func placements(op string, want []string) []string {
 // lacks names what of the case the backend does not have, or is empty.
 func lacks(be *catalog.Backend, c *plan.Case) string {
 	has, b := BackendOf(be), Of(c)
-	op := vocab.Op(b.Op)
+	wrong := WrongWorld(b.Op, c.World)
 	switch {
 	case has == nil:
 		return fmt.Sprintf("backend %s has no collectives", be.Name)
 	case len(b.Placements) == 0:
 		return fmt.Sprintf("operation %s has no in-place form", b.Op)
-	case op.PowerOfTwo && bits.OnesCount(uint(c.World)) != 1:
-		return fmt.Sprintf("operation %s needs a power of two of ranks, not %d", b.Op, c.World)
-	case op.Pairs != vocab.NoPairs && c.World < 2:
-		return fmt.Sprintf("operation %s needs two ranks", b.Op)
+	case wrong != "":
+		return wrong
 	case len(b.Modes) == 0:
 		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
 	case len(planner.Ordered(has.Modes, b.Modes)) < len(b.Modes):

@@ -87,11 +87,11 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 			return fmt.Sprintf("backend %s copies on at most %s", be.Name, plural.Count(has.Streams, "stream", "streams"))
 		}
 	}
-	return remainder(b)
+	return Remainder(b)
 }
 
-// remainder says which size of the copies does not divide into equal pieces, or is empty.
-func remainder(b *Block) string {
+// Remainder says which size of the copies does not divide into equal pieces, or is empty.
+func Remainder(b *Block) string {
 	pages := ""
 	if b.PageBytes > 0 {
 		pages = fmt.Sprintf(", with pages of %d bytes", b.PageBytes)

@@ -1,6 +1,7 @@
 package ep
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,17 @@ type Timing struct {
 	ChainItersPerTrial  int `json:"chain_iters_per_trial"`
 	ChainTrialsPerPoint int `json:"chain_trials_per_point"`
 	ChainDrop           int `json:"chain_drop"`
+}
+
+// Check returns an error unless samples of each kind are left.
+func (t Timing) Check() error {
+	switch {
+	case min(t.ItersPerTrial, t.TrialsPerPoint, t.WarmupItersPerTrial, t.ChainItersPerTrial, t.ChainTrialsPerPoint) <= 0 || t.ChainDrop < 0:
+		return fmt.Errorf("iterations, trials and warm-up must be positive: %+v", t)
+	case t.ChainDrop > t.ChainItersPerTrial-2:
+		return fmt.Errorf("chain_drop must leave at least 2 of the %d chained pairs", t.ChainItersPerTrial)
+	}
+	return nil
 }
 
 // Limits of AlternatingCalls.

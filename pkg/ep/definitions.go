@@ -174,8 +174,8 @@ func MaxTokens(world, topk int) int { return maxAssignments / world / topk }
 
 // Check implements catalog.SamplingBlock.
 func (s *Sampling) Check(c *catalog.Checker) {
-	if s.ChainDrop > s.ChainItersPerTrial-2 {
-		c.Diagnose(&s.ChainDrop, "chain_drop must leave at least 2 of the %d chained pairs", s.ChainItersPerTrial)
+	if err := Timing(*s).Check(); err != nil {
+		c.Diagnose(&s.ChainDrop, "%v", err)
 	}
 }
 

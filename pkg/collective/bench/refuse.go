@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // mostOperations limits the operations of a window: the arguments of all of them are
@@ -44,7 +43,6 @@ func (f *Flags) refuse() error {
 		{f.blocking < 0 || f.blocking > 3, "-z: want 0 or 3"},
 		{f.blocking > 0 && f.launches > 0, "-z 3 waits after each operation and -G launches them at once: choose one"},
 		{f.perIter > 0 && f.launches > 0, "-I puts events between operations and -G launches them at once: choose one"},
-		{vocab.InputWritten(f.buffers) && (f.blocking != 3 || f.perIter > 0), "--buffers " + f.buffers + " writes the input before each operation: add -z 3, and leave -I out"},
 		{f.perIter < 0 || f.perIter > 1, "-I: want 0 or 1"},
 		{f.cpuTime < 0 || f.cpuTime > 1, "-C: want 0 or 1"},
 		{f.cpuTime > 0 && f.blocking > 0, "-C is the time to enqueue, and -z 3 waits in between: choose one"},

@@ -132,8 +132,11 @@ func (f *Flags) Request(op string) (Request, error) {
 	r.View = View{
 		Mode: mode, Across: across(f.average), CPUTime: f.cpuTime > 0, PerIteration: f.perIter > 0, Percentiles: f.percentiles,
 	}
-	if r.Op == runner.Hypercube && f.aggregate > 1 {
-		return r, cli.UsageError("-m %d: the steps of hypercube follow each other, so it has no group calls: want 1", f.aggregate)
+	if why := collective.Ungrouped(op, f.aggregate); why != "" {
+		return r, cli.UsageError("-m %d: %s: want 1", f.aggregate, why)
+	}
+	if why := collective.TooEarly(f.buffers, r.Shape.Modes...); why != "" {
+		return r, cli.UsageError("--buffers: %s: add -z 3, and leave -I out", why)
 	}
 	if r.Model = f.model; r.Model != "" && (r.Op != runner.P2P || r.DType == all || r.Cycles > 1 || f.launches > 0) {
 		return r, cli.UsageError("--model: want one p2p: no other operation, and no -d all, -N or -G")

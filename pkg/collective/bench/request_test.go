@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -o su", `unknown reduction "su"; did you mean "sum"?`},
 		{"all_reduce -d floot", `unknown element type "floot"; did you mean "float"?`},
 		{"all_reduce --buffers wram", `unknown kind of buffers "wram"; did you mean "warm"?`},
-		{"all_reduce --buffers fresh", "--buffers fresh writes the input before each operation: add -z 3, and leave -I out"},
+		{"all_reduce --buffers fresh", "only it has time to write them before an operation: add -z 3, and leave -I out"},
 		{"all_reduce --buffers fresh -z 3 -I 1", "add -z 3, and leave -I out"},
 		{"all_reduce -b 8x", `-b: invalid size "8x"`},
 		{"all_reduce -e K", `-e: invalid size "K"`},

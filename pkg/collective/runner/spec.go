@@ -1,8 +1,8 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -51,18 +51,18 @@ func parse(c plan.Case) (spec, error) {
 		{unknown(b.Modes, vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph), fmt.Sprintf("timing modes %q", b.Modes)},
 		{unknown(b.Placements, vocab.OutOfPlace, vocab.InPlace), fmt.Sprintf("placements %q", b.Placements)},
 		{unknown([]string{b.Buffers}, vocab.BufferStates()...), fmt.Sprintf("buffers %q", b.Buffers)},
-		{vocab.InputWritten(b.Buffers) && unknown(b.Modes, vocab.Blocking), fmt.Sprintf("%s buffers in timing modes %q: only %s has time to write them", b.Buffers, b.Modes, vocab.Blocking)},
 		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1 || m.Checks < 0, fmt.Sprintf("sampling %+v", m)},
 		{b.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", b.Unalign)},
 		{len(b.Sizes) == 0 || slices.Min(b.Sizes) < 1, fmt.Sprintf("sizes %v", b.Sizes)},
 		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},
-		{s.op == Hypercube && bits.OnesCount(uint(c.World)) != 1, fmt.Sprintf("hypercube with %d ranks, which is not a power of two", c.World)},
-		{s.op == Hypercube && m.Aggregate > 1, fmt.Sprintf("%d operations of hypercube in a group: its steps follow each other", m.Aggregate)},
 		{(s.op == AllToAllV) != (b.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(b.Traffic))},
 	} {
 		if bad.is {
 			return s, rank.Refused("cannot measure %s", bad.what)
 		}
+	}
+	if why := cmp.Or(collective.WrongWorld(b.Op, c.World), collective.TooEarly(b.Buffers, b.Modes...), collective.Ungrouped(b.Op, m.Aggregate)); why != "" {
+		return s, rank.Refused("%s", why)
 	}
 	if err := s.checkTraffic(); err != nil {
 		return s, rank.Coded(result.ReasonRefused, err)

@@ -164,8 +164,8 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 			if both := copies.TestOf(name).Both && kind == copies.Pageable; !both && !slices.Contains(has.Tests, name) {
 				return d, cli.EnvironmentError("backend %s has no test %s: give --backend %s", be.Name, name, strings.Join(copiers(cat, be, name), " or "))
 			}
-			if why := f.indivisible(b); why != "" {
-				return d, cli.UsageError("%s", why)
+			if why := copies.Remainder(b); why != "" {
+				return d, cli.UsageError("%s: choose other sizes, pages or streams with -b, -e, -i, --page and --streams", why)
 			}
 			d.Cases = append(d.Cases, plan.Case{Family: copies.Name, Sampling: f.sampling, Contract: copies.Contract, Block: b})
 		}
@@ -194,32 +194,6 @@ func (f *flags) kinds(has *copies.Backend) ([]string, error) {
 		}
 	}
 	return f.memory, nil
-}
-
-// indivisible says which flag keeps a copy from being cut into equal pieces, or is empty.
-func (f *flags) indivisible(b *copies.Block) string {
-	for i, size := range b.Sizes {
-		switch {
-		case size%8 != 0 && i == 0:
-			return fmt.Sprintf("-b %s: want a multiple of 8 bytes", f.First)
-		case size%8 != 0:
-			return fmt.Sprintf("-i %s: want a multiple of 8 bytes", f.Step)
-		case b.PageBytes%8 != 0:
-			return fmt.Sprintf("--page %s: want a multiple of 8 bytes", f.page)
-		case b.PageBytes > 0 && size%b.PageBytes != 0:
-			return fmt.Sprintf("--page %s: %d bytes are not whole pages of this size", f.page, size)
-		}
-		for _, streams := range b.Streams {
-			switch {
-			case b.Pieces(size, streams) > 0:
-			case b.PageBytes > 0:
-				return fmt.Sprintf("--streams %d: %d bytes are fewer pages than streams", streams, size)
-			default:
-				return fmt.Sprintf("--streams %d: %d bytes do not divide into %d equal pieces of a multiple of 8 bytes", streams, size, streams)
-			}
-		}
-	}
-	return ""
 }
 
 // tooLarge says which cases have a size whose buffers do not fit into the host's memory, and which

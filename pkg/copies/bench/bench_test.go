@@ -38,13 +38,10 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	const remedy = ": choose other sizes, pages or streams with -b, -e, -i, --page and --streams"
 	benchtest.Refuses(t, Command, []benchtest.Refusal{
-		benchtest.Usage("-b 1 -e 1", "-b 1: want a multiple of 8 bytes"),
-		benchtest.Usage("-b 1K -e 2K -i 100", "-i 100: want a multiple of 8 bytes"),
-		benchtest.Usage("-b 4K -e 4K --page 12", "--page 12: want a multiple of 8 bytes"),
-		benchtest.Usage("-b 4K -e 4K --page 128K", "--page 128K: 4096 bytes are not whole pages of this size"),
-		benchtest.Usage("-b 4K -e 4K --page 1K --streams 8", "--streams 8: 4096 bytes are fewer pages than streams"),
-		benchtest.Usage("-b 4K -e 4K --streams 3", "--streams 3: 4096 bytes do not divide into 3 equal pieces of a multiple of 8 bytes"),
+		benchtest.Usage("-b 1K -e 2K -i 100", "1124 bytes do not divide into equal pieces of whole 8-byte words on 1 stream"+remedy),
+		benchtest.Usage("-b 4K -e 4K --page 1K --streams 8", "4096 bytes do not divide into equal pieces of whole 8-byte words on 8 streams, with pages of 1024 bytes"+remedy),
 		benchtest.Usage("--max-slowdown 1.1", "--max-slowdown needs --victim"),
 		benchtest.Usage("--victim --max-slowdown 0.9", "--max-slowdown 0.9: want a factor of at least 1, such as 1.02"),
 		benchtest.Usage("--streams 2,1", "--streams 2,1: want numbers from 1 on in ascending order"),

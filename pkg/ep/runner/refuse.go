@@ -19,16 +19,12 @@ func checkCase(c plan.Case, world int) error {
 	if b == nil {
 		return rank.Refused("case %s has no ep block", c.CaseID)
 	}
-	t := b.Timing
+	if err := b.Timing.Check(); err != nil {
+		return rank.Refused("%w", err)
+	}
 	switch {
 	case b.Mode != ep.ModeNormal && b.Mode != ep.ModeLowLatency:
 		return rank.Refused("unknown mode %q", b.Mode)
-	case t.ItersPerTrial <= 0 || t.TrialsPerPoint <= 0 || t.WarmupItersPerTrial <= 0:
-		return rank.Refused("iterations, trials and warm-up must be positive: %+v", t)
-	case t.ChainItersPerTrial <= 0 || t.ChainTrialsPerPoint <= 0:
-		return rank.Refused("chain iterations and trials must be positive: %+v", t)
-	case t.ChainDrop < 0 || t.ChainDrop > t.ChainItersPerTrial-2:
-		return rank.Refused("chain_drop must be between 0 and %d: %+v", t.ChainItersPerTrial-2, t)
 	case c.World != world || b.EPSize != world:
 		return rank.Refused("case of world %d and ep %d in a group of %d ranks", c.World, b.EPSize, world)
 	case b.Experts%world != 0:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/cli/bench"
@@ -96,7 +95,9 @@ func (m *Messages) operation(op runner.Op, buffers string, modes ...string) plan
 
 // inHypercube reports whether messages of so many ranks follow each other in a hypercube, in at
 // least two steps.
-func inHypercube(world int) bool { return world > 2 && bits.OnesCount(uint(world)) == 1 }
+func inHypercube(world int) bool {
+	return world > 2 && collective.WrongWorld(runner.Hypercube.String(), world) == ""
+}
 
 // Schedules lists the cases of the schedule family that a model needs: ring schedules, whose
 // times differ by those of sums and copies.
