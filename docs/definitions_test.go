@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"io/fs"
 	"os"
 	"regexp"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -20,18 +20,12 @@ func TestDefinitionExamples(t *testing.T) {
 	page, err := os.ReadFile("definitions.md")
 	require.NoError(t, err)
 	example := regexp.MustCompile("(?ms)^```yaml\n# as (.+?)\n(.*?)^```$")
-	files := fstest.MapFS{}
+	files := plantest.Definitions()
+	shipped := len(files)
 	for _, m := range example.FindAllStringSubmatch(string(page), -1) {
 		files[m[1]] = &fstest.MapFile{Data: []byte(m[2])}
 	}
-	require.Len(t, files, 4)
-	require.NoError(t, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
-			data, _ := fs.ReadFile(matrix.FS, p)
-			files[p] = &fstest.MapFile{Data: data}
-		}
-		return err
-	}))
+	require.Len(t, files, shipped+4)
 
 	operator := files["the operator file"].Data
 	delete(files, "the operator file")

@@ -44,8 +44,8 @@ func TestRoutingsHaveAMeaning(t *testing.T) {
 		})
 		require.NoError(t, err, c.CaseID)
 	}
-	for _, r := range cat.Routings {
-		require.True(t, used[r.Name], "no suite uses routing %s", r.Name)
+	for _, name := range cat.Words("routing") {
+		require.True(t, used[name], "no suite uses routing %s", name)
 	}
 }
 
@@ -107,8 +107,8 @@ func TestEveryPoolIsPlanned(t *testing.T) {
 	for _, b := range cat.Backends {
 		require.True(t, slices.Contains(backends, b.Name), b.Name)
 	}
-	for _, w := range cat.Workloads {
-		require.True(t, slices.Contains(workloads, w.Name), w.Name)
+	for _, name := range cat.Words("workload") {
+		require.True(t, slices.Contains(workloads, name), name)
 	}
 	for _, s := range cat.Sampling {
 		require.True(t, slices.Contains(profiles, s.Name), s.Name)

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"sync"
+	"testing/fstest"
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -20,6 +22,23 @@ import (
 	"github.com/collectivex/collectivex/pkg/steps"
 	"github.com/collectivex/collectivex/pkg/transfer"
 )
+
+// Definitions returns the shipped definitions as files in memory, which a test may change.
+func Definitions() fstest.MapFS {
+	files := fstest.MapFS{}
+	err := fs.WalkDir(matrix.FS, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(matrix.FS, path)
+		files[path] = &fstest.MapFile{Data: data}
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return files
+}
 
 // EP returns the EP case of the smoke suite at this number of ranks: bf16 in normal mode
 // on the host backend. Each change may make anything of it, valid or not; the id follows.
@@ -43,7 +62,7 @@ func Transfer(change ...func(*plan.Case)) plan.Case {
 // Cache makes a transfer that of another cache of the definitions.
 func Cache(name string) func(*plan.Case) {
 	return func(c *plan.Case) {
-		cache := shipped().Cache(name)
+		cache := transfer.CacheOf(shipped(), name)
 		t, of := transfer.Of(c), transfer.New(cache, &transfer.Sampling{})
 		c.Precision, t.Workload, t.Seed, t.Layers, t.Entries = cache.Precision, of.Workload, of.Seed, of.Layers, of.Entries
 	}

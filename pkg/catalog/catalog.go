@@ -12,11 +12,9 @@ import (
 
 // Catalog is a sound set of definitions.
 type Catalog struct {
-	Platforms []Platform // by SKU
-	Backends  []Backend  // in the order of backends.yaml, which is the order of plans
-	Workloads []Workload
-	Routings  []Routing
-	Caches    []Cache
+	Platforms []Platform       // by SKU
+	Backends  []Backend        // in the order of backends.yaml, which is the order of plans
+	Lists     map[string][]any // by kind: pointers to what List.Of is a slice of
 	Sampling  []Sampling
 	Suites    []Suite // by name
 	// Capabilities are the named sets of what runs where, by name.
@@ -153,11 +151,6 @@ func (c *Catalog) Platform(sku string) *Platform {
 // Backend returns the backend of that name, or nil.
 func (c *Catalog) Backend(name string) *Backend {
 	return find(c.Backends, name, func(b *Backend) string { return b.Name })
-}
-
-// Workload returns the workload of that name, or nil.
-func (c *Catalog) Workload(name string) *Workload {
-	return find(c.Workloads, name, func(w *Workload) string { return w.Name })
 }
 
 // SamplingProfile returns the profile of that name, or nil.

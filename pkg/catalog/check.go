@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -27,8 +28,12 @@ func (c *Checker) Diagnose(at any, format string, args ...any) {
 // At returns where the value stands whose address at is.
 func (c *Checker) At(at any) Pos { return c.d.pos[at] }
 
-// Note reports the diagnostics of a file, each once; err is of type Errors.
-func (c *Checker) Note(err error) { c.d.note(err) }
+// Note reports what is wrong in a file, each thing once; err is nil or of type Errors.
+func (c *Checker) Note(err error) {
+	if places, ok := errors.AsType[Errors](err); ok {
+		c.d.note(places)
+	}
+}
 
 // Sets lists the names of the sets of capabilities, and the empty name, which stands for none.
 func (c *Checker) Sets() []string { return slices.Sorted(maps.Keys(c.views)) }
@@ -38,11 +43,12 @@ func (c *Checker) View(set string) *Catalog { return c.views[set] }
 
 // check reports definitions that contradict each other.
 func (c *Checker) check() {
-	for i := range c.Workloads {
-		c.Workloads[i].check(c)
-	}
-	for i := range c.Caches {
-		c.Caches[i].check(c)
+	for _, list := range c.Lists {
+		for _, v := range list {
+			if own, ok := v.(interface{ Check(c *Checker) }); ok {
+				own.Check(c)
+			}
+		}
 	}
 	for i := range c.Sampling {
 		s := &c.Sampling[i]

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -77,7 +78,7 @@ func (d *decoder) err() error {
 	if len(d.diagnostics) == 0 {
 		return nil
 	}
-	return d.diagnostics.sorted()
+	return d.diagnostics.Sorted()
 }
 
 func (d *decoder) at(n *yaml.Node) Pos { return Pos{File: d.file, Line: n.Line, Col: n.Column} }
@@ -186,46 +187,62 @@ func limit(n int) *float64 {
 	return &v
 }
 
-// content reads a file below the definitions that node n names. It reports whether it could.
-func (d *decoder) content(n *yaml.Node, what, file string, limit int64) ([]byte, bool) {
-	if !fs.ValidPath(file) {
-		d.diagnose(d.at(n), "%q is not a path inside the definitions", file)
-		return nil, false
-	}
-	data, err := safefile.ReadFS(d.fsys, file, limit)
-	if err != nil {
-		d.diagnose(d.at(n), "%s %q: %s", what, file, reason(err))
-		return nil, false
-	}
-	return data, true
-}
-
 // InFile is a value that has a file of its own. The definitions name the file, which is below
 // them.
 type InFile interface {
-	// What says what is in the file, such as model.
-	What() string
+	Source() Source
 	// Parse reads the value from the content of the file, and returns the text in it that
-	// documents carry as it is, or nothing.
+	// documents carry as it is, or nothing. An error of type Errors has places in the file.
+	// Without content, file is a word; see Source.
 	Parse(file string, data []byte) (published string, err error)
 }
 
+// Source says what is in a file, such as model, and how many bytes it may have. If files stand
+// behind a prefix, a value without it is a word of the kind in its tag.
+type Source struct {
+	What   string
+	Limit  int64
+	Prefix string
+}
+
 func (d *decoder) inFile(n *yaml.Node, v InFile, f field) {
-	var file string
-	if !d.scalar(n, reflect.ValueOf(&file).Elem(), f) {
+	from := v.Source()
+	file, is := strings.CutPrefix(n.Value, from.Prefix)
+	if from.Prefix == "" || n.Kind != yaml.ScalarNode || !is {
+		if !d.scalar(n, reflect.ValueOf(&file).Elem(), f) {
+			return
+		}
+		if from.Prefix != "" {
+			_, _ = v.Parse(file, nil)
+			return
+		}
+	}
+	if !fs.ValidPath(file) {
+		d.diagnose(d.at(n), "%q is not a path inside the definitions", file)
 		return
 	}
-	data, ok := d.content(n, v.What(), file, maxFile)
-	if !ok {
+	data, err := safefile.ReadFS(d.fsys, file, from.Limit)
+	if err != nil {
+		d.diagnose(d.at(n), "%s %q: %s", from.What, file, reason(err))
 		return
 	}
 	published, err := v.Parse(file, data)
-	if err != nil {
+	switch places, ok := errors.AsType[Errors](err); {
+	case ok:
+		d.note(places)
+	case err != nil:
 		d.diagnose(d.at(n), "%v", err)
-		return
-	}
-	if published != "" {
+	case published != "":
 		d.word(d.at(n), published, publishedText)
+	}
+}
+
+// note takes in the diagnostics of a file, each once, however many blocks name it.
+func (d *decoder) note(places Errors) {
+	for _, f := range places {
+		if !slices.Contains(d.diagnostics, f) {
+			d.diagnostics = append(d.diagnostics, f)
+		}
 	}
 }
 

@@ -37,8 +37,8 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns the errors by position, each once.
-func (e Errors) sorted() Errors {
+// Sorted returns the errors by position, each once.
+func (e Errors) Sorted() Errors {
 	slices.SortStableFunc(e, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})

@@ -18,12 +18,23 @@ type Family struct {
 	Backend  BackendBlock
 	Support  SupportBlock
 	Sampling SamplingBlock
+	// Lists are the named definitions of the family in workloads.yaml.
+	Lists []List
 	// MinWorld and MaxWorld bound the ranks of a case, of a family whose Support is Worlds. A
 	// MaxWorld of 0 is no bound.
 	MinWorld, MaxWorld int
 	// Added marks a family that definitions from before it do not know: profiles may lack
 	// its sample counts. A suite block that needs them checks that they are there.
 	Added bool
+}
+
+// List is definitions of workloads.yaml with names of a kind.
+type List struct {
+	Kind string
+	Key  string // and the options of its tag; see decoder
+	// Of is an empty slice of structs with a field Name. A pointer to one may have a method
+	// Check(c *Checker).
+	Of any
 }
 
 // SuiteBlock is what a suite asks of a family.
@@ -101,6 +112,20 @@ func (f *Family) empty(place reflect.Type) any {
 	}
 	panic("catalog: families have no " + place.String())
 }
+
+// Find returns the definition of that type and name, or nil.
+func Find[T any](c *Catalog, name string) *T {
+	for _, list := range c.Lists {
+		for _, v := range list {
+			if t, ok := v.(*T); ok && nameOf(&v) == name {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+func nameOf(v *any) string { return reflect.ValueOf(*v).Elem().FieldByName("Name").String() }
 
 // BlockOf returns the block of a family, or nil.
 func BlockOf[T any, B any](blocks map[string]B, family string) *T {

@@ -58,29 +58,3 @@ func FuzzLoad(f *testing.F) {
 		_ = err // an operator file may be anything; it must not panic
 	})
 }
-
-// FuzzTraffic reads any bytes as traffic: it never panics, whatever it says has a
-// position, and traffic that is sound is square.
-func FuzzTraffic(f *testing.F) {
-	f.Add([]byte("0 1024\n2048 0\n"))
-	f.Add([]byte("1\t2 3\r\n\n4 5 6\n7 8 9"))
-	f.Add([]byte("-1 +2\nx 99999999999999999999"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		traffic, err := catalog.ParseTraffic("traffic.txt", data)
-		if err == nil {
-			for _, row := range traffic.Bytes {
-				require.Len(t, row, traffic.Ranks())
-			}
-			err = traffic.Whole("double")
-		}
-		if err == nil {
-			return
-		}
-		var diagnostics catalog.Errors
-		require.ErrorAs(t, err, &diagnostics)
-		for _, d := range diagnostics {
-			require.Positive(t, d.Line)
-			require.Positive(t, d.Col)
-		}
-	})
-}

@@ -26,14 +26,15 @@ func (c *Catalog) Asked(kind string) []string { return c.asked[kind] }
 
 // words lists the words of every kind.
 func (c *Catalog) words() map[string][]string {
+	lists := map[string][]string{}
+	for kind, list := range c.Lists {
+		lists[kind] = namesOf(list, nameOf)
+	}
 	all := vocab.Kinds()
-	for _, more := range []map[string][]string{vocabulary, {
+	for _, more := range []map[string][]string{vocabulary, lists, {
 		"suite":          namesOf(c.Suites, func(s *Suite) string { return s.Name }),
 		"platform":       namesOf(c.Platforms, func(p *Platform) string { return p.SKU }),
 		"backend":        namesOf(c.Backends, func(b *Backend) string { return b.Name }),
-		"workload":       namesOf(c.Workloads, func(w *Workload) string { return w.Name }),
-		"kv cache":       namesOf(c.Caches, func(k *Cache) string { return k.Name }),
-		"routing":        namesOf(c.Routings, func(r *Routing) string { return r.Name }),
 		"capability set": namesOf(c.Capabilities, func(s *Capabilities) string { return s.Name }),
 		"sampling":       namesOf(c.Sampling, func(s *Sampling) string { return s.Name }),
 	}} {

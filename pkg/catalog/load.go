@@ -2,9 +2,12 @@ package catalog
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -45,11 +48,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	l.read(backendsFile, &struct {
 		Backends *[]Backend `yaml:"backends"`
 	}{&l.cat.Backends}, "backend")
-	l.read(workloadsFile, &struct {
-		Workloads *[]Workload `yaml:"workloads"`
-		Routings  *[]Routing  `yaml:"routings"`
-		Caches    *[]Cache    `yaml:"caches,optional"`
-	}{&l.cat.Workloads, &l.cat.Routings, &l.cat.Caches}, "workload", "routing", "kv cache")
+	l.readLists()
 	l.read(samplingFile, &struct {
 		Profiles *[]Sampling `yaml:"profiles"`
 	}{&l.cat.Sampling}, "sampling")
@@ -83,6 +82,29 @@ func (l *loader) read(file string, out any, kinds ...string) {
 	if !l.document(p, out) {
 		for _, k := range kinds {
 			l.broken[k] = true
+		}
+	}
+}
+
+// readLists decodes the lists of the families.
+func (l *loader) readLists() {
+	var kinds []string
+	var fields []reflect.StructField
+	for _, f := range families.All() {
+		for _, list := range f.Lists {
+			kinds = append(kinds, list.Kind)
+			fields = append(fields, reflect.StructField{
+				Name: "F" + strconv.Itoa(len(fields)), Type: reflect.TypeOf(list.Of), Tag: reflect.StructTag(fmt.Sprintf("yaml:%q", list.Key)),
+			})
+		}
+	}
+	file := reflect.New(reflect.StructOf(fields))
+	l.read(workloadsFile, file.Interface(), kinds...)
+	l.cat.Lists = map[string][]any{}
+	for i, kind := range kinds {
+		list := file.Elem().Field(i)
+		for j := range list.Len() {
+			l.cat.Lists[kind] = append(l.cat.Lists[kind], list.Index(j).Addr().Interface())
 		}
 	}
 }

@@ -39,12 +39,12 @@ func parseAll(fsys fs.FS, files []string) map[string]parsed {
 	return out
 }
 
-// maxFile is the largest definition file that is read, in bytes. The parser takes
+// MaxFile is the largest definition file that is read, in bytes. The parser takes
 // several hundred times as much memory.
-const maxFile = 256 << 10
+const MaxFile = 256 << 10
 
 func parseFile(fsys fs.FS, file string) parsed {
-	data, err := safefile.ReadFS(fsys, file, maxFile)
+	data, err := safefile.ReadFS(fsys, file, MaxFile)
 	if err != nil {
 		return parsed{file: file, failed: &Diagnostic{Pos{file, 1, 1}, reason(err)}}
 	}

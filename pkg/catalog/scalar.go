@@ -18,12 +18,20 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*$`)
 
 // name checks a name that the definitions introduce.
 func (d *decoder) name(p Pos, name string) {
+	if err := CheckName(name); err != nil {
+		d.diagnose(p, "%v", err)
+	}
+}
+
+// CheckName refuses what is no name of a definition.
+func CheckName(name string) error {
 	switch {
 	case !nameForm.MatchString(name):
-		d.diagnose(p, "invalid name %q: want lower-case letters and digits, joined by '-' or '.'", name)
+		return fmt.Errorf("invalid name %q: want lower-case letters and digits, joined by '-' or '.'", name)
 	case name == All:
-		d.diagnose(p, "invalid name %q: filters use this word to select everything", name)
+		return fmt.Errorf("invalid name %q: filters use this word to select everything", name)
 	}
+	return nil
 }
 
 // forms is what a word of some kind must look like; other kinds have a list of

@@ -25,12 +25,12 @@ type SuiteBlock struct {
 	Sizes    *catalog.Sizes `yaml:"sizes,optional"`
 	// Traffic is what an alltoallv moves; the block runs at the world size that it
 	// is of.
-	Traffic       *catalog.Traffic `yaml:"traffic,optional"`
-	Placements    []string         `yaml:"placements" in:"placement"`
-	Modes         []string         `yaml:"modes" in:"timing mode"`
-	Buffers       []string         `yaml:"buffers" in:"buffers"`
-	Registrations []string         `yaml:"registrations" in:"registration"`
-	Sampling      string           `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+	Traffic       *Traffic `yaml:"traffic,optional"`
+	Placements    []string `yaml:"placements" in:"placement"`
+	Modes         []string `yaml:"modes" in:"timing mode"`
+	Buffers       []string `yaml:"buffers" in:"buffers"`
+	Registrations []string `yaml:"registrations" in:"registration"`
+	Sampling      string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
 }
 
 // Backend is what a backend does of the collective family.

@@ -20,22 +20,22 @@ func SamplingOf(s *catalog.Sampling) *Sampling {
 
 // SuiteBlock asks for the product of its lists.
 type SuiteBlock struct {
-	Workload   string               `yaml:"workload" in:"workload"`
-	Backends   []string             `yaml:"backends" in:"backend"`
-	Degrees    []int                `yaml:"degrees" min:"1"`
-	Modes      []string             `yaml:"modes" in:"mode"`
-	Phases     []string             `yaml:"phases" in:"phase"`
-	Precisions []string             `yaml:"precisions" in:"precision"`
-	Routings   []catalog.RoutingRef `yaml:"routings" in:"routing"`
-	Contracts  []string             `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
+	Workload   string       `yaml:"workload" in:"workload"`
+	Backends   []string     `yaml:"backends" in:"backend"`
+	Degrees    []int        `yaml:"degrees" min:"1"`
+	Modes      []string     `yaml:"modes" in:"mode"`
+	Phases     []string     `yaml:"phases" in:"phase"`
+	Precisions []string     `yaml:"precisions" in:"precision"`
+	Routings   []RoutingRef `yaml:"routings" in:"routing"`
+	Contracts  []string     `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
 	// TimingModes say whether operations are enqueued or replayed. Graphs are of decode, and
 	// of backends whose mode can be captured.
 	TimingModes []string `yaml:"timing_modes" in:"EP timing mode" default:"[eager]"`
 	// Layouts are those of backends that have a choice in a mode; others take no notice.
 	Layouts []string `yaml:"layouts" in:"layout" default:"[expert-major]"`
 	// Ladders stand in for the workload's.
-	Ladders  []catalog.Ladder `yaml:"ladders,optional"`
-	Sampling string           `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+	Ladders  []Ladder `yaml:"ladders,optional"`
+	Sampling string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
 }
 
 // Backend is what a backend does of the EP family.
@@ -150,7 +150,7 @@ func (e *Backend) PrecisionsOf(mode string) []string {
 }
 
 // Ladder returns the tokens per rank of a phase of workload w, or nil.
-func (b *SuiteBlock) Ladder(w *catalog.Workload, phase string) []int {
+func (b *SuiteBlock) Ladder(w *Shape, phase string) []int {
 	ladders := w.Ladders
 	if len(b.Ladders) > 0 {
 		ladders = b.Ladders
@@ -188,8 +188,8 @@ func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 	if s.Name == kvTransfer {
 		c.Diagnose(&s.Blocks[string(Name)][0], "the dashboard reads cases of a suite named %q as transfers of KV caches; name this EP suite otherwise", s.Name)
 	}
-	w := c.Workload(b.Workload)
-	c.Ladders(b.Ladders)
+	w := ShapeOf(c.Catalog, b.Workload)
+	checkLadders(c, b.Ladders)
 	largest := 0
 	for i, phase := range b.Phases {
 		tokens := b.Ladder(w, phase)
@@ -209,9 +209,7 @@ func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 	}
 	for _, r := range b.Routings {
 		if r.Recorded != nil {
-			if err := r.Recorded.Fits(largest*slices.Max(b.Degrees), w.TopK, w.Experts); err != nil {
-				c.Note(err)
-			}
+			c.Note(r.Recorded.Fits(largest*slices.Max(b.Degrees), w.TopK, w.Experts))
 		}
 	}
 	has := catalog.Offering[Backend](c, string(Name), b.Backends)
@@ -362,4 +360,46 @@ func (e *Backend) Support(_ string, worlds []int) catalog.SupportBlock {
 		out = append(out, Degrees{Mode: m.Name, Degrees: degrees})
 	}
 	return &out
+}
+
+// Shape is a workload of the definitions.
+type Shape struct {
+	Name    string   `yaml:",name"`
+	Hidden  int      `yaml:"hidden" min:"32" max:"1048576"`
+	TopK    int      `yaml:"topk" min:"1"`
+	Experts int      `yaml:"experts" min:"1" max:"1048576"`
+	Seed    uint64   `yaml:"seed"`
+	Ladders []Ladder `yaml:"ladders"`
+}
+
+// Ladder lists tokens per rank of one phase, ascending.
+type Ladder struct {
+	Phase  string `yaml:",name" in:"phase"`
+	Tokens []int  `yaml:",value" min:"1"`
+}
+
+// RoutingRule names a rule by which tokens choose experts.
+type RoutingRule struct {
+	Name        string `yaml:",name"`
+	Description string `yaml:",value"`
+}
+
+// ShapeOf returns the workload of that name, or nil.
+func ShapeOf(c *catalog.Catalog, name string) *Shape { return catalog.Find[Shape](c, name) }
+
+// Check refuses a shape that contradicts itself.
+func (w *Shape) Check(c *catalog.Checker) {
+	if w.TopK > w.Experts {
+		c.Diagnose(&w.TopK, "topk %d exceeds the %d experts", w.TopK, w.Experts)
+	}
+	checkLadders(c, w.Ladders)
+}
+
+// checkLadders reports ladders that do not ascend.
+func checkLadders(c *catalog.Checker, ls []Ladder) {
+	for i := range ls {
+		if !slices.IsSorted(ls[i].Tokens) {
+			c.Diagnose(&ls[i].Tokens, "the %s ladder must ascend", ls[i].Phase)
+		}
+	}
 }

@@ -25,8 +25,10 @@ var source embed.FS
 
 // Family describes the family.
 var Family = family.Family{
-	Plan:    plan.Descriptor{Name: Name, Block: &Block{}, Upstream: upstream},
-	Catalog: catalog.Family{Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}},
+	Plan: plan.Descriptor{Name: Name, Block: &Block{}, Upstream: upstream},
+	Catalog: catalog.Family{Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Lists: []catalog.List{
+		{Kind: "workload", Key: "workloads", Of: []Shape{}}, {Kind: "routing", Key: "routings", Of: []RoutingRule{}},
+	}},
 	Planner: planner.Family{Filters: filters, Cases: cases, Fit: lacks, Key: key, Seconds: seconds},
 	Result: result.Family{
 		Records: []result.Record{

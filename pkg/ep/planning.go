@@ -52,13 +52,13 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int
 		return
 	}
 	c := r.NewCase(Name, b.Contracts[0], b.Sampling, be, degree)
-	w := r.Workload(b.Workload)
+	w := ShapeOf(r.Catalog, b.Workload)
 	shape := Block{
 		EPSize: degree, Workload: w.Name, Phase: phase,
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
 		Ladder: b.Ladder(w, phase), Timing: Timing(*SamplingOf(r.SamplingProfile(c.Sampling))),
 	}
-	with := func(mode string, routing catalog.RoutingRef, precision, layout, timing string) *plan.Case {
+	with := func(mode string, routing RoutingRef, precision, layout, timing string) *plan.Case {
 		block := shape
 		block.Mode, block.Routing, block.Layout, block.LadderCap = mode, routing.Name, layout, ladderCap(has, mode)
 		if routing.Recorded != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -17,15 +17,7 @@ import (
 // FuzzResolve plans any suite that the loader lets pass: planning never panics,
 // and what is planned fits into the outputs of a job.
 func FuzzResolve(f *testing.F) {
-	defs := fstest.MapFS{}
-	require.NoError(f, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		data, err := fs.ReadFile(matrix.FS, p)
-		defs[p] = &fstest.MapFile{Data: data}
-		return err
-	}))
+	defs := plantest.Definitions()
 	suites, err := fs.Glob(defs, "suites/*.yaml")
 	require.NoError(f, err)
 	for _, s := range suites {

@@ -41,10 +41,10 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 				Modes: []string{"pipelined"}, Registrations: []string{"none", "local"},
 			}}},
 		},
-		Workloads: []catalog.Workload{{
+		Lists: map[string][]any{"workload": {&ep.Shape{
 			Name: "w", Hidden: 1024, TopK: 4, Experts: 64,
-			Ladders: []catalog.Ladder{{Phase: "decode", Tokens: []int{1, 128}}, {Phase: "prefill", Tokens: []int{1024}}},
-		}},
+			Ladders: []ep.Ladder{{Phase: "decode", Tokens: []int{1, 128}}, {Phase: "prefill", Tokens: []int{1024}}},
+		}}},
 		Sampling: []catalog.Sampling{{
 			Name: "s",
 			Blocks: map[string]catalog.SamplingBlock{"ep": &ep.Sampling{
@@ -57,7 +57,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), Blocks: map[string][]catalog.SuiteBlock{"ep": {&ep.SuiteBlock{
 			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", ep.Modes()),
 			Phases: words("phases", ep.Phases()), Precisions: words("precisions", ep.Precisions()),
-			Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: ep.Contracts(), TimingModes: words("timing modes", ep.TimingModes()), Layouts: words("layouts", ep.Layouts()), Sampling: "s",
+			Routings: []ep.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: ep.Contracts(), TimingModes: words("timing modes", ep.TimingModes()), Layouts: words("layouts", ep.Layouts()), Sampling: "s",
 		}}}},
 		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string][]catalog.SuiteBlock{"collective": {&collective.SuiteBlock{
 			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},

@@ -281,7 +281,7 @@ func TestLayouts(t *testing.T) {
 			"ep": {&ep.SuiteBlock{
 				Workload: want.workload, Backends: []string{"nccl-ep", "deepep-v2"}, Degrees: []int{8}, Modes: []string{"low-latency"}, Phases: []string{"decode"},
 				Precisions: []string{"bf16"}, Contracts: []string{ep.ContractLayout}, TimingModes: []string{ep.Eager}, Layouts: []string{want.layout},
-				Routings: []catalog.RoutingRef{{Name: "uniform"}},
+				Routings: []ep.RoutingRef{{Name: "uniform"}},
 			}},
 		}}}
 		m := resolve(t, &cat, planner.Filters{})

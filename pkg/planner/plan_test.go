@@ -298,12 +298,12 @@ func TestCasesByID(t *testing.T) {
 // not plan.
 func TestRecordedRouting(t *testing.T) {
 	cat := *shipped(t)
-	routing, err := catalog.ParseRecorded("mine.txt", []byte("0 1\n2 3\n"))
+	routing, err := ep.ParseRecorded("mine.txt", []byte("0 1\n2 3\n"))
 	require.NoError(t, err)
 	cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"local"}, Sampling: "smoke", Repeats: 1, Blocks: map[string][]catalog.SuiteBlock{
 		"ep": {&ep.SuiteBlock{
 			Workload: "tiny", Backends: []string{"host"}, Degrees: []int{2}, Modes: []string{"normal"}, Phases: []string{"decode"},
-			Precisions: []string{"bf16"}, Contracts: []string{ep.ContractLayout}, TimingModes: []string{ep.Eager}, Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "file:mine.txt", Recorded: routing}},
+			Precisions: []string{"bf16"}, Contracts: []string{ep.ContractLayout}, TimingModes: []string{ep.Eager}, Routings: []ep.RoutingRef{{Name: "uniform"}, {Name: "file:mine.txt", Recorded: routing}},
 		}},
 	}}}
 	m := resolve(t, &cat, planner.Filters{})

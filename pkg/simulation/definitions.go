@@ -77,8 +77,10 @@ func (m *SuiteModel) Costs() simulate.Model {
 // p2p --model' writes and 'cxrun schedule simulate --model' reads.
 type ModelFile struct{ simulate.Model }
 
-// What implements catalog.InFile.
-func (*ModelFile) What() string { return "model" }
+// Source implements catalog.InFile.
+func (*ModelFile) Source() catalog.Source {
+	return catalog.Source{What: "model", Limit: catalog.MaxFile}
+}
 
 // Parse implements catalog.InFile.
 func (m *ModelFile) Parse(file string, data []byte) (published string, err error) {

@@ -1,15 +1,14 @@
 package simulation_test
 
 import (
-	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/wording"
-	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/simulation"
@@ -18,18 +17,9 @@ import (
 // simulating is the shipped definitions with a suite and the file of a model.
 func simulating(t *testing.T, block, model string) (*catalog.Catalog, error) {
 	t.Helper()
-	defs := fstest.MapFS{
-		"suites/mine.yaml": &fstest.MapFile{Data: []byte("platforms: [local]\nsampling: smoke\nsimulation:\n" + block)},
-		"models/host.yaml": &fstest.MapFile{Data: []byte(model)},
-	}
-	require.NoError(t, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		data, err := fs.ReadFile(matrix.FS, p)
-		defs[p] = &fstest.MapFile{Data: data}
-		return err
-	}))
+	defs := plantest.Definitions()
+	defs["suites/mine.yaml"] = &fstest.MapFile{Data: []byte("platforms: [local]\nsampling: smoke\nsimulation:\n" + block)}
+	defs["models/host.yaml"] = &fstest.MapFile{Data: []byte(model)}
 	return catalog.Load(defs)
 }
 

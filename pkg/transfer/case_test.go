@@ -35,7 +35,7 @@ func TestRequestsOfCaches(t *testing.T) {
 		{"kv-mla", 8192, 16, 31232, 8192 * 70272},
 		{"kv-gqa", 8192, 16, 81920, 8192 * 40960},
 	} {
-		blocks, bytes := transfer.New(cat.Cache(tc.cache), &transfer.Sampling{}).Request(tc.isl, tc.page)
+		blocks, bytes := transfer.New(transfer.CacheOf(cat, tc.cache), &transfer.Sampling{}).Request(tc.isl, tc.page)
 		require.Equal(t, tc.blocks, blocks, "%s, %d tokens, pages of %d", tc.cache, tc.isl, tc.page)
 		require.Equal(t, tc.bytes, bytes, "%s, %d tokens, pages of %d", tc.cache, tc.isl, tc.page)
 	}

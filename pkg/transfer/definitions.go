@@ -1,6 +1,8 @@
 package transfer
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -139,7 +141,7 @@ func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 	}
 	for _, name := range b.Caches {
 		for i, page := range b.PageTokens {
-			if why := c.Cache(name).RefusePage(page); why != "" {
+			if why := CacheOf(c.Catalog, name).RefusePage(page); why != "" {
 				c.Diagnose(&b.PageTokens[i], "cache %q has no pages of %d tokens: %s", name, page, why)
 			}
 		}
@@ -178,4 +180,68 @@ func (t *Backend) Support(vendor string, worlds []int) catalog.SupportBlock {
 	return &Support{Lanes: slices.DeleteFunc(slices.Clone(t.Lanes), func(lane string) bool {
 		return vocab.OfHost(lane) != (vendor == vocab.Host) || t.Lacks(lane) != ""
 	})}
+}
+
+// Cache is the form of a KV cache in memory.
+type Cache struct {
+	Name      string      `yaml:",name"`
+	Precision string      `yaml:"precision" in:"precision"`
+	Layers    int         `yaml:"layers" min:"1"`
+	Seed      uint64      `yaml:"seed"`
+	Entries   []CachePart `yaml:"entries"`
+}
+
+// CachePart is the definition of a CacheEntry.
+type CachePart struct {
+	Regions int           `yaml:"regions" min:"1" max:"100000"`
+	Tokens  int           `yaml:"tokens" min:"1" max:"1048576"`
+	Bytes   catalog.Bytes `yaml:"bytes" min:"8"`
+	Window  int           `yaml:"window,optional" min:"1" max:"1048576"`
+}
+
+// CacheOf returns the cache of that name, or nil.
+func CacheOf(c *catalog.Catalog, name string) *Cache { return catalog.Find[Cache](c, name) }
+
+// Check refuses a cache without entries.
+func (k *Cache) Check(c *catalog.Checker) {
+	if len(k.Entries) == 0 {
+		c.Diagnose(k, "cache %q has no entries", k.Name)
+	}
+}
+
+// RefusePage says why the cache has no pages of so many tokens, and which come closest; empty if it
+// has. Blocks hold whole entries, and whole words of 8 bytes, each of which is checked.
+func (k *Cache) RefusePage(page int) string {
+	why := k.unfit(page)
+	if why == "" {
+		return ""
+	}
+	for larger := page + 1; larger <= mostPageTokens; larger++ {
+		if k.unfit(larger) == "" {
+			return fmt.Sprintf("%s; use pages of %d tokens", why, larger)
+		}
+	}
+	return why
+}
+
+// mostPageTokens is the largest page of a suite.
+const mostPageTokens = 1 << 20
+
+// unfit says why pages of so many tokens do not fit the entries; empty if they do.
+func (k *Cache) unfit(page int) string {
+	least := math.MaxInt
+	for _, e := range k.Entries {
+		least = min(least, e.Tokens)
+		size := int64(max(1, page/e.Tokens)) * int64(e.Bytes)
+		switch {
+		case page > e.Tokens && page%e.Tokens != 0:
+			return fmt.Sprintf("pages of %d tokens do not hold whole entries, of %d tokens", page, e.Tokens)
+		case size%8 != 0:
+			return fmt.Sprintf("a block of %d bytes is not a multiple of 8", size)
+		}
+	}
+	if page < least {
+		return fmt.Sprintf("every block holds at least %d tokens", least)
+	}
+	return ""
 }

@@ -29,6 +29,7 @@ var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}, Upstream: upstream},
 	Catalog: catalog.Family{
 		Cases: "transfers", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &Support{}, Sampling: &Sampling{}, Added: true,
+		Lists: []catalog.List{{Kind: "kv cache", Key: "caches,optional", Of: []Cache{}}},
 	},
 	Planner: planner.Family{
 		Cases: cases, Place: place, Fit: lacks, Key: key, Seconds: seconds,

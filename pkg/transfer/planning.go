@@ -35,7 +35,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 			for _, handle := range handles {
 				for _, name := range b.Caches {
 					for _, arrangement := range b.Arrangements {
-						addCase(r, b, be, lane, BackendOf(be).CaseHandle(handle), r.Cache(name), arrangement)
+						addCase(r, b, be, lane, BackendOf(be).CaseHandle(handle), CacheOf(r.Catalog, name), arrangement)
 					}
 				}
 			}
@@ -43,7 +43,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-func addCase(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, lane, handle string, cache *catalog.Cache, arrangement string) {
+func addCase(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, lane, handle string, cache *Cache, arrangement string) {
 	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
 	t := New(cache, SamplingOf(r.SamplingProfile(c.Sampling)))
 	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, arrangement, b.ISL, b.PageTokens, b.Batches, b.Ops
@@ -54,7 +54,7 @@ func addCase(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, lane, hand
 
 // New returns the block of a transfer of a cache, without lane, arrangement, ladders
 // and operations.
-func New(cache *catalog.Cache, sampling *Sampling) *Block {
+func New(cache *Cache, sampling *Sampling) *Block {
 	t := &Block{
 		EP: Ranks, Workload: cache.Name, Phase: Phase, Seed: cache.Seed,
 		Timing:        plan.Repetitions{Warmup: sampling.Warmup, Reps: sampling.Reps, Trials: sampling.Trials},

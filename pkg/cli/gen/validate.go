@@ -52,7 +52,7 @@ table follows for each set of capabilities.`,
 			}
 			_, err = fmt.Fprintf(s.Out, "\n%s, %s, %s, %s\n",
 				plural.Count(len(cat.Platforms), "platform", "platforms"), plural.Count(len(cat.Backends), "backend", "backends"),
-				plural.Count(len(cat.Workloads), "workload", "workloads"), plural.Count(len(cat.Suites), "suite", "suites"))
+				plural.Count(len(cat.Lists["workload"]), "workload", "workloads"), plural.Count(len(cat.Suites), "suite", "suites"))
 			return err
 		},
 	}

@@ -46,8 +46,8 @@ type Request struct {
 	DType string // or all
 
 	redop   string
-	root    int              // -1: all
-	traffic *catalog.Traffic // of an alltoallv
+	root    int                 // -1: all
+	traffic *collective.Traffic // of an alltoallv
 	env     map[string]string
 }
 
@@ -174,11 +174,11 @@ func (f *Flags) amounts(r *Request) (err error) {
 			return cli.UsageError("--%s: the size is that of the traffic", name)
 		}
 	}
-	data, err := safefile.Read(f.traffic, catalog.MaxTraffic)
+	data, err := safefile.Read(f.traffic, collective.MaxTraffic)
 	if err != nil {
 		return cli.UsageError("--traffic: %w", err)
 	}
-	if r.traffic, err = catalog.ParseTraffic(f.traffic, data); err != nil {
+	if r.traffic, err = collective.ParseTraffic(f.traffic, data); err != nil {
 		return cli.UsageError("%w", err)
 	}
 	r.Shape.Sizes, r.Shape.Traffic = []int64{collective.TrafficSize(r.traffic.Bytes)}, r.traffic.Bytes

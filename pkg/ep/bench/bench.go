@@ -100,7 +100,7 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 		return d, err
 	}
 	block := ep.Block{Routing: f.routing}
-	if path, is := strings.CutPrefix(f.routing, catalog.RecordedPrefix); !is {
+	if path, is := strings.CutPrefix(f.routing, ep.RecordedPrefix); !is {
 		if err := bench.Known("routing", f.routing, cat.Words("routing")); err != nil {
 			return d, err
 		}
@@ -145,12 +145,12 @@ func (f *flags) refuse(world int) error {
 }
 
 // recorded reads a routing from a file, for a world of ranks.
-func (f *flags) recorded(path string, world int) (*catalog.Recorded, error) {
-	data, err := safefile.Read(path, catalog.MaxRecorded)
+func (f *flags) recorded(path string, world int) (*ep.Recorded, error) {
+	data, err := safefile.Read(path, ep.MaxRecorded)
 	if err != nil {
 		return nil, cli.UsageError("--routing: %w", err)
 	}
-	routing, err := catalog.ParseRecorded(path, data)
+	routing, err := ep.ParseRecorded(path, data)
 	if err == nil {
 		err = routing.Fits(slices.Max(f.tokens)*world, f.topk, f.experts)
 	}
@@ -168,8 +168,8 @@ const seed = 67
 
 // workload names the shape: as the definitions do where they have it.
 func (f *flags) workload(cat *catalog.Catalog) (name string, s uint64) {
-	for _, w := range cat.Workloads {
-		if w.Hidden == f.hidden && w.TopK == f.topk && w.Experts == f.experts {
+	for _, n := range cat.Lists["workload"] {
+		if w := n.(*ep.Shape); w.Hidden == f.hidden && w.TopK == f.topk && w.Experts == f.experts {
 			return w.Name, w.Seed
 		}
 	}

@@ -92,12 +92,12 @@ func (f *flags) ofBytes() bool { return f.Set("block") }
 
 // ofBlocks returns the cache, contexts and pages of --block. A token of the cache is a block of the
 // smallest size. Without --block, they are those of their flags.
-func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pages []int, err error) {
+func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *transfer.Cache, isl, pages []int, err error) {
 	if !f.ofBytes() {
 		if f.Set("total") {
 			return nil, nil, nil, cli.UsageError("--total needs --block")
 		}
-		return cat.Cache(f.cache), f.isl, f.pages, nil
+		return transfer.CacheOf(cat, f.cache), f.isl, f.pages, nil
 	}
 	for _, other := range []string{"cache", "isl", "page"} {
 		if f.Set(other) {
@@ -141,8 +141,8 @@ func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pages
 	if len(pages) == 0 {
 		return nil, nil, nil, cli.UsageError("--block: want sizes such as 4K,64K,1M")
 	}
-	return &catalog.Cache{
-		Name: blockWorkload, Precision: "bf16", Layers: 1, Seed: blockSeed, Entries: []catalog.CacheEntry{{Regions: 1, Tokens: 1, Bytes: catalog.Bytes(least)}},
+	return &transfer.Cache{
+		Name: blockWorkload, Precision: "bf16", Layers: 1, Seed: blockSeed, Entries: []transfer.CachePart{{Regions: 1, Tokens: 1, Bytes: catalog.Bytes(least)}},
 	}, []int{int(total / least)}, pages, nil
 }
 

@@ -1,4 +1,4 @@
-package catalog
+package transfer
 
 import (
 	"testing"
@@ -8,8 +8,8 @@ import (
 
 // A page that a cache cannot have is refused with the reason and the next one that it can.
 func TestRefusePage(t *testing.T) {
-	layers := &Cache{Entries: []CacheEntry{{Regions: 30, Tokens: 4, Bytes: 576}, {Regions: 30, Tokens: 4, Bytes: 132}, {Regions: 31, Tokens: 128, Bytes: 576}, {Regions: 61, Tokens: 1, Bytes: 576, Window: 128}}}
-	rows := &Cache{Entries: []CacheEntry{{Regions: 1, Tokens: 256, Bytes: 1435968}}}
+	layers := &Cache{Entries: []CachePart{{Regions: 30, Tokens: 4, Bytes: 576}, {Regions: 30, Tokens: 4, Bytes: 132}, {Regions: 31, Tokens: 128, Bytes: 576}, {Regions: 61, Tokens: 1, Bytes: 576, Window: 128}}}
+	rows := &Cache{Entries: []CachePart{{Regions: 1, Tokens: 256, Bytes: 1435968}}}
 	for _, tt := range []struct {
 		cache *Cache
 		page  int
