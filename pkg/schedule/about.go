@@ -18,12 +18,18 @@ type About struct {
 	SameOrder bool
 }
 
-// Verified verifies a program and describes it. A finding is an error. It ends with ctx.
-func Verified(ctx context.Context, p *Program) (*About, error) {
+// Correct verifies a program. A finding is an error. uniform is that of a Report. It ends with ctx.
+func Correct(ctx context.Context, p *Program) (uniform bool, err error) {
 	report, err := Verify(ctx, p)
-	if err == nil {
-		err = report.Err()
+	if err != nil {
+		return false, err
 	}
+	return report.Uniform, report.Err()
+}
+
+// Verified describes a program that is Correct.
+func Verified(ctx context.Context, p *Program) (*About, error) {
+	uniform, err := Correct(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +37,7 @@ func Verified(ctx context.Context, p *Program) (*About, error) {
 	if err := p.WriteText(h); err != nil {
 		return nil, err
 	}
-	about := &About{SHA256: hex.EncodeToString(h.Sum(nil)), Chunks: p.Chunks, ScratchChunks: p.Scratch, SameOrder: report.Uniform}
+	about := &About{SHA256: hex.EncodeToString(h.Sum(nil)), Chunks: p.Chunks, ScratchChunks: p.Scratch, SameOrder: uniform}
 	_, messages := p.SentBytes(0, 1)
 	for r, ops := range p.Ops {
 		about.Messages += messages[r]

@@ -52,15 +52,16 @@ func newBenchSchedule(s cli.Streams) *cobra.Command {
 	measure := cmd.RunE
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		asked.(*stepsbench.Flags).Read = func(file string) ([]byte, *schedule.Program, error) {
-			content, plan, err := readPlan(s, c, file)
+			f := scheduled{Streams: s}
+			content, err := f.readPlan(c, file)
 			if err != nil {
 				return nil, nil, err
 			}
-			_, err = verified(c.Context(), plan.Program, plan)
+			_, err = f.verified(c.Context())
 			if found, ok := errors.AsType[schedule.Findings](err); ok {
 				return nil, nil, fmt.Errorf("%s: correct the plan; 'cxrun schedule verify %s' lists all findings", found[0], file)
 			}
-			return content, plan.Program, err
+			return content, f.program, err
 		}
 		return measure(c, args)
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,11 +49,11 @@ func newScheduleList(s cli.Streams) *cobra.Command {
 		Example: "  cxrun schedule list",
 		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+			var rows [][]string
 			for _, a := range schedule.Algorithms() {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", a.Collective, a.Name, a.Rule)
+				rows = append(rows, []string{string(a.Collective), a.Name, a.Rule})
 			}
-			return w.Flush()
+			return cli.Table(s.Out, rows)
 		},
 	}
 }
@@ -77,49 +76,40 @@ func commandOf(c *cobra.Command) string {
 // ofFileOrName is how the usage of a command names its schedule.
 const ofFileOrName = "FILE | COLLECTIVE NAME"
 
-// shapeFlags are the flags that every program of a schedule needs.
-type shapeFlags struct{ schedule.Shape }
+// scheduled is the schedule that a command is of: the plan in a file, or one that is known by name, for
+// which there are flags.
+type scheduled struct {
+	cli.Streams
+	schedule.Shape
+	program *schedule.Program
+	plan    *planfile.Plan // nil of a schedule that is known by name
+}
 
-func (f *shapeFlags) add(fs *pflag.FlagSet) {
+func (f *scheduled) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.Ranks, "ranks", 8, "make the program of `N` ranks")
 	fs.IntVar(&f.Width, "width", 0, stepsbench.WidthUsage)
 	fs.IntVar(&f.Segments, "segments", 0, stepsbench.SegmentsUsage)
 }
 
-// program reads the program of a file, or makes that of a collective and a schedule. The plan
-// is that of the file; a program that was made has none.
-func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*schedule.Program, *planfile.Plan, error) {
+// read reads the program of a file, or makes that of a collective and a schedule.
+func (f *scheduled) read(c *cobra.Command, args []string) (err error) {
 	if len(args) == 2 {
-		p, err := atOnce(c.Context(), func() (*schedule.Program, error) { return f.generate(c, args) })
-		return p, nil, err
+		f.program, err = atOnce(c.Context(), func() (*schedule.Program, error) { return f.generate(c, args) })
+		return err
 	}
 	for _, name := range []string{"ranks", "segments", "width"} {
 		if c.Flags().Changed(name) && !(name == "width" && rowsOfTopology(c)) {
-			return nil, nil, cli.UsageError("--%s is for schedules that are known by name; the plan in %s has its own", name, args[0])
+			return cli.UsageError("--%s is for schedules that are known by name; the plan in %s has its own", name, args[0])
 		}
 	}
-	_, plan, err := readPlan(s, c, args[0])
-	if err != nil {
-		return nil, nil, err
-	}
-	f.Ranks = plan.Program.Ranks
-	return plan.Program, plan, nil
+	_, err = f.readPlan(c, args[0])
+	return err
 }
 
-// used returns the width and the segments of a schedule by name, each 0 if it does not use them.
-func (f *shapeFlags) used(args []string) (width, segments int) {
-	a, err := schedule.Find(args[1], schedule.Collective(args[0]))
-	if err != nil {
-		return 0, 0 // its program would not be there
-	}
-	s := f.WithDefaults()
-	if a.HasWidth() {
-		width = s.Width
-	}
-	if a.HasSegments() {
-		segments = s.Segments
-	}
-	return width, segments
+// name names the program.
+func (f *scheduled) name() string {
+	p := f.program
+	return fmt.Sprintf("%s %s of %s", p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks"))
 }
 
 // rowsOfTopology reports whether the width is that of a topology's rows, too.
@@ -131,30 +121,30 @@ func rowsOfTopology(c *cobra.Command) bool {
 // mostPlan is the size of a plan's file, in bytes.
 const mostPlan = 16 << 20
 
-// readPlan reads the plan in a file, and tells what its own system makes of it.
-func readPlan(s cli.Streams, c *cobra.Command, file string) ([]byte, *planfile.Plan, error) {
+// readPlan reads the plan in a file, whose content it returns, and tells what its own system makes of it.
+func (f *scheduled) readPlan(c *cobra.Command, file string) ([]byte, error) {
 	data, err := safefile.Read(file, mostPlan)
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, a := range schedule.Algorithms() {
 			switch file {
 			case string(a.Collective):
-				return nil, nil, cli.UsageError("%s needs the name of a schedule after %s; see 'cxrun schedule list'", commandOf(c), file)
+				return nil, cli.UsageError("%s needs the name of a schedule after %s; see 'cxrun schedule list'", commandOf(c), file)
 			case a.Name:
-				return nil, nil, cli.UsageError("%s needs a collective before %s, such as %s; see 'cxrun schedule list'", commandOf(c), file, a.Collective)
+				return nil, cli.UsageError("%s needs a collective before %s, such as %s; see 'cxrun schedule list'", commandOf(c), file, a.Collective)
 			}
 		}
 	}
+	if err == nil {
+		f.plan, err = planfile.Read(file, data)
+	}
 	if err != nil {
-		return nil, nil, cli.UsageError("%w", err)
+		return nil, cli.UsageError("%w", err)
 	}
-	plan, err := planfile.Read(file, data)
-	if err != nil {
-		return nil, nil, cli.UsageError("%w", err)
+	for _, note := range f.plan.Notes {
+		fmt.Fprintln(f.Err, note)
 	}
-	for _, note := range plan.Notes {
-		fmt.Fprintln(s.Err, note)
-	}
-	return data, plan, nil
+	f.program, f.Ranks = f.plan.Program, f.plan.Program.Ranks
+	return data, nil
 }
 
 var errInterrupted = errors.New("interrupted")
@@ -185,21 +175,17 @@ func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
 
 // verified returns whether all ranks of a program without findings add in the same order, or the
 // findings as an error. Those of a plan begin with their place in its file.
-func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (uniform bool, err error) {
+func (f *scheduled) verified(ctx context.Context) (uniform bool, err error) {
 	return atOnce(ctx, func() (bool, error) {
-		if plan != nil {
-			return plan.Verify(ctx)
+		if f.plan != nil {
+			return f.plan.Verify(ctx)
 		}
-		report, err := schedule.Verify(ctx, p)
-		if err != nil {
-			return false, err
-		}
-		return report.Uniform, report.Err()
+		return schedule.Correct(ctx, f.program)
 	})
 }
 
 // generate makes the program of a collective and a schedule.
-func (f *shapeFlags) generate(c *cobra.Command, args []string) (*schedule.Program, error) {
+func (f *scheduled) generate(c *cobra.Command, args []string) (*schedule.Program, error) {
 	of, given := schedule.Collective(args[0]), f.Shape
 	if rowsOfTopology(c) {
 		given.Width = 0
@@ -228,10 +214,7 @@ func drawn(file string, t *simulate.Timeline, title, note, unit string, each sim
 }
 
 func newScheduleShow(s cli.Streams) *cobra.Command {
-	var (
-		f   shapeFlags
-		svg string
-	)
+	f, svg := scheduled{Streams: s}, ""
 	cmd := &cobra.Command{
 		Use:   "show " + ofFileOrName,
 		Short: "Print the steps of every rank",
@@ -241,25 +224,15 @@ chunk took one unit of time on its way, and nothing else took time.`,
 		Example: "  cxrun schedule show all_gather ring --ranks 4\n  cxrun schedule show ring.xml",
 		Args:    ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
-			p, _, err := f.program(c, s, args)
-			if err != nil {
+			if err := f.read(c, args); err != nil {
 				return err
 			}
 			if svg != "" {
-				if err := p.Check(); err != nil {
-					return cli.UsageError("%w", err)
-				}
-				const unit = simulate.Nanosecond // of a chunk of one byte
-				m := simulate.Machine{Topology: simulate.Full(p.Ranks), Sharing: simulate.Unloaded, PerByte: float64(unit)}
-				t, err := simulate.Trace(c.Context(), p, m, int64(p.Chunks), 1)
-				if err != nil {
-					return cli.UsageError("%w", err)
-				}
-				if err := drawn(svg, t, fmt.Sprintf("%s %s of %s", p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks")), "each chunk takes one unit of time", "time in chunks", unit); err != nil {
+				if err := f.drawSteps(c.Context(), svg); err != nil {
 					return err
 				}
 			}
-			return p.WriteText(s.Out)
+			return f.program.WriteText(s.Out)
 		},
 	}
 	f.add(cmd.Flags())
@@ -267,9 +240,23 @@ chunk took one unit of time on its way, and nothing else took time.`,
 	return cmd
 }
 
+// drawSteps draws the program as if a chunk took one unit of time.
+func (f *scheduled) drawSteps(ctx context.Context, svg string) error {
+	p := f.program
+	if err := p.Check(); err != nil {
+		return cli.UsageError("%w", err)
+	}
+	const unit = simulate.Nanosecond // of a chunk of one byte
+	m := simulate.Machine{Topology: simulate.Full(p.Ranks), Sharing: simulate.Unloaded, PerByte: float64(unit)}
+	t, err := simulate.Trace(ctx, p, m, int64(p.Chunks), 1)
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	return drawn(svg, t, f.name(), "each chunk takes one unit of time", "time in chunks", unit)
+}
+
 func newScheduleVerify(s cli.Streams) *cobra.Command {
-	var f shapeFlags
-	var sums bool
+	f, sums := scheduled{Streams: s}, false
 	cmd := &cobra.Command{
 		Use:   "verify " + ofFileOrName,
 		Short: "Check that a schedule computes what it should",
@@ -289,39 +276,10 @@ is a finding.`,
   cxrun schedule verify ring.xml`,
 		Args: ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
-			p, plan, err := f.program(c, s, args)
-			if err != nil {
+			if err := f.read(c, args); err != nil {
 				return err
 			}
-			uniform, err := verified(c.Context(), p, plan)
-			if err != nil {
-				return err
-			}
-			var orders []string
-			if sums {
-				if orders, err = schedule.Sums(c.Context(), p); err != nil {
-					return cli.UsageError("--sums: %w", err)
-				}
-			}
-			_, messages := p.SentBytes(0, 1)
-			total := 0
-			for _, n := range messages {
-				total += n
-			}
-			correct := "correct"
-			if plan != nil && plan.OutOfPlace != nil {
-				correct = "correct in place and out of place"
-			}
-			fmt.Fprintf(s.Out, "%s %s of %s is %s: %s\n", p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks"), correct, plural.Count(total, "message", "messages"))
-			if p.Collective == schedule.AllReduce && uniform {
-				fmt.Fprintln(s.Out, "all ranks add in the same order: their sums are equal bit by bit")
-			} else if p.Collective == schedule.AllReduce {
-				fmt.Fprintln(s.Out, "ranks add in different orders: their sums of floating-point numbers can differ")
-			}
-			for _, line := range orders {
-				fmt.Fprintln(s.Out, line)
-			}
-			return nil
+			return f.verify(c.Context(), sums)
 		},
 	}
 	f.add(cmd.Flags())
@@ -329,11 +287,44 @@ is a finding.`,
 	return cmd
 }
 
+// verify verifies the program, and prints in which order its ranks add.
+func (f *scheduled) verify(ctx context.Context, sums bool) error {
+	uniform, err := f.verified(ctx)
+	if err != nil {
+		return err
+	}
+	var orders []string
+	if sums {
+		if orders, err = schedule.Sums(ctx, f.program); err != nil {
+			return cli.UsageError("--sums: %w", err)
+		}
+	}
+	_, messages := f.program.SentBytes(0, 1)
+	total := 0
+	for _, n := range messages {
+		total += n
+	}
+	correct := "correct"
+	if f.plan != nil && f.plan.OutOfPlace != nil {
+		correct = "correct in place and out of place"
+	}
+	fmt.Fprintf(f.Out, "%s is %s: %s\n", f.name(), correct, plural.Count(total, "message", "messages"))
+	switch {
+	case f.program.Collective != schedule.AllReduce:
+	case uniform:
+		fmt.Fprintln(f.Out, "all ranks add in the same order: their sums are equal bit by bit")
+	default:
+		fmt.Fprintln(f.Out, "ranks add in different orders: their sums of floating-point numbers can differ")
+	}
+	for _, line := range orders {
+		fmt.Fprintln(f.Out, line)
+	}
+	return nil
+}
+
 func newScheduleConvert(s cli.Streams) *cobra.Command {
-	var (
-		f         shapeFlags
-		out, size string
-	)
+	var out, size string
+	f := scheduled{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "convert (" + ofFileOrName + ") -o FILE",
 		Short: "Write a schedule as an execution plan",
@@ -351,62 +342,65 @@ waits for that, puts the data there and signals.
 		Example: `  cxrun schedule convert all_reduce ring --ranks 8 -o ring.xml
   cxrun schedule convert all_gather direct --ranks 4 -o direct.json`,
 		Args: ofSchedule,
-		RunE: func(c *cobra.Command, args []string) error {
-			if out == "" {
-				return cli.UsageError("convert needs a file to write: add -o FILE, which ends in .xml, .json or .et")
-			}
-			format, ok := planForms[filepath.Ext(out)]
-			if !ok && filepath.Ext(out) != ".et" {
-				return cli.UsageError("-o %q: name a file that ends in .xml, .json or .et", out)
-			}
-			if ok && c.Flags().Changed("bytes") {
-				return cli.UsageError("--bytes is for traces (.et): a plan has no size")
-			}
-			vector, err := bench.ParseSize(size)
-			if err == nil && vector == 0 {
-				err = errors.New("0: want a size above 0")
-			}
-			if err != nil {
-				return cli.UsageError("--bytes: %w", err)
-			}
-			p, plan, err := f.program(c, s, args)
-			if err != nil {
-				return err
-			}
-			if _, err := verified(c.Context(), p, plan); err != nil {
-				return err
-			}
-			if !ok {
-				return writeChakra(s, out, p, vector)
-			}
-			var b bytes.Buffer
-			if err := planfile.Write(&b, p, format); err != nil {
-				return cli.UsageError("%w", err)
-			}
-			written, err := planfile.Read(out, b.Bytes())
-			if err != nil {
-				return err
-			}
-			if _, err := verified(c.Context(), written.Program, written); err != nil {
-				return err
-			}
-			if err := writeFile(out, b.Bytes()); err != nil {
-				return cli.EnvironmentError("-o: %w", err)
-			}
-			fmt.Fprintf(s.Out, "%s: %s %s of %s\n", out, p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks"))
-			return nil
-		},
+		RunE: func(c *cobra.Command, args []string) error { return f.convert(c, args, out, size) },
 	}
 	f.add(cmd.Flags())
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, whose extension names the form")
+	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
 	cmd.Flags().StringVar(&size, "bytes", "1M", "let a trace have a whole vector of `SIZE` bytes; suffixes K, M, G")
 	return cmd
 }
 
+// planForms are the formats of plans by the extensions of their files.
+var planForms = map[string]string{".json": planfile.MSCCLPP, ".xml": planfile.MSCCL}
+
+// convert verifies the schedule and writes it as a plan, which it verifies too, or as traces.
+func (f *scheduled) convert(c *cobra.Command, args []string, out, size string) error {
+	format, ok := planForms[filepath.Ext(out)]
+	if !ok && filepath.Ext(out) != ".et" {
+		return cli.UsageError("-o %q: name a file that ends in .xml, .json or .et", out)
+	}
+	if ok && c.Flags().Changed("bytes") {
+		return cli.UsageError("--bytes is for traces (.et): a plan has no size")
+	}
+	vector, err := bench.ParseSize(size)
+	if err == nil && vector == 0 {
+		err = errors.New("0: want a size above 0")
+	}
+	if err != nil {
+		return cli.UsageError("--bytes: %w", err)
+	}
+	if err := f.read(c, args); err != nil {
+		return err
+	}
+	if _, err := f.verified(c.Context()); err != nil {
+		return err
+	}
+	if !ok {
+		return f.writeChakra(out, vector)
+	}
+	var b bytes.Buffer
+	if err := planfile.Write(&b, f.program, format); err != nil {
+		return cli.UsageError("%w", err)
+	}
+	written := scheduled{}
+	if written.plan, err = planfile.Read(out, b.Bytes()); err != nil {
+		return err
+	}
+	if _, err := written.verified(c.Context()); err != nil {
+		return err
+	}
+	if err := writeFile(out, b.Bytes()); err != nil {
+		return cli.EnvironmentError("-o: %w", err)
+	}
+	fmt.Fprintf(f.Out, "%s: %s\n", out, f.name())
+	return nil
+}
+
 // writeChakra writes a trace for each rank: NAME.0.et and so on for NAME.et.
-func writeChakra(s cli.Streams, out string, p *schedule.Program, vector int64) error {
+func (f *scheduled) writeChakra(out string, vector int64) error {
 	name := strings.TrimSuffix(out, ".et")
-	traces, err := planfile.Chakra(p, vector)
+	traces, err := planfile.Chakra(f.program, vector)
 	if err != nil {
 		return cli.UsageError("%w", err)
 	}
@@ -415,9 +409,6 @@ func writeChakra(s cli.Streams, out string, p *schedule.Program, vector int64) e
 			return cli.EnvironmentError("-o: %w", err)
 		}
 	}
-	fmt.Fprintf(s.Out, "%s.*.et: %s %s of %s\n", name, p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks"))
+	fmt.Fprintf(f.Out, "%s.*.et: %s\n", name, f.name())
 	return nil
 }
-
-// planForms are the formats of plans by the extensions of their files.
-var planForms = map[string]string{".json": planfile.MSCCLPP, ".xml": planfile.MSCCL}

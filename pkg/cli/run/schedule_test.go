@@ -100,7 +100,7 @@ func TestSchedule(t *testing.T) {
 		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.xml"}, cli.ExitEnvironment, "", "cxrun: -o: … missing/ring.xml: … directory missing"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.et"}, cli.ExitEnvironment, "", "cxrun: -o: … missing/ring.0.et: … directory missing"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .xml, .json or .et\n"},
-		{[]string{"convert", "all_reduce", "ring"}, cli.ExitUsage, "", "cxrun: convert needs a file to write: add -o FILE, which ends in .xml, .json or .et\n"},
+		{[]string{"convert", "all_reduce", "ring"}, cli.ExitUsage, "", "cxrun: … \"output\""},
 		{[]string{"convert", "all_reduce", "ring", "-o", "ring.et", "--bytes", "0"}, cli.ExitUsage, "", "cxrun: --bytes: 0: want a size above 0\n"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "ring.xml", "--bytes", "1M"}, cli.ExitUsage, "", "cxrun: --bytes is for traces (.et): a plan has no size\n"},
 		{[]string{"verify", "ring"}, cli.ExitUsage, "", "cxrun: schedule verify needs a collective before ring, such as all_gather; see 'cxrun schedule list'\n"},

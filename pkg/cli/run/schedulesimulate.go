@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/safefile"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
@@ -29,83 +30,30 @@ type simulated struct {
 	Topology   string `json:"topology"`
 	Sharing    string `json:"sharing"`
 	// Model has the constants of the machine, and Digest is that of its measured times, too.
-	Model    simulate.Model `json:"model"`
-	Digest   string         `json:"model_sha256"`
-	Bytes    int64          `json:"bytes"` // of the whole vector
-	Messages int            `json:"messages"`
-	Makespan float64        `json:"makespan_ns"`
-	// Path is the split of the makespan: the sum of its times is the makespan.
-	Path criticalPath `json:"critical_path"`
+	Model    simulate.Model       `json:"model"`
+	Digest   string               `json:"model_sha256"`
+	Bytes    int64                `json:"bytes"` // of the whole vector
+	Messages int                  `json:"messages"`
+	Makespan simulate.Picoseconds `json:"makespan_ns"`
+	// Path is the chain of ops that determines the makespan, which is the sum of its times.
+	Path struct {
+		Ops int `json:"ops"`
+		simulate.Parts
+	} `json:"critical_path"`
 }
 
-// criticalPath is the chain of ops that determines a makespan, and what its time consists of.
-type criticalPath struct {
-	Ops        int     `json:"ops"`
-	Start      float64 `json:"start_ns"`
-	Issue      float64 `json:"issue_ns"`
-	Overhead   float64 `json:"overhead_ns"`
-	Memory     float64 `json:"memory_ns"`
-	Latency    float64 `json:"latency_ns"`
-	Bytes      float64 `json:"bytes_ns"`
-	Reduce     float64 `json:"reduce_ns"`
-	Copy       float64 `json:"copy_ns"`
-	EngineWait float64 `json:"engine_wait_ns"`
-	LinkWait   float64 `json:"link_wait_ns"`
-	BufferWait float64 `json:"buffer_wait_ns"`
-	// measured reports whether the times are those of whole messages. There are no links then, and
-	// LinkWait is by how much messages that were under way together slowed each other down.
-	measured bool
-}
-
-func criticalPathOf(p simulate.Path, measured bool) criticalPath {
-	return criticalPath{
-		len(p.Steps), p.Start.Nanoseconds(), p.Issue.Nanoseconds(), p.Overhead.Nanoseconds(), p.Memory.Nanoseconds(), p.Latency.Nanoseconds(), p.Bytes.Nanoseconds(), p.Reduce.Nanoseconds(),
-		p.Copy.Nanoseconds(), p.EngineWait.Nanoseconds(), p.LinkWait.Nanoseconds(), p.BufferWait.Nanoseconds(),
-		measured,
-	}
-}
-
-// String lists the parts that take time.
-func (p criticalPath) String() string {
-	var words []string
-	others := "wait for links"
-	if p.measured {
-		others = "slowed down by other messages"
-	}
-	for _, part := range []struct {
-		name string
-		ns   float64
-	}{
-		{"start", p.Start},
-		{"issue", p.Issue},
-		{"overhead", p.Overhead},
-		{"memory", p.Memory},
-		{"latency", p.Latency},
-		{"bytes", p.Bytes},
-		{"reduce", p.Reduce},
-		{"copy", p.Copy},
-		{"wait for engines", p.EngineWait},
-		{others, p.LinkWait},
-		{"wait for buffers", p.BufferWait},
-	} {
-		if part.ns > 0 {
-			words = append(words, fmt.Sprintf("%s %.3f µs", part.name, part.ns/1000))
-		}
-	}
-	return fmt.Sprintf("critical path of %s: %s", plural.Count(p.Ops, "op", "ops"), strings.Join(words, ", "))
+// simulating has the flags of cxrun schedule simulate.
+type simulating struct {
+	scheduled
+	size, topology, model, svg string
+	constants                  simulate.Model
+	bandwidth, reduceBandwidth float64
+	networkBandwidth           float64
+	json                       bool
 }
 
 func newScheduleSimulate(s cli.Streams) *cobra.Command {
-	var (
-		f                            shapeFlags
-		size, topology, sharing      string
-		model                        string
-		latency, bandwidth, reduceBW float64
-		netLatency, netBandwidth     float64
-		engines, netEngines          int
-		asJSON                       bool
-		svg                          string
-	)
+	r := simulating{scheduled: scheduled{Streams: s}}
 	cmd := &cobra.Command{
 		Use:   "simulate " + ofFileOrName,
 		Short: "Predict the time of a schedule on a model of a machine",
@@ -128,118 +76,146 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
   cxrun schedule simulate all_gather hierarchical_sliced --ranks 16 --width 8 --topology hosts --bandwidth 370
   cxrun schedule simulate all_gather rotation --ranks 4 --bytes 4M --model host.yaml`,
 		Args: ofSchedule,
-		RunE: func(c *cobra.Command, args []string) error {
-			p, plan, err := f.program(c, s, args)
-			if err != nil {
-				return err
-			}
-			vector, err := bench.ParseSize(size)
-			if err != nil {
-				return cli.UsageError("--bytes: %w", err)
-			}
-			for _, flag := range []struct {
-				name string
-				ok   bool
-				want string
-			}{
-				{"bytes", vector > 0, "a size above 0"},
-				{"bandwidth", bandwidth > 0 && !math.IsInf(bandwidth, 1), "a finite number above 0"},
-				{"reduce-bandwidth", reduceBW >= 0 && !math.IsInf(reduceBW, 1), "a finite number of at least 0"},
-				{"latency", latency >= 0 && latency <= 1e12, "a number from 0 to 1e12"},
-				{"engines", engines >= 0, "a number of at least 0"},
-				{"network-latency", netLatency >= 0 && netLatency <= 1e12, "a number from 0 to 1e12"},
-				{"network-bandwidth", netBandwidth > 0 && !math.IsInf(netBandwidth, 1), "a finite number above 0"},
-				{"network-engines", netEngines >= 0, "a number of at least 0"},
-			} {
-				if strings.HasPrefix(flag.name, "network-") && topology != "hosts" && c.Flags().Changed(flag.name) {
-					return cli.UsageError("--%s is for --topology hosts: no other has a network", flag.name)
-				}
-				if !flag.ok {
-					return cli.UsageError("--%s %s: want %s", flag.name, c.Flag(flag.name).Value, flag.want)
-				}
-			}
-			t, err := simulate.NewTopology(topology, f.Ranks, f.Width)
-			if err != nil {
-				return cli.UsageError("--%w", err)
-			}
-			constants := simulate.Model{Sharing: sharing, Engines: engines, Latency: latency, PerByte: 1 / bandwidth}
-			if reduceBW > 0 {
-				constants.ReduceByte = 1 / reduceBW
-			}
-			if topology == "hosts" {
-				constants.NetworkLatency, constants.NetworkByte, constants.NetworkEngines = netLatency, 1/netBandwidth, netEngines
-			}
-			if model != "" {
-				if constants, err = modelOf(c, model); err != nil {
-					return cli.UsageError("--model: %w", err)
-				}
-			}
-			m, err := constants.Machine(t)
-			if err != nil {
-				return cli.UsageError("--model %s: %w", model, err)
-			}
-			if _, err := verified(c.Context(), p, plan); err != nil {
-				return err
-			}
-			r, err := atOnce(c.Context(), func() (*simulate.Timeline, error) { return simulate.Trace(c.Context(), p, m, vector, 1) })
-			if errors.Is(err, errInterrupted) {
-				return err
-			}
-			if err != nil {
-				return cli.UsageError("%w", err)
-			}
-			out := simulated{
-				Origin: "simulated", Collective: string(p.Collective), Schedule: p.Name, Ranks: p.Ranks,
-				Topology: t.Name, Sharing: string(m.Sharing), Model: constants.Constants(), Digest: constants.SHA256(), Bytes: vector, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
-				Path: criticalPathOf(r.CriticalPath(), m.Table != nil),
-			}
-			if plan == nil {
-				out.Width, out.Segments = f.used(args)
-			}
-			if simulate.HasRows(topology) {
-				out.Width = f.WithDefaults().Width
-			}
-			summary := fmt.Sprintf("simulated: %s %s of %d bytes, %s%s on a %s (%s): %.3f µs",
-				p.Name, p.Collective, vector, plural.Count(p.Ranks, "rank", "ranks"), out.shape(), t.Name, m.Sharing, out.Makespan/1000)
-			text, err := out.machine()
-			if err != nil {
-				return err
-			}
-			if svg != "" {
-				note := text
-				if model != "" { // whose origin can be longer than a line of a drawing
-					note = fmt.Sprintf("model: %s, SHA-256 of its figures %.12s…", filepath.Base(model), out.Digest)
-				}
-				if err := drawn(svg, r, summary, note, "time in µs", simulate.Microsecond); err != nil {
-					return err
-				}
-			}
-			if asJSON {
-				return json.NewEncoder(s.Out).Encode(out)
-			}
-			fmt.Fprintf(s.Out, "%s, %s\n%s\n", summary, plural.Count(r.Messages, "message", "messages"), text)
-			if out.Path.Ops > 0 {
-				fmt.Fprintln(s.Out, out.Path)
-			}
-			return nil
-		},
+		RunE: func(c *cobra.Command, args []string) error { return r.run(c, args) },
 	}
 	fs := cmd.Flags()
-	f.add(fs)
-	fs.StringVar(&size, "bytes", "1M", "take a whole vector of `SIZE` bytes; suffixes K, M, G")
-	fs.StringVar(&topology, "topology", "full", "connect the ranks as `NAME`: full, switch, ring, torus, mesh or hosts")
-	fs.StringVar(&sharing, "sharing", string(simulate.Unloaded), "let messages share links as `MODEL` says: unloaded, fifo or fair")
-	fs.Float64Var(&latency, "latency", 1000, "let each link take `NS` nanoseconds")
-	fs.Float64Var(&bandwidth, "bandwidth", 50, "let each link carry `GBPS` times 10⁹ bytes per second")
-	fs.Float64Var(&reduceBW, "reduce-bandwidth", 0, "let a rank add `GBPS` times 10⁹ bytes per second; 0: no time")
-	fs.IntVar(&engines, "engines", 1, "let a rank send `N` messages at the same time; 0: any number")
-	fs.Float64Var(&netLatency, "network-latency", 2500, "let each of the two links between a rank and one of another host take `NS` nanoseconds")
-	fs.Float64Var(&netBandwidth, "network-bandwidth", 50, "let the network adapter of a rank carry `GBPS` times 10⁹ bytes per second each way")
-	fs.IntVar(&netEngines, "network-engines", 1, "let a rank send `N` messages to other hosts at the same time; 0: any number")
-	fs.StringVar(&model, "model", "", "take sharing, engines and costs from `FILE`")
-	fs.BoolVar(&asJSON, "json", false, "write JSON")
-	fs.StringVar(&svg, "svg", "", "draw the timeline in `FILE`")
+	r.add(fs)
+	fs.StringVar(&r.size, "bytes", "1M", "take a whole vector of `SIZE` bytes; suffixes K, M, G")
+	fs.StringVar(&r.topology, "topology", "full", "connect the ranks as `NAME`: full, switch, ring, torus, mesh or hosts")
+	fs.StringVar(&r.constants.Sharing, "sharing", string(simulate.Unloaded), "let messages share links as `MODEL` says: unloaded, fifo or fair")
+	fs.Float64Var(&r.constants.Latency, "latency", 1000, "let each link take `NS` nanoseconds")
+	fs.Float64Var(&r.bandwidth, "bandwidth", 50, "let each link carry `GBPS` times 10⁹ bytes per second")
+	fs.Float64Var(&r.reduceBandwidth, "reduce-bandwidth", 0, "let a rank add `GBPS` times 10⁹ bytes per second; 0: no time")
+	fs.IntVar(&r.constants.Engines, "engines", 1, "let a rank send `N` messages at the same time; 0: any number")
+	fs.Float64Var(&r.constants.NetworkLatency, "network-latency", 2500, "let each of the two links between a rank and one of another host take `NS` nanoseconds")
+	fs.Float64Var(&r.networkBandwidth, "network-bandwidth", 50, "let the network adapter of a rank carry `GBPS` times 10⁹ bytes per second each way")
+	fs.IntVar(&r.constants.NetworkEngines, "network-engines", 1, "let a rank send `N` messages to other hosts at the same time; 0: any number")
+	fs.StringVar(&r.model, "model", "", "take sharing, engines and costs from `FILE`")
+	fs.BoolVar(&r.json, "json", false, "write JSON")
+	fs.StringVar(&r.svg, "svg", "", "draw the timeline in `FILE`")
 	return cmd
+}
+
+func (r *simulating) run(c *cobra.Command, args []string) error {
+	if err := r.read(c, args); err != nil {
+		return err
+	}
+	vector, err := bench.ParseSize(r.size)
+	if err != nil {
+		return cli.UsageError("--bytes: %w", err)
+	}
+	m, constants, err := r.machine(c, vector)
+	if err != nil {
+		return err
+	}
+	if _, err := r.verified(c.Context()); err != nil {
+		return err
+	}
+	p := r.program
+	t, err := atOnce(c.Context(), func() (*simulate.Timeline, error) { return simulate.Trace(c.Context(), p, m, vector, 1) })
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	out := simulated{
+		Origin: "simulated", Collective: string(p.Collective), Schedule: p.Name, Ranks: p.Ranks,
+		Topology: m.Topology.Name, Sharing: string(m.Sharing), Model: constants.Constants(), Digest: constants.SHA256(), Bytes: vector, Messages: t.Messages, Makespan: t.Makespan,
+	}
+	path := t.CriticalPath()
+	out.Path.Ops, out.Path.Parts = len(path.Steps), path.Parts
+	if r.plan == nil {
+		shape, _ := schedule.ShapeOf(p.Name, p.Collective, r.Shape) // there is a program
+		out.Width, out.Segments = shape.Width, shape.Segments
+	}
+	if simulate.HasRows(r.topology) {
+		out.Width = r.WithDefaults().Width
+	}
+	return r.print(&out, t, m.Table != nil)
+}
+
+// machine returns the machine of the flags or the file of a model, with the model.
+func (r *simulating) machine(c *cobra.Command, vector int64) (m simulate.Machine, model simulate.Model, err error) {
+	model = r.constants
+	for _, flag := range []struct {
+		name string
+		ok   bool
+		want string
+	}{
+		{"bytes", vector > 0, "a size above 0"},
+		{"bandwidth", r.bandwidth > 0 && !math.IsInf(r.bandwidth, 1), "a finite number above 0"},
+		{"reduce-bandwidth", r.reduceBandwidth >= 0 && !math.IsInf(r.reduceBandwidth, 1), "a finite number of at least 0"},
+		{"latency", model.Latency >= 0 && model.Latency <= 1e12, "a number from 0 to 1e12"},
+		{"engines", model.Engines >= 0, "a number of at least 0"},
+		{"network-latency", model.NetworkLatency >= 0 && model.NetworkLatency <= 1e12, "a number from 0 to 1e12"},
+		{"network-bandwidth", r.networkBandwidth > 0 && !math.IsInf(r.networkBandwidth, 1), "a finite number above 0"},
+		{"network-engines", model.NetworkEngines >= 0, "a number of at least 0"},
+	} {
+		if strings.HasPrefix(flag.name, "network-") && r.topology != "hosts" && c.Flags().Changed(flag.name) {
+			return m, model, cli.UsageError("--%s is for --topology hosts: no other has a network", flag.name)
+		}
+		if !flag.ok {
+			return m, model, cli.UsageError("--%s %s: want %s", flag.name, c.Flag(flag.name).Value, flag.want)
+		}
+	}
+	t, err := simulate.NewTopology(r.topology, r.Ranks, r.Width)
+	if err != nil {
+		return m, model, cli.UsageError("--%w", err)
+	}
+	model.PerByte, model.NetworkByte = 1/r.bandwidth, 1/r.networkBandwidth
+	if r.reduceBandwidth > 0 {
+		model.ReduceByte = 1 / r.reduceBandwidth
+	}
+	if r.topology != "hosts" {
+		model.NetworkLatency, model.NetworkByte, model.NetworkEngines = 0, 0, 0
+	}
+	if r.model != "" {
+		if model, err = modelOf(c, r.model); err != nil {
+			return m, model, cli.UsageError("--model: %w", err)
+		}
+	}
+	if m, err = model.Machine(t); err != nil {
+		err = cli.UsageError("--model %s: %w", r.model, err)
+	}
+	return m, model, err
+}
+
+// print draws the timeline where that is wanted, and prints the result. measured reports whether the
+// times of the model are those of whole messages, which have no links.
+func (r *simulating) print(out *simulated, t *simulate.Timeline, measured bool) error {
+	summary := fmt.Sprintf("simulated: %s %s of %d bytes, %s%s on a %s (%s): %.3f µs",
+		out.Schedule, out.Collective, out.Bytes, plural.Count(out.Ranks, "rank", "ranks"), out.shape(), out.Topology, out.Sharing, out.Makespan.Nanoseconds()/1000)
+	text, err := out.machine()
+	if err != nil {
+		return err
+	}
+	if r.svg != "" {
+		note := text
+		if r.model != "" { // whose origin can be longer than a line of a drawing
+			note = fmt.Sprintf("model: %s, SHA-256 of its figures %.12s…", filepath.Base(r.model), out.Digest)
+		}
+		if err := drawn(r.svg, t, summary, note, "time in µs", simulate.Microsecond); err != nil {
+			return err
+		}
+	}
+	if r.json {
+		return json.NewEncoder(r.Out).Encode(out)
+	}
+	fmt.Fprintf(r.Out, "%s, %s\n%s\n", summary, plural.Count(out.Messages, "message", "messages"), text)
+	var words []string
+	for _, part := range out.Path.List() {
+		if measured && part.Name == "wait for links" {
+			part.Name = "slowed down by other messages"
+		}
+		if part.Time > 0 {
+			words = append(words, fmt.Sprintf("%s %.3f µs", part.Name, part.Time.Nanoseconds()/1000))
+		}
+	}
+	if out.Path.Ops > 0 {
+		fmt.Fprintf(r.Out, "critical path of %s: %s\n", plural.Count(out.Path.Ops, "op", "ops"), strings.Join(words, ", "))
+	}
+	return nil
 }
 
 // shape says what the width and the segments are, where they count.

@@ -26,11 +26,15 @@ import (
 // studyLimit is the most bytes of a manifest, and of each file of a study.
 const studyLimit = 64 << 20
 
+// studying has the arguments of cxrun study.
+type studying struct {
+	cli.Streams
+	file, dir   string
+	fast, check bool
+}
+
 func newStudy(s cli.Streams) *cobra.Command {
-	var (
-		dir         string
-		fast, check bool
-	)
+	r := studying{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "study FILE -o DIR",
 		Short: "Simulate and measure the cases of a manifest, and render rows and figures",
@@ -61,119 +65,126 @@ measured on this machine or a file cannot be written.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if dir == "" {
-				return cli.UsageError("study needs a directory for its files: add -o DIR")
-			}
-			if fast && check {
-				return cli.UsageError("study takes --fast or --check, not both")
-			}
-			data, err := safefile.Read(args[0], studyLimit)
-			if err != nil {
-				return cli.UsageError("%w", err)
-			}
-			m, err := study.Read(args[0], data, func(file string) ([]byte, error) {
-				if !filepath.IsAbs(file) {
-					file = filepath.Join(filepath.Dir(args[0]), file)
-				}
-				return safefile.Read(file, studyLimit)
-			})
-			if err != nil {
-				return cli.UsageError("%w", err)
-			}
-			known, err := earlierRows(dir)
-			if err != nil {
-				return err
-			}
-			defer whileRead(c)()
-			var measurer modelMeasurer = noMeasurer{}
-			without := "" // the flag that keeps the study from measuring
-			switch {
-			case fast:
-				without = "--fast"
-			case check:
-				without = "--check"
-			default:
-				unmeasured, err := m.Unmeasured(known)
-				if err != nil {
-					return cli.UsageError("%s: %w", args[0], err)
-				}
-				measurer = newStudyMeasurer(s, unmeasured)
-			}
-			remeasured, err := measuredModels(c.Context(), s, m, args[0], dir, without, measurer)
-			if err != nil {
-				return err
-			}
-			if err := m.CheckKnown(known); err != nil {
-				return cli.UsageError("%s: %w", filepath.Join(dir, study.RowsFile), err)
-			}
-			for _, name := range remeasured {
-				n, err := m.Predicted(name, known)
-				if err != nil {
-					return err
-				}
-				if n > 0 {
-					s.Tell("warning: %s measured with another model %q: remove %s to measure them with this one", plural.Count(n, "row was", "rows were"), name, dir)
-				}
-			}
-			takenOver := known
-			if check {
-				takenOver = maps.Clone(known)
-				maps.DeleteFunc(takenOver, func(_ string, r study.Row) bool { return r.Origin == study.Simulated })
-			}
-			if without != "" {
-				origins := []string{study.Measured}
-				if fast {
-					origins = append(origins, study.Simulated)
-				}
-				missing, err := m.Missing(known, origins...)
-				if err != nil {
-					return err
-				}
-				if len(missing) > 0 {
-					return fmt.Errorf("%s lacks %s: %s; run without %s", filepath.Join(dir, study.RowsFile),
-						plural.Count(len(missing), "row", "rows"), firstOf(missing), without)
-				}
-			}
-			rows, made, failed := m.Rows(c.Context(), takenOver, measurer)
-			failed = interrupted(c.Context(), failed)
-			if rows == nil && c.Context().Err() == nil {
-				return cli.UsageError("%s: %w", args[0], failed)
-			}
-			if failed != nil && (rows == nil || fast || check) {
-				return failed
-			}
-			files, err := m.Render(rows)
-			if err != nil {
-				return err
-			}
-			if check {
-				if err := study.CheckTimes(known, rows); err != nil {
-					return fmt.Errorf("%s: %w", filepath.Join(dir, study.RowsFile), err)
-				}
-				var models []string
-				for name := range m.Measured() {
-					models = append(models, study.ModelFile(name))
-				}
-				return checkStudy(s, dir, files, models)
-			}
-			if err := writeStudy(dir, files); err != nil {
-				return cli.EnvironmentError("%w", err)
-			}
-			fmt.Fprintf(s.Out, "%s: %s, %d simulated and %d measured now; %s in %s\n",
-				m.Title, plural.Count(len(rows), "row", "rows"), made.Simulated, made.Measured, plural.Count(len(files), "file", "files"), dir)
-			if devices := study.Devices(rows); len(devices) > 1 {
-				s.Tell("warning: the rows were measured on %s: remove the directory to measure all of them on one machine", strings.Join(devices, " and on "))
-			}
-			for _, c := range m.Compare(rows) {
-				fmt.Fprintln(s.Out, c.String())
-			}
-			return failed
+			r.file = args[0]
+			return r.run(c)
 		},
 	}
-	cmd.Flags().StringVarP(&dir, "output", "o", "", "write into `DIR`")
-	cmd.Flags().BoolVar(&fast, "fast", false, "simulate nothing: take rows of an earlier run over, and fail if one is missing")
-	cmd.Flags().BoolVar(&check, "check", false, "write nothing: fail if a file in the directory is not what the manifest gives, or does not belong there")
+	cmd.Flags().StringVarP(&r.dir, "output", "o", "", "write into `DIR`")
+	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
+	cmd.Flags().BoolVar(&r.fast, "fast", false, "simulate nothing: take rows of an earlier run over, and fail if one is missing")
+	cmd.Flags().BoolVar(&r.check, "check", false, "write nothing: fail if a file in the directory is not what the manifest gives, or does not belong there")
+	cmd.MarkFlagsMutuallyExclusive("fast", "check")
 	return cmd
+}
+
+// without is the flag that keeps the study from measuring; empty if there is none.
+func (r *studying) without() string {
+	switch {
+	case r.fast:
+		return "--fast"
+	case r.check:
+		return "--check"
+	}
+	return ""
+}
+
+func (r *studying) run(c *cobra.Command) error {
+	m, err := r.read()
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	known, err := earlierRows(r.dir)
+	if err != nil {
+		return err
+	}
+	defer whileRead(c)()
+	plan, err := m.Plan(known)
+	if err != nil {
+		return cli.UsageError("%s: %w", r.file, err)
+	}
+	var measurer modelMeasurer
+	if r.without() == "" {
+		measurer = newStudyMeasurer(r.Streams, plan.Unmeasured())
+	}
+	remeasured, err := r.measuredModels(c.Context(), m, measurer)
+	if err != nil {
+		return err
+	}
+	if plan, err = m.Plan(known); err != nil { // with the models that were measured
+		return cli.UsageError("%s: %w", r.file, err)
+	}
+	if err := plan.CheckKnown(); err != nil {
+		return cli.UsageError("%s: %w", r.rowsFile(), err)
+	}
+	for _, name := range remeasured {
+		if n := plan.Predicted(name); n > 0 {
+			r.Tell("warning: %s measured with another model %q: remove %s to measure them with this one", plural.Count(n, "row was", "rows were"), name, r.dir)
+		}
+	}
+	if err := r.complete(plan); err != nil {
+		return err
+	}
+	rows, made, failed := plan.Rows(c.Context(), measurer, r.check)
+	failed = interrupted(c.Context(), failed)
+	if rows == nil && c.Context().Err() == nil {
+		return cli.UsageError("%s: %w", r.file, failed)
+	}
+	if failed != nil && (rows == nil || r.without() != "") {
+		return failed
+	}
+	files, err := m.Render(rows)
+	if err != nil {
+		return err
+	}
+	if r.check {
+		if err := plan.CheckTimes(rows); err != nil {
+			return fmt.Errorf("%s: %w", r.rowsFile(), err)
+		}
+		return r.compare(files)
+	}
+	if err := writeStudy(r.dir, files); err != nil {
+		return cli.EnvironmentError("%w", err)
+	}
+	fmt.Fprintf(r.Out, "%s: %s, %d simulated and %d measured now; %s in %s\n",
+		m.Title, plural.Count(len(rows), "row", "rows"), made.Simulated, made.Measured, plural.Count(len(files), "file", "files"), r.dir)
+	if devices := study.Devices(rows); len(devices) > 1 {
+		r.Tell("warning: the rows were measured on %s: remove the directory to measure all of them on one machine", strings.Join(devices, " and on "))
+	}
+	for _, c := range m.Compare(rows) {
+		fmt.Fprintln(r.Out, c.String())
+	}
+	return failed
+}
+
+// read reads the manifest, and the files beside it that it names.
+func (r *studying) read() (*study.Manifest, error) {
+	data, err := safefile.Read(r.file, studyLimit)
+	if err != nil {
+		return nil, err
+	}
+	return study.Read(r.file, data, func(file string) ([]byte, error) {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(r.file), file)
+		}
+		return safefile.Read(file, studyLimit)
+	})
+}
+
+func (r *studying) rowsFile() string { return filepath.Join(r.dir, study.RowsFile) }
+
+// complete returns an error if a row is missing that is not to be made.
+func (r *studying) complete(plan *study.Plan) error {
+	var origins []string
+	switch {
+	case r.fast:
+		origins = []string{study.Measured, study.Simulated}
+	case r.check:
+		origins = []string{study.Measured}
+	}
+	if missing := plan.Missing(origins...); len(missing) > 0 {
+		return fmt.Errorf("%s lacks %s: %s; run without %s", r.rowsFile(), plural.Count(len(missing), "row", "rows"), firstOf(missing), r.without())
+	}
+	return nil
 }
 
 // interrupted is the error of what ended with ctx: that, rather than all that could not be done
@@ -196,13 +207,12 @@ func firstOf(names []string) string {
 
 // measuredModels takes the models that are measured from the files of an earlier run, or measures
 // and keeps them. It measures a model again whose file does not say that it was measured as the
-// manifest wants, and returns the names of those that it measured. without is the flag that keeps it from
-// measuring, if there is one.
-func measuredModels(ctx context.Context, s cli.Streams, m *study.Manifest, manifest, dir, without string, measurer modelMeasurer) (now []string, err error) {
-	all := m.Measured()
+// manifest wants, and returns the names of those that it measured.
+func (r *studying) measuredModels(ctx context.Context, m *study.Manifest, measurer modelMeasurer) (now []string, err error) {
+	all, without := m.Measured(), r.without()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		pairs := all[name]
-		path, head := filepath.Join(dir, study.ModelFile(name)), pairs.Head()
+		path, head := filepath.Join(r.dir, study.ModelFile(name)), pairs.Head()
 		data, err := safefile.Read(path, studyLimit)
 		if err == nil && bytes.HasPrefix(data, []byte(head)) {
 			model, err := simulate.ReadModel(path, data)
@@ -227,10 +237,10 @@ func measuredModels(ctx context.Context, s cli.Streams, m *study.Manifest, manif
 		case err != nil && ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: model %q and the cases that were measured with it are lost; the next run measures them again", errInterrupted, name)
 		case err != nil:
-			return nil, fmt.Errorf("%s: model %q: %w", manifest, name, err)
+			return nil, fmt.Errorf("%s: model %q: %w", r.file, name, err)
 		}
 		if stale {
-			s.Tell("model %q was measured again: %s was of other buffers, ranks or sizes", name, path)
+			r.Tell("model %q was measured again: %s was of other buffers, ranks or sizes", name, path)
 		}
 		now = append(now, name)
 		m.SetModel(name, model)
@@ -238,7 +248,7 @@ func measuredModels(ctx context.Context, s cli.Streams, m *study.Manifest, manif
 		if err != nil {
 			return nil, err
 		}
-		if err := writeStudy(dir, map[string][]byte{study.ModelFile(name): content}); err != nil {
+		if err := writeStudy(r.dir, map[string][]byte{study.ModelFile(name): content}); err != nil {
 			return nil, cli.EnvironmentError("%w", err)
 		}
 	}
@@ -285,12 +295,11 @@ func writeFile(path string, data []byte) error {
 	})
 }
 
-// checkStudy compares the files of a directory with what they should be; models are the names of
-// those that the study measured.
-func checkStudy(s cli.Streams, dir string, files map[string][]byte, models []string) error {
+// compare compares the files of the directory with what they should be.
+func (r *studying) compare(files map[string][]byte) error {
 	var differ, strange []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		have, err := safefile.Read(filepath.Join(dir, name), studyLimit)
+		have, err := safefile.Read(filepath.Join(r.dir, name), studyLimit)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return cli.UsageError("%w", err)
 		}
@@ -299,20 +308,20 @@ func checkStudy(s cli.Streams, dir string, files map[string][]byte, models []str
 		}
 	}
 	if len(differ) > 0 {
-		return fmt.Errorf("%s: %s missing or not what the manifest gives; run without --check", dir, strings.Join(differ, ", "))
+		return fmt.Errorf("%s: %s missing or not what the manifest gives; run without --check", r.dir, strings.Join(differ, ", "))
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return cli.UsageError("%w", err)
 	}
 	for _, e := range entries {
-		if _, ok := files[e.Name()]; !ok && !slices.Contains(models, e.Name()) {
+		if files[e.Name()] == nil {
 			strange = append(strange, e.Name())
 		}
 	}
 	if len(strange) > 0 {
-		return fmt.Errorf("%s: the manifest does not give %s; remove what an earlier manifest left", dir, strings.Join(strange, ", "))
+		return fmt.Errorf("%s: the manifest does not give %s; remove what an earlier manifest left", r.dir, strings.Join(strange, ", "))
 	}
-	fmt.Fprintf(s.Out, "%s in %s: as the manifest gives them\n", plural.Count(len(files), "file", "files"), dir)
+	fmt.Fprintf(r.Out, "%s in %s: as the manifest gives them\n", plural.Count(len(files), "file", "files"), r.dir)
 	return nil
 }

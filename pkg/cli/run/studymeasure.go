@@ -54,26 +54,6 @@ type modelMeasurer interface {
 	Model(ctx context.Context, p study.Pairs) (simulate.Model, error)
 }
 
-// noMeasurer refuses to measure. A study that must not measure says what it lacks before it asks.
-type noMeasurer struct{}
-
-var errNotMeasured = errors.New("not measured yet")
-
-// Case implements study.Measurer.
-func (noMeasurer) Case(context.Context, *study.Case, []int64) (study.Times, error) {
-	return study.Times{}, errNotMeasured
-}
-
-// Overlap implements study.Measurer.
-func (noMeasurer) Overlap(context.Context, *study.Overlap, []int64) (study.Times, error) {
-	return study.Times{}, errNotMeasured
-}
-
-// Model implements modelMeasurer.
-func (noMeasurer) Model(context.Context, study.Pairs) (simulate.Model, error) {
-	return simulate.Model{}, errNotMeasured
-}
-
 // studyMeasurer measures what a study needs on this machine.
 type studyMeasurer struct {
 	streams cli.Streams

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -19,6 +20,9 @@ const (
 
 // Nanoseconds returns t in nanoseconds.
 func (t Picoseconds) Nanoseconds() float64 { return float64(t) / float64(Nanosecond) }
+
+// MarshalJSON writes t in nanoseconds.
+func (t Picoseconds) MarshalJSON() ([]byte, error) { return json.Marshal(t.Nanoseconds()) }
 
 // Sharing is how messages share links.
 type Sharing string

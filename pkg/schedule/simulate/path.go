@@ -31,23 +31,51 @@ type Times struct {
 
 // Parts are what a time consists of; their sum is the time.
 type Parts struct {
-	Start    Picoseconds // from the common start of the ranks to their first ops
-	Issue    Picoseconds // issuing ops
-	Overhead Picoseconds // of senders and receivers
-	Memory   Picoseconds // reading and writing the memory of ranks
-	Latency  Picoseconds // of links
-	Bytes    Picoseconds // data on links, at their full rate; whole messages where a table has their time
-	Reduce   Picoseconds // adding
-	Copy     Picoseconds // copying on a rank
+	Start    Picoseconds `json:"start_ns"`    // from the common start of the ranks to their first ops
+	Issue    Picoseconds `json:"issue_ns"`    // issuing ops
+	Overhead Picoseconds `json:"overhead_ns"` // of senders and receivers
+	Memory   Picoseconds `json:"memory_ns"`   // reading and writing the memory of ranks
+	Latency  Picoseconds `json:"latency_ns"`  // of links
+	Bytes    Picoseconds `json:"bytes_ns"`    // data on links, at their full rate; whole messages where a table has their time
+	Reduce   Picoseconds `json:"reduce_ns"`   // adding
+	Copy     Picoseconds `json:"copy_ns"`     // copying on a rank
 	// Waits for an engine of the sender, for links that have other messages, and for room
 	// in the buffer of a connection. Where a table has the times of whole messages, there are
 	// no links, and LinkWait is by how much other messages slow these down.
-	EngineWait, LinkWait, BufferWait Picoseconds
+	EngineWait Picoseconds `json:"engine_wait_ns"`
+	LinkWait   Picoseconds `json:"link_wait_ns"`
+	BufferWait Picoseconds `json:"buffer_wait_ns"`
+}
+
+// Part is one of the parts.
+type Part struct {
+	Name string
+	Time Picoseconds
+}
+
+// List lists the parts, in the order of their fields.
+func (p *Parts) List() []Part {
+	return []Part{
+		{"start", p.Start},
+		{"issue", p.Issue},
+		{"overhead", p.Overhead},
+		{"memory", p.Memory},
+		{"latency", p.Latency},
+		{"bytes", p.Bytes},
+		{"reduce", p.Reduce},
+		{"copy", p.Copy},
+		{"wait for engines", p.EngineWait},
+		{"wait for links", p.LinkWait},
+		{"wait for buffers", p.BufferWait},
+	}
 }
 
 // Total is the sum of the parts.
-func (p *Parts) Total() Picoseconds {
-	return p.Start + p.Issue + p.Overhead + p.Memory + p.Latency + p.Bytes + p.Reduce + p.Copy + p.EngineWait + p.LinkWait + p.BufferWait
+func (p *Parts) Total() (t Picoseconds) {
+	for _, part := range p.List() {
+		t += part.Time
+	}
+	return t
 }
 
 // Path is the chain of ops that determines a makespan: each begins when the one before has

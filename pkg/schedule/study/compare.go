@@ -1,8 +1,6 @@
 package study
 
 import (
-	"bytes"
-	"encoding/csv"
 	"fmt"
 	"math"
 	"strconv"
@@ -100,7 +98,7 @@ func (m *Manifest) Compare(rows []Row) []Comparison {
 }
 
 // errorsTable is ErrorsFile; nil if nothing was both measured and simulated.
-func (m *Manifest) errorsTable(rows []Row) ([]byte, error) {
+func (m *Manifest) errorsTable(rows []Row) []byte {
 	lines := [][]string{{"case", "model", "bytes", "measured_ns", "simulated_ns", "simulated/measured"}}
 	m.compared(rows, func(of *Case, model string, p compared) {
 		lines = append(lines, []string{
@@ -109,9 +107,7 @@ func (m *Manifest) errorsTable(rows []Row) ([]byte, error) {
 		})
 	})
 	if len(lines) == 1 {
-		return nil, nil
+		return nil
 	}
-	var b bytes.Buffer
-	err := csv.NewWriter(&b).WriteAll(lines)
-	return b.Bytes(), err
+	return csvOf(lines)
 }

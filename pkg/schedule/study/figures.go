@@ -21,19 +21,11 @@ const RowsFile = "rows.ndjson"
 // Render returns the files of a study by name: rows.ndjson, rows.csv, errors.csv where
 // cases were measured and simulated, the models that were measured, and an SVG for each figure.
 func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
-	files := map[string][]byte{}
-	var err error
-	if files[RowsFile], err = ndjson(rows); err != nil {
-		return nil, err
-	}
-	if files["rows.csv"], err = table(rows); err != nil {
-		return nil, err
-	}
-	if off, err := m.errorsTable(rows); err != nil {
-		return nil, err
-	} else if off != nil {
+	files := map[string][]byte{RowsFile: ndjson(rows), "rows.csv": table(rows)}
+	if off := m.errorsTable(rows); off != nil {
 		files[ErrorsFile] = off
 	}
+	var err error
 	for name := range m.Measured() {
 		if files[ModelFile(name)], err = m.MeasuredModel(name); err != nil {
 			return nil, err

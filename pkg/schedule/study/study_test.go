@@ -30,13 +30,26 @@ func manifest(t *testing.T, old, changed string) (*Manifest, error) {
 	return Read("study.yaml", []byte(strings.Replace(string(data), old, changed, 1)), os.ReadFile)
 }
 
+func plan(t *testing.T, m *Manifest, known map[string]Row) *Plan {
+	t.Helper()
+	p, err := m.Plan(known)
+	require.NoError(t, err)
+	return p
+}
+
+// made returns the rows of a manifest, and how many are new.
+func made(ctx context.Context, t *testing.T, m *Manifest, known map[string]Row, measurer Measurer) ([]Row, Made, error) {
+	t.Helper()
+	return plan(t, m, known).Rows(ctx, measurer, false)
+}
+
 // rowsOf returns the rows of a manifest that measures nothing, and how many were simulated.
 func rowsOf(t *testing.T, m *Manifest, known map[string]Row) ([]Row, int) {
 	t.Helper()
-	rows, made, err := m.Rows(t.Context(), known, nil)
+	rows, n, err := made(t.Context(), t, m, known, nil)
 	require.NoError(t, err)
-	require.Zero(t, made.Measured)
-	return rows, made.Simulated
+	require.Zero(t, n.Measured)
+	return rows, n.Simulated
 }
 
 // standIn measures by functions.
@@ -65,9 +78,7 @@ func (s standIn) Overlap(_ context.Context, o *Overlap, sizes []int64) (Times, e
 // byKey is rows as a later run knows them.
 func byKey(t *testing.T, rows []Row) map[string]Row {
 	t.Helper()
-	data, err := ndjson(rows)
-	require.NoError(t, err)
-	known, err := Known(data)
+	known, err := Known(ndjson(rows))
 	require.NoError(t, err)
 	return known
 }
@@ -138,8 +149,7 @@ func TestOneConstantChanged(t *testing.T) {
 	known := byKey(t, rows)
 	m, err = manifest(t, "memory_setup_ns: 9.6", "memory_setup_ns: 9.7")
 	require.NoError(t, err)
-	missing, err := m.Missing(known, Simulated, Measured)
-	require.NoError(t, err)
+	missing := plan(t, m, known).Missing(Simulated, Measured)
 	require.Len(t, missing, 12)
 	require.Equal(t, "torus hbm at 16 bytes", missing[0])
 	changed, simulations := rowsOf(t, m, known)
@@ -320,9 +330,9 @@ func TestMeasuredStudy(t *testing.T) {
 		}
 		return times, nil
 	}
-	rows, made, err := m.Rows(t.Context(), nil, standIn{cases: measure})
+	rows, n, err := made(t.Context(), t, m, nil, standIn{cases: measure})
 	require.NoError(t, err)
-	require.Equal(t, Made{Simulated: 21, Measured: 21}, made)
+	require.Equal(t, Made{Simulated: 21, Measured: 21}, n)
 	require.Equal(t, []string{"hierarchical", "rotation", "broadcast"}, measured)
 	for _, r := range rows {
 		if r.Origin == Measured {
@@ -344,42 +354,39 @@ func TestMeasuredStudy(t *testing.T) {
 	// One of the measured rows is missing: its case is measured at that size alone.
 	known := byKey(t, rows)
 	maps.DeleteFunc(known, func(_ string, r Row) bool { return r.Series == "rotation on host" && r.Bytes == 1<<20 })
-	missing, err := m.Missing(known, Simulated, Measured)
-	require.NoError(t, err)
+	missing := plan(t, m, known).Missing(Simulated, Measured)
 	require.Equal(t, []string{"rotation on host at 1048576 bytes"}, missing)
-	missing, err = m.Missing(known, Simulated)
-	require.NoError(t, err)
+	missing = plan(t, m, known).Missing(Simulated)
 	require.Empty(t, missing)
-	predicted, err := m.Predicted("messages", known)
-	require.NoError(t, err)
+	predicted := plan(t, m, known).Predicted("messages")
 	require.Equal(t, 20, predicted)
 	measured = nil
-	again, made, err := m.Rows(t.Context(), known, standIn{cases: measure})
+	again, n, err := made(t.Context(), t, m, known, standIn{cases: measure})
 	require.NoError(t, err)
-	require.Equal(t, Made{Measured: 1}, made)
+	require.Equal(t, Made{Measured: 1}, n)
 	require.Equal(t, []string{"rotation"}, measured)
 	second, err := m.Render(again)
 	require.NoError(t, err)
 	require.Equal(t, first, second)
 
 	// A case that fails leaves a gap, and those after it are measured.
-	broken, made, err := m.Rows(t.Context(), nil, standIn{cases: func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
+	broken, n, err := made(t.Context(), t, m, nil, standIn{cases: func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
 		if c.Name == "hierarchical" {
 			return nil, errors.New("a rank died")
 		}
 		return measure(ctx, c, sizes)
 	}})
 	require.EqualError(t, err, "hierarchical on host: a rank died")
-	require.Equal(t, Made{Simulated: 21, Measured: 14}, made)
+	require.Equal(t, Made{Simulated: 21, Measured: 14}, n)
 	require.Len(t, broken, 35)
-	_, _, err = m.Rows(t.Context(), nil, standIn{cases: func(context.Context, *Case, []int64) ([]simulate.Picoseconds, error) {
+	_, _, err = made(t.Context(), t, m, nil, standIn{cases: func(context.Context, *Case, []int64) ([]simulate.Picoseconds, error) {
 		return nil, errors.New("a rank died")
 	}})
 	require.EqualError(t, err, "hierarchical on host: a rank died; rotation on host: a rank died; broadcast on host: a rank died")
 
 	// What a measurer has when the study is interrupted has rows.
 	ctx, cancel := context.WithCancel(t.Context())
-	kept, made, err := m.Rows(ctx, nil, standIn{cases: func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
+	kept, n, err := made(ctx, t, m, nil, standIn{cases: func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
 		cancel()
 		if c.Name == "rotation" {
 			return nil, ctx.Err()
@@ -387,7 +394,7 @@ func TestMeasuredStudy(t *testing.T) {
 		return measure(ctx, c, sizes)
 	}})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, Made{Simulated: 21, Measured: 14}, made)
+	require.Equal(t, Made{Simulated: 21, Measured: 14}, n)
 	require.Len(t, kept, 35)
 	for _, f := range []Figure{{Series: []string{"hierarchical on host", "hierarchical messages"}}, {Series: []string{"hierarchical on host"}}} {
 		figure, err := f.draw(broken)
@@ -419,9 +426,9 @@ func TestOverlaps(t *testing.T) {
 		}
 		return out, nil
 	}}
-	rows, made, err := m.Rows(t.Context(), nil, at)
+	rows, n, err := made(t.Context(), t, m, nil, at)
 	require.NoError(t, err)
-	require.Equal(t, Made{Measured: 3 * (4 + 4 + 6 + 6)}, made)
+	require.Equal(t, Made{Measured: 3 * (4 + 4 + 6 + 6)}, n)
 	require.Equal(t, []call{
 		{"library", []int64{65536, 524288, 4194304}},
 		{"schedule", []int64{65536, 524288, 4194304}},
@@ -437,9 +444,9 @@ func TestOverlaps(t *testing.T) {
 	known := byKey(t, rows)
 	maps.DeleteFunc(known, func(_ string, r Row) bool { return r.Series == "rotation serial on host" && r.Bytes == 65536 })
 	calls = nil
-	again, made, err := m.Rows(t.Context(), known, at)
+	again, n, err := made(t.Context(), t, m, known, at)
 	require.NoError(t, err)
-	require.Equal(t, Made{Measured: 1}, made)
+	require.Equal(t, Made{Measured: 1}, n)
 	require.Equal(t, []call{{"rotation", []int64{65536}}}, calls)
 	second, err := m.Render(again)
 	require.NoError(t, err)
@@ -448,7 +455,7 @@ func TestOverlaps(t *testing.T) {
 
 	// Rows say what they were measured on, also those that are taken over on another machine.
 	at.device = "another processor"
-	mixed, _, err := m.Rows(t.Context(), known, at)
+	mixed, _, err := made(t.Context(), t, m, known, at)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a processor", "another processor"}, Devices(mixed))
 
@@ -516,13 +523,10 @@ func TestCompare(t *testing.T) {
 		"tree with model here: simulated times are 0.0 % off measured ones in the geometric mean, and 0.0 % at worst (tree at 4 bytes)",
 		"all cases with model here: simulated times are 58.7 % off measured ones in the geometric mean, and 100.0 % at worst (ring at 4 bytes)",
 	}, lines) // 58.7 = 100 · (4^⅓ − 1)
-	table, err := m.errorsTable(rows)
-	require.NoError(t, err)
+	table := m.errorsTable(rows)
 	require.Equal(t, "case,model,bytes,measured_ns,simulated_ns,simulated/measured\n"+
 		"ring,here,4,1.000,2.000,2.000\nring,here,8,1.000,0.500,0.500\nring,there,4,1.000,1.100,1.100\ntree,here,4,1.000,1.000,1.000\n", string(table))
-	none, err := m.errorsTable(rows[:3])
-	require.NoError(t, err)
-	require.Nil(t, none)
+	require.Nil(t, m.errorsTable(rows[:3]))
 }
 
 // Damaged rows are refused with their line, and a row of another name is taken over.
@@ -530,8 +534,7 @@ func TestDamagedRows(t *testing.T) {
 	m, err := manifest(t, "", "")
 	require.NoError(t, err)
 	rows, _ := rowsOf(t, m, nil)
-	data, err := ndjson(rows)
-	require.NoError(t, err)
+	data := ndjson(rows)
 	lines := strings.SplitAfter(string(data), "\n")
 	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"series":"mesh tcm","bytes":16,`) })
 	require.NotEqual(t, -1, at)
@@ -554,7 +557,7 @@ func TestDamagedRows(t *testing.T) {
 		damaged[at] = strings.Replace(lines[at], tt.old, tt.changed, 1)
 		known, err := Known([]byte(strings.Join(damaged, "")))
 		if err == nil {
-			err = m.CheckKnown(known)
+			err = plan(t, m, known).CheckKnown()
 		}
 		if tt.want == "" {
 			require.NoError(t, err)
@@ -578,9 +581,8 @@ func TestRepeatedRows(t *testing.T) {
 		{row("tree on host", 8), "line 2: tree on host at 64 bytes: the row has the key of line 1: remove one of the two lines"},
 		{row("tree on host", 7), ""},
 	} {
-		data, err := ndjson([]Row{row("ring on host", 7), tt.second})
-		require.NoError(t, err)
-		_, err = Known(data)
+		data := ndjson([]Row{row("ring on host", 7), tt.second})
+		_, err := Known(data)
 		if tt.want == "" {
 			require.NoError(t, err)
 			continue
@@ -596,11 +598,10 @@ func TestEqualCasesAreMeasuredOnce(t *testing.T) {
 	for _, name := range []string{"ring", "direct"} {
 		m.Cases = append(m.Cases, Case{Name: name, Collective: "all_gather", Algorithm: name, Ranks: 2, Backend: "host", Buffers: "fresh"})
 	}
-	unmeasured, err := m.Unmeasured(nil)
-	require.NoError(t, err)
+	unmeasured := plan(t, m, nil).Unmeasured()
 	require.Equal(t, map[*Case][]int64{&m.Cases[1]: {256, 512}}, unmeasured)
 	now := simulate.Picoseconds(0)
-	rows, made, err := m.Rows(t.Context(), nil, standIn{cases: func(_ context.Context, _ *Case, sizes []int64) (out []simulate.Picoseconds, err error) {
+	rows, n, err := made(t.Context(), t, m, nil, standIn{cases: func(_ context.Context, _ *Case, sizes []int64) (out []simulate.Picoseconds, err error) {
 		for range sizes {
 			now++
 			out = append(out, now)
@@ -608,10 +609,10 @@ func TestEqualCasesAreMeasuredOnce(t *testing.T) {
 		return out, nil
 	}})
 	require.NoError(t, err)
-	require.Equal(t, Made{Measured: 2}, made)
+	require.Equal(t, Made{Measured: 2}, n)
 	require.Len(t, rows, 4)
 	known := byKey(t, rows)
-	require.NoError(t, m.CheckKnown(known))
+	require.NoError(t, plan(t, m, known).CheckKnown())
 	again, _ := rowsOf(t, m, known)
 	require.Equal(t, rows, again)
 }
@@ -622,14 +623,14 @@ func TestTimesOfKnownRows(t *testing.T) {
 	require.NoError(t, err)
 	rows, _ := rowsOf(t, m, nil)
 	known := byKey(t, rows)
-	require.NoError(t, CheckTimes(known, rows))
+	require.NoError(t, plan(t, m, known).CheckTimes(rows))
 	for _, n := range []int{40, 20} { // the first line counts
 		r := known[rows[n].Key]
 		require.Equal(t, Simulated, r.Origin)
 		r.Picoseconds = 1
 		known[rows[n].Key] = r
 	}
-	require.EqualError(t, CheckTimes(known, rows), fmt.Sprintf("line 21: %s at %d bytes: the row has 0.001 ns, and the simulator gives %s ns: remove the line",
+	require.EqualError(t, plan(t, m, known).CheckTimes(rows), fmt.Sprintf("line 21: %s at %d bytes: the row has 0.001 ns, and the simulator gives %s ns: remove the line",
 		rows[20].Series, rows[20].Bytes, nanoseconds(rows[20].Picoseconds)))
 }
 
@@ -637,7 +638,7 @@ func TestTimesOfKnownRows(t *testing.T) {
 func TestTimesOfZero(t *testing.T) {
 	m, err := manifest(t, "latency_ns: 544.346667\n    ns_per_byte: 0.052734375", "ns_per_byte: 1e-9")
 	require.NoError(t, err)
-	_, _, err = m.Rows(t.Context(), nil, nil)
+	_, _, err = made(t.Context(), t, m, nil, nil)
 	require.EqualError(t, err, "mesh tcm at 16 bytes: the model gives a time of 0.000 ns: raise its constants")
 }
 
