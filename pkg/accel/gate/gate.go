@@ -18,8 +18,7 @@ var kernel string
 
 // Gate is a kernel that waits for a word of page-locked memory.
 type Gate struct {
-	device accel.Device
-	module accel.Module
+	scope  *accel.Scope
 	kernel accel.Kernel
 	word   *uint32
 }
@@ -27,20 +26,16 @@ type Gate struct {
 // New returns a gate of the device. Its error wraps accel.ErrUnsupported if nothing compiles
 // kernels here.
 func New(ctx context.Context, d accel.Device) (*Gate, error) {
-	module, err := d.Compile(ctx, "gate.cu", kernels.Complete(kernel))
-	if err != nil {
-		return nil, err
-	}
-	g := &Gate{device: d, module: module}
-	g.kernel, err = module.Kernel("cx_gate")
+	const wordBytes = 4
+	g := &Gate{scope: accel.NewScope(d)}
+	err := g.scope.Kernels(ctx, "gate.cu", kernels.Complete(kernel), map[string]*accel.Kernel{"cx_gate": &g.kernel})
 	if err == nil {
-		const wordBytes = 4
 		var p unsafe.Pointer
-		p, err = d.AllocHost(wordBytes)
+		p, err = g.scope.AllocHost(wordBytes)
 		g.word = (*uint32)(p)
 	}
 	if err != nil {
-		return nil, errors.Join(err, module.Close())
+		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
 }
@@ -56,6 +51,4 @@ func (g *Gate) Hold(s accel.Stream) error {
 func (g *Gate) Open() { atomic.StoreUint32(g.word, 1) }
 
 // Close frees the gate, which no stream may wait for.
-func (g *Gate) Close() error {
-	return errors.Join(g.device.FreeHost(unsafe.Pointer(g.word)), g.module.Close())
-}
+func (g *Gate) Close() error { return g.scope.Close() }

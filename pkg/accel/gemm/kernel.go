@@ -18,11 +18,10 @@ func source() string { return kernels.Complete(workload.HashSource + gemmKernels
 
 // Device makes and checks matrices by kernels that are compiled at run time.
 type Device struct {
-	device  accel.Device
-	module  accel.Module
-	kernels map[string]accel.Kernel
-	verdict accel.Ptr // what checks write
-	found   *found    // its copy on the host
+	device                               *accel.Scope
+	multiply, fill, check, checkProducts accel.Kernel
+	verdict                              accel.Ptr // what checks write
+	found                                *found    // its copy on the host
 }
 
 var _ Data = (*Device)(nil)
@@ -42,40 +41,25 @@ type found struct{ wrong, first uint64 }
 
 const foundBytes = int64(unsafe.Sizeof(found{}))
 
-// Names of kernels.
-const (
-	multiplyKernel      = "cx_gemm"
-	fillKernel          = "cx_gemm_fill"
-	checkKernel         = "cx_gemm_check"
-	checkProductsKernel = "cx_gemm_check_products"
-)
-
 // NewDevice compiles the kernels. Its error wraps accel.ErrUnsupported if nothing compiles
 // kernels here.
 func NewDevice(ctx context.Context, d accel.Device) (*Device, error) {
-	module, err := d.Compile(ctx, "gemm.cu", source())
-	if err != nil {
-		return nil, err
+	g := &Device{device: accel.NewScope(d)}
+	err := g.device.Kernels(ctx, "gemm.cu", source(), map[string]*accel.Kernel{
+		"cx_gemm": &g.multiply, "cx_gemm_fill": &g.fill, "cx_gemm_check": &g.check, "cx_gemm_check_products": &g.checkProducts,
+	})
+	if err == nil {
+		g.verdict, err = g.device.Alloc(foundBytes)
 	}
-	g := &Device{device: d, module: module, kernels: map[string]accel.Kernel{}}
-	if err := g.prepare(); err != nil {
+	if err == nil {
+		var host unsafe.Pointer
+		host, err = g.device.AllocHost(foundBytes)
+		g.found = (*found)(host)
+	}
+	if err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
-}
-
-func (g *Device) prepare() (err error) {
-	for _, name := range []string{multiplyKernel, fillKernel, checkKernel, checkProductsKernel} {
-		if g.kernels[name], err = g.module.Kernel(name); err != nil {
-			return err
-		}
-	}
-	if g.verdict, err = g.device.Alloc(foundBytes); err != nil {
-		return err
-	}
-	host, err := g.device.AllocHost(foundBytes)
-	g.found = (*found)(host)
-	return err
 }
 
 // tile is the rows and columns that a block computes at a time; gemm.cu has it too.
@@ -94,14 +78,14 @@ func (g kernel) Prepare(p Product) (Multiply, error) {
 		return nil, err
 	}
 	return func(s accel.Stream) error {
-		return g.kernels[multiplyKernel].Launch(s, p.tiles(), accel.BlockThreads, 0,
+		return g.multiply.Launch(s, p.tiles(), accel.BlockThreads, 0,
 			accel.Arg(p.A), accel.Arg(p.B), accel.Arg(p.C), accel.Arg(p.M), accel.Arg(p.N), accel.Arg(p.K), accel.Arg(int32(p.Type)))
 	}, nil
 }
 
 // Fill implements Data.
 func (g *Device) Fill(s accel.Stream, at accel.Ptr, v Values, first, count int64) error {
-	return g.kernels[fillKernel].Launch(s, g.blocks(count), accel.BlockThreads, 0,
+	return g.fill.Launch(s, g.blocks(count), accel.BlockThreads, 0,
 		accel.Arg(at), accel.Arg(v.Seed), accel.Arg(first), accel.Arg(count), accel.Arg(int32(v.Type)))
 }
 
@@ -113,7 +97,7 @@ func (g *Device) blocks(elements int64) uint32 {
 // Check implements Data.
 func (g *Device) Check(s accel.Stream, at accel.Ptr, v Values, first, count int64) (workload.Verdict, error) {
 	return g.judge(s, count, func(verdict unsafe.Pointer) error {
-		return g.kernels[checkKernel].Launch(s, g.blocks(count), accel.BlockThreads, 0,
+		return g.check.Launch(s, g.blocks(count), accel.BlockThreads, 0,
 			accel.Arg(at), accel.Arg(v.Seed), accel.Arg(first), accel.Arg(count), accel.Arg(int32(v.Type)), verdict)
 	})
 }
@@ -121,7 +105,7 @@ func (g *Device) Check(s accel.Stream, at accel.Ptr, v Values, first, count int6
 // CheckProducts implements Data.
 func (g *Device) CheckProducts(s accel.Stream, c Outputs, p Shape, a, b Values) (workload.Verdict, error) {
 	return g.judge(s, int64(c.Count)*p.M*p.N, func(verdict unsafe.Pointer) error {
-		return g.kernels[checkProductsKernel].Launch(s, p.tiles(), accel.BlockThreads, 0,
+		return g.checkProducts.Launch(s, p.tiles(), accel.BlockThreads, 0,
 			accel.Arg(c.At), accel.Arg(c.Stride), accel.Arg(int32(c.Count)), accel.Arg(p.M), accel.Arg(p.N), accel.Arg(p.K),
 			accel.Arg(a.Seed), accel.Arg(b.Seed), accel.Arg(int32(a.Type)), verdict)
 	})
@@ -154,13 +138,4 @@ func (g *Device) judge(s accel.Stream, elements int64, check func(verdict unsafe
 func (*Device) CheckedBy() string { return "device" }
 
 // Close implements Data.
-func (g *Device) Close() error {
-	var err error
-	if g.found != nil {
-		err = g.device.FreeHost(unsafe.Pointer(g.found))
-	}
-	if g.verdict != 0 {
-		err = errors.Join(err, g.device.Free(g.verdict))
-	}
-	return errors.Join(err, g.module.Close())
-}
+func (g *Device) Close() error { return g.device.Close() }

@@ -27,8 +27,7 @@ const (
 // Victim is a kernel with a block for each multiprocessor. It multiplies and adds in registers.
 // Blocks of other kernels fit beside its own.
 type Victim struct {
-	device accel.Device
-	module accel.Module
+	device *accel.Scope
 	kernel accel.Kernel
 	state  accel.Ptr
 	found  *state // a copy on the host
@@ -42,17 +41,14 @@ const stateBytes = int64(unsafe.Sizeof(state{}))
 // New compiles the kernel. Its error wraps accel.ErrUnsupported if nothing compiles kernels
 // here.
 func New(ctx context.Context, d accel.Device) (*Victim, error) {
-	module, err := d.Compile(ctx, "victim.cu", kernels.Complete(kernel))
-	if err != nil {
-		return nil, err
-	}
-	v := &Victim{device: d, module: module}
-	if v.kernel, err = module.Kernel("cx_victim"); err == nil {
-		v.state, err = d.Alloc(stateBytes)
+	v := &Victim{device: accel.NewScope(d)}
+	err := v.device.Kernels(ctx, "victim.cu", kernels.Complete(kernel), map[string]*accel.Kernel{"cx_victim": &v.kernel})
+	if err == nil {
+		v.state, err = v.device.Alloc(stateBytes)
 	}
 	if err == nil {
 		var p unsafe.Pointer
-		p, err = d.AllocHost(stateBytes)
+		p, err = v.device.AllocHost(stateBytes)
 		v.found = (*state)(p)
 	}
 	if err != nil {
@@ -104,13 +100,4 @@ func sum(units uint64) uint64 {
 }
 
 // Close frees the victim, which no stream may run.
-func (v *Victim) Close() error {
-	var err error
-	if v.found != nil {
-		err = v.device.FreeHost(unsafe.Pointer(v.found))
-	}
-	if v.state != 0 {
-		err = errors.Join(err, v.device.Free(v.state))
-	}
-	return errors.Join(err, v.module.Close())
-}
+func (v *Victim) Close() error { return v.device.Close() }

@@ -26,24 +26,19 @@ func source() string { return kernels.Complete(workload.PatternSource + patternK
 // New returns data that kernels of the device make and check or, where
 // nothing can compile them, the host.
 func New(ctx context.Context, d accel.Device) (runner.Data, error) {
-	module, err := d.Compile(ctx, "pattern.cu", source())
+	k, err := newDeviceData(ctx, d, source())
 	if errors.Is(err, accel.ErrUnsupported) {
 		return NewCopied(d), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	k := newDeviceData(d, module)
-	if err := k.prepare(); err != nil {
-		return nil, errors.Join(err, k.Close())
-	}
 	return k, nil
 }
 
 // deviceData runs the kernels of pattern.cu.
 type deviceData struct {
-	device       accel.Device
-	module       accel.Module
+	device       *accel.Scope
 	write, check accel.Kernel
 	verdict      accel.Ptr   // what the check kernel writes
 	found        *foundWords // its copy on the host
@@ -52,8 +47,22 @@ type deviceData struct {
 	asked  map[opinion]bool // of second
 }
 
-func newDeviceData(d accel.Device, m accel.Module) *deviceData {
-	return &deviceData{device: d, module: m, second: NewCopied(d), asked: map[opinion]bool{}}
+// newDeviceData returns data by the kernels of source.
+func newDeviceData(ctx context.Context, d accel.Device, source string) (*deviceData, error) {
+	k := &deviceData{device: accel.NewScope(d), second: NewCopied(d), asked: map[opinion]bool{}}
+	err := k.device.Kernels(ctx, "pattern.cu", source, map[string]*accel.Kernel{"cx_pattern_write": &k.write, "cx_pattern_check": &k.check})
+	if err == nil {
+		k.verdict, err = k.device.Alloc(foundBytes)
+	}
+	if err == nil {
+		var host unsafe.Pointer
+		host, err = k.device.AllocHost(foundBytes)
+		k.found = (*foundWords)(host)
+	}
+	if err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return k, nil
 }
 
 // opinion is what the host is asked for once.
@@ -73,21 +82,6 @@ const secondBytes = 1 << 20
 type foundWords struct{ wrong, first uint64 }
 
 const foundBytes = int64(unsafe.Sizeof(foundWords{}))
-
-func (k *deviceData) prepare() (err error) {
-	if k.write, err = k.module.Kernel("cx_pattern_write"); err != nil {
-		return err
-	}
-	if k.check, err = k.module.Kernel("cx_pattern_check"); err != nil {
-		return err
-	}
-	if k.verdict, err = k.device.Alloc(foundBytes); err != nil {
-		return err
-	}
-	host, err := k.device.AllocHost(foundBytes)
-	k.found = (*foundWords)(host)
-	return err
-}
 
 // CheckedBy implements runner.Data.
 func (k *deviceData) CheckedBy() string { return "device" }
@@ -173,13 +167,4 @@ func (k *deviceData) launch(s accel.Stream, f accel.Kernel, p workload.Pattern, 
 }
 
 // Close implements runner.Data.
-func (k *deviceData) Close() error {
-	var err error
-	if k.found != nil {
-		err = errors.Join(err, k.device.FreeHost(unsafe.Pointer(k.found)))
-	}
-	if k.verdict != 0 {
-		err = errors.Join(err, k.device.Free(k.verdict))
-	}
-	return errors.Join(err, k.module.Close())
-}
+func (k *deviceData) Close() error { return k.device.Close() }

@@ -5,10 +5,11 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
-	"github.com/stretchr/testify/require"
 )
 
 func ptr(buf []byte) accel.Ptr { return accel.Ptr(uintptr(unsafe.Pointer(&buf[0]))) }

@@ -43,10 +43,8 @@ func TestKernelsThatLie(t *testing.T) {
 		"alarmed":                   {"1", secondBytes/4 + 1, false, false},
 	} {
 		text := strings.Replace(source(), "if (wrong) {", "wrong = "+c.lie+";\n\tif (wrong) {", 1)
-		module, err := dev.Compile(t.Context(), "lie.cu", text)
+		k, err := newDeviceData(t.Context(), dev, text)
 		require.NoError(t, err)
-		k := newDeviceData(dev, module)
-		require.NoError(t, k.prepare())
 		bytes := 4 * c.count
 		buf, err := dev.Alloc(bytes)
 		require.NoError(t, err)

@@ -23,13 +23,22 @@ var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{
 // Open opens the runner of a rank of the host backend; it is a rank.Opener. The
 // caller has locked its OS thread.
 func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	device, err := hostrank.Open(s, c.RanksPerNode)
+	p, err := openParts(ctx, s, c)
 	if err != nil {
 		return nil, err
 	}
+	return runner.NewRunner(p)
+}
+
+// openParts opens what a runner is made of.
+func openParts(ctx context.Context, s *rank.Session, c plan.Case) (runner.Parts, error) {
+	device, err := hostrank.Open(s, c.RanksPerNode)
+	if err != nil {
+		return runner.Parts{}, err
+	}
 	comm, err := NewComm(ctx, s, device)
 	if err != nil {
-		return nil, errors.Join(err, device.Close())
+		return runner.Parts{}, errors.Join(err, device.Close())
 	}
-	return runner.NewRunner(runner.Parts{Data: data.Inline{}, Comm: comm, Device: device, Facts: hostrank.Facts(device)})
+	return runner.Parts{Data: data.Inline{}, Comm: comm, Device: device, Facts: hostrank.Facts(device)}, nil
 }

@@ -13,9 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/collective/runner"
-	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -24,18 +22,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// OpenSchedule opens the runner of a rank that runs schedules on the host; it is a
-// rank.Opener. The caller has locked its OS thread.
+// OpenSchedule is Open for schedules.
 func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	device, err := hostrank.Open(s, c.RanksPerNode)
+	p, err := openParts(ctx, s, c)
 	if err != nil {
 		return nil, err
 	}
-	comm, err := NewComm(ctx, s, device)
-	if err != nil {
-		return nil, errors.Join(err, device.Close())
-	}
-	return stepsrunner.NewRunner(s, runner.Parts{Data: data.Inline{}, Device: device, Facts: hostrank.Facts(device)}, comm)
+	return stepsrunner.NewRunner(s, p, p.Comm.(*Comm))
 }
 
 var _ stepsrunner.Library = (*Comm)(nil)

@@ -21,7 +21,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -190,26 +189,20 @@ func (k *comm) Close() error {
 type memory struct {
 	comm         *comm
 	at           accel.Ptr
-	ofLibrary    bool
+	free         func() error
 	registration *nccl.Registration
 }
 
 // Alloc implements runner.Comm. The memory is the library's own where it
 // has some: only that can be registered on all of them.
 func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (runner.Memory, error) {
-	m := &memory{comm: k}
-	lib := k.c.Library()
-	if registration != vocab.Unregistered && lib.Kind == nccl.MSCCLPP {
+	if registration != vocab.Unregistered && k.c.Library().Kind == nccl.MSCCLPP {
 		return nil, rank.Refused("mscclpp registers no buffers")
 	}
+	m := &memory{comm: k}
 	var err error
-	if m.ofLibrary = lib.Has("ncclMemAlloc"); m.ofLibrary {
-		m.at, err = lib.Alloc(bytes)
-	} else {
-		m.at, err = k.device.Alloc(bytes)
-	}
-	if err != nil {
-		return nil, memoryError(bytes, err)
+	if m.at, m.free, err = gpurank.Alloc(k.c, k.device, bytes); err != nil {
+		return nil, err
 	}
 	if registration == vocab.Unregistered {
 		return m, nil
@@ -227,19 +220,7 @@ func (m *memory) Ptr() accel.Ptr { return m.at }
 // Registered implements runner.Memory.
 func (m *memory) Registered() bool { return m.registration != nil }
 
-// Close implements runner.Memory. A communicator that was aborted took its
-// registrations with it.
+// Close implements runner.Memory.
 func (m *memory) Close() error {
-	var err error
-	if _, ended := m.comm.c.Handle(); m.registration != nil && ended == nil {
-		err = gpurank.NCCLError(m.registration.Close())
-	}
-	if !m.ofLibrary {
-		return errors.Join(err, rank.Coded(result.ReasonDevice, m.comm.device.Free(m.at)))
-	}
-	return errors.Join(err, gpurank.NCCLError(m.comm.c.Library().Free(m.at)))
-}
-
-func memoryError(bytes int64, err error) error {
-	return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: nccl.Explain(err)}
+	return errors.Join(gpurank.Deregister(m.comm.c, m.registration), m.free())
 }

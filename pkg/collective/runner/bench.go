@@ -34,6 +34,7 @@ type bench struct {
 	flushAt  accel.Ptr
 	settleAt accel.Ptr
 	syncAt   accel.Ptr
+	events   *accel.Scope
 	starts   []accel.Event
 	ends     []accel.Event
 	us       []float64
@@ -428,10 +429,7 @@ func (b *bench) enqueue(ctx context.Context, calls []Call) error {
 
 func (b *bench) close() error {
 	b.pins.Unpin()
-	var err error
-	for _, e := range slices.Concat(b.starts, b.ends) {
-		err = errors.Join(err, e.Close())
-	}
+	err := b.events.Close()
 	if b.meet != nil {
 		err = errors.Join(err, b.meet.Close())
 	}

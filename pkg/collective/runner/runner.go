@@ -167,7 +167,7 @@ func (r *Runner) noGraphs() (bool, error) {
 
 // prepare makes what the windows of a pass need.
 func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string) (*bench, error) {
-	b := &bench{backend: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: newGarbage()}
+	b := &bench{backend: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: newGarbage(), events: accel.NewScope(r.parts.Device)}
 	off := align(sp.unaligned())
 	settleAt := l.bytes + off
 	flushAt := settleAt + 2*l.settle + off
@@ -184,7 +184,7 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 	b.us = make([]float64, sp.block.Measure.Iterations)
 	for range b.us {
 		for _, events := range []*[]accel.Event{&b.starts, &b.ends} {
-			e, err := r.parts.Device.NewEvent()
+			e, err := b.events.NewEvent()
 			if err != nil {
 				return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
 			}

@@ -12,7 +12,7 @@ import (
 // bystander is a victim on a stream of its own, beside the copies of this rank.
 type bystander struct {
 	victim     *victim.Victim
-	device     accel.Device
+	device     *accel.Scope
 	stream     accel.Stream
 	start, end accel.Event // of its work
 	session    *rank.Session
@@ -28,11 +28,12 @@ func newBystander(ctx context.Context, s *rank.Session, d accel.Device) (*bystan
 	if err != nil {
 		return nil, coded(err)
 	}
-	b := &bystander{victim: v, device: d, session: s}
-	b.stream, err = d.NewStream()
+	b := &bystander{victim: v, device: accel.NewScope(d), session: s}
+	b.device.Defer(v.Close)
+	b.stream, err = b.device.NewStream()
 	for _, e := range []*accel.Event{&b.start, &b.end} {
 		if err == nil {
-			*e, err = d.NewEvent()
+			*e, err = b.device.NewEvent()
 		}
 	}
 	if err != nil {
@@ -45,16 +46,7 @@ func (b *bystander) close() error {
 	if b == nil {
 		return nil
 	}
-	var err error
-	for _, e := range []accel.Event{b.start, b.end} {
-		if e != nil {
-			err = errors.Join(err, e.Close())
-		}
-	}
-	if b.stream != nil {
-		err = errors.Join(err, b.stream.Close())
-	}
-	return coded(errors.Join(err, b.victim.Close()))
+	return coded(b.device.Close())
 }
 
 // drain waits for what was enqueued before a failure.

@@ -51,7 +51,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	// Collections happen between the cases only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	b := &bench{Parts: r.parts, session: s, block: block, test: copies.TestOf(block.Test), meet: alone{}}
+	b := &bench{Parts: r.parts, own: accel.NewScope(r.parts.Device), session: s, block: block, test: copies.TestOf(block.Test), meet: alone{}}
 	if s.World > 1 {
 		spin, err := rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World)
 		if err != nil {
@@ -78,6 +78,7 @@ func (alone) Close() error               { return nil }
 type bench struct {
 	Parts
 	session    *rank.Session
+	own        *accel.Scope // of streams and events
 	block      *copies.Block
 	test       copies.Test
 	meet       barrier
@@ -89,16 +90,7 @@ type bench struct {
 }
 
 func (b *bench) close() error {
-	err := b.meet.Close()
-	for _, s := range b.streams {
-		err = errors.Join(err, coded(s.Close()))
-	}
-	for _, e := range append(b.ends, b.start, b.end) {
-		if e != nil {
-			err = errors.Join(err, coded(e.Close()))
-		}
-	}
-	return errors.Join(err, b.bystander.close())
+	return errors.Join(b.meet.Close(), coded(b.own.Close()), b.bystander.close())
 }
 
 // run measures the rows of the case.
@@ -172,19 +164,19 @@ func (b *bench) open(ctx context.Context) (err error) {
 		most *= 2
 	}
 	for range most {
-		s, err := b.Device.NewStream()
+		s, err := b.own.NewStream()
 		if err != nil {
 			return coded(err)
 		}
 		b.streams = append(b.streams, s)
-		e, err := b.Device.NewEvent()
+		e, err := b.own.NewEvent()
 		if err != nil {
 			return coded(err)
 		}
 		b.ends = append(b.ends, e)
 	}
 	for _, e := range []*accel.Event{&b.start, &b.end} {
-		if *e, err = b.Device.NewEvent(); err != nil {
+		if *e, err = b.own.NewEvent(); err != nil {
 			return coded(err)
 		}
 	}

@@ -55,29 +55,26 @@ type memory struct {
 
 // Close implements runner.Memory.
 func (m memory) Close() error {
-	return errors.Join(rank.Coded(result.ReasonDevice, m.device.module.Close()), m.Memory.Close())
+	return errors.Join(rank.Coded(result.ReasonDevice, m.device.scope.Close()), m.Memory.Close())
 }
 
 // device is a device whose copies are made by a kernel.
 type device struct {
 	accel.Device
-	module accel.Module
+	scope  *accel.Scope // of the kernel
 	kernel accel.Kernel
 }
 
 func newDevice(ctx context.Context, d accel.Device) (*device, error) {
-	module, err := d.Compile(ctx, "copy.cu", source())
+	of := &device{Device: d, scope: accel.NewScope(d)}
+	err := of.scope.Kernels(ctx, "copy.cu", source(), map[string]*accel.Kernel{"cx_copy": &of.kernel})
 	if errors.Is(err, accel.ErrUnsupported) {
 		return nil, rank.Refused("nothing compiles the kernel that copies: %w", err)
 	}
 	if err != nil {
-		return nil, rank.Coded(result.ReasonDevice, err)
+		return nil, rank.Coded(result.ReasonDevice, errors.Join(err, of.scope.Close()))
 	}
-	k, err := module.Kernel("cx_copy")
-	if err != nil {
-		return nil, rank.Coded(result.ReasonDevice, errors.Join(err, module.Close()))
-	}
-	return &device{d, module, k}, nil
+	return of, nil
 }
 
 // threads of a block, of which there is one for each multiprocessor, as in nvbandwidth.

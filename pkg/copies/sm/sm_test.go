@@ -59,7 +59,7 @@ func TestKernelCopies(t *testing.T) {
 				}
 			}
 		}
-		require.NoError(t, k.module.Close())
+		require.NoError(t, k.scope.Close())
 		require.NoError(t, d.Free(p))
 	})
 }

@@ -60,32 +60,30 @@ func open(ctx context.Context, s *rank.Session, source string) (rank.Runner, err
 	if err != nil {
 		return nil, err
 	}
-	a, stream, err := newAdapter(ctx, s, library, gpu, source)
-	if err != nil {
-		return nil, errors.Join(err, gpu.Close())
+	a := newAdapter(s, library, gpu)
+	if err := a.open(ctx, s, library, source); err != nil {
+		return nil, errors.Join(err, a.device.Close(), gpu.Close())
 	}
-	return gpu.Around(runner.NewRunner(gpu, stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
+	return gpu.Around(runner.NewRunner(gpu, a.stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
 }
 
 // adapter is one rank's end.
 type adapter struct {
 	end
 	version string
-	align   *gpurank.Align
 	form    form
-	watch   *gpurank.Watch // of a case
 }
 
 // end is what both forms work with.
 type end struct {
-	device  accel.Device
+	device  *accel.Scope
 	stream  accel.Stream
-	comm    *nccl.Communicator
+	comm    *gpurank.Group
 	kernels kernels
 	rank    int
 	d       runner.Description
 	p       *runner.Problem
-	memory  memory
+	memory  *accel.Scope // of a case
 }
 
 // form is how a mode dispatches and combines; see runner.Adapter.
@@ -105,24 +103,21 @@ var (
 	_ runner.Capturer         = (*adapter)(nil)
 )
 
-// newAdapter joins the ranks and compiles the kernels.
-func newAdapter(
-	ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU, source string,
-) (a *adapter, stream accel.Stream, err error) {
-	a = &adapter{end: end{device: g, rank: s.Rank}, version: l.VersionString()}
-	if err := a.kernels.compile(ctx, g, source); err != nil {
-		return nil, nil, rank.Coded(result.ReasonDevice, err)
+func newAdapter(s *rank.Session, l *nccl.Library, g *gpurank.GPU) *adapter {
+	return &adapter{end: end{device: accel.NewScope(g), memory: accel.NewScope(g), rank: s.Rank}, version: l.VersionString()}
+}
+
+// open compiles the kernels and joins the ranks. The stream is the caller's.
+func (a *adapter) open(ctx context.Context, s *rank.Session, l *nccl.Library, source string) (err error) {
+	if err := a.kernels.compile(ctx, a.device, source); err != nil {
+		return rank.Coded(result.ReasonDevice, err)
 	}
-	if a.stream, err = g.NewStream(); err != nil {
-		return nil, nil, errors.Join(rank.Coded(result.ReasonDevice, err), a.kernels.close())
+	if a.comm, err = gpurank.JoinGroup(ctx, s, l, a.device.Device, "a2a"); err != nil {
+		return err
 	}
-	if a.comm, err = gpurank.Join(ctx, s, l, "a2a", nccl.Config{NVLinkCentric: true}); err != nil {
-		return nil, nil, errors.Join(err, a.stream.Close(), a.kernels.close())
-	}
-	if a.align, err = gpurank.NewAlign(g, a.comm); err != nil {
-		return nil, nil, errors.Join(err, a.comm.Close(), a.stream.Close(), a.kernels.close())
-	}
-	return a, a.stream, nil
+	a.device.Defer(a.comm.Close)
+	a.stream, err = a.device.Device.NewStream()
+	return rank.Coded(result.ReasonDevice, err)
 }
 
 // Describe implements runner.Adapter.
@@ -165,14 +160,14 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 
 // Prepare implements runner.Adapter.
 func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need runner.Capacity) (err error) {
-	a.stopWatch()
+	a.comm.Unwatch()
 	if a.d, err = a.Describe(c); err != nil {
 		return err
 	}
 	if need.Experts/c.World > maxLocalExperts {
 		return rank.Refused("a2a has up to %d experts per rank, not %d", maxLocalExperts, need.Experts/c.World)
 	}
-	if err := a.memory.free(); err != nil {
+	if err := a.memory.Close(); err != nil {
 		return err
 	}
 	sizes := sizesOf(c, a.d, need)
@@ -184,23 +179,12 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 	if err != nil {
 		return err
 	}
-	a.watch = gpurank.NewWatch(ctx, a.comm)
+	a.comm.Watch(ctx)
 	return nil
 }
 
-func (a *adapter) stopWatch() {
-	if a.watch != nil {
-		a.watch.Stop()
-	}
-}
-
 // Err implements runner.Adapter.
-func (a *adapter) Err() error {
-	if a.watch == nil {
-		return nil
-	}
-	return a.watch.Err()
-}
+func (a *adapter) Err() error { return a.comm.Err() }
 
 // Bind implements runner.Adapter.
 func (a *adapter) Bind(p *runner.Problem) error {
@@ -234,14 +218,13 @@ func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
 }
 
 // Align implements runner.Capturer.
-func (a *adapter) Align() error { return a.align.Enqueue(a.stream) }
+func (a *adapter) Align() error { return a.comm.Align(a.stream) }
 
 // Inspect implements runner.Adapter.
 func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) { return a.form.inspect() }
 
 // Close implements runner.Adapter.
 func (a *adapter) Close() error {
-	a.stopWatch()
-	err := errors.Join(a.memory.free(), a.align.Close())
-	return errors.Join(err, gpurank.NCCLError(a.comm.Close()), a.kernels.close())
+	a.comm.Unwatch()
+	return errors.Join(a.memory.Close(), a.device.Close())
 }

@@ -80,10 +80,11 @@ func TestWorkOnAnotherStreamIsFound(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		a, stream, err := newAdapter(ctx, s, library, gpu, allKernels())
-		if err != nil {
+		a := newAdapter(s, library, gpu)
+		if err := a.open(ctx, s, library, allKernels()); err != nil {
 			return nil, err
 		}
+		stream := a.stream
 		if a.stream, err = gpu.NewStream(); err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package a2a
 import (
 	"context"
 	_ "embed" // *.cu
-	"errors"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -39,7 +38,6 @@ func threads(n, most int) uint32 {
 
 // kernels are those of shuffle.cu and gather.cu on one device.
 type kernels struct {
-	module                     accel.Module
 	blocks                     int // at most, of a launch
 	besideLibrary              int // at most, of mostThreads, of a launch beside operations of the library
 	layout, pack, convert, sum accel.Kernel
@@ -47,30 +45,20 @@ type kernels struct {
 	gatherPack, gatherLayout, gatherExpand, gatherConvert, gatherWeigh, gatherSum accel.Kernel
 }
 
-func (k *kernels) compile(ctx context.Context, d accel.Device, source string) (err error) {
-	if k.module, err = d.Compile(ctx, "a2a.cu", source); err != nil {
-		return err
-	}
+func (k *kernels) compile(ctx context.Context, d *accel.Scope, source string) error {
 	k.blocks = accel.Blocks(d)
 	// A block on each of two thirds of the multiprocessors, as large as can be. A block of the
 	// library may need a whole multiprocessor. If a kernel is on all of them, the library waits
 	// for its end.
 	k.besideLibrary = max(1, d.Info().Multiproc*2/3)
-	for name, kernel := range map[string]*accel.Kernel{
+	return d.Kernels(ctx, "a2a.cu", source, map[string]*accel.Kernel{
 		"cx_layout": &k.layout, "cx_pack": &k.pack, "cx_convert": &k.convert, "cx_sum": &k.sum,
 		"cx_gather_pack": &k.gatherPack, "cx_gather_layout": &k.gatherLayout, "cx_gather_expand": &k.gatherExpand,
 		"cx_gather_convert": &k.gatherConvert, "cx_gather_weigh": &k.gatherWeigh, "cx_gather_sum": &k.gatherSum,
-	} {
-		if *kernel, err = k.module.Kernel(name); err != nil {
-			return errors.Join(err, k.close())
-		}
-	}
-	return nil
+	})
 }
 
 func allKernels() string { return source.Complete(shuffleSource + gatherSource) }
-
-func (k *kernels) close() error { return k.module.Close() }
 
 // params is cx_case of shuffle.cu.
 type params struct {

@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"errors"
-	"slices"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -38,17 +37,6 @@ func (s sizes) bf16Bytes() int { return 2 * s.hidden }
 // as it is.
 type rows struct{ values, beside accel.Ptr }
 
-// memory is what a case has taken, as functions that give it back.
-type memory []func() error
-
-func (m *memory) free() (err error) {
-	for _, give := range slices.Backward(*m) {
-		err = errors.Join(err, give())
-	}
-	*m = nil
-	return err
-}
-
 // How memory that the library moves is registered with it, as far as it can be.
 const (
 	local  = 1 + iota // by each rank for itself
@@ -65,54 +53,46 @@ type part struct {
 func (e *end) alloc(parts ...part) error {
 	for _, p := range parts {
 		p.bytes = max(1, p.bytes)
-		if p.register != 0 && e.comm.Library().Has("ncclMemAlloc") {
-			if err := e.allocRegistered(p); err != nil {
-				return err
-			}
-			continue
-		}
 		var err error
-		if *p.at, err = e.device.Alloc(int64(p.bytes)); err != nil {
-			return gpurank.MemoryError(p.bytes, err)
+		if p.register != 0 {
+			err = e.allocRegistered(p)
+		} else if *p.at, err = e.memory.Alloc(int64(p.bytes)); err != nil {
+			err = gpurank.MemoryError(p.bytes, err)
 		}
-		e.memory = append(e.memory, func() error { return e.device.Free(*p.at) })
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// allocRegistered allocates memory of the library and registers it.
-func (e *end) allocRegistered(p part) (err error) {
-	lib := e.comm.Library()
-	if *p.at, err = lib.Alloc(int64(p.bytes)); err != nil {
-		return gpurank.MemoryError(p.bytes, nccl.Explain(err))
+// allocRegistered allocates memory of the library, if it has some, and registers it.
+func (e *end) allocRegistered(p part) error {
+	at, free, err := gpurank.Alloc(e.comm.Communicator, e.device.Device, int64(p.bytes))
+	if err != nil {
+		return err
 	}
-	e.memory = append(e.memory, func() error { return lib.Free(*p.at) })
+	*p.at = at
+	e.memory.Defer(free)
+	lib := e.comm.Library()
 	inWindow := p.register == window && lib.Has("ncclCommWindowRegister")
-	if !inWindow && !lib.Has("ncclCommRegister") {
+	if !lib.Has("ncclMemAlloc") || !inWindow && !lib.Has("ncclCommRegister") {
 		return nil
 	}
-	r, err := e.comm.Register(*p.at, int64(p.bytes), inWindow)
+	r, err := e.comm.Register(at, int64(p.bytes), inWindow)
 	if errors.Is(err, nccl.ErrNoHandle) {
 		return nil
 	}
-	if err == nil {
-		e.memory = append(e.memory, func() error {
-			if _, ended := e.comm.Handle(); ended != nil { // it took its registrations with it
-				return nil
-			}
-			return r.Close()
-		})
-	}
+	e.memory.Defer(func() error { return gpurank.Deregister(e.comm.Communicator, r) })
 	return gpurank.NCCLError(err)
 }
 
 // allocHost allocates page-locked words.
 func (e *end) allocHost(n int) ([]int32, error) {
-	host, err := e.device.AllocHost(int64(4 * n))
+	host, err := e.memory.AllocHost(int64(4 * n))
 	if err != nil {
 		return nil, gpurank.MemoryError(4*n, err)
 	}
-	e.memory = append(e.memory, func() error { return e.device.FreeHost(host) })
 	return unsafe.Slice((*int32)(host), n), nil
 }
 

@@ -61,15 +61,13 @@ func newShuffle(e *end, s sizes) (f *shuffle, err error) {
 	if f.told, err = e.allocHost(counts); err != nil {
 		return nil, err
 	}
-	if f.side, err = e.device.NewStream(); err != nil {
+	if f.side, err = e.memory.NewStream(); err != nil {
 		return nil, rank.Coded(result.ReasonDevice, err)
 	}
-	e.memory = append(e.memory, f.side.Close)
 	for _, event := range []*accel.Event{&f.begun, &f.packed, &f.copied} {
-		if *event, err = e.device.NewEvent(); err != nil {
+		if *event, err = e.memory.NewEvent(); err != nil {
 			return nil, rank.Coded(result.ReasonDevice, err)
 		}
-		e.memory = append(e.memory, (*event).Close)
 	}
 	return f, nil
 }

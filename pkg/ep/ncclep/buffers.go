@@ -2,7 +2,6 @@ package ncclep
 
 import (
 	"errors"
-	"slices"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -23,12 +22,11 @@ const leastTokens = 256
 // buffers are the group of a case and what its operations write to. All ranks have the
 // same sizes.
 type buffers struct {
-	device accel.Device
+	device *accel.Scope
 	stream accel.Stream
 	comm   *nccl.Communicator
 	codec  runner.Codec
 	group  *eplib.Group
-	memory []func() error     // which give back what was taken
 	window *nccl.Registration // of received; or nil
 
 	layout           eplib.Layout
@@ -48,7 +46,7 @@ type buffers struct {
 func (a *adapter) newBuffers(c plan.Case, need runner.Capacity) (b *buffers, err error) {
 	of := ep.Of(&c)
 	b = &buffers{
-		device: a.gpu, stream: a.stream, comm: a.comm, codec: a.d.Codec, layout: layoutOf(of), rank: a.comm.Rank(), world: c.World,
+		device: accel.NewScope(a.gpu), stream: a.stream, comm: a.comm.Communicator, codec: a.d.Codec, layout: layoutOf(of), rank: a.comm.Rank(), world: c.World,
 		hidden: of.Hidden, topk: of.TopK, perRank: need.Experts / c.World, tokens: need.Tokens,
 	}
 	config := eplib.Config{Algorithm: eplib.LowLatency, Layout: b.layout, QueuePairs: b.perRank}
@@ -74,7 +72,7 @@ func (a *adapter) newBuffers(c plan.Case, need runner.Capacity) (b *buffers, err
 	if err := b.alloc(); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
-	if b.group, err = a.lib.NewGroup(a.comm, config); err != nil {
+	if b.group, err = a.lib.NewGroup(b.comm, config); err != nil {
 		return nil, errors.Join(gpurank.NCCLError(err), b.close())
 	}
 	return b, nil
@@ -99,23 +97,17 @@ func (b *buffers) receivedBytes() int {
 
 // allocWindow allocates received as a symmetric window. All ranks call it.
 func (b *buffers) allocWindow() (err error) {
-	bytes := b.receivedBytes()
-	if b.received, err = b.comm.Library().Alloc(int64(bytes)); err != nil {
-		return gpurank.MemoryError(bytes, nccl.Explain(err))
+	bytes := int64(b.receivedBytes())
+	var free func() error
+	if b.received, free, err = gpurank.Alloc(b.comm, b.device.Device, bytes); err != nil {
+		return err
 	}
-	b.memory = append(b.memory, func() error { return gpurank.NCCLError(b.comm.Library().Free(b.received)) })
-	if b.window, err = b.comm.Register(b.received, int64(bytes), true); errors.Is(err, nccl.ErrNoHandle) {
+	b.device.Defer(free)
+	if b.window, err = b.comm.Register(b.received, bytes, true); errors.Is(err, nccl.ErrNoHandle) {
 		return rank.Refused("nccl-ep needs a symmetric window for layout %s: %w", ep.RankMajorWindow, err)
-	} else if err != nil {
-		return gpurank.NCCLError(err)
 	}
-	b.memory = append(b.memory, func() error {
-		if _, ended := b.comm.Handle(); ended != nil { // it took its windows with it
-			return nil
-		}
-		return gpurank.NCCLError(b.window.Close())
-	})
-	return nil
+	b.device.Defer(func() error { return gpurank.Deregister(b.comm, b.window) })
+	return gpurank.NCCLError(err)
 }
 
 // counted is how many counts the library makes: of each rank, or of each expert.
@@ -161,7 +153,6 @@ func (b *buffers) alloc() error {
 		if *p.at, err = b.device.Alloc(int64(p.bytes)); err != nil {
 			return gpurank.MemoryError(p.bytes, err)
 		}
-		b.memory = append(b.memory, func() error { return b.device.Free(*p.at) })
 	}
 	return nil
 }
@@ -170,10 +161,7 @@ func (b *buffers) close() (err error) {
 	if b.group != nil {
 		err = gpurank.NCCLError(b.group.Close())
 	}
-	for _, give := range slices.Backward(b.memory) {
-		err = errors.Join(err, give())
-	}
-	return err
+	return errors.Join(err, b.device.Close())
 }
 
 // calls are the operations of a problem.

@@ -3,7 +3,6 @@ package ncclep
 import (
 	"context"
 	_ "embed" // convert.cu
-	"errors"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	source "github.com/collectivex/collectivex/pkg/accel/kernels"
@@ -14,21 +13,13 @@ var convertSource string
 
 // converter makes bf16 rows of fp8 ones, on one device.
 type converter struct {
-	module accel.Module
 	kernel accel.Kernel
 	blocks uint32
 }
 
-func newConverter(ctx context.Context, d accel.Device) (*converter, error) {
+func newConverter(ctx context.Context, d *accel.Scope) (*converter, error) {
 	c := &converter{blocks: uint32(accel.Blocks(d))}
-	var err error
-	if c.module, err = d.Compile(ctx, "nccl_ep.cu", source.Complete(convertSource)); err != nil {
-		return nil, err
-	}
-	if c.kernel, err = c.module.Kernel("cx_ep_convert"); err != nil {
-		return nil, errors.Join(err, c.module.Close())
-	}
-	return c, nil
+	return c, d.Kernels(ctx, "nccl_ep.cu", source.Complete(convertSource), map[string]*accel.Kernel{"cx_ep_convert": &c.kernel})
 }
 
 // convert enqueues the conversion of all rows that arrived to others.

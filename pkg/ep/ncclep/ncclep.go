@@ -71,9 +71,9 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	if err != nil {
 		return nil, err
 	}
-	a := &adapter{gpu: gpu}
+	a := &adapter{gpu: gpu, device: accel.NewScope(gpu)}
 	if err := a.open(ctx, s, n); err != nil {
-		return nil, errors.Join(err, gpu.Close())
+		return nil, errors.Join(err, a.device.Close(), gpu.Close())
 	}
 	l := a.lib
 	facts := rank.Library{Kind: "nccl-ep", Version: l.FullVersion(), SOName: l.SOName(), BuildID: l.BuildID()}
@@ -83,11 +83,10 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 // adapter is one rank's end.
 type adapter struct {
 	gpu       *gpurank.GPU
+	device    *accel.Scope
 	stream    accel.Stream
 	lib       *eplib.Library
-	comm      *nccl.Communicator
-	align     *gpurank.Align
-	watch     *gpurank.Watch // of a case
+	comm      *gpurank.Group
 	d         runner.Description
 	converter *converter // nil until a case needs it
 	buffers   *buffers   // of a case
@@ -100,16 +99,12 @@ func (a *adapter) open(ctx context.Context, s *rank.Session, n *nccl.Library) (e
 	} else if err != nil {
 		return gpurank.NCCLError(err)
 	}
-	if a.stream, err = a.gpu.NewStream(); err != nil {
-		return rank.Coded(result.ReasonDevice, err)
+	if a.comm, err = gpurank.JoinGroup(ctx, s, n, a.gpu, "nccl-ep"); err != nil {
+		return err
 	}
-	if a.comm, err = gpurank.Join(ctx, s, n, "nccl-ep", nccl.Config{NVLinkCentric: true}); err != nil {
-		return errors.Join(err, a.stream.Close())
-	}
-	if a.align, err = gpurank.NewAlign(a.gpu, a.comm); err != nil {
-		return errors.Join(err, a.comm.Close(), a.stream.Close())
-	}
-	return nil
+	a.device.Defer(a.comm.Close)
+	a.stream, err = a.gpu.NewStream() // the caller's
+	return rank.Coded(result.ReasonDevice, err)
 }
 
 var (
@@ -207,37 +202,30 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 		return err
 	}
 	if a.d.StageWorks && a.converter == nil {
-		if a.converter, err = newConverter(ctx, a.gpu); err != nil {
+		if a.converter, err = newConverter(ctx, a.device); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
 	if a.buffers, err = a.newBuffers(c, need); err != nil {
 		return err
 	}
-	a.watch = gpurank.NewWatch(ctx, a.comm)
+	a.comm.Watch(ctx)
 	return nil
 }
 
 // release gives back what the last case has taken.
 func (a *adapter) release() (err error) {
-	if a.watch != nil {
-		a.watch.Stop()
-	}
+	a.comm.Unwatch()
 	a.calls.free()
 	if a.buffers != nil {
 		err = a.buffers.close()
 	}
-	a.watch, a.calls, a.buffers = nil, calls{}, nil
+	a.calls, a.buffers = calls{}, nil
 	return err
 }
 
 // Err implements runner.Adapter.
-func (a *adapter) Err() error {
-	if a.watch == nil {
-		return nil
-	}
-	return a.watch.Err()
-}
+func (a *adapter) Err() error { return a.comm.Err() }
 
 // Bind implements runner.Adapter. In low latency an update does no work: the library notes
 // where the experts of the tokens stand.
@@ -295,16 +283,10 @@ func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
 }
 
 // Align implements runner.Capturer.
-func (a *adapter) Align() error { return a.align.Enqueue(a.stream) }
+func (a *adapter) Align() error { return a.comm.Align(a.stream) }
 
 // Inspect implements runner.Adapter.
 func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) { return a.buffers.inspect() }
 
 // Close implements runner.Adapter.
-func (a *adapter) Close() error {
-	err := errors.Join(a.release(), a.align.Close(), gpurank.NCCLError(a.comm.Close()))
-	if a.converter != nil {
-		err = errors.Join(err, a.converter.module.Close())
-	}
-	return err
-}
+func (a *adapter) Close() error { return errors.Join(a.release(), a.device.Close()) }

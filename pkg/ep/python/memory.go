@@ -3,7 +3,6 @@ package python
 import (
 	"context"
 	_ "embed" // kernels.cu
-	"errors"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	source "github.com/collectivex/collectivex/pkg/accel/kernels"
@@ -20,23 +19,15 @@ const maxHidden = 8 * 2048
 
 // kernels are those of kernels.cu on one device.
 type kernels struct {
-	module              accel.Module
 	cast, stage, scales accel.Kernel
 	blocks              uint32
 }
 
-func newKernels(ctx context.Context, d accel.Device) (*kernels, error) {
+func newKernels(ctx context.Context, d *accel.Scope) (*kernels, error) {
 	k := &kernels{blocks: uint32(accel.Blocks(d))}
-	var err error
-	if k.module, err = d.Compile(ctx, "ep_python.cu", source.Complete(kernelSource)); err != nil {
-		return nil, err
-	}
-	for name, kernel := range map[string]*accel.Kernel{"cx_py_cast": &k.cast, "cx_py_stage": &k.stage, "cx_py_scales": &k.scales} {
-		if *kernel, err = k.module.Kernel(name); err != nil {
-			return nil, errors.Join(err, k.module.Close())
-		}
-	}
-	return k, nil
+	return k, d.Kernels(ctx, "ep_python.cu", source.Complete(kernelSource), map[string]*accel.Kernel{
+		"cx_py_cast": &k.cast, "cx_py_stage": &k.stage, "cx_py_scales": &k.scales,
+	})
 }
 
 // geometry is where the rows of a case's dispatches arrive: in groups, one for each local
@@ -67,17 +58,16 @@ type arrived struct {
 
 // memory is device memory of a case.
 type memory struct {
-	device        accel.Device
-	all           []accel.Ptr
+	device        *accel.Scope
 	codes, scales accel.Ptr // of the rows that leave, if the adapter casts them
 	others        accel.Ptr // bf16 rows in the places of those that arrived
 	arrivedScales accel.Ptr // of all rows that have room, row after row
 }
 
 // newMemory allocates what the adapter needs besides the library. Where the library has
-// memory for staged rows, others is 0.
+// memory for staged rows, others is 0. With an error, there is still memory to release.
 func newMemory(device accel.Device, m mode, c runner.Codec, g geometry, tokens, hidden int) (*memory, error) {
-	of := &memory{device: device}
+	of := &memory{device: accel.NewScope(device)}
 	casts := c.Format != nil && !m.cast.inKernel
 	for _, part := range []struct {
 		at    *accel.Ptr
@@ -94,19 +84,10 @@ func newMemory(device accel.Device, m mode, c runner.Codec, g geometry, tokens, 
 		}
 		var err error
 		if *part.at, err = device.Alloc(int64(max(1, part.bytes))); err != nil {
-			return nil, errors.Join(gpurank.MemoryError(part.bytes, err), of.free())
+			return of, gpurank.MemoryError(part.bytes, err)
 		}
-		of.all = append(of.all, *part.at)
 	}
 	return of, nil
-}
-
-func (m *memory) free() (err error) {
-	for _, at := range m.all {
-		err = errors.Join(err, m.device.Free(at))
-	}
-	m.all = nil
-	return err
 }
 
 // castRows enqueues the cast of the problem's rows.

@@ -46,13 +46,13 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 		return err
 	}
 	if a.memory != nil {
-		if err := a.memory.free(); err != nil {
+		if err := a.memory.device.Close(); err != nil {
 			return err
 		}
 		a.memory = nil
 	}
 	if a.kernels == nil && (a.d.Codec.Format != nil || a.mode.stages) {
-		if a.kernels, err = newKernels(ctx, a.gpu); err != nil {
+		if a.kernels, err = newKernels(ctx, a.device); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
 	}

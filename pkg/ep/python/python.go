@@ -53,7 +53,7 @@ func (l library) opener(b backend.Backend) rank.Opener {
 		if err != nil {
 			return nil, err
 		}
-		a := &adapter{library: l, gpu: gpu, session: s, ctx: ctx}
+		a := &adapter{library: l, gpu: gpu, device: accel.NewScope(gpu), session: s, ctx: ctx}
 		if err := a.open(ctx, c, &b); err != nil {
 			return nil, errors.Join(err, gpu.Close())
 		}
@@ -89,7 +89,8 @@ type adapter struct {
 	python   *pyrank.Library
 	modules  []*module // that were opened; a library of two interfaces has two
 	versions versions
-	kernels  *kernels
+	device   *accel.Scope // of kernels
+	kernels  *kernels     // nil until a case needs them
 
 	// Of a case:
 	session  *rank.Session
@@ -184,10 +185,7 @@ func (a *adapter) Close() error {
 	}
 	err = errors.Join(err, a.python.Flush())
 	if a.memory != nil {
-		err = errors.Join(err, a.memory.free())
+		err = errors.Join(err, a.memory.device.Close())
 	}
-	if a.kernels != nil {
-		err = errors.Join(err, a.kernels.module.Close())
-	}
-	return err
+	return errors.Join(err, a.device.Close())
 }

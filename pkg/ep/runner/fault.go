@@ -307,10 +307,9 @@ func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
 func (f *faulty) disguise(p *Problem) (d *disguise, err error) {
 	d = &disguise{honest: *p, given: *p}
 	for _, b := range f.buffers(d) {
-		if *b.to, err = f.m.device.Alloc(max(1, int64(b.bytes))); err != nil {
+		if *b.to, err = f.m.alloc(b.bytes); err != nil {
 			return nil, err
 		}
-		f.m.buffers = append(f.m.buffers, *b.to)
 	}
 	return d, nil
 }

@@ -32,9 +32,8 @@ const (
 // kernelData runs the kernels of oracle.cu. It uploads what they need for each call,
 // which is small: routing, and addresses of rows.
 type kernelData struct {
-	device  accel.Device
+	device  *accel.Scope
 	stream  accel.Stream
-	module  accel.Module
 	blocks  int
 	scratch accel.Ptr // words that a kernel finds, then what was uploaded for it
 	bytes   int64     // of scratch
@@ -46,19 +45,14 @@ type kernelData struct {
 var _ data = (*kernelData)(nil)
 
 func newKernelData(ctx context.Context, d accel.Device, s accel.Stream) (*kernelData, error) {
-	module, err := d.Compile(ctx, "oracle.cu", source())
-	if err != nil {
-		return nil, err
-	}
-	k := &kernelData{device: d, stream: s, module: module, blocks: accel.Blocks(d)}
-	for name, kernel := range map[string]*accel.Kernel{
+	k := &kernelData{device: accel.NewScope(d), stream: s, blocks: accel.Blocks(d)}
+	err := k.device.Kernels(ctx, "oracle.cu", source(), map[string]*accel.Kernel{
 		"cx_ep_fill": &k.kernelFill, "cx_ep_filled": &k.kernelFilled, "cx_ep_sources": &k.kernelSources,
 		"cx_ep_payload": &k.kernelPayload, "cx_ep_transform": &k.kernelTransform, "cx_ep_choose": &k.kernelChoose,
 		"cx_ep_combined": &k.kernelCombined, "cx_ep_declared": &k.kernelDeclared, "cx_ep_compare": &k.kernelCompare,
-	} {
-		if *kernel, err = module.Kernel(name); err != nil {
-			return nil, errors.Join(err, k.close())
-		}
+	})
+	if err != nil {
+		return nil, errors.Join(err, k.close())
 	}
 	return k, nil
 }
@@ -67,7 +61,7 @@ func (k *kernelData) close() (err error) {
 	if k.scratch != 0 {
 		err = k.device.Free(k.scratch)
 	}
-	return errors.Join(err, k.module.Close())
+	return errors.Join(err, k.device.Close())
 }
 
 // codecParams is cx_codec of oracle.cu.
@@ -152,7 +146,7 @@ func (k *kernelData) upload(parts ...[]byte) (at []accel.Ptr, err error) {
 			}
 			k.scratch, k.bytes = 0, 0
 		}
-		if k.scratch, err = k.device.Alloc(n); err != nil {
+		if k.scratch, err = k.device.Device.Alloc(n); err != nil {
 			return nil, err
 		}
 		k.bytes = n

@@ -145,30 +145,14 @@ func quietly(f func() error) error {
 	return f()
 }
 
-// eventArrays are events by array and iteration.
-type eventArrays [][]accel.Event
-
-func (m *run) newEvents(arrays, n int) (eventArrays, error) {
-	events := make(eventArrays, arrays)
-	for a := range events {
-		for range n {
-			e, err := m.device.NewEvent()
-			if err != nil {
-				return nil, errors.Join(err, events.close())
-			}
-			events[a] = append(events[a], e)
-		}
+// newEvents returns n events of a scope.
+func newEvents(d *accel.Scope, n int) (events []accel.Event, err error) {
+	for len(events) < n && err == nil {
+		var e accel.Event
+		e, err = d.NewEvent()
+		events = append(events, e)
 	}
-	return events, nil
-}
-
-func (a eventArrays) close() (err error) {
-	for _, events := range a {
-		for _, e := range events {
-			err = errors.Join(err, e.Close())
-		}
-	}
-	return err
+	return events, err
 }
 
 // elapsed returns the microseconds from each event of from to that of to.

@@ -101,15 +101,8 @@ func (m *run) send(p *point, o oracle) error {
 	return errors.Join(m.data.fill(&o, p.X), accel.Write(m.device, m.stream, weights.at, weights.made))
 }
 
-// alloc allocates device memory that the case frees. A rank without tokens gets an
-// address all the same.
-func (m *run) alloc(bytes int) (accel.Ptr, error) {
-	at, err := m.device.Alloc(max(1, int64(bytes)))
-	if err == nil {
-		m.buffers = append(m.buffers, at)
-	}
-	return at, err
-}
+// alloc allocates device memory of the case. A rank without tokens gets an address all the same.
+func (m *run) alloc(bytes int) (accel.Ptr, error) { return m.device.Alloc(max(1, int64(bytes))) }
 
 // inputsChanged reports whether a buffer of the problem is no longer what it
 // was made as.

@@ -54,22 +54,22 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := checkCase(c, s.World); err != nil {
 		return err
 	}
-	m := &run{Session: s, device: r.device, stream: r.stream, c: c, block: ep.Of(&c)}
+	m := &run{Session: s, device: accel.NewScope(r.device), stream: r.stream, c: c, block: ep.Of(&c)}
 	if err := m.prepare(ctx, r); err != nil {
-		return errors.Join(err, m.free())
+		return errors.Join(err, m.device.Close())
 	}
 	for _, phase := range []func() error{m.bringUp, m.measureFresh, m.checkReplays, m.measureChains, m.alternate, m.judgeAfter} {
 		if err := phase(); err != nil {
-			return errors.Join(m.adapter.Err(), err, m.free())
+			return errors.Join(m.adapter.Err(), err, m.device.Close())
 		}
 	}
-	return m.free()
+	return m.device.Close()
 }
 
 // run is one case on one rank.
 type run struct {
 	*rank.Session
-	device  accel.Device
+	device  *accel.Scope // of the case
 	stream  accel.Stream
 	c       plan.Case
 	block   *ep.Block // of the case
@@ -85,7 +85,6 @@ type run struct {
 	end     accel.Event
 	came    time.Time  // when this rank began the last warm-up pair
 	entry   rank.Entry // to the last fresh-entry window
-	buffers []accel.Ptr
 	// lastOutput is a copy of what the last pair of a chain returned.
 	lastOutput accel.Ptr
 }
@@ -155,7 +154,7 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 		return err
 	}
 	if r.data == nil {
-		if r.data, err = newData(ctx, m.device, m.stream); err != nil {
+		if r.data, err = newData(ctx, r.device, r.stream); err != nil {
 			return err
 		}
 	}
@@ -173,19 +172,6 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 		return err
 	}
 	return m.adapter.Prepare(ctx, m.Session, m.c, need)
-}
-
-// free gives back what the case took of the device.
-func (m *run) free() (err error) {
-	for _, b := range m.buffers {
-		err = errors.Join(err, m.device.Free(b))
-	}
-	for _, e := range []accel.Event{m.start, m.end} {
-		if e != nil {
-			err = errors.Join(err, e.Close())
-		}
-	}
-	return err
 }
 
 // bringUp conditions each rung and judges it for the first time.

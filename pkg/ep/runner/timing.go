@@ -113,11 +113,13 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 		return r, left, err
 	}
 	n := m.block.Timing.ChainItersPerTrial
-	events, err := m.newEvents(6, n)
+	scope := accel.NewScope(m.device.Device)
+	defer func() { err = errors.Join(err, scope.Close()) }() // after the graphs that have the events
+	all, err := newEvents(scope, 6*n)
 	if err != nil {
 		return r, left, err
 	}
-	defer func() { err = errors.Join(err, events.close()) }() // after the graphs that have them
+	events := slices.Collect(slices.Chunk(all, n))
 	dispatched, combined, paired := events[0:2], events[2:4], events[4:6]
 
 	i := 0 // number of the pair

@@ -131,7 +131,7 @@ var timingOf3 = ep.Timing{
 func newTape(d Description, contract string) (*tape, *run) {
 	t := &tape{staged: map[int]int{}}
 	m := &run{
-		device: t, stream: t, adapter: t, data: &copied{t, t}, d: d,
+		device: accel.NewScope(t), stream: t, adapter: t, data: &copied{t, t}, d: d,
 		c: plan.Case{Contract: contract}, block: &ep.Block{Timing: timingOf3},
 		start: &tapeEvent{}, end: &tapeEvent{},
 	}

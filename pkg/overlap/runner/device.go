@@ -15,7 +15,7 @@ import (
 
 // deviceStreams are two streams of a device. Its events are the clock.
 type deviceStreams struct {
-	device        accel.Device
+	device        *accel.Scope
 	comm          collective.Comm
 	gate          *gate.Gate
 	opened        accel.Event
@@ -35,18 +35,19 @@ type side struct {
 // gate holds both until everything is enqueued, which needs a kernel: where nothing compiles
 // one, the error is of a refusal.
 func NewDeviceStreams(ctx context.Context, d accel.Device, comm collective.Comm) (Streams, error) {
-	s := &deviceStreams{device: d, comm: comm}
+	s := &deviceStreams{device: accel.NewScope(d), comm: comm}
 	var err error
 	s.gate, err = gate.New(ctx, d)
 	if errors.Is(err, accel.ErrUnsupported) {
 		return nil, rank.Refused("nothing compiles the kernel that holds both streams: %w", err)
 	}
 	if err == nil {
-		s.opened, err = d.NewEvent()
+		s.device.Defer(s.gate.Close)
+		s.opened, err = s.device.NewEvent()
 	}
 	for _, of := range []*side{&s.communication, &s.compute} {
 		if err == nil {
-			of.stream, err = d.NewStream()
+			of.stream, err = s.device.NewStream()
 		}
 	}
 	if err != nil {
@@ -59,24 +60,7 @@ func NewDeviceStreams(ctx context.Context, d accel.Device, comm collective.Comm)
 func (*deviceStreams) SharedProcessor() bool { return false }
 
 // Close implements Streams.
-func (s *deviceStreams) Close() error {
-	var err error
-	for _, of := range []*side{&s.communication, &s.compute} {
-		for _, e := range append(of.starts, of.ends...) {
-			err = errors.Join(err, e.Close())
-		}
-		if of.stream != nil {
-			err = errors.Join(err, of.stream.Close())
-		}
-	}
-	if s.opened != nil {
-		err = errors.Join(err, s.opened.Close())
-	}
-	if s.gate != nil {
-		err = errors.Join(err, s.gate.Close())
-	}
-	return rank.Coded(result.ReasonDevice, err)
-}
+func (s *deviceStreams) Close() error { return rank.Coded(result.ReasonDevice, s.device.Close()) }
 
 // Run implements Streams.
 func (s *deviceStreams) Run(ctx context.Context, w Window, meet func(context.Context) error) (Times, error) {

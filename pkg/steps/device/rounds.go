@@ -24,13 +24,12 @@ func addSource() string { return kernels.Complete(addKernels) }
 
 // Rounds is the steps of a rank and what they need on its device. It implements stepsrunner.Loaded.
 type Rounds struct {
-	device  accel.Device
+	device  *accel.Scope
 	lists   [][]group
 	size    int64 // of an element, in bytes
 	scratch runner.Memory
 	send    Send
-	module  accel.Module // nil if no step adds
-	add     accel.Kernel
+	add     accel.Kernel // nil if no step adds
 	args    *addition
 	moved   []Message // memory of a call
 }
@@ -61,7 +60,7 @@ type addition struct {
 
 // Load prepares lists of steps in rounds, of elements of type t. It owns the scratch memory.
 func Load(ctx context.Context, d accel.Device, all []*stepsrunner.Lowered, t numeric.Type, scratch runner.Memory, send Send) (*Rounds, error) {
-	r := &Rounds{device: d, size: int64(t.Size()), scratch: scratch, send: send, args: &addition{dtype: int32(t)}}
+	r := &Rounds{device: accel.NewScope(d), size: int64(t.Size()), scratch: scratch, send: send, args: &addition{dtype: int32(t)}}
 	adds := false
 	for _, list := range all {
 		groups := split(nil, list.Before)
@@ -79,11 +78,7 @@ func Load(ctx context.Context, d accel.Device, all []*stepsrunner.Lowered, t num
 	if !adds {
 		return r, nil
 	}
-	var err error
-	if r.module, err = d.Compile(ctx, "add.cu", addSource()); err != nil {
-		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), r.Close())
-	}
-	if r.add, err = r.module.Kernel("cx_add"); err != nil {
+	if err := r.device.Kernels(ctx, "add.cu", addSource(), map[string]*accel.Kernel{"cx_add": &r.add}); err != nil {
 		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), r.Close())
 	}
 	return r, nil
@@ -155,9 +150,5 @@ func (r *Rounds) At(p stepsrunner.Place, b stepsrunner.Buffers) accel.Ptr {
 
 // Close implements stepsrunner.Loaded.
 func (r *Rounds) Close() error {
-	err := r.scratch.Close()
-	if r.module != nil {
-		err = errors.Join(err, rank.Coded(result.ReasonDevice, r.module.Close()))
-	}
-	return err
+	return errors.Join(r.scratch.Close(), rank.Coded(result.ReasonDevice, r.device.Close()))
 }

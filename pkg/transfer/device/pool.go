@@ -28,44 +28,26 @@ const wordBytes = 8
 
 // Pools makes the pools of a rank.
 type Pools struct {
-	device       accel.Device
+	device       *accel.Scope
 	stream       accel.Stream
-	module       accel.Module // nil: nothing compiles kernels here
-	paint, check accel.Kernel
+	paint, check accel.Kernel // nil: nothing compiles kernels here
 }
 
 // NewPools returns the pools of a device. Its errors have a reason code.
 func NewPools(ctx context.Context, d accel.Device) (*Pools, error) {
-	stream, err := d.NewStream()
-	if err != nil {
-		return nil, rank.Coded(result.ReasonDevice, err)
+	p := &Pools{device: accel.NewScope(d)}
+	var err error
+	if p.stream, err = p.device.NewStream(); err == nil {
+		err = p.device.Kernels(ctx, "pool.cu", source(), map[string]*accel.Kernel{"cx_pool_paint": &p.paint, "cx_pool_check": &p.check})
 	}
-	p := &Pools{device: d, stream: stream}
-	module, err := d.Compile(ctx, "pool.cu", source())
-	if errors.Is(err, accel.ErrUnsupported) {
-		return p, nil
-	}
-	if err == nil {
-		p.module = module
-		p.paint, err = module.Kernel("cx_pool_paint")
-	}
-	if err == nil {
-		p.check, err = module.Kernel("cx_pool_check")
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, accel.ErrUnsupported) {
 		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), p.Close())
 	}
 	return p, nil
 }
 
 // Close implements io.Closer. The pools have been closed.
-func (p *Pools) Close() error {
-	err := p.stream.Close()
-	if p.module != nil {
-		err = errors.Join(err, p.module.Close())
-	}
-	return rank.Coded(result.ReasonDevice, err)
-}
+func (p *Pools) Close() error { return rank.Coded(result.ReasonDevice, p.device.Close()) }
 
 // Pool is a pool, and where it is.
 type Pool struct {
@@ -77,7 +59,7 @@ type Pool struct {
 
 // AllocPool returns a pool of so many bytes. Its errors have a reason code.
 func (p *Pools) AllocPool(bytes int64) (*Pool, error) {
-	at, err := p.device.Alloc(bytes)
+	at, err := p.device.Device.Alloc(bytes)
 	if err != nil {
 		return nil, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
 	}
@@ -86,9 +68,9 @@ func (p *Pools) AllocPool(bytes int64) (*Pool, error) {
 
 // NewPool returns memory of the device as a pool, which then owns it.
 func (p *Pools) NewPool(at accel.Ptr, bytes int64) *Pool {
-	copied := &copiedWords{device: p.device, stream: p.stream, base: at, words: int(bytes / wordBytes)}
+	copied := &copiedWords{device: p.device.Device, stream: p.stream, base: at, words: int(bytes / wordBytes)}
 	free := func() error { return rank.Coded(result.ReasonDevice, p.device.Free(at)) }
-	if p.module == nil {
+	if p.paint == nil {
 		return &Pool{copied, at, bytes, free}
 	}
 	words := &kernelWords{copiedWords: copied, pools: p}

@@ -93,7 +93,7 @@ func (blind) Launch(accel.Stream, uint32, uint32, uint32, ...unsafe.Pointer) err
 // A check kernel that finds nothing is itself found out, by the host.
 func TestABlindKernel(t *testing.T) {
 	withPools(t, func(t *testing.T, p *Pools) {
-		if p.module == nil {
+		if p.paint == nil {
 			return
 		}
 		p.check = blind{}

@@ -1,0 +1,82 @@
+package accel
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"unsafe"
+)
+
+// Scope is a device of which everything that is made through the scope is released together:
+// memory, streams, events and modules.
+type Scope struct {
+	Device
+	release []func() error
+}
+
+// NewScope returns an empty scope of a device.
+func NewScope(d Device) *Scope { return &Scope{Device: d} }
+
+// Defer has Close call f before what was deferred or made earlier is released.
+func (s *Scope) Defer(f func() error) { s.release = append(s.release, f) }
+
+// Close releases what the scope has, the last first, and leaves the device open. The scope is
+// empty then.
+func (s *Scope) Close() (err error) {
+	for _, f := range slices.Backward(s.release) {
+		err = errors.Join(err, f())
+	}
+	s.release = nil
+	return err
+}
+
+// Alloc implements Device. The memory is freed by Close alone.
+func (s *Scope) Alloc(bytes int64) (Ptr, error) {
+	p, err := s.Device.Alloc(bytes)
+	if err == nil {
+		s.Defer(func() error { return s.Device.Free(p) })
+	}
+	return p, err
+}
+
+// AllocHost implements Device. The memory is freed by Close alone.
+func (s *Scope) AllocHost(bytes int64) (unsafe.Pointer, error) {
+	p, err := s.Device.AllocHost(bytes)
+	if err == nil {
+		s.Defer(func() error { return s.Device.FreeHost(p) })
+	}
+	return p, err
+}
+
+// NewStream implements Device. The stream is closed by Close alone.
+func (s *Scope) NewStream() (Stream, error) {
+	stream, err := s.Device.NewStream()
+	if err == nil {
+		s.Defer(stream.Close)
+	}
+	return stream, err
+}
+
+// NewEvent implements Device. The event is closed by Close alone.
+func (s *Scope) NewEvent() (Event, error) {
+	e, err := s.Device.NewEvent()
+	if err == nil {
+		s.Defer(e.Close)
+	}
+	return e, err
+}
+
+// Kernels compiles source, which errors call name, and finds kernels in it; see Device.Compile.
+func (s *Scope) Kernels(ctx context.Context, name, source string, kernels map[string]*Kernel) error {
+	m, err := s.Compile(ctx, name, source)
+	if err != nil {
+		return err
+	}
+	s.Defer(m.Close)
+	for of, k := range kernels {
+		if *k, err = m.Kernel(of); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package gpurank
+
+import (
+	"context"
+	"errors"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Group is a communicator of all ranks that is watched while a case runs, and by which the streams
+// of the ranks can meet.
+type Group struct {
+	*nccl.Communicator
+	meeting accel.Ptr
+	device  accel.Device
+	watch   *Watch // of a case
+}
+
+// JoinGroup makes a group of all ranks on the current device, d; see Join.
+func JoinGroup(ctx context.Context, s *rank.Session, l *nccl.Library, d accel.Device, name string) (*Group, error) {
+	c, err := Join(ctx, s, l, name, nccl.Config{NVLinkCentric: true})
+	if err != nil {
+		return nil, err
+	}
+	at, err := d.Alloc(int64(c.World()))
+	if err != nil {
+		return nil, errors.Join(MemoryError(c.World(), err), c.Close())
+	}
+	return &Group{Communicator: c, meeting: at, device: d}, nil
+}
+
+// Align enqueues an operation that ends on no rank before it has begun on all: an all-gather of a
+// byte. It can be captured into graphs.
+func (g *Group) Align(s accel.Stream) error {
+	return NCCLError(g.AllGather(s, numeric.Int8, g.meeting.Add(int64(g.Rank())), g.meeting, 1))
+}
+
+// Watch watches the group until Unwatch; see NewWatch.
+func (g *Group) Watch(ctx context.Context) { g.watch = NewWatch(ctx, g.Communicator) }
+
+// Unwatch ends the watch, if there is one. It waits for an abort in progress.
+func (g *Group) Unwatch() {
+	if g.watch != nil {
+		g.watch.Stop()
+	}
+	g.watch = nil
+}
+
+// Err returns why the group was aborted while it was watched, or nil.
+func (g *Group) Err() error {
+	if g.watch == nil {
+		return nil
+	}
+	return g.watch.Err()
+}
+
+// Close ends the group.
+func (g *Group) Close() error {
+	g.Unwatch()
+	return errors.Join(g.device.Free(g.meeting), NCCLError(g.Communicator.Close()))
+}
+
+// Alloc returns memory of the library of c if it has some, since only that can be registered with
+// all libraries, else of d; and what frees it.
+func Alloc(c *nccl.Communicator, d accel.Device, bytes int64) (at accel.Ptr, free func() error, err error) {
+	l := c.Library()
+	if l.Has("ncclMemAlloc") {
+		at, err = l.Alloc(bytes)
+		free = func() error { return NCCLError(l.Free(at)) }
+	} else {
+		at, err = d.Alloc(bytes)
+		free = func() error { return rank.Coded(result.ReasonDevice, d.Free(at)) }
+	}
+	if err != nil {
+		return 0, nil, MemoryError(int(bytes), nccl.Explain(err))
+	}
+	return at, free, nil
+}
+
+// Deregister ends a registration, before its memory is freed. A communicator that was aborted took
+// its registrations with it. It does nothing without a registration.
+func Deregister(c *nccl.Communicator, r *nccl.Registration) error {
+	if _, ended := c.Handle(); r == nil || ended != nil {
+		return nil
+	}
+	return NCCLError(r.Close())
+}
