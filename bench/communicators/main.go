@@ -104,8 +104,7 @@ type maker struct {
 	library *nccl.Library
 	device  accel.Device
 	stream  accel.Stream
-	world   *nccl.Communicator
-	align   *gpurank.Align
+	world   *gpurank.Group
 	// buffer has the byte that this rank sends, and then those that it receives.
 	buffer accel.Ptr
 }
@@ -178,10 +177,7 @@ func beRank(ctx context.Context, stdout io.Writer, o options) (err error) {
 	if m.stream, err = device.NewStream(); err != nil {
 		return err
 	}
-	if m.world, err = gpurank.Join(ctx, m.session, library, "world", config); err != nil {
-		return err
-	}
-	if m.align, err = gpurank.NewAlign(device, m.world); err != nil {
+	if m.world, err = gpurank.JoinGroup(ctx, m.session, library, device, "world"); err != nil {
 		return err
 	}
 	if m.buffer, err = device.Alloc(int64(1 + o.world)); err != nil {
@@ -215,7 +211,7 @@ func beRank(ctx context.Context, stdout io.Writer, o options) (err error) {
 			}
 		}
 	}
-	return errors.Join(m.align.Close(), m.device.Free(m.buffer), m.stream.Close(), m.world.Close())
+	return errors.Join(m.device.Free(m.buffer), m.stream.Close(), m.world.Close())
 }
 
 // columns are the times of a row: made, first all_gather, closed.
@@ -236,7 +232,7 @@ func (m *maker) time(ctx context.Context, w way, name string) (times [columns]fl
 	received := m.buffer.Add(1)
 	const poison = 0xff // no rank's byte
 	if err := errors.Join(
-		m.device.Set(m.stream, received, poison, int64(m.session.World)), m.align.Enqueue(m.stream), m.stream.Synchronize()); err != nil {
+		m.device.Set(m.stream, received, poison, int64(m.session.World)), m.world.Align(m.stream), m.stream.Synchronize()); err != nil {
 		return times, err
 	}
 	if group == nccl.NoColor {
