@@ -83,7 +83,7 @@ func mscclpp(env, dir, inner, driver string) library {
 	}
 }
 
-// beside are files that the libraries read where they lie.
+// beside are files that the libraries read in their own directory.
 var beside = []string{"shim.h", "kernel.h"}
 
 // Build compiles the libraries with the compiler that cgo uses, once for each state of their
@@ -312,9 +312,8 @@ func setenv(t testing.TB, variables []string) {
 	}
 }
 
-// MemoryDir is a directory for device memory that goes with the test: in memory
-// itself, so that nothing is written to a disk. Its name is none that a shard
-// takes for its own and clears away.
+// MemoryDir returns a directory for device memory, which is removed with the test. It is in
+// memory, so that nothing is written to a disk. Its name is unlike those that a shard removes.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	base := "/dev/shm"

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// temporary is that of the process: a test may have another one.
+// temporary is the directory of the process; a test may change TMPDIR.
 var temporary = os.TempDir()
 
 // SharedPath is where all processes of this account find a thing in this state.

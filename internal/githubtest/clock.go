@@ -8,8 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/fleet"
 )
 
-// Clock is a clock that moves only when somebody sleeps: at once, and by as much. It
-// implements fleet.Clock.
+// Clock is a fleet.Clock that moves only with Sleep, which returns at once.
 type Clock struct {
 	mu    sync.Mutex
 	now   time.Time

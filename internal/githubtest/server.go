@@ -88,7 +88,7 @@ type Server struct {
 
 	// Sweep makes the jobs and artifacts of a run that is dispatched.
 	Sweep func(*Run)
-	// Rerun makes those of a further attempt, with their states before it.
+	// Rerun makes the jobs and artifacts of a further attempt.
 	Rerun func(r *Run, jobs []*Job)
 	// Workflow is the name of the workflow's file.
 	Workflow string
@@ -98,7 +98,7 @@ type Server struct {
 	// Inputs are the inputs that the workflow takes; nil: any.
 	Inputs []string
 	Runs   []*Run
-	// Runners are those of the repository and of its organization.
+	// Runners are the runners of the repository and of its organization.
 	Runners []Runner
 	// NoRunners and NoOrgRunners make the server refuse to list runners.
 	NoRunners, NoOrgRunners bool
@@ -330,7 +330,7 @@ func write(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(data)
 }
 
-// writeTagged is write with an ETag, and 304 where the client has the answer.
+// writeTagged is write with an ETag, and with status 304 if the client has the answer.
 func writeTagged(w http.ResponseWriter, r *http.Request, v any) {
 	sum := sha256.Sum256(must(json.Marshal(v)))
 	tag := `W/"` + hex.EncodeToString(sum[:8]) + `"`

@@ -144,7 +144,7 @@ func pip(t testing.TB, requirements []byte, command ...string) {
 		"--retries=10", "--timeout=60", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", file)
 	var out []byte
 	var err error
-	for try := range 5 { // pip gives up at once where a download breaks off
+	for try := range 5 { // pip does not repeat a download that breaks off
 		time.Sleep(time.Duration(try) * 10 * time.Second)
 		if out, err = exec.Command(python, args...).CombinedOutput(); err == nil {
 			return

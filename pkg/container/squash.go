@@ -29,9 +29,9 @@ const (
 // Squashes is a directory of images as squash files, which pyxis starts.
 type Squashes struct {
 	Starter command.Starter
-	// Storage has the directories of the images, of locks and of enroot's layers. That of the
-	// images may be read-only if it has the files already. Without the others, locks are in a
-	// directory of this account among temporary files, and enroot chooses its own.
+	// Storage has the directories of images, locks and enroot's layers. The images may be
+	// read-only if they exist already. By default, locks are in a directory of this account
+	// among temporary files, and enroot chooses its own directory.
 	operator.Storage
 }
 

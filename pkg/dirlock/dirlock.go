@@ -1,7 +1,7 @@
 // Package dirlock marks directories as belonging to this program. A claimed directory has a
 // marker file in our format, which its owner keeps locked as long as it lives. The kernel
 // releases the lock however the owner ends. The next process can therefore distinguish an
-// abandoned directory from one in use, and from one that belongs to somebody else.
+// abandoned directory from one in use, and from one that is not ours.
 package dirlock
 
 import (

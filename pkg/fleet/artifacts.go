@@ -43,7 +43,7 @@ type artifact struct {
 	Digest  string `json:"digest"` // sha256:… of the zip; older servers have none
 }
 
-// artifacts lists the artifacts of a run; a name selects those of that name.
+// artifacts lists the artifacts of a run, only those with this name if it is not empty.
 func (c *Client) artifacts(ctx context.Context, run int64, name string) ([]artifact, error) {
 	list, err := all(ctx, func(a artifact) int64 { return a.ID }, func(ctx context.Context, opt github.ListOptions) ([]artifact, int, *github.Response, error) {
 		u := fmt.Sprintf("repos/%s/%s/actions/runs/%d/artifacts?per_page=%d&page=%d", c.owner, c.name, run, opt.PerPage, opt.Page)
@@ -104,8 +104,8 @@ func (w wanted) dir() string {
 }
 
 // choose returns the newest matrix, the newest attempt of each cell, and the newest
-// aggregate, in that order, cells by name. With samples, those of all attempts of each cell
-// come last: the documents of a cell are of all its attempts.
+// aggregate, in that order, cells by name. With samples, the samples of all attempts of each
+// cell come last, since a cell has the documents of all its attempts.
 func choose(run int64, list []artifact, samples bool) []wanted {
 	id := strconv.FormatInt(run, 10)
 	shard := regexp.MustCompile(`^(cxshard|cxsamples)-([a-z0-9][a-z0-9-]*)-` + id + `-([0-9]{1,6})$`)
@@ -242,8 +242,8 @@ func (c *Client) link(ctx context.Context, a artifact) (string, error) {
 }
 
 // unpack writes the files of the zip f into dir, which exists, and returns their digests by
-// slash-separated path. It writes nothing if the archive has anything but a limited number of
-// plain files inside dir.
+// slash-separated path. It writes nothing unless the archive has only plain files inside dir,
+// up to limits of number and size.
 func unpack(f *os.File, dir string) (map[string]string, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package fleet operates sweeps on GitHub Actions: it dispatches runs of the workflow,
 // watches them, fetches their artifacts, re-runs what failed, cancels, and finds runner
-// labels that nobody serves.
+// labels without runners.
 package fleet
 
 import (

@@ -42,7 +42,7 @@ type Artifact struct {
 	Cell     string `json:"cell,omitempty"`
 	Attempt  int    `json:"attempt,omitempty"` // of the cell
 	State    string `json:"state"`             // fetched, kept, expired or failed
-	Dir      string `json:"dir,omitempty"`     // below that of Fetched
+	Dir      string `json:"dir,omitempty"`     // below Fetched.Dir
 	Files    int    `json:"files"`
 	Verified bool   `json:"verified"` // GitHub gave a digest, and it holds
 	Error    string `json:"error,omitempty"`
@@ -187,7 +187,7 @@ func (c *Client) fetch(ctx context.Context, w wanted, dir, partial string, have 
 }
 
 // replace moves the directory files to place, which may exist only if it was fetched before.
-// The samples of a cell stay, as those of earlier attempts are not in files.
+// The samples of a cell stay, since files does not have the samples of earlier attempts.
 func replace(files, place string, cell, fetched bool) error {
 	if _, err := os.Lstat(place); err == nil && !fetched {
 		return fmt.Errorf("%s exists and was not fetched here; name another directory, or move it away", place)
@@ -204,8 +204,8 @@ func replace(files, place string, cell, fetched bool) error {
 	return os.Rename(files, place)
 }
 
-// merge moves files, whose slash-separated names digests has, into dir, in place of those of
-// the same name.
+// merge moves the files with the slash-separated names in digests into dir, and replaces files
+// of the same name.
 func merge(files, dir string, digests map[string]string) error {
 	for name := range digests {
 		to := filepath.Join(dir, filepath.FromSlash(name))

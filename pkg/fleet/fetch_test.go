@@ -475,7 +475,7 @@ func TestCheckRepoAndHost(t *testing.T) {
 func TestUnansweredOfWhatIsNoDataset(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none.ndjson")
 	_, _, err := fleet.Unanswered(none, nil, 0)
-	require.EqualError(t, err, none+": no such file; name the dataset of the run: 'cxgen fetch RUN -o DIR' brings it as DIR/aggregate/*.ndjson")
+	require.EqualError(t, err, none+": no such file; name the dataset of the run: 'cxgen fetch RUN -o DIR' writes it to DIR/aggregate/*.ndjson")
 	torn := filepath.Join(t.TempDir(), "torn.ndjson")
 	require.NoError(t, os.WriteFile(torn, []byte("{"), 0o600))
 	_, _, err = fleet.Unanswered(torn, nil, 0)

@@ -26,7 +26,7 @@ func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error)
 	j := fold.NewJudge(nil, fold.Expected{}) // a fetched matrix has no digest to compare
 	for rec, err := range fold.Read([]string{path}) {
 		if errors.Is(err, fs.ErrNotExist) {
-			return 0, nil, fmt.Errorf("%s: no such file; name the dataset of the run: 'cxgen fetch RUN -o DIR' brings it as DIR/aggregate/*.ndjson", path)
+			return 0, nil, fmt.Errorf("%s: no such file; name the dataset of the run: 'cxgen fetch RUN -o DIR' writes it to DIR/aggregate/*.ndjson", path)
 		}
 		if p, ok := errors.AsType[*fold.Problem](err); ok {
 			return 0, nil, fmt.Errorf("%w; it may have been the success of a case: fetch the dataset again", p)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-github/v60/github"
 )
 
-// Label is a runner label and who serves it.
+// Label is a runner label and the runners that serve it.
 type Label struct {
 	Name    string   `json:"label"`
 	SKUs    []string `json:"skus"`    // platforms that need it
@@ -25,8 +25,8 @@ type Label struct {
 // Unserved reports whether no runner would take a job with this label now.
 func (l Label) Unserved() bool { return !l.Hosted && l.Online == 0 }
 
-// Runners returns who serves each label of wanted, in order of the labels; wanted has the
-// platforms of each. GitHub ignores the case of labels. Queued cells are counted in runs of
+// Runners returns the runners of each label in wanted, which has the platforms by label, in
+// order of the labels. GitHub ignores the case of labels. Queued cells are counted in runs of
 // the workflow's file.
 func (c *Client) Runners(ctx context.Context, workflow string, wanted map[string][]string) ([]Label, error) {
 	runners, err := c.runners(ctx)

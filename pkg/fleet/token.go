@@ -48,7 +48,7 @@ func (t Token) hide(text []byte) []byte {
 // API: github.com for https://api.github.com.
 func webHost(api *url.URL) string { return strings.TrimPrefix(api.Hostname(), "api.") }
 
-// ownServer reports whether the API is that of a GitHub Enterprise Server, to which
+// ownServer reports whether the API belongs to a GitHub Enterprise Server, to which
 // tokens of github.com must not be sent.
 func ownServer(api *url.URL) bool {
 	host := api.Hostname()

@@ -26,12 +26,11 @@ const (
 	maxAnswer    = 64 << 20         // bytes
 )
 
-// transport carries the requests to the API of GitHub, and to nothing else: it alone
-// knows the token. It reads each answer whole. What is safe to repeat it repeats: a GET
-// that failed, and any request that a rate limit refused, since GitHub has then done
-// nothing. An answer to another request that did not come is a *LostError. Answers to GETs
-// are kept with their ETag, so that polling what has not changed costs nothing of the rate
-// limit.
+// transport sends requests to the API of GitHub only, with the token, which only transport
+// has. It reads each answer whole. It repeats what is safe to repeat: a GET that failed, and
+// any request that a rate limit refused, since GitHub has then done nothing. If another
+// request has no answer, the error is a *LostError. Answers to GETs are kept with their ETag,
+// since polls of what has not changed then do not count for the rate limit.
 type transport struct {
 	api   *url.URL
 	token Token
@@ -49,8 +48,8 @@ type answer struct {
 	body   []byte
 }
 
-// LostError says that a request was sent and no usable answer came: GitHub may or may
-// not have done what it asked for.
+// LostError is the error of a request without a usable answer: GitHub may or may not have done
+// what it asked for.
 type LostError struct{ Err error }
 
 func (e *LostError) Error() string { return "the answer was lost: " + e.Err.Error() }
@@ -158,8 +157,8 @@ func (a answer) torn() bool {
 	return a.status == http.StatusOK && strings.Contains(a.header.Get("Content-Type"), "json") && !json.Valid(a.body)
 }
 
-// response returns the answer as net/http wants it, without the headers of rate limits:
-// go-github would refuse requests of its own accord, by a clock of its own.
+// response returns the answer for net/http, without the headers of rate limits, because of which
+// go-github would refuse requests by itself, by the clock of this machine.
 func (a answer) response(req *http.Request) *http.Response {
 	header := a.header.Clone()
 	for _, name := range []string{"X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Limit", "Retry-After"} {
@@ -172,9 +171,8 @@ func (a answer) response(req *http.Request) *http.Response {
 	}
 }
 
-// limited returns which rate limit refused a request, "" for none, and how long to wait.
-// The server's own clock counts, not this machine's. waits is how often this request has
-// waited.
+// limited returns the rate limit that refused a request, "" if none did, and how long to wait
+// by the server's clock. waits counts the earlier waits of the request.
 func limited(a answer, now time.Time, waits int) (time.Duration, string) {
 	if a.status != http.StatusForbidden && a.status != http.StatusTooManyRequests {
 		return 0, ""
@@ -202,7 +200,7 @@ func limited(a answer, now time.Time, waits int) (time.Duration, string) {
 	}
 }
 
-// retryAfter returns what the header of that name says, 0 where there is none.
+// retryAfter returns the time in the header Retry-After, 0 without one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
@@ -214,7 +212,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// serverTime is when the server answered, by its own clock.
+// serverTime returns when the server answered, by its clock.
 func serverTime(h http.Header, now time.Time) time.Time {
 	if at, err := http.ParseTime(h.Get("Date")); err == nil {
 		return at

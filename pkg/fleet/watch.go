@@ -299,7 +299,7 @@ func (v *view) reason(ctx context.Context, j Job) string {
 }
 
 // left estimates how long the cells still take; 0 if no cell has finished. It scales the
-// planned times by those of the finished cells, and assumes that the cells of a platform
+// planned times by the times of the finished cells, and assumes that the cells of a platform
 // share as many runners as run now.
 func left(s *Sweep) time.Duration {
 	if s.Completed() || s.Plan == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
-// What an agent can be told to do.
+// What an order can ask an agent to do.
 const (
 	agentStart = "start"
 	agentDump  = "dump"
@@ -42,7 +42,7 @@ func agentOrderKey(n int) string   { return fmt.Sprintf("agents/order-%06d", n) 
 func agentStream(agent int) string { return fmt.Sprintf("agents/agent-%d", agent) }
 
 // agent starts the ranks of one place of a Team: one of each group that has a rank there. It
-// runs in a process that somebody else started, which outlives the ranks.
+// runs in a process of an external launcher, which outlives the ranks.
 type agent struct {
 	local Local
 	place rank.Place

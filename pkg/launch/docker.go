@@ -105,8 +105,8 @@ func (a *dockerAllocation) hold(ctx context.Context, env map[string]string) (nam
 	return name, nil
 }
 
-// writeEnv writes the file with the variables of a container: env, and those of this
-// process that change what communication libraries do. They override the image's.
+// writeEnv writes the file with the variables of a container, which override the image's: env,
+// and the variables of this process that change what communication libraries do.
 func (a *dockerAllocation) writeEnv(env map[string]string) (file string, err error) {
 	all := inherited()
 	maps.Copy(all, env)

@@ -32,7 +32,7 @@ type Allocation interface {
 	// Dir is a private directory that this process and all ranks see, for their
 	// stores.
 	Dir() string
-	// Image describes the container image in which ranks run; the zero Image is none.
+	// Image describes the container image in which ranks run; the zero Image if there is none.
 	Image() Image
 	// Queued is how long a scheduler took to grant the machines; 0 without a scheduler.
 	Queued() time.Duration
@@ -192,7 +192,7 @@ type refusing struct{ err error }
 
 func (r refusing) Allocate(context.Context) (Allocation, error) { return nil, r.err }
 
-// machines is the part of an Allocation that does not depend on who starts the ranks.
+// machines is the part of an Allocation that all launchers share.
 type machines struct {
 	scratch *dirlock.Claim
 	image   Image

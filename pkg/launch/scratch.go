@@ -51,8 +51,8 @@ func stageOf(stage string) (string, error) {
 }
 
 // ownDirectory makes a directory of this account alone, or checks that it is one. Locks of
-// shared file systems may hold on one host only; a directory for each host and account
-// keeps cells elsewhere from taking a living cell's files for those of a dead one.
+// shared file systems may hold on one host only. With a directory for each host and account,
+// cells elsewhere do not take the files of a living cell for abandoned ones.
 //
 // The key is the operator value that names the directory above.
 func ownDirectory(path, key string) error {
@@ -141,7 +141,7 @@ func cleanup(ctx context.Context, base string, end func(ctx context.Context, dir
 			}
 		}
 		removed++
-		err = errors.Join(err, abandoned.Remove()) // whatever is left of it still has its marker
+		err = errors.Join(err, abandoned.Remove()) // a partly removed directory still has its marker
 	}
 	return removed, err
 }

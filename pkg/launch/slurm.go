@@ -176,7 +176,7 @@ func (s Slurm) sallocArgs() []string {
 	return append(args, c.Launch.Salloc...)
 }
 
-// cancel cancels a job, also when ctx has ended; an empty id is none.
+// cancel cancels a job, also when ctx has ended. It does nothing without an id.
 func cancel(ctx context.Context, s command.Starter, id string) error {
 	if id == "" {
 		return nil
@@ -219,8 +219,8 @@ func (a *slurmAllocation) release(ctx context.Context) error {
 	return a.machines.Release()
 }
 
-// runs returns an error unless the job still runs: somebody may have cancelled it, or a node
-// may have failed.
+// runs returns an error unless the job still runs. It may have been cancelled, or a node may have
+// failed.
 func (a *slurmAllocation) runs(ctx context.Context) error {
 	queue, err := command.Output(ctx, a.Starter, command.Command{Args: []string{"squeue", "--noheader", "--jobs=" + a.id, "--format=%A %T"}})
 	if err != nil {
@@ -344,7 +344,7 @@ func (g *slurmGroup) Dump() {
 	}
 }
 
-// Kill implements Group. srun kills its ranks at once when it is told to end.
+// Kill implements Group. On SIGTERM, srun kills its ranks at once.
 func (g *slurmGroup) Kill() error {
 	g.killed.Store(true)
 	g.srun.Signal(syscall.SIGTERM)

@@ -11,24 +11,24 @@ import (
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
-// Started is what the environment of a process says of its rank, where somebody else started
-// the ranks: mpirun, torchrun, a Kubernetes job, or a bare srun.
+// Started is the rank of a process that an external launcher started: mpirun, torchrun, a
+// Kubernetes job, or a bare srun.
 type Started struct {
 	Rank, World int
-	Local       int    // rank within its node; -1 if no variable says it
+	Local       int    // rank within its node; -1 if unknown
 	Variable    string // the one with the rank
 }
 
-// placeVariables is the variables of those who start ranks.
+// placeVariables has the variables in which a launcher passes the place of a rank.
 type placeVariables struct{ rank, world, local string }
 
-// slurmStarter is srun's, also of the step that this program starts itself.
+// slurmStarter has the variables of srun, also for steps that this program starts itself.
 var slurmStarter = placeVariables{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}
 
-// starters are in order of precedence. Those of Slurm are not among them: they count only if
-// nobody else's are set, since a program that srun starts may start the ranks.
+// starters are in order of precedence. Slurm's are not among them: they count only if no others
+// are set, since a program that srun starts may start the ranks.
 var starters = []placeVariables{
-	{"RANK", "WORLD_SIZE", "LOCAL_RANK"}, // torchrun, operators of Kubernetes, people
+	{"RANK", "WORLD_SIZE", "LOCAL_RANK"}, // torchrun, Kubernetes operators, set by hand
 	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
 	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}, // MPICH, Intel MPI, srun --mpi=pmi2
 }
@@ -37,8 +37,8 @@ var starters = []placeVariables{
 // variable for the number of ranks.
 const pmixRank = "PMIX_RANK"
 
-// StartedPlace reads the variables of those who start ranks. Variables that contradict each
-// other are an error: one of them is not about this process.
+// StartedPlace reads the variables of external launchers. It fails if they contradict each other,
+// since one of them is then not about this process.
 func StartedPlace(getenv func(string) string) (Started, error) {
 	var chosen *Started
 	for _, by := range starters {
@@ -72,7 +72,7 @@ func StartedPlace(getenv func(string) string) (Started, error) {
 	return *chosen, nil
 }
 
-// read returns what the variables say, nil if they are not set.
+// read returns the values of the variables, nil if they are not set.
 func (v placeVariables) read(getenv func(string) string) (*Started, error) {
 	if getenv(v.rank) == "" && getenv(v.world) == "" {
 		return nil, nil //nolint:nilnil // not set is no error
@@ -99,8 +99,8 @@ func (v placeVariables) read(getenv func(string) string) (*Started, error) {
 	return &p, nil
 }
 
-// Place returns the place of the rank among those of nodes with ranksPerNode ranks each, which
-// are numbered node after node.
+// Place returns the place of the rank on nodes with ranksPerNode ranks each, which are numbered
+// node after node.
 func (p Started) Place(nodes, ranksPerNode int) (rank.Place, error) {
 	place := rank.Place{Rank: p.Rank, World: p.World, LocalRank: p.Rank % ranksPerNode, Node: p.Rank / ranksPerNode}
 	switch {
@@ -113,12 +113,12 @@ func (p Started) Place(nodes, ranksPerNode int) (rank.Place, error) {
 	return place, nil
 }
 
-// StoreVariable names the store of ranks that somebody else started: a directory that all of
-// them see, or tcp://HOST:PORT, where rank 0 listens.
+// StoreVariable has the address of the store of ranks that an external launcher started: a
+// directory that all of them see, or tcp://HOST:PORT, where rank 0 listens.
 const StoreVariable = "CX_STORE"
 
-// StartedStore returns the address of the store of ranks that somebody else started:
-// StoreVariable or, without it, the port that MASTER_ADDR and MASTER_PORT name.
+// StartedStore returns the address of the store of ranks that an external launcher started:
+// StoreVariable or, without it, the port in MASTER_ADDR and MASTER_PORT.
 func StartedStore(getenv func(string) string) (string, error) {
 	address := getenv(StoreVariable)
 	if address == "" && getenv("MASTER_ADDR") != "" && getenv("MASTER_PORT") != "" {
@@ -134,11 +134,11 @@ func StartedStore(getenv func(string) string) (string, error) {
 		return "", fmt.Errorf("%s is empty: set it to a directory that all ranks see, or to tcp://HOST:PORT of the host of rank 0", StoreVariable)
 	case !tcp && strings.Contains(address, "://"), tcp && (err != nil || port == "" || port == "0"):
 		return "", fmt.Errorf("%s is %q: want a directory or tcp://HOST:PORT", StoreVariable, address)
-	case tcp && len(token) < leastToken:
-		return "", fmt.Errorf("%s has %d characters: a store over TCP needs one random text of at least %d for all ranks", rendezvous.TokenVariable, len(token), leastToken)
+	case tcp && len(token) < minToken:
+		return "", fmt.Errorf("%s has %d characters: a store over TCP needs one random text of at least %d for all ranks", rendezvous.TokenVariable, len(token), minToken)
 	}
 	return address, nil
 }
 
-// leastToken is the least length of a token that people make up.
-const leastToken = 16
+// minToken is the minimum length of a token.
+const minToken = 16

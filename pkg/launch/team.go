@@ -21,14 +21,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// Limits of waits for processes that somebody else started.
+// Limits of waits for processes that an external launcher started.
 const (
-	joinLimit  = 10 * time.Minute // until all have come
-	agentGrace = time.Minute      // until they have done what rank 0 says
+	joinLimit  = 10 * time.Minute // until all have joined
+	agentGrace = time.Minute      // until they have followed an order of rank 0
 	pollAgents = 40 * time.Millisecond
 )
 
-// Member is a process that somebody else started as one of a cell's ranks.
+// Member is a process that an external launcher started as one of a cell's ranks.
 type Member struct {
 	Place rank.Place
 	// Store is the address of the store of all members; see StartedStore.
@@ -40,9 +40,9 @@ type Member struct {
 	Network operator.Network
 }
 
-// Team is the processes that somebody else started as the ranks of a cell. In each of them an
-// agent starts the rank of every group, so that a rank that dies costs its case only. The
-// process of rank 0 leads the others; the Team is its Launcher.
+// Team is the processes that an external launcher started as the ranks of a cell. In each of
+// them an agent starts the rank of every group, so that a rank that dies costs its case only.
+// The process of rank 0 leads the others; the Team is its Launcher.
 type Team struct {
 	member Member
 	store  rendezvous.Store
@@ -201,8 +201,8 @@ func (t *Team) describe() (description, error) {
 	return d, nil
 }
 
-// agree returns an error unless the members were asked to do the same, in equal environments,
-// and those of a node are on one host.
+// agree returns an error unless the members have the same task and equal environments, and each
+// node is one host.
 func agree(members []description) error {
 	first := members[0]
 	for r, m := range members {
@@ -255,7 +255,7 @@ func (t *Team) Listen() string {
 	return host
 }
 
-// order tells all agents what to do.
+// order sends an order to all agents.
 func (t *Team) order(ctx context.Context, o agentOrder) error {
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -315,7 +315,7 @@ func (t *Team) Close() error {
 	return err
 }
 
-// Allocate implements Launcher: somebody else has allocated the machines.
+// Allocate implements Launcher. The machines are already allocated.
 func (t *Team) Allocate(ctx context.Context) (Allocation, error) {
 	a := &teamAllocation{team: t}
 	if t.dir == "" {

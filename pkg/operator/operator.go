@@ -66,7 +66,7 @@ func Keys() []string {
 	return []string{"slurm.partition", "slurm.account", "storage.images", "storage.stage", "storage.enroot_cache", "network.rdma_devices", StoreAddressKey}
 }
 
-// Missing returns those of keys that p has no value for.
+// Missing returns the keys that p has no value for.
 func (p Platform) Missing(keys []string) []string {
 	has := map[string]bool{
 		"slurm.partition":      p.Slurm.Partition != "",

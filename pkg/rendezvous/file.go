@@ -47,9 +47,9 @@ const (
 // File is a Store in a directory that all processes see, on this host or over NFS. It
 // depends on what NFS guarantees and on nothing more:
 //
-//   - Whoever opens a file sees what was written before its writer closed it
-//     (close-to-open consistency). File closes what it has written, before it returns and
-//     before it gives it a name that others look for.
+//   - A process that opens a file sees what was written before its writer closed it
+//     (close-to-open consistency). File closes what it has written before it returns, and
+//     before it gives it its final name.
 //   - A client may remember that a name is missing for as long as it believes that the
 //     directory is unchanged. Opening the directory makes it ask. File opens the
 //     directories of a missing file from the root down, and looks again.

@@ -334,7 +334,7 @@ const (
 	bearerPrefix = "Bearer "
 )
 
-// handler serves the store to those who know its token.
+// handler serves the store to clients with its token.
 func (l *Leader) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT "+valuePath+"{key...}", func(w http.ResponseWriter, r *http.Request) {

@@ -29,9 +29,8 @@ type Store interface {
 	// writer.
 	Append(key string, record []byte) error
 	// Records returns the complete records of the stream key from byte offset on, and the
-	// offset after them. An incomplete last record is left for the next call. A stream that
-	// nobody has written is empty. The error wraps ErrMalformed if Append cannot have
-	// written the stream.
+	// offset after them. An incomplete last record is left for the next call. A missing
+	// stream is empty. The error wraps ErrMalformed if Append cannot have written the stream.
 	Records(key string, offset int64) (records [][]byte, next int64, err error)
 	// Gather stores this rank's value under name, waits for the values of all ranks of
 	// world, and returns them in rank order. Each name can be used once. If ctx ends while

@@ -64,7 +64,7 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 // errPanic is wrapped by the error of a computation that panicked.
 var errPanic = errors.New("panic")
 
-// recovered returns what f returns, or an error if f panics: other cases of the cell follow.
+// recovered returns the error of f, or one if f panics, since other cases of the cell follow.
 func recovered(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -132,10 +132,10 @@ func (r *runner) skip(n, index int, reason result.Reason) (result.Outcome, error
 	return r.finish(n, index, ended{reasons: result.Reasons{reason}}, "")
 }
 
-// ran is how long the running attempt has taken, without the wait for machines.
+// ran returns the time of the running attempt, without the wait for machines.
 func (r *runner) ran() time.Duration { return time.Since(r.began) - r.waited }
 
-// elapsed is where the time of the running attempt went, nil if it has no machines.
+// elapsed returns the times of the running attempt, nil if it has no machines.
 func (r *runner) elapsed() *result.Elapsed {
 	if r.machines == nil {
 		return nil
@@ -249,7 +249,7 @@ func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
 	return r.valid(c, doc, end, refused)
 }
 
-// valid returns doc or, if it was refused, a document that says so.
+// valid returns doc or, if it was refused, a document with that reason.
 func (r *runner) valid(c plan.Case, doc result.Document, end ended, refused error) (result.Document, error) {
 	if refused == nil {
 		return doc, nil
@@ -284,8 +284,8 @@ func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 	}
 }
 
-// empty returns the document of a failed attempt, without rows. That of a case without ranks
-// does not describe this machine.
+// empty returns the document of a failed attempt, without rows. The document of a case without
+// ranks does not describe this machine.
 func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, error) {
 	a := result.Attempt{
 		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
@@ -305,7 +305,7 @@ func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, 
 	return doc, nil
 }
 
-// place adds where the ranks of a case run: image, environment and host.
+// place adds the image, environment and host of the ranks of a case.
 func (r *runner) place(a *result.Attempt, c plan.Case) {
 	var image launch.Image
 	if r.machines != nil {

@@ -1,5 +1,5 @@
 // Package shard runs one cell: its cases in order, in warm groups of ranks, each within its
-// budget. Every case ends in a document, whatever happens.
+// budget. Every case ends in a document, also if it fails, hangs or is skipped.
 package shard
 
 import (

@@ -32,10 +32,10 @@ func groupKey(c plan.Case) string {
 	return fmt.Sprint(c.Family, c.Backend, c.World, c.Nodes, c.RanksPerNode, c.Repeat, string(env))
 }
 
-// home is the store of a group as its shard has it.
+// home is the store of a group, for the shard.
 type home interface {
 	rendezvous.Store
-	// Address is what ranks join, with Env in their environment.
+	// Address is the address for rendezvous.Join, with Env in the environment.
 	Address() string
 	Env() map[string]string
 }
@@ -96,8 +96,8 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 	return g, nil
 }
 
-// environment returns the variables that ranks of c have besides inherited ones and those of
-// their store.
+// environment returns the variables of the ranks of c, besides inherited ones and those of the
+// store.
 func (r *runner) environment(c plan.Case) map[string]string {
 	env := map[string]string{}
 	maps.Copy(env, c.Env)

@@ -60,8 +60,8 @@ func readHistory(dir string, run Run, warn func(string)) (history, error) {
 	return h, err
 }
 
-// eachDocument calls f with the head of each document in dir, in the order of
-// their names. What has the name of a document and is none is named to warn.
+// eachDocument calls f with the head of each document in dir, in the order of their names. It
+// calls warn for a file with the name of a document that is not one.
 func eachDocument(dir string, warn func(string), f func(*result.Envelope)) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -82,7 +82,7 @@ func eachDocument(dir string, warn func(string), f func(*result.Envelope)) error
 	return nil
 }
 
-// newInspector returns an inspector with the same rules as that of a fold.
+// newInspector returns an inspector with the rules of fold.
 func newInspector() *result.Inspector {
 	return result.NewInspector(provenance.NewScreen().Check)
 }
@@ -100,9 +100,8 @@ func readDocument(x *result.Inspector, path string) (result.Document, error) {
 	return in.Document()
 }
 
-// admits returns nil if a shard may run the cases: the documents of its run are of these
-// cases, with the same contents, and of the same matrix, and there are none unless the
-// shard resumes.
+// admits returns nil if a shard may run the cases: the run has no documents of them, or the
+// shard resumes and the documents are of the same cases and matrix.
 func (h history) admits(cases []plan.Requested, matrix string, resume bool) error {
 	for _, q := range cases {
 		old, known := h.cases[keyOf(q.Case)]

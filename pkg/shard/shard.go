@@ -45,7 +45,7 @@ type Shard struct {
 	// empty for a store in files.
 	Listen string
 	// Network, if not nil, returns variables for the ranks of a case that select its network.
-	// They override those of the case.
+	// They override the variables of the case.
 	Network func(plan.Case) map[string]string
 	// Files has the content of the files that cases name, by hexadecimal SHA-256. Ranks get it
 	// with every case; see rank.Session.File.
@@ -94,7 +94,7 @@ type Observer interface {
 type Counts struct {
 	Passed, Failed int // of the cases that it ran
 	Kept           int // cases that an earlier shard finished
-	KeptFailed     int // those of Kept without a success
+	KeptFailed     int // kept cases without a success
 }
 
 // NotPassed returns the number of cases of the cell, run or kept, without a success.
@@ -173,9 +173,9 @@ func openLog(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, "shard.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// order returns the indices of the cases, with those of one group together. Groups, and the
-// cases of each, are in the order of the cell, but all groups of one repeat run before any
-// of the next: repeats of a case lie apart in time.
+// order returns the indices of the cases, sorted by group. Groups, and the cases of each, are
+// in the order of the cell, but all groups of one repeat run before any of the next, so that
+// repeats of a case lie apart in time.
 func (r *runner) order() []int {
 	var keys []string
 	byKey := map[string][]int{}

@@ -27,7 +27,7 @@ import (
 type cellRun struct {
 	matrix  *plan.Matrix
 	cluster cluster
-	team    *launch.Team // nil unless somebody else started the ranks
+	team    *launch.Team // of --join; else nil
 	run     shard.Run
 	results string
 	resume  bool

@@ -68,7 +68,7 @@ because it is not a document; everything else is compared all the same.`,
 			return r.compare(c, args)
 		},
 	}
-	cmd.Flags().StringVar(&r.baseline, "baseline", "", "compare with all runs below `DIR`, the history, but those of NEW itself")
+	cmd.Flags().StringVar(&r.baseline, "baseline", "", "compare with all runs below `DIR`, the history, except the runs of NEW")
 	cmd.Flags().Float64Var(&r.effect, "min-effect", 3, "smallest effect that counts, in `PERCENT`")
 	r.again.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&r.json, "json", false, "write JSON, with every rung, instead of a table")

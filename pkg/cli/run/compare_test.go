@@ -249,7 +249,7 @@ func TestConfirmRefuses(t *testing.T) {
 	history(t, dir, "after", 5, 1.2)
 	for args, says := range map[string]string{
 		"--old-env A=B":                                          "add --confirm DIR",
-		"--confirm " + dir + "/again":                            "nothing tells OLD from NEW",
+		"--confirm " + dir + "/again":                            "nothing distinguishes OLD from NEW",
 		"--confirm " + dir + "/again --old-env A":                `--old-env "A": want NAME=VALUE`,
 		"--confirm " + dir + "/again --old-run " + dir + "/none": "run OLD: ",
 	} {

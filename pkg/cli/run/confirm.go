@@ -64,7 +64,7 @@ func (c *confirmation) check() error {
 	case there && c.measures():
 		return cli.UsageError("--confirm %s already holds runs: leave out --old-run, --new-run, --old-env and --new-env to read them, or name another directory", c.dir)
 	case !there && !c.measures():
-		return cli.UsageError("--confirm %s holds no runs, and nothing tells OLD from NEW: add --old-run, --new-run, --old-env or --new-env", c.dir)
+		return cli.UsageError("--confirm %s holds no runs, and nothing distinguishes OLD from NEW: add --old-run, --new-run, --old-env or --new-env", c.dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return cli.EnvironmentError("--confirm: %w", err)
 	}

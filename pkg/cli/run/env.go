@@ -69,7 +69,7 @@ func newEnv(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "env",
-		Short: "Describe this machine as documents describe it",
+		Short: "Describe this machine as documents do",
 		Long: `Describe this machine: host, accelerators and the links between them, fabric,
 libraries, and the environment variables that change what libraries do. The output
 may be published: it contains no names, addresses or serial numbers.`,

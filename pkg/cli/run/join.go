@@ -11,7 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
-// joinTeam makes this process one of the ranks of a cell that somebody else started.
+// joinTeam makes this process one of the ranks of a cell that an external launcher started.
 func joinTeam(ctx context.Context, s cli.Streams, m *plan.Matrix, cell plan.Cell, around cluster) (*launch.Team, error) {
 	if cell.Container != "none" {
 		return nil, cli.UsageError("cell %s runs in containers (%s), and --join runs where it was started: use a platform with container: none", cell.ID, cell.Container)
