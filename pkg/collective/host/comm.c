@@ -315,10 +315,8 @@ int cx_inside(const cx_comm *c, uintptr_t p, int64_t bytes) {
 }
 
 static int run(cx_comm *c, const cx_call *k, int *culprit) {
+	if (k->exchange) return cx_exchange(c, k, culprit);
 	switch (k->op) {
-	case OP_ALL_TO_ALL_V:
-	case OP_P2P:
-	case OP_P2P_BIDIR: return cx_exchange(c, k, culprit);
 	case OP_HYPERCUBE: return cx_hypercube(c, k, culprit);
 	case OP_SENDRECV: return cx_ring(c, k, culprit);
 	}

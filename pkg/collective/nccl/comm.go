@@ -46,7 +46,7 @@ func newComm(c *nccl.Communicator, d accel.Device) (*comm, error) {
 	k := &comm{c: c, device: d, paths: map[runner.Op]string{}, scalars: map[numeric.Type]float64{}}
 	k.end.comm = C.cx_comm(handle)
 	k.end.rank, k.end.nranks = C.int(c.Rank()), C.int(c.World())
-	for op := range ways {
+	for _, op := range runner.Ops() {
 		if w, err := choose(c.Library(), op); err == nil {
 			k.end.how[op] = w.how
 			k.paths[op] = w.path

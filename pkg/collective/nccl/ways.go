@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,17 +48,17 @@ var ways = map[runner.Op][]way{
 	runner.Gather:    {native(C.CX_GATHER, "ncclGather"), grouped(C.CX_GATHER_GROUPED)},
 	runner.Scatter:   {native(C.CX_SCATTER, "ncclScatter"), grouped(C.CX_SCATTER_GROUPED)},
 	runner.Hypercube: {grouped(C.CX_HYPERCUBE)},
-	runner.P2P:       {grouped(C.CX_EXCHANGE)},
-	runner.P2PBidir:  {grouped(C.CX_EXCHANGE)},
-	runner.AllToAllV: {
-		native(C.CX_ALLTOALLV, "ncclAlltoAllv"), native(C.CX_ALLTOALLV_OLD, "ncclAllToAllv"), grouped(C.CX_EXCHANGE),
-	},
+	runner.AllToAllV: {native(C.CX_ALLTOALLV, "ncclAlltoAllv"), native(C.CX_ALLTOALLV_OLD, "ncclAllToAllv")},
 }
 
 // choose returns the best way that the library has the symbols for.
 func choose(l *nccl.Library, op runner.Op) (way, error) {
 	lacks := fmt.Errorf("no way to do %s", op)
-	for _, w := range ways[op] {
+	all := ways[op]
+	if op.Exchanges() {
+		all = append(slices.Clone(all), grouped(C.CX_EXCHANGE))
+	}
+	for _, w := range all {
 		if lacks = l.Need(w.symbols...); lacks == nil {
 			return w, nil
 		}

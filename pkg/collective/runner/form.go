@@ -67,8 +67,8 @@ func (f Form) Extent(bytes int64) Extent {
 		e.Recv *= world
 	}
 	e.Bytes = max(e.Send, e.Recv) * size
-	if f.Op.Pairwise() {
-		e.flow = f.between(e.Count)
+	if s.flow != nil {
+		e.flow = s.flow(f, e.Count)
 	}
 	return e
 }
@@ -147,6 +147,9 @@ func (f Form) Outputs(e Extent, rank int) []workload.Region {
 	if (f.Op == Reduce || f.Op == Gather) && rank != f.Root {
 		return nil
 	}
+	if e.flow != nil {
+		return e.received(rank)
+	}
 	mine := int64(rank) * e.Count
 	switch f.Op {
 	case AllReduce, Reduce:
@@ -159,8 +162,6 @@ func (f Form) Outputs(e Extent, rank int) []workload.Region {
 		return []workload.Region{{Count: e.Count, First: mine, Source: f.Root}}
 	case SendRecv:
 		return []workload.Region{{Count: e.Count, Source: (rank + f.World - 1) % f.World}}
-	case AllToAllV, P2P, P2PBidir:
-		return e.received(rank)
 	}
 	// all_gather, gather, alltoall: a part from every rank
 	regions := make([]workload.Region, f.World)

@@ -31,6 +31,9 @@ const (
 type shape struct {
 	vocab.Operation
 	send, recv extent
+	// flow returns the elements that go from each rank (row) to each (column), of an operation of sizes
+	// whose calls list them; nil for the others.
+	flow func(f Form, count int64) [][]int64
 }
 
 // extent is how many counts long a buffer is.
@@ -43,19 +46,19 @@ const (
 )
 
 var shapes = [...]shape{
-	AllReduce:     {vocab.Op("all_reduce"), one, one},
-	AllGather:     {vocab.Op("all_gather"), one, all},
-	ReduceScatter: {vocab.Op("reduce_scatter"), all, one},
-	AllToAll:      {vocab.Op("alltoall"), all, all},
-	Broadcast:     {vocab.Op("broadcast"), one, one},
-	SendRecv:      {vocab.Op("sendrecv"), one, one},
-	Reduce:        {vocab.Op("reduce"), one, one},
-	Gather:        {vocab.Op("gather"), one, all},
-	Scatter:       {vocab.Op("scatter"), all, one},
-	AllToAllV:     {vocab.Op("alltoallv"), listed, listed},
-	P2P:           {vocab.Op("p2p"), one, one},
-	P2PBidir:      {vocab.Op("p2p_bidir"), one, one},
-	Hypercube:     {vocab.Op("hypercube"), one, all},
+	AllReduce:     {vocab.Op("all_reduce"), one, one, nil},
+	AllGather:     {vocab.Op("all_gather"), one, all, nil},
+	ReduceScatter: {vocab.Op("reduce_scatter"), all, one, nil},
+	AllToAll:      {vocab.Op("alltoall"), all, all, nil},
+	Broadcast:     {vocab.Op("broadcast"), one, one, nil},
+	SendRecv:      {vocab.Op("sendrecv"), one, one, nil},
+	Reduce:        {vocab.Op("reduce"), one, one, nil},
+	Gather:        {vocab.Op("gather"), one, all, nil},
+	Scatter:       {vocab.Op("scatter"), all, one, nil},
+	AllToAllV:     {vocab.Op("alltoallv"), listed, listed, nil},
+	P2P:           {vocab.Op("p2p"), one, one, Form.between},
+	P2PBidir:      {vocab.Op("p2p_bidir"), one, one, Form.between},
+	Hypercube:     {vocab.Op("hypercube"), one, all, nil},
 }
 
 // Ops lists the operations.
@@ -105,6 +108,10 @@ func (o Op) Pairs(world int) []Pair {
 	}
 	return pairs
 }
+
+// Exchanges reports whether the calls of the operation list what goes to which rank; see
+// Form.Exchange.
+func (o Op) Exchanges() bool { return shapes[o].flow != nil || shapes[o].send == listed }
 
 // InPlace reports whether input and output can share a buffer.
 func (o Op) InPlace() bool { return shapes[o].InPlace }
