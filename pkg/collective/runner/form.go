@@ -56,16 +56,10 @@ func (f Form) Extent(bytes int64) Extent {
 		return f.listed(bytes)
 	}
 	e := Extent{Count: bytes / size}
-	if s.send == all || s.recv == all {
-		e.Count = e.Count / world / (partAlign / size) * (partAlign / size)
+	if !s.whole() {
+		e.Count = e.Count / max(s.send.parts(world), s.recv.parts(world)) / (partAlign / size) * (partAlign / size)
 	}
-	e.Send, e.Recv = e.Count, e.Count
-	if s.send == all {
-		e.Send *= world
-	}
-	if s.recv == all {
-		e.Recv *= world
-	}
+	e.Send, e.Recv = e.Count*s.send.parts(world), e.Count*s.recv.parts(world)
 	e.Bytes = max(e.Send, e.Recv) * size
 	if s.flow != nil {
 		e.flow = s.flow(f, e.Count)
@@ -75,8 +69,8 @@ func (f Form) Extent(bytes int64) Extent {
 
 // least is the smallest size in bytes that leaves no rank without an element.
 func (f Form) least() int64 {
-	if s := shapes[f.Op]; s.send == all || s.recv == all {
-		return int64(f.World) * partAlign
+	if s := shapes[f.Op]; !s.whole() {
+		return max(s.send.parts(int64(f.World)), s.recv.parts(int64(f.World))) * partAlign
 	}
 	return int64(f.Type.Size())
 }

@@ -35,9 +35,8 @@ func TestMoves(t *testing.T) {
 	} {
 		f := Form{Op: tt.op, Type: numeric.Float, World: n, Root: 1, Pair: Pair{Src: 2, Dst: 3}}
 		size := int64(k * 4)
-		if s := shapes[tt.op]; s.send == all || s.recv == all {
-			size *= n
-		}
+		s := shapes[tt.op]
+		size *= max(s.send.parts(n), s.recv.parts(n))
 		e := f.Extent(size)
 		require.Equal(t, int64(k), e.Count)
 		require.Equal(t, moves{Off: tt.off, Onto: tt.onto, Memory: tt.memory}, f.moves(e, false, each), tt.op)

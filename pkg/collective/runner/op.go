@@ -45,6 +45,12 @@ const (
 	listed               // as many as the traffic says
 )
 
+// parts returns how many counts long the buffer is in a world of ranks.
+func (e extent) parts(world int64) int64 { return [...]int64{one: 1, all: world}[e] }
+
+// whole reports whether the buffers of a rank are of one part.
+func (s shape) whole() bool { return s.send == one && s.recv == one }
+
 var shapes = [...]shape{
 	AllReduce:     {vocab.Op("all_reduce"), one, one, nil},
 	AllGather:     {vocab.Op("all_gather"), one, all, nil},
