@@ -48,6 +48,7 @@ var operations = []Operation{
 	{Name: "p2p", Pairs: OrderedPairs},
 	{Name: "p2p_bidir", Pairs: UnorderedPairs},
 	{Name: "hypercube", InPlace: true, PowerOfTwo: true},
+	{Name: "halo"},
 }
 
 // Op returns the operation of that name.

@@ -93,6 +93,18 @@ func (f Form) between(count int64) [][]int64 {
 	return flow
 }
 
+// neighbours is count elements from every rank to the next and to the one before. Two ranks are each
+// other's both; one rank is its own.
+func (f Form) neighbours(count int64) [][]int64 {
+	flow := make([][]int64, f.World)
+	for r := range flow {
+		flow[r] = make([]int64, f.World)
+		flow[r][(r+1)%f.World] += count
+		flow[r][(r+f.World-1)%f.World] += count
+	}
+	return flow
+}
+
 // listed is the extent of the traffic, scaled down to bytes.
 func (f Form) listed(bytes int64) Extent {
 	size, largest := int64(f.Type.Size()), collective.TrafficSize(f.Traffic)

@@ -32,6 +32,7 @@ func TestMoves(t *testing.T) {
 		{P2P, k, k, k, 0},
 		{P2PBidir, k, k, 2 * k, 0},
 		{Hypercube, k, (n - 1) * k, (n + 1) * k, n * k},
+		{Halo, 2 * k, 2 * k, 4 * k, 0},
 	} {
 		f := Form{Op: tt.op, Type: numeric.Float, World: n, Root: 1, Pair: Pair{Src: 2, Dst: 3}}
 		size := int64(k * 4)

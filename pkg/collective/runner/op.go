@@ -24,6 +24,7 @@ const (
 	P2P       // from one rank of a pair to the other; all others are idle
 	P2PBidir  // both ways at once
 	Hypercube // an all_gather in log2(world) steps, with rank^1, rank^2, rank^4, …
+	Halo      // ring: half of the buffer to either neighbour, and a half from either
 )
 
 // shape is an operation of the vocabulary and the parts of one rank's count in its
@@ -41,12 +42,13 @@ type extent int
 
 const (
 	one    extent = iota // count elements
+	two                  // count elements for either neighbour
 	all                  // count elements for every rank
 	listed               // as many as the traffic says
 )
 
 // parts returns how many counts long the buffer is in a world of ranks.
-func (e extent) parts(world int64) int64 { return [...]int64{one: 1, all: world}[e] }
+func (e extent) parts(world int64) int64 { return [...]int64{one: 1, two: 2, all: world}[e] }
 
 // whole reports whether the buffers of a rank are of one part.
 func (s shape) whole() bool { return s.send == one && s.recv == one }
@@ -65,6 +67,7 @@ var shapes = [...]shape{
 	P2P:           {vocab.Op("p2p"), one, one, Form.between},
 	P2PBidir:      {vocab.Op("p2p_bidir"), one, one, Form.between},
 	Hypercube:     {vocab.Op("hypercube"), one, all, nil},
+	Halo:          {vocab.Op("halo"), two, two, Form.neighbours},
 }
 
 // Ops lists the operations.
@@ -153,7 +156,7 @@ func (o Op) BusFactor(world int) float64 {
 		return 2 * (n - 1) / n
 	case AllGather, ReduceScatter, AllToAll, AllToAllV, Gather, Scatter:
 		return (n - 1) / n
-	default: // broadcast, reduce, sendrecv, hypercube, p2p (in either direction)
+	default: // broadcast, reduce, sendrecv, halo, hypercube, p2p (in either direction)
 		return 1
 	}
 }

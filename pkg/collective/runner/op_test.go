@@ -9,7 +9,7 @@ import (
 func TestBandwidthFactors(t *testing.T) {
 	for op, want := range map[Op]float64{
 		AllReduce: 1.75, AllGather: 0.875, ReduceScatter: 0.875, AllToAll: 0.875, Gather: 0.875, Scatter: 0.875,
-		Broadcast: 1, Reduce: 1, SendRecv: 1, P2P: 1, P2PBidir: 1, Hypercube: 1, AllToAllV: 0.875,
+		Broadcast: 1, Reduce: 1, SendRecv: 1, P2P: 1, P2PBidir: 1, Hypercube: 1, AllToAllV: 0.875, Halo: 1,
 	} {
 		require.InDelta(t, want, op.BusFactor(8), 1e-12, op)
 	}
