@@ -110,7 +110,7 @@ func TestMistakes(t *testing.T) {
 		for _, m := range s.mistakes {
 			t.Run(m.found, func(t *testing.T) {
 				t.Setenv(mistakeVariable, m.old+mistakeVariable+m.new)
-				cases := []plan.Case{s.caseOf(m.mode, "bf16"), s.caseOf(m.mode, "bf16", hidden(2560))}
+				cases := []plan.Case{s.caseOf(m.mode, "bf16", hidden(2560)), s.caseOf(m.mode, "bf16")}
 				streams, logs, _ := processes(t, "", cases...)
 				passed := 0
 				for i, c := range cases {

@@ -42,18 +42,18 @@ def open(text):
     return json.dumps({"torch": torch.__version__, "library": version("uccl") if uccl else version("deep_ep", "deep-ep")})
 
 
-def process_group():
+def process_group(backend):
     """The ranks as torch.distributed has them, on this host alone."""
     global group
     if group is None:
         import torch.distributed as dist
 
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        os.environ.setdefault(backend.upper() + "_SOCKET_IFNAME", "lo")
         host, first = "127.0.0.1", rank.rank == 0
         store = dist.TCPStore(host, 0, rank.world, True, wait_for_workers=False) if first else None
         port = comm.bcast(store.port if first else None)
         store = store or dist.TCPStore(host, port, rank.world, False)
-        dist.init_process_group("gloo", store=store, rank=rank.rank, world_size=rank.world)
+        dist.init_process_group(backend, store=store, rank=rank.rank, world_size=rank.world)
         group = dist.group.WORLD
     return group
 
@@ -86,12 +86,13 @@ def prepare(text):
     if sizes is None or sizes[:2] != wanted[:2] or sizes[2] < nvl or sizes[3] < rdma:
         if buffer is not None:
             buffer.destroy()
-        sizes = wanted
+        buffer = sizes = None
         given = {"low_latency_mode": low(), "num_qps_per_rank": pairs, "allow_mnnvl": case["mnnvl"], "explicitly_destroy": True}
         if uccl:
-            buffer = library.Buffer(process_group(), nvl, rdma, is_intranode=True, **given)
+            buffer = library.Buffer(process_group("gloo"), nvl, rdma, is_intranode=True, **given)
         else:
             buffer = library.Buffer(None, nvl, rdma, comm=comm, **given)
+        sizes = wanted
     if low():
         buffer.clean_low_latency_buffer(case["capacity"], hidden, experts)
     torch.cuda.synchronize()
