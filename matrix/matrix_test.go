@@ -84,13 +84,28 @@ func TestCaps(t *testing.T) {
 	require.Nil(t, ep.BackendOf(cat.Backend("flashinfer-ep")).Mode("low-latency"))
 }
 
-// TestEveryPoolIsPlanned: no platform, backend, workload or profile is left over.
-// No pool's image has MSCCL++, UCCL P2P or Mooncake: they run on machines that have them.
+// TestEveryPoolIsPlanned: no platform, backend, workload or profile is left over. What no pool's image
+// has runs on machines that have it: two H200, and their host.
 func TestEveryPoolIsPlanned(t *testing.T) {
 	cat := load(t)
-	m, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{GPUs: &planner.GPUs{
-		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"mscclpp", "uccl-p2p"},
-	}, Backends: []string{"mooncake"}})
+	gpus := planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2}
+	host := planner.Machine{GPUs: &gpus}
+	pools := map[string]bool{}
+	for _, p := range cat.Platforms {
+		for _, b := range p.Backends {
+			pools[b.Backend] = true
+		}
+	}
+	for _, b := range cat.Backends {
+		switch {
+		case pools[b.Name]:
+		case slices.Contains(b.Vendors, vocab.Host):
+			host.Backends = append(host.Backends, b.Name)
+		default:
+			gpus.Backends = append(gpus.Backends, b.Name)
+		}
+	}
+	m, err := planner.Resolve(cat, planner.Filters{}, host)
 	require.NoError(t, err)
 	var skus, backends, workloads, profiles []string
 	for q := range m.Requested() {
