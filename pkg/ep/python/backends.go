@@ -165,6 +165,15 @@ var libraries = []library{
 		},
 		limits: limits{hidden: ucclHidden, topk: 16, oneNode: true},
 	},
+	{
+		name: "mooncake-ep",
+		needs: []*backend.Need{{Kind: "mooncake-ep", Label: "Mooncake EP", Module: &backend.Module{
+			Name: "mooncake._ep", Distributions: []string{"mooncake-transfer-engine-cuda13", "mooncake-transfer-engine"}, Install: "Mooncake with its EP (mooncake-transfer-engine-cuda13)",
+		}}},
+		open:   gpurank.OpenCUDA,
+		modes:  map[string]mode{ep.ModeLowLatency: bufferLowLatency("mooncake-ep-ll")},
+		limits: limits{arch: 80, oneNode: true},
+	},
 }
 
 // Backends are those of all libraries.

@@ -113,4 +113,28 @@ var standIns = []standIn{
 		},
 		mistakes: []mistake{{ep.ModeNormal, "+ 4 * 128", "// 2", "AssertionError: the workspace is too small"}},
 	},
+	{
+		backend: "mooncake-ep", library: "mooncake", version: "0.3.13.post1",
+		documents: map[string]string{ep.ModeLowLatency: "mooncake-ep-ll, fp8-e4m3fn, domain-fp32"},
+		refusals: []refusal{
+			{ep.ModeNormal, "sm_90", "mooncake-ep has no mode normal", nil},
+			{ep.ModeLowLatency, "sm_75", "mooncake-ep needs a device of sm_80 or newer, not sm_75", nil},
+			{ep.ModeLowLatency, "sm_90", "mooncake-ep is measured on one node in mode low-latency, not on 2", nodes(2)},
+			{ep.ModeLowLatency, "sm_90", "mooncake-ep has up to top-11 in mode low-latency, not top-12", topk(12)},
+		},
+		mistakes: []mistake{
+			{ep.ModeLowLatency, `process_group("nccl"), size`, `process_group("nccl"), size, rank.rank == 1`, "refused: Mooncake EP has neither IBGDA nor the memory of all peers"},
+			{ep.ModeLowLatency, `process_group("nccl")`, `process_group("gloo")`, "AssertionError: addresses are gathered in tensors on devices"},
+			{ep.ModeLowLatency, "torch.full((rank.world,), 1", "torch.full((rank.world + 1,), 1", "AssertionError: the library would take all ranks to be alive"},
+			{ep.ModeLowLatency, "1, dtype=torch.int32", "1, dtype=torch.int64", "AssertionError: .* torch.int64"},
+			{ep.ModeLowLatency, "torch.full((rank.world,), 1", "torch.full((rank.world,), 0", "check-failed: before counts"},
+			{ep.ModeLowLatency, "experts, timeout_us=-1", "experts, timeout_us=10**8", "check-failed: before counts"},
+			{ep.ModeLowLatency, "timeout_us=-1, handle", "timeout_us=0, handle", "check-failed: .* combine"},
+			{ep.ModeLowLatency, `(case["capacity"], hidden, experts) if mooncake`, "1 if mooncake", "AssertionError: what was sent in another shape"},
+			{ep.ModeLowLatency, "self.alive, capacity, experts", "self.alive, 2 * capacity, experts", "AssertionError: the buffer is too small"},
+			{ep.ModeLowLatency, "    torch.cuda.synchronize()\n    comm.barrier()\n    settle()\n    if not low", "    comm.barrier()\n    settle()\n    if not low", "AssertionError: the buffer may be cleared"},
+			{ep.ModeLowLatency, "x, recv_counts, handle, _, _ = buffer", "for buffer_ in 2 * [buffer]: x, recv_counts, handle, _, _ = buffer_", "AssertionError: the last dispatch was not combined"},
+			{ep.ModeLowLatency, "output, _, _ = buffer.low", "for buffer_ in 2 * [buffer]: output, _, _ = buffer_.low", "AssertionError: a handle is good for one combine"},
+		},
+	},
 }

@@ -3,12 +3,13 @@ import inspect
 import json
 import os
 
-from collectivex_rank import Bound, Comm, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
+from collectivex_rank import Bound, Comm, Refused, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
 import collectivex_rank as rank
 
 library = torch = None
 case = bound = None
 uccl = False  # the library is UCCL's, whose wrapper has DeepEP's name
+mooncake = False  # the library is Mooncake's
 group = None  # of torch.distributed
 buffer = None
 sizes = None  # of buffer
@@ -21,7 +22,7 @@ MIB = 1 << 20
 
 def open(text):
     """Imports the library. Its versions."""
-    global library, torch, uccl
+    global library, torch, uccl, mooncake
     given = json.loads(text)
     # One host needs no network, and NVSHMEM without one does not start unless it is told so.
     if given["nodes"] == 1:
@@ -30,6 +31,11 @@ def open(text):
         keep_kernels_apart(given)
     open_torch(given)
     torch = rank.torch
+    mooncake = given["backend"] == "mooncake-ep"
+    if mooncake:
+        import mooncake.mooncake_ep_buffer as library
+
+        return json.dumps({"torch": torch.__version__, "library": version("mooncake-transfer-engine-cuda13", "mooncake-transfer-engine")})
     import deep_ep
 
     library = deep_ep
@@ -58,6 +64,35 @@ def process_group(backend):
     return group
 
 
+class Mooncake:
+    """Gives Mooncake's Buffer the interface of DeepEP's.
+
+    Every operation is told that all ranks are alive, and has no timeout, after which Mooncake would
+    leave out the rows of a slow rank.
+    """
+
+    def __init__(self, size):
+        self.buffer = library.Buffer(process_group("nccl"), size)
+        self.alive = torch.full((rank.world,), 1, dtype=torch.int32, device="cuda")
+        if any(comm.allgather(self.buffer._use_fallback)):
+            raise Refused("Mooncake EP has neither IBGDA nor the memory of all peers, and would use collectives of torch instead")
+
+    def clean_low_latency_buffer(self, *_):
+        """Does nothing: a buffer has one shape, and each operation clears the signals of the next one."""
+
+    def low_latency_dispatch(self, x, topk_idx, capacity, experts, use_fp8):
+        return self.buffer.dispatch(x, topk_idx, self.alive, capacity, experts, timeout_us=-1, use_fp8=use_fp8)
+
+    def low_latency_combine(self, x, topk_idx, topk_weights, handle):
+        return self.buffer.combine(x, topk_idx, topk_weights, self.alive, timeout_us=-1, handle=handle)
+
+    def destroy(self):
+        """Frees the memory, in which no peer may be at work."""
+        torch.cuda.synchronize()
+        comm.barrier()
+        self.buffer = None
+
+
 def low():
     return case["mode"] == "low-latency"
 
@@ -72,8 +107,9 @@ def prepare(text):
     pairs = 1 if uccl else 24
     if low():
         case["capacity"] += -case["capacity"] % 4
-        rdma = library.Buffer.get_low_latency_rdma_size_hint(case["capacity"], hidden, world, experts)
-        pairs = experts // world
+        hint = library.Buffer.get_ep_buffer_size_hint if mooncake else library.Buffer.get_low_latency_rdma_size_hint
+        rdma = hint(case["capacity"], hidden, world, experts)
+        pairs = (case["capacity"], hidden, experts) if mooncake else experts // world
     elif uccl:
         nvl = 2 * 10**9
         config = (library.Config(64 if torch.version.hip else 24, 8, 256),) * 2
@@ -88,7 +124,9 @@ def prepare(text):
             buffer.destroy()
         buffer = sizes = None
         given = {"low_latency_mode": low(), "num_qps_per_rank": pairs, "allow_mnnvl": case["mnnvl"], "explicitly_destroy": True}
-        if uccl:
+        if mooncake:
+            buffer = Mooncake(rdma)
+        elif uccl:
             buffer = library.Buffer(process_group("gloo"), nvl, rdma, is_intranode=True, **given)
         else:
             buffer = library.Buffer(None, nvl, rdma, comm=comm, **given)
