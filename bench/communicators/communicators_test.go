@@ -1,13 +1,13 @@
-// Communicators times how NCCL makes communicators of the GPUs of this host: from a unique id, by
+// Package communicators times how NCCL makes communicators of the GPUs of this host: from a unique id, by
 // ncclCommSplit and by ncclCommShrink. Each rank is a process with a device of its own.
 //
-//	go build -o communicators ./bench/communicators && ./communicators -g 4
+//	go test ./bench/communicators -run '^$' -bench . -g 4
 //
 // All ranks begin together, behind an operation of a communicator that they all have. A row has
 // three times in ms: until the call has returned, of the first all_gather, in which NCCL connects the
 // ranks, and until the communicator is closed. Each is that of the slowest rank, as the median of
 // the trials and their range. What the all_gather delivers is checked.
-package main
+package communicators
 
 import (
 	"context"
@@ -17,14 +17,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
+	"sync"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/measure"
@@ -34,52 +37,84 @@ import (
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
+var (
+	world  = flag.Int("g", 4, "ranks, one for each GPU: at least 2")
+	trials = flag.Int("n", 10, "trials of each row, behind an untimed one")
+)
+
+// rankVariable has a process be a rank: the options of start.
+const rankVariable = "CX_TEST_COMMUNICATORS_RANK"
+
 type options struct {
-	world, trials int
-	// rank is -1 in the process that starts the ranks; dir is of their store.
-	rank int
-	dir  string
+	world, trials, rank int
+	dir                 string // of the store
 }
 
-func main() {
+func TestMain(m *testing.M) {
 	var o options
-	flag.IntVar(&o.world, "g", 4, "ranks, one for each GPU: at least 2")
-	flag.IntVar(&o.trials, "n", 10, "trials of each row, behind an untimed one")
-	flag.IntVar(&o.rank, "rank", -1, "be this rank (internal)")
-	flag.StringVar(&o.dir, "store", "", "directory of the ranks' store (internal)")
-	flag.Parse()
-	if o.world < 2 || o.trials < 1 || flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
+	if n, _ := fmt.Sscan(os.Getenv(rankVariable), &o.world, &o.trials, &o.rank, &o.dir); n == 0 {
+		os.Exit(m.Run())
 	}
-	run := start
-	if o.rank >= 0 {
-		run = beRank
-	}
-	if err := run(context.Background(), os.Stdout, o); err != nil {
-		fmt.Fprintln(os.Stderr, "communicators:", err)
+	if err := beRank(context.Background(), os.Stdout, o); err != nil {
+		fmt.Fprintln(os.Stdout, "communicators:", err)
 		os.Exit(1)
 	}
 }
 
-// start runs the ranks as processes. When one fails, or on SIGINT or SIGTERM, it ends the others, which
-// may wait for it.
-func start(ctx context.Context, stdout io.Writer, o options) error {
-	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "cx-communicators-")
-	if err != nil {
-		return err
+func BenchmarkCommunicators(b *testing.B) {
+	for b.Loop() {
+		if err := start(b.Context(), os.Stdout, b.TempDir(), *world, *trials); err != nil {
+			b.Fatal(err)
+		}
 	}
-	defer os.RemoveAll(dir)
+}
+
+// Four ranks make communicators in every way. A library that skips an operation of one of them, or
+// lacks a call, is found, and no rank is left waiting.
+func TestCommunicators(t *testing.T) {
+	need.Full(t)
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_DEVICES", "4")
+	communicators := func() (string, error) {
+		var out strings.Builder
+		err := start(t.Context(), &out, t.TempDir(), 4, 2)
+		return out.String(), err
+	}
+
+	const times = ` \| [0-9.e-]+ \([0-9.e-]+ … [0-9.e-]+\) \| [0-9.e-]+ \([0-9.e-]+ … [0-9.e-]+\) \| [0-9.e-]+ \([0-9.e-]+ … [0-9.e-]+\) \|\n`
+	out, err := communicators()
+	require.NoError(t, err, out)
+	require.Regexp(t, `^4 ranks on CX Fake NVIDIA GPU, NCCL 2\.28\.9, 2 trials; ms of the slowest rank, median \(range\)\n\n`+
+		`\| communicator \| made \| first all_gather \| closed \|\n\|---\|--:\|--:\|--:\|\n`+
+		`\| ncclCommInitRankConfig, all ranks`+times+`\| ncclCommSplit, all ranks`+times+
+		`\| ncclCommSplit, two halves`+times+`\| ncclCommShrink, without the last rank`+times+`$`, out)
+
+	real := os.Getenv("CX_NCCL_LIB")
+	t.Setenv("CX_NCCL_LIB", fakes.Liar(t, real))
+	t.Setenv("CX_LIE", "every:4") // the second all_gather of a communicator: operations of the parent come between them
+	out, err = communicators()
+	require.Error(t, err)
+	require.Regexp(t, `communicators: ncclCommInitRankConfig, all ranks: rank [0-3]: the communicator has 4 ranks and gathers \[255 255 255 255\], want \[0 1 2 3\]\n`, out)
+
+	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclCommShrink"}}.Build(t))
+	out, err = communicators()
+	require.Error(t, err)
+	require.Contains(t, out, "communicators: ncclCommShrink, without the last rank: no such symbol: ncclCommShrink in libnccl.so.2: ")
+}
+
+// start runs the ranks as processes. When one fails, it ends the others, which may wait for it.
+func start(ctx context.Context, stdout io.Writer, dir string, world, trials int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	ended := make(chan error)
-	for r := range o.world {
-		cmd := exec.CommandContext(ctx, exe, "-g", strconv.Itoa(o.world), "-n", strconv.Itoa(o.trials), "-rank", strconv.Itoa(r), "-store", dir)
-		cmd.Stdout, cmd.Stderr = stdout, os.Stderr
+	ended, lock := make(chan error), &sync.Mutex{}
+	for r := range world {
+		cmd := exec.CommandContext(ctx, exe)
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d %s", rankVariable, world, trials, r, dir))
+		cmd.Stdout, cmd.Stderr = &locked{w: stdout, lock: lock}, os.Stderr
 		go func() {
 			if err := cmd.Run(); err != nil {
 				ended <- fmt.Errorf("rank %d: %w", r, err)
@@ -89,13 +124,26 @@ func start(ctx context.Context, stdout io.Writer, o options) error {
 		}()
 	}
 	var first error
-	for range o.world {
+	for range world {
 		if err := <-ended; err != nil && first == nil {
 			first = err
 			cancel()
 		}
 	}
 	return first
+}
+
+// locked is a writer that several processes share.
+type locked struct {
+	w    io.Writer
+	lock *sync.Mutex
+}
+
+// Write implements io.Writer.
+func (l *locked) Write(p []byte) (int, error) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.w.Write(p)
 }
 
 // maker is a rank that makes communicators.

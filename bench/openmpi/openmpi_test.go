@@ -1,22 +1,21 @@
-// Openmpi measures the host library, by cxrun bench, against OpenMPI's all_reduce on this
-// machine, in turns, and prints the ratio. It needs Go, Debian's openmpi-bin and
-// libopenmpi-dev, and root for a network namespace: mpirun listens on every
-// address.
+// Package openmpi measures the host library, by cxrun bench, against OpenMPI's all_reduce on this
+// machine, in turns. A point whose ratio is above its target fails. It needs Debian's openmpi-bin and
+// libopenmpi-dev, and root for a network namespace: mpirun listens on every address.
 //
-//	go run ./bench/openmpi
-package main
+//	go test ./bench/openmpi -run '^$' -bench . -benchtime 5x
+package openmpi
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/measure"
 )
@@ -41,64 +40,42 @@ var points = []point{
 	{64 << 20, 4, 2, 8, 3, 0.7},
 }
 
-func main() {
-	rounds := flag.Int("rounds", 5, "turns of each library at each point")
-	flag.Parse()
-	if err := compare(os.Stdout, *rounds); err != nil {
-		fmt.Fprintln(os.Stderr, "openmpi:", err)
-		os.Exit(1)
+func BenchmarkAllReduce(b *testing.B) {
+	if _, err := exec.LookPath("mpicc"); err != nil {
+		b.Skip("install Debian's openmpi-bin and libopenmpi-dev: ", err)
 	}
-}
-
-func compare(w io.Writer, rounds int) error {
-	dir, err := os.MkdirTemp("", "cx-openmpi-")
-	if err != nil {
-		return err
+	host, mpi := filepath.Join(b.TempDir(), "cxrun"), filepath.Join(b.TempDir(), "allreduce")
+	for _, build := range [][]string{{"go", "build", "-o", host, "../../cmd/cxrun"}, {"mpicc", "-O3", "-o", mpi, "testdata/allreduce.c"}} {
+		out, err := exec.Command(build[0], build[1:]...).CombinedOutput()
+		require.NoError(b, err, "%s", out)
 	}
-	defer os.RemoveAll(dir)
-	host, mpi := filepath.Join(dir, "cxrun"), filepath.Join(dir, "allreduce")
-	for _, build := range [][]string{{"go", "build", "-o", host, "./cmd/cxrun"}, {"mpicc", "-O3", "-o", mpi, "bench/openmpi/testdata/allreduce.c"}} {
-		if out, err := exec.Command(build[0], build[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s (run from the root of the repository): %w\n%s", build[0], err, out)
-		}
-	}
-	fmt.Fprintf(w, "| bytes | ranks | host µs (min … max) | OpenMPI µs (min … max) | ratio of medians | ratios of turns | target |\n")
-	fmt.Fprintf(w, "|--:|--:|--:|--:|--:|--:|--:|\n")
-	missed := 0
 	for _, p := range points {
-		var ours, theirs, ratios []float64
-		for range rounds {
-			a, err := runHost(host, p)
-			if err != nil {
-				return fmt.Errorf("host, %d bytes, %d ranks: %w", p.bytes, p.world, err)
+		b.Run(fmt.Sprintf("bytes=%d/ranks=%d", p.bytes, p.world), func(b *testing.B) {
+			var ours, theirs, ratios []float64
+			for b.Loop() {
+				x, err := runHost(host, p)
+				require.NoError(b, err)
+				y, err := runMPI(mpi, p)
+				require.NoError(b, err)
+				ours, theirs = append(ours, x...), append(theirs, y...)
+				ratios = append(ratios, measure.Percentile(x, 50)/measure.Percentile(y, 50))
 			}
-			b, err := runMPI(mpi, p)
-			if err != nil {
-				return fmt.Errorf("OpenMPI, %d bytes, %d ranks: %w", p.bytes, p.world, err)
+			report := func(us []float64, name string) {
+				b.ReportMetric(slices.Min(us), name+"-µs-min")
+				b.ReportMetric(measure.Percentile(us, 50), name+"-µs")
+				b.ReportMetric(slices.Max(us), name+"-µs-max")
 			}
-			ours, theirs = append(ours, a...), append(theirs, b...)
-			ratios = append(ratios, measure.Percentile(a, 50)/measure.Percentile(b, 50))
-		}
-		ratio := measure.Percentile(ours, 50) / measure.Percentile(theirs, 50)
-		target := "-"
-		if p.most > 0 {
-			target = fmt.Sprintf("≤ %.1f", p.most)
-			if ratio > p.most {
-				target += " missed"
-				missed++
+			report(ours, "host")
+			report(theirs, "openmpi")
+			ratio := measure.Percentile(ours, 50) / measure.Percentile(theirs, 50)
+			b.ReportMetric(ratio, "ratio")
+			b.ReportMetric(slices.Min(ratios), "ratio-min")
+			b.ReportMetric(slices.Max(ratios), "ratio-max")
+			if p.most > 0 && ratio > p.most {
+				b.Errorf("the ratio is %.2f, must be at most %.1f", ratio, p.most)
 			}
-		}
-		fmt.Fprintf(w, "| %d | %d | %s | %s | %.2f | %.2f … %.2f | %s |\n", p.bytes, p.world, spread(ours), spread(theirs),
-			ratio, slices.Min(ratios), slices.Max(ratios), target)
+		})
 	}
-	if missed > 0 {
-		return fmt.Errorf("%d targets missed", missed)
-	}
-	return nil
-}
-
-func spread(us []float64) string {
-	return fmt.Sprintf("%.4g (%.4g … %.4g)", measure.Percentile(us, 50), slices.Min(us), slices.Max(us))
 }
 
 // runMPI returns the time of each trial.
