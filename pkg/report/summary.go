@@ -170,7 +170,7 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 	cells := cellsOf(m)
 	machines := map[Machine]int{}
 	for _, a := range v.Answers {
-		s.Counts.add(a)
+		s.Counts.Add(a)
 		f := standing[a.Case]
 		s.warn(a.ID, f.warnings)
 		switch a.Status {
@@ -225,7 +225,8 @@ func cellsOf(m *plan.Matrix) map[string]string {
 	return cells
 }
 
-func (c *Counts) add(a fold.Answer) {
+// Add counts a case that was answered.
+func (c *Counts) Add(a fold.Answer) {
 	c.Cases++
 	c.Attempts += a.Attempts
 	switch a.Status {

@@ -88,14 +88,14 @@ func Unused(c Collective, names []string, given Shape) error {
 		}
 		width, segments = width || a.HasWidth(), segments || a.HasSegments()
 	}
-	for _, part := range []struct {
-		name  string
-		value int
-		used  bool
-	}{{"width", given.Width, width}, {"segments", given.Segments, segments}} {
-		if part.value > 0 && !part.used {
-			return fmt.Errorf("%s %d is not used by %s %s: leave it out", part.name, part.value, c, strings.Join(names, ", "))
-		}
+	unused := func(what string, n int) error {
+		return fmt.Errorf("%s %d is not used by %s %s: leave it out", what, n, c, strings.Join(names, ", "))
+	}
+	switch {
+	case given.Width > 0 && !width:
+		return unused("width", given.Width)
+	case given.Segments > 0 && !segments:
+		return unused("segments", given.Segments)
 	}
 	return nil
 }

@@ -48,42 +48,37 @@ func (p *Program) WriteText(w io.Writer) error {
 	return nil
 }
 
+// opTexts say what ops do, with the words of their source, of their destination, and their peer.
+var opTexts = [...]string{
+	Reduce:     "add %[1]s to %[2]s",
+	Send:       "send %[1]s to rank %[3]d",
+	Recv:       "receive %[2]s from rank %[3]d",
+	RecvReduce: "receive from rank %[3]d and add to %[2]s",
+	Copy:       "copy %[1]s to %[2]s",
+	Put:        "put %[1]s into %[2]s of rank %[3]d",
+	Signal:     "signal rank %[3]d",
+	Wait:       "wait for a signal of rank %[3]d",
+	Get:        "get %[1]s of rank %[3]d into %[2]s",
+	GetReduce:  "add %[1]s of rank %[3]d to %[2]s",
+	Flush:      "wait until puts to rank %[3]d have ended",
+}
+
 // String says what the op does.
 func (o *Op) String() string {
-	span := func(s Slot) string {
-		if o.Count == 1 {
-			return s.String()
-		}
-		if j, ok := s.scratch(); ok {
-			return fmt.Sprintf("scratch %d to %d", j, j+int(o.Count)-1)
-		}
-		return fmt.Sprintf("chunks %d to %d", int(s), int(s)+int(o.Count)-1)
+	text := fmt.Sprintf(opTexts[o.Kind], o.span(o.Src), o.span(o.Dst), o.Peer)
+	if o.Async {
+		return "begin to " + text
 	}
-	switch o.Kind {
-	case Send:
-		return fmt.Sprintf("send %s to rank %d", span(o.Src), o.Peer)
-	case Recv:
-		return fmt.Sprintf("receive %s from rank %d", span(o.Dst), o.Peer)
-	case RecvReduce:
-		return fmt.Sprintf("receive from rank %d and add to %s", o.Peer, span(o.Dst))
-	case Copy:
-		return fmt.Sprintf("copy %s to %s", span(o.Src), span(o.Dst))
-	case Put:
-		if o.Async {
-			return fmt.Sprintf("begin to put %s into %s of rank %d", span(o.Src), span(o.Dst), o.Peer)
-		}
-		return fmt.Sprintf("put %s into %s of rank %d", span(o.Src), span(o.Dst), o.Peer)
-	case Get:
-		return fmt.Sprintf("get %s of rank %d into %s", span(o.Src), o.Peer, span(o.Dst))
-	case GetReduce:
-		return fmt.Sprintf("add %s of rank %d to %s", span(o.Src), o.Peer, span(o.Dst))
-	case Flush:
-		return fmt.Sprintf("wait until puts to rank %d have ended", o.Peer)
-	case Signal:
-		return fmt.Sprintf("signal rank %d", o.Peer)
-	case Wait:
-		return fmt.Sprintf("wait for a signal of rank %d", o.Peer)
-	default:
-		return fmt.Sprintf("add %s to %s", span(o.Src), span(o.Dst))
+	return text
+}
+
+// span names the slots of the op from s on.
+func (o *Op) span(s Slot) string {
+	if o.Count == 1 {
+		return s.String()
 	}
+	if j, ok := s.scratch(); ok {
+		return fmt.Sprintf("scratch %d to %d", j, j+int(o.Count)-1)
+	}
+	return fmt.Sprintf("chunks %d to %d", int(s), int(s)+int(o.Count)-1)
 }

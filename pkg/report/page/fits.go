@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/fit"
+	"github.com/collectivex/collectivex/pkg/table"
 )
 
 // Fit is a segment of α + n/B of a series, whose figures the sizes identify.
@@ -42,13 +43,13 @@ func fitted(s *Series) []Fit {
 			text = append(text, fmt.Sprintf("B %s ± %s GB/s", significant(b.Value), significant(b.SE)))
 		}
 		if n := g.HalfBytes; n != nil {
-			text = append(text, "n½ "+size(*n))
+			text = append(text, "n½ "+table.Size(int64(*n)))
 		}
 		if g.Why != "" {
 			text = append(text, g.Why)
 		}
 		if i > 0 {
-			text = append(text, "after a break at "+size(g.FirstBytes))
+			text = append(text, "after a break at "+table.Size(int64(g.FirstBytes)))
 		}
 		out = append(out, Fit{g.FirstBytes, g.LastBytes, g.Us(g.FirstBytes), g.Us(g.LastBytes), strings.Join(text, ", ")})
 	}

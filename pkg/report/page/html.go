@@ -19,6 +19,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/table"
 )
 
 var (
@@ -96,18 +97,15 @@ func digest(text string) string {
 
 func styles() string {
 	var b strings.Builder
-	for i, t := range themes {
-		vars := fmt.Sprintf("--ground: %s; --panel: %s; --ink: %s; --muted: %s; --grid: %s; --warn: %s; --focus: %s;",
+	vars := func(format string, t theme) {
+		colours := fmt.Sprintf("--ground: %s; --panel: %s; --ink: %s; --muted: %s; --grid: %s; --warn: %s; --focus: %s;",
 			t.Ground, t.Panel, t.Ink, t.Muted, t.Grid, t.Warn, t.Series[0])
-		if i == 0 {
-			fmt.Fprintf(&b, ":root { %s }\n", vars)
-		} else {
-			fmt.Fprintf(&b, "@media (prefers-color-scheme: %s) { :root { %s } }\n", t.Name, vars)
-		}
+		fmt.Fprintf(&b, format, t.Name, colours)
 	}
+	vars("/* %s */ :root { %s }\n", themes[0])
+	vars("@media (prefers-color-scheme: %s) { :root { %s } }\n", themes[1])
 	for _, t := range themes { // the reader's choice goes before that of the system
-		fmt.Fprintf(&b, ":root[data-theme=%s] { color-scheme: %s; --ground: %s; --panel: %s; --ink: %s; --muted: %s; --grid: %s; --warn: %s; --focus: %s; }\n",
-			t.Name, t.Name, t.Ground, t.Panel, t.Ink, t.Muted, t.Grid, t.Warn, t.Series[0])
+		vars(":root[data-theme=%[1]s] { color-scheme: %[1]s; %[2]s }\n", t)
 	}
 	return b.String()
 }
@@ -246,7 +244,7 @@ func (v *View) at(s *Series, x int64) string {
 		world := int64(worldOf(s))
 		return fmt.Sprintf("rank %d to rank %d", x/world, x%world)
 	case v.X.Bytes:
-		return size(float64(x))
+		return table.Size(x)
 	default:
 		return fmt.Sprintf("%s: %d", v.X.Title, x)
 	}
@@ -281,16 +279,6 @@ func short(v float64) string {
 		return "–"
 	}
 	return strconv.FormatFloat(rounded, 'f', -1, 64)
-}
-
-// size prints bytes with a binary prefix.
-func size(bytes float64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-	i := 0
-	for bytes >= 1024 && i < len(units)-1 {
-		bytes, i = bytes/1024, i+1
-	}
-	return short(bytes) + " " + units[i]
 }
 
 func (o Origin) fact(name string) string {

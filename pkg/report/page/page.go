@@ -271,7 +271,7 @@ func (b *builder) answer(a fold.Answer, s *standing) {
 		c.Reason = unreadable
 	}
 	b.Cases = append(b.Cases, c)
-	b.count(&b.Runs[c.Run].Count, c)
+	b.Runs[c.Run].Count.Add(a)
 	state := c.Status
 	if state == result.Success {
 		if state = measured; s.simulated {
@@ -290,21 +290,6 @@ func (b *builder) answer(a fold.Answer, s *standing) {
 		if v := b.views[series.View]; v != nil {
 			v.add(len(b.Cases)-1, b.Runs[c.Run].ID, c, series)
 		}
-	}
-}
-
-func (*builder) count(n *report.Counts, c Case) {
-	n.Cases++
-	n.Attempts += c.Attempts
-	switch c.Status {
-	case result.Success:
-		n.Success++
-	case result.Invalid:
-		n.Invalid++
-	case result.Unsupported:
-		n.Unsupported++
-	default:
-		n.Failed++
 	}
 }
 

@@ -184,24 +184,21 @@ func (m *Machine) sent(from, to int32, n int64) Picoseconds {
 	return m.onLink(link, n)
 }
 
-// reduction is the time of adding n bytes.
-func (m *Machine) reduction(n int64) Picoseconds {
-	if m.Table != nil && n > 0 {
-		if t, ok := m.Table.reduce.time(n); ok {
-			return t
+// onRank is the time of a sum or a copy of n bytes on a rank.
+func (m *Machine) onRank(k schedule.Kind, n int64) Picoseconds {
+	perByte, measured := m.ReduceByte, curve(nil)
+	if m.Table != nil {
+		measured = m.Table.reduce
+	}
+	if k == schedule.Copy {
+		if perByte = m.CopyByte; m.Table != nil {
+			measured = m.Table.copies
 		}
 	}
-	return bytes(n, m.ReduceByte)
-}
-
-// copying is the time of copying n bytes on a rank.
-func (m *Machine) copying(n int64) Picoseconds {
-	if m.Table != nil && n > 0 {
-		if t, ok := m.Table.copies.time(n); ok {
-			return t
-		}
+	if t, ok := measured.time(n); ok && n > 0 {
+		return t
 	}
-	return bytes(n, m.CopyByte)
+	return bytes(n, perByte)
 }
 
 // onLink is the time of n bytes on a link.

@@ -184,7 +184,7 @@ func TestMeasuredSums(t *testing.T) {
 	path := r.CriticalPath()
 	require.Equal(t, Parts{Start: 250 * Nanosecond, Bytes: 6 * 1000 * Nanosecond, LinkWait: 6 * 3000 * Nanosecond, Reduce: 3 * 300 * Nanosecond}, path.Parts)
 	require.Equal(t, r.Makespan, path.Total())
-	require.Equal(t, 70*Nanosecond, m.copying(5))
+	require.Equal(t, 70*Nanosecond, m.onRank(schedule.Copy, 5))
 
 	_, err = Run(t.Context(), program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), m, 8<<20, 1)
 	require.ErrorContains(t, err, "2097152 bytes from rank 0 to rank 1")

@@ -123,10 +123,10 @@ func (t *Timeline) CriticalPath() Path {
 // through adds the parts of an op from when the later of its ends was posted to its own end,
 // and returns that later end.
 func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
-	o, x := &t.Program.Ops[r][i], &t.Ops[r][i]
+	o, x, m := &t.Program.Ops[r][i], &t.Ops[r][i], &t.machine
 	switch o.Kind {
 	case schedule.Reduce, schedule.Copy:
-		memory := t.machine.Memory.take(accesses(o.Kind), t.local(o))
+		memory := m.Memory.take(accesses(o.Kind), t.local(o))
 		part := &parts.Reduce
 		if o.Kind == schedule.Copy {
 			part = &parts.Copy
@@ -135,77 +135,64 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 		*part += x.End - x.Posted - memory
 		return r, i
 	case schedule.Put:
-		t.leaving(parts, r, i, x.Posted)
+		t.carry(parts, r, i, x.Posted, x.End, m.sent)
 		return r, i
 	case schedule.Flush:
 		return r, i
 	}
 	eager := t.Program.Buffer > 0 || o.Kind == schedule.Signal || o.Kind == schedule.Wait
 	q, k := int(o.Peer), t.flow.Partner(r, i)
+	begin := x.Departed
+	if !eager {
+		begin = max(x.Posted, t.Ops[q][k].Posted)
+	}
 	if o.Kind == schedule.Send || o.Kind == schedule.Signal {
-		begin := x.Departed
-		if !eager {
-			begin = max(x.Posted, t.Ops[q][k].Posted)
-		}
-		t.leaving(parts, r, i, begin)
-		switch {
-		case eager:
+		t.carry(parts, r, i, begin, x.End, m.sent)
+		if eager {
 			parts.BufferWait += begin - x.Posted
 			return r, i
-		case x.Posted == begin:
-			return r, i
 		}
-		return q, k
+	} else {
+		data, reduce := t.bytes(&t.Program.Ops[q][k]), Picoseconds(0)
+		if o.Kind == schedule.RecvReduce {
+			reduce = m.onRank(o.Kind, data)
+		}
+		memory := m.Memory.take(accesses(o.Kind), data)
+		parts.Reduce += reduce
+		parts.Memory += memory
+		parts.Overhead += x.End - x.Landed - reduce - memory
+		if eager && x.Landed == x.Posted {
+			return r, i // the data was there before
+		}
+		send := &t.Ops[q][k]
+		if eager {
+			begin = send.Departed
+			parts.BufferWait += begin - send.Posted
+		}
+		latency := m.flight(int32(q), int32(r))
+		parts.Latency += latency
+		t.carry(parts, q, k, begin, x.Landed-latency, m.forwarded)
+		if eager {
+			return q, k
+		}
 	}
-	data := t.bytes(&t.Program.Ops[q][k])
-	reduce := Picoseconds(0)
-	if o.Kind == schedule.RecvReduce {
-		reduce = t.machine.reduction(data)
-	}
-	memory := t.machine.Memory.take(accesses(o.Kind), data)
-	parts.Reduce += reduce
-	parts.Memory += memory
-	parts.Overhead += x.End - x.Landed - reduce - memory
-	if eager && x.Landed == x.Posted {
-		return r, i // the data was there before
-	}
-	send := &t.Ops[q][k]
-	begin := send.Departed
-	if !eager {
-		begin = max(x.Posted, send.Posted)
-	}
-	latency := t.machine.flight(int32(q), int32(r))
-	parts.EngineWait += send.Granted - begin
-	memory = t.machine.Memory.take(1, data)
-	parts.Overhead += t.machine.Overhead
-	parts.Memory += memory
-	parts.Latency += latency
-	t.onLinks(parts, x.Landed-send.Granted-t.machine.Overhead-memory-latency, t.machine.forwarded(int32(q), int32(r), data))
-	switch {
-	case eager:
-		parts.BufferWait += begin - send.Posted
-		return q, k
-	case x.Posted == begin:
+	if x.Posted == begin {
 		return r, i
 	}
 	return q, k
 }
 
-// leaving adds the parts of a message from its begin until its last byte has left the rank.
-func (t *Timeline) leaving(parts *Parts, r, i int, begin Picoseconds) {
+// carry adds the parts of a message from its begin until its last byte is through the links, which
+// takes bytes where nothing keeps it waiting.
+func (t *Timeline) carry(parts *Parts, r, i int, begin, through Picoseconds, bytes func(from, to int32, n int64) Picoseconds) {
 	o, x := &t.Program.Ops[r][i], &t.Ops[r][i]
-	parts.EngineWait += x.Granted - begin
 	data := t.bytes(o)
 	memory := t.machine.Memory.take(1, data)
+	parts.EngineWait += x.Granted - begin
 	parts.Overhead += t.machine.Overhead
 	parts.Memory += memory
-	t.onLinks(parts, x.End-x.Granted-t.machine.Overhead-memory, t.machine.sent(int32(r), o.Peer, data))
-}
-
-// onLinks splits the time of a message on links into that of its bytes, which take so long where
-// nothing keeps them waiting, and waits.
-func (t *Timeline) onLinks(parts *Parts, total, bytes Picoseconds) {
-	moving := min(total, bytes)
+	total := through - x.Granted - t.machine.Overhead - memory
+	moving := min(total, bytes(int32(r), o.Peer, data))
 	parts.Bytes += moving
 	parts.LinkWait += total - moving
 }

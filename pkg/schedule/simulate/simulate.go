@@ -272,7 +272,6 @@ func (s *simulation) changed(o *schedule.Op) int64 {
 // Local implements schedule.Actions.
 func (s *simulation) Local(r, i int) {
 	o := &s.Ops[r][i]
-	cost := s.reduction
 	switch o.Kind {
 	case schedule.Put:
 		s.send(message{from: int32(r), to: o.Peer, send: int32(i), receive: none})
@@ -280,11 +279,9 @@ func (s *simulation) Local(r, i int) {
 	case schedule.Flush: // a put has ended when its last byte has left
 		s.at(s.now, int32(r), ended, int32(i))
 		return
-	case schedule.Copy:
-		cost = s.copying
 	}
 	n := s.changed(o)
-	s.at(s.now+cost(n)+s.Memory.take(accesses(o.Kind), n), int32(r), ended, int32(i))
+	s.at(s.now+s.onRank(o.Kind, n)+s.Memory.take(accesses(o.Kind), n), int32(r), ended, int32(i))
 }
 
 // Depart implements schedule.Actions.
@@ -478,7 +475,7 @@ func (s *simulation) received(i int32) {
 	kind := s.Ops[m.to][m.receive].Kind
 	after := s.Overhead + s.Memory.take(accesses(kind), m.bytes)
 	if kind == schedule.RecvReduce {
-		after += s.reduction(m.bytes)
+		after += s.onRank(kind, m.bytes)
 	}
 	if after == 0 {
 		s.arrive(i)
