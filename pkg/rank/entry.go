@@ -32,14 +32,15 @@ func Enter(came time.Time) Entry {
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 // EntrySkew sums up how far apart ranks entered windows, each of which has the entries of
-// the ranks that measured. On one node they read one clock. Elsewhere each rank entered
-// after the last had come to the meeting and, at the latest, Met later: the largest Met of
-// a window is an upper bound. It returns nil if no window says enough.
-func EntrySkew(nodes int, windows [][]Entry) *result.EntrySkew {
+// the ranks that measured; those of fewer than so many ranks do not count. On one node ranks
+// read one clock. Elsewhere each rank entered after the last had come to the meeting and, at
+// the latest, Met later: the largest Met of a window is an upper bound. It returns nil if no
+// window says enough.
+func EntrySkew[K comparable](nodes, ranks int, windows map[K][]Entry) *result.EntrySkew {
 	var us []float64
 	for _, entries := range windows {
 		missing := func(e Entry) bool { return e.Began.IsZero() || nodes > 1 && e.Met <= 0 }
-		if len(entries) < 2 || slices.ContainsFunc(entries, missing) {
+		if len(entries) < max(2, ranks) || slices.ContainsFunc(entries, missing) {
 			continue
 		}
 		us = append(us, skew(nodes, entries))

@@ -1,6 +1,8 @@
 package rank_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,15 +19,19 @@ func TestEntrySkew(t *testing.T) {
 	at := func(us int, met float64) rank.Entry {
 		return rank.Entry{Began: time.Unix(0, 0).Add(time.Duration(us) * time.Microsecond), Met: met}
 	}
+	skew := func(nodes, ranks int, windows [][]rank.Entry) *result.EntrySkew {
+		return rank.EntrySkew(nodes, ranks, maps.Collect(slices.All(windows)))
+	}
 	near := [][]rank.Entry{{at(10, 0), at(13, 0), at(11, 0)}, {at(50, 0), at(49, 0), at(50, 0)}, {at(70, 0), at(77, 0), at(70, 0)}}
-	require.Equal(t, &result.EntrySkew{Windows: 3, P50: 3, Max: 7}, rank.EntrySkew(1, near))
-	require.Nil(t, rank.EntrySkew(2, near), "the ranks have not met")
+	require.Equal(t, &result.EntrySkew{Windows: 3, P50: 3, Max: 7}, skew(1, 3, near))
+	require.Nil(t, skew(2, 3, near), "the ranks have not met")
 
 	far := [][]rank.Entry{{at(9_000_000, 20), at(0, 25)}, {at(0, 30), at(1, 4)}, {at(0, 30), at(1, 0)}, {at(0, 80)}, {}}
-	require.Equal(t, &result.EntrySkew{Windows: 2, P50: 25, Max: 30, Bound: true}, rank.EntrySkew(2, far))
+	require.Equal(t, &result.EntrySkew{Windows: 2, P50: 25, Max: 30, Bound: true}, skew(2, 2, far))
 
-	require.Nil(t, rank.EntrySkew(1, [][]rank.Entry{{{}, at(5, 0)}}), "a sample of an earlier version")
-	require.Nil(t, rank.EntrySkew(1, nil))
+	require.Nil(t, skew(1, 2, [][]rank.Entry{{{}, at(5, 0)}}), "a sample of an earlier version")
+	require.Nil(t, skew(1, 4, near), "a rank did not measure")
+	require.Nil(t, skew(1, 2, nil))
 }
 
 // What a rank enters with says how long ago it came to the meeting, by its own clock.

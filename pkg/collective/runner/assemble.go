@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -21,7 +20,6 @@ const histogramBins = 32
 
 // track is what one rank left of a case.
 type track struct {
-	rank    int
 	setup   *setup
 	samples map[window]sample
 	// arithmetic is nil until that pass has run.
@@ -39,15 +37,11 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if err != nil {
 		return err
 	}
-	tracks := make([]track, len(streams))
-	for i, s := range streams {
-		if tracks[i], err = read(s); err != nil {
-			return fmt.Errorf("rank %d: %w", s.Rank, err)
-		}
-		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
-			d.Implementation.LibraryVersion = &s.Facts.Library.Version
-		}
+	tracks, whole, done, err := rank.Tracks(sp.World, streams, read)
+	if err != nil {
+		return err
 	}
+	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
 	first := slices.IndexFunc(tracks, func(t track) bool { return t.setup != nil })
 	if first < 0 {
 		return nil // no rank came so far: no rows, and the outcome is the shard's
@@ -59,7 +53,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 			continue
 		}
 		if !t.setup.agrees(common) {
-			return fmt.Errorf("ranks %d and %d do not measure the same", streams[first].Rank, streams[i].Rank)
+			return fmt.Errorf("ranks %d and %d do not measure the same", first, i)
 		}
 		registered = registered && t.setup.Registered
 	}
@@ -72,7 +66,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	d.Workload.SizesDropped = append(d.Workload.SizesDropped, common.Dropped...)
 	d.Workload.Excluded = append(d.Workload.Excluded, common.Excluded...)
 	for i, rung := range common.Rungs {
-		row, seen, err := sp.row(i, rung, common, tracks, len(streams) == sp.World)
+		row, seen, err := sp.row(i, rung, common, tracks, whole)
 		if err != nil {
 			return err
 		}
@@ -89,10 +83,9 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		}
 	}
 	_, inexact := sp.arithmetic()
-	if inexact && len(streams) == sp.World {
+	if inexact && whole {
 		d.Measurement.Arithmetic = sp.foldArithmetic(tracks)
 	}
-	done := len(streams) == sp.World && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
 	judge(d, done, len(d.Measurement.Rows) == len(common.Rungs) && (d.Measurement.Arithmetic != nil || !inexact))
 	return nil
 }
@@ -121,9 +114,9 @@ func firstWindow(tracks []track) *string {
 // entrySkew sums up how far apart the ranks with a part in each timed window entered it.
 func (sp spec) entrySkew(tracks []track) *result.EntrySkew {
 	windows := map[window][]rank.Entry{}
-	for _, t := range tracks {
+	for r, t := range tracks {
 		for w, s := range t.samples {
-			if w.Trial < sp.block.Measure.Trials && !sp.form(w.Pair).Idle(t.rank) {
+			if w.Trial < sp.block.Measure.Trials && !sp.form(w.Pair).Idle(r) {
 				windows[w] = append(windows[w], s.Entry)
 			}
 		}
@@ -132,8 +125,7 @@ func (sp spec) entrySkew(tracks []track) *result.EntrySkew {
 	if sp.op.Pairwise() {
 		active = 2
 	}
-	maps.DeleteFunc(windows, func(_ window, entries []rank.Entry) bool { return len(entries) < active })
-	return rank.EntrySkew(sp.Nodes, slices.Collect(maps.Values(windows)))
+	return rank.EntrySkew(sp.Nodes, active, windows)
 }
 
 // agrees compares what has to be the same on all ranks.
@@ -151,8 +143,8 @@ func (s setup) agrees(o *setup) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-func read(s rank.Stream) (track, error) {
-	t := track{rank: s.Rank, samples: map[window]sample{}}
+func read(s rank.Stream, t *track) error {
+	t.samples = map[window]sample{}
 	err := s.Read(rank.Kinds{
 		kindSetup:      rank.Last(&t.setup),
 		kindArithmetic: rank.Last(&t.arithmetic),
@@ -167,7 +159,7 @@ func read(s rank.Stream) (track, error) {
 	if err == nil && t.setup == nil && len(t.samples) > 0 {
 		err = errors.New("samples without a setup")
 	}
-	return t, err
+	return err
 }
 
 // row makes the row of a rung; seen reports whether every rank has a window of it.
@@ -230,13 +222,13 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 func (sp spec) collect(check *collective.Check, w window, at int, tracks []track) (all [][]float64, enqueue float64) {
 	all = make([][]float64, 0, len(tracks))
 	present, form := 0, sp.form(w.Pair)
-	for _, t := range tracks {
+	for r, t := range tracks {
 		s, ok := t.samples[w]
 		if !ok {
 			continue
 		}
 		present++
-		if !form.Idle(t.rank) {
+		if !form.Idle(r) {
 			all = append(all, s.US)
 		}
 		enqueue = max(enqueue, s.Enqueue)
@@ -292,19 +284,16 @@ func (sp spec) timing(bytes int64, perRank [][]float64) (*collective.Timing, err
 // wrong; else it is the shard's, which knows why a rank did not.
 func judge(d *collective.Document, done, all bool) {
 	rows := d.Measurement.Rows
-	has := func(f func(collective.Row) bool) bool { return slices.ContainsFunc(rows, f) }
-	switch {
-	case has(func(r collective.Row) bool { return r.Check.Wrong > 0 }):
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}
-	case has(func(r collective.Row) bool { return len(r.Check.Reasons) > 0 }):
-		i := slices.IndexFunc(rows, func(r collective.Row) bool { return len(r.Check.Reasons) > 0 })
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: rows[i].Check.Reasons[:1]}
-	case d.Measurement.Arithmetic != nil && !d.Measurement.Arithmetic.Passed:
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: d.Measurement.Arithmetic.Reasons}
-	case !done:
-	case !all || len(rows) == 0 || has(func(r collective.Row) bool { return !r.Complete || !r.Check.Passed }):
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
-	default:
-		d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	first := func(f func(collective.Row) bool) int { return slices.IndexFunc(rows, f) }
+	var wrong result.Reasons
+	if first(func(r collective.Row) bool { return r.Check.Wrong > 0 }) >= 0 {
+		wrong = result.Reasons{{Code: result.ReasonSemantics}}
+	} else if i := first(func(r collective.Row) bool { return len(r.Check.Reasons) > 0 }); i >= 0 {
+		wrong = rows[i].Check.Reasons[:1]
+	} else if a := d.Measurement.Arithmetic; a != nil && !a.Passed {
+		wrong = a.Reasons
+		all = false
 	}
+	unchecked := first(func(r collective.Row) bool { return !r.Complete || !r.Check.Passed })
+	d.Outcome = rank.Judge(d.Outcome, wrong, done, all && len(rows) > 0 && unchecked < 0)
 }

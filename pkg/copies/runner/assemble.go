@@ -8,6 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // track is what one rank left of a case.
@@ -25,26 +26,14 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	block := copies.Of(&d.Identity.Case)
 	test := copies.TestOf(block.Test)
-	tracks := make([]track, test.Ranks)
-	done := len(streams) == test.Ranks
-	for _, s := range streams {
-		if s.Rank < 0 || s.Rank >= len(tracks) {
-			return fmt.Errorf("rank %d of copies with %d", s.Rank, test.Ranks)
-		}
-		var err error
-		if tracks[s.Rank], err = read(s); err != nil {
-			return fmt.Errorf("rank %d: %w", s.Rank, err)
-		}
-		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
-			d.Implementation.LibraryVersion = &s.Facts.Library.Version
-		}
-		done = done && s.Done
+	tracks, _, done, err := rank.Tracks(test.Ranks, streams, read)
+	if err != nil {
+		return err
 	}
+	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
 	copying := &tracks[test.Ranks-1]
-	if copying.setup == nil {
-		if done { // its records are lost; else the outcome is the shard's
-			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
-		}
+	if copying.setup == nil { // its records are lost if it is done
+		d.Outcome = rank.Judge(d.Outcome, nil, done, false)
 		return nil
 	}
 	m := &d.Measurement
@@ -91,14 +80,13 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	return nil
 }
 
-func read(s rank.Stream) (t track, err error) {
+func read(s rank.Stream, t *track) error {
 	t.rows = map[int]row{}
-	err = s.Read(rank.Kinds{
+	return s.Read(rank.Kinds{
 		kindSetup: rank.Last(&t.setup),
 		kindRow:   rank.Index(t.rows, func(v row) int { return v.Row }),
 		kindCheck: rank.Append(&t.checks),
 	})
-	return t, err
 }
 
 // clock is what the windows of a row say, in both directions, by the clock of that name; nil if
@@ -140,49 +128,31 @@ func together(r *copies.Row, each int, one, other []span) *copies.Both {
 }
 
 // verdict sums the checks of a row: of both sides of each way, in each pass.
-func verdict(tracks []track, number int, t copies.Test) (v result.Verify) {
+func verdict(tracks []track, number int, t copies.Test) result.Verify {
 	const sides = 2
 	ways := 1
 	if t.Both {
 		ways = 2
 	}
-	var worst *check
-	type place struct {
-		pass, way   int
-		destination bool
-	}
-	seen := map[place]bool{}
+	seen := map[check]bool{}
+	var found []pool.Finding
+	var places []string
 	for _, of := range tracks {
-		for i := range of.checks {
-			c := &of.checks[i]
-			at := place{c.Pass, c.Way, c.Destination}
+		for _, c := range of.checks {
+			at := c
+			at.Finding = pool.Finding{}
 			if c.Row != number || seen[at] {
 				continue
 			}
 			seen[at] = true
-			v.Checks++
-			v.Checked += c.Checked
-			v.Wrong.Add(c.Wrong)
-			if c.Class != "" && worst == nil {
-				worst = c
+			place := "the source"
+			if c.Destination {
+				place = "the destination"
 			}
+			found, places = append(found, c.Finding), append(places, place)
 		}
 	}
-	expected := passes * sides * ways
-	v.Passed = v.Checks == expected && v.Checked > 0 && v.Wrong.Total() == 0
-	switch {
-	case worst != nil:
-		side := "source"
-		if worst.Destination {
-			side = "destination"
-		}
-		v.Detail = fmt.Sprintf("%s: %d of %d words wrong, the first at byte %d of the %s", worst.Class, v.Wrong.Total(), v.Checked, worst.At, side)
-	case !v.Passed:
-		v.Detail = fmt.Sprintf("%d of %d checks ran", v.Checks, expected)
-	default:
-		v.Detail = fmt.Sprintf("%d checks, %d words", v.Checks, v.Checked)
-	}
-	return v
+	return pool.Sum(passes*sides*ways, found, func(i int) string { return places[i] })
 }
 
 // implausible says which of the times cannot be: a victim always takes some.
@@ -209,35 +179,24 @@ func (b *beside) figures(alone *copies.Clock) *copies.Victim {
 // the shard's, which knows why a rank did not.
 func judge(d *copies.Document, done bool, asked int, bad result.Reasons) {
 	m := &d.Measurement
-	whole := len(m.Rows) == asked
+	checked := len(m.Rows) == asked
+	var wrong result.Reasons
 	for i := range m.Rows {
 		r := &m.Rows[i]
-		whole = whole && r.Complete && r.Verify.Passed
-		for _, c := range r.Verify.Wrong.Classes() {
-			if *c.Count > 0 {
-				d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("%s, %d words", c.Name, *c.Count)}}
-				return
-			}
+		checked = checked && r.Complete && r.Verify.Passed
+		if wrong == nil {
+			wrong = pool.Reasons(r.Verify)
 		}
 		for name, c := range map[string]*copies.Clock{"device": r.Device, "host": r.Host} {
-			if c == nil {
-				continue
-			}
-			if why := plausible.Judge(d.Limits, moved(copies.Of(&d.Identity.Case), r.Bytes), "copy by the clock of the "+name, c.Micros.Min); len(why) > 0 {
-				d.Outcome = result.Outcome{Status: result.Invalid, Reasons: why}
-				return
+			if c != nil && wrong == nil {
+				wrong = plausible.Judge(d.Limits, moved(copies.Of(&d.Identity.Case), r.Bytes), "copy by the clock of the "+name, c.Micros.Min)
 			}
 		}
 	}
-	switch {
-	case len(bad) > 0:
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: bad[:1]}
-	case !done:
-	case !whole:
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
-	default:
-		d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	if wrong == nil && len(bad) > 0 {
+		wrong = bad[:1]
 	}
+	d.Outcome = rank.Judge(d.Outcome, wrong, done, checked)
 }
 
 // moved is the bytes that a copy moves at least between two devices. What one device copies

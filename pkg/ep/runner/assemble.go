@@ -22,7 +22,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		return fmt.Errorf("assemble EP streams into a %T", doc)
 	}
 	c := d.Identity.Case
-	ranks, err := readEvidence(c, streams)
+	ranks, _, done, err := rank.Tracks(c.World, streams, read(ep.Of(&c)))
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 			return err
 		}
 	}
-	if !slices.ContainsFunc(ranks, func(e evidence) bool { return !e.ended }) {
+	if done {
 		d.Outcome = judgement(d)
 	}
 	return nil
@@ -45,19 +45,13 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 
 // entrySkew sums up how far apart the ranks entered the fresh-entry windows that all have.
 func entrySkew(c plan.Case, ranks []evidence) *result.EntrySkew {
-	var windows [][]rank.Entry
-	for key := range ranks[0].fresh {
-		var entries []rank.Entry
-		for _, e := range ranks {
-			if f, ok := e.fresh[key]; ok {
-				entries = append(entries, f.Entry)
-			}
-		}
-		if len(entries) == len(ranks) {
-			windows = append(windows, entries)
+	windows := map[freshKey][]rank.Entry{}
+	for _, e := range ranks {
+		for key, f := range e.fresh {
+			windows[key] = append(windows[key], f.Entry)
 		}
 	}
-	return rank.EntrySkew(c.Nodes, windows)
+	return rank.EntrySkew(c.Nodes, len(ranks), windows)
 }
 
 // fill makes everything of the document but its outcome.
@@ -126,12 +120,9 @@ func judgement(d *ep.Document) result.Outcome {
 	rows := d.Measurement.Rows
 	failed := func(r ep.Row) bool { return r.Complete && !r.Correctness.Passed }
 	torn := func(r ep.Row) bool { return !r.Complete }
-	switch {
-	case slices.ContainsFunc(rows, failed):
-		return result.Outcome{Status: result.Invalid, Reasons: result.Reasons{whyFailed(rows)}}
-	case len(rows) == 0, slices.ContainsFunc(rows, torn), !d.Workload.CrossRankConsistent:
-		return result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
-	default:
-		return result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	var wrong result.Reasons
+	if slices.ContainsFunc(rows, failed) {
+		wrong = result.Reasons{whyFailed(rows)}
 	}
+	return rank.Judge(d.Outcome, wrong, true, len(rows) > 0 && !slices.ContainsFunc(rows, torn) && d.Workload.CrossRankConsistent)
 }

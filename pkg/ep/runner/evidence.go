@@ -7,13 +7,11 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/measure"
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
 // evidence is what one rank left of a case, by rung.
 type evidence struct {
-	ended    bool
 	plan     *planRecord
 	digests  map[int]string
 	verdicts map[moment]Verdict
@@ -36,27 +34,15 @@ type freshKey struct {
 
 type chainKey struct{ rung, trial int }
 
-// readEvidence sorts the records of the ranks, one evidence per rank of the
-// world, also for ranks that left nothing.
-func readEvidence(c plan.Case, streams []rank.Stream) ([]evidence, error) {
-	ranks := make([]evidence, c.World)
-	for r := range ranks {
-		ranks[r] = evidence{
+// read sorts the records of a rank.
+func read(block *ep.Block) func(rank.Stream, *evidence) error {
+	return func(s rank.Stream, e *evidence) error {
+		*e = evidence{
 			digests: map[int]string{}, verdicts: map[moment]Verdict{}, sums: map[int]arithmeticRecord{},
 			fresh: map[freshKey]freshRecord{}, chains: map[chainKey]chainRecord{}, replays: map[int]replayRecord{},
 		}
+		return s.Read(e.kinds(block))
 	}
-	for _, s := range streams {
-		if s.Rank < 0 || s.Rank >= c.World {
-			return nil, fmt.Errorf("stream of rank %d in a world of %d", s.Rank, c.World)
-		}
-		e := &ranks[s.Rank]
-		e.ended = s.Done && s.Failure == nil
-		if err := s.Read(e.kinds(ep.Of(&c))); err != nil {
-			return nil, fmt.Errorf("rank %d: %w", s.Rank, err)
-		}
-	}
-	return ranks, nil
 }
 
 // kinds says how the evidence takes the records of its rank.

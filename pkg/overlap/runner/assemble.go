@@ -30,17 +30,11 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if err != nil {
 		return err
 	}
-	tracks := make([]track, len(streams))
-	done := len(streams) == c.World
-	for i, s := range streams {
-		if tracks[i], err = read(s); err != nil {
-			return fmt.Errorf("rank %d: %w", s.Rank, err)
-		}
-		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
-			d.Implementation.LibraryVersion = &s.Facts.Library.Version
-		}
-		done = done && s.Done
+	tracks, whole, done, err := rank.Tracks(c.World, streams, read)
+	if err != nil {
+		return err
 	}
+	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
 	m := &d.Measurement
 	if err := settle(d, tracks); err != nil {
 		return err
@@ -52,14 +46,14 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		m.CommunicationPath, m.CheckedBy = t.setup.Path, t.setup.CheckedBy
 		m.SharedProcessor = m.SharedProcessor || t.setup.SharedProcessor
 		if p := t.setup.Program; m.Program != nil && (p == nil || *p != *m.Program) {
-			return fmt.Errorf("rank %d does not run the program of the others", streams[i].Rank)
+			return fmt.Errorf("rank %d does not run the program of the others", i)
 		} else if p != nil {
 			m.Program = p
 		}
 	}
 	asked := overlap.Asked(c)
 	var implausible result.Reasons
-	if len(streams) == c.World {
+	if whole {
 		d.Limits = plausible.Limits(*c, streams)
 		f := collective.Form{Op: op, Type: t, World: c.World}
 		for i := range asked {
@@ -95,30 +89,23 @@ func settle(d *overlap.Document, tracks []track) (err error) {
 	return err
 }
 
-func read(s rank.Stream) (t track, err error) {
+func read(s rank.Stream, t *track) error {
 	t.samples = map[turn]sample{}
-	err = s.Read(rank.Kinds{
+	return s.Read(rank.Kinds{
 		kindSetup:  rank.Last(&t.setup),
 		kindSample: rank.Index(t.samples, func(v sample) turn { return v.turn }),
 	})
-	return t, err
 }
 
 // entrySkew is how far apart the gates of the ranks opened.
 func entrySkew(nodes int, tracks []track) *result.EntrySkew {
-	var windows [][]rank.Entry
-	for t, s := range tracks[0].samples {
-		entries := []rank.Entry{s.Entry}
-		for _, other := range tracks[1:] {
-			if v, ok := other.samples[t]; ok {
-				entries = append(entries, v.Entry)
-			}
-		}
-		if len(entries) == len(tracks) {
-			windows = append(windows, entries)
+	windows := map[turn][]rank.Entry{}
+	for _, t := range tracks {
+		for at, s := range t.samples {
+			windows[at] = append(windows[at], s.Entry)
 		}
 	}
-	return rank.EntrySkew(nodes, windows)
+	return rank.EntrySkew(nodes, len(tracks), windows)
 }
 
 // assembly makes a row of the samples of all ranks.
@@ -307,22 +294,13 @@ func (a *assembly) elements(of int) (products, communicated int64) {
 // the shard's, which knows why a rank did not.
 func judge(d *overlap.Document, done bool, asked int, implausible result.Reasons) {
 	rows := d.Measurement.Rows
+	var wrong result.Reasons
 	for i := range rows {
 		if v := &rows[i].Verify; v.WrongProducts > 0 || v.WrongCommunicated > 0 {
-			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{
-				result.ReasonCheck.With("%d elements of products, %d communicated", v.WrongProducts, v.WrongCommunicated),
-			}}
-			return
+			wrong = append(wrong, result.ReasonCheck.With("%d elements of products, %d communicated", v.WrongProducts, v.WrongCommunicated))
 		}
 	}
-	whole := len(rows) == asked && !slices.ContainsFunc(rows, func(r overlap.Row) bool { return !r.Complete || !r.Verify.Passed })
-	switch {
-	case len(implausible) > 0:
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: implausible[:1]}
-	case !done:
-	case !whole:
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
-	default:
-		d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
-	}
+	wrong = append(wrong, implausible...)
+	checked := len(rows) == asked && !slices.ContainsFunc(rows, func(r overlap.Row) bool { return !r.Complete || !r.Verify.Passed })
+	d.Outcome = rank.Judge(d.Outcome, wrong[:min(1, len(wrong))], done, checked)
 }

@@ -174,3 +174,37 @@ func (f *Finding) Later(again Finding) {
 		f.Class, f.At = "late", at
 	}
 }
+
+// Sum sums up what the checks of a row found, of which so many are expected. where says in which
+// memory a finding is.
+func Sum(expected int, found []Finding, where func(i int) string) (v result.Verify) {
+	worst := -1
+	for i := range found {
+		v.Checks++
+		v.Checked += found[i].Checked
+		v.Wrong.Add(found[i].Wrong)
+		if worst < 0 && found[i].Class != "" {
+			worst = i
+		}
+	}
+	v.Passed = v.Checks == expected && v.Checked > 0 && v.Wrong.Total() == 0
+	switch {
+	case worst >= 0:
+		v.Detail = fmt.Sprintf("%s: %d of %d words wrong, the first at byte %d of %s", found[worst].Class, v.Wrong.Total(), v.Checked, found[worst].At, where(worst))
+	case !v.Passed:
+		v.Detail = fmt.Sprintf("%d of %d checks ran", v.Checks, expected)
+	default:
+		v.Detail = fmt.Sprintf("%d checks, %d words", v.Checks, v.Checked)
+	}
+	return v
+}
+
+// Reasons returns the reason of a case with a class of wrong words; nil without any.
+func Reasons(v result.Verify) result.Reasons {
+	for _, c := range v.Wrong.Classes() {
+		if *c.Count > 0 {
+			return result.Reasons{result.ReasonCheck.With("%s, %d words", c.Name, *c.Count)}
+		}
+	}
+	return nil
+}

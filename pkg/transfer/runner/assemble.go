@@ -2,7 +2,6 @@ package runner
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // track is what one rank left of a case.
@@ -31,25 +31,14 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if !ok {
 		return fmt.Errorf("document of type %T for a transfer case", doc)
 	}
-	tracks := make([]track, transfer.Ranks)
-	for _, s := range streams {
-		if s.Rank < 0 || s.Rank >= len(tracks) {
-			return fmt.Errorf("rank %d of a transfer", s.Rank)
-		}
-		var err error
-		if tracks[s.Rank], err = read(s); err != nil {
-			return fmt.Errorf("rank %d: %w", s.Rank, err)
-		}
-		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
-			d.Implementation.LibraryVersion = &s.Facts.Library.Version
-		}
+	tracks, _, done, err := rank.Tracks(transfer.Ranks, streams, read)
+	if err != nil {
+		return err
 	}
+	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
 	serving, posting := &tracks[0], &tracks[1]
-	done := len(streams) == transfer.Ranks && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
-	if serving.setup == nil || posting.setup == nil {
-		if done { // its records are lost; else the outcome is the shard's
-			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
-		}
+	if serving.setup == nil || posting.setup == nil { // its records are lost if it is done
+		d.Outcome = rank.Judge(d.Outcome, nil, done, false)
 		return nil
 	}
 	if !agree(*serving.setup, *posting.setup) {
@@ -75,8 +64,8 @@ func agree(a, b setup) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-func read(s rank.Stream) (t track, err error) {
-	err = s.Read(rank.Kinds{
+func read(s rank.Stream, t *track) error {
+	return s.Read(rank.Kinds{
 		kindSetup:     rank.Last(&t.setup),
 		kindFirst:     rank.Append(&t.firsts),
 		kindTrial:     rank.Append(&t.trials),
@@ -84,7 +73,6 @@ func read(s rank.Stream) (t track, err error) {
 		kindSustained: rank.Append(&t.sustained),
 		kindLane:      rank.Last(&t.lane),
 	})
-	return t, err
 }
 
 // assembly is the document and what it is made of.
@@ -202,7 +190,7 @@ func (a assembly) entrySkew() *result.EntrySkew {
 			entries[at] = append(entries[at], t.Entry)
 		}
 	}
-	return rank.EntrySkew(a.Identity.Case.Nodes, slices.Collect(maps.Values(entries)))
+	return rank.EntrySkew(a.Identity.Case.Nodes, transfer.Ranks, entries)
 }
 
 // slower gives the bursts of a trial the times of the slower rank, if the library is
@@ -247,36 +235,23 @@ func round(v float64, decimals int) float64 {
 
 // verdict sums the checks of a row, of which so many are expected.
 func (a assembly) verdict(row int, op string, expected int) result.Verify {
-	var v result.Verify
-	var worst *check
-	where := 0
-	seen := map[[3]int]bool{}
+	type place struct{ rank, trial, rep int }
+	seen := map[place]bool{}
+	var found []pool.Finding
+	var places []place
 	for r := range a.tracks {
-		for i := range a.tracks[r].checks {
-			c := &a.tracks[r].checks[i]
-			if c.Row != row || c.Op != op || seen[[3]int{r, c.Trial, c.Rep}] {
+		for _, c := range a.tracks[r].checks {
+			at := place{r, c.Trial, c.Rep}
+			if c.Row != row || c.Op != op || seen[at] {
 				continue
 			}
-			seen[[3]int{r, c.Trial, c.Rep}] = true
-			v.Checks++
-			v.Checked += c.Checked
-			v.Wrong.Add(c.Wrong)
-			if c.Class != "" && worst == nil {
-				worst, where = c, r
-			}
+			seen[at] = true
+			found, places = append(found, c.Finding), append(places, at)
 		}
 	}
-	v.Passed = v.Checks == expected && v.Checked > 0 && v.Wrong.Total() == 0
-	switch {
-	case worst != nil:
-		v.Detail = fmt.Sprintf("%s: %d of %d words wrong, the first at byte %d of the pool of rank %d, trial %d, burst %d",
-			worst.Class, v.Wrong.Total(), v.Checked, worst.At, where, worst.Trial, worst.Rep)
-	case !v.Passed:
-		v.Detail = fmt.Sprintf("%d of %d checks ran", v.Checks, expected)
-	default:
-		v.Detail = fmt.Sprintf("%d checks, %d words", v.Checks, v.Checked)
-	}
-	return v
+	return pool.Sum(expected, found, func(i int) string {
+		return fmt.Sprintf("the pool of rank %d, trial %d, burst %d", places[i].rank, places[i].trial, places[i].rep)
+	})
 }
 
 // rest adds what is not of a row.
@@ -328,12 +303,12 @@ func (a assembly) judge(done bool) {
 	m := &a.Measurement
 	var verdicts []result.Verify
 	complete := true
+	var wrong result.Reasons
 	for i := range m.Rows {
 		verdicts = append(verdicts, m.Rows[i].Verify)
 		complete = complete && m.Rows[i].Complete
 		if m.Rows[i].Latency.Min <= 0 {
-			a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonImplausible.With("a burst of 0 us")}}
-			return
+			wrong = result.Reasons{result.ReasonImplausible.With("a burst of 0 us")}
 		}
 	}
 	for _, s := range m.Sustained {
@@ -345,27 +320,23 @@ func (a assembly) judge(done bool) {
 	for _, f := range m.First {
 		verdicts = append(verdicts, *f.Verify)
 	}
+	passed := true
 	for _, v := range verdicts {
-		for _, c := range v.Wrong.Classes() {
-			if *c.Count > 0 {
-				a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("%s, %d words", c.Name, *c.Count)}}
-				return
-			}
+		passed = passed && v.Passed
+		if wrong == nil {
+			wrong = pool.Reasons(v)
 		}
 	}
-	ops := len(a.block.Ops)
-	switch asked := len(a.Asked()); {
-	case !done:
+	switch {
+	case wrong != nil, !done:
 	case m.Lane != a.block.Mode:
-		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("lane %s instead of %s", m.Lane, a.block.Mode)}}
+		wrong = result.Reasons{result.ReasonCheck.With("lane %s instead of %s", m.Lane, a.block.Mode)}
 	case a.block.Handle != "" && m.Transport != a.block.Handle:
-		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("handle %s instead of %s", m.Transport, a.block.Handle)}}
-	case !complete || len(m.Rows) != asked || len(m.First) != firstSizes*ops || len(m.Sustained) != ops || len(m.Released) != ops ||
-		slices.ContainsFunc(verdicts, func(v result.Verify) bool { return !v.Passed }):
-		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
-	default:
-		a.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+		wrong = result.Reasons{result.ReasonCheck.With("handle %s instead of %s", m.Transport, a.block.Handle)}
 	}
+	ops := len(a.block.Ops)
+	whole := len(m.Rows) == len(a.Asked()) && len(m.First) == firstSizes*ops && len(m.Sustained) == ops && len(m.Released) == ops
+	a.Outcome = rank.Judge(a.Outcome, wrong, done, complete && whole && passed)
 }
 
 // fit fits the paged rows of an operation; ok is false if they do not tell the three
