@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
 )
 
@@ -101,20 +102,12 @@ func packages(t testing.TB, name string, requirements []byte) string {
 func once(t testing.TB, name string, fill func(dir string)) string {
 	t.Helper()
 	need.EndToEnd(t, "to fetch "+name)
-	tools := need.Source(".tools")
-	dir := filepath.Join(tools, name)
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
-	require.NoError(t, os.MkdirAll(tools, 0o755))
-	filled, err := os.MkdirTemp(tools, name+"-")
-	require.NoError(t, err)
-	defer os.RemoveAll(filled)
-	fill(filled)
-	if err := os.Rename(filled, dir); err != nil {
-		_, err = os.Stat(dir) // another test was first
-		require.NoError(t, err)
-	}
+	dir := filepath.Join(need.Source(".tools"), name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o755))
+	require.NoError(t, fakes.Shared(dir, func(create string) error {
+		fill(create)
+		return nil
+	}))
 	return dir
 }
 

@@ -283,11 +283,11 @@ func (t *Team) events(agent int) ([]agentEvent, error) {
 }
 
 // Close makes the other processes end and removes the store, if this one leads.
-func (t *Team) Close() error {
+func (t *Team) Close(ctx context.Context) error {
 	if !t.Leads() {
 		return t.store.Close()
 	}
-	err := t.order(context.Background(), agentOrder{Do: agentStop})
+	err := t.order(ctx, agentOrder{Do: agentStop})
 	for end := time.Now().Add(agentGrace); err == nil && slices.Contains(t.left, false) && time.Now().Before(end); time.Sleep(pollAgents) {
 		for agent, left := range t.left {
 			if !left {

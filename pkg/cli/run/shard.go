@@ -104,7 +104,7 @@ func (r *sharding) run(ctx context.Context) (err error) {
 		if cells.team, err = joinTeam(ctx, r.Streams, m, cell, cells.cluster); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, cells.team.Close()) }()
+		defer func() { err = errors.Join(err, cells.team.Close(ctx)) }()
 		if !cells.team.Leads() {
 			return cells.team.Serve(ctx)
 		}
