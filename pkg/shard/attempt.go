@@ -34,8 +34,9 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 	case r.Families[q.Case.Family].Backends[q.Case.Backend] == nil && r.compute(q.Case) == nil:
 		return r.skip(n, index, result.ReasonNoLibrary.With("this program has no backend %s", q.Case.Backend))
 	}
-	r.history.attempts[keyOf(q.Case)]++
-	r.Observer.Started(n, len(r.Cases), q.Case, r.history.attempts[keyOf(q.Case)])
+	past := r.history.of(q.Case)
+	past.attempts++
+	r.Observer.Started(n, len(r.Cases), q.Case, past.attempts)
 	r.began, r.waited = time.Now(), 0
 	if r.compute(q.Case) != nil {
 		return r.finish(n, index, r.computed(ctx, q.Case, budget, late), "")
@@ -127,7 +128,7 @@ func unstarted(ctx context.Context, err error, late result.Reason) (result.Reaso
 
 // skip writes the document of a case that is not run.
 func (r *runner) skip(n, index int, reason result.Reason) (result.Outcome, error) {
-	r.history.attempts[keyOf(r.Cases[index].Case)]++
+	r.history.of(r.Cases[index].Case).attempts++
 	r.began, r.waited = time.Now(), 0
 	return r.finish(n, index, ended{reasons: result.Reasons{reason}}, "")
 }
@@ -289,7 +290,7 @@ func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, error) {
 	a := result.Attempt{
 		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
-		Ordinal: r.history.attempts[keyOf(c)], At: time.Now(), Vendor: r.Cell.Vendor, Generator: r.Run.Generator,
+		Ordinal: r.history.of(c).attempts, At: time.Now(), Vendor: r.Cell.Vendor, Generator: r.Run.Generator,
 	}
 	if r.compute(c) == nil {
 		r.place(&a, c)

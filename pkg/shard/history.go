@@ -18,20 +18,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
-type caseKey struct {
-	id     string
-	repeat int
-}
-
-func keyOf(c plan.Case) caseKey { return caseKey{c.CaseID, c.Repeat} }
-
 // history is what a results directory already contains.
 type history struct {
-	attempts map[caseKey]int       // number of attempts in this run attempt
-	finished map[caseKey]bool      // not to be run again
-	passed   map[caseKey]bool      // has a success
-	cases    map[caseKey]plan.Case // as in the documents of this run
-	other    string                // digest of another matrix that a document names
+	cases map[string]*past // by case id, which includes the repeat
+	other string           // digest of another matrix that a document names
+}
+
+// past is the history of a case in this run.
+type past struct {
+	planned  *plan.Case // as in its documents; nil if there are none
+	attempts int        // in this run attempt
+	finished bool       // not to be run again
+	passed   bool       // has a success
+}
+
+func (h history) of(c plan.Case) *past {
+	if h.cases[c.CaseID] == nil {
+		h.cases[c.CaseID] = &past{}
+	}
+	return h.cases[c.CaseID]
 }
 
 // readHistory reads the documents in dir. A case is finished by any document of this run
@@ -39,23 +44,24 @@ type history struct {
 // re-run tries failed cases again. Files that are not documents are reported to warn, and
 // do not count.
 func readHistory(dir string, run Run, warn func(string)) (history, error) {
-	h := history{attempts: map[caseKey]int{}, finished: map[caseKey]bool{}, passed: map[caseKey]bool{}, cases: map[caseKey]plan.Case{}}
+	h := history{cases: map[string]*past{}}
 	err := eachDocument(dir, warn, func(head *result.Envelope) {
 		allocation := head.Identity.AllocationFactors
 		if allocation.RunID == nil || *allocation.RunID != run.RunID {
 			return // another run
 		}
-		key := keyOf(head.Identity.Case)
-		h.cases[key] = head.Identity.Case
+		planned := head.Identity.Case
+		p := h.of(planned)
+		p.planned = &planned
 		if named := allocation.MatrixSHA256; named != "" && run.MatrixSHA256 != "" && named != run.MatrixSHA256 {
 			h.other = named
 		}
 		if allocation.RunAttempt != nil && *allocation.RunAttempt == run.RunAttempt {
-			h.attempts[key] = max(h.attempts[key], head.Identity.AttemptOrdinal)
-			h.finished[key] = h.finished[key] || !untried(head.Outcome)
+			p.attempts = max(p.attempts, head.Identity.AttemptOrdinal)
+			p.finished = p.finished || !untried(head.Outcome)
 		}
-		h.passed[key] = h.passed[key] || head.Outcome.Status == result.Success
-		h.finished[key] = h.finished[key] || h.passed[key]
+		p.passed = p.passed || head.Outcome.Status == result.Success
+		p.finished = p.finished || p.passed
 	})
 	return h, err
 }
@@ -104,14 +110,11 @@ func readDocument(x *result.Inspector, path string) (result.Document, error) {
 // shard resumes and the documents are of the same cases and matrix.
 func (h history) admits(cases []plan.Requested, matrix string, resume bool) error {
 	for _, q := range cases {
-		old, known := h.cases[keyOf(q.Case)]
-		if !known {
-			continue
-		}
-		if !resume {
+		switch old := h.of(q.Case).planned; {
+		case old == nil:
+		case !resume:
 			return ErrExists
-		}
-		if !sameCase(old, q.Case) {
+		case !sameCase(*old, q.Case):
 			return fmt.Errorf("%w: case %s was planned differently then", ErrOther, q.Case.CaseID)
 		}
 	}

@@ -86,7 +86,7 @@ func TestTheLimitEndsSamples(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
 	c := s.Cases[0].Case
 	require.NoError(t, os.Mkdir(filepath.Join(s.Results, result.SamplesDir), 0o755))
-	r := &runner{Shard: s, started: time.Now(), history: history{attempts: map[caseKey]int{keyOf(c): 1}}, private: slog.New(slog.DiscardHandler)}
+	r := &runner{Shard: s, started: time.Now(), history: history{cases: map[string]*past{c.CaseID: {attempts: 1}}}, private: slog.New(slog.DiscardHandler)}
 	family := s.Families[collective.Name]
 	family.Assemble = func(d result.Document, streams []rank.Stream) error {
 		r.started = r.started.Add(-s.Limit) // the time ends here

@@ -200,7 +200,7 @@ func (r *runner) order() []int {
 // or has no retries left. Every attempt has a document.
 func (r *runner) attempts(ctx context.Context, n, index int) error {
 	c := r.Cases[index].Case
-	if r.history.finished[keyOf(c)] {
+	if r.history.of(c).finished {
 		r.keep(n, c)
 		return nil
 	}
@@ -227,7 +227,7 @@ func (r *runner) attempts(ctx context.Context, n, index int) error {
 // keep counts a case that an earlier shard finished.
 func (r *runner) keep(n int, c plan.Case) {
 	r.counts.Kept++
-	passed := r.history.passed[keyOf(c)]
+	passed := r.history.of(c).passed
 	if !passed {
 		r.counts.KeptFailed++
 	}
@@ -249,7 +249,7 @@ func (r *runner) giveUp(n int, rest []int, cause error) error {
 		return nil
 	}
 	for i, index := range rest {
-		if c := r.Cases[index].Case; r.history.finished[keyOf(c)] {
+		if c := r.Cases[index].Case; r.history.of(c).finished {
 			r.keep(n+1+i, c)
 			continue
 		}
