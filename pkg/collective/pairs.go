@@ -120,7 +120,7 @@ func (s *Square) set(src, dst int, v float64, oneWay bool) {
 var pairKeys = table.Text("SKU", "backend", "ranks", "op", "type", "buffers", "timing")
 
 func pairSection(cases []*Pairs) table.Section {
-	t := &table.Table{Columns: slices.Concat(pairKeys, table.Figures("size"), []table.Column{{Name: "median GB/s", Right: true, Strong: true}}, table.Text("slow pair"))}
+	t := &table.Table{Columns: slices.Concat(pairKeys, table.Figures("size"), table.Headline("median GB/s"), table.Text("slow pair"))}
 	for _, p := range cases {
 		slow := ""
 		if w := p.Worst; w != nil {

@@ -147,7 +147,7 @@ func Peaks(kind string, cases []*Headline) []table.Section {
 	var out []table.Section
 	for _, g := range groups(cases) {
 		t := &table.Table{Columns: slices.Concat(keys,
-			[]table.Column{{Name: "peak busbw GB/s", Right: true, Strong: true}}, table.Figures("at", "lowest µs", "at"))}
+			table.Headline("peak busbw GB/s"), table.Figures("at", "lowest µs", "at"))}
 		for _, c := range g.cases {
 			peak, floor := c.Points[c.Peak], c.Points[c.Floor]
 			t.Rows = append(t.Rows, append(c.key(), table.OrDash(peak.BusBW), table.Size(peak.Bytes), table.OrDash(floor.P50), table.Size(floor.Bytes)))

@@ -81,7 +81,7 @@ func (c *Headline) key() []string {
 }
 
 func overview(cases []*Headline) table.Section {
-	s := &table.Table{Columns: slices.Concat(keys, table.Figures("largest"), []table.Column{{Name: "device GB/s", Right: true, Strong: true}}, table.Figures("host GB/s", "smallest", "device µs", "host µs"))}
+	s := &table.Table{Columns: slices.Concat(keys, table.Figures("largest"), table.Headline("device GB/s"), table.Figures("host GB/s", "smallest", "device µs", "host µs"))}
 	for _, c := range cases {
 		if len(c.Rows) == 0 {
 			continue
@@ -112,7 +112,7 @@ func ladder(cases []*Headline) table.Section {
 
 // besideVictim has the rows of copies beside a victim.
 func besideVictim(cases []*Headline) table.Section {
-	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bytes", "streams"), []table.Column{{Name: "victim slowdown", Right: true, Strong: true}}, table.Figures("copy slowdown"))}
+	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bytes", "streams"), table.Headline("victim slowdown"), table.Figures("copy slowdown"))}
 	factor := func(f *float64) string {
 		if f == nil {
 			return table.Dash

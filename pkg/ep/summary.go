@@ -133,7 +133,7 @@ func (e *Headline) key() []string {
 }
 
 func overview(cases []*Headline) table.Section {
-	t := &table.Table{Columns: slices.Concat(keys, table.Figures("tokens/rank"), []table.Column{{Name: "pair period µs", Right: true, Strong: true}},
+	t := &table.Table{Columns: slices.Concat(keys, table.Figures("tokens/rank"), table.Headline("pair period µs"),
 		table.Figures("p99", "dispatch µs", "combine µs", "roundtrip µs", "tokens/s", "dispatch GB/s", "combine GB/s", "max error"), table.Text("not measured"))}
 	for _, e := range cases {
 		if len(e.Rungs) == 0 {

@@ -4,6 +4,7 @@ package figure
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -89,34 +90,31 @@ func Tick(c *plan.Case) float64 {
 }
 
 // SeriesOf collects the lines of rows into series of the views, in the order of their first points
-// or, of a view that says so, in reverse.
-func SeriesOf(views []View, rows []Row) []Series {
-	var all Collected
+// or, of a view that says so, in reverse. A document has lines in such a view or in others.
+func SeriesOf(views []View, rows []Row) (all []Series) {
+	at := map[string]int{}
 	for i := range rows {
 		for _, l := range rows[i].Lines {
-			all.Add(l.View, l.Facets, l.Point)
-			all.based(l.Basis)
+			name := l.View + "\x00" + strings.Join(l.Facets, "\x00")
+			k, ok := at[name]
+			if !ok {
+				k, at[name] = len(all), len(all)
+				all = append(all, Series{View: l.View, Facets: l.Facets})
+			}
+			s := &all[k]
+			if s.Points = append(s.Points, l.Point); l.Basis != "" && !slices.Contains(s.bases, l.Basis) {
+				s.bases = append(s.bases, l.Basis)
+			}
 		}
 	}
-	for i := range views {
-		if views[i].Reverse {
-			reverse(all.Series, views[i].Name)
-		}
+	for i := range all {
+		slices.Sort(all[i].bases)
+		all[i].Basis = strings.Join(all[i].bases, " and ")
 	}
-	return all.Series
-}
-
-// reverse reverses the order of the series of a view among themselves.
-func reverse(series []Series, view string) {
-	var at []int
-	for i := range series {
-		if series[i].View == view {
-			at = append(at, i)
-		}
+	if len(all) > 0 && slices.ContainsFunc(views, func(v View) bool { return v.Reverse && v.Name == all[0].View }) {
+		slices.Reverse(all)
 	}
-	for i, j := 0, len(at)-1; i < j; i, j = i+1, j-1 {
-		series[at[i]], series[at[j]] = series[at[j]], series[at[i]]
-	}
+	return all
 }
 
 // Percentiles returns a figure for each percentile that is there; prefix is put before its name.

@@ -1,10 +1,6 @@
 package figure
 
-import (
-	"strings"
-
-	"github.com/collectivex/collectivex/pkg/result"
-)
+import "github.com/collectivex/collectivex/pkg/result"
 
 // Shapes of a view.
 const (
@@ -75,6 +71,8 @@ type Series struct {
 	// Basis says what the bytes of the rates count; empty where there is one basis.
 	Basis  string
 	Points []Point
+
+	bases []string // of its points
 }
 
 // Point is one rung.
@@ -92,54 +90,4 @@ type Point struct {
 	// Reason says why the point does not count. It is empty if the row is complete and
 	// passed its checks.
 	Reason string
-}
-
-// Collected is series in the order of their first points.
-type Collected struct {
-	Series []Series
-	at     map[string]int
-	last   int               // to which Add added
-	bases  map[int][2]string // of series: the first and the last by the alphabet
-}
-
-// Add adds a point to the series of a view and facets.
-func (c *Collected) Add(view string, facets []string, p Point) {
-	for i := range c.Series { // lines of one series often share their facets
-		if s := &c.Series[i]; s.View == view && len(facets) > 0 && len(s.Facets) == len(facets) && &s.Facets[0] == &facets[0] {
-			s.Points = append(s.Points, p)
-			return
-		}
-	}
-	name := view + "\x00" + strings.Join(facets, "\x00")
-	i, ok := c.at[name]
-	if !ok {
-		if c.at == nil {
-			c.at = map[string]int{}
-		}
-		i = len(c.Series)
-		c.at[name] = i
-		c.Series = append(c.Series, Series{View: view, Facets: facets})
-	}
-	c.Series[i].Points = append(c.Series[i].Points, p)
-	c.last = i
-}
-
-// based notes what the bytes of the point count that was added last.
-func (c *Collected) based(basis string) {
-	if basis == "" {
-		return
-	}
-	if c.bases == nil {
-		c.bases = map[int][2]string{}
-	}
-	ends, ok := c.bases[c.last]
-	if !ok {
-		ends = [2]string{basis, basis}
-	}
-	ends = [2]string{min(ends[0], basis), max(ends[1], basis)}
-	c.bases[c.last] = ends
-	s := &c.Series[c.last]
-	if s.Basis = ends[0]; ends[1] != ends[0] {
-		s.Basis += " and " + ends[1]
-	}
 }

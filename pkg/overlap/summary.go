@@ -105,7 +105,7 @@ func maybe(v *float64) string {
 var times = []string{"size", "compute µs", "communication µs", "together µs", "serial µs", "exposed µs"}
 
 // efficiencyColumn stands out.
-var efficiencyColumn = []table.Column{{Name: "efficiency", Right: true, Strong: true}}
+var efficiencyColumn = table.Headline("efficiency")
 
 func overview(cases []*Headline) table.Section {
 	s := &table.Table{Columns: slices.Concat(keys, table.Figures(times...), efficiencyColumn)}

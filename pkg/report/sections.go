@@ -63,63 +63,43 @@ func (s *Summary) verdict() string {
 }
 
 func (s *Summary) failedSection() table.Section {
-	t := &table.Table{Columns: append(table.Text("cell", "case", "status", "reason"), table.Figures("rows", "attempts")...)}
-	for _, f := range s.Failed {
-		t.Rows = append(t.Rows, []string{
-			f.Cell, f.CaseID, f.Status, f.Reasons.String(),
-			fmt.Sprintf("%d of %d", f.Measured, f.Asked), strconv.Itoa(f.Attempts),
-		})
-	}
-	return table.Section{Title: "Failed cases", Table: t}
+	return table.Filled(table.Section{Title: "Failed cases"}, append(table.Text("cell", "case", "status", "reason"), table.Figures("rows", "attempts")...), s.Failed, func(f Failed) []string {
+		return []string{f.Cell, f.CaseID, f.Status, f.Reasons.String(), fmt.Sprintf("%d of %d", f.Measured, f.Asked), strconv.Itoa(f.Attempts)}
+	})
 }
 
 func (s *Summary) missingSection() table.Section {
-	t := &table.Table{Columns: table.Text("cell", "case")}
-	for _, m := range s.Missing {
-		t.Rows = append(t.Rows, []string{m.Cell, m.CaseID})
-	}
-	return table.Section{
-		Title: "Cases without a document", Table: t,
-		Note: "The cell ended without writing a document. Its log says why.",
-	}
+	of := table.Section{Title: "Cases without a document", Note: "The cell ended without writing a document. Its log says why."}
+	return table.Filled(of, table.Text("cell", "case"), s.Missing, func(m Missing) []string { return []string{m.Cell, m.CaseID} })
 }
 
 func (s *Summary) warningSection() table.Section {
-	t := &table.Table{Columns: append(table.Text("warning", "first case"), table.Figures("cases")...)}
-	for _, w := range s.Warnings {
-		t.Rows = append(t.Rows, []string{w.Text, w.Cases[0], strconv.Itoa(len(w.Cases))})
-	}
-	return table.Section{Title: "Warnings", Table: t, Note: "The figures count, but the devices were not at their best, or their state is unknown."}
+	of := table.Section{Title: "Warnings", Note: "The figures count, but the devices were not at their best, or their state is unknown."}
+	return table.Filled(of, append(table.Text("warning", "first case"), table.Figures("cases")...), s.Warnings, func(w Warning) []string {
+		return []string{w.Text, w.Cases[0], strconv.Itoa(len(w.Cases))}
+	})
 }
 
 func (s *Summary) unrequestedSection() table.Section {
-	t := &table.Table{Columns: table.Text("case")}
-	for _, id := range s.Unrequested {
-		t.Rows = append(t.Rows, []string{id})
-	}
-	return table.Section{Title: "Cases that were not requested", Table: t}
+	return table.Filled(table.Section{Title: "Cases that were not requested"}, table.Text("case"), s.Unrequested, func(id string) []string { return []string{id} })
 }
 
 func (s *Summary) rejectedSection() table.Section {
-	t := &table.Table{Columns: append(table.Text("what is wrong"), table.Figures("files")...)}
-	for _, r := range s.Rejected {
-		t.Rows = append(t.Rows, []string{r.Reason, strconv.Itoa(r.Files)})
-	}
-	return table.Section{Title: "Files left out", Table: t, Note: "The log names them."}
+	of := table.Section{Title: "Files left out", Note: "The log names them."}
+	return table.Filled(of, append(table.Text("what is wrong"), table.Figures("files")...), s.Rejected, func(r Rejected) []string {
+		return []string{r.Reason, strconv.Itoa(r.Files)}
+	})
 }
 
 func (s *Summary) unsupportedSection() table.Section {
-	t := &table.Table{Columns: table.Text("case", "reason", "detail")}
-	for _, u := range s.Unsupported {
-		t.Rows = append(t.Rows, []string{u.CaseID, u.Reason, u.Detail})
-	}
-	return table.Section{Title: "Unsupported cases", Table: t, Folded: true}
+	return table.Filled(table.Section{Title: "Unsupported cases", Folded: true}, table.Text("case", "reason", "detail"), s.Unsupported, func(u Unsupported) []string {
+		return []string{u.CaseID, u.Reason, u.Detail}
+	})
 }
 
 func (s *Summary) machineSection() table.Section {
-	t := &table.Table{Columns: append(table.Text("SKU", "backend", "device", "framework", "runtime", "library"), table.Figures("cases")...)}
-	for _, m := range s.Machines {
-		t.Rows = append(t.Rows, []string{m.SKU, m.Backend, m.Device, m.Framework, m.Runtime, m.Library, strconv.Itoa(m.Cases)})
-	}
-	return table.Section{Title: "Measured on", Table: t}
+	columns := append(table.Text("SKU", "backend", "device", "framework", "runtime", "library"), table.Figures("cases")...)
+	return table.Filled(table.Section{Title: "Measured on"}, columns, s.Machines, func(m Machine) []string {
+		return []string{m.SKU, m.Backend, m.Device, m.Framework, m.Runtime, m.Library, strconv.Itoa(m.Cases)}
+	})
 }

@@ -52,7 +52,7 @@ func (s *Headline) key() []string {
 }
 
 func overview(cases []*Headline) table.Section {
-	t := &table.Table{Columns: slices.Concat(keys, table.Figures("smallest", "simulated µs", "largest", "simulated µs"), []table.Column{{Name: "GB/s", Right: true, Strong: true}}, table.Text("mostly"))}
+	t := &table.Table{Columns: slices.Concat(keys, table.Figures("smallest", "simulated µs", "largest", "simulated µs"), table.Headline("GB/s"), table.Text("mostly"))}
 	for _, c := range cases {
 		if len(c.Rows) == 0 {
 			continue

@@ -17,6 +17,18 @@ type Section struct {
 	Common string // key columns that are equal in all rows; see LiftCommon
 }
 
+// Filled returns s with a table that has a row for each element of list. An element of which row
+// returns nothing has none.
+func Filled[T any](s Section, columns []Column, list []T, row func(T) []string) Section {
+	s.Table = &Table{Columns: columns}
+	for _, e := range list {
+		if cells := row(e); cells != nil {
+			s.Table.Rows = append(s.Table.Rows, cells)
+		}
+	}
+	return s
+}
+
 // LiftCommon takes the key columns that are equal in all rows out of the table
 // and names them once.
 func (s *Section) LiftCommon() {

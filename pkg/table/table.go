@@ -46,6 +46,9 @@ func Text(names ...string) []Column { return columns(false, names) }
 // Figures returns the columns of figures with the given names.
 func Figures(names ...string) []Column { return columns(true, names) }
 
+// Headline returns the column of the figure that stands out.
+func Headline(name string) []Column { return []Column{{Name: name, Right: true, Strong: true}} }
+
 func columns(right bool, names []string) []Column {
 	out := make([]Column, len(names))
 	for i, n := range names {

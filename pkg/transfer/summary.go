@@ -119,7 +119,7 @@ func (t *Headline) key(op string) []string {
 }
 
 func overview(cases []*Headline) table.Section {
-	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bulk GB/s"), []table.Column{{Name: "paged GB/s", Right: true, Strong: true}},
+	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bulk GB/s"), table.Headline("paged GB/s"),
 		table.Figures("sustained GB/s", "CPU s/GB", "8 B µs", "µs/block", "register ms/GiB", "connect ms"), table.Text("not measured"))}
 	for _, c := range cases {
 		for _, o := range c.Ops {
