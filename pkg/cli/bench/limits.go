@@ -129,10 +129,10 @@ func (l Limits) Broken(name string, rows []Measured) []string {
 			}
 			measured = true
 			switch {
-			case x.Flag == MinGBps && r.GBps < x.Value:
-				out = append(out, fmt.Sprintf("%s%s: %s GB/s, and --min-gbps is %s", name, r.Name, Rate(r.GBps), Shortest(x.Value)))
+			case x.Flag != MaxTime && r.GBps < x.Value:
+				out = append(out, fmt.Sprintf("%s%s: %s GB/s, and %s is %s", name, r.Name, Rate(r.GBps), x.Flag, Shortest(x.Value)))
 			case x.Flag == MaxTime && r.Micros > x.Value:
-				out = append(out, fmt.Sprintf("%s%s: %s us, and --max-time is %s", name, r.Name, Shortest(r.Micros), Shortest(x.Value)))
+				out = append(out, fmt.Sprintf("%s%s: %s us, and %s is %s", name, r.Name, Shortest(r.Micros), x.Flag, Shortest(x.Value)))
 			}
 		}
 		if !measured {
@@ -141,8 +141,6 @@ func (l Limits) Broken(name string, rows []Measured) []string {
 	}
 	return out
 }
-
-func (x Limit) String() string { return x.Flag + " " + x.size() }
 
 // Shortest prints a value with at most six digits.
 func Shortest(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }

@@ -82,7 +82,7 @@ func (t *Table) Document(d *collective.Document) {
 		t.line(d, rows)
 	}
 	if text := t.r.missing(d); text != "" {
-		fmt.Fprintf(t.w, "# INCOMPLETE %s: %s\n", where(d, nil), text)
+		fmt.Fprintf(t.w, "# INCOMPLETE %s: %s\n", where(d), text)
 	}
 	for _, x := range d.Workload.Excluded {
 		if x.What != vocab.InPlace { // its columns say N/A
@@ -97,7 +97,7 @@ func (t *Table) Document(d *collective.Document) {
 	case len(d.Measurement.Rows) == 0 && bench.Skipped(d.Outcome):
 		t.skipped = append(t.skipped, d.Outcome.Reasons.String())
 	case t.r.lenient() || !bench.Lacking(d.Outcome): // what was named and is lacking ends the program, in a line
-		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), sanitize.Line(d.Outcome.Reasons.String()))
+		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d), sanitize.Line(d.Outcome.Reasons.String()))
 		if text := wrongElements(d.Measurement.Rows); text != "" {
 			fmt.Fprintf(t.w, "# %s\n", text)
 		}

@@ -116,13 +116,13 @@ func TestLimits(t *testing.T) {
 		want  []string
 	}{
 		{"--min-busbw 1K=0.1 --max-time 1K=9", rows, nil},
-		{"--min-busbw 1K=0.2", rows, []string{"--min-busbw 1024 bytes all_reduce float sum out_of_place: busbw 0.128 GB/s is below 0.2"}},
+		{"--min-busbw 1K=0.2", rows, []string{"all_reduce float sum, 1024 bytes out_of_place: 0.128 GB/s, and --min-busbw is 0.2"}},
 		{"--max-time 1K=3", rows, []string{
-			"--max-time 1024 bytes all_reduce float sum out_of_place: time 8 us is above 3",
-			"--max-time 1024 bytes all_reduce float sum in_place: time 4 us is above 3",
+			"all_reduce float sum, 1024 bytes out_of_place: 8 us, and --max-time is 3",
+			"all_reduce float sum, 1024 bytes in_place: 4 us, and --max-time is 3",
 		}},
-		{"--max-time 1K=7", []collective.Row{pair}, []string{"--max-time 1024 bytes all_reduce float sum out_of_place rank 2 to 0: time 8 us is above 7"}},
-		{"--max-time 1K=3", nil, []string{"--max-time 1024 bytes all_reduce float sum: was not measured"}},
+		{"--max-time 1K=7", []collective.Row{pair}, []string{"all_reduce float sum, 1024 bytes out_of_place rank 2 to 0: 8 us, and --max-time is 7"}},
+		{"--max-time 1K=3", nil, []string{"all_reduce float sum, no row of 1024 bytes was measured, and --max-time is 3"}},
 	} {
 		r, err := ask(t, "all_reduce -b 1K -e 1K "+tt.flags)
 		require.NoError(t, err)
