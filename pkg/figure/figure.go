@@ -5,6 +5,7 @@ package figure
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -150,4 +151,80 @@ func Burst(name string, b result.Burst, unit float64, tail bool) []Figure {
 // Positive returns the figures that are above 0.
 func Positive(all ...Figure) []Figure {
 	return slices.DeleteFunc(all, func(f Figure) bool { return f.Value <= 0 })
+}
+
+// Span is what a trace shows: a timed window of one rank or, without times, one of its checks.
+type Span struct {
+	Track string // of the rank: a component, a timing mode, Checks
+	Name  string
+	Names []string // of each of Us, if they are not all Name
+	// Began is when the window began; zero if that was not recorded. Spans without it are
+	// laid out in the order of their records, and their iterations begin on all ranks at
+	// once, as they did after a barrier.
+	Began time.Time
+	Us    []float64 // what was measured, one after the other
+	// Offsets are where each of Us begins, in microseconds from the first on; nil if each
+	// begins where the one before it ended.
+	Offsets []float64
+	Args    map[string]any
+}
+
+// Checks is the track of checks.
+const Checks = "checks"
+
+// Verdict says in a word how a check ended.
+func Verdict(passed bool) string {
+	if passed {
+		return "passed"
+	}
+	return "failed"
+}
+
+// ReasonOf says why a row does not count.
+func ReasonOf(complete, passed bool, reasons result.Reasons) string {
+	switch {
+	case !passed && len(reasons) > 0:
+		return "invalid: " + reasons.String()
+	case !passed:
+		return "invalid: failed its checks"
+	case !complete:
+		return "incomplete: the case ended before all samples were taken"
+	default:
+		return ""
+	}
+}
+
+// RowReasons returns why each of n rows does not count. Where all are right by themselves, it is
+// why their case does not.
+func RowReasons(head *result.Envelope, n int, of func(i int) string) []string {
+	reasons := make([]string, n)
+	right := true
+	for i := range reasons {
+		reasons[i] = of(i)
+		right = right && reasons[i] == ""
+	}
+	if right && head.Outcome.Status == result.Invalid {
+		for i := range reasons {
+			reasons[i] = "invalid: " + head.Outcome.Reasons.String()
+		}
+	}
+	return reasons
+}
+
+// Verified is ReasonOf for a row whose check says in detail what was wrong.
+func Verified(complete, passed bool, detail string) string {
+	if !passed {
+		return "invalid: " + detail
+	}
+	return ReasonOf(complete, true, nil)
+}
+
+// MicrosecondsOf returns what a burst has of percentiles; unit is its unit in microseconds.
+func MicrosecondsOf(b result.Burst, unit float64) result.Percentiles {
+	p := result.Percentiles{P50: b.P50 * unit}
+	if b.P95 > 0 {
+		p95 := b.P95 * unit
+		p.P95 = &p95
+	}
+	return p
 }

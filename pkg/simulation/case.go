@@ -6,6 +6,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Block is the block of a simulation case: the time of one collective by the steps of a
@@ -59,4 +60,16 @@ func (b *Block) Links() string {
 		return b.Topology
 	}
 	return b.Topology + "-x" + strconv.Itoa(b.Width)
+}
+
+// Simulated is the origin of a time that follows from a model: nothing was measured.
+const Simulated = "simulated"
+
+// Symbolic is the verification of a program that followed its data through its steps. No
+// element was computed.
+const Symbolic = "symbolic"
+
+func init() {
+	vocab.Register("simulated origin", Simulated)
+	vocab.Register("verification", Symbolic)
 }

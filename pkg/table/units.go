@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/fit"
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
@@ -57,3 +58,11 @@ func Rate(v float64) string {
 
 // Plural is plural.Count of what takes an s.
 func Plural(n int, one string) string { return plural.Count(n, one, one+"s") }
+
+// Fitted returns the fit of a curve for the JSON form of a summary, nil if there are too few sizes.
+func Fitted(points []fit.Point) *fit.Model {
+	if m := fit.Fit(points); len(m.Segments) > 0 {
+		return &m
+	}
+	return nil
+}
