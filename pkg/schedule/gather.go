@@ -9,10 +9,7 @@ func ringGather(w *writer, team []int, direction int) {
 	for t := range n - 1 {
 		for i, r := range team {
 			next, previous := team[mod(i+direction, n)], team[mod(i-direction, n)]
-			w.group(r, func() {
-				w.send(r, next, w.vector(mod(i-direction*t, n)), w.unit)
-				w.recv(r, previous, w.vector(mod(i-direction*(t+1), n)), w.unit)
-			})
+			w.exchange(r, next, w.vector(mod(i-direction*t, n)), previous, w.vector(mod(i-direction*(t+1), n)), w.unit)
 		}
 	}
 }
@@ -67,11 +64,7 @@ func lineGather(w *writer, n int) {
 func doublingGather(w *writer, team []int) {
 	for d := 1; d < len(team); d *= 2 {
 		for i, r := range team {
-			partner := team[i^d]
-			w.group(r, func() {
-				w.send(r, partner, w.vector(i/d*d), d*w.unit)
-				w.recv(r, partner, w.vector((i^d)/d*d), d*w.unit)
-			})
+			w.exchange(r, team[i^d], w.vector(i/d*d), team[i^d], w.vector((i^d)/d*d), d*w.unit)
 		}
 	}
 }
@@ -80,10 +73,7 @@ func bruckGather(w *writer, n int) {
 	for d := 1; d < n; d *= 2 {
 		count := min(d, n-d)
 		for r := range n {
-			w.group(r, func() {
-				w.sendParts(r, mod(r-d, n), wrapped(r, count, n))
-				w.recvParts(r, mod(r+d, n), wrapped(r+d, count, n))
-			})
+			w.exchangeParts(r, mod(r-d, n), wrapped(r, count, n), mod(r+d, n), wrapped(r+d, count, n))
 		}
 	}
 }
@@ -109,9 +99,7 @@ func directScatter(w *writer, n int) {
 				w.recv(r, mod(r-i, n), Scratch(i-1), 1)
 			}
 		})
-		for i := 1; i < n; i++ {
-			w.add(r, Op{Kind: Reduce, Src: Scratch(i - 1), Dst: w.vector(r), Count: 1})
-		}
+		w.sum(r, n-1, w.vector(r))
 	}
 }
 
@@ -120,10 +108,7 @@ func directScatter(w *writer, n int) {
 func rotationGather(w *writer, n int) {
 	for i := 1; i < n; i++ {
 		for r := range n {
-			w.group(r, func() {
-				w.send(r, mod(r-i, n), w.vector(r), 1)
-				w.recv(r, mod(r+i, n), w.vector(mod(r+i, n)), 1)
-			})
+			w.exchange(r, mod(r-i, n), w.vector(r), mod(r+i, n), w.vector(mod(r+i, n)), 1)
 		}
 	}
 }

@@ -26,10 +26,7 @@ func ringFullReduce(w *writer, team []int) {
 			if t > 0 {
 				from = Scratch((t - 1) % 2)
 			}
-			w.group(r, func() {
-				w.send(r, team[mod(i+1, n)], from, 1)
-				w.recv(r, team[mod(i-1, n)], Scratch(t%2), 1)
-			})
+			w.exchange(r, team[mod(i+1, n)], from, team[mod(i-1, n)], Scratch(t%2), 1)
 			w.add(r, Op{Kind: Reduce, Src: Scratch(t % 2), Dst: w.vector(0), Count: 1})
 		}
 	}
@@ -45,9 +42,7 @@ func onePhaseReduce(w *writer, n int) {
 				w.recv(r, mod(r-i, n), Scratch(i-1), 1)
 			}
 		})
-		for i := 1; i < n; i++ {
-			w.add(r, Op{Kind: Reduce, Src: Scratch(i - 1), Dst: w.vector(0), Count: 1})
-		}
+		w.sum(r, n-1, w.vector(0))
 	}
 }
 
@@ -77,10 +72,7 @@ func doublingReduce(w *writer, n int) {
 	fold(w, n, func(team []int) {
 		for d := 1; d < len(team); d *= 2 {
 			for i, r := range team {
-				w.group(r, func() {
-					w.send(r, team[i^d], w.vector(0), 1)
-					w.recv(r, team[i^d], Scratch(0), 1)
-				})
+				w.exchange(r, team[i^d], w.vector(0), team[i^d], Scratch(0), 1)
 				w.add(r, Op{Kind: Reduce, Src: Scratch(0), Dst: w.vector(0), Count: 1})
 			}
 		}
@@ -209,10 +201,7 @@ func swingReduce(w *writer, n int) {
 		for s := log2(n) - 1; s >= 0; s-- {
 			for r := range n {
 				partner := swingPartner(r, s, n)
-				w.group(r, func() {
-					w.sendParts(r, partner, runs(swingReach(r, s+1, n)))
-					w.recvParts(r, partner, runs(swingReach(partner, s+1, n)))
-				})
+				w.exchangeParts(r, partner, runs(swingReach(r, s+1, n)), partner, runs(swingReach(partner, s+1, n)))
 			}
 		}
 	}

@@ -50,6 +50,21 @@ func (w *writer) recvReduce(r, from int, to Slot, count int) int {
 	return w.add(r, Op{Kind: RecvReduce, Peer: int32(from), Dst: to, Count: int32(count)})
 }
 
+// sum adds the first n slots of scratch memory to a slot.
+func (w *writer) sum(r, n int, to Slot) {
+	for j := range n {
+		w.add(r, Op{Kind: Reduce, Src: Scratch(j), Dst: to, Count: 1})
+	}
+}
+
+// exchange makes rank r send count chunks from one slot on to a rank, and take as many from another.
+func (w *writer) exchange(r, to int, out Slot, from int, in Slot, count int) {
+	w.group(r, func() {
+		w.send(r, to, out, count)
+		w.recv(r, from, in, count)
+	})
+}
+
 // part is count consecutive chunks of a writer.
 type part struct{ first, count int }
 
@@ -65,16 +80,16 @@ func wrapped(first, count, n int) []part {
 
 func mod(a, n int) int { return ((a % n) + n) % n }
 
-func (w *writer) sendParts(r, to int, parts []part) {
-	for _, p := range parts {
-		w.send(r, to, w.vector(p.first), p.count*w.unit)
-	}
-}
-
-func (w *writer) recvParts(r, from int, parts []part) {
-	for _, p := range parts {
-		w.recv(r, from, w.vector(p.first), p.count*w.unit)
-	}
+// exchangeParts is exchange of several parts each.
+func (w *writer) exchangeParts(r, to int, out []part, from int, in []part) {
+	w.group(r, func() {
+		for _, p := range out {
+			w.send(r, to, w.vector(p.first), p.count*w.unit)
+		}
+		for _, p := range in {
+			w.recv(r, from, w.vector(p.first), p.count*w.unit)
+		}
+	})
 }
 
 // reversed appends to w the ops of an all_gather with time and arrows reversed, which is a
