@@ -3,7 +3,6 @@
 package report
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,26 +104,16 @@ type Machine struct {
 // Build reads the documents below the given paths (see fold.Read) and sums
 // them up, against m where it is not nil.
 func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
-	judge := fold.NewJudge(m, fold.Expected{})
-	standing := map[fold.Case]figures{}
-	for rec, err := range fold.Read(in) {
-		if p, ok := errors.AsType[*fold.Problem](err); ok {
-			judge.Problem(p)
-			continue
-		} else if err != nil {
-			return nil, nil, err
-		}
-		if _, stands := judge.Record(rec); !stands {
-			continue
-		}
+	standing, v, err := fold.Keep(in, m, func(rec fold.Record) figures {
 		d, err := rec.Document()
-		f := figures{warnings: []string{unreadable}}
-		if err == nil {
-			f = figuresOf(d)
+		if err != nil {
+			return figures{warnings: []string{unreadable}}
 		}
-		standing[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = f
+		return figuresOf(d)
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	v := judge.Verdict(m)
 	return sum(v, standing, m), v, nil
 }
 

@@ -4,7 +4,6 @@ package page
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -140,23 +139,15 @@ type standing struct {
 // runs whose documents name its digest were asked for, or the only run if no document
 // names any. The verdict names the files that are not documents.
 func Build(in []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
-	judge := fold.NewJudge(nil, fold.Expected{})
-	found := map[fold.Case]*standing{}
 	of := map[string]string{} // run id → digest of its matrix
-	for rec, err := range fold.Read(in) {
-		if p, ok := errors.AsType[*fold.Problem](err); ok {
-			judge.Problem(p)
-			continue
-		} else if err != nil {
-			return nil, nil, err
-		}
+	found, v, err := fold.Keep(in, nil, func(rec fold.Record) *standing {
 		of[rec.Head.RunID] = cmp.Or(of[rec.Head.RunID], rec.Head.MatrixSHA256)
-		if _, stands := judge.Record(rec); stands {
-			found[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = read(rec)
-		}
+		return read(rec)
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	b := builder{runs: map[string]int{}, sources: map[string]int{}, origins: map[string]int{}, views: map[string]*view{}}
-	v := judge.Verdict(nil)
 	b.add(v, found)
 	for _, m := range matrices {
 		b.plan(m, of)
