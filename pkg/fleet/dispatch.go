@@ -49,16 +49,13 @@ func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
 	}
 	d := Dispatched{Ref: o.Ref}
 	since := serverTime(resp.Header, c.clock.Now()).Add(-clockSkew)
-	mark := ""
+	inputs := map[string]string{}
+	maps.Copy(inputs, o.Inputs)
 	if o.MarkInput != "" {
-		mark = rand.Text()[:16]
+		inputs[o.MarkInput] = rand.Text()[:16]
 	}
-	details := true
+	body := map[string]any{"ref": o.Ref, "inputs": inputs, "return_run_details": true}
 	for {
-		body := map[string]any{"ref": o.Ref, "inputs": o.marked(mark)}
-		if details {
-			body["return_run_details"] = true
-		}
 		req, err := c.gh.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/actions/workflows/%s/dispatches", c.owner, c.name, o.Workflow), body)
 		if err != nil {
 			return Dispatched{}, err
@@ -69,16 +66,17 @@ func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
 		}
 		resp, err := c.gh.Do(ctx, req, &answer)
 		refused, isRefused := errors.AsType[*github.ErrorResponse](err)
+		unprocessable := statusOf(err) == http.StatusUnprocessableEntity
 		switch {
 		case err == nil && resp.StatusCode == http.StatusOK && answer.ID > 0:
 			d.ID, d.URL = answer.ID, answer.URL
 			return d, nil
 		case err == nil:
-		case isRefused && refused.Response.StatusCode == http.StatusUnprocessableEntity && details && strings.Contains(refused.Message, "return_run_details"):
-			details = false
+		case unprocessable && body["return_run_details"] != nil && strings.Contains(refused.Message, "return_run_details"):
+			delete(body, "return_run_details")
 			continue
-		case isRefused && refused.Response.StatusCode == http.StatusUnprocessableEntity && mark != "" && o.refusesMark(refused.Message):
-			mark = ""
+		case unprocessable && inputs[o.MarkInput] != "" && o.refusesMark(refused.Message):
+			delete(inputs, o.MarkInput)
 			continue
 		case isRefused && refused.Response.StatusCode < 500:
 			return Dispatched{}, c.failed(ctx, "dispatch "+o.Workflow, err)
@@ -88,7 +86,7 @@ func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
 			}
 			c.tell("the answer to the dispatch was lost; looking for the run")
 		}
-		return c.find(ctx, d, o, mark, since)
+		return c.find(ctx, d, o, inputs[o.MarkInput], since)
 	}
 }
 
@@ -96,16 +94,6 @@ func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
 // for.
 func (o Order) refusesMark(message string) bool {
 	return strings.Contains(message, "nexpected inputs") && strings.Contains(message, `"`+o.MarkInput+`"`)
-}
-
-// marked returns the inputs with the mark, "" for none.
-func (o Order) marked(mark string) map[string]string {
-	out := map[string]string{}
-	maps.Copy(out, o.Inputs)
-	if mark != "" {
-		out[o.MarkInput] = mark
-	}
-	return out
 }
 
 // find looks for the run of a dispatch whose answer has no id: the one whose setup job shows
