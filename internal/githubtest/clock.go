@@ -10,10 +10,9 @@ import (
 
 // Clock is a fleet.Clock that moves only with Sleep, which returns at once.
 type Clock struct {
-	mu    sync.Mutex
-	now   time.Time
-	slept []time.Duration
-	open  map[*context.CancelCauseFunc]bool // contexts with a timeout
+	mu   sync.Mutex
+	now  time.Time
+	open map[*context.CancelCauseFunc]bool // contexts with a timeout
 	// OnSleep, if set, is called before each sleep.
 	OnSleep func(d time.Duration)
 }
@@ -42,17 +41,7 @@ func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
-	c.slept = append(c.slept, d)
 	return nil
-}
-
-// Slept returns the sleeps since the last call.
-func (c *Clock) Slept() []time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := c.slept
-	c.slept = nil
-	return out
 }
 
 // WithTimeout implements fleet.Clock. The context ends when Expire is called.

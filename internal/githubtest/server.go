@@ -159,20 +159,20 @@ func (s *Server) Fail(route string, faults ...Fault) {
 
 // Asked returns the requests since the last call, as METHOD PATH?QUERY.
 func (s *Server) Asked() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := s.asked
-	s.asked = nil
-	return out
+	return s.drain(&s.asked)
 }
 
 // Leaks returns the requests since the last call that brought the token, or any
 // credentials, to the store.
 func (s *Server) Leaks() []string {
+	return s.drain(&s.leaks)
+}
+
+func (s *Server) drain(list *[]string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.leaks
-	s.leaks = nil
+	out := *list
+	*list = nil
 	return out
 }
 
