@@ -2,7 +2,11 @@ package fakes
 
 import (
 	"cmp"
+	"os/exec"
+	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Variant is a communication library that is not as it should be.
@@ -22,4 +26,16 @@ func (v Variant) Build(t testing.TB) string {
 		file = rcclFile
 	}
 	return lacking(t, file, cmp.Or(v.SOName, file), v.Hide)
+}
+
+// Liar compiles testdata/liar for this test around the library at path and
+// returns its path.
+func Liar(t testing.TB, path string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "libliar.so")
+	cc := exec.Command(Compiler(t), "-O1", "-Wall", "-shared", "-fPIC", `-DREAL="`+path+`"`, "-DNATIVE_2_28", "-o", out,
+		filepath.Join(Source(), "..", "liar", "liar.c"), "-Wl,--no-as-needed,-rpath,"+filepath.Dir(path), path, "-ldl")
+	output, err := cc.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	return out
 }

@@ -1,0 +1,132 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/operator"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/safefile"
+)
+
+const (
+	// operatorVariable names the file of operator values.
+	operatorVariable = "CX_OPERATOR_CONFIG"
+	// operatorBytes is far more than the platforms of a fleet need.
+	operatorBytes = 1 << 20
+)
+
+// cluster is the cluster that this host belongs to. The zero cluster is none.
+type cluster struct {
+	operator operator.Values
+	slurmJob string // that this program runs in
+}
+
+// newCluster reads the operator values, if the environment names a file.
+func newCluster(s cli.Streams) (cluster, error) {
+	here := cluster{slurmJob: s.Getenv("SLURM_JOB_ID")}
+	path := s.Getenv(operatorVariable)
+	if path == "" {
+		return here, nil
+	}
+	data, err := safefile.Read(path, operatorBytes)
+	if err == nil {
+		here.operator, err = catalog.ParseOperator(operatorVariable, data)
+	}
+	if err != nil {
+		return cluster{}, cli.UsageError("%s: %w", operatorVariable, err)
+	}
+	return here, nil
+}
+
+// stages lists the directories that platforms share with their nodes, each once.
+func (h cluster) stages() []string {
+	var dirs []string
+	for _, p := range h.operator.Platforms {
+		if p.Storage.Stage != "" {
+			dirs = append(dirs, p.Storage.Stage)
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+func (h cluster) request(cell plan.Cell) launch.Request {
+	return launch.Request{Cell: cell, Operator: h.operator.Platform(cell.SKU), SlurmJob: h.slurmJob}
+}
+
+// joinTeam makes this process one of the ranks of a cell that an external launcher started.
+func joinTeam(ctx context.Context, s cli.Streams, m *plan.Matrix, cell plan.Cell, around cluster) (*launch.Team, error) {
+	if cell.Container != "none" {
+		return nil, cli.UsageError("cell %s runs in containers (%s), and --join runs where it was started: use a platform with container: none", cell.ID, cell.Container)
+	}
+	if families()[cell.Family].Computes != nil {
+		return nil, cli.UsageError("cell %s has no ranks, so no process can join as one: leave out --join", cell.ID)
+	}
+	cases, err := m.Cases(cell)
+	if err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	ranksPerNode := 1
+	for _, q := range cases {
+		ranksPerNode = max(ranksPerNode, q.Case.RanksPerNode)
+	}
+	started, err := launch.StartedPlace(s.Getenv)
+	if err != nil {
+		return nil, cli.EnvironmentError("--join: %w", err)
+	}
+	member := launch.Member{
+		Token: s.Getenv(rendezvous.TokenVariable), Task: cli.Build() + " " + m.SHA256 + " " + cell.ID, Network: around.request(cell).Network(),
+	}
+	if member.Place, err = started.Place(cell.Nodes, ranksPerNode); err != nil {
+		return nil, cli.EnvironmentError("--join: %w", err)
+	}
+	if member.Store, err = launch.StartedStore(s.Getenv); err != nil {
+		return nil, cli.EnvironmentError("--join: %w", err)
+	}
+	if err := os.Unsetenv(rendezvous.TokenVariable); err != nil { // the ranks have another one
+		return nil, cli.EnvironmentError("%w", err)
+	}
+	team, err := launch.Join(ctx, member, command.Host{})
+	if err != nil {
+		return nil, cli.EnvironmentError("--join: %w", err)
+	}
+	return team, nil
+}
+
+func newCleanup(s cli.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cleanup",
+		Short: "Cancel and remove what killed shards left on this machine",
+		Long: `Cancel the Slurm jobs, and remove the scratch directories, of shards, sweeps and benches on
+this machine that were killed before they could do so themselves. Running ones are not
+affected. cxrun searches /dev/shm, the directory for temporary files, and storage.stage of
+the platforms in the file that CX_OPERATOR_CONFIG names.
+
+The exit code is 3 if a job could not be cancelled or a directory not removed. The
+next cleanup, or the next shard on this machine, tries again.`,
+		Example: `  cxrun cleanup`,
+		Args:    cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			around, err := newCluster(s)
+			if err != nil {
+				return err
+			}
+			removed, err := launch.Cleanup(c.Context(), command.Host{}, around.stages())
+			fmt.Fprintf(s.Out, "removed what %d killed shards left\n", removed)
+			if err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			return nil
+		},
+	}
+}
