@@ -36,6 +36,29 @@ func Backends(cat *catalog.Catalog, family plan.Family) []string {
 	return names
 }
 
+// Others names the backends that have something which be lacks, as the end of a message: those on
+// devices that be runs on, or all if there are none. It is empty without any.
+func Others(cat *catalog.Catalog, be *catalog.Backend, has func(*catalog.Backend) bool) string {
+	var near, all []string
+	for i := range cat.Backends {
+		o := &cat.Backends[i]
+		if !has(o) {
+			continue
+		}
+		all = append(all, o.Name)
+		if slices.ContainsFunc(o.Vendors, func(v string) bool { return slices.Contains(be.Vendors, v) }) {
+			near = append(near, o.Name)
+		}
+	}
+	if len(near) > 0 {
+		all = near
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "; use --backend " + strings.Join(all, " or ")
+}
+
 // otherNames are what other programs call element types and reductions.
 var otherNames = map[string]string{
 	"bf16": "bfloat16", "fp16": "half", "f16": "half", "float16": "half", "fp32": "float", "f32": "float", "float32": "float",

@@ -162,7 +162,10 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 			b.Submission, b.Sizes, b.Streams, b.PageBytes, b.Victim = f.submission, sizes, f.streams, page, f.victim
 			// Of pageable memory in both directions the planner says more.
 			if both := copies.TestOf(name).Both && kind == copies.Pageable; !both && !slices.Contains(has.Tests, name) {
-				return d, cli.EnvironmentError("backend %s has no test %s: give --backend %s", be.Name, name, strings.Join(copiers(cat, be, name), " or "))
+				return d, cli.EnvironmentError("backend %s has no test %s%s", be.Name, name, bench.Others(cat, be, func(o *catalog.Backend) bool {
+					other := copies.BackendOf(o)
+					return other != nil && slices.Contains(other.Tests, name)
+				}))
 			}
 			if why := copies.Remainder(b); why != "" {
 				return d, cli.UsageError("%s: choose other sizes, pages or streams with -b, -e, -i, --page and --streams", why)
@@ -226,26 +229,6 @@ func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
 		}
 	}
 	return why
-}
-
-// copiers are the other backends that have a test: those on devices that be runs on, too, or all if
-// there are none.
-func copiers(cat *catalog.Catalog, be *catalog.Backend, test string) []string {
-	var near, all []string
-	for i := range cat.Backends {
-		o := &cat.Backends[i]
-		if has := copies.BackendOf(o); has == nil || !slices.Contains(has.Tests, test) {
-			continue
-		}
-		all = append(all, o.Name)
-		if slices.ContainsFunc(o.Vendors, func(v string) bool { return slices.Contains(be.Vendors, v) }) {
-			near = append(near, o.Name)
-		}
-	}
-	if len(near) > 0 {
-		return near
-	}
-	return all
 }
 
 // Report is copies as JSON: a head and the documents' own rows.

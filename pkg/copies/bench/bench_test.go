@@ -48,7 +48,7 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("device_local_copy device_local_copy", "test device_local_copy is named twice"),
 		benchtest.Usage("device_local_copy device_to_device_memcpy_read_ce", "device_local_copy runs on 1 devices and device_to_device_memcpy_read_ce on 2: run them one after the other"),
 		benchtest.Usage("--host-memory pageable device_local_copy", "--host-memory: device_local_copy has no memory of the host; leave it out"),
-		benchtest.Environment("host_to_device_memcpy_sm", "backend host has no test host_to_device_memcpy_sm: give --backend sm"),
+		benchtest.Environment("host_to_device_memcpy_sm", "backend host has no test host_to_device_memcpy_sm; use --backend sm"),
 	})
 }
 

@@ -154,14 +154,14 @@ func (f *flags) Ranks([]string) (int, error) { return transfer.Ranks, nil }
 
 // Plan implements bench.Measurement.
 func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-	d := f.Direct(be, world)
+	d, has := f.Direct(be, world), transfer.BackendOf(be)
 	var err error
 	if f.limits, err = bench.ParseLimits(bench.MinGBps, f.minGBps, f.maxTime, nil); err != nil {
 		return d, err
 	}
 	lane := f.lane
 	if lane == bench.Auto {
-		lane = transfer.BackendOf(be).Lanes[0]
+		lane = has.Lanes[0]
 	}
 	if err := bench.AllKnown(
 		bench.Word{What: "cache", Got: f.cache, Names: cat.Words("kv cache")},
@@ -192,27 +192,28 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, bench.List(n), mostTokens)
 		}
 	}
-	has := slices.Contains(transfer.BackendOf(be).Lanes, lane)
-	if why := transfer.BackendOf(be).Lacks(lane); has && why != "" {
-		return d, cli.EnvironmentError("backend %s does not run on lane %s: %s", be.Name, lane, why)
+	others := func(ok func(*transfer.Backend) bool) string {
+		return bench.Others(cat, be, func(o *catalog.Backend) bool {
+			other := transfer.BackendOf(o)
+			return other != nil && ok(other)
+		})
 	}
-	runs := backendsWith(cat, func(other *transfer.Backend) bool {
-		return slices.Contains(other.Lanes, lane) && other.Lacks(lane) == ""
-	})
-	switch {
+	switch why := has.Lacks(lane); {
 	case vocab.BetweenNodes(lane):
-		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: backend %s runs it in suites, such as kv-transfer, on platforms of several nodes",
-			lane, strings.Join(runs, " or "))
-	case !has:
-		return d, without(runs, fmt.Sprintf("backend %s has no lane %s, only %s", be.Name, lane, strings.Join(transfer.BackendOf(be).Lanes, ", ")))
+		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: measure it by a suite, such as kv-transfer, on a platform of several nodes", lane)
+	case !slices.Contains(has.Lanes, lane):
+		return d, cli.EnvironmentError("backend %s has no lane %s, only %s%s", be.Name, lane, strings.Join(has.Lanes, ", "), others(func(o *transfer.Backend) bool {
+			return slices.Contains(o.Lanes, lane) && o.Lacks(lane) == ""
+		}))
+	case why != "":
+		return d, cli.EnvironmentError("backend %s does not run on lane %s: %s", be.Name, lane, why)
 	}
 	handle := ""
 	if f.handle != bench.Auto {
-		if transfer.BackendOf(be).Handle(f.handle) == nil {
-			open := backendsWith(cat, func(other *transfer.Backend) bool { return other.Handle(f.handle) != nil })
-			return d, without(open, fmt.Sprintf("backend %s does not support --handle %s", be.Name, f.handle))
+		if has.Handle(f.handle) == nil {
+			return d, cli.EnvironmentError("backend %s does not support --handle %s%s", be.Name, f.handle, others(func(o *transfer.Backend) bool { return o.Handle(f.handle) != nil }))
 		}
-		handle = transfer.BackendOf(be).CaseHandle(f.handle)
+		handle = has.CaseHandle(f.handle)
 	}
 	if f.ranks != transfer.Ranks {
 		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, transfer.Ranks)
@@ -256,24 +257,6 @@ func burstSizes(t *transfer.Block, kept []transfer.Point) []int64 {
 	}
 	slices.Sort(sizes)
 	return slices.Compact(sizes)
-}
-
-// backendsWith are the names of the backends of transfers that have something.
-func backendsWith(cat *catalog.Catalog, has func(*transfer.Backend) bool) (names []string) {
-	for i := range cat.Backends {
-		if other := transfer.BackendOf(&cat.Backends[i]); other != nil && has(other) {
-			names = append(names, cat.Backends[i].Name)
-		}
-	}
-	return names
-}
-
-// without is the error of what a backend lacks. It names the backends that have it.
-func without(names []string, lack string) error {
-	if len(names) > 0 {
-		lack += "; use --backend " + strings.Join(names, " or ")
-	}
-	return cli.EnvironmentError("%s", lack)
 }
 
 // mostTokens bounds contexts, pages and bursts, as in definitions.

@@ -88,7 +88,7 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("--block=", "--block: want sizes such as 4K,64K,1M"),
 		benchtest.Environment("--block 1G --total 500G --batch 1", "--total 500G: every burst exceeds a limit, the smallest with 536870912000 bytes, more than 34359738368: choose a smaller --total or --batch"),
 		benchtest.Environment("--block 16 --total 16M --batch 4", "--total 16M: every burst exceeds a limit, the smallest with 4194304 blocks in 4 requests, more than 131072: choose a smaller --total or --batch, or larger blocks"),
-		benchtest.Usage("--lane rdma", "--lane rdma joins two nodes, and bench kv starts both ranks on this host: backend nixl runs it in suites, such as kv-transfer, on platforms of several nodes"),
+		benchtest.Usage("--lane rdma", "--lane rdma joins two nodes, and bench kv starts both ranks on this host: measure it by a suite, such as kv-transfer, on a platform of several nodes"),
 		benchtest.Environment("--lane tcp", "backend host has no lane tcp, only shm, vm; use --backend nixl or mooncake"),
 	})
 }
