@@ -10,8 +10,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/transfer"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 var twoGPUs = planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nccl", "mscclpp", "ipc", "host"}}}
@@ -112,29 +110,4 @@ func TestDirectRefuses(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A transfer is placed where its lane is: between processes of the host, whatever devices are
-// here, or between devices, if there are any.
-func TestDirectPlacesATransferByItsLane(t *testing.T) {
-	machine := twoGPUs
-	gpus := *machine.GPUs
-	gpus.Backends = []string{"nixl"}
-	machine.GPUs = &gpus
-	over := func(lane string) planner.Direct {
-		cat := shipped(t)
-		block := transfer.New(transfer.CacheOf(cat, "kv-tiny"), transfer.SamplingOf(cat.SamplingProfile("smoke")))
-		block.Mode, block.Routing, block.ISLLadder, block.PageTokens, block.BatchSizes, block.Ops = lane, transfer.Paged, plan.Ladder{64}, plan.Ladder{16}, plan.Ladder{1}, transfer.Ops()
-		return planner.Direct{Suite: "bench", Backend: "nixl", World: 2, Repeats: 1, Cases: []plan.Case{{
-			Family: transfer.Name, Precision: "bf16", Sampling: "smoke", Contract: transfer.Contract, Block: block,
-		}}}
-	}
-	for lane, sku := range map[string]string{vocab.LaneTCP: "local", vocab.LanePeer: "local-h200"} {
-		m, err := over(lane).Resolve(shipped(t), machine)
-		require.NoError(t, err)
-		require.Equal(t, sku, m.RequestedOther[0].SKU)
-	}
-	_, err := over(vocab.LanePeer).Resolve(shipped(t), planner.Machine{CPU: "amd64"})
-	require.ErrorIs(t, err, planner.ErrCannot)
-	require.ErrorContains(t, err, "lane peer of backend nixl joins the memory of GPUs, and no GPU here runs it")
 }

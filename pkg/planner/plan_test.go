@@ -6,17 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/steps"
-	"github.com/collectivex/collectivex/pkg/transfer"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func shipped(t testing.TB) *catalog.Catalog {
@@ -185,38 +180,6 @@ func TestLibrariesOfTheHost(t *testing.T) {
 	}, more)
 }
 
-// TestHandles: pools are opened by handles on the devices that the backend names, and elsewhere the
-// plan says why not. Cases of the first handle say nothing of it.
-func TestHandles(t *testing.T) {
-	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc", "mi300x-tw"}, "backend": {"ipc"}}}, planner.Machine{})
-	require.NoError(t, err)
-	lacks := map[string]string{}
-	for _, q := range m.RequestedOther {
-		if transfer.Of(&q.Case).Handle == vocab.HandleVMM {
-			_, lacks[q.Case.CaseID] = q.Why()
-		} else {
-			require.Empty(t, transfer.Of(&q.Case).Handle)
-			require.Equal(t, plan.Runnable, q.Disposition)
-		}
-	}
-	require.Equal(t, map[string]string{
-		"h200-dgxc-ipc-kv-mla-peer-vmm-xfer-ep2-paged-bf16": "",
-		"mi300x-tw-ipc-kv-mla-peer-vmm-xfer-ep2-paged-bf16": "backend ipc opens pools by handle vmm on devices of nvidia only",
-	}, lacks)
-}
-
-// TestMooncakeBetweenDevices: the plan says why Mooncake moves no memory of devices.
-func TestMooncakeBetweenDevices(t *testing.T) {
-	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc"}, "backend": {"mooncake"}}}, planner.Machine{})
-	require.NoError(t, err)
-	require.Len(t, m.RequestedOther, 2, "contiguous and paged")
-	for _, q := range m.RequestedOther {
-		require.Equal(t, plan.Unsupported, q.Disposition)
-		_, detail := q.Why()
-		require.Contains(t, detail, "nvlink_intra")
-	}
-}
-
 // TestSmokeIsAStart: on a machine of eight GPUs whose link has the pace of PCIe, the suite
 // of a bare sweep is estimated at less than ten minutes.
 func TestSmokeIsAStart(t *testing.T) {
@@ -236,47 +199,6 @@ func TestSmokeIsAStart(t *testing.T) {
 	require.Equal(t, int64(128<<20), largest["p2p"])
 }
 
-// TestScheduleEstimates: a schedule is estimated by what its busiest rank sends. Of eight ranks
-// that is 7 vectors in one phase, 1.75 round a ring, and the copy out of place in an all_gather.
-func TestScheduleEstimates(t *testing.T) {
-	cat := shipped(t)
-	m := resolve(t, cat, planner.Filters{Only: planner.Only{"suite": {"schedule-gpu"}, "sku": {"h200-dgxc"}, "world": {"8"}}})
-	seconds := map[string]float64{}
-	for q := range m.Requested() {
-		b := steps.Of(&q.Case)
-		seconds[b.Op+" "+b.Algorithm] = planner.Estimate(cat, &q.Case).Seconds()
-	}
-	direct, ring, gather := seconds["all_reduce direct_one_phase"], seconds["all_reduce ring"], seconds["all_gather ring"]
-	require.Greater(t, ring, gather)
-	require.InDelta(t, (7-1.75)/(1.75-1), (direct-ring)/(ring-gather), 1e-3)
-}
-
-// TestVictimEstimates: beside a victim that they slow down four times, copies take eight times as long as
-// alone to outlast it in each window, after windows in which their number has doubled. Beside twice the
-// victim's work they take as long as it.
-func TestVictimEstimates(t *testing.T) {
-	cat := shipped(t)
-	count := func(change func(*copies.Block)) float64 { // as many as the estimate has
-		seconds := func(change func(*copies.Block)) float64 {
-			c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) {
-				b := copies.Of(c)
-				c.SKU, b.Sizes = "h200-dgxc", b.Sizes[1:]
-				change(b)
-			})
-			return planner.Estimate(cat, &c).Seconds()
-		}
-		none := seconds(func(*copies.Block) {})
-		one := seconds(func(b *copies.Block) { b.Timing.Warmup++ }) - none
-		return (seconds(change) - none) / one
-	}
-	n, trials := 0.0, 0.0
-	got := count(func(b *copies.Block) {
-		b.Victim = true
-		n, trials = float64(b.Timing.Reps), float64(b.Timing.Trials)
-	})
-	require.InDelta(t, n*(trials*(1+8+2)+2+4+8), got, 1e-3*got)
-}
-
 // A case that is named passes with all its repeats, and alone.
 func TestCasesByID(t *testing.T) {
 	cat := shipped(t)
@@ -292,54 +214,4 @@ func TestCasesByID(t *testing.T) {
 	require.Equal(t, []string{id, id + "-r2"}, m.Include[0].CaseIDs)
 	_, err := planner.Resolve(cat, planner.Filters{Only: only, Cases: []string{id, "nosuch"}}, planner.Machine{})
 	require.EqualError(t, err, `no case "nosuch" in the plan that the other filters leave`)
-}
-
-// TestRecordedRouting: a routing from a file is a case of its own, which CollectiveX does
-// not plan.
-func TestRecordedRouting(t *testing.T) {
-	cat := *shipped(t)
-	routing, err := ep.ParseRecorded("mine.txt", []byte("0 1\n2 3\n"))
-	require.NoError(t, err)
-	cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"local"}, Sampling: "smoke", Repeats: 1, Blocks: map[string][]catalog.SuiteBlock{
-		"ep": {&ep.SuiteBlock{
-			Workload: "tiny", Backends: []string{"host"}, Degrees: []int{2}, Modes: []string{"normal"}, Phases: []string{"decode"},
-			Precisions: []string{"bf16"}, Contracts: []string{ep.ContractLayout}, TimingModes: []string{ep.Eager}, Routings: []ep.RoutingRef{{Name: "uniform"}, {Name: "file:mine.txt", Recorded: routing}},
-		}},
-	}}}
-	m := resolve(t, &cat, planner.Filters{})
-	require.Empty(t, m.RequestedCases)
-	var want ep.Block
-	want.Record([]int{0, 1, 2, 3})
-	require.Equal(t, []string{
-		"local-host-tiny-normal-decode-ep2-uniform-bf16", "local-host-tiny-normal-decode-ep2-" + want.Routing + "-bf16",
-	}, caseIDs(m.RequestedOther))
-	require.Equal(t, []int{0, 1, 2, 3}, ep.Of(&m.RequestedOther[1].Case).RoutingExperts)
-	require.Empty(t, ep.Of(&m.RequestedOther[0].Case).RoutingExperts)
-}
-
-func TestUpstream(t *testing.T) {
-	upstream := plan.Case{Family: ep.Name, Contract: ep.ContractLayout, Repeat: 1, Block: &ep.Block{Workload: "deepseek-v3", Routing: "uniform"}}
-	require.True(t, upstream.Upstream())
-	for name, change := range map[string]func(*plan.Case){
-		"contract": func(c *plan.Case) { c.Contract = ep.ContractCachedLayout },
-		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
-		"routing":  func(c *plan.Case) { ep.Of(c).Routing = "zipf" },
-		"workload": func(c *plan.Case) { ep.Of(c).Workload = "small" },
-		"family":   func(c *plan.Case) { c.Block = &collective.Block{} },
-		"graph":    func(c *plan.Case) { ep.Of(c).TimingMode = vocab.Graph },
-		"layout":   func(c *plan.Case) { ep.Of(c).Layout = ep.RankMajor },
-	} {
-		c := upstream
-		block := *ep.Of(&upstream)
-		c.Block = &block
-		change(&c)
-		require.False(t, c.Upstream(), name)
-	}
-}
-
-func TestBalancedRung(t *testing.T) {
-	b := ep.Block{Routing: "zipf-eplb", Ladder: plan.Ladder{1, 8, 32}}
-	require.Equal(t, 32, b.BalancedRung())
-	b.Routing = "zipf"
-	require.Zero(t, b.BalancedRung())
 }

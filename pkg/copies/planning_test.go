@@ -1,14 +1,24 @@
-package planner_test
+package copies_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 )
+
+func shipped(t testing.TB) *catalog.Catalog {
+	t.Helper()
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	return cat
+}
 
 // Each refusal of a copy has its text here. The tests of cxrun bench
 // assert exit codes and names.
@@ -50,11 +60,34 @@ func TestDirectRefusesCopies(t *testing.T) {
 // cannot plans a case that a backend does not have.
 func cannot(t *testing.T, backend string, world int, c plan.Case, want string) {
 	t.Helper()
-	machine := twoGPUs
-	gpus := *machine.GPUs
-	gpus.Backends = append(gpus.Backends, "ce")
-	machine.GPUs = &gpus
+	machine := planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"ce"}}}
 	_, err := planner.Direct{Suite: "bench", Backend: backend, World: world, Repeats: 1, Cases: []plan.Case{c}}.Resolve(shipped(t), machine)
 	require.ErrorIs(t, err, planner.ErrCannot)
 	require.ErrorContains(t, err, want)
+}
+
+// TestVictimEstimates: beside a victim that they slow down four times, copies take eight times as long as
+// alone to outlast it in each window, after windows in which their number has doubled. Beside twice the
+// victim's work they take as long as it.
+func TestVictimEstimates(t *testing.T) {
+	cat := shipped(t)
+	count := func(change func(*copies.Block)) float64 { // as many as the estimate has
+		seconds := func(change func(*copies.Block)) float64 {
+			c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) {
+				b := copies.Of(c)
+				c.SKU, b.Sizes = "h200-dgxc", b.Sizes[1:]
+				change(b)
+			})
+			return planner.Estimate(cat, &c).Seconds()
+		}
+		none := seconds(func(*copies.Block) {})
+		one := seconds(func(b *copies.Block) { b.Timing.Warmup++ }) - none
+		return (seconds(change) - none) / one
+	}
+	n, trials := 0.0, 0.0
+	got := count(func(b *copies.Block) {
+		b.Victim = true
+		n, trials = float64(b.Timing.Reps), float64(b.Timing.Trials)
+	})
+	require.InDelta(t, n*(trials*(1+8+2)+2+4+8), got, 1e-3*got)
 }

@@ -1,0 +1,75 @@
+package transfer_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+func shipped(t testing.TB) *catalog.Catalog {
+	t.Helper()
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	return cat
+}
+
+// TestHandles: pools are opened by handles on the devices that the backend names, and elsewhere the
+// plan says why not. Cases of the first handle say nothing of it.
+func TestHandles(t *testing.T) {
+	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc", "mi300x-tw"}, "backend": {"ipc"}}}, planner.Machine{})
+	require.NoError(t, err)
+	lacks := map[string]string{}
+	for _, q := range m.RequestedOther {
+		if transfer.Of(&q.Case).Handle == vocab.HandleVMM {
+			_, lacks[q.Case.CaseID] = q.Why()
+		} else {
+			require.Empty(t, transfer.Of(&q.Case).Handle)
+			require.Equal(t, plan.Runnable, q.Disposition)
+		}
+	}
+	require.Equal(t, map[string]string{
+		"h200-dgxc-ipc-kv-mla-peer-vmm-xfer-ep2-paged-bf16": "",
+		"mi300x-tw-ipc-kv-mla-peer-vmm-xfer-ep2-paged-bf16": "backend ipc opens pools by handle vmm on devices of nvidia only",
+	}, lacks)
+}
+
+// TestMooncakeBetweenDevices: the plan says why Mooncake moves no memory of devices.
+func TestMooncakeBetweenDevices(t *testing.T) {
+	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc"}, "backend": {"mooncake"}}}, planner.Machine{})
+	require.NoError(t, err)
+	require.Len(t, m.RequestedOther, 2, "contiguous and paged")
+	for _, q := range m.RequestedOther {
+		require.Equal(t, plan.Unsupported, q.Disposition)
+		_, detail := q.Why()
+		require.Contains(t, detail, "nvlink_intra")
+	}
+}
+
+// A transfer is placed where its lane is: between processes of the host, whatever devices are
+// here, or between devices, if there are any.
+func TestDirectPlacesATransferByItsLane(t *testing.T) {
+	machine := planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nixl"}}}
+	over := func(lane string) planner.Direct {
+		cat := shipped(t)
+		block := transfer.New(transfer.CacheOf(cat, "kv-tiny"), transfer.SamplingOf(cat.SamplingProfile("smoke")))
+		block.Mode, block.Routing, block.ISLLadder, block.PageTokens, block.BatchSizes, block.Ops = lane, transfer.Paged, plan.Ladder{64}, plan.Ladder{16}, plan.Ladder{1}, transfer.Ops()
+		return planner.Direct{Suite: "bench", Backend: "nixl", World: 2, Repeats: 1, Cases: []plan.Case{{
+			Family: transfer.Name, Precision: "bf16", Sampling: "smoke", Contract: transfer.Contract, Block: block,
+		}}}
+	}
+	for lane, sku := range map[string]string{vocab.LaneTCP: "local", vocab.LanePeer: "local-h200"} {
+		m, err := over(lane).Resolve(shipped(t), machine)
+		require.NoError(t, err)
+		require.Equal(t, sku, m.RequestedOther[0].SKU)
+	}
+	_, err := over(vocab.LanePeer).Resolve(shipped(t), planner.Machine{CPU: "amd64"})
+	require.ErrorIs(t, err, planner.ErrCannot)
+	require.ErrorContains(t, err, "lane peer of backend nixl joins the memory of GPUs, and no GPU here runs it")
+}
