@@ -358,14 +358,12 @@ func (p *pools) collect(key string, a, b []*run) (out []pair, apart []Case) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, nil
 	}
-	metrics := map[metric]bool{}
+	ticks := map[metric]float64{}
 	for _, r := range slices.Concat(a, b) {
-		for m := range r.times {
-			metrics[m] = true
-		}
+		maps.Copy(ticks, r.ticks)
 	}
-	for _, m := range slices.SortedFunc(maps.Keys(metrics), func(x, y metric) int { return cmp.Compare(x.String(), y.String()) }) {
-		q := pair{of: caseOf(b[0]), pool: pool{b[0].c.SKU, b[0].c.Backend, m}, tick: b[0].tick(m)}
+	for _, m := range slices.SortedFunc(maps.Keys(ticks), func(x, y metric) int { return cmp.Compare(x.String(), y.String()) }) {
+		q := pair{of: caseOf(b[0]), pool: pool{b[0].c.SKU, b[0].c.Backend, m}, tick: ticks[m]}
 		q.of.Key, q.of.Metric = key, m.String()
 		q.of.OldFailed, q.of.NewFailed = runs[0]-len(a), runs[1]-len(b)
 		if q.of.Status, q.of.Why = q.score(m, a, b); q.of.Status != "" {

@@ -101,11 +101,12 @@ func beside(e *result.Envelope) map[string]string {
 	return b
 }
 
-// put adds the time of a rung, in µs, if it is positive.
-func (r *run) put(m metric, at rung, us float64) {
+// put adds the time of a rung if it is positive. us and the tick of the clock are in µs.
+func (r *run) put(m metric, at rung, us, tick float64) {
 	if us <= 0 {
 		return
 	}
+	r.ticks[m] = tick
 	if r.times[m] == nil {
 		r.times[m] = map[rung]float64{}
 	}
@@ -132,17 +133,7 @@ func (r *run) figures(d result.Document) {
 			default:
 				continue
 			}
-			r.put(m, at, fig.Value*cmp.Or(row.Rung.Scale, 1))
-			r.ticks[m] = row.Rung.Tick
+			r.put(m, at, fig.Value*cmp.Or(row.Rung.Scale, 1), row.Rung.Tick)
 		}
 	}
-}
-
-// tick returns what the clock of a metric resolves, in µs: 0 where the host's clock times
-// many operations at once.
-func (r *run) tick(m metric) float64 {
-	if tick, ok := r.ticks[m]; ok {
-		return tick
-	}
-	return figure.Tick(&r.c)
 }
