@@ -63,10 +63,32 @@ func comparison(c *plan.Case) any {
 
 func check(p *result.Problems, doc result.Document) {
 	d := doc.(*Document)
-	id := d.Identity
-	t := Of(&id.Case)
-	m, w := &d.Measurement, &d.Workload
-	p.Check(t.EP == id.Case.World && id.Case.World == Ranks && t.Phase == Phase, "identity.case is a transfer of %d ranks", id.Case.World)
+	m := &d.Measurement
+	checkHead(p, d)
+	var bad []string
+	seen := map[string]bool{}
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
+		seen[r.Name()] = true
+		checkRow(p, Of(&d.Identity.Case), r)
+		if !r.Good() {
+			bad = append(bad, r.Name()+": "+r.Verify.Detail)
+		}
+	}
+	bad = append(bad, checkBursts(p, d)...)
+	checkSetup(p, m)
+	p.Good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status == result.Success {
+		checkSuccess(p, d, seen)
+	}
+}
+
+// checkHead requires what a document repeats of its case.
+func checkHead(p *result.Problems, d *Document) {
+	c := &d.Identity.Case
+	t, m, w := Of(c), &d.Measurement, &d.Workload
+	p.Check(t.EP == c.World && c.World == Ranks && t.Phase == Phase, "identity.case is a transfer of %d ranks", c.World)
 	p.Check(d.Implementation.Fabric == t.Mode, "implementation.fabric %q is not the lane of the case (%q)", d.Implementation.Fabric, t.Mode)
 	p.Check(m.Rows != nil && m.Points != nil && m.First != nil && m.Sustained != nil && m.Released != nil && m.Fit != nil && w.Dropped != nil,
 		"measurement or workload has a null list")
@@ -78,15 +100,15 @@ func check(p *result.Problems, doc result.Document) {
 			p.Add("workload.dropped[%d]: %w", i, err)
 		}
 	}
-	var bad []string
-	seen := map[string]bool{}
-	for i := range m.Rows {
-		r := &m.Rows[i]
-		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
-		seen[r.Name()] = true
-		checkRow(p, t, r)
-		if !r.Good() {
-			bad = append(bad, r.Name()+": "+r.Verify.Detail)
+}
+
+// checkBursts checks the measured parts beside the rows. It returns what did not pass.
+func checkBursts(p *result.Problems, d *Document) (bad []string) {
+	t, m := Of(&d.Identity.Case), &d.Measurement
+	verdict := func(at, name string, v *result.Verify) {
+		p.Verdict(at, v)
+		if !v.Passed {
+			bad = append(bad, name+": "+v.Detail)
 		}
 	}
 	for _, f := range m.First {
@@ -97,42 +119,40 @@ func check(p *result.Problems, doc result.Document) {
 			p.Check(!p.Fresh(), "%s: no verify", at)
 			continue
 		}
-		p.Verdict(at, f.Verify)
-		if !f.Verify.Passed {
-			bad = append(bad, fmt.Sprintf("%s of %d bytes: %s", f.Op, f.Bytes, f.Verify.Detail))
-		}
+		verdict(at, fmt.Sprintf("%s of %d bytes", f.Op, f.Bytes), f.Verify)
 	}
-	for _, s := range m.Sustained {
+	for i := range m.Sustained {
+		s := &m.Sustained[i]
 		at := "measurement.sustained[" + s.Op + "]"
 		p.Check(slices.Contains(t.Ops, s.Op) && s.Bursts > 0 && s.InFlight > 0 && s.Seconds > 0 && s.Bytes > 0, "%s has no bursts, or was not asked for", at)
 		p.Check(m.TwoSided || 1e3*s.Seconds >= float64(t.SustainMillis), "%s lasted %v s, must be at least %d ms", at, s.Seconds, t.SustainMillis)
 		rate := float64(s.Bytes) / 1e9 / s.Seconds
 		p.Check(math.Abs(s.GBps-rate) <= 1e-6*rate, "%s: gbps is %v, bytes and seconds make %v", at, s.GBps, rate)
 		p.Check(s.CPUPoster >= 0 && s.CPU >= s.CPUPoster, "%s: cpu_s_per_gb is %v, must be at least cpu_s_per_gb_poster, which is %v", at, s.CPU, s.CPUPoster)
-		p.Verdict(at, &s.Verify)
-		if !s.Verify.Passed {
-			bad = append(bad, s.Op+" sustained: "+s.Verify.Detail)
-		}
+		verdict(at, s.Op+" sustained", &s.Verify)
 	}
-	for _, r := range m.Released {
-		p.Verdict("measurement.released["+r.Op+"]", &r.Verify)
-		if !r.Verify.Passed {
-			bad = append(bad, r.Op+" after release: "+r.Verify.Detail)
-		}
+	for i := range m.Released {
+		r := &m.Released[i]
+		verdict("measurement.released["+r.Op+"]", r.Op+" after release", &r.Verify)
 	}
 	for _, f := range m.Fit {
 		p.Check(slices.Contains(t.Ops, f.Op) && f.Alpha >= 0 && f.Beta >= 0 && f.GBps >= 0 && f.Points > 0 && f.MaxPercent >= 0,
 			"measurement.fit[%s] was not asked for, or has a figure below 0: %+v", f.Op, f)
 	}
+	return bad
+}
+
+func checkSetup(p *result.Problems, m *Measurement) {
 	if s := m.Setup; s != nil {
 		p.Check(s.PoolBytes > 0 && s.RegisterMillis >= 0 && s.ConnectMillis >= 0, "measurement.setup has no pool, or a time below 0: %+v", *s)
 		each := s.RegisterMillis / (float64(s.PoolBytes) / (1 << 30))
 		p.Check(s.PoolBytes <= 0 || math.Abs(s.RegisterMillisPerGiB-each) <= 1e-6*each, "measurement.setup.register_ms_per_gib is %v, time and pool make %v", s.RegisterMillisPerGiB, each)
 	}
-	p.Good(d.Outcome.Status, len(m.Rows), bad)
-	if d.Outcome.Status != result.Success {
-		return
-	}
+}
+
+// checkSuccess requires all that a successful document has; seen are the names of its rows.
+func checkSuccess(p *result.Problems, d *Document, seen map[string]bool) {
+	t, m := Of(&d.Identity.Case), &d.Measurement
 	p.Check(m.Lane == t.Mode, "outcome is success, but the data took lane %q instead of %q", m.Lane, t.Mode)
 	p.Check(t.Handle == "" || m.Transport == t.Handle, "outcome is success, but the pool was opened by handle %q instead of %q", m.Transport, t.Handle)
 	p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
