@@ -76,7 +76,7 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
   cxrun schedule simulate all_gather hierarchical_sliced --ranks 16 --width 8 --topology hosts --bandwidth 370
   cxrun schedule simulate all_gather rotation --ranks 4 --bytes 4M --model host.yaml`,
 		Args: ofSchedule,
-		RunE: func(c *cobra.Command, args []string) error { return r.run(c, args) },
+		RunE: r.run,
 	}
 	fs := cmd.Flags()
 	r.add(fs)

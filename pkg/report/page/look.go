@@ -54,12 +54,24 @@ var markers = []marker{
 
 // glyphs are the same in figure files.
 var glyphs = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{},
+	draw.CircleGlyph{},
+	draw.BoxGlyph{},
+	draw.PyramidGlyph{},
 	polygon{{X: 0, Y: 1.3}, {X: 1.3, Y: 0}, {X: 0, Y: -1.3}, {X: -1.3, Y: 0}},
 	polygon{{X: 0, Y: -1.2}, {X: 1.1, Y: 0.8}, {X: -1.1, Y: 0.8}},
 	polygon{
-		{X: -0.4, Y: 1.2}, {X: 0.4, Y: 1.2}, {X: 0.4, Y: 0.4}, {X: 1.2, Y: 0.4}, {X: 1.2, Y: -0.4}, {X: 0.4, Y: -0.4},
-		{X: 0.4, Y: -1.2}, {X: -0.4, Y: -1.2}, {X: -0.4, Y: -0.4}, {X: -1.2, Y: -0.4}, {X: -1.2, Y: 0.4}, {X: -0.4, Y: 0.4},
+		{X: -0.4, Y: 1.2},
+		{X: 0.4, Y: 1.2},
+		{X: 0.4, Y: 0.4},
+		{X: 1.2, Y: 0.4},
+		{X: 1.2, Y: -0.4},
+		{X: 0.4, Y: -0.4},
+		{X: 0.4, Y: -1.2},
+		{X: -0.4, Y: -1.2},
+		{X: -0.4, Y: -0.4},
+		{X: -1.2, Y: -0.4},
+		{X: -1.2, Y: 0.4},
+		{X: -0.4, Y: 0.4},
 	},
 }
 

@@ -20,8 +20,13 @@ func TestTopology(t *testing.T) {
 		topology     simulate.Topology
 		nodes, lines int
 	}{
-		{simulate.Full(4), 4, 6}, {simulate.Switch(4), 5, 4}, {simulate.Ring(6), 6, 6}, {simulate.Mesh(3, 2), 6, 7}, {simulate.Torus(3, 2), 6, 9},
-		{simulate.Torus(4, 4), 16, 32}, {simulate.Hosts(4, 2), 9, 20},
+		{simulate.Full(4), 4, 6},
+		{simulate.Switch(4), 5, 4},
+		{simulate.Ring(6), 6, 6},
+		{simulate.Mesh(3, 2), 6, 7},
+		{simulate.Torus(3, 2), 6, 9},
+		{simulate.Torus(4, 4), 16, 32},
+		{simulate.Hosts(4, 2), 9, 20},
 	} {
 		text, err := Topology(tt.topology, "a < b")
 		require.NoError(t, err)

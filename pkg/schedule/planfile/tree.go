@@ -255,13 +255,11 @@ func (n *node) string() string {
 	return ""
 }
 
-// oneOf returns a string, which must be one of a list.
-func (n *node) oneOf(list ...string) string {
-	s := n.string()
-	if !slices.Contains(list, s) {
+// oneOf fails unless the value is a string of a list.
+func (n *node) oneOf(list ...string) {
+	if !slices.Contains(list, n.string()) {
 		n.wants("one of " + strings.Join(list, ", "))
 	}
-	return s
 }
 
 func (n *node) bool() bool {
