@@ -6,8 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
@@ -17,18 +16,6 @@ import (
 
 // mostRanks bounds a drawing of a topology, which nobody can read beyond it.
 const mostRanks = 128
-
-// Radii of nodes, where neighbours in a grid are 1 apart. A switch or network has a word in it.
-const (
-	nodeRadius = 0.18
-	hubRadius  = 0.34
-)
-
-var (
-	linkColor = color.Gray{0x88}
-	nodeColor = color.RGBA{0xdc, 0xe6, 0xf2, 0xff}
-	edgeColor = color.RGBA{0x3b, 0x6f, 0xb6, 0xff}
-)
 
 // Topology draws the ranks and the links between them as SVG: a torus, a mesh and hosts as rows, any
 // other on a circle. The name of the topology follows the title, unless that has it. A line is a link
@@ -42,87 +29,76 @@ func Topology(t simulate.Topology, title string) ([]byte, error) {
 	}
 	p := chart.New(title)
 	p.HideAxes()
-	n := &network{Topology: t, columns: t.Columns()}
-	n.place()
-	p.Add(n)
-	unit := min(2.5*vg.Centimeter, 0.95*chart.Width/vg.Length(n.width))
-	return chart.SVG(p, vg.Length(n.height)*unit+1.5*vg.Centimeter)
-}
-
-// network is a plot of a topology.
-type network struct {
-	simulate.Topology
-	columns       int // of rows; 0: on a circle
-	hub           string
-	at            [][2]float64 // by node, x to the right and y downward
-	width, height float64
-}
-
-// place places the ranks, and what joins them, if there is a node for that.
-func (n *network) place() {
-	switch {
-	case n.columns > 0:
-		for r := range n.Ranks {
-			n.at = append(n.at, [2]float64{float64(r%n.columns) + 0.5, float64(r/n.columns) + 0.5})
+	at, width, height := places(&t)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, width, 0, height
+	unit := min(2.5*vg.Centimeter, 0.95*chart.Width/vg.Length(width))
+	if room := 0.95 * chart.Width / unit; room > vg.Length(width) { // keep both directions to one scale
+		p.X.Min, p.X.Max = (width-float64(room))/2, (width+float64(room))/2
+	}
+	for _, l := range t.Lines() {
+		p.Add(&plotter.Line{XYs: link(at[l[0]], at[l[1]], t.Columns() > 0), LineStyle: draw.LineStyle{Color: color.Gray{0x88}, Width: vg.Points(0.8)}})
+	}
+	for node, place := range at {
+		label, radius := fmt.Sprint(node), min(vg.Points(11), 0.3*unit)
+		if node == t.Ranks { // a switch or network has a word in it
+			label, radius = "switch", 2*radius
+			if t.Networked() {
+				label = "network"
+			}
 		}
-		n.width, n.height = float64(n.columns), float64(n.Ranks/n.columns)
+		mark := func(shape draw.GlyphDrawer, fill color.Color) {
+			p.Add(&plotter.Scatter{XYs: plotter.XYs{place}, GlyphStyle: draw.GlyphStyle{Color: fill, Radius: radius, Shape: shape}})
+		}
+		mark(draw.CircleGlyph{}, color.RGBA{0xdc, 0xe6, 0xf2, 0xff})
+		mark(draw.RingGlyph{}, color.RGBA{0x3b, 0x6f, 0xb6, 0xff})
+		words := p.Legend.TextStyle
+		words.XAlign, words.YAlign, words.Font.Size = draw.XCenter, draw.YCenter, min(vg.Points(12), 1.4*radius)
+		p.Add(&plotter.Labels{XYs: plotter.XYs{place}, Labels: []string{label}, TextStyle: []draw.TextStyle{words}})
+	}
+	return chart.SVG(p, vg.Length(height)*unit+1.5*vg.Centimeter)
+}
+
+// places returns where the nodes are, neighbours in a grid 1 apart, and the size of all.
+func places(t *simulate.Topology) (at plotter.XYs, width, height float64) {
+	if columns := t.Columns(); columns > 0 {
+		width, height = float64(columns), float64(t.Ranks/columns)
+		for r := range t.Ranks {
+			at = append(at, plotter.XY{X: float64(r%columns) + 0.5, Y: height - float64(r/columns) - 0.5})
+		}
+	} else {
+		radius := max(1, float64(t.Ranks)/(2*math.Pi))
+		width, height = 2*radius+1, 2*radius+1
+		for r := range t.Ranks {
+			sin, cos := math.Sincos(2 * math.Pi * float64(r) / float64(t.Ranks))
+			at = append(at, plotter.XY{X: width/2 + radius*sin, Y: height/2 + radius*cos})
+		}
+	}
+	switch {
+	case t.Networked(): // beside the hosts
+		at, width = append(at, plotter.XY{X: width + 0.5, Y: height / 2}), width+1
+	case t.Switched():
+		at = append(at, plotter.XY{X: width / 2, Y: height / 2})
+	}
+	return at, width, height
+}
+
+// link is the line between two nodes, as points: straight or, in rows, an arc around what is between
+// them.
+func link(a, b plotter.XY, rows bool) (line plotter.XYs) {
+	const points = 16
+	bend := plotter.XY{}
+	switch far := math.Hypot(b.X-a.X, b.Y-a.Y) > 1; {
+	case !rows || !far:
+		return plotter.XYs{a, b}
+	case a.Y == b.Y:
+		bend.Y = 0.25
 	default:
-		radius := max(1, float64(n.Ranks)/(2*math.Pi))
-		for r := range n.Ranks {
-			sin, cos := math.Sincos(2 * math.Pi * float64(r) / float64(n.Ranks))
-			n.at = append(n.at, [2]float64{radius + 0.5 + radius*sin, radius + 0.5 - radius*cos})
-		}
-		n.width, n.height = 2*radius+1, 2*radius+1
+		bend.X = -0.25
 	}
-	switch {
-	case n.Networked(): // beside the hosts
-		n.hub, n.at, n.width = "network", append(n.at, [2]float64{n.width + 0.5, n.height / 2}), n.width+1
-	case n.Switched():
-		n.hub, n.at = "switch", append(n.at, [2]float64{n.width / 2, n.height / 2})
+	for i := range points + 1 {
+		part := float64(i) / points
+		out := 4 * part * (1 - part)
+		line = append(line, plotter.XY{X: a.X + (b.X-a.X)*part + out*bend.X, Y: a.Y + (b.Y-a.Y)*part + out*bend.Y})
 	}
-}
-
-// Plot implements plot.Plotter.
-func (n *network) Plot(c draw.Canvas, p *plot.Plot) {
-	size := c.Size()
-	unit := min(size.X/vg.Length(n.width), size.Y/vg.Length(n.height))
-	left := (c.Min.X + c.Max.X - vg.Length(n.width)*unit) / 2
-	at := func(x, y float64) vg.Point {
-		return vg.Point{X: left + vg.Length(x)*unit, Y: c.Max.Y - vg.Length(y)*unit}
-	}
-	c.SetLineStyle(draw.LineStyle{Color: linkColor, Width: vg.Points(0.8)})
-	for _, l := range n.Lines() {
-		a, b := n.at[l[0]], n.at[l[1]]
-		bend := 0.0
-		if n.columns > 0 && math.Hypot(b[0]-a[0], b[1]-a[1]) > 1 {
-			bend = 0.5
-		}
-		x, y := (a[0]+b[0])/2, (a[1]+b[1])/2
-		if a[1] == b[1] {
-			y -= bend
-		} else {
-			x -= bend
-		}
-		var path vg.Path
-		path.Move(at(a[0], a[1]))
-		path.QuadTo(at(x, y), at(b[0], b[1]))
-		c.Stroke(path)
-	}
-	words := text.Style{Font: p.Legend.TextStyle.Font, XAlign: draw.XCenter, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
-	for node, place := range n.at {
-		label, radius := fmt.Sprint(node), vg.Length(nodeRadius)*unit
-		if node == n.Ranks {
-			label, radius = n.hub, vg.Length(hubRadius)*unit
-		}
-		var circle vg.Path
-		middle := at(place[0], place[1])
-		circle.Move(vg.Point{X: middle.X + radius, Y: middle.Y})
-		circle.Arc(middle, radius, 0, 2*math.Pi)
-		c.SetColor(nodeColor)
-		c.Fill(circle)
-		c.SetLineStyle(draw.LineStyle{Color: edgeColor, Width: vg.Points(0.8)})
-		c.Stroke(circle)
-		words.Font.Size = min(vg.Points(12), 1.5*radius*words.Font.Size/max(1, words.Width(label)))
-		c.FillText(words, middle, label)
-	}
+	return line
 }
