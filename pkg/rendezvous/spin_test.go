@@ -52,15 +52,18 @@ func TestSpinAloneEndsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var wg sync.WaitGroup
+	var wg, opened sync.WaitGroup
+	opened.Add(2)
 	for rank := range 2 {
 		wg.Go(func() {
 			b, err := OpenSpin(ctx, store, "case", rank, 2)
+			opened.Done()
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			if rank == 0 {
+				opened.Wait()
 				time.AfterFunc(time.Millisecond, cancel)
 				if err := b.Wait(ctx); !errors.Is(err, context.Canceled) {
 					t.Errorf("waited alone: %v", err)
