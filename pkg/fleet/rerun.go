@@ -129,7 +129,7 @@ func Covers(cat *catalog.Catalog, wanted []string) (covers []Cover, gone []strin
 			continue
 		}
 		s.measure()
-		covers = append(covers, s.cover(part{mine, s.all, planner.Only{planner.FilterSuite: {s.name}}})...)
+		covers = append(covers, s.cover(draft{mine, s.all, planner.Only{planner.FilterSuite: {s.name}}})...)
 		left.remove(mine)
 	}
 	return covers, slices.Sorted(maps.Keys(left)), nil
@@ -187,16 +187,16 @@ func (s *suite) measure() {
 	}
 }
 
-// part is a dispatch in the making.
-type part struct {
+// draft is a dispatch in the making.
+type draft struct {
 	wanted, kept ids // kept: what its filters keep
 	only         planner.Only
 }
 
-// others counts the cases of the parts that are not wanted.
-func others(parts []part) int {
+// others counts the cases of the drafts that are not wanted.
+func others(drafts []draft) int {
 	n := 0
-	for _, p := range parts {
+	for _, p := range drafts {
 		n += len(p.kept) - len(p.wanted)
 	}
 	return n
@@ -204,12 +204,12 @@ func others(parts []part) int {
 
 // cover narrows a dispatch, and splits it by the filter that saves most, until none saves
 // any.
-func (s *suite) cover(p part) []Cover {
+func (s *suite) cover(p draft) []Cover {
 	p = s.narrow(p)
-	best := []part{p}
+	best := []draft{p}
 	for _, f := range slices.Sorted(maps.Keys(s.keep)) {
-		if parts := s.split(f, p); parts != nil && others(parts) < others(best) {
-			best = parts
+		if drafts := s.split(f, p); drafts != nil && others(drafts) < others(best) {
+			best = drafts
 		}
 	}
 	var out []Cover
@@ -228,7 +228,7 @@ func (s *suite) cover(p part) []Cover {
 }
 
 // narrow sets each filter that has a value which keeps all wanted cases and fewer others.
-func (s *suite) narrow(p part) part {
+func (s *suite) narrow(p draft) draft {
 	p.only = maps.Clone(p.only)
 	for _, f := range slices.Sorted(maps.Keys(s.keep)) {
 		if len(p.only[f]) > 0 {
@@ -249,12 +249,12 @@ func (s *suite) narrow(p part) part {
 
 // split divides a dispatch by the values of a filter; nil if they do not keep all wanted
 // cases, or if the filter is set.
-func (s *suite) split(f string, p part) []part {
+func (s *suite) split(f string, p draft) []draft {
 	if len(p.only[f]) > 0 {
 		return nil
 	}
 	left := maps.Clone(p.wanted)
-	var out []part
+	var out []draft
 	for _, v := range slices.Sorted(maps.Keys(s.keep[f])) {
 		mine := left.and(s.keep[f][v])
 		if len(mine) == 0 {
@@ -262,7 +262,7 @@ func (s *suite) split(f string, p part) []part {
 		}
 		only := maps.Clone(p.only)
 		only[f] = []string{v}
-		out = append(out, s.narrow(part{mine, p.kept.and(s.keep[f][v]), only}))
+		out = append(out, s.narrow(draft{mine, p.kept.and(s.keep[f][v]), only}))
 		left.remove(mine)
 	}
 	if len(left) > 0 {

@@ -213,7 +213,7 @@ func notCell(name string) bool {
 }
 
 // fetchPlan fetches the plan once setup has uploaded it. Without it cells are shown by the
-// names of their jobs alone.
+// names of their jobs only.
 func (v *view) fetchPlan(ctx context.Context, jobs []*github.WorkflowJob) {
 	if v.plan != nil || v.noPlan || !slices.ContainsFunc(jobs, func(j *github.WorkflowJob) bool {
 		return strings.HasPrefix(j.GetName(), "setup") && j.GetConclusion() == Success

@@ -58,7 +58,7 @@ var grace = regexp.MustCompile(`\bG[BH][0-9]`)
 // unknown, or if this is a part of a device, since the links to the other parts are not
 // among these.
 func (g *GPU) LinkPeak() (p Peak, ok bool) {
-	if g.part() {
+	if g.partitioned() {
 		return p, false
 	}
 	var gen, width int
@@ -95,7 +95,7 @@ func (g *GPU) LinkPeak() (p Peak, ok bool) {
 func (g *GPU) MemoryPeak() (p Peak, ok bool) {
 	product, listed := products[g.Model()]
 	switch {
-	case g.part():
+	case g.partitioned():
 		return p, false
 	case g.Vendor == AMD && listed:
 		return Peak{product.memory, "memory", "datasheet " + g.Model()}, true
@@ -109,8 +109,8 @@ func (g *GPU) MemoryPeak() (p Peak, ok bool) {
 	}, true
 }
 
-// part reports whether the device is a partition of a larger one.
-func (g *GPU) part() bool {
+// partitioned reports whether the device is a partition of a larger one.
+func (g *GPU) partitioned() bool {
 	return g.Partition == "mig" || g.Vendor == AMD && g.Partition != "" && !strings.HasPrefix(g.Partition, "SPX")
 }
 

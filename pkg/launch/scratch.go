@@ -50,7 +50,7 @@ func stageOf(stage string) (string, error) {
 	return filepath.Join(stage, fmt.Sprintf("collectivex-%s-%d", host, os.Geteuid())), nil
 }
 
-// ownDirectory makes a directory of this account alone, or checks that it is one. Locks of
+// ownDirectory makes a directory for this account only, or checks that it is one. Locks of
 // shared file systems may hold on one host only. With a directory for each host and account,
 // cells elsewhere do not take the files of a living cell for abandoned ones.
 //

@@ -328,7 +328,7 @@ func (t *Team) Allocate(ctx context.Context) (Allocation, error) {
 }
 
 type teamAllocation struct {
-	machines // its scratch directory is on this host alone; none for a store in files
+	machines // with a scratch directory on this host for a store over TCP, none for a store in files
 
 	team *Team
 }

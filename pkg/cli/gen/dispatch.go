@@ -22,7 +22,7 @@ type estimate struct {
 	Cells       int               `json:"cells"`
 	Cases       int               `json:"cases"` // runnable ones
 	Unsupported int               `json:"unsupported"`
-	GPUHours    float64           `json:"gpu_hours"`     // expected; of GPUs alone
+	GPUHours    float64           `json:"gpu_hours"`     // expected; without hosts
 	MaxGPUHours float64           `json:"max_gpu_hours"` // until the timeouts of all jobs
 }
 
