@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 	"gopkg.in/yaml.v3"
 )
 
@@ -30,14 +31,14 @@ func parseBytes(s string) (Bytes, bool) {
 	return Bytes(x * unit), true
 }
 
-// decode implements custom.
-func (b *Bytes) decode(d *decoder, n *yaml.Node, f field) {
+// DecodeYAML implements strictyaml.Custom.
+func (b *Bytes) DecodeYAML(n strictyaml.Node) {
 	x, ok := parseBytes(n.Value)
 	if n.Kind != yaml.ScalarNode || !ok {
-		d.mustBe("an amount of bytes such as 8, 4KiB or 1MiB", n, f)
+		n.MustBe("an amount of bytes such as 8, 4KiB or 1MiB")
 		return
 	}
-	if d.within(n, float64(x), f) {
+	if n.Within(float64(x)) {
 		*b = x
 	}
 }
@@ -47,6 +48,14 @@ type Sizes struct {
 	From   Bytes `yaml:"from" min:"1"`
 	To     Bytes `yaml:"to" min:"1"`
 	Factor int   `yaml:"factor" min:"2"`
+}
+
+// CheckYAML implements strictyaml.Checked.
+func (s *Sizes) CheckYAML() (at any, why string) {
+	if s.From > s.To {
+		return &s.From, `"from" must not be larger than "to"`
+	}
+	return nil, ""
 }
 
 // List returns the sizes, ascending.

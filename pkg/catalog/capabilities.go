@@ -17,7 +17,7 @@ type Capabilities struct {
 // BackendBlocks is what a backend does, by family, in a set of capabilities.
 type BackendBlocks struct {
 	Backend string                  `yaml:",name" in:"backend"`
-	Blocks  map[string]BackendBlock `yaml:",families,optional"`
+	Blocks  map[string]BackendBlock `yaml:",blocks,optional"`
 }
 
 // PlatformBlocks is what a platform runs in a set of capabilities.
@@ -30,7 +30,7 @@ type PlatformBlocks struct {
 // capabilities.
 type SupportBlocks struct {
 	Backend string                  `yaml:",name" in:"backend"`
-	Blocks  map[string]SupportBlock `yaml:",families,optional"`
+	Blocks  map[string]SupportBlock `yaml:",blocks,optional"`
 }
 
 // With returns the definitions as they hold for suites that pick the named set, and

@@ -103,8 +103,8 @@ type Var struct {
 // Support says what one backend runs on a platform.
 type Support struct {
 	Backend string                  `yaml:",name" in:"backend"`
-	Blocks  map[string]SupportBlock `yaml:",families,optional"` // by family
-	Env     []Var                   `yaml:"env,optional"`       // for this backend on this platform
+	Blocks  map[string]SupportBlock `yaml:",blocks,optional"` // by family
+	Env     []Var                   `yaml:"env,optional"`     // for this backend on this platform
 }
 
 // Backend is one library, or the embedded host backend.
@@ -117,7 +117,7 @@ type Backend struct {
 	// many further attempts.
 	Retries int                     `yaml:"retries,optional" min:"0" max:"10"`
 	Env     []Var                   `yaml:"env,optional"`
-	Blocks  map[string]BackendBlock `yaml:",families,optional"` // by family
+	Blocks  map[string]BackendBlock `yaml:",blocks,optional"` // by family
 }
 
 // OnGPUs reports whether the backend runs on GPUs, whether or not it also runs on a host.
@@ -128,7 +128,7 @@ func (b *Backend) OnGPUs() bool {
 // Sampling is a profile of sample counts.
 type Sampling struct {
 	Name   string                   `yaml:",name"`
-	Blocks map[string]SamplingBlock `yaml:",families"` // by family
+	Blocks map[string]SamplingBlock `yaml:",blocks"` // by family
 }
 
 // Suite is a set of cases under one name.
@@ -140,7 +140,7 @@ type Suite struct {
 	// Capabilities is the set that says what runs; empty: what the backends and
 	// platforms list themselves.
 	Capabilities string                  `yaml:"capabilities,optional" in:"capability set"`
-	Blocks       map[string][]SuiteBlock `yaml:",families,optional"` // by family
+	Blocks       map[string][]SuiteBlock `yaml:",blocks,optional"` // by family
 }
 
 // Platform returns the platform of a SKU, or nil.

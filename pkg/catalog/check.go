@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -22,16 +23,16 @@ type Checker struct {
 
 // Diagnose reports what is wrong with a value of the definitions; at is its address.
 func (c *Checker) Diagnose(at any, format string, args ...any) {
-	c.d.diagnose(c.At(at), format, args...)
+	c.d.Diagnose(c.At(at), format, args...)
 }
 
 // At returns where the value stands whose address at is.
-func (c *Checker) At(at any) Pos { return c.d.pos[at] }
+func (c *Checker) At(at any) strictyaml.Pos { return c.d.Pos(at) }
 
-// Note reports what is wrong in a file, each thing once; err is nil or of type Errors.
+// Note reports what is wrong in a file, each thing once; err is nil or of type strictyaml.Errors.
 func (c *Checker) Note(err error) {
-	if places, ok := errors.AsType[Errors](err); ok {
-		c.d.note(places)
+	if places, ok := errors.AsType[strictyaml.Errors](err); ok {
+		c.d.Note(places)
 	}
 }
 

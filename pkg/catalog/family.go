@@ -31,7 +31,7 @@ type Family struct {
 // List is definitions of workloads.yaml with names of a kind.
 type List struct {
 	Kind string
-	Key  string // and the options of its tag; see decoder
+	Key  string // and the options of its tag; see strictyaml.Decoder
 	// Of is an empty slice of structs with a field Name. A pointer to one may have a method
 	// Check(c *Checker).
 	Of any

@@ -13,6 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 // FuzzLoad puts any bytes in the place of any definition file: Load never
@@ -45,7 +46,7 @@ func FuzzLoad(f *testing.F) {
 			cat.Coverage()
 			return
 		}
-		var diagnostics catalog.Errors
+		var diagnostics strictyaml.Errors
 		require.ErrorAs(t, err, &diagnostics)
 		require.NotEmpty(t, diagnostics)
 		for _, d := range diagnostics {

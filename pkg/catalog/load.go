@@ -9,6 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/collectivex/collectivex/pkg/strictyaml"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // All is the word that filters take for "no filter"; nothing may be called so.
@@ -28,20 +32,20 @@ const (
 
 // loader is the state of one Load.
 type loader struct {
-	decoder
-	files  []string          // by name
-	parsed map[string]parsed // by file
+	*decoder
+	files  []string                   // by name
+	parsed map[string]strictyaml.File // by name
 	cat    Catalog
 	// broken has the kinds of names whose file could not be read, so that each
 	// use of such a name is not reported too.
 	broken map[string]bool
 }
 
-// Load reads the definitions in fsys. A non-nil error is of type Errors and
+// Load reads the definitions in fsys. A non-nil error is of type strictyaml.Errors and
 // lists everything that is wrong.
 func Load(fsys fs.FS) (*Catalog, error) {
 	l := &loader{decoder: newDecoder(), broken: map[string]bool{}}
-	l.fsys = fsys
+	l.FS = fsys
 	l.files = l.layout()
 	l.parsed = parseAll(fsys, l.files)
 
@@ -63,11 +67,11 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	l.cat.Suites = readAll(l, suitesDir, func(s *Suite) *string { return &s.Name })
 	l.resolve(l.cat.words(), l.broken)
 	l.cat.asked = l.words(suitesDir)
-	if len(l.diagnostics) == 0 {
-		c := Checker{&l.cat, &l.decoder, l.cat.views()}
+	if l.Err() == nil {
+		c := Checker{&l.cat, l.decoder, l.cat.views()}
 		c.check()
 	}
-	if err := l.err(); err != nil {
+	if err := l.Err(); err != nil {
 		return nil, err
 	}
 	return &l.cat, nil
@@ -77,9 +81,9 @@ func Load(fsys fs.FS) (*Catalog, error) {
 func (l *loader) read(file string, out any, kinds ...string) {
 	p, ok := l.parsed[file]
 	if !ok {
-		p = parseFile(l.fsys, file)
+		p = strictyaml.ParseFile(l.FS, file)
 	}
-	if !l.document(p, out) {
+	if !l.Document(p, out) {
 		for _, k := range kinds {
 			l.broken[k] = true
 		}
@@ -113,7 +117,7 @@ func (l *loader) readLists() {
 func readAll[T any](l *loader, dir string, name func(*T) *string) []T {
 	files := l.in(dir)
 	if len(files) == 0 {
-		l.diagnose(Pos{dir, 1, 1}, "no definition in this directory")
+		l.Diagnose(strictyaml.StartOf(dir), "no definition in this directory")
 	}
 	out := make([]T, len(files))
 	for i, f := range files {
@@ -136,30 +140,45 @@ func defines(file string) string { return strings.TrimSuffix(path.Base(file), ".
 // fileName is the name that a file's own name gives to what it defines.
 func (l *loader) fileName(file string) string {
 	name := defines(file)
-	l.name(Pos{file, 1, 1}, name)
+	l.name(strictyaml.StartOf(file), name)
 	return name
 }
 
 // layout returns the definition files by name, and reports those that nothing would read.
 func (l *loader) layout() (files []string) {
 	known := []string{backendsFile, workloadsFile, samplingFile}
-	err := fs.WalkDir(l.fsys, ".", func(p string, e fs.DirEntry, err error) error {
+	err := fs.WalkDir(l.FS, ".", func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		switch ext := path.Ext(p); {
 		case ext == ".yml":
-			l.diagnose(Pos{p, 1, 1}, "definition files end in .yaml")
+			l.Diagnose(strictyaml.StartOf(p), "definition files end in .yaml")
 		case ext != ".yaml", path.Dir(p) == modelsDir:
 		case slices.Contains(known, p), slices.Contains([]string{platformsDir, suitesDir, capabilitiesDir}, path.Dir(p)):
 			files = append(files, p)
 		default:
-			l.diagnose(Pos{p, 1, 1}, "no definition file has this name%s", Hint(p, known))
+			l.Diagnose(strictyaml.StartOf(p), "no definition file has this name%s", vocab.Hint(p, known))
 		}
 		return nil
 	})
 	if err != nil {
-		l.diagnose(Pos{".", 1, 1}, "%s", reason(err))
+		l.Diagnose(strictyaml.StartOf("."), "%s", strictyaml.Reason(err))
 	}
 	return files
+}
+
+// parseAll parses files side by side, since that is most of the work of a Load.
+func parseAll(fsys fs.FS, files []string) map[string]strictyaml.File {
+	results := make([]strictyaml.File, len(files))
+	var running sync.WaitGroup
+	for i, f := range files {
+		running.Go(func() { results[i] = strictyaml.ParseFile(fsys, f) })
+	}
+	running.Wait()
+	out := make(map[string]strictyaml.File, len(files))
+	for _, p := range results {
+		out[p.Name] = p
+	}
+	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 func TestLoadShipped(t *testing.T) {
@@ -66,7 +67,7 @@ func TestDiagnostics(t *testing.T) {
 			cat, err := catalog.Load(defs)
 			require.Error(t, err)
 			require.Nil(t, cat)
-			require.ErrorAs(t, err, new(catalog.Errors))
+			require.ErrorAs(t, err, new(strictyaml.Errors))
 			got := err.Error() + "\n"
 			require.NotRegexp(t, `(?m)^[^:]*:0:0: `, got, "a diagnostic without its position")
 			golden.Equal(t, strings.TrimSuffix(file, ".yaml")+".out", got)

@@ -1,6 +1,9 @@
 package catalog
 
-import "github.com/collectivex/collectivex/pkg/operator"
+import (
+	"github.com/collectivex/collectivex/pkg/operator"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
+)
 
 // ParseOperator reads an operator file as strictly as the definitions. It may list
 // platforms that no definitions at hand have: one file serves a fleet. Errors name places
@@ -8,7 +11,7 @@ import "github.com/collectivex/collectivex/pkg/operator"
 func ParseOperator(file string, data []byte) (operator.Values, error) {
 	var out operator.Values
 	d := newDecoder()
-	d.private = true
-	d.document(parse(file, data), &out)
-	return out, d.err()
+	d.Private = true
+	d.Document(strictyaml.Parse(file, data), &out)
+	return out, d.Err()
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/sanitize"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Exit codes of both programs.
@@ -118,7 +118,7 @@ func nearestFlag(c *cobra.Command, err error) string {
 			names = append(names, f.Name)
 		}
 	})
-	return catalog.Nearest(unknown.GetSpecifiedName(), names)
+	return vocab.Nearest(unknown.GetSpecifiedName(), names)
 }
 
 // noteStart sets started when c or a command below it begins to run: an error
@@ -215,5 +215,5 @@ func UnknownCommand(c *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return UsageError("unknown command %q%s", args[0], catalog.Hint(args[0], names))
+	return UsageError("unknown command %q%s", args[0], vocab.Hint(args[0], names))
 }

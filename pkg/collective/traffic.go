@@ -9,6 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 // Traffic is who sends how many bytes to whom, as a file says it: a square
@@ -21,7 +22,7 @@ type Traffic struct {
 	// Bytes is from rank (row) to rank (column).
 	Bytes [][]int64
 
-	at [][]catalog.Pos
+	at [][]strictyaml.Pos
 }
 
 // MaxTraffic is the largest traffic file that is read, in bytes: that of 512 ranks
@@ -29,16 +30,16 @@ type Traffic struct {
 const MaxTraffic = 4 << 20
 
 // ParseTraffic reads traffic; file names data in messages. A non-nil error is of
-// type catalog.Errors.
+// type strictyaml.Errors.
 func ParseTraffic(file string, data []byte) (*Traffic, error) {
 	t := &Traffic{File: file, Name: strings.TrimSuffix(path.Base(file), path.Ext(file))}
-	var diagnostics catalog.Errors
-	diagnose := func(p catalog.Pos, format string, args ...any) {
-		diagnostics = append(diagnostics, catalog.Diagnostic{Pos: p, Msg: fmt.Sprintf(format, args...)})
+	var diagnostics strictyaml.Errors
+	diagnose := func(p strictyaml.Pos, format string, args ...any) {
+		diagnostics = append(diagnostics, strictyaml.Diagnostic{Pos: p, Msg: fmt.Sprintf(format, args...)})
 	}
 	ends := 0 // columns of the first row
 	for i, line := range strings.Split(string(data), "\n") {
-		row, at := numbers(catalog.Pos{File: file, Line: i + 1, Col: 1}, line, diagnose)
+		row, at := numbers(strictyaml.Pos{File: file, Line: i + 1, Col: 1}, line, diagnose)
 		if len(at) == 0 {
 			continue
 		}
@@ -51,7 +52,7 @@ func ParseTraffic(file string, data []byte) (*Traffic, error) {
 	}
 	switch n := len(t.at); {
 	case n == 0:
-		diagnose(catalog.Pos{File: file, Line: 1, Col: 1}, "the file is empty")
+		diagnose(strictyaml.StartOf(file), "the file is empty")
 	case n != ends:
 		diagnose(t.at[n-1][0], "%d rows of %d numbers: a traffic matrix must be square", n, ends)
 	case len(diagnostics) == 0 && !slices.ContainsFunc(t.Bytes, func(row []int64) bool { return slices.Max(row) > 0 }):
@@ -64,7 +65,7 @@ func ParseTraffic(file string, data []byte) (*Traffic, error) {
 }
 
 // numbers reads one row, with the position of each number.
-func numbers(p catalog.Pos, line string, diagnose func(p catalog.Pos, format string, args ...any)) (row []int64, at []catalog.Pos) {
+func numbers(p strictyaml.Pos, line string, diagnose func(p strictyaml.Pos, format string, args ...any)) (row []int64, at []strictyaml.Pos) {
 	for i := 0; i < len(line); {
 		word := line[i:]
 		if end := strings.IndexAny(word, " \t\r\v\f"); end >= 0 {
@@ -93,7 +94,7 @@ func numbers(p catalog.Pos, line string, diagnose func(p catalog.Pos, format str
 // Ranks is how many ranks the traffic is of.
 func (t *Traffic) Ranks() int { return len(t.Bytes) }
 
-// Whole returns an error of type catalog.Errors where parts are no whole number of
+// Whole returns an error of type strictyaml.Errors where parts are no whole number of
 // elements of type dtype. It names the first and how many more there are: of
 // traffic that was made for another type, that may be every part.
 func (t *Traffic) Whole(dtype string) error {
@@ -101,12 +102,12 @@ func (t *Traffic) Whole(dtype string) error {
 	if err != nil {
 		return err
 	}
-	var diagnostics catalog.Errors
+	var diagnostics strictyaml.Errors
 	size := int64(element.Size())
 	for i, row := range t.Bytes {
 		for j, n := range row {
 			if n%size != 0 {
-				diagnostics = append(diagnostics, catalog.Diagnostic{Pos: t.at[i][j], Msg: fmt.Sprintf("%d bytes are not a whole number of %s elements of %d bytes", n, dtype, size)})
+				diagnostics = append(diagnostics, strictyaml.Diagnostic{Pos: t.at[i][j], Msg: fmt.Sprintf("%d bytes are not a whole number of %s elements of %d bytes", n, dtype, size)})
 			}
 		}
 	}
@@ -119,10 +120,12 @@ func (t *Traffic) Whole(dtype string) error {
 	return diagnostics[:1]
 }
 
-// Source implements catalog.InFile.
-func (*Traffic) Source() catalog.Source { return catalog.Source{What: "traffic", Limit: MaxTraffic} }
+// Source implements strictyaml.InFile.
+func (*Traffic) Source() strictyaml.Source {
+	return strictyaml.Source{What: "traffic", Limit: MaxTraffic}
+}
 
-// Parse implements catalog.InFile.
+// Parse implements strictyaml.InFile.
 func (t *Traffic) Parse(file string, data []byte) (string, error) {
 	read, err := ParseTraffic(file, data)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 func TestParseTraffic(t *testing.T) {
@@ -114,7 +115,7 @@ func FuzzTraffic(f *testing.F) {
 		if err == nil {
 			return
 		}
-		var diagnostics catalog.Errors
+		var diagnostics strictyaml.Errors
 		require.ErrorAs(t, err, &diagnostics)
 		for _, d := range diagnostics {
 			require.Positive(t, d.Line)

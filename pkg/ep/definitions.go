@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // BackendOf returns what the backend does of EP, or nil.
@@ -229,7 +230,7 @@ func (e *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Back
 	for i := range *e {
 		d := &(*e)[i]
 		if BackendOf(b).Mode(d.Mode) == nil {
-			c.Diagnose(d, "backend %q has no mode %q%s", b.Name, d.Mode, catalog.Hint(d.Mode, BackendOf(b).modeNames()))
+			c.Diagnose(d, "backend %q has no mode %q%s", b.Name, d.Mode, vocab.Hint(d.Mode, BackendOf(b).modeNames()))
 		}
 		for j, degree := range d.Degrees {
 			if r := BackendOf(b).rule(p, d.Mode, degree); r != nil {

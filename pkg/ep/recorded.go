@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 // RecordedPrefix stands before the path of a recorded routing, where a routing is named.
@@ -35,7 +35,7 @@ type Recorded struct {
 }
 
 // ParseRecorded reads a routing; file names data in messages. A non-nil error is of type
-// catalog.Errors and has the first thing that is wrong.
+// strictyaml.Errors and has the first thing that is wrong.
 func ParseRecorded(file string, data []byte) (*Recorded, error) {
 	r := &Recorded{File: file}
 	line := 0
@@ -80,11 +80,11 @@ func parseIDs(text string) (ids []int, err error) {
 }
 
 // wrong is an error about a line.
-func (r *Recorded) wrong(line int, format string, args ...any) catalog.Errors {
-	return catalog.Errors{{Pos: catalog.Pos{File: r.File, Line: line, Col: 1}, Msg: fmt.Errorf(format, args...).Error()}}
+func (r *Recorded) wrong(line int, format string, args ...any) strictyaml.Errors {
+	return strictyaml.Errors{{Pos: strictyaml.Pos{File: r.File, Line: line, Col: 1}, Msg: fmt.Errorf(format, args...).Error()}}
 }
 
-// Fits returns an error of type catalog.Errors unless the file has at least so many tokens, each
+// Fits returns an error of type strictyaml.Errors unless the file has at least so many tokens, each
 // with topk distinct ones of the experts.
 func (r *Recorded) Fits(tokens, topk, experts int) error {
 	first := 0
@@ -115,12 +115,12 @@ type RoutingRef struct {
 	Recorded *Recorded // nil: the routing has a name
 }
 
-// Source implements catalog.InFile.
-func (*RoutingRef) Source() catalog.Source {
-	return catalog.Source{What: "routing", Limit: MaxRecorded, Prefix: RecordedPrefix}
+// Source implements strictyaml.InFile.
+func (*RoutingRef) Source() strictyaml.Source {
+	return strictyaml.Source{What: "routing", Limit: MaxRecorded, Prefix: RecordedPrefix}
 }
 
-// Parse implements catalog.InFile.
+// Parse implements strictyaml.InFile.
 func (r *RoutingRef) Parse(file string, data []byte) (_ string, err error) {
 	if r.Name = file; data != nil {
 		r.Name = RecordedPrefix + file

@@ -36,7 +36,7 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	cat = m.in(cat)
 	be := cat.Backend(d.Backend)
 	if be == nil {
-		return nil, fmt.Errorf("unknown backend %q%s", d.Backend, catalog.Hint(d.Backend, cat.Words("backend")))
+		return nil, fmt.Errorf("unknown backend %q%s", d.Backend, vocab.Hint(d.Backend, cat.Words("backend")))
 	}
 	p, err := d.platform(cat, m, be)
 	if err != nil {

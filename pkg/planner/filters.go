@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Filters narrow a plan. A filter on a field that only one family has keeps that
@@ -127,7 +128,7 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 			}
 		}
 	}
-	refuse(false, "unknown %s %q%s", catalog.Hint)
+	refuse(false, "unknown %s %q%s", vocab.Hint)
 	if f.MaxCases < 0 {
 		errs = append(errs, fmt.Errorf("a cell cannot hold %d cases", f.MaxCases))
 	}

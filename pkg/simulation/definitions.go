@@ -8,6 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 // BackendOf returns what the backend does of simulations, or nil.
@@ -77,12 +78,12 @@ func (m *SuiteModel) Costs() simulate.Model {
 // p2p --model' writes and 'cxrun schedule simulate --model' reads.
 type ModelFile struct{ simulate.Model }
 
-// Source implements catalog.InFile.
-func (*ModelFile) Source() catalog.Source {
-	return catalog.Source{What: "model", Limit: catalog.MaxFile}
+// Source implements strictyaml.InFile.
+func (*ModelFile) Source() strictyaml.Source {
+	return strictyaml.Source{What: "model", Limit: strictyaml.MaxFile}
 }
 
-// Parse implements catalog.InFile.
+// Parse implements strictyaml.InFile.
 func (m *ModelFile) Parse(file string, data []byte) (published string, err error) {
 	m.Model, err = simulate.ReadModel(file, data)
 	return m.Origin, err

@@ -113,7 +113,7 @@ type Sampling struct {
 func (t *Backend) Check(c *catalog.Checker, b *catalog.Backend) {
 	for i := range t.Unsupported {
 		if u := &t.Unsupported[i]; !slices.Contains(t.Lanes, u.Lane) {
-			c.Diagnose(u, "backend %q has no lane %q%s", b.Name, u.Lane, catalog.Hint(u.Lane, t.Lanes))
+			c.Diagnose(u, "backend %q has no lane %q%s", b.Name, u.Lane, vocab.Hint(u.Lane, t.Lanes))
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (s *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Back
 			c.Diagnose(&s.Lanes[i], "lane %q does not join the memory of %s", lane, p.Product)
 		}
 		if !slices.Contains(BackendOf(b).Lanes, lane) {
-			c.Diagnose(&s.Lanes[i], "backend %q has no lane %q%s", b.Name, lane, catalog.Hint(lane, BackendOf(b).Lanes))
+			c.Diagnose(&s.Lanes[i], "backend %q has no lane %q%s", b.Name, lane, vocab.Hint(lane, BackendOf(b).Lanes))
 		}
 	}
 }

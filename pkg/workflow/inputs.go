@@ -9,6 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // input is one input of workflow_dispatch, which sets one filter of cxgen matrix.
@@ -73,7 +74,7 @@ func Values(cat *catalog.Catalog, f planner.Filters) (planner.Filters, map[strin
 		case len(want) > 1:
 			errs = append(errs, fmt.Errorf("--%s: a run takes one value or %q, not %d: dispatch once for each of %s", in.Filter, catalog.All, len(want), strings.Join(want, ", ")))
 		case len(want) == 1 && !slices.Contains(in.Options, want[0]):
-			errs = append(errs, fmt.Errorf("--%s: the workflow does not offer %q%s", in.Filter, want[0], catalog.Hint(want[0], in.Options)))
+			errs = append(errs, fmt.Errorf("--%s: the workflow does not offer %q%s", in.Filter, want[0], vocab.Hint(want[0], in.Options)))
 		case len(want) == 1:
 			out[in.Name()] = want[0]
 		case in.Filter == planner.FilterSuite:

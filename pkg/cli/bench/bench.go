@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Name is what documents have in place of a suite and of a sampling profile: the
@@ -74,7 +75,7 @@ func Known(what, got string, names []string) error {
 	if other := otherNames[strings.ToLower(got)]; slices.Contains(names, other) {
 		return cli.UsageError("unknown %s %q; here it is %q", what, got, other)
 	}
-	return cli.UsageError("unknown %s %q%s", what, got, catalog.Hint(got, names))
+	return cli.UsageError("unknown %s %q%s", what, got, vocab.Hint(got, names))
 }
 
 // Word is a word that a flag takes, and those that there are.

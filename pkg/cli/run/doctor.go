@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/sanitize"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func newDoctor(s cli.Streams) *cobra.Command {
@@ -80,7 +81,7 @@ func chosen(cat *catalog.Catalog, names []string) ([]catalog.Backend, error) {
 		if b := cat.Backend(name); b != nil {
 			out = append(out, *b)
 		} else {
-			errs = append(errs, fmt.Errorf("unknown backend %q%s", name, catalog.Hint(name, known)))
+			errs = append(errs, fmt.Errorf("unknown backend %q%s", name, vocab.Hint(name, known)))
 		}
 	}
 	if len(errs) > 0 {

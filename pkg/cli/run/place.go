@@ -55,7 +55,7 @@ func (p place) world(asked int) (int, error) {
 func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalog.Catalog, of plan.Family) (place, error) {
 	names := bench.Backends(cat, of)
 	if !slices.Contains(names, o.Backend) {
-		return place{}, cli.UsageError("unknown backend %q%s", o.Backend, catalog.Hint(o.Backend, names))
+		return place{}, cli.UsageError("unknown backend %q%s", o.Backend, vocab.Hint(o.Backend, names))
 	}
 	if o.Backend == bench.HostBackend {
 		return place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(o.Backend), "asked for"}, nil

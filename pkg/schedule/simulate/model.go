@@ -13,15 +13,15 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/collectivex/collectivex/pkg/schedule/strictyaml"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 // Model is a Machine without its topology, as files and manifests of studies have it.
 type Model struct {
 	// Origin says where the figures come from, in a line.
 	Origin  string  `yaml:"origin,omitempty" json:"source,omitempty"`
-	Sharing string  `yaml:"sharing" json:"sharing"`                             // of links: unloaded, fifo, fair
-	Engines int     `yaml:"engines" json:"engines"`                             // messages that a rank sends at the same time; 0 is no limit
+	Sharing string  `yaml:"sharing,omitempty" json:"sharing"`                   // of links: unloaded, fifo, fair
+	Engines int     `yaml:"engines" json:"engines" default:"0"`                 // messages that a rank sends at the same time; 0 is no limit
 	Latency float64 `yaml:"latency_ns,omitempty" json:"latency_ns,omitempty"`   // of each link
 	PerByte float64 `yaml:"ns_per_byte,omitempty" json:"ns_per_byte,omitempty"` // of each link
 	// Network is the links of a rank to the network between hosts and back, of the topology hosts; a
@@ -89,10 +89,10 @@ type modelFile struct {
 // ReadModel reads the file of a model. An error begins with the name of the file.
 func ReadModel(name string, data []byte) (Model, error) {
 	var f modelFile
-	err := strictyaml.Decode(data, &f)
-	if err == nil {
-		err = f.Check()
+	if d := strictyaml.New(); !d.Document(strictyaml.Parse(name, data), &f) {
+		return Model{}, d.First()
 	}
+	err := f.Check()
 	if n := f.points(); err == nil && f.Points != 0 && f.Points != n {
 		err = fmt.Errorf("points: the file has %d of %d, as if it was cut: measure again, or correct the number if you removed points", n, f.Points)
 	}

@@ -1,7 +1,6 @@
 package study
 
 import (
-	"errors"
 	"fmt"
 	"image/color"
 	"slices"
@@ -23,39 +22,30 @@ type Overlap struct {
 	Form string `yaml:"form"`
 	// Collective is that of form beside, and Algorithm the schedule that does it; the backend
 	// does it itself where none is given.
-	Collective  string  `yaml:"collective"`
-	Algorithm   string  `yaml:"algorithm"`
+	Collective  string  `yaml:"collective,optional"`
+	Algorithm   string  `yaml:"algorithm,optional"`
 	Backend     string  `yaml:"backend"`
-	Ranks       int     `yaml:"ranks"`
-	DType       string  `yaml:"dtype"`       // of matrices and communication
-	Hidden      int64   `yaml:"hidden"`      // rows and columns of matrices, as overlap.Block has them
-	Products    int     `yaml:"products"`    // of a window of form beside
-	Collectives int     `yaml:"collectives"` // of a window of form beside
+	Ranks       int     `yaml:"ranks" min:"2" max:"1024"`
+	DType       string  `yaml:"dtype"`                // of matrices and communication
+	Hidden      int64   `yaml:"hidden" min:"1"`       // rows and columns of matrices, as overlap.Block has them
+	Products    int     `yaml:"products,optional"`    // of a window of form beside
+	Collectives int     `yaml:"collectives,optional"` // of a window of form beside
 	Compute     string  `yaml:"compute"`
-	Bytes       []int64 `yaml:"bytes"` // of the communication
+	Bytes       []int64 `yaml:"bytes" min:"1" max:"1099511627776"` // of the communication
 }
 
-// check returns the first thing that is wrong with the overlap.
-func (o *Overlap) check() error {
-	if !slices.Contains(overlap.Forms(), o.Form) {
-		return fmt.Errorf("form %q, must be one of %s", o.Form, strings.Join(overlap.Forms(), ", "))
-	}
+// CheckYAML implements strictyaml.Checked.
+func (o *Overlap) CheckYAML() (at any, why string) {
 	beside := o.Form == overlap.Beside
-	if beside && (o.Collective == "" || o.Products < 1 || o.Collectives < 1) {
-		return errors.New("form beside needs a collective, products and collectives")
+	switch {
+	case !slices.Contains(overlap.Forms(), o.Form):
+		why = fmt.Sprintf("form %q, must be one of %s", o.Form, strings.Join(overlap.Forms(), ", "))
+	case beside && (o.Collective == "" || o.Products < 1 || o.Collectives < 1):
+		why = "form beside needs a collective, products and collectives"
+	case !beside && (o.Collective != "" || o.Algorithm != "" || o.Products != 0 || o.Collectives != 0):
+		why = "a linear layer has no collective, algorithm, products or collectives of its own"
 	}
-	if !beside && (o.Collective != "" || o.Algorithm != "" || o.Products != 0 || o.Collectives != 0) {
-		return errors.New("a linear layer has no collective, algorithm, products or collectives of its own")
-	}
-	if o.Backend == "" || o.Compute == "" || o.DType == "" || o.Ranks < 2 || o.Ranks > mostRanks || o.Hidden < 1 || len(o.Bytes) == 0 {
-		return fmt.Errorf("needs a backend, compute, a dtype, from 2 to %d ranks, hidden and bytes", mostRanks)
-	}
-	for i, n := range o.Bytes {
-		if n < 1 || n > mostBytes || i > 0 && n <= o.Bytes[i-1] {
-			return fmt.Errorf("bytes: %d: list numbers from 1 to 2⁴⁰, in ascending order", n)
-		}
-	}
-	return nil
+	return &o.Form, why
 }
 
 // series is the name of a contender's series.

@@ -112,7 +112,7 @@ func (m *Manifest) Plan(known map[string]Row) (*Plan, error) {
 		for bytes, ns := range r.Points {
 			p.rows = append(p.rows, planned{Row: Row{
 				Key: key(r.Source, r.Date, bytes, ns), Origin: External, Series: r.Name, Bytes: bytes,
-				Picoseconds: int64(simulate.FromNanoseconds(ns)), Source: r.Source, Date: r.Date,
+				Picoseconds: int64(simulate.FromNanoseconds(ns)), Source: r.Source, Date: string(r.Date),
 			}})
 		}
 	}

@@ -1,10 +1,10 @@
-package catalog
+// Package strictyaml turns YAML into typed values, and says of everything that is wrong where it is.
+package strictyaml
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -13,84 +13,104 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/collectivex/collectivex/pkg/safefile"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// A decoder turns YAML nodes into typed values and notes every diagnostic
-// on the way. What a struct accepts is said by its tags:
+// Decoder turns YAML into typed values and notes every diagnostic on the way. What a struct
+// accepts is said by its tags:
 //
 //	yaml:"key"            a required key
-//	yaml:"key,optional"   a key that may be left out
+//	yaml:"key,optional"   a key that may be left out; so may one with omitempty
+//	yaml:",inline"        the keys of the embedded struct
 //	yaml:",name"          the key under which the struct stands in its parent
 //	yaml:",value"         the struct is written as this value alone
-//	yaml:",families"      a key for the block of each family, in a map by family
-//	in:"kind"             the value, or each element, is a name of that kind
+//	yaml:",blocks"        keys for the values of a map; see Blocks
+//	in:"kind"             the value, or each element, is a word of that kind
 //	min:"1" max:"9"       the least and the greatest number allowed
 //	default:"[a]"         what a key that is left out stands for, as YAML
 //
 // A slice of structs with a name field is written as a mapping, in order. Lists
 // are never empty and hold nothing twice.
-type decoder struct {
-	fsys        fs.FS // has the files that values name
+type Decoder struct {
+	// FS has the files that values name; see InFile.
+	FS fs.FS
+	// Private keeps values out of messages.
+	Private bool
+	// Name checks a name that a mapping introduces, and Word a word of a kind. Both report with
+	// Diagnose; they may be nil.
+	Name func(at Pos, name string)
+	Word func(at Pos, word, kind string)
+	// Blocks lists the keys that stand for a map with the tag ",blocks", whose values are of type t.
+	Blocks func(t reflect.Type) []Block
+
 	file        string
 	diagnostics Errors
 	// pos has the position of every value read, by its address.
-	pos  map[any]Pos
-	refs []reference
-	// private keeps values out of messages.
-	private bool
-	shapes  map[reflect.Type]*shape
+	pos    map[any]Pos
+	shapes map[reflect.Type]*shape
 }
 
-func newDecoder() decoder {
-	return decoder{pos: map[any]Pos{}, shapes: map[reflect.Type]*shape{}}
+// Block is a key for a value of a map.
+type Block struct {
+	Key      string
+	Type     reflect.Type // of the value, or what it points to
+	Optional bool
+	Min, Max float64 // the least and greatest number in it; 0 is no bound
 }
 
-// A reference is a name to be looked up once all files are read.
-type reference struct {
-	Pos
-	kind string
-	name string
+// New returns a decoder that has read nothing.
+func New() *Decoder { return &Decoder{pos: map[any]Pos{}, shapes: map[reflect.Type]*shape{}} }
+
+// Custom is implemented by values that read themselves.
+type Custom interface{ DecodeYAML(n Node) }
+
+// Checked is implemented by structs with a rule of their own. CheckYAML is called for one in which
+// nothing else is wrong. It returns the address of the field that is wrong, and why, or nothing.
+type Checked interface{ CheckYAML() (at any, why string) }
+
+// Node is a value as it stands in a file.
+type Node struct {
+	*yaml.Node
+	d     *Decoder
+	field field
 }
 
-// resolve looks up every name that was used. Names of a broken kind are left
-// alone.
-func (d *decoder) resolve(names map[string][]string, broken map[string]bool) {
-	for _, r := range d.refs {
-		if !slices.Contains(names[r.kind], r.name) && !broken[r.kind] {
-			d.diagnose(r.Pos, "unknown %s %q%s", r.kind, r.name, Hint(r.name, names[r.kind]))
-		}
-	}
-}
+// MustBe reports that the value is something else than what was expected.
+func (n Node) MustBe(what string) { n.d.mustBe(what, n.Node, n.field) }
 
-// words lists the words that the files of a directory use, by kind.
-func (d *decoder) words(dir string) map[string][]string {
-	out := map[string][]string{}
-	for _, r := range d.refs {
-		if path.Dir(r.File) == dir {
-			out[r.kind] = append(out[r.kind], r.name)
-		}
-	}
-	return out
-}
+// Within reports whether a number is in the bounds of the value.
+func (n Node) Within(x float64) bool { return n.d.within(n.Node, x, n.field) }
 
-// err is all diagnostics, sorted, or nil.
-func (d *decoder) err() error {
+// Err returns all diagnostics, sorted, or nil.
+func (d *Decoder) Err() error {
 	if len(d.diagnostics) == 0 {
 		return nil
 	}
 	return d.diagnostics.Sorted()
 }
 
-func (d *decoder) at(n *yaml.Node) Pos { return Pos{File: d.file, Line: n.Line, Col: n.Column} }
+// First returns the first diagnostic, or nil. It is for those who show one line.
+func (d *Decoder) First() error {
+	if len(d.diagnostics) == 0 {
+		return nil
+	}
+	return d.diagnostics.Sorted()[0]
+}
 
-func (d *decoder) diagnose(p Pos, format string, args ...any) {
+// Pos returns where the value stands whose address at is.
+func (d *Decoder) Pos(at any) Pos { return d.pos[at] }
+
+func (d *Decoder) at(n *yaml.Node) Pos { return Pos{File: d.file, Line: n.Line, Col: n.Column} }
+
+// Diagnose notes what is wrong at a position.
+func (d *Decoder) Diagnose(p Pos, format string, args ...any) {
 	d.diagnostics = append(d.diagnostics, Diagnostic{Pos: p, Msg: fmt.Sprintf(format, args...)})
 }
 
-// document decodes a file into the struct that out points to, and reports
+// Document decodes a file into the struct that out points to, and reports
 // whether nothing is wrong in it.
-func (d *decoder) document(f parsed, out any) bool {
-	d.file = f.file
+func (d *Decoder) Document(f File, out any) bool {
+	d.file = f.Name
 	if f.failed != nil {
 		d.diagnostics = append(d.diagnostics, *f.failed)
 		return false
@@ -109,20 +129,27 @@ type shape struct {
 
 // field is what the tags of a struct field say.
 type field struct {
-	index    int
+	index    []int
 	what     string // in messages
 	optional bool
 	kind     string
 	min, max *float64
 	preset   string
-	family   reflect.Type // of a family's block or blocks in a map of them; nil elsewhere
+	block    reflect.Type // of a value in a map of blocks; nil elsewhere
 }
 
-func (d *decoder) shape(t reflect.Type) *shape {
+func (d *Decoder) shape(t reflect.Type) *shape {
 	if known := d.shapes[t]; known != nil {
 		return known
 	}
 	s := &shape{}
+	d.fields(s, t, nil)
+	d.shapes[t] = s
+	return s
+}
+
+// fields adds the fields of t, which is at an index of the struct.
+func (d *Decoder) fields(s *shape, t reflect.Type, at []int) {
 	add := func(key string, f field) {
 		f.what = strconv.Quote(key)
 		s.keys, s.fields = append(s.keys, key), append(s.fields, f)
@@ -131,39 +158,27 @@ func (d *decoder) shape(t reflect.Type) *shape {
 		tag := t.Field(i).Tag
 		key, options, _ := strings.Cut(tag.Get("yaml"), ",")
 		is := func(option string) bool { return slices.Contains(strings.Split(options, ","), option) }
-		f := field{index: i, kind: tag.Get("in"), optional: is("optional"), min: bound(tag.Get("min")), max: bound(tag.Get("max")), preset: tag.Get("default")}
+		f := field{
+			index: append(slices.Clone(at), i), kind: tag.Get("in"), optional: is("optional") || is("omitempty"),
+			min: bound(tag.Get("min")), max: bound(tag.Get("max")), preset: tag.Get("default"),
+		}
 		switch {
+		case is("inline"):
+			d.fields(s, t.Field(i).Type, f.index)
 		case is("name"):
 			s.name = &f
 		case is("value"):
 			s.value = &f
-		case is("families"):
-			place := t.Field(i).Type.Elem()
-			list := place.Kind() == reflect.Slice
-			if list {
-				place = place.Elem()
-			}
-			for _, family := range families.All() {
-				empty := family.empty(place)
-				if empty == nil {
-					continue
-				}
+		case is("blocks"):
+			for _, b := range d.Blocks(t.Field(i).Type.Elem()) {
 				each := f
-				if each.family = reflect.TypeOf(empty).Elem(); list {
-					each.family = reflect.SliceOf(each.family)
-				}
-				each.optional = f.optional || family.Added
-				if each.family == reflect.TypeFor[Worlds]() {
-					each.min, each.max = limit(family.MinWorld), limit(family.MaxWorld)
-				}
-				add(family.Name, each)
+				each.block, each.optional, each.min, each.max = b.Type, f.optional || b.Optional, limit(b.Min), limit(b.Max)
+				add(b.Key, each)
 			}
 		default:
 			add(key, f)
 		}
 	}
-	d.shapes[t] = s
-	return s
 }
 
 // bound reads a min or max tag.
@@ -173,22 +188,21 @@ func bound(tag string) *float64 {
 	}
 	v, err := strconv.ParseFloat(tag, 64)
 	if err != nil {
-		panic("catalog: invalid bound: " + tag)
+		panic("strictyaml: invalid bound: " + tag)
 	}
 	return &v
 }
 
 // limit is a bound that is given; 0 is none.
-func limit(n int) *float64 {
-	if n == 0 {
+func limit(v float64) *float64 {
+	if v == 0 {
 		return nil
 	}
-	v := float64(n)
 	return &v
 }
 
-// InFile is a value that has a file of its own. The definitions name the file, which is below
-// them.
+// InFile is a value that has a file of its own. It is written as the name of the
+// file, in FS.
 type InFile interface {
 	Source() Source
 	// Parse reads the value from the content of the file, and returns the text in it that
@@ -205,7 +219,7 @@ type Source struct {
 	Prefix string
 }
 
-func (d *decoder) inFile(n *yaml.Node, v InFile, f field) {
+func (d *Decoder) inFile(n *yaml.Node, v InFile, f field) {
 	from := v.Source()
 	file, is := strings.CutPrefix(n.Value, from.Prefix)
 	if from.Prefix == "" || n.Kind != yaml.ScalarNode || !is {
@@ -218,27 +232,27 @@ func (d *decoder) inFile(n *yaml.Node, v InFile, f field) {
 		}
 	}
 	if !fs.ValidPath(file) {
-		d.diagnose(d.at(n), "%q is not a path inside the definitions", file)
+		d.Diagnose(d.at(n), "%q is not a path inside the definitions", file)
 		return
 	}
-	data, err := safefile.ReadFS(d.fsys, file, from.Limit)
+	data, err := safefile.ReadFS(d.FS, file, from.Limit)
 	if err != nil {
-		d.diagnose(d.at(n), "%s %q: %s", from.What, file, reason(err))
+		d.Diagnose(d.at(n), "%s %q: %s", from.What, file, Reason(err))
 		return
 	}
 	published, err := v.Parse(file, data)
 	switch places, ok := errors.AsType[Errors](err); {
 	case ok:
-		d.note(places)
+		d.Note(places)
 	case err != nil:
-		d.diagnose(d.at(n), "%v", err)
+		d.Diagnose(d.at(n), "%v", err)
 	case published != "":
-		d.word(d.at(n), published, publishedText)
+		d.word(d.at(n), published, PublishedText)
 	}
 }
 
-// note takes in the diagnostics of a file, each once, however many blocks name it.
-func (d *decoder) note(places Errors) {
+// Note takes in the diagnostics of another file, each once, however many values name it.
+func (d *Decoder) Note(places Errors) {
 	for _, f := range places {
 		if !slices.Contains(d.diagnostics, f) {
 			d.diagnostics = append(d.diagnostics, f)
@@ -246,19 +260,17 @@ func (d *decoder) note(places Errors) {
 	}
 }
 
-// custom values read themselves from a node.
-type custom interface {
-	decode(d *decoder, n *yaml.Node, f field)
-}
+// PublishedText is the kind of text that documents carry as it is.
+const PublishedText = "published text"
 
-func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {
+func (d *Decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		d.diagnose(d.at(n), "anchors and aliases are not allowed; write the value out")
+		d.Diagnose(d.at(n), "anchors and aliases are not allowed; write the value out")
 		return
 	}
 	d.pos[v.Addr().Interface()] = d.at(n)
-	if c, ok := reflect.TypeAssert[custom](v.Addr()); ok {
-		c.decode(d, n, f)
+	if c, ok := reflect.TypeAssert[Custom](v.Addr()); ok {
+		c.DecodeYAML(Node{n, d, f})
 		return
 	}
 	if in, ok := reflect.TypeAssert[InFile](v.Addr()); ok {
@@ -279,18 +291,20 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 		} else {
 			d.list(n, v, f)
 		}
+	case reflect.Map:
+		d.entries(n, v, f)
 	default:
 		d.scalar(n, v, f)
 	}
 }
 
 // structure decodes a mapping into a struct, or the value that stands for it.
-func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
+func (d *Decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 	s := d.shape(v.Type())
 	if s.value != nil {
 		as := *s.value
 		as.what = f.what
-		d.decode(n, v.Field(as.index), as)
+		d.decode(n, v.FieldByIndex(as.index), as)
 		return
 	}
 	before := len(d.diagnostics)
@@ -300,7 +314,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 		if i := slices.Index(s.keys, k.Value); i >= 0 {
 			d.member(val, v, s.keys[i], s.fields[i])
 		} else {
-			d.diagnose(d.at(k), "unknown key %q%s", k.Value, Hint(k.Value, s.keys))
+			d.Diagnose(d.at(k), "unknown key %q%s", k.Value, vocab.Hint(k.Value, s.keys))
 		}
 	})
 	for i, key := range s.keys {
@@ -309,22 +323,24 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 		case sub.preset != "":
 			d.member(preset(sub.preset, n), v, key, sub)
 		case !sub.optional:
-			d.diagnose(d.at(n), "%s lacks the key %q", f.what, key)
+			d.Diagnose(d.at(n), "%s lacks the key %q", f.what, key)
 		}
 	}
-	if s, ok := reflect.TypeAssert[*Sizes](v.Addr()); ok && len(d.diagnostics) == before && s.From > s.To {
-		d.diagnose(d.pos[&s.From], "\"from\" must not be larger than \"to\"")
+	if c, ok := reflect.TypeAssert[Checked](v.Addr()); ok && len(d.diagnostics) == before {
+		if at, why := c.CheckYAML(); why != "" {
+			d.Diagnose(d.pos[at], "%s", why)
+		}
 	}
 }
 
 // member decodes what stands under a key of struct v.
-func (d *decoder) member(n *yaml.Node, v reflect.Value, key string, f field) {
-	v = v.Field(f.index)
-	if f.family == nil {
+func (d *Decoder) member(n *yaml.Node, v reflect.Value, key string, f field) {
+	v = v.FieldByIndex(f.index)
+	if f.block == nil {
 		d.decode(n, v, f)
 		return
 	}
-	block := reflect.New(f.family)
+	block := reflect.New(f.block)
 	d.decode(n, block.Elem(), f)
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
@@ -343,7 +359,7 @@ func (d *decoder) member(n *yaml.Node, v reflect.Value, key string, f field) {
 func preset(text string, n *yaml.Node) *yaml.Node {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
-		panic("catalog: a default is not YAML: " + text)
+		panic("strictyaml: a default is not YAML: " + text)
 	}
 	out := doc.Content[0]
 	for _, each := range append(out.Content, out) {
@@ -354,7 +370,7 @@ func preset(text string, n *yaml.Node) *yaml.Node {
 
 // mapping calls f with each key, which is a plain word and stands there once, and
 // its value. It reports whether n is a mapping.
-func (d *decoder) mapping(n *yaml.Node, f field, each func(k, val *yaml.Node)) bool {
+func (d *Decoder) mapping(n *yaml.Node, f field, each func(k, val *yaml.Node)) bool {
 	if n.Kind != yaml.MappingNode {
 		return d.mustBe("a mapping", n, f)
 	}
@@ -363,9 +379,9 @@ func (d *decoder) mapping(n *yaml.Node, f field, each func(k, val *yaml.Node)) b
 		k := n.Content[i]
 		switch line := lines[k.Value]; {
 		case k.Kind != yaml.ScalarNode || k.Anchor != "":
-			d.diagnose(d.at(k), "a key must be a plain word, not %s", d.describe(k))
+			d.Diagnose(d.at(k), "a key must be a plain word, not %s", d.describe(k))
 		case line != 0:
-			d.diagnose(d.at(k), "duplicate key %q, first in line %d", k.Value, line)
+			d.Diagnose(d.at(k), "duplicate key %q, first in line %d", k.Value, line)
 		default:
 			lines[k.Value] = k.Line
 			each(k, n.Content[i+1])
@@ -375,9 +391,9 @@ func (d *decoder) mapping(n *yaml.Node, f field, each func(k, val *yaml.Node)) b
 }
 
 // named decodes a mapping into a slice of structs that know their own key.
-func (d *decoder) named(n *yaml.Node, v reflect.Value, f field) {
+func (d *Decoder) named(n *yaml.Node, v reflect.Value, f field) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
-		d.diagnose(d.at(n), "%s is empty", f.what)
+		d.Diagnose(d.at(n), "%s is empty", f.what)
 		return
 	}
 	name := d.shape(v.Type().Elem()).name
@@ -386,26 +402,43 @@ func (d *decoder) named(n *yaml.Node, v reflect.Value, f field) {
 	d.mapping(n, f, func(k, val *yaml.Node) {
 		if name.kind != "" {
 			d.word(d.at(k), k.Value, name.kind)
-		} else {
-			d.name(d.at(k), k.Value)
+		} else if d.Name != nil {
+			d.Name(d.at(k), k.Value)
 		}
 		e := out.Index(used)
 		used++
-		e.Field(name.index).SetString(k.Value)
+		e.FieldByIndex(name.index).SetString(k.Value)
 		d.decode(val, e, field{what: strconv.Quote(k.Value)})
 		d.pos[e.Addr().Interface()] = d.at(k)
 	})
 	v.Set(out.Slice(0, used))
 }
 
+// entries decodes a mapping into a map. Values that are pointers have positions: those of their keys.
+func (d *Decoder) entries(n *yaml.Node, v reflect.Value, f field) {
+	out := reflect.MakeMap(v.Type())
+	d.mapping(n, f, func(k, val *yaml.Node) {
+		key, e := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		if !d.scalar(k, key, field{what: "a key of " + f.what}) {
+			return
+		}
+		d.decode(val, e, field{what: strconv.Quote(k.Value), min: f.min, max: f.max})
+		if e.Kind() == reflect.Pointer {
+			d.pos[e.Interface()] = d.at(k)
+		}
+		out.SetMapIndex(key, e)
+	})
+	v.Set(out)
+}
+
 // list decodes a sequence.
-func (d *decoder) list(n *yaml.Node, v reflect.Value, f field) {
+func (d *Decoder) list(n *yaml.Node, v reflect.Value, f field) {
 	if n.Kind != yaml.SequenceNode {
 		d.mustBe("a list", n, f)
 		return
 	}
 	if len(n.Content) == 0 {
-		d.diagnose(d.at(n), "%s is empty", f.what)
+		d.Diagnose(d.at(n), "%s is empty", f.what)
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
@@ -416,7 +449,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, f field) {
 		d.decode(c, out.Index(i), elem)
 		if c.Kind == yaml.ScalarNode {
 			if seen[c.Value] {
-				d.diagnose(d.at(c), "%s lists %s twice", f.what, d.quote(c.Value))
+				d.Diagnose(d.at(c), "%s lists %s twice", f.what, d.Quote(c.Value))
 			}
 			seen[c.Value] = true
 		}

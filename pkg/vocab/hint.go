@@ -1,54 +1,10 @@
-package catalog
+package vocab
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 )
-
-// Pos is a place in a definition file; lines and columns count from 1.
-type Pos struct {
-	File string
-	Line int
-	Col  int
-}
-
-func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col) }
-
-// Diagnostic is one thing wrong in the definitions.
-type Diagnostic struct {
-	Pos
-	Msg string
-}
-
-func (d Diagnostic) String() string { return d.Pos.String() + ": " + d.Msg }
-
-// Errors is everything wrong in the definitions, by file, line and column. It
-// is never empty.
-type Errors []Diagnostic
-
-func (e Errors) Error() string {
-	lines := make([]string, len(e))
-	for i, d := range e {
-		lines[i] = d.String()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Sorted returns the errors by position, each once.
-func (e Errors) Sorted() Errors {
-	slices.SortStableFunc(e, func(a, b Diagnostic) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
-	})
-	seen := map[Diagnostic]bool{}
-	return slices.DeleteFunc(e, func(d Diagnostic) bool {
-		again := seen[d]
-		seen[d] = true
-		return again
-	})
-}
 
 // leastPrefix is how much of a name says which one is meant.
 const leastPrefix = 3

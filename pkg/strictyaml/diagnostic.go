@@ -1,0 +1,53 @@
+package strictyaml
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pos is a place in a file; lines and columns count from 1.
+type Pos struct {
+	File string
+	Line int
+	Col  int
+}
+
+// StartOf is the first place of a file.
+func StartOf(file string) Pos { return Pos{file, 1, 1} }
+
+func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col) }
+
+// Diagnostic is one thing that is wrong.
+type Diagnostic struct {
+	Pos
+	Msg string
+}
+
+func (d Diagnostic) Error() string { return d.Pos.String() + ": " + d.Msg }
+
+// Errors is everything that is wrong, by file, line and column. It
+// is never empty.
+type Errors []Diagnostic
+
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, d := range e {
+		lines[i] = d.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Sorted returns the errors by position, each once.
+func (e Errors) Sorted() Errors {
+	slices.SortStableFunc(e, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	seen := map[Diagnostic]bool{}
+	return slices.DeleteFunc(e, func(d Diagnostic) bool {
+		again := seen[d]
+		seen[d] = true
+		return again
+	})
+}
