@@ -85,7 +85,6 @@ type runner struct {
 	view *view
 }
 
-// Run implements rank.Runner.
 func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	d := r.view.about
 	d.Rank = s.Rank

@@ -33,7 +33,6 @@ type kernel struct{ *Device }
 // library. It ends with g.
 func (g *Device) Kernel() Engine { return kernel{g} }
 
-// Close implements Engine.
 func (kernel) Close() error { return nil }
 
 // found is the verdict of a check.
@@ -72,7 +71,6 @@ func (s Shape) tiles() uint32 {
 	return uint32(min(up(s.M)*up(s.N), most))
 }
 
-// Prepare implements Engine.
 func (g kernel) Prepare(p Product) (Multiply, error) {
 	if err := p.Check(); err != nil {
 		return nil, err

@@ -43,7 +43,6 @@ type stream struct {
 
 func (s *stream) Handle() uintptr { return uintptr(s.handle) }
 
-// QueryFunction implements accel.NativeStream.
 func (s *stream) QueryFunction() uintptr { return uintptr(unsafe.Pointer(s.api.table.stream_query)) }
 
 func (s *stream) Record(e accel.Event) error {

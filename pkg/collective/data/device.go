@@ -83,15 +83,12 @@ type foundWords struct{ wrong, first uint64 }
 
 const foundBytes = int64(unsafe.Sizeof(foundWords{}))
 
-// CheckedBy implements runner.Data.
 func (k *deviceData) CheckedBy() string { return "device" }
 
-// Fill implements runner.Data.
 func (k *deviceData) Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	return k.writeAll(s, p, buf, regions, 0)
 }
 
-// Poison implements runner.Data.
 func (k *deviceData) Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	return k.writeAll(s, p, buf, regions, ^uint64(0))
 }
@@ -166,5 +163,4 @@ func (k *deviceData) launch(s accel.Stream, f accel.Kernel, p workload.Pattern, 
 	return f.Launch(s, uint32(blocks), accel.BlockThreads, 0, args...)
 }
 
-// Close implements runner.Data.
 func (k *deviceData) Close() error { return k.device.Close() }

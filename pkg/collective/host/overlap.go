@@ -88,10 +88,8 @@ func newThreads(cpus []int, apart bool) (*threads, error) {
 	return t, nil
 }
 
-// SharedProcessor implements runner.Streams.
 func (t *threads) SharedProcessor() bool { return !t.apart }
 
-// Close implements runner.Streams.
 func (t *threads) Close() error {
 	close(t.windows)
 	<-t.ended
@@ -111,7 +109,6 @@ type window struct {
 	err               error        // of the computation
 }
 
-// Run implements runner.Streams.
 func (t *threads) Run(ctx context.Context, asked runner.Window, meet func(context.Context) error) (runner.Times, error) {
 	w := &window{Window: asked}
 	t.windows <- w

@@ -78,7 +78,6 @@ func (l *loaded) Run(_ accel.Stream, i int, buffers []stepsrunner.Buffers) error
 	return failure(rc, culprit)
 }
 
-// Close implements stepsrunner.Loaded.
 func (l *loaded) Close() error {
 	var err error
 	if l.lanes != nil {

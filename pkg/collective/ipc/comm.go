@@ -113,7 +113,6 @@ func newComm(ctx context.Context, s *rank.Session, d *gpu.Device) (*comm, error)
 	return k, nil
 }
 
-// Path implements runner.Comm.
 func (k *comm) Path(runner.Op) string { return k.Steps().Path }
 
 // AsyncError implements runner.Comm. A driver reports what fails on a device itself.
@@ -142,7 +141,6 @@ type memory struct {
 	peers []accel.Ptr // the allocations of the ranks, in this process; at for its own
 }
 
-// Alloc implements runner.Comm.
 func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (runner.Memory, error) {
 	if registration != vocab.Unregistered {
 		return nil, rank.Refused("registration %q: there is no library to register with", registration)
@@ -176,13 +174,10 @@ func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (run
 	return m, nil
 }
 
-// Ptr implements runner.Memory.
 func (m *memory) Ptr() accel.Ptr { return m.at }
 
-// Registered implements runner.Memory.
 func (m *memory) Registered() bool { return false }
 
-// Close implements runner.Memory.
 func (m *memory) Close() error {
 	k := m.comm
 	k.live = slices.DeleteFunc(k.live, func(other *memory) bool { return other == m })

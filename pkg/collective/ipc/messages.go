@@ -31,7 +31,6 @@ func (k *comm) Supports(c runner.Call) error {
 	return rank.Refused("copies between devices do no %s: they run schedules", c.Op)
 }
 
-// Enqueue implements runner.Comm.
 func (k *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 	if group > 1 {
 		return rank.Refused("copies between devices have no groups of operations")

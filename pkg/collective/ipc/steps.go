@@ -28,7 +28,6 @@ type loaded struct {
 // inbox is where a rank receives: by list and sender, the places of the messages in turn.
 type inbox [][][]stepsrunner.Place
 
-// Load implements stepsrunner.Library.
 func (k *comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.Type, scratch int64) (stepsrunner.Loaded, error) {
 	memory, err := k.Alloc(ctx, max(1, scratch), vocab.Unregistered)
 	if err != nil {

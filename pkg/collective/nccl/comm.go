@@ -55,10 +55,8 @@ func newComm(c *nccl.Communicator, d accel.Device) (*comm, error) {
 	return k, nil
 }
 
-// Path implements runner.Comm.
 func (k *comm) Path(op runner.Op) string { return k.paths[op] }
 
-// Enqueue implements runner.Comm.
 func (k *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 	return k.enqueue(calls, group, func(at *C.int) C.int {
 		return C.cx_nccl_enqueue((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
@@ -66,7 +64,6 @@ func (k *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 	})
 }
 
-// Time implements runner.Comm.
 func (k *comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elapsed, error) {
 	native, ok := s.(accel.NativeStream)
 	if !ok {
@@ -170,10 +167,8 @@ func (k *comm) AsyncError() error {
 	return gpurank.NCCLError(err)
 }
 
-// Abort implements runner.Comm.
 func (k *comm) Abort() { _ = k.c.Abort() } // the case has failed with what led here
 
-// Close implements runner.Comm.
 func (k *comm) Close() error {
 	if _, err := k.c.Handle(); errors.Is(err, nccl.ErrEnded) {
 		return nil
@@ -214,13 +209,10 @@ func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (runne
 	return m, nil
 }
 
-// Ptr implements runner.Memory.
 func (m *memory) Ptr() accel.Ptr { return m.at }
 
-// Registered implements runner.Memory.
 func (m *memory) Registered() bool { return m.registration != nil }
 
-// Close implements runner.Memory.
 func (m *memory) Close() error {
 	return errors.Join(gpurank.Deregister(m.comm.c, m.registration), m.free())
 }

@@ -22,7 +22,6 @@ func (k *comm) Steps() stepsrunner.Way {
 	return stepsrunner.Way{Path: nccl.GroupedSendRecv, Serial: true}
 }
 
-// Load implements stepsrunner.Library.
 func (k *comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.Type, scratch int64) (stepsrunner.Loaded, error) {
 	if err := k.c.Library().Need("ncclSend", "ncclRecv"); err != nil {
 		return nil, rank.Coded(result.ReasonNoSymbol, err)

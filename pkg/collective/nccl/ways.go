@@ -76,7 +76,6 @@ const (
 // fp8Arch is the first NVIDIA architecture that reduces fp8.
 const fp8Arch = 90
 
-// Supports implements runner.Comm.
 func (k *comm) Supports(c runner.Call) error {
 	l := k.c.Library()
 	if _, err := choose(l, c.Op); err != nil {

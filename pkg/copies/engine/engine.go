@@ -88,7 +88,6 @@ type memory struct {
 	node  int        // NUMA node of the device, -1 if it is unknown
 }
 
-// Close implements runner.Memory.
 func (m *memory) Close() error {
 	var err error
 	if m.gate != nil {
@@ -112,7 +111,6 @@ func coded(bytes int64, err error) error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// Device implements runner.Memory.
 func (m *memory) Device(bytes int64) (runner.Buffer, error) {
 	pool, err := m.pools.AllocPool(bytes)
 	if err != nil {
@@ -125,7 +123,6 @@ func onDevice(p *device.Pool) runner.Buffer {
 	return runner.Buffer{Memory: p.Memory, At: runner.Place{Device: p.Base}, Free: p.Close}
 }
 
-// Shared implements runner.Memory.
 func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 	at, handle, err := m.gpu.AllocShared(bytes)
 	if err != nil {
@@ -139,7 +136,6 @@ func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 	return b, text, nil
 }
 
-// Open implements runner.Memory.
 func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
 	var h gpu.SharedHandle
 	if err := json.Unmarshal(handle, &h); err != nil {
@@ -152,7 +148,6 @@ func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
 	return at, func() error { return rank.Coded(result.ReasonDevice, m.gpu.CloseShared(at)) }, nil
 }
 
-// Host implements runner.Memory.
 func (m *memory) Host(kind string, bytes int64) (runner.Buffer, error) {
 	if kind == copies.Pinned {
 		p, err := m.gpu.AllocHost(bytes)

@@ -48,7 +48,6 @@ type memory struct {
 	peer   hostrank.Peer
 }
 
-// Close implements runner.Memory.
 func (m *memory) Close() error {
 	var err error
 	if m.group != nil {
@@ -69,7 +68,6 @@ func (m *memory) Host(_ string, bytes int64) (runner.Buffer, error) {
 	}, nil
 }
 
-// Device implements runner.Memory.
 func (m *memory) Device(bytes int64) (runner.Buffer, error) {
 	p, err := m.device.Alloc(bytes)
 	if err != nil {
@@ -96,7 +94,6 @@ func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 	return b, handle, err
 }
 
-// Open implements runner.Memory.
 func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
 	var offset int64
 	if err := json.Unmarshal(handle, &offset); err != nil {

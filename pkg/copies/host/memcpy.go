@@ -26,7 +26,6 @@ type copier struct{ *host.Device }
 // largeCopy is the minimum size, in bytes, of copies that call the C library.
 const largeCopy = 1 << 20
 
-// CopyIn implements accel.Device.
 func (d copier) CopyIn(s accel.Stream, dst accel.Ptr, src unsafe.Pointer, bytes int64) error {
 	if bytes < largeCopy {
 		return d.Device.CopyIn(s, dst, src, bytes)
@@ -35,7 +34,6 @@ func (d copier) CopyIn(s accel.Stream, dst accel.Ptr, src unsafe.Pointer, bytes 
 	return nil
 }
 
-// CopyOut implements accel.Device.
 func (d copier) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, bytes int64) error {
 	if bytes < largeCopy {
 		return d.Device.CopyOut(s, dst, src, bytes)
@@ -44,7 +42,6 @@ func (d copier) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, bytes
 	return nil
 }
 
-// Copy implements accel.Device.
 func (d copier) Copy(s accel.Stream, dst, src accel.Ptr, bytes int64) error {
 	if bytes < largeCopy {
 		return d.Device.Copy(s, dst, src, bytes)

@@ -145,17 +145,14 @@ func (d *device) signal() (hsa.Signal, error) {
 	return s, err
 }
 
-// CopyIn implements accel.Device.
 func (d *device) CopyIn(s accel.Stream, dst accel.Ptr, src unsafe.Pointer, bytes int64) error {
 	return s.(*stream).copy(uintptr(dst), uintptr(src), bytes)
 }
 
-// CopyOut implements accel.Device.
 func (d *device) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, bytes int64) error {
 	return s.(*stream).copy(uintptr(dst), uintptr(src), bytes)
 }
 
-// Copy implements accel.Device.
 func (d *device) Copy(s accel.Stream, dst, src accel.Ptr, bytes int64) error {
 	return s.(*stream).copy(uintptr(dst), uintptr(src), bytes)
 }
@@ -166,7 +163,6 @@ func (d *device) NewStream() (accel.Stream, error) {
 	return &stream{device: d, number: d.streams - 1}, nil
 }
 
-// NewEvent implements accel.Device.
 func (*device) NewEvent() (accel.Event, error) { return &event{}, nil }
 
 // Elapsed implements accel.Device. Copies alone have times: it is the time from the earliest

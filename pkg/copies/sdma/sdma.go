@@ -95,7 +95,6 @@ func (m *memory) open(d accel.Device) (err error) {
 	return coded(err)
 }
 
-// Close implements runner.Memory.
 func (m *memory) Close() error {
 	var err error
 	if m.gate != nil {
@@ -130,7 +129,6 @@ func (m *memory) adopted(b runner.Buffer, at uintptr) (runner.Buffer, error) {
 	return b, nil
 }
 
-// Host implements runner.Memory.
 func (m *memory) Host(kind string, bytes int64) (runner.Buffer, error) {
 	b, err := m.Memory.Host(kind, bytes)
 	if err != nil {
@@ -139,7 +137,6 @@ func (m *memory) Host(kind string, bytes int64) (runner.Buffer, error) {
 	return m.adopted(b, uintptr(b.At.Host))
 }
 
-// Device implements runner.Memory.
 func (m *memory) Device(bytes int64) (runner.Buffer, error) {
 	b, err := m.Memory.Device(bytes)
 	if err != nil {
@@ -148,7 +145,6 @@ func (m *memory) Device(bytes int64) (runner.Buffer, error) {
 	return m.adopted(b, uintptr(b.At.Device))
 }
 
-// Shared implements runner.Memory.
 func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 	b, handle, err := m.Memory.Shared(bytes)
 	if err != nil {
@@ -158,7 +154,6 @@ func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 	return b, handle, err
 }
 
-// Open implements runner.Memory.
 func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
 	at, shut, err := m.Memory.Open(handle)
 	if err != nil {

@@ -58,7 +58,6 @@ func (s *stream) copy(dst, src uintptr, bytes int64) error {
 	return nil
 }
 
-// Record implements accel.Stream.
 func (s *stream) Record(e accel.Event) error {
 	of := e.(*event)
 	of.after, of.followed = slices.Clone(s.after), nil
@@ -66,7 +65,6 @@ func (s *stream) Record(e accel.Event) error {
 	return nil
 }
 
-// Wait implements accel.Stream.
 func (s *stream) Wait(e accel.Event) error {
 	of := e.(*event)
 	s.after = append(slices.Clone(s.after), of.after...)
@@ -74,7 +72,6 @@ func (s *stream) Wait(e accel.Event) error {
 	return nil
 }
 
-// Synchronize implements accel.Stream.
 func (s *stream) Synchronize() error {
 	for len(s.pending) > 0 {
 		done := s.pending[0]
@@ -88,7 +85,6 @@ func (s *stream) Synchronize() error {
 	return nil
 }
 
-// Query implements accel.Stream.
 func (s *stream) Query() (bool, error) {
 	for _, done := range s.pending {
 		if s.device.runtime.Load(done) > 0 {
@@ -102,13 +98,10 @@ func noGraphs() error {
 	return fmt.Errorf("graphs of copies by the HSA runtime: %w", accel.ErrUnsupported)
 }
 
-// BeginCapture implements accel.Stream.
 func (*stream) BeginCapture() error { return noGraphs() }
 
-// EndCapture implements accel.Stream.
 func (*stream) EndCapture() (accel.Graph, error) { return nil, noGraphs() }
 
-// RecordExternal implements accel.Stream.
 func (*stream) RecordExternal(accel.Event) error { return noGraphs() }
 
 // Close implements accel.Stream. It waits for the copies.
@@ -125,7 +118,6 @@ type event struct {
 	followed []hsa.Signal // the first of each stream that recorded it or waited for it
 }
 
-// Handle implements accel.Event.
 func (*event) Handle() uintptr { return 0 }
 
 // Query implements accel.Event: the runner waits for streams.
@@ -133,7 +125,6 @@ func (*event) Query() (bool, error) {
 	return false, fmt.Errorf("events of copies by the HSA runtime: %w", accel.ErrUnsupported)
 }
 
-// Close implements accel.Event.
 func (*event) Close() error { return nil }
 
 // gate is a signal that first copies wait for.
@@ -142,7 +133,6 @@ type gate struct {
 	signal  hsa.Signal
 }
 
-// Hold implements runner.Gate.
 func (g *gate) Hold(s accel.Stream) error {
 	g.runtime.Store(g.signal, 1)
 	of := s.(*stream)
@@ -150,5 +140,4 @@ func (g *gate) Hold(s accel.Stream) error {
 	return nil
 }
 
-// Open implements runner.Gate.
 func (g *gate) Open() { g.runtime.Store(g.signal, 0) }

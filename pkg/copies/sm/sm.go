@@ -53,7 +53,6 @@ type memory struct {
 	device *device
 }
 
-// Close implements runner.Memory.
 func (m memory) Close() error {
 	return errors.Join(rank.Coded(result.ReasonDevice, m.device.scope.Close()), m.Memory.Close())
 }
@@ -95,7 +94,6 @@ func (d *device) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, byte
 	return d.launch(s, uintptr(dst), uintptr(src), bytes)
 }
 
-// Copy implements accel.Device.
 func (d *device) Copy(s accel.Stream, dst, src accel.Ptr, bytes int64) error {
 	return d.launch(s, uintptr(dst), uintptr(src), bytes)
 }

@@ -120,7 +120,6 @@ func (a *adapter) open(ctx context.Context, s *rank.Session, l *nccl.Library, so
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// Describe implements runner.Adapter.
 func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	b := ep.Of(&c)
 	d := runner.Description{
@@ -158,7 +157,6 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	return d, nil
 }
 
-// Prepare implements runner.Adapter.
 func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need runner.Capacity) (err error) {
 	a.comm.Unwatch()
 	if a.d, err = a.Describe(c); err != nil {
@@ -183,10 +181,8 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 	return nil
 }
 
-// Err implements runner.Adapter.
 func (a *adapter) Err() error { return a.comm.Err() }
 
-// Bind implements runner.Adapter.
 func (a *adapter) Bind(p *runner.Problem) error {
 	a.p = p
 	return nil
@@ -195,35 +191,27 @@ func (a *adapter) Bind(p *runner.Problem) error {
 // handle is a dispatch. A rank has one at a time.
 type handle struct{}
 
-// Dispatch implements runner.Adapter.
 func (a *adapter) Dispatch() (runner.Handle, error) { return handle{}, a.form.dispatch(false) }
 
-// DispatchCached implements runner.CachedDispatcher.
 func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) {
 	return handle{}, a.form.dispatch(true)
 }
 
-// Stage implements runner.Adapter.
 func (a *adapter) Stage(runner.Handle) (runner.Staged, error) { return a.form.stage() }
 
-// StageRows implements runner.Adapter.
 func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) (runner.Staged, error) {
 	to, rows := a.form.staging()
 	return to, fill([]runner.Rows{{Count: rows, Values: to, Stride: int64(2 * a.p.Hidden)}})
 }
 
-// Combine implements runner.Adapter.
 func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
 	return a.form.combine(s.(accel.Ptr))
 }
 
-// Align implements runner.Capturer.
 func (a *adapter) Align() error { return a.comm.Align(a.stream) }
 
-// Inspect implements runner.Adapter.
 func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) { return a.form.inspect() }
 
-// Close implements runner.Adapter.
 func (a *adapter) Close() error {
 	a.comm.Unwatch()
 	return errors.Join(a.memory.Close(), a.device.Close())

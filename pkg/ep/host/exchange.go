@@ -34,7 +34,6 @@ func (a *adapter) Dispatch() (runner.Handle, error) {
 	return a.dispatch(true)
 }
 
-// DispatchCached implements runner.CachedDispatcher.
 func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) { return a.dispatch(false) }
 
 func (a *adapter) dispatch(notify bool) (runner.Handle, error) {
@@ -135,7 +134,6 @@ func (a *adapter) Stage(runner.Handle) (runner.Staged, error) {
 	return own, nil
 }
 
-// StageRows implements runner.Adapter.
 func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) (runner.Staged, error) {
 	if err := a.stagedFree(); err != nil {
 		return nil, err
@@ -194,7 +192,6 @@ func (a *adapter) Combine(h runner.Handle, s runner.Staged) (accel.Ptr, error) {
 	return a.out, nil
 }
 
-// Inspect implements runner.Adapter.
 func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) {
 	s := &a.shape
 	rx := &runner.Received{Codec: a.d.Codec, Counts: make([]int32, s.perRank)}

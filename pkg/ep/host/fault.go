@@ -14,7 +14,6 @@ const scalePeriod = 257
 
 var _ runner.FaultInjector = (*adapter)(nil)
 
-// InjectFault implements runner.FaultInjector.
 func (a *adapter) InjectFault(kind string, d runner.Description) error {
 	scales := []string{runner.FaultNeighborScale, runner.FaultPeriodicScale}
 	if slices.Contains(scales, kind) && !d.Codec.Block {

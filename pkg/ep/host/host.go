@@ -86,7 +86,6 @@ func newAdapter(device *accelhost.Device, place rank.Place, v Variant) *adapter 
 	return &adapter{device: device, variant: v, place: place}
 }
 
-// Describe implements runner.Adapter.
 func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	d := runner.Description{
 		Mode: ep.Of(&c).Mode, Reduction: a.variant.Reduction, DispatchDType: "bf16",
@@ -114,7 +113,6 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	return d, nil
 }
 
-// Bind implements runner.Adapter.
 func (a *adapter) Bind(p *runner.Problem) error {
 	a.p = p
 	return nil

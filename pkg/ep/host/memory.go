@@ -74,7 +74,6 @@ type offer struct {
 	Staged  int64 `json:"staged"`
 }
 
-// Prepare implements runner.Adapter.
 func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need runner.Capacity) (err error) {
 	if a.d, err = a.Describe(c); err != nil {
 		return err

@@ -112,7 +112,6 @@ var (
 	_ runner.Capturer         = (*adapter)(nil)
 )
 
-// Describe implements runner.Adapter.
 func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	b := ep.Of(&c)
 	d := runner.Description{
@@ -190,7 +189,6 @@ func expertLimits(mode string, experts, topk, multiprocessors int) error {
 	return nil
 }
 
-// Prepare implements runner.Adapter.
 func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need runner.Capacity) (err error) {
 	if a.d, err = a.Describe(c); err != nil {
 		return err
@@ -224,7 +222,6 @@ func (a *adapter) release() (err error) {
 	return err
 }
 
-// Err implements runner.Adapter.
 func (a *adapter) Err() error { return a.comm.Err() }
 
 // Bind implements runner.Adapter. In low latency an update does no work: the library notes
@@ -254,7 +251,6 @@ func (a *adapter) Dispatch() (runner.Handle, error) {
 	return handle{}, a.enqueue(a.calls.dispatch)
 }
 
-// DispatchCached implements runner.CachedDispatcher.
 func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) {
 	return handle{}, a.enqueue(a.calls.dispatch)
 }
@@ -268,7 +264,6 @@ func (a *adapter) Stage(runner.Handle) (runner.Staged, error) {
 	return a.calls.combine, nil
 }
 
-// StageRows implements runner.Adapter.
 func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) (runner.Staged, error) {
 	to, err := a.buffers.replaced()
 	if err != nil {
@@ -277,16 +272,12 @@ func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) 
 	return a.calls.combineOthers, fill(to)
 }
 
-// Combine implements runner.Adapter.
 func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
 	return a.buffers.out, a.enqueue(s.(*eplib.Call))
 }
 
-// Align implements runner.Capturer.
 func (a *adapter) Align() error { return a.comm.Align(a.stream) }
 
-// Inspect implements runner.Adapter.
 func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) { return a.buffers.inspect() }
 
-// Close implements runner.Adapter.
 func (a *adapter) Close() error { return errors.Join(a.release(), a.device.Close()) }

@@ -33,7 +33,6 @@ type request struct {
 	Domain     int    `json:"scale_up_domain"`
 }
 
-// Prepare implements runner.Adapter.
 func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need runner.Capacity) (err error) {
 	if a.d, a.mode, err = a.describe(c, a.gpu.Info(), a.versions.Library); err != nil {
 		return err
@@ -76,7 +75,6 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 	return err
 }
 
-// Bind implements runner.Adapter.
 func (a *adapter) Bind(p *runner.Problem) error {
 	a.problem = p
 	x, scales := p.X, accel.Ptr(0)
@@ -90,10 +88,8 @@ func (a *adapter) Bind(p *runner.Problem) error {
 // handle is a dispatch. A rank has one at a time.
 type handle struct{}
 
-// Dispatch implements runner.Adapter.
 func (a *adapter) Dispatch() (runner.Handle, error) { return a.send(a.call.Dispatch) }
 
-// DispatchCached implements runner.CachedDispatcher.
 func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) { return a.send(a.call.Cached) }
 
 func (a *adapter) send(f *pyhost.Function) (runner.Handle, error) {
@@ -132,7 +128,6 @@ func (a *adapter) Stage(runner.Handle) (runner.Staged, error) {
 	return to, a.kernels.stage.Launch(a.stream, a.kernels.blocks, accel.BlockThreads, 0, accel.Arg(of), accel.Arg(to))
 }
 
-// Combine implements runner.Adapter.
 func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
 	out, err := a.python.Call(a.call.Combine, int64(s.(accel.Ptr)))
 	return accel.Ptr(out), err
@@ -208,7 +203,6 @@ func (a *adapter) runs(of arrived, ids []int32) (runs []run, counts []int32, err
 	return runs, counts, err
 }
 
-// Inspect implements runner.Adapter.
 func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) {
 	of, err := a.arrived()
 	if err != nil {
@@ -319,7 +313,6 @@ func (a *adapter) localize(rx *runner.Received, perRank int) error {
 	return errs
 }
 
-// StageRows implements runner.Adapter.
 func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) (runner.Staged, error) {
 	of, err := a.arrived()
 	if err != nil {

@@ -166,7 +166,6 @@ func (a *adapter) gather(value []byte) ([]byte, error) {
 	return joined, err
 }
 
-// Describe implements runner.Adapter.
 func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	d, _, err := a.describe(c, a.gpu.Info(), a.versions.Library)
 	return d, err

@@ -240,10 +240,8 @@ func (f *faulty) Bind(p *Problem) error {
 	return f.Adapter.Bind(&d.given)
 }
 
-// Dispatch implements Adapter.
 func (f *faulty) Dispatch() (Handle, error) { return f.dispatch(f.Adapter.Dispatch) }
 
-// DispatchCached implements CachedDispatcher.
 func (f *faulty) DispatchCached(h Handle) (Handle, error) {
 	return f.dispatch(func() (Handle, error) { return f.Adapter.(CachedDispatcher).DispatchCached(h) })
 }
@@ -268,7 +266,6 @@ func (f *faulty) dispatch(send func() (Handle, error)) (h Handle, err error) {
 	return f.handle, err
 }
 
-// Combine implements Adapter.
 func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
 	strikes := false
 	if f.inCombine() {

@@ -56,13 +56,10 @@ func NewDeviceStreams(ctx context.Context, d accel.Device, comm collective.Comm)
 	return s, nil
 }
 
-// SharedProcessor implements Streams.
 func (*deviceStreams) SharedProcessor() bool { return false }
 
-// Close implements Streams.
 func (s *deviceStreams) Close() error { return rank.Coded(result.ReasonDevice, s.device.Close()) }
 
-// Run implements Streams.
 func (s *deviceStreams) Run(ctx context.Context, w Window, meet func(context.Context) error) (Times, error) {
 	t, err := s.run(ctx, w, meet)
 	if err != nil {

@@ -75,7 +75,6 @@ func (c *comm) unload() error {
 	return loaded.Close()
 }
 
-// Supports implements runner.Comm.
 func (c *comm) Supports(call runner.Call) error {
 	if call.Op != c.op {
 		return rank.Refused("the program of a %s cannot do %s", c.op, call.Op)
@@ -83,7 +82,6 @@ func (c *comm) Supports(call runner.Call) error {
 	return nil
 }
 
-// Path implements runner.Comm.
 func (c *comm) Path(runner.Op) string { return c.Steps().Path }
 
 // Enqueue implements runner.Comm. Calls of another operation, which bring the ranks
@@ -125,7 +123,6 @@ func (c *comm) extent(call *runner.Call) extent {
 	return extent{call.Count, call.Recv.Add((send-recv)*c.size) == call.Send}
 }
 
-// Close implements runner.Comm.
 func (c *comm) Close() error {
 	if c.loaded == nil {
 		return c.Library.Close()

@@ -158,16 +158,12 @@ func (r *rounding) stage(rank int, count int32) schedule.Slot {
 	return schedule.Scratch(r.slots[rank] - int(count))
 }
 
-// Start implements schedule.Actions.
 func (r *rounding) Start(int, int, int) {}
 
-// End implements schedule.Actions.
 func (r *rounding) End(int, int, int) {}
 
-// Issue implements schedule.Actions.
 func (r *rounding) Issue(rank, i int) { r.Post(r, rank, i) }
 
-// Local implements schedule.Actions.
 func (r *rounding) Local(rank, i int) {
 	o := r.Ops[rank][i]
 	switch o.Kind {
@@ -193,7 +189,6 @@ func (r *rounding) depart(from, send int) {
 	}
 }
 
-// Meet implements schedule.Actions.
 func (r *rounding) Meet(from, send, to, receive int) {
 	o := r.Ops[to][receive]
 	if o.Kind == schedule.Wait {
@@ -221,7 +216,6 @@ func (r *rounding) Meet(from, send, to, receive int) {
 	r.met = append(r.met, met{from, send, to, receive})
 }
 
-// Depart implements schedule.Actions.
 func (r *rounding) Depart(from, send int) {
 	if r.Ops[from][send].Kind == schedule.Send {
 		r.depart(from, send)

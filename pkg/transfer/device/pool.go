@@ -93,23 +93,18 @@ const pieceWords = 1 << 17
 
 func (m *copiedWords) at(word int) accel.Ptr { return m.base.Add(int64(word) * wordBytes) }
 
-// Words implements pool.Memory.
 func (m *copiedWords) Words() int { return m.words }
 
-// CheckedBy implements pool.Memory.
 func (*copiedWords) CheckedBy() string { return "host" }
 
-// Read implements pool.Memory.
 func (m *copiedWords) Read(at, n int) ([]uint64, error) {
 	return accel.Read[uint64](m.device, m.stream, m.at(at), n)
 }
 
-// Write implements pool.Memory.
 func (m *copiedWords) Write(at int, words []uint64) error {
 	return accel.Write(m.device, m.stream, m.at(at), bytesOf(words))
 }
 
-// Paint implements pool.Memory.
 func (m *copiedWords) Paint(base uint64) error {
 	piece := make([]uint64, min(m.words, pieceWords))
 	for at := 0; at < m.words; at += len(piece) {
@@ -169,10 +164,8 @@ func (k *kernelWords) close() error {
 	return rank.Coded(result.ReasonDevice, k.device.Free(k.scratch))
 }
 
-// CheckedBy implements pool.Memory.
 func (*kernelWords) CheckedBy() string { return "device" }
 
-// Paint implements pool.Memory.
 func (k *kernelWords) Paint(base uint64) error {
 	err := k.launch(k.pools.paint, (k.words+accel.BlockThreads-1)/accel.BlockThreads, accel.Arg(k.base), accel.Arg(base), accel.Arg(uint64(k.words)))
 	return errors.Join(err, k.stream.Synchronize())
@@ -183,7 +176,6 @@ func (k *kernelWords) launch(kernel accel.Kernel, blocks int, args ...unsafe.Poi
 	return kernel.Launch(k.stream, uint32(min(blocks, accel.Blocks(k.device))), accel.BlockThreads, 0, args...)
 }
 
-// Wrong implements pool.Memory.
 func (k *kernelWords) Wrong(stretches []pool.Stretch) ([]int, error) {
 	wrong, err := k.find(stretches)
 	if err != nil || k.seconds {

@@ -51,7 +51,6 @@ var _ runner.Engine = (*engine)(nil)
 // Lane implements runner.Engine. Neither lane has another to fall back to.
 func (e *engine) Lane() (runner.Lane, error) { return runner.Lane{Name: e.lane}, nil }
 
-// Register implements runner.Engine.
 func (e *engine) Register(_ context.Context, bytes int64, _ string) (pool.Memory, error) {
 	if e.lane == vocab.LaneProcessVM {
 		e.AllowPeer()
@@ -68,13 +67,11 @@ type metadata struct {
 	Address int64 `json:"address"` // in the process
 }
 
-// Metadata implements runner.Engine.
 func (e *engine) Metadata() ([]byte, error) {
 	base := accel.Ptr(uintptr(e.device.Segment().Base()))
 	return json.Marshal(metadata{os.Getpid(), int64(e.pool - base), int64(e.pool)})
 }
 
-// Connect implements runner.Engine.
 func (e *engine) Connect(of []byte) error {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
@@ -90,13 +87,11 @@ func (e *engine) Connect(of []byte) error {
 	return nil
 }
 
-// Disconnect implements runner.Engine.
 func (e *engine) Disconnect() error {
 	e.remote = 0
 	return nil
 }
 
-// Prepare implements runner.Engine.
 func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	for _, b := range blocks {
 		if err := b.Check(e.bytes); err != nil {
@@ -136,7 +131,6 @@ func (e *engine) copies(op string, blocks []runner.Block) *copies {
 	return r
 }
 
-// Post implements runner.Request.
 func (r *copies) Post() error {
 	for _, p := range r.list {
 		copy(p.dst, p.src)

@@ -47,7 +47,6 @@ type engine struct {
 
 var _ runner.Engine = (*engine)(nil)
 
-// Register implements runner.Engine.
 func (e *engine) Register(ctx context.Context, bytes int64, handle string) (_ pool.Memory, err error) {
 	if e.sharing, err = newSharing(e.End, handle); err != nil {
 		return nil, err
@@ -59,7 +58,6 @@ func (e *engine) Register(ctx context.Context, bytes int64, handle string) (_ po
 	return e.Pool, nil
 }
 
-// Metadata implements runner.Engine.
 func (e *engine) Metadata() ([]byte, error) { return json.Marshal(e.metadata) }
 
 // Connect implements runner.Engine: the rank that posts opens the other one's pool.
@@ -68,12 +66,10 @@ func (e *engine) Connect(metadata []byte) (err error) {
 	return err
 }
 
-// Lane implements runner.Engine.
 func (e *engine) Lane() (runner.Lane, error) {
 	return runner.Lane{Name: vocab.LanePeer, Transport: e.sharing.handle()}, nil
 }
 
-// Disconnect implements runner.Engine.
 func (e *engine) Disconnect() error {
 	if e.remote == 0 {
 		return nil
@@ -83,7 +79,6 @@ func (e *engine) Disconnect() error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// Unregister implements runner.Engine.
 func (e *engine) Unregister() error {
 	var err error
 	if e.sharing != nil {
@@ -100,7 +95,6 @@ type request struct {
 	event  accel.Event
 }
 
-// Prepare implements runner.Engine.
 func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	for _, b := range blocks {
 		if err := b.Check(e.Pool.Bytes); err != nil {
@@ -111,7 +105,6 @@ func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, erro
 	return &request{e, op == transfer.Push, blocks, event}, err
 }
 
-// Post implements runner.Request.
 func (r *request) Post() error {
 	e := r.engine
 	for _, b := range r.blocks {
@@ -126,10 +119,8 @@ func (r *request) Post() error {
 	return e.Stream.Record(r.event)
 }
 
-// Done implements runner.Request.
 func (r *request) Done() (bool, error) { return r.event.Query() }
 
-// Release implements runner.Request.
 func (r *request) Release() error {
 	r.engine.PutEvent(r.event)
 	return nil

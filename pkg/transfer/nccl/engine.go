@@ -103,7 +103,6 @@ func (e *engine) Metadata() (_ []byte, err error) {
 	return e.id[:], nil
 }
 
-// Connect implements runner.Engine.
 func (e *engine) Connect(metadata []byte) (err error) {
 	if e.Rank != 0 {
 		if len(metadata) != nccl.IDBytes {
@@ -132,7 +131,6 @@ func (e *engine) Lane() (runner.Lane, error) {
 	return laneIn(text[e.logged:], e.Rank), nil
 }
 
-// Disconnect implements runner.Engine.
 func (e *engine) Disconnect() (err error) {
 	if e.watch != nil {
 		e.watch.Stop()
@@ -156,7 +154,6 @@ type request struct {
 	messages []nccl.Message
 }
 
-// Prepare implements runner.Engine.
 func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	posts := e.Rank != 0
 	r := &request{engine: e}
@@ -180,7 +177,6 @@ func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, erro
 	return r, err
 }
 
-// Post implements runner.Request.
 func (r *request) Post() error {
 	e := r.engine
 	if err := e.comm.SendRecv(e.Stream, r.messages); err != nil {
@@ -197,7 +193,6 @@ func (r *request) Done() (bool, error) {
 	return done, r.engine.failed(errors.Join(r.engine.watch.Err(), err))
 }
 
-// Release implements runner.Request.
 func (r *request) Release() error {
 	r.engine.PutEvent(r.event)
 	r.engine.spare = append(r.engine.spare, r.messages)

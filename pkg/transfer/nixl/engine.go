@@ -165,7 +165,6 @@ func (e *engine) limited(err error) error {
 	return fmt.Errorf("%w (this process can lock at most %d bytes: raise its hard limit with ulimit -H -l)", err, e.locked)
 }
 
-// Lane implements runner.Engine.
 func (e *engine) Lane() (runner.Lane, error) {
 	text, err := e.log.Text()
 	lane := lanesIn(text, e.ops, e.onDevices)
@@ -175,7 +174,6 @@ func (e *engine) Lane() (runner.Lane, error) {
 	return lane, err
 }
 
-// Register implements runner.Engine.
 func (e *engine) Register(_ context.Context, bytes int64, _ string) (pool.Memory, error) {
 	words, at, err := e.end.AllocPool(bytes)
 	if err != nil {
@@ -217,7 +215,6 @@ type metadata struct {
 	Agent   []byte  `json:"agent"`
 }
 
-// Metadata implements runner.Engine.
 func (e *engine) Metadata() ([]byte, error) {
 	agent, err := e.agent.Metadata()
 	if err != nil {
@@ -226,7 +223,6 @@ func (e *engine) Metadata() ([]byte, error) {
 	return json.Marshal(metadata{e.pool, agent})
 }
 
-// Connect implements runner.Engine.
 func (e *engine) Connect(of []byte) error {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
@@ -240,7 +236,6 @@ func (e *engine) Connect(of []byte) error {
 	return nil
 }
 
-// Disconnect implements runner.Engine.
 func (e *engine) Disconnect() (err error) {
 	if e.peer == nil {
 		return nil
@@ -253,7 +248,6 @@ func (e *engine) Disconnect() (err error) {
 	return e.failed(err)
 }
 
-// Unregister implements runner.Engine.
 func (e *engine) Unregister() (err error) {
 	if e.registered != nil {
 		err = e.failed(e.registered.Close())
@@ -262,7 +256,6 @@ func (e *engine) Unregister() (err error) {
 	return errors.Join(err, e.end.Unregister())
 }
 
-// Close implements runner.Engine.
 func (e *engine) Close() (err error) {
 	if e.agent != nil {
 		err = e.failed(e.agent.Close())
@@ -279,7 +272,6 @@ type request struct {
 	*nixl.Request
 }
 
-// Prepare implements runner.Engine.
 func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	list := make([]nixl.Block, 0, len(blocks))
 	for _, b := range blocks {
@@ -315,16 +307,13 @@ func pieces(b runner.Block, piece int64) iter.Seq[runner.Block] {
 	}
 }
 
-// Post implements runner.Request.
 func (r *request) Post() error { return r.engine.failed(r.Request.Post()) }
 
-// Done implements runner.Request.
 func (r *request) Done() (bool, error) {
 	done, err := r.Request.Done()
 	return done, r.engine.failed(err)
 }
 
-// Release implements runner.Request.
 func (r *request) Release() error {
 	delete(r.engine.flying, r.Request)
 	return r.engine.failed(r.Request.Release())

@@ -35,7 +35,6 @@ type engine struct {
 
 var _ runner.Engine = (*engine)(nil)
 
-// Register implements runner.Engine.
 func (e *engine) Register(ctx context.Context, bytes int64, _ string) (pool.Memory, error) {
 	words, pool, err := e.end.AllocPool(bytes)
 	if err != nil {
@@ -54,7 +53,6 @@ type metadata struct {
 	Library string  `json:"library"` // what its connect takes
 }
 
-// Metadata implements runner.Engine.
 func (e *engine) Metadata() ([]byte, error) {
 	text, err := e.library.Text(e.library.Metadata, "")
 	if err != nil {
@@ -63,7 +61,6 @@ func (e *engine) Metadata() ([]byte, error) {
 	return json.Marshal(metadata{e.pool, text})
 }
 
-// Connect implements runner.Engine.
 func (e *engine) Connect(of []byte) (err error) {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
@@ -81,7 +78,6 @@ func (e *engine) Connect(of []byte) (err error) {
 	return nil
 }
 
-// Lane implements runner.Engine.
 func (e *engine) Lane() (runner.Lane, error) {
 	if e.took == nil {
 		return runner.Lane{Name: e.lane}, nil
@@ -108,7 +104,6 @@ func (e *engine) Disconnect() error {
 	return e.library.call("disconnect", e.library.Disconnect)
 }
 
-// Unregister implements runner.Engine.
 func (e *engine) Unregister() error {
 	var err error
 	if e.bytes != 0 {
@@ -234,7 +229,6 @@ func (r *request) Done() (bool, error) {
 	return true, nil
 }
 
-// Release implements runner.Request.
 func (r *request) Release() error {
 	return r.engine.library.call("release", r.engine.library.Release, r.number)
 }

@@ -19,7 +19,6 @@ type owned struct {
 	users int // ranks that have the metadata of the pool
 }
 
-// Register implements Engine.
 func (o *owned) Register(ctx context.Context, bytes int64, handle string) (pool.Memory, error) {
 	if o.pool {
 		return nil, &rank.Error{Reason: result.ReasonRefused.With("pool registered twice"), Err: errors.New("a rank has one pool at a time: unregister it first")}
@@ -37,7 +36,6 @@ func (o *owned) Metadata() ([]byte, error) {
 // left records that the peer has disconnected, and no longer uses the pool.
 func (o *owned) left() { o.users-- }
 
-// Unregister implements Engine.
 func (o *owned) Unregister() error {
 	if o.users > 0 {
 		return &rank.Error{Reason: result.ReasonRefused.With("pool in use"), Err: errors.New("the peer still has the metadata of the pool: disconnect it first")}
