@@ -160,18 +160,3 @@ func Blocks(d Device) int {
 	const perMultiprocessor = 8
 	return max(1, d.Info().Multiproc) * perMultiprocessor
 }
-
-// VirtualAllocator is a Device that can also allocate memory through virtual memory
-// management. Libraries can map such memory into other processes and register it as a
-// symmetric window. Free frees it.
-type VirtualAllocator interface {
-	// AllocVirtual returns memory like Alloc. The error wraps ErrUnsupported if the device
-	// or the driver has no virtual memory management.
-	AllocVirtual(bytes int64) (Ptr, error)
-}
-
-// Peers is a Device that knows which other devices can reach it directly.
-type Peers interface {
-	// CanAccessPeer reports whether this device can address memory of device peer.
-	CanAccessPeer(peer int) (bool, error)
-}

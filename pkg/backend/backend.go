@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/pyhost"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -84,15 +85,8 @@ type Device struct {
 // Found reports whether the library is here and can be used.
 func (l *Library) Found() bool { return l.Err == nil }
 
-// File is a shared library that was loaded.
-type File interface {
-	SOName() string
-	BuildID() string
-	Path() string
-}
-
 // Opened is a library that was loaded from a file.
-func Opened(f File, version string) Library {
+func Opened(f dl.File, version string) Library {
 	return Library{Version: version, SOName: f.SOName(), BuildID: f.BuildID(), Path: f.Path()}
 }
 

@@ -35,8 +35,13 @@ var ErrNoSymbol = errors.New("no such symbol")
 // Library is a loaded shared library. Its methods are safe for concurrent use.
 type Library struct {
 	handle unsafe.Pointer
-	path   string
-	id     identity
+	File
+}
+
+// File is the file of a loaded library.
+type File struct {
+	path string
+	id   identity
 }
 
 // Open loads the library that the dynamic loader finds by name: a path if it contains a
@@ -62,7 +67,7 @@ func open(name string, flags C.int) (*Library, error) {
 	if handle == nil {
 		return nil, fmt.Errorf("%w: %s", ErrNoLibrary, lastError())
 	}
-	l := &Library{handle: handle, path: name}
+	l := &Library{handle: handle, File: File{path: name}}
 	if from := C.cx_loaded_from(handle); from != nil {
 		l.path = C.GoString(from)
 	}
@@ -95,13 +100,13 @@ func (l *Library) Symbol(name string) (unsafe.Pointer, error) {
 
 // Path returns the file that was really loaded, with symbolic links resolved. It is
 // private: it belongs in log files, never in a document.
-func (l *Library) Path() string { return l.path }
+func (f File) Path() string { return f.path }
 
 // SOName returns the library's DT_SONAME; empty if it has none.
-func (l *Library) SOName() string { return l.id.soname }
+func (f File) SOName() string { return f.id.soname }
 
 // BuildID returns the GNU build id in hexadecimal; empty if it has none.
-func (l *Library) BuildID() string { return l.id.buildID }
+func (f File) BuildID() string { return f.id.buildID }
 
 // Close drops this reference. When the last one is dropped, the loader unloads the library
 // and its symbols become invalid.

@@ -100,8 +100,7 @@ func (g *GPU) Facts(l rank.Library) rank.Facts {
 
 // DriverAs is the driver as the facts of a rank name it that uses no other library, by a kind.
 func (g *GPU) DriverAs(kind string) rank.Library {
-	l := g.Driver().Library()
-	return rank.Library{Kind: kind, Version: g.Info().Runtime, SOName: l.SOName(), BuildID: l.BuildID()}
+	return rank.LibraryOf(kind, g.Info().Runtime, g.Driver().Library().File)
 }
 
 // coded gives the error of a driver its reason code.

@@ -36,7 +36,7 @@ func OpenAnyNCCL(s *rank.Session) (l *nccl.Library, g *GPU, err error) {
 
 // LibraryOf is l as the facts of a rank name it.
 func LibraryOf(l *nccl.Library) rank.Library {
-	return rank.Library{Kind: string(l.Kind), Version: l.VersionString(), SOName: l.SOName(), BuildID: l.BuildID()}
+	return rank.LibraryOf(string(l.Kind), l.VersionString(), l.File)
 }
 
 // NCCLError gives the error of an NCCL library its reason code, with the call and
@@ -125,7 +125,7 @@ func need(kind nccl.Kind, label, vendor string) *backend.Need {
 		if err != nil {
 			return backend.Library{Err: err}
 		}
-		found := backend.Opened(l, l.VersionString())
+		found := backend.Opened(l.File, l.VersionString())
 		found.Drives = map[string]string{"cuda": inventory.NVIDIA, "hip": inventory.AMD}[l.Platform()]
 		return found
 	}}

@@ -29,7 +29,7 @@ type Signal uint64
 
 // Runtime is the runtime of this process, which HIP uses too.
 type Runtime struct {
-	lib       *dl.Library
+	dl.File
 	table     *C.cx_hsa_library
 	version   string
 	frequency float64 // of the clock of times, in ticks of a microsecond
@@ -48,16 +48,16 @@ func Open() (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{lib: lib, table: (*C.cx_hsa_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_hsa_library{}))))}
-	if err := r.start(); err != nil {
+	r := &Runtime{File: lib.File, table: (*C.cx_hsa_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_hsa_library{}))))}
+	if err := r.start(lib); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-func (r *Runtime) start() error {
+func (r *Runtime) start(lib *dl.Library) error {
 	for i := range C.cx_hsa_count() {
-		address, err := r.lib.Symbol(C.GoString(C.cx_hsa_name(i)))
+		address, err := lib.Symbol(C.GoString(C.cx_hsa_name(i)))
 		if err != nil {
 			return search.Unusable(err)
 		}
@@ -98,9 +98,6 @@ func (r *Runtime) Close() error {
 
 // Version returns the version of HSA that the runtime has, such as 1.1.
 func (r *Runtime) Version() string { return r.version }
-
-// Library returns the loaded library.
-func (r *Runtime) Library() *dl.Library { return r.lib }
 
 func (r *Runtime) check(call string, status C.int) error {
 	if status == 0 {

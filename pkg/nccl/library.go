@@ -58,6 +58,7 @@ type ID [IDBytes]byte
 
 // Library is a loaded library.
 type Library struct {
+	dl.File
 	lib   *dl.Library
 	table *C.cx_nccl
 	// Kind is what the library turned out to be, which may differ from what was asked for.
@@ -119,7 +120,7 @@ func symbols() []string {
 }
 
 func bind(lib *dl.Library) (*Library, error) {
-	l := &Library{lib: lib, has: map[string]bool{}}
+	l := &Library{File: lib.File, lib: lib, has: map[string]bool{}}
 	l.table = (*C.cx_nccl)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_nccl{}))))
 	for i, name := range symbols() {
 		address, err := lib.Symbol(name)
@@ -218,15 +219,6 @@ func (l *Library) VersionString() string { return l.Version.format(l.Kind) }
 // Table returns the function table (cx_nccl of abi.h), for packages that call the library
 // in C loops of their own.
 func (l *Library) Table() unsafe.Pointer { return unsafe.Pointer(l.table) }
-
-// SOName returns the soname of the loaded file.
-func (l *Library) SOName() string { return l.lib.SOName() }
-
-// BuildID returns the build id of the loaded file.
-func (l *Library) BuildID() string { return l.lib.BuildID() }
-
-// Path returns the loaded file. It is private.
-func (l *Library) Path() string { return l.lib.Path() }
 
 // NewID makes a unique id. One rank makes it and gives it to the others; its process is
 // where the ranks with this id meet.

@@ -41,6 +41,7 @@ const sortedLists = "nixl_capi_xfer_dlist_is_sorted"
 
 // Library is a loaded library. It stays loaded.
 type Library struct {
+	dl.File
 	lib   *dl.Library
 	table *C.cx_nixl_library
 }
@@ -56,7 +57,7 @@ func Open(ctx context.Context) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Library{lib: lib, table: (*C.cx_nixl_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_nixl_library{}))))}
+	l := &Library{File: lib.File, lib: lib, table: (*C.cx_nixl_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_nixl_library{}))))}
 	if err := l.fill(); err != nil {
 		C.free(unsafe.Pointer(l.table))
 		return nil, search.Unusable(err)
@@ -166,12 +167,3 @@ func (l *Library) modules() string {
 	wheel, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(libs), "."), ".")
 	return filepath.Join(filepath.Dir(libs), wheel+".libs", "ucx")
 }
-
-// SOName returns the soname of the loaded file.
-func (l *Library) SOName() string { return l.lib.SOName() }
-
-// BuildID returns the build id of the loaded file.
-func (l *Library) BuildID() string { return l.lib.BuildID() }
-
-// Path returns the loaded file. It is private.
-func (l *Library) Path() string { return l.lib.Path() }

@@ -66,7 +66,7 @@ func multiplier(kind blaslt.Kind, label string) *backend.Need {
 		if err != nil {
 			return backend.Library{Err: err}
 		}
-		return backend.Opened(lib, version)
+		return backend.Opened(lib.File, version)
 	}}
 }
 
@@ -125,7 +125,7 @@ func (v *vendor) open() (driver, compiler backend.Library) {
 	if d, err := v.load(); err != nil {
 		driver = backend.Library{Err: err}
 	} else {
-		driver = backend.Opened(d.Library(), d.Version())
+		driver = backend.Opened(d.Library().File, d.Version())
 		driver.Devices, driver.Err = visible(d)
 		compile = d.Compiler
 	}
@@ -133,7 +133,7 @@ func (v *vendor) open() (driver, compiler backend.Library) {
 	if err != nil {
 		return driver, backend.Library{Err: err}
 	}
-	return driver, backend.Opened(c.Library(), c.Version())
+	return driver, backend.Opened(c.Library().File, c.Version())
 }
 
 // visible is what a driver says of the devices that this process sees.
@@ -187,7 +187,7 @@ func interpreterOf(e *pyhost.Environment) backend.Library {
 		return backend.Library{Err: err}
 	}
 	defer l.Close()
-	return backend.Opened(l, e.Version.String())
+	return backend.Opened(l.File, e.Version.String())
 }
 
 // inEnvironment finds a module in an environment.

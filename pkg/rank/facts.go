@@ -1,5 +1,7 @@
 package rank
 
+import "github.com/collectivex/collectivex/pkg/dl"
+
 // Facts are what a rank learned about its device and library while it ran a
 // case. Everything here may be published.
 type Facts struct {
@@ -12,6 +14,11 @@ type Facts struct {
 	Beside   []Library `json:"beside,omitempty"`
 	CPUs     []int     `json:"cpus,omitempty"` // pinned to these
 	NUMANode int       `json:"numa_node"`      // −1 where unknown
+}
+
+// LibraryOf is a loaded library as facts name it.
+func LibraryOf(kind, version string, f dl.File) Library {
+	return Library{Kind: kind, Version: version, SOName: f.SOName(), BuildID: f.BuildID()}
 }
 
 // Library names the communication library that was really loaded.

@@ -180,6 +180,12 @@ func (s *Session) Fault(kind string) (at string, ok bool) {
 	return "", false
 }
 
+// HasFault reports whether a data fault of this kind is injected into this rank in this case.
+func (s *Session) HasFault(kind string) bool {
+	_, ok := s.Fault(kind)
+	return ok
+}
+
 // RefuseIdle refuses a data fault of this rank that is idle in its case.
 func (s *Session) RefuseIdle(c *plan.Case, idle Idle) error {
 	for _, f := range s.faults {
@@ -236,9 +242,8 @@ func (s *Session) strike(point string) {
 // record is lost.
 func (s *Session) strikeRecord(n int) (lost bool) {
 	s.strike(atRecord(n))
-	if _, slow := s.Fault(FaultSlow); slow {
+	if s.HasFault(FaultSlow) {
 		time.Sleep(20 * time.Millisecond)
 	}
-	_, lost = s.Fault(FaultMute)
-	return lost
+	return s.HasFault(FaultMute)
 }

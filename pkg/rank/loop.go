@@ -122,7 +122,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 				return err
 			}
 		}
-		if _, lie := s.Fault(FaultLie); lie {
+		if s.HasFault(FaultLie) {
 			return nil
 		}
 		s.strike(FaultAtStart)

@@ -387,7 +387,7 @@ func testOrderOn(t *testing.T, d accel.Device, s accel.Stream) {
 }
 
 func testVirtual(t *testing.T, d accel.Device) {
-	v, ok := d.(accel.VirtualAllocator)
+	v, ok := d.(*gpu.Device)
 	require.True(t, ok)
 	s := stream(t, d)
 	defer s.Close()
@@ -420,7 +420,7 @@ func testVirtual(t *testing.T, d accel.Device) {
 }
 
 func testPeers(t *testing.T, d accel.Device) {
-	p, ok := d.(accel.Peers)
+	p, ok := d.(*gpu.Device)
 	require.True(t, ok)
 	_, err := p.CanAccessPeer(1 << 20)
 	require.Error(t, err, "no such device")

@@ -36,7 +36,7 @@ const alignment = 4096
 const pageBytes = 2 << 20
 
 // Device is a device that is current on the OS thread that opened it. It
-// implements accel.Device, accel.VirtualAllocator and accel.Peers.
+// implements accel.Device.
 type Device struct {
 	driver   *Driver
 	api      *api
@@ -55,11 +55,7 @@ type allocation struct {
 	handle C.cx_mem
 }
 
-var (
-	_ accel.Device           = (*Device)(nil)
-	_ accel.VirtualAllocator = (*Device)(nil)
-	_ accel.Peers            = (*Device)(nil)
-)
+var _ accel.Device = (*Device)(nil)
 
 // Info implements accel.Device.
 func (d *Device) Info() accel.Info { return d.info }
@@ -211,7 +207,7 @@ func (d *Device) Synchronize() error {
 	return d.api.err(C.cx_fn_synchronize, C.cx_synchronize(d.api.table))
 }
 
-// CanAccessPeer implements accel.Peers.
+// CanAccessPeer reports whether this device can address memory of device peer.
 func (d *Device) CanAccessPeer(peer int) (bool, error) {
 	return d.driver.CanAccessPeer(d.index, peer)
 }

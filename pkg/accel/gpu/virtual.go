@@ -22,9 +22,10 @@ const (
 	memShareAsFabric   = 8 // CU_MEM_HANDLE_TYPE_FABRIC
 )
 
-// AllocVirtual implements accel.VirtualAllocator. The memory is readable and
-// writable by this device and by every peer that can address it, and can be
-// shared as a file descriptor, as libraries that map it elsewhere need.
+// AllocVirtual returns memory like Alloc through virtual memory management. It is readable
+// and writable by this device and by every peer that can address it, and can be shared as a
+// file descriptor, as libraries that map it elsewhere need. Free frees it. The error wraps
+// accel.ErrUnsupported if the device or the driver has no virtual memory management.
 func (d *Device) AllocVirtual(size int64) (accel.Ptr, error) {
 	return d.allocVirtual(size, memShareAsFileDesc)
 }

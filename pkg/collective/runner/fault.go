@@ -32,7 +32,7 @@ func (s spec) checkFaults(session *rank.Session, l ladder) error {
 		return !form.Idle(session.Rank) && len(form.Outputs(r.Extent, session.Rank)) > 0
 	}
 	for _, kind := range FaultKinds() {
-		if _, ok := session.Fault(kind); ok && !slices.ContainsFunc(l.rungs, receives) {
+		if session.HasFault(kind) && !slices.ContainsFunc(l.rungs, receives) {
 			return rank.RefusedFault(kind, "rank %d receives no data in %s; inject it into a rank that does",
 				session.Rank, s.op)
 		}
@@ -50,21 +50,21 @@ func (b *bench) injure(w window) error {
 	at := marks[len(marks)-1].place
 	_, recv := b.buffers(at)
 	size := int64(b.spec.dtype.Size())
-	if _, ok := b.session.Fault(FaultStale); ok {
+	if b.session.HasFault(FaultStale) {
 		before := w
 		before.Trial--
 		if err := b.backend.Data.Fill(b.stream, b.spec.pattern(before, at.slot), recv, regions); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
-	if _, ok := b.session.Fault(FaultFlip); ok {
+	if b.session.HasFault(FaultFlip) {
 		last := regions[len(regions)-1]
 		at := recv.Add((last.Offset + last.Count) * size).Add(-1) // the sign and exponent are here
 		if err := b.edit(at, 1, func(buf []byte) { buf[0] ^= 0x40 }); err != nil {
 			return err
 		}
 	}
-	if _, ok := b.session.Fault(FaultSwap); ok {
+	if b.session.HasFault(FaultSwap) {
 		last := regions[len(regions)-1]
 		bytes := (last.Offset + last.Count) * size
 		part := bytes / 2

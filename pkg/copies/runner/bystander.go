@@ -59,7 +59,7 @@ func (b *bystander) drain() error {
 
 // enqueue has the victim work after an event.
 func (b *bystander) enqueue(after accel.Event, units uint64) error {
-	if _, ok := b.session.Fault(FaultVictim); ok {
+	if b.session.HasFault(FaultVictim) {
 		units /= 2
 	}
 	if err := b.victim.Clear(b.stream); err != nil {

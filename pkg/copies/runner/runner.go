@@ -51,28 +51,13 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	// Collections happen between the cases only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	b := &bench{Parts: r.parts, own: accel.NewScope(r.parts.Device), session: s, block: block, test: copies.TestOf(block.Test), meet: alone{}}
-	if s.World > 1 {
-		spin, err := rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World)
-		if err != nil {
-			return err
-		}
-		b.meet = spin
+	b := &bench{Parts: r.parts, own: accel.NewScope(r.parts.Device), session: s, block: block, test: copies.TestOf(block.Test)}
+	var err error
+	if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World); err != nil {
+		return err
 	}
 	return errors.Join(b.run(ctx), b.close())
 }
-
-// barrier brings the ranks together.
-type barrier interface {
-	Wait(ctx context.Context) error
-	Close() error
-}
-
-// alone is the barrier of one rank.
-type alone struct{}
-
-func (alone) Wait(context.Context) error { return nil }
-func (alone) Close() error               { return nil }
 
 // bench is one case in one rank.
 type bench struct {
@@ -81,7 +66,7 @@ type bench struct {
 	own        *accel.Scope // of streams and events
 	block      *copies.Block
 	test       copies.Test
-	meet       barrier
+	meet       *rendezvous.Spin
 	streams    []accel.Stream
 	start, end accel.Event
 	ends       []accel.Event // by stream

@@ -38,7 +38,7 @@ func findRuntime(context.Context) backend.Library {
 	if err != nil {
 		return backend.Library{Err: err}
 	}
-	found := backend.Opened(r.Library(), r.Version())
+	found := backend.Opened(r.File, r.Version())
 	found.Err = r.Close()
 	return found
 }
@@ -63,8 +63,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	if err := m.open(g); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	library := m.device.runtime.Library()
-	parts.Facts.Library = rank.Library{Kind: "hsa", Version: m.device.runtime.Version(), SOName: library.SOName(), BuildID: library.BuildID()}
+	parts.Facts.Library = rank.LibraryOf("hsa", m.runtime.Version(), m.runtime.File)
 	parts.Device, parts.Memory, parts.Gate, parts.Engines = m.device, m, m.gate, m.device.numbers
 	return g.Around(runner.NewRunner(parts)), nil
 }

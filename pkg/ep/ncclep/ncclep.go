@@ -59,7 +59,7 @@ func findLibrary(context.Context) backend.Library {
 	if err != nil {
 		return backend.Library{Err: err}
 	}
-	found := backend.Opened(l, l.FullVersion())
+	found := backend.Opened(l.File, l.FullVersion())
 	found.Drives = vocab.NVIDIA
 	return found
 }
@@ -75,9 +75,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	if err := a.open(ctx, s, n); err != nil {
 		return nil, errors.Join(err, a.device.Close(), gpu.Close())
 	}
-	l := a.lib
-	facts := rank.Library{Kind: "nccl-ep", Version: l.FullVersion(), SOName: l.SOName(), BuildID: l.BuildID()}
-	return gpu.Around(runner.NewRunner(gpu, a.stream, a, gpu.Facts(facts))), nil
+	return gpu.Around(runner.NewRunner(gpu, a.stream, a, gpu.Facts(rank.LibraryOf("nccl-ep", a.lib.FullVersion(), a.lib.File)))), nil
 }
 
 // adapter is one rank's end.

@@ -31,7 +31,7 @@ var ErrOldNCCL = errors.New("NCCL is too old for NCCL EP")
 
 // Library is a loaded library.
 type Library struct {
-	lib     *dl.Library
+	dl.File
 	nccl    *nccl.Library
 	table   *C.cx_ep_library
 	version int
@@ -48,7 +48,7 @@ func Open(n *nccl.Library) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Library{lib: lib, nccl: n, table: (*C.cx_ep_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_ep_library{}))))}
+	l := &Library{File: lib.File, nccl: n, table: (*C.cx_ep_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_ep_library{}))))}
 	for i := range C.cx_ep_count() {
 		address, err := lib.Symbol(C.GoString(C.cx_ep_symbol(i)))
 		if err != nil {
@@ -74,12 +74,3 @@ func (l *Library) VersionString() string {
 // FullVersion returns the version with that of the NCCL that the library works on, such as
 // 0.1.0+nccl2.30.7.
 func (l *Library) FullVersion() string { return l.VersionString() + "+nccl" + l.nccl.VersionString() }
-
-// SOName returns the soname of the loaded file.
-func (l *Library) SOName() string { return l.lib.SOName() }
-
-// BuildID returns the build id of the loaded file.
-func (l *Library) BuildID() string { return l.lib.BuildID() }
-
-// Path returns the loaded file. It is private.
-func (l *Library) Path() string { return l.lib.Path() }

@@ -34,10 +34,7 @@ func noEffect(f rank.Fault, c *plan.Case) string {
 
 // injure does the faults of this rank to what a window has left, normally none.
 func (r *row) injure(t turn) error {
-	has := func(kind string) bool {
-		_, ok := r.session.Fault(kind)
-		return ok
-	}
+	has := r.session.HasFault
 	if computes(t.Contender) && has(FaultProduct) {
 		bytes := r.shape.M * r.shape.N * r.size
 		if err := r.flip(r.product(r.products.Count - 1).Add(bytes)); err != nil {

@@ -63,7 +63,7 @@ func multipliers(d accel.Device, matrix *gemm.Device) func(string) (Multiplier, 
 		}
 		return Multiplier{
 			Engine: e, Compute: string(vendor),
-			Library: rank.Library{Kind: string(vendor), Version: e.Version(), SOName: e.SOName(), BuildID: e.BuildID()},
+			Library: rank.LibraryOf(string(vendor), e.Version(), e.File),
 		}, nil
 	}
 }

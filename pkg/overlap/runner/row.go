@@ -183,7 +183,7 @@ func (r *row) window(contender string) Window {
 			w.Compute[i].After = -1
 		}
 	}
-	_, w.Early = r.session.Fault(FaultEarly)
+	w.Early = r.session.HasFault(FaultEarly)
 	return w
 }
 

@@ -41,11 +41,13 @@ type damage string
 func planted(s *rank.Session) (damage, error) {
 	var out damage
 	for _, kind := range FaultKinds() {
-		if _, ok := s.Fault(kind); ok && out != "" {
-			return "", rank.Refused("faults %s and %s: a case takes one fault of its steps for each rank", out, kind)
-		} else if ok {
-			out = damage(kind)
+		if !s.HasFault(kind) {
+			continue
 		}
+		if out != "" {
+			return "", rank.Refused("faults %s and %s: a case takes one fault of its steps for each rank", out, kind)
+		}
+		out = damage(kind)
 	}
 	return out, nil
 }

@@ -41,7 +41,7 @@ func findLibrary(ctx context.Context) backend.Library {
 	if err != nil {
 		return backend.Library{Err: err}
 	}
-	found := backend.Opened(n, n.Version())
+	found := backend.Opened(n.File, n.Version())
 	found.Err = laneenv.UCX.Check()
 	found.Held = found.Err != nil
 	found.Lanes = map[string]error{
@@ -74,7 +74,7 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	if err := e.open(ctx, s, c, library); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	return e.end.Runner(e, rank.Library{Kind: "nixl", Version: library.Version(), SOName: library.SOName(), BuildID: library.BuildID()}), nil
+	return e.end.Runner(e, rank.LibraryOf("nixl", library.Version(), library.File)), nil
 }
 
 // open makes the agent, and opens the memory of the lane.

@@ -26,10 +26,7 @@ func Faults() []string {
 
 // Injure does the data faults of a destination after a burst, normally none.
 func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error {
-	has := func(kind string) bool {
-		_, ok := s.Fault(kind)
-		return ok
-	}
+	has := s.HasFault
 	if !slices.ContainsFunc(Faults(), has) {
 		return nil
 	}
@@ -91,7 +88,7 @@ func Spoil(s *rank.Session, pool Memory) error { return strike(s, FaultSource, p
 
 // strike changes a word in the middle of the pool if the fault is injected.
 func strike(s *rank.Session, kind string, pool Memory) error {
-	if _, ok := s.Fault(kind); !ok {
+	if !s.HasFault(kind) {
 		return nil
 	}
 	at := pool.Words() / 2

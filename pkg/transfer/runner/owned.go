@@ -94,7 +94,7 @@ var listFaults = map[string]func(list *[]Block) bool{
 // changes no list.
 func (b *bench) spoilLists() error {
 	for kind, spoil := range listFaults {
-		if _, ok := b.session.Fault(kind); !ok {
+		if !b.session.HasFault(kind) {
 			continue
 		}
 		changed := false

@@ -131,7 +131,7 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	if b.pool, err = b.Engine.Register(ctx, own.Pool, b.block.Handle); err != nil {
 		return err
 	}
-	if _, twice := b.session.Fault(FaultTwice); twice {
+	if b.session.HasFault(FaultTwice) {
 		if b.pool, err = b.Engine.Register(ctx, own.Pool, b.block.Handle); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	if own.Connect, err = b.connect(ctx); err != nil {
 		return err
 	}
-	if _, early := b.session.Fault(FaultUnregister); early {
+	if b.session.HasFault(FaultUnregister) {
 		if err := b.Engine.Unregister(); err != nil {
 			return err
 		}

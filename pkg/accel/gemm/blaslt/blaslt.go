@@ -112,7 +112,7 @@ const workspaceBytes = 32 << 20
 // Engine is a gemm.Engine by a library, on the device that was current when it was opened.
 type Engine struct {
 	*dialect
-	lib       *dl.Library
+	dl.File
 	table     *C.cx_blaslt_library
 	handle    unsafe.Pointer
 	device    accel.Device
@@ -139,9 +139,9 @@ func Open(kind Kind, d accel.Device) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{dialect: of, lib: lib, device: d, plans: map[key]*C.cx_blaslt_plan{}}
+	e := &Engine{dialect: of, File: lib.File, device: d, plans: map[key]*C.cx_blaslt_plan{}}
 	e.table = (*C.cx_blaslt_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_blaslt_library{}))))
-	if err := e.open(); err != nil {
+	if err := e.open(lib); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
@@ -180,8 +180,8 @@ func (d *dialect) symbols(lib *dl.Library) (functions []unsafe.Pointer, getVersi
 	return functions, getVersion, nil
 }
 
-func (e *Engine) open() error {
-	functions, getVersion, err := e.symbols(e.lib)
+func (e *Engine) open(lib *dl.Library) error {
+	functions, getVersion, err := e.symbols(lib)
 	if err != nil {
 		return err
 	}
@@ -211,12 +211,6 @@ func (e *Engine) check(call string, status C.int) error {
 
 // Version returns the version of the library, such as 13.1.0.
 func (e *Engine) Version() string { return e.versionOf }
-
-// SOName returns the soname of the loaded file.
-func (e *Engine) SOName() string { return e.lib.SOName() }
-
-// BuildID returns the build id of the loaded file.
-func (e *Engine) BuildID() string { return e.lib.BuildID() }
 
 // Prepare implements gemm.Engine. It asks the library for its best algorithm, once for all
 // products of a shape, a type and the same alignments.
