@@ -337,35 +337,40 @@ const (
 // handler serves the store to clients with its token.
 func (l *Leader) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("PUT "+valuePath+"{key...}", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, receive(w, r, l.put))
-	})
-	mux.HandleFunc("POST "+streamPath+"{key...}", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, receive(w, r, l.append))
-	})
-	mux.HandleFunc("GET "+valuePath+"{key...}", func(w http.ResponseWriter, r *http.Request) {
+	receive := func(pattern string, store func(key string, data []byte, request string) error) {
+		mux.HandleFunc(pattern+"{key...}", func(w http.ResponseWriter, r *http.Request) {
+			data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
+			if err == nil {
+				err = store(r.PathValue("key"), data, r.Header.Get(requestID))
+			}
+			reply(w, err)
+		})
+	}
+	answer := func(path string, read func(r *http.Request, key string) ([]byte, error)) {
+		mux.HandleFunc("GET "+path+"{key...}", func(w http.ResponseWriter, r *http.Request) {
+			data, err := read(r, r.PathValue("key"))
+			if err != nil {
+				reply(w, err)
+				return
+			}
+			send(w, data)
+		})
+	}
+	receive("PUT "+valuePath, l.put)
+	receive("POST "+streamPath, l.append)
+	answer(valuePath, func(r *http.Request, key string) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), hold)
 		defer cancel()
-		data, err := l.Get(ctx, r.PathValue("key"))
-		if err != nil {
-			reply(w, err)
-			return
-		}
-		send(w, data)
+		return l.Get(ctx, key)
 	})
-	mux.HandleFunc("GET "+streamPath+"{key...}", func(w http.ResponseWriter, r *http.Request) {
+	answer(streamPath, func(r *http.Request, key string) ([]byte, error) {
 		from, err := strconv.ParseInt(r.FormValue(fromParam), 10, 64)
-		var data []byte
-		if err == nil {
-			data, err = l.tail(r.PathValue("key"), from)
-		}
 		if err != nil {
-			reply(w, err)
-			return
+			return nil, err
 		}
-		send(w, data)
+		return l.tail(key, from)
 	})
-	mux.HandleFunc("GET "+gatherPath+"{key...}", l.serveGather)
+	answer(gatherPath, l.answerGather)
 	want := sha256.Sum256([]byte(bearerPrefix + l.token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
@@ -377,29 +382,17 @@ func (l *Leader) handler() http.Handler {
 	})
 }
 
-// receive gives the message of a request to store.
-func receive(w http.ResponseWriter, r *http.Request, store func(key string, data []byte, request string) error) error {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
-	if err != nil {
-		return err
-	}
-	return store(r.PathValue("key"), data, r.Header.Get(requestID))
-}
-
 // gatherReply is the reply to a gather: the values, or the ranks that are missing.
 type gatherReply struct {
 	Values  [][]byte `json:"values"`
 	Missing []int    `json:"missing"`
 }
 
-func (l *Leader) serveGather(w http.ResponseWriter, r *http.Request) {
+func (l *Leader) answerGather(r *http.Request, name string) ([]byte, error) {
 	world, err := strconv.Atoi(r.FormValue(worldParam))
-	if err == nil {
-		err = errors.Join(checkKey(r.PathValue("key")), checkRank(r.PathValue("key"), 0, min(world, maxKeys)))
-	}
-	if err != nil {
-		reply(w, err)
-		return
+	world = min(world, maxKeys)
+	if err := errors.Join(err, checkKey(name), checkRank(name, 0, world)); err != nil {
+		return nil, err
 	}
 	wait := hold
 	if r.FormValue(atOnceParam) != "" {
@@ -408,8 +401,8 @@ func (l *Leader) serveGather(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	var out gatherReply
-	out.Values, out.Missing = l.gathered(ctx, r.PathValue("key"), min(world, maxKeys))
-	send(w, l.encode(r.PathValue("key"), out))
+	out.Values, out.Missing = l.gathered(ctx, name, world)
+	return l.encode(name, out), nil
 }
 
 // encode encodes the reply to a gather. It keeps the last complete reply, since all ranks ask
