@@ -17,7 +17,6 @@ func Figures(d *Document) []figure.Row {
 	m := &d.Measurement
 	modes := vocab.TimingModes()
 	rows := make([]figure.Row, 0, len(m.Rows)*(1+len(Of(&d.Identity.Case).Modes)))
-	l := liner{d: d, pairs: Of(&d.Identity.Case).Pairs(d.Identity.Case.World), facets: map[facet][]string{}}
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		row := figure.Row{
@@ -37,7 +36,7 @@ func Figures(d *Document) []figure.Row {
 			if at.Clock = mode; mode == vocab.PerIteration { // which events time
 				at.Tick = figure.Tick(&d.Identity.Case)
 			}
-			timed.Timing, timed.Rung, timed.Lines, timed.Figures = mode, &at, l.lines(r, mode, t), t.figures()
+			timed.Timing, timed.Rung, timed.Lines, timed.Figures = mode, &at, lines(d, r, mode, t), t.figures()
 			rows = append(rows, timed)
 		}
 		row.Figures = []figure.Figure{{Name: "wrong_elements", Stat: "total", Unit: figure.Dimensionless, Value: float64(r.Check.Wrong)}}
@@ -78,45 +77,25 @@ func (r *Row) rung() figure.Rung {
 	return figure.Rung{Size: r.Requested, Label: label, Curve: curve}
 }
 
-// facet is what the facets of the lines of a document depend on.
-type facet struct {
-	mode, placement string
-	bytes           int64 // of a pair
-}
-
-// liner makes the lines of a document, which share their facets.
-type liner struct {
-	d      *Document
-	pairs  int // of the operation
-	facets map[facet][]string
-}
-
 // lines are the points of a row in its chart. An operation that goes both ways between two ranks
 // has one for each.
-func (l *liner) lines(r *Row, mode string, t *Timing) []figure.Line {
-	world := l.d.Identity.Case.World
-	if l.pairs > 0 && !r.IsOf(world) {
-		return nil
-	}
-	at := facet{mode: mode, placement: r.Placement}
-	line := figure.Line{View: viewCollectives, Point: figure.Point{
+func lines(d *Document, r *Row, mode string, t *Timing) []figure.Line {
+	c := &d.Identity.Case
+	pairs := Of(c).Pairs(c.World)
+	line := figure.Line{View: viewCollectives, Facets: facetsOf(d, mode, r.Placement), Point: figure.Point{
 		X: r.Requested, Time: t.Percentiles, Work: []float64{t.BusBW * t.Percentiles.P50}, Samples: t.SampleCount,
 		Slots: r.Slots, Reason: figure.ReasonOf(r.Complete, r.Check.Passed, r.Check.Reasons),
 	}}
-	if l.pairs > 0 {
-		at.bytes, line.View = r.Bytes, viewPairs
-		line.X = int64(*r.Src*world + *r.Dst)
+	switch {
+	case pairs == 0:
+		return []figure.Line{line}
+	case !r.IsOf(c.World):
+		return nil
 	}
-	if line.Facets = l.facets[at]; line.Facets == nil {
-		line.Facets = facetsOf(l.d, mode, r.Placement)
-		if l.pairs > 0 {
-			line.Facets = append(line.Facets, table.Size(r.Bytes))
-		}
-		l.facets[at] = line.Facets
-	}
+	line.View, line.Facets, line.X = viewPairs, append(line.Facets, table.Size(r.Bytes)), int64(*r.Src*c.World+*r.Dst)
 	lines := []figure.Line{line}
-	if l.pairs > 0 && l.pairs < world*(world-1) {
-		line.X = int64(*r.Dst*world + *r.Src)
+	if pairs < c.World*(c.World-1) {
+		line.X = int64(*r.Dst*c.World + *r.Src)
 		lines = append(lines, line)
 	}
 	return lines
@@ -158,9 +137,8 @@ var views = []figure.View{
 	},
 }
 
-// facetsOf returns the values of Facets of a series, with room for one more.
+// facetsOf returns the values of Facets of a series.
 func facetsOf(d *Document, mode, placement string) []string {
 	m := &d.Measurement
-	return append(make([]string, 0, len(Facets)+1),
-		m.Op, mode, placement, m.DType, m.RedOp, strconv.Itoa(m.Root), Of(&d.Identity.Case).TrafficName, m.Buffers, m.Registration)
+	return []string{m.Op, mode, placement, m.DType, m.RedOp, strconv.Itoa(m.Root), Of(&d.Identity.Case).TrafficName, m.Buffers, m.Registration}
 }

@@ -96,16 +96,15 @@ func facetsOf(d *Document) []string {
 
 // lines are the points of a rung in the chart.
 func lines(r *Row, facets []string, world int) []figure.Line {
-	lines := make([]figure.Line, 0, len(charted))
-	works := make([]float64, 2*len(charted))
+	var lines []figure.Line
 	wire := r.Wire()
 	reason := figure.ReasonOf(r.Complete, r.Correctness.Passed, r.Correctness.Reasons)
-	for i, at := range charted {
+	for _, at := range charted {
 		c := components[at].of(r)
 		if c.Percentiles == nil {
 			continue
 		}
-		work := works[2*i : 2*i+2 : 2*i+2]
+		work := make([]float64, 2)
 		bytes, all := components[at].moves(&wire)
 		if all {
 			work[0] = float64(r.GlobalTokens) * 1e6

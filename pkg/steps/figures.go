@@ -17,7 +17,6 @@ func figures(doc result.Document) []figure.Row {
 		r := &rows[i]
 		r.Op += "/" + label
 		for k := range r.Lines {
-			// Lines of one series share their facets, which have room for one more.
 			r.Lines[k].View, r.Lines[k].Facets = view, append(r.Lines[k].Facets, label)
 		}
 	}
