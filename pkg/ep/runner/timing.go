@@ -158,33 +158,47 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 	if err := chain(period, finish); err != nil {
 		return r, left, err
 	}
-	if left, err = m.judgeChainEnd(p, trial); err != nil {
+	if left, err = m.endChains(p, &r); err != nil {
 		return r, left, err
+	}
+	err = m.chainTimes(&r, dispatched, combined, paired)
+	return r, left, err
+}
+
+// endChains judges what the second chain left, makes the ranks meet again, and compares the last
+// output of the chain with that of a pair alone.
+func (m *run) endChains(p *point, r *chainRecord) (left Verdict, err error) {
+	if left, err = m.judgeChainEnd(p, r.Trial); err != nil {
+		return left, err
 	}
 	if n := p.oracle.values(); n > 0 && !m.d.Hoisted() {
 		if err := m.device.Copy(m.stream, m.lastOutput, m.left.out, int64(2*n)); err != nil {
-			return r, left, err
+			return left, err
 		}
 	}
 	if !m.d.Replayed { // else nothing was dispatched since the last pair
 		if err := (steps{m.stage, m.combine, m.device.Synchronize}).do(); err != nil {
-			return r, left, err
+			return left, err
 		}
 	}
 	m.fault.leave(faultAtChain)
 	if err := m.pair(); err != nil {
-		return r, left, err
+		return left, err
 	}
 	if !m.d.Hoisted() {
 		worst, err := m.data.compare(m.lastOutput, m.left.out, p.oracle.values())
 		if err != nil {
-			return r, left, err
+			return left, err
 		}
 		passed := within(worst)
 		r.OutputPassed, r.OutputError = &passed, finite(worst)
 	}
+	return left, nil
+}
 
-	kept := m.block.Timing.ChainDrop
+// chainTimes reads the events of the pairs that are kept.
+func (m *run) chainTimes(r *chainRecord, dispatched, combined, paired [][]accel.Event) (err error) {
+	kept, n := m.block.Timing.ChainDrop, m.block.Timing.ChainItersPerTrial
 	for _, part := range []struct {
 		us       *[]float64
 		from, to []accel.Event
@@ -195,10 +209,10 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 		{&r.StartToStart, paired[0][kept : n-1], paired[0][kept+1:]},
 	} {
 		if *part.us, err = m.elapsed(part.from, part.to); err != nil {
-			return r, left, err
+			return err
 		}
 	}
-	return r, left, nil
+	return nil
 }
 
 // judgeChainEnd judges, in the last trial, the output of the last pair of a chain, and
