@@ -192,28 +192,9 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, bench.List(n), mostTokens)
 		}
 	}
-	others := func(ok func(*transfer.Backend) bool) string {
-		return bench.Others(cat, be, func(o *catalog.Backend) bool {
-			other := transfer.BackendOf(o)
-			return other != nil && ok(other)
-		})
-	}
-	switch why := has.Lacks(lane); {
-	case vocab.BetweenNodes(lane):
-		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: measure it by a suite, such as kv-transfer, on a platform of several nodes", lane)
-	case !slices.Contains(has.Lanes, lane):
-		return d, cli.EnvironmentError("backend %s has no lane %s, only %s%s", be.Name, lane, strings.Join(has.Lanes, ", "), others(func(o *transfer.Backend) bool {
-			return slices.Contains(o.Lanes, lane) && o.Lacks(lane) == ""
-		}))
-	case why != "":
-		return d, cli.EnvironmentError("backend %s does not run on lane %s: %s", be.Name, lane, why)
-	}
-	handle := ""
-	if f.handle != bench.Auto {
-		if has.Handle(f.handle) == nil {
-			return d, cli.EnvironmentError("backend %s does not support --handle %s%s", be.Name, f.handle, others(func(o *transfer.Backend) bool { return o.Handle(f.handle) != nil }))
-		}
-		handle = has.CaseHandle(f.handle)
+	handle, err := f.refuseLane(cat, be, lane)
+	if err != nil {
+		return d, err
 	}
 	if f.ranks != transfer.Ranks {
 		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, transfer.Ranks)
@@ -228,24 +209,61 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 	}
 	t := transfer.New(cache, profile)
 	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, f.arrangement, isl, pages, f.batches, f.ops
+	if err := f.refusePoints(t); err != nil {
+		return d, err
+	}
+	d.Cases = []plan.Case{{
+		Family: transfer.Name, Precision: cache.Precision, Sampling: f.sampling, Contract: transfer.Contract, Block: t,
+	}}
+	return d, nil
+}
+
+// refuseLane refuses a lane or a handle that the backend lacks. It returns the handle as cases name
+// it.
+func (f *flags) refuseLane(cat *catalog.Catalog, be *catalog.Backend, lane string) (handle string, err error) {
+	has := transfer.BackendOf(be)
+	others := func(ok func(*transfer.Backend) bool) string {
+		return bench.Others(cat, be, func(o *catalog.Backend) bool {
+			other := transfer.BackendOf(o)
+			return other != nil && ok(other)
+		})
+	}
+	switch why := has.Lacks(lane); {
+	case vocab.BetweenNodes(lane):
+		return "", cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: measure it by a suite, such as kv-transfer, on a platform of several nodes", lane)
+	case !slices.Contains(has.Lanes, lane):
+		return "", cli.EnvironmentError("backend %s has no lane %s, only %s%s", be.Name, lane, strings.Join(has.Lanes, ", "), others(func(o *transfer.Backend) bool {
+			return slices.Contains(o.Lanes, lane) && o.Lacks(lane) == ""
+		}))
+	case why != "":
+		return "", cli.EnvironmentError("backend %s does not run on lane %s: %s", be.Name, lane, why)
+	}
+	if f.handle == bench.Auto {
+		return "", nil
+	}
+	if has.Handle(f.handle) == nil {
+		return "", cli.EnvironmentError("backend %s does not support --handle %s%s", be.Name, f.handle, others(func(o *transfer.Backend) bool { return o.Handle(f.handle) != nil }))
+	}
+	return has.CaseHandle(f.handle), nil
+}
+
+// refusePoints refuses thresholds for bursts that are not measured, and sizes of which none is left.
+func (f *flags) refusePoints(t *transfer.Block) error {
 	kept, dropped := t.Points()
 	switch {
 	case len(kept) > 0:
 		if err := f.limits.Within(burstSizes(t, kept), "burst", "bursts"); err != nil {
-			return d, err
+			return err
 		}
 	case f.ofBytes():
 		remedy := ""
 		if dropped[0].Bytes <= t.PoolBudget/int64(t.PoolSlack) {
 			remedy = ", or larger blocks"
 		}
-		return d, cli.EnvironmentError("--total %s: every burst exceeds a limit, the smallest with %s: choose a smaller --total or --batch%s",
+		return cli.EnvironmentError("--total %s: every burst exceeds a limit, the smallest with %s: choose a smaller --total or --batch%s",
 			f.total, strings.Replace(t.Exceeds(dropped[0]), "tokens", "blocks", 1), remedy)
 	}
-	d.Cases = []plan.Case{{
-		Family: transfer.Name, Precision: cache.Precision, Sampling: f.sampling, Contract: transfer.Contract, Block: t,
-	}}
-	return d, nil
+	return nil
 }
 
 // burstSizes returns the bytes of the bursts of points, ascending. Memory may be too small for
