@@ -440,7 +440,7 @@ func reply(w http.ResponseWriter, err error) {
 
 func send(w http.ResponseWriter, data []byte) {
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(data) //nolint:gosec // G705: no browser reads it; it fails if the client has gone
+	_, _ = w.Write(data) // fails if the client has gone
 }
 
 // connections is the number of connections of a rank: one that waits and one that does not,
