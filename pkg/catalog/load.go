@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -33,9 +32,8 @@ const (
 // loader is the state of one Load.
 type loader struct {
 	*decoder
-	files  []string                   // by name
-	parsed map[string]strictyaml.File // by name
-	cat    Catalog
+	files []string // by name
+	cat   Catalog
 	// broken has the kinds of names whose file could not be read, so that each
 	// use of such a name is not reported too.
 	broken map[string]bool
@@ -47,7 +45,6 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	l := &loader{decoder: newDecoder(), broken: map[string]bool{}}
 	l.FS = fsys
 	l.files = l.layout()
-	l.parsed = parseAll(fsys, l.files)
 
 	l.read(backendsFile, &struct {
 		Backends *[]Backend `yaml:"backends"`
@@ -79,11 +76,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 
 // read decodes one file, which defines names of the given kinds.
 func (l *loader) read(file string, out any, kinds ...string) {
-	p, ok := l.parsed[file]
-	if !ok {
-		p = strictyaml.ParseFile(l.FS, file)
-	}
-	if !l.Document(p, out) {
+	if !l.ReadFile(file, out) {
 		for _, k := range kinds {
 			l.broken[k] = true
 		}
@@ -166,19 +159,4 @@ func (l *loader) layout() (files []string) {
 		l.Diagnose(strictyaml.StartOf("."), "%s", strictyaml.Reason(err))
 	}
 	return files
-}
-
-// parseAll parses files side by side, since that is most of the work of a Load.
-func parseAll(fsys fs.FS, files []string) map[string]strictyaml.File {
-	results := make([]strictyaml.File, len(files))
-	var running sync.WaitGroup
-	for i, f := range files {
-		running.Go(func() { results[i] = strictyaml.ParseFile(fsys, f) })
-	}
-	running.Wait()
-	out := make(map[string]strictyaml.File, len(files))
-	for _, p := range results {
-		out[p.Name] = p
-	}
-	return out
 }

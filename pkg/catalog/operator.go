@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"github.com/collectivex/collectivex/pkg/operator"
-	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 // ParseOperator reads an operator file as strictly as the definitions. It may list
@@ -12,6 +11,6 @@ func ParseOperator(file string, data []byte) (operator.Values, error) {
 	var out operator.Values
 	d := newDecoder()
 	d.Private = true
-	d.Document(strictyaml.Parse(file, data), &out)
+	d.Read(file, data, &out)
 	return out, d.Err()
 }

@@ -92,70 +92,55 @@ type generated struct {
 // Parse reads a matrix that this version of the program wrote. It refuses
 // another format or version, what is not of the schema, and a matrix whose cells
 // and cases do not fit together.
-func Parse(data []byte, version string) (*Matrix, error) {
-	return parse(data, func(by Generator) (bool, error) {
-		if by.Version != version {
-			return false, fmt.Errorf("matrix: made by %s %s, this program is %s; use one version for all jobs of a run",
-				by.Program, by.Version, version)
-		}
-		return true, nil
-	})
-}
+func Parse(data []byte, version string) (*Matrix, error) { return parse(data, version, false) }
 
 // ParseArchived reads a matrix that any version of the program wrote, for those who read
 // results. One of this version is held to all that Parse asks for. Of another version,
 // members that this version does not know are dropped, and ids and lists of cases are
 // as they were written.
-func ParseArchived(data []byte, version string) (*Matrix, error) {
-	return parse(data, func(by Generator) (bool, error) { return by.Version == version, nil })
-}
+func ParseArchived(data []byte, version string) (*Matrix, error) { return parse(data, version, true) }
 
-// parse reads a matrix. strict decides, by who wrote it, whether it is held to today's
-// schema and names.
-func parse(data []byte, strict func(Generator) (bool, error)) (*Matrix, error) {
+func parse(data []byte, version string, archived bool) (*Matrix, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("matrix: empty; make it with 'cxgen matrix -o FILE'")
 	}
 	data, err := strictjson.Screen(data, nil)
-	var by generated
+	var made generated
 	if err == nil {
-		err = strictjson.Unmarshal(data, &by)
+		err = strictjson.Unmarshal(data, &made)
 	}
+	by := made.Generator
+	ours := by.Version == version
 	switch {
 	case errors.Is(err, strictjson.ErrTruncated):
 		return nil, errors.New("matrix: truncated; make it again with 'cxgen matrix -o FILE'")
 	case err != nil:
 		return nil, fmt.Errorf("matrix: %w", err)
-	case by.Version != MatrixVersion:
-		return nil, fmt.Errorf("matrix: version %d, want %d", by.Version, MatrixVersion)
-	case by.Generator.Format != Format:
-		return nil, fmt.Errorf("matrix: format %d, this program reads %d", by.Generator.Format, Format)
-	}
-	ours, err := strict(by.Generator)
-	if err != nil {
-		return nil, err
+	case made.Version != MatrixVersion:
+		return nil, fmt.Errorf("matrix: version %d, want %d", made.Version, MatrixVersion)
+	case by.Format != Format:
+		return nil, fmt.Errorf("matrix: format %d, this program reads %d", by.Format, Format)
+	case !ours && !archived:
+		return nil, fmt.Errorf("matrix: made by %s %s, this program is %s; use one version for all jobs of a run", by.Program, by.Version, version)
 	}
 	m := Matrix{Archived: !ours}
-	if err := strictjson.Unmarshal(data, &m); err != nil {
-		return nil, fmt.Errorf("matrix: %w", err)
+	err = strictjson.Unmarshal(data, &m)
+	if err == nil && ours {
+		err = matrixForm().Check(data)
 	}
-	if ours {
-		if err := matrixForm().Check(data); err != nil {
-			return nil, fmt.Errorf("matrix: %w", err)
-		}
+	if err != nil {
+		return nil, fmt.Errorf("matrix: %w", err)
 	}
 	return &m, m.check()
 }
 
 // ReadFile reads the matrix in the file at path; see Parse.
-func ReadFile(path, version string) (*Matrix, error) { return readFile(path, version, Parse) }
+func ReadFile(path, version string) (*Matrix, error) { return readFile(path, version, false) }
 
 // ReadArchived reads the matrix in the file at path; see ParseArchived.
-func ReadArchived(path, version string) (*Matrix, error) {
-	return readFile(path, version, ParseArchived)
-}
+func ReadArchived(path, version string) (*Matrix, error) { return readFile(path, version, true) }
 
-func readFile(path, version string, parse func([]byte, string) (*Matrix, error)) (*Matrix, error) {
+func readFile(path, version string, archived bool) (*Matrix, error) {
 	data, err := safefile.Read(path, maxMatrix)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return nil, fmt.Errorf("read matrix %s: %w; make one with 'cxgen matrix -o FILE'", path, failed.Err)
@@ -163,7 +148,7 @@ func readFile(path, version string, parse func([]byte, string) (*Matrix, error))
 	if err != nil {
 		return nil, err
 	}
-	m, err := parse(data, version)
+	m, err := parse(data, version, archived)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -7,16 +7,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strconv"
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/safefile"
+	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
 // FileName is the name of a document's file: case id, time of the document and
@@ -87,7 +87,7 @@ func Encode(v any) ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		if at := nonFinite(reflect.ValueOf(v), ""); at != "" {
+		if at := nonFinite(v); at != "" {
 			return nil, fmt.Errorf("%s is not a finite number; publish null and a failed check instead", at)
 		}
 		return nil, err
@@ -95,45 +95,11 @@ func Encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// nonFinite returns the JSON path of the first NaN or infinity in v, else "".
-func nonFinite(v reflect.Value, at string) string {
-	switch v.Kind() {
-	case reflect.Float32, reflect.Float64:
-		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
-			return at
-		}
-	case reflect.Pointer, reflect.Interface:
-		if !v.IsNil() {
-			return nonFinite(v.Elem(), at)
-		}
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			if p := nonFinite(v.Index(i), at+"["+strconv.Itoa(i)+"]"); p != "" {
-				return p
-			}
-		}
-	case reflect.Map:
-		for _, k := range v.MapKeys() {
-			if p := nonFinite(v.MapIndex(k), at+"."+k.String()); p != "" {
-				return p
-			}
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if !f.IsExported() || name == "-" {
-				continue
-			}
-			next := at
-			if !f.Anonymous {
-				next = strings.TrimPrefix(at+"."+name, ".")
-			}
-			if p := nonFinite(v.Field(i), next); p != "" {
-				return p
-			}
-		}
-	default:
+// nonFinite returns the place of the first NaN or infinity in v, else "".
+func nonFinite(v any) string {
+	_, err := jsonv2.Marshal(v, jsonv2.Deterministic(true))
+	if e, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
+		return strictjson.Path(e.JSONPointer)
 	}
 	return ""
 }

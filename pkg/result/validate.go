@@ -18,7 +18,7 @@ import (
 // follow from its rows, nothing measured may lack its check, and every number
 // must be finite.
 func Validate(d Document) error {
-	if at := nonFinite(reflect.ValueOf(d), ""); at != "" {
+	if at := nonFinite(d); at != "" {
 		return fmt.Errorf("document of case %s: %s is not a finite number", d.Head().Identity.CaseID, at)
 	}
 	return judge(d, true)

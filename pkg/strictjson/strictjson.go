@@ -137,6 +137,11 @@ func (e *FormError) Error() string {
 func (e *FormError) Unwrap() error { return ErrForm }
 
 func misformed(at jsontext.Pointer, format string, args ...any) error {
+	return &FormError{Path(at), fmt.Sprintf(format, args...)}
+}
+
+// Path spells a place as people do: a.b[3].c.
+func Path(at jsontext.Pointer) string {
 	var path strings.Builder
 	for token := range at.Tokens() {
 		if _, err := strconv.Atoi(token); err == nil {
@@ -146,7 +151,7 @@ func misformed(at jsontext.Pointer, format string, args ...any) error {
 		}
 		path.WriteString(token)
 	}
-	return &FormError{path.String(), fmt.Sprintf(format, args...)}
+	return path.String()
 }
 
 // explain words an error of packages json and jsontext.

@@ -107,16 +107,30 @@ func (d *Decoder) Diagnose(p Pos, format string, args ...any) {
 	d.diagnostics = append(d.diagnostics, Diagnostic{Pos: p, Msg: fmt.Sprintf(format, args...)})
 }
 
-// Document decodes a file into the struct that out points to, and reports
-// whether nothing is wrong in it.
-func (d *Decoder) Document(f File, out any) bool {
-	d.file = f.Name
-	if f.failed != nil {
-		d.diagnostics = append(d.diagnostics, *f.failed)
+// MaxFile is the largest file that is read, in bytes. The parser takes
+// several hundred times as much memory.
+const MaxFile = 256 << 10
+
+// ReadFile decodes a file in FS like Read.
+func (d *Decoder) ReadFile(name string, out any) bool {
+	data, err := safefile.ReadFS(d.FS, name, MaxFile)
+	if err != nil {
+		d.Diagnose(StartOf(name), "%s", Reason(err))
 		return false
 	}
+	return d.Read(name, data, out)
+}
+
+// Read decodes the content of a file into the struct that out points to, and reports
+// whether nothing is wrong in it. name is that of the file in messages.
+func (d *Decoder) Read(name string, data []byte, out any) bool {
+	d.file = name
 	before := len(d.diagnostics)
-	d.decode(f.root, reflect.ValueOf(out).Elem(), field{what: "the file"})
+	if root, at, why := parse(name, data); root != nil {
+		d.decode(root, reflect.ValueOf(out).Elem(), field{what: "the file"})
+	} else {
+		d.Diagnose(at, "%s", why)
+	}
 	return len(d.diagnostics) == before
 }
 

@@ -11,31 +11,7 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
-
-	"github.com/collectivex/collectivex/pkg/safefile"
 )
-
-// File is a parsed file, or what is wrong with it.
-type File struct {
-	Name   string
-	root   *yaml.Node // nil where failed is set
-	failed *Diagnostic
-}
-
-// MaxFile is the largest file that is read, in bytes. The parser takes
-// several hundred times as much memory.
-const MaxFile = 256 << 10
-
-// ParseFile parses a file of fsys.
-func ParseFile(fsys fs.FS, name string) File {
-	data, err := safefile.ReadFS(fsys, name, MaxFile)
-	if err != nil {
-		return broken(StartOf(name), Reason(err))
-	}
-	return Parse(name, data)
-}
-
-func broken(at Pos, why string) File { return File{Name: at.File, failed: &Diagnostic{at, why}} }
 
 // Reason is an I/O error without its path, which the position already says.
 func Reason(err error) string {
@@ -45,24 +21,25 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Parse parses data, which must be one YAML document; name is that of its file in messages.
-func Parse(name string, data []byte) File {
+// parse parses data, which must be one YAML document, or returns where it is not and why.
+func parse(name string, data []byte) (root *yaml.Node, at Pos, why string) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	err := safely(func() error { return dec.Decode(&doc) })
 	if errors.Is(err, io.EOF) {
-		return broken(StartOf(name), "the file is empty")
+		return nil, StartOf(name), "the file is empty"
 	}
 	if err == nil {
 		err = safely(func() error { return dec.Decode(&second) })
 		if err == nil {
-			return broken(Pos{name, second.Line, second.Column}, "a second document: keep one")
+			return nil, Pos{name, second.Line, second.Column}, "a second document: keep one"
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return syntax(name, data, err)
+		at, why = syntax(name, data, err)
+		return nil, at, why
 	}
-	return File{Name: name, root: doc.Content[0]}
+	return doc.Content[0], at, ""
 }
 
 // safely turns a panic of the parser into an error: it must not matter what
@@ -84,7 +61,7 @@ var parserError = regexp.MustCompile(`^did not find expected (?:<|node content|k
 
 // syntax places a syntax error. It carries a line only; the column is that of
 // the line's first character.
-func syntax(name string, data []byte, err error) File {
+func syntax(name string, data []byte, err error) (at Pos, why string) {
 	m := syntaxLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
 	line, _ := strconv.Atoi(m[1]) // 0 where there is none
 	if parserError.MatchString(m[2]) {
@@ -94,5 +71,5 @@ func syntax(name string, data []byte, err error) File {
 	line = max(1, min(line, len(lines)))
 	text := lines[line-1]
 	col := len(text) - len(strings.TrimLeft(text, " \t")) + 1
-	return broken(Pos{name, line, col}, "not YAML: "+m[2])
+	return Pos{name, line, col}, "not YAML: " + m[2]
 }

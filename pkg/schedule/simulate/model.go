@@ -89,7 +89,7 @@ type modelFile struct {
 // ReadModel reads the file of a model. An error begins with the name of the file.
 func ReadModel(name string, data []byte) (Model, error) {
 	var f modelFile
-	if d := strictyaml.New(); !d.Document(strictyaml.Parse(name, data), &f) {
+	if d := strictyaml.New(); !d.Read(name, data, &f) {
 		return Model{}, d.First()
 	}
 	err := f.Check()

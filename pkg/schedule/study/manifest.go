@@ -138,7 +138,7 @@ type Figure struct {
 func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Manifest, error) {
 	var m Manifest
 	c := checker{&m, strictyaml.New(), map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	if c.Document(strictyaml.Parse(name, data), &m) {
+	if c.Read(name, data, &m) {
 		c.check(read)
 	}
 	if err := c.First(); err != nil {
