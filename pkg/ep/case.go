@@ -27,14 +27,14 @@ type Block struct {
 	RoutingSHA256  string `json:"routing_sha256,omitempty"`
 	// Ladder lists tokens per rank, ascending, separated by spaces.
 	Ladder plan.Ladder `json:"ladder"`
-	// LadderCap is the most tokens per rank the backend takes in this mode; points
-	// above it are dropped at run time and recorded. Null is no cap.
+	// LadderCap is the maximum tokens per rank that the backend supports in this mode; larger
+	// rungs are dropped at run time and recorded. Null means no cap.
 	LadderCap *int   `json:"ladder_cap"`
 	Timing    Timing `json:"timing"`
 	// TimingMode is vocab.Graph where graphs are replayed. Empty is Eager.
 	TimingMode string `json:"timing_mode,omitempty" in:"named EP timing mode"`
-	// Layout is how received rows are arranged and arrive, where the backend has a choice in the mode.
-	// Where it is empty, there is none, or a plan of CollectiveX leaves it open: expert-major.
+	// Layout is how received rows are arranged, for backends with a choice in the mode. Empty means
+	// that there is no choice or, in a plan of CollectiveX, expert-major.
 	Layout string `json:"layout,omitempty" in:"layout"`
 }
 
@@ -67,17 +67,16 @@ const (
 	maxAlternatingBytes = 1 << 30
 )
 
-// AlternatingCalls is how many calls in a row the alternating pass of a rung
-// compares: 64 while their rows, sent, received and combined in bf16, take at most
-// 1 GiB on a rank, else as many as do, but at least 8. It is even: a pass ends with
-// the input that the contract names.
+// AlternatingCalls returns how many consecutive calls the alternating pass of a rung compares:
+// 64, or fewer (at least 8) so that their rows, sent, received and combined in bf16, take at
+// most 1 GiB on a rank. It is even, so that a pass ends with the input that the contract names.
 func (e *Block) AlternatingCalls(tokensPerRank int) int {
 	call := 2 * int64(e.Hidden) * int64(tokensPerRank) * int64(2+min(e.TopK, e.EPSize))
 	calls := int(min(maxAlternating, max(minAlternating, maxAlternatingBytes/max(1, call))))
 	return calls - calls%2
 }
 
-// Of returns the block of an EP case, nil of any other.
+// Of returns the block of an EP case, or nil for a case of another family.
 func Of(c *plan.Case) *Block {
 	b, _ := c.Block.(*Block)
 	return b
@@ -98,14 +97,14 @@ func (e *Block) Factors(c *plan.Case, to []string) []string {
 	return to
 }
 
-// upstreamLayouts are the workloads of CollectiveX's own plans, with the layout that its runs
-// of them have where a backend has a choice. Its ids do not name the layout.
+// upstreamLayouts maps the workloads of CollectiveX's own plans to the layout that its runs use
+// for backends with a choice. Its case ids do not name the layout.
 var upstreamLayouts = map[string]string{"deepseek-v3": ExpertMajor, "deepseek-v4-pro": RankMajor}
 
-// upstream implements plan.Descriptor.Upstream: upstream plans uniform routing, the layout
-// contract and workloads of its own, each in one layout, once. Its replayed graphs have no case of their own, and
-// the dashboard cannot show rows without tails. The public dashboard gives one label to all
-// cases that differ in these alone.
+// upstream implements plan.Descriptor.Upstream. Upstream plans only uniform routing, the layout
+// contract and its own workloads, each in one layout. Its replayed graphs are not separate cases:
+// the dashboard cannot show rows without tails, and gives one label to cases that differ only in
+// these factors.
 func upstream(c *plan.Case) bool {
 	e := Of(c)
 	if e == nil || e.Routing != "uniform" || c.Contract != ContractLayout || e.TimingMode != "" || c.Repeat != 1 {
@@ -115,9 +114,8 @@ func upstream(c *plan.Case) bool {
 	return planned && (e.Layout == "" || e.Layout == layout)
 }
 
-// BalancedRung returns the rung, in tokens per rank, whose trace places the
-// replicated experts of a *-eplb routing: the largest of the ladder. It is 0 for
-// every other case.
+// BalancedRung returns the rung, in tokens per rank, whose trace determines the placement of
+// replicated experts in a *-eplb routing: the largest of the ladder. It is 0 for other cases.
 func (e *Block) BalancedRung() int {
 	if !strings.HasSuffix(e.Routing, "-eplb") || len(e.Ladder) == 0 {
 		return 0

@@ -24,9 +24,8 @@ func newDocument(head result.Envelope) result.Document {
 	return d
 }
 
-// SetLadder records which rungs were measured, which were dropped above limit
-// (null if there is none), and brings the case factors in line. Without a
-// measured rung the factors keep the ladder that was asked for.
+// SetLadder records which rungs were measured and which were dropped above limit (null: no limit),
+// and updates the case factors. If no rung was measured the factors keep the requested ladder.
 func (d *Document) SetLadder(measured, dropped []int, limit *int) {
 	d.Workload.LadderMeasured = append([]int{}, measured...)
 	d.Workload.LadderDropped = append([]int{}, dropped...)
@@ -48,8 +47,8 @@ func sampling(c *plan.Case) SampleCounts {
 	}
 }
 
-// FactorsOf returns the twenty factors of an EP case. measured replaces the
-// ladder that was asked for, unless it is empty.
+// FactorsOf returns the twenty factors of an EP case. A non-empty measured replaces the requested
+// ladder.
 func FactorsOf(c plan.Case, measured []int) Factors {
 	b := Of(&c)
 	ladder := b.Ladder
@@ -66,8 +65,7 @@ func FactorsOf(c plan.Case, measured []int) Factors {
 	}
 }
 
-// Factors returns the factors of an EP document, the zero value where it has
-// none.
+// Factors returns the factors of an EP document, or the zero value if it has none.
 func (d *Document) Factors() Factors {
 	f, _ := factors(d.Identity.CaseFactors.Case)
 	return f
@@ -87,13 +85,13 @@ type compared struct {
 	RoutingSHA256 string `json:"routing_sha256,omitempty"` // of a routing from a file
 	Timing        Timing `json:"timing"`
 	TimingMode    string `json:"timing_mode,omitempty"` // see Block.TimingMode
-	Layout        string `json:"layout,omitempty"`      // empty is expert-major, or that there is no choice
+	Layout        string `json:"layout,omitempty"`      // empty: expert-major, or no choice
 }
 
 func comparison(c *plan.Case) any {
 	b := Of(c)
 	layout := b.Layout
-	if layout == ExpertMajor { // which plans may leave out
+	if layout == ExpertMajor { // plans may omit it
 		layout = ""
 	}
 	return compared{
@@ -103,8 +101,8 @@ func comparison(c *plan.Case) any {
 	}
 }
 
-// older: documents of 6d8324a and before have one record type for all EP cases, and
-// the comparison key of a case with replicated experts does not depend on the ladder.
+// older returns the rules for earlier documents: up to 6d8324a they have one record type for all EP
+// cases, and the comparison key of a case with replicated experts does not depend on the ladder.
 func older(e *result.Envelope) result.Older {
 	old := result.Older{RecordType: result.RecordUpstream}
 	c := e.Identity.Case
@@ -167,7 +165,7 @@ func check(p *result.Problems, doc result.Document) {
 	}
 }
 
-// checkRow checks a row; replayed says that its fresh entries are launches of graphs.
+// checkRow checks a row; replayed: its fresh entries are graph launches.
 func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 	entries := OriginMeasured
 	if replayed {
@@ -205,7 +203,7 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 	replays(p, at+".correctness", r.Correctness, replayed)
 }
 
-// replays requires the checks of replayed graphs in a row that passed, and of no other row.
+// replays checks that exactly the rows that passed in graph mode have the graph checks.
 func replays(p *result.Problems, at string, c Check, replayed bool) {
 	rewritten, passed := c.GraphRewritten, c.GraphOutputPassed
 	if !replayed {
@@ -216,10 +214,10 @@ func replays(p *result.Problems, at string, c Check, replayed bool) {
 	p.Check(good || !c.Passed, "%s passed although the checks of its graphs did not", at)
 }
 
-// checkForm is the form of the name of an oracle's check.
+// checkForm matches the name of a check.
 var checkForm = regexp.MustCompile(`^[a-z][a-z_]*$`)
 
-// oracle holds the oracle's verdicts to the checks that failed and to the row's own.
+// oracle checks that the oracle's verdicts agree with its failed checks and the row's verdict.
 func oracle(p *result.Problems, at string, c Check) {
 	passed, failed := c.OraclePassed, c.OracleFailed
 	if passed == nil || failed == nil {
@@ -241,7 +239,7 @@ func oracle(p *result.Problems, at string, c Check) {
 	p.Check(c.PostChainPassed || !passed.Chained, "%s.oracle_passed.chained in spite of post_chain_state_passed", at)
 }
 
-// histograms requires that each histogram can be of the samples of its component.
+// histograms checks that each histogram is consistent with the samples of its component.
 func histograms(p *result.Problems, at string, r *Row) {
 	for _, name := range slices.Sorted(maps.Keys(r.Histograms)) {
 		h, c := r.Histograms[name], &Component{}
@@ -256,8 +254,8 @@ func histograms(p *result.Problems, at string, r *Row) {
 	}
 }
 
-// wireBytes holds the bytes on the wire to the copies that the row says were sent:
-// each copy has the bytes that it has in byte_provenance.
+// wireBytes checks the bytes on the wire against the copies that the row reports: each copy has
+// the size that it has in byte_provenance.
 func wireBytes(p *result.Problems, at string, r *Row) {
 	if r.WireBytes == nil {
 		p.Check(!p.Fresh(), "%s: no wire_byte_provenance", at)
@@ -275,11 +273,11 @@ func wireBytes(p *result.Problems, at string, r *Row) {
 		return ByteCount{times(c.Activation), times(c.Scale), times(c.Total)}
 	}
 	want := Bytes{scaled(r.Bytes.Dispatch), scaled(r.Bytes.Combine), scaled(r.Bytes.Stage), scaled(r.Bytes.Roundtrip)}
-	p.Check(*r.WireBytes == want, "%s.wire_byte_provenance is not that of %d copies", at, copies)
+	p.Check(*r.WireBytes == want, "%s.wire_byte_provenance does not match %d copies", at, copies)
 }
 
-// check holds a component to its form: availability and origin go together,
-// a derived one has no samples of its own.
+// check requires availability and origin to agree; a derived component has no samples of its
+// own.
 func (c Component) check(origin string, tailed bool) error {
 	switch c.Availability {
 	case Unavailable:

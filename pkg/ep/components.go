@@ -2,29 +2,29 @@ package ep
 
 import "github.com/collectivex/collectivex/pkg/figure"
 
-// Timings of EP figures. Times of unlike timing must never be compared.
+// Timings of EP figures. Times with different timings are not comparable.
 const (
 	fresh   = "fresh"   // one operation on an idle pipeline, slowest rank
 	chained = "chained" // dispatch and combine back to back
 	derived = "derived" // computed from percentiles, not measured
 
-	replayed = "graph-" // before the three above, where graphs were replayed
+	replayed = "graph-" // prefix of the three above for replayed graphs
 )
 
-// component is a timed quantity of a row: where documents have it, and what exports, comparisons
-// and charts make of it.
+// component is a timed quantity of a row: its path in documents and its presentation in exports,
+// comparisons and charts.
 type component struct {
-	at       string // in a row
+	at       string // path in a row
 	figure   string // its name in exports
 	timing   string
-	origin   string // empty: that of fresh entries
-	chart    string // its name in charts; empty: in none
-	compared bool   // under that name
+	origin   string // empty: the origin of fresh entries
+	chart    string // name in charts; empty: not charted
+	compared bool   // whether comparisons include it, under the name in charts
 	signed   bool   // it is a difference, which may be 0
 	of       func(r *Row) *Component
 }
 
-// components stand in the order of exports.
+// components are in the order of exports.
 var components = []component{
 	{at: "components.pair_period", figure: "pair_period", timing: chained, origin: OriginChainedMedian, chart: "pair period", compared: true, of: func(r *Row) *Component { return &r.Components.PairPeriod }},
 	{at: "components.dispatch", figure: "dispatch", timing: fresh, chart: "dispatch", compared: true, of: func(r *Row) *Component { return &r.Components.Dispatch }},
@@ -43,7 +43,7 @@ var components = []component{
 	{at: "cross_rank_spread_us", figure: "cross_rank_spread", timing: fresh, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.RankSpread }},
 }
 
-// charted has the indices of the components of charts, in the order of the charts.
+// charted lists the indices of charted components, in the order of the charts.
 var charted = []int{0, 3, 1, 2, 4, 5, 6, 7}
 
 func chartNames() (names []string) {
@@ -53,8 +53,8 @@ func chartNames() (names []string) {
 	return names
 }
 
-// moves returns what a component of a chart moves, nil if that is not counted, and whether it
-// handles all tokens of the row.
+// moves returns the bytes that a charted component moves, nil if they are not counted, and whether
+// it handles all tokens of the row.
 func (c *component) moves(b *Bytes) (bytes *ByteCount, all bool) {
 	switch c.figure {
 	case "pair_period", "roundtrip":
@@ -93,10 +93,10 @@ var views = []figure.View{{
 	Latency: true,
 }}
 
-// basis says what the bytes of a row count.
+// basis returns what the byte counts of a row are based on.
 func basis(r *Row) string {
 	if r.WireBytes == nil {
-		return WirePerRank // the only one there was
+		return WirePerRank // the only basis of earlier documents
 	}
 	return r.LogicalCopies.Wire
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// BackendOf returns what the backend does of EP, or nil.
+// BackendOf returns the backend's EP capabilities, or nil.
 func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
 
-// SupportOf returns what runs of the backend's EP, or nil.
+// SupportOf returns the EP support of the backend on a platform, or nil.
 func SupportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
 
-// SamplingOf returns the profile's sample counts of EP cases, or nil.
+// SamplingOf returns the profile's sample counts for EP cases, or nil.
 func SamplingOf(s *catalog.Sampling) *Sampling {
 	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
 }
 
-// SuiteBlock asks for the product of its lists.
+// SuiteBlock requests the product of its lists.
 type SuiteBlock struct {
 	Workload   string       `yaml:"workload" in:"workload"`
 	Backends   []string     `yaml:"backends" in:"backend"`
@@ -29,44 +29,44 @@ type SuiteBlock struct {
 	Precisions []string     `yaml:"precisions" in:"precision"`
 	Routings   []RoutingRef `yaml:"routings" in:"routing"`
 	Contracts  []string     `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
-	// TimingModes say whether operations are enqueued or replayed. Graphs are of decode, and
-	// of backends whose mode can be captured.
+	// TimingModes selects whether operations are enqueued or replayed. Graphs apply to decode, on
+	// backends whose mode can be captured.
 	TimingModes []string `yaml:"timing_modes" in:"EP timing mode" default:"[eager]"`
-	// Layouts are those of backends that have a choice in a mode; others take no notice.
+	// Layouts apply to backends with a choice in a mode; others ignore them.
 	Layouts []string `yaml:"layouts" in:"layout" default:"[expert-major]"`
-	// Ladders stand in for the workload's.
+	// Ladders replace the workload's.
 	Ladders  []Ladder `yaml:"ladders,optional"`
-	Sampling string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+	Sampling string   `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
-// Backend is what a backend does of the EP family.
+// Backend holds a backend's EP capabilities.
 type Backend struct {
 	Precisions []string `yaml:"precisions" in:"precision"`
-	// OffPath lists precisions that run only when a filter names them.
+	// OffPath lists precisions that run only if a filter names them.
 	OffPath []string `yaml:"off_path,optional" in:"precision"`
 	Modes   []Mode   `yaml:"modes"`
-	// Contracts lists the timing contracts it can keep.
+	// Contracts lists the timing contracts that it supports.
 	Contracts []string `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
-	// Unsupported says why the backend does not run where a suite asks for it.
+	// Unsupported gives the reasons for combinations that suites request and the backend does not run.
 	Unsupported []Rule `yaml:"unsupported,optional"`
 }
 
 // Mode is one mode of an EP backend.
 type Mode struct {
 	Name string `yaml:",name" in:"mode"`
-	// MaxTokens caps the ladder, in tokens per rank; 0 is no cap.
+	// MaxTokens caps the ladder, in tokens per rank; 0 means no cap.
 	MaxTokens int `yaml:"max_tokens,optional" min:"1"`
-	// Graphs says that its operations can be captured into graphs.
+	// Graphs reports whether its operations can be captured into graphs.
 	Graphs bool `yaml:"graphs,optional"`
-	// Layouts lists those that it has, if there is a choice; the first is that of a
-	// measurement that names none.
+	// Layouts lists the layouts of a mode with a choice; the first is the default of a
+	// measurement.
 	Layouts []string `yaml:"layouts,optional" in:"layout"`
-	// Precisions lists those of the mode; the backend's unless said.
+	// Precisions replaces the backend's precisions in this mode.
 	Precisions []string `yaml:"precisions,optional" in:"precision"`
 }
 
-// Rule is the reason why a backend does not run. It covers every combination
-// of platform, mode and degree that matches all it names.
+// Rule is the reason why a backend does not run. It covers every combination of platform, mode
+// and degree that matches all of its conditions.
 type Rule struct {
 	Vendors    []string `yaml:"vendors,optional" in:"vendor"`
 	Transports []string `yaml:"transports,optional" in:"transport"` // of the scale-up domain
@@ -77,16 +77,16 @@ type Rule struct {
 	Reason     string   `yaml:"reason"`
 }
 
-// Support lists EP degrees by mode.
+// Support lists the supported EP degrees by mode.
 type Support []Degrees
 
-// Degrees are the EP degrees that run in one mode.
+// Degrees lists the supported EP degrees of one mode.
 type Degrees struct {
 	Mode    string `yaml:",name" in:"mode"`
 	Degrees []int  `yaml:",value" min:"1"`
 }
 
-// Sampling is the EP part of a profile; see Timing.
+// Sampling holds the EP sample counts of a profile; see Timing.
 type Sampling struct {
 	ItersPerTrial       int `yaml:"iters_per_trial" min:"1" max:"1000000"`
 	TrialsPerPoint      int `yaml:"trials_per_point" min:"1" max:"1000000"`
@@ -96,7 +96,7 @@ type Sampling struct {
 	ChainDrop           int `yaml:"chain_drop" min:"0" max:"1000000"`
 }
 
-// Degrees returns the EP degrees that run in a mode. e may be nil.
+// Degrees returns the EP degrees supported in a mode. e may be nil.
 func (e *Support) Degrees(mode string) []int {
 	if e == nil {
 		return nil
@@ -135,14 +135,14 @@ func (e *Backend) timingModes() []string {
 }
 
 func (e *Backend) layouts() []string {
-	all := []string{ExpertMajor} // which suites ask for by default
+	all := []string{ExpertMajor} // the default request of suites
 	for _, m := range e.Modes {
 		all = append(all, m.Layouts...)
 	}
 	return all
 }
 
-// PrecisionsOf returns the precisions of a mode that the backend has.
+// PrecisionsOf returns the precisions supported in a mode.
 func (e *Backend) PrecisionsOf(mode string) []string {
 	if m := e.Mode(mode); len(m.Precisions) > 0 {
 		return m.Precisions
@@ -150,7 +150,7 @@ func (e *Backend) PrecisionsOf(mode string) []string {
 	return e.Precisions
 }
 
-// Ladder returns the tokens per rank of a phase of workload w, or nil.
+// Ladder returns the tokens per rank for a phase of workload w, or nil.
 func (b *SuiteBlock) Ladder(w *Shape, phase string) []int {
 	ladders := w.Ladders
 	if len(b.Ladders) > 0 {
@@ -164,13 +164,11 @@ func (b *SuiteBlock) Ladder(w *Shape, phase string) []int {
 	return nil
 }
 
-// maxAssignments is the maximum number of (token, expert) pairs of one batch over all
-// ranks. Every rank holds them all, and so does the reader of the ranks' records: at 8
-// bytes each, 512 MiB.
+// maxAssignments is the maximum number of (token, expert) pairs of one batch over all ranks.
+// Every rank and the reader of the ranks' records hold all of them: 8 bytes each, 512 MiB.
 const maxAssignments = 1 << 26
 
-// MaxTokens is the maximum number of tokens of a rank if each token chooses topk experts
-// and there are world ranks.
+// MaxTokens is the maximum number of tokens of a rank for top-k topk and world ranks.
 func MaxTokens(world, topk int) int { return maxAssignments / world / topk }
 
 // Check implements catalog.SamplingBlock.
@@ -180,8 +178,8 @@ func (s *Sampling) Check(c *catalog.Checker) {
 	}
 }
 
-// kvTransfer is the suite name by which the dashboard recognises KV-cache cases,
-// whose rows are others.
+// kvTransfer is the suite name by which the dashboard recognises KV-cache cases, whose rows have
+// another format.
 const kvTransfer = "kv-transfer"
 
 // Check implements catalog.SuiteBlock.
@@ -224,8 +222,8 @@ func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 // Worlds implements catalog.SuiteBlock.
 func (b *SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int { return b.Degrees }
 
-// Check implements catalog.SupportBlock. It refuses degrees of a mode that the backend does
-// not have, and ones that a rule says do not run.
+// Check implements catalog.SupportBlock. It refuses modes that the backend does not have and
+// degrees that a rule excludes.
 func (e *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Backend) {
 	for i := range *e {
 		d := &(*e)[i]
@@ -241,8 +239,8 @@ func (e *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Back
 	}
 }
 
-// Check implements catalog.BackendBlock. It refuses gaps without a reason, and reasons
-// without a gap.
+// Check implements catalog.BackendBlock. It refuses gaps without a reason and reasons without a
+// gap.
 func (e *Backend) Check(c *catalog.Checker, b *catalog.Backend) {
 	for i, p := range e.OffPath {
 		if !slices.Contains(e.Precisions, p) {
@@ -269,8 +267,8 @@ func (e *Backend) Check(c *catalog.Checker, b *catalog.Backend) {
 	}
 }
 
-// checkGaps reports what suites with the named capabilities ask for, no platform lists
-// and no rule covers. It marks the rules that do cover something.
+// checkGaps reports combinations that suites with the named capabilities request, that no
+// platform lists and no rule covers. It marks the rules that cover something.
 func (e *Backend) checkGaps(c *catalog.Checker, set string, b *catalog.Backend, used map[*Rule]bool) {
 	view, who, where := c.View(set), "suites", "here"
 	if set != "" {
@@ -289,8 +287,8 @@ func (e *Backend) checkGaps(c *catalog.Checker, set string, b *catalog.Backend, 
 	}
 }
 
-// Coverage implements catalog.BackendBlock: every mode and degree that some suite asks for
-// on the platform.
+// Coverage implements catalog.BackendBlock: every mode and degree that a suite requests on the
+// platform.
 func (e *Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
 	var out []catalog.Coverage
 	for _, mode := range Modes() {
@@ -312,8 +310,8 @@ func (e *Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.B
 	return out
 }
 
-// askedDegrees returns the degrees at which some suite asks for the backend's mode
-// on the platform, ascending.
+// askedDegrees returns the degrees, ascending, at which suites request the backend's mode on the
+// platform.
 func askedDegrees(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend, mode string) []int {
 	var out []int
 	for i := range c.Suites {
@@ -345,12 +343,12 @@ func (r *Rule) covers(p *catalog.Platform, mode string, degree int) bool {
 		within(r.Scopes, p.Scope(degree)) && within(r.Modes, mode) && within(r.Degrees, degree)
 }
 
-// within reports whether a condition holds; an empty one always does.
+// within reports whether v is in condition; an empty condition matches everything.
 func within[T comparable](condition []T, v T) bool {
 	return len(condition) == 0 || slices.Contains(condition, v)
 }
 
-// Support implements catalog.BackendBlock: every mode, at the worlds of more than one rank.
+// Support implements catalog.BackendBlock: every mode, at the worlds with more than one rank.
 func (e *Backend) Support(_ string, worlds []int) catalog.SupportBlock {
 	degrees := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return w == 1 })
 	if len(degrees) == 0 {

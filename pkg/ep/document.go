@@ -5,7 +5,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Availability and origin of a component; readers key on the spelling.
+// Availability and origin of a component, as written to documents.
 const (
 	Measured    = "measured"
 	Derived     = "derived"
@@ -18,13 +18,13 @@ const (
 	OriginGraphReplay    = "cuda-graph-replay" // fresh entries of replayed graphs
 )
 
-// What a layout sends: a token once for each rank, or once for each expert.
+// Copies that a layout sends: one for each destination rank of a token, or one for each expert.
 const (
 	WirePerRank       = "rank-deduplicated"
 	WirePerAssignment = "per-assignment"
 )
 
-// Factors are the twenty factors of an EP case, as readers expect them.
+// Factors holds the twenty factors of an EP case.
 type Factors struct {
 	Backend           string      `json:"backend"`
 	EP                int         `json:"ep"`
@@ -55,8 +55,7 @@ type Document struct {
 	Measurement Measurement `json:"measurement"`
 }
 
-// Workload says which part of the ladder was measured, and whether all
-// ranks had the same routing trace.
+// Workload reports which rungs were measured, and whether all ranks had the same routing trace.
 type Workload struct {
 	CrossRankConsistent bool  `json:"cross_rank_consistent"`
 	LadderMeasured      []int `json:"ladder_measured"`
@@ -66,8 +65,8 @@ type Workload struct {
 	EPLB *Placement `json:"eplb,omitempty"`
 }
 
-// Placement is a placement of replicated experts. Imbalances are the load of the
-// fullest rank over that of the mean rank, in the trace of the largest rung.
+// Placement is a placement of replicated experts. The imbalances are the load of the most loaded
+// rank divided by the mean load of a rank, in the trace of the largest rung.
 type Placement struct {
 	Slots           int     `json:"slots"` // expert slots of all ranks; rows count load by slot
 	ImbalanceBefore float64 `json:"imbalance_before"`
@@ -85,7 +84,7 @@ type Measurement struct {
 	Sampling         SampleCounts `json:"sampling"`
 }
 
-// SampleCounts says how many samples stand behind a row.
+// SampleCounts reports how many samples a row is based on.
 type SampleCounts struct {
 	Profile                 string `json:"profile"`
 	IterationsPerTrial      int    `json:"iterations_per_trial"`
@@ -116,17 +115,16 @@ type Row struct {
 	RankMin       Fresh      `json:"cross_rank_min_us"`
 	RankSpread    Component  `json:"cross_rank_spread_us"` // of roundtrip
 	Correctness   Check      `json:"correctness"`
-	// Arithmetic is combine's verdict on sums whose last bits show the type and the
-	// order of the accumulation. Its errors are units in the last place of bf16. It
-	// stands beside the contract's verdict: correctness and the outcome do not
-	// depend on it. It is missing where the case ended before, and in documents that are
+	// Arithmetic is the verdict on sums that reveal the type and order of combine's accumulation.
+	// Its errors are in units in the last place of bf16. Correctness and the outcome do not depend
+	// on it. It is missing where the case ended early, and in older documents.
 	// older than it.
 	Arithmetic *result.Arithmetic `json:"arithmetic_as_declared,omitempty"`
-	// Bytes count each token once for each rank that it goes to.
+	// Bytes counts each token once for each destination rank.
 	Bytes Bytes `json:"byte_provenance"`
-	// WireBytes count what the layout received makes an implementation send: each
-	// token once for each of its experts where LogicalCopies.Wire is per-assignment,
-	// else as Bytes. Rates divide these. Older documents lack them.
+	// WireBytes counts the bytes that the received layout makes an implementation send: each token
+	// once for each of its experts where LogicalCopies.Wire is per-assignment, else as Bytes. It is
+	// the basis of rates. Older documents lack it.
 	WireBytes     *Bytes              `json:"wire_byte_provenance,omitempty"`
 	LogicalCopies Copies              `json:"logical_copies"`
 	Receive       Receive             `json:"receive"`
@@ -139,8 +137,7 @@ type Row struct {
 // Good reports whether the row is complete and passed its checks.
 func (r *Row) Good() bool { return r.Complete && r.Correctness.Passed }
 
-// Wire returns the bytes that rates divide: WireBytes, or Bytes in documents that
-// are older.
+// Wire returns the bytes on which rates are based: WireBytes, or Bytes in older documents.
 func (r *Row) Wire() Bytes {
 	if r.WireBytes != nil {
 		return *r.WireBytes
@@ -158,40 +155,39 @@ type Components struct {
 	PairPeriod  Component `json:"pair_period"`
 }
 
-// Ops is a figure for each op of a chained pair.
+// Ops holds a figure for each op of a chained pair.
 type Ops struct {
 	Dispatch Component `json:"dispatch"`
 	Combine  Component `json:"combine"`
 }
 
-// Fresh is a figure for each fresh-entry window.
+// Fresh holds a figure for each fresh-entry window.
 type Fresh struct {
 	Dispatch  Component `json:"dispatch"`
 	Combine   Component `json:"combine"`
 	Roundtrip Component `json:"roundtrip"`
 }
 
-// Health says whether a chain was steady.
+// Health reports whether a chain was steady.
 type Health struct {
 	PairSpread   Component `json:"pair_spread_us"`
 	InterpairGap Component `json:"interpair_gap_us"`
 	SettleDrift  Component `json:"settle_drift_us"`
 }
 
-// Check is the verdict of the oracle on a row. Errors are null where there
-// is no finite figure.
+// Check is the verdict of the oracle on a row. Errors are null where there is no finite value.
 type Check struct {
 	Passed                bool     `json:"passed"`
 	MaxRelativeError      *float64 `json:"max_relative_error"`
 	PostChainPassed       bool     `json:"post_chain_state_passed"`
 	ChainLastOutputPassed *bool    `json:"chain_last_output_passed"`
 	ChainLastOutputError  *float64 `json:"chain_last_output_error"`
-	// OraclePassed says when every rank's oracle ran and found nothing, and
-	// OracleFailed which checks any of them found to fail. Older documents lack both.
+	// OraclePassed reports the moments at which every rank's oracle ran and found nothing, and
+	// OracleFailed the checks that failed on any rank. Older documents lack both.
 	OraclePassed *OraclePassed `json:"oracle_passed,omitempty"`
 	OracleFailed *OracleFailed `json:"oracle_failed_checks,omitempty"`
-	// The three below are of replayed graphs alone. GraphRewritten says that launches over NaN
-	// wrote the whole output, and GraphOutputPassed that it is that of an eager pair.
+	// The three fields below apply to replayed graphs only. GraphRewritten: launches over NaN
+	// wrote the whole output. GraphOutputPassed: that output matches an eager pair.
 	GraphRewritten    *bool    `json:"cuda_graph_output_rewritten,omitempty"`
 	GraphOutputPassed *bool    `json:"cuda_graph_last_output_passed,omitempty"`
 	GraphOutputError  *float64 `json:"cuda_graph_last_output_error,omitempty"`
@@ -199,17 +195,15 @@ type Check struct {
 	Reasons result.Reasons `json:"reasons,omitempty"`
 }
 
-// OraclePassed is the oracle's verdict before all timing, on what the chains left, and
-// on everything else: what the fresh-entry windows and the alternating calls left, and the
-// state after all timing.
+// OraclePassed is the oracle's verdict before all timing, on the state after the chains, and on
+// everything else: the state after the fresh-entry windows, the alternating calls and all timing.
 type OraclePassed struct {
 	Pre     bool `json:"pre"`
 	Chained bool `json:"chained"`
 	Post    bool `json:"post"`
 }
 
-// OracleFailed has the names of the checks that failed at the moments of
-// OraclePassed, sorted.
+// OracleFailed lists the failed checks, sorted, at the moments of OraclePassed.
 type OracleFailed struct {
 	Pre     []string `json:"pre"`
 	Chained []string `json:"chained"`
@@ -231,8 +225,8 @@ type ByteCount struct {
 	Total      int64 `json:"total_logical_bytes"`
 }
 
-// PerGPU returns the bytes that a rank of world moves in a second if all of them take us
-// microseconds, in GB/s = 1e9 bytes per second; 0 without a time or ranks.
+// PerGPU returns the bandwidth of one rank of world, in GB/s = 1e9 bytes per second, if all ranks
+// take us microseconds; 0 without a time or ranks.
 func (b ByteCount) PerGPU(us float64, world int) float64 {
 	if us <= 0 || world == 0 {
 		return 0
@@ -247,7 +241,7 @@ type Copies struct {
 	Wire        string `json:"wire" in:"wire"`
 }
 
-// Receive is over ranks, of the rows the first oracle saw.
+// Receive holds statistics over ranks of the rows that the first oracle saw.
 type Receive struct {
 	Min   int     `json:"min"`
 	Mean  float64 `json:"mean"`
@@ -271,15 +265,15 @@ type Routing struct {
 	ExpertLoadMean           float64 `json:"expert_load_mean"`
 	ExpertLoadCV             float64 `json:"expert_load_cv"`
 	HotspotRatio             float64 `json:"hotspot_ratio"`
-	// MaxVio is by how much the busiest expert exceeds the mean load: (max - mean) / mean, as in
-	// Wang et al. 2024, arXiv:2408.15664. Earlier documents lack it.
+	// MaxVio is the relative excess load of the busiest expert: (max - mean) / mean, as in Wang et
+	// al. 2024, arXiv:2408.15664. Earlier documents lack it.
 	MaxVio           *float64 `json:"max_vio,omitempty"`
 	EmptyExpertCount int      `json:"empty_expert_count"`
 	EmptyRankCount   int      `json:"empty_rank_count"`
 	Locality         Locality `json:"locality"`
 }
 
-// Locality says how far copies travel; fractions are over routed copies.
+// Locality reports how far copies travel, as fractions of the routed copies.
 type Locality struct {
 	Placement           string  `json:"placement"`
 	LocalRankFraction   float64 `json:"local_rank_fraction"`

@@ -1,6 +1,5 @@
-// Package ep is the EP family: expert-parallel dispatch and combine of tokens. It has all that the
-// program knows of them but what measures them: that is package runner, with the oracle, and the
-// packages beside it for the backends.
+// Package ep is the EP family: expert-parallel dispatch and combine of tokens. Package runner
+// measures them and checks them with the oracle; the packages beside it are the backends.
 package ep
 
 import (
@@ -16,8 +15,8 @@ import (
 // Name is the name of the family.
 const Name plan.Family = "ep"
 
-// RecordOther is the record type of EP cases that CollectiveX itself does not plan, in the form of
-// those that it plans, which have result.RecordUpstream.
+// RecordOther is the record type of EP cases that CollectiveX itself does not plan, in the same
+// format as result.RecordUpstream.
 const RecordOther = "ep-attempt"
 
 //go:embed case.go document.go

@@ -9,8 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// figures has the tokens per rank as its X, and a row for each component of each rung. The first of
-// a rung has its lines.
+// figures returns a row for each component of each rung, with the tokens per rank as X. The first
+// row of a rung has its chart lines.
 func figures(doc result.Document) (rows []figure.Row) {
 	d := doc.(*Document)
 	e := Of(&d.Identity.Case)
@@ -84,17 +84,17 @@ func rowFigures(r *Row, head figure.Labels, world int, tick float64) (rows []fig
 	return rows
 }
 
-// facetsOf returns the facets that all lines of a document have, behind the operation.
+// facetsOf returns the facets of all lines of a document, without the operation.
 func facetsOf(d *Document) []string {
 	f, b := d.Factors(), Of(&d.Identity.Case)
 	mode := f.Mode
-	if b.Layout != "" && b.Layout != ExpertMajor { // which may not be named
+	if b.Layout != "" && b.Layout != ExpertMajor { // documents may omit it
 		mode += " " + b.Layout
 	}
 	return []string{f.Phase, mode, f.Precision, f.Workload, f.Routing, cmp.Or(b.TimingMode, Eager)}
 }
 
-// lines are the points of a rung in the chart.
+// lines returns the points of a rung in the charts.
 func lines(r *Row, facets []string, world int) []figure.Line {
 	var lines []figure.Line
 	wire := r.Wire()

@@ -11,7 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// filters are on what EP cases alone have.
+// filters select by factors that only EP cases have.
 var filters = []planner.Filter{
 	{Name: filterEP, Numbers: planner.WorldsOf(Name), Usage: "only these EP sizes", Input: "EP: size", What: "EP size"},
 	{Name: "mode", Kind: "mode", Asked: true, Usage: "only these EP modes: normal, low-latency", Input: "EP: kernel mode"},
@@ -43,9 +43,9 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-// casesOf requests the cases of one backend, degree and phase. A backend that the
-// platform does not list gives none; one that it lists without the degree gives
-// one unsupported case, whatever the mode and precision filters say.
+// casesOf requests the cases of one backend, degree and phase: none if the platform does not list
+// the backend, and one unsupported case if it lists it without the degree, regardless of the mode
+// and precision filters.
 func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int, phase string) {
 	support, has := SupportOf(r.Platform.Support(be.Name)), BackendOf(be)
 	if support == nil {
@@ -97,7 +97,7 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int
 	}
 }
 
-// layouts are those of a mode that are asked for; an empty one where it has no choice.
+// layouts returns the requested layouts that a mode has, or one empty layout if it has no choice.
 func layouts(has *Mode, asked []string) []string {
 	if len(has.Layouts) == 0 {
 		return []string{""}
@@ -105,8 +105,7 @@ func layouts(has *Mode, asked []string) []string {
 	return planner.Ordered(has.Layouts, asked)
 }
 
-// ladderCap is the most tokens per rank that the backend takes in the mode; nil is
-// no cap.
+// ladderCap returns the maximum tokens per rank of the backend's mode, or nil without a cap.
 func ladderCap(has *Backend, mode string) *int {
 	if m := has.Mode(mode); m != nil && m.MaxTokens > 0 {
 		return &m.MaxTokens
@@ -138,8 +137,8 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	return ""
 }
 
-// key gives each mode and precision its own cells; ids spare the normal mode and
-// shorten the other.
+// key puts each mode and precision in its own cells. Ids omit normal mode and abbreviate low
+// latency.
 func key(c *plan.Case) planner.Key {
 	mode := Of(c).Mode
 	k := planner.Key{Mode: mode, Precision: c.Precision, Label: mode + "-" + c.Precision}
@@ -152,15 +151,13 @@ func key(c *plan.Case) planner.Key {
 	return k
 }
 
-// judgedRoundtrips are those of a rung around its checks: eight of conditioning,
-// and what the oracle judges before the timing, after each window and the chains,
-// and at the end.
+// judgedRoundtrips is the number of a rung's roundtrips for conditioning (eight) and for the
+// oracle: before the timing, after each window and the chains, and at the end.
 const judgedRoundtrips = 24
 
-// seconds counts roundtrips: three fresh-entry components, two chains with the
-// pair behind them and the one that drains them, three alternating passes, the warm-ups of each, and those
-// that are judged. A rank moves each token to at most topk ranks and back, two
-// bytes an element.
+// seconds estimates a case from its roundtrips: three fresh-entry components, two chains each with
+// a final and a draining pair, three alternating passes, their warm-ups, and the judged
+// roundtrips. A rank moves each token to at most topk ranks and back, two bytes an element.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	b, t := Of(c), Of(c).Timing
 	timed := 3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +

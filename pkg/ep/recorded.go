@@ -14,28 +14,28 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
-// RecordedPrefix stands before the path of a recorded routing, where a routing is named.
+// RecordedPrefix precedes the path of a recorded routing where a routing is named.
 const RecordedPrefix = "file:"
 
-// Limits of a recorded routing: bytes of the file, and expert ids in it. Every case has
-// them, and so has every document.
+// Limits of a recorded routing, which is part of every case and document: bytes of the file, and
+// expert ids in it.
 const (
 	MaxRecorded    = 4 << 20
 	MaxRecordedIDs = 1 << 18
 )
 
-// Recorded is a routing as a file says it: the experts of a token a line, as plain numbers
-// between white space or as a JSON list.
+// Recorded is a routing read from a file with one line for each token: its experts as numbers
+// separated by white space or as a JSON list.
 type Recorded struct {
 	File    string
-	Experts []int // of one token after the other
+	Experts []int // of all tokens, in order
 
-	lines  []int // of each token
-	counts []int // experts of each token
+	lines  []int // line number of each token
+	counts []int // number of experts of each token
 }
 
 // ParseRecorded reads a routing; file names data in messages. A non-nil error is of type
-// strictyaml.Errors and has the first thing that is wrong.
+// strictyaml.Errors and describes the first problem.
 func ParseRecorded(file string, data []byte) (*Recorded, error) {
 	r := &Recorded{File: file}
 	line := 0
@@ -79,13 +79,13 @@ func parseIDs(text string) (ids []int, err error) {
 	return ids, nil
 }
 
-// wrong is an error about a line.
+// wrong returns an error about a line.
 func (r *Recorded) wrong(line int, format string, args ...any) strictyaml.Errors {
 	return strictyaml.Errors{{Pos: strictyaml.Pos{File: r.File, Line: line, Col: 1}, Msg: fmt.Errorf(format, args...).Error()}}
 }
 
-// Fits returns an error of type strictyaml.Errors unless the file has at least so many tokens, each
-// with topk distinct ones of the experts.
+// Fits returns an error of type strictyaml.Errors unless the file has at least the given number of
+// tokens, each with topk distinct ones of the experts.
 func (r *Recorded) Fits(tokens, topk, experts int) error {
 	first := 0
 	for i, n := range r.counts {
@@ -109,10 +109,10 @@ func (r *Recorded) Fits(tokens, topk, experts int) error {
 	return nil
 }
 
-// RoutingRef is a routing of a suite: one of workloads.yaml, or a recorded one.
+// RoutingRef names a routing in a suite: one of workloads.yaml, or a recorded one.
 type RoutingRef struct {
 	Name     string
-	Recorded *Recorded // nil: the routing has a name
+	Recorded *Recorded // nil: a routing of workloads.yaml
 }
 
 // Source implements strictyaml.InFile.
@@ -129,12 +129,10 @@ func (r *RoutingRef) Parse(file string, data []byte) (_ string, err error) {
 	return "", err
 }
 
-// recordedPrefix begins the name of a routing that was read from a file. The beginning of
-// its digest follows.
+// recordedPrefix precedes the abbreviated digest in the name of a recorded routing.
 const recordedPrefix = "file-"
 
-// Record makes experts, TopK of each token, the routing of the case. The case keeps the
-// slice.
+// Record makes experts, TopK for each token, the routing of the case. The case keeps the slice.
 func (e *Block) Record(experts []int) {
 	sum := sha256.New()
 	var id [8]byte
@@ -146,8 +144,8 @@ func (e *Block) Record(experts []int) {
 	e.Routing = recordedPrefix + e.RoutingSHA256[:12]
 }
 
-// CheckRecorded returns an error unless name, digest and experts of a recorded routing are
-// of each other, or there are none.
+// CheckRecorded returns an error unless the name, digest and experts of a recorded routing match,
+// or there are none.
 func (e *Block) CheckRecorded() error {
 	if len(e.RoutingExperts) == 0 && e.RoutingSHA256 == "" && !strings.HasPrefix(e.Routing, recordedPrefix) {
 		return nil

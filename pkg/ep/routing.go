@@ -8,8 +8,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Derive sets what follows from the counts of a trace: the histogram, the copies and assignments of
-// each rank, and the largest and the mean load of an expert.
+// Derive computes the fields that follow from the counts of a trace: the histogram, the copies and
+// assignments of each rank, and the maximum and mean load of an expert.
 func (r *Routing) Derive() {
 	var tokens, copies int64
 	r.FanoutMin, r.FanoutMax = 0, 0
@@ -31,12 +31,12 @@ func (r *Routing) Derive() {
 	r.MaxVio = &vio
 }
 
-// checkRouting requires of a routing what Derive makes of its counts.
+// checkRouting checks that a routing has the values that Derive computes from its counts.
 func checkRouting(p *result.Problems, at string, r Routing) {
 	derived := r
 	derived.Derive()
 	p.Check(derived.RoutedCopies == r.RoutedCopies && derived.FanoutMin == r.FanoutMin && derived.FanoutMax == r.FanoutMax && derived.EmptyRankCount == r.EmptyRankCount,
-		"%s: copies, fan-out or empty ranks are not those of its counts", at)
+		"%s: copies, fan-out or empty ranks do not match its counts", at)
 	for _, f := range []struct {
 		name      string
 		has, want float64

@@ -12,10 +12,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/table"
 )
 
-// list is the name of the headlines in the JSON form of a summary.
+// list is the JSON name of the headlines in a summary.
 const list = "ep"
 
-// headlineTokens is the rung a headline is read at, where the ladder has it.
+// headlineTokens is the headline's rung, in tokens per rank, if the ladder has it.
 const headlineTokens = 64
 
 // Headline is the headline of an EP case and its rungs.
@@ -55,8 +55,8 @@ type HeadlinePoint struct {
 	Arithmetic    *result.Arithmetic  `json:"arithmetic_as_declared"`
 }
 
-// headline returns the time a headline shows and whether it is the pair
-// period; without one it is the roundtrip, which means another thing.
+// headline returns the time that a headline shows and whether it is the pair period; otherwise it
+// is the roundtrip, a different quantity.
 func (p HeadlinePoint) headline() (us *result.Percentiles, pair bool) {
 	if p.PairPeriod != nil {
 		return p.PairPeriod, true
@@ -64,8 +64,7 @@ func (p HeadlinePoint) headline() (us *result.Percentiles, pair bool) {
 	return p.Roundtrip, false
 }
 
-// headlineOf reads the headline of a document. Rows that are not complete or did not
-// pass have no place in it.
+// headlineOf returns the headline of a document. It excludes rows that are incomplete or failed.
 func headlineOf(d *Document) *Headline {
 	f := d.Factors()
 	e := &Headline{
@@ -110,7 +109,7 @@ func headlineOf(d *Document) *Headline {
 	return e
 }
 
-// sections shows the headlines.
+// sections returns the report sections of the headlines.
 func sections(h family.Headlines) family.Sections {
 	all := family.Of[*Headline](h, list)
 	return family.Sections{
@@ -120,10 +119,10 @@ func sections(h family.Headlines) family.Sections {
 	}
 }
 
-// keys are the columns that tell EP cases apart.
+// keys are the columns that identify EP cases.
 var keys = table.Text("SKU", "backend", "mode", "phase", "routing", "dispatch", "EP")
 
-// form is the mode with the layout and the timing mode that the case names.
+// form returns the mode with the layout and the timing mode that the case names.
 func (e *Headline) form() string {
 	return strings.Join(strings.Fields(e.Mode+" "+e.Layout+" "+e.Timing), " ")
 }
@@ -158,8 +157,8 @@ func overview(cases []*Headline) table.Section {
 	}
 }
 
-// arithmeticSection lists the rungs whose combine adds in another way than the
-// backend declares, although the contract's gate passes them.
+// arithmeticSection lists the rungs whose combine contradicts the declared arithmetic, although
+// they pass the contract's gate.
 func arithmeticSection(cases []*Headline) table.Section {
 	t := &table.Table{Columns: slices.Concat(keys, table.Text("declared sum"), table.Figures("tokens/rank", "wrong values", "max error", "bound"))}
 	for _, e := range cases {
@@ -178,7 +177,7 @@ func arithmeticSection(cases []*Headline) table.Section {
 	}
 }
 
-// errorFigure spells an error, which is null where it is not finite.
+// errorFigure formats an error, which is null if it is not finite.
 func errorFigure(e *float64) string {
 	if e == nil {
 		return "not finite"
@@ -186,7 +185,7 @@ func errorFigure(e *float64) string {
 	return strconv.FormatFloat(*e, 'g', 3, 64)
 }
 
-// dropped says which rungs the backend cannot do.
+// dropped describes the rungs that the backend does not support.
 func (e *Headline) dropped() string {
 	if len(e.Dropped) == 0 {
 		return ""

@@ -31,23 +31,21 @@ const (
 	ContractCachedLayout = "cached-layout"
 )
 
-// Eager is the timing mode of EP cases that is not named in them: operations are enqueued
-// one by one. In mode vocab.Graph they are captured once, and the graph is replayed.
+// Eager is the default timing mode, which cases do not name: operations are enqueued one by one.
+// In mode vocab.Graph they are captured once, and the graph is replayed.
 const Eager = "eager"
 
 // TimingModes lists the timing modes of EP cases.
 var TimingModes = vocab.List("EP timing mode", Eager, vocab.Graph)
 
-// Layouts of the rows that a rank receives in low latency, of backends that have a choice.
+// Layouts of received rows in low latency, for backends with a choice.
 const (
-	// ExpertMajor: a row for each token and expert, by expert, which combine multiplies by
-	// its weight.
+	// ExpertMajor: a row for each token and expert, grouped by expert; combine applies the weight.
 	ExpertMajor = "expert-major"
-	// RankMajor: a row for each token, by the rank that it comes from, which combine takes
-	// weighted.
+	// RankMajor: a row for each token, grouped by source rank; combine takes weighted rows.
 	RankMajor = "rank-major"
-	// RankMajorWindow is RankMajor with rows that their senders write into a symmetric window
-	// of the receiver, past the library's own buffers.
+	// RankMajorWindow is RankMajor with rows that senders write directly into a symmetric window of
+	// the receiver, bypassing the library's own buffers.
 	RankMajorWindow = "rank-major-zc"
 )
 

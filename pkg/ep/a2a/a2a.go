@@ -1,14 +1,12 @@
-// Package a2a is the expert-parallel backend of every GPU: the canonical token
-// shuffle over point-to-point operations of NCCL or RCCL, with kernels around them.
-// It needs no peer access and no expert-parallel library, and is what such a library
-// has to beat.
+// Package a2a is the expert-parallel backend for any GPU: the canonical token shuffle over
+// point-to-point operations of NCCL or RCCL, with kernels around them. It needs no peer access
+// and no expert-parallel library, and is the baseline that such a library has to beat.
 //
-// It has two forms. In normal mode a dispatch packs each token once for each rank that
-// has one of its experts, the ranks exchange how many rows they send, then the rows; a
-// combine sends a row back for each row, and adds those of a token. In low-latency mode
-// every rank gathers the tokens of all ranks and takes what is for its experts; a combine
-// sends a float32 sum back for each token. All sizes are known before, so that the host
-// never waits and the operations can be captured.
+// In normal mode, dispatch packs each token once for each rank that hosts one of its experts;
+// the ranks exchange row counts, then the rows. Combine returns one row for each received row
+// and sums the rows of each token. In low-latency mode every rank gathers the tokens of all
+// ranks and keeps those routed to its experts; combine returns one float32 sum for each token.
+// All sizes are then known in advance, so the host never waits and the operations can be captured.
 package a2a
 
 import (
@@ -37,11 +35,11 @@ const (
 	hiddenUnit      = 16 // columns: a row of fp8 moves 16 bytes at a time
 )
 
-// lowLatencyCap is the most tokens of a rank in low-latency mode, as in the libraries
+// lowLatencyCap is the maximum number of tokens of a rank in low-latency mode, as in the libraries
 // that have such a mode.
 const lowLatencyCap = 256
 
-// Backend is the backend.
+// Backend is the all-to-all backend.
 var Backend = backend.Backend{
 	Name: "a2a", Open: map[plan.Family]rank.Opener{ep.Name: Open},
 	Needs: []*backend.Need{gpurank.Needs[nccl.NCCL], gpurank.Needs[nccl.RCCL]}, Compiles: true,
@@ -67,14 +65,14 @@ func open(ctx context.Context, s *rank.Session, source string) (rank.Runner, err
 	return gpu.Around(runner.NewRunner(gpu, a.stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
 }
 
-// adapter is one rank's end.
+// adapter is the runner.Adapter of one rank.
 type adapter struct {
 	end
 	version string
 	form    form
 }
 
-// end is what both forms work with.
+// end is the state that both modes share.
 type end struct {
 	device  *accel.Scope
 	stream  accel.Stream
@@ -83,16 +81,16 @@ type end struct {
 	rank    int
 	d       runner.Description
 	p       *runner.Problem
-	memory  *accel.Scope // of a case
+	memory  *accel.Scope // freed after the case
 }
 
-// form is how a mode dispatches and combines; see runner.Adapter.
+// form implements dispatch and combine of one mode; see runner.Adapter.
 type form interface {
-	// dispatch moves the rows of the bound problem, with the layout of the dispatch
-	// before where cached.
+	// dispatch sends the rows of the bound problem; cached reuses the layout of the previous
+	// dispatch.
 	dispatch(cached bool) error
 	stage() (accel.Ptr, error)
-	// staging is where rows stand that others have made, and how many arrived.
+	// staging returns where to put the experts' outputs, and how many rows arrived.
 	staging() (to accel.Ptr, rows int)
 	combine(staged accel.Ptr) (accel.Ptr, error)
 	inspect() (*runner.Received, error)
@@ -188,7 +186,7 @@ func (a *adapter) Bind(p *runner.Problem) error {
 	return nil
 }
 
-// handle is a dispatch. A rank has one at a time.
+// handle identifies a dispatch. A rank has at most one at a time.
 type handle struct{}
 
 func (a *adapter) Dispatch() (runner.Handle, error) { return handle{}, a.form.dispatch(false) }

@@ -1,9 +1,9 @@
 
-// The gather. C is the most tokens that any rank sends, G = W·C; a token that a rank
-// does not have has no experts.
+// The gather. C is the maximum number of tokens of any rank, G = W·C; padding tokens have no
+// experts.
 
-// cx_begins writes, for n parts of the given sizes, where each begins, and behind them
-// their sum. All threads of a block call it, with n up to CX_MAX_LOCAL.
+// cx_begins writes the start offset of each of n parts of the given sizes, followed by their
+// sum. All threads of a block call it, with n up to CX_MAX_LOCAL.
 static __device__ void cx_begins(const cx_i32 *sizes, cx_i32 n, cx_i32 *begin)
 {
 	cx_i32 share = (n + (cx_i32)blockDim.x - 1) / (cx_i32)blockDim.x, sum = 0, total;
@@ -58,9 +58,9 @@ extern "C" __global__ void cx_gather_pack(cx_case c, const cx_vec *x, const cx_i
 	}
 }
 
-// cx_gather_layout gives each token and expert here a row, one block per expert of this
-// rank: row [G][K] gets the row among those of the expert,
-// or −1 where the expert is another rank's; counts the rows of the expert.
+// cx_gather_layout numbers the rows of each local expert, one block per expert: row [G][K] gets
+// the row's index within its expert, or −1 where another rank hosts the expert; counts gets the
+// rows per expert.
 extern "C" __global__ void cx_gather_layout(cx_case c, const cx_u8 *gathered, cx_i32 *row, cx_i32 *counts, cx_i32 slots)
 {
 	cx_i32 begin = c.me * c.per_rank, mine = begin + (cx_i32)blockIdx.x, total, n = 0;
@@ -80,8 +80,7 @@ extern "C" __global__ void cx_gather_layout(cx_case c, const cx_u8 *gathered, cx
 		counts[blockIdx.x] = total;
 }
 
-// cx_gather_expand writes each token once for each of its experts here, the rows of one
-// expert behind those of another.
+// cx_gather_expand writes each token once for each of its local experts, grouped by expert.
 extern "C" __global__ void cx_gather_expand(cx_case c, const cx_u8 *gathered, const cx_i32 *row, const cx_i32 *counts, cx_rows out,
                                             cx_i32 tokens)
 {
@@ -113,8 +112,8 @@ extern "C" __global__ void cx_gather_convert(cx_case c, cx_rows from, cx_vec *ou
 	cx_decode_all(c, from, c.scale_bytes, out, begin[c.per_rank]);
 }
 
-// cx_gather_weigh adds weight times row over the experts of a token that are here, in
-// the order of its slots, in float32.
+// cx_gather_weigh sums weight times row over the local experts of each token, in the order of its
+// slots, in float32.
 extern "C" __global__ void cx_gather_weigh(cx_case c, const cx_u8 *gathered, const cx_i32 *row, const cx_i32 *counts, const cx_vec *staged,
                                            float *part, cx_i32 tokens)
 {
@@ -145,8 +144,8 @@ extern "C" __global__ void cx_gather_weigh(cx_case c, const cx_u8 *gathered, con
 	}
 }
 
-// cx_gather_sum adds the sums of the ranks that have an expert of a token, in the order
-// of ranks. back [W][C] holds those of the other ranks, own those of this one.
+// cx_gather_sum adds the partial sums of each token in rank order: back [W][C] holds the sums of
+// the other ranks, own the sums of this rank.
 extern "C" __global__ void cx_gather_sum(cx_case c, const cx_i64 *expert, const float *back, const float *own, cx_vec *out, cx_i32 tokens,
                                          cx_i32 capacity)
 {

@@ -7,7 +7,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// gather is low-latency mode.
+// gather implements low-latency mode.
 type gather struct {
 	*end
 	sizes
@@ -19,7 +19,7 @@ type gather struct {
 	receive  rows      // by expert: values, and scales
 	staged   accel.Ptr // bf16 rows
 	sums     accel.Ptr // float32 [world][capacity][hidden]: of this rank's experts, for each token
-	back     accel.Ptr // the same of the ranks, for this rank's tokens
+	back     accel.Ptr // [world][capacity][hidden], float32: the other ranks' sums for this rank's tokens
 	out      accel.Ptr // bf16 [tokens][hidden]
 	rowBytes int       // of a gathered token: values, scales, expert ids and weights
 	arrived  int       // rows that the last inspected dispatch brought
@@ -63,7 +63,7 @@ func (f *gather) dispatch(cached bool) error {
 		accel.Arg(f.params), accel.Arg(f.gathered), accel.Arg(f.row), accel.Arg(f.counts), accel.Arg(f.receive), accel.Arg(int32(all)))
 }
 
-// stage leaves bf16 rows where they stand and converts fp8 rows.
+// stage returns received bf16 rows in place and converts fp8 rows.
 func (f *gather) stage() (accel.Ptr, error) {
 	if f.d.Codec.Format == nil {
 		return f.receive.values, nil
@@ -96,7 +96,7 @@ func (f *gather) combine(staged accel.Ptr) (accel.Ptr, error) {
 		accel.Arg(f.params), accel.Arg(f.p.Expert), accel.Arg(f.back), accel.Arg(own), accel.Arg(f.out), accel.Arg(int32(f.p.Tokens)), accel.Arg(int32(n)))
 }
 
-// inspect learns how many rows arrived, which nothing that is timed needs on the host.
+// inspect reads how many rows arrived; timed operations do not need this on the host.
 func (f *gather) inspect() (*runner.Received, error) {
 	counts, err := accel.Read[int32](f.device, f.stream, f.counts, f.perRank)
 	if err != nil {

@@ -18,16 +18,16 @@ var shuffleSource string
 var gatherSource string
 
 const (
-	// leastThreads is where fewer threads in a block save nothing.
+	// leastThreads is the minimum block size; smaller blocks save nothing.
 	leastThreads = 32
-	// columns are what a thread moves at a time.
+	// columns is the number of columns that a thread moves at a time.
 	columns = 8
-	// mostThreads is CX_MAX_THREADS of shuffle.cu: the size of a block that has its
-	// multiprocessor for itself.
+	// mostThreads is CX_MAX_THREADS of shuffle.cu: the size of a block that occupies a whole
+	// multiprocessor.
 	mostThreads = 1024
 )
 
-// threads is the size of a block for n pieces of work: a power of two, as scans need it.
+// threads returns the block size for n work items: a power of two, as scans require.
 func threads(n, most int) uint32 {
 	t := leastThreads
 	for t < n && t < most {
@@ -36,10 +36,10 @@ func threads(n, most int) uint32 {
 	return uint32(t)
 }
 
-// kernels are those of shuffle.cu and gather.cu on one device.
+// kernels holds the kernels of shuffle.cu and gather.cu, loaded on one device.
 type kernels struct {
-	blocks                     int // at most, of a launch
-	besideLibrary              int // at most, of mostThreads, of a launch beside operations of the library
+	blocks                     int // maximum for a launch
+	besideLibrary              int // maximum, of mostThreads each, for a launch that overlaps operations of the library
 	layout, pack, convert, sum accel.Kernel
 
 	gatherPack, gatherLayout, gatherExpand, gatherConvert, gatherWeigh, gatherSum accel.Kernel
@@ -84,16 +84,16 @@ func paramsOf(s sizes, rank int, c runner.Codec) params {
 	return p
 }
 
-// launcher is perRow or perRowBeside.
+// launcher is the signature of perRow and perRowBeside.
 type launcher func(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error
 
-// perRow launches a kernel with a block per row of hidden columns, as far as they can
-// run at once.
+// perRow launches a kernel with one block per row of hidden columns, limited to the blocks that
+// can run at once.
 func (e *end) perRow(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
 	return e.rows(s, k, rows, e.kernels.blocks, threads(hidden/columns, accel.BlockThreads), args...)
 }
 
-// perRowBeside does the same and leaves multiprocessors to the library.
+// perRowBeside is perRow with multiprocessors left free for the library.
 func (e *end) perRowBeside(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
 	return e.rows(s, k, rows, e.kernels.besideLibrary, threads(hidden/columns, mostThreads), args...)
 }

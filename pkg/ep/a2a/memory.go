@@ -12,12 +12,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-// sizes are those of a case, the same on all ranks.
+// sizes holds the sizes that follow from a case, the same on all ranks.
 type sizes struct {
 	world, hidden, topk int
-	perRank             int // experts
+	perRank             int // experts per rank
 	domain              int // ranks of a scale-up domain
-	tokens              int // most that any rank sends
+	tokens              int // maximum that any rank sends
 	valueBytes          int // of a dispatched row
 	scaleBytes          int // of a dispatched row
 }
@@ -33,14 +33,13 @@ func sizesOf(c plan.Case, d runner.Description, need runner.Capacity) sizes {
 // bf16Bytes is the size of a row in bf16.
 func (s sizes) bf16Bytes() int { return 2 * s.hidden }
 
-// rows is where rows stand: their values, and what belongs to them. The kernels take it
-// as it is.
+// rows locates rows in device memory: their values and their metadata. Kernels take it by value.
 type rows struct{ values, beside accel.Ptr }
 
-// How memory that the library moves is registered with it, as far as it can be.
+// How memory for transfers is registered with the library, where it supports that.
 const (
 	local  = 1 + iota // by each rank for itself
-	window            // by all ranks together, at one place: gathers read it where it lies
+	window            // by all ranks collectively, at one offset: gathers read it in place
 )
 
 // part is device memory to allocate, registered unless register is 0.
@@ -66,7 +65,7 @@ func (e *end) alloc(parts ...part) error {
 	return nil
 }
 
-// allocRegistered allocates memory of the library, if it has some, and registers it.
+// allocRegistered allocates memory and registers it, through the library's allocator if it has one.
 func (e *end) allocRegistered(p part) error {
 	at, free, err := gpurank.Alloc(e.comm.Communicator, e.device.Device, int64(p.bytes))
 	if err != nil {
@@ -87,7 +86,7 @@ func (e *end) allocRegistered(p part) error {
 	return gpurank.NCCLError(err)
 }
 
-// allocHost allocates page-locked words.
+// allocHost allocates page-locked memory for n int32 values.
 func (e *end) allocHost(n int) ([]int32, error) {
 	host, err := e.memory.AllocHost(int64(4 * n))
 	if err != nil {
@@ -96,7 +95,7 @@ func (e *end) allocHost(n int) ([]int32, error) {
 	return unsafe.Slice((*int32)(host), n), nil
 }
 
-// receivedRows is where n rows that arrived stand. Scales begin their parts of beside.
+// receivedRows locates n received rows. The scales are at the start of each row's metadata.
 func (e *end) receivedRows(at rows, n int, s sizes, besideBytes int) *runner.Received {
 	return &runner.Received{Codec: e.d.Codec, Payload: []runner.Rows{{
 		Count: n, Values: at.values, Stride: int64(s.valueBytes), Scales: at.beside, ScaleStride: int64(besideBytes),

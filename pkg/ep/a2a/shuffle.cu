@@ -1,4 +1,4 @@
-// The kernels around the operations of both forms. W is the world size, K top-k, H the
+// The kernels around the operations of both modes. W is the world size, K top-k, H the
 // hidden size; a row is moved 16 bytes at a time.
 
 struct alignas(16) cx_vec {
@@ -7,18 +7,18 @@ struct alignas(16) cx_vec {
 
 enum { CX_MAX_TOPK = 32, CX_MAX_RANKS = 1024, CX_MAX_LOCAL = 1024, CX_MAX_VECTORS = 2048, CX_MAX_THREADS = 1024 };
 
-// What all kernels know of a case.
+// The parameters of a case, passed to all kernels.
 struct cx_case {
 	cx_i32 world, me, hidden, topk, per_rank, domain;
 	cx_i32 value_bytes, scale_bytes; // of a dispatched row
-	cx_i32 beside_bytes;             // of what travels beside a row of the shuffle
+	cx_i32 beside_bytes;             // of the metadata sent with a row of the shuffle
 	cx_i32 row_bytes;                // of a token of the gather
-	cx_i32 fp8, fnuz;                // whether rows are cast, to which e4m3
-	float max;                       // its largest value
+	cx_i32 fp8, fnuz;                // whether rows are cast, and whether to the fnuz variant of e4m3
+	float max;                       // largest value of the fp8 format
 };
 
-// cx_scan returns how much the threads of a block before this one have added, and
-// writes the total. All threads call it.
+// cx_scan returns the sum of mine over the preceding threads of the block, and writes the
+// total. All threads call it.
 static __device__ cx_i32 cx_scan(cx_i32 mine, cx_i32 *total)
 {
 	__shared__ cx_i32 sums[CX_MAX_THREADS];
@@ -64,8 +64,8 @@ static __device__ void cx_block_max(const cx_vec *row, cx_i32 vectors, float *am
 	__syncthreads();
 }
 
-// cx_cast casts vector i of a row and tells the scale of its block: one for 128
-// columns, from a magnitude of at least 1e-4.
+// cx_cast casts vector i of a row and returns the scale of its block of 128 columns, computed
+// from a maximum magnitude of at least 1e-4.
 static __device__ cx_u64 cx_cast(const cx_case &c, const cx_vec &v, const float *amax, cx_i32 i, float *scale)
 {
 	cx_i32 vectors = c.hidden / 8, first = i / 16 * 16, end = first + 16 < vectors ? first + 16 : vectors;
@@ -80,13 +80,13 @@ static __device__ cx_u64 cx_cast(const cx_case &c, const cx_vec &v, const float 
 	return codes;
 }
 
-// Rows: their values, and what belongs to them in a row of its own.
+// Rows: their values, and their metadata in separate rows.
 struct cx_rows {
 	cx_u8 *values;
 	cx_u8 *beside;
 };
 
-// cx_decode_all makes bf16 rows of fp8 ones.
+// cx_decode_all converts all fp8 rows to bf16.
 static __device__ void cx_decode_all(const cx_case &c, cx_rows from, cx_i32 beside_bytes, cx_vec *out, cx_i64 rows)
 {
 	cx_i64 vectors = c.hidden / 8;
@@ -102,17 +102,17 @@ static __device__ void cx_decode_all(const cx_case &c, cx_rows from, cx_i32 besi
 
 // The shuffle.
 
-// How many words a rank tells another before its rows: how many rows there are, and how
-// many of each expert.
+// The number of int32 words that a rank sends another ahead of its rows: the row count, then
+// the count for each expert.
 static __device__ __forceinline__ cx_i64 cx_told(const cx_case &c) { return 1 + c.per_rank; }
 
-// cx_layout decides which tokens go to which rank, one block per rank. place [tokens][W] gets
-// the row of a token among those of a rank, or −1; told [W] what the ranks are told. A block
-// takes a tile of tokens at a time, and reads their expert ids in the order of memory: dispatch
-// waits for this kernel.
+// cx_layout decides which tokens go to which rank, one block per rank. place [tokens][W] gets the
+// token's row index among the rows for that rank, or −1; told [W] gets the counts to send. A
+// block reads the expert ids of a tile of tokens in memory order, because dispatch waits for
+// this kernel.
 extern "C" __global__ void cx_layout(cx_case c, const cx_i64 *expert, cx_i32 tokens, cx_i32 *place, cx_i32 *told)
 {
-	enum { READS = 4 }; // of a thread that are under way at once
+	enum { READS = 4 }; // loads in flight per thread
 	__shared__ cx_u32 load[CX_MAX_LOCAL];
 	__shared__ cx_u8 goes[CX_MAX_THREADS];
 	cx_i64 rank = blockIdx.x;
@@ -150,8 +150,8 @@ extern "C" __global__ void cx_layout(cx_case c, const cx_i64 *expert, cx_i32 tok
 		mine[1 + e] = (cx_i32)load[e];
 }
 
-// cx_begins_of writes where the rows for each rank begin among those that leave: in the
-// order of ranks, those of this rank left out.
+// cx_begins_of writes where the rows for each rank begin among the rows that leave, in rank
+// order without this rank.
 static __device__ void cx_begins_of(const cx_case &c, const cx_i32 *told, cx_i32 *begin)
 {
 	if (threadIdx.x == 0)
@@ -176,9 +176,9 @@ static __device__ bool cx_first_of_rank(const cx_i64 *expert, int k, cx_i32 per_
 // Which rows a cx_pack writes.
 enum { CX_LEAVE = 1, CX_STAY = 2 };
 
-// cx_pack writes each token once for each rank that has one of its experts: those that leave
-// into send, those that stay into own. Beside a row travel its scales, the K expert ids (−1
-// for those of other ranks) and their weights.
+// cx_pack writes each token once for each rank that hosts one of its experts: rows for other
+// ranks into send, rows for this rank into own. Each row's metadata holds its scales, the K
+// expert ids (−1 where another rank hosts the expert) and their weights.
 extern "C" __global__ void __launch_bounds__(CX_MAX_THREADS) cx_pack(cx_case c, const cx_vec *x, const cx_i64 *expert, const float *weight, const cx_i32 *place,
                                    const cx_i32 *told, cx_rows send, cx_rows own, cx_i32 tokens, cx_i32 which)
 {
@@ -236,15 +236,15 @@ extern "C" __global__ void __launch_bounds__(CX_MAX_THREADS) cx_pack(cx_case c, 
 	}
 }
 
-// cx_convert makes bf16 rows of all that arrived.
+// cx_convert converts all received rows to bf16.
 extern "C" __global__ void cx_convert(cx_case c, cx_rows from, cx_vec *out, cx_i64 rows)
 {
 	cx_decode_all(c, from, c.beside_bytes, out, rows);
 }
 
-// cx_sum adds what came back for each token: the rows of one scale-up domain in float32,
-// their sum rounded to bf16, those of the domains in float32. back holds rows as they
-// left; those of this rank stand in own.
+// cx_sum sums the rows that came back for each token: within a scale-up domain in float32,
+// rounded to bf16, then over domains in float32. back holds rows of other ranks in the order
+// in which they were sent, own the rows of this rank.
 extern "C" __global__ void cx_sum(cx_case c, const cx_i32 *place, const cx_i32 *told, const cx_vec *back, const cx_vec *own, cx_vec *out,
                                   cx_i32 tokens)
 {

@@ -13,15 +13,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// shuffle is normal mode.
+// shuffle implements normal mode.
 type shuffle struct {
 	*end
 	sizes
 	params      params
 	besideBytes int // scales, expert ids and weights of a row
 
-	place   accel.Ptr // int32 [tokens][world]: the row of a token among those of a rank
-	counts  accel.Ptr // int32 [2][world][countWords]: what this rank tells, and what it is told
+	place   accel.Ptr // int32 [tokens][world]: row index of a token among the rows for a rank, or −1
+	counts  accel.Ptr // int32 [2][world][countWords]: counts sent, then counts received
 	send    rows      // packed rows for other ranks
 	receive rows      // rows that arrived, this rank's own first
 	staged  accel.Ptr // bf16 rows
@@ -30,15 +30,15 @@ type shuffle struct {
 
 	// After the last dispatch:
 	told     []int32 // page-locked copy of counts
-	leave    []int64 // where the rows for each rank begin among those that leave; ranks in order, this one left out
-	come     []int64 // where those of each rank begin among those that arrive; this one first
+	leave    []int64 // where the rows for each rank begin among the rows that leave; rank order without this rank
+	come     []int64 // where the rows from each rank begin among the rows that arrive; this rank first
 	received int     // rows that arrived
 	lists    []int64 // scratch
 
 	side   accel.Stream // on which rows are packed
-	begun  accel.Event  // the layout stands
-	packed accel.Event  // what leaves
-	copied accel.Event  // what stays
+	begun  accel.Event  // the layout is complete
+	packed accel.Event  // rows that leave are packed
+	copied accel.Event  // rows that stay are packed
 }
 
 func newShuffle(e *end, s sizes) (f *shuffle, err error) {
@@ -72,21 +72,21 @@ func newShuffle(e *end, s sizes) (f *shuffle, err error) {
 	return f, nil
 }
 
-// countWords is how many words a rank tells another before its rows: how many there are,
-// and how many of each expert.
+// countWords is the number of int32 words sent to a rank ahead of its rows: the row count, then
+// the count for each expert.
 func (f *shuffle) countWords() int { return 1 + f.perRank }
 
-// tells is what this rank tells another of the rows that leave, told what that one told
-// of the rows that arrive.
+// tells returns the counts of the rows that this rank sends to rank; told returns the counts of
+// the rows that it receives from rank.
 func (f *shuffle) tells(rank int) []int32 { return f.told[rank*f.countWords():][:f.countWords()] }
 
 func (f *shuffle) toldBy(rank int) []int32 {
 	return f.told[len(f.told)/2:][rank*f.countWords():][:f.countWords()]
 }
 
-// dispatch waits for the counts, without which nobody knows what to receive. Meanwhile a
-// second stream packs the rows. The exchange of the counts is enqueued first: behind a kernel
-// that is on all multiprocessors the library's would wait for its end.
+// dispatch waits on the host for the counts, which determine what to receive. Meanwhile a second
+// stream packs the rows. The exchange of counts is enqueued first: behind a kernel that occupies
+// all multiprocessors, the library's kernel would have to wait.
 func (f *shuffle) dispatch(cached bool) error {
 	if !cached {
 		if err := f.scan(f.kernels.layout, f.world, f.p.Tokens,
@@ -124,8 +124,8 @@ func (f *shuffle) dispatch(cached bool) error {
 	return f.stream.Wait(f.copied)
 }
 
-// pack packs what leaves, and then what stays, which leaves multiprocessors to the library.
-// Where rows are cast both are packed at once: the cast takes longer than the copy.
+// pack packs the rows that leave, then, with multiprocessors left free for the library, the rows
+// that stay. With fp8 both are packed at once, because the cast takes longer than the transfer.
 func (f *shuffle) pack() error {
 	const leave, stay = 1, 2 // as in shuffle.cu
 	pack := func(launch launcher, which int32) error {
@@ -139,7 +139,7 @@ func (f *shuffle) pack() error {
 		pack(f.perRow, leave), f.side.Record(f.packed), pack(f.perRowBeside, stay), f.side.Record(f.copied))
 }
 
-// exchange moves rows of n bytes, or as many back.
+// exchange sends and receives rows of n bytes; back reverses the direction.
 func (f *shuffle) exchange(from, to accel.Ptr, n int, back bool) error {
 	for r := range f.world {
 		if r == f.rank {
@@ -163,7 +163,7 @@ func (f *shuffle) list(rank int, sent, from, received, to int64) {
 	}
 }
 
-// exchangeCounts tells each rank how many rows come, and fetches what it is told.
+// exchangeCounts exchanges the counts and copies them to the host.
 func (f *shuffle) exchangeCounts() error {
 	n := int64(f.countWords())
 	for r := range f.world {
@@ -180,7 +180,7 @@ func (f *shuffle) exchangeCounts() error {
 	return f.device.CopyOut(f.stream, unsafe.Pointer(&f.told[0]), f.counts, int64(4*len(f.told)))
 }
 
-// awaitCounts waits for the counts and places the rows by them.
+// awaitCounts waits for the counts and computes row offsets from them.
 func (f *shuffle) awaitCounts() error {
 	if err := f.stream.Synchronize(); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (f *shuffle) awaitCounts() error {
 	return nil
 }
 
-// stage leaves bf16 rows where they arrived and converts fp8 rows.
+// stage returns received bf16 rows in place and converts fp8 rows.
 func (f *shuffle) stage() (accel.Ptr, error) {
 	if f.d.Codec.Format == nil {
 		return f.receive.values, nil

@@ -160,13 +160,13 @@ func (f *flags) recorded(path string, world int) (*ep.Recorded, error) {
 	return routing, nil
 }
 
-// mostOfShape bounds a hidden size and a number of experts, as in definitions.
+// mostOfShape is the maximum hidden size and number of experts, as in the definitions.
 const mostOfShape = 1 << 20
 
-// seed is that of the definitions' workloads.
+// seed is the seed of the workloads in the definitions.
 const seed = 67
 
-// workload names the shape: as the definitions do where they have it.
+// workload returns the definitions' name for the shape if they have it, else a generated one.
 func (f *flags) workload(cat *catalog.Catalog) (name string, s uint64) {
 	for _, n := range cat.Lists["workload"] {
 		if w := n.(*ep.Shape); w.Hidden == f.hidden && w.TopK == f.topk && w.Experts == f.experts {
@@ -236,7 +236,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	}
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
-		if !r.Correctness.Passed { // what combine gets may be wrong already
+		if !r.Correctness.Passed { // the input of combine may already be wrong
 			if reasons := r.Correctness.Reasons; len(reasons) > 0 {
 				fmt.Fprintf(w, "# %s: %s%s\n", tokens(r.TokensPerRank), sanitize.Line(reasons[0].String()), more(len(reasons)-1))
 			}
@@ -255,7 +255,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 
 func tokens(n int) string { return plural.Count(n, "token", "tokens") }
 
-// more says how many reasons are not shown.
+// more reports how many reasons are not shown.
 func more(n int) string {
 	if n < 1 {
 		return ""
@@ -274,7 +274,7 @@ func percentile(c ep.Component, p int) string {
 	}
 }
 
-// check is the verdict on a row in a word; NOT-RUN is that a check is missing and
+// check summarizes the verdict on a row in one word; NOT-RUN means that a check is missing and
 // none failed.
 func check(r *ep.Row) string {
 	if !r.Correctness.Passed && r.Correctness.Reasons.Only(result.ReasonUnchecked) {

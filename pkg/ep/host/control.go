@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// lineBytes separates what different ranks write.
+// lineBytes is the cache line size, which separates counters of different ranks.
 const lineBytes = 64
 
 // counter is a number in shared memory that one rank raises and others wait for.
@@ -22,39 +22,38 @@ type counter struct {
 	_ [lineBytes - 8]byte
 }
 
-// control is a rank's page of counters. It raises the first four itself;
-// arrived[s] belongs to source rank s.
+// control is a rank's page of counters. The rank itself raises the first four; source rank s
+// raises arrived[s].
 type control struct {
 	released counter // dispatches that this rank no longer reads
-	ready    counter // combines whose staged rows stand in memory
-	pulled   counter // combines that this rank has read all rows of
-	gone     counter // 1: the rank waits no more and raises nothing
-	region   counter // where the staged rows of the last ready combine stand
+	ready    counter // combines whose staged rows are in memory
+	pulled   counter // combines whose rows this rank has read completely
+	gone     counter // 1: the rank has left and no longer waits for or raises counters
+	region   counter // region of the staged rows of the last ready combine
 	arrived  [maxWorld]counter
 }
 
-// maxWorld bounds the ranks of one host.
+// maxWorld is the maximum number of ranks on one host.
 const maxWorld = 64
 
 const controlBytes = int64(unsafe.Sizeof(control{}))
 
-// A rank looks for the processor again after each of busySpins loads, then
-// gives it away; after peekEvery of those it looks at its peers.
+// A rank yields the processor after each busySpins loads, and checks on its peers after
+// peekEvery such yields.
 const (
 	busySpins = 256
 	peekEvery = 1024
 )
 
-// waiter waits for counters of peers without keeping a processor from them.
+// waiter waits for counters of peers and yields the processor to them.
 type waiter struct {
 	ctx   context.Context
 	peers []peer
-	busy  int // loads before the processor is given away
+	busy  int // loads before the processor is yielded
 }
 
-// wait returns when rank has raised n to least, or with an error when the
-// context ends or the rank has given up or died. A rank that left because all
-// was done has raised all there is to wait for.
+// wait returns when rank has raised n to at least least. It fails when the context ends or the
+// rank has given up or died. A rank that left after finishing has raised all its counters.
 func (w *waiter) wait(rank int, n *counter, least uint64) error {
 	for spins := 0; n.Load() < least; spins++ {
 		if spins < w.busy {

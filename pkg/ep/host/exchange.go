@@ -7,16 +7,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 )
 
-// Where staged rows stand.
+// Locations of staged rows.
 const (
 	inReceive = iota // where they arrived
 	inStaged
 )
 
-// handle is a dispatch. A rank has one at a time.
+// handle identifies a dispatch. A rank has at most one at a time.
 type handle struct{ n uint64 }
 
-// staged is what a combine takes: a region.
+// staged is the input of a combine: the region of its rows.
 type staged struct{ region uint64 }
 
 var (
@@ -24,11 +24,9 @@ var (
 	own      = &staged{inStaged}
 )
 
-// Dispatch implements runner.Adapter: layout, cast, and every row into the memory
-// of its destination.
-//
-// A source overwrites only its own part of a destination, once the
-// destination no longer reads the dispatch before.
+// Dispatch implements runner.Adapter: it computes the layout, casts, and writes every row into the
+// memory of its destination. A source overwrites its part of a destination only after the
+// destination has finished reading the previous dispatch.
 func (a *adapter) Dispatch() (runner.Handle, error) {
 	a.layOut()
 	return a.dispatch(true)
@@ -107,7 +105,7 @@ func (a *adapter) send(to int, notify bool) {
 	}
 }
 
-// decode is a received row as an expert sees it.
+// decode converts a received row to bf16, as an expert sees it.
 func (a *adapter) decode(dst []uint16, p part, row int) {
 	if a.d.Codec.Format == nil {
 		copy(dst, p.bf16(row))
@@ -148,11 +146,11 @@ func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) 
 	return own, fill(to)
 }
 
-// address is where memory of this process stands, as device memory.
+// address returns memory of this process as device memory.
 func address(p unsafe.Pointer) accel.Ptr { return accel.Ptr(uintptr(p)) }
 
-// wait waits for a counter that rank raises. When that fails, this rank gives
-// up too, so that the others do.
+// wait waits for a counter that rank raises. On failure this rank gives up too, which ends the
+// waits of its peers.
 func (a *adapter) wait(rank int, n *counter, least uint64) error {
 	err := a.waiter.wait(rank, n, least)
 	if err != nil {
@@ -174,7 +172,7 @@ func (a *adapter) stagedFree() error {
 // Combine implements runner.Adapter: each rank reads the rows of its tokens back
 // and reduces them.
 func (a *adapter) Combine(h runner.Handle, s runner.Staged) (accel.Ptr, error) {
-	if err := a.stagedFree(); err != nil { // they still read the region of the combine before
+	if err := a.stagedFree(); err != nil { // peers may still read the region of the previous combine
 		return 0, err
 	}
 	a.combined++

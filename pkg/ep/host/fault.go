@@ -40,13 +40,13 @@ func (a *adapter) spoilScales() {
 	}
 }
 
-// sumsWrongly reports whether the injected fault is one of the sum.
+// sumsWrongly reports whether the injected fault is in the sum.
 func (a *adapter) sumsWrongly() bool {
 	return slices.Contains([]string{runner.FaultBF16Sum, runner.FaultReversedSum, runner.FaultTruncatedSum}, a.fault)
 }
 
-// wrongSum adds the rows of a token in another way than declared: with a bf16
-// accumulator, in the opposite order, or cutting off where it has to round.
+// wrongSum adds the rows of a token contrary to the declaration: with a bf16 accumulator, in the
+// opposite order, or truncating instead of rounding.
 func (a *adapter) wrongSum(dst []uint16, pulls []pull, token int) {
 	pulls = slices.Clone(pulls)
 	if a.fault == runner.FaultReversedSum {

@@ -1,7 +1,6 @@
-// Package host is the expert-parallel backend of a machine without
-// accelerators: ranks are processes that write into each other's memory and
-// read back from it. It moves and reduces real bytes, in the forms that GPU
-// libraries have: normal mode (one row per token and rank, unweighted sum) and
+// Package host is the expert-parallel backend of a machine without accelerators: ranks are
+// processes that write into and read from each other's memory. It moves and reduces real bytes
+// in the two modes of GPU libraries: normal (one row per token and rank, unweighted sum) and
 // low latency (one row per token and expert, weighted sum).
 package host
 
@@ -20,18 +19,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// lowLatencyCap is the most tokens of a rank in low-latency mode, as in the
-// libraries whose form it takes.
+// lowLatencyCap is the maximum number of tokens of a rank in low-latency mode, as in GPU
+// libraries.
 const lowLatencyCap = 256
 
-// Variant is how an adapter does what libraries do differently. The zero
-// Variant is that of the host backend.
+// Variant selects behaviours in which libraries differ. The zero Variant is the host backend.
 type Variant struct {
 	Reduction runner.Reduction // of normal mode; empty is runner.DomainFP32
 	PlainCast bool             // fp8 is a plain cast, without scales
 }
 
-// Backend is the variant that is measured.
+// Backend is the host backend as it is measured.
 var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{ep.Name: Open(Variant{})}}
 
 // Open returns the opener of a variant's runners.
@@ -40,7 +38,7 @@ func Open(v Variant) rank.Opener {
 		v.Reduction = runner.DomainFP32
 	}
 	return func(_ context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
-		if s.World > maxWorld { // nodes that are not one host are found in hostrank.Join
+		if s.World > maxWorld { // hostrank.Join refuses nodes that are not one host
 			return nil, rank.Refused("the host backend has up to %d ranks, not %d", maxWorld, s.World)
 		}
 		device, err := hostrank.Open(s, s.World)
@@ -55,13 +53,13 @@ func Open(v Variant) rank.Opener {
 	}
 }
 
-// adapter is one rank's half of the exchange.
+// adapter is the runner.Adapter of one rank.
 type adapter struct {
 	device  *accelhost.Device
 	variant Variant
 	place   rank.Place
 	group   *hostrank.Group
-	peers   []peer // by rank, this one too
+	peers   []peer // by rank, including this one
 	waiter  waiter
 
 	d          runner.Description
@@ -77,7 +75,7 @@ type adapter struct {
 	handle     handle
 	dispatched uint64
 	combined   uint64
-	fault      string // injected; empty in every honest case
+	fault      string // injected; empty in normal runs
 }
 
 var _ runner.CachedDispatcher = (*adapter)(nil)
@@ -121,8 +119,8 @@ func (a *adapter) Bind(p *runner.Problem) error {
 // Err implements runner.Adapter: an operation that cannot end fails where it is called.
 func (a *adapter) Err() error { return nil }
 
-// Close implements runner.Adapter. Peers that still wait learn that this rank is
-// gone; their mappings outlive it.
+// Close implements runner.Adapter. Peers that still wait learn that this rank has left; their
+// mappings remain valid.
 func (a *adapter) Close() error {
 	if a.own.control != nil {
 		a.own.control.gone.Store(1)

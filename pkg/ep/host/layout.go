@@ -4,17 +4,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 )
 
-// pull is one row that comes back for a token: row of the rows that this rank
-// sent to rank, for the token's slot.
+// pull identifies one row that comes back for a token: the row-th row that this rank sent to
+// rank, for the token's slot.
 type pull struct{ rank, row, slot int }
 
-// layout says which tokens go where, and where their rows come back from.
+// layout records which tokens go where, and where their rows come back from.
 type layout struct {
 	shape
 	sends  [][]int32 // by destination: the token of each row
 	counts []int32   // rows for each global expert
 	pulls  []pull    // token by token
-	first  []int     // of each token in pulls, and the end
+	first  []int     // index in pulls of each token's first pull, then len(pulls)
 	next   []int     // scratch: next row of each expert
 }
 
@@ -29,8 +29,7 @@ func newLayout(s shape) layout {
 	return l
 }
 
-// reset empties the layout and counts the rows of each expert. An expert of −1
-// takes none.
+// reset empties the layout and counts the rows of each expert, ignoring −1.
 func (l *layout) reset(experts []int64) {
 	clear(l.counts)
 	for _, e := range experts {
@@ -41,9 +40,8 @@ func (l *layout) reset(experts []int64) {
 	l.pulls, l.first = l.pulls[:0], append(l.first[:0], 0)
 }
 
-// byRank lays a token-rank exchange out: each token once to each rank that
-// hosts one of its experts. Its pulls are in rank order, each with the first
-// slot that names the rank.
+// byRank computes a token-rank layout: each token once for each rank that hosts one of its
+// experts. Its pulls are in rank order, each with the first slot whose expert is on the rank.
 func (l *layout) byRank(experts []int64) {
 	l.reset(experts)
 	for d := range l.sends {
@@ -72,8 +70,8 @@ func (l *layout) byRank(experts []int64) {
 	}
 }
 
-// byExpert lays a token-expert exchange out: each token once for each of its
-// experts, the rows for a rank grouped by expert. Its pulls are in slot order.
+// byExpert computes a token-expert layout: each token once for each of its experts, the rows for
+// a rank grouped by expert. Its pulls are in slot order.
 func (l *layout) byExpert(experts []int64) {
 	l.reset(experts)
 	for d := range l.sends {
@@ -98,7 +96,7 @@ func (l *layout) byExpert(experts []int64) {
 	}
 }
 
-// layOut makes the layout of the bound problem.
+// layOut computes the layout of the bound problem.
 func (a *adapter) layOut() {
 	experts := deviceSlice[int64](a.p.Expert, a.p.Tokens*a.p.TopK)
 	if a.d.Receive == runner.TokenRank {

@@ -15,8 +15,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// shape is how the memory of a case is laid out, the same on all ranks. A rank
-// has a receive area and a staged area, each with one part per source rank.
+// shape is the memory layout of a case, the same on all ranks. A rank has a receive area and a
+// staged area, each with one part per source rank.
 //
 //	receive part:  header | row 0 | row 1 | …
 //	header:        rows uint64, then rows per local expert, int32
@@ -25,10 +25,10 @@ import (
 //	staged part:   rows of Hidden bf16
 type shape struct {
 	world, hidden, topk int
-	experts, perRank    int // expert slots: global, of a rank
-	tokens              int // most that a rank sends
-	rows                int // most that a rank sends to another
-	scalesAt, idsAt     int // in a row
+	experts, perRank    int // expert slots: of all ranks, of one rank
+	tokens              int // maximum that a rank sends
+	rows                int // maximum that a rank sends to another
+	scalesAt, idsAt     int // offsets in a row
 	rowBytes            int
 	headerBytes         int
 	partBytes           int
@@ -54,20 +54,20 @@ func newShape(c plan.Case, d runner.Description, need runner.Capacity) shape {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// areas are where a rank's memory stands in this process.
+// areas locates a rank's memory in this process.
 type areas struct {
 	control *control
 	receive unsafe.Pointer
 	staged  unsafe.Pointer
 }
 
-// peer is another rank's memory, or this one's.
+// peer is the memory of a rank, this one included.
 type peer struct {
 	hostrank.Peer
 	areas
 }
 
-// offer is what a rank tells its peers of its areas: offsets in its segment.
+// offer tells peers where this rank's areas are: offsets in its segment.
 type offer struct {
 	Control int64 `json:"control"`
 	Receive int64 `json:"receive"`
@@ -122,8 +122,7 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 	return a.exchange(ctx, s, o)
 }
 
-// exchange tells the peers where this rank's areas are. It returns after all
-// ranks have made theirs.
+// exchange tells the peers where this rank's areas are. It returns after all ranks have done so.
 func (a *adapter) exchange(ctx context.Context, s *rank.Session, o offer) error {
 	offers, err := rank.Gather(ctx, s, "ep-host-areas", o)
 	if err != nil {
@@ -153,7 +152,7 @@ func (a *adapter) alloc(bytes int64) (accel.Ptr, error) {
 	return at, err
 }
 
-// freeCase gives back the memory of the case before.
+// freeCase frees the memory of the previous case.
 func (a *adapter) freeCase() (err error) {
 	for _, at := range a.private {
 		err = errors.Join(err, a.device.Free(at))
@@ -162,7 +161,7 @@ func (a *adapter) freeCase() (err error) {
 	return err
 }
 
-// part is the receive part of a source rank in some rank's area.
+// part is the receive part for one source rank in a rank's area.
 type part struct {
 	s  *shape
 	at unsafe.Pointer
@@ -172,10 +171,10 @@ func (s *shape) part(receive unsafe.Pointer, source int) part {
 	return part{s, unsafe.Add(receive, source*s.partBytes)}
 }
 
-// rows is how many rows the source sent.
+// rows points to the number of rows that the source sent.
 func (p part) rows() *uint64 { return (*uint64)(p.at) }
 
-// counts are the rows per local expert.
+// counts returns the rows per local expert.
 func (p part) counts() []int32 { return unsafe.Slice((*int32)(unsafe.Add(p.at, 8)), p.s.perRank) }
 
 func (p part) row(i int) unsafe.Pointer {
@@ -198,7 +197,7 @@ func (p part) weights(i int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Add(p.row(i), p.s.idsAt+4*p.s.topk)), p.s.topk)
 }
 
-// stagedAt is where a row of a staged area stands: row i of what source sent.
+// stagedAt returns the address of row i of the rows from source in a staged area.
 func (s *shape) stagedAt(staged unsafe.Pointer, source, i int) unsafe.Pointer {
 	return unsafe.Add(staged, (source*s.rows+i)*s.hidden*2)
 }
@@ -207,7 +206,7 @@ func (s *shape) stagedRow(staged unsafe.Pointer, source, i int) []uint16 {
 	return unsafe.Slice((*uint16)(s.stagedAt(staged, source, i)), s.hidden)
 }
 
-// deviceSlice is n values of device memory.
+// deviceSlice returns n values of device memory as a slice.
 func deviceSlice[T any](at accel.Ptr, n int) []T {
 	if n == 0 {
 		return nil

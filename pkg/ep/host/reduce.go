@@ -4,7 +4,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 )
 
-// sums are the accumulators of one token.
+// sums holds the accumulators of one token.
 type sums struct {
 	domain   int         // ranks of a scale-up domain
 	total    []float32   // over domains, or over slots
@@ -41,7 +41,7 @@ func (a *adapter) reduce() {
 	}
 }
 
-// row is a row as its rank staged it.
+// row returns a row as its rank staged it.
 func (a *adapter) row(p pull) []uint16 {
 	from := &a.peers[p.rank]
 	if from.control.region.Load() == inStaged {
@@ -50,7 +50,7 @@ func (a *adapter) row(p pull) []uint16 {
 	return a.shape.part(from.receive, a.place.Rank).bf16(p.row)
 }
 
-// domainSum adds the ranks of a domain in float32, rounds, and adds the
+// domainSum adds the rows of each scale-up domain in float32, rounds each sum, and adds the
 // domains.
 func (a *adapter) domainSum(dst []uint16, pulls []pull) {
 	total, inDomain := a.sums.total, a.sums.inDomain

@@ -5,8 +5,8 @@
 // e4m3fn: 3 mantissa bits, bias 7, largest 448 (0x7e), NaN 0x7f.
 static inline uint8_t to_e4m3(float x) {
 	uint32_t u = bits_of(x), magnitude = u & 0x7fffffffu;
-	// Below the least normal number the last bit of a sum with 2^14 is the least
-	// subnormal one, so that the addition rounds.
+	// Below the smallest normal number the last bit of a sum with 2^14 is the smallest
+	// subnormal, so that the addition rounds.
 	uint32_t subnormal = bits_of(float_of(magnitude) + 0x1p14f) - 0x46800000u;
 	uint32_t normal = ((magnitude + 0x7ffff + (magnitude >> 20 & 1)) >> 20) - (120u << 3);
 	uint32_t v = magnitude < 0x3c800000u ? subnormal : normal;

@@ -10,8 +10,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 )
 
-// The functions below are the Go names of rows.h. Rows are not empty, and what
-// goes together has one length.
+// The functions below are Go wrappers of rows.h. Rows are not empty, and all slices of a call
+// have the same number of columns.
 
 func u16(row []uint16) *C.uint16_t { return (*C.uint16_t)(unsafe.SliceData(row)) }
 
@@ -19,7 +19,7 @@ func f32(sum []float32) *C.float { return (*C.float)(unsafe.SliceData(sum)) }
 
 func u8(codes []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.SliceData(codes)) }
 
-// blockOf is the block of a codec, in columns; 0 is none.
+// blockOf returns the block size of a codec in columns, 0 for none.
 func blockOf(c runner.Codec) C.int64_t {
 	if !c.Block {
 		return 0

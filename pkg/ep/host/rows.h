@@ -1,5 +1,5 @@
-// What is done to rows of bf16 values: casts and sums. Every function computes
-// exactly what its Go form in package ep does.
+// Casts and sums of rows of bf16 values. Every function computes exactly what its Go counterpart
+// in package runner does.
 #pragma once
 
 #include <stdint.h>

@@ -15,34 +15,33 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// leastTokens is how many tokens of a rank low-latency buffers have room for at least, so
-// that short ladders are measured with the buffers of others.
+// leastTokens is the minimum number of tokens per rank that low-latency buffers hold, so that
+// short ladders are measured with the same buffers as long ones.
 const leastTokens = 256
 
-// buffers are the group of a case and what its operations write to. All ranks have the
-// same sizes.
+// buffers holds the group of a case and its output buffers. All ranks have the same sizes.
 type buffers struct {
 	device *accel.Scope
 	stream accel.Stream
 	comm   *nccl.Communicator
 	codec  runner.Codec
 	group  *eplib.Group
-	window *nccl.Registration // of received; or nil
+	window *nccl.Registration // of received; may be nil
 
 	layout           eplib.Layout
 	rank, world      int
 	hidden, topk     int
-	perRank          int // experts
-	tokens           int // of a rank, at most
-	blocks, capacity int // of rows, and how many each has room for: one of each expert, one of each rank, or one
+	perRank          int // experts per rank
+	tokens           int // maximum of a rank
+	blocks, capacity int // row blocks and the rows that each holds; one block per expert, one per rank, or one in all
 	counts, total    accel.Ptr
 	received, scales accel.Ptr
-	experts, weights accel.Ptr // beside each row that is received; not in ExpertMajor
+	experts, weights accel.Ptr // metadata of each received row; unused in ExpertMajor
 	others           accel.Ptr // bf16 rows for combine instead of those received
 	out              accel.Ptr
 }
 
-// newBuffers makes the group of a case and its buffers. All ranks call it.
+// newBuffers creates the group of a case and its buffers, collectively.
 func (a *adapter) newBuffers(c plan.Case, need runner.Capacity) (b *buffers, err error) {
 	of := ep.Of(&c)
 	b = &buffers{
@@ -78,7 +77,7 @@ func (a *adapter) newBuffers(c plan.Case, need runner.Capacity) (b *buffers, err
 	return b, nil
 }
 
-// layoutOf is the layout of a case.
+// layoutOf returns the library's layout for a case.
 func layoutOf(b *ep.Block) eplib.Layout {
 	switch {
 	case b.Mode == ep.ModeNormal:
@@ -90,12 +89,12 @@ func layoutOf(b *ep.Block) eplib.Layout {
 	}
 }
 
-// receivedBytes is the size of received.
+// receivedBytes returns the size of received.
 func (b *buffers) receivedBytes() int {
 	return b.blocks * b.capacity * b.hidden * b.codec.ValueBytes()
 }
 
-// allocWindow allocates received as a symmetric window. All ranks call it.
+// allocWindow allocates received as a symmetric window, collectively.
 func (b *buffers) allocWindow() (err error) {
 	bytes := int64(b.receivedBytes())
 	var free func() error
@@ -110,7 +109,7 @@ func (b *buffers) allocWindow() (err error) {
 	return gpurank.NCCLError(err)
 }
 
-// counted is how many counts the library makes: of each rank, or of each expert.
+// counted returns how many counts the library reports: one for each rank, or for each expert.
 func (b *buffers) counted() int {
 	if b.layout == eplib.RankMajor {
 		return b.world
@@ -164,10 +163,10 @@ func (b *buffers) close() (err error) {
 	return errors.Join(err, b.device.Close())
 }
 
-// calls are the operations of a problem.
+// calls holds the prepared operations of a problem.
 type calls struct {
 	update, dispatch *eplib.Call
-	// combine takes the rows that were received, combineOthers those in others.
+	// combine takes the received rows, combineOthers the rows in others.
 	combine, combineOthers *eplib.Call
 }
 
@@ -219,10 +218,10 @@ func (c calls) free() {
 	}
 }
 
-// run is a number of rows that stand one behind the other.
+// run is a range of consecutive rows.
 type run struct{ first, rows int }
 
-// arrived finds the rows of the last dispatch, and what the library counted.
+// arrived returns the ranges of rows of the last dispatch, and the counts of the library.
 func (b *buffers) arrived() (runs []run, counts []int32, err error) {
 	if counts, err = accel.Read[int32](b.device, b.stream, b.counts, b.counted()); err != nil {
 		return nil, nil, err
@@ -240,7 +239,7 @@ func (b *buffers) arrived() (runs []run, counts []int32, err error) {
 	return runs, counts, nil
 }
 
-// inspect finds what arrived, and reads back what is beside the rows.
+// inspect locates the received rows and reads their metadata back.
 func (b *buffers) inspect() (*runner.Received, error) {
 	runs, counts, err := b.arrived()
 	if err != nil {
@@ -271,13 +270,13 @@ func (b *buffers) inspect() (*runner.Received, error) {
 	return rx, nil
 }
 
-// at is where the rows of a run stand, of as many bytes each.
+// at returns the rows of a run in memory that begins at from, with a stride of bytes.
 func (b *buffers) at(r run, from accel.Ptr, bytes int) runner.Rows {
 	return runner.Rows{Count: r.rows, Values: from.Add(int64(r.first * bytes)), Stride: int64(bytes)}
 }
 
-// beside reads the experts and weights of a run. The library numbers experts as this rank
-// does.
+// beside reads the experts and weights of a run and converts the library's local expert numbers
+// to global ones.
 func (b *buffers) beside(r run) (experts []int32, weights []float32, err error) {
 	if b.layout == eplib.RankMajor {
 		experts, err = readRun[int32](b, r, b.experts)
@@ -292,7 +291,7 @@ func (b *buffers) beside(r run) (experts []int32, weights []float32, err error) 
 		return nil, nil, err
 	}
 	for i := range experts {
-		if experts[i] != -1 { // one that is none of this rank's stays so
+		if experts[i] != -1 { // −1 remains: not an expert of this rank
 			experts[i] += int32(b.rank * b.perRank)
 		}
 	}
@@ -300,13 +299,13 @@ func (b *buffers) beside(r run) (experts []int32, weights []float32, err error) 
 	return experts, weights, err
 }
 
-// readRun reads what stands beside the rows of a run, one value for each slot.
+// readRun reads the metadata of a run, one value for each slot.
 func readRun[T int32 | int64 | float32](b *buffers, r run, from accel.Ptr) ([]T, error) {
 	var one T
 	return accel.Read[T](b.device, b.stream, from.Add(int64(r.first*b.topk)*int64(unsafe.Sizeof(one))), r.rows*b.topk)
 }
 
-// replaced is where others has the rows for those that arrived.
+// replaced returns the places in others that correspond to the received rows.
 func (b *buffers) replaced() (to []runner.Rows, err error) {
 	runs, _, err := b.arrived()
 	for _, r := range runs {

@@ -1,17 +1,16 @@
-// What the library leaves to the experts: bf16 rows of fp8 ones.
+// Conversion of received fp8 rows to bf16, which the library leaves to its caller.
 
 struct alignas(16) cx_eight {
 	cx_u32 word[4]; // two bf16 values each
 };
 
-// cx_ep_convert makes bf16 rows of those that arrived, code times scale. All three arrays
-// have blocks with room for capacity rows each; counts says how many there are. A scale is
-// that of 128 columns.
+// cx_ep_convert converts received rows to bf16: code times scale, one scale for 128 columns. All
+// three arrays have blocks with room for capacity rows each; counts has the rows of each block.
 extern "C" __global__ void cx_ep_convert(const cx_u64 *codes, const float *scales, const cx_i32 *counts, cx_eight *out, cx_i32 blocks,
                                          cx_i32 capacity, cx_i32 hidden)
 {
 	cx_i32 vectors = hidden / 8;
-	cx_i64 at = blockIdx.x; // of the rows of this block and those behind it
+	cx_i64 at = blockIdx.x; // index into the rows of this block and the following ones
 	for (cx_i32 b = 0; b < blocks; b++) {
 		for (; at < counts[b]; at += gridDim.x) {
 			cx_i64 first = ((cx_i64)b * capacity + at) * vectors;

@@ -1,12 +1,12 @@
 // Package ncclep is the expert-parallel backend over NCCL EP, NVIDIA's library, which it
 // calls through its C ABI.
 //
-// Low latency is the library's low-latency algorithm, in its expert-major layout, a row for
-// each token and expert, which combine multiplies by its weight, or in its rank-major
-// layout, a row for each token, with its experts and weights, which senders may write into
-// windows of the receivers. Normal mode is its
-// high-throughput algorithm in the flat layout, with such rows too; a dispatch begins with
-// the exchange of the routing, unless the contract is that of a cached layout.
+// Low-latency mode uses the library's low-latency algorithm. In its expert-major layout each
+// row is one token for one expert, and combine applies the weight. In its rank-major layout
+// each row is one token, with its experts and weights; senders may write such rows into windows of
+// the receivers. Normal mode uses the high-throughput algorithm in the flat layout, whose rows
+// are like rank-major ones; unless the contract is cached-layout, its dispatch begins with the
+// exchange of the routing.
 package ncclep
 
 import (
@@ -29,27 +29,27 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Limits of the library, whose own checks end the process.
+// Limits of the library. Its own checks would end the process.
 const (
 	maxWorld        = 64
 	maxRanksPerNode = 8
 	leastArch       = 90
-	// lowLatencyHidden and normalHidden divide the hidden size.
+	// lowLatencyHidden and normalHidden must divide the hidden size.
 	lowLatencyHidden = 256
 	fp8Hidden        = 512 // in low latency
 	normalHidden     = 8
-	normalExperts    = 4 // divide the experts of all ranks
+	normalExperts    = 4 // must divide the experts of all ranks
 	warpsPerSM       = 32
 	maxExpertsPerSM  = 14
 )
 
-// Backend is the backend.
+// Backend is the NCCL EP backend.
 var Backend = backend.Backend{
 	Name: "nccl-ep", Open: map[plan.Family]rank.Opener{ep.Name: Open},
 	Needs: []*backend.Need{{Kind: "nccl-ep", Label: "NCCL EP", Find: findLibrary}},
 }
 
-// findLibrary finds NCCL EP, which works on NCCL.
+// findLibrary finds NCCL EP, which requires NCCL.
 func findLibrary(context.Context) backend.Library {
 	n, err := nccl.Open(nccl.NCCL)
 	if err != nil {
@@ -78,7 +78,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	return gpu.Around(runner.NewRunner(gpu, a.stream, a, gpu.Facts(rank.LibraryOf("nccl-ep", a.lib.FullVersion(), a.lib.File)))), nil
 }
 
-// adapter is one rank's end.
+// adapter is the runner.Adapter of one rank.
 type adapter struct {
 	gpu       *gpurank.GPU
 	device    *accel.Scope
@@ -101,7 +101,7 @@ func (a *adapter) open(ctx context.Context, s *rank.Session, n *nccl.Library) (e
 		return err
 	}
 	a.device.Defer(a.comm.Close)
-	a.stream, err = a.gpu.NewStream() // the caller's
+	a.stream, err = a.gpu.NewStream() // owned by the caller
 	return rank.Coded(result.ReasonDevice, err)
 }
 
@@ -125,7 +125,7 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 		d.KernelGeneration, d.Receive, d.Combine, d.Reduction = "nccl-ep-v02-ll-rm", runner.TokenRank, runner.UnweightedRankSum, runner.RankFP32
 		if b.Layout == ep.RankMajorWindow {
 			d.KernelGeneration += "-zc"
-			d.FreshPair = true // the next dispatch of a faster peer writes over rows that are not combined yet
+			d.FreshPair = true // a faster peer's next dispatch overwrites rows that are not combined yet
 		}
 	default:
 		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ll-em", runner.TokenExpert, runner.WeightedKernelSum
@@ -134,8 +134,8 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	case c.Precision == "bf16":
 	case c.Precision == "fp8" && b.Mode == ep.ModeLowLatency:
 		d.KernelGeneration += "-fp8-ds-e3m4"
-		// The library's scales differ from this codec's in the last place, since it multiplies
-		// by 1/448; no value of the workload comes out otherwise.
+		// The library multiplies by 1/448, so its scales may differ from this codec's in the last
+		// place; no value of the workload does.
 		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn", true, runner.Codec{Format: numeric.E4M3FN, Block: true}
 		hiddenUnit = fp8Hidden
 	default:
@@ -158,7 +158,7 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	return d, expertLimits(b.Mode, b.Experts, b.TopK, info.Multiproc)
 }
 
-// archLimit refuses devices that the kernels are not made for.
+// archLimit refuses unsupported device architectures.
 func archLimit(arch string) error {
 	if n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_")); err == nil && n < leastArch {
 		return rank.Refused("nccl-ep needs a device of sm_%d or newer, not %s", leastArch, arch)
@@ -166,9 +166,9 @@ func archLimit(arch string) error {
 	return nil
 }
 
-// expertLimits refuses what normal mode cannot move with one instruction, and in low latency
-// what the kernels have too few warps for: the experts divide among the multiprocessors,
-// where each slot of a token takes a warp, and one is needed besides.
+// expertLimits refuses expert counts that normal mode cannot move with one instruction, and in
+// low latency ones for which the kernels have too few warps: on each multiprocessor that handles
+// a share of the experts, every slot of a token takes a warp, and one more is needed.
 func expertLimits(mode string, experts, topk, multiprocessors int) error {
 	if mode == ep.ModeNormal {
 		if experts%normalExperts != 0 {
@@ -209,7 +209,7 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 	return nil
 }
 
-// release gives back what the last case has taken.
+// release frees the buffers and calls of the last case.
 func (a *adapter) release() (err error) {
 	a.comm.Unwatch()
 	a.calls.free()
@@ -222,8 +222,8 @@ func (a *adapter) release() (err error) {
 
 func (a *adapter) Err() error { return a.comm.Err() }
 
-// Bind implements runner.Adapter. In low latency an update does no work: the library notes
-// where the experts of the tokens stand.
+// Bind implements runner.Adapter. In low latency an update does no work: the library only records
+// the address of the expert ids.
 func (a *adapter) Bind(p *runner.Problem) error {
 	a.calls.free()
 	a.calls = a.buffers.bind(p)
@@ -235,7 +235,7 @@ func (a *adapter) Bind(p *runner.Problem) error {
 
 func (a *adapter) enqueue(c *eplib.Call) error { return gpurank.NCCLError(c.Enqueue(a.stream)) }
 
-// handle is a dispatch. A rank has one at a time.
+// handle identifies a dispatch. A rank has at most one at a time.
 type handle struct{}
 
 // Dispatch implements runner.Adapter. In normal mode it begins with the exchange of the
@@ -253,8 +253,8 @@ func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) {
 	return handle{}, a.enqueue(a.calls.dispatch)
 }
 
-// Stage implements runner.Adapter. What it stages is the combine that takes it: rows where they
-// arrived, or converted ones.
+// Stage implements runner.Adapter. The staged value is the combine call for the rows, in place or
+// converted.
 func (a *adapter) Stage(runner.Handle) (runner.Staged, error) {
 	if a.d.StageWorks {
 		return a.calls.combineOthers, a.converter.convert(a.buffers)

@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// library is a backend: what it needs, and what its adapter realises of the contract.
+// library describes a backend: what it needs, and how its adapter implements the contract.
 type library struct {
 	name   string                                    // of the backend in matrix/backends.yaml, and the kind of its library in documents
 	needs  []*backend.Need                           // besides torch
@@ -25,7 +25,7 @@ type library struct {
 	limits limits
 }
 
-// mode is what a library does in one mode.
+// mode describes a library in one mode.
 type mode struct {
 	module     string // file in adapters, without .py
 	generation string // of its kernels
@@ -34,36 +34,36 @@ type mode struct {
 	reduction  runner.Reduction
 	treeBefore []int // version of the library before which reduction is topk-slot-tree
 	freshPair  bool
-	stages     bool // bf16 rows too, into memory of the library
-	cap        int  // tokens of a rank; 0 is no limit
-	capacity   int  // tokens that its buffers always have room for; 0: those of the ladder
+	stages     bool // bf16 rows are copied too, into memory of the library
+	cap        int  // maximum tokens of a rank; 0: no limit
+	capacity   int  // minimum tokens that its buffers hold; 0: the ladder's maximum
 	cast       cast // of fp8
-	globalIDs  bool // expert ids are int32, and those received are global and not marked where another rank has them
-	cached     bool // has a dispatch with a cached layout
+	globalIDs  bool // expert ids are int32; received ones are global and include other ranks' experts
+	cached     bool // supports dispatch with a cached layout
 	limits     limits
 }
 
-// cast is who makes fp8 of bf16 rows, and how.
+// cast describes who casts bf16 rows to fp8, and how.
 type cast struct {
 	inKernel bool // the library; else the adapter, before each dispatch
 	plain    bool // without scales
 	suffix   string
 }
 
-// limits are what a library cannot exceed; a zero value is no limit.
+// limits are the limits of a library; a zero value means no limit.
 type limits struct {
-	hidden      []int // the sizes that its kernels are built for
+	hidden      []int // sizes that its kernels are built for
 	hiddenUnit  int
 	fp8Unit     int
 	topk        int
 	worlds      []int // ranks that its kernels are built for
 	oneNode     bool
-	transport   string // of scale-up
+	transport   string // required scale-up transport
 	maxWorld    int
 	oneDomain   bool
-	arch        int // at least, of sm_NN
+	arch        int // minimum N of sm_N
 	archs       []string
-	rowsUnit    int // divides world × capacity
+	rowsUnit    int // must divide world × capacity
 	powerOfTwo  bool
 	gpusPerNode int
 }
@@ -77,8 +77,8 @@ var (
 	lowLatencyTopK = 11
 )
 
-// lowLatencyCap is the most tokens of a rank in low-latency mode, for which buffers always
-// have room.
+// lowLatencyCap is the maximum number of tokens of a rank in low-latency mode; buffers always hold
+// that many.
 const lowLatencyCap = 256
 
 func bufferNormal(generation string) mode {
@@ -176,7 +176,7 @@ var libraries = []library{
 	},
 }
 
-// Backends are those of all libraries.
+// Backends lists the backends of all libraries.
 var Backends = backends()
 
 func backends() (all []backend.Backend) {
@@ -188,8 +188,8 @@ func backends() (all []backend.Backend) {
 	return all
 }
 
-// older reports whether a version is below least. One that cannot be read is, and so is a
-// pre-release.
+// older reports whether a version is below least, as an unreadable version or a pre-release is
+// taken to be.
 func older(version string, least []int) bool {
 	release, _, _ := strings.Cut(version, "+")
 	parts := strings.Split(release, ".")
@@ -208,8 +208,8 @@ func older(version string, least []int) bool {
 	return len(parts) > len(least)
 }
 
-// moriMode is one of MoRI's modes: the receive is by token and rank in both. The kernels of
-// low latency were brought up with the ranks of worlds alone.
+// moriMode returns one of MoRI's modes. Both receive by token and rank. Upstream tested the
+// low-latency kernels only with the given world sizes.
 func moriMode(generation string, worlds []int) mode {
 	m := mode{
 		module: "mori", generation: generation, receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
@@ -221,7 +221,7 @@ func moriMode(generation string, worlds []int) mode {
 	return m
 }
 
-// describe declares a library for a case on a device, or refuses the case.
+// describe returns the declaration of a library for a case on a device, or refuses the case.
 func (b library) describe(c plan.Case, info accel.Info, version string) (runner.Description, mode, error) {
 	block := ep.Of(&c)
 	m, ok := b.modes[block.Mode]
@@ -243,7 +243,7 @@ func (b library) describe(c plan.Case, info accel.Info, version string) (runner.
 	case "bf16":
 	case "fp8":
 		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn"+m.cast.suffix, true, runner.Codec{Format: numeric.E4M3FN, Block: !m.cast.plain}
-		if strings.HasPrefix(info.Arch, "gfx942") { // its matrix cores take this format alone
+		if strings.HasPrefix(info.Arch, "gfx942") { // its matrix cores support only this format
 			d.DispatchDType, d.Codec.Format = "fp8-e4m3fnuz"+m.cast.suffix, numeric.E4M3FNUZ
 		}
 	default:
@@ -260,7 +260,7 @@ func (b library) describe(c plan.Case, info accel.Info, version string) (runner.
 	return d, m, nil
 }
 
-// within refuses a case that is beyond the limits.
+// within refuses a case that exceeds the limits.
 func (b library) within(l limits, c plan.Case, d runner.Description, m mode, info accel.Info) error {
 	block := ep.Of(&c)
 	sm, smErr := strconv.Atoi(strings.TrimPrefix(info.Arch, "sm_"))

@@ -1,5 +1,5 @@
-// What the caller of a library has to do on the device: cast rows before a dispatch, and
-// make bf16 rows of those that arrived.
+// Device work that a library leaves to its caller: casting rows before a dispatch, and converting
+// received rows to bf16.
 
 struct alignas(16) cx_eight {
 	cx_u32 word[4]; // two bf16 values each
@@ -53,21 +53,21 @@ extern "C" __global__ void cx_py_cast(const cx_eight *x, cx_u64 *codes, float *s
 	}
 }
 
-// cx_arrived is where the rows of a dispatch are: groups of capacity rows each.
+// cx_arrived locates the rows of a dispatch: groups of capacity rows each.
 struct cx_arrived {
 	const void *values;
 	const float *scales;  // 0: none
 	const cx_i32 *counts; // rows of each group, from its first one on; 0: rows in all
-	const cx_i32 *present; // topk ids of each row, all negative where no row is; 0: all rows are
-	cx_i64 group_scales, row_scales, column_scales; // distances of scales, in floats
+	const cx_i32 *present; // topk ids of each row, all negative for an empty row; 0: no row is empty
+	cx_i64 group_scales, row_scales, column_scales; // strides of scales, in floats
 	cx_i32 groups, capacity, rows, topk, hidden, fp8, fnuz;
 };
 
-// cx_py_stage makes bf16 rows of all that arrived, at the same places of out.
+// cx_py_stage converts all received rows to bf16, at the same indices of out.
 extern "C" __global__ void cx_py_stage(cx_arrived a, cx_eight *out)
 {
 	cx_i32 vectors = a.hidden / 8;
-	cx_i64 at = blockIdx.x; // of the rows of this group and those behind it
+	cx_i64 at = blockIdx.x; // index into the rows of this group and the following ones
 	for (cx_i32 g = 0; g < a.groups; g++) {
 		cx_i32 count = a.counts ? a.counts[g] : a.rows;
 		count = count < a.capacity ? count : a.capacity;
@@ -97,7 +97,7 @@ extern "C" __global__ void cx_py_stage(cx_arrived a, cx_eight *out)
 	}
 }
 
-// cx_py_scales copies the scales of all rows that have room, row after row.
+// cx_py_scales copies the scales of all row slots, row after row.
 extern "C" __global__ void cx_py_scales(cx_arrived a, float *out)
 {
 	cx_i32 columns = (a.hidden + 127) / 128;

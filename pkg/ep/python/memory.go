@@ -17,7 +17,7 @@ var kernelSource string
 // maxHidden is 8 × CX_MAX_VECTORS of kernels.cu.
 const maxHidden = 8 * 2048
 
-// kernels are those of kernels.cu on one device.
+// kernels holds the kernels of kernels.cu, loaded on one device.
 type kernels struct {
 	cast, stage, scales accel.Kernel
 	blocks              uint32
@@ -30,10 +30,9 @@ func newKernels(ctx context.Context, d *accel.Scope) (*kernels, error) {
 	})
 }
 
-// geometry is where the rows of a case's dispatches arrive: in groups, one for each local
-// expert or one in all, with room for capacity rows each. Distances of scales are in
-// floats. Rows that are present are those with an expert, if Sparse; else those from the
-// first on.
+// geometry locates the rows of a case's dispatches: one group for each local expert, or one in
+// all, with room for capacity rows each. Strides of scales are in floats. If Sparse, rows without
+// an expert are empty; otherwise a group is filled from its first row on.
 type geometry struct {
 	Groups       int   `json:"groups"`
 	Capacity     int   `json:"capacity"`
@@ -41,11 +40,11 @@ type geometry struct {
 	RowScales    int64 `json:"row_scales"`
 	ColumnScales int64 `json:"column_scales"`
 	Sparse       bool  `json:"sparse"`
-	// StagedElsewhere: staged rows belong into memory of the library.
+	// StagedElsewhere: staged rows go into memory of the library.
 	StagedElsewhere bool `json:"staged_elsewhere"`
 }
 
-// rows is how many rows have room.
+// rows returns the number of row slots.
 func (g geometry) rows() int { return g.Groups * g.Capacity }
 
 // arrived is cx_arrived of kernels.cu.
@@ -56,16 +55,16 @@ type arrived struct {
 	fp8, fnuz, _                         int32
 }
 
-// memory is device memory of a case.
+// memory is the device memory of a case.
 type memory struct {
 	device        *accel.Scope
-	codes, scales accel.Ptr // of the rows that leave, if the adapter casts them
-	others        accel.Ptr // bf16 rows in the places of those that arrived
-	arrivedScales accel.Ptr // of all rows that have room, row after row
+	codes, scales accel.Ptr // of the rows to send, if the adapter casts them
+	others        accel.Ptr // bf16 rows, in the order of the received ones
+	arrivedScales accel.Ptr // of all row slots, row after row
 }
 
-// newMemory allocates what the adapter needs besides the library. Where the library has
-// memory for staged rows, others is 0. With an error, there is still memory to release.
+// newMemory allocates the memory that the adapter needs besides the library's. Where the library
+// provides memory for staged rows, others is 0. Even on error the result must be released.
 func newMemory(device accel.Device, m mode, c runner.Codec, g geometry, tokens, hidden int) (*memory, error) {
 	of := &memory{device: accel.NewScope(device)}
 	casts := c.Format != nil && !m.cast.inKernel

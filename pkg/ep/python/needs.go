@@ -8,21 +8,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/pyhost"
 )
 
-// deepEPModule is the module that DeepEP V2, the DeepEP before it and UCCL's wrapper have in common.
+// deepEPModule is the module name shared by DeepEP V2, the earlier DeepEP and UCCL's wrapper.
 const deepEPModule = "deep_ep"
 
-// ucclWrapper is the deep_ep of UCCL, over the module of UCCL.
+// ucclWrapper is UCCL's deep_ep, a wrapper of the uccl module.
 const ucclWrapper = "uccl-deep_ep"
 
-// deepEPs say by kind how the sources of a deep_ep show that it is of that kind.
+// deepEPs maps each kind of deep_ep to the class that identifies it in its sources.
 var deepEPs = map[string]string{
 	"deepep-v2":     "DeepEP V2 (it has an ElasticBuffer)",
 	"deepep-legacy": "the DeepEP before V2 (it has no ElasticBuffer)",
 	ucclWrapper:     "UCCL's (its Buffer takes is_intranode)",
 }
 
-// deepEPKind tells the libraries that have the module deep_ep apart by the classes that its
-// sources define, as their adapters do once they have imported it.
+// deepEPKind distinguishes the libraries named deep_ep by the classes that their sources define,
+// as their adapters do after importing them.
 func deepEPKind(classes map[string][]string) string {
 	if slices.Contains(classes["Buffer"], "is_intranode") {
 		return ucclWrapper
@@ -33,7 +33,7 @@ func deepEPKind(classes map[string][]string) string {
 	return "deepep-legacy"
 }
 
-// deepEP is the deep_ep of a kind.
+// deepEP returns the need for a deep_ep of a kind.
 func deepEP(kind, label, install string) *backend.Need {
 	check := func(e *pyhost.Environment) (held bool, err error) {
 		if is := deepEPKind(e.Classes[deepEPModule]); is != kind {

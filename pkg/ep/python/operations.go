@@ -16,17 +16,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// request is what a module's prepare takes.
+// request is the argument of a module's prepare.
 type request struct {
 	Mode       string `json:"mode"`
 	Hidden     int    `json:"hidden"`
 	TopK       int    `json:"topk"`
 	Experts    int    `json:"experts"` // of all ranks
-	Tokens     int    `json:"tokens"`  // of a rank, at most
+	Tokens     int    `json:"tokens"`  // maximum of a rank
 	Capacity   int    `json:"capacity"`
 	IndexBytes int    `json:"index_bytes"`
 	FP8        bool   `json:"fp8"`
-	Cast       string `json:"cast"` // format of the rows that are bound; empty is bf16
+	Cast       string `json:"cast"` // format of the bound rows; empty: bf16
 	MNNVL      bool   `json:"mnnvl"`
 	PerNode    int    `json:"ranks_per_node"`
 	Nodes      int    `json:"nodes"`
@@ -85,7 +85,7 @@ func (a *adapter) Bind(p *runner.Problem) error {
 	return err
 }
 
-// handle is a dispatch. A rank has one at a time.
+// handle identifies a dispatch. A rank has at most one at a time.
 type handle struct{}
 
 func (a *adapter) Dispatch() (runner.Handle, error) { return a.send(a.call.Dispatch) }
@@ -102,7 +102,7 @@ func (a *adapter) send(f *pyhost.Function) (runner.Handle, error) {
 	return handle{}, err
 }
 
-// staging is where staged rows belong.
+// staging returns where to write staged rows.
 func (a *adapter) staging() (accel.Ptr, error) {
 	if a.memory.others != 0 {
 		return a.memory.others, nil
@@ -111,8 +111,8 @@ func (a *adapter) staging() (accel.Ptr, error) {
 	return accel.Ptr(at), err
 }
 
-// Stage implements runner.Adapter. What it stages is where the rows are: 0 for where they
-// arrived.
+// Stage implements runner.Adapter. The staged value is the address of the rows, 0 if they are in
+// place.
 func (a *adapter) Stage(runner.Handle) (runner.Staged, error) {
 	if !a.d.StageWorks {
 		return accel.Ptr(0), nil
@@ -133,7 +133,7 @@ func (a *adapter) Combine(_ runner.Handle, s runner.Staged) (accel.Ptr, error) {
 	return accel.Ptr(out), err
 }
 
-// arrived is where the rows of the last dispatch are.
+// arrived locates the rows of the last dispatch.
 func (a *adapter) arrived() (of arrived, err error) {
 	g, p := a.geometry, a.problem
 	of = arrived{
@@ -166,10 +166,10 @@ func (a *adapter) arrived() (of arrived, err error) {
 	return of, err
 }
 
-// run is a number of rows that stand one behind the other.
+// run is a range of consecutive rows of a group.
 type run struct{ group, first, rows int }
 
-// runs finds the rows that arrived, and reads back how many each group has.
+// runs returns the ranges of received rows, and reads back how many each group has.
 func (a *adapter) runs(of arrived, ids []int32) (runs []run, counts []int32, err error) {
 	g := a.geometry
 	switch {
@@ -278,7 +278,7 @@ func (a *adapter) beside(of arrived) (ids []int32, weights []float32, err error)
 	return ids, weights, err
 }
 
-// sortScales puts the scales of the rows in an order that Rows can describe.
+// sortScales copies the scales of the rows into an order that Rows can describe.
 func (a *adapter) sortScales(of arrived) error {
 	if a.memory.arrivedScales == 0 {
 		return nil
@@ -286,7 +286,7 @@ func (a *adapter) sortScales(of arrived) error {
 	return a.kernels.scales.Launch(a.stream, a.kernels.blocks, accel.BlockThreads, 0, accel.Arg(of), accel.Arg(a.memory.arrivedScales))
 }
 
-// localize makes the expert ids of received rows global, with −1 for those of other ranks,
+// localize makes the expert ids of received rows global, sets ids of other ranks' experts to −1,
 // and counts the rows of each expert where the library has not.
 func (a *adapter) localize(rx *runner.Received, perRank int) error {
 	first := int32(a.session.Rank * perRank)

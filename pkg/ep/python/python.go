@@ -1,22 +1,22 @@
-// Package python is the expert-parallel backends whose libraries have a Python interface
-// alone. One adapter in Go drives all of them: it owns the stream, the inputs and the memory
-// that rows are staged in, and casts rows where a library leaves that to its caller. A small
-// module in adapters calls each library; backends.go says what each realises.
+// Package python is the expert-parallel backends whose libraries have only a Python interface.
+// One Go adapter drives all of them: it owns the stream, the inputs and the memory for staged
+// rows, and casts rows where a library leaves that to its caller. A small module in adapters
+// calls each library; backends.go describes the libraries.
 //
 // An adapter module has the functions
 //
-//	open(json) → json      imports the library; the versions of what was imported
-//	prepare(json) → json   makes the buffers of a case; where rows will arrive
-//	bind(x, scales, expert, weight, tokens, most)   most tokens of any rank
+//	open(json) → json      imports the library; returns the versions of what it imported
+//	prepare(json) → json   creates the buffers of a case; returns where rows will arrive
+//	bind(x, scales, expert, weight, tokens, most)   most: maximum tokens of any rank
 //	dispatch(), cached()   the latter with the layout of the dispatch after the bind
-//	combine(staged) → out  of the rows that arrived where staged is 0
+//	combine(staged) → out  staged 0: the received rows in place
 //	values_at(), scales_at(), counts_at(), ids_at(), weights_at()   addresses, 0 for none
-//	rows_of()              rows that arrived; −1 where only the device knows
+//	rows_of()              received rows; −1 where only the device knows
 //	count(expert)          rows of a local expert, where the host knows
-//	staging()              where staged rows belong, 0 for memory of Go
+//	staging()              where to write staged rows, 0 for memory of Go
 //	close()
 //
-// whose arguments and results are integers unless they are JSON; see geometry.
+// whose arguments and results are integers or JSON; see geometry.
 package python
 
 import (
@@ -42,7 +42,7 @@ import (
 //go:embed adapters/*.py
 var embedded embed.FS
 
-// adapters are the sources of the adapters, in which tests make mistakes.
+// adapters holds the sources of the adapters; tests replace it to plant mistakes.
 var adapters fs.FS = embedded
 
 // opener returns the opener of a backend. The rank has locked its OS thread and drives the
@@ -63,13 +63,13 @@ func (l library) opener(b backend.Backend) rank.Opener {
 	}
 }
 
-// versions are those of what a module has imported.
+// versions holds the versions of the packages that a module imported.
 type versions struct {
 	Torch   string `json:"torch"`
 	Library string `json:"library"`
 }
 
-// functions are those of an adapter module.
+// functions holds the functions of an adapter module.
 type functions struct {
 	Open, Prepare, Bind, Dispatch, Cached, Combine, Count, Staging, Close *pyhost.Function
 	ValuesAt, ScalesAt, CountsAt, IdsAt, WeightsAt, RowsOf                *pyhost.Function
@@ -81,20 +81,20 @@ type module struct {
 	functions
 }
 
-// adapter is one rank's end.
+// adapter is the runner.Adapter of one rank.
 type adapter struct {
 	library
 	gpu      *gpurank.GPU
 	stream   accel.Stream
 	python   *pyrank.Library
-	modules  []*module // that were opened; a library of two interfaces has two
+	modules  []*module // opened so far; a library with two interfaces has two
 	versions versions
 	device   *accel.Scope // of kernels
 	kernels  *kernels     // nil until a case needs them
 
 	// Of a case:
 	session  *rank.Session
-	ctx      context.Context // ends every wait; callbacks of Python have no other way to get it
+	ctx      context.Context // ends every wait; stored because Python callbacks cannot pass it
 	gathers  int             // in this session
 	d        runner.Description
 	mode     mode
@@ -106,7 +106,7 @@ type adapter struct {
 
 var _ runner.CachedDispatcher = (*adapter)(nil)
 
-// given is what a module's open takes.
+// given is the argument of a module's open.
 type given struct {
 	Backend   string  `json:"backend"`
 	Rank      int     `json:"rank"`
@@ -116,10 +116,10 @@ type given struct {
 	Stream    uintptr `json:"stream"`
 }
 
-// open starts Python and has it import the library.
+// open starts Python and makes it import the library.
 func (a *adapter) open(ctx context.Context, c plan.Case, b *backend.Backend) (err error) {
 	_, m, err := a.describe(c, a.gpu.Info(), "")
-	if err != nil { // before the seconds that an import takes
+	if err != nil { // fail before the import, which takes seconds
 		return err
 	}
 	if a.stream, err = a.gpu.NewStream(); err != nil {
@@ -137,7 +137,7 @@ func (a *adapter) open(ctx context.Context, c plan.Case, b *backend.Backend) (er
 	return a.use(m.module, c)
 }
 
-// use makes a module the one that is called. It opens it, unless that was done before.
+// use selects a module for the following calls, and opens it if necessary.
 func (a *adapter) use(name string, c plan.Case) error {
 	if i := slices.IndexFunc(a.modules, func(m *module) bool { return m.name == name }); i >= 0 {
 		a.call = a.modules[i]
@@ -154,7 +154,7 @@ func (a *adapter) use(name string, c plan.Case) error {
 	return nil
 }
 
-// gather is gather_bytes of adapters/rank.py.
+// gather implements gather_bytes of adapters/rank.py.
 func (a *adapter) gather(value []byte) ([]byte, error) {
 	a.gathers++
 	all, err := rank.Gather(a.ctx, a.session, fmt.Sprintf("python-%04d", a.gathers), value)
@@ -171,11 +171,11 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	return d, err
 }
 
-// Err implements runner.Adapter: a library that waits for a peer gives up by itself, or the
-// shard ends its process.
+// Err implements runner.Adapter. It is always nil: a library that waits for a peer times out, or
+// the shard ends its process.
 func (a *adapter) Err() error { return nil }
 
-// Close implements runner.Adapter. The interpreter stays; see package pyhost.
+// Close implements runner.Adapter. The interpreter keeps running; see package pyhost.
 func (a *adapter) Close() error {
 	var err error
 	for _, m := range a.modules {

@@ -16,17 +16,17 @@ import (
 // side is one of the two inputs of a pass.
 type side struct {
 	oracle   oracle
-	expected messages     // what combine gets
-	prepare  func() error // makes the input that of the next call
+	expected messages     // expected input of combine
+	prepare  func() error // writes the input of the next call
 }
 
-// newSide returns a side that keeps what was accepted of it.
+// newSide returns a side with its own cache of accepted results.
 func newSide(o oracle, expected messages, prepare func() error) side {
 	o.accepted = &accepted{}
 	return side{o, expected, prepare}
 }
 
-// judgeReceived judges what a dispatch delivered, unless something failed before.
+// judgeReceived judges what a dispatch delivered, unless an earlier step failed.
 func (s *side) judgeReceived(d data, v *Verdict, rx *Received) error {
 	if !v.Passed {
 		return nil
@@ -36,7 +36,7 @@ func (s *side) judgeReceived(d data, v *Verdict, rx *Received) error {
 	return err
 }
 
-// judgeOutput does the same with the output of a combine.
+// judgeOutput judges the output of a combine, unless an earlier step failed.
 func (s *side) judgeOutput(d data, v *Verdict, out accel.Ptr) error {
 	if !v.Passed {
 		return nil
@@ -116,7 +116,7 @@ func (m *run) stagedSides(p *point, v *Verdict) (sides [2]side, err error) {
 		return sides, err
 	}
 	v.add(judged)
-	if by == nil { // judged; the peers wait for the combine all the same
+	if by == nil { // already judged; complete the pair, since the peers wait for the combine
 		by = make([]workload.Affine, rx.rows())
 	}
 	return [2]side{

@@ -8,18 +8,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// arithmetic is the backend's own arithmetic, as its description declares it:
-// what the experts return and what combine makes of it.
+// arithmetic computes what a backend must return under its declaration: the outputs of the experts
+// and the sums of combine.
 type arithmetic struct {
 	Description
 	trace   *workload.Trace
 	fill    activations
 	domain  int       // ranks in a scale-up domain
-	pattern []float32 // of the experts, by column; its length is the hidden size
+	pattern []float32 // added by the experts, by column; its length is the hidden size
 	packed  [2][]byte // allTerms of the rank, once made: transformed and constant
 }
 
-// activations are those that the contract names, or the other ones: scaled.
+// activations are those of the contract or, if scaled, the second input.
 type activations struct {
 	seed   uint64
 	scaled bool
@@ -42,22 +42,22 @@ func newArithmetic(d Description, trace *workload.Trace, f activations, hidden, 
 	return a
 }
 
-// of returns the same arithmetic of another trace and activations.
+// of returns the same arithmetic for another trace and activations.
 func (a *arithmetic) of(trace *workload.Trace, f activations) *arithmetic {
 	b := *a
 	b.trace, b.fill, b.packed = trace, f, [2][]byte{}
 	return &b
 }
 
-// source is the activation row of a token as an expert sees it: after the
-// dispatch codec's round trip, in bf16.
+// source writes the activation row of a token as an expert sees it: in bf16, after the round trip
+// through the dispatch codec.
 func (a *arithmetic) source(row []uint16, token int) {
 	a.fill.row(row, token)
 	a.Codec.roundTrip(row)
 }
 
-// weighted is the transform of several experts at once for one token: the
-// three coefficients are summed first, in float32, in the order given.
+// weighted returns the combined transform of several experts for one token. Each of the three
+// coefficients is summed first, in float32, in the order given.
 func weighted(experts []int32, weights []float32) workload.Affine {
 	var sum workload.Affine
 	for i, e := range experts {
@@ -69,26 +69,24 @@ func weighted(experts []int32, weights []float32) workload.Affine {
 	return sum
 }
 
-// apply is what experts return for a row: x·Scale + A + B·p(c), in float32,
-// rounded to bf16 once. The conversions forbid fused operations, which would
-// round differently from machine to machine.
+// apply computes the experts' output for a row: x·Scale + A + B·p(c), in float32, rounded to bf16
+// once. The conversions prevent fused operations, whose rounding differs between machines.
 func (a *arithmetic) apply(dst, x []uint16, t workload.Affine) {
 	for c, b := range x {
 		dst[c] = numeric.BF16(float32(numeric.FromBF16(b)*t.Scale) + t.A + float32(t.B*a.pattern[c]))
 	}
 }
 
-// message writes a row that comes back for a token. Part is the rank that
-// returns it in an unweighted-rank-sum and the token's slot in a
-// weighted-kernel-sum.
+// message writes a row that comes back for a token. part is the returning rank in an
+// unweighted-rank-sum and the token's slot in a weighted-kernel-sum.
 type message func(dst []uint16, token, part int)
 
-// messages names what comes back. The kernels know the numbers.
+// messages selects the rows that come back. The kernels use the same numbers.
 type messages int32
 
 const (
-	asReceived  messages = iota // each row as it is
-	transformed                 // what the experts make of it
+	asReceived  messages = iota // each row unchanged
+	transformed                 // the experts' outputs
 	constant                    // the same row for all tokens of an expert, or of a rank
 )
 
@@ -106,7 +104,7 @@ func (a *arithmetic) messages(kind messages) message {
 	}
 }
 
-// combined is what combine must give for a token, in float32.
+// combined returns the expected result of combine for a token, in float32.
 func (a *arithmetic) combined(token int, m message) []float32 {
 	switch {
 	case a.Combine == WeightedKernelSum:
@@ -120,7 +118,7 @@ func (a *arithmetic) combined(token int, m message) []float32 {
 	}
 }
 
-// asReceived returns the messages of a stage that leaves each row as it is.
+// asReceived returns the messages of a stage that leaves rows unchanged.
 func (a *arithmetic) asReceived() message {
 	x, of := make([]uint16, len(a.pattern)), -1
 	return func(dst []uint16, token, _ int) {
@@ -132,7 +130,7 @@ func (a *arithmetic) asReceived() message {
 	}
 }
 
-// returned returns the messages of the rows as they arrived, each transformed by by.
+// returned returns the messages of received rows, each transformed by by.
 func (a *arithmetic) returned(by func(token, part int) workload.Affine) message {
 	received, x := a.asReceived(), make([]uint16, len(a.pattern))
 	return func(dst []uint16, token, part int) {
@@ -141,7 +139,7 @@ func (a *arithmetic) returned(by func(token, part int) workload.Affine) message 
 	}
 }
 
-// rowTransform is what the experts make of the row of a part (see message) of a token.
+// rowTransform returns the experts' transform for the row of a part (see message) of a token.
 func (a *arithmetic) rowTransform(token, part int) workload.Affine {
 	experts, weights := a.trace.Row(token)
 	if a.Combine == WeightedKernelSum {
@@ -150,7 +148,7 @@ func (a *arithmetic) rowTransform(token, part int) workload.Affine {
 	return a.rankTransform(part, experts, weights)
 }
 
-// rowConstant makes the constant row of the part's expert or rank, whatever arrived.
+// rowConstant returns a transform to the constant row of the part's expert or rank.
 func (a *arithmetic) rowConstant(token, part int) workload.Affine {
 	if a.Combine == WeightedKernelSum {
 		experts, _ := a.trace.Row(token)
@@ -159,8 +157,8 @@ func (a *arithmetic) rowConstant(token, part int) workload.Affine {
 	return constantOf(int32(part))
 }
 
-// constantOf turns every finite row into the same one, which depends on n alone: the number
-// of an expert or a rank.
+// constantOf returns a transform that maps every finite row to one row that depends only on n, the
+// number of an expert or rank.
 func constantOf(n int32) workload.Affine {
 	t := workload.Expert(n)
 	t.Scale = 0
@@ -171,8 +169,8 @@ func constantOf(n int32) workload.Affine {
 // conversion forbids a fused operation.
 func addRounded(sum, y, w float32) float32 { return sum + float32(y*w) }
 
-// weightedSums adds the token's slots, in order, once with each way to add; under
-// RankPartialFP32 those of each rank, and then the ranks, ascending.
+// weightedSums sums the token's slots in order, once with each function of ways; under
+// RankPartialFP32 first the slots of each rank, then the ranks, ascending.
 func (a *arithmetic) weightedSums(token int, m message, ways ...func(sum, y, w float32) float32) [][]float32 {
 	groups := [][]int{slots(a.trace.TopK)}
 	if a.Reduction == RankPartialFP32 {
@@ -198,7 +196,7 @@ func (a *arithmetic) weightedSums(token int, m message, ways ...func(sum, y, w f
 	return sums
 }
 
-// slots are the first n.
+// slots returns 0 to n-1.
 func slots(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -222,7 +220,7 @@ func (a *arithmetic) slotsByRank(token int) (groups [][]int) {
 	return groups
 }
 
-// rankTransform is what the experts of a rank make of a token of these experts.
+// rankTransform returns the combined transform of a rank's experts for a token.
 func (a *arithmetic) rankTransform(rank int, experts []int32, weights []float32) workload.Affine {
 	var here []int32
 	var parts []float32
@@ -322,23 +320,23 @@ func (a *arithmetic) slotTree(token int, m message) []float32 {
 	return level[0]
 }
 
-// minReference is the smallest magnitude that an error is measured against.
+// minReference is the smallest denominator of a relative error.
 const minReference = 0.02
 
 // tolerance is 8 units of the last place of bf16; an error must be below it.
 const tolerance = 8.0 / 256
 
-// worse returns the larger of an error so far and that of got against want,
-// |got−want| / max(|want|, 0.02). Once it is not a number it stays so.
+// worse returns the larger of sofar and the error of got against want, |got−want| / max(|want|,
+// 0.02). NaN is sticky.
 func worse(sofar float64, got uint16, want float32) float64 {
 	diff := math.Abs(float64(numeric.FromBF16(got)) - float64(want))
 	return math.Max(sofar, diff/math.Max(math.Abs(float64(want)), minReference))
 }
 
-// within reports whether an error passes the gate, strictly.
+// within reports whether an error is below the tolerance.
 func within(err float64) bool { return err < tolerance }
 
-// finite returns a published error: null where there is no finite figure.
+// finite returns an error as published: null if it is not finite.
 func finite(err float64) *float64 {
 	if math.IsNaN(err) || math.IsInf(err, 0) {
 		return nil

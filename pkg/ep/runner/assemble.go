@@ -13,9 +13,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Assemble is the shard half of the family (see shard.Assembler). It reduces
-// over ranks, pools over trials and judges; the document of a case that all
-// ranks ended is success or invalid, any other keeps its outcome.
+// Assemble is the shard half of the family (see shard.Assembler). It reduces over ranks, pools
+// over trials and judges. A case that all ranks completed becomes success or invalid; any other
+// keeps its outcome.
 func Assemble(doc result.Document, streams []rank.Stream) error {
 	d, ok := doc.(*ep.Document)
 	if !ok {
@@ -43,7 +43,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	return nil
 }
 
-// entrySkew sums up how far apart the ranks entered the fresh-entry windows that all have.
+// entrySkew summarizes how far apart the ranks entered the fresh-entry windows that all have.
 func entrySkew(c plan.Case, ranks []evidence) *result.EntrySkew {
 	windows := map[freshKey][]rank.Entry{}
 	for _, e := range ranks {
@@ -54,7 +54,7 @@ func entrySkew(c plan.Case, ranks []evidence) *result.EntrySkew {
 	return rank.EntrySkew(c.Nodes, len(ranks), windows)
 }
 
-// fill makes everything of the document but its outcome.
+// fill sets everything in the document except its outcome.
 func fill(d *ep.Document, c plan.Case, ranks []evidence, declared *planRecord) error {
 	routing, _, err := routingOf(c)
 	if err != nil {
@@ -103,7 +103,7 @@ func fill(d *ep.Document, c plan.Case, ranks []evidence, declared *planRecord) e
 	return nil
 }
 
-// otherTraces returns the ranks that did not show the trace of the case.
+// otherTraces returns the ranks that did not report the trace of the case.
 func otherTraces(ranks []evidence, rung int, trace *workload.Trace) (strangers []int) {
 	digest := trace.Digest()
 	want := hex.EncodeToString(digest[:])
@@ -115,7 +115,7 @@ func otherTraces(ranks []evidence, rung int, trace *workload.Trace) (strangers [
 	return strangers
 }
 
-// judgement is the outcome of a case that all ranks ended.
+// judgement returns the outcome of a case that all ranks completed.
 func judgement(d *ep.Document) result.Outcome {
 	rows := d.Measurement.Rows
 	failed := func(r ep.Row) bool { return r.Complete && !r.Correctness.Passed }

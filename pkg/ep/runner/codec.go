@@ -2,21 +2,20 @@ package runner
 
 import "github.com/collectivex/collectivex/pkg/numeric"
 
-// BlockColumns is how many columns share a scale in a block codec.
+// BlockColumns is the number of columns that share a scale in a block codec.
 const BlockColumns = 128
 
 // MinBlockMax keeps the scale of a block of zeros away from zero.
 const MinBlockMax = 1e-4
 
-// Codec is what dispatch does to a row: nothing (bf16), a plain cast to fp8, or
-// a cast with one float32 scale for each block of 128 columns. The zero Codec
-// is bf16.
+// Codec is the encoding of dispatched rows: none (bf16), a plain cast to fp8, or a cast with one
+// float32 scale for each block of 128 columns. The zero Codec is bf16.
 type Codec struct {
 	Format *numeric.FP8 // nil: bf16
 	Block  bool
 }
 
-// ValueBytes is the size of one value on its way.
+// ValueBytes returns the size of one transmitted value.
 func (c Codec) ValueBytes() int {
 	if c.Format == nil {
 		return 2
@@ -24,7 +23,7 @@ func (c Codec) ValueBytes() int {
 	return 1
 }
 
-// Scales is the number of scales of a row.
+// Scales returns the number of scales of a row.
 func (c Codec) Scales(hidden int) int {
 	if !c.Block {
 		return 0
@@ -67,7 +66,7 @@ func (c Codec) Decode(row []uint16, codes []byte, scales []float32) {
 	}
 }
 
-// roundTrip replaces a row by what a receiver sees of it.
+// roundTrip encodes and decodes a row.
 func (c Codec) roundTrip(row []uint16) {
 	if c.Format == nil {
 		return

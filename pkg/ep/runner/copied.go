@@ -9,8 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// copied makes and judges data on the host: where nothing compiles kernels, and as the
-// second opinion where something does.
+// copied makes and judges data on the host: where kernels cannot be compiled, and as the second
+// opinion elsewhere.
 type copied struct {
 	device accel.Device
 	stream accel.Stream
@@ -18,12 +18,12 @@ type copied struct {
 
 var _ data = (*copied)(nil)
 
-// accepted is what the host accepted of an oracle's inputs before. It compares with that
-// first, because it takes longer to compute what must be there.
+// accepted caches results that the host accepted for an oracle. Comparing with them is cheaper than
+// computing the expected values again.
 type accepted struct {
 	payload []uint16
 	output  []uint16
-	worst   float64 // error of output
+	worst   float64 // maximum error of output
 }
 
 // values reads n bf16 values.
@@ -47,7 +47,7 @@ func bytesOf(values []uint16) []byte {
 	return raw
 }
 
-// activations are the rows of o's rank.
+// activations returns the rows of o's rank.
 func (o *oracle) activations() []uint16 {
 	hidden, tokens := len(o.pattern), o.trace.RankTokens(o.rank)
 	x := make([]uint16, tokens*hidden)
@@ -57,7 +57,7 @@ func (o *oracle) activations() []uint16 {
 	return x
 }
 
-// values is how many values a rank sends, and gets back.
+// values returns how many values a rank sends and gets back.
 func (o *oracle) values() int { return o.trace.RankTokens(o.rank) * len(o.pattern) }
 
 func (h *copied) fill(o *oracle, x accel.Ptr) error {
@@ -69,7 +69,7 @@ func (h *copied) filled(o *oracle, x accel.Ptr) (bool, error) {
 	return err == nil && slices.Equal(now, o.activations()), err
 }
 
-// strided reads count parts of as many bytes, at equal distances.
+// strided reads count pieces of the given number of bytes, at equal distances.
 func (h *copied) strided(at accel.Ptr, count int, bytes, stride int64) ([]byte, error) {
 	if count == 0 || bytes == 0 {
 		return nil, nil
@@ -85,7 +85,7 @@ func (h *copied) strided(at accel.Ptr, count int, bytes, stride int64) ([]byte, 
 	return parts, nil
 }
 
-// decoded reads the rows of hidden values at all, in bf16.
+// decoded reads rows of hidden values as bf16.
 func (h *copied) decoded(all []Rows, c Codec, hidden int) (rows []uint16, err error) {
 	for _, p := range all {
 		values, err := h.strided(p.Values, p.Count, int64(hidden*c.ValueBytes()), p.Stride)
@@ -113,7 +113,7 @@ func (h *copied) decoded(all []Rows, c Codec, hidden int) (rows []uint16, err er
 	return rows, nil
 }
 
-// received returns the rows that arrived, which it reads once.
+// received returns the received rows, which are read once.
 func (h *copied) received(o *oracle, rx *Received) (rows []uint16, err error) {
 	if rx.copied == nil {
 		rx.copied, err = h.decoded(rx.Payload, rx.Codec, len(o.pattern))
@@ -191,14 +191,14 @@ func (h *copied) choose(o *oracle, rows []choice, to []Rows) error {
 	return h.put(to, len(o.pattern), h.chosenRows(o, rows))
 }
 
-// put writes rows to to.
+// put writes rows to device memory.
 func (h *copied) put(to []Rows, hidden int, make func() (rowsOf, error)) error {
 	return each(to, hidden, make, func(at accel.Ptr, row []uint16) error {
 		return accel.Write(h.device, h.stream, at, bytesOf(row))
 	})
 }
 
-// holds returns an error where to does not hold the rows.
+// holds returns an error unless the memory of to holds the rows.
 func (h *copied) holds(what string, to []Rows, hidden int, make func() (rowsOf, error)) error {
 	return each(to, hidden, make, func(at accel.Ptr, row []uint16) error {
 		there, err := h.values(at, hidden)
@@ -209,7 +209,7 @@ func (h *copied) holds(what string, to []Rows, hidden int, make func() (rowsOf, 
 	})
 }
 
-// each calls do with each row and where it belongs.
+// each calls do with each row and its address.
 func each(to []Rows, hidden int, rows func() (rowsOf, error), do func(at accel.Ptr, row []uint16) error) error {
 	of, err := rows()
 	if err != nil {

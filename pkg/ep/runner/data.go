@@ -11,41 +11,40 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// data makes and judges what has as many values as the activations: with kernels, in
-// the memory of the device (kernelData), or on the host, on copies (copied). Both give
-// the same, bit for bit. Every method waits for its result.
+// data makes and judges arrays of the size of the activations: with kernels in device memory
+// (kernelData), or on the host on copies (copied). Both give the same result, bit for bit. Every
+// method waits for its result.
 type data interface {
 	// fill writes the activations of o's rank to x: bf16, [tokens][Hidden].
 	fill(o *oracle, x accel.Ptr) error
 	// filled reports whether x holds them.
 	filled(o *oracle, x accel.Ptr) (bool, error)
-	// sources returns the token that each received row names, −1 for a row that names
-	// none.
+	// sources returns the token that each received row names, −1 for a row that names none.
 	sources(o *oracle, rx *Received) ([]int64, error)
-	// payload reports whether each received row is that of its token.
+	// payload reports whether each received row matches its token.
 	payload(o *oracle, rx *Received, tokens []int64) (bool, error)
-	// transform writes to to what transforms make of the received rows.
+	// transform writes the received rows, each transformed, to to.
 	transform(o *oracle, rx *Received, by []workload.Affine, to []Rows) error
 	// choose writes chosen rows to to.
 	choose(o *oracle, rows []choice, to []Rows) error
-	// combined returns the largest error of out, what combine made of messages.
+	// combined returns the largest error of out, the result of combine for messages.
 	combined(o *oracle, kind messages, out accel.Ptr) (float64, error)
-	// declared returns the largest error of out, what combine made of the chosen rows, in
-	// units in the last place of bf16, and how many values are beyond the bound.
+	// declared returns the largest error of out, the result of combine for the chosen rows, in
+	// units in the last place of bf16, and how many values exceed the bound.
 	declared(o *oracle, out accel.Ptr) (worst float64, wrong int, err error)
-	// compare returns the largest error of n values against those of a reference.
+	// compare returns the largest error of n values against reference values.
 	compare(got, reference accel.Ptr, n int) (float64, error)
 	close() error
 }
 
-// choice names a chosen row: that of a part (see message) of a token. A part of −1 is a
-// row of zeros.
+// choice selects the chosen row of a part (see message) of a token. A part of −1 selects a row of
+// zeros.
 type choice struct {
 	token int
 	part  int
 }
 
-// newData returns kernels on a device or, where nothing can compile them, the host.
+// newData returns kernels on a device or, if none can be compiled, the host implementation.
 func newData(ctx context.Context, d accel.Device, s accel.Stream) (data, error) {
 	host := &copied{device: d, stream: s}
 	kernels, err := newKernelData(ctx, d, s)
@@ -58,28 +57,27 @@ func newData(ctx context.Context, d accel.Device, s accel.Stream) (data, error) 
 	return kernels, nil
 }
 
-// secondValues is the largest number of values, received or combined, of which the host
-// gives a second opinion although the kernels found nothing wrong.
+// secondValues is the maximum number of values, received or combined, that the host re-checks even
+// if the kernels found nothing wrong.
 const secondValues = 1 << 19
 
-// seconded is kernels of which the host gives a second opinion, once a case for each
-// question: on the first rows that are few, and on the first that are wrong. Nobody has
-// to take a kernel's word that it finds anything.
+// seconded is kernels whose results the host re-checks, once per case and question: on the first
+// small input, and on the first failure. This guards against kernels that find nothing.
 type seconded struct {
 	data
 	host  *copied
 	asked map[opinion]bool
 }
 
-// opinion is a question that the host is asked once.
+// opinion is a question that the host re-checks once.
 type opinion struct {
 	what   string
-	scaled bool // of these activations
+	scaled bool // of the scaled activations
 	wrong  bool
 }
 
-// forCase returns d for one case: kernels with second opinions, or the host where the
-// kernels have no room for so many experts of a token.
+// forCase returns d for one case: kernels with second opinions, or the host if the kernels do not
+// support the case's top-k.
 func forCase(d data, topk int) data {
 	k, ok := d.(*kernelData)
 	if !ok {
@@ -92,7 +90,7 @@ func forCase(d data, topk int) data {
 	return &seconded{d, host, map[opinion]bool{}}
 }
 
-// due reports whether the host is asked, which it then is not again.
+// due reports whether the host must check, and records that it has.
 func (s *seconded) due(q opinion, values int) bool {
 	if s.asked[q] || !q.wrong && (values == 0 || values > secondValues) {
 		return false
@@ -101,7 +99,7 @@ func (s *seconded) due(q opinion, values int) bool {
 	return true
 }
 
-// disagree is the error of two opinions that differ: nothing is known of the data.
+// disagree returns the error for different results of device and host, when neither can be trusted.
 func disagree(what string, device, host any) error {
 	return rank.Coded(result.ReasonUnchecked, fmt.Errorf("%s: the device finds %v, the host right after it %v: either the library was still writing, on another stream than the caller's, or this is a defect of cxrun or of the device's compiler; report it", what, device, host))
 }
@@ -185,5 +183,5 @@ func (s *seconded) declared(o *oracle, out accel.Ptr) (worst float64, wrong int,
 	return worst, wrong, err
 }
 
-// same compares errors, of which one may be no number.
+// same compares errors, treating NaNs as equal.
 func same(a, b float64) bool { return a == b || a != a && b != b }

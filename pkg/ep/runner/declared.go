@@ -8,14 +8,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// The check of the declared arithmetic sends rows of its own choosing back to
-// combine, so that the type and the order of the sum show in every result: terms
-// of very different size, of which some cancel. What the declared order then
-// makes of them is known to the last bit before the final rounding to bf16, so
-// that the error may be half a unit in the last place and no more.
+// The check of the declared arithmetic sends chosen rows back to combine, so that the type and
+// the order of the sum show in every result: terms of very different size, of which some cancel.
+// The result of the declared order is known exactly before the final rounding to bf16, so the
+// error may be at most half a unit in the last place.
 
-// ArithmeticBound is the largest error of a combine that does what its
-// description declares, in units in the last place of bf16.
+// ArithmeticBound is the largest error of a combine that follows its declaration, in units in the
+// last place of bf16.
 const ArithmeticBound = 0.5
 
 // Exponents of the terms. A large term makes a float32 sum lose the last bits of
@@ -33,9 +32,9 @@ func (a *arithmetic) chosen() message {
 	return a.chosenRows()
 }
 
-// chosenRows are terms of an unweighted sum. In three columns of four, one rank
-// of a token sends a large value and a later one its opposite. Two terms have no
-// order, and their opposites no sum, so that they are small.
+// chosenRows returns the terms of an unweighted sum. In three columns of four, one rank of a token
+// sends a large value and a later one its opposite. With two terms order does not matter and
+// opposites cancel completely, so both are small.
 func (a *arithmetic) chosenRows() message {
 	var ranks []int
 	of := -1
@@ -60,9 +59,9 @@ func (a *arithmetic) chosenRows() message {
 	}
 }
 
-// chosenWeighted are terms of a weighted sum. In three columns of four, three
-// slots of a token carry a large value, what cancels its product but for the
-// rounding of bf16, and what cancels that.
+// chosenWeighted returns the terms of a weighted sum. In three columns of four, three slots of a
+// token carry a large value, a value that cancels its product up to the rounding of bf16, and a
+// value that cancels the remainder.
 func (a *arithmetic) chosenWeighted() message {
 	return func(dst []uint16, token, slot int) {
 		_, weights := a.trace.Row(token)
@@ -90,17 +89,17 @@ const chosenStream = 0x636f6d62696e65
 
 const signBit = 0x8000
 
-// product is the exact product of a row's value and a weight; the conversion
-// forbids that it is fused with a sum.
+// product returns the exact product of a row's value and a weight; the conversion prevents fusing
+// it with a sum.
 func product(b uint16, w float32) float64 { return float64(float64(numeric.FromBF16(b)) * float64(w)) }
 
-// small is the small term of a part.
+// small returns the small term of a part.
 func small(h uint64, part int) uint16 {
 	h = workload.SplitMix(h, uint64(part))
 	return bf16(h, int(h>>32%smallSpread)-smallSpread+1)
 }
 
-// bf16 is a value of the given exponent, with sign and mantissa from h.
+// bf16 returns a value of the given exponent, with sign and mantissa from h.
 func bf16(h uint64, exponent int) uint16 {
 	return uint16(h)&signBit | uint16(exponent+127)<<7 | uint16(h)&0x7f
 }
@@ -125,9 +124,9 @@ func places(h uint64, triples [][3]int) (p [3]int, ok bool) {
 	return triples[h<<2>>32*uint64(len(triples))>>32], true
 }
 
-// declaredSums are the float32 sums that the declared arithmetic may give for a
-// token, before they are rounded to bf16: one, or in a weighted sum one with and
-// one without fused multiply-adds, which no declaration tells apart.
+// declaredSums returns the float32 sums that the declared arithmetic may give for a token, before
+// they are rounded to bf16: one, or for a weighted sum two, with and without fused multiply-adds,
+// which declarations do not distinguish.
 func (a *arithmetic) declaredSums(token int, m message) [][]float32 {
 	if a.Combine == WeightedKernelSum {
 		return a.weightedSums(token, m, addRounded, addFused)
@@ -139,7 +138,7 @@ func (a *arithmetic) declaredSums(token int, m message) [][]float32 {
 func addFused(sum, y, w float32) float32 {
 	p, s := float64(y)*float64(w), float64(sum) // p is exact
 	total := p + s
-	// What total lacks decides where it is half way between two float32.
+	// The rounding error of total decides if it is half way between two float32.
 	low := total - p
 	if lost := (p - (total - low)) + (s - low); lost != 0 {
 		if bits := math.Float64bits(total); bits&1 == 0 {
@@ -149,8 +148,8 @@ func addFused(sum, y, w float32) float32 {
 	return float32(total)
 }
 
-// ulps is the distance of got from the nearest of wants, in units in the last
-// place of bf16; infinite where got is not finite.
+// ulps returns the distance of got from the nearest of wants, in units in the last place of bf16;
+// infinity if got is not finite.
 func ulps(got uint16, wants ...float32) float64 {
 	v := float64(numeric.FromBF16(got))
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -171,16 +170,15 @@ func ulps(got uint16, wants ...float32) float64 {
 	return least
 }
 
-// ulp is the unit in the last place of bf16 at v.
+// ulp returns the unit in the last place of bf16 at v.
 func ulp(v float64) float64 {
 	const mantissa, minExponent = 7, -126
 	_, exponent := math.Frexp(v) // v = [½, 1)·2^exponent
 	return math.Ldexp(1, max(exponent-1, minExponent)-mantissa)
 }
 
-// declared returns the largest error of what combine made of the chosen rows of
-// this rank's tokens, in units in the last place of bf16, and how many results
-// are beyond the bound.
+// declared returns the largest error of combine's results for the chosen rows of this rank's
+// tokens, in units in the last place of bf16, and how many results exceed the bound.
 func (o *oracle) declared(out []uint16) (worst float64, wrong int) {
 	hidden := len(o.pattern)
 	m := o.chosen()
@@ -201,8 +199,8 @@ func (o *oracle) declared(out []uint16) (worst float64, wrong int) {
 	return worst, wrong
 }
 
-// chosenFor returns which chosen row belongs to each row that arrived. A row that names
-// no source, or one of another rank, is zero.
+// chosenFor returns the chosen row for each received row: zeros for a row that names no source or
+// one of another rank.
 func (o *oracle) chosenFor(rx *Received, tokens []int64) []choice {
 	rows := make([]choice, len(tokens))
 	for i, token := range tokens {

@@ -10,7 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// evidence is what one rank left of a case, by rung.
+// evidence is what one rank recorded of a case, by rung.
 type evidence struct {
 	plan     *planRecord
 	digests  map[int]string
@@ -45,12 +45,12 @@ func read(block *ep.Block) func(rank.Stream, *evidence) error {
 	}
 }
 
-// kinds says how the evidence takes the records of its rank.
+// kinds returns the handlers for the records of a rank.
 func (e *evidence) kinds(block *ep.Block) rank.Kinds {
 	return rank.Kinds{
 		kindPlan: rank.Each(func(p planRecord) error {
 			for _, rung := range p.Measured {
-				if !slices.Contains(block.Ladder, rung) { // its trace may be larger than memory
+				if !slices.Contains(block.Ladder, rung) { // reject before making a trace, which may exceed memory
 					return fmt.Errorf("rung %d is not in the ladder %q", rung, block.Ladder)
 				}
 			}
@@ -85,8 +85,7 @@ func (e *evidence) kinds(block *ep.Block) rank.Kinds {
 	}
 }
 
-// agreedPlan is the plan of the ranks that got as far as declaring one; nil
-// where none did.
+// agreedPlan returns the plan that the ranks declared, or nil if none did.
 func agreedPlan(ranks []evidence) (*planRecord, error) {
 	var agreed *planRecord
 	for r, e := range ranks {
@@ -104,11 +103,11 @@ func agreedPlan(ranks []evidence) (*planRecord, error) {
 // series is the samples of one figure of a rung, by trial.
 type series struct {
 	trials   int
-	perTrial int // samples
+	perTrial int // samples per trial
 	of       func(e evidence, trial int) ([]float64, bool)
 }
 
-// fresh is the series of a component.
+// fresh returns the series of a component.
 func (m *rowMaker) fresh(component string) series {
 	return series{m.block.Timing.TrialsPerPoint, m.block.Timing.ItersPerTrial, func(e evidence, trial int) ([]float64, bool) {
 		f, ok := e.fresh[freshKey{m.rung, component, trial}]
@@ -116,7 +115,7 @@ func (m *rowMaker) fresh(component string) series {
 	}}
 }
 
-// chained is the series of a part of the chains.
+// chained returns the series of one quantity of the chains.
 func (m *rowMaker) chained(part func(chainRecord) []float64) series {
 	t := m.block.Timing
 	return series{t.ChainTrialsPerPoint, t.ChainItersPerTrial - t.ChainDrop, func(e evidence, trial int) ([]float64, bool) {
@@ -125,7 +124,7 @@ func (m *rowMaker) chained(part func(chainRecord) []float64) series {
 	}}
 }
 
-// perTrial is the series of a figure of each chain.
+// perTrial returns the series with one figure for each chain.
 func (m *rowMaker) perTrial(figure func(chainRecord) []float64) series {
 	s := m.chained(figure)
 	s.perTrial = 1
@@ -154,7 +153,7 @@ func (s series) pooled(ranks []evidence, reduce measure.Reduction) (pooled []flo
 	return pooled, nil
 }
 
-// samples returns those of one rank, of all trials.
+// samples returns the samples of one rank, of all trials.
 func (s series) samples(e evidence) (all []float64) {
 	for trial := range s.trials {
 		us, _ := s.of(e, trial)

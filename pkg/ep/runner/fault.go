@@ -16,8 +16,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Kinds of faults that change what this rank's library is given to send; what
-// the library does with it is real.
+// Kinds of faults that change the input of this rank's library; the library's own work is
+// genuine.
 const (
 	FaultFlipBit     = "flip-bit"     // one bit of one activation
 	FaultSwapTokens  = "swap-tokens"  // the rows of two tokens
@@ -31,9 +31,9 @@ const (
 	FaultWriteInput  = "write-input"  // dispatch overwrites an activation that it has sent
 )
 
-// Kinds of faults in a call itself. A call that is skipped returns what the one
-// before it returned. The library is not called, so the fault must be injected
-// into all ranks: else the other ranks wait for this one.
+// Kinds of faults in a call itself. A skipped call returns the result of the previous call. The
+// library is not called, so the fault must be injected into all ranks; otherwise the others wait
+// for this one.
 const (
 	FaultNoDispatch = "no-dispatch" // dispatch is skipped
 	FaultNoCombine  = "no-combine"  // combine is skipped
@@ -41,27 +41,26 @@ const (
 	FaultOnes       = "ones"        // combine returns ones
 )
 
-// Kinds of faults in the library's arithmetic. Only a FaultInjector has them, from
-// the start of the case to its end.
+// Kinds of faults in the library's arithmetic, from the start of the case to its end. Only a
+// FaultInjector has them.
 const (
 	FaultBF16Sum       = "bf16-sum"       // combine rounds each partial sum to bf16
 	FaultReversedSum   = "reversed-sum"   // combine adds in the opposite order
 	FaultTruncatedSum  = "truncated-sum"  // combine truncates where it has to round
-	FaultNeighborScale = "neighbor-scale" // blocks have the scale of the block before them
-	FaultPeriodicScale = "periodic-scale" // tokens have the scales of the 257th token before them
+	FaultNeighborScale = "neighbor-scale" // blocks have the scale of the previous block
+	FaultPeriodicScale = "periodic-scale" // tokens have the scales of the token 257 places earlier
 )
 
-// FaultNoReplay is that launches of graphs do nothing. It must be injected into all ranks,
-// too: a launch that is skipped by some lets the others wait.
+// FaultNoReplay skips launches of graphs. It too must be injected into all ranks; otherwise the
+// others wait.
 const FaultNoReplay = "no-replay"
 
-// Points at which a data fault begins, besides rank.FaultAtStart. A fault can
-// also begin at a call: "dispatch-N" or "combine-N" is the N-th one after each
-// bind. Or it strikes in turn: "dispatch-every-N" and "combine-every-N" are the
-// N-th, 2N-th, … call of the case. "replay-N" is the N-th launch of the case.
+// Points at which a data fault begins, besides rank.FaultAtStart. "dispatch-N" or "combine-N" is
+// the N-th such call after each bind; "dispatch-every-N" and "combine-every-N" strike at the
+// N-th, 2N-th, … call of the case; "replay-N" at the N-th launch of the case.
 const (
-	faultAtTimed    = "timed" // after the first oracle, to the end
-	faultAtChain    = "chain" // in the chains alone
+	faultAtTimed    = "timed" // after the first oracle, until the end
+	faultAtChain    = "chain" // only in the chains
 	faultAtDispatch = "dispatch-"
 	faultAtCombine  = "combine-"
 	faultAtReplay   = "replay-"
@@ -92,10 +91,10 @@ type faulty struct {
 	m         *run
 	kind      string
 	at        string
-	from      int       // of "dispatch-N" or "combine-N"; else 0
-	every     int       // of "dispatch-every-N" or "combine-every-N"; else 0
+	from      int       // N of "dispatch-N" or "combine-N"; else 0
+	every     int       // N of "dispatch-every-N" or "combine-every-N"; else 0
 	active    bool      // while the phase named by at runs
-	calls     int       // of the operation that the fault is in, since the case began
+	calls     int       // of the faulty operation, since the case began
 	bindCalls int       // of it since the last bind
 	handle    Handle    // of the last dispatch since then
 	out       accel.Ptr // of the last combine since then
@@ -103,15 +102,14 @@ type faulty struct {
 	copies    map[*Problem]*disguise
 }
 
-// disguise is a problem of the adapter with buffers of its own, which the
-// fault changes.
+// disguise is a problem with buffers of its own, which the fault corrupts.
 type disguise struct {
 	honest, given Problem
 	previous      []byte // last output, for FaultStale
 }
 
-// injectArithmetic begins the arithmetic fault that the session names for this
-// rank, or ends that of the case before.
+// injectArithmetic begins the arithmetic fault that the session names for this rank, or ends the
+// fault of the previous case.
 func (m *run) injectArithmetic() error {
 	injector, able := m.adapter.(FaultInjector)
 	fault := ""
@@ -136,8 +134,7 @@ func (m *run) injectArithmetic() error {
 	return nil
 }
 
-// injected returns the case's adapter with the fault that the session names
-// for this rank, or nil.
+// injected returns the case's adapter with the fault that the session names for this rank, or nil.
 func injected(m *run) (*faulty, error) {
 	for _, kind := range slices.Concat(dispatchFaults, combineFaults, replayFaults) {
 		at, ok := m.Fault(kind)
@@ -177,10 +174,10 @@ func injected(m *run) (*faulty, error) {
 	return nil, nil
 }
 
-// inAdapter reports whether the fault is in an operation of the adapter, not in launches.
+// inAdapter reports whether the fault is in an operation of the adapter, not in graph launches.
 func (f *faulty) inAdapter() bool { return f != nil && !slices.Contains(replayFaults, f.kind) }
 
-// skipsReplay reports whether a launch is to be skipped.
+// skipsReplay reports whether to skip a launch.
 func (f *faulty) skipsReplay() bool {
 	if f == nil || f.kind != FaultNoReplay {
 		return false
@@ -191,13 +188,13 @@ func (f *faulty) skipsReplay() bool {
 
 func (f *faulty) inCombine() bool { return slices.Contains(combineFaults, f.kind) }
 
-// count counts a call of the operation that the fault is in.
+// count counts a call of the faulty operation.
 func (f *faulty) count() {
 	f.calls++
 	f.bindCalls++
 }
 
-// strikes reports whether the fault is on in the call that was counted last.
+// strikes reports whether the fault applies to the call that was counted last.
 func (f *faulty) strikes() bool {
 	switch {
 	case f.every > 0:
@@ -209,14 +206,14 @@ func (f *faulty) strikes() bool {
 	}
 }
 
-// enter begins the fault if point is its; without a fault it does nothing.
+// enter begins the fault if it begins at point.
 func (f *faulty) enter(point string) {
 	if f != nil && f.at == point {
 		f.active = true
 	}
 }
 
-// leave ends the fault if point is its.
+// leave ends the fault if it began at point.
 func (f *faulty) leave(point string) {
 	if f != nil && f.at == point {
 		f.active = false
@@ -234,7 +231,7 @@ func (f *faulty) Bind(p *Problem) error {
 		f.copies[p] = d
 	}
 	f.bound, f.handle, f.out, f.bindCalls = d, nil, 0, 0
-	if err := f.give(f.active && !f.inCombine()); err != nil { // a library may read the routing here
+	if err := f.give(f.active && !f.inCombine()); err != nil { // a library may read the routing during Bind
 		return err
 	}
 	return f.Adapter.Bind(&d.given)
@@ -300,7 +297,7 @@ func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
 	return out, nil
 }
 
-// disguise returns p with buffers of its own.
+// disguise returns a copy of p with its own buffers.
 func (f *faulty) disguise(p *Problem) (d *disguise, err error) {
 	d = &disguise{honest: *p, given: *p}
 	for _, b := range f.buffers(d) {
@@ -311,8 +308,8 @@ func (f *faulty) disguise(p *Problem) (d *disguise, err error) {
 	return d, nil
 }
 
-// buffer is an input of the honest problem and its place in the given one, in the
-// order of inputX and so on.
+// buffer pairs an input of the original problem with its disguise, in the order of inputX and so
+// on.
 type buffer struct {
 	from  accel.Ptr
 	to    *accel.Ptr
@@ -328,8 +325,7 @@ func (f *faulty) buffers(d *disguise) []buffer {
 	}
 }
 
-// give copies the inputs as they are now to the buffers that the library reads,
-// corrupted if the fault strikes.
+// give copies the current inputs to the disguise, corrupted if the fault strikes.
 func (f *faulty) give(strikes bool) error {
 	d := f.bound
 	buffers := f.buffers(d)
@@ -369,8 +365,8 @@ const (
 	inputWeight
 )
 
-// corrupt changes the inputs of the first token, and of the second where the
-// fault takes two. A rank with fewer tokens sends the truth.
+// corrupt changes the inputs of the first token, and of the second where the fault takes two. A
+// rank with fewer tokens sends correct data.
 func (f *faulty) corrupt(x, experts, weights []byte) {
 	p := f.bound.given
 	row, ids, parts := 2*p.Hidden, f.m.d.IndexType.Size()*p.TopK, 4*p.TopK
@@ -415,7 +411,7 @@ func (f *faulty) corrupt(x, experts, weights []byte) {
 	}
 }
 
-// expert reads the expert of a slot, in the type that the library reads.
+// expert reads the expert of a slot, in the library's index type.
 func (f *faulty) expert(experts []byte, slot int) int64 {
 	if f.m.d.IndexType == numeric.Int32 {
 		return int64(int32(binary.NativeEndian.Uint32(experts[4*slot:])))
@@ -431,8 +427,8 @@ func (f *faulty) setExpert(experts []byte, slot int, e int64) {
 	}
 }
 
-// flipSign flips the sign of the largest value of a row of bf16, behind the
-// columns that carry the source.
+// flipSign flips the sign of the largest value of a bf16 row, excluding the columns that encode the
+// source.
 func flipSign(row []byte) {
 	largest, at := uint16(0), 0
 	for i := 2 * workload.SourceColumns; i < len(row); i += 2 {

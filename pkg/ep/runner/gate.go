@@ -10,8 +10,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// gate fails a row whose times cannot be. It judges the medians, which are what
-// readers compare. Without a limit there is no gate.
+// gate fails a row with physically impossible times. It judges medians, which readers compare.
+// Without a limit it does nothing.
 func (m *rowMaker) gate(declared *planRecord, t *workload.Trace, limits []result.Limit) {
 	if len(limits) == 0 {
 		return
@@ -42,8 +42,7 @@ func (m *rowMaker) gate(declared *planRecord, t *workload.Trace, limits []result
 	}
 }
 
-// instants fails a row whose times cannot be: those of an operation that took no
-// time on some rank.
+// instants fails a row with an operation that took no time on some rank.
 func (m *rowMaker) instants(d Description) {
 	check := func(name string, s series) {
 		var ranks []int
@@ -65,11 +64,10 @@ func (m *rowMaker) instants(d Description) {
 	check("pair_period", m.chained(chainPair))
 }
 
-// crossing is the fewest rows that leave and enter a group of ranks (one rank, or
-// a scale-up domain) in a dispatch. A token leaves once, however many other groups
-// it goes to, since a switch can multicast, and enters a group once, however many
-// of its experts are there. In a combine the same rows go back: what a group makes
-// of a token can leave as one sum, and the sums can be added on the way.
+// crossing is the minimum number of rows that leave and enter a group (one rank or a scale-up
+// domain) in a dispatch. A token leaves once for all other groups, since a switch can multicast,
+// and enters a group once for all of its experts there. A combine moves the same rows back: a
+// group can return one sum for a token, and the sums can be added in the network.
 type crossing struct{ off, onto int64 }
 
 func (n crossing) back() crossing             { return crossing{n.onto, n.off} }
@@ -78,7 +76,7 @@ func (n crossing) plus(other crossing) crossing {
 	return crossing{n.off + other.off, n.onto + other.onto}
 }
 
-// crossings counts by group. What stays in its group does not cross.
+// crossings counts rows by group. Rows that stay in their group do not cross.
 func crossings(t *workload.Trace, group func(rank int) int) []crossing {
 	out := make([]crossing, group(t.World-1)+1)
 	there := make([]bool, len(out))
@@ -104,7 +102,7 @@ func crossings(t *workload.Trace, group func(rank int) int) []crossing {
 	return out
 }
 
-// busiest returns the most bytes that a group moves in one direction.
+// busiest returns the maximum bytes that a group moves in one direction.
 func busiest(groups []crossing, bytes func(crossing) crossing) int64 {
 	most := int64(0)
 	for _, n := range groups {
@@ -114,9 +112,9 @@ func busiest(groups []crossing, bytes func(crossing) crossing) int64 {
 	return most
 }
 
-// leastBusy returns the rows that every group moves in each half of a pair,
-// whether the sender or the receiver moves them: a pair of a chain is timed on
-// each rank alone, which may find that its peers have done their part before.
+// leastBusy returns the minimum over groups of the rows moved in each half of a pair, whether the
+// sender or the receiver moves them. A pair of a chain is timed on each rank separately, and a
+// rank's peers may have done their part earlier.
 func leastBusy(groups []crossing) int64 {
 	least := min(groups[0].off, groups[0].onto)
 	for _, n := range groups {
@@ -125,8 +123,8 @@ func leastBusy(groups []crossing) int64 {
 	return least
 }
 
-// whyFailed is the outcome's reason of rows that failed: the first time that
-// cannot be, unless the oracle found something too.
+// whyFailed returns the outcome's reason for failed rows: the first impossible time, unless the
+// oracle found something too.
 func whyFailed(rows []ep.Row) result.Reason {
 	var reasons result.Reasons
 	for _, r := range rows {

@@ -7,15 +7,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// No verdict binds again: whatever the windows or the chain left is still there,
-// and what is judged is the next call of the sequence that was timed.
+// No verdict binds again: it judges the next call of the timed sequence, on the state that the
+// windows or the chain left.
 //
-// A judgement waits for the stream alone, not for the device. The events of a window see
-// no more than the stream, so that work which a library leaves on a stream of its own is
-// not timed; here it comes too late.
+// A verdict waits for the stream only, not for the device. Work that a library leaves on a stream
+// of its own is not covered by the events of a window; here its results come too late and fail.
 
-// judgeWindow judges what the window of a component left, then the operation with
-// other inputs in the same buffers.
+// judgeWindow judges the state after the window of a component, then the operation with other
+// inputs in the same buffers.
 func (m *run) judgeWindow(p *point, component string) error {
 	when := afterWindow(component)
 	v, err := m.judgeRemains(p)
@@ -28,9 +27,8 @@ func (m *run) judgeWindow(p *point, component string) error {
 	return m.judgeChanged(p, when, component == compCombine && !m.d.FreshPair)
 }
 
-// judgeRemains judges the output of the last combine of a window. Where the
-// window ends without one, it judges what the last dispatch brought and combines
-// that first.
+// judgeRemains judges the output of the last combine of a window. If the window ends without one,
+// it judges what the last dispatch delivered and then combines it.
 func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 	v.Passed = true
 	if !m.left.combined {
@@ -52,8 +50,8 @@ func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 	return v, p.oracle.combinedValues(m.data, &v, m.left.out, m.left.rows)
 }
 
-// judgeChain reports what the period chain left, then judges the operation as the chain
-// left it, with the same inputs, with other ones, and its arithmetic.
+// judgeChain reports the verdict on the state after the period chain, then judges the operation
+// with the same inputs, with other ones, and its arithmetic.
 func (m *run) judgeChain(p *point, left Verdict) error {
 	if err := m.emitVerdict(p, whenChainOutput, left); err != nil {
 		return err
@@ -89,9 +87,8 @@ func (m *run) judgeArithmetic(p *point) error {
 	return m.Emit(kindArithmetic, arithmeticRecord{p.TokensPerRank, finite(worst), o.values(), wrong})
 }
 
-// judgeChanged writes other inputs into the buffers of the bound problem, judges
-// the operation and restores them. An operation that does nothing any more would
-// pass with the inputs of the calls before.
+// judgeChanged writes other inputs into the buffers of the bound problem, judges the operation and
+// restores them. With the old inputs, an operation that no longer does anything would pass.
 func (m *run) judgeChanged(p *point, when string, again bool) error {
 	if err := m.send(p, p.changed); err != nil {
 		return err
@@ -111,8 +108,7 @@ func (m *run) judge(p *point, when string, o oracle, again bool) error {
 	return m.emitVerdict(p, when, v)
 }
 
-// emitVerdict completes a verdict with the comparison of the inputs with what
-// they were made as.
+// emitVerdict completes a verdict with the check that the inputs are unchanged.
 func (m *run) emitVerdict(p *point, when string, v Verdict) error {
 	differ, err := m.inputsChanged(p)
 	if err != nil {
@@ -122,10 +118,9 @@ func (m *run) emitVerdict(p *point, when string, v Verdict) error {
 	return m.Emit(kindVerdict, verdictRecord{p.TokensPerRank, when, time.Now().UTC(), v})
 }
 
-// fullOracle dispatches, judges what arrived, sends back what the experts make of
-// it and judges what combine returns. With again, that is the second combine of
-// its handle. Where a row tells no source, the pair is still completed, so that
-// no peer waits for ever.
+// fullOracle dispatches, judges what arrived, returns the experts' outputs and judges the result
+// of combine. With again, it judges the second combine of its handle. If a row names no source, the
+// pair is still completed, so that no peer hangs.
 func (m *run) fullOracle(o oracle, again bool) (v Verdict, err error) {
 	received, err := m.inspected()
 	if err != nil {
@@ -148,7 +143,7 @@ func (m *run) fullOracle(o oracle, again bool) (v Verdict, err error) {
 	return v, o.combinedValues(m.data, &v, m.left.out, transformed)
 }
 
-// transform returns what makes of the rows that arrived those that the experts return.
+// transform returns a function that writes the transformed rows.
 func (m *run) transform(o *oracle, rx *Received, by []workload.Affine) func(to []Rows) error {
 	return func(to []Rows) error { return m.data.transform(o, rx, by, to) }
 }

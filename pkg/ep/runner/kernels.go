@@ -19,7 +19,7 @@ import (
 //go:embed oracle.cu
 var oracleKernels string
 
-// source is the kernels of the oracle with what they need.
+// source returns the source of the oracle's kernels with its dependencies.
 func source() string { return kernels.Complete(oracleKernels) }
 
 const (
@@ -29,13 +29,13 @@ const (
 	maxTopK = 64
 )
 
-// kernelData runs the kernels of oracle.cu. It uploads what they need for each call,
-// which is small: routing, and addresses of rows.
+// kernelData runs the kernels of oracle.cu. It uploads their small arguments, such as routing and
+// row addresses, for each call.
 type kernelData struct {
 	device  *accel.Scope
 	stream  accel.Stream
 	blocks  int
-	scratch accel.Ptr // words that a kernel finds, then what was uploaded for it
+	scratch accel.Ptr // result words of a kernel, then its uploaded arguments
 	bytes   int64     // of scratch
 
 	kernelFill, kernelFilled, kernelSources, kernelPayload, kernelTransform, kernelChoose,
@@ -125,11 +125,11 @@ func sumOf(o *oracle) sumParams {
 // termBytes is the size of cx_term of oracle.cu.
 const termBytes = 24
 
-// foundBytes is what kernels find: two words.
+// foundBytes is the size of a kernel's result: two words.
 const foundBytes = 16
 
-// upload writes parts behind the words that a kernel finds, which it clears, and returns
-// where each part is. The next upload takes the memory again.
+// upload clears the result words and writes parts behind them; it returns the address of each
+// part. The next upload overwrites the memory.
 func (k *kernelData) upload(parts ...[]byte) (at []accel.Ptr, err error) {
 	const unit = 16
 	all := make([]byte, foundBytes)
@@ -157,7 +157,7 @@ func (k *kernelData) upload(parts ...[]byte) (at []accel.Ptr, err error) {
 	return at, accel.Write(k.device, k.stream, k.scratch, all)
 }
 
-// found reads the words that a kernel has found.
+// found reads the result words of a kernel.
 func (k *kernelData) found() (first, second uint64, err error) {
 	words, err := accel.Read[uint64](k.device, k.stream, k.scratch, foundBytes/8)
 	if err != nil {
@@ -166,8 +166,8 @@ func (k *kernelData) found() (first, second uint64, err error) {
 	return words[0], words[1], nil
 }
 
-// errorOf is the error that a word of a kernel means: its order is that of math.Max, in
-// which an infinity is above a NaN.
+// errorOf converts a kernel's result word to an error. Words are ordered like math.Max, except that
+// infinity is above NaN.
 func errorOf(word uint64) float64 {
 	switch infinity := math.Float64bits(math.Inf(1)); word {
 	case infinity:
@@ -179,7 +179,7 @@ func errorOf(word uint64) float64 {
 	}
 }
 
-// launch runs a kernel over n values, or n blocks.
+// launch runs a kernel with the given number of blocks.
 func (k *kernelData) launch(kernel accel.Kernel, blocks int, args ...unsafe.Pointer) error {
 	if blocks == 0 {
 		return nil
@@ -187,10 +187,10 @@ func (k *kernelData) launch(kernel accel.Kernel, blocks int, args ...unsafe.Poin
 	return kernel.Launch(k.stream, uint32(min(blocks, k.blocks)), accel.BlockThreads, 0, args...)
 }
 
-// blocksOf is how many blocks take n values, one a thread.
+// blocksOf returns the number of blocks for n values, one per thread.
 func blocksOf(n int) int { return (n + accel.BlockThreads - 1) / accel.BlockThreads }
 
-// tilesOf is how many blocks take rows, a tile at a time.
+// tilesOf returns the number of blocks for rows, one per tile.
 func tilesOf(rows, hidden int) int { return rows * ((hidden + tileColumns - 1) / tileColumns) }
 
 func (k *kernelData) fill(o *oracle, x accel.Ptr) error {
@@ -212,7 +212,7 @@ func (k *kernelData) filled(o *oracle, x accel.Ptr) (bool, error) {
 	return wrong == 0, err
 }
 
-// addresses are those of rows, and those of their scales.
+// addresses returns the addresses of each row's values and scales.
 func addresses(rows []Rows) (values, scales []byte) {
 	for _, p := range rows {
 		for i := range int64(p.Count) {
@@ -306,8 +306,8 @@ func (k *kernelData) choose(o *oracle, rows []choice, to []Rows) error {
 		accel.Arg(at[0]), accel.Arg(at[1]), accel.Arg(at[2]), accel.Arg(uint64(len(rows))), accel.Arg(int32(hidden)), accel.Arg(sumOf(o))), k.stream.Synchronize())
 }
 
-// place is the place of a part among those of a token, and how many these are: a slot
-// among the slots, a rank among the token's.
+// place returns the index of a part and the number of parts of a token: slots, or the ranks that
+// return a row.
 func (o *oracle) place(token, part int) (at, of int) {
 	if o.Combine == WeightedKernelSum {
 		return part, o.trace.TopK
@@ -330,8 +330,8 @@ func appendInts(to []byte, values ...int) []byte {
 	return to
 }
 
-// terms appends the terms of a token's sum as cx_term has them, in the order in which
-// they are added. By makes what comes back of what arrived.
+// terms appends the terms of a token's sum in cx_term format, in the order of addition. by
+// returns the transform of a part.
 func (o *oracle) terms(to []byte, token int, by func(token, part int) workload.Affine) []byte {
 	none := func(to []byte) []byte { return appendInts(appendFloats(to, 0, 0, 0, 0), -1, 0) }
 	term := func(to []byte, t workload.Affine, weight float32, part int, last bool) []byte {
@@ -380,8 +380,8 @@ func (o *oracle) terms(to []byte, token int, by func(token, part int) workload.A
 	return to
 }
 
-// allTerms are those of o's rank, token by token, for transformed messages or constant
-// ones. They are made once.
+// allTerms returns the terms of the tokens of o's rank, for transformed or constant messages. They
+// are computed once.
 func (o *oracle) allTerms(kind messages) []byte {
 	at, by := &o.packed[0], o.rowTransform
 	if kind == constant {

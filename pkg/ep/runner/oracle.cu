@@ -1,5 +1,5 @@
-// Makes and judges the data of the EP oracle where it stands, bit for bit as the Go
-// functions of package ep and workload do. H is the hidden size, K top-k.
+// Makes and judges the data of the EP oracle in device memory, bit for bit as the Go functions of
+// packages runner and workload do. H is the hidden size, K top-k.
 
 enum { CX_TILE = 1024, CX_PART = 8, CX_BLOCK = 128, CX_MAX_TOPK = 64 };
 
@@ -17,15 +17,15 @@ struct cx_side {
 	cx_i32 unused;
 };
 
-// Rows at any place: the addresses of their values, and of their scales.
+// Rows at arbitrary addresses: those of their values and of their scales.
 struct cx_rows {
 	const cx_u64 *values, *scales;
 	cx_codec codec;
 	cx_i32 unused;
 };
 
-// A row that comes back for a token. Part is the rank's place among those of the token,
-// or the slot; −1 is none. End ends a group of terms, which are added first.
+// A row that comes back for a token. part is the index of its rank among the token's ranks, or its
+// slot; −1 is none. end marks the last term of a group; groups are summed first.
 struct cx_term {
 	float scale, a, b, weight;
 	cx_i32 part, end;
@@ -33,13 +33,13 @@ struct cx_term {
 
 // How combine adds the terms of a token.
 struct cx_sum {
-	cx_i32 topk, weighted, tree, rounds; // rounds: the sum of each group to bf16
+	cx_i32 topk, weighted, tree, rounds; // rounds: round the sum of each group to bf16
 };
 
-// What comes back; the Go side has the first two.
+// The rows that come back; the first two as in Go.
 enum { CX_RECEIVED, CX_TRANSFORMED, CX_CHOSEN };
 
-// A chosen row: that of part, of as many parts as a token has.
+// A chosen row: the index of its part and the number of parts of the token.
 struct cx_choice {
 	cx_u64 token;
 	cx_i32 part, parts;
@@ -71,7 +71,7 @@ static __device__ __forceinline__ cx_u64 cx_split_mix(cx_u64 key, cx_u64 n)
 	return x ^ x >> 31;
 }
 
-// Column c of the activation row of a token: FillActivation, or FillScaled.
+// The value of column c in the activation row of a token, as FillActivation or FillScaled.
 static __device__ cx_u16 cx_activation(const cx_side &s, cx_u32 token, cx_i32 c)
 {
 	if (c < 32)
@@ -97,8 +97,8 @@ static __device__ __forceinline__ cx_format cx_format_of(cx_i32 format)
 	return format == 1 ? cx_e4m3fn() : format == 2 ? cx_e4m3fnuz() : cx_e5m2();
 }
 
-// cx_tile writes n columns of a token's row, from column at on, as a receiver sees them.
-// All threads of a block call it.
+// cx_tile writes n columns of a token's row, starting at column at, as a receiver sees them. All
+// threads of a block call it.
 static __device__ void cx_tile(const cx_side &s, cx_u32 token, cx_i32 at, cx_i32 n, cx_u16 *x)
 {
 	__shared__ float most[CX_TILE / CX_PART];
@@ -144,14 +144,14 @@ static __device__ cx_u16 cx_column(const cx_rows &rows, cx_u64 i, cx_i32 c)
 	return cx_to_bf16(cx_decode(cx_format_of(rows.codec.format), ((const cx_u8 *)rows.values[i])[c]) * scale);
 }
 
-// cx_ep_fill writes the activations of tokens from first on: n values.
+// cx_ep_fill writes n activation values, starting with token first.
 extern "C" __global__ void cx_ep_fill(cx_side s, cx_u16 *x, cx_u64 first, cx_u64 n)
 {
 	for (cx_u64 i = cx_first(); i < n; i += cx_step())
 		x[i] = cx_activation(s, (cx_u32)(first + i / s.hidden), (cx_i32)(i % s.hidden));
 }
 
-// cx_ep_filled adds to found[0] how many of them differ.
+// cx_ep_filled adds the number of differing values to found[0].
 extern "C" __global__ void cx_ep_filled(cx_side s, const cx_u16 *x, cx_u64 first, cx_u64 n, cx_u64 *found)
 {
 	cx_u64 wrong = 0;
@@ -169,15 +169,14 @@ extern "C" __global__ void cx_ep_sources(cx_rows rows, cx_i64 *token, cx_u64 n)
 		bool valid = true;
 		for (cx_i32 c = 0; c < 32; c++) {
 			cx_u16 b = cx_column(rows, i, c), magnitude = b & 0x7fff;
-			valid = valid && magnitude >= 0x3e80 && magnitude < 0x7f80; // 0.25 and more, finite
+			valid = valid && magnitude >= 0x3e80 && magnitude < 0x7f80; // finite and at least 0.25
 			named |= (cx_u32)(b >> 15 ^ 1) << c;
 		}
 		token[i] = valid ? (cx_i64)named : -1;
 	}
 }
 
-// cx_ep_payload adds to found[0] how many values of the rows differ from those of their
-// tokens.
+// cx_ep_payload adds the number of values that do not match the row's token to found[0].
 extern "C" __global__ void cx_ep_payload(cx_side s, cx_rows rows, const cx_i64 *token, cx_u64 n, cx_u64 *found)
 {
 	__shared__ cx_u16 x[CX_TILE];
@@ -201,7 +200,7 @@ static __device__ __forceinline__ cx_u16 cx_apply(cx_u16 x, float scale, float a
 	return cx_to_bf16(cx_from_bf16(x) * scale + a + b * pattern);
 }
 
-// cx_ep_transform writes what experts make of each row, to the addresses of to.
+// cx_ep_transform writes the experts' output for each row to the addresses of to.
 extern "C" __global__ void cx_ep_transform(cx_rows rows, const float *by, const cx_u64 *to, cx_u64 n, cx_i32 hidden)
 {
 	for (cx_u64 i = cx_first(); i < n * hidden; i += cx_step()) {
@@ -224,7 +223,7 @@ static __device__ cx_u16 cx_small(cx_u64 h, cx_i32 part)
 	return cx_power(h, (cx_i32)((h >> 32) % 4) - 3);
 }
 
-// cx_places draws three places of n, in ascending order, in three columns of four.
+// cx_places draws three indices below n, ascending, in three columns of four.
 static __device__ bool cx_places(cx_u64 h, cx_i32 n, cx_i32 *p)
 {
 	cx_u64 triples = n < 3 ? 0 : (cx_u64)n * (n - 1) * (n - 2) / 6;
@@ -247,8 +246,7 @@ static __device__ bool cx_places(cx_u64 h, cx_i32 n, cx_i32 *p)
 	return true;
 }
 
-// Column c of a chosen row. Weights are those of the token's slots, where rows are
-// weighted.
+// Column c of a chosen row. weights has the token's slot weights if rows are weighted.
 static __device__ cx_u16 cx_chosen(cx_choice at, cx_i32 weighted, const float *weights, cx_i32 c)
 {
 	cx_u64 h = cx_split_mix(cx_split_mix(0x636f6d62696e65ull, at.token), (cx_u64)c);
@@ -266,8 +264,8 @@ static __device__ cx_u16 cx_chosen(cx_choice at, cx_i32 weighted, const float *w
 	return v;
 }
 
-// cx_ep_choose writes chosen rows to the addresses of to; a row of no part is zero.
-// weights [n][K] are those of the rows' tokens.
+// cx_ep_choose writes chosen rows to the addresses of to; a row without a part is zero. weights
+// [n][K] has the weights of the rows' tokens.
 extern "C" __global__ void cx_ep_choose(const cx_choice *of, const float *weights, const cx_u64 *to, cx_u64 n, cx_i32 hidden, cx_sum sum)
 {
 	for (cx_u64 i = cx_first(); i < n * hidden; i += cx_step()) {
@@ -286,14 +284,14 @@ static __device__ float cx_add_fused(float sum, float y, float w)
 	double lost = (p - (total - low)) + (s - low);
 	cx_u64 bits = cx_double_bits(total);
 	bool finite = (bits >> 52 & 0x7ff) != 0x7ff;
-	if (lost != 0 && (bits & 1) == 0 && finite) // half way between two floats, but for what is lost
+	if (lost != 0 && (bits & 1) == 0 && finite) // half way between two floats, apart from lost
 		total = cx_double((lost > 0) == (total > 0) ? bits + 1 : bits - 1);
 	return (float)total;
 }
 
-// A token whose sums are wanted.
+// A token whose sums are computed.
 struct cx_token {
-	cx_choice of; // part is left open
+	cx_choice of; // part is not set
 	const cx_term *terms;
 	const float *weights;
 };
@@ -311,7 +309,7 @@ static __device__ float cx_value(const cx_token &t, const cx_sum &sum, cx_i32 wh
 	return cx_from_bf16(x);
 }
 
-// What combine must give in column c, where x came.
+// The expected result of combine in column c, for activation x.
 static __device__ float cx_combined(const cx_token &t, const cx_sum &sum, cx_i32 what, bool fused, cx_u16 x, cx_i32 c)
 {
 	float level[CX_MAX_TOPK], total = 0, part = 0;
@@ -339,7 +337,7 @@ static __device__ float cx_combined(const cx_token &t, const cx_sum &sum, cx_i32
 	return total;
 }
 
-// An error as a word whose order is that of math.Max: numbers, NaN, infinity.
+// An error as a word whose order is like math.Max: numbers, NaN, infinity.
 static __device__ __forceinline__ cx_u64 cx_ordered(double error)
 {
 	const cx_u64 infinity = 0x7ffull << 52;
@@ -355,8 +353,8 @@ static __device__ __forceinline__ cx_u64 cx_error(cx_u16 got, float want)
 	return cx_ordered(cx_magnitude((double)cx_from_bf16(got) - (double)want) / (size > 0.02 ? size : 0.02));
 }
 
-// cx_ep_combined raises found[0] to the largest error of out, which combine returned for
-// the tokens from first on.
+// cx_ep_combined raises found[0] to the largest error of out, the result of combine for the tokens
+// from first on.
 extern "C" __global__ void cx_ep_combined(cx_side s, cx_sum sum, cx_i32 what, cx_u64 first, const cx_term *terms, const cx_u16 *out,
                                           cx_u64 tokens, cx_u64 *found)
 {
@@ -391,9 +389,8 @@ static __device__ double cx_ulps(cx_u16 got, float want)
 	return size == size ? size : infinity;
 }
 
-// cx_ep_declared raises found[0] to the largest distance of out from what the declared
-// sum makes of the chosen rows, and adds to found[1] the values that are further than
-// half a unit.
+// cx_ep_declared raises found[0] to the largest distance of out from the declared sum of the
+// chosen rows, and adds the number of values further than half a unit to found[1].
 extern "C" __global__ void cx_ep_declared(cx_sum sum, cx_u64 first, const cx_term *terms, const float *weights, const cx_i32 *parts,
                                           const cx_u16 *out, cx_u64 tokens, cx_i32 hidden, cx_u64 *found)
 {

@@ -11,7 +11,7 @@ import (
 
 // Names of the checks, as rows publish them.
 const (
-	CheckSource       = "source_decode" // every received row tells its source
+	CheckSource       = "source_decode" // every received row names its source
 	CheckSourceSet    = "source_set"
 	CheckMetadata     = "metadata"
 	CheckMultiplicity = "multiplicity"
@@ -22,18 +22,18 @@ const (
 	CheckInputs       = "inputs_unchanged"
 )
 
-// checkNames lists the checks in the order in which rows name those that failed.
+// checkNames lists the checks in the order in which rows list failures.
 var checkNames = []string{
 	CheckSource, CheckSourceSet, CheckMetadata, CheckMultiplicity, CheckWeights,
 	CheckCounts, CheckPayload, CheckCombine, CheckInputs,
 }
 
-// Verdict is what the oracle says of one dispatch and combine on one rank.
+// Verdict is the oracle's verdict on one dispatch and combine on one rank.
 type Verdict struct {
 	Passed bool     `json:"passed"`
-	Error  *float64 `json:"error"`            // of the combined values; null where it is not finite or was not taken
+	Error  *float64 `json:"error"`            // of the combined values; null if not finite or not checked
 	Failed []string `json:"failed,omitempty"` // names of the checks
-	Rows   int      `json:"rows"`             // received; 0 where a row told no source
+	Rows   int      `json:"rows"`             // received; 0 if a row named no source
 }
 
 func (v *Verdict) fail(check string) {
@@ -49,7 +49,7 @@ func (v *Verdict) require(check string, ok bool) {
 	}
 }
 
-// add makes v the verdict on what other judged as well.
+// add merges another verdict into v.
 func (v *Verdict) add(other Verdict) {
 	for _, check := range other.Failed {
 		v.fail(check)
@@ -59,22 +59,21 @@ func (v *Verdict) add(other Verdict) {
 	}
 }
 
-// oracle knows what one rank must receive and get back.
+// oracle holds what one rank must receive and get back.
 type oracle struct {
 	*arithmetic
 	rank     int
-	accepted *accepted // nil: nothing is kept
+	accepted *accepted // nil: results are not cached
 }
 
-// delivery is one row that a rank must receive: a token for a rank, or a token
-// for one expert.
+// delivery is one row that a rank must receive: a token for a rank, or a token for one expert.
 type delivery struct {
 	token  int
 	expert int32 // token-expert only
 }
 
-// received judges what arrived. It returns what this rank's experts do to each row, or
-// nil where a row does not name its source.
+// received judges what arrived. It returns the transform of this rank's experts for each row, or
+// nil if a row does not name its source.
 func (o *oracle) received(d data, rx *Received) (by []workload.Affine, v Verdict, err error) {
 	v.Passed = true
 	rows := rx.rows()
@@ -113,8 +112,7 @@ func (o *oracle) received(d data, rx *Received) (by []workload.Affine, v Verdict
 	return by, v, nil
 }
 
-// transform judges what arrived beside row i and returns what the experts here
-// do to it.
+// transform judges the metadata of row i and returns the local experts' transform for it.
 func (o *oracle) transform(v *Verdict, rx *Received, i, token int) workload.Affine {
 	if o.Receive == TokenExpert {
 		e := rx.Expert[i]
@@ -153,7 +151,7 @@ func (o *oracle) transform(v *Verdict, rx *Received, i, token int) workload.Affi
 	return weighted(experts, parts)
 }
 
-// constants are what makes constant rows of those that arrived.
+// constants returns the transforms from received rows to constant rows.
 func (o *oracle) constants(rx *Received) []workload.Affine {
 	by := make([]workload.Affine, rx.rows())
 	for i := range by {
@@ -170,7 +168,7 @@ func (o *oracle) here(expert int32) bool {
 	return expert >= 0 && int(expert) < o.trace.Experts && o.trace.ExpertRank(expert) == o.rank
 }
 
-// sourceSet compares the rows that arrived with those that must.
+// sourceSet compares the received rows with the expected ones.
 func (o *oracle) sourceSet(v *Verdict, rx *Received, tokens []int64) {
 	var want, got []delivery
 	for token := range o.trace.Tokens() {
@@ -209,8 +207,7 @@ func (o *oracle) sourceSet(v *Verdict, rx *Received, tokens []int64) {
 	}
 }
 
-// counts compares the rows per local expert as the library counted them, or those from
-// each rank.
+// counts compares the library's row counts, per local expert or per source rank.
 func (o *oracle) counts(v *Verdict, rx *Received) {
 	if rx.RankCounts != nil {
 		v.require(CheckCounts, slices.Equal(o.fromRanks(), rx.RankCounts))
@@ -226,7 +223,7 @@ func (o *oracle) counts(v *Verdict, rx *Received) {
 	v.require(CheckCounts, slices.Equal(want, rx.Counts))
 }
 
-// fromRanks is how many tokens of each rank have an expert here.
+// fromRanks returns how many tokens of each rank have an expert on this one.
 func (o *oracle) fromRanks() []int32 {
 	rows := make([]int32, o.trace.World)
 	for rank := range rows {
@@ -239,8 +236,8 @@ func (o *oracle) fromRanks() []int32 {
 	return rows
 }
 
-// combinedValues judges what combine returned for this rank's tokens, given what came
-// back for them.
+// combinedValues judges the result of combine for this rank's tokens, given the kind of rows that
+// came back for them.
 func (o *oracle) combinedValues(d data, v *Verdict, out accel.Ptr, kind messages) error {
 	worst, err := d.combined(o, kind, out)
 	if err != nil {
@@ -251,7 +248,7 @@ func (o *oracle) combinedValues(d data, v *Verdict, out accel.Ptr, kind messages
 	return nil
 }
 
-// combinedError returns the largest error of what combine returned.
+// combinedError returns the largest error of the result of combine.
 func (o *oracle) combinedError(out []uint16, m message) (worst float64) {
 	hidden := len(o.pattern)
 	for i := range o.trace.RankTokens(o.rank) {
@@ -262,8 +259,8 @@ func (o *oracle) combinedError(out []uint16, m message) (worst float64) {
 	return worst
 }
 
-// compareOutputs is the chain's check: the error of its last output against
-// that of a drained pair of the same rung, with the latter as reference.
+// compareOutputs returns the error of a chain's last output against a drained pair of the same
+// rung.
 func compareOutputs(got, reference []uint16) (worst float64) {
 	for i, b := range reference {
 		worst = worse(worst, got[i], numeric.FromBF16(b))

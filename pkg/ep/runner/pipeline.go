@@ -9,17 +9,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep"
 )
 
-// remains is what the last calls of the adapter's operations left: each operation
-// works on what the ones before it left, and leaves its own result.
+// remains holds the results of the adapter's last calls. Each operation uses the previous results
+// and adds its own.
 type remains struct {
 	handle   Handle
-	staged   Staged   // nil: nothing was staged since the window began
-	rows     messages // that are staged, unless StageRows wrote others
+	staged   Staged   // nil: nothing staged since the window began
+	rows     messages // the staged rows, unless StageRows wrote others
 	out      accel.Ptr
-	combined bool // out is the combine of the last dispatch
+	combined bool // out is the result of combining the last dispatch
 }
 
-// steps are calls that are made in order, until one fails.
+// steps are calls made in order, until one fails.
 type steps []func() error
 
 func (s steps) do() error {
@@ -31,14 +31,14 @@ func (s steps) do() error {
 	return nil
 }
 
-// bind makes p the problem and forgets the cached layout of another.
+// bind makes p the problem and drops the cached layout.
 func (m *run) bind(p *point) error {
 	m.cached = nil
 	return m.adapter.Bind(p.Problem)
 }
 
-// dispatch is the dispatch of the case's contract. Under the cached-layout
-// contract the first one after a bind, which is never timed, makes the layout.
+// dispatch dispatches under the case's contract. Under the cached-layout contract the first one
+// after a bind, which is never timed, computes the layout.
 func (m *run) dispatch() (err error) {
 	m.left.combined = false
 	if m.cached != nil {
@@ -52,14 +52,14 @@ func (m *run) dispatch() (err error) {
 	return err
 }
 
-// stage stages what the last dispatch delivered, each row as it is.
+// stage stages what the last dispatch delivered, unchanged.
 func (m *run) stage() (err error) {
 	m.left.rows = asReceived
 	m.left.staged, err = m.adapter.Stage(m.left.handle)
 	return err
 }
 
-// stageRows is a stage of the rows that fill writes instead.
+// stageRows returns a step that stages the rows that fill writes.
 func (m *run) stageRows(fill func(to []Rows) error) func() error {
 	return func() (err error) {
 		m.left.staged, err = m.adapter.StageRows(m.left.handle, fill)
@@ -74,8 +74,8 @@ func (m *run) combine() (err error) {
 	return err
 }
 
-// roundtrip is the operations of a timed pair. Where staging is hoisted they
-// reuse what was staged before.
+// roundtrip returns the operations of a timed pair. With hoisted staging they reuse previously
+// staged rows.
 func (m *run) roundtrip() steps {
 	if m.d.Hoisted() {
 		return steps{m.dispatch, m.combine}
@@ -83,15 +83,14 @@ func (m *run) roundtrip() steps {
 	return steps{m.dispatch, m.stage, m.combine}
 }
 
-// pair is a whole untimed dispatch, stage and combine, synchronised.
+// pair runs an untimed dispatch, stage and combine, and synchronises.
 func (m *run) pair() error {
 	return steps{m.dispatch, m.stage, m.combine, m.device.Synchronize}.do()
 }
 
-// hoist is the untimed pair whose staged rows the pairs behind it reuse. A library may
-// place the rows of each dispatch in another order, so that the rows it stages are the same
-// in every place where an expert's, or a rank's, may stand: what combine returns of them
-// can be judged.
+// hoist runs the untimed pair whose staged rows later pairs reuse. A library may order the rows of
+// each dispatch differently, so hoist stages equal rows for each expert or rank; the result of
+// combine can then be judged.
 func (m *run) hoist(p *point) error {
 	received, err := m.inspected()
 	if err != nil {
@@ -104,7 +103,7 @@ func (m *run) hoist(p *point) error {
 	return err
 }
 
-// inspected is an untimed dispatch, synchronised; it returns what was delivered.
+// inspected runs an untimed dispatch, synchronises, and returns what was delivered.
 func (m *run) inspected() (*Received, error) {
 	if err := (steps{m.dispatch, m.stream.Synchronize}).do(); err != nil {
 		return nil, err
@@ -112,16 +111,16 @@ func (m *run) inspected() (*Received, error) {
 	return m.adapter.Inspect(m.left.handle)
 }
 
-// settle brings the stream into the state in which all windows begin, by a copy to the
-// device. After a copy to the host, as judgements make them, a low-latency pair of DeepEP
-// takes 6 µs more on an H200, in its own Python too, until the next copy to the device
+// settle puts the stream into the state in which all windows begin, by a copy to the device. After
+// a copy to the host, as judging makes, a low-latency pair of DeepEP takes 6 µs longer on an H200,
+// also from its own Python interface, until the next copy to the device
 // (studies/results/variants.csv).
 func (m *run) settle() error {
 	return accel.Write(m.device, m.stream, m.lastOutput, make([]byte, 4))
 }
 
-// warmUp binds p and runs the warm-up pairs, each synchronised. Where staging
-// is hoisted they reuse what the first staged, unless each has to stage.
+// warmUp binds p and runs the warm-up pairs, each synchronised. With hoisted staging they reuse
+// the rows staged by the first pair, unless stageEach.
 func (m *run) warmUp(p *point, stageEach bool) error {
 	if err := errors.Join(m.bind(p), m.settle()); err != nil {
 		return err
@@ -139,8 +138,8 @@ func (m *run) warmUp(p *point, stageEach bool) error {
 	return err
 }
 
-// quietly runs f without garbage collection.
-func quietly(f func() error) error {
+// withoutGC runs f with the garbage collector off.
+func withoutGC(f func() error) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	return f()
 }
@@ -155,7 +154,7 @@ func newEvents(d *accel.Scope, n int) (events []accel.Event, err error) {
 	return events, err
 }
 
-// elapsed returns the microseconds from each event of from to that of to.
+// elapsed returns the microseconds between corresponding events.
 func (m *run) elapsed(from, to []accel.Event) (us []float64, err error) {
 	us = make([]float64, len(from))
 	for i := range us {

@@ -16,10 +16,10 @@ import (
 type point struct {
 	*Problem
 	trace   *workload.Trace
-	first   int    // token of the global batch that this rank's begin with
-	oracle  oracle // of the inputs that the contract names
-	changed oracle // of other activations, and other weights if each dispatch sends them
-	sent    oracle // of these two the one whose inputs are in the buffers
+	first   int    // global index of this rank's first token
+	oracle  oracle // for the inputs that the contract names
+	changed oracle // for other activations, and other weights if each dispatch sends them
+	sent    oracle // oracle or changed, whichever matches the buffers
 	routed  [2]routed
 	// notRewritten: a replay of a graph did not write the whole output.
 	notRewritten bool
@@ -31,7 +31,7 @@ const (
 	routedWeight
 )
 
-// routed is a small buffer of the problem and what it was made as.
+// routed is a small buffer of the problem and its original contents.
 type routed struct {
 	at   accel.Ptr
 	made []byte
@@ -82,7 +82,7 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 	return p, m.send(p, p.oracle)
 }
 
-// weights are the weights of o's rank as a buffer holds them.
+// weights returns the weights of o's rank in buffer format.
 func (p *point) weights(o oracle) (weights []byte) {
 	for i := range p.Tokens {
 		_, parts := o.trace.Row(p.first + i)
@@ -93,7 +93,7 @@ func (p *point) weights(o oracle) (weights []byte) {
 	return weights
 }
 
-// send makes the inputs of o those in the problem's buffers.
+// send writes the inputs of o to the problem's buffers.
 func (m *run) send(p *point, o oracle) error {
 	p.sent = o
 	weights := &p.routed[routedWeight]
@@ -101,11 +101,10 @@ func (m *run) send(p *point, o oracle) error {
 	return errors.Join(m.data.fill(&o, p.X), accel.Write(m.device, m.stream, weights.at, weights.made))
 }
 
-// alloc allocates device memory of the case. A rank without tokens gets an address all the same.
+// alloc allocates device memory of the case. A rank without tokens gets an address too.
 func (m *run) alloc(bytes int) (accel.Ptr, error) { return m.device.Alloc(max(1, int64(bytes))) }
 
-// inputsChanged reports whether a buffer of the problem is no longer what it
-// was made as.
+// inputsChanged reports whether a buffer of the problem no longer has its original contents.
 func (m *run) inputsChanged(p *point) (bool, error) {
 	for _, in := range p.routed {
 		now, err := accel.Read[byte](m.device, m.stream, in.at, len(in.made))

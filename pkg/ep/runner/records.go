@@ -7,8 +7,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// Kinds of records that a rank writes during an EP case. They hold numbers and
-// declared names alone, and may be published.
+// Kinds of records that a rank writes during an EP case. They contain only numbers and declared
+// names, and may be published.
 const (
 	kindPlan       = "ep-plan"        // planRecord, first
 	kindPoint      = "ep-point"       // pointRecord, once per rung
@@ -19,7 +19,7 @@ const (
 	kindReplay     = "ep-replay"      // replayRecord, once per rung, of replayed graphs
 )
 
-// planRecord says what this rank is about to measure.
+// planRecord declares what this rank is about to measure.
 type planRecord struct {
 	Description
 	ValueBytes int   `json:"value_bytes"` // of a dispatched value
@@ -28,13 +28,13 @@ type planRecord struct {
 	Dropped    []int `json:"dropped"`     // rungs above the cap
 }
 
-// pointRecord is what the ranks must agree on before a rung counts.
+// pointRecord holds values that the ranks must agree on before a rung is used.
 type pointRecord struct {
 	TokensPerRank int    `json:"tokens_per_rank"`
 	Digest        string `json:"digest"` // of the whole routing trace, hex
 }
 
-// Moments of the oracle.
+// Moments at which the oracle judges.
 const (
 	whenBefore      = "before"       // before any timing
 	whenChainOutput = "chain-output" // the last output of the last chain
@@ -42,19 +42,18 @@ const (
 	whenAfter       = "after"        // after all timing
 )
 
-// afterWindow is the moment after the last window of a component.
+// afterWindow names the moment after the last window of a component.
 func afterWindow(component string) string { return "post-" + component }
 
-// changed is the same moment, with other inputs.
+// changed names the same moment with other inputs.
 func changed(when string) string { return when + "-changed" }
 
-// alternating is the moment of a component's alternating pass.
+// alternating names the moment of a component's alternating pass.
 func alternating(component string) string { return "alternating-" + component }
 
-// alternated lists the components whose calls an alternating pass makes. The
-// others make the same calls in the same order: those of stage are those of the
-// roundtrip, and those of a combine too where every dispatch needs its own. A replayed
-// graph is one call.
+// alternated lists the components that have an alternating pass. The others make the same calls in
+// the same order: stage the same as the roundtrip, and so does combine where every combine needs
+// its own dispatch. A replayed graph is one call.
 func (d Description) alternated() []string {
 	if d.Replayed {
 		return []string{compRoundtrip}
@@ -65,8 +64,7 @@ func (d Description) alternated() []string {
 	return []string{compRoundtrip, compDispatch, compCombine}
 }
 
-// moments lists the moments of each rung, in the order in which rows name those
-// that failed.
+// moments lists the moments of each rung, in the order in which rows list failures.
 func (d Description) moments() []string {
 	all := []string{whenBefore}
 	for _, c := range d.components() {
@@ -79,7 +77,7 @@ func (d Description) moments() []string {
 	return append(all, whenAfter)
 }
 
-// verdictRecord is the oracle at one moment.
+// verdictRecord is the oracle's verdict at one moment.
 type verdictRecord struct {
 	TokensPerRank int       `json:"tokens_per_rank"`
 	When          string    `json:"when"`
@@ -87,7 +85,7 @@ type verdictRecord struct {
 	Verdict
 }
 
-// arithmeticRecord is what combine made of the chosen rows.
+// arithmeticRecord is the verdict on combine's sums of the chosen rows.
 type arithmeticRecord struct {
 	TokensPerRank int      `json:"tokens_per_rank"`
 	Error         *float64 `json:"error"` // largest, in units in the last place of bf16; null where it is not finite
@@ -103,8 +101,8 @@ const (
 	compStage     = "stage"
 )
 
-// components lists the fresh-entry components of an adapter, in the order from
-// which trials rotate them.
+// components lists the fresh-entry components of an adapter, in the order in which trials rotate
+// them.
 func (d Description) components() []string {
 	all := []string{compRoundtrip, compDispatch, compCombine}
 	if d.StageWorks && !d.Replayed {
@@ -121,7 +119,7 @@ type replayRecord struct {
 	OutputError   *float64 `json:"output_error"` // null where it is not finite
 }
 
-// freshRecord is the samples of one component in one trial, microseconds.
+// freshRecord holds the samples, in microseconds, of one component in one trial.
 type freshRecord struct {
 	Trial         int       `json:"trial"`
 	TokensPerRank int       `json:"tokens_per_rank"`
@@ -130,8 +128,8 @@ type freshRecord struct {
 	Microseconds  []float64 `json:"us"`
 }
 
-// chainRecord is what one chain trial kept, microseconds, and the check of its
-// last output, which is null where staging is hoisted.
+// chainRecord holds the samples, in microseconds, of one chain trial and the check of its last
+// output, which is null where staging is hoisted.
 type chainRecord struct {
 	Trial         int       `json:"trial"`
 	TokensPerRank int       `json:"tokens_per_rank"`
@@ -140,9 +138,9 @@ type chainRecord struct {
 	Combine       []float64 `json:"combine_us"`
 	Pair          []float64 `json:"pair_us"`
 	StartToStart  []float64 `json:"start_to_start_us"` // one fewer
-	// Enqueue is the host's time for one pair of the chain: to enqueue it, or to capture it,
-	// and to wait where a dispatch waits. Earlier versions lack it.
+	// Enqueue is the host time of one pair of the chain: to enqueue or capture it, including any
+	// wait inside a dispatch. Earlier versions lack it.
 	Enqueue      float64  `json:"enqueue_us,omitempty"`
 	OutputPassed *bool    `json:"output_passed"`
-	OutputError  *float64 `json:"output_error"` // null too where it is not finite
+	OutputError  *float64 `json:"output_error"` // null also where it is not finite
 }

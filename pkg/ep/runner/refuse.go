@@ -12,8 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// checkCase refuses a case that nothing can run as it stands, before anything
-// is opened for it.
+// checkCase refuses a case that no backend can run, before anything is opened for it.
 func checkCase(c plan.Case, world int) error {
 	b := ep.Of(&c)
 	if b == nil {
@@ -39,8 +38,8 @@ func checkCase(c plan.Case, world int) error {
 	return nil
 }
 
-// checkDescription refuses an adapter that does not do exactly what c says, or
-// that the oracle cannot check.
+// checkDescription refuses an adapter whose declaration does not match c, or that the oracle cannot
+// check.
 func checkDescription(c plan.Case, d Description) error {
 	b := ep.Of(&c)
 	tokenRank := d.Receive == TokenRank && d.Combine == UnweightedRankSum
@@ -92,9 +91,8 @@ func routingOf(c plan.Case) (*workload.Routing, []int, error) {
 	return r, rungs, nil
 }
 
-// checkMemory refuses rungs that take more memory than a machine has whose ranks
-// share it with their devices: where too little is left, such a machine kills what
-// it finds.
+// checkMemory refuses rungs that exceed the memory of a machine whose ranks share it with their
+// devices; the system would kill processes when it runs out.
 func (m *run) checkMemory(routing *workload.Routing) error {
 	info := m.device.Info()
 	if need := m.leastMemory(routing) * float64(m.c.RanksPerNode); info.SharedHostMem && need > float64(info.TotalBytes) {
@@ -105,9 +103,9 @@ func (m *run) checkMemory(routing *workload.Routing) error {
 	return nil
 }
 
-// leastMemory is the bytes that a rank takes at least, with its device: of each
-// rung the routing of all ranks and its own inputs, there twice, and of the largest
-// what it receives from each rank and what it sends back.
+// leastMemory returns the minimum number of bytes that a rank and its device use: twice, for each
+// rung, the routing of all ranks and the rank's inputs; and for the largest rung what it receives
+// from each rank and sends back.
 func (m *run) leastMemory(routing *workload.Routing) float64 {
 	const assignmentBytes = 4 + 4 // expert and weight
 	world, topk, token := float64(m.c.World), float64(m.block.TopK), 2*float64(m.block.Hidden)
@@ -120,8 +118,7 @@ func (m *run) leastMemory(routing *workload.Routing) float64 {
 	return bytes + world*most*(float64(m.d.Codec.ValueBytes())*float64(m.block.Hidden)+token)
 }
 
-// clamp splits the rungs by what an adapter can take: at most limit tokens on
-// any rank, where limit is not 0.
+// clamp splits the rungs by whether every rank has at most limit tokens; a limit of 0 keeps all.
 func clamp(r *workload.Routing, rungs []int, limit int) (measured, dropped []int) {
 	for _, t := range rungs {
 		if limit > 0 && r.MaxRankTokens(t) > limit {

@@ -9,28 +9,26 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// In timing mode vocab.Graph the operations are captured into graphs, and what is timed is
-// launches of these. Every graph begins with Capturer.Align, so that the ranks enter its
-// first operation together. The times are those of events inside of the graph.
+// In timing mode vocab.Graph the operations are captured into graphs whose launches are timed.
+// Every graph begins with Capturer.Align, so that the ranks enter its first operation together.
+// Times come from events inside the graph.
 //
-// A launch that does nothing leaves what the launch before it left. Before a launch is
-// judged, everything that it must write is therefore overwritten with NaN. No rank can
-// overwrite what a faster peer has sent already: the peer's graph begins with Align, which
-// does not end before this rank's launch has begun.
+// A launch that does nothing leaves the results of the previous one. Before a judged launch, all
+// of its output memory is therefore overwritten with NaN. This cannot overwrite data of a faster
+// peer: the peer's Align does not end before this rank's launch has begun.
 
-// Capturer is an Adapter whose dispatch, stage and combine can be captured into a graph
-// where its Description says so. At each launch, a captured operation works on what the
-// memory of the bound problem holds then.
+// Capturer is an Adapter whose dispatch, stage and combine can be captured into a graph where its
+// Description says so. A captured operation reads the memory of the bound problem at each launch.
 type Capturer interface {
 	Adapter
-	// Align enqueues an operation that ends on no rank before it has begun on all.
+	// Align enqueues an operation that ends on each rank only after it has begun on all.
 	Align() error
 }
 
 // graphSuffix ends the kernel generation of replayed operations.
 const graphSuffix = "-cudagraph"
 
-// replaying makes the case one of replayed graphs, or refuses it.
+// replaying switches the case to replayed graphs, or refuses it.
 func (m *run) replaying() error {
 	if _, ok := m.adapter.(Capturer); !ok || !m.d.Capturable {
 		return rank.Refused("backend %s cannot be captured into graphs in mode %s", m.c.Backend, m.d.Mode)
@@ -52,7 +50,7 @@ func (m *run) replaying() error {
 	return err
 }
 
-// captured returns a graph of the work, behind an Align.
+// captured returns a graph of an Align followed by the work.
 func (m *run) captured(work func() error) (accel.Graph, error) {
 	if err := m.stream.BeginCapture(); err != nil {
 		return nil, err
@@ -62,13 +60,13 @@ func (m *run) captured(work func() error) (accel.Graph, error) {
 	if failed == nil {
 		return g, err
 	}
-	if err == nil { // else the failure has spoiled the capture
+	if err == nil { // a failed capture reports this error only
 		failed = errors.Join(failed, g.Close())
 	}
 	return nil, failed
 }
 
-// markInside records an event at each launch of the graph that is being captured.
+// markInside records an event at each launch of the graph being captured.
 func (m *run) markInside(e accel.Event) func() error {
 	return func() error { return m.stream.RecordExternal(e) }
 }
@@ -83,7 +81,7 @@ func (m *run) replay(g accel.Graph) error {
 	return m.device.Synchronize()
 }
 
-// replayPair is a pair to capture, with its marks around the operations of a component.
+// replayPair returns a pair to capture, with marks around the operations of a component.
 func (m *run) replayPair(component string) steps {
 	none := func() error { return nil }
 	var dispatched, combined [2]func() error
@@ -106,8 +104,8 @@ func (m *run) replayPair(component string) steps {
 	return all
 }
 
-// replayWindow takes the samples of one component of one rung in one trial, and in the last
-// trial judges the launches that follow them.
+// replayWindow takes the samples of one component of one rung in one trial, and in the last trial
+// judges launches after them.
 func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	if err := m.warmUp(p, false); err != nil {
 		return err
@@ -131,7 +129,7 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	}
 	us := make([]float64, m.block.Timing.ItersPerTrial)
 	m.entry = m.enter()
-	err = quietly(func() (err error) {
+	err = withoutGC(func() (err error) {
 		for i := range us {
 			if err = m.replay(g); err == nil {
 				us[i], err = m.device.Elapsed(m.start, m.end)
@@ -154,7 +152,7 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	return m.judgeReplays(p, afterWindow(component), g)
 }
 
-// judgeReplays judges one launch more, and one with other inputs in the same memory.
+// judgeReplays judges another launch, and one with other inputs in the same memory.
 func (m *run) judgeReplays(p *point, when string, g accel.Graph) error {
 	if err := m.judgeReplay(p, when, g, &p.oracle); err != nil {
 		return err
@@ -168,8 +166,7 @@ func (m *run) judgeReplays(p *point, when string, g accel.Graph) error {
 	return m.send(p, p.oracle)
 }
 
-// judgeReplay judges a launch with the inputs of o: what arrived and what combine
-// returned.
+// judgeReplay judges a launch with the inputs of o: what arrived and the result of combine.
 func (m *run) judgeReplay(p *point, when string, g accel.Graph, o *oracle) error {
 	if err := m.replayOverNaN(p, g); err != nil {
 		return err
@@ -188,8 +185,8 @@ func (m *run) judgeReplay(p *point, when string, g accel.Graph, o *oracle) error
 	return m.emitVerdict(p, when, v)
 }
 
-// replayOverNaN overwrites what the launch before left, replays the graph, and notes whether
-// the whole output was written again.
+// replayOverNaN overwrites the previous results, replays the graph, and records whether the whole
+// output was written again.
 func (m *run) replayOverNaN(p *point, g accel.Graph) error {
 	if err := m.overwrite(p); err != nil {
 		return err
@@ -208,8 +205,8 @@ func (m *run) replayOverNaN(p *point, g accel.Graph) error {
 	return nil
 }
 
-// overwrite fills the rows that arrived and the last output with bytes of ones, which are
-// NaN in bf16 and float32.
+// overwrite fills the received rows and the last output with 0xff bytes, which are NaN in bf16 and
+// float32.
 func (m *run) overwrite(p *point) error {
 	received, err := m.adapter.Inspect(m.left.handle)
 	if err != nil {
@@ -281,7 +278,7 @@ func (m *run) checkReplay(p *point) error {
 	return m.Emit(kindReplay, replayRecord{p.TokensPerRank, !p.notRewritten, within(worst), finite(worst)})
 }
 
-// wholePair returns the graph of a pair that stages itself, after a warm-up.
+// wholePair returns the graph of a pair including its stage, after a warm-up.
 func (m *run) wholePair(p *point) (accel.Graph, error) {
 	if err := m.warmUp(p, true); err != nil {
 		return nil, err
@@ -289,8 +286,8 @@ func (m *run) wholePair(p *point) (accel.Graph, error) {
 	return m.captured(steps{m.dispatch, m.stage, m.combine}.do)
 }
 
-// replayChain captures a chain as one graph and launches it twice. The first launch is not
-// timed; the marks keep the times of the second.
+// replayChain captures a chain as one graph and launches it twice. Only the second launch is
+// timed.
 func (m *run) replayChain(p *point, chain func() error) error {
 	g, err := m.captured(chain)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// histogramBins is how many bins a published histogram has.
+// histogramBins is the number of bins of a published histogram.
 const histogramBins = 40
 
-// rowMaker makes one row and remembers whether anything of it is there.
+// rowMaker makes one row and records whether it has any data.
 type rowMaker struct {
 	c     plan.Case
 	block *ep.Block // of the case
@@ -26,11 +26,11 @@ type rowMaker struct {
 	rung  int
 	row   ep.Row
 	any   bool
-	err   error // the first one of a component
+	err   error // first error of a component
 }
 
-// build makes the row of the rung. The strangers are the ranks that used another trace,
-// or told none.
+// build makes the row of the rung. strangers are the ranks that used another trace or reported
+// none.
 func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers []int, limits []result.Limit) error {
 	r := &m.row
 	r.TokensPerRank, r.GlobalTokens = m.rung, trace.Tokens()
@@ -63,7 +63,7 @@ func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers 
 	return m.err
 }
 
-// component makes a component of a series, and its histogram under name if it has one.
+// component returns the component of a series, and adds its histogram under name unless empty.
 func (m *rowMaker) component(s series, reduce measure.Reduction, origin, name string) ep.Component {
 	us, err := s.pooled(m.ranks, reduce)
 	if m.err == nil {
@@ -85,8 +85,8 @@ func (m *rowMaker) component(s series, reduce measure.Reduction, origin, name st
 
 func unavailable() ep.Component { return ep.Component{Availability: ep.Unavailable} }
 
-// components makes those of fresh entries. Of replayed graphs, tails tell of the host and
-// are not published.
+// components sets the fresh-entry components. For replayed graphs, tails reflect the host and are
+// not published.
 func (m *rowMaker) components(d Description) {
 	fresh := func(component string, reduce measure.Reduction, name string) ep.Component {
 		if !d.Replayed {
@@ -115,8 +115,7 @@ func (m *rowMaker) components(d Description) {
 	m.row.RankSpread = m.component(m.fresh(compRoundtrip), measure.Spread, ep.OriginMeasured, "")
 }
 
-// isolatedSum adds dispatch, stage (0 where it is unavailable) and combine
-// percentile by percentile.
+// isolatedSum adds dispatch, stage (0 if unavailable) and combine percentile by percentile.
 func isolatedSum(dispatch, stage, combine ep.Component) ep.Component {
 	if dispatch.Percentiles == nil || combine.Percentiles == nil {
 		return unavailable()
@@ -130,7 +129,7 @@ func isolatedSum(dispatch, stage, combine ep.Component) ep.Component {
 	return ep.Component{Availability: ep.Derived, Origin: &origin, Percentiles: &sum}
 }
 
-// plus adds percentile by percentile. Without the tails of one, the sum has none.
+// plus adds percentile by percentile. If either lacks tails, the sum does.
 func plus(a, b result.Percentiles) result.Percentiles {
 	if !a.Tailed() || !b.Tailed() {
 		return result.Percentiles{P50: a.P50 + b.P50}
@@ -138,7 +137,7 @@ func plus(a, b result.Percentiles) result.Percentiles {
 	return *result.PercentilesOf(a.P50+b.P50, *a.P90+*b.P90, *a.P95+*b.P95, *a.P99+*b.P99)
 }
 
-// The parts of a chain that rows have figures of.
+// Quantities of a chain that rows report.
 func chainDispatch(r chainRecord) []float64 { return r.Dispatch }
 func chainCombine(r chainRecord) []float64  { return r.Combine }
 func chainPair(r chainRecord) []float64     { return r.Pair }
@@ -156,7 +155,7 @@ func (m *rowMaker) chains() {
 	}
 }
 
-// interpairGap is one rank's idle time between pairs in one trial.
+// interpairGap returns one rank's idle time between pairs in one trial.
 func interpairGap(r chainRecord) []float64 {
 	if len(r.Pair) == 0 {
 		return nil
@@ -164,8 +163,8 @@ func interpairGap(r chainRecord) []float64 {
 	return []float64{measure.Percentile(r.StartToStart, 50) - measure.Percentile(r.Pair, 50)}
 }
 
-// settleDrift is how much one rank's pairs of the late half of a trial are
-// longer than those of the early half.
+// settleDrift returns by how much one rank's pairs in the late half of a trial are longer than in
+// the early half.
 func settleDrift(r chainRecord) []float64 {
 	half := len(r.Pair) / 2
 	if half == 0 {
@@ -174,7 +173,7 @@ func settleDrift(r chainRecord) []float64 {
 	return []float64{measure.Percentile(r.Pair[half:], 50) - measure.Percentile(r.Pair[:half], 50)}
 }
 
-// fail fails the row for reasons; without any it does nothing.
+// fail fails the row if there are reasons.
 func (m *rowMaker) fail(reasons ...result.Reason) {
 	if len(reasons) > 0 {
 		check := &m.row.Correctness
@@ -182,15 +181,15 @@ func (m *rowMaker) fail(reasons ...result.Reason) {
 	}
 }
 
-// blame fails the row for what happened on ranks; without any it does nothing.
+// blame fails the row for a problem on the given ranks, if any.
 func (m *rowMaker) blame(ranks []int, code result.Code, what string) {
 	if len(ranks) > 0 {
 		m.fail(code.With("%s %s", what, m.name(ranks)))
 	}
 }
 
-// correctness folds the verdicts of all ranks and moments. A rank that told no
-// trace has no first verdict either, which makes the row incomplete.
+// correctness merges the verdicts of all ranks and moments. A rank that reported no trace has no
+// first verdict either, which makes the row incomplete.
 func (m *rowMaker) correctness(d Description, strangers []int) {
 	check := &m.row.Correctness
 	check.Passed, check.PostChainPassed = true, true
@@ -253,7 +252,7 @@ func (m *rowMaker) correctness(d Description, strangers []int) {
 	}
 }
 
-// replays folds the checks of replayed graphs. They stay null where a rank is missing.
+// replays merges the checks of replayed graphs. They stay null if a rank is missing.
 func (m *rowMaker) replays() {
 	rewritten, passed, worst, finite := true, true, 0.0, true
 	var stale, failed, missing []int
@@ -289,8 +288,7 @@ func (m *rowMaker) replays() {
 	}
 }
 
-// oracle adds to the row what the oracles of all ranks found at a moment. whole says that
-// every rank has a verdict.
+// oracle adds the failed checks of all ranks at a moment. whole: every rank has a verdict.
 func (m *rowMaker) oracle(when string, failed []string, whole bool) {
 	passed, checks := m.row.Correctness.OraclePassed, m.row.Correctness.OracleFailed
 	verdict, names := &passed.Post, &checks.Post
@@ -306,8 +304,7 @@ func (m *rowMaker) oracle(when string, failed []string, whole bool) {
 	*names = slices.Compact(*names)
 }
 
-// arithmetic folds what combine made of the chosen rows. It stays null where a
-// rank is missing.
+// arithmetic merges the verdicts on the chosen rows. It stays null if a rank is missing.
 func (m *rowMaker) arithmetic(d Description) {
 	bound, worst, finite := ArithmeticBound, 0.0, true
 	a := &result.Arithmetic{Accumulation: d.accumulation()}
@@ -339,8 +336,8 @@ func (m *rowMaker) arithmetic(d Description) {
 	m.row.Arithmetic = a
 }
 
-// chainOutputs folds the checks of the chains' last outputs. The verdict stays
-// null where some are missing and none failed.
+// chainOutputs merges the checks of the chains' last outputs. The verdict stays null if some are
+// missing and none failed.
 func (m *rowMaker) chainOutputs() {
 	const what = "chain_last_output"
 	worst := 0.0
@@ -380,7 +377,7 @@ func (m *rowMaker) chainOutputs() {
 	}
 }
 
-// name names ranks as reasons do.
+// name formats ranks for reasons.
 func (m *rowMaker) name(ranks []int) string {
 	if len(ranks) == len(m.ranks) {
 		return "all ranks"

@@ -18,8 +18,8 @@ import (
 // conditioning is how many untimed pairs come before a rung's first check.
 const conditioning = 8
 
-// Runner is the rank half of the family: it measures the cases of a group with
-// one adapter on one device.
+// Runner is the rank half of the family: it measures the cases of a group with one adapter on one
+// device.
 type Runner struct {
 	device  accel.Device
 	stream  accel.Stream
@@ -30,8 +30,8 @@ type Runner struct {
 
 var _ rank.Runner = (*Runner)(nil)
 
-// NewRunner returns a runner over an adapter whose work goes to stream. The
-// runner owns all three and closes them.
+// NewRunner returns a runner over an adapter that works on stream. The runner owns all three and
+// closes them.
 func NewRunner(device accel.Device, stream accel.Stream, adapter Adapter, facts rank.Facts) *Runner {
 	return &Runner{device: device, stream: stream, adapter: adapter, facts: facts}
 }
@@ -45,11 +45,9 @@ func (r *Runner) Close() error {
 	return errors.Join(err, r.adapter.Close(), r.stream.Close(), r.device.Close())
 }
 
-// Run implements rank.Runner. Its order is that of the contract: all rungs are
-// brought up and judged, then the fresh-entry windows, then the chains, then
-// all rungs are judged again. In their last trial windows and chains are judged
-// too, each on the state that it left. The alternating passes come after all that
-// is timed.
+// Run implements rank.Runner. The contract fixes its order: bring up and judge all rungs, the
+// fresh-entry windows, the chains, judge all rungs again, the alternating passes. In their last
+// trial, windows and chains are judged too, each on the state that it left.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := checkCase(c, s.World); err != nil {
 		return err
@@ -74,9 +72,9 @@ type run struct {
 	c       plan.Case
 	block   *ep.Block // of the case
 	d       Description
-	adapter Adapter // the runner's, or a faulty one around it
+	adapter Adapter // the runner's, possibly wrapped by a fault
 	data    data    // the runner's, with second opinions
-	fault   *faulty // nil in every honest run
+	fault   *faulty // nil in normal runs
 	points  []*point
 	rungs   []int  // tokens per rank of the points
 	cached  Handle // whose layout dispatches reuse, under the cached-layout contract
@@ -89,8 +87,7 @@ type run struct {
 	lastOutput accel.Ptr
 }
 
-// Emit appends a record to this rank's stream, unless the operations that it tells of
-// were ended from outside.
+// Emit appends a record to this rank's stream, unless the operations that it reports were aborted.
 func (m *run) Emit(kind string, data any) error {
 	if err := m.adapter.Err(); err != nil {
 		return err
@@ -98,8 +95,7 @@ func (m *run) Emit(kind string, data any) error {
 	return m.Session.Emit(kind, data)
 }
 
-// prepare declares the case and makes the inputs of all rungs, then the
-// adapter's buffers.
+// prepare declares the case, makes the inputs of all rungs, then the adapter's buffers.
 func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	if m.d, err = r.adapter.Describe(m.c); err != nil {
 		return err
@@ -174,7 +170,7 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	return m.adapter.Prepare(ctx, m.Session, m.c, need)
 }
 
-// bringUp conditions each rung and judges it for the first time.
+// bringUp runs each rung's untimed pairs and judges it for the first time.
 func (m *run) bringUp() error {
 	m.fault.enter(rank.FaultAtStart)
 	for _, p := range m.points {
@@ -216,8 +212,8 @@ func (m *run) measureFresh() error {
 	return nil
 }
 
-// enqueueWindow takes the samples of one component of one rung in one trial, and in the last
-// trial judges what they left.
+// enqueueWindow takes the samples of one component of one rung in one trial, and in the last trial
+// judges the state after them.
 func (m *run) enqueueWindow(p *point, component string, trial int) error {
 	us, err := m.fresh(p, component)
 	if err != nil {

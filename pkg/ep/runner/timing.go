@@ -13,8 +13,8 @@ import (
 // window is one kind of fresh-entry sample. Only op is between the events.
 type window struct{ pre, op, post steps }
 
-// window returns the window of a component, after the untimed work that it
-// does once for all its samples.
+// window returns the window of a component, after the untimed work needed once for all its
+// samples.
 func (m *run) window(p *point, component string) (w window, err error) {
 	m.left = remains{}
 	switch component {
@@ -49,12 +49,12 @@ func (m *run) mark(e accel.Event) func() error {
 	return func() error { return m.stream.Record(e) }
 }
 
-// fresh takes the samples of one component of one rung in one trial. Nothing
-// synchronises between pre and the start event: the stream's order keeps pre out of
-// the window already, and a synchronise would put the launch of op into it and pull
-// the ranks apart. So would garbage collection between the warm-up and the first sample.
+// fresh takes the samples of one component of one rung in one trial. Nothing synchronises between
+// pre and the start event: stream order already excludes pre from the window, and a synchronise
+// would include the launch of op and spread the ranks apart. So would garbage collection between
+// the warm-up and the first sample.
 func (m *run) fresh(p *point, component string) (us []float64, err error) {
-	err = quietly(func() error {
+	err = withoutGC(func() error {
 		us, err = m.samples(p, component)
 		return err
 	})
@@ -86,9 +86,9 @@ func (m *run) samples(p *point, component string) ([]float64, error) {
 	return us, nil
 }
 
-// enter returns how this rank enters a window. Ranks of several nodes have met in the last
-// warm-up pair: a rank cannot end a dispatch before all ranks have begun it, since only they
-// know what they send it. With a cached layout it knows already.
+// enter returns how this rank enters a window. Ranks of several nodes have met in the last warm-up
+// pair: a rank cannot end a dispatch before all ranks have begun it, since it needs their counts,
+// except with a cached layout.
 func (m *run) enter() rank.Entry {
 	if m.c.Nodes == 1 || m.c.Contract == ep.ContractCachedLayout {
 		return rank.Enter(time.Time{})
@@ -114,7 +114,7 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 	}
 	n := m.block.Timing.ChainItersPerTrial
 	scope := accel.NewScope(m.device.Device)
-	defer func() { err = errors.Join(err, scope.Close()) }() // after the graphs that have the events
+	defer func() { err = errors.Join(err, scope.Close()) }() // after the graphs that contain the events
 	all, err := newEvents(scope, 6*n)
 	if err != nil {
 		return r, left, err
@@ -122,7 +122,7 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 	events := slices.Collect(slices.Chunk(all, n))
 	dispatched, combined, paired := events[0:2], events[2:4], events[4:6]
 
-	i := 0 // number of the pair
+	i := 0 // index of the pair
 	record, finish := m.stream.Record, steps{m.dispatch, m.device.Synchronize}
 	if m.d.Replayed {
 		record, finish = m.stream.RecordExternal, nil
@@ -144,7 +144,7 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 		if m.d.Replayed {
 			return m.replayChain(p, pairs)
 		}
-		return quietly(append(steps{pairs}, last...).do)
+		return withoutGC(append(steps{pairs}, last...).do)
 	}
 	m.fault.enter(faultAtChain)
 	floors := slices.Concat(
@@ -176,7 +176,7 @@ func (m *run) endChains(p *point, r *chainRecord) (left Verdict, err error) {
 			return left, err
 		}
 	}
-	if !m.d.Replayed { // else nothing was dispatched since the last pair
+	if !m.d.Replayed { // otherwise nothing was dispatched since the last pair
 		if err := (steps{m.stage, m.combine, m.device.Synchronize}).do(); err != nil {
 			return left, err
 		}
@@ -215,10 +215,9 @@ func (m *run) chainTimes(r *chainRecord, dispatched, combined, paired [][]accel.
 	return nil
 }
 
-// judgeChainEnd judges, in the last trial, the output of the last pair of a chain, and
-// what one more, untimed dispatch right after it delivered: what the timed pairs
-// delivered cannot be seen without a wait in the chain. A replayed chain is one launch; what
-// its last pair delivered is still there.
+// judgeChainEnd judges, in the last trial, the output of the last pair of a chain, and what an
+// untimed dispatch right after it delivered: inspecting the timed pairs' deliveries would need a
+// wait in the chain. A replayed chain is one launch; its last delivery is still in memory.
 func (m *run) judgeChainEnd(p *point, trial int) (v Verdict, err error) {
 	if trial < m.block.Timing.ChainTrialsPerPoint-1 {
 		return v, nil
