@@ -139,7 +139,6 @@ type locked struct {
 	lock *sync.Mutex
 }
 
-// Write implements io.Writer.
 func (l *locked) Write(p []byte) (int, error) {
 	l.lock.Lock()
 	defer l.lock.Unlock()

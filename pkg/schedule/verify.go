@@ -267,7 +267,6 @@ func (v *verifier) undelivered() {
 	}
 }
 
-// Start implements Actions.
 func (v *verifier) Start(r int, from, to int) {
 	if v.started++; v.started%1024 == 0 && v.ctx.Err() != nil {
 		v.Stop()
@@ -278,10 +277,8 @@ func (v *verifier) Start(r int, from, to int) {
 	}
 }
 
-// Issue implements Actions.
 func (v *verifier) Issue(r, i int) { v.Post(v, r, i) }
 
-// Local implements Actions.
 func (v *verifier) Local(r, i int) {
 	defer v.Complete(r, i)
 	o := &v.Ops[r][i]
@@ -319,7 +316,6 @@ func (v *verifier) sides(r int, o *Op) (from, to int) {
 	return r, r
 }
 
-// Depart implements Actions.
 func (v *verifier) Depart(r, i int) {
 	defer v.Complete(r, i)
 	o := &v.Ops[r][i]
@@ -336,7 +332,6 @@ func (v *verifier) Depart(r, i int) {
 	v.flying[endOf{r, i}] = values
 }
 
-// Meet implements Actions.
 func (v *verifier) Meet(r, send, q, receive int) {
 	defer v.Complete(q, receive)
 	s, d := &v.Ops[r][send], &v.Ops[q][receive]
@@ -367,7 +362,6 @@ func (v *verifier) Meet(r, send, q, receive int) {
 	}
 }
 
-// End implements Actions.
 func (v *verifier) End(r int, from, to int) { v.clocks.end(v.Program, r, from, to) }
 
 // put makes an op of rank r write or add a defined value to a slot of rank q.

@@ -132,6 +132,14 @@ func (r *studying) run(c *cobra.Command) error {
 	if failed != nil && (rows == nil || r.without() != "") {
 		return failed
 	}
+	if err := r.finish(m, plan, rows, made); err != nil {
+		return err
+	}
+	return failed
+}
+
+// finish writes the files that the rows give and says what they are, or compares them.
+func (r *studying) finish(m *study.Manifest, plan *study.Plan, rows []study.Row, made study.Made) error {
 	files, err := m.Render(rows)
 	if err != nil {
 		return err
@@ -153,7 +161,7 @@ func (r *studying) run(c *cobra.Command) error {
 	for _, c := range m.Compare(rows) {
 		fmt.Fprintln(r.Out, c.String())
 	}
-	return failed
+	return nil
 }
 
 // read reads the manifest, and the files beside it that it names.

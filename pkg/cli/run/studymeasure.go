@@ -126,7 +126,6 @@ func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) 
 	return out, nil
 }
 
-// Overlap implements study.Measurer.
 func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []int64) (study.Times, error) {
 	op := overlap.Ops(o.Form, []string{o.Collective})[0]
 	b := overlap.New(o.Form, op, &overlapSampling)

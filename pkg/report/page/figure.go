@@ -190,7 +190,6 @@ func newSquare(s *Series, of func(figure.Point) float64) *square {
 	return m
 }
 
-// Plot implements plot.Plotter.
 func (m *square) Plot(c draw.Canvas, p *plot.Plot) {
 	t := themes[0]
 	size := c.Size()

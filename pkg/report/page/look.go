@@ -78,7 +78,6 @@ var glyphs = []draw.GlyphDrawer{
 // polygon is a shape around its centre, in radii.
 type polygon []vg.Point
 
-// DrawGlyph implements draw.GlyphDrawer.
 func (p polygon) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 	corners := make([]vg.Point, len(p))
 	for i := range p {

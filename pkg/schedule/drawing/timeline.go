@@ -92,7 +92,6 @@ type gantt struct {
 	used  map[schedule.Kind]bool
 }
 
-// Plot implements plot.Plotter.
 func (g *gantt) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	words := text.Style{Color: color.White, Font: p.X.Tick.Label.Font, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}

@@ -223,10 +223,8 @@ func (s *simulation) at(t Picoseconds, rank int32, what uint8, of int32) {
 // Start and End implement schedule.Actions.
 func (s *simulation) Start(int, int, int) {}
 
-// End implements schedule.Actions.
 func (s *simulation) End(r, _, _ int) { s.result.Ends[r] = s.now }
 
-// Issue implements schedule.Actions.
 func (s *simulation) Issue(r, i int) {
 	if s.trace != nil {
 		s.trace[r][i].Ready = s.now
@@ -269,7 +267,6 @@ func (s *simulation) changed(o *schedule.Op) int64 {
 	return s.Bytes(o.Dst, o.Count, s.elements, s.size)
 }
 
-// Local implements schedule.Actions.
 func (s *simulation) Local(r, i int) {
 	o := &s.Ops[r][i]
 	switch o.Kind {
@@ -284,7 +281,6 @@ func (s *simulation) Local(r, i int) {
 	s.at(s.now+s.onRank(o.Kind, n)+s.Memory.take(accesses(o.Kind), n), int32(r), ended, int32(i))
 }
 
-// Depart implements schedule.Actions.
 func (s *simulation) Depart(r, send int) {
 	if s.trace != nil {
 		s.trace[r][send].Departed = s.now
@@ -293,7 +289,6 @@ func (s *simulation) Depart(r, send int) {
 	s.flying[place{int32(r), int32(send)}] = i
 }
 
-// Meet implements schedule.Actions.
 func (s *simulation) Meet(r, send, q, receive int) {
 	at := place{int32(r), int32(send)}
 	i, departed := s.flying[at]

@@ -59,7 +59,6 @@ type standIn struct {
 	device   string
 }
 
-// Case implements Measurer.
 func (s standIn) Case(ctx context.Context, c *Case, sizes []int64) (Times, error) {
 	out := Times{Device: s.device}
 	times, err := s.cases(ctx, c, sizes)
@@ -69,7 +68,6 @@ func (s standIn) Case(ctx context.Context, c *Case, sizes []int64) (Times, error
 	return out, err
 }
 
-// Overlap implements Measurer.
 func (s standIn) Overlap(_ context.Context, o *Overlap, sizes []int64) (Times, error) {
 	times, err := s.overlaps(o, sizes)
 	return Times{s.device, times}, err
