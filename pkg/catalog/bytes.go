@@ -4,8 +4,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/strictyaml"
 	"gopkg.in/yaml.v3"
+
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 // Bytes is an amount of memory, written as a number of bytes or with a binary
