@@ -133,7 +133,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d := good()
 			d.Measurement.Rows[1].LogicalCopies.Wire = ep.WirePerAssignment
 			return d
-		}, "rows[T=2].wire_byte_provenance is not that of 32 copies"},
+		}, "rows[T=2].wire_byte_provenance does not match 32 copies"},
 		{"a routing whose counts say otherwise", func() result.Document {
 			d := good()
 			d.Measurement.Rows[1].RoutingStats.HotspotRatio = 3
