@@ -11,44 +11,43 @@ import (
 // and reduction over a ladder of sizes.
 type Block struct {
 	Op string `json:"op"` // nccl-tests' names: all_reduce, all_gather, …
-	// RedOp is sum, prod, min, max, avg or mulsum; empty where the op does not reduce.
+	// RedOp is sum, prod, min, max, avg or mulsum; empty if the op does not reduce.
 	RedOp string `json:"redop"`
 	// Root is the root rank of a rooted op, else 0.
 	Root int `json:"root"`
-	// Sizes are bytes as nccl-tests counts them (its size column), ascending. An
-	// alltoallv has one: the most that a rank of its traffic sends or receives.
+	// Sizes are bytes as nccl-tests counts them (its size column), ascending. An alltoallv has one:
+	// the maximum that a rank of its traffic sends or receives.
 	Sizes []int64 `json:"sizes"`
 	// Traffic is what an alltoallv moves: bytes from rank (row) to rank (column).
 	Traffic [][]int64 `json:"traffic,omitempty"`
-	// TrafficName is the name of the traffic in the definitions; empty where it has none.
+	// TrafficName is the name of the traffic in the definitions; may be empty.
 	TrafficName string `json:"traffic_name,omitempty"`
 	// Placements: out_of_place, in_place.
 	Placements []string `json:"placements"`
 	// Modes are timing modes: pipelined, blocking, per_iteration, graph. Each has its
 	// own fields.
 	Modes []string `json:"modes"`
-	// Buffers is cold (caches emptied, then rotation over more memory than they
-	// hold), warm (reuse), shifted (nccl-tests' way: each iteration goes one
-	// message further into buffers of the largest size, and from their end back to
-	// their start) or fresh (reuse, of input that its rank writes again before each
-	// operation; blocking alone).
+	// Buffers is cold (caches emptied, then rotation over more memory than they hold), warm (reuse),
+	// shifted (as nccl-tests: each iteration moves one message further through buffers of the
+	// largest size, and wraps) or fresh (reuse, of input that its rank rewrites before each
+	// operation; blocking mode only).
 	Buffers string `json:"buffers" in:"buffers"`
-	// Unalign is elements by which all buffers are off their alignment (nccl-tests' -u).
+	// Unalign is the offset, in elements, of all buffers from their alignment (nccl-tests' -u).
 	Unalign int64 `json:"unalign,omitempty"`
 	// Registration is none, local or symmetric.
 	Registration string `json:"registration" in:"registration"`
 	Measure      Counts `json:"measure"`
 }
 
-// Counts are the sample counts of a collective case.
+// Counts holds the sample counts of a collective case.
 type Counts struct {
-	// Warmup is untimed operations of each size before the first window, and of at
-	// most 1 MiB before each.
+	// Warmup is the number of untimed operations of each size before the first window, and of at most
+	// 1 MiB before each.
 	Warmup     int `json:"warmup"`
 	Iterations int `json:"iterations"` // operations in one window (nccl-tests' -n)
 	Trials     int `json:"trials"`     // windows per size, placement and mode
-	// Aggregate is the operations of one iteration, in one group call (nccl-tests'
-	// -m). Times are per operation.
+	// Aggregate is the number of operations of one iteration, in one group call (nccl-tests' -m).
+	// Times are per operation.
 	Aggregate int `json:"aggregate"`
 	// Launches is how often a graph window launches its graph (nccl-tests' -G).
 	Launches int `json:"launches"`
@@ -58,8 +57,8 @@ type Counts struct {
 	Checks int `json:"checks,omitempty"`
 }
 
-// Timed returns the counts on which the times of a case depend: all but Checks, whose
-// operations follow the last timed window.
+// Timed returns the counts that affect the times of a case: all but Checks, whose operations
+// follow the last timed window.
 func (t Counts) Timed() Counts {
 	t.Checks = 0
 	return t
@@ -71,7 +70,7 @@ const (
 	DefaultChecks = 64
 )
 
-// Of returns the block of a collective case, nil of any other.
+// Of returns the block of a collective case, or nil for a case of another family.
 func Of(c *plan.Case) *Block {
 	b, _ := c.Block.(*Block)
 	return b
@@ -90,19 +89,19 @@ func (b *Block) Factors(c *plan.Case, to []string) []string {
 	return to
 }
 
-// Pairs is how many pairs of world ranks each size of a pairwise operation is
-// measured on; 0 of any other operation.
+// Pairs returns the number of pairs of world ranks on which a pairwise operation is measured; 0 for
+// other operations.
 func (b *Block) Pairs(world int) int { return vocab.Op(b.Op).Pairs.Count(world) }
 
-// TrafficSize is the size of traffic, in its unit, as nccl-tests counts it: the
-// most that one rank sends or receives.
+// TrafficSize returns the size of traffic, in its unit, as nccl-tests counts it: the maximum that
+// one rank sends or receives.
 func TrafficSize(traffic [][]int64) int64 {
 	sent, received := Busiest(traffic)
 	return max(sent, received)
 }
 
-// Busiest returns the most that one rank of square traffic sends, and the most
-// that one receives.
+// Busiest returns the maximum that one rank of square traffic sends, and the maximum that one
+// receives.
 func Busiest(traffic [][]int64) (sent, received int64) {
 	for i, row := range traffic {
 		out, in := int64(0), int64(0)

@@ -46,12 +46,11 @@ func comparisonOf(c *plan.Case) any {
 	}
 }
 
-// RowKey is equal exactly where two rows of collective documents may be compared,
-// timing mode by timing mode: the first 32 hexadecimal digits of the SHA-256 of
-// the document's comparison key, the requested bytes, the placement, the ranks of
-// a pairwise operation and the buffer slots, as JSON. The slots follow from the
-// device's caches and memory and, for shifted buffers, from the case's largest
-// size, which the key of the document does not have.
+// RowKey returns a key that is equal exactly if two rows may be compared, timing mode by timing
+// mode: the first 32 hexadecimal digits of the SHA-256 of the document's comparison key, the
+// requested bytes, the placement, the ranks of a pairwise operation and the buffer slots, as JSON.
+// The slots depend on the device's caches and memory and, for shifted buffers, on the case's
+// largest size, which the document's key does not contain.
 func RowKey(comparisonKey string, r *Row) (string, error) {
 	text, err := json.Marshal(struct {
 		Key       string `json:"comparison_key"`
@@ -64,8 +63,8 @@ func RowKey(comparisonKey string, r *Row) (string, error) {
 	return result.Hashed(text), err
 }
 
-// older: documents of 6d8324a and before have the name of the traffic in
-// the id alone; later ones have traffic_name too.
+// older returns the rules for earlier documents: up to 6d8324a only the id has the name of the
+// traffic; later ones have traffic_name too.
 func older(e *result.Envelope) result.Older {
 	id := e.Identity
 	b := Of(&id.Case)
@@ -79,7 +78,7 @@ func older(e *result.Envelope) result.Older {
 	return result.Older{}
 }
 
-// CheckDocument reports what is wrong with a document beyond its envelope.
+// CheckDocument reports problems of a document beyond its envelope.
 func CheckDocument(p *result.Problems, d *Document) {
 	id := d.Identity
 	b := Of(&id.Case)
@@ -111,7 +110,7 @@ func CheckDocument(p *result.Problems, d *Document) {
 		p.Check(slices.Contains(b.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(b.Placements, r.Placement), "%s was not asked for", at)
 		if r.Key != "" {
 			key, err := RowKey(d.ComparisonKey, r)
-			p.Check(err == nil && r.Key == key, "%s: comparison_key %q is not that of the row (%q)", at, r.Key, key)
+			p.Check(err == nil && r.Key == key, "%s: comparison_key %q does not match the row (want %q)", at, r.Key, key)
 		}
 		for _, mode := range vocab.TimingModes() {
 			t := *r.Timing(mode)
@@ -142,8 +141,8 @@ func CheckDocument(p *result.Problems, d *Document) {
 	}
 }
 
-// whole holds that a successful document has a row, with every timing mode, for
-// all that was asked for and is neither dropped nor excluded.
+// whole checks that a successful document has a row, with every timing mode, for everything
+// requested that was neither dropped nor excluded.
 func whole(p *result.Problems, d *Document) {
 	c, w := d.Identity.Case, d.Workload
 	b := Of(&c)
@@ -165,7 +164,7 @@ func whole(p *result.Problems, d *Document) {
 	}
 }
 
-// check requires that the figures of a timing mode can be of the same samples.
+// check requires that the figures of a timing mode are consistent with each other.
 func (t *Timing) check() error {
 	if err := t.Percentiles.Check(true); err != nil {
 		return err

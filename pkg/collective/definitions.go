@@ -7,48 +7,47 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// BackendOf returns what the backend does of the collective family, or nil.
+// BackendOf returns the backend's capabilities for the collective family, or nil.
 func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
 
-// SamplingOf returns the profile's sample counts of collective cases, or nil.
+// SamplingOf returns the profile's sample counts for collective cases, or nil.
 func SamplingOf(s *catalog.Sampling) *Sampling {
 	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
 }
 
-// SuiteBlock asks for the product of its lists, at each world size that
-// the platform has for the backend. It has either sizes or traffic.
+// SuiteBlock requests the product of its lists, at each world size that the platform has for the
+// backend. It has either sizes or traffic.
 type SuiteBlock struct {
 	Backends []string       `yaml:"backends" in:"backend"`
 	Ops      []string       `yaml:"ops" in:"op"`
 	DTypes   []string       `yaml:"dtypes" in:"dtype"`
-	RedOps   []string       `yaml:"redops" in:"redop"` // for the operations that reduce
+	RedOps   []string       `yaml:"redops" in:"redop"` // for operations that reduce
 	Sizes    *catalog.Sizes `yaml:"sizes,optional"`
-	// Traffic is what an alltoallv moves; the block runs at the world size that it
-	// is of.
+	// Traffic of an alltoallv; its number of ranks is the world size.
 	Traffic       *Traffic `yaml:"traffic,optional"`
 	Placements    []string `yaml:"placements" in:"placement"`
 	Modes         []string `yaml:"modes" in:"timing mode"`
 	Buffers       []string `yaml:"buffers" in:"buffers"`
 	Registrations []string `yaml:"registrations" in:"registration"`
-	Sampling      string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+	Sampling      string   `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
-// Backend is what a backend does of the collective family.
+// Backend holds a backend's capabilities for the collective family.
 type Backend struct {
 	Ops           []string `yaml:"ops" in:"op"`
 	DTypes        []string `yaml:"dtypes" in:"dtype"`
-	RedOps        []string `yaml:"redops,optional" in:"redop"` // for the operations that reduce
+	RedOps        []string `yaml:"redops,optional" in:"redop"` // for operations that reduce
 	Modes         []string `yaml:"modes" in:"timing mode"`
 	Registrations []string `yaml:"registrations" in:"registration"`
-	// Ungrouped says that a group call cannot have several operations.
+	// Ungrouped: a group call cannot have several operations.
 	Ungrouped bool `yaml:"ungrouped,optional"`
-	// ByName says that `cxrun bench` uses the backend only if --backend names it, since it is no
-	// library of collectives.
+	// ByName: `cxrun bench` uses the backend only if --backend names it, since it is not a library of
+	// collectives.
 	ByName bool `yaml:"by_name,optional"`
 }
 
-// Sampling is the collective part of a profile; see Counts.
-// Its graphs are launched once a window, and its groups have one operation.
+// Sampling holds the collective sample counts of a profile; see Counts. Its graphs are launched
+// once a window, and its groups have one operation.
 type Sampling struct {
 	Warmup     int `yaml:"warmup" min:"0" max:"1000000"`
 	Iterations int `yaml:"iterations" min:"1" max:"1000000"`
@@ -88,7 +87,7 @@ func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 	CheckFresh(c, b.Buffers, b.Modes)
 }
 
-// CheckFresh diagnoses timing modes that leave no time to write fresh buffers.
+// CheckFresh reports timing modes that leave no time to write fresh buffers.
 func CheckFresh(c *catalog.Checker, buffers, modes []string) {
 	for i := range modes {
 		for _, state := range buffers {

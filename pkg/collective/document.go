@@ -14,22 +14,22 @@ type Document struct {
 	Measurement Measurement `json:"measurement"`
 }
 
-// Workload says which sizes were measured and which were not, and why.
+// Workload reports which sizes were measured, which were not, and why.
 type Workload struct {
-	SizesMeasured []int64       `json:"sizes_measured"` // as they were asked for
+	SizesMeasured []int64       `json:"sizes_measured"` // as requested
 	SizesDropped  []DroppedSize `json:"sizes_dropped"`
-	// Excluded lists the timing modes and placements that were asked for and do
-	// not exist for this op or on this device.
+	// Excluded lists requested timing modes and placements that do not exist for this op or on this
+	// device.
 	Excluded []Exclusion `json:"excluded"`
 }
 
-// Exclusion is a timing mode or a placement that does not exist here.
+// Exclusion is a timing mode or placement that does not exist here.
 type Exclusion struct {
 	What   string        `json:"what"`   // graph, in_place, …
 	Reason result.Reason `json:"reason"` // from the closed list
 }
 
-// DroppedSize is a size that was asked for and not measured.
+// DroppedSize is a requested size that was not measured.
 type DroppedSize struct {
 	Bytes  int64         `json:"bytes"`
 	Reason result.Reason `json:"reason"` // from the closed list
@@ -48,12 +48,12 @@ type Measurement struct {
 	RegistrationHandle bool   `json:"registration_handle"`
 	Path               string `json:"path"`       // entry point that ran: native, alltoall spelling, grouped-send-recv
 	CheckedBy          string `json:"checked_by"` // device or host: where the comparison ran
-	// Arithmetic is missing where nothing is reduced, and of integers, whose every
-	// result is compared bit for bit.
+	// Arithmetic is missing if nothing is reduced, and for integers, whose results are all compared bit
+	// for bit.
 	Arithmetic *result.Arithmetic `json:"arithmetic_as_declared,omitempty"`
 	Rows       []Row              `json:"rows"`
-	// FirstWindowAt is when the first timed window began on the last rank (ISO 8601,
-	// UTC); null without one.
+	// FirstWindowAt is when the first timed window began on the last rank (ISO 8601, UTC); null if
+	// there was none.
 	FirstWindowAt   *string `json:"first_window_at"`
 	Warmup          int     `json:"warmup"`
 	Iterations      int     `json:"iterations"`
@@ -61,46 +61,43 @@ type Measurement struct {
 	SamplingProfile string  `json:"sampling_profile"`
 }
 
-// Row is one size and placement. Each timing mode has its own field;
-// they are never compared with each other. Times are microseconds, bandwidths
-// GB/s = 1e9 bytes per second.
+// Row is one size and placement. Each timing mode has its own field and is never compared with
+// another. Times are microseconds, bandwidths GB/s = 1e9 bytes per second.
 type Row struct {
-	// Key is equal exactly where two rows may be compared, timing mode by timing
-	// mode: the document's key with size, placement, ranks and buffer slots; see
-	// RowKey. Rows from before it was introduced have none.
+	// Key is equal exactly if two rows may be compared, timing mode by timing mode: the document's key
+	// with size, placement, ranks and buffer slots; see RowKey. Older rows have none.
 	Key string `json:"comparison_key,omitempty"`
-	// Requested is the size of the case; Bytes is what of it was moved, nccl-tests'
-	// size column: whole elements, and whole 16 bytes per rank where ranks have
-	// parts of a buffer.
+	// Requested is the size of the case. Bytes is the part of it that was moved, nccl-tests' size
+	// column: whole elements, and whole 16 bytes per rank if ranks have parts of a buffer.
 	Requested int64  `json:"requested_bytes"`
 	Bytes     int64  `json:"bytes"`
 	Count     int64  `json:"count"` // nccl-tests' count column: elements (per rank for the gathering ops)
 	Placement string `json:"placement" in:"placement"`
-	// Src and Dst are the ranks of a pairwise operation; the times of its row are
-	// theirs alone. Other operations have neither.
+	// Src and Dst are the ranks of a pairwise operation; the times of its row are for these two only.
+	// Other operations have neither.
 	Src *int `json:"src,omitempty"`
 	Dst *int `json:"dst,omitempty"`
-	// Slots is the number of buffers that the operations of a window rotate over, the
-	// last of them, in place, for the last operation alone; 1 reuses one.
+	// Slots is the number of buffers over which the operations of a window rotate; in place, the last
+	// of them is for the last operation only. 1 means that one buffer is reused.
 	Slots    int  `json:"buffer_slots"`
 	Complete bool `json:"complete"` // false: the case ended before all samples of this row were taken
-	// Pipelined is host time of back-to-back operations divided by their number,
-	// one figure per trial, maximum over ranks: comparable with nccl-tests.
+	// Pipelined is host time of back-to-back operations divided by their number, one figure per trial,
+	// maximum over ranks: comparable with nccl-tests.
 	Pipelined *Timing `json:"pipelined,omitempty"`
-	// Blocking is host time from one operation's enqueueing to its completion, each
-	// after all ranks have come together, maximum over ranks per iteration.
+	// Blocking is host time from one operation's enqueueing to its completion, each after a barrier of
+	// all ranks, maximum over ranks per iteration.
 	Blocking *Timing `json:"blocking,omitempty"`
 	// PerIteration is an event pair around each operation, maximum over ranks per iteration.
 	PerIteration *Timing `json:"per_iteration,omitempty"`
-	// Graph is the pipelined operations captured once and replayed; the first launch,
-	// which uploads, is outside of the window.
+	// Graph is the pipelined operations captured once and replayed; the window excludes the first
+	// launch, which uploads.
 	Graph *Timing `json:"graph,omitempty"`
 	Check Check   `json:"correctness"`
 }
 
-// Timing returns the field with the figures of a timing mode; it holds nil if the row
-// was not measured in that mode. For a mode that is not in vocab.TimingModes, which a
-// case that was read may name, it returns a new field that holds nil.
+// Timing returns the field of a timing mode; it holds nil if the row was not measured in that mode.
+// For a mode outside vocab.TimingModes, which a case read from a file may name, it returns a new
+// field that holds nil.
 func (r *Row) Timing(mode string) **Timing {
 	switch mode {
 	case vocab.Pipelined:
@@ -116,7 +113,7 @@ func (r *Row) Timing(mode string) **Timing {
 	}
 }
 
-// Timing is one timing mode's figures for a row.
+// Timing holds the figures of one timing mode for a row.
 type Timing struct {
 	Percentiles result.Percentiles `json:"percentiles_us"`
 	Min         float64            `json:"min_us"`
@@ -126,39 +123,38 @@ type Timing struct {
 	// RankMin and RankMean are medians over iterations of the fastest rank and of the mean rank.
 	RankMin  float64 `json:"cross_rank_min_p50_us"`
 	RankMean float64 `json:"cross_rank_mean_p50_us"`
-	// Enqueue is the host's share per operation, from the start of a window until
-	// its last operation is enqueued: the median over windows of the slowest rank.
-	// Modes that wait between operations have none.
+	// Enqueue is host time per operation, from the start of a window until its last operation is
+	// enqueued: the median over windows of the slowest rank. Modes that wait between operations
+	// have none.
 	Enqueue float64 `json:"enqueue_p50_us,omitempty"`
 	AlgBW   float64 `json:"algbw_gbps"` // GB/s at p50
 	BusBW   float64 `json:"busbw_gbps"` // GB/s at p50
-	// RankP50 is each rank's own median, in rank order (of a pair: of its two).
+	// RankP50 is each rank's own median, in rank order (for a pair: of its two ranks).
 	RankP50   []float64         `json:"rank_p50_us,omitempty"`
 	Histogram *result.Histogram `json:"histogram,omitempty"`
 }
 
-// Check is the verdict of the bit comparison on the buffers of the timed windows
-// and of the untimed one: what they left of results, inputs that have to be
-// untouched, and buffers of ranks that receive nothing.
+// Check is the verdict of the bitwise comparison of the buffers after the timed windows and the
+// untimed one: results, inputs that must be unchanged, and buffers of ranks that receive nothing.
 type Check struct {
 	Passed  bool  `json:"passed"`
 	Wrong   int64 `json:"wrong_elements"` // summed over ranks
 	Checked int64 `json:"checked_elements"`
-	// ToleranceULP is 0 where results are compared bit for bit.
+	// ToleranceULP is 0 if results are compared bit for bit.
 	ToleranceULP int `json:"tolerance_ulp"`
-	// Reasons say what else the row failed, from the closed list: implausible.
+	// Reasons lists the other failures of the row, from the closed list: implausible.
 	Reasons result.Reasons `json:"reasons,omitempty"`
 }
 
 // Good reports whether the row is complete and passed its checks.
 func (r *Row) Good() bool { return r.Complete && r.Check.Passed }
 
-// IsOf reports whether the row is of two ranks of world.
+// IsOf reports whether the row is for two ranks of world.
 func (r Row) IsOf(world int) bool {
 	return r.Src != nil && r.Dst != nil && *r.Src != *r.Dst && min(*r.Src, *r.Dst) >= 0 && max(*r.Src, *r.Dst) < world
 }
 
-// between names the ranks of a row that has any.
+// between names the ranks of a pairwise row.
 func (r Row) between() string {
 	if r.Src == nil || r.Dst == nil {
 		return ""

@@ -1,6 +1,5 @@
-// Package collective is the family of collective operations: all_reduce … sendrecv. It has all
-// that the program knows of them but what measures them: that is package runner, and the packages
-// beside it for the libraries.
+// Package collective is the family of collective operations: all_reduce … sendrecv. Package runner
+// measures them; the packages beside it are the libraries.
 package collective
 
 import (
@@ -19,8 +18,8 @@ import (
 // Name is the name of the family.
 const Name plan.Family = "collective"
 
-// Contract is the timing contract of collective cases: the clock covers the operation
-// alone, from its enqueueing to its completion.
+// Contract is the timing contract of collective cases: the time of the operation only, from its
+// enqueueing to its completion.
 const Contract = "op-only-v1"
 
 //go:embed case.go document.go
@@ -50,7 +49,7 @@ var Family = family.Family{
 	Warning: warning,
 }
 
-// warning says that the library may have used the buffers unregistered.
+// warning reports that the library may have used the buffers unregistered.
 func warning(doc result.Document) string {
 	m := &doc.(*Document).Measurement
 	if m.Registration == vocab.Unregistered || len(m.Rows) == 0 || m.RegistrationHandle {

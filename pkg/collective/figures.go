@@ -11,8 +11,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Figures returns all figures of a document: a row for each timing mode of each of its rows, with
-// the state of the buffers as its mode, and one that counts wrong elements.
+// Figures returns a row for each timing mode of each row of a document, with the state of the
+// buffers as its mode, and one row that counts wrong elements.
 func Figures(d *Document) []figure.Row {
 	m := &d.Measurement
 	modes := vocab.TimingModes()
@@ -33,7 +33,7 @@ func Figures(d *Document) []figure.Row {
 				continue
 			}
 			timed, at := row, rung
-			if at.Clock = mode; mode == vocab.PerIteration { // which events time
+			if at.Clock = mode; mode == vocab.PerIteration { // timed by events
 				at.Tick = figure.Tick(&d.Identity.Case)
 			}
 			timed.Timing, timed.Rung, timed.Lines, timed.Figures = mode, &at, lines(d, r, mode, t), t.figures()
@@ -45,7 +45,7 @@ func Figures(d *Document) []figure.Row {
 	return rows
 }
 
-// figures are those of a timing mode.
+// figures returns the figures of a timing mode.
 func (t *Timing) figures() []figure.Figure {
 	out := figure.Percentiles(figure.Latency, figure.Microseconds, "", t.Percentiles, t.SampleCount)
 	add := func(name, stat, unit string, value float64) {
@@ -64,7 +64,7 @@ func (t *Timing) figures() []figure.Figure {
 	return out
 }
 
-// rung names a row in comparisons.
+// rung identifies a row in comparisons.
 func (r *Row) rung() figure.Rung {
 	curve := r.Placement
 	if r.Src != nil && r.Dst != nil {
@@ -77,7 +77,8 @@ func (r *Row) rung() figure.Rung {
 	return figure.Rung{Size: r.Requested, Label: label, Curve: curve}
 }
 
-// lines are the points of a row in its chart. An operation that goes both ways between two ranks
+// lines returns the points of a row in its chart: one, or one for each direction of a
+// bidirectional operation.
 // has one for each.
 func lines(d *Document, r *Row, mode string, t *Timing) []figure.Line {
 	c := &d.Identity.Case
@@ -101,7 +102,7 @@ func lines(d *Document, r *Row, mode string, t *Timing) []figure.Line {
 	return lines
 }
 
-// Facets tell the series of collectives apart.
+// Facets distinguish the series of collectives.
 var Facets = []figure.Facet{
 	{Title: "operation", Values: vocab.Ops(), One: true},
 	{Title: "timing", Values: vocab.TimingModes(), One: true},
@@ -122,7 +123,7 @@ const (
 	viewPairs       = "pairs"
 )
 
-// views are two: a pairwise operation has a row for each pair of ranks.
+// views are two: pairwise operations have a row for each pair of ranks.
 var views = []figure.View{
 	{
 		Name: viewCollectives, Title: "Collectives", Shape: figure.Lines, X: figure.Axis{Title: "size", Bytes: true},
@@ -133,11 +134,11 @@ var views = []figure.View{
 		Name: viewPairs, Title: "Pairs of ranks", Shape: figure.Grid, X: figure.Axis{Title: "pair"},
 		Note:   "Each pair by itself, from rank (row) to rank (column). An operation that goes both ways has one figure for both directions.",
 		Facets: append(slices.Clone(Facets), figure.Facet{Title: "size", One: true}), Rates: Rates,
-		Reverse: true, // the largest size first
+		Reverse: true, // largest size first
 	},
 }
 
-// facetsOf returns the values of Facets of a series.
+// facetsOf returns the values of Facets for a series.
 func facetsOf(d *Document, mode, placement string) []string {
 	m := &d.Measurement
 	return []string{m.Op, mode, placement, m.DType, m.RedOp, strconv.Itoa(m.Root), Of(&d.Identity.Case).TrafficName, m.Buffers, m.Registration}

@@ -7,10 +7,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// The functions of this file say why no library can do something, and return nothing if one can.
-// Definitions, plans, flags and ranks are held to them.
+// The functions of this file return why no library can do something, or "" if one can. Definitions,
+// plans, flags and ranks check them.
 
-// TooEarly is about operations in timing modes, on buffers of a state.
+// TooEarly checks operations in timing modes on buffers in a state.
 func TooEarly(buffers string, modes ...string) string {
 	for _, mode := range modes {
 		if vocab.InputWritten(buffers) && mode != vocab.Blocking {
@@ -20,7 +20,7 @@ func TooEarly(buffers string, modes ...string) string {
 	return ""
 }
 
-// Ungrouped is about calls of an operation in one group.
+// Ungrouped checks several calls of an operation in one group.
 func Ungrouped(op string, calls int) string {
 	if vocab.Op(op).PowerOfTwo && calls > 1 {
 		return fmt.Sprintf("the steps of %s follow each other, so it has no group calls", op)
@@ -28,7 +28,7 @@ func Ungrouped(op string, calls int) string {
 	return ""
 }
 
-// WrongWorld is about an operation on a number of ranks.
+// WrongWorld checks an operation on a number of ranks.
 func WrongWorld(op string, world int) string {
 	switch o := vocab.Op(op); {
 	case o.PowerOfTwo && bits.OnesCount(uint(world)) != 1:

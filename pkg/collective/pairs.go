@@ -10,9 +10,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Pairs is a pairwise case: what each pair of its ranks came to, with the first
-// timing mode there is. Of an operation that goes both ways, both directions of a
-// pair are one figure.
+// Pairs summarizes a pairwise case: the figures of each pair of ranks, in the first timing mode that
+// was measured. For a bidirectional operation, both directions of a pair are one figure.
 type Pairs struct {
 	CaseID  string `json:"case_id"`
 	SKU     string `json:"sku"`
@@ -22,18 +21,18 @@ type Pairs struct {
 	DType   string `json:"dtype"`
 	Buffers string `json:"buffers"`
 	Mode    string `json:"timing"`
-	// Bandwidth is GB/s at p50 of the largest size, Latency median microseconds of
-	// the smallest: from rank (row) to rank (column), null where there is none.
+	// Bandwidth is GB/s at p50 of the largest size, Latency median microseconds of the smallest: from
+	// rank (row) to rank (column), null if not measured.
 	Bandwidth Square `json:"bandwidth_gbps"`
 	Latency   Square `json:"latency_us"`
-	// Median is the median bandwidth over pairs, and Worst the slowest pair where
-	// it is more than a tenth below that, else null.
+	// Median is the median bandwidth over pairs. Worst is the slowest pair if it is more than a tenth
+	// below the median, else null.
 	Median float64 `json:"median_gbps"`
 	Worst  *Slow   `json:"worst"`
 	Key    string  `json:"comparison_key"`
 }
 
-// Square is a figure of each pair at one size.
+// Square holds a figure of each pair at one size.
 type Square struct {
 	Bytes  int64        `json:"bytes"`
 	Values [][]*float64 `json:"values"`
@@ -46,10 +45,10 @@ type Slow struct {
 	GBps float64 `json:"gbps"`
 }
 
-// slowPart is the part of the median bandwidth below which a pair is named.
+// slowPart is the fraction of the median bandwidth below which a pair is named.
 const slowPart = 0.9
 
-// pairsOf reads the figures of the pairs that passed; nil without any.
+// pairsOf returns the figures of the pairs that passed; nil if there are none.
 func pairsOf(d *Document) *Pairs {
 	p := &Pairs{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
@@ -116,7 +115,7 @@ func (s *Square) set(src, dst int, v float64, oneWay bool) {
 	}
 }
 
-// pairKeys are the columns that tell pairwise cases apart.
+// pairKeys are the columns that identify pairwise cases.
 var pairKeys = table.Text("SKU", "backend", "ranks", "op", "type", "buffers", "timing")
 
 func pairSection(cases []*Pairs) table.Section {
@@ -137,7 +136,7 @@ func pairSection(cases []*Pairs) table.Section {
 	}
 }
 
-// pairSquares are the figures of every pair, a table for each case.
+// pairSquares shows the figures of every pair, in a table for each case.
 func pairSquares(cases []*Pairs) []table.Section {
 	var out []table.Section
 	for _, p := range cases {

@@ -11,7 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// filters are on what only collective cases have.
+// filters select by factors that only collective cases have.
 var filters = []planner.Filter{
 	{Name: "op", Kind: "op", Asked: true, Usage: "only these collective operations", Input: "Collectives: operation"},
 	{Name: "dtype", Kind: "dtype", Asked: true, Usage: "only these element types of collectives", Input: "Collectives: element type"},
@@ -60,15 +60,15 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int,
 	}
 }
 
-// Counts returns the counts of a profile: groups have one operation, and a
-// graph is launched once a window.
+// Counts returns the counts of a profile: groups have one operation, and a graph is launched once a
+// window.
 func (s *Sampling) Counts() Counts {
 	return Counts{
 		Warmup: s.Warmup, Iterations: s.Iterations, Trials: s.Trials, Aggregate: 1, Launches: 1, Checks: s.Checks,
 	}
 }
 
-// placements leaves in_place out where the operation has no such form.
+// placements removes in_place if the operation does not support it.
 func placements(op string, want []string) []string {
 	if vocab.Op(op).InPlace {
 		return want
@@ -76,7 +76,7 @@ func placements(op string, want []string) []string {
 	return slices.DeleteFunc(slices.Clone(want), func(p string) bool { return p == vocab.InPlace })
 }
 
-// lacks names what of the case the backend does not have, or is empty.
+// lacks names the factor of the case that the backend does not support, or returns "".
 func lacks(be *catalog.Backend, c *plan.Case) string {
 	has, b := BackendOf(be), Of(c)
 	wrong := WrongWorld(b.Op, c.World)
@@ -105,7 +105,7 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	return ""
 }
 
-// Seconds estimates how long a case takes: it takes every operation to move its size twice.
+// Seconds estimates the duration of a case, assuming that every operation moves its size twice.
 func Seconds(c *plan.Case, pace catalog.Pace) float64 {
 	b, t := Of(c), Of(c).Measure
 	ops := float64(len(b.Placements) * len(b.Modes) * t.Trials * (t.Warmup + t.Iterations*t.Aggregate*t.Launches))

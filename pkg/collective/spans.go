@@ -15,7 +15,7 @@ func spans(doc result.Document, kind string, data json.RawMessage) ([]figure.Spa
 	return Spans(doc.(*Document), kind, data)
 }
 
-// Spans are the windows of a record among the raw samples of a document, each with its check.
+// Spans returns the windows of a record of raw samples, each with its check.
 func Spans(d *Document, kind string, data json.RawMessage) ([]figure.Span, error) {
 	if kind != KindSample {
 		return nil, nil
@@ -50,13 +50,13 @@ func Spans(d *Document, kind string, data json.RawMessage) ([]figure.Span, error
 	case r.Mode == vocab.Graph:
 		operations *= cmp.Or(m.Launches, 1)
 	}
-	// One figure for a window of operations back to back: the window is the span.
+	// One figure for a window of back-to-back operations: the window is the span.
 	s.Args["us_per_operation"], s.Args["operations"] = r.US[0], operations
 	s.Us = []float64{r.US[0] * float64(operations)}
 	return []figure.Span{s}, nil
 }
 
-// KindSample is the kind of records of windows; each has the fields of a Sample.
+// KindSample is the kind of records of windows; each contains a Sample.
 const KindSample = "collective-sample"
 
 // Pair is two ranks; the zero value is none.
@@ -65,8 +65,8 @@ type Pair struct {
 	Dst int `json:"dst"`
 }
 
-// Window names one window; all ranks have the same ones in the same order. The
-// untimed one follows the last trial and has the number of trials for its own.
+// Window identifies one window; all ranks have the same ones in the same order. The untimed one follows
+// the last trial and has the number of trials as its Trial.
 type Window struct {
 	Requested int64  `json:"requested"`
 	Placement string `json:"placement"`
@@ -75,13 +75,13 @@ type Window struct {
 	Trial     int    `json:"trial"`
 }
 
-// Sample is what one rank saw in one window.
+// Sample is what one rank measured in one window.
 type Sample struct {
 	Window
-	// US is microseconds per operation: one for every iteration (blocking,
-	// per_iteration), else one for the window; none of an idle rank.
+	// US is microseconds per operation: one for every iteration (blocking, per_iteration), else one for
+	// the window; empty for an idle rank.
 	US []float64 `json:"us"`
-	// Enqueue is microseconds of the window until its last operation was enqueued,
-	// divided by its operations; 0 where the window waits in between.
+	// Enqueue is the microseconds until the window's last operation was enqueued, divided by its
+	// operations; 0 if the window waits in between.
 	Enqueue float64 `json:"enqueue_us,omitempty"`
 }

@@ -36,7 +36,7 @@ var summary = family.Summary{
 	},
 }
 
-// Names of the headlines in the JSON form of a summary.
+// JSON names of the headlines in a summary.
 const (
 	list     = "collectives"
 	pairList = "pairs"
@@ -50,8 +50,8 @@ func Rows(d *Document) (measured, asked int) {
 	return family.Count(d.Measurement.Rows, (*Row).Good), asked
 }
 
-// Headline is the headline of one timing mode and placement of a collective
-// case, and its sizes. Timing modes are never mixed.
+// Headline is the headline of one timing mode and placement of a collective case, and its sizes. It
+// never mixes timing modes.
 type Headline struct {
 	CaseID    string  `json:"case_id"`
 	SKU       string  `json:"sku"`
@@ -74,14 +74,14 @@ type Headline struct {
 // Point is one size: median microseconds, bus bandwidth in GB/s.
 type Point struct {
 	Requested int64   `json:"requested_bytes"`
-	Bytes     int64   `json:"bytes"` // what of it was moved
+	Bytes     int64   `json:"bytes"` // the part of the size that was moved
 	P50       float64 `json:"p50_us"`
 	P99       float64 `json:"p99_us"`
 	BusBW     float64 `json:"busbw_gbps"`
 }
 
-// HeadlineOf reads the headline of a document: the pipelined figures, which
-// compare with nccl-tests, else the first mode there is; out of place first.
+// HeadlineOf returns the headline of a document: the pipelined figures, which are comparable with
+// nccl-tests, else the first mode measured; out of place preferred.
 func HeadlineOf(d *Document) *Headline {
 	c := &Headline{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
@@ -116,7 +116,7 @@ func (c *Headline) fit() {
 	c.Fit = table.Fitted(points)
 }
 
-// p99 is the 99th percentile of a timing mode, 0 if there is none.
+// p99 returns the 99th percentile of a timing mode, 0 if there is none.
 func p99(t *Timing) float64 {
 	if t.Percentiles.P99 == nil {
 		return 0
@@ -135,14 +135,14 @@ func (c *Headline) add(p Point) {
 	}
 }
 
-// keys are the columns that tell collective cases apart.
+// keys are the columns that identify collective cases.
 var keys = table.Text("SKU", "backend", "ranks", "op", "type", "redop", "buffers")
 
 func (c *Headline) key() []string {
 	return []string{c.SKU, c.Backend, strconv.Itoa(c.World), c.Op, c.DType, c.RedOp, c.Buffers}
 }
 
-// Peaks are the peaks of cases of a kind.
+// Peaks returns tables of the peaks of cases of a kind.
 func Peaks(kind string, cases []*Headline) []table.Section {
 	var out []table.Section
 	for _, g := range groups(cases) {
@@ -160,7 +160,7 @@ func Peaks(kind string, cases []*Headline) []table.Section {
 	return out
 }
 
-// Ladders are the sizes of cases; of is put behind what a title says they show.
+// Ladders returns tables of the sizes of cases; of is appended to what a title says they show.
 func Ladders(of string, cases []*Headline) []table.Section {
 	var out []table.Section
 	laddered := slices.DeleteFunc(slices.Clone(cases), func(c *Headline) bool { return len(c.Points) < 2 })
@@ -196,8 +196,7 @@ func Ladders(of string, cases []*Headline) []table.Section {
 	return out
 }
 
-// group is collective cases that may stand in one column: one timing mode and
-// placement.
+// group is collective cases that may share a column: one timing mode and placement.
 type group struct {
 	title string
 	cases []*Headline
@@ -222,7 +221,7 @@ func groups(all []*Headline) []group {
 
 func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
 
-// maxSizes bounds the columns of a ladder table.
+// maxSizes limits the columns of a ladder table.
 const maxSizes = 8
 
 // ladder returns at most maxSizes sizes of the cases, spread evenly from the

@@ -12,21 +12,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
-// Traffic is who sends how many bytes to whom, as a file says it: a square
-// matrix of plain numbers between white space, a rank's bytes to every rank a
-// line, as nccl-tests reads it (NCCL_TESTS_ALLTOALLV_MATRIX_FILE).
+// Traffic is an alltoallv matrix read from a file: one line for each sending rank, with its bytes to
+// every rank as numbers separated by white space, as nccl-tests reads it
+// (NCCL_TESTS_ALLTOALLV_MATRIX_FILE).
 type Traffic struct {
 	File string
 	// Name is the file's name without directory and extension.
 	Name string
-	// Bytes is from rank (row) to rank (column).
+	// Bytes is the bytes from rank (row) to rank (column).
 	Bytes [][]int64
 
 	at [][]strictyaml.Pos
 }
 
-// MaxTraffic is the largest traffic file that is read, in bytes: that of 512 ranks
-// with parts of up to a terabyte.
+// MaxTraffic is the maximum size of a traffic file, in bytes: enough for 512 ranks with parts of up to a
+// terabyte.
 const MaxTraffic = 4 << 20
 
 // ParseTraffic reads traffic; file names data in messages. A non-nil error is of
@@ -91,12 +91,12 @@ func numbers(p strictyaml.Pos, line string, diagnose func(p strictyaml.Pos, form
 	return row, at
 }
 
-// Ranks is how many ranks the traffic is of.
+// Ranks returns the number of ranks of the traffic.
 func (t *Traffic) Ranks() int { return len(t.Bytes) }
 
-// Whole returns an error of type strictyaml.Errors where parts are no whole number of
-// elements of type dtype. It names the first and how many more there are: of
-// traffic that was made for another type, that may be every part.
+// Whole returns an error of type strictyaml.Errors unless all parts are whole numbers of elements of
+// type dtype. It names the first and how many more there are: for traffic made for another type,
+// that may be every part.
 func (t *Traffic) Whole(dtype string) error {
 	element, err := numeric.ParseType(dtype)
 	if err != nil {
@@ -132,11 +132,11 @@ func (t *Traffic) Parse(file string, data []byte) (string, error) {
 		return "", err
 	}
 	*t = *read
-	return "", catalog.CheckName(t.Name) // it stands in case ids
+	return "", catalog.CheckName(t.Name) // it is part of case ids
 }
 
-// Check holds traffic to the block that names it: some platform has its ranks, and
-// its parts are whole elements of each type.
+// Check checks traffic against the block that names it: some platform must have its ranks, and its
+// parts must be whole elements of each type.
 func (t *Traffic) Check(c *catalog.Checker, worlds []int, dtypes []string) {
 	if !slices.Contains(worlds, t.Ranks()) {
 		c.Diagnose(t, "%s has %d ranks, but no platform of the suite runs a backend of this block at that world size; they have %s",

@@ -9,13 +9,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-// Ranks is how many ranks a transfer has: rank 0 owns the memory that requests
-// read or write, rank 1 posts them.
+// Ranks is the number of ranks of a transfer: rank 0 owns the memory that requests read or write,
+// rank 1 posts them.
 const Ranks = 2
 
-// Limits of a transfer, which CollectiveX's own suite has, too.
+// Limits of a transfer, as in CollectiveX's own suite.
 const (
-	MaxBurstTokens = 131072    // context length times requests, of bursts of several requests
+	MaxBurstTokens = 131072    // context length times requests, for bursts of several requests
 	MaxBurstBlocks = 2_250_000 // blocks of a burst
 	MaxBulkBytes   = 8 << 30   // bytes of a bulk row
 	MaxPoolBytes   = 64 << 30  // bytes of a pool
@@ -26,49 +26,48 @@ const (
 type Block struct {
 	EP       int    `json:"ep"`       // ranks, 2; existing readers know it by this name
 	Workload string `json:"workload"` // the cache's name in the definitions
-	// Mode is the lane that the data must take: shm, vm, rdma or mnnvl.
+	// Mode is the lane that the data must use: shm, vm, rdma or mnnvl.
 	Mode string `json:"mode" in:"lane"`
-	// Handle is by which rank 1 opens the pool of rank 0; missing where the backend has one way
-	// only, or the case asks for its first.
+	// Handle is the kind of handle by which rank 1 opens the pool of rank 0; missing if the backend has
+	// only one, or the case requests its first.
 	Handle string `json:"handle,omitempty" in:"handle"`
 	Phase  string `json:"phase"` // xfer
-	// Routing is how the blocks of a request lie in a pool: contiguous, strided or paged,
-	// which is scattered.
+	// Routing is the arrangement of a request's blocks in a pool: contiguous, strided or paged
+	// (scattered).
 	Routing string `json:"routing" in:"arrangement"`
 	Seed    uint64 `json:"seed"` // of the block tables
-	// ISLLadder lists context lengths in tokens, PageTokens tokens of a page, and
-	// BatchSizes requests of a burst, each ascending and separated by spaces.
+	// ISLLadder lists context lengths in tokens, PageTokens page sizes in tokens, and BatchSizes
+	// requests per burst, each ascending and separated by spaces.
 	ISLLadder  plan.Ladder `json:"isl_ladder"`
 	PageTokens plan.Ladder `json:"page_tokens"`
 	BatchSizes plan.Ladder `json:"batch_sizes"`
 	Ops        Words       `json:"ops"` // pull and push, separated by spaces
 	// Timing is warm-up bursts, timed bursts and trials of each row, such as 2:8:3.
 	Timing plan.Repetitions `json:"timing"`
-	// SustainMillis is how long bursts are posted one after the other for the sustained
-	// rate, in milliseconds.
+	// SustainMillis is how long back-to-back bursts are posted for the sustained rate, in milliseconds.
 	SustainMillis int `json:"sustain_ms"`
 	// PoolSlack is the size of a pool as a multiple of the largest burst.
 	PoolSlack int `json:"pool_slack"`
-	// PoolBudget is the most bytes that a pool may have. Points whose burst does not fit
-	// are dropped and recorded.
+	// PoolBudget is the maximum size of a pool in bytes. Points whose burst does not fit are dropped and
+	// recorded.
 	PoolBudget int64 `json:"pool_budget"`
-	// Layers is how many layers the model has.
+	// Layers is the number of layers of the model.
 	Layers int `json:"layers"`
-	// Entries are the parts of the cache, whose blocks a request moves.
+	// Entries are the parts of the cache whose blocks a request moves.
 	Entries []CacheEntry `json:"entries"`
 }
 
-// CacheEntry is a part of a KV cache: equal regions, each with an entry for so many tokens.
+// CacheEntry is a part of a KV cache: equal regions, each with one entry for a number of tokens.
 type CacheEntry struct {
-	Regions int   `json:"regions"` // such as layers, times two where K and V are apart
+	Regions int   `json:"regions"` // such as layers, or twice as many if K and V are separate
 	Tokens  int   `json:"tokens"`  // of one entry
-	Bytes   int64 `json:"bytes"`   // of one entry; a block has whole words of 8 bytes
-	// Window is the most recent tokens that the part holds; 0 is all.
+	Bytes   int64 `json:"bytes"`   // of one entry; a block must be a multiple of 8 bytes
+	// Window is the number of most recent tokens that the part holds; 0 means all.
 	Window int `json:"window,omitempty"`
 }
 
-// Blocks returns how many blocks a request with isl tokens of context has in each region,
-// where a page has so many tokens, and the bytes of a block.
+// Blocks returns the number of blocks of a request in each region, for isl tokens of context and pages
+// of page tokens, and the bytes of a block.
 func (e CacheEntry) Blocks(isl, page int) (blocks int, bytes int64) {
 	held := max(page, e.Tokens) // tokens of a block
 	if e.Window > 0 {
@@ -77,7 +76,7 @@ func (e CacheEntry) Blocks(isl, page int) (blocks int, bytes int64) {
 	return (isl + held - 1) / held, int64(held/e.Tokens) * e.Bytes
 }
 
-// Request returns the blocks of a request with isl tokens of context on pages of so many
+// Request returns the number of blocks of a request, for isl tokens of context and pages of page
 // tokens, and its bytes.
 func (t *Block) Request(isl, page int) (blocks int, bytes int64) {
 	for _, e := range t.Entries {
@@ -95,7 +94,7 @@ type Point struct {
 	Bytes            int64 // of the burst
 }
 
-// Exceeds says which limit of the case a burst exceeds, or is empty.
+// Exceeds names the limit of the case that a burst exceeds, or returns "".
 func (t *Block) Exceeds(p Point) string {
 	switch {
 	case p.Batch > 1 && p.ISL*p.Batch > MaxBurstTokens:
@@ -109,8 +108,8 @@ func (t *Block) Exceeds(p Point) string {
 	}
 }
 
-// Points returns the bursts of paged rows, by context length, page and batch, and those
-// that exceed a limit of the case.
+// Points returns the bursts of paged rows, by context length, page and batch, and the bursts that
+// exceed a limit of the case.
 func (t *Block) Points() (kept, dropped []Point) {
 	for _, isl := range t.ISLLadder {
 		for _, page := range t.PageTokens {
@@ -128,7 +127,7 @@ func (t *Block) Points() (kept, dropped []Point) {
 	return kept, dropped
 }
 
-// Of returns the block of a transfer case, nil of any other.
+// Of returns the block of a transfer case, or nil for a case of another family.
 func Of(c *plan.Case) *Block {
 	b, _ := c.Block.(*Block)
 	return b
@@ -139,28 +138,27 @@ func (t *Block) Factors(c *plan.Case, to []string) []string {
 	return append(to, t.Workload, t.Mode, t.Handle, t.Phase, "ep"+strconv.Itoa(t.EP), t.Routing, c.Precision)
 }
 
-// upstreamBackends are the backends and the workload of CollectiveX's own KV suite.
+// upstreamBackends are the backends of CollectiveX's own KV suite; its workload follows.
 var (
 	upstreamBackends = []string{"nixl", "mooncake", "mori-io"}
 	upstreamCache    = "kv-dsv4"
 )
 
-// upstream implements plan.Descriptor.Upstream: upstream moves one cache in scattered
-// pages between two nodes, in a suite whose name the public dashboard knows.
+// upstream implements plan.Descriptor.Upstream: upstream moves one cache in scattered pages between two
+// nodes, in a suite that the public dashboard recognises by name.
 func upstream(c *plan.Case) bool {
 	t := Of(c)
 	return t != nil && c.Suite == SuiteKV && t.Workload == upstreamCache && t.Routing == Paged &&
 		c.Nodes == 2 && c.Repeat == 1 && slices.Contains(upstreamBackends, c.Backend)
 }
 
-// Words are words of a closed list, separated by spaces in JSON, as existing readers
-// expect.
+// Words are words of a closed list, separated by spaces in JSON, as existing readers expect.
 type Words []string
 
 // MarshalText writes the words, separated by spaces.
 func (w Words) MarshalText() ([]byte, error) { return []byte(strings.Join(w, " ")), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText is the inverse of MarshalText.
 func (w *Words) UnmarshalText(text []byte) error {
 	*w = strings.Fields(string(text))
 	return nil

@@ -32,7 +32,7 @@ func newDocument(head result.Envelope) result.Document {
 	return d
 }
 
-// rowBytes is the size of the largest entry of a cache.
+// rowBytes returns the size of the largest entry of a cache.
 func rowBytes(t *Block) (largest int64) {
 	for _, e := range t.Entries {
 		largest = max(largest, e.Bytes)
@@ -84,7 +84,7 @@ func check(p *result.Problems, doc result.Document) {
 	}
 }
 
-// checkHead requires what a document repeats of its case.
+// checkHead checks the fields of a document that repeat its case.
 func checkHead(p *result.Problems, d *Document) {
 	c := &d.Identity.Case
 	t, m, w := Of(c), &d.Measurement, &d.Workload
@@ -102,7 +102,7 @@ func checkHead(p *result.Problems, d *Document) {
 	}
 }
 
-// checkBursts checks the measured parts beside the rows. It returns what did not pass.
+// checkBursts checks the measurements other than rows, and returns those that did not pass.
 func checkBursts(p *result.Problems, d *Document) (bad []string) {
 	t, m := Of(&d.Identity.Case), &d.Measurement
 	verdict := func(at, name string, v *result.Verify) {
@@ -150,7 +150,7 @@ func checkSetup(p *result.Problems, m *Measurement) {
 	}
 }
 
-// checkSuccess requires all that a successful document has; seen are the names of its rows.
+// checkSuccess checks that a successful document is complete; seen are the names of its rows.
 func checkSuccess(p *result.Problems, d *Document, seen map[string]bool) {
 	t, m := Of(&d.Identity.Case), &d.Measurement
 	p.Check(m.Lane == t.Mode, "outcome is success, but the data took lane %q instead of %q", m.Lane, t.Mode)
@@ -167,8 +167,8 @@ func checkSuccess(p *result.Problems, d *Document, seen map[string]bool) {
 	p.Check(rows == len(m.Rows), "outcome is success with %d rows of %d", len(m.Rows), rows)
 }
 
-// Asked returns the rows that the case asks for and that were not dropped, without their
-// figures: by operation the bulk rows and then the paged ones.
+// Asked returns the requested rows that were not dropped, without their figures: for each operation the
+// bulk rows and then the paged ones.
 func (d *Document) Asked() []Row {
 	t := Of(&d.Identity.Case)
 	dropped := func(p Point) bool {
@@ -184,9 +184,9 @@ func (d *Document) Asked() []Row {
 	return AskedRows(t, points)
 }
 
-// AskedRows returns the rows of the points, without their figures: by operation a bulk row
-// for each context length, whose bytes are those of a request on the first pages that were
-// kept, and then a paged row for each point.
+// AskedRows returns the rows of the points, without their figures: for each operation a bulk row for
+// each context length, of the bytes of a request on the first kept page size, and then a paged row for
+// each point.
 func AskedRows(t *Block, points []Point) (rows []Row) {
 	for _, op := range t.Ops {
 		last := 0

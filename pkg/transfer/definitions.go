@@ -9,40 +9,40 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// BackendOf returns what the backend does of transfers, or nil.
+// BackendOf returns the backend's transfer capabilities, or nil.
 func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
 
-// supportOf returns what runs of the backend's transfers, or nil.
+// supportOf returns the transfer support of the backend on a platform, or nil.
 func supportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
 
-// SamplingOf returns the profile's sample counts of transfers, or nil.
+// SamplingOf returns the profile's sample counts for transfers, or nil.
 func SamplingOf(s *catalog.Sampling) *Sampling {
 	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
 }
 
-// SuiteBlock asks for the product of its caches, lanes and arrangements, on each backend
-// that the platform lists with the lane.
+// SuiteBlock requests the product of its caches, lanes and arrangements, on each backend that the
+// platform lists with the lane.
 type SuiteBlock struct {
 	Caches       []string `yaml:"caches" in:"kv cache"`
 	Backends     []string `yaml:"backends" in:"backend"`
 	Lanes        []string `yaml:"lanes" in:"lane"`
-	Handles      []string `yaml:"handles,optional" in:"handle"` // each backend's first unless said
+	Handles      []string `yaml:"handles,optional" in:"handle"` // default: each backend's first
 	Arrangements []string `yaml:"arrangements" in:"arrangement" default:"[paged]"`
 	ISL          []int    `yaml:"isl" min:"1" max:"16777216"`
 	PageTokens   []int    `yaml:"page_tokens" min:"1" max:"1048576"`
 	Batches      []int    `yaml:"batches" min:"1" max:"65536"`
 	Ops          []string `yaml:"ops" in:"transfer op" default:"[pull, push]"`
-	Sampling     string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+	Sampling     string   `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
-// Backend is what a backend does of the transfer family.
+// Backend holds a backend's capabilities for the transfer family.
 type Backend struct {
 	Lanes []string `yaml:"lanes" in:"lane"`
 	Ops   []string `yaml:"ops" in:"transfer op"`
-	// Handles are by which rank 1 can open the pool of rank 0; the first is that of cases that name
-	// none. A backend without has a way of its own.
+	// Handles are the handles by which rank 1 can open the pool of rank 0; the first is the default. A
+	// backend without any has a mechanism of its own.
 	Handles []catalog.Handle `yaml:"handles,optional"`
-	// Unsupported are the lanes that do not run, and why.
+	// Unsupported lists the lanes that do not run, and why.
 	Unsupported []UnsupportedLane `yaml:"unsupported,optional"`
 }
 
@@ -53,7 +53,7 @@ func (t *Backend) handles() (names []string) {
 	return names
 }
 
-// CaseHandle is what a case says of a handle: nothing of the first, as cases say that name none.
+// CaseHandle returns a handle as cases name it: the backend's first is "".
 func (t *Backend) CaseHandle(name string) string {
 	if len(t.Handles) > 0 && t.Handles[0].Name == name {
 		return ""
@@ -61,7 +61,7 @@ func (t *Backend) CaseHandle(name string) string {
 	return name
 }
 
-// Handle returns what the backend says of a handle, or nil.
+// Handle returns the backend's handle of that name, or nil.
 func (t *Backend) Handle(name string) *catalog.Handle {
 	for i := range t.Handles {
 		if t.Handles[i].Name == name {
@@ -77,7 +77,7 @@ type UnsupportedLane struct {
 	Reason string `yaml:",value"`
 }
 
-// Lacks returns why the backend's transfers do not run on a lane; empty if they do.
+// Lacks returns why the backend's transfers do not run on a lane, or "".
 func (t *Backend) Lacks(lane string) string {
 	for _, u := range t.Unsupported {
 		if u.Lane == lane {
@@ -96,12 +96,12 @@ func (t *Backend) Moves() catalog.Moves {
 	return moves
 }
 
-// Support lists the lanes that run.
+// Support lists the supported lanes.
 type Support struct {
 	Lanes []string `yaml:",value" in:"lane"`
 }
 
-// Sampling is the transfer part of a profile; see Block.
+// Sampling holds the transfer sample counts of a profile; see Block.
 type Sampling struct {
 	Warmup        int `yaml:"warmup" min:"0" max:"10000"`
 	Reps          int `yaml:"reps" min:"1" max:"10000"`
@@ -155,7 +155,7 @@ func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 // Worlds implements catalog.SuiteBlock.
 func (*SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int { return []int{Ranks} }
 
-// Coverage implements catalog.BackendBlock: a row for the platforms that list a lane.
+// Coverage implements catalog.BackendBlock: a row if the platform lists a lane.
 func (t *Backend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
 	s := p.Support(b.Name)
 	if s == nil || supportOf(s) == nil {
@@ -171,8 +171,8 @@ func (t *Backend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.B
 	return []catalog.Coverage{row}
 }
 
-// Support implements catalog.BackendBlock: the lanes on which transfers run, of a host or of devices, if
-// two ranks can run.
+// Support implements catalog.BackendBlock: the lanes, of a host or of devices, on which transfers run,
+// if two ranks can run.
 func (t *Backend) Support(vendor string, worlds []int) catalog.SupportBlock {
 	if !slices.Contains(worlds, Ranks) {
 		return nil
@@ -182,7 +182,7 @@ func (t *Backend) Support(vendor string, worlds []int) catalog.SupportBlock {
 	})}
 }
 
-// Cache is the form of a KV cache in memory.
+// Cache describes the memory layout of a KV cache.
 type Cache struct {
 	Name      string      `yaml:",name"`
 	Precision string      `yaml:"precision" in:"precision"`
@@ -209,8 +209,8 @@ func (k *Cache) Check(c *catalog.Checker) {
 	}
 }
 
-// RefusePage says why the cache has no pages of so many tokens, and which come closest; empty if it
-// has. Blocks hold whole entries, and whole words of 8 bytes, each of which is checked.
+// RefusePage returns why the cache has no pages of page tokens, and the closest valid sizes, or "".
+// Blocks hold whole entries and whole words of 8 bytes, each of which is checked.
 func (k *Cache) RefusePage(page int) string {
 	why := k.unfit(page)
 	if why == "" {
@@ -224,10 +224,10 @@ func (k *Cache) RefusePage(page int) string {
 	return why
 }
 
-// mostPageTokens is the largest page of a suite.
+// mostPageTokens is the maximum page size of a suite, in tokens.
 const mostPageTokens = 1 << 20
 
-// unfit says why pages of so many tokens do not fit the entries; empty if they do.
+// unfit returns why pages of page tokens do not fit the entries, or "".
 func (k *Cache) unfit(page int) string {
 	least := math.MaxInt
 	for _, e := range k.Entries {

@@ -1,7 +1,6 @@
-// Package transfer is the transfer family: bursts of requests that move a KV cache between the
-// memory of two ranks, what they cost, and the proof that every word arrived. It has all that the
-// program knows of transfers but what measures them: that is package runner, and the packages
-// beside it for the backends.
+// Package transfer is the transfer family: bursts of requests that move a KV cache between the memory
+// of two ranks, their cost, and the proof that every word arrived. Package runner measures them; the
+// packages beside it are the backends.
 package transfer
 
 import (
@@ -17,8 +16,8 @@ import (
 // Name is the name of the family.
 const Name plan.Family = "transfer"
 
-// Contract is the timing contract of transfers: the clock covers making the handles,
-// posting, and completing all requests of a burst, on the rank that posts them.
+// Contract is the timing contract of transfers: the time to prepare, post and complete all requests of
+// a burst, on the rank that posts them.
 const Contract = "handle-post-wait-v1"
 
 //go:embed case.go document.go
@@ -36,7 +35,7 @@ var Family = family.Family{
 		Lane: func(c *plan.Case) string { return Of(c).Mode },
 	},
 	Result: result.Family{
-		Records: []result.Record{ // readers tell the first from that of another family by the suite
+		Records: []result.Record{ // readers distinguish the first from another family's record by the suite
 			{Type: result.RecordUpstream, Title: "CollectiveX document of a KV-cache transfer", Name: "kv-case-attempt"},
 			{Type: "transfer-attempt", Title: "CollectiveX document of a transfer beyond CollectiveX's own plan"},
 		},

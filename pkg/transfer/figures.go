@@ -10,11 +10,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// burst is the timing of transfers, and the name of their clock in comparisons: from the handle of
-// the first request to the end of the last one.
+// burst is the timing of transfers, and the name of their clock in comparisons: from preparing the
+// first request to the end of the last one.
 const burst = "burst"
 
-// figures has a burst's bytes as its X, and what else tells bursts apart as its placement.
+// figures returns rows with the bytes of a burst as X, and its other properties as the placement.
 func figures(doc result.Document) (rows []figure.Row) {
 	d := doc.(*Document)
 	t, m := Of(&d.Identity.Case), &d.Measurement
@@ -44,9 +44,9 @@ func figures(doc result.Document) (rows []figure.Row) {
 	return rows
 }
 
-// rowFigures returns the figures of a row. reason says why it does not count, or is empty.
+// rowFigures returns the figures of a row. A non-empty reason says why the row does not count.
 func rowFigures(head figure.Labels, t *Block, r *Row, reason string) figure.Row {
-	const us = 1e3 // in a millisecond
+	const us = 1e3 // per millisecond
 	bytes := r.ReqBytes * int64(r.Batch)
 	row := figure.Row{
 		Labels: head, Complete: r.Complete, Passed: r.Verify.Passed, Lines: lines(t, r, reason),
@@ -65,7 +65,7 @@ func rowFigures(head figure.Labels, t *Block, r *Row, reason string) figure.Row 
 	return row
 }
 
-// lines are the points of a row in the chart: one by each clock.
+// lines returns the points of a row in the chart: one for each clock.
 func lines(t *Block, r *Row, reason string) (lines []figure.Line) {
 	blocks := r.Kind
 	if r.PageTokens != nil {
@@ -92,7 +92,7 @@ func lines(t *Block, r *Row, reason string) (lines []figure.Line) {
 
 // Clocks of a burst. A chart shows one of them at a time.
 const (
-	clockPrepared   = "with preparation"    // from making the first handle to the end of the last request
+	clockPrepared   = "with preparation"    // from preparing the first request to the end of the last
 	clockUnprepared = "without preparation" // posting and waiting: the sum of their medians
 )
 
@@ -109,7 +109,7 @@ var views = []figure.View{{
 		{Title: "cache", One: true},
 		{Title: "lane", Values: vocab.Lanes()},
 		{Title: "arrangement", Values: Arrangements()},
-		{Title: "blocks", Number: true}, // of the burst: as one (bulk), or so many tokens each
+		{Title: "blocks", Number: true}, // of the burst: one (bulk), or the tokens of each
 		{Title: "batch", Number: true},
 	},
 	Swap: "batch", Rates: []figure.Rate{{Name: "rate", Title: "rate", Unit: "GB/s"}},

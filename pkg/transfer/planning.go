@@ -12,8 +12,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// poolSlack is the size of a pool as a multiple of the largest burst: blocks of a burst lie
-// between others, and bursts in a row do not use the same ones.
+// poolSlack is the size of a pool as a multiple of the largest burst: blocks of a burst are interleaved
+// with others, and consecutive bursts use different ones.
 const poolSlack = 2
 
 // cases requests the cases of a block: by backend, lane, handle, cache and arrangement.
@@ -52,8 +52,7 @@ func addCase(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, lane, hand
 	r.Request(be, &c, handleLacks(be, &c, r.Platform.Vendor))
 }
 
-// New returns the block of a transfer of a cache, without lane, arrangement, ladders
-// and operations.
+// New returns the block of a transfer of a cache, without lane, arrangement, ladders and operations.
 func New(cache *Cache, sampling *Sampling) *Block {
 	t := &Block{
 		EP: Ranks, Workload: cache.Name, Phase: Phase, Seed: cache.Seed,
@@ -66,7 +65,7 @@ func New(cache *Cache, sampling *Sampling) *Block {
 	return t
 }
 
-// lacks names what of the case the backend does not have, or is empty.
+// lacks names the factor of the case that the backend does not support, or returns "".
 func lacks(be *catalog.Backend, c *plan.Case) string {
 	has, t := BackendOf(be), Of(c)
 	if has == nil {
@@ -88,8 +87,8 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	return has.Lacks(t.Mode)
 }
 
-// handleLacks names the devices whose memory the handle of a case opens, if the platform has others,
-// or is empty.
+// handleLacks names the devices whose memory the handle of a case supports if the platform has other
+// devices, or returns "".
 func handleLacks(be *catalog.Backend, c *plan.Case, vendor string) string {
 	h := BackendOf(be).Handle(Of(c).Handle)
 	if h == nil || slices.Contains(h.Vendors, vendor) {
@@ -98,8 +97,8 @@ func handleLacks(be *catalog.Backend, c *plan.Case, vendor string) string {
 	return fmt.Sprintf("backend %s opens pools by handle %s on devices of %s only", be.Name, h.Name, strings.Join(h.Vendors, " and "))
 }
 
-// place places ranks whose lane joins nodes: one rank on each of two. The other
-// lanes are those of one host.
+// place places the ranks of a lane between nodes: one rank on each of two. Other lanes stay on one
+// host.
 func place(p *catalog.Platform, c *plan.Case) {
 	lane := Of(c).Mode
 	if vocab.BetweenNodes(lane) {
@@ -110,22 +109,21 @@ func place(p *catalog.Platform, c *plan.Case) {
 	c.TopologyClass = p.Product + "-kv-" + lane
 }
 
-// key: the ranks of a cell use one lane.
+// key gives each lane its own cells.
 func key(c *plan.Case) planner.Key {
 	lane := Of(c).Mode
 	return planner.Key{Mode: lane, Label: "kv-" + lane}
 }
 
-// checkedReps is how many bursts of a trial are checked: the first, the last and one
-// between them.
+// checkedReps is how many bursts of a trial are checked: the first, the last and one between them.
 const checkedReps = 3
 
-// otherChecks is how often the pools are checked for an operation besides: twice for each size of
+// otherChecks is the number of further checks of the pools for an operation: twice for each size of
 // small transfers, twice for sustained bursts, and after the release.
 const otherChecks = 7
 
-// seconds takes a check to fill and read both pools at the pace of the fabric, and
-// a block to cost a microsecond.
+// seconds assumes that a check fills and reads both pools at the pace of the fabric, and that a block
+// costs a microsecond.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	t := Of(c)
 	kept, _ := t.Points()
@@ -138,7 +136,7 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	check := 4 * float64(t.PoolSlack) * float64(largest) / (pace.GBps * 1e3)
 	micros := otherChecks * check
 	for _, p := range kept {
-		micros += 2 * bursts * (pace.Micros + float64(p.Blocks) + float64(p.Bytes)/(pace.GBps*1e3)) // bulk rows, too
+		micros += 2 * bursts * (pace.Micros + float64(p.Blocks) + float64(p.Bytes)/(pace.GBps*1e3)) // bulk rows too
 		micros += 2 * checks * check
 	}
 	return float64(len(t.Ops)) * (micros/1e6 + float64(t.SustainMillis)/1e3)

@@ -11,7 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/table"
 )
 
-// list is the name of the headlines in the JSON form of a summary.
+// list is the JSON name of the headlines in a summary.
 const list = "transfers"
 
 // Headline is the headline of a transfer case.
@@ -20,24 +20,24 @@ type Headline struct {
 	SKU         string       `json:"sku"`
 	Backend     string       `json:"backend"`
 	Lane        string       `json:"lane"`
-	Handle      string       `json:"handle,omitempty"` // that the case asks for
+	Handle      string       `json:"handle,omitempty"` // requested by the case
 	Cache       string       `json:"cache"`
 	Arrangement string       `json:"arrangement"`
 	Register    float64      `json:"register_ms_per_gib"`
 	Connect     float64      `json:"connect_ms"`
 	Ops         []HeadlineOp `json:"ops"`
-	// Dropped are the points that were asked for and not measured.
+	// Dropped are the requested points that were not measured.
 	Dropped []DroppedPoint `json:"dropped,omitempty"`
 	Key     string         `json:"comparison_key"`
 }
 
-// HeadlineOp is the figures of an operation. Rates are GB/s, times milliseconds.
+// HeadlineOp holds the figures of an operation. Rates are GB/s, times milliseconds.
 type HeadlineOp struct {
 	Op        string          `json:"op"`
 	Bulk      float64         `json:"bulk_gbps"`    // of the largest request as one block
 	Paged     float64         `json:"paged_gbps"`   // of the fastest paged burst
 	First     float64         `json:"first_ms"`     // 8 bytes, median
-	PerBlock  float64         `json:"us_per_block"` // 0 if no reliable fit tells it
+	PerBlock  float64         `json:"us_per_block"` // 0 without a reliable fit
 	Sustained float64         `json:"sustained_gbps"`
 	CPU       float64         `json:"cpu_s_per_gb"`
 	Bursts    []HeadlineBurst `json:"bursts"`
@@ -97,13 +97,13 @@ func headlineOf(d *Document) *Headline {
 	return h
 }
 
-// sections shows the headlines.
+// sections returns the report sections of the headlines.
 func sections(h family.Headlines) family.Sections {
 	all := family.Of[*Headline](h, list)
 	return family.Sections{Headlines: []table.Section{overview(all)}, Details: []table.Section{ladder(all)}}
 }
 
-// laneBy names a lane, and the handle for which a case asks, as tables and charts do.
+// laneBy formats a lane, and the handle that a case requests, for tables and charts.
 func laneBy(lane, handle string) string {
 	if handle == "" {
 		return lane
@@ -111,7 +111,7 @@ func laneBy(lane, handle string) string {
 	return lane + " (" + handle + ")"
 }
 
-// keys are the columns that tell transfers apart.
+// keys are the columns that identify transfers.
 var keys = table.Text("SKU", "backend", "lane", "cache", "arrangement", "op")
 
 func (t *Headline) key(op string) []string {
@@ -146,7 +146,7 @@ func ladder(cases []*Headline) table.Section {
 	return table.Section{Title: "Bursts of transfers", Table: s, Keys: len(keys), Folded: true}
 }
 
-// droppedPoints counts points that were not measured by why.
+// droppedPoints counts the points that were not measured, by reason.
 func droppedPoints(points []DroppedPoint) string {
 	counts := map[result.Code]int{}
 	for _, p := range points {

@@ -2,8 +2,7 @@ package transfer
 
 import "github.com/collectivex/collectivex/pkg/vocab"
 
-// Operations of a transfer, as rank 1 sees them: it reads from the pool of rank 0, or
-// writes to it.
+// Operations of a transfer, from the view of rank 1: it reads from the pool of rank 0, or writes to it.
 const (
 	Pull = "pull"
 	Push = "push"
@@ -16,7 +15,7 @@ var Ops = vocab.List("transfer op", Pull, Push)
 const (
 	Contiguous = "contiguous" // one after the other
 	Strided    = "strided"    // with gaps of equal length
-	Paged      = "paged"      // scattered: each side has a permutation of its own
+	Paged      = "paged"      // scattered: each side has its own permutation
 )
 
 // Arrangements lists the arrangements of blocks.
@@ -34,7 +33,7 @@ var Kinds = vocab.List("row kind", KindPaged, KindBulk)
 // Phase is the phase of every transfer.
 const Phase = "xfer"
 
-// SuiteKV is the suite by whose name the public dashboard knows transfers of KV caches.
+// SuiteKV is the suite name by which the public dashboard recognises transfers of KV caches.
 const SuiteKV = "kv-transfer"
 
 // payloadUnit is the payload unit of transfers.

@@ -1,5 +1,5 @@
-// Package bench is `cxrun bench OP`: flags with nccl-tests' spelling and meaning, the cases they
-// come to, and documents as nccl-tests' columns or JSON.
+// Package bench is `cxrun bench OP`: flags with the spelling and meaning of nccl-tests, the cases
+// that they select, and output in nccl-tests' columns or as JSON.
 package bench
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Command is `cxrun bench OP`. The commands of the other families stand below it.
+// Command is `cxrun bench OP`. The commands of the other families are its subcommands.
 var Command = bench.Command{
 	Family: collective.Name,
 	Use:    "bench OP",
@@ -53,7 +53,7 @@ func (f *Flags) Ranks(words []string) (int, error) {
 	return f.Ask(func() (Request, error) { return f.Request(words[0]) })
 }
 
-// Ask has a request measured, and returns its ranks.
+// Ask parses and keeps a request, and returns its number of ranks.
 func (f *Flags) Ask(request func() (Request, error)) (int, error) {
 	r, err := request()
 	f.request = &r

@@ -31,7 +31,7 @@ type Flags struct {
 	deviceImpl, deviceCTAs      int
 	skip                        int
 
-	request *Request // what was asked for; nil before Ask
+	request *Request // nil before Ask
 }
 
 // NewFlags adds the flags to fs and returns them, with the groups in which help

@@ -6,22 +6,22 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 )
 
-// mostOperations limits the operations of a window: the arguments of all of them are
-// in memory before the first begins.
+// mostOperations is the maximum number of operations in a window: the arguments of all of them
+// are in memory before the first begins.
 const mostOperations = 1_000_000
 
-// mostUnalign limits -u. Only the remainder by the alignment matters, so larger values
+// mostUnalign is the maximum of -u. Only the remainder by the alignment matters, so larger values
 // would not measure anything else.
 const mostUnalign = 1 << 20
 
-// mostRanks limits -t and -g each, so that their product cannot overflow.
+// mostRanks is the maximum of -t and of -g, so that their product cannot overflow.
 const mostRanks = 1 << 20
 
 // defaultCTAs is the default of -V in nccl-tests, which has no effect with -D 0.
 const defaultCTAs = 16
 
-// refuse returns a usage error for the first flag whose value cannot be honoured: why,
-// and what to do instead.
+// refuse returns a usage error for the first unsupported value of a flag: why, and what to do
+// instead.
 func (f *Flags) refuse() error {
 	for _, r := range []struct {
 		is  bool

@@ -9,44 +9,44 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Report is a collective measurement as JSON: a head, and of each case what its
-// document has.
+// Report is a collective measurement as JSON: a head, and for each case the contents of its
+// document.
 type Report struct {
 	bench.Head
 
-	// Columns say what the table shows: timing mode, across ranks, cputime.
+	// Columns of the table: timing mode, reduction across ranks, cputime.
 	Mode    string `json:"mode"`
 	Across  string `json:"across_ranks"`
 	CPUTime bool   `json:"cputime"`
-	// SinceStart is seconds from the start of the command to the first timed
-	// operation; null without one.
+	// SinceStart is seconds from the start of the command to the first timed operation; null if
+	// there was none.
 	SinceStart *float64   `json:"start_to_first_timed_op_s"`
 	Results    []CaseRows `json:"results"`
-	// OutOfBounds is the wrong elements of all rows.
+	// OutOfBounds is the number of wrong elements of all rows.
 	OutOfBounds int64 `json:"out_of_bounds"`
-	// AvgBusBW is null where not all was measured.
+	// AvgBusBW is null if not everything was measured.
 	AvgBusBW *float64 `json:"avg_busbw_gbps"`
-	// Violations are the thresholds that were broken, one line each.
+	// Violations describes the violated thresholds, one line each.
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
 	shown      int     // rows with figures
 	sum        float64 // of their busbw
-	failed     bool    // a check of one did not pass
-	unfinished bool    // a case was not measured to its end
+	failed     bool    // a row failed a check
+	unfinished bool    // a case was not measured completely
 
 	r     *Request
 	table *Table
 }
 
-// CaseRows is what the document of a case says.
+// CaseRows holds the contents of a case's document.
 type CaseRows struct {
 	CaseID        string                   `json:"case_id"`
 	Repeat        int                      `json:"repeat"`
 	ComparisonKey string                   `json:"comparison_key"`
 	DType         string                   `json:"dtype"`
 	RedOp         string                   `json:"redop"`
-	Root          int                      `json:"root"` // -1 of an operation without one
+	Root          int                      `json:"root"` // -1 for an operation without one
 	Outcome       result.Outcome           `json:"outcome"`
 	Path          string                   `json:"path"`
 	CheckedBy     string                   `json:"checked_by"`
@@ -55,17 +55,16 @@ type CaseRows struct {
 	Environment   map[string]string        `json:"environment"`
 	Dropped       []collective.DroppedSize `json:"sizes_dropped"`
 	Excluded      []collective.Exclusion   `json:"excluded"`
-	// Devices is missing where the ranks drove no device but the host.
+	// Devices is missing if the ranks used no device but the host.
 	Devices *result.Devices `json:"devices,omitempty"`
-	// Program is what every rank of a schedule ran, and PlanSHA256 the digest of the file that
-	// it is from; missing elsewhere.
+	// Program is what every rank of a schedule ran, and PlanSHA256 the digest of the file that it came
+	// from; missing elsewhere.
 	Program    *result.Program `json:"program,omitempty"`
 	PlanSHA256 string          `json:"plan_sha256,omitempty"`
 	Rows       []Row           `json:"rows"`
 }
 
-// Row is a row of a document, and what the table shows of it: null where it was
-// not timed.
+// Row is a row of a document and its figures in the table, which are null if it was not timed.
 type Row struct {
 	Shown *Figures `json:"shown"`
 	collective.Row
@@ -98,7 +97,7 @@ func (p *Report) Grow(w io.Writer, doc result.Document) {
 	p.table.Grow(d)
 }
 
-// Foot implements bench.Follower. There is none if no case can be measured here.
+// Foot implements bench.Follower. It prints nothing if no case can be measured here.
 func (p *Report) Foot(w io.Writer) {
 	if p.Nothing() {
 		return
@@ -110,7 +109,7 @@ func (p *Report) Foot(w io.Writer) {
 // Broken implements bench.Reporter.
 func (p *Report) Broken() []string { return p.Violations }
 
-// ran returns a document as one of collectives; see By.
+// ran returns a document in the form of the collective family; see By.
 func (r *Request) ran(doc result.Document) (d *collective.Document, program *result.Program, file string) {
 	if r.By != nil {
 		return r.By.Ran(doc)

@@ -19,28 +19,27 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// all is what -o and -d take for everything that the backend has.
+// all is the value of -o and -d for everything that the backend supports.
 const all = catalog.All
 
-// Request is a collective measurement that makes sense by itself; whether it
-// can be done here is another question.
+// Request is a valid collective measurement; the backend or machine may still not support it.
 type Request struct {
 	Op runner.Op
-	// World is the ranks; 0 is as many as there are devices.
+	// World is the number of ranks; 0 means one per device.
 	World  int
 	Cycles int
-	// Budget is the seconds a case may take; 0 is what fits its sizes.
+	// Budget is the maximum seconds of a case; 0 derives it from the sizes.
 	Budget int
 	View   View
 	Limits bench.Limits
-	// Model is the file for a model of the machine; empty for none.
+	// Model is the file for a model of the machine; empty: none.
 	Model string
-	// Files has the content of the files that its cases name; see shard.Shard.
+	// Files maps the names in its cases to file contents; see shard.Shard.
 	Files map[string][]byte
 
-	// By does the operation; nil: the library.
+	// By performs the operation; nil: the library.
 	By *By
-	// Shape is the block of each case, but for its reduction and root.
+	// Shape is the block of each case, without its reduction and root.
 	Shape collective.Block
 
 	DType string // or all
@@ -51,33 +50,32 @@ type Request struct {
 	env     map[string]string
 }
 
-// By is another family that does an operation in place of the library, and is measured as
-// collectives are.
+// By is another family that performs an operation in place of the library, and is measured like a
+// collective.
 type By struct {
 	Family plan.Family
-	Label  string // follows the name of the operation
+	Label  string // suffix to the name of the operation
 	// Fits refuses a number of ranks.
 	Fits func(op runner.Op, world int) error
 	// DTypes lists the element types that a backend has.
 	DTypes func(be *catalog.Backend) []string
-	// Takes refuses sizes of an operation with an element type.
+	// Takes refuses unsupported sizes of an operation with an element type.
 	Takes func(f runner.Form, sizes []int64) error
-	// Block is the block of a case that is measured as c is.
+	// Block converts the block of a collective case to one of the family.
 	Block func(c collective.Block) plan.Block
-	// Ran returns a document as one of collectives, with the program that every rank ran and the
-	// digest of the file that it is from, which may be missing.
+	// Ran converts a document to one of collectives, and returns the program that every rank ran
+	// and the digest of its file, if any.
 	Ran func(d result.Document) (of *collective.Document, program *result.Program, digest string)
-	// File is the name of that file; empty without one.
+	// File is the name of that file; empty if there is none.
 	File string
 }
 
-// Buffers lists what --buffers takes.
+// Buffers lists the values of --buffers.
 func Buffers() []string {
 	return []string{vocab.Shifted, vocab.Warm, vocab.Cold, vocab.Fresh, vocab.FreshCold}
 }
 
-// Request reads the flags for an operation. Its errors end the program with
-// cli.ExitUsage.
+// Request reads the flags for an operation. Its errors have exit code cli.ExitUsage.
 func (f *Flags) Request(op string) (Request, error) {
 	r := Request{Cycles: f.cycles, Budget: f.Timeout, redop: f.redop, DType: f.dtype, root: f.root}
 	var err error
@@ -157,10 +155,10 @@ func (f *Flags) Request(op string) (Request, error) {
 	return r, err
 }
 
-// partBytes divides the bytes of each rank in schedules, as in nccl-tests.
+// partBytes must divide the bytes of each rank in schedules, as in nccl-tests.
 const partBytes = 16
 
-// amounts reads how much is moved: sizes or, for an alltoallv, its traffic.
+// amounts reads the sizes or, for an alltoallv, its traffic.
 func (f *Flags) amounts(r *Request) (err error) {
 	switch {
 	case vocab.Op(r.Op.String()).Traffic != (f.traffic != ""):
@@ -188,7 +186,7 @@ func (f *Flags) amounts(r *Request) (err error) {
 	return nil
 }
 
-// Plan is the measurement with a backend on a world of ranks.
+// Plan returns the measurement with a backend on a world of ranks.
 func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: r.Cycles, Env: r.env, Budget: r.Budget}
 	if world < 1 {
@@ -256,8 +254,8 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 	return d, nil
 }
 
-// lenient reports whether the element types or reductions are all that there
-// are: then it is no failure that the library lacks some.
+// lenient reports whether the request is for all element types or all reductions; it is then no
+// failure that the library lacks some.
 func (r *Request) lenient() bool {
 	return r.DType == all || r.redop == all && r.Op.Reduces()
 }
@@ -271,7 +269,7 @@ func (r *Request) takes(dtype string) error {
 	return r.By.Takes(runner.Form{Op: r.Op, Type: t, World: r.World}, r.Shape.Sizes)
 }
 
-// Name is what the request measures: an operation, or one by another family.
+// Name returns the name of the measured operation, with the label of another family.
 func (r *Request) Name() string {
 	if r.By == nil {
 		return r.Shape.Op
@@ -279,7 +277,7 @@ func (r *Request) Name() string {
 	return r.Shape.Op + "/" + r.By.Label
 }
 
-// family is the family of the cases of the request.
+// family returns the family of the request's cases.
 func (r *Request) family() plan.Family {
 	if r.By == nil {
 		return collective.Name
@@ -287,7 +285,7 @@ func (r *Request) family() plan.Family {
 	return r.By.Family
 }
 
-// block is the block of a case, of the request's family.
+// block returns the block of a case, of the request's family.
 func (r *Request) block(c collective.Block) plan.Block {
 	if r.By == nil {
 		return &c

@@ -16,20 +16,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Table prints documents as nccl-tests prints its results: programs that read
-// the one read the other. Lines that begin with # are for people.
+// Table prints documents in the format of nccl-tests, so that programs that read one can read the
+// other. Lines that begin with # are for people.
 type Table struct {
 	w       io.Writer
 	r       *Request
-	devices bool     // are printed
-	rows    int      // of the case at hand that are printed
-	skipped []string // why cases did not begin, a text for each
+	devices bool     // whether they are printed
+	rows    int      // printed rows of the current case
+	skipped []string // why cases did not begin, one text each
 }
 
 // NewTable returns a table for the documents of a request.
 func NewTable(w io.Writer, r *Request) *Table { return &Table{w: w, r: r} }
 
-// head is what is known before anything runs. place says which backend it is, and why.
+// head returns the lines printed before anything runs. place names the backend and the reason.
 func (t *Table) head(place string, world int) string {
 	var w strings.Builder
 	c, m := &t.r.Shape, t.r.Shape.Measure
@@ -65,7 +65,7 @@ func (t *Table) timing() string {
 	return text
 }
 
-// Grow prints those sizes of a running case that are whole and not yet printed.
+// Grow prints the sizes of a running case that are complete and not yet printed.
 func (t *Table) Grow(d *collective.Document) {
 	for {
 		rows := t.next(d)
@@ -76,8 +76,7 @@ func (t *Table) Grow(d *collective.Document) {
 	}
 }
 
-// Document prints the rows of a case that Grow has not, and why there are not
-// more.
+// Document prints the remaining rows of a case, and why there are not more.
 func (t *Table) Document(d *collective.Document) {
 	for rows := t.next(d); len(rows) > 0; rows = t.next(d) {
 		t.line(d, rows)
@@ -86,7 +85,7 @@ func (t *Table) Document(d *collective.Document) {
 		fmt.Fprintf(t.w, "# INCOMPLETE %s: %s\n", where(d), text)
 	}
 	for _, x := range d.Workload.Excluded {
-		if x.What != vocab.InPlace { // its columns say N/A
+		if x.What != vocab.InPlace { // nccl-tests prints N/A in its columns
 			fmt.Fprintf(t.w, "# not measured: %s: %s\n", sanitize.Line(x.What), sanitize.Line(x.Reason.String()))
 		}
 	}
@@ -97,7 +96,7 @@ func (t *Table) Document(d *collective.Document) {
 	case d.Outcome.Status == result.Success:
 	case len(d.Measurement.Rows) == 0 && bench.Skipped(d.Outcome):
 		t.skipped = append(t.skipped, d.Outcome.Reasons.String())
-	case t.r.lenient() || !bench.Lacking(d.Outcome): // what was named and is lacking ends the program, in a line
+	case t.r.lenient() || !bench.Lacking(d.Outcome): // a missing capability that was requested by name ends the program with its own message
 		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d), sanitize.Line(d.Outcome.Reasons.String()))
 		if text := wrongElements(d.Measurement.Rows); text != "" {
 			fmt.Fprintf(t.w, "# %s\n", text)
@@ -106,8 +105,8 @@ func (t *Table) Document(d *collective.Document) {
 	t.rows = 0
 }
 
-// wrongElements says how many elements of a case are wrong and where, which the reasons of a
-// document do not, or is empty.
+// wrongElements reports how many elements of a case are wrong and where, which the reasons of a
+// document do not, or returns the empty string.
 func wrongElements(rows []collective.Row) string {
 	var wrong, checked int64
 	var in int
@@ -133,8 +132,8 @@ func wrongElements(rows []collective.Row) string {
 	return fmt.Sprintf("%d of %s wrong, in %d of %s, the first with %s", wrong, plural.Count(int(checked), "element", "elements"), in, plural.Count(len(rows), "row", "rows"), first)
 }
 
-// next returns the rows of the next size: one, or one for each placement. Each
-// pair of a pairwise operation is a size of its own.
+// next returns the rows of the next size: one for each placement. Each pair of a pairwise
+// operation has its own rows.
 func (t *Table) next(d *collective.Document) []collective.Row {
 	rows := d.Measurement.Rows[t.rows:]
 	n := 0
@@ -146,8 +145,8 @@ func (t *Table) next(d *collective.Document) []collective.Row {
 	return rows[:n]
 }
 
-// ranks prints what the first document that tells says of devices and library,
-// and the head of the columns.
+// ranks prints the devices and library of the first document that reports them, and the column
+// headings.
 func (t *Table) ranks(d *collective.Document) {
 	t.devices = true
 	library := "none"
@@ -164,7 +163,7 @@ func (t *Table) ranks(d *collective.Document) {
 	t.columns()
 }
 
-// columns prints the head of the columns in nccl-tests' widths.
+// columns prints the column headings in the widths of nccl-tests.
 func (t *Table) columns() {
 	extra := t.r.View.extraNames()
 	time := "time"
@@ -196,7 +195,7 @@ func (t *Table) columns() {
 	row("(B)", "(elements)", "", "", "", half("(us)", "(GB/s)", "(GB/s)", "", units), "")
 }
 
-// line prints a size: the row out of place, and the one in place if there is one.
+// line prints a size: its row out of place and its row in place, if any.
 func (t *Table) line(d *collective.Document, rows []collective.Row) {
 	if !t.devices {
 		t.ranks(d)
@@ -218,7 +217,7 @@ func (t *Table) line(d *collective.Document, rows []collective.Row) {
 	fmt.Fprintln(t.w)
 }
 
-// rootOf is the root of a document as nccl-tests prints it: -1 where there is none.
+// rootOf returns the root of a document as nccl-tests prints it: -1 if there is none.
 func (r *Request) rootOf(d *collective.Document) int {
 	if r.Op.Rooted() {
 		return d.Measurement.Root
@@ -226,7 +225,7 @@ func (r *Request) rootOf(d *collective.Document) int {
 	return -1
 }
 
-// half prints one placement; row is nil where there is none.
+// half prints one placement; row is nil if it was not measured.
 func (t *Table) half(row *collective.Row) {
 	var f Figures
 	timed := false
@@ -240,7 +239,7 @@ func (t *Table) half(row *collective.Row) {
 		}
 		return
 	}
-	wrong := "N/A" // nothing was found wrong, and not all was looked at
+	wrong := "N/A" // nothing was found wrong, and not everything was checked
 	if row.Check.Passed || row.Check.Wrong > 0 {
 		wrong = strconv.FormatFloat(float64(row.Check.Wrong), 'g', 6, 64)
 	}
@@ -250,8 +249,8 @@ func (t *Table) half(row *collective.Row) {
 	}
 }
 
-// fixed prints v in width characters with as many decimals, of at most two, as
-// fit, as nccl-tests does.
+// fixed formats v in width characters with as many decimals as fit, at most two, as nccl-tests
+// does.
 func fixed(v float64, width int) string {
 	for decimals := 2; decimals >= 0; decimals-- {
 		if s := fmt.Sprintf("%*.*f", width, decimals, v); len(s) <= width {
@@ -268,14 +267,14 @@ func redopName(d *collective.Document) string {
 	return d.Measurement.RedOp
 }
 
-// Foot prints the sums of a report of the same documents, and how long the first timed
-// operation took to come.
+// Foot prints the totals of a report of the same documents, and the time until the first timed
+// operation.
 func (t *Table) Foot(p *Report) {
 	for _, why := range slices.Compact(slices.Sorted(slices.Values(t.skipped))) {
 		n := len(slices.DeleteFunc(slices.Clone(t.skipped), func(s string) bool { return s != why }))
 		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, sanitize.Line(why))
 	}
-	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was looked at
+	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was checked
 	if p.shown > 0 {
 		wrong = strconv.FormatInt(p.OutOfBounds, 10)
 	}
@@ -303,14 +302,13 @@ func (t *Table) Foot(p *Report) {
 	fmt.Fprintf(t.w, "#\n")
 }
 
-// unfinished reports whether a case ended before it was measured. What the library
-// lacks of all there is was never to be.
+// unfinished reports whether a case ended before it was measured. It excludes capabilities that
+// the library lacks when everything was requested.
 func (r *Request) unfinished(o result.Outcome) bool {
 	return o.Status == result.Failed && !(r.lenient() && bench.Lacking(o))
 }
 
-// missing says how many rows (a size and placement each) of a document have how
-// many of their trials, where that is not all of them.
+// missing reports how many rows (size and placement) of a document have fewer than all trials.
 func (r *Request) missing(d *collective.Document) string {
 	rows := map[int]int{} // by trials
 	for i := range d.Measurement.Rows {
@@ -325,11 +323,11 @@ func (r *Request) missing(d *collective.Document) string {
 	return strings.Join(parts, ", ")
 }
 
-// trials is how many trials of a row are there in every mode that the columns show.
+// trials returns how many trials a row has in all the modes that the columns show.
 func (r *Request) trials(row *collective.Row) int {
 	fewest := r.Shape.Measure.Trials
 	for _, mode := range r.Shape.Modes {
-		samples := 1 // of a trial
+		samples := 1 // samples per trial
 		if mode == vocab.Blocking || mode == vocab.PerIteration {
 			samples = r.Shape.Measure.Iterations
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 )
 
-// View says which figures of a row the columns show.
+// View selects the figures of a row that the columns show.
 type View struct {
 	Mode         string // timing mode
 	Across       across
@@ -17,21 +17,20 @@ type View struct {
 	Percentiles  bool // add columns
 }
 
-// across is how the times of the ranks become one, as nccl-tests numbers it.
+// across selects how the times of the ranks are reduced, as nccl-tests numbers it.
 type across int
 
 func (a across) String() string { return []string{"rank 0", "mean", "min", "max"}[a] }
 
-// Figures are what nccl-tests prints of a size and placement.
+// Figures holds what nccl-tests prints for a size and placement.
 type Figures struct {
 	TimeUS float64 `json:"time_us"`
 	AlgBW  float64 `json:"algbw_gbps"`
 	BusBW  float64 `json:"busbw_gbps"`
 }
 
-// Figures returns what the columns show of a row; false where it was not timed.
-// Bandwidths are of the completion time even where the time column is the
-// host's, as in nccl-tests.
+// Figures returns the figures of a row, and false if it was not timed. Bandwidths are based on the
+// completion time even if the time column shows host time, as in nccl-tests.
 func (v View) Figures(row *collective.Row) (Figures, bool) {
 	t := *row.Timing(v.Mode)
 	if t == nil {
@@ -53,7 +52,7 @@ func (v View) Figures(row *collective.Row) (Figures, bool) {
 	return f, true
 }
 
-// extras are the values of the further columns of a placement.
+// extras returns the values of the extra columns of a placement.
 func (v View) extras(row *collective.Row) []float64 {
 	var out []float64
 	if t := row.PerIteration; v.PerIteration && t != nil {
@@ -66,7 +65,7 @@ func (v View) extras(row *collective.Row) []float64 {
 	return out
 }
 
-// extraNames head the further columns.
+// extraNames returns the headings of the extra columns.
 func (v View) extraNames() []string {
 	var out []string
 	if v.PerIteration {
@@ -78,7 +77,7 @@ func (v View) extraNames() []string {
 	return out
 }
 
-// violations returns a line for each threshold that a document breaks.
+// violations returns a line for each threshold that a document violates.
 func violations(limits bench.Limits, v View, d *collective.Document) []string {
 	var rows []bench.Measured
 	for i := range d.Measurement.Rows {
@@ -90,7 +89,7 @@ func violations(limits bench.Limits, v View, d *collective.Document) []string {
 	return limits.Broken(where(d), rows)
 }
 
-// where names the case.
+// where returns the name of the case.
 func where(d *collective.Document) string {
 	m := d.Measurement
 	parts := []string{m.Op, m.DType}
@@ -103,7 +102,7 @@ func where(d *collective.Document) string {
 	return strings.Join(parts, " ")
 }
 
-// at says what tells a row from others of its size.
+// at returns what distinguishes a row from others of its size.
 func at(row *collective.Row) string {
 	if row.Src == nil || row.Dst == nil {
 		return row.Placement

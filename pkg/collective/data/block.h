@@ -1,13 +1,12 @@
-// The elements of pattern.h in blocks, rank after rank, so that the compiler
-// can make vector code of the loops; the right one is chosen when the program
-// starts. It is compiled twice, for elements of up to 4 bytes and of 8: CX_WORD is
-// the word and MAKE the name of the function.
+// The elements of pattern.h in blocks, rank after rank, so that the compiler can vectorise the
+// loops; the variant for the processor is selected at program start. The file is compiled twice, for
+// elements of up to 4 bytes and of 8: CX_WORD is the word and MAKE the name of the function.
 
-// No conversion here can trap; without this the compiler would not make vector
-// code of those under a condition.
+// No conversion here can trap; without this option the compiler would not vectorise conditional
+// conversions.
 #pragma GCC optimize("no-trapping-math")
 
-// Not inlined, they would keep their loops from being vector code.
+// Without inlining the loops would not be vectorised.
 #define CX_FN static inline __attribute__((always_inline))
 
 #include "data.h"
@@ -26,15 +25,15 @@ CLONES static void hashes(cx_u32 key, cx_u64 i, int n, cx_u32 *restrict out) {
 	for (int j = 0; j < n; j++) out[j] = cx_mix(cx_mix(key ^ (low + (cx_u32)j)) + high);
 }
 
-// A block under way; sum and negative are those of its cx_acc.
+// A block in progress; sum and negative are fields of its cx_acc.
 typedef struct {
 	cx_u32 g[CX_BLOCK], h[CX_BLOCK];
 	int sum[CX_BLOCK];
 	cx_u32 negative[CX_BLOCK];
 } block;
 
-// FOR_KINDS runs LOOP with a pattern q of which the compiler knows the
-// reduction and the kind of type, so that it can drop all else from the loop.
+// FOR_KINDS runs LOOP with a pattern q whose reduction and kind of type are compile-time constants,
+// so that the compiler can drop everything else from the loop.
 #define KIND(REDOP, LOOP)                                       \
 	case REDOP: {                                               \
 		cx_pattern q = *p;                                      \

@@ -1,7 +1,6 @@
 #include "data.h"
 
-// The length of the next block: no more than is left, and none across a
-// multiple of 2^32.
+// Length of the next block: at most what is left, and not across a multiple of 2^32.
 static int length(cx_u64 i, int64_t left) {
 	cx_u64 to = (i | 0xffffffffu) - i + 1;
 	cx_u64 n = left < CX_BLOCK ? (cx_u64)left : CX_BLOCK;

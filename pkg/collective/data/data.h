@@ -17,8 +17,8 @@ typedef struct {
 	int64_t checked, wrong, first;
 } cx_verdict;
 
-// Makes the n ≤ CX_BLOCK elements from index i on of a source; i and i + n − 1 are
-// equal in their high words. For types of up to 4 bytes and of 8.
+// Makes the n ≤ CX_BLOCK elements from index i on of a source; i and i + n − 1 must share their high
+// word. For types of up to 4 bytes and of 8.
 #define CX_BLOCK 512
 void cx_make_32(const cx_pattern *p, int64_t source, cx_u64 i, int n, unsigned int *out);
 void cx_make_64(const cx_pattern *p, int64_t source, cx_u64 i, int n, unsigned long long *out);

@@ -1,6 +1,5 @@
-// Package data makes and checks the data of the collective family: with kernels where
-// it is measured, in the memory of a device; from the host on copies; or inline, in
-// memory that this process can reach.
+// Package data makes and checks the data of the collective family: with kernels in the memory of a
+// device, on the host on copies, or inline in memory that this process can access.
 package data
 
 import (
@@ -20,11 +19,10 @@ import (
 //go:embed pattern.cu
 var patternKernels string
 
-// source is the kernels with what they need.
+// source returns the source of the kernels with its dependencies.
 func source() string { return kernels.Complete(workload.PatternSource + patternKernels) }
 
-// New returns data that kernels of the device make and check or, where
-// nothing can compile them, the host.
+// New returns data that kernels of the device make and check or, if none can be compiled, the host.
 func New(ctx context.Context, d accel.Device) (runner.Data, error) {
 	k, err := newDeviceData(ctx, d, source())
 	if errors.Is(err, accel.ErrUnsupported) {
@@ -40,11 +38,11 @@ func New(ctx context.Context, d accel.Device) (runner.Data, error) {
 type deviceData struct {
 	device       *accel.Scope
 	write, check accel.Kernel
-	verdict      accel.Ptr   // what the check kernel writes
+	verdict      accel.Ptr   // result of the check kernel
 	found        *foundWords // its copy on the host
 
 	second *Copied
-	asked  map[opinion]bool // of second
+	asked  map[opinion]bool // second opinions already requested
 }
 
 // newDeviceData returns data by the kernels of source.
@@ -65,7 +63,7 @@ func newDeviceData(ctx context.Context, d accel.Device, source string) (*deviceD
 	return k, nil
 }
 
-// opinion is what the host is asked for once.
+// opinion is a question that the host re-checks once.
 type opinion struct {
 	dtype   numeric.Type
 	redop   uint32
@@ -74,8 +72,8 @@ type opinion struct {
 	wrong   bool
 }
 
-// secondBytes is how large a buffer is that the host looks at too although the
-// kernels found nothing wrong.
+// secondBytes is the largest buffer, in bytes, that the host re-checks even if the kernels found
+// nothing wrong.
 const secondBytes = 1 << 20
 
 // foundWords is the verdict of the check kernel.
@@ -102,9 +100,8 @@ func (k *deviceData) writeAll(s accel.Stream, p workload.Pattern, buf accel.Ptr,
 	return nil
 }
 
-// Check implements runner.Data. The host gives a second opinion on a copy: on
-// the first buffer that is wrong, and on the first of each size up to secondBytes
-// that is not, so that nobody has to take a kernel's word that it finds anything.
+// Check implements runner.Data. The host re-checks a copy of the first wrong buffer, and of the first
+// correct one of each size up to secondBytes. This guards against kernels that find nothing.
 func (k *deviceData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
 	v, err := k.compare(s, p, buf, regions)
 	if err != nil {
@@ -123,14 +120,14 @@ func (k *deviceData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, re
 	return v, err
 }
 
-// compare is the kernels' verdict.
+// compare returns the kernels' verdict.
 func (k *deviceData) compare(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
 	v := workload.Verdict{First: -1}
 	*k.found = foundWords{first: ^uint64(0)}
 	if err := k.device.CopyIn(s, k.verdict, unsafe.Pointer(k.found), foundBytes); err != nil {
 		return v, err
 	}
-	verdict := k.verdict // an argument may not lie among Go pointers
+	verdict := k.verdict // a kernel argument must not be in memory with Go pointers
 	for _, r := range regions {
 		v.Checked += r.Count
 		if err := k.launch(s, k.check, p, buf, r, unsafe.Pointer(&verdict)); err != nil {

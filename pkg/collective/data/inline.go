@@ -14,9 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Inline implements runner.Data on memory that this process can reach: buffers of
-// the host library, and copies of device buffers. It does not use the stream, for
-// which the caller has waited.
+// Inline implements runner.Data on memory that this process can access: buffers of the host library,
+// and copies of device buffers. It ignores the stream, for which the caller has waited.
 type Inline struct{}
 
 var _ runner.Data = Inline{}
@@ -58,7 +57,7 @@ func (Inline) CheckedBy() string { return "host" }
 // Close implements runner.Data.
 func (Inline) Close() error { return nil }
 
-// pattern is workload.Params, which has the layout of cx_pattern.
+// pattern converts workload.Params, which has the layout of cx_pattern.
 func pattern(p workload.Pattern) C.cx_pattern {
 	params := p.Params()
 	return *(*C.cx_pattern)(unsafe.Pointer(&params))

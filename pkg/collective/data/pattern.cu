@@ -1,8 +1,7 @@
-// Fills, poisons and checks buffers with the data of pattern.h, which stands
-// before this text.
+// Fills, poisons and checks buffers with the data of pattern.h, which precedes this text.
 
-// cx_pattern_write writes count elements, from element first of the source on,
-// at offset of buf, each exclusive-or'ed with flip.
+// cx_pattern_write writes count elements, from element first of the source on, at offset of buf,
+// each XORed with flip.
 extern "C" __global__ void cx_pattern_write(void *buf, cx_pattern p, cx_u64 offset, cx_u64 count, cx_u64 first, int source,
                                             cx_u64 flip)
 {
@@ -17,8 +16,8 @@ extern "C" __global__ void cx_pattern_write(void *buf, cx_pattern p, cx_u64 offs
 	}
 }
 
-// cx_pattern_check compares as many. verdict[0] gets the wrong elements added,
-// verdict[1] is lowered to the offset of the first one.
+// cx_pattern_check compares count elements. It adds the wrong ones to verdict[0] and lowers
+// verdict[1] to the offset of the first.
 extern "C" __global__ void cx_pattern_check(const void *buf, cx_pattern p, cx_u64 offset, cx_u64 count, cx_u64 first, int source,
                                             cx_u64 *verdict)
 {

@@ -1,12 +1,12 @@
-// The host communicator. Every rank is a process; its buffers lie in a heap
-// that all ranks map, so that data move without a copy in between.
+// The host communicator. Every rank is a process; its buffers are in a heap that all ranks map, so
+// that data move without an intermediate copy.
 //
-// Ranks meet in the control memory. Each has two posts, used in turn. In step k
-// a rank writes its post (k mod 2), marks it with k and waits for the marks of all the
-// others. It cannot run two steps ahead, so that nobody overwrites what
-// a slower rank still reads. A small operation is one step: inputs travel in the
-// posts and every rank makes its own output from them. A large one is two: the
-// first tells where the buffers are, the second says that all work is done; in
+// Ranks meet in the control memory. Each has two posts, used in turn. In step k a rank writes its
+// post (k mod 2), marks it with k and waits for the marks of all others. It cannot run two steps
+// ahead, so nobody overwrites what a slower rank still reads. A small operation is one step: inputs
+// travel in the posts and every rank computes its own output from them. A large one is two: the first
+// exchanges the addresses of the buffers, the second ends the work; in between each rank does its
+// share of the work, wherever the outputs are.
 // between each rank does its part of the work, wherever the outputs lie.
 
 #include "state.h"
@@ -22,8 +22,8 @@
 
 #include "reduce.h"
 
-#define LOOK_NS 50000000L // between two looks whether the others live
-#define NAP_NS 50000L // of a rank that nobody wakes
+#define LOOK_NS 50000000L // between two checks that the others are alive
+#define NAP_NS 50000L // for a rank that nobody wakes
 #define SLOW_YIELD_NS 1000000L // a yield that takes longer gave the processor to other programs
 #define SLEEPS 20 // after such a yield, before the next one
 #define CROWD_SLEEPS 1000
@@ -52,7 +52,7 @@ cx_comm *cx_open(void *memory, int rank, int world, void *const *heaps, int64_t 
 	for (int r = 0; r < world; r++) {
 		c->heaps[r] = heaps[r];
 		c->lives[r].events = POLLIN;
-		// Before Linux 5.3 there are none, and poll ignores −1.
+		// Before Linux 5.3 there are no pidfds, and poll ignores −1.
 		c->lives[r].fd = pids[r] == getpid() ? -1 : (int)syscall(SYS_pidfd_open, pids[r], 0);
 	}
 	return c;
@@ -91,8 +91,8 @@ static int64_t now_ns(void) {
 	return t.tv_sec * 1000000000L + t.tv_nsec;
 }
 
-// Returns CX_OK unless the operation has to end: a rank aborted it or died. It looks at
-// the other processes now and then; *next is 0 at first.
+// Returns CX_OK unless the operation must end: a rank aborted it or died. It checks the other
+// processes periodically; *next is 0 at first.
 static int look(cx_comm *c, int64_t now, int64_t *next, int *culprit) {
 	uint32_t why = atomic_load_explicit(&c->control->aborted, memory_order_acquire);
 	if (!*next) *next = now + LOOK_NS;
@@ -109,8 +109,8 @@ static int look(cx_comm *c, int64_t now, int64_t *next, int *culprit) {
 	return CX_DIED;
 }
 
-// Sleeps, for a while at most, unless the flag differs from what was seen of it.
-// Whoever raises a flag wakes only ranks that share processors.
+// Sleeps for a limited time unless the flag has changed from seen. A rank that raises a flag wakes
+// only ranks that share processors.
 static void sleep_on(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t seen) {
 	const struct timespec timeout = {.tv_nsec = c->crowded ? LOOK_NS : NAP_NS};
 	atomic_fetch_add(sleepers, 1);
@@ -232,7 +232,7 @@ static int small(cx_comm *c, const cx_call *k, int64_t part, int64_t bytes, uint
 	return CX_OK;
 }
 
-// Splits n elements among the ranks at multiples of 64 bytes.
+// Divides n elements among the ranks at multiples of 64 bytes.
 static void share(const cx_comm *c, int64_t n, int64_t size, int64_t *from, int64_t *count) {
 	int64_t line = 64 / size;
 	int64_t each = ((n + c->world - 1) / c->world + line - 1) / line * line;
@@ -240,7 +240,7 @@ static void share(const cx_comm *c, int64_t n, int64_t size, int64_t *from, int6
 	*count = *from + each < n ? each : n - *from;
 }
 
-// This rank's part of a large operation, once all know where the buffers are.
+// This rank's share of a large operation, after the exchange of buffer addresses.
 static void work(cx_comm *c, const cx_call *k, int64_t size, int64_t part, int stream) {
 	int w = c->world, me = c->rank, root = (int)k->root;
 	int64_t from = 0, n = k->count;
@@ -295,7 +295,7 @@ static void work(cx_comm *c, const cx_call *k, int64_t size, int64_t part, int s
 	if (stream) cx_drain();
 }
 
-// Two steps: where the buffers are, and that the work is done.
+// Two steps: the exchange of buffer addresses, and the end of the work.
 static int large(cx_comm *c, const cx_call *k, int64_t size, int64_t part, uint32_t what, int *culprit) {
 	post *mine = begin(c);
 	mine->scalar = k->scalar;

@@ -1,7 +1,6 @@
-// Package host is the library of a machine without one: collectives among the
-// processes of one host over memory that all of them map. It moves real bytes
-// as fast as the memory allows, so that every step of a measurement is real on
-// any machine.
+// Package host is the collective library of a machine without accelerators: collectives among
+// processes of one host over memory that all of them map. It moves real bytes as fast as the memory
+// allows, so that every step of a measurement is real on any machine.
 package host
 
 /*
@@ -33,7 +32,7 @@ type Comm struct {
 	device *hostdev.Device
 	group  *hostrank.Group
 
-	mu sync.Mutex // Abort against Close
+	mu sync.Mutex // orders Abort and Close
 	c  *C.cx_comm // nil once closed
 }
 
@@ -44,8 +43,8 @@ func NewComm(ctx context.Context, s *rank.Session, d *hostdev.Device) (*Comm, er
 	return newComm(ctx, s, d, false)
 }
 
-// newComm is NewComm of ranks that may share their processors with other threads: waiting
-// ranks then leave them earlier.
+// newComm is NewComm with shared: the ranks may share processors with other threads, and yield them
+// earlier while they wait.
 func newComm(ctx context.Context, s *rank.Session, d *hostdev.Device, shared bool) (*Comm, error) {
 	group, err := hostrank.Join(ctx, s, d)
 	if err != nil {
@@ -58,8 +57,8 @@ func newComm(ctx context.Context, s *rank.Session, d *hostdev.Device, shared boo
 	return c, nil
 }
 
-// open opens this rank's end over the control memory of rank 0. All ranks allocate
-// some, so that what they allocate later has one offset in all heaps; see Alloc.
+// open opens this rank's end over the control memory of rank 0. All ranks allocate some, so that
+// later allocations have the same offset in all heaps; see Alloc.
 func (c *Comm) open(ctx context.Context, s *rank.Session, shared bool) error {
 	own := c.device.Segment()
 	at, err := c.device.Alloc(int64(C.cx_control_bytes(C.int(s.World))))
@@ -87,7 +86,7 @@ func (c *Comm) open(ctx context.Context, s *rank.Session, shared bool) error {
 	return nil
 }
 
-// Supports implements runner.Comm: there is nothing it cannot do.
+// Supports implements runner.Comm: every call is supported.
 func (c *Comm) Supports(runner.Call) error { return nil }
 
 // Path implements runner.Comm.
@@ -103,8 +102,7 @@ func (m memory) Ptr() accel.Ptr   { return m.ptr }
 func (m memory) Registered() bool { return false }
 func (m memory) Close() error     { return m.device.Free(m.ptr) }
 
-// Alloc implements runner.Comm. The memory is mapped by all ranks, so that
-// there is no registration to ask for.
+// Alloc implements runner.Comm. All ranks map the memory, so registration does not apply.
 func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (runner.Memory, error) {
 	if registration != vocab.Unregistered {
 		return nil, rank.Refused("registration %q: host memory has none", registration)
@@ -126,7 +124,7 @@ func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (runne
 	return m, nil
 }
 
-// agree waits for all ranks to say the same.
+// agree waits for all ranks and requires that they pass the same text.
 func (c *Comm) agree(what string) error {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(what)) // never fails
@@ -134,8 +132,8 @@ func (c *Comm) agree(what string) error {
 	return failure(C.cx_agree(c.c, C.uint32_t(h.Sum32()), &culprit), culprit)
 }
 
-// Enqueue implements runner.Comm. The operations have ended when it
-// returns; they run one by one, whatever the group.
+// Enqueue implements runner.Comm. The operations, which run one by one regardless of group, have
+// ended when it returns.
 func (c *Comm) Enqueue(_ accel.Stream, calls []runner.Call, _ int) error {
 	if len(calls) == 0 {
 		return nil
@@ -193,5 +191,5 @@ func (c *Comm) Close() error {
 	return c.group.Close()
 }
 
-// callBytes is the size of a call in C, which runner.Call has to have.
+// callBytes is the size of a call in C; runner.Call must have the same.
 const callBytes = C.sizeof_cx_call

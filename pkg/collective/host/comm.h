@@ -28,21 +28,20 @@ typedef struct cx_comm cx_comm;
 // Bytes of the control memory that a world needs; it starts as zeros.
 int64_t cx_control_bytes(int world);
 
-// Opens rank's end. heaps are the addresses in this process of all ranks' heaps
-// of heap_bytes, pids their processes. crowded says that the ranks have no
-// processors of their own; cache is the last level cache in bytes. Returns NULL
-// without memory.
+// Opens rank's end. heaps are the addresses in this process of all ranks' heaps of heap_bytes, pids
+// their processes. crowded: the ranks have no processors of their own. cache is the last level cache
+// in bytes. Returns NULL without memory.
 cx_comm *cx_open(void *control, int rank, int world, void *const *heaps, int64_t heap_bytes,
                  const int *pids, int crowded, int64_t cache);
 void cx_close(cx_comm *c);
 
-// Runs the calls to their end, in order.
+// Runs the calls to completion, in order.
 int cx_enqueue(cx_comm *c, const cx_call *calls, int64_t n, int *culprit);
 
-// A barrier that fails with CX_DISAGREE unless all ranks bring the same value.
+// A barrier that fails with CX_DISAGREE unless all ranks pass the same value.
 int cx_agree(cx_comm *c, uint32_t value, int *culprit);
 
-// Ends all waiting in all ranks, now and for ever. From any thread.
+// Permanently ends all waiting in all ranks. From any thread.
 void cx_abort(cx_comm *c);
 
 #endif

@@ -1,9 +1,8 @@
-// Operations of which not all ranks have a part, or parts of unequal size: each
-// pair of ranks has a box for either direction. A sender says there where its part
-// is, and goes on; before the operation ends it waits until the receiver has copied
-// the part from there. Whoever has nothing for a rank does not meet it. Small parts
-// take the same way: from 128 bytes on, one copy and an answer are faster than a
-// copy into the box and one out of it.
+// Operations in which only some ranks take part, or with parts of unequal size. Each pair of ranks has
+// a box for each direction. A sender posts the address of its part there and goes on; before the
+// operation ends it waits until the receiver has copied the part. Ranks with nothing to exchange
+// do not synchronise. Small parts are exchanged in the same way: from 128 bytes on, one copy and an
+// acknowledgement are faster than a copy into the box and one out of it.
 
 #include <string.h>
 
@@ -15,7 +14,7 @@ static box *box_of(const cx_comm *c, int from, int to) {
 	return &all[from * c->world + to];
 }
 
-// What sender and receiver of a part have to say alike; op and type fit into a byte.
+// Values on which sender and receiver must agree; op and type fit into a byte.
 static uint32_t fingerprint(const cx_call *k, int64_t bytes) {
 	uint64_t h = (uint64_t)bytes * 0x9e3779b97f4a7c15u ^ ((uint64_t)k->op << 8 | (uint64_t)k->type);
 	h *= 0x9e3779b97f4a7c15u;
@@ -50,13 +49,13 @@ static int take(cx_comm *c, const cx_call *k, int from, char *part, int64_t byte
 	return CX_OK;
 }
 
-// Waits until what was put for a rank has been taken.
+// Waits until the receiver has taken what was posted for it.
 static int settle(cx_comm *c, int to, int *culprit) {
 	box *b = box_of(c, c->rank, to);
 	return cx_await(c, &b->taken, &b->sleepers, c->turns[to].sent, culprit);
 }
 
-// Each step swaps all that has come so far with the rank that differs in one bit.
+// In each step, ranks that differ in one bit swap everything received so far.
 int cx_hypercube(cx_comm *c, const cx_call *k, int *culprit) {
 	int64_t part = k->count * (int64_t)cx_type_size((int)k->type);
 	int me = c->rank, rc;
@@ -72,7 +71,7 @@ int cx_hypercube(cx_comm *c, const cx_call *k, int *culprit) {
 	return CX_OK;
 }
 
-// To the next rank, from the one before.
+// Sends to the next rank and receives from the previous one.
 int cx_ring(cx_comm *c, const cx_call *k, int *culprit) {
 	int64_t part = k->count * (int64_t)cx_type_size((int)k->type);
 	int next = (c->rank + 1) % c->world, before = (c->rank + c->world - 1) % c->world, rc;

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/steps"
 )
 
+// Backend is the host backend.
 // Backend is the backend.
 var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{
 	collective.Name: Open, steps.Name: OpenSchedule, overlap.Name: OpenOverlap,
@@ -30,7 +31,7 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	return runner.NewRunner(p)
 }
 
-// openParts opens what a runner is made of.
+// openParts opens the parts of a runner.
 func openParts(ctx context.Context, s *rank.Session, c plan.Case) (runner.Parts, error) {
 	device, err := hostrank.Open(s, c.RanksPerNode)
 	if err != nil {

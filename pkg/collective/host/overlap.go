@@ -51,7 +51,7 @@ func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner
 	})
 }
 
-// loop is the only thing that computes on a host.
+// loop is the only multiplier of a host.
 func loop(string) (runner.Multiplier, error) {
 	return runner.Multiplier{Engine: gemm.Loop{}, Compute: overlap.ComputeLoop}, nil
 }
@@ -75,7 +75,7 @@ func newThreads(cpus []int, apart bool) (*threads, error) {
 	started := make(chan error)
 	go func() {
 		defer close(t.ended)
-		runtime.LockOSThread() // for good: the thread ends with the processors it was held to
+		runtime.LockOSThread() // never unlocked: the thread ends with its processor affinity
 		started <- unix.SchedSetaffinity(0, &set)
 		for w := range t.windows {
 			w.compute()
@@ -96,8 +96,8 @@ func (t *threads) Close() error {
 	return nil
 }
 
-// window is one that both threads work on. What a thread writes without an atomic, the other
-// reads once that thread is over.
+// window is a window on which both threads work. Fields written without an atomic may be read by the
+// other thread only after the writer has finished.
 type window struct {
 	runner.Window
 	opened time.Time
@@ -105,7 +105,7 @@ type window struct {
 
 	ready, open, over atomic.Bool
 	abandoned         atomic.Bool
-	communicated      atomic.Int64 // tasks
+	communicated      atomic.Int64 // tasks done
 	err               error        // of the computation
 }
 
@@ -164,14 +164,13 @@ func (w *window) compute() {
 	}
 }
 
-// now is microseconds since the gate opened.
+// now returns the microseconds since the gate opened.
 func (w *window) now() float64 {
 	return float64(time.Since(w.opened)) / float64(time.Microsecond)
 }
 
 const (
-	// polls is how often until looks before it yields the processor, which what it waits for
-	// may need.
+	// polls is how often until checks before it yields the processor, which the awaited event may need.
 	polls = 256
 	// yields is how often it yields to other threads before it yields to other goroutines.
 	yields = 64

@@ -1,6 +1,6 @@
-// Reductions and copies of the host communicator. A tile that fits the first
-// level cache is reduced there over all ranks, then written to every
-// destination: memory sees each input read once and each output written once.
+// Reductions and copies of the host communicator. A tile that fits into the first level cache is
+// reduced there over all ranks, then written to every destination: each input is read once from
+// memory, and each output written once.
 //
 // Types of 8 and 16 bits are reduced in float and rounded once.
 
@@ -16,9 +16,9 @@
 
 #define TILE 1024 // elements
 
-// A small float of MANT stored fraction bits and exponent bias BIAS lies in the
-// bits of a float, scaled by a power of two, which a multiplication undoes. TOP
-// is the magnitude from which on it is not finite.
+// Converts a small float of MANT stored fraction bits and exponent bias BIAS: its bits, placed in a
+// float, are scaled by a power of two, which a multiplication undoes. TOP is the smallest magnitude
+// that is not finite.
 static inline float widen(uint32_t v, int bits, int mant, int bias, uint32_t top) {
 	uint32_t magnitude = v & ((1u << (bits - 1)) - 1);
 	float f = float_of(magnitude << (23 - mant)) * float_of((uint32_t)(254 - bias) << 23);
@@ -27,12 +27,12 @@ static inline float widen(uint32_t v, int bits, int mant, int bias, uint32_t top
 	return float_of(u | (v >> (bits - 1)) << 31);
 }
 
-// Rounds to nearest even. LIMIT is the largest finite magnitude; from the float
-// OVER on the result is ABOVE; a NaN becomes NAN.
+// Rounds to nearest even. LIMIT is the largest finite magnitude; floats of at least OVER become
+// ABOVE; a NaN becomes NAN.
 static inline uint32_t narrow(float x, int bits, int mant, int bias, uint32_t over, uint32_t above, uint32_t nan) {
 	uint32_t u = bits_of(x), magnitude = u & 0x7fffffffu;
-	// Below the least normal number, adding this makes the sum's last bit the
-	// least subnormal one, so that the addition rounds.
+	// Below the smallest normal number, adding this makes the sum's last bit the smallest subnormal,
+	// so that the addition rounds.
 	uint32_t magic = (uint32_t)(23 - mant + 1 - bias + 127) << 23;
 	uint32_t subnormal = bits_of(float_of(magnitude) + float_of(magic)) - magic;
 	uint32_t rounded = magnitude + ((1u << (22 - mant)) - 1) + (magnitude >> (23 - mant) & 1);
@@ -46,7 +46,7 @@ static inline uint32_t narrow(float x, int bits, int mant, int bias, uint32_t ov
 static inline float from_half(uint16_t v) { return widen(v, 16, 10, 15, 0x7c00); }
 static inline uint16_t to_half(float x) { return (uint16_t)narrow(x, 16, 10, 15, 0x477ff000u, 0x7c00, 0x7fff); }
 
-// 448 is 0x7e, its upper half step rounds up to 0x7f, which is NaN.
+// 448 is 0x7e; values from half a step above it round up to 0x7f, which is NaN.
 static inline float from_f8e4m3(uint8_t v) {
 	float f = widen(v, 8, 3, 7, 0x80);
 	return (v & 0x7f) == 0x7f ? float_of(0x7fc00000u) : f;
@@ -58,9 +58,8 @@ static inline uint8_t to_f8e5m2(float x) { return (uint8_t)narrow(x, 8, 2, 15, 0
 
 #define SAME(x) (x)
 
-// LOOPS makes the three steps of a tile for one type. IN is the type in memory,
-// ACC the one that is reduced in, NUM that of sums and products (unsigned, so
-// that they wrap).
+// LOOPS makes the three steps of a tile for one type. IN is the type in memory, ACC the accumulator
+// type, NUM the type of sums and products (unsigned, so that they wrap).
 //   first  acc = a op b       next  acc = acc op b       finish  out = acc
 #define STEP(EXPR) for (int64_t i = 0; i < n; i++) { EXPR; } break
 #define LOOPS(NAME, IN, ACC, NUM, LOAD, STORE)                                                                       \
@@ -120,8 +119,8 @@ LOOPS(bfloat16, uint16_t, float, float, from_bfloat16, to_bfloat16)
 LOOPS(f8e4m3, uint8_t, float, float, from_f8e4m3, to_f8e4m3)
 LOOPS(f8e5m2, uint8_t, float, float, from_f8e5m2, to_f8e5m2)
 
-// Returns n reduced elements from element at on; they lie in work, in out or,
-// where there is nothing to do, in the source.
+// Returns n reduced elements from element at on: in work, in out or, if there is nothing to do, in
+// the source.
 typedef const void *(*tile_fn)(int redop, const void *const *s, const double *x, int world, int64_t at, int64_t n, void *work, void *out);
 
 static const struct {
@@ -139,7 +138,7 @@ size_t cx_type_size(int type) { return types[type].size; }
 #if defined(__x86_64__)
 void cx_drain(void) { _mm_sfence(); }
 
-// Copies past the caches.
+// Copies with stores that bypass the caches.
 static void stream_copy(void *destination, const void *source, int64_t bytes) {
 	char *d = destination;
 	const char *s = source;

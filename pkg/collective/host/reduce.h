@@ -15,17 +15,16 @@ enum { T_INT8, T_UINT8, T_INT32, T_UINT32, T_INT64, T_UINT64, T_HALF, T_FLOAT, T
 
 size_t cx_type_size(int type);
 
-// Reduces n elements of sources[0..world), taken in this order, into each of the
-// nd destinations. Source r is multiplied by scalars[r] in a mulsum. A
-// destination may be one of the sources. stream says that the destinations are
-// better kept out of the caches.
+// Reduces n elements of sources[0..world), in this order, into each of the nd destinations. Source r
+// is multiplied by scalars[r] in a mulsum. A destination may be one of the sources. stream: writes
+// to the destinations bypass the caches.
 void cx_reduce(int type, int redop, const void *const *sources, const double *scalars, int world,
                int64_t n, void *const *destinations, int nd, int stream);
 
 // Copies bytes of source to each destination that is not the source.
 void cx_multicast(const void *source, int64_t bytes, void *const *destinations, int nd, int stream);
 
-// Makes streamed stores visible before whatever is stored next.
+// Makes streamed stores visible before later stores.
 void cx_drain(void);
 
 #endif

@@ -1,5 +1,5 @@
-// What the files of the host communicator share: its memory, and how ranks wait
-// for each other.
+// Declarations shared by the files of the host communicator: its memory, and how ranks wait for each
+// other.
 #ifndef CX_HOST_STATE_H
 #define CX_HOST_STATE_H
 
@@ -9,13 +9,13 @@
 
 #include "comm.h"
 
-#define TINY 32    // bytes that travel in the line of the mark
-#define EAGER 4096 // bytes that travel in a post
-#define SPINS 2000 // looks before a rank with its own processor yields it
+#define TINY 32    // bytes that fit into the cache line of the mark
+#define EAGER 4096 // bytes that fit into a post
+#define SPINS 2000 // checks before a rank with its own processor yields it
 #define CROWD_SPINS 20
 #define CROWD_YIELDS 20
 
-// A value that one rank raises and others wait for.
+// A counter that one rank raises and others wait for.
 typedef _Atomic uint32_t flag;
 
 typedef struct {
@@ -29,21 +29,21 @@ typedef struct {
 
 typedef struct {
 	_Alignas(128) post posts[2];
-	_Alignas(128) _Atomic uint32_t sleepers; // ranks that wait for this one in the kernel
+	_Alignas(128) _Atomic uint32_t sleepers; // ranks waiting for this one in the kernel
 } desk;
 
-// What one rank sends to another, one at a time.
+// A message slot from one rank to another.
 typedef struct {
-	_Alignas(128) flag sent; // by the sender, with the number of its turn
+	_Alignas(128) flag sent; // by the sender: the sequence number
 	uint32_t what;           // fingerprint of the part
-	int64_t at;              // where the part is in the sender's heap
+	int64_t at;              // offset of the part in the sender's heap
 	_Alignas(128) flag taken; // by the receiver
-	_Atomic uint32_t sleepers; // of the two, those that wait in the kernel
+	_Atomic uint32_t sleepers; // how many of the two wait in the kernel
 } box;
 
 typedef struct {
 	_Alignas(128) _Atomic uint32_t aborted; // 1, or 2 + the rank that died
-	_Alignas(128) desk desks[];             // and behind them the boxes, by sender and receiver
+	_Alignas(128) desk desks[];             // followed by the boxes, by sender and receiver
 } control;
 
 // What this rank has exchanged with another.
@@ -56,11 +56,11 @@ struct cx_comm {
 	int rank, world, crowded;
 	int64_t heap_bytes, cache;
 	uint32_t step;
-	int sleeps; // left to do without a yield before them
+	int sleeps; // sleeps to do before the next yield
 	char **heaps;
-	struct pollfd *lives; // pidfds of the others; −1 for this process
+	struct pollfd *lives; // pidfds of the other ranks; −1 for this process
 	turns *turns;         // by rank
-	const void **sources; // scratch of an operation
+	const void **sources; // scratch memory of an operation
 	void **targets;
 	double *scalars;
 };
@@ -77,19 +77,19 @@ int cx_inside(const cx_comm *c, uintptr_t p, int64_t bytes);
 
 void cx_wake(flag *f);
 
-// A wait under way; zero at first.
+// A wait in progress; zero at first.
 typedef struct {
-	int64_t look; // when to look at the other processes
+	int64_t look; // when to check the other processes
 	int yields;
 } waiting;
 
-// Gives the processor away for a moment, unless the flag differs from what was seen of
-// it. A rank with its own processor yields; one that shares its processor sleeps after
-// some yields. Beside busy programs a yield costs a turn of all of them: after a slow
-// one, both sleep some times first. Returns CX_OK, or why the operation has to end.
+// Gives up the processor briefly, unless the flag has changed from seen. A rank with its own
+// processor yields; one that shares its processor sleeps after some yields. Next to busy programs a
+// yield costs a scheduling turn of each: after a slow one, both sleep some times first. Returns
+// CX_OK, or why the operation must end.
 int cx_rest(cx_comm *c, waiting *w, flag *f, _Atomic uint32_t *sleepers, uint32_t seen, int *culprit);
 
-// Copies bytes, past the caches where two of the parts do not fit in.
+// Copies bytes, bypassing the caches if two of the parts do not fit into them.
 void cx_copy(const cx_comm *c, char *to, const char *from, int64_t bytes);
 
 static inline void cx_raise(const cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value) {
@@ -111,7 +111,7 @@ static inline void cx_pause(void) {
 
 int cx_await_slowly(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value, int *culprit);
 
-// Waits for a value. Returns CX_OK, or why the operation has to end.
+// Waits for a value. Returns CX_OK, or why the operation must end.
 static inline int cx_await(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value, int *culprit) {
 	for (int n = c->crowded ? CROWD_SPINS : SPINS; n > 0; n--) {
 		if (atomic_load_explicit(f, memory_order_acquire) == value) return CX_OK;

@@ -1,10 +1,9 @@
-// Steps of a schedule. A rank has a lane from every other rank and channel: the sender
-// writes there where its data are, the receiver takes them from there, out of the
-// sender's heap, and says so. The send has ended then, as a send in a program does.
+// Steps of a schedule. A rank has a lane from every other rank and channel: the sender writes the
+// address of its data there; the receiver copies them from the sender's heap and acknowledges, which
+// ends the send, as in a program.
 //
-// A rank has one thread, which goes round its streams and does what can be done. When
-// that has been nothing for a while, it asks the others to ring its bell for whatever
-// they change, looks once more, and rests.
+// A rank has one thread, which makes progress on its streams in turn. After a while without
+// progress, it asks the others to wake it after changes, checks once more, and sleeps.
 
 #include "steps.h"
 
@@ -15,14 +14,14 @@
 #include "state.h"
 
 typedef struct {
-	_Alignas(128) flag sent; // by the sender, with the number of its turn
-	int64_t at, bytes;       // in its heap
+	_Alignas(128) flag sent; // by the sender: the sequence number
+	int64_t at, bytes;       // at: offset in its heap
 	_Alignas(128) flag taken; // by the receiver
 } lane;
 
 typedef struct {
 	_Alignas(128) flag bell;
-	_Atomic uint32_t sleepers; // above 0 while the rank rests
+	_Atomic uint32_t sleepers; // above 0 while the rank sleeps
 	lane lanes[]; // by sender and channel
 } board;
 
@@ -30,8 +29,8 @@ struct cx_lanes {
 	cx_comm *c;
 	int channels;
 	board **boards; // of all ranks
-	uint32_t *sent, *taken; // of the lanes with each rank, before this call
-	uint32_t *sent_now, *taken_now; // in this call
+	uint32_t *sent, *taken; // counters of the lanes with each rank, before this call
+	uint32_t *sent_now, *taken_now; // counters within this call
 };
 
 int64_t cx_lanes_bytes(int world, int channels) {
@@ -62,8 +61,8 @@ void cx_lanes_close(cx_lanes *l) {
 	free(l);
 }
 
-// Sets a flag for which a rank may wait. A rank with its own processor needs no bell:
-// it never sleeps for long.
+// Sets a flag for which a rank may wait. A rank with its own processor is not woken, since it never
+// sleeps for long.
 static void publish(cx_lanes *l, int r, flag *f, uint32_t value) {
 	board *b = l->boards[r];
 	if (!l->c->crowded) {
@@ -76,7 +75,7 @@ static void publish(cx_lanes *l, int r, flag *f, uint32_t value) {
 	cx_wake(&b->bell);
 }
 
-// A call under way.
+// A call in progress.
 typedef struct {
 	cx_lanes *l;
 	const cx_steps *s;
@@ -160,7 +159,7 @@ static int node(call *k, int n, int *moved, int *over) {
 	return CX_OK;
 }
 
-// Goes round the streams once. *left is the number of those that have not ended.
+// Advances each stream once. *left is the number of streams that have not ended.
 static int pass(call *k, int *at, int *moved, int *left) {
 	const cx_steps *s = k->s;
 	*moved = *left = 0;
@@ -174,7 +173,7 @@ static int pass(call *k, int *at, int *moved, int *left) {
 	return CX_OK;
 }
 
-// Goes round until something has moved, after a round in which nothing did.
+// Repeats passes until something has moved, after one without progress.
 static int await(call *k, int *at, int *left) {
 	cx_comm *c = k->l->c;
 	board *b = k->l->boards[c->rank];
@@ -185,7 +184,7 @@ static int await(call *k, int *at, int *left) {
 	}
 	waiting w = {0};
 	atomic_fetch_add(&b->sleepers, 1);
-	atomic_thread_fence(memory_order_seq_cst); // what others set before they look at it is seen below
+	atomic_thread_fence(memory_order_seq_cst); // changes made before the others check the flag are visible below
 	for (;;) {
 		uint32_t seen = atomic_load(&b->bell);
 		if ((rc = pass(k, at, &moved, left)) != CX_OK || moved) break;

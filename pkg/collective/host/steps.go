@@ -33,15 +33,15 @@ func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runne
 
 var _ stepsrunner.Library = (*Comm)(nil)
 
-// Steps implements stepsrunner.Library: a thread goes round the streams of the rank.
+// Steps implements stepsrunner.Library: one thread advances all streams of the rank.
 func (c *Comm) Steps() stepsrunner.Way { return stepsrunner.Way{Path: "shared-memory-steps"} }
 
-// loaded is lists of steps, in C memory.
+// loaded holds lists of steps in C memory.
 type loaded struct {
 	lists    []*C.cx_steps
 	progress unsafe.Pointer // of the longest list
 	lanes    *C.cx_lanes
-	memory   []runner.Memory // of the lanes, and scratch
+	memory   []runner.Memory // lanes, and scratch memory
 }
 
 // Load implements stepsrunner.Library.
@@ -64,7 +64,7 @@ func (c *Comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.T
 	if l.lanes = C.cx_lanes_open(c.c, C.uintptr_t(l.memory[0].Ptr()), C.int(channels)); l.lanes == nil {
 		return nil, errors.Join(rank.Coded(result.ReasonMemory, errors.New("no memory for the lanes of a schedule")), l.Close())
 	}
-	if err := c.agree("lanes"); err != nil { // which all ranks have to have opened
+	if err := c.agree("lanes"); err != nil { // all ranks must have opened the lanes
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -93,7 +93,7 @@ func (l *loaded) Close() error {
 	return err
 }
 
-// newSteps returns a list in C memory, and the bytes that its progress takes.
+// newSteps returns a list in C memory, and the size in bytes of its progress.
 func newSteps(l *stepsrunner.Lowered, t numeric.Type) (*C.cx_steps, int) {
 	var all []C.cx_step
 	add := func(list []stepsrunner.Step) {
@@ -139,7 +139,7 @@ func freeSteps(l *C.cx_steps) {
 	}
 }
 
-// inC copies a list to C memory; NULL for an empty one.
+// inC copies a list to C memory; it returns NULL for an empty one.
 func inC[T any](list []T) *T {
 	if len(list) == 0 {
 		return nil

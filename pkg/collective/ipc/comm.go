@@ -1,6 +1,6 @@
-// Package ipc runs schedules and messages between the GPUs of one host without a library: a message is a
-// copy that the sender's device makes into the memory of the receiver, which is another
-// process. Streams wait for each other by flags, so that no host has a part in it.
+// Package ipc runs schedules and messages between the GPUs of one host without a library: to send,
+// a device copies into the memory of the receiver, which belongs to another process. Streams wait
+// for each other with flags, without help from the host.
 package ipc
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Backend is the backend.
+// Backend is the IPC backend.
 var Backend = backend.Backend{Name: "ipc", Open: map[plan.Family]rank.Opener{
 	collective.Name: Open, steps.Name: OpenSchedule, overlap.Name: OpenOverlap,
 }}
@@ -44,7 +44,7 @@ func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner
 	return openRunner(ctx, s, c, func(p runner.Parts, k *comm) (rank.Runner, error) { return overlaprunner.NewDeviceRunner(ctx, p, k) })
 }
 
-// openRunner opens a runner that is made from parts.
+// openRunner opens a runner from its parts.
 func openRunner(ctx context.Context, s *rank.Session, c plan.Case, newRunner func(runner.Parts, *comm) (rank.Runner, error)) (rank.Runner, error) {
 	if c.Nodes > 1 {
 		return nil, rank.Refused("devices of %d nodes: their drivers copy within a node only", c.Nodes)
@@ -68,15 +68,15 @@ func openRunner(ctx context.Context, s *rank.Session, c plan.Case, newRunner fun
 	return g.Around(r), nil
 }
 
-// comm is one rank's end.
+// comm is the runner.Comm of one rank.
 type comm struct {
 	device  *gpu.Device
-	session *rank.Session // for what the ranks tell each other, over all cases
+	session *rank.Session // for exchanges between the ranks, over all cases
 	flags   *flags
 	allocs  int
 	live    []*memory
-	// closed is memory that this rank no longer uses. A driver frees it when no other process
-	// has it open.
+	// closed is memory that this rank no longer uses. A driver frees it only when no other process has
+	// it open.
 	closed []accel.Ptr
 	// sent and received count the messages to and from each rank.
 	sent, received []uint32
@@ -123,22 +123,22 @@ func (k *comm) AsyncError() error {
 	return nil
 }
 
-// Abort implements runner.Comm: no stream waits for a flag any longer.
+// Abort implements runner.Comm: streams no longer wait for flags.
 func (k *comm) Abort() {
 	if !k.aborted.Swap(true) {
 		k.flags.release()
 	}
 }
 
-// Close implements runner.Comm. Memory that other ranks may have open goes with the device.
+// Close implements runner.Comm. Memory that other ranks may have open is freed with the device.
 func (k *comm) Close() error { return k.flags.close() }
 
-// memory is an allocation of every rank, which all of them have open.
+// memory is an allocation that every rank has made, and that all have open.
 type memory struct {
 	comm  *comm
 	at    accel.Ptr
 	bytes int64
-	peers []accel.Ptr // the allocations of the ranks, in this process; at for its own
+	peers []accel.Ptr // the allocations of all ranks, mapped in this process; its own is at
 }
 
 func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (runner.Memory, error) {
@@ -159,7 +159,7 @@ func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (run
 	if err != nil {
 		return nil, err
 	}
-	if err := k.free(); err != nil { // what all ranks have closed that came here
+	if err := k.free(); err != nil { // all ranks have closed their mappings before they come here
 		return nil, err
 	}
 	m := &memory{comm: k, at: at, bytes: bytes, peers: make([]accel.Ptr, len(handles))}
@@ -191,8 +191,8 @@ func (m *memory) Close() error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// free frees the memory that this rank has closed, once all ranks have. After an abort nobody
-// knows what they have done, and it goes with the device.
+// free frees the memory that this rank has closed, after all ranks have closed theirs. After an
+// abort that is unknown, and the memory is freed with the device.
 func (k *comm) free() error {
 	if k.aborted.Load() {
 		return nil
@@ -205,8 +205,8 @@ func (k *comm) free() error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// on is the address at which this process has a rank's counterpart of its own memory. Ranks
-// lay out their memory alike.
+// on returns the address, in this process, of a rank's counterpart of its own memory. All ranks have
+// the same memory layout.
 func (k *comm) on(r int, at accel.Ptr) (accel.Ptr, error) {
 	for _, m := range k.live {
 		if at >= m.at && at < m.at.Add(m.bytes) {

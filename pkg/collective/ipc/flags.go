@@ -15,8 +15,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// flag is a number for each pair of ranks, which only grows: one rank's stream writes it, the
-// other's waits for it. Each is in a cache line of its own.
+// flag is a kind of counter, one for each pair of ranks, that only grows: one rank's stream writes
+// it, the other's waits for it. Each counter has its own cache line.
 type flag int
 
 const (
@@ -27,30 +27,30 @@ const (
 
 const (
 	lineBytes = 128
-	// open is more than any flag counts to, and lets every wait pass; see gpu.Device.WaitFlag.
+	// open exceeds every counter value and lets every wait pass; see gpu.Device.WaitFlag.
 	open = 1<<31 - 1
-	// releases is how often release opens the flags again: a stream of another rank may
-	// write one afterwards.
+	// releases is the interval at which release opens the flags again: a stream of another rank may
+	// write one meanwhile.
 	releases = 10 * time.Millisecond
 )
 
-// flags are in host memory that all ranks map and their devices reach. The host can thus end
-// every wait, also after a rank has died.
+// flags are in host memory that all ranks map and their devices access. The host can thus end every
+// wait, even after a rank has died.
 type flags struct {
 	device  *gpu.Device
 	rank    int
 	world   int
-	own     *host.Segment // of rank 0, for as long as any rank may open it
+	own     *host.Segment // of rank 0, while any rank may open it
 	segment *host.Segment
 	at      accel.Ptr // the segment, for the device
 
-	mu     sync.Mutex // release against close
+	mu     sync.Mutex // orders release and close
 	closed bool
-	ended  chan struct{} // when it closes, the goroutine of release ends
+	ended  chan struct{} // closed to end the goroutine of release
 	opener sync.WaitGroup
 }
 
-// openFlags opens the flags of all ranks. All begin at 0.
+// openFlags opens the flags of all ranks, initially 0.
 func openFlags(ctx context.Context, s *rank.Session, d *gpu.Device) (*flags, error) {
 	f := &flags{device: d, rank: s.Rank, world: s.World, ended: make(chan struct{})}
 	bytes := int64(kinds) * int64(s.World) * int64(s.World) * lineBytes
@@ -69,7 +69,7 @@ func openFlags(ctx context.Context, s *rank.Session, d *gpu.Device) (*flags, err
 	if f.segment, err = host.OpenSegment(handles[0]); err != nil {
 		return nil, err
 	}
-	// A rank that is refused a case gives the flags back: no other one is still to open them then.
+	// Without this barrier, a rank that is refused a case could close the flags before others open them.
 	if _, err := rank.Gather(ctx, s, "opened", true); err != nil {
 		return nil, err
 	}
@@ -83,22 +83,22 @@ func openFlags(ctx context.Context, s *rank.Session, d *gpu.Device) (*flags, err
 	return f, nil
 }
 
-// offset is where the flag of a kind is that one rank writes and another waits for.
+// offset returns the offset of the flag of a kind that writer writes and waiter waits for.
 func (f *flags) offset(kind flag, writer, waiter int) int64 {
 	return int64((int(kind)*f.world+writer)*f.world+waiter) * lineBytes
 }
 
-// write enqueues that this rank's flag for a peer becomes n.
+// write enqueues setting this rank's flag for a peer to n.
 func (f *flags) write(s accel.Stream, kind flag, peer int, n uint32) error {
 	return f.device.WriteFlag(s, f.at.Add(f.offset(kind, f.rank, peer)), n)
 }
 
-// wait enqueues a wait until the flag of a peer for this rank is n or more.
+// wait enqueues a wait until the flag of a peer for this rank is at least n.
 func (f *flags) wait(s accel.Stream, kind flag, peer int, n uint32) error {
 	return f.device.WaitFlag(s, f.at.Add(f.offset(kind, peer, f.rank)), n)
 }
 
-// release ends all waits of this rank, those to come as well, until close.
+// release ends all current and future waits of this rank, until close.
 func (f *flags) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *flags) release() {
 	})
 }
 
-// close gives the flags back. No stream of this rank waits for one any longer.
+// close frees the flags. No stream of this rank may still wait for one.
 func (f *flags) close() error {
 	f.mu.Lock()
 	f.closed = true

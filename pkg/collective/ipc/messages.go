@@ -12,7 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Open is OpenSchedule for operations that are messages alone.
+// Open is OpenSchedule for operations that consist of messages only.
 func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 	return openRunner(ctx, s, c, func(p runner.Parts, k *comm) (rank.Runner, error) {
 		p.Comm = k
@@ -20,10 +20,10 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	})
 }
 
-// listed reports whether the messages of an operation are those of Call.Exchange.
+// listed reports whether Call.Exchange lists the messages of an operation.
 func listed(op runner.Op) bool { return op == runner.P2P || op == runner.P2PBidir }
 
-// Supports implements runner.Comm: there are operations that are messages alone, and programs.
+// Supports implements runner.Comm: programs, and operations that consist of messages only.
 func (k *comm) Supports(c runner.Call) error {
 	if listed(c.Op) || c.Op == runner.SendRecv || c.Op == runner.Hypercube {
 		return nil
@@ -42,17 +42,17 @@ func (k *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 		}
 	}
 	if err != nil {
-		k.Abort() // other ranks may wait for what was not enqueued
+		k.Abort() // other ranks may wait for messages that were not enqueued
 	}
 	return err
 }
 
-// Time implements runner.Comm; the caller waits for the end.
+// Time implements runner.Comm; the caller waits for completion.
 func (k *comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elapsed, error) {
 	return runner.Time(func() error { return k.Enqueue(s, calls, group) })
 }
 
-// enqueue enqueues the messages of an operation, which are one round or, of a hypercube, one for each step.
+// enqueue enqueues the messages of an operation: one round or, for a hypercube, one for each step.
 func (k *comm) enqueue(s accel.Stream, c *runner.Call) error {
 	me, world := k.session.Rank, k.session.World
 	bytes := c.Count * int64(c.Type.Size())
@@ -61,7 +61,7 @@ func (k *comm) enqueue(s accel.Stream, c *runner.Call) error {
 		raw := host.Bytes(accel.Ptr(c.Exchange), int64(4*world)*8)
 		words := unsafe.Slice((*int64)(unsafe.Pointer(&raw[0])), 4*world)
 		var round []message
-		for peer := range world { // each list has one peer at most
+		for peer := range world { // each list has at most one peer
 			if words[peer] > 0 {
 				round = append(round, message{peer: peer, from: c.Send, to: c.Recv, bytes: bytes})
 			}
@@ -76,7 +76,7 @@ func (k *comm) enqueue(s accel.Stream, c *runner.Call) error {
 			{peer: (me + world - 1) % world, receives: true},
 		})
 	}
-	// A hypercube. Each step swaps all that has come so far with the rank that differs in one bit.
+	// A hypercube. In each step, ranks that differ in one bit swap everything received so far.
 	part := func(r int) accel.Ptr { return c.Recv.Add(int64(r) * bytes) }
 	if part(me) != c.Send {
 		if err := k.device.Copy(s, part(me), c.Send, bytes); err != nil {
@@ -95,8 +95,8 @@ func (k *comm) enqueue(s accel.Stream, c *runner.Call) error {
 	return nil
 }
 
-// message is one end of a message. A send says what is copied, and where to: the address of this rank's
-// counterpart of the receiver's memory.
+// message is one end of a message. A send has its source, and as destination the address of this
+// rank's counterpart of the receiver's memory.
 type message struct {
 	peer     int
 	receives bool
@@ -104,9 +104,9 @@ type message struct {
 	bytes    int64
 }
 
-// exchange enqueues messages. A receiver says that its memory is free, the sender copies into it
-// and says that the data are there, and the receiver waits for that. A flag is written after
-// all that its stream has written before, and no rank waits before it has said what is free.
+// exchange enqueues messages. A receiver flags that its memory is free, the sender copies into it and
+// flags that the data have arrived, and the receiver waits for that. A flag is written after all
+// earlier writes of its stream, and no rank waits before it has flagged its free memory.
 func (k *comm) exchange(s accel.Stream, messages []message) error {
 	for _, m := range messages {
 		if m.receives {

@@ -13,19 +13,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Steps implements stepsrunner.Library. All is on one stream of a rank: streams that share a queue
-// of the device would hang where one waits for a flag and the other one's work has to come
-// first.
+// Steps implements stepsrunner.Library. A rank uses a single stream: streams that share a queue of
+// the device would hang if one waits for a flag that depends on later work of the other.
 func (k *comm) Steps() stepsrunner.Way { return stepsrunner.Way{Path: "peer-copies", Serial: true} }
 
-// loaded is the steps of a rank.
+// loaded holds the steps of a rank.
 type loaded struct {
 	*device.Rounds
 	comm    *comm
 	targets []inbox // of all ranks
 }
 
-// inbox is where a rank receives: by list and sender, the places of the messages in turn.
+// inbox is where a rank receives: for each list and sender, the places of the messages in order.
 type inbox [][][]stepsrunner.Place
 
 func (k *comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.Type, scratch int64) (stepsrunner.Loaded, error) {
@@ -56,7 +55,7 @@ func (k *comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.T
 	return l, nil
 }
 
-// Run implements stepsrunner.Loaded. After a failure nothing waits for what was not enqueued.
+// Run implements stepsrunner.Loaded. A failure aborts, so that no rank waits for missing messages.
 func (l *loaded) Run(s accel.Stream, i int, buffers []stepsrunner.Buffers) error {
 	err := l.comm.AsyncError()
 	if err == nil {
@@ -82,5 +81,5 @@ func (l *loaded) send(s accel.Stream, b stepsrunner.Buffers, messages []device.M
 	return l.comm.exchange(s, round)
 }
 
-// Close implements stepsrunner.Loaded. All ranks have closed what they had of others' memory before.
+// Close implements stepsrunner.Loaded. All ranks have already closed their mappings.
 func (l *loaded) Close() error { return errors.Join(l.comm.free(), l.Rounds.Close()) }

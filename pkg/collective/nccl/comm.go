@@ -1,5 +1,5 @@
-// Package nccl brings the NCCL C ABI to the collective family: the backends
-// nccl, rccl and mscclpp.
+// Package nccl implements the collective family on the NCCL C ABI: the backends nccl, rccl and
+// mscclpp.
 package nccl
 
 /*
@@ -25,14 +25,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// comm is a communicator of the family. It may use what it is made from until
-// Close.
+// comm is a communicator of the family. It may use the parts that it was made from until Close.
 type comm struct {
 	c      *nccl.Communicator
 	device accel.Device
 	end    C.cx_end
 	paths  map[runner.Op]string
-	// scalars are what the reductions in end.premul multiply by.
+	// scalars are the factors of the reductions in end.premul.
 	scalars map[numeric.Type]float64
 }
 
@@ -78,7 +77,7 @@ func (k *comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elap
 	return runner.Elapsed{Enqueued: time.Duration(e.enqueued), Ended: time.Duration(e.ended)}, err
 }
 
-// enqueue prepares what the calls need and explains what call returns.
+// enqueue prepares the arguments of the calls and turns the result of call into an error.
 func (k *comm) enqueue(calls []runner.Call, group int, call func(at *C.int) C.int) error {
 	if len(calls) == 0 {
 		return nil
@@ -105,8 +104,8 @@ func (k *comm) enqueue(calls []runner.Call, group int, call func(at *C.int) C.in
 	return gpurank.NCCLError(fmt.Errorf("operation %d of %d: %w", int(at)+1, len(calls), err))
 }
 
-// multiply makes the reduction that multiplies elements of type t by scalar
-// before their sum, unless it is there.
+// multiply creates, once, the reduction that multiplies elements of type t by scalar before their
+// sum.
 func (k *comm) multiply(t numeric.Type, scalar float64) error {
 	if have, ok := k.scalars[t]; ok && have == scalar {
 		return nil
@@ -135,7 +134,7 @@ func (k *comm) forget(t numeric.Type) error {
 	return gpurank.NCCLError(k.c.FreePreMulSum(int(k.end.premul[t])))
 }
 
-// scalarBits is a small whole number as one element.
+// scalarBits returns a small whole number as the bits of one element.
 func scalarBits(t numeric.Type, scalar float64) (uint64, error) {
 	switch t {
 	case numeric.Float:
@@ -157,8 +156,8 @@ func scalarBits(t numeric.Type, scalar float64) (uint64, error) {
 	return uint64(scalar), nil
 }
 
-// AsyncError implements runner.Comm. With an error the communicator ends: its
-// operations never would, and giving back their memory waits for them.
+// AsyncError implements runner.Comm. An error aborts the communicator: its operations would never
+// end, and freeing their memory waits for them.
 func (k *comm) AsyncError() error {
 	err := k.c.AsyncError()
 	if err != nil {
@@ -167,7 +166,7 @@ func (k *comm) AsyncError() error {
 	return gpurank.NCCLError(err)
 }
 
-func (k *comm) Abort() { _ = k.c.Abort() } // the case has failed with what led here
+func (k *comm) Abort() { _ = k.c.Abort() } // the case has already failed for another reason
 
 func (k *comm) Close() error {
 	if _, err := k.c.Handle(); errors.Is(err, nccl.ErrEnded) {
@@ -180,7 +179,7 @@ func (k *comm) Close() error {
 	return errors.Join(err, gpurank.NCCLError(k.c.Close()))
 }
 
-// memory is a buffer, with the library's registration where there is one.
+// memory is a buffer, and its registration with the library if any.
 type memory struct {
 	comm         *comm
 	at           accel.Ptr
@@ -188,8 +187,8 @@ type memory struct {
 	registration *nccl.Registration
 }
 
-// Alloc implements runner.Comm. The memory is the library's own where it
-// has some: only that can be registered on all of them.
+// Alloc implements runner.Comm. It uses the library's allocator if there is one, since only its
+// memory can be registered with all libraries.
 func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (runner.Memory, error) {
 	if registration != vocab.Unregistered && k.c.Library().Kind == nccl.MSCCLPP {
 		return nil, rank.Refused("mscclpp registers no buffers")

@@ -3,22 +3,22 @@
 #include <sched.h>
 #include <time.h>
 
-// TRY leaves the function with the result of a call that failed.
+// TRY returns the result of a call that failed.
 #define TRY(call) \
 	do { \
 		int result = (call); \
 		if (result != 0) return result; \
 	} while (0)
 
-// collective.Reduce values: the first five are the library's own.
+// workload.RedOp values: the first five are the library's own.
 enum { MULSUM = 5 };
 
-// What CUDA and HIP say of a stream that has not ended.
+// The result of CUDA and HIP for a stream with unfinished work.
 enum { CX_NOT_READY = 600 };
 
 static const int widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}; // bytes, by type
 
-// One operation on its way: what it is, and where it goes.
+// One operation to enqueue.
 typedef struct {
 	const cx_nccl *f;
 	const cx_end *e;
@@ -26,7 +26,7 @@ typedef struct {
 	size_t count;
 	int type, root;
 	cx_stream stream;
-	int mask; // of a step of a hypercube
+	int mask; // of the current step of a hypercube
 } job;
 
 static int send_n(const job *j, uintptr_t from, size_t n, int to) {
@@ -84,16 +84,15 @@ static int alltoallv(const job *j, int (*f)(const void *, const size_t *, const 
 	return f((const void *)j->c->send, x, x + n, (void *)j->c->recv, x + 2 * n, x + 3 * n, j->type, j->e->comm, j->stream);
 }
 
-// grouped closes the group also where a part failed: an open one would swallow
-// the abort that follows.
+// grouped closes the group even if a part failed: an open group would swallow the following abort.
 static int grouped(const job *j, int (*parts)(const job *)) {
 	TRY(j->f->GroupStart());
 	int result = parts(j), end = j->f->GroupEnd();
 	return result != 0 ? result : end;
 }
 
-// Each step swaps all that has come so far with the rank that differs in one bit.
-// The first one also puts this rank's own part in its place.
+// In each step, ranks that differ in one bit swap everything received so far. The first step also
+// copies this rank's own part.
 static int hypercube_parts(const job *j) {
 	int rank = j->e->rank, mask = j->mask, peer = rank ^ mask;
 	int mine = rank & ~(mask - 1), theirs = mine ^ mask;

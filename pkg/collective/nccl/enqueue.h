@@ -4,9 +4,8 @@
 
 #include "../../nccl/exchange.h"
 
-// collective.Call, field by field: op, redop and type are that package's
-// values (type is the library's own too), addresses are device memory, which Go
-// holds as numbers.
+// runner.Call, field by field: op, redop and type have its values (type is also the library's own),
+// addresses are device memory.
 typedef struct {
 	uint32_t op;
 	uint32_t redop;
@@ -19,8 +18,7 @@ typedef struct {
 	const int64_t *exchange; // the four lists of Form.Exchange, or NULL
 } cx_call;
 
-// How an operation is done: by an entry point or, where the library has none,
-// by what stands in for it.
+// How an operation is performed: by an entry point or, if the library has none, by a substitute.
 enum {
 	CX_ALL_REDUCE,
 	CX_ALL_GATHER,
@@ -41,7 +39,7 @@ enum {
 	CX_EXCHANGE,         // grouped send/recv of what the call lists
 };
 
-// What the operations of one communicator have in common.
+// Values shared by all operations of a communicator.
 typedef struct {
 	cx_comm comm;
 	int rank, nranks;
@@ -49,21 +47,20 @@ typedef struct {
 	int premul[16];  // by type: the library's reduction that multiplies first
 } cx_end;
 
-// cx_nccl_enqueue enqueues n operations on the stream, group at a time in one
-// group call where that is more than 1, and returns the first result that is not
-// success, with the index of its operation in *at.
+// cx_nccl_enqueue enqueues n operations on the stream, in group calls of group operations if that is
+// more than 1, and returns the first result that is not success, with the index of its operation in
+// *at.
 int cx_nccl_enqueue(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int group, int *at);
 
-// Nanoseconds from the start of a window until its last operation was enqueued,
-// and until all have ended: 0 where they have not yet.
+// Nanoseconds from the start of a window until its last operation was enqueued, and until all have
+// ended, or 0 if they have not.
 typedef struct {
 	int64_t enqueued, ended;
 } cx_elapsed;
 
-// cx_nccl_time is cx_nccl_enqueue on a clock. It then asks the stream by query,
-// which takes it and returns 0 at its end, until it has ended, failed, or patience
-// nanoseconds are over: then the caller goes on waiting, who also looks for errors
-// of the communicator, which another thread may end meanwhile.
+// cx_nccl_time is cx_nccl_enqueue with a clock. It then polls the stream with query, which returns 0
+// at its end, until it has ended, failed, or patience nanoseconds have elapsed. The caller then
+// continues to wait and also checks the communicator for errors, which another thread may abort.
 int cx_nccl_time(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int group, int *at,
                  uintptr_t query, int64_t patience, cx_elapsed *elapsed);
 

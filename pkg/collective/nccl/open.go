@@ -18,8 +18,8 @@ import (
 	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 )
 
-// NCCL, RCCL and MSCCLPP are the backends over these libraries, the last of which has neither
-// schedules nor overlap.
+// NCCL, RCCL and MSCCLPP are the backends over these libraries. MSCCLPP supports neither schedules nor
+// overlap.
 var NCCL, RCCL, MSCCLPP = backendOf(nccl.NCCL), backendOf(nccl.RCCL), backendOf(nccl.MSCCLPP)
 
 func backendOf(kind nccl.Kind) backend.Backend {
@@ -64,7 +64,7 @@ func open(kind nccl.Kind, newRunner func(context.Context, *rank.Session, runner.
 	}
 }
 
-// newParts returns what a runner on an open device is made of.
+// newParts returns the parts of a runner on an open device.
 func newParts(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU) (runner.Parts, error) {
 	d, err := data.New(ctx, g)
 	if err != nil {
@@ -82,7 +82,7 @@ func newParts(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.
 	}, nil
 }
 
-// join makes a communicator of all ranks; name tells those of one session apart.
+// join creates a communicator of all ranks; name distinguishes those of one session.
 func join(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU, name string) (*comm, error) {
 	c, err := gpurank.Join(ctx, s, l, name, nccl.Config{NVLinkCentric: true})
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// way is one way to do an operation.
+// way is an implementation of an operation.
 type way struct {
 	how C.int
-	// path names it in documents: the entry point, or what stands in for it.
+	// path names it in documents: the entry point, or its substitute.
 	path    string
 	symbols []string
 }
@@ -33,8 +33,8 @@ func grouped(how C.int) way {
 	return way{how, nccl.GroupedSendRecv, []string{"ncclSend", "ncclRecv"}}
 }
 
-// ways lists how an operation can be done, the best first. RCCL had the
-// all-to-all long before NCCL, under another spelling; NCCL has no alltoallv.
+// ways lists the implementations of each operation, best first. RCCL had the all-to-all long before
+// NCCL, with another spelling; NCCL has no alltoallv.
 var ways = map[runner.Op][]way{
 	runner.AllReduce:     {native(C.CX_ALL_REDUCE, "ncclAllReduce")},
 	runner.AllGather:     {native(C.CX_ALL_GATHER, "ncclAllGather")},
@@ -51,7 +51,7 @@ var ways = map[runner.Op][]way{
 	runner.AllToAllV: {native(C.CX_ALLTOALLV, "ncclAlltoAllv"), native(C.CX_ALLTOALLV_OLD, "ncclAllToAllv")},
 }
 
-// choose returns the best way that the library has the symbols for.
+// choose returns the best implementation for which the library has the symbols.
 func choose(l *nccl.Library, op runner.Op) (way, error) {
 	lacks := fmt.Errorf("no way to do %s", op)
 	all := ways[op]
@@ -86,7 +86,7 @@ func (k *comm) Supports(c runner.Call) error {
 			return rank.Coded(result.ReasonNoSymbol, err)
 		}
 	}
-	mscclpp := l.Kind == nccl.MSCCLPP // whose version is none of NCCL's
+	mscclpp := l.Kind == nccl.MSCCLPP // its version is unrelated to NCCL's
 	if mscclpp {
 		if err := supportsMSCCLPP(c); err != nil {
 			return err
@@ -108,14 +108,14 @@ func (k *comm) Supports(c runner.Call) error {
 	return nil
 }
 
-// smVersion is 90 of sm_90 and 0 of what is not NVIDIA's.
+// smVersion returns N of sm_N, or 0 for devices of other vendors.
 func smVersion(arch string) int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
 	return n
 }
 
-// supportsMSCCLPP knows what ends the process instead of returning an error, and
-// what only another library does on its behalf (MSCCLPP_NCCL_LIB_PATH).
+// supportsMSCCLPP refuses calls that would end the process instead of returning an error, and calls
+// that MSCCL++ forwards to another library (MSCCLPP_NCCL_LIB_PATH).
 func supportsMSCCLPP(c runner.Call) error {
 	switch c.Type {
 	case numeric.Int8, numeric.Int64, numeric.Uint64, numeric.Double:
@@ -130,7 +130,7 @@ func supportsMSCCLPP(c runner.Call) error {
 	return nil
 }
 
-// The layout that a runner.Call has to have; a test compares them.
+// The required layout of a runner.Call; a test compares them.
 const (
 	callBytes = C.sizeof_cx_call
 	callRecv  = C.sizeof_cx_call - 2*C.sizeof_uintptr_t

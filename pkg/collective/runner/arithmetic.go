@@ -13,17 +13,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// arithmeticMost is the largest operation of the arithmetic pass, in bytes: the
-// host fills and checks it.
+// arithmeticMost is the size in bytes of the largest operation of the arithmetic pass, which the
+// host fills and checks.
 const arithmeticMost = 1 << 20
 
-// unwritten is what result buffers hold before an operation of the arithmetic
-// pass: a number in every type, which no result is all over.
+// unwritten is the byte that fills result buffers before an operation of the arithmetic pass. It is
+// a number in every type, and no result consists of it.
 const unwritten = 0x5a
 
-// arithmetic runs the case's smallest and largest size once each, untimed, with
-// inputs whose results are not exact or not numbers, and emits the verdict. It
-// does nothing where the operation's every result is exact.
+// arithmetic runs the case's smallest and largest size once each, untimed, with inputs whose results
+// are inexact or not numbers, and emits the verdict. It does nothing if all results of the
+// operation are exact.
 func (r *Runner) arithmetic(ctx context.Context, s *rank.Session, sp spec, l ladder) error {
 	a, ok := sp.arithmetic()
 	if !ok {
@@ -52,7 +52,7 @@ func (r *Runner) arithmetic(ctx context.Context, s *rank.Session, sp spec, l lad
 	return errors.Join(s.Emit(kindArithmetic, verdict), memory.Close())
 }
 
-// arithmetic is the inputs of the case's arithmetic pass, if it has one.
+// arithmetic returns the inputs of the case's arithmetic pass, if it has one.
 func (s spec) arithmetic() (workload.Arithmetic, bool) {
 	if !s.op.Reduces() {
 		return workload.Arithmetic{}, false
@@ -74,7 +74,7 @@ func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e
 		return v, err
 	}
 	if err := ctx.Err(); err != nil {
-		return v, err // an operation that was aborted left anything
+		return v, err // an aborted operation leaves undefined results
 	}
 	regions := f.Outputs(e, b.session.Rank)
 	if len(regions) == 0 {
@@ -87,7 +87,7 @@ func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e
 	return a.Check(got, regions), nil
 }
 
-// foldArithmetic makes the verdict of the case, nil unless every rank has one.
+// foldArithmetic returns the verdict of the case, nil unless every rank has one.
 func (s spec) foldArithmetic(tracks []track) *result.Arithmetic {
 	var all workload.ArithmeticVerdict
 	for _, t := range tracks {

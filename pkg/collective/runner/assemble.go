@@ -18,7 +18,7 @@ import (
 // histogramBins is the number of bins of a published histogram.
 const histogramBins = 32
 
-// track is what one rank left of a case.
+// track is what one rank recorded of a case.
 type track struct {
 	setup   *setup
 	samples map[window]sample
@@ -26,8 +26,8 @@ type track struct {
 	arithmetic *workload.ArithmeticVerdict
 }
 
-// Assemble fills the document of a collective case with what its ranks left;
-// see shard.Assembler.
+// Assemble fills the document of a collective case from the records of its ranks; see
+// shard.Assembler.
 func Assemble(doc result.Document, streams []rank.Stream) error {
 	d, ok := doc.(*collective.Document)
 	if !ok {
@@ -44,7 +44,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
 	first := slices.IndexFunc(tracks, func(t track) bool { return t.setup != nil })
 	if first < 0 {
-		return nil // no rank came so far: no rows, and the outcome is the shard's
+		return nil // no rank got this far: no rows, and the shard sets the outcome
 	}
 	common := tracks[first].setup
 	registered := true
@@ -90,7 +90,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	return nil
 }
 
-// firstWindow is when the last rank began its first window, nil if none did.
+// firstWindow returns when the last rank began its first window, nil if none did.
 func firstWindow(tracks []track) *string {
 	var last time.Time
 	for _, t := range tracks {
@@ -111,7 +111,7 @@ func firstWindow(tracks []track) *string {
 	return &text
 }
 
-// entrySkew sums up how far apart the ranks with a part in each timed window entered it.
+// entrySkew summarizes how far apart the ranks that took part entered each timed window.
 func (sp spec) entrySkew(tracks []track) *result.EntrySkew {
 	windows := map[window][]rank.Entry{}
 	for r, t := range tracks {
@@ -128,7 +128,7 @@ func (sp spec) entrySkew(tracks []track) *result.EntrySkew {
 	return rank.EntrySkew(sp.Nodes, active, windows)
 }
 
-// agrees compares what has to be the same on all ranks.
+// agrees compares the values that must be the same on all ranks.
 func (s setup) agrees(o *setup) bool {
 	strip := func(rungs []rungRecord) []rungRecord {
 		out := slices.Clone(rungs)
@@ -216,9 +216,9 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 	return row, seen, nil
 }
 
-// collect returns the samples of one window by rank, without those of idle ones,
-// nil unless every rank has been in it, with the enqueueing time of the slowest, and adds the verdicts of those
-// that do. A window without the check it should have fails the row.
+// collect returns the samples of one window by rank, without idle ranks, and the enqueueing time of
+// the slowest; nil unless every rank has the window. It adds the verdicts of the ranks that have it.
+// A window without its required check fails the row.
 func (sp spec) collect(check *collective.Check, w window, at int, tracks []track) (all [][]float64, enqueue float64) {
 	all = make([][]float64, 0, len(tracks))
 	present, form := 0, sp.form(w.Pair)
@@ -249,8 +249,7 @@ func (sp spec) collect(check *collective.Check, w window, at int, tracks []track
 	return all, enqueue
 }
 
-// timing reduces the samples of the ranks: the slowest rank of each sample is
-// what counts.
+// timing reduces the samples of the ranks to the slowest rank of each sample.
 func (sp spec) timing(bytes int64, perRank [][]float64) (*collective.Timing, error) {
 	var err error
 	over := func(reduce measure.Reduction) (us []float64) {
@@ -258,7 +257,7 @@ func (sp spec) timing(bytes int64, perRank [][]float64) (*collective.Timing, err
 		return us
 	}
 	slowest, fastest, mean := over(measure.Max), over(measure.Min), over(measure.Mean)
-	if err != nil { // of all three: the ranks differ in their samples
+	if err != nil { // of all three: the ranks differ in their numbers of samples
 		return nil, err
 	}
 	t := &collective.Timing{
@@ -280,8 +279,8 @@ func (sp spec) timing(bytes int64, perRank [][]float64) (*collective.Timing, err
 	return t, nil
 }
 
-// judge sets the outcome of a case whose ranks all ended it, or whose data are
-// wrong; else it is the shard's, which knows why a rank did not.
+// judge sets the outcome of a case that all ranks completed, or whose data are wrong. Otherwise the
+// shard, which knows why a rank did not complete, sets it.
 func judge(d *collective.Document, done, all bool) {
 	rows := d.Measurement.Rows
 	first := func(f func(collective.Row) bool) int { return slices.IndexFunc(rows, f) }

@@ -18,8 +18,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// bench measures timing modes of one case on one rank. Everything the windows
-// need is made before the first of them.
+// bench measures timing modes of one case on one rank. Everything that the windows need is created
+// before the first of them.
 type bench struct {
 	backend Parts
 	spec    spec
@@ -27,8 +27,8 @@ type bench struct {
 	ladder  ladder
 	modes   []string
 	stream  accel.Stream
-	meet    *rendezvous.Spin // nil where ranks share no memory
-	came    time.Time        // when this rank came to the last meeting, if they share none
+	meet    *rendezvous.Spin // nil if ranks share no memory
+	came    time.Time        // when this rank came to the last meeting, if ranks share no memory
 
 	memory   Memory
 	flushAt  accel.Ptr
@@ -41,31 +41,31 @@ type bench struct {
 	pins     runtime.Pinner // of the exchanges
 	garbage  *garbage
 
-	// Of the rung at hand.
+	// For the current rung:
 	rung    rung
 	calls   []Call // of a window
 	settles []Call
 	graphs  graphs
 }
 
-// graphs are what a window in graph mode launches; none in other modes.
+// graphs are launched in a window in graph mode; none in other modes.
 type graphs struct {
 	last accel.Graph
-	// again is for all launches of a window but the last, if there are any: its
-	// results lie elsewhere, and in place it leaves the input of the last operation.
+	// again is for all launches of a window but the last, if there are any: it writes its results
+	// elsewhere, and in place it preserves the input of the last operation.
 	again accel.Graph
 }
 
-// The untimed operation that brings the ranks together where they share no
-// memory: an all_reduce of four floats, which every library has.
+// The untimed operation that synchronises ranks that share no memory: an all_reduce of four floats,
+// which every library supports.
 const (
 	syncCount = 4
 	syncBytes = 2 * slotAlign
 )
 
-// run measures trial by trial, each over all rungs: what disturbs the machine for
-// a while then touches one trial of many sizes and not all trials of a few. The
-// untimed window of a rung follows its last timed one.
+// run measures trial by trial, each over all rungs, so that a temporary disturbance affects one
+// trial of many sizes and not all trials of a few. The untimed window of a rung follows its last
+// timed one.
 func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.warmUp(ctx); err != nil {
 		return err
@@ -109,20 +109,19 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// at says at which rung an error came.
+// at adds the current rung to an error.
 func (b *bench) at(err error) error {
 	return fmt.Errorf("%s, %d bytes %s: %w", b.spec.op, b.rung.Requested, b.rung.Placement, err)
 }
 
-// window measures and checks one window of the rung at hand.
+// window measures and checks one window of the current rung.
 func (b *bench) window(ctx context.Context, mode string, trial int) error {
 	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: trial}
 	s, err := b.measure(ctx, w)
 	if err != nil {
 		return err
 	}
-	// The end of ctx aborts what is under way, which then ends with anything in
-	// its buffers.
+	// The end of ctx aborts running operations, which leaves undefined contents in the buffers.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -137,9 +136,8 @@ func (b *bench) window(ctx context.Context, mode string, trial int) error {
 	return b.session.Emit(collective.KindSample, s)
 }
 
-// warmUp runs operations of every size, once for all windows, as nccl-tests
-// does: the library connects at its first operation of a kind, and clocks and
-// links take a while under load to come to speed.
+// warmUp runs operations of every size, once for all windows, as nccl-tests does: the library
+// connects at its first operation of a kind, and clocks and links need load to reach full speed.
 func (b *bench) warmUp(ctx context.Context) error {
 	for _, r := range b.ladder.rungs {
 		if r.Placement != b.ladder.rungs[0].Placement {
@@ -157,7 +155,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// enter makes r the rung at hand.
+// enter makes r the current rung.
 func (b *bench) enter(r rung) {
 	b.rung = r
 	for i := range b.calls {
@@ -169,7 +167,7 @@ func (b *bench) enter(r rung) {
 	}
 }
 
-// buffers returns the addresses of an operation on the rung at hand.
+// buffers returns the addresses of an operation on the current rung.
 func (b *bench) buffers(at place) (send, recv accel.Ptr) {
 	base := b.memory.Ptr().Add(b.spec.unaligned())
 	if b.rung.Placement == vocab.InPlace {
@@ -186,7 +184,7 @@ func (b *bench) together(base accel.Ptr, count int64) (send, recv accel.Ptr) {
 	return base.Add(sendAt * size), base.Add(recvAt * size)
 }
 
-// slotCall is the operation on the buffers at a place.
+// slotCall returns the operation on the buffers at a place.
 func (b *bench) slotCall(at place) Call {
 	c := b.spec.call(b.session.Rank)
 	c.Count, c.Exchange = b.rung.Count, b.rung.exchange
@@ -194,7 +192,7 @@ func (b *bench) slotCall(at place) Call {
 	return c
 }
 
-// settleCall is the operation as settle runs it: no larger than its buffers.
+// settleCall returns the operation as settle runs it: no larger than its buffers.
 func (b *bench) settleCall() Call {
 	c := b.spec.call(b.session.Rank)
 	c.Count, c.Exchange = b.settleExtent(b.rung).Count, b.rung.settle
@@ -205,9 +203,8 @@ func (b *bench) settleCall() Call {
 	return c
 }
 
-// capture makes the graphs of a window, after operations outside of them (a
-// library sets up what it needs at its first), and launches each once, which
-// uploads it.
+// capture makes the graphs of a window, after operations outside of them (a library initializes at
+// its first), and launches each once, which uploads it.
 func (b *bench) capture(ctx context.Context) (g graphs, err error) {
 	if err := b.enqueue(ctx, b.calls[:1]); err != nil {
 		return g, err
@@ -263,8 +260,8 @@ func (g graphs) close() error {
 	return err
 }
 
-// measure times one window. The buffers are filled right before, so that no
-// result of the warm-up or of another window is left in them.
+// measure times one window. The buffers are filled right before, so that no result of the warm-up or
+// of another window is left in them.
 func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	if b.idle() {
 		return b.attend(ctx, w)
@@ -299,10 +296,9 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	return s, err
 }
 
-// settle brings host, device and ranks into the state in which a pipeline of
-// this operation runs: its code is in the caches of both, which the filling
-// has taken, and the ranks are together. Its operations have buffers of their
-// own.
+// settle brings host, device and ranks into the state in which a pipeline of this operation runs: its
+// code is in the caches of both, from which filling has evicted it, and the ranks are synchronised.
+// Its operations have buffers of their own.
 func (b *bench) settle(ctx context.Context) error {
 	if len(b.settles) > 0 {
 		if err := b.backend.Comm.Enqueue(b.stream, b.settles, 1); err != nil {
@@ -312,9 +308,8 @@ func (b *bench) settle(ctx context.Context) error {
 	return b.arrive(ctx)
 }
 
-// arrive brings the ranks together for a window. Where they share no memory they meet
-// twice: the first meeting waits for the last rank, and the time of the second bounds
-// how far apart they leave it.
+// arrive synchronises the ranks for a window. If they share no memory they meet twice: the first
+// meeting waits for the last rank, and the time of the second bounds how far apart they leave it.
 func (b *bench) arrive(ctx context.Context) error {
 	if err := b.sync(ctx); err != nil || b.meet != nil {
 		return err
@@ -323,8 +318,8 @@ func (b *bench) arrive(ctx context.Context) error {
 	return b.sync(ctx)
 }
 
-// sync waits for the stream and brings the ranks together: it returns on all of
-// them at nearly the same time, as no store could.
+// sync waits for the stream and synchronises the ranks: it returns on all of them more closely
+// together than the store could achieve.
 func (b *bench) sync(ctx context.Context) error {
 	if b.meet != nil {
 		if err := b.wait(ctx); err != nil {
@@ -348,7 +343,7 @@ func (b *bench) launch() error {
 	return rank.Coded(result.ReasonDevice, b.graphs.last.Launch(b.stream))
 }
 
-// pipelined is host time around one window, divided by its operations.
+// pipelined records host time of one window, divided by its operations.
 func (b *bench) pipelined(ctx context.Context, s *sample, operations int, run func() (Elapsed, error)) error {
 	e, err := b.time(ctx, run)
 	s.US = []float64{micros(e.Ended) / float64(operations)}
@@ -356,7 +351,7 @@ func (b *bench) pipelined(ctx context.Context, s *sample, operations int, run fu
 	return err
 }
 
-// time runs operations to their end.
+// time runs operations to completion.
 func (b *bench) time(ctx context.Context, run func() (Elapsed, error)) (Elapsed, error) {
 	start := time.Now()
 	e, err := run()
@@ -370,8 +365,8 @@ func (b *bench) time(ctx context.Context, run func() (Elapsed, error)) (Elapsed,
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// blocking is host time around each iteration, with the ranks brought together
-// before it. Fresh buffers get their input again before that.
+// blocking records host time of each iteration, with a barrier before it. Fresh buffers are
+// rewritten before the barrier.
 func (b *bench) blocking(ctx context.Context, w window) error {
 	m := b.spec.block.Measure.Aggregate
 	for i := range b.us {
@@ -392,7 +387,7 @@ func (b *bench) blocking(ctx context.Context, w window) error {
 	return nil
 }
 
-// perIteration is an event pair around each iteration.
+// perIteration records the time between two events around each iteration.
 func (b *bench) perIteration(ctx context.Context) error {
 	m := b.spec.block.Measure.Aggregate
 	for i := range b.us {
@@ -419,7 +414,7 @@ func (b *bench) perIteration(ctx context.Context) error {
 	return nil
 }
 
-// enqueue runs operations to their end.
+// enqueue runs operations to completion.
 func (b *bench) enqueue(ctx context.Context, calls []Call) error {
 	if err := b.backend.Comm.Enqueue(b.stream, calls, 1); err != nil {
 		return err

@@ -10,9 +10,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// fill gives a slot the data of window w: first the poison, or what has to stay
-// where this rank receives nothing, then the input, which in place is part of
-// the same buffer.
+// fill writes the data of window w to a slot: first the poison, or the contents that must remain where
+// this rank receives nothing, then the input, which in place is part of the same buffer.
 func (b *bench) fill(w window, slot int) error {
 	p := b.spec.pattern(w, slot)
 	send, recv := b.buffers(place{slot: slot})
@@ -28,7 +27,7 @@ func (b *bench) fill(w window, slot int) error {
 		}
 	}
 	for round := b.rung.rounds - 1; round >= 0 && len(out) > 0 && !covered; round-- {
-		// Results of two marks and more overlap: what one writes poisons the next.
+		// Results of at least two marks overlap: the write of one result poisons the next.
 		if 0 < round && round < b.rung.rounds-1 && end(out)*int64(b.spec.dtype.Size()) >= 2*markBytes {
 			continue
 		}
@@ -40,7 +39,7 @@ func (b *bench) fill(w window, slot int) error {
 	return rank.Coded(result.ReasonDevice, b.backend.Data.Fill(b.stream, p, send, in))
 }
 
-// renew writes the input of operations first to last−1 of window w again.
+// renew rewrites the input of operations first to last−1 of window w.
 func (b *bench) renew(w window, first, last int) error {
 	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
 	for i := first; i < last; i++ {
@@ -53,20 +52,19 @@ func (b *bench) renew(w window, first, last int) error {
 	return nil
 }
 
-// end is the number of elements from the start of a buffer to the end of its
-// last region.
+// end returns the number of elements from the start of a buffer to the end of its last region.
 func end(regions []workload.Region) int64 {
 	last := regions[len(regions)-1]
 	return last.Offset + last.Count
 }
 
-// outputs is what a result of a rung consists of on this rank.
+// outputs returns the regions of a rung's result on this rank.
 func (b *bench) outputs(r rung) []workload.Region {
 	return b.spec.form(r.Pair).Outputs(r.Extent, b.session.Rank)
 }
 
-// untouched is what the operations of a rung have to leave as it is in each slot
-// of this rank. In place the buffer of a result is the library's.
+// untouched returns the regions that operations of a rung must not change in each slot of this rank. In
+// place, the library may write the whole buffer of a result.
 func (b *bench) untouched(r rung) (send, recv []workload.Region) {
 	form := b.spec.form(r.Pair)
 	switch {
@@ -84,15 +82,15 @@ func (b *bench) untouched(r rung) (send, recv []workload.Region) {
 	return nil, nil
 }
 
-// part is what a check compares in one buffer of this rank.
+// part is a comparison in one buffer of this rank.
 type part struct {
 	place
-	result  bool // of the receive buffer, else of the send buffer
+	result  bool // true: receive buffer; false: send buffer
 	regions []workload.Region
 }
 
-// parts are what a check compares after a window on r: what marks show of the results,
-// and what the operations had to leave as it was.
+// parts returns the comparisons after a window on r: the results that marks show, and the regions that
+// must not change.
 func (b *bench) parts(r rung, marks []mark) (parts []part) {
 	if b.spec.form(r.Pair).Idle(b.session.Rank) {
 		return nil
@@ -108,7 +106,7 @@ func (b *bench) parts(r rung, marks []mark) (parts []part) {
 	return slices.DeleteFunc(parts, func(p part) bool { return len(p.regions) == 0 })
 }
 
-// compared is how many elements check compares after a window on r.
+// compared returns how many elements check compares after a window on r.
 func (b *bench) compared(r rung, marks []mark) int64 {
 	total := int64(0)
 	for _, p := range b.parts(r, marks) {
@@ -119,7 +117,7 @@ func (b *bench) compared(r rung, marks []mark) int64 {
 	return total
 }
 
-// check compares what a window on the rung at hand has left.
+// check compares the buffers after a window on the current rung.
 func (b *bench) check(w window, marks []mark) (workload.Verdict, error) {
 	total := workload.Verdict{First: -1}
 	for _, p := range b.parts(b.rung, marks) {
@@ -147,7 +145,7 @@ func add(total *workload.Verdict, v workload.Verdict) {
 	total.Wrong += v.Wrong
 }
 
-// left is what a mark shows of a result.
+// left returns the regions of a result that a mark shows.
 func (b *bench) left(out []workload.Region, m mark) []workload.Region {
 	if m.whole {
 		return out

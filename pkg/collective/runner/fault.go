@@ -9,23 +9,22 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Kinds of data faults, for rank.FaultVariable: what a broken library would
-// leave in the receive buffer of a rank after a timed window. They are done to
-// the buffer itself, between the window and its check.
+// Kinds of data faults, for rank.FaultVariable: what a broken library could leave in the receive
+// buffer of a rank after a timed window. They change the buffer between the window and its check.
 const (
 	FaultFlip  = "flip-bit" // one bit of one element is flipped
-	FaultStale = "stale"    // the result is that of the window before
-	FaultSwap  = "swap"     // the parts of two ranks (or two halves) stand in each other's place
+	FaultStale = "stale"    // the result of the previous window
+	FaultSwap  = "swap"     // the parts of two ranks (or two halves) are swapped
 )
 
-// FaultKinds lists them.
+// FaultKinds lists the kinds of data faults.
 func FaultKinds() []string { return []string{FaultFlip, FaultStale, FaultSwap} }
 
 // Measurer measures collectives.
 var Measurer = rank.Measurer{Family: collective.Name, Assemble: Assemble, Faults: FaultKinds()}
 
-// checkFaults refuses a data fault of a rank whose buffers no operation of the case
-// writes to: it would change nothing.
+// checkFaults refuses a data fault on a rank whose buffers no operation of the case writes: it would
+// have no effect.
 func (s spec) checkFaults(session *rank.Session, l ladder) error {
 	receives := func(r rung) bool {
 		form := s.form(r.Pair)
@@ -40,7 +39,7 @@ func (s spec) checkFaults(session *rank.Session, l ladder) error {
 	return nil
 }
 
-// injure does the data faults of this rank, normally none.
+// injure applies the data faults of this rank, normally none.
 func (b *bench) injure(w window) error {
 	regions := b.outputs(b.rung)
 	if len(regions) == 0 || b.idle() {
@@ -59,7 +58,7 @@ func (b *bench) injure(w window) error {
 	}
 	if b.session.HasFault(FaultFlip) {
 		last := regions[len(regions)-1]
-		at := recv.Add((last.Offset + last.Count) * size).Add(-1) // the sign and exponent are here
+		at := recv.Add((last.Offset + last.Count) * size).Add(-1) // the byte with sign and exponent
 		if err := b.edit(at, 1, func(buf []byte) { buf[0] ^= 0x40 }); err != nil {
 			return err
 		}

@@ -8,15 +8,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Form is an operation as a group of ranks does it: all that, with a size, says
-// which elements go where.
+// Form is an operation on a world of ranks. Together with a size it determines which elements go
+// where.
 type Form struct {
 	Op    Op
 	Type  numeric.Type
 	World int
 	Root  int
-	// Traffic is bytes from rank (row) to rank (column) of an alltoallv, whole
-	// elements each; nil for the other operations.
+	// Traffic is the bytes, whole elements, from rank (row) to rank (column) of an alltoallv; nil for
+	// other operations.
 	Traffic [][]int64
 	// Pair is the ranks of a pairwise operation.
 	Pair Pair
@@ -25,31 +25,29 @@ type Form struct {
 // Pair is two ranks; the zero value is none.
 type Pair = collective.Pair
 
-// Idle reports whether rank has no part in the operation: it enqueues nothing.
+// Idle reports whether rank takes no part in the operation and enqueues nothing.
 func (f Form) Idle(rank int) bool {
 	return f.Op.Pairwise() && rank != f.Pair.Src && rank != f.Pair.Dst
 }
 
-// partAlign is the bytes that one rank's part of a buffer is a multiple of, as
-// in nccl-tests, where all parts are equal.
+// partAlign is the unit, in bytes, of one rank's part of a buffer, as in nccl-tests, where all parts
+// are equal.
 const partAlign = 16
 
-// Extent is how much an operation moves. Where ranks have buffers of different
-// lengths, Send and Recv are the longest.
+// Extent is how much an operation moves. If ranks have buffers of different lengths, Send and Recv are
+// the longest.
 type Extent struct {
 	Bytes int64 // nccl-tests' size column: the larger of the two buffers
-	Count int64 // nccl-tests' count column, and Call.Count; of an alltoallv the elements of the larger buffer
+	Count int64 // nccl-tests' count column, and Call.Count; for an alltoallv the elements of the larger buffer
 	Send  int64 // elements of a send buffer
 	Recv  int64 // elements of a receive buffer
 
-	flow [][]int64 // elements from rank to rank, of alltoallv and the pairwise operations
+	flow [][]int64 // elements from rank to rank, for alltoallv and pairwise operations
 }
 
-// Extent returns what a requested size in bytes comes to. Where ranks have
-// equal parts of a buffer, a part is rounded down to 16 bytes, as nccl-tests
-// does; the traffic of an alltoallv is scaled down to the size where it is
-// larger; else the size is rounded down to whole elements. It may come to
-// nothing.
+// Extent returns the extent of a requested size in bytes. If ranks have equal parts of a buffer, a
+// part is rounded down to 16 bytes, as in nccl-tests; the traffic of an alltoallv is scaled down to
+// the size if larger; otherwise the size is rounded down to whole elements. The extent may be zero.
 func (f Form) Extent(bytes int64) Extent {
 	s, size, world := shapes[f.Op], int64(f.Type.Size()), int64(f.World)
 	if s.send == listed {
@@ -67,7 +65,7 @@ func (f Form) Extent(bytes int64) Extent {
 	return e
 }
 
-// least is the smallest size in bytes that leaves no rank without an element.
+// least returns the smallest size in bytes that gives every rank at least one element.
 func (f Form) least() int64 {
 	if s := shapes[f.Op]; !s.whole() {
 		return max(s.send.parts(int64(f.World)), s.recv.parts(int64(f.World))) * partAlign
@@ -75,8 +73,8 @@ func (f Form) least() int64 {
 	return int64(f.Type.Size())
 }
 
-// between is count elements from one rank of the pair to the other, and back
-// where the operation goes both ways.
+// between returns the flow of count elements from one rank of the pair to the other, and back for a
+// bidirectional operation.
 func (f Form) between(count int64) [][]int64 {
 	flow, idle := make([][]int64, f.World), make([]int64, f.World)
 	for r := range flow {
@@ -93,8 +91,8 @@ func (f Form) between(count int64) [][]int64 {
 	return flow
 }
 
-// neighbours is count elements from every rank to the next and to the one before. Two ranks are each
-// other's both; one rank is its own.
+// neighbours returns the flow of count elements from every rank to the next and the previous one. With
+// two ranks both are the other rank; with one rank, itself.
 func (f Form) neighbours(count int64) [][]int64 {
 	flow := make([][]int64, f.World)
 	for r := range flow {
@@ -105,7 +103,7 @@ func (f Form) neighbours(count int64) [][]int64 {
 	return flow
 }
 
-// listed is the extent of the traffic, scaled down to bytes.
+// listed returns the extent of the traffic, scaled down to bytes.
 func (f Form) listed(bytes int64) Extent {
 	size, largest := int64(f.Type.Size()), collective.TrafficSize(f.Traffic)
 	bytes = min(bytes, largest)
@@ -122,7 +120,7 @@ func (f Form) listed(bytes int64) Extent {
 	return e
 }
 
-// scaled is n·by/of, rounded down, for by ≤ of.
+// scaled returns n·by/of, rounded down, for by ≤ of.
 func scaled(n, by, of int64) int64 {
 	if by == of {
 		return n
@@ -132,7 +130,7 @@ func scaled(n, by, of int64) int64 {
 	return int64(quotient)
 }
 
-// Inputs returns what rank's send buffer holds before the operation.
+// Inputs returns the contents of rank's send buffer before the operation.
 func (f Form) Inputs(e Extent, rank int) []workload.Region {
 	n := e.Send
 	switch {
@@ -147,8 +145,8 @@ func (f Form) Inputs(e Extent, rank int) []workload.Region {
 	return []workload.Region{{Count: n, Source: rank}}
 }
 
-// Outputs returns what rank's receive buffer holds after the operation, in the
-// order of offsets; nothing where it has no part in the result.
+// Outputs returns the contents of rank's receive buffer after the operation, in the order of offsets;
+// nothing if it receives no result.
 func (f Form) Outputs(e Extent, rank int) []workload.Region {
 	if (f.Op == Reduce || f.Op == Gather) && rank != f.Root {
 		return nil
@@ -180,10 +178,9 @@ func (f Form) Outputs(e Extent, rank int) []workload.Region {
 	return regions
 }
 
-// untouched returns what an operation out of place has to leave as it is: the
-// whole send buffer and, where rank has no part in the result, the receive
-// buffer. What no operation reads is filled all the same, with data that are no
-// rank's input.
+// untouched returns the regions that an operation out of place must not change: the whole send buffer
+// and, if rank receives no result, the receive buffer. Memory that no operation reads is filled too,
+// with data that differ from every rank's input.
 func (f Form) untouched(e Extent, rank int) (send, recv []workload.Region) {
 	if send = f.Inputs(e, rank); send == nil {
 		send = []workload.Region{{Count: e.Send, First: e.Send, Source: rank}}
@@ -194,8 +191,8 @@ func (f Form) untouched(e Extent, rank int) (send, recv []workload.Region) {
 	return send, recv
 }
 
-// received is the parts that rank gets, in the order of ranks and without gaps.
-// A part stands in its sender's buffer behind those of the ranks before.
+// received returns the parts that rank receives, in rank order and without gaps. In its sender's buffer
+// a part follows the parts for lower ranks.
 func (e Extent) received(rank int) []workload.Region {
 	var regions []workload.Region
 	offset := int64(0)
@@ -208,11 +205,9 @@ func (e Extent) received(rank int) []workload.Region {
 	return regions
 }
 
-// Exchange returns who gets how much of what rank sends and who sends it how
-// much, where the operation's own arguments do not say it, else nil: four
-// lists of one number per rank, all in elements. They are the elements sent,
-// where those begin in the send buffer, the elements received, and where those
-// begin in the receive buffer. It is what ncclAllToAllv takes.
+// Exchange returns the peers and amounts of rank if the operation's own arguments do not determine
+// them, else nil: four lists of one number per rank, in elements: sent, send offsets, received,
+// receive offsets. ncclAllToAllv takes the same lists.
 func (f Form) Exchange(e Extent, rank int) []int64 {
 	if e.flow == nil {
 		return nil

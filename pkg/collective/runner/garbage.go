@@ -5,15 +5,15 @@ import (
 	"runtime/metrics"
 )
 
-// garbageLimit is how many bytes a rank leaves lying before it collects them. A
-// collection puts the measuring thread to sleep a dozen times and wakes other
-// threads: the windows after it find other caches, and maybe another processor.
+// garbageLimit is how many bytes of garbage a rank accumulates before it collects them. A collection
+// puts the measuring thread to sleep a dozen times and wakes other threads: later windows find other
+// caches, and maybe another processor.
 const garbageLimit = 64 << 20
 
-// garbage collects between windows, and only when there is much.
+// garbage collects between windows, and only above the limit.
 type garbage struct {
 	allocated [1]metrics.Sample
-	collected uint64 // bytes that were allocated before the last collection
+	collected uint64 // total allocated before the last collection
 }
 
 func newGarbage() *garbage {

@@ -7,13 +7,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// cacheMost is more than the last level caches of a device hold together: 50 MiB
-// on H200, 126 MB on B200, 256 MB and 32 MiB on MI300X.
+// cacheMost exceeds the total last level caches of any device: 50 MiB on H200, 126 MB on B200, 256 MB
+// and 32 MiB on MI300X.
 const cacheMost = 512 << 20
 
-// gate fails a row whose times cannot be. It judges the median, which is what
-// bandwidths are of: a rank that starts late may find in single samples that its
-// peers have already sent. On a host no peak is known.
+// gate fails a row with physically impossible times. It judges the median, on which bandwidths are
+// based: in single samples, a rank that starts late may find that its peers have already sent. For a
+// host no peak is known.
 func (s spec) gate(row *collective.Row, r rungRecord, limits []result.Limit) {
 	if len(limits) == 0 {
 		return
@@ -31,14 +31,14 @@ func (s spec) gate(row *collective.Row, r rungRecord, limits []result.Limit) {
 	}
 }
 
-// moved is the fewest bytes that an operation of the rung moves.
+// moved returns the minimum bytes that an operation of the rung moves.
 func (s spec) moved(r rungRecord) plausible.Moved {
 	f, size := s.form(r.Pair), int64(s.dtype.Size())
 	e, inPlace := f.Extent(r.Requested), r.Placement == vocab.InPlace
 	ranks := f.moves(e, inPlace, eachRank)
 	domains := f.moves(e, inPlace, func(rank int) int { return plausible.Domain(s.Case, rank) })
-	// Operations take turns on the slots. What a cache holds of them saves a read
-	// and a write at most, once in a turn. Some slots may be out of turn.
+	// Operations take turns on the slots. A cache saves at most one read and one write of its size in a
+	// turn. Some slots may be out of turn.
 	cached := 2 * cacheMost / int64(max(1, r.Slots/2))
 	return plausible.Moved{
 		Link:    f.LinkBytes(e),
@@ -57,7 +57,7 @@ func (f Form) LinkBytes(e Extent) int64 {
 	return int64(f.Type.Size()) * max(m.Off, m.Onto)
 }
 
-// impossible returns a time that is not positive, if there is one.
+// impossible returns a time that is not positive, or nil.
 func impossible(perRank [][]float64) *float64 {
 	for _, samples := range perRank {
 		for i := range samples {

@@ -9,18 +9,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// limits are what bounds the buffers of a case, the same on all ranks.
+// limits bound the buffers of a case, the same on all ranks.
 type limits struct {
 	Bytes    int64 `json:"bytes"`     // device memory for buffers
 	Cache    int64 `json:"cache"`     // last level cache
 	NoGraphs bool  `json:"no_graphs"` // the device cannot capture
-	Untimed  int64 `json:"untimed"`   // of a size, moved and checked beside the timed windows
+	Untimed  int64 `json:"untimed"`   // of a size, moved and checked besides the timed windows
 }
 
-// unknownCache stands for a last level cache whose size the device does not tell.
+// unknownCache is assumed for a device that does not report its last level cache.
 const unknownCache = 64 << 20
 
-// meet returns what suits both.
+// meet returns the stricter of both limits.
 func (l limits) meet(o limits) limits {
 	return limits{
 		Bytes: min(l.Bytes, o.Bytes), Cache: max(l.Cache, o.Cache), NoGraphs: l.NoGraphs || o.NoGraphs,
@@ -28,31 +28,29 @@ func (l limits) meet(o limits) limits {
 	}
 }
 
-// rung is one size, placement and pair of ranks with its place in memory. The send
-// buffer of slot i begins at i·stride, its receive buffer at recvAt + i·recvStride
-// where they are apart.
+// rung is one size, placement and pair of ranks with its memory layout. The send buffer of slot i begins
+// at i·stride; out of place, its receive buffer begins at recvAt + i·recvStride.
 //
-// Out of place, the operations of a window that share a slot write their results
-// markBytes apart, so that the beginning of each result is still there when the
-// window has ended.
+// Out of place, the operations of a window that share a slot write their results markBytes apart, so
+// that the beginning of each result is preserved until the window ends.
 type rung struct {
 	Requested int64
 	Extent
 	Placement  string
-	Pair       Pair // none but for pairwise operations
+	Pair       Pair // zero except for pairwise operations
 	Slots      int
-	rounds     int  // operations of a window that share a slot; in place 1
+	rounds     int  // operations of a window that share a slot; 1 in place
 	untimed    int  // operations of the untimed window
-	repeats    bool // the untimed window begins with the operations of a timed one
+	repeats    bool // the untimed window begins with the same operations as a timed one
 	stride     int64
 	recvAt     int64
 	recvStride int64
-	// exchange and settle are the addresses of what calls of the rung, and of its
-	// settling, list; see bench.listExchanges.
+	// exchange and settle are the addresses of the exchanges of the rung's calls and of its settling; see
+	// bench.listExchanges.
 	exchange, settle uintptr
 }
 
-// ladder is what of a case is measured, in order, and what is not.
+// ladder lists what is measured of a case, in order, and what is not.
 type ladder struct {
 	rungs    []rung
 	bytes    int64 // of the largest rung
@@ -63,15 +61,15 @@ type ladder struct {
 	excluded []collective.Exclusion
 }
 
-// settleMost is how large the operations are at most that settle runs: beyond
-// it, what a first operation costs more is nothing beside what it takes.
+// settleMost is the maximum size of an operation that settle runs: for larger ones, the extra time of
+// a first operation is negligible.
 const settleMost = 1 << 20
 
-// slotAlign keeps buffers at the alignment that libraries like best.
+// slotAlign is the alignment of buffers that suits libraries best.
 const slotAlign = 512
 
-// markBytes is the distance between the results of operations that share a
-// slot, and thus what stays of each but the last.
+// markBytes is the distance between the results of operations that share a slot, and thus how much
+// remains of each but the last.
 const markBytes = slotAlign
 
 // layOut decides what is measured within the limits.
@@ -131,16 +129,16 @@ func (l *ladder) exclude(what, format string, args ...any) {
 	l.excluded = append(l.excluded, collective.Exclusion{What: what, Reason: result.ReasonRefused.With(format, args...)})
 }
 
-// operations is how many operations a window enqueues, or captures.
+// operations returns how many operations a window enqueues, or captures.
 func (s spec) operations() int {
 	return s.block.Measure.Iterations * s.block.Measure.Aggregate
 }
 
-// unaligned is the bytes by which all buffers are off their alignment.
+// unaligned returns the offset, in bytes, of all buffers from their alignment.
 func (s spec) unaligned() int64 { return s.block.Unalign * int64(s.dtype.Size()) }
 
-// shares is the number of results for which a slot has room that n operations
-// share: launches of a graph before the last one leave theirs elsewhere.
+// shares returns the number of results in a slot that n operations share: launches of a graph before
+// the last one write theirs elsewhere.
 func (s spec) shares(n int) int64 {
 	if s.block.Measure.Launches > 1 {
 		n *= 2
@@ -148,11 +146,11 @@ func (s spec) shares(n int) int64 {
 	return int64(n)
 }
 
-// slack is the upper bound, in bytes, of what the marks of a rung take.
+// slack returns an upper bound, in bytes, for the marks of a rung.
 func (s spec) slack() int64 { return 2 * s.shares(s.operations()) * markBytes }
 
-// span is what shifted buffers shift over: the largest size of which a send and
-// a receive buffer fit into room.
+// span returns the size over which shifted buffers shift: the largest for which a send and a receive
+// buffer fit into room.
 func (s spec) span(room int64) int64 {
 	var span int64
 	for _, size := range s.block.Sizes {
@@ -163,9 +161,8 @@ func (s spec) span(room int64) int64 {
 	return span
 }
 
-// rung lays out one size and placement and returns the bytes it needs. In
-// place, the last slot is kept for the last operation, since an operation
-// overwrites its own input.
+// rung lays out one size and placement and returns the bytes that it needs. In place, the last slot is
+// reserved for the last operation, since an operation overwrites its own input.
 func (s spec) rung(size int64, e Extent, placement string, room, cache, span int64) (rung, int64) {
 	element := int64(s.dtype.Size())
 	r := rung{Requested: size, Extent: e, Placement: placement, stride: align(e.Bytes), rounds: 1}
@@ -203,10 +200,10 @@ func (s spec) rung(size int64, e Extent, placement string, room, cache, span int
 
 func align(n int64) int64 { return (n + slotAlign - 1) / slotAlign * slotAlign }
 
-// place is where an operation finds its input and leaves its result.
+// place locates the input and the result of an operation.
 type place struct{ slot, round int }
 
-// place is that of operation i of n.
+// place returns the place of operation i of n.
 func (r rung) place(i, n int) place {
 	switch {
 	case r.Placement == vocab.OutOfPlace:
@@ -219,16 +216,16 @@ func (r rung) place(i, n int) place {
 	return place{slot: i % (r.Slots - 1)}
 }
 
-// mark is what is left, after a window, of the result of an operation on
-// untouched input: all of it, or its first markBytes.
+// mark is what remains, after a window, of the result of an operation on unchanged input: all of it, or
+// its first markBytes.
 type mark struct {
 	place
 	whole bool
 }
 
-// marks lists what is left of the operations of a window. Out of place it is
-// something of each, in place all of those alone that had a slot of their own: a
-// second operation on a slot finds the result of the first.
+// marks lists what remains of the results of a window. Out of place it is part of each. In place it is
+// the whole results of operations with a slot of their own: a second operation on a slot would have
+// the result of the first as input.
 func (s spec) marks(r rung) []mark {
 	n := s.operations()
 	shared := make([]int, r.Slots)
@@ -246,7 +243,7 @@ func (s spec) marks(r rung) []mark {
 	return marks
 }
 
-// seed is a number of its own for every buffer of every window of every case.
+// seed returns a unique number for every buffer of every window of every case.
 func seed(caseID string, w window, slot int) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s %d %s %s %d %d %d %d", caseID, w.Requested, w.Placement, w.Mode, w.Trial, slot, w.Pair.Src, w.Pair.Dst)

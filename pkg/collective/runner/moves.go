@@ -61,13 +61,13 @@ func (f Form) moves(e Extent, inPlace bool, group func(rank int) int) moves {
 	for r := range f.World {
 		groups = max(groups, group(r)+1)
 	}
-	off := make([]spans, f.World)         // of a rank's input, what another group needs
-	needed := make([]spans, groups)       // of the reduction, what a group needs
-	onto := make([]map[int]spans, groups) // of a rank's input, what another group needs, by source
+	off := make([]spans, f.World)         // of each rank's input, what another group needs
+	needed := make([]spans, groups)       // of the reduction, what each group needs
+	onto := make([]map[int]spans, groups) // of each rank's input, what another group needs, by source
 	for g := range onto {
 		onto[g] = map[int]spans{}
 	}
-	own := make([]spans, f.World) // of a rank's input, what it copies within its memory
+	own := make([]spans, f.World) // of each rank's input, what it copies within its memory
 	for r := range f.World {
 		if f.Idle(r) {
 			continue
@@ -112,11 +112,11 @@ func (f Form) moves(e Extent, inPlace bool, group func(rank int) int) moves {
 	return m
 }
 
-// alsoRead is the elements of own that are not in off.
+// alsoRead returns the number of elements of own that are not in off.
 func alsoRead(off, own spans) int64 { return slices.Concat(off, own).total() - off.total() }
 
-// reduction adds to what groups send and receive what they need of a reduction
-// over all ranks. A group's share of it leaves as one partial result.
+// reduction adds to sent and received what groups need of a reduction over all ranks. A group's share
+// of it leaves as one partial result.
 func reduction(needed []spans, sent, received []int64) {
 	for g := range needed {
 		var elsewhere spans

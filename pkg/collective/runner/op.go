@@ -6,7 +6,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Op is an operation. C code of the backends knows the values.
+// Op is an operation. C code of the backends uses the same values.
 type Op uint32
 
 // The operations.
@@ -16,41 +16,41 @@ const (
 	ReduceScatter
 	AllToAll
 	Broadcast
-	SendRecv // ring: to the next rank, from the one before
+	SendRecv // ring: to the next rank, from the previous one
 	Reduce
 	Gather
 	Scatter
 	AllToAllV // parts of unequal sizes, see Form.Traffic
 	P2P       // from one rank of a pair to the other; all others are idle
-	P2PBidir  // both ways at once
+	P2PBidir  // both directions at once
 	Hypercube // an all_gather in log2(world) steps, with rank^1, rank^2, rank^4, …
-	Halo      // ring: half of the buffer to either neighbour, and a half from either
+	Halo      // ring: half of the buffer to each neighbour, and a half from each
 )
 
-// shape is an operation of the vocabulary and the parts of one rank's count in its
-// buffers. Everything else is derived from it.
+// shape is an operation of the vocabulary and the sizes of its buffers in counts. Everything else is
+// derived from it.
 type shape struct {
 	vocab.Operation
 	send, recv extent
-	// flow returns the elements that go from each rank (row) to each (column), of an operation of sizes
-	// whose calls list them; nil for the others.
+	// flow returns the elements from each rank (row) to each (column) for a sized operation whose calls
+	// list them; nil for others.
 	flow func(f Form, count int64) [][]int64
 }
 
-// extent is how many counts long a buffer is.
+// extent is the length of a buffer in counts.
 type extent int
 
 const (
 	one    extent = iota // count elements
-	two                  // count elements for either neighbour
+	two                  // count elements for each neighbour
 	all                  // count elements for every rank
 	listed               // as many as the traffic says
 )
 
-// parts returns how many counts long the buffer is in a world of ranks.
+// parts returns the length of the buffer in counts, in a world of ranks.
 func (e extent) parts(world int64) int64 { return [...]int64{one: 1, two: 2, all: world}[e] }
 
-// whole reports whether the buffers of a rank are of one part.
+// whole reports whether the buffers of a rank have a single part.
 func (s shape) whole() bool { return s.send == one && s.recv == one }
 
 var shapes = [...]shape{
@@ -101,8 +101,8 @@ func (o Op) Rooted() bool { return shapes[o].Rooted }
 // are idle.
 func (o Op) Pairwise() bool { return shapes[o].Pairs != vocab.NoPairs }
 
-// Pairs lists what the operation is measured on, one by one: pairs of the ranks
-// or, where all of them work together, no pair, once.
+// Pairs lists the pairs of ranks on which the operation is measured, or the zero pair once if all ranks
+// take part.
 func (o Op) Pairs(world int) []Pair {
 	if !o.Pairwise() {
 		return []Pair{{}}
@@ -118,15 +118,15 @@ func (o Op) Pairs(world int) []Pair {
 	return pairs
 }
 
-// Exchanges reports whether the calls of the operation list what goes to which rank; see
+// Exchanges reports whether the calls of the operation list the amount for each rank; see
 // Form.Exchange.
 func (o Op) Exchanges() bool { return shapes[o].flow != nil || shapes[o].send == listed }
 
 // InPlace reports whether input and output can share a buffer.
 func (o Op) InPlace() bool { return shapes[o].InPlace }
 
-// InPlaceOffsets returns where, in elements, the send and receive buffers of a
-// rank begin in a common buffer, as NCCL wants them.
+// InPlaceOffsets returns the offsets, in elements, of a rank's send and receive buffers in a common
+// buffer, as NCCL requires them.
 func (o Op) InPlaceOffsets(count int64, rank int) (send, recv int64) {
 	switch s := shapes[o]; {
 	case s.recv == all:
@@ -138,8 +138,8 @@ func (o Op) InPlaceOffsets(count int64, rank int) (send, recv int64) {
 	}
 }
 
-// algFactor is the part of the size that nccl-tests counts for algbw: of a
-// hypercube, what a rank receives.
+// algFactor returns the fraction of the size that nccl-tests counts for algbw: for a hypercube, what a
+// rank receives.
 func (o Op) algFactor(world int) float64 {
 	if o == Hypercube {
 		return float64(world-1) / float64(world)
@@ -147,8 +147,8 @@ func (o Op) algFactor(world int) float64 {
 	return 1
 }
 
-// BusFactor is what algbw is multiplied by for busbw, as in nccl-tests: the
-// part of the data that must cross each rank's link.
+// BusFactor returns the ratio of busbw to algbw, as in nccl-tests: the fraction of the data that must
+// cross each rank's link.
 func (o Op) BusFactor(world int) float64 {
 	n := float64(world)
 	switch o {
@@ -161,5 +161,5 @@ func (o Op) BusFactor(world int) float64 {
 	}
 }
 
-// AlgBW is bytes (nccl-tests' size column) over time, in GB/s = 1e9 bytes per second.
+// AlgBW returns bytes (nccl-tests' size column) over time, in GB/s = 1e9 bytes per second.
 func AlgBW(bytes int64, us float64) float64 { return float64(bytes) / us / 1e3 }

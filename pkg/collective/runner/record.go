@@ -9,11 +9,11 @@ import (
 // Kinds of records of this family, beside collective.KindSample.
 const (
 	kindSetup = "collective-setup"
-	// kindArithmetic is a workload.ArithmeticVerdict: of results on this rank.
+	// kindArithmetic is a workload.ArithmeticVerdict on this rank's results.
 	kindArithmetic = "collective-arithmetic"
 )
 
-// setup is what a rank knows before its first window.
+// setup holds what a rank knows before its first window.
 type setup struct {
 	Path       string                   `json:"path"`
 	CheckedBy  string                   `json:"checked_by"`
@@ -25,7 +25,7 @@ type setup struct {
 	Excluded   []collective.Exclusion   `json:"excluded"`
 }
 
-// rungRecord is a rung that will be measured.
+// rungRecord is a rung to be measured.
 type rungRecord struct {
 	Requested int64  `json:"requested"`
 	Bytes     int64  `json:"bytes"`
@@ -33,15 +33,15 @@ type rungRecord struct {
 	Placement string `json:"placement"`
 	Pair      Pair   `json:"pair,omitzero"`
 	Slots     int    `json:"slots"`
-	// Checks is the elements that this rank compares in each timed window, and
-	// Untimed those in each untimed one.
+	// Checks and Untimed are the elements that this rank compares in each timed and each untimed
+	// window.
 	Checks  int64 `json:"checks"`
 	Untimed int64 `json:"untimed_checks"`
 }
 
 type window = collective.Window
 
-// sample is what one rank saw in one window, appended when its check has run.
+// sample is what one rank measured in one window, appended after its check.
 type sample struct {
 	collective.Sample
 	rank.Entry

@@ -37,9 +37,9 @@ func (r *Runner) Close() error {
 	return errors.Join(r.stream.Close(), r.parts.Data.Close(), r.parts.Comm.Close(), r.parts.Device.Close())
 }
 
-// Run implements rank.Runner: every trial, size, placement and timing mode of
-// the case in this order, but graphs after everything else. Each window is appended to the rank's stream when its
-// buffers have been checked.
+// Run implements rank.Runner: every trial, size, placement and timing mode of the case in this order,
+// with graphs after everything else. Each window is appended to the rank's stream after its buffers
+// have been checked.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	sp, err := parse(c)
 	if err != nil {
@@ -95,12 +95,12 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	defer context.AfterFunc(ctx, parts.Comm.Abort)()
 	if err := r.pass(ctx, s, sp, l, parts, []string{vocab.Graph}, !first); err != nil {
-		return err // a group does not outlive a failure, and a communicator may not end alone
+		return err // a failure ends the group, and closing a communicator may need all ranks
 	}
 	return parts.Comm.Close()
 }
 
-// pass measures some timing modes of the case. The first one emits its setup.
+// pass measures some timing modes of the case. The first pass emits its setup.
 func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string, first bool) error {
 	b, err := r.prepare(ctx, s, sp, l, p, modes)
 	if err != nil {
@@ -114,10 +114,10 @@ func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p
 	return errors.Join(b.run(ctx), b.close())
 }
 
-// memoryShare is the part of the free device memory that buffers may take.
+// memoryShare is the fraction of the free device memory that buffers may take.
 const memoryShare = 0.8
 
-// agree finds the limits that hold on every rank.
+// agree returns limits that hold on every rank.
 func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limits, error) {
 	free, _, err := r.parts.Device.Memory()
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limit
 	return mine, nil
 }
 
-// noGraphs tries an empty capture.
+// noGraphs tries an empty capture and reports whether it is unsupported.
 func (r *Runner) noGraphs() (bool, error) {
 	err := r.stream.BeginCapture()
 	if errors.Is(err, accel.ErrUnsupported) {
@@ -165,7 +165,7 @@ func (r *Runner) noGraphs() (bool, error) {
 	return false, rank.Coded(result.ReasonDevice, g.Close())
 }
 
-// prepare makes what the windows of a pass need.
+// prepare creates what the windows of a pass need.
 func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string) (*bench, error) {
 	b := &bench{backend: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: newGarbage(), events: accel.NewScope(r.parts.Device)}
 	off := align(sp.unaligned())
@@ -191,7 +191,7 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 			*events = append(*events, e)
 		}
 	}
-	// What settle's operations work on counts for nothing, but it should be numbers.
+	// The results of settle's operations are not used, but their inputs should be numbers.
 	if err := r.parts.Device.Set(r.stream, b.settleAt, 0, flushAt-settleAt); err != nil {
 		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
 	}

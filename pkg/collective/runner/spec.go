@@ -21,10 +21,10 @@ type spec struct {
 	op    Op
 	dtype numeric.Type
 	redop workload.RedOp
-	data  workload.Pattern // of its buffers, but for the seed
+	data  workload.Pattern // of its buffers, without the seed
 }
 
-// parse refuses a case that makes no sense to this family.
+// parse refuses a case that is invalid for this family.
 func parse(c plan.Case) (spec, error) {
 	b := collective.Of(&c)
 	s := spec{Case: c, block: b}
@@ -71,7 +71,7 @@ func parse(c plan.Case) (spec, error) {
 	return s, rank.Coded(result.ReasonRefused, err)
 }
 
-// checkTraffic refuses traffic that is not of the case's ranks, elements and size.
+// checkTraffic refuses traffic that does not match the case's ranks, elements and size.
 func (s spec) checkTraffic() error {
 	if s.block.Traffic == nil {
 		return nil
@@ -96,23 +96,23 @@ func (s spec) checkTraffic() error {
 	return nil
 }
 
-// unknown reports whether names is empty or holds one that is not known.
+// unknown reports whether names is empty or contains an unknown name.
 func unknown(names []string, known ...string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) })
 }
 
-// form is the operation as its ranks do it.
+// form returns the operation on the case's ranks.
 func (s spec) form(p Pair) Form {
 	return Form{Op: s.op, Type: s.dtype, World: s.World, Root: s.block.Root, Traffic: s.block.Traffic, Pair: p}
 }
 
-// call is the operation of rank without its buffers.
+// call returns the operation of rank without its buffers.
 func (s spec) call(rank int) Call {
 	return Call{Op: s.op, RedOp: s.redop, Type: s.dtype, Root: s.block.Root, Scalar: float64(workload.MulSumScalar(rank))}
 }
 
-// pattern is the data of one buffer in one window. Every window and every
-// buffer has its own, so that nothing left over from another can pass.
+// pattern returns the data of one buffer in one window. They are unique to both, so that no contents
+// left from another can pass.
 func (s spec) pattern(w window, slot int) workload.Pattern {
 	return s.data.Seeded(seed(s.CaseID, w, slot))
 }

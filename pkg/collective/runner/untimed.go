@@ -13,35 +13,32 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Bounds of the untimed window, which checks operations of a rung in full, each with
-// data of its own. The limit in bytes differs: a device fills and checks at the speed
-// of its memory, a host takes longer for that than for the operation itself.
+// Bounds of the untimed window, which checks operations of a rung in full, each with data of its own.
+// The limit in bytes differs: a device fills and checks at the speed of its memory, a host takes
+// longer for that than for the operation itself.
 const (
 	untimedShare  = 32       // a device's limit is 1/untimedShare of the memory that buffers may take
 	untimedOnHost = 16 << 20 // bytes
-	// batchBytes is the memory that buffers get for the untimed window even where
-	// the timed ones take less.
+	// batchBytes is the minimum memory of buffers for the untimed window.
 	batchBytes = 16 << 20
 )
 
-// checks returns the number of operations that the case asks the untimed window of
-// a size to check.
+// checks returns the number of operations that the case requests the untimed window of a size to check.
 func (s spec) checks() int { return cmp.Or(s.block.Measure.Checks, collective.DefaultChecks) }
 
-// untimed returns the number of operations that the untimed window of r checks;
-// limit is the maximum of all of them in bytes. The pairs of a pairwise operation
-// share the number that the case asks for.
+// untimed returns the number of operations that the untimed window of r checks; limit is their maximum
+// total in bytes. The pairs of a pairwise operation share the requested number.
 //
-// The window begins with the operations of a timed one if it has fewer operations of
-// its own than the case asks for, and each operation of a timed window leaves a mark.
+// The window begins with the operations of a timed one if it has fewer operations of its own than
+// requested and each operation of a timed window leaves a mark.
 func (s spec) untimed(r rung, limit int64) (operations int, repeats bool) {
 	count := max(collective.MinChecks, s.checks()/len(s.op.Pairs(s.World)))
 	operations = int(min(max(limit/max(1, r.Bytes), collective.MinChecks), int64(count)))
 	return operations, r.Placement == vocab.OutOfPlace && operations < s.checks()
 }
 
-// apart is r with a slot for each operation that the untimed window enqueues at
-// a time, whole groups where they fit into bytes.
+// apart returns r with a slot for each operation that the untimed window enqueues at a time, whole
+// groups if they fit into bytes.
 func (s spec) apart(r rung, bytes int64) rung {
 	size := int64(s.dtype.Size())
 	r.rounds, r.recvAt, r.stride = 1, 0, align(r.Bytes)
@@ -57,13 +54,12 @@ func (s spec) apart(r rung, bytes int64) rung {
 	return r
 }
 
-// apartBytes is the memory in which each operation of the untimed window has a
-// slot.
+// apartBytes returns the memory in which each operation of the untimed window has a slot.
 func (s spec) apartBytes(r rung) int64 {
 	return int64(r.untimed) * s.apart(r, 0).stride
 }
 
-// each are the marks of n operations that have a slot each.
+// each returns the marks of n operations with a slot each.
 func each(n int) []mark {
 	marks := make([]mark, n)
 	for i := range marks {
@@ -72,9 +68,8 @@ func each(n int) []mark {
 	return marks
 }
 
-// checkAll is the untimed window of the rung at hand: operations through the same
-// calls as in the timed windows of mode, in batches of as many as there are slots,
-// each with data of its own and checked in full.
+// checkAll runs the untimed window of the current rung: operations through the same calls as in the
+// timed windows of mode, one batch per set of slots, each with data of its own and checked in full.
 func (b *bench) checkAll(ctx context.Context, mode string) error {
 	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.spec.block.Measure.Trials}
 	s := sample{Sample: collective.Sample{Window: w}, Entry: rank.Enter(time.Time{}), Check: &workload.Verdict{First: -1}}
@@ -126,7 +121,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 	return b.session.Emit(collective.KindSample, s)
 }
 
-// operate runs calls once as mode does.
+// operate runs calls once in the given mode.
 func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 	if mode != vocab.Graph {
 		return b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate)
@@ -141,7 +136,7 @@ func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 	return errors.Join(b.wait(ctx), graph.Close())
 }
 
-// comparedUntimed is how many elements checkAll compares.
+// comparedUntimed returns how many elements checkAll compares.
 func (b *bench) comparedUntimed(r rung) int64 {
 	n := r.untimed
 	one := b.spec.apart(r, 0)
@@ -152,8 +147,7 @@ func (b *bench) comparedUntimed(r rung) int64 {
 	return total
 }
 
-// untimedModes are those of modes that have an untimed window: one that enqueues,
-// and the one that launches graphs.
+// untimedModes returns the modes that have an untimed window: one that enqueues, and graph mode.
 func untimedModes(modes []string) []string {
 	var out []string
 	for _, mode := range modes {

@@ -12,23 +12,21 @@ import (
 )
 
 const (
-	// looks is how often wait asks the stream before it asks the library for errors.
+	// looks is how often wait polls the stream before it checks the library for errors.
 	looks = 64
-	// Patience is how long a wait only yields the processor. Beyond it sleeps between
-	// looks for a thousandth of what it has waited, which is all that can be added
-	// to the window.
+	// Patience is how long a wait only yields the processor. Afterwards it sleeps between polls for a
+	// thousandth of the time waited so far, which bounds the error of the window.
 	Patience = 100 * time.Millisecond
-	// longestSleep is how late an error or the end of ctx may be seen.
+	// longestSleep bounds the delay before an error or the end of ctx is noticed.
 	longestSleep = 50 * time.Millisecond
 )
 
 // wait is Wait for the stream of the windows.
 func (b *bench) wait(ctx context.Context) error { return Wait(ctx, b.backend.Comm, b.stream) }
 
-// Wait looks at the stream until it is done, as nccl-tests does: a blocking wait
-// would add its wake-up to the window. The looks yield to threads of the library
-// and, in a hang, leave the processor to others. It fails with what the operations of c on
-// the stream met, and when ctx ends.
+// Wait polls the stream until it is done, as nccl-tests does: a blocking wait would add its wake-up to
+// the window. It yields to threads of the library and, in a hang, leaves the processor to others. It
+// fails with an error of the operations of c on the stream, and when ctx ends.
 func Wait(ctx context.Context, c Comm, s accel.Stream) error {
 	start := time.Now()
 	for n := 1; ; n++ {

@@ -84,14 +84,14 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	return f, f.AddGroups(fs, shape, how)
 }
 
-// blockWorkload is the name of the cache of --block in documents.
+// blockWorkload is the workload name of --block in documents.
 const blockWorkload = "blocks"
 
-// ofBytes reports whether requests are of --total bytes, and no model's cache.
+// ofBytes reports whether --block and --total define the requests, instead of a model's cache.
 func (f *flags) ofBytes() bool { return f.Set("block") }
 
-// ofBlocks returns the cache, contexts and pages of --block. A token of the cache is a block of the
-// smallest size. Without --block, they are those of their flags.
+// ofBlocks returns the cache, contexts and pages of --block, with one token per block of the smallest
+// size; without --block, those of the other flags.
 func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *transfer.Cache, isl, pages []int, err error) {
 	if !f.ofBytes() {
 		if f.Set("total") {
@@ -146,7 +146,7 @@ func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *transfer.Cache, isl, page
 	}, []int{int(total / least)}, pages, nil
 }
 
-// blockSeed is that of the other caches.
+// blockSeed is the same seed as in the definitions' caches.
 const blockSeed = 67
 
 // Ranks implements bench.Measurement.
@@ -266,8 +266,7 @@ func (f *flags) refusePoints(t *transfer.Block) error {
 	return nil
 }
 
-// burstSizes returns the bytes of the bursts of points, ascending. Memory may be too small for
-// some of them.
+// burstSizes returns the sizes of bursts in bytes, ascending. Some may not fit into memory.
 func burstSizes(t *transfer.Block, kept []transfer.Point) []int64 {
 	var sizes []int64
 	for _, row := range transfer.AskedRows(t, kept) {
@@ -277,7 +276,7 @@ func burstSizes(t *transfer.Block, kept []transfer.Point) []int64 {
 	return slices.Compact(sizes)
 }
 
-// mostTokens bounds contexts, pages and bursts, as in definitions.
+// mostTokens is the maximum of contexts, pages and bursts, as in the definitions.
 const mostTokens = 1 << 20
 
 // Report is a transfer as JSON: a head and the document's own rows.
@@ -288,7 +287,7 @@ type Report struct {
 	Workload    *transfer.Workload    `json:"workload"`
 	Measurement *transfer.Measurement `json:"measurement"`
 	Outcome     result.Outcome        `json:"outcome"`
-	// Violations are the thresholds that were broken, one line each.
+	// Violations describes the violated thresholds, one line each.
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
@@ -307,8 +306,8 @@ func (p *Report) Title(place string) string { return "transfers of KV caches " +
 // Broken implements bench.Reporter.
 func (p *Report) Broken() []string { return p.Violations }
 
-// Explain implements bench.Reporter: it adds to the error of requests of --block that do not fit
-// into memory by which flags they do.
+// Explain implements bench.Reporter: if requests of --block do not fit into memory, it adds which flags
+// would make them fit.
 func (p *Report) Explain(err error) error {
 	if o := p.Outcome; err == nil || !p.flags.ofBytes() || o.Status != result.Failed || !o.Reasons.Only(result.ReasonMemoryForSize) {
 		return err
@@ -336,7 +335,7 @@ func (p *Report) Add(doc result.Document) {
 	p.Passed = p.Err() == nil
 }
 
-// rowName says which row it is. Requests of --block have bytes in place of tokens.
+// rowName identifies a row. Requests of --block have bytes in place of tokens.
 func rowName(d *transfer.Document, r *transfer.Row) string {
 	t := transfer.Of(&d.Identity.Case)
 	if t.Workload != blockWorkload {
@@ -359,7 +358,7 @@ func droppedPoint(d *transfer.Document, x transfer.DroppedPoint) string {
 	return fmt.Sprintf("%d bytes in blocks of %s, batch %d", int64(x.ISL)*token, bench.Spelled(int64(x.PageTokens)*token), x.Batch)
 }
 
-// millis prints milliseconds; below one, it prints nanoseconds, too.
+// millis formats milliseconds, with nanoseconds below one.
 func millis(ms float64) string {
 	if ms < 1 {
 		return fmt.Sprintf("%.6f", ms)

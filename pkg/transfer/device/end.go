@@ -15,17 +15,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// End is the runner.End of a rank on its device, whatever moves the data. It has a stream for
-// requests, and events that mark their ends.
+// End is the runner.End of a rank on its device, for any engine. It has a stream for requests, and
+// events that mark their ends.
 type End struct {
 	*gpurank.GPU
 	*Pools
 	Pool     *Pool                            // of the case; nil: none
-	MakePool func(bytes int64) (*Pool, error) // with an error that has a reason code
+	MakePool func(bytes int64) (*Pool, error) // its errors have a reason code
 	TwoSided bool                             // see runner.Parts
 	Stream   accel.Stream                     // of requests
 	Rank     int
-	events   []accel.Event // that no request has
+	events   []accel.Event // unused ones
 }
 
 // Open opens the end of a rank on the GPU that open returns; see NewEnd.
@@ -37,7 +37,7 @@ func Open(ctx context.Context, s *rank.Session, open func(*rank.Session) (*gpura
 	return NewEnd(ctx, s, g, lane)
 }
 
-// NewEnd returns the end of a rank that drives g, which it owns, with an error as well. For a lane
+// NewEnd returns the end of a rank that drives g. The end owns g, even if NewEnd fails. For a lane
 // between the devices of a host, it refuses a device that cannot access the peer's.
 func NewEnd(ctx context.Context, s *rank.Session, g *gpurank.GPU, lane string) (*End, error) {
 	if lane == vocab.LanePeer {
@@ -68,7 +68,7 @@ func reach(s *rank.Session, g *gpurank.GPU) error {
 	return nil
 }
 
-// PeerOf is the other one of two ranks, or of their devices.
+// PeerOf returns the other of two ranks, or of their devices.
 func PeerOf(rank int) int { return 1 - rank }
 
 // Runner implements runner.End.
@@ -90,8 +90,8 @@ func (e *End) AllocPool(bytes int64) (_ pool.Memory, at accel.Ptr, err error) {
 	return e.Pool, e.Pool.Base, nil
 }
 
-// SharePool makes the pool of the case, which other processes of this host open by the handle
-// that it returns. Its errors have a reason code.
+// SharePool creates the pool of the case and returns the handle by which other processes of this host
+// open it. Its errors have a reason code.
 func (e *End) SharePool(bytes int64) (h gpu.SharedHandle, err error) {
 	at, h, err := e.AllocShared(bytes)
 	if err != nil {
@@ -101,8 +101,8 @@ func (e *End) SharePool(bytes int64) (h gpu.SharedHandle, err error) {
 	return h, nil
 }
 
-// ShareVirtualPool is SharePool with memory of virtual memory management, of which it returns the
-// file and the size that gpu.Device.ImportVirtual takes in another process.
+// ShareVirtualPool is SharePool with virtual memory management; it returns the file and size that
+// gpu.Device.ImportVirtual takes in another process.
 func (e *End) ShareVirtualPool(bytes int64) (f *os.File, mapped int64, err error) {
 	at, err := e.AllocVirtual(bytes)
 	if err != nil {
@@ -117,7 +117,7 @@ func (e *End) ShareVirtualPool(bytes int64) (f *os.File, mapped int64, err error
 }
 
 // AllocFabricPool returns a pool that devices of other hosts can map over NVLink, by handles that a
-// library makes of it.
+// library creates for it.
 func (e *End) AllocFabricPool(bytes int64) (*Pool, error) {
 	at, err := e.AllocFabric(bytes)
 	if err != nil {
@@ -126,7 +126,7 @@ func (e *End) AllocFabricPool(bytes int64) (*Pool, error) {
 	return e.NewPool(at, bytes), nil
 }
 
-// coded gives the error of a pool of so many bytes its reason code.
+// coded adds the reason code to an error of a pool of bytes.
 func coded(err error, bytes int64) error {
 	switch {
 	case errors.Is(err, accel.ErrUnsupported):

@@ -1,5 +1,5 @@
-// Package device has the pools of transfers in the memory of devices. Kernels paint and
-// check them or, where nothing can compile kernels, the host does on copies.
+// Package device provides the pools of transfers in device memory. Kernels paint and check them or, if
+// kernels cannot be compiled, the host does on copies.
 package device
 
 import (
@@ -20,7 +20,7 @@ import (
 //go:embed pool.cu
 var poolKernels string
 
-// source is the kernels of pools with what they need.
+// source returns the source of the pool kernels with its dependencies.
 func source() string { return kernels.Complete(poolKernels) }
 
 // wordBytes is the size of a word of a pool.
@@ -30,7 +30,7 @@ const wordBytes = 8
 type Pools struct {
 	device       *accel.Scope
 	stream       accel.Stream
-	paint, check accel.Kernel // nil: nothing compiles kernels here
+	paint, check accel.Kernel // nil: kernels cannot be compiled here
 }
 
 // NewPools returns the pools of a device. Its errors have a reason code.
@@ -46,10 +46,10 @@ func NewPools(ctx context.Context, d accel.Device) (*Pools, error) {
 	return p, nil
 }
 
-// Close implements io.Closer. The pools have been closed.
+// Close implements io.Closer. The pools must have been closed.
 func (p *Pools) Close() error { return rank.Coded(result.ReasonDevice, p.device.Close()) }
 
-// Pool is a pool, and where it is.
+// Pool is a pool and its address.
 type Pool struct {
 	pool.Memory
 	Base  accel.Ptr
@@ -57,7 +57,7 @@ type Pool struct {
 	free  func() error
 }
 
-// AllocPool returns a pool of so many bytes. Its errors have a reason code.
+// AllocPool returns a pool of the given size. Its errors have a reason code.
 func (p *Pools) AllocPool(bytes int64) (*Pool, error) {
 	at, err := p.device.Device.Alloc(bytes)
 	if err != nil {
@@ -88,7 +88,7 @@ type copiedWords struct {
 	words  int
 }
 
-// pieceWords is how much of a pool is on the host at a time, at most.
+// pieceWords is the maximum part of a pool that is on the host at a time, in words.
 const pieceWords = 1 << 17
 
 func (m *copiedWords) at(word int) accel.Ptr { return m.base.Add(int64(word) * wordBytes) }
@@ -119,11 +119,10 @@ func (m *copiedWords) Paint(base uint64) error {
 	return nil
 }
 
-// Wrong implements pool.Memory. It reads the pool in pieces, most of which have many
-// stretches.
+// Wrong implements pool.Memory. It reads the pool in pieces, most of which have many stretches.
 func (m *copiedWords) Wrong(stretches []pool.Stretch) (wrong []int, err error) {
 	var piece []uint64
-	from := 0 // the place of the piece
+	from := 0 // index of the piece
 	for i, s := range stretches {
 		for done := 0; done < s.N; {
 			at := s.At + done
@@ -144,17 +143,17 @@ func (m *copiedWords) Wrong(stretches []pool.Stretch) (wrong []int, err error) {
 	return wrong, nil
 }
 
-// kernelWords has kernels do it. The host gives a second opinion on the first words that are
+// kernelWords makes and checks words with kernels. The host re-checks the first words that are
 // checked.
 type kernelWords struct {
 	*copiedWords
 	pools   *Pools
-	scratch accel.Ptr // what a check needs on the device
+	scratch accel.Ptr // arguments and results of a check
 	bytes   int64     // of scratch
-	seconds bool      // the host has given its opinion
+	seconds bool      // whether the host has re-checked
 }
 
-// secondWords is how many words the host checks once although the kernels found nothing.
+// secondWords is how many words the host re-checks once even if the kernels found nothing.
 const secondWords = 1 << 17
 
 func (k *kernelWords) close() error {
@@ -171,7 +170,7 @@ func (k *kernelWords) Paint(base uint64) error {
 	return errors.Join(err, k.stream.Synchronize())
 }
 
-// launch runs a kernel for which so many blocks have work.
+// launch runs a kernel with the given number of blocks.
 func (k *kernelWords) launch(kernel accel.Kernel, blocks int, args ...unsafe.Pointer) error {
 	return kernel.Launch(k.stream, uint32(min(blocks, accel.Blocks(k.device))), accel.BlockThreads, 0, args...)
 }
@@ -197,10 +196,10 @@ func (k *kernelWords) Wrong(stretches []pool.Stretch) ([]int, error) {
 	return wrong, nil
 }
 
-// tileWords is how much of a stretch a block of threads takes at a time.
+// tileWords is the part of a stretch, in words, that a block of threads checks at a time.
 const tileWords = 1 << 14
 
-// find has the kernel check the stretches, each cut into tiles.
+// find checks the stretches, each cut into tiles, with the kernel.
 func (k *kernelWords) find(stretches []pool.Stretch) (wrong []int, err error) {
 	var tiles []pool.Stretch
 	var of []int // the stretch of each tile
@@ -239,7 +238,7 @@ func (k *kernelWords) find(stretches []pool.Stretch) (wrong []int, err error) {
 	return wrong, nil
 }
 
-// need makes scratch have so many bytes.
+// need grows scratch to the given size.
 func (k *kernelWords) need(bytes int64) error {
 	if bytes <= k.bytes {
 		return nil
@@ -256,7 +255,7 @@ func (k *kernelWords) need(bytes int64) error {
 	return nil
 }
 
-// bytesOf is the memory of values without pointers.
+// bytesOf returns the memory of values without pointers.
 func bytesOf[T any](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(*new(T))))
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
-// End is the runner.End of a rank on a host, whatever moves the data.
+// End is the runner.End of a rank on a host, for any engine.
 type End struct {
 	Peer   hostrank.Peer // the other rank
 	device *host.Device
 	group  *hostrank.Group
-	ranks  int       // that share the host
+	ranks  int       // sharing the host
 	pool   accel.Ptr // 0: none
 }
 
-// NewEnd opens a rank's share of the host, and finds the peer there. It pins the calling OS
-// thread to a processor.
+// NewEnd opens a rank's share of the host, and identifies the peer. It pins the calling OS thread to a
+// processor.
 func NewEnd(ctx context.Context, s *rank.Session, c plan.Case) (*End, error) {
 	device, err := hostrank.Open(s, c.RanksPerNode)
 	if err != nil {
@@ -41,8 +41,8 @@ func NewEnd(ctx context.Context, s *rank.Session, c plan.Case) (*End, error) {
 
 // AllowPeer lets the peer read and write the memory of this process.
 func (e *End) AllowPeer() {
-	// Yama lets a process read another one only if that one allows it. Kernels without
-	// Yama refuse the call, and need none.
+	// Yama lets a process read another one only with that one's permission. Kernels without Yama refuse the
+	// call, and do not need it.
 	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(e.Peer.PID), 0, 0, 0)
 }
 

@@ -1,5 +1,5 @@
-// Package host is the transfer family's backend on a host: two processes, and either memory
-// that both map or process_vm_readv and process_vm_writev.
+// Package host is the transfer family's backend on a host: two processes that use shared memory, or
+// process_vm_readv and process_vm_writev.
 package host
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Backend is the backend.
+// Backend is the host backend.
 var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{transfer.Name: Open}}
 
 // Open opens the runner of a rank of the host backend; it is a rank.Opener. The caller has
@@ -37,18 +37,17 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	return end.Runner(&engine{End: end, lane: transfer.Of(&c).Mode}, rank.Library{}), nil
 }
 
-// engine moves data with the processor of the rank that posts, which does all of the work
-// in Post.
+// engine moves data with the processor of the posting rank, which does all of the work in Post.
 type engine struct {
 	*End
 	lane   string
 	bytes  int64   // of the pool
-	remote uintptr // of the peer's pool: in this process over shm, in the peer over vm
+	remote uintptr // address of the peer's pool: in this process over shm, in the peer over vm
 }
 
 var _ runner.Engine = (*engine)(nil)
 
-// Lane implements runner.Engine. Neither lane has another to fall back to.
+// Lane implements runner.Engine. Neither lane has a fallback.
 func (e *engine) Lane() (runner.Lane, error) { return runner.Lane{Name: e.lane}, nil }
 
 func (e *engine) Register(_ context.Context, bytes int64, _ string) (pool.Memory, error) {
@@ -60,7 +59,7 @@ func (e *engine) Register(_ context.Context, bytes int64, _ string) (pool.Memory
 	return words, err
 }
 
-// metadata is what the peer needs to know of a pool.
+// metadata describes a pool to the peer.
 type metadata struct {
 	PID     int   `json:"pid"`
 	Offset  int64 `json:"offset"`  // in the memory that the peers map
@@ -104,7 +103,7 @@ func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, erro
 	return e.vectors(op, blocks), nil
 }
 
-// done is what both kinds of requests have: Post returns when the data are there.
+// done is common to both kinds of requests: when Post returns, the data have arrived.
 type done struct{}
 
 func (done) Done() (bool, error) { return true, nil }
@@ -157,11 +156,11 @@ func (e *engine) vectors(op string, blocks []runner.Block) *vectors {
 	return r
 }
 
-// maxVectors is the most vectors that the kernel takes in one call.
+// maxVectors is the kernel's limit of vectors in one call.
 const maxVectors = 1024
 
-// Post implements runner.Request. The kernel may move less than it was asked for; the
-// rest is asked for again.
+// Post implements runner.Request. The kernel may move less than requested; Post repeats the call for
+// the rest.
 func (r *vectors) Post() error {
 	local, remote := r.local, r.remote
 	for len(local) > 0 {
@@ -193,7 +192,7 @@ func (r *vectors) Post() error {
 	return nil
 }
 
-// refused gives an error of the system call its reason.
+// refused adds the reason code to an error of the system call.
 func refused(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):

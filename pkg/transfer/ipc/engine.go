@@ -1,6 +1,6 @@
-// Package ipc is the transfer family's backend between two GPUs of a host by copies of the
-// driver: rank 1 opens the pool of rank 0, which is another process, and its device copies
-// each block. No library is in between: it is the upper bound for the others.
+// Package ipc is the transfer family's backend between two GPUs of a host by copies of the driver:
+// rank 1 opens the pool of rank 0, which is another process, and its device copies each block. It uses
+// no library and is the upper bound for the other backends.
 package ipc
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Backend is the backend.
+// Backend is the IPC backend.
 var Backend = backend.Backend{Name: "ipc", Open: map[plan.Family]rank.Opener{transfer.Name: Open}}
 
 // Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
@@ -35,13 +35,13 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	return end.Runner(&engine{End: end}, end.DriverAs("ipc")), nil
 }
 
-// engine is one rank's end. Rank 0 has a pool and does nothing else.
+// engine is the runner.Engine of one rank. Rank 0 only has a pool.
 type engine struct {
 	*device.End
 	// Of a case:
 	ctx      context.Context
 	sharing  sharing   // of the pools
-	metadata any       // of the own one
+	metadata any       // of this rank's pool
 	remote   accel.Ptr // the peer's pool in this process; 0: not open
 }
 
@@ -60,7 +60,7 @@ func (e *engine) Register(ctx context.Context, bytes int64, handle string) (_ po
 
 func (e *engine) Metadata() ([]byte, error) { return json.Marshal(e.metadata) }
 
-// Connect implements runner.Engine: the rank that posts opens the other one's pool.
+// Connect implements runner.Engine: the posting rank opens the other one's pool.
 func (e *engine) Connect(metadata []byte) (err error) {
 	e.remote, err = e.sharing.open(e.ctx, metadata)
 	return err
@@ -87,7 +87,7 @@ func (e *engine) Unregister() error {
 	return errors.Join(err, e.End.Unregister())
 }
 
-// request is copies in the order of the blocks, and an event behind them.
+// request is copies in the order of the blocks, followed by an event.
 type request struct {
 	engine *engine
 	push   bool

@@ -15,20 +15,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// sharing is how rank 1 opens the pool of rank 0.
+// sharing is a mechanism by which rank 1 opens the pool of rank 0.
 type sharing interface {
 	// handle is its name in vocab.Handles.
 	handle() string
-	// share makes a pool of so many bytes and returns what open takes in the other process.
+	// share creates a pool of the given size and returns the argument of open in the other process.
 	share(bytes int64) (metadata any, err error)
 	// open maps the pool of the other process, until close.
 	open(ctx context.Context, metadata []byte) (accel.Ptr, error)
 	close(remote accel.Ptr) error
-	// unshare ends what share began, except for the pool. A second call does nothing.
+	// unshare ends what share began, except for the pool. It is idempotent.
 	unshare() error
 }
 
-// newSharing returns the sharing of a handle, as a case says it.
+// newSharing returns the sharing for a handle as cases name it.
 func newSharing(end *device.End, handle string) (sharing, error) {
 	switch handle {
 	case "", vocab.HandleIPC:
@@ -39,7 +39,7 @@ func newSharing(end *device.End, handle string) (sharing, error) {
 	return nil, rank.Refused("pools by handle %s", handle)
 }
 
-// plain is a plain allocation and the driver's handle of it.
+// plain is a plain allocation with the driver's handle.
 type plain struct{ *device.End }
 
 func (plain) handle() string { return vocab.HandleIPC }
@@ -62,16 +62,16 @@ func (p plain) close(remote accel.Ptr) error { return p.CloseShared(remote) }
 
 func (plain) unshare() error { return nil }
 
-// virtual is memory of virtual memory management. The descriptor that stands for it goes from
-// process to process through a socket.
+// virtual is memory of virtual memory management. Its file descriptor is passed between processes
+// through a socket.
 type virtual struct {
 	*device.End
-	offer *fdpass.Offer // of the own pool; nil: none
+	offer *fdpass.Offer // of this rank's pool; nil: none
 }
 
-// offered is what the peer needs to know of a pool.
+// offered describes a pool to the peer.
 type offered struct {
-	Address string `json:"address"` // where it takes the descriptor
+	Address string `json:"address"` // of the socket that passes the descriptor
 	Bytes   int64  `json:"bytes"`   // of the memory behind it
 }
 

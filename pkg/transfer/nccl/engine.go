@@ -1,8 +1,8 @@
-// Package nccl is the transfer family's backend over point-to-point operations of NCCL and
-// RCCL, between two devices of a host.
+// Package nccl is the transfer family's backend over point-to-point operations of NCCL and RCCL,
+// between two devices of a host.
 //
-// A request is one group of operations, a send or receive for each block. Both ranks call
-// them. The library's communicator is made anew for each case: what one case breaks is not
+// A request is one group of operations, a send or receive for each block. Both ranks call them. Each
+// case gets a new communicator, so that a failed case does not affect the next.
 // the next one's.
 package nccl
 
@@ -62,10 +62,10 @@ func Open(kind nccl.Kind) rank.Opener {
 	}
 }
 
-// disableP2P makes the library copy through host memory.
+// disableP2P is the variable that makes the library copy through host memory.
 const disableP2P = "NCCL_P2P_DISABLE"
 
-// engine is one rank's end.
+// engine is the runner.Engine of one rank.
 type engine struct {
 	*device.End
 	library *nccl.Library
@@ -77,22 +77,22 @@ type engine struct {
 	id    nccl.ID
 	comm  *nccl.Communicator
 	watch *gpurank.Watch
-	// logged is how much the library had logged before it made the communicator.
+	// logged is the length of the library's log before it created the communicator.
 	logged int
-	// broken says that an operation failed: the peer may wait for what never comes.
+	// broken: an operation failed, and the peer may wait forever.
 	broken bool
 }
 
 var _ runner.Engine = (*engine)(nil)
 
-// Register implements runner.Engine. The library takes any memory of the device.
+// Register implements runner.Engine. The library accepts any memory of the device.
 func (e *engine) Register(ctx context.Context, bytes int64, _ string) (pool.Memory, error) {
 	e.ctx = ctx
 	words, _, err := e.AllocPool(bytes)
 	return words, err
 }
 
-// Metadata implements runner.Engine: rank 0 makes the id of the communicator.
+// Metadata implements runner.Engine: rank 0 creates the id of the communicator.
 func (e *engine) Metadata() (_ []byte, err error) {
 	if e.Rank != 0 {
 		return nil, nil
@@ -147,7 +147,7 @@ func (e *engine) Disconnect() (err error) {
 	return err
 }
 
-// request is the blocks of a request as this rank has them, and an event behind the group.
+// request holds the blocks of a request on this rank, and an event behind the group.
 type request struct {
 	engine   *engine
 	event    accel.Event
@@ -186,8 +186,7 @@ func (r *request) Post() error {
 	return e.failed(e.Stream.Record(r.event))
 }
 
-// Done implements runner.Request. What a communicator that was aborted leaves is nobody's
-// result.
+// Done implements runner.Request. Completion after an abort of the communicator is an error.
 func (r *request) Done() (bool, error) {
 	done, err := r.event.Query()
 	return done, r.engine.failed(errors.Join(r.engine.watch.Err(), err))
@@ -199,7 +198,7 @@ func (r *request) Release() error {
 	return nil
 }
 
-// failed remembers an error.
+// failed records an error.
 func (e *engine) failed(err error) error {
 	e.broken = e.broken || err != nil
 	return err

@@ -13,11 +13,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// logs are what the libraries of this process log, by kind. A library reads the variables
-// that say what and where once.
+// logs are the logs of the libraries of this process, by kind. A library reads the variables that
+// configure logging only once.
 var logs = map[nccl.Kind]func() (*memlog.Log, error){nccl.NCCL: sync.OnceValues(newLog), nccl.RCCL: sync.OnceValues(newLog)}
 
-// newLog has the library that is opened next log the connections that it makes.
+// newLog makes the library that is opened next log its connections.
 func newLog() (*memlog.Log, error) {
 	l, err := memlog.New("cxrun-nccl-log")
 	if err != nil {
@@ -31,24 +31,24 @@ func newLog() (*memlog.Log, error) {
 	return l, nil
 }
 
-// connection is a connection in the log of the rank that sends over it, since NCCL 2.8 and in
-// RCCL; a network's is there on both sides:
+// connection matches a connection in the log of the rank that sends over it, since NCCL 2.8 and in
+// RCCL; network connections are logged on both sides:
 //
 //	host:4711:4712 [0] NCCL INFO Channel 00/1 : 0[0] -> 1[1] via P2P/CUMEM/read
 //	host:4711:4712 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct
 //	host:4711:4712 [0] NCCL INFO Channel 00/1 : 0[0] -> 1[1] [send] via NET/Socket/0
 var connection = regexp.MustCompile(`(?m) NCCL INFO Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> \d+\[\w+\](?: \[send\])? via (\w+/\w+)`)
 
-// laneOf is the lane of a transport, as the library names it, between two ranks of a host.
-// P2P/indirect, through a third device, has none.
+// laneOf maps the library's names of transports to lanes between two ranks of a host. P2P/indirect,
+// through a third device, has none.
 var laneOf = map[string]string{
 	"P2P/direct": vocab.LanePeer, "P2P/IPC": vocab.LanePeer, "P2P/CUMEM": vocab.LanePeer, "P2P/MNNVL": vocab.LanePeer,
 	"SHM/direct": vocab.LaneSharedMemory, "SHM/CE": vocab.LaneSharedMemory,
 	"NET/Socket": vocab.LaneTCP, "NET/IB": vocab.LaneRDMA,
 }
 
-// laneIn reads in a log over which transports the rank sends. It is empty if the rank does not
-// send. A transport without a lane is not named: the name may be somebody's own.
+// laneIn returns the transports over which the rank sends according to the log, or the zero Lane if it
+// does not send. It does not name an unknown transport, which a plugin may have chosen.
 func laneIn(text string, rank int) (lane runner.Lane) {
 	for _, m := range connection.FindAllStringSubmatch(text, -1) {
 		if m[1] != strconv.Itoa(rank) {

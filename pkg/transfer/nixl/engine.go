@@ -1,5 +1,5 @@
-// Package nixl is the transfer family's backend over NIXL with its UCX backend: between the
-// memory of two processes of a host, or of the GPUs that two ranks drive, on one host or two.
+// Package nixl is the transfer family's backend over NIXL with its UCX backend: between the memory of
+// two processes of a host, or of the GPUs that two ranks drive, on one host or two.
 package nixl
 
 import (
@@ -29,13 +29,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Backend is the backend.
+// Backend is the NIXL backend.
 var Backend = backend.Backend{
 	Name: "nixl", Open: map[plan.Family]rank.Opener{transfer.Name: Open}, Loopback: true,
 	Needs: []*backend.Need{{Kind: "nixl", Label: "NIXL", Find: findLibrary}},
 }
 
-// findLibrary finds NIXL, whose transports the environment must leave to the ranks.
+// findLibrary finds NIXL; the environment must not set UCX's transports, which the ranks choose.
 func findLibrary(ctx context.Context) backend.Library {
 	n, err := nixl.Open(ctx)
 	if err != nil {
@@ -51,8 +51,8 @@ func findLibrary(ctx context.Context) backend.Library {
 	return found
 }
 
-// Open opens the runner of a rank; it is a rank.Opener. The caller has locked its OS thread.
-// A process opens one: UCX reads its settings, and with them the lane, once.
+// Open opens the runner of a rank; it is a rank.Opener. The caller has locked its OS thread. A process
+// may open only one: UCX reads its settings, including the lane, once.
 func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 	lane := transfer.Of(&c).Mode
 	if transports[lane] == "" {
@@ -77,7 +77,7 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	return e.end.Runner(e, rank.LibraryOf("nixl", library.Version(), library.File)), nil
 }
 
-// open makes the agent, and opens the memory of the lane.
+// open creates the agent, and opens the memory of the lane.
 func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library *nixl.Library) (err error) {
 	e.onDevices = slices.Contains(ofDevices, transfer.Of(&c).Mode)
 	if e.onDevices {
@@ -93,7 +93,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library
 			return rank.Coded(result.ReasonNoLibrary, err)
 		}
 	}
-	// Before this thread is pinned to a processor: the agent's threads may run on all.
+	// Before this thread is pinned to a processor: the agent's threads must not inherit the affinity.
 	if e.agent, err = library.NewAgent(fmt.Sprintf("rank-%d", s.Rank), s.Rank == 0); err != nil {
 		return e.failed(e.limited(err))
 	}
@@ -109,7 +109,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library
 	return nil
 }
 
-// reasonOf is the reason of an error of nixl.Open.
+// reasonOf returns the reason of an error of nixl.Open.
 func reasonOf(err error) result.Code {
 	switch {
 	case errors.Is(err, dl.ErrNoSymbol):
@@ -121,15 +121,15 @@ func reasonOf(err error) result.Code {
 	}
 }
 
-// engine is one rank's end. Rank 0 has a pool and does nothing else.
+// engine is the runner.Engine of one rank. Rank 0 only has a pool.
 type engine struct {
 	log    *memlog.Log
 	rank   int
 	nodes  int
 	agent  *nixl.Agent
 	end    runner.End
-	locked int64 // bytes of memory that the process may lock
-	// The memory of both ends is that of GPUs, and not of the host.
+	locked int64 // maximum bytes that the process may lock
+	// onDevices: both ends use memory of GPUs, not of the host.
 	onDevices bool
 	perNode   int // ranks of a node, which drive GPUs
 
@@ -140,12 +140,12 @@ type engine struct {
 	peer       *nixl.Peer
 	remote     uintptr // the peer's pool
 	flying     map[*nixl.Request]bool
-	ops        []string // that were prepared
+	ops        []string // prepared so far
 }
 
 var _ runner.Engine = (*engine)(nil)
 
-// failed gives an error of the library its reason, and adds what UCX wrote down.
+// failed adds the reason code and UCX's logged error to an error of the library.
 func (e *engine) failed(err error) error {
 	status, ok := errors.AsType[*nixl.StatusError](err)
 	if !ok {
@@ -157,7 +157,7 @@ func (e *engine) failed(err error) error {
 	return &rank.Error{Reason: result.ReasonLibrary.With("nixl %d", status.Status), Err: err}
 }
 
-// limited adds how much memory an adapter can have, if there is a limit.
+// limited adds the limit of memory available to an adapter, if there is one.
 func (e *engine) limited(err error) error {
 	if e.locked == noLimit {
 		return err
@@ -168,7 +168,7 @@ func (e *engine) limited(err error) error {
 func (e *engine) Lane() (runner.Lane, error) {
 	text, err := e.log.Text()
 	lane := lanesIn(text, e.ops, e.onDevices)
-	if lane.Name == vocab.LanePeer && e.nodes > 1 { // the memory of a device of another node
+	if lane.Name == vocab.LanePeer && e.nodes > 1 { // the memory of a device on another node
 		lane.Name = vocab.LaneMNNVL
 	}
 	return lane, err
@@ -188,8 +188,8 @@ func (e *engine) Register(_ context.Context, bytes int64, _ string) (pool.Memory
 	return words, nil
 }
 
-// memory is what the library calls the memory of a rank, which drives the device with its number
-// among those of its node.
+// memory returns the library's description of the memory of a rank, which drives the device with its
+// local rank.
 func (e *engine) memory(rank int) nixl.Memory {
 	if e.onDevices {
 		return nixl.Device(rank % e.perNode)
@@ -197,11 +197,11 @@ func (e *engine) memory(rank int) nixl.Memory {
 	return nixl.Host
 }
 
-// maxPiece is the most bytes of a GPU's memory that are registered as one: some adapters did
-// not take more than 7 GiB, and UCX did not report it.
+// maxPiece is the maximum size of GPU memory registered at once: some adapters did not accept more than
+// 7 GiB, and UCX did not report it.
 var maxPiece int64 = 4 << 30
 
-// piece is the most bytes that are registered as one.
+// piece returns the maximum size registered at once.
 func (e *engine) piece() int64 {
 	if e.onDevices {
 		return maxPiece
@@ -209,7 +209,7 @@ func (e *engine) piece() int64 {
 	return math.MaxInt64
 }
 
-// metadata is what the peer needs to know of a pool.
+// metadata describes a pool to the peer.
 type metadata struct {
 	Address uintptr `json:"address"`
 	Agent   []byte  `json:"agent"`
@@ -240,7 +240,7 @@ func (e *engine) Disconnect() (err error) {
 	if e.peer == nil {
 		return nil
 	}
-	for r := range e.flying { // of a case that failed
+	for r := range e.flying { // left by a case that failed
 		err = errors.Join(err, r.Release())
 	}
 	err = errors.Join(err, e.peer.Close())
@@ -293,8 +293,7 @@ func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, erro
 	return &request{e, r}, nil
 }
 
-// pieces cuts a block where the memory of either side goes from one registered piece to the
-// next.
+// pieces splits a block where the memory of either side crosses into the next registered piece.
 func pieces(b runner.Block, piece int64) iter.Seq[runner.Block] {
 	return func(yield func(runner.Block) bool) {
 		for b.Bytes > 0 {

@@ -19,9 +19,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// transports are what UCX may use on a lane. Its cma and cuda_ipc need tcp to connect; rc connects
-// by itself, and dc is what adapters of Mellanox have besides. Memory of GPUs needs cuda_copy, without
-// which NIXL makes no backend on a machine that has GPUs.
+// transports are the transports that UCX may use on a lane. Its cma and cuda_ipc need tcp to connect; rc
+// connects by itself, and adapters of Mellanox also have dc. Memory of GPUs needs cuda_copy, without
+// which NIXL creates no backend on a machine with GPUs.
 var transports = map[string]string{
 	vocab.LaneProcessVM: "cma,cuda_copy,tcp", vocab.LaneTCP: "cuda_copy,tcp", vocab.LanePeer: "cuda_ipc,cuda_copy,tcp",
 	vocab.LaneRDMA: "rc,dc,cuda_copy", vocab.LaneMNNVL: "cuda_ipc,cuda_copy,tcp",
@@ -30,17 +30,17 @@ var transports = map[string]string{
 // ofDevices are the lanes between the memory of GPUs.
 var ofDevices = []string{vocab.LanePeer, vocab.LaneRDMA, vocab.LaneMNNVL}
 
-// lanesOf are the lanes of transports of UCX.
+// lanesOf maps the transports of UCX to lanes.
 var lanesOf = map[string]string{
 	"cma": vocab.LaneProcessVM, "tcp": vocab.LaneTCP, "cuda_ipc": vocab.LanePeer,
 	"posix": vocab.LaneSharedMemory, "sysv": vocab.LaneSharedMemory, "xpmem": vocab.LaneSharedMemory,
 }
 
-// netDevices are the network devices that UCX may use. Between nodes the operator chooses them.
+// netDevices is the variable with the network devices that UCX may use. Between nodes the operator sets it.
 const netDevices = "UCX_NET_DEVICES"
 
-// configure has UCX, which is not loaded yet, use one lane, and write down which transports it
-// uses. UCX handles no signals.
+// configure restricts UCX, which is not loaded yet, to one lane, and makes it log its transports. It
+// disables UCX's signal handlers.
 func configure(lane string) (*memlog.Log, error) {
 	decisive := laneenv.UCX
 	settings := map[string]string{}
@@ -50,7 +50,7 @@ func configure(lane string) (*memlog.Log, error) {
 	}
 	if lane == vocab.LaneMNNVL {
 		settings["UCX_CUDA_IPC_ENABLE_MNNVL"] = "y"
-		// The operator's RDMA adapters have no tcp, over which UCX connects.
+		// tcp, over which UCX connects, is not available on the operator's RDMA adapters.
 		if err := os.Unsetenv(netDevices); err != nil {
 			return nil, err
 		}
@@ -73,11 +73,11 @@ func configure(lane string) (*memlog.Log, error) {
 	return l, nil
 }
 
-// noLimit is the limit of memory that may be locked where there is none.
+// noLimit represents unlimited locked memory.
 const noLimit = math.MaxInt64
 
-// raiseLocked lets this process lock as much memory as it may, since adapters need the memory that
-// they reach to stay where it is. It returns the limit in bytes.
+// raiseLocked raises this process's soft limit of locked memory to the hard limit, since adapters need
+// pinned memory. It returns the limit in bytes.
 func raiseLocked() int64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil {
@@ -88,13 +88,13 @@ func raiseLocked() int64 {
 	if unix.Setrlimit(unix.RLIMIT_MEMLOCK, &raised) != nil {
 		raised = limit
 	}
-	if raised.Cur > noLimit { // none
+	if raised.Cur > noLimit { // unlimited
 		return noLimit
 	}
 	return int64(raised.Cur)
 }
 
-// lastError returns the last error that UCX wrote down, or "".
+// lastError returns the last error that UCX logged, or "".
 func lastError(log *memlog.Log) string {
 	text, err := log.Text()
 	if err != nil {
@@ -109,18 +109,17 @@ func lastError(log *memlog.Log) string {
 
 var (
 	ucxError = regexp.MustCompile(`(?m) ERROR +(.*)$`)
-	// sizeRange is the first cell of a row of a table, such as 0..8184 or 8185..inf.
+	// sizeRange matches the first cell of a row of a table, such as 0..8184 or 8185..inf.
 	sizeRange = regexp.MustCompile(`^\d+(\.\.(\d+|inf))?$`)
-	// transport is a transport with its device, such as tcp/lo or rc_mlx5/mlx5_0:1.
+	// transport matches a transport with its device, such as tcp/lo or rc_mlx5/mlx5_0:1.
 	transport = regexp.MustCompile(`([a-z][a-z0-9_]*)/`)
 )
 
-// calls are the functions of UCX by operation.
+// calls maps operations to functions of UCX.
 var calls = map[string]string{transfer.Pull: "ucp_get", transfer.Push: "ucp_put"}
 
-// lanesIn returns the lanes of the operations between memory of GPUs, or between memory of
-// hosts, as UCX wrote them down; unknown is the lane of an operation of which it wrote nothing
-// down, or of a transport without a lane.
+// lanesIn returns the lanes of the operations between memory of GPUs, or between memory of hosts,
+// according to UCX's log; unknown for an operation without an entry, or a transport without a lane.
 //
 // UCX writes tables of protocols. Each has a title with the two ends, one with the
 // operation, and a row for each range of sizes, whose last cell has the transports:
@@ -130,8 +129,8 @@ var calls = map[string]string{transfer.Pull: "ucp_get", transfer.Push: "ucp_put"
 //	| Range  | Description |                  Config                   |
 //	| 0..inf | zero-copy   | cma/memory                                |
 //
-// Where GPUs are, UCX also makes tables of operations that nobody asked for, from memory of
-// the host to both kinds and over tcp. An operation between GPUs has none of the host's:
+// With GPUs, UCX also logs tables of unrequested operations, from memory of the host to both kinds and
+// over tcp. Tables of operations between GPUs do not mention the host:
 //
 //	| remote memory read by ucp_get*(multi) into cuda/GPU1 from cuda/dev[2] |
 func lanesIn(text string, ops []string, onDevices bool) (lanes runner.Lane) {
@@ -179,8 +178,8 @@ func lanesIn(text string, ops []string, onDevices bool) (lanes runner.Lane) {
 	return lanes
 }
 
-// laneOf is the lane of a transport of UCX between processes of a host. A transport without one is
-// not named.
+// laneOf returns the lane of a transport of UCX between processes of a host. It does not name a
+// transport without one.
 func laneOf(transport string) runner.Lane {
 	if lane, ok := lanesOf[transport]; ok {
 		return runner.Lane{Name: lane, Transport: transport}

@@ -6,25 +6,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// Kinds of data faults, for rank.FaultVariable: what a broken library would leave in the
-// pool of a rank. They are done to the pool itself, between a burst and its check.
+// Kinds of data faults, for rank.FaultVariable: what a broken library could leave in the pool of a rank.
+// They change the pool between a burst and its check.
 const (
 	FaultFlip       = "flip-bit"    // one bit of a word that arrived is flipped: corrupted
 	FaultHalf       = "half-block"  // half of a block did not arrive: torn
 	FaultNotWritten = "not-written" // a block did not arrive
-	FaultStale      = "stale"       // a block is that of the burst before
-	FaultSwap       = "swap"        // two blocks, or the halves of one, stand in each other's place: misplaced
+	FaultStale      = "stale"       // a block of the previous burst
+	FaultSwap       = "swap"        // two blocks, or the halves of one, are swapped: misplaced
 	FaultGuard      = "guard"       // a word outside of all blocks has changed
 	FaultSource     = "source"      // a word of the source has changed
 	FaultLate       = "late"        // a word changes after the notification, and after the release
 )
 
-// Faults lists them.
+// Faults lists the kinds of data faults.
 func Faults() []string {
 	return []string{FaultFlip, FaultHalf, FaultNotWritten, FaultStale, FaultSwap, FaultGuard, FaultSource, FaultLate}
 }
 
-// Injure does the data faults of a destination after a burst, normally none.
+// Injure applies the data faults of a destination after a burst, normally none.
 func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error {
 	has := s.HasFault
 	if !slices.ContainsFunc(Faults(), has) {
@@ -80,10 +80,10 @@ func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error 
 	return pool.Write(b.Dst, block)
 }
 
-// Disturb does the fault of a late write, normally none.
+// Disturb applies the fault of a late write, normally none.
 func Disturb(s *rank.Session, pool Memory) error { return strike(s, FaultLate, pool) }
 
-// Spoil does the fault of a changed source, normally none.
+// Spoil applies the fault of a changed source, normally none.
 func Spoil(s *rank.Session, pool Memory) error { return strike(s, FaultSource, pool) }
 
 // strike changes a word in the middle of the pool if the fault is injected.

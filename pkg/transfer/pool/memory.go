@@ -1,5 +1,5 @@
-// Package pool is the memory of ranks between which data move: every word names where it comes
-// from, so that a check can say what is wrong with the words that arrived.
+// Package pool is the memory of ranks between which data move. Every word names its origin, so that a
+// check can classify wrong words.
 package pool
 
 import (
@@ -7,34 +7,32 @@ import (
 	"unsafe"
 )
 
-// Memory is the words of a pool, of 8 bytes each, as the rank that has the pool makes and
-// checks them.
+// Memory is the words of a pool, of 8 bytes each. The rank that owns the pool writes and checks them.
 type Memory interface {
-	// Words is how many there are.
+	// Words returns the number of words.
 	Words() int
 	// Paint writes base+i to each word i.
 	Paint(base uint64) error
-	// Wrong returns the numbers of the stretches with a wrong word, ascending. The
-	// stretches ascend and do not overlap.
+	// Wrong returns the indices of the stretches with a wrong word, ascending. The stretches must
+	// ascend and not overlap.
 	Wrong(stretches []Stretch) ([]int, error)
-	// Read returns n words from word at on, for the caller to read alone.
+	// Read returns n words from word at on; the caller must not modify them.
 	Read(at, n int) ([]uint64, error)
 	Write(at int, words []uint64) error
 	// CheckedBy is where Wrong compares: host or device.
 	CheckedBy() string
 }
 
-// Stretch is words of a pool that count up.
+// Stretch is a range of ascending words of a pool.
 type Stretch struct {
-	At, N int    // its first word, and how many it has
+	At, N int    // index of its first word, and number of words
 	Want  uint64 // value of the first word
 }
 
-// ErrDisagree is wrapped by errors of two checks of the same words that differ: nothing is
-// known of the words.
+// ErrDisagree is wrapped if two checks of the same words differ: the state of the words is then unknown.
 var ErrDisagree = errors.New("the checks of a pool disagree")
 
-// Counts reports whether words are those of the stretch from its word skip on.
+// Counts reports whether words match the stretch from its word skip on.
 func (s Stretch) Counts(words []uint64, skip int) bool {
 	want := s.Want + uint64(skip)
 	for i, w := range words {

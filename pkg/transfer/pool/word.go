@@ -6,21 +6,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// WordBytes is the size of a word. Every word of a pool names its origin: the pool (8
-// bits), the checked burst for which the pool was painted (16 bits) and its place in the
-// pool (40 bits).
+// WordBytes is the size of a word. Every word of a pool names its origin: the pool (8 bits), the checked
+// burst for which the pool was painted (16 bits) and its index in the pool (40 bits).
 const WordBytes = 8
 
-// Origin is where words come from.
+// Origin identifies the pool and the checked burst of words.
 type Origin struct {
 	Pool  uint8
 	Nonce uint16
 }
 
-// Of is the pool of a rank. The words of neither are small numbers or repeat a byte.
+// Of returns the pool number of a rank. Its words are not small numbers and do not repeat a byte.
 func Of(rank int) uint8 { return 0xA1 + 0x1B*uint8(rank) }
 
-// Word is the value of the word at place i of a pool that o painted.
+// Word returns the value of word i of a pool that o painted.
 func (o Origin) Word(i int) uint64 { return uint64(o.Pool)<<56 | uint64(o.Nonce)<<40 | uint64(i) }
 
 // Span is a block in words.
@@ -34,7 +33,7 @@ type Finding struct {
 	At      int64        `json:"at,omitempty"`    // its byte in the pool
 }
 
-// wrong counts n words of a class, the first of which is word i.
+// wrong counts n words of a class, beginning with word i.
 func (f *Finding) wrong(class string, n int64, i int) {
 	if n == 0 {
 		return
@@ -49,8 +48,8 @@ func (f *Finding) wrong(class string, n int64, i int) {
 	}
 }
 
-// untouched counts the wrong ones of words of a pool that nothing may have changed. first is
-// the place of the first word.
+// untouched counts wrong words in a range that must not change. first is the index of the first
+// word.
 func (f *Finding) untouched(o Origin, words []uint64, first int, class string) {
 	base := o.Word(first)
 	n, at := int64(0), 0
@@ -65,18 +64,18 @@ func (f *Finding) untouched(o Origin, words []uint64, first int, class string) {
 	f.wrong(class, n, at)
 }
 
-// Unchanged checks a pool that has to be what it was painted with. Words that are not are of
-// the class: source, of a pool from which blocks were read, or late.
+// Unchanged checks that a pool still has its painted words. Others are of the given class: source, for
+// a pool from which blocks were read, or late.
 func Unchanged(o Origin, pool Memory, class string) (Finding, error) {
 	return compare(pool, []Stretch{{0, pool.Words(), o.Word(0)}}, func(f *Finding, _ int, words []uint64) {
 		f.untouched(o, words, 0, class)
 	})
 }
 
-// Destination checks a pool into which blocks were written: the blocks have the words of
-// src, and all other words are what they were painted with.
+// Destination checks a pool into which blocks were written: the blocks must have the words of src, and
+// all others their painted words.
 func Destination(dst, src Origin, pool Memory, blocks []Span) (Finding, error) {
-	stretches := make([]Stretch, 0, 2*len(blocks)+1) // gaps, each with a block behind it but the last
+	stretches := make([]Stretch, 0, 2*len(blocks)+1) // gaps, each followed by a block except the last
 	end := 0
 	for _, b := range blocks {
 		stretches = append(stretches, Stretch{end, b.Dst - end, dst.Word(end)}, Stretch{b.Dst, b.N, src.Word(b.Src)})
@@ -92,7 +91,7 @@ func Destination(dst, src Origin, pool Memory, blocks []Span) (Finding, error) {
 	})
 }
 
-// compare has the memory find the stretches with wrong words, and classifies these words.
+// compare finds the stretches with wrong words, and classifies these words.
 func compare(pool Memory, stretches []Stretch, classify func(f *Finding, stretch int, words []uint64)) (f Finding, err error) {
 	for _, s := range stretches {
 		f.Checked += int64(s.N)
@@ -119,8 +118,8 @@ const (
 	nonceMask = 0xFFFF << 40
 )
 
-// classify counts the wrong words of a block. Words that did not arrive are torn if other
-// words of their block did, or if they are of two ages.
+// classify counts the wrong words of a block. Missing words are torn if other words of their block
+// arrived, or if they are of two ages.
 func (f *Finding) classify(dst, src Origin, words []uint64, b Span) {
 	type class struct {
 		n  int64
@@ -160,8 +159,7 @@ func (f *Finding) classify(dst, src Origin, words []uint64, b Span) {
 	f.wrong("corrupted", corrupted.n, corrupted.at)
 }
 
-// Later adds what changed since the check f: the words that are wrong in again and were not
-// wrong in f, or the other way round.
+// Later adds what changed since the check f: words that are wrong in only one of f and again.
 func (f *Finding) Later(again Finding) {
 	before, after := f.Wrong.Total(), again.Wrong.Total()
 	f.Checked += again.Checked
@@ -175,8 +173,8 @@ func (f *Finding) Later(again Finding) {
 	}
 }
 
-// Sum sums up what the checks of a row found, of which so many are expected. where says in which
-// memory a finding is.
+// Sum summarizes the checks of a row, of which expected must exist. where names the memory of a
+// finding.
 func Sum(expected int, found []Finding, where func(i int) string) (v result.Verify) {
 	worst := -1
 	for i := range found {
@@ -199,7 +197,7 @@ func Sum(expected int, found []Finding, where func(i int) string) (v result.Veri
 	return v
 }
 
-// Reasons returns the reason of a case with a class of wrong words; nil without any.
+// Reasons returns the reason of a case with a class of wrong words; nil if there are none.
 func Reasons(v result.Verify) result.Reasons {
 	for _, c := range v.Wrong.Classes() {
 		if *c.Count > 0 {

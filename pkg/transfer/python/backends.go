@@ -10,25 +10,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// settings are how the adapter of a library uses it.
+// settings configure a library and its adapter.
 type settings struct {
 	title   string // of the library, for messages
 	adapter string // file in adapters, without .py
 	lane    string
 	// openDevice opens the GPU of a rank; nil if pools are memory of the host.
 	openDevice func(*rank.Session) (*gpurank.GPU, error)
-	// environment is what the library, which is not loaded yet, reads; a value that is set
-	// stays if it is not fixed.
+	// environment is set for the library, which is not loaded yet; existing values are kept unless
+	// fixed.
 	environment []variable
-	forced      laneenv.Variables // with which the library takes another lane
-	// localOffsets and remoteOffsets say that the library takes places in a pool for places of
-	// blocks, and not addresses.
+	forced      laneenv.Variables // variables that would make the library take another lane
+	// localOffsets and remoteOffsets: the library takes offsets in a pool for the places of blocks,
+	// instead of addresses.
 	localOffsets, remoteOffsets bool
-	// batchBlocks is the most blocks of a batch, flyingBlocks of all batches in flight; 0 is no
+	// batchBlocks is the maximum blocks of a batch, flyingBlocks of all batches in flight; 0 means no
 	// limit.
 	batchBlocks, flyingBlocks int
-	// evidence returns what moved the data of requests from now on, of which moved has the bytes
-	// by operation. If it is nil, the library has no other way than the lane.
+	// evidence begins to observe what moves the data of requests; the returned function takes the bytes
+	// moved by operation. If it is nil, the library supports only the lane.
 	evidence func() (func(moved map[string]int64) (runner.Lane, error), error)
 }
 
@@ -37,15 +37,14 @@ type variable struct {
 	fixed       bool
 }
 
-// libraries are those of the backends, by their names in matrix/backends.yaml.
+// libraries maps the names of backends in matrix/backends.yaml to their settings.
 var libraries = map[string]settings{
 	"mooncake": {
 		title: "Mooncake", adapter: "mooncake",
 		lane:        vocab.LaneTCP,
-		environment: []variable{{"MC_LOG_LEVEL", "WARNING", false}, {"MC_FORCE_TCP", "1", true}}, // else it writes down every batch
+		environment: []variable{{"MC_LOG_LEVEL", "WARNING", false}, {"MC_FORCE_TCP", "1", true}}, // otherwise it logs every batch
 		forced:      laneenv.Mooncake,
-		// Mooncake refuses what exceeds its queue to a peer, of some 2,048 blocks, after it has
-		// moved some of it.
+		// Mooncake refuses more than its queue to a peer, of some 2,048 blocks, after it has moved a part.
 		batchBlocks: 512, flyingBlocks: 1024,
 		evidence: countTCP,
 	},

@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
-// engine is one rank's end. Rank 0 has a pool and does nothing else.
+// engine is the runner.Engine of one rank. Rank 0 only has a pool.
 type engine struct {
 	settings
 	end     runner.End
@@ -47,10 +47,10 @@ func (e *engine) Register(ctx context.Context, bytes int64, _ string) (pool.Memo
 	return words, nil
 }
 
-// metadata is what the peer needs to know of a pool.
+// metadata describes a pool to the peer.
 type metadata struct {
 	Address uintptr `json:"address"`
-	Library string  `json:"library"` // what its connect takes
+	Library string  `json:"library"` // argument of the library's connect
 }
 
 func (e *engine) Metadata() ([]byte, error) {
@@ -85,11 +85,11 @@ func (e *engine) Lane() (runner.Lane, error) {
 	return e.took(e.moved)
 }
 
-// drain is how long the end of a case that failed waits for what is in flight.
+// drain limits how long the end of a failed case waits for blocks in flight.
 const drain = 10 * time.Second
 
-// Disconnect implements runner.Engine. Of a case that failed, it waits for what is in flight, up
-// to the first batch that fails: each of the others may take as long to time out.
+// Disconnect implements runner.Engine. After a failure it waits for batches in flight, up to the first
+// that fails: each of the others may take as long to time out.
 func (e *engine) Disconnect() error {
 	for start := time.Now(); len(e.flying) > 0 && time.Since(start) < drain; {
 		if _, err := e.ended(e.flying[0]); err != nil {
@@ -113,14 +113,14 @@ func (e *engine) Unregister() error {
 	return errors.Join(err, e.end.Unregister())
 }
 
-// Close implements runner.Engine. Python, and with it the library, ends with the process.
+// Close implements runner.Engine. Python and the library end with the process.
 func (e *engine) Close() error { return errors.Join(e.library.Flush(), e.end.Close()) }
 
-// batch is blocks that were posted together.
+// batch is blocks posted together.
 type batch struct {
 	id     int64
 	blocks int
-	err    error // when it is finished
+	err    error // result when it has ended
 }
 
 // request is a transfer of the library.
@@ -133,8 +133,8 @@ type request struct {
 	batches []*batch
 }
 
-// Prepare implements runner.Engine. Libraries take local memory that is not registered, and no
-// blocks at all.
+// Prepare implements runner.Engine. It refuses unregistered local memory and empty lists, which
+// libraries accept.
 func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	if len(blocks) == 0 {
 		return nil, rank.Coded(result.ReasonInternal, errors.New("a request without blocks"))
@@ -160,7 +160,7 @@ func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, erro
 	return r, err
 }
 
-// limit is a limit of blocks, of which 0 is none.
+// limit returns a limit of blocks, where 0 means none.
 func limit(blocks int) int {
 	if blocks == 0 {
 		return math.MaxInt
@@ -192,7 +192,7 @@ func (r *request) Post() error {
 	return nil
 }
 
-// inFlight is how many blocks were posted and have not ended.
+// inFlight returns how many blocks were posted and have not ended.
 func (e *engine) inFlight() (blocks int) {
 	for _, b := range e.flying {
 		blocks += b.blocks
@@ -200,8 +200,8 @@ func (e *engine) inFlight() (blocks int) {
 	return blocks
 }
 
-// ended asks for a batch in flight, and reports whether it has ended. A library is not asked
-// again after that: it has forgotten the batch.
+// ended polls a batch in flight, and reports whether it has ended. It does not poll again after that:
+// the library has forgotten the batch.
 func (e *engine) ended(b *batch) (bool, error) {
 	done, err := e.library.ended(b.id)
 	if done || err != nil {
@@ -213,8 +213,8 @@ func (e *engine) ended(b *batch) (bool, error) {
 	return done, b.err
 }
 
-// Done implements runner.Request. Mooncake has no call that does not wait for a batch: it
-// returns when the request has completed, or after MC_TRANSFER_TIMEOUT, by default 30 s.
+// Done implements runner.Request. Mooncake has no non-blocking poll of a batch: Done returns when the
+// request has completed, or after MC_TRANSFER_TIMEOUT, by default 30 s.
 func (r *request) Done() (bool, error) {
 	for _, b := range r.batches {
 		if slices.Contains(r.engine.flying, b) {

@@ -11,19 +11,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// given is what open takes.
+// given is the argument of an adapter's open.
 type given struct {
 	Rank   int `json:"rank"`
-	Device int `json:"device"` // that the rank drives, if it drives one
+	Device int `json:"device"` // device that the rank drives, if any
 }
 
-// started is what open returns.
+// started is the result of an adapter's open.
 type started struct {
 	Status  int64  `json:"status"`
 	Version string `json:"version"`
 }
 
-// functions are those of an adapter, and requests those of the module that it shares.
+// functions holds the functions of an adapter, requests those of the module shared by all adapters.
 type (
 	functions struct {
 		Open, Register, Unregister, Metadata, Connect, Disconnect, Post, Poll *pyhost.Function
@@ -40,7 +40,7 @@ type library struct {
 	version string
 }
 
-// newLibrary starts a library in a module of its own.
+// newLibrary starts a library in its own Python module.
 func newLibrary(python *pyrank.Library, s *settings, module string, to given) (*library, error) {
 	l := &library{Library: python, title: s.title}
 	if err := l.Load("requests", "requests", &l.requests); err != nil {
@@ -66,7 +66,7 @@ func (l *library) call(name string, f *pyhost.Function, args ...int64) error {
 	return l.failed(name, status)
 }
 
-// failed is the error of a status that is one.
+// failed returns the error for a status, or nil.
 func (l *library) failed(function string, status int64) error {
 	if status == 0 {
 		return nil
@@ -74,13 +74,13 @@ func (l *library) failed(function string, status int64) error {
 	return &rank.Error{Reason: result.ReasonLibrary.With("%s %d", l.Name, status), Err: fmt.Errorf("%s of %s returned %d", function, l.title, status)}
 }
 
-// span is a block by what the library takes for its places in two processes.
+// span is a block with its places, offsets or addresses, in two processes.
 type span struct {
 	local, remote uintptr
 	bytes         int64
 }
 
-// lists makes the lists of a request and returns its number.
+// lists creates the lists of a request and returns its number.
 func (l *library) lists(blocks []span) (int64, error) {
 	defer runtime.KeepAlive(blocks)
 	return l.Call(l.Prepare, int64(uintptr(unsafe.Pointer(unsafe.SliceData(blocks)))), int64(len(blocks)))
@@ -99,7 +99,7 @@ func (l *library) start(request int64, first, end int, write bool) (int64, error
 	return batch, err
 }
 
-// ended asks for a batch, and reports whether it has ended.
+// ended polls a batch, and reports whether it has ended.
 func (l *library) ended(batch int64) (bool, error) {
 	status, err := l.Call(l.Poll, batch)
 	if err == nil && status != 0 && status != 1 {

@@ -30,8 +30,8 @@ func opens(b backend.Backend) backend.Backend {
 // mooncakeEngine is the extension module of Mooncake that ranks import.
 const mooncakeEngine = "mooncake/engine.so"
 
-// mooncake has a distribution for each kind of devices. The environment must leave its lane to the
-// ranks, and the loader must find what its module needs.
+// mooncake has a distribution for each kind of devices. The environment must not choose its lane, which
+// the ranks do, and the loader must find what its module needs.
 var mooncake = &backend.Need{Kind: "mooncake", Label: "Mooncake", Module: &backend.Module{
 	Name: "mooncake", Install: "Mooncake (mooncake-transfer-engine-non-cuda)",
 	Distributions: []string{

@@ -1,20 +1,20 @@
-// Package python is the transfer family's backends whose libraries have a Python interface
-// alone, which is called in the rank's own process; see package pyhost. One engine drives all of
-// them. A small module in adapters calls each library; backends.go says what each needs.
+// Package python is the transfer family's backends whose libraries have only a Python interface, which
+// is called in the rank's own process; see package pyhost. One engine drives all of them. A small module
+// in adapters calls each library; backends.go configures them.
 //
 // An adapter module has the functions
 //
 //	open(json) → json         starts the library; see given and started
 //	register(at, bytes)       the pool, one at a time
-//	metadata() → text         what the peer's connect needs
+//	metadata() → text         argument of the peer's connect
 //	connect(text)             on the rank that posts
 //	post(request, first, end, write) → batch   some blocks of a request
 //	poll(batch)               1 if it has ended; 0 if it has not, or the call waits for it
 //	disconnect(), unregister()
 //
-// whose arguments and results are integers unless said otherwise. A result is 0, or the
-// library's code of a failure, which is negative for post. The module requests, which is loaded
-// before an adapter, keeps the blocks of requests.
+// whose arguments and results are integers unless stated otherwise. A result is 0 or an error code of the
+// library, which is negative for post. The shared module requests, loaded before an adapter, keeps the
+// blocks of requests.
 package python
 
 import (
@@ -35,8 +35,8 @@ import (
 //go:embed adapters/*.py
 var adapters embed.FS
 
-// opener returns the rank.Opener of a backend. The rank has locked its OS thread. A process opens
-// one: it has one interpreter of Python, and libraries read their settings once.
+// opener returns the rank.Opener of a backend. The rank has locked its OS thread. A process may open only
+// one: it has one Python interpreter, and libraries read their settings once.
 func opener(b backend.Backend) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 		e := &engine{settings: libraries[b.Name]}
@@ -63,7 +63,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, b *back
 		if err != nil {
 			return err
 		}
-		// The libraries make a handle of the pool, for which it needs pages of its own.
+		// The libraries create a handle of the pool, which needs pages of its own.
 		end.MakePool = func(bytes int64) (*device.Pool, error) {
 			_, err := end.SharePool(bytes)
 			return end.Pool, err
@@ -77,7 +77,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, b *back
 	if e.library, err = newLibrary(python, &e.settings, b.Name, given{Rank: s.Rank, Device: s.LocalRank}); err != nil || e.end != nil {
 		return err
 	}
-	// After the library, whose threads may run on all processors: this pins the thread to one.
+	// After the library, whose threads must not inherit the affinity: this pins the thread to a processor.
 	end, err := host.NewEnd(ctx, s, c)
 	if err == nil {
 		e.end = end

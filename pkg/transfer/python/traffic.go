@@ -12,13 +12,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// traffic is the bytes that the open TCP connections of this process have moved, by socket.
+// traffic holds the bytes that the open TCP connections of this process have moved, by socket.
 type traffic map[uint64]moved
 
-// moved is bytes; sent are those that the other end has acknowledged.
+// moved counts bytes; sent are those that the other end has acknowledged.
 type moved struct{ sent, received int64 }
 
-// tcpTraffic returns the traffic by the kernel's count.
+// tcpTraffic returns the traffic that the kernel counted.
 func tcpTraffic() (traffic, error) {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -40,8 +40,7 @@ func tcpTraffic() (traffic, error) {
 	return t, nil
 }
 
-// since returns what the connections have moved since before. Connections that have been closed
-// in between count for nothing.
+// since returns what the connections have moved since before, without connections closed meanwhile.
 func (t traffic) since(before traffic) (sum moved) {
 	for socket, now := range t {
 		sum.sent += now.sent - before[socket].sent
@@ -50,8 +49,8 @@ func (t traffic) since(before traffic) (sum moved) {
 	return sum
 }
 
-// countTCP is evidence of the lane of TCP: the sockets of this process moved as many bytes as the
-// requests did.
+// countTCP is the evidence for the TCP lane: the sockets of this process moved at least the bytes of the
+// requests.
 func countTCP() (func(asked map[string]int64) (runner.Lane, error), error) {
 	before, err := tcpTraffic()
 	return func(asked map[string]int64) (runner.Lane, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// track is what one rank left of a case.
+// track is what one rank recorded of a case.
 type track struct {
 	setup     *setup
 	firsts    []first
@@ -24,8 +24,7 @@ type track struct {
 	lane      *Lane
 }
 
-// Assemble fills the document of a transfer case with what its ranks left; see
-// shard.Assembler.
+// Assemble fills the document of a transfer case from the records of its ranks; see shard.Assembler.
 func Assemble(doc result.Document, streams []rank.Stream) error {
 	d, ok := doc.(*transfer.Document)
 	if !ok {
@@ -37,7 +36,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
 	serving, posting := &tracks[0], &tracks[1]
-	if serving.setup == nil || posting.setup == nil { // its records are lost if it is done
+	if serving.setup == nil || posting.setup == nil { // a rank that is done has lost its records
 		d.Outcome = rank.Judge(d.Outcome, nil, done, false)
 		return nil
 	}
@@ -58,7 +57,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	return nil
 }
 
-// agree compares what has to be the same on both ranks.
+// agree compares the values that must be the same on both ranks.
 func agree(a, b setup) bool {
 	a.Register, a.Connect, b.Register, b.Connect = 0, 0, 0, 0
 	return reflect.DeepEqual(a, b)
@@ -75,7 +74,7 @@ func read(s rank.Stream, t *track) error {
 	})
 }
 
-// assembly is the document and what it is made of.
+// assembly is the document and its inputs.
 type assembly struct {
 	*transfer.Document
 	block  *transfer.Block
@@ -115,8 +114,8 @@ func (a assembly) setup() {
 	}
 }
 
-// lane is what moved the data, as the ranks that post say together; the zero value if one
-// of them did not get so far.
+// lane returns what moved the data, combined from the ranks that post; the zero value if one of them
+// did not get so far.
 func (a assembly) lane() (lane Lane) {
 	posting := a.tracks[1:]
 	if a.tracks[1].setup.TwoSided {
@@ -134,7 +133,7 @@ func (a assembly) lane() (lane Lane) {
 	return lane
 }
 
-// rows adds the rows of which there is a sample.
+// rows adds the rows that have a sample.
 func (a assembly) rows() error {
 	for i, row := range transfer.AskedRows(a.block, a.tracks[1].setup.Points) {
 		var all trial
@@ -167,7 +166,7 @@ func (a assembly) rows() error {
 		median := func(v []float64) float64 { return rounded(result.NewBurst(v)).P50 }
 		row.Parts = transfer.Parts{Prepare: median(all.Prepare), Post: median(all.Post), Wait: max(0, median(waits)), Release: median(all.Release)}
 		if row.Latency.P50 > 0 {
-			row.GBps = row.Rate() // in full: CollectiveX rounds to 0.01, which is 0 on slow lanes
+			row.GBps = row.Rate() // in full precision: CollectiveX rounds to 0.01, which is 0 on slow lanes
 			row.GBpsPrepared = row.GBps
 		}
 		expected := 0
@@ -180,8 +179,8 @@ func (a assembly) rows() error {
 	return nil
 }
 
-// entrySkew sums up how far apart both ranks began each trial. One rank alone begins those
-// of a one-sided library.
+// entrySkew summarizes how far apart both ranks began each trial. For a one-sided library only one
+// rank begins trials.
 func (a assembly) entrySkew() *result.EntrySkew {
 	entries := map[[2]int][]rank.Entry{}
 	for _, track := range a.tracks {
@@ -193,8 +192,8 @@ func (a assembly) entrySkew() *result.EntrySkew {
 	return rank.EntrySkew(a.Identity.Case.Nodes, transfer.Ranks, entries)
 }
 
-// slower gives the bursts of a trial the times of the slower rank, if the library is
-// two-sided; it reports whether both ranks have measured all of them.
+// slower raises the burst times of a trial to the slower rank's, if the library is two-sided; it
+// reports whether both ranks have measured all of them.
 func (a assembly) slower(t *trial) bool {
 	if !a.tracks[1].setup.TwoSided {
 		return true
@@ -208,7 +207,7 @@ func (a assembly) slower(t *trial) bool {
 		longer(t.Post, other.Post) && longer(t.Release, other.Release)
 }
 
-// longer raises each time to the other rank's; it reports whether there are as many.
+// longer raises each time to the other rank's; it reports whether both have the same number.
 func longer(times, others []float64) bool {
 	if len(times) != len(others) {
 		return false
@@ -219,8 +218,8 @@ func longer(times, others []float64) bool {
 	return true
 }
 
-// rounded has whole nanoseconds. CollectiveX rounds to microseconds, and a small burst
-// over shared memory would take none.
+// rounded rounds to nanoseconds. CollectiveX rounds to microseconds, which would make a small burst
+// over shared memory 0.
 func rounded(b result.Burst) result.Burst {
 	for _, v := range []*float64{&b.P50, &b.P95, &b.Min, &b.Max} {
 		*v = round(*v, 6)
@@ -233,7 +232,7 @@ func round(v float64, decimals int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// verdict sums the checks of a row, of which so many are expected.
+// verdict summarizes the checks of a row, of which expected must exist.
 func (a assembly) verdict(row int, op string, expected int) result.Verify {
 	type place struct{ rank, trial, rep int }
 	seen := map[place]bool{}
@@ -254,7 +253,7 @@ func (a assembly) verdict(row int, op string, expected int) result.Verify {
 	})
 }
 
-// rest adds what is not of a row.
+// rest adds the measurements other than rows.
 func (a assembly) rest() error {
 	m := &a.Measurement
 	for i, f := range a.tracks[1].firsts {
@@ -297,8 +296,8 @@ func (a assembly) rest() error {
 	return nil
 }
 
-// judge sets the outcome of a case whose ranks both ended it, or whose data are wrong; else
-// it is the shard's, which knows why a rank did not.
+// judge sets the outcome of a case that both ranks completed, or whose data are wrong. Otherwise the
+// shard, which knows why a rank did not complete, sets it.
 func (a assembly) judge(done bool) {
 	m := &a.Measurement
 	var verdicts []result.Verify
@@ -339,8 +338,7 @@ func (a assembly) judge(done bool) {
 	a.Outcome = rank.Judge(a.Outcome, wrong, done, complete && whole && passed)
 }
 
-// fit fits the paged rows of an operation; ok is false if they do not tell the three
-// parameters apart.
+// fit fits the paged rows of an operation; ok is false if they do not determine the three parameters.
 func fit(op string, rows []transfer.Row) (f transfer.Fit, ok bool) {
 	var x [][]float64
 	var us []float64

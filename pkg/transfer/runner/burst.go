@@ -13,12 +13,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// first times transfers of 8 bytes and of a block of the first row. They write to one place, from
-// two places in turn, so that each has something to change. What the last of them left is checked,
-// and one more after the pools were painted anew.
+// first times transfers of 8 bytes and of a block of the first row. They write to one place, from two
+// places in turn, so that each changes the destination. The result of the last one is checked, and of
+// one more after the pools were repainted.
 func (b *bench) first(ctx context.Context, op string) error {
 	i := slices.IndexFunc(b.rows, func(x bursts) bool { return x.row.Op == op && x.row.Kind == transfer.KindPaged })
-	// They are even in number, so that the last comes from another place than the first.
+	// Their number is even, so that the last comes from another place than the first.
 	timed := b.block.Timing.Reps * b.block.Timing.Trials
 	warmup := b.block.Timing.Warmup
 	warmup += (warmup + timed) % 2
@@ -52,7 +52,7 @@ func (b *bench) first(ctx context.Context, op string) error {
 	return nil
 }
 
-// moved is a request whose block comes from a place in the source, and goes to the beginning of the
+// moved returns a request with one block, from an offset in the source to the beginning of the
 // destination.
 func moved(op string, from, bytes int64) []Block {
 	if op == transfer.Pull {
@@ -61,8 +61,7 @@ func moved(op string, from, bytes int64) []Block {
 	return []Block{{Local: from, Remote: guardBytes, Bytes: bytes}}
 }
 
-// trial measures one trial of a row. The bursts whose results are checked are among the
-// timed ones.
+// trial measures one trial of a row. The checked bursts are among the timed ones.
 func (b *bench) trial(ctx context.Context, row, n int) error {
 	x, timing := b.rows[row], b.block.Timing
 	out := trial{Row: row, Trial: n}
@@ -99,15 +98,13 @@ func (b *bench) trial(ctx context.Context, row, n int) error {
 	return b.session.Emit(kindTrial, out)
 }
 
-// inFlight is how many bursts are posted and not waited for while bursts follow each
-// other.
+// inFlight is how many bursts are posted and not completed while bursts follow each other.
 const inFlight = 2
 
-// sustained posts bursts of a row one after the other, inFlight of them at a time, and
-// takes the processor time of both ranks meanwhile. Rank 0 waits in the store, where waiting costs
-// next to nothing. What the last bursts left is checked. Then the pools are painted anew, and as
-// many bursts as are in flight follow in the same way and are checked: a library that has stopped
-// moving data fails this.
+// sustained posts back-to-back bursts of a row, inFlight at a time, and measures the processor time of
+// both ranks meanwhile. Rank 0 waits in the store, where waiting costs next to nothing. The results of
+// the last bursts are checked. Then the pools are repainted, and inFlight more bursts follow in the same
+// manner and are checked: a library that has stopped moving data fails this.
 func (b *bench) sustained(ctx context.Context, op string, row int) error {
 	x := b.rows[row]
 	depth := min(inFlight, x.tables)
@@ -158,11 +155,10 @@ func (b *bench) sustained(ctx context.Context, op string, row int) error {
 	})
 }
 
-// enough returns a function that reports whether the bursts posted since start are enough: for as
-// long as the case sustains its rate, and until each of depth tables had its turn in both of its
-// sets. So the last bursts leave other data than the first ones did.
-// Where both ranks have to post equally many, that time is taken at the pace of rank 1's fastest
-// burst of the row.
+// enough returns a function that reports whether the bursts posted since start suffice: they take as
+// long as the case requires, and each of depth tables has had its turn in both of its sets, so that the
+// last bursts leave other data than the first ones. If both ranks must post equally many, the duration
+// is estimated from rank 1's fastest burst of the row.
 func (b *bench) enough(ctx context.Context, op string, row, depth int) (func(posted int, start time.Time) bool, error) {
 	limit := time.Duration(b.block.SustainMillis) * time.Millisecond
 	if !b.TwoSided {
@@ -180,7 +176,7 @@ func (b *bench) enough(ctx context.Context, op string, row, depth int) (func(pos
 	return func(posted int, _ time.Time) bool { return posted >= asked }, nil
 }
 
-// follow posts bursts until they are enough. The first of them is burst number from of the row.
+// follow posts bursts until there are enough. from is the number of the first one.
 func (b *bench) follow(ctx context.Context, x bursts, from, depth int, enough func(posted int, start time.Time) bool, out *sustained) error {
 	var flying [][]Request
 	finish := func() error {
@@ -226,8 +222,8 @@ func (b *bench) follow(ctx context.Context, x bursts, from, depth int, enough fu
 	return nil
 }
 
-// burst makes, posts and completes the requests of a burst, and adds its times to out, if
-// that is not nil. The clock stops before the requests are released.
+// burst prepares, posts and completes the requests of a burst, and adds its times to out unless that is
+// nil. The clock stops before the requests are released.
 func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *trial) error {
 	posted := make([]Request, len(requests))
 	ends := make([]float64, len(requests))
@@ -275,7 +271,7 @@ func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *t
 
 // wait polls until a request is done.
 func (b *bench) wait(ctx context.Context, r Request) error {
-	const polls = 1 << 12 // between looks at the context
+	const polls = 1 << 12 // between checks of the context
 	for n := 1; ; n++ {
 		done, err := r.Done()
 		if done || err != nil {
@@ -293,7 +289,7 @@ func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
 func since(start time.Time) float64 { return millis(time.Since(start)) }
 
-// cpuSeconds is the processor time of this process, all of its threads.
+// cpuSeconds returns the processor time of this process, over all of its threads.
 func cpuSeconds() (float64, error) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

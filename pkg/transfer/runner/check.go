@@ -10,14 +10,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// origin is where the words of a rank's pool come from in the checked burst at hand.
+// origin returns the origin of the words of a rank's pool in the current checked burst.
 func (b *bench) origin(rank int) pool.Origin { return pool.Origin{Pool: pool.Of(rank), Nonce: b.nonce} }
 
-// paint writes to each word of this rank's pool what it is.
+// paint writes its origin to each word of this rank's pool.
 func (b *bench) paint() error { return b.pool.Paint(b.origin(b.session.Rank).Word(0)) }
 
-// checkedReps are the bursts of a trial that are checked: the first, the last and one that
-// the seed chooses between them.
+// checkedReps returns the bursts of a trial that are checked: the first, the last and one that the seed
+// chooses between them.
 func checkedReps(t *transfer.Block, row, trial int) []int {
 	reps := []int{0, t.Timing.Reps - 1}
 	if t.Timing.Reps > 2 {
@@ -27,7 +27,7 @@ func checkedReps(t *transfer.Block, row, trial int) []int {
 	return slices.Compact(reps)
 }
 
-// checked paints both pools anew, has the ranks that post do their work, and inspects the pools.
+// checked repaints both pools, runs the work of the posting ranks, and inspects the pools.
 func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func() error) error {
 	if err := b.repaint(ctx); err != nil {
 		return err
@@ -40,9 +40,8 @@ func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func
 	return b.inspect(ctx, at, blocks)
 }
 
-// inspect has each rank check its pool after the blocks were moved, once the ranks that post are
-// done. Rank 0 checks what was pushed to it when it is notified, which is when the ranks meet, and
-// again after they met once more.
+// inspect checks each rank's pool after the posting ranks have moved the blocks. Rank 0 checks what was
+// pushed to it when the ranks meet, which is its notification, and again after another meeting.
 func (b *bench) inspect(ctx context.Context, at check, blocks []Block) error {
 	if err := b.meet.Wait(ctx); err != nil {
 		return err
@@ -87,7 +86,7 @@ func (b *bench) arrived(dst, src pool.Origin, blocks []Block, pull bool) (pool.F
 	return pool.Destination(dst, src, b.pool, order)
 }
 
-// repaint gives the words of both pools a new nonce, when rank 1 has no request in flight.
+// repaint gives the words of both pools a new nonce. Rank 1 must have no request in flight.
 func (b *bench) repaint(ctx context.Context) error {
 	if err := b.meet.Wait(ctx); err != nil {
 		return err
@@ -104,7 +103,7 @@ func (b *bench) repaint(ctx context.Context) error {
 // lateWait is how long a released pool is watched.
 const lateWait = 100 * time.Millisecond
 
-// released repaints the pools, whose requests are all released, and looks at them later.
+// released repaints the pools after all requests were released, and checks them later.
 func (b *bench) released(ctx context.Context, op string) error {
 	if err := b.repaint(ctx); err != nil {
 		return err

@@ -11,13 +11,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// Kinds of faults of the calls themselves: what a library may accept, and the runner refuses.
+// Kinds of faults in the calls themselves, which a library may accept and the runner refuses.
 const (
 	FaultShortList  = "short-list"       // a list of this rank lacks its last block
 	FaultCutBlock   = "cut-block"        // the last block of a list of this rank is a word shorter
 	FaultEmptyList  = "empty-list"       // a list of this rank has no block
 	FaultTwice      = "register-twice"   // the rank registers a second pool before it ends the first
-	FaultUnregister = "early-unregister" // the rank ends its pool while the peer may use it
+	FaultUnregister = "early-unregister" // the rank frees its pool while the peer may use it
 )
 
 func callFaults() []string {
@@ -30,8 +30,8 @@ func FaultKinds() []string { return append(pool.Faults(), callFaults()...) }
 // Measurer measures transfers.
 var Measurer = rank.Measurer{Family: transfer.Name, Assemble: Assemble, Faults: FaultKinds(), NoEffect: noEffect}
 
-// noEffect says why a fault changes nothing: it is of a rank whose pool is no destination of the
-// case, or no source if the fault is of one.
+// noEffect returns why a fault would change nothing: the rank's pool is not a destination of the case,
+// or not a source for a fault of a source.
 func noEffect(f rank.Fault, c *plan.Case) string {
 	if slices.Contains(callFaults(), f.Kind) {
 		return ""
@@ -47,7 +47,7 @@ func noEffect(f rank.Fault, c *plan.Case) string {
 	return ""
 }
 
-// destinationOf is the rank into whose pool an operation writes.
+// destinationOf returns the rank into whose pool an operation writes.
 func destinationOf(op string) int {
 	if op == transfer.Pull {
 		return 1

@@ -11,8 +11,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// owned is an engine that knows who uses its pool. It refuses what libraries accept: NIXL
-// registers memory twice, and moves the data of a pool that its owner has given up.
+// owned is an engine that tracks the users of its pool. It refuses misuse that libraries accept: NIXL
+// registers memory twice, and moves the data of a pool that its owner has freed.
 type owned struct {
 	Engine
 	pool  bool
@@ -23,11 +23,11 @@ func (o *owned) Register(ctx context.Context, bytes int64, handle string) (pool.
 	if o.pool {
 		return nil, &rank.Error{Reason: result.ReasonRefused.With("pool registered twice"), Err: errors.New("a rank has one pool at a time: unregister it first")}
 	}
-	o.pool = true // also if Register fails: Unregister frees what it has made
+	o.pool = true // also if Register fails: Unregister frees what it has created
 	return o.Engine.Register(ctx, bytes, handle)
 }
 
-// Metadata implements Engine. Whoever has it may use the pool until left.
+// Metadata implements Engine. Its holder may use the pool until left.
 func (o *owned) Metadata() ([]byte, error) {
 	o.users++
 	return o.Engine.Metadata()
@@ -44,8 +44,8 @@ func (o *owned) Unregister() error {
 	return o.Engine.Unregister()
 }
 
-// sameLists refuses lists of blocks, or sizes of the pools in which these lie, in which the ranks
-// differ, before anything is registered or posted. A two-sided library would wait for ever.
+// sameLists refuses lists of blocks, or pool sizes, that differ between the ranks, before anything is
+// registered or posted. A two-sided library would wait forever.
 func (b *bench) sameLists(ctx context.Context, pool int64) error {
 	sum := sha256.New()
 	text := binary.LittleEndian.AppendUint64(nil, uint64(pool))
@@ -73,7 +73,7 @@ func (b *bench) sameLists(ctx context.Context, pool int64) error {
 	return nil
 }
 
-// listFaults change the list of a request. They report whether it had what they change.
+// listFaults change the list of a request. They report whether the list had what they change.
 var listFaults = map[string]func(list *[]Block) bool{
 	FaultShortList: func(list *[]Block) bool {
 		last := len(*list) - 1
@@ -90,7 +90,7 @@ var listFaults = map[string]func(list *[]Block) bool{
 	},
 }
 
-// spoilLists does the faults of the lists of this rank, normally none. It refuses one that
+// spoilLists applies the faults to the lists of this rank, normally none. It refuses a fault that
 // changes no list.
 func (b *bench) spoilLists() error {
 	for kind, spoil := range listFaults {

@@ -13,10 +13,10 @@ const (
 	kindTrial     = "transfer-trial"
 	kindCheck     = "transfer-check"
 	kindSustained = "transfer-sustained"
-	kindLane      = "transfer-lane" // what Engine.Lane returned after the last burst, of the ranks that post
+	kindLane      = "transfer-lane" // result of Engine.Lane after the last burst, on posting ranks
 )
 
-// setup is what a rank knows before the first burst.
+// setup holds what a rank knows before the first burst.
 type setup struct {
 	TwoSided bool             `json:"two_sided"`
 	Checked  string           `json:"checked_by"`
@@ -24,21 +24,21 @@ type setup struct {
 	Budget   int64            `json:"pool_budget"`
 	Register float64          `json:"register_ms"`
 	Connect  float64          `json:"connect_ms,omitempty"` // rank 1's
-	Points   []transfer.Point `json:"points"`               // that are measured
-	Dropped  []transfer.Point `json:"dropped"`              // for want of memory
+	Points   []transfer.Point `json:"points"`               // to be measured
+	Dropped  []transfer.Point `json:"dropped"`              // for lack of memory
 	Merged   []int            `json:"merged"`               // descriptors by row
 	Sets     []int            `json:"sets"`                 // tables by row
 }
 
-// first is the time of small transfers, in milliseconds. Both ranks have one if the library
-// is two-sided.
+// first holds the times of small transfers, in milliseconds. Both ranks have one if the library is
+// two-sided.
 type first struct {
 	Op     string    `json:"op"`
 	Bytes  int64     `json:"bytes"`
 	Millis []float64 `json:"ms"`
 }
 
-// trial is what rank 1, or each rank if the library is two-sided, measured in one trial of a
+// trial holds the measurements of rank 1, or of each rank if the library is two-sided, in one trial of a
 // row, in milliseconds, by burst; Request by burst and request.
 type trial struct {
 	Row        int       `json:"row"`
@@ -51,14 +51,15 @@ type trial struct {
 	Release    []float64 `json:"release_ms"`
 }
 
-// Places of checks that are not of a row.
+// Row numbers of checks that do not belong to a row.
 const (
 	rowSustained = -1
 	rowReleased  = -2
-	rowFirst     = -3 // and, of transfers of a block, the number before it
+	rowFirst     = -3 // for transfers of a block, one less
 )
 
-// Checks of the small transfers and of sustained bursts: of what was timed, and of one more round.
+// timedChecks is the number of checks of small transfers and of sustained bursts: of the timed ones, and
+// of one more round.
 const timedChecks = 2
 
 // firstSizes is how many sizes of small transfers are timed: 8 bytes, and a block.
@@ -66,18 +67,18 @@ const firstSizes = 2
 
 // check is what a rank found in its pool after a burst.
 type check struct {
-	Row   int    `json:"row"` // or one of the places above
+	Row   int    `json:"row"` // or one of the numbers above
 	Op    string `json:"op"`
 	Trial int    `json:"trial"`
 	Rep   int    `json:"rep"`
 	pool.Finding
 }
 
-// sustained is a rank's part in the bursts that followed each other.
+// sustained holds a rank's measurements of the back-to-back bursts.
 type sustained struct {
 	Op       string  `json:"op"`
 	CPU      float64 `json:"cpu_seconds"`
-	InFlight int     `json:"in_flight,omitempty"` // the rest is rank 1's
+	InFlight int     `json:"in_flight,omitempty"` // this and the following are rank 1's
 	Bursts   int     `json:"bursts,omitempty"`
 	Bytes    int64   `json:"bytes,omitempty"`
 	Seconds  float64 `json:"seconds,omitempty"`

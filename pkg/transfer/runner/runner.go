@@ -31,11 +31,11 @@ func (r *Runner) Close() error { return r.parts.Engine.Close() }
 
 const (
 	postingRank = 1
-	memoryShare = 0.8 // the part of the free memory that the pools may take
+	memoryShare = 0.8 // the fraction of the free memory that the pools may take
 )
 
-// Run implements rank.Runner: by operation the rows of the case, each with all of its
-// trials, then bursts that follow each other, and a last look at what was released.
+// Run implements rank.Runner: for each operation the rows of the case, each with all of its trials, then
+// back-to-back bursts, and a final check of released pools.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	t := transfer.Of(&c)
 	if t == nil || s.World != transfer.Ranks || c.World != transfer.Ranks {
@@ -47,7 +47,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := s.RefuseIdle(&c, Measurer.Idle); err != nil {
 		return err
 	}
-	// Collections happen between the cases only.
+	// Collections happen only between cases.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	b := &bench{Parts: r.parts, session: s, block: t, owned: &owned{Engine: r.parts.Engine}}
 	b.Engine = b.owned
@@ -57,7 +57,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err == nil {
 		err = b.run(ctx)
 	}
-	if err != nil { // the group ends with the case, and nobody waits for the peer
+	if err != nil { // a failure ends the group, and nobody waits for the peer
 		b.owned.users = 0
 		giveUp()
 	}
@@ -71,13 +71,13 @@ type bench struct {
 	block   *transfer.Block
 	owned   *owned // the engine
 	rows    []bursts
-	fastest []float64 // burst of each row that this rank has timed, in milliseconds
+	fastest []float64 // fastest burst of each row that this rank has timed, in milliseconds
 	meet    barrier
 	pool    pool.Memory
 	nonce   uint16
 }
 
-// barrier brings the two ranks together.
+// barrier synchronises the two ranks.
 type barrier interface {
 	Wait(ctx context.Context) error
 	Close() error
@@ -99,7 +99,7 @@ func (*storeBarrier) Close() error { return nil }
 // posts reports whether this rank prepares and posts requests.
 func (b *bench) posts() bool { return b.session.Rank == postingRank || b.TwoSided }
 
-// open registers the pools, connects them and emits what it took.
+// open registers the pools, connects them and emits the time.
 func (b *bench) open(ctx context.Context, c plan.Case) error {
 	own, err := b.agree(ctx)
 	if err != nil {
@@ -159,8 +159,8 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	return b.session.Emit(kindSetup, own)
 }
 
-// agree finds the points for which both ranks have memory. If there are none, it emits what was
-// dropped.
+// agree finds the points for which both ranks have memory. If there are none, it emits the dropped
+// ones.
 func (b *bench) agree(ctx context.Context) (own setup, err error) {
 	free, err := b.Free()
 	if err != nil {
@@ -185,16 +185,16 @@ func (b *bench) agree(ctx context.Context) (own setup, err error) {
 	if err := b.session.Emit(kindSetup, own); err != nil {
 		return own, err
 	}
-	// The rank that fails first ends the other one, which must have said so too. The case fails in any
-	// event.
+	// The first rank that fails ends the other one, which must have emitted its record first. The case
+	// fails in any event.
 	_ = b.session.Barrier(ctx, "dropped")
 	smallest := slices.MinFunc(own.Dropped, func(x, y transfer.Point) int { return cmp.Compare(x.Bytes, y.Bytes) })
 	return own, rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("the smallest burst needs a pool of %d bytes in each rank, and %d may be used: choose fewer tokens or requests",
 		poolBytes(b.block.PoolSlack, smallest.Bytes), own.Budget))
 }
 
-// connect exchanges metadata. A rank that posts connects and moves the first 8 bytes; connect
-// returns the milliseconds from having the metadata to having the bytes.
+// connect exchanges metadata. On a posting rank it connects and moves the first 8 bytes; it returns
+// the milliseconds from receiving the metadata to receiving the bytes.
 func (b *bench) connect(ctx context.Context) (float64, error) {
 	metadata, err := b.Engine.Metadata()
 	if err != nil {
@@ -211,14 +211,14 @@ func (b *bench) connect(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 		op := b.block.Ops[0]
-		// No later transfer brings the same bytes there.
+		// No later transfer writes the same bytes there.
 		request := moved(op, guardBytes-pool.WordBytes, pool.WordBytes)
 		if err := b.burst(ctx, op, [][]Block{request}, nil); err != nil {
 			return 0, err
 		}
 		millis = since(start)
 	}
-	// A pool goes with its owner: nobody leaves before the other is connected.
+	// A pool is freed with its owner: neither rank leaves before the other is connected.
 	return millis, b.session.Barrier(ctx, "connected")
 }
 
@@ -263,7 +263,7 @@ func (b *bench) run(ctx context.Context) error {
 			return err
 		}
 	}
-	// A pool goes with its owner, when the peer has let go of it.
+	// A pool is freed with its owner, after the peer has disconnected.
 	if err := b.meet.Wait(ctx); err != nil {
 		return err
 	}

@@ -12,30 +12,30 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// guardBytes lie before and behind the blocks of a pool. Nothing may write there.
+// guardBytes precede and follow the blocks of a pool. Nothing may write there.
 const guardBytes = 4096
 
-// maxSets is how many disjoint tables of blocks bursts take turns with, at most.
+// maxSets is the maximum number of disjoint block tables over which bursts rotate.
 const maxSets = 4
 
 // bursts are the bursts of a row.
 type bursts struct {
 	row    transfer.Row
-	tables int // disjoint places of a burst in each pool
-	// sets are by set and request. Sets i and tables+i write to table i of the destination: the
-	// first of them what table i of the source has, the other what the next table has.
+	tables int // disjoint sets of places for a burst in each pool
+	// sets are by set and request. Sets i and tables+i write to table i of the destination: the first
+	// from table i of the source, the other from the next table.
 	sets [][][]Block
 }
 
-// poolBytes is the size of a pool that rows with bursts of at most so many bytes need.
+// poolBytes returns the size of a pool for rows with bursts of at most largest bytes.
 func poolBytes(slack int, largest int64) int64 {
 	const page = 4096
 	data := (int64(slack)*largest + page - 1) / page * page
 	return 2*guardBytes + data
 }
 
-// newBursts lays the blocks of a row out in pools of so many bytes. seed makes the tables
-// of the two ranks, the same ones on both.
+// newBursts lays out the blocks of a row in pools of the given size. The seed makes both ranks compute
+// the same tables.
 func newBursts(t *transfer.Block, row transfer.Row, pool int64) bursts {
 	tables := int(min(maxSets, (pool-2*guardBytes)/(row.ReqBytes*int64(row.Batch))))
 	b := bursts{row: row, tables: tables, sets: make([][][]Block, 2*tables)}
@@ -71,12 +71,12 @@ func newBursts(t *transfer.Block, row transfer.Row, pool int64) bursts {
 	return b
 }
 
-// set returns the set of burst n of those that take turns with the first so many tables. What
-// burst n writes to a table comes from elsewhere than what the burst before it wrote there: a
-// library that does nothing leaves wrong words.
+// set returns the set of burst n when bursts rotate over the given number of tables. Burst n writes
+// other data to a table than the previous burst did: a library that does nothing leaves wrong
+// words.
 func (b bursts) set(n, tables int) int { return n%tables + n/tables%2*b.tables }
 
-// entries are the parts of the cache that a row moves: of a bulk row one, with one entry.
+// entries returns the parts of the cache that a row moves: one entry for a bulk row.
 func entries(t *transfer.Block, row transfer.Row) []transfer.CacheEntry {
 	if row.Kind == transfer.KindBulk {
 		return []transfer.CacheEntry{{Regions: 1, Tokens: row.ISL, Bytes: row.ReqBytes}}
@@ -91,8 +91,8 @@ func pageOf(row transfer.Row) int {
 	return *row.PageTokens
 }
 
-// slotsOf returns the slot of each block of a region on a rank, by table, request and
-// block: of sets tables with n blocks each. All regions of an entry have the same.
+// slotsOf returns the slot of each block of a region on a rank, by table, request and block: n blocks
+// for each of sets tables. All regions of an entry have the same slots.
 func slotsOf(t *transfer.Block, entry, rank, sets, n int) []int {
 	slots := make([]int, sets*n)
 	for i := range slots {
@@ -111,8 +111,7 @@ func slotsOf(t *transfer.Block, entry, rank, sets, n int) []int {
 // blocks returns the blocks of a set, of all requests.
 func (b bursts) blocks(set int) []Block { return slices.Concat(b.sets[set]...) }
 
-// merged returns how many blocks a request has when those that follow each other on both
-// sides are merged.
+// merged returns how many blocks a request has after merging blocks that are adjacent on both sides.
 func (b bursts) merged() int {
 	n := 0
 	var last Block
@@ -125,8 +124,8 @@ func (b bursts) merged() int {
 	return n
 }
 
-// check refuses lists without blocks, blocks outside of the pools, and blocks of one burst that
-// overlap on a side: libraries take them, and move something or nothing.
+// check refuses lists without blocks, blocks outside of the pools, and blocks of one burst that overlap
+// on a side: libraries accept them, with undefined results.
 func (b bursts) check(size int64) error {
 	for set := range b.sets {
 		for _, request := range b.sets[set] {
