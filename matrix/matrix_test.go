@@ -76,12 +76,12 @@ func TestCollectivesHaveAMeaning(t *testing.T) {
 func TestCaps(t *testing.T) {
 	cat := load(t)
 	for backend, most := range map[string]int{"deepep-v2": 256, "uccl-ep": 256, "mori": 256, "nccl-ep": 0, "host": 256} {
-		ep := ep.BackendOf(cat.Backend(backend))
+		ep := catalog.BackendOf[ep.Backend](cat.Backend(backend))
 		require.Equal(t, most, ep.Mode("low-latency").MaxTokens, backend)
 		require.Zero(t, ep.Mode("normal").MaxTokens, backend)
 	}
-	require.Equal(t, 128, ep.BackendOf(cat.With("upstream-2026-08").Backend("nccl-ep")).Mode("low-latency").MaxTokens)
-	require.Nil(t, ep.BackendOf(cat.Backend("flashinfer-ep")).Mode("low-latency"))
+	require.Equal(t, 128, catalog.BackendOf[ep.Backend](cat.With("upstream-2026-08").Backend("nccl-ep")).Mode("low-latency").MaxTokens)
+	require.Nil(t, catalog.BackendOf[ep.Backend](cat.Backend("flashinfer-ep")).Mode("low-latency"))
 }
 
 // TestEveryPoolIsPlanned: no platform, backend, workload or profile is left over. What no pool's image

@@ -71,8 +71,8 @@ func Cache(name string) func(*plan.Case) {
 // Copy returns a test of copies on a backend, with the first kind of host memory that the
 // backend has. Changes are as in EP.
 func Copy(backend, test string, change ...func(*plan.Case)) plan.Case {
-	be, samples := shipped().Backend(backend), copies.SamplingOf(shipped().SamplingProfile(suite))
-	b := copies.New(test, copies.MemoriesOf(test, copies.BackendOf(be).HostMemory)[0], samples)
+	be, samples := shipped().Backend(backend), catalog.SamplingOf[copies.Sampling](shipped().SamplingProfile(suite))
+	b := copies.New(test, copies.MemoriesOf(test, catalog.BackendOf[copies.Backend](be).HostMemory)[0], samples)
 	b.Submission, b.Sizes, b.Streams = copies.Loop, []int64{4096, 1 << 20}, []int{1}
 	c := plan.Case{Family: copies.Name, Sampling: suite, Contract: copies.Contract, Block: b}
 	m := planner.Machine{}
@@ -87,12 +87,12 @@ func Copy(backend, test string, change ...func(*plan.Case)) plan.Case {
 // sizes, with few samples. Changes are as in EP.
 func Overlap(backend, form string, world int, change ...func(*plan.Case)) plan.Case {
 	be := shipped().Backend(backend)
-	b := overlap.New(form, "all_gather", overlap.SamplingOf(shipped().SamplingProfile(suite)))
-	b.Hidden, b.Compute, b.Sizes = 32, overlap.BackendOf(be).Computes[0], []int64{int64(world) * 1024, int64(world) * 8192}
+	b := overlap.New(form, "all_gather", catalog.SamplingOf[overlap.Sampling](shipped().SamplingProfile(suite)))
+	b.Hidden, b.Compute, b.Sizes = 32, catalog.BackendOf[overlap.Backend](be).Computes[0], []int64{int64(world) * 1024, int64(world) * 8192}
 	if form == overlap.Beside {
 		b.Products, b.Collectives = 3, 2
 	}
-	c := plan.Case{Family: overlap.Name, Precision: overlap.BackendOf(be).DTypes[0], Sampling: suite, Contract: overlap.Contract, Block: b}
+	c := plan.Case{Family: overlap.Name, Precision: catalog.BackendOf[overlap.Backend](be).DTypes[0], Sampling: suite, Contract: overlap.Contract, Block: b}
 	for _, f := range change {
 		f(&c)
 	}

@@ -47,7 +47,7 @@ func (f *flags) Plan(words []string, cat *catalog.Catalog, be *catalog.Backend, 
 	if err != nil {
 		return d, err
 	}
-	profile, err := bench.Profile(cat, f.sampling, samplingOf, "toys")
+	profile, err := bench.Profile[sampling](cat, f.sampling, "toys")
 	if err != nil {
 		return d, err
 	}

@@ -56,17 +56,13 @@ type sampling struct {
 	Throws int `yaml:"throws" min:"1"`
 }
 
-func samplingOf(s *catalog.Sampling) *sampling {
-	return catalog.BlockOf[sampling](s.Blocks, string(Name))
-}
-
 // cases requests the cases of a block: by world, backend and tone.
 func cases(r *planner.Resolver, asked catalog.SuiteBlock) {
 	b := asked.(*suiteBlock)
 	for world, be := range r.Each(Name, b.Backends) {
 		c := r.NewCase(Name, contract, "", be, world)
 		for _, tone := range r.Pick("tone", tones, b.Tones) {
-			c.Block = &block{tone, b.Sizes.List(), samplingOf(r.SamplingProfile(c.Sampling)).Throws}
+			c.Block = &block{tone, b.Sizes.List(), catalog.SamplingOf[sampling](r.SamplingProfile(c.Sampling)).Throws}
 			r.Request(be, &c)
 		}
 	}
@@ -74,7 +70,7 @@ func cases(r *planner.Resolver, asked catalog.SuiteBlock) {
 
 // lacks says what of a case the backend does not have, or is empty.
 func lacks(be *catalog.Backend, c *plan.Case) string {
-	has := catalog.BlockOf[backendBlock](be.Blocks, string(Name))
+	has := catalog.BackendOf[backendBlock](be)
 	if tone := of(c).Tone; has == nil || !slices.Contains(has.Tones, tone) {
 		return fmt.Sprintf("backend %s has no tone %s", be.Name, tone)
 	}

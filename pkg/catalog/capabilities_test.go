@@ -56,14 +56,14 @@ func TestWith(t *testing.T) {
 	older, today := cat.With("older"), cat.With("")
 	require.Equal(t, []string{"old"}, older.Words("suite"))
 	require.Equal(t, []string{"core"}, today.Words("suite"))
-	require.Equal(t, []int{8}, ep.SupportOf(older.Platform("alpha").Support("lib")).Degrees("normal"))
-	require.Empty(t, ep.SupportOf(older.Platform("alpha").Support("lib")).Degrees("low-latency"))
+	require.Equal(t, []int{8}, catalog.SupportOf[ep.Support](older.Platform("alpha").Support("lib")).Degrees("normal"))
+	require.Empty(t, catalog.SupportOf[ep.Support](older.Platform("alpha").Support("lib")).Degrees("low-latency"))
 	require.Equal(t, []int{2, 8}, older.Platform("alpha").Worlds(string(collective.Name), "ring"))
-	require.Equal(t, []string{"bf16"}, ep.BackendOf(older.Backend("lib")).Precisions)
+	require.Equal(t, []string{"bf16"}, catalog.BackendOf[ep.Backend](older.Backend("lib")).Precisions)
 	require.Equal(t, 10, older.Backend("lib").SetupSeconds)
 	for _, same := range []*catalog.Catalog{cat, today} {
-		require.Equal(t, []int{8, 16}, ep.SupportOf(same.Platform("alpha").Support("lib")).Degrees("normal"))
-		require.Equal(t, []string{"bf16", "fp8"}, ep.BackendOf(same.Backend("lib")).Precisions)
+		require.Equal(t, []int{8, 16}, catalog.SupportOf[ep.Support](same.Platform("alpha").Support("lib")).Degrees("normal"))
+		require.Equal(t, []string{"bf16", "fp8"}, catalog.BackendOf[ep.Backend](same.Backend("lib")).Precisions)
 	}
 	require.Contains(t, older.Coverage(), catalog.Coverage{
 		SKU: "alpha", Backend: "lib", Mode: "normal", World: 16, Reason: "it stayed inside one node",
@@ -81,7 +81,7 @@ backends:
 `, olderSuite)
 	cat, err := catalog.Load(defs)
 	require.NoError(t, err)
-	lib := ep.BackendOf(cat.With("older").Backend("lib"))
+	lib := catalog.BackendOf[ep.Backend](cat.With("older").Backend("lib"))
 	require.Equal(t, []string{"bf16"}, lib.PrecisionsOf("normal"))
 	require.Equal(t, []string{"bf16", "fp8"}, lib.PrecisionsOf("low-latency"))
 }

@@ -245,7 +245,7 @@ func Offering[T any](c *Checker, family string, backends []string) []*T {
 	var out []*T
 	for i := range backends {
 		b := c.Backend(backends[i])
-		if has := BlockOf[T](b.Blocks, family); has != nil {
+		if has := BackendOf[T](b); has != nil {
 			out = append(out, has)
 		} else {
 			c.Diagnose(&backends[i], lacksBlock, b.Name, family)

@@ -127,8 +127,25 @@ func Find[T any](c *Catalog, name string) *T {
 
 func nameOf(v *any) string { return reflect.ValueOf(*v).Elem().FieldByName("Name").String() }
 
-// BlockOf returns the block of a family, or nil.
-func BlockOf[T any, B any](blocks map[string]B, family string) *T {
-	b, _ := any(blocks[family]).(*T)
-	return b
+// BackendOf returns what a backend does of the family that has blocks of type T, or nil.
+func BackendOf[T any](b *Backend) *T { return blockOf[T](b.Blocks) }
+
+// SamplingOf returns the sample counts that a profile has of the family, or nil.
+func SamplingOf[T any](s *Sampling) *T { return blockOf[T](s.Blocks) }
+
+// SupportOf returns what a platform runs of a backend's family, or nil. s may be nil.
+func SupportOf[T any](s *Support) *T {
+	if s == nil {
+		return nil
+	}
+	return blockOf[T](s.Blocks)
+}
+
+func blockOf[T, B any](blocks map[string]B) *T {
+	for _, b := range blocks {
+		if t, ok := any(b).(*T); ok {
+			return t
+		}
+	}
+	return nil
 }

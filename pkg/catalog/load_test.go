@@ -26,7 +26,7 @@ func TestLoadShipped(t *testing.T) {
 	require.True(t, local.Local)
 	require.Equal(t, "ubuntu-latest", local.Runner)
 	require.Equal(t, "h100-dgxc", cat.Platform("h100-dgxc").Runner, "the label is the SKU unless said")
-	require.Equal(t, []int{2, 4}, ep.SupportOf(local.Support("host")).Degrees("normal"))
+	require.Equal(t, []int{2, 4}, catalog.SupportOf[ep.Support](local.Support("host")).Degrees("normal"))
 	require.Equal(t, []int64{8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 128 << 20, 1 << 30},
 		cat.Suite("smoke").Blocks["collective"][0].(*collective.SuiteBlock).Sizes.List())
 }

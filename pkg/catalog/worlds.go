@@ -15,7 +15,7 @@ func (p *Platform) Worlds(family string, backends ...string) []int {
 	var out []int
 	for _, name := range backends {
 		if s := p.Support(name); s != nil && s.Blocks[family] != nil {
-			out = append(out, *BlockOf[Worlds](s.Blocks, family)...)
+			out = append(out, *s.Blocks[family].(*Worlds)...)
 		}
 	}
 	slices.Sort(out)

@@ -7,14 +7,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// BackendOf returns the backend's capabilities for the collective family, or nil.
-func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
-
-// SamplingOf returns the profile's sample counts for collective cases, or nil.
-func SamplingOf(s *catalog.Sampling) *Sampling {
-	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
-}
-
 // SuiteBlock requests the product of its lists, at each world size that the platform has for the
 // backend. It has either sizes or traffic.
 type SuiteBlock struct {

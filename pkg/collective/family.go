@@ -45,7 +45,7 @@ var Family = family.Family{
 	Spans:   spans,
 	Views:   views,
 	Summary: summary,
-	ByName:  func(b *catalog.Backend) bool { return BackendOf(b).ByName },
+	ByName:  func(b *catalog.Backend) bool { return catalog.BackendOf[Backend](b).ByName },
 	Warning: warning,
 }
 

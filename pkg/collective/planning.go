@@ -37,8 +37,8 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 
 func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int, shape Block) {
 	c := r.NewCase(Name, Contract, b.Sampling, be, world)
-	shape.Modes = planner.Ordered(BackendOf(be).Modes, b.Modes)
-	shape.Measure = SamplingOf(r.SamplingProfile(c.Sampling)).Counts()
+	shape.Modes = planner.Ordered(catalog.BackendOf[Backend](be).Modes, b.Modes)
+	shape.Measure = catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling)).Counts()
 	for _, op := range r.Pick("op", vocab.Ops(), b.Ops) {
 		shape.Op, shape.Placements = op, placements(op, b.Placements)
 		none := []string{""}
@@ -78,7 +78,7 @@ func placements(op string, want []string) []string {
 
 // lacks names the factor of the case that the backend does not support, or returns "".
 func lacks(be *catalog.Backend, c *plan.Case) string {
-	has, b := BackendOf(be), Of(c)
+	has, b := catalog.BackendOf[Backend](be), Of(c)
 	wrong := WrongWorld(b.Op, c.World)
 	switch {
 	case has == nil:

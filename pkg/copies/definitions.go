@@ -4,14 +4,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 )
 
-// BackendOf returns what the backend does of copies, or nil.
-func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
-
-// SamplingOf returns the profile's sample counts of copies, or nil.
-func SamplingOf(s *catalog.Sampling) *Sampling {
-	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
-}
-
 // SuiteBlock asks for its tests on each backend, with each kind of host memory where a test
 // has any, and each submission.
 type SuiteBlock struct {

@@ -22,7 +22,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 			c := r.NewCase(Name, Contract, b.Sampling, be, world)
 			for _, memory := range MemoriesOf(name, b.HostMemory) {
 				for _, submission := range b.Submissions {
-					block := New(name, memory, SamplingOf(r.SamplingProfile(c.Sampling)))
+					block := New(name, memory, catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling)))
 					block.Submission, block.Sizes, block.Streams, block.PageBytes = submission, b.Sizes.List(), b.Streams, int64(b.PageBytes)
 					block.Victim = b.Victim
 					c.Block = block
@@ -55,7 +55,7 @@ func New(test, memory string, s *Sampling) *Block {
 
 // lacks names what of the case the backend does not have, or is empty.
 func lacks(be *catalog.Backend, c *plan.Case) string {
-	has, b := BackendOf(be), Of(c)
+	has, b := catalog.BackendOf[Backend](be), Of(c)
 	if has == nil {
 		return fmt.Sprintf("backend %s has no copies", be.Name)
 	}

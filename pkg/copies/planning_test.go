@@ -47,7 +47,7 @@ func TestDirectRefusesCopies(t *testing.T) {
 		},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
-			b := copies.New(tt.test, tt.memory, copies.SamplingOf(cat.SamplingProfile("smoke")))
+			b := copies.New(tt.test, tt.memory, catalog.SamplingOf[copies.Sampling](cat.SamplingProfile("smoke")))
 			b.Submission, b.Sizes, b.Streams = copies.Loop, []int64{4096}, []int{1}
 			if tt.change != nil {
 				tt.change(b)

@@ -8,17 +8,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// BackendOf returns the backend's EP capabilities, or nil.
-func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
-
-// SupportOf returns the EP support of the backend on a platform, or nil.
-func SupportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
-
-// SamplingOf returns the profile's sample counts for EP cases, or nil.
-func SamplingOf(s *catalog.Sampling) *Sampling {
-	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
-}
-
 // SuiteBlock requests the product of its lists.
 type SuiteBlock struct {
 	Workload   string       `yaml:"workload" in:"workload"`
@@ -227,11 +216,11 @@ func (b *SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int { return b.D
 func (e *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Backend) {
 	for i := range *e {
 		d := &(*e)[i]
-		if BackendOf(b).Mode(d.Mode) == nil {
-			c.Diagnose(d, "backend %q has no mode %q%s", b.Name, d.Mode, vocab.Hint(d.Mode, BackendOf(b).modeNames()))
+		if catalog.BackendOf[Backend](b).Mode(d.Mode) == nil {
+			c.Diagnose(d, "backend %q has no mode %q%s", b.Name, d.Mode, vocab.Hint(d.Mode, catalog.BackendOf[Backend](b).modeNames()))
 		}
 		for j, degree := range d.Degrees {
-			if r := BackendOf(b).rule(p, d.Mode, degree); r != nil {
+			if r := catalog.BackendOf[Backend](b).rule(p, d.Mode, degree); r != nil {
 				c.Diagnose(&d.Degrees[j], "EP%d is listed as running here, but %s says why it is unsupported: %s", degree, c.At(r), r.Reason)
 			}
 		}
@@ -256,7 +245,7 @@ func (e *Backend) Check(c *catalog.Checker, b *catalog.Backend) {
 	}
 	used := map[*Rule]bool{}
 	for _, name := range c.Sets() {
-		if in := c.View(name).Backend(b.Name); BackendOf(in) == e {
+		if in := c.View(name).Backend(b.Name); catalog.BackendOf[Backend](in) == e {
 			e.checkGaps(c, name, in, used)
 		}
 	}
@@ -295,10 +284,7 @@ func (e *Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.B
 		if e.Mode(mode) == nil || !slices.Contains(b.Vendors, p.Vendor) {
 			continue
 		}
-		var runs []int
-		if s := p.Support(b.Name); s != nil {
-			runs = SupportOf(s).Degrees(mode)
-		}
+		runs := catalog.SupportOf[Support](p.Support(b.Name)).Degrees(mode)
 		for _, degree := range askedDegrees(c, p, b, mode) {
 			row := catalog.Coverage{SKU: p.SKU, Backend: b.Name, Mode: mode, World: degree, Runs: slices.Contains(runs, degree)}
 			if r := e.rule(p, mode, degree); r != nil && !row.Runs {

@@ -47,7 +47,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 // the backend, and one unsupported case if it lists it without the degree, regardless of the mode
 // and precision filters.
 func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int, phase string) {
-	support, has := SupportOf(r.Platform.Support(be.Name)), BackendOf(be)
+	support, has := catalog.SupportOf[Support](r.Platform.Support(be.Name)), catalog.BackendOf[Backend](be)
 	if support == nil {
 		return
 	}
@@ -56,7 +56,7 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int
 	shape := Block{
 		EPSize: degree, Workload: w.Name, Phase: phase,
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
-		Ladder: b.Ladder(w, phase), Timing: Timing(*SamplingOf(r.SamplingProfile(c.Sampling))),
+		Ladder: b.Ladder(w, phase), Timing: Timing(*catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling))),
 	}
 	with := func(mode string, routing RoutingRef, precision, layout, timing string) *plan.Case {
 		block := shape
@@ -114,7 +114,7 @@ func ladderCap(has *Backend, mode string) *int {
 }
 
 func lacks(be *catalog.Backend, c *plan.Case) string {
-	has, block := BackendOf(be), *Of(c)
+	has, block := catalog.BackendOf[Backend](be), *Of(c)
 	switch {
 	case has == nil:
 		return fmt.Sprintf("backend %s has no dispatch and combine", be.Name)

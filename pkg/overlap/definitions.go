@@ -5,14 +5,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// BackendOf returns what the backend does of the overlap family, or nil.
-func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
-
-// SamplingOf returns the profile's sample counts of overlap cases, or nil.
-func SamplingOf(s *catalog.Sampling) *Sampling {
-	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
-}
-
 // SuiteBlock asks for its forms with the product of its lists, at each world size that the
 // platform has for the backend.
 type SuiteBlock struct {

@@ -26,7 +26,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 			for _, how := range communications(form, b) {
 				for _, c.Precision = range planner.Ordered(vocab.DTypes(), b.DTypes) {
 					for _, compute := range planner.Ordered(Computes(), b.Computes) {
-						block := New(form, how.op, SamplingOf(r.SamplingProfile(c.Sampling)))
+						block := New(form, how.op, catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling)))
 						block.Algorithm = how.algorithm
 						block.Hidden, block.Compute, block.Sizes = int64(b.Hidden), compute, b.Sizes.List()
 						if form == Beside {
@@ -75,7 +75,7 @@ func New(form, op string, s *Sampling) *Block {
 // fit gives the schedule of a case its shape. It names what of the case the backend or
 // the schedule does not have, or returns nothing.
 func fit(be *catalog.Backend, c *plan.Case) string {
-	has, b := BackendOf(be), *Of(c)
+	has, b := catalog.BackendOf[Backend](be), *Of(c)
 	c.Block = &b
 	var noShape error
 	if b.Algorithm != "" {

@@ -26,7 +26,7 @@ func TestRefusals(t *testing.T) {
 		{"all_gather", "float", overlap.ComputeLoop, "one rank has nobody to communicate with: overlap needs at least 2", 1},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
-			b := overlap.New(overlap.Beside, tt.op, overlap.SamplingOf(cat.SamplingProfile("smoke")))
+			b := overlap.New(overlap.Beside, tt.op, catalog.SamplingOf[overlap.Sampling](cat.SamplingProfile("smoke")))
 			b.Hidden, b.Compute, b.Sizes, b.Products, b.Collectives = 32, tt.compute, []int64{4096}, 1, 1
 			d := planner.Direct{Suite: "bench", Backend: "host", World: tt.world, Repeats: 1, Cases: []plan.Case{{Family: overlap.Name, Precision: tt.dtype, Sampling: "smoke", Contract: overlap.Contract, World: tt.world, Block: b}}}
 			_, err := d.Resolve(cat, planner.Machine{})

@@ -275,7 +275,7 @@ func TestOutputsTooLarge(t *testing.T) {
 // TestTooLong: a case that no cell has time for is refused, with its name.
 func TestTooLong(t *testing.T) {
 	cat := synthetic(1)
-	collective.SamplingOf(&cat.Sampling[0]).Trials = 1_000_000
+	catalog.SamplingOf[collective.Sampling](&cat.Sampling[0]).Trials = 1_000_000
 	_, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.ErrorContains(t, err, "case pool-000-ring-all-reduce-int8-sum-w2-cold is estimated at")
 	require.ErrorContains(t, err, "more than the 350 a cell may take")

@@ -11,14 +11,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
-// BackendOf returns what the backend does of simulations, or nil.
-func BackendOf(b *catalog.Backend) *Backend {
-	return catalog.BlockOf[Backend](b.Blocks, string(Name))
-}
-
-// supportOf returns what runs of the backend's simulations, or nil.
-func supportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
-
 // SuiteBlock asks for the simulated time of the schedules of one collective: the product
 // of its lists.
 type SuiteBlock struct {
@@ -148,8 +140,8 @@ func (b *SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int { return b.R
 
 // Coverage implements catalog.BackendBlock: the worlds that suites ask of the platform.
 func (*Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
-	support := p.Support(b.Name)
-	if support == nil || supportOf(support) == nil {
+	support := catalog.SupportOf[Support](p.Support(b.Name))
+	if support == nil {
 		return nil
 	}
 	var worlds []int
@@ -164,7 +156,7 @@ func (*Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Bac
 	var out []catalog.Coverage
 	for _, w := range slices.Compact(worlds) {
 		at := catalog.Coverage{SKU: p.SKU, Backend: b.Name, Mode: "simulations", World: w, Runs: true}
-		if at.Reason = supportOf(support).Lack(w); at.Reason != "" {
+		if at.Reason = support.Lack(w); at.Reason != "" {
 			at.Runs = false
 		}
 		out = append(out, at)

@@ -17,7 +17,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	b := block.(*SuiteBlock)
 	for _, world := range r.Worlds(b.Ranks) {
 		for _, be := range r.Backends(b.Backends) {
-			if support := supportOf(r.Platform.Support(be.Name)); support != nil {
+			if support := catalog.SupportOf[Support](r.Platform.Support(be.Name)); support != nil {
 				backendCases(r, b, be, world, support.Lack(world))
 			}
 		}
@@ -66,7 +66,7 @@ func fit(be *catalog.Backend, c *plan.Case) string {
 		return noShape.Error()
 	case err != nil:
 		return err.Error()
-	case BackendOf(be) == nil:
+	case catalog.BackendOf[Backend](be) == nil:
 		return fmt.Sprintf("backend %s simulates nothing", be.Name)
 	}
 	return ""

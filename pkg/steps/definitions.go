@@ -6,9 +6,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// BackendOf returns what the backend does of the schedule family, or nil.
-func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
-
 // SuiteBlock asks for the schedules of one collective, with the product of its lists, at
 // each world size that the platform has for the backend. The sample counts are those of the
 // collective family.

@@ -18,13 +18,13 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	b := block.(*SuiteBlock)
 	for world, be := range r.Each(Name, b.Backends) {
 		c := r.NewCase(Name, collective.Contract, b.Sampling, be, world)
-		sampling := collective.SamplingOf(r.SamplingProfile(c.Sampling))
+		sampling := catalog.SamplingOf[collective.Sampling](r.SamplingProfile(c.Sampling))
 		for _, name := range b.Algorithms {
 			for _, c.Precision = range planner.Ordered(vocab.DTypes(), b.DTypes) {
 				for _, buffers := range b.Buffers {
 					c.Block = &Block{
 						Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments, RedOp: schedule.RedOp(b.Op), Sizes: b.Sizes.List(),
-						Placements: b.Placements, Modes: planner.Ordered(BackendOf(be).Modes, b.Modes), Buffers: buffers,
+						Placements: b.Placements, Modes: planner.Ordered(catalog.BackendOf[Backend](be).Modes, b.Modes), Buffers: buffers,
 						Measure: sampling.Counts(),
 					}
 					r.Request(be, &c)
@@ -37,7 +37,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 // fits gives the schedule its shape. It names what of the case the backend or the
 // schedule does not have, or returns nothing.
 func fits(be *catalog.Backend, c *plan.Case) string {
-	has, block := BackendOf(be), *Of(c)
+	has, block := catalog.BackendOf[Backend](be), *Of(c)
 	c.Block = &block
 	var noShape error
 	if block.PlanFile == "" {

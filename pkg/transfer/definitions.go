@@ -9,17 +9,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// BackendOf returns the backend's transfer capabilities, or nil.
-func BackendOf(b *catalog.Backend) *Backend { return catalog.BlockOf[Backend](b.Blocks, string(Name)) }
-
-// supportOf returns the transfer support of the backend on a platform, or nil.
-func supportOf(s *catalog.Support) *Support { return catalog.BlockOf[Support](s.Blocks, string(Name)) }
-
-// SamplingOf returns the profile's sample counts for transfers, or nil.
-func SamplingOf(s *catalog.Sampling) *Sampling {
-	return catalog.BlockOf[Sampling](s.Blocks, string(Name))
-}
-
 // SuiteBlock requests the product of its caches, lanes and arrangements, on each backend that the
 // platform lists with the lane.
 type SuiteBlock struct {
@@ -127,8 +116,8 @@ func (s *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Back
 		if vocab.OfHost(lane) != (p.Vendor == vocab.Host) {
 			c.Diagnose(&s.Lanes[i], "lane %q does not join the memory of %s", lane, p.Product)
 		}
-		if !slices.Contains(BackendOf(b).Lanes, lane) {
-			c.Diagnose(&s.Lanes[i], "backend %q has no lane %q%s", b.Name, lane, vocab.Hint(lane, BackendOf(b).Lanes))
+		if !slices.Contains(catalog.BackendOf[Backend](b).Lanes, lane) {
+			c.Diagnose(&s.Lanes[i], "backend %q has no lane %q%s", b.Name, lane, vocab.Hint(lane, catalog.BackendOf[Backend](b).Lanes))
 		}
 	}
 }
@@ -157,12 +146,12 @@ func (*SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int { return []int
 
 // Coverage implements catalog.BackendBlock: a row if the platform lists a lane.
 func (t *Backend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
-	s := p.Support(b.Name)
-	if s == nil || supportOf(s) == nil {
+	s := catalog.SupportOf[Support](p.Support(b.Name))
+	if s == nil {
 		return nil
 	}
 	row := catalog.Coverage{SKU: p.SKU, Backend: b.Name, Mode: "transfers", World: Ranks}
-	for _, lane := range supportOf(s).Lanes {
+	for _, lane := range s.Lanes {
 		row.Reason = t.Lacks(lane)
 		if row.Runs = row.Reason == ""; row.Runs {
 			break

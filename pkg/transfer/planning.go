@@ -23,7 +23,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 		return
 	}
 	for _, be := range r.Backends(b.Backends) {
-		support := supportOf(r.Platform.Support(be.Name))
+		support := catalog.SupportOf[Support](r.Platform.Support(be.Name))
 		if support == nil {
 			continue
 		}
@@ -35,7 +35,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 			for _, handle := range handles {
 				for _, name := range b.Caches {
 					for _, arrangement := range b.Arrangements {
-						addCase(r, b, be, lane, BackendOf(be).CaseHandle(handle), CacheOf(r.Catalog, name), arrangement)
+						addCase(r, b, be, lane, catalog.BackendOf[Backend](be).CaseHandle(handle), CacheOf(r.Catalog, name), arrangement)
 					}
 				}
 			}
@@ -45,7 +45,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 
 func addCase(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, lane, handle string, cache *Cache, arrangement string) {
 	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
-	t := New(cache, SamplingOf(r.SamplingProfile(c.Sampling)))
+	t := New(cache, catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling)))
 	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, arrangement, b.ISL, b.PageTokens, b.Batches, b.Ops
 	c.Precision, c.Block = cache.Precision, t
 	r.Place(&c, be, Ranks)
@@ -67,7 +67,7 @@ func New(cache *Cache, sampling *Sampling) *Block {
 
 // lacks names the factor of the case that the backend does not support, or returns "".
 func lacks(be *catalog.Backend, c *plan.Case) string {
-	has, t := BackendOf(be), Of(c)
+	has, t := catalog.BackendOf[Backend](be), Of(c)
 	if has == nil {
 		return fmt.Sprintf("backend %s has no transfers", be.Name)
 	}
@@ -90,7 +90,7 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 // handleLacks names the devices whose memory the handle of a case supports if the platform has other
 // devices, or returns "".
 func handleLacks(be *catalog.Backend, c *plan.Case, vendor string) string {
-	h := BackendOf(be).Handle(Of(c).Handle)
+	h := catalog.BackendOf[Backend](be).Handle(Of(c).Handle)
 	if h == nil || slices.Contains(h.Vendors, vendor) {
 		return ""
 	}

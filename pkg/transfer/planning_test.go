@@ -58,7 +58,7 @@ func TestDirectPlacesATransferByItsLane(t *testing.T) {
 	machine := planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nixl"}}}
 	over := func(lane string) planner.Direct {
 		cat := shipped(t)
-		block := transfer.New(transfer.CacheOf(cat, "kv-tiny"), transfer.SamplingOf(cat.SamplingProfile("smoke")))
+		block := transfer.New(transfer.CacheOf(cat, "kv-tiny"), catalog.SamplingOf[transfer.Sampling](cat.SamplingProfile("smoke")))
 		block.Mode, block.Routing, block.ISLLadder, block.PageTokens, block.BatchSizes, block.Ops = lane, transfer.Paged, plan.Ladder{64}, plan.Ladder{16}, plan.Ladder{1}, transfer.Ops()
 		return planner.Direct{Suite: "bench", Backend: "nixl", World: 2, Repeats: 1, Cases: []plan.Case{{
 			Family: transfer.Name, Precision: "bf16", Sampling: "smoke", Contract: transfer.Contract, Block: block,

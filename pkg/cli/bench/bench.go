@@ -95,11 +95,11 @@ func AllKnown(words ...Word) error {
 }
 
 // Profile returns the sample counts that a profile has of cases of a family.
-func Profile[S any](cat *catalog.Catalog, name string, of func(*catalog.Sampling) *S, cases string) (*S, error) {
+func Profile[S any](cat *catalog.Catalog, name, cases string) (*S, error) {
 	if err := Known("sampling profile", name, cat.Words("sampling")); err != nil {
 		return nil, err
 	}
-	counts := of(cat.SamplingProfile(name))
+	counts := catalog.SamplingOf[S](cat.SamplingProfile(name))
 	if counts == nil {
 		return nil, cli.UsageError("--sampling %s: the profile has no sample counts of %s", name, cases)
 	}

@@ -208,11 +208,11 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 	case r.DType == all && r.By != nil:
 		dtypes = r.By.DTypes(be)
 	case r.DType == all:
-		dtypes = collective.BackendOf(be).DTypes
+		dtypes = catalog.BackendOf[collective.Backend](be).DTypes
 	}
 	if r.Op.Reduces() {
 		if redops = []string{r.redop}; r.redop == all {
-			redops = collective.BackendOf(be).RedOps
+			redops = catalog.BackendOf[collective.Backend](be).RedOps
 		}
 	}
 	if r.Op.Rooted() {

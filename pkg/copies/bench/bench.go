@@ -116,7 +116,7 @@ func (f *flags) Ranks(tests []string) (int, error) {
 
 // Plan implements bench.Measurement: the tests, or all that the backend has on one device.
 func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-	d, has := f.Direct(be, world), copies.BackendOf(be)
+	d, has := f.Direct(be, world), catalog.BackendOf[copies.Backend](be)
 	switch {
 	case f.Set("max-slowdown") && !f.victim:
 		return d, cli.UsageError("--max-slowdown needs --victim")
@@ -140,7 +140,7 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 	if err := bench.Known("submission", f.submission, copies.Submissions()); err != nil {
 		return d, err
 	}
-	profile, err := bench.Profile(cat, f.sampling, copies.SamplingOf, "copies")
+	profile, err := bench.Profile[copies.Sampling](cat, f.sampling, "copies")
 	if err != nil {
 		return d, err
 	}
@@ -163,7 +163,7 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 			// Of pageable memory in both directions the planner says more.
 			if both := copies.TestOf(name).Both && kind == copies.Pageable; !both && !slices.Contains(has.Tests, name) {
 				return d, cli.EnvironmentError("backend %s has no test %s%s", be.Name, name, bench.Others(cat, be, func(o *catalog.Backend) bool {
-					other := copies.BackendOf(o)
+					other := catalog.BackendOf[copies.Backend](o)
 					return other != nil && slices.Contains(other.Tests, name)
 				}))
 			}

@@ -92,7 +92,7 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 	); err != nil {
 		return d, err
 	}
-	profile, err := bench.Profile(cat, f.sampling, ep.SamplingOf, "expert parallelism")
+	profile, err := bench.Profile[ep.Sampling](cat, f.sampling, "expert parallelism")
 	if err != nil {
 		return d, err
 	}

@@ -112,7 +112,7 @@ func (f *flags) Plan(forms []string, cat *catalog.Catalog, be *catalog.Backend, 
 	if err != nil {
 		return d, err
 	}
-	dtype, compute := cmp.Or(f.dtype, overlap.BackendOf(be).DTypes[0]), cmp.Or(f.compute, overlap.BackendOf(be).Computes[0])
+	dtype, compute := cmp.Or(f.dtype, catalog.BackendOf[overlap.Backend](be).DTypes[0]), cmp.Or(f.compute, catalog.BackendOf[overlap.Backend](be).Computes[0])
 	if err := bench.AllKnown(
 		bench.Word{What: "operation", Got: f.op, Names: vocab.Ops()},
 		bench.Word{What: "element type", Got: dtype, Names: vocab.DTypes()},
@@ -120,7 +120,7 @@ func (f *flags) Plan(forms []string, cat *catalog.Catalog, be *catalog.Backend, 
 	); err != nil {
 		return d, err
 	}
-	profile, err := bench.Profile(cat, f.sampling, overlap.SamplingOf, "overlap")
+	profile, err := bench.Profile[overlap.Sampling](cat, f.sampling, "overlap")
 	if err != nil {
 		return d, err
 	}

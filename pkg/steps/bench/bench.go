@@ -162,7 +162,7 @@ func (f *Flags) steps(op string) (collectives.Request, error) {
 func by(block steps.Block, program *schedule.Program) *collectives.By {
 	return &collectives.By{
 		Family: steps.Name, Label: block.Algorithm, File: block.PlanFile,
-		DTypes: func(be *catalog.Backend) []string { return steps.BackendOf(be).DTypes },
+		DTypes: func(be *catalog.Backend) []string { return catalog.BackendOf[steps.Backend](be).DTypes },
 		Fits: func(op runner.Op, world int) error {
 			if program != nil {
 				return nil

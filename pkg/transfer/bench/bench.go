@@ -154,7 +154,7 @@ func (f *flags) Ranks([]string) (int, error) { return transfer.Ranks, nil }
 
 // Plan implements bench.Measurement.
 func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-	d, has := f.Direct(be, world), transfer.BackendOf(be)
+	d, has := f.Direct(be, world), catalog.BackendOf[transfer.Backend](be)
 	var err error
 	if f.limits, err = bench.ParseLimits(bench.MinGBps, f.minGBps, f.maxTime, nil); err != nil {
 		return d, err
@@ -171,7 +171,7 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 	); err != nil {
 		return d, err
 	}
-	profile, err := bench.Profile(cat, f.sampling, transfer.SamplingOf, "transfers")
+	profile, err := bench.Profile[transfer.Sampling](cat, f.sampling, "transfers")
 	if err != nil {
 		return d, err
 	}
@@ -221,10 +221,10 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 // refuseLane refuses a lane or a handle that the backend lacks. It returns the handle as cases name
 // it.
 func (f *flags) refuseLane(cat *catalog.Catalog, be *catalog.Backend, lane string) (handle string, err error) {
-	has := transfer.BackendOf(be)
+	has := catalog.BackendOf[transfer.Backend](be)
 	others := func(ok func(*transfer.Backend) bool) string {
 		return bench.Others(cat, be, func(o *catalog.Backend) bool {
-			other := transfer.BackendOf(o)
+			other := catalog.BackendOf[transfer.Backend](o)
 			return other != nil && ok(other)
 		})
 	}
