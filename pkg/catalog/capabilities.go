@@ -5,36 +5,34 @@ import (
 	"slices"
 )
 
-// Capabilities is a named set of what runs where. A suite that picks it is planned with
-// its blocks in place of those of backends.yaml and of the platforms. What it leaves out
-// stands as it is there.
+// Capabilities is a named set of blocks that replace those of backends.yaml and of the platforms in
+// suites that select it. Blocks that the set omits are unchanged.
 type Capabilities struct {
 	Name      string           `yaml:",name"` // the file's name
 	Backends  []BackendBlocks  `yaml:"backends,optional"`
 	Platforms []PlatformBlocks `yaml:"platforms,optional"`
 }
 
-// BackendBlocks is what a backend does, by family, in a set of capabilities.
+// BackendBlocks holds a backend's blocks by family in a set of capabilities.
 type BackendBlocks struct {
 	Backend string                  `yaml:",name" in:"backend"`
 	Blocks  map[string]BackendBlock `yaml:",blocks,optional"`
 }
 
-// PlatformBlocks is what a platform runs in a set of capabilities.
+// PlatformBlocks holds a platform's blocks in a set of capabilities.
 type PlatformBlocks struct {
 	SKU      string          `yaml:",name" in:"platform"`
 	Backends []SupportBlocks `yaml:",value"`
 }
 
-// SupportBlocks is what a platform runs of a backend, by family, in a set of
-// capabilities.
+// SupportBlocks holds, by family, what a platform runs of a backend in a set of capabilities.
 type SupportBlocks struct {
 	Backend string                  `yaml:",name" in:"backend"`
 	Blocks  map[string]SupportBlock `yaml:",blocks,optional"`
 }
 
-// With returns the definitions as they hold for suites that pick the named set, and
-// those suites alone. The empty name stands for suites that pick none.
+// With returns the definitions as they apply to suites that select the named set, and only those. The
+// empty name is for suites that select none.
 func (c *Catalog) With(set string) *Catalog {
 	out := *c
 	out.Suites = slices.DeleteFunc(slices.Clone(c.Suites), func(s Suite) bool { return s.Capabilities != set })
@@ -61,7 +59,7 @@ func (c *Catalog) With(set string) *Catalog {
 	return &out
 }
 
-// replaced returns the blocks with those of by in place of their families'.
+// replaced returns blocks, overridden by the blocks of the same families in by.
 func replaced[B any](blocks, by map[string]B) map[string]B {
 	out := map[string]B{}
 	maps.Copy(out, blocks)
@@ -69,7 +67,7 @@ func replaced[B any](blocks, by map[string]B) map[string]B {
 	return out
 }
 
-// views returns the definitions as they hold without a set, and with each.
+// views returns the definitions without a set, and with each.
 func (c *Catalog) views() map[string]*Catalog {
 	out := map[string]*Catalog{"": c.With("")}
 	for i := range c.Capabilities {
@@ -78,7 +76,7 @@ func (c *Catalog) views() map[string]*Catalog {
 	return out
 }
 
-// checkCapabilities refuses sets that no suite picks, and blocks of what a platform does
+// checkCapabilities refuses sets that no suite selects, and blocks of a backend that a platform does
 // not list.
 func (c *Checker) checkCapabilities(set *Capabilities) {
 	view := c.views[set.Name]

@@ -10,14 +10,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Catalog is a sound set of definitions.
+// Catalog is a valid set of definitions.
 type Catalog struct {
 	Platforms []Platform       // by SKU
 	Backends  []Backend        // in the order of backends.yaml, which is the order of plans
-	Lists     map[string][]any // by kind: pointers to what List.Of is a slice of
+	Lists     map[string][]any // by kind: pointers to slices of the type of List.Of
 	Sampling  []Sampling
 	Suites    []Suite // by name
-	// Capabilities are the named sets of what runs where, by name.
+	// Capabilities are the named sets of capabilities, by name.
 	Capabilities []Capabilities
 
 	asked map[string][]string // words that suites use, by kind
@@ -26,7 +26,7 @@ type Catalog struct {
 // Platform is one pool of equal machines.
 type Platform struct {
 	SKU string `yaml:",name"` // the file's name
-	// Local marks the platform that stands for the machine at hand.
+	// Local marks the platform that represents the current machine.
 	Local       bool      `yaml:"local,optional"`
 	Vendor      string    `yaml:"vendor" in:"vendor"`
 	Product     string    `yaml:"product" in:"published text"` // name used in topology classes
@@ -37,9 +37,9 @@ type Platform struct {
 	ScaleUp     ScaleUp   `yaml:"scale_up"`
 	ScaleOut    *ScaleOut `yaml:"scale_out,optional"` // absent: no RDMA between scale-up domains
 	Fabric      *Fabric   `yaml:"fabric,optional"`
-	Runner      string    `yaml:"runner,optional" in:"runner label"` // the SKU unless said
-	// Environment is the GitHub environment that the platform's jobs run in, with
-	// its rules on who approves them and from which branches.
+	Runner      string    `yaml:"runner,optional" in:"runner label"` // default: the SKU
+	// Environment is the GitHub environment of the platform's jobs, with its rules on approvals and
+	// branches.
 	Environment string    `yaml:"environment,optional" in:"environment name"`
 	Launch      Launch    `yaml:"launch"`
 	Env         []Var     `yaml:"env,optional"` // for every case
@@ -60,11 +60,11 @@ type ScaleOut struct {
 	Env      []Var    `yaml:"env,optional"`                        // for cases that use it
 }
 
-// Pace is how fast one operation is taken to be when job timeouts are sized. It
-// is cautious and no claim about the hardware.
+// Pace is the assumed speed of one operation, from which job timeouts are computed. It is cautious and
+// no claim about the hardware.
 type Pace struct {
-	Micros float64 `yaml:"us" min:"1"`      // per operation, whatever its size
-	GBps   float64 `yaml:"gbps" min:"0.01"` // per device, on top
+	Micros float64 `yaml:"us" min:"1"`      // per operation, of any size
+	GBps   float64 `yaml:"gbps" min:"0.01"` // per device, in addition
 }
 
 // Fabric describes the network as surveyed.
@@ -73,19 +73,19 @@ type Fabric struct {
 	Switch string `yaml:"switch"`
 }
 
-// Launch says how ranks come to run on the platform, with the arguments that
-// its machines need. What is private to a cluster is in Operator.
+// Launch describes how ranks are started on the platform, with the arguments that its machines need.
+// Values private to a cluster are in Operator.
 type Launch struct {
 	Launcher  string   `yaml:"launcher" in:"launcher"`
 	Container string   `yaml:"container" in:"container"`
 	Salloc    []string `yaml:"salloc,optional"` // slurm: further arguments of the allocation
 	Srun      []string `yaml:"srun,optional"`   // slurm: further arguments of each step
 	Docker    []string `yaml:"docker,optional"` // docker: further arguments of run
-	// Store is where the ranks and the shard meet: in files, which is the default, or over
-	// tcp, for nodes that reach the shard's host.
+	// Store is where the ranks and the shard exchange data: in files, the default, or over tcp, for
+	// nodes that reach the shard's host.
 	Store string `yaml:"store,optional" in:"store"`
-	// TaskPer is what a task of a slurm step is: node, which starts the ranks of the node,
-	// or rank, which is the default.
+	// TaskPer is the unit of a task of a slurm step: node (the task starts the ranks of the node) or
+	// rank, the default.
 	TaskPer string `yaml:"task_per,optional" in:"task"`
 	// QueueMinutes is the longest wait for an allocation of slurm; the default is the
 	// planner's.
@@ -100,7 +100,7 @@ type Var struct {
 	Value string `yaml:",value" in:"published text"`
 }
 
-// Support says what one backend runs on a platform.
+// Support lists what a platform runs of one backend.
 type Support struct {
 	Backend string                  `yaml:",name" in:"backend"`
 	Blocks  map[string]SupportBlock `yaml:",blocks,optional"` // by family
@@ -113,8 +113,8 @@ type Backend struct {
 	Vendors      []string `yaml:"vendors" in:"vendor"`
 	Maturity     string   `yaml:"maturity" in:"maturity"`
 	SetupSeconds int      `yaml:"setup_seconds" min:"0" max:"86400"` // before a group's first case; sizes job timeouts
-	// Retries gives a case that dies, hangs or meets an error of the library so
-	// many further attempts.
+	// Retries is the number of further attempts of a case that dies, hangs or meets an error of the
+	// library.
 	Retries int                     `yaml:"retries,optional" min:"0" max:"10"`
 	Env     []Var                   `yaml:"env,optional"`
 	Blocks  map[string]BackendBlock `yaml:",blocks,optional"` // by family
@@ -137,8 +137,8 @@ type Suite struct {
 	Platforms []string `yaml:"platforms" in:"platform"`
 	Sampling  string   `yaml:"sampling" in:"sampling"`
 	Repeats   int      `yaml:"repeats" min:"1" max:"1000" default:"1"` // independent runs of each case
-	// Capabilities is the set that says what runs; empty: what the backends and
-	// platforms list themselves.
+	// Capabilities is the selected set of capabilities; empty: the blocks of the backends and platforms
+	// themselves.
 	Capabilities string                  `yaml:"capabilities,optional" in:"capability set"`
 	Blocks       map[string][]SuiteBlock `yaml:",blocks,optional"` // by family
 }
@@ -163,12 +163,12 @@ func (c *Catalog) Suite(name string) *Suite {
 	return find(c.Suites, name, func(s *Suite) string { return s.Name })
 }
 
-// Support returns what the platform runs of a backend, or nil.
+// Support returns the platform's support for a backend, or nil.
 func (p *Platform) Support(backend string) *Support {
 	return find(p.Backends, backend, func(s *Support) string { return s.Backend })
 }
 
-// Scope says whether world ranks of the platform stay in one scale-up domain.
+// Scope returns whether world ranks of the platform stay in one scale-up domain.
 func (p *Platform) Scope(world int) string {
 	if world > p.ScaleUp.Domain {
 		return vocab.ScopeOut
@@ -176,7 +176,7 @@ func (p *Platform) Scope(world int) string {
 	return vocab.ScopeUp
 }
 
-// Nodes returns how many nodes world ranks take, packed.
+// Nodes returns how many nodes world ranks need, packed.
 func (p *Platform) Nodes(world int) int { return max(1, world/p.GPUsPerNode) }
 
 // namesOf returns the name of each element, in order.

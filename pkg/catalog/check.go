@@ -11,35 +11,35 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Checker is what checks work with: definitions that are well formed and may
-// contradict each other, where each value stands, and the diagnostics found so far.
+// Checker holds the input of checks: well-formed definitions, which may contradict each other, their
+// positions, and the diagnostics found so far.
 type Checker struct {
 	*Catalog
 	d *decoder
-	// views has the definitions as they hold for suites that pick a set of
-	// capabilities, by its name, and, under the empty name, for all others.
+	// views holds the definitions for suites that select a set of capabilities, by its name, and, under
+	// the empty name, for all others.
 	views map[string]*Catalog
 }
 
-// Diagnose reports what is wrong with a value of the definitions; at is its address.
+// Diagnose reports a problem of a value of the definitions; at is the address of the value.
 func (c *Checker) Diagnose(at any, format string, args ...any) {
 	c.d.Diagnose(c.At(at), format, args...)
 }
 
-// At returns where the value stands whose address at is.
+// At returns the position of the value whose address is at.
 func (c *Checker) At(at any) strictyaml.Pos { return c.d.Pos(at) }
 
-// Note reports what is wrong in a file, each thing once; err is nil or of type strictyaml.Errors.
+// Note reports the problems of a file, each once; err is nil or of type strictyaml.Errors.
 func (c *Checker) Note(err error) {
 	if places, ok := errors.AsType[strictyaml.Errors](err); ok {
 		c.d.Note(places)
 	}
 }
 
-// Sets lists the names of the sets of capabilities, and the empty name, which stands for none.
+// Sets lists the names of the sets of capabilities, and the empty name for no set.
 func (c *Checker) Sets() []string { return slices.Sorted(maps.Keys(c.views)) }
 
-// View returns the definitions as they hold for suites that pick the named set of capabilities.
+// View returns the definitions for suites that select the named set of capabilities.
 func (c *Checker) View(set string) *Catalog { return c.views[set] }
 
 // check reports definitions that contradict each other.
@@ -88,7 +88,7 @@ func (c *Checker) check() {
 	}
 }
 
-// checkBackend checks blocks of a backend, which has them in some set of capabilities.
+// checkBackend checks the blocks of a backend in a set of capabilities.
 func (c *Checker) checkBackend(blocks map[string]BackendBlock, b *Backend) {
 	each(blocks, func(_ string, block BackendBlock) {
 		if own, ok := block.(interface{ Check(c *Checker, b *Backend) }); ok {
@@ -106,7 +106,7 @@ func each[B any](blocks map[string]B, f func(family string, block B)) {
 	}
 }
 
-// noBlock says that no family has a block: neither an ep nor a collective block.
+// noBlock returns the phrase for a missing block: neither an ep nor a collective block.
 func noBlock() string {
 	var names []string
 	for _, f := range families.All() {
@@ -144,7 +144,7 @@ func (c *Checker) checkPlatform(p *Platform) {
 	}
 }
 
-// ownedArgs are arguments that the launchers set themselves, from the case.
+// ownedArgs lists arguments that the launchers set themselves, from the case.
 func ownedArgs() []string {
 	return []string{
 		"--nodes", "--ntasks", "--ntasks-per-node", "--gres", "--gpus-per-node", "--time", "--jobid", "--export",
@@ -154,8 +154,8 @@ func ownedArgs() []string {
 	}
 }
 
-// checkArgs refuses arguments of a tool that the platform does not use, and
-// ones that are not its to say.
+// checkArgs refuses arguments of a tool that the platform does not use, and arguments that launchers
+// set.
 func (c *Checker) checkArgs(args []string, used bool, tool, why string) {
 	for i := range args {
 		name, _, _ := strings.Cut(args[i], "=")
@@ -181,8 +181,8 @@ func (c *Checker) checkSupport(p *Platform, s *Support) {
 	}
 }
 
-// checkSupports reports what platforms list and their backends do not have in a set of
-// capabilities, on the platforms that it is picked for.
+// checkSupports reports blocks that platforms list and their backends lack in a set of capabilities, on
+// the platforms of suites that select it.
 func (c *Checker) checkSupports(set string) {
 	view := c.views[set]
 	for i := range view.Platforms {
@@ -209,8 +209,8 @@ func (c *Checker) checkSupports(set string) {
 
 const lacksBlock = "backend %q has no %s block"
 
-// FillsNodes refuses worlds that do not fill the nodes of the platform evenly, or
-// that exceed what joins them.
+// FillsNodes refuses worlds that do not fill the nodes of the platform evenly, or that exceed the nodes
+// joined by its fabric.
 func (c *Checker) FillsNodes(p *Platform, worlds []int) {
 	for i, w := range worlds {
 		if w > p.GPUsPerNode && w%p.GPUsPerNode != 0 {
@@ -222,8 +222,8 @@ func (c *Checker) FillsNodes(p *Platform, worlds []int) {
 	}
 }
 
-// Sampled refuses a block of a suite if its profile, its own or that of the suite, has no sample
-// counts of the family.
+// Sampled refuses a block of a suite if its profile (own, or else the suite's) has no sample counts of
+// the family.
 func (c *Checker) Sampled(block SuiteBlock, family, own string, s *Suite) {
 	profile := cmp.Or(own, s.Sampling)
 	if c.SamplingProfile(profile).Blocks[family] == nil {
@@ -232,15 +232,14 @@ func (c *Checker) Sampled(block SuiteBlock, family, own string, s *Suite) {
 	}
 }
 
-// Ascend refuses a list of numbers that do not ascend. No list has a number twice.
+// Ascend refuses a list of numbers that do not ascend. Lists have no duplicates.
 func (c *Checker) Ascend(numbers *[]int) {
 	if !slices.IsSorted(*numbers) {
 		c.Diagnose(numbers, "the numbers must ascend")
 	}
 }
 
-// Offering returns a family's blocks of the named backends, and reports the backends
-// that have none.
+// Offering returns a family's blocks of the named backends, and reports backends that have none.
 func Offering[T any](c *Checker, family string, backends []string) []*T {
 	var out []*T
 	for i := range backends {
@@ -254,7 +253,7 @@ func Offering[T any](c *Checker, family string, backends []string) []*T {
 	return out
 }
 
-// Offered reports what is asked of backends and none of them lists.
+// Offered reports requested values that none of the backends lists.
 func Offered[T any](c *Checker, what string, asked []string, backends []*T, list func(*T) []string) {
 	for i, name := range asked {
 		if len(backends) > 0 && !slices.ContainsFunc(backends, func(b *T) bool { return slices.Contains(list(b), name) }) {

@@ -14,7 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// decoder reads definitions, whose words are names that other definitions introduce, or of a form.
+// decoder reads definitions. Their words are names introduced by other definitions, or match a pattern.
 type decoder struct {
 	*strictyaml.Decoder
 	refs []reference
@@ -26,7 +26,7 @@ func newDecoder() *decoder {
 	return d
 }
 
-// blocks lists the keys of the families whose values are of type t.
+// blocks lists the keys of the families with values of type t.
 func blocks(t reflect.Type) (out []strictyaml.Block) {
 	list := t.Kind() == reflect.Slice
 	if list {
@@ -49,15 +49,14 @@ func blocks(t reflect.Type) (out []strictyaml.Block) {
 	return out
 }
 
-// A reference is a name to be looked up once all files are read.
+// reference is a name to be looked up after all files are read.
 type reference struct {
 	strictyaml.Pos
 	kind string
 	name string
 }
 
-// resolve looks up every name that was used. Names of a broken kind are left
-// alone.
+// resolve looks up every used name. It ignores names of broken kinds.
 func (d *decoder) resolve(names map[string][]string, broken map[string]bool) {
 	for _, r := range d.refs {
 		if !slices.Contains(names[r.kind], r.name) && !broken[r.kind] {
@@ -66,7 +65,7 @@ func (d *decoder) resolve(names map[string][]string, broken map[string]bool) {
 	}
 }
 
-// words lists the words that the files of a directory use, by kind.
+// words lists the words used by the files of a directory, by kind.
 func (d *decoder) words(dir string) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range d.refs {
@@ -79,14 +78,14 @@ func (d *decoder) words(dir string) map[string][]string {
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*$`)
 
-// name checks a name that the definitions introduce.
+// name checks a name introduced by the definitions.
 func (d *decoder) name(p strictyaml.Pos, name string) {
 	if err := CheckName(name); err != nil {
 		d.Diagnose(p, "%v", err)
 	}
 }
 
-// CheckName refuses what is no name of a definition.
+// CheckName refuses an invalid name of a definition.
 func CheckName(name string) error {
 	switch {
 	case !nameForm.MatchString(name):
@@ -97,8 +96,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// forms is what a word of some kind must look like; other kinds have a list of
-// words.
+// forms holds the patterns of the words of some kinds; other kinds have a list of words.
 var forms = map[string]*regexp.Regexp{
 	"environment variable": regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`),
 	"network interface":    deviceForm,
@@ -114,7 +112,7 @@ var (
 	labelForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 )
 
-// word takes note of a word of some kind, or checks its form at once.
+// word records a word of some kind, or checks its pattern at once.
 func (d *decoder) word(p strictyaml.Pos, word, kind string) {
 	switch form := forms[kind]; {
 	case kind == strictyaml.PublishedText && strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }):

@@ -7,12 +7,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/registry"
 )
 
-// Family is what the definitions say of one kind of measurement. Its name is the
-// key of its blocks. Each block here is an empty one of the family's type, a
-// pointer whose tags the decoder reads; nil: there is none in that place.
+// Family describes how one kind of measurement is defined. Its name is the key of its blocks. Each block
+// here is an empty one of the family's type, a pointer whose tags the decoder reads; nil: the family has
+// no such block.
 type Family struct {
 	Name  string
-	Cases string // what people call its cases: collectives, transfers
+	Cases string // name of its cases in messages: collectives, transfers
 	// Suite is one block of a suite, which has a list of them.
 	Suite    SuiteBlock
 	Backend  BackendBlock
@@ -20,57 +20,57 @@ type Family struct {
 	Sampling SamplingBlock
 	// Lists are the named definitions of the family in workloads.yaml.
 	Lists []List
-	// MinWorld and MaxWorld bound the ranks of a case, of a family whose Support is Worlds. A
-	// MaxWorld of 0 is no bound.
+	// MinWorld and MaxWorld bound the ranks of a case of a family whose Support is Worlds. A MaxWorld of
+	// 0 means no bound.
 	MinWorld, MaxWorld int
-	// Added marks a family that definitions from before it do not know: profiles may lack
-	// its sample counts. A suite block that needs them checks that they are there.
+	// Added marks a family that is newer than some definitions: profiles may lack its sample counts. A
+	// suite block that needs them checks that they exist.
 	Added bool
 }
 
-// List is definitions of workloads.yaml with names of a kind.
+// List describes definitions of one kind in workloads.yaml.
 type List struct {
 	Kind string
-	Key  string // and the options of its tag; see strictyaml.Decoder
-	// Of is an empty slice of structs with a field Name. A pointer to one may have a method
+	Key  string // with the options of its tag; see strictyaml.Decoder
+	// Of is an empty slice of structs with a field Name. The pointer type may have a method
 	// Check(c *Checker).
 	Of any
 }
 
-// SuiteBlock is what a suite asks of a family.
+// SuiteBlock is the part of a suite for one family.
 type SuiteBlock interface {
-	// Check reports what contradicts other definitions.
+	// Check reports contradictions to other definitions.
 	Check(c *Checker, s *Suite)
-	// Worlds lists the numbers of ranks that the block asks for, in any order.
+	// Worlds lists the numbers of ranks that the block requests, in any order.
 	Worlds(c *Catalog, s *Suite) []int
 }
 
-// BackendBlock is what a backend does of a family. It has those of these methods for which its
-// family does not do as others:
+// BackendBlock holds a backend's capabilities for a family. It has those of these methods for which its
+// family needs more than the default:
 //
 //	Check(c *Checker, b *Backend)
 //	Coverage(c *Catalog, p *Platform, b *Backend) []Coverage // see Catalog.Coverage
 //	Support(vendor string, worlds []int) SupportBlock        // see Backend.Supports
 type BackendBlock any
 
-// SupportBlock is what a platform runs of a backend's family. It may have a method
+// SupportBlock lists what a platform runs of a backend's family. It may have a method
 // Check(c *Checker, p *Platform, b *Backend).
 type SupportBlock any
 
-// SamplingBlock is the family's part of a profile of sample counts. It may have a method
+// SamplingBlock holds a profile's sample counts of one family. It may have a method
 // Check(c *Checker).
 type SamplingBlock any
 
-// families stand in the order of plans, tables and messages.
+// families are in the order of plans, tables and messages.
 var families = registry.New(func(f Family) string { return f.Name })
 
-// Register adds a family; see package family. It is for init functions:
-// it panics if the family is registered already, and once definitions have been read.
+// Register adds a family; see package family. Call it from init functions only: it panics if the family
+// is already registered, and once definitions have been read.
 func Register(f Family) { families.Add(f) }
 
-// Supports returns what a platform of a vendor's devices, or of vendor host, lists of the backend
-// if it runs all of it at the given worlds, by family: for a family whose Support is Worlds those
-// of them that its cases can have, or all up to MaxWorld.
+// Supports returns the blocks, by family, of a platform with a vendor's devices, or with vendor host,
+// that runs everything the backend supports at the given worlds. For a family whose Support is Worlds
+// these are the possible worlds of its cases, or all up to MaxWorld.
 func (b *Backend) Supports(vendor string, worlds []int) map[string]SupportBlock {
 	out := map[string]SupportBlock{}
 	for _, f := range families.All() {
@@ -102,8 +102,7 @@ func (f *Family) worlds(given []int) (out Worlds) {
 	return out
 }
 
-// empty returns the family's empty block whose field has the interface type place, or
-// nil.
+// empty returns the family's empty block in the field of interface type place, or nil.
 func (f *Family) empty(place reflect.Type) any {
 	for _, v := range reflect.ValueOf(*f).Fields() {
 		if v.Type() == place {
@@ -113,7 +112,7 @@ func (f *Family) empty(place reflect.Type) any {
 	panic("catalog: families have no " + place.String())
 }
 
-// Find returns the definition of that type and name, or nil.
+// Find returns the definition of type T with a name, or nil.
 func Find[T any](c *Catalog, name string) *T {
 	for _, list := range c.Lists {
 		for _, v := range list {

@@ -5,7 +5,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// vocabulary has the closed lists that definitions alone use.
+// vocabulary holds the closed lists that only definitions use.
 var vocabulary = map[string][]string{
 	"cpu":          {"amd64", "arm64"},
 	"transport":    {"nvlink", "mnnvl", "xgmi", "pcie", "shm"},
@@ -17,11 +17,11 @@ var vocabulary = map[string][]string{
 	"maturity":     {"production", "candidate", "reference"},
 }
 
-// Words lists the words of a kind, as `in` tags name it: a closed list in the order
-// of plans and tables, or the names that the definitions introduce.
+// Words lists the words of a kind, as `in` tags name it: a closed list in the order of plans and
+// tables, or the names introduced by the definitions.
 func (c *Catalog) Words(kind string) []string { return c.words()[kind] }
 
-// Asked lists the words of a kind that the suites use, in any order.
+// Asked lists the words of a kind that suites use, in any order.
 func (c *Catalog) Asked(kind string) []string { return c.asked[kind] }
 
 // words lists the words of every kind.

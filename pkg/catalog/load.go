@@ -14,7 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// All is the word that filters take for "no filter"; nothing may be called so.
+// All is the filter value for no filter, and therefore not a valid name.
 const All = "all"
 
 // Files and directories of the definitions.
@@ -26,7 +26,7 @@ const (
 	suitesDir     = "suites"
 
 	capabilitiesDir = "capabilities" // may be missing
-	modelsDir       = "models"       // files that suites name; may be missing
+	modelsDir       = "models"       // files named by suites; may be missing
 )
 
 // loader is the state of one Load.
@@ -34,13 +34,13 @@ type loader struct {
 	*decoder
 	files []string // by name
 	cat   Catalog
-	// broken has the kinds of names whose file could not be read, so that each
-	// use of such a name is not reported too.
+	// broken lists the kinds of names whose file could not be read, so that uses of such names are not
+	// reported too.
 	broken map[string]bool
 }
 
-// Load reads the definitions in fsys. A non-nil error is of type strictyaml.Errors and
-// lists everything that is wrong.
+// Load reads the definitions in fsys. A non-nil error is of type strictyaml.Errors and lists all
+// problems.
 func Load(fsys fs.FS) (*Catalog, error) {
 	l := &loader{decoder: newDecoder(), broken: map[string]bool{}}
 	l.FS = fsys
@@ -74,7 +74,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	return &l.cat, nil
 }
 
-// read decodes one file, which defines names of the given kinds.
+// read decodes one file, which introduces names of the given kinds.
 func (l *loader) read(file string, out any, kinds ...string) {
 	if !l.ReadFile(file, out) {
 		for _, k := range kinds {
@@ -106,7 +106,7 @@ func (l *loader) readLists() {
 	}
 }
 
-// readAll decodes the files of a directory; each defines what it is named after.
+// readAll decodes the files of a directory; each defines one thing, named after the file.
 func readAll[T any](l *loader, dir string, name func(*T) *string) []T {
 	files := l.in(dir)
 	if len(files) == 0 {
@@ -120,24 +120,24 @@ func readAll[T any](l *loader, dir string, name func(*T) *string) []T {
 	return out
 }
 
-// in lists the definition files of a directory, by what they define.
+// in lists the definition files of a directory, by the names that they define.
 func (l *loader) in(dir string) []string {
 	files := slices.DeleteFunc(slices.Clone(l.files), func(f string) bool { return path.Dir(f) != dir })
 	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(defines(a), defines(b)) })
 	return files
 }
 
-// defines is the name of what a file defines.
+// defines returns the name that a file defines.
 func defines(file string) string { return strings.TrimSuffix(path.Base(file), ".yaml") }
 
-// fileName is the name that a file's own name gives to what it defines.
+// fileName checks and returns the name that a file defines.
 func (l *loader) fileName(file string) string {
 	name := defines(file)
 	l.name(strictyaml.StartOf(file), name)
 	return name
 }
 
-// layout returns the definition files by name, and reports those that nothing would read.
+// layout returns the definition files by name, and reports files that nothing reads.
 func (l *loader) layout() (files []string) {
 	known := []string{backendsFile, workloadsFile, samplingFile}
 	err := fs.WalkDir(l.FS, ".", func(p string, e fs.DirEntry, err error) error {

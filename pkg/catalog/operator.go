@@ -4,9 +4,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/operator"
 )
 
-// ParseOperator reads an operator file as strictly as the definitions. It may list
-// platforms that no definitions at hand have: one file serves a fleet. Errors name places
-// in file and no values.
+// ParseOperator reads an operator file as strictly as the definitions. It may list platforms that the
+// definitions lack: one file serves a fleet. Errors have positions in file and no values.
 func ParseOperator(file string, data []byte) (operator.Values, error) {
 	var out operator.Values
 	d := newDecoder()

@@ -2,8 +2,8 @@ package catalog
 
 import "slices"
 
-// Worlds is the SupportBlock of families whose cases need nothing of a platform but ranks: the
-// numbers of ranks that run.
+// Worlds is the SupportBlock of families whose cases need only ranks from a platform: the supported
+// numbers of ranks.
 type Worlds []int
 
 // Check refuses worlds that the platform cannot have.
@@ -32,19 +32,19 @@ func (c *Catalog) WorldsOn(skus []string, family string, backends []string) []in
 	return slices.Compact(out)
 }
 
-// Coverage is one combination that a suite asks for and how it stands.
+// Coverage is one combination that a suite requests, and whether it runs.
 type Coverage struct {
 	SKU     string
 	Backend string
-	Mode    string // of the backend, or what stands for all of the family's
+	Mode    string // of the backend, or a stand-in if the family has none
 	World   int    // ranks
 	Runs    bool
-	Reason  string // why not; empty where it runs
+	Reason  string // why it does not run; empty if it does
 }
 
-// Coverage lists every combination of platform, backend of its vendor, mode and
-// world that some suite of c asks for: by platform and family, then in the order of
-// backends, modes and worlds. Of families whose Support is Worlds it lists the worlds that run.
+// Coverage lists every combination of platform, backend of its vendor, mode and world that some suite
+// requests: by platform and family, then in the order of backends, modes and worlds. For families whose
+// Support is Worlds it lists the worlds that run.
 func (c *Catalog) Coverage() []Coverage {
 	var out []Coverage
 	for i := range c.Platforms {

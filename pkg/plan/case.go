@@ -1,6 +1,5 @@
-// Package plan is the contract between those who plan and those who measure: the
-// case, the cell, the matrix, and their files. It knows no definitions, so ranks can
-// import it; package planner makes its values.
+// Package plan is the contract between planning and measuring: the case, the cell, the matrix, and their
+// files. It does not depend on definitions, so ranks can import it; package planner creates its values.
 package plan
 
 import "github.com/collectivex/collectivex/pkg/vocab"
@@ -13,12 +12,11 @@ const MatrixVersion = 1
 // another format.
 const Format = 1
 
-// Case is one measurement as it was asked for. It is made once, by planner.Resolve,
-// and travels unchanged to the document that answers it: nothing downstream
-// defaults, repairs or re-derives a field.
+// Case is one measurement as requested. planner.Resolve creates it once, and it travels unchanged to the
+// document that answers it: later stages never default, repair or re-derive a field.
 //
-// The common fields stand here, those of its family in Block; in JSON, both are
-// members of one flat object, as existing readers expect.
+// The struct has the common fields, and Block those of the family; in JSON, both are members of one flat
+// object, as existing readers expect.
 type Case struct {
 	CaseID      string `json:"case_id"` // see ID
 	SKU         string `json:"sku"`
@@ -33,9 +31,9 @@ type Case struct {
 	Precision    string `json:"precision"` // EP: dispatch precision (bf16, fp8); collective: element type
 	// Repeat numbers independent runs of the same case with fresh rank groups, from 1.
 	Repeat int `json:"repeat"`
-	// Sampling names the sampling profile whose numbers the family block carries.
+	// Sampling names the sampling profile whose numbers are in the family block.
 	Sampling string `json:"sampling"`
-	// Contract names what the clock covers, such as layout-and-dispatch-v1.
+	// Contract names what the timed interval covers, such as layout-and-dispatch-v1.
 	Contract string `json:"contract"`
 
 	ScaleUpDomain     int     `json:"scale_up_domain"`     // devices in one scale-up domain
@@ -45,15 +43,14 @@ type Case struct {
 	Transport         string  `json:"transport"`
 	TopologyClass     string  `json:"topology_class"`
 
-	// Env is environment that the definitions give the ranks of this case, on top
-	// of what they inherit.
+	// Env is the environment that the definitions add for the ranks of this case.
 	Env map[string]string `json:"env,omitempty"`
 
 	// Block is never nil in a matrix or a document.
 	Block Block `json:"-" block:"family"`
 }
 
-// Placed reports whether the ranks of the case fill its nodes alike.
+// Placed reports whether all nodes of the case have the same number of ranks.
 func (c *Case) Placed() bool {
 	return c.World > 0 && c.Nodes > 0 && c.RanksPerNode > 0 && c.World/c.Nodes == c.RanksPerNode && c.World%c.Nodes == 0
 }
@@ -66,16 +63,16 @@ const (
 
 func init() { vocab.Register("disposition", Runnable, Unsupported) }
 
-// Requested is one case of the matrix with its disposition. An unsupported one
-// is terminal here and carries its reason.
+// Requested is one case of the matrix with its disposition. An unsupported case does not run, and has
+// its reason here.
 type Requested struct {
 	SKU         string  `json:"sku"`
 	Disposition string  `json:"disposition" in:"disposition"`
 	Reason      *string `json:"reason"`
 	Detail      *string `json:"detail"`
 	Case        Case    `json:"case"`
-	// BudgetSeconds ends a case that hangs: the estimate of its time with a
-	// generous margin. 0 where it is unsupported.
+	// BudgetSeconds is the time after which a case counts as hung: its estimate with a generous margin; 0
+	// if it is unsupported.
 	BudgetSeconds int `json:"budget_seconds,omitempty"`
 }
 
@@ -90,8 +87,7 @@ func (r *Requested) Why() (reason, detail string) {
 	return reason, detail
 }
 
-// Cell is one leg of the workflow's matrix: the cases of one shard, run in
-// order inside one allocation.
+// Cell is one job of the workflow's matrix: the cases of one shard, run in order in one allocation.
 type Cell struct {
 	ID      string `json:"id"`
 	SKU     string `json:"sku"`
@@ -110,44 +106,44 @@ type Cell struct {
 	Product       string `json:"product"`     // of the platform's devices; a cell refuses other ones
 	DeviceArch    string `json:"device_arch"` // of the platform's devices: sm_90, gfx942, host
 	Maturity      string `json:"maturity"`    // of the backend, for its documents
-	Retries       int    `json:"retries"`     // further attempts of a failed case, as the backend's definition allows
+	Retries       int    `json:"retries"`     // further attempts of a failed case, from the backend's definition
 	Nodes         int    `json:"nodes"`
 	GPUsPerNode   int    `json:"gpus_per_node"`
 	ScaleUpDomain int    `json:"scale_up_domain"`
 	Wave          int    `json:"wave"`    // from 0; a wave holds at most 256 cells
 	Index         int    `json:"index"`   // position over all waves, from 0
 	Total         int    `json:"total"`   // cells over all waves
-	Minutes       int    `json:"minutes"` // once the ranks have their machines: estimate with its margin
-	// QueueMinutes is the longest wait for an allocation; missing where there is none. The
-	// job's timeout is Minutes and QueueMinutes.
+	Minutes       int    `json:"minutes"` // from when the ranks have their machines: the estimate and a margin
+	// QueueMinutes is the longest wait for an allocation; missing if none is needed. The job's timeout is
+	// the sum of Minutes and QueueMinutes.
 	QueueMinutes int      `json:"queue_minutes,omitempty"`
 	CaseIDs      []string `json:"case_ids"`
 }
 
-// Launch is what a launcher needs beyond the cell's own fields.
+// Launch holds the launcher's parameters beyond the cell's own fields.
 type Launch struct {
 	Salloc []string `json:"salloc,omitempty"` // further arguments of the slurm allocation
 	Srun   []string `json:"srun,omitempty"`   // further arguments of each slurm step
 	Docker []string `json:"docker,omitempty"` // further arguments of docker run
-	// Store is where shard and ranks meet: tcp, or empty for files.
+	// Store is how shard and ranks exchange data: tcp, or empty for files.
 	Store string `json:"store,omitempty"`
-	// TaskPer is what a task of a slurm step is: node, which starts the ranks of the node,
-	// or empty for a rank.
+	// TaskPer is the unit of a task of a slurm step: node (the task starts the ranks of the node), or
+	// empty for a rank.
 	TaskPer string `json:"task_per,omitempty"`
 	// Requires names the operator values without which nothing can start.
 	Requires []string `json:"requires,omitempty"`
 }
 
-// Generator says what made a matrix.
+// Generator identifies the program that wrote a matrix.
 type Generator struct {
 	Program string `json:"program"` // cxgen or cxrun
-	Version string `json:"version"` // program version; a cell refuses another one
+	Version string `json:"version"` // program version; a cell refuses any other
 	Format  int    `json:"format" in:"format"`
 }
 
-// Matrix is the plan as a file (matrix_full.json). Cells list case ids; each
-// case stands once: in RequestedCases, which existing readers parse, where it is
-// one that CollectiveX itself plans (see Case.Upstream), else in RequestedOther.
+// Matrix is the plan as a file (matrix_full.json). Cells list case ids. Each case appears once: in
+// RequestedCases, which existing readers parse, if CollectiveX itself plans it (see Case.Upstream),
+// else in RequestedOther.
 type Matrix struct {
 	Version        int         `json:"version" in:"version"`
 	Generator      Generator   `json:"generator"`
@@ -155,8 +151,8 @@ type Matrix struct {
 	RequestedOther []Requested `json:"requested_other"`
 	Include        []Cell      `json:"include"`
 
-	// SHA256 is the hexadecimal digest of the file that the matrix was read from or
-	// written to; empty for neither.
+	// SHA256 is the hexadecimal digest of the file that the matrix was read from or written to; empty if
+	// there is none.
 	SHA256 string `json:"-"`
 	// Archived reports whether another version wrote the matrix; see ParseArchived.
 	Archived bool `json:"-"`

@@ -17,35 +17,33 @@ import (
 // rows and its record types.
 type Family string
 
-// Block is what a case has of its family: a pointer to a struct whose fields have
-// JSON names that no field of Case has, and an `in` tag where their values are of a
-// closed list (see package vocab). Its fields are strings, numbers, structs,
-// and slices of them.
+// Block holds the family's fields of a case: a pointer to a struct whose fields have JSON names that no
+// field of Case has, and an `in` tag if their values are from a closed list (see package vocab). Its
+// fields are strings, numbers, structs, and slices of them.
 type Block interface {
-	// Factors appends the factors that the id of c has between its backend and its
-	// repeat. Empty ones are left out of the id.
+	// Factors appends the factors of c's id between its backend and its repeat. Ids omit empty ones.
 	Factors(c *Case, to []string) []string
 }
 
-// Descriptor is what plans say of a family.
+// Descriptor describes a family to plans.
 type Descriptor struct {
 	Name  Family
 	Block Block // an empty one
-	// Upstream reports whether c is one that CollectiveX itself plans; see
-	// Case.Upstream. It is nil for a family that CollectiveX does not have.
+	// Upstream reports whether CollectiveX itself plans c; see Case.Upstream. It is nil for a family that
+	// CollectiveX does not have.
 	Upstream func(c *Case) bool
 }
 
 var families = registry.New(func(f Descriptor) string { return string(f.Name) })
 
-// Register adds a family. It is for init functions: it panics if the family is
-// registered already, and once a case has been read.
+// Register adds a family. Call it from init functions only: it panics if the family is already
+// registered, and once a case has been read.
 func Register(d Descriptor) { families.Add(d) }
 
 // Families returns the families in the order of their registration.
 func Families() []Descriptor { return families.All() }
 
-// NewBlock returns an empty block of a family, nil of one that is not registered.
+// NewBlock returns an empty block of a family, or nil if it is not registered.
 func NewBlock(name Family) Block {
 	f, ok := families.Find(string(name))
 	if !ok {
@@ -54,8 +52,7 @@ func NewBlock(name Family) Block {
 	return reflect.New(reflect.TypeOf(f.Block).Elem()).Interface().(Block)
 }
 
-// Types returns the closed lists and blocks that are needed to read a matrix or a case
-// strictly.
+// Types returns the closed lists and blocks for reading a matrix or a case strictly.
 func Types() strictjson.Types {
 	t := strictjson.Types{Lists: strictjson.Lists{"version": {MatrixVersion}, "format": {Format}}, Blocks: map[string]any{}}
 	for kind, words := range vocab.Kinds() {
@@ -106,7 +103,7 @@ func (c Case) MarshalJSON() ([]byte, error) {
 	return slices.Concat(text[:len(text)-1], []byte{','}, block[1:]), nil
 }
 
-// plain encodes v without escaping HTML, which is for the caller's encoder to do.
+// plain encodes v without escaping HTML, which is left to the caller's encoder.
 func plain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -17,12 +17,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
-// FileName is the name of a matrix that stands beside documents. Readers of documents
-// leave it out.
+// FileName is the name of a matrix file in a directory of documents, whose readers skip it.
 const FileName = "matrix_full.json"
 
-// Write writes the matrix as JSON, one case or cell a line. The generator must
-// be set.
+// Write writes the matrix as JSON, one case or cell per line. The generator must be set.
 func (m *Matrix) Write(w io.Writer) error {
 	if m.Generator.Program == "" || m.Generator.Version == "" || m.Generator.Format != Format {
 		return fmt.Errorf("matrix has no generator: %+v", m.Generator)
@@ -63,7 +61,7 @@ func writeList[T any](out *bufio.Writer, name string, list []T) error {
 	return out.WriteByte(']')
 }
 
-// WriteFile writes the matrix to path, whole or not at all, and sets its digest.
+// WriteFile writes the matrix to path atomically, and sets its digest.
 func (m *Matrix) WriteFile(path string) error {
 	sum := sha256.New()
 	err := safefile.WriteAtomic(path, func(w io.Writer) error { return m.Write(io.MultiWriter(w, sum)) })
@@ -77,27 +75,24 @@ func (m *Matrix) WriteFile(path string) error {
 	return nil
 }
 
-// maxMatrix is the largest matrix file that is read, in bytes: ten times that of a
-// plan of 100,000 cases.
+// maxMatrix is the maximum size of a matrix file, in bytes: ten times a plan of 100,000 cases.
 const maxMatrix = 1 << 30
 
 var matrixForm = sync.OnceValue(func() *strictjson.Form { return strictjson.New(Matrix{}, Types()) })
 
-// generated is what says which program reads a matrix.
+// generated is the part of a matrix that determines which program reads it.
 type generated struct {
 	Version   int       `json:"version"`
 	Generator Generator `json:"generator"`
 }
 
-// Parse reads a matrix that this version of the program wrote. It refuses
-// another format or version, what is not of the schema, and a matrix whose cells
-// and cases do not fit together.
+// Parse reads a matrix that this version of the program wrote. It refuses another format or version,
+// violations of the schema, and cells and cases that are inconsistent.
 func Parse(data []byte, version string) (*Matrix, error) { return parse(data, version, false) }
 
-// ParseArchived reads a matrix that any version of the program wrote, for those who read
-// results. One of this version is held to all that Parse asks for. Of another version,
-// members that this version does not know are dropped, and ids and lists of cases are
-// as they were written.
+// ParseArchived reads a matrix that any version of the program wrote, for readers of results. A matrix of
+// this version is checked as in Parse. In one of another version, unknown members are dropped, and ids
+// and lists of cases are kept as written.
 func ParseArchived(data []byte, version string) (*Matrix, error) { return parse(data, version, true) }
 
 func parse(data []byte, version string, archived bool) (*Matrix, error) {
@@ -157,13 +152,13 @@ func readFile(path, version string, archived bool) (*Matrix, error) {
 	return m, nil
 }
 
-// check refuses a matrix in which cells and cases do not fit together: each
-// case stands once, has the block of its family, and each runnable one is in
-// exactly one cell. What only this version promises is not asked of an archived one.
+// check refuses a matrix with inconsistent cells and cases: each case must appear once, have the block of
+// its family, and if runnable be in exactly one cell. Archived matrices are not held to the guarantees of
+// this version.
 func (m *Matrix) check() error {
 	runnable := map[string]bool{}
 	seen := map[string]bool{}
-	upstream := len(m.RequestedCases) // left in this list
+	upstream := len(m.RequestedCases) // remaining cases of this list
 	for q := range m.Requested() {
 		upstream--
 		id := q.Case.CaseID

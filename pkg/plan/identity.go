@@ -2,17 +2,16 @@ package plan
 
 import "strconv"
 
-// ID returns the id that the fields of the case spell. Every CaseID is made
-// here, and whoever reads a case recomputes it here. Factors are lower case,
-// joined by one dash:
+// ID returns the id of the case, computed from its fields. Every CaseID comes from here, and every reader
+// recomputes it. Factors are lower case, joined by one dash:
 //
 //	{sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}[-{contract}][-{layout}][-{timing mode}][-r{repeat}]
 //	{sku}-{backend}-{op}[-{traffic}]-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}][-r{repeat}]
 //	{sku}-{backend}-{cache}-{lane}-xfer-ep2-{arrangement}-{precision}[-r{repeat}]
 //
-// Defaults are left out, so that the ids of cases that CollectiveX plans are its own: of expert
-// parallelism the contract layout-and-dispatch-v1, the layout of its plan and the timing mode eager,
-// root 0, registration none, the first repeat. The case must have its block.
+// Defaults are omitted, so that cases that CollectiveX plans have its ids: for EP the contract
+// layout-and-dispatch-v1, the layout of its plan and the timing mode eager; root 0; registration none;
+// the first repeat. The case must have its block.
 func (c *Case) ID() string {
 	factors := c.Block.Factors(c, []string{c.SKU, c.Backend})
 	if c.Repeat > 1 {
@@ -21,9 +20,8 @@ func (c *Case) ID() string {
 	return Slug(factors...)
 }
 
-// Upstream reports whether the case is one that CollectiveX itself plans. The public
-// dashboard is shown no others: they stand in requested_other and have a record type
-// that it skips.
+// Upstream reports whether CollectiveX itself plans the case. Others are in requested_other and have a
+// record type that the public dashboard skips.
 func (c *Case) Upstream() bool {
 	f, ok := families.Find(string(c.Family))
 	return ok && f.Upstream != nil && f.Upstream(c)

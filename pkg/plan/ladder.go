@@ -23,7 +23,7 @@ func (l Ladder) MarshalText() ([]byte, error) {
 	return text, nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText is the inverse of MarshalText.
 func (l *Ladder) UnmarshalText(text []byte) error {
 	*l = nil
 	for field := range bytes.FieldsSeq(text) {
@@ -41,19 +41,19 @@ func (l Ladder) String() string {
 	return string(text)
 }
 
-// Repetitions are how often a row is measured.
+// Repetitions is how often a row is measured.
 type Repetitions struct {
 	Warmup int // untimed samples of a trial
 	Reps   int // timed samples of a trial
 	Trials int
 }
 
-// MarshalText writes the three numbers with colons between them.
+// MarshalText writes the three numbers separated by colons.
 func (r Repetitions) MarshalText() ([]byte, error) {
 	return fmt.Appendf(nil, "%d:%d:%d", r.Warmup, r.Reps, r.Trials), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText is the inverse of MarshalText.
 func (r *Repetitions) UnmarshalText(text []byte) error {
 	fields := strings.Split(string(text), ":")
 	if len(fields) != 3 {

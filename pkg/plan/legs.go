@@ -16,8 +16,8 @@ const (
 	Waves     = 4
 )
 
-// Leg is a cell as the workflow sees it: what a job needs before it has the
-// matrix file. Its fields are the names that the workflow's matrix context has.
+// Leg is a cell in the workflow's matrix: what a job needs before it has the matrix file. Its fields are
+// the names in the workflow's matrix context.
 type Leg struct {
 	ID      string `json:"id"`      // cell
 	Runner  string `json:"runner"`  // runner label
@@ -35,14 +35,13 @@ type Output struct {
 	Value string
 }
 
-// MaxOutputBytes is what GitHub takes of one job's outputs together, counted
-// in UTF-16.
+// MaxOutputBytes is GitHub's limit for all outputs of a job together, in UTF-16.
 const MaxOutputBytes = 1 << 20
 
-// digestBytes bounds the output with the digests, which the workflow adds.
+// digestBytes bounds the size of the output with the digests, which the workflow adds.
 const digestBytes = 2048
 
-// Outputs returns the setup job's outputs, which are always the same names:
+// Outputs returns the setup job's outputs, always with the same names:
 //
 //	matrix_0 … matrix_{Waves-1}  {"include":[Leg, …]} of each wave
 //	count_0  … count_{Waves-1}   how many legs the wave has; a wave without one must not start

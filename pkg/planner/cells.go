@@ -22,7 +22,7 @@ const (
 	MaxCellMinutes  = 350
 )
 
-// key is what the cases of one cell have in common. Cells are sorted by it.
+// key holds what the cases of one cell have in common. Cells are sorted by it.
 type key struct {
 	sku, backend string
 	family       plan.Family
@@ -45,12 +45,12 @@ func (k key) compare(o key) int {
 	)
 }
 
-// id names the cell: {sku}-{backend}[-ll]-{precision}-n{nodes} for EP,
-// {sku}-{backend}-{family}-n{nodes} for families that split their cases no further.
+// id returns the id of the cell: {sku}-{backend}[-ll]-{precision}-n{nodes} for EP,
+// {sku}-{backend}-{family}-n{nodes} for families without further keys.
 func (k key) id() string { return plan.Slug(k.sku, k.backend, k.Label, "n"+strconv.Itoa(k.nodes)) }
 
-// cells groups the runnable cases, in their order, into cells within all limits,
-// and interleaves the cells of the platforms, so that no pool waits for another.
+// cells groups the runnable cases, in their order, into cells within all limits, and interleaves the
+// cells of the platforms, so that no runner pool waits for another.
 func cells(cat *catalog.Catalog, m *plan.Matrix, maxCases int) ([]plan.Cell, error) {
 	if maxCases == 0 {
 		maxCases = DefaultMaxCases
@@ -84,8 +84,8 @@ func cells(cat *catalog.Catalog, m *plan.Matrix, maxCases int) ([]plan.Cell, err
 	return number(interleave(cat, bySKU))
 }
 
-// split cuts the cases of one key into cells of at most maxCases cases and
-// MaxCellMinutes. Cells after the first have their number in the id.
+// split divides the cases of one key into cells of at most maxCases cases and MaxCellMinutes. Cells
+// after the first have their number in the id.
 func split(cat *catalog.Catalog, k key, cases []*plan.Case, maxCases int) ([]plan.Cell, error) {
 	p, be := cat.Platform(k.sku), cat.Backend(k.backend)
 	var out []plan.Cell
@@ -108,8 +108,8 @@ func split(cat *catalog.Catalog, k key, cases []*plan.Case, maxCases int) ([]pla
 	return out, nil
 }
 
-// estimate is how many seconds a case takes on its platform, with the set-up of its
-// rank group. It sizes cells, job timeouts and budgets, and nothing else.
+// estimate returns the seconds of a case on its platform, including the set-up of its rank group. It
+// determines only cells, job timeouts and budgets.
 func estimate(p *catalog.Platform, be *catalog.Backend, c *plan.Case) float64 {
 	pace := p.ScaleUp.Pace
 	if c.Scope == vocab.ScopeOut && p.ScaleOut != nil {
@@ -118,29 +118,27 @@ func estimate(p *catalog.Platform, be *catalog.Backend, c *plan.Case) float64 {
 	return float64(be.SetupSeconds) + familyOf(c).Seconds(c, pace)
 }
 
-// Estimate returns how long a case of the plan is expected to take, with the set-up of its
-// rank group. It is rough: it sizes things before they start.
+// Estimate returns the expected time of a case of the plan, including the set-up of its rank group. It
+// is rough, for sizing in advance.
 func Estimate(cat *catalog.Catalog, c *plan.Case) time.Duration {
 	return time.Duration(estimate(cat.Platform(c.SKU), cat.Backend(c.Backend), c) * float64(time.Second))
 }
 
-// budget is when a case of this estimate counts as hung, in seconds: ten times its
-// estimate and a minute, since an estimate is rough and machines are shared, and at
-// most the hour and a half that CollectiveX gives a case.
+// budget returns the seconds after which a case counts as hung: a minute plus ten times its estimate,
+// since estimates are rough and machines are shared, but at most CollectiveX's hour and a half.
 func budget(estimate float64) int { return min(60+int(math.Ceil(10*estimate)), 5400) }
 
-// overheadMinutes is job time around the measuring: downloads, allocation, images.
+// overheadMinutes is job time besides measuring: downloads, allocation, images.
 const overheadMinutes = 15
 
-// minutes returns the job timeout of a cell whose cases are estimated at total
-// seconds, the longest of them at longest: the overhead and twice the total, or more
-// where the budget of a hung case would otherwise take the time of the others.
+// minutes returns the job timeout of a cell, given the estimated seconds of all its cases and of the
+// longest: the overhead and twice the total, or more if a hung case could otherwise use up the time of
+// the others.
 func minutes(total, longest float64) int {
 	return overheadMinutes + int(math.Ceil(max(2*total, total+float64(budget(longest)))/60))
 }
 
-// defaultQueueMinutes is the longest wait for an allocation on a platform that does not set
-// its own.
+// defaultQueueMinutes is the default maximum wait for an allocation.
 const defaultQueueMinutes = 60
 
 func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, number int) plan.Cell {
@@ -162,7 +160,7 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, numb
 	}
 	taskPer := la.TaskPer
 	if taskPer == "rank" {
-		taskPer = "" // the default has one spelling
+		taskPer = "" // normalize the default
 	}
 	queue := la.QueueMinutes
 	if la.Launcher == "slurm" && queue == 0 {
@@ -178,7 +176,7 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, numb
 	}
 }
 
-// deviceArch is the architecture as the device itself says it: sm_90 for sm90.
+// deviceArch returns the architecture as the device reports it: sm_90 for sm90.
 func deviceArch(arch string) string {
 	if number, ok := strings.CutPrefix(arch, "sm"); ok {
 		return "sm_" + number

@@ -11,27 +11,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// ErrCannot is wrapped by errors that say that the machine at hand, or the
-// backend on it, cannot do what a Direct asks for.
+// ErrCannot is wrapped if the current machine, or the backend on it, cannot measure a Direct.
 var ErrCannot = errors.New("cannot be measured here")
 
-// Direct is measurements that no suite asks for, with one backend and world on
-// the machine at hand.
+// Direct describes ad hoc measurements, outside of suites, with one backend and world on the current
+// machine.
 type Direct struct {
-	Suite   string // what documents say in place of a suite
+	Suite   string // used by documents in place of a suite
 	Backend string
 	World   int
 	Repeats int               // independent runs of each case
-	Env     map[string]string // on top of what the definitions give the ranks
-	Budget  int               // seconds that a case may take; 0 is as for any plan
-	// Cases have what is theirs: family with its block, precision, sampling and
-	// contract. The rest is filled in here.
+	Env     map[string]string // in addition to the environment of the definitions
+	Budget  int               // maximum seconds of a case; 0: as for any plan
+	// Cases set family with its block, precision, sampling and contract. Resolve sets the other
+	// fields.
 	Cases []plan.Case
 }
 
-// Resolve makes the plan of the measurements: one cell, in the order of the
-// cases. A host takes as many ranks as it is asked to; of devices, each rank has
-// one.
+// Resolve plans the measurements: one cell, in the order of the cases. A host accepts any number of
+// ranks; otherwise each rank needs a device of its own.
 func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	cat = m.in(cat)
 	be := cat.Backend(d.Backend)
@@ -67,12 +65,12 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 		}
 		cell.CaseIDs = append(cell.CaseIDs, q.Case.CaseID)
 	}
-	cell.Total, cell.Retries = 1, 0 // who asks by hand sees each failure
+	cell.Total, cell.Retries = 1, 0 // ad hoc users should see each failure
 	out.Include = []plan.Cell{cell}
 	return out, nil
 }
 
-// lane is that of the cases, empty if they name none.
+// lane returns the lane of the cases, or "" if they name none.
 func (d Direct) lane() string {
 	c := &d.Cases[0]
 	if of := familyOf(c).Lane; of != nil {
@@ -81,7 +79,7 @@ func (d Direct) lane() string {
 	return ""
 }
 
-// platform is the one that stands for the machine, and has the backend.
+// platform returns the platform that represents the machine and has the backend.
 func (d Direct) platform(cat *catalog.Catalog, m Machine, be *catalog.Backend) (*catalog.Platform, error) {
 	lane := d.lane()
 	if g := m.GPUs; g != nil && !vocab.OfHost(lane) && slices.Contains(g.Backends, be.Name) && slices.Contains(be.Vendors, g.Vendor) {

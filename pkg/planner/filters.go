@@ -14,37 +14,36 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Filters narrow a plan. A filter on a field that only one family has keeps that
-// family alone.
+// Filters narrow a plan. A filter on a field of one family keeps only that family.
 type Filters struct {
 	Only Only
-	// Cases are the ids of the cases that pass, each with all its repeats, under the id of
-	// the first; none: every case. An id that is not in the plan is an error.
+	// Cases are the ids of the cases to keep, each with all its repeats under the id of the first; empty:
+	// every case. An id that is not in the plan is an error.
 	Cases []string
 	// MaxCases caps the cases of a cell; 0 is DefaultMaxCases.
 	MaxCases int
 }
 
-// Only has, by the name of a filter, the values that pass it; none: everything
-// passes. A value that selects nothing in any plan is an error.
+// Only holds, by the name of a filter, the values to keep; empty: all. A value that selects nothing in
+// any plan is an error.
 type Only map[string][]string
 
-// Filter is one way to narrow a plan: a flag of every command that plans, and an
-// input of the workflow.
+// Filter is one criterion for narrowing a plan: a flag of every command that plans, and an input of the
+// workflow.
 type Filter struct {
 	Name     string
-	What     string // the name in messages; Name unless said
+	What     string // the name in messages; default: Name
 	Usage    string // of the flag
-	Input    string // what the workflow's input says
-	Kind     string // of the words that it takes, as tags of definitions name it
+	Input    string // description of the workflow's input
+	Kind     string // kind of its words, as in tags of definitions
 	Asked    bool   // the workflow offers only the words that suites use
-	Excludes string // the filter that what it names does not pass; empty: what it names passes
-	// Numbers lists what suites have of the positive numbers that it takes; nil: it
-	// takes words.
+	Excludes string // the filter that removes the named values; empty: the filter keeps them
+	// Numbers lists the positive numbers that suites have for the filter; nil: its values are
+	// words.
 	Numbers func(cat *catalog.Catalog, suites []*catalog.Suite) []int
 }
 
-// Names of the filters on what every case has.
+// Names of the filters on fields of every case.
 const (
 	FilterSuite   = "suite"
 	FilterBackend = "backend"
@@ -52,7 +51,7 @@ const (
 	FilterWorld   = "world"
 )
 
-// common are the filters on what every case has.
+// common are the filters on fields of every case.
 var common = []Filter{
 	{Name: FilterSuite, Kind: "suite", Usage: "only these suites", Input: "Suite of cases"},
 	{Name: FilterBackend, Kind: "backend", Usage: "only these backends", Input: "Library to measure"},
@@ -61,8 +60,7 @@ var common = []Filter{
 	{Name: FilterWorld, Numbers: WorldsOf(""), Usage: "only these world sizes", Input: "Ranks", What: "world size"},
 }
 
-// AllFilters lists the filters: those on what every case has, then those of each
-// family.
+// AllFilters lists the filters on fields of every case, then those of each family.
 func AllFilters() []Filter {
 	all := slices.Clone(common)
 	for _, f := range families.All() {
@@ -71,7 +69,7 @@ func AllFilters() []Filter {
 	return all
 }
 
-// values lists the words that there are, or the numbers that suites have.
+// values lists all words, or the numbers that suites have.
 func (w Filter) values(cat *catalog.Catalog, suites []*catalog.Suite) []string {
 	if w.Numbers != nil {
 		return numbers(w.Numbers(cat, suites))
@@ -91,8 +89,8 @@ func (w Filter) Choices(cat *catalog.Catalog) []string {
 	return w.values(cat, suites)
 }
 
-// WorldsOf lists the numbers of ranks that suites ask for, ascending; of one family,
-// or of all where it is empty.
+// WorldsOf lists the numbers of ranks that suites request, ascending, for one family, or for all if it
+// is empty.
 func WorldsOf(family plan.Family) func(*catalog.Catalog, []*catalog.Suite) []int {
 	return func(cat *catalog.Catalog, suites []*catalog.Suite) []int {
 		var worlds []int
@@ -147,7 +145,7 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 	return errors.Join(errs...)
 }
 
-// keepsCase reports whether the filter on ids lets a case pass.
+// keepsCase reports whether the filter on ids keeps a case.
 func (f *Filters) keepsCase(c *plan.Case) bool {
 	if len(f.Cases) == 0 {
 		return true
@@ -174,7 +172,7 @@ func (f *Filters) checkCases(m *plan.Matrix) error {
 	return errors.Join(errs...)
 }
 
-// wants reports whether any case of the family can pass.
+// wants reports whether the filters may keep a case of the family.
 func (f *Filters) wants(family plan.Family) bool {
 	for _, other := range families.All() {
 		for _, w := range other.Filters {
@@ -186,7 +184,7 @@ func (f *Filters) wants(family plan.Family) bool {
 	return true
 }
 
-// keeps reports whether a filter, and those that exclude from it, let a value pass.
+// keeps reports whether a filter, and the filters that exclude from it, keep a value.
 func (f *Filters) keeps(filter, value string) bool {
 	for _, w := range common {
 		if w.Excludes == filter && slices.Contains(f.Only[w.Name], value) {
@@ -197,7 +195,7 @@ func (f *Filters) keeps(filter, value string) bool {
 	return len(only) == 0 || slices.Contains(only, value)
 }
 
-// Ordered returns the elements of all that want has, in the order of all.
+// Ordered returns the elements of all that are in want, in the order of all.
 func Ordered(all, want []string) []string {
 	var out []string
 	for _, a := range all {

@@ -8,13 +8,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-// Machine is what the machine at hand really is, as cxrun found it. It stands
-// in for the static facts of the local platform; the zero value leaves them.
+// Machine is the detected current machine. It overrides the static facts of the local platform; the
+// zero value does not.
 type Machine struct {
 	CPU  string // amd64 or arm64
 	GPUs *GPUs  // nil: none
-	// Backends names the backends that run on its host and whose libraries were found. The
-	// local platform has those that its definition lists in any case.
+	// Backends names the backends that run on its host and whose libraries were found, in addition to
+	// those that the definition of the local platform lists.
 	Backends []string
 }
 
@@ -29,12 +29,12 @@ type GPUs struct {
 	Backends []string
 }
 
-// SKU names the platform that the GPUs are planned as.
+// SKU returns the name of the platform as which the GPUs are planned.
 func (g *GPUs) SKU() string { return plan.Slug(localSKU, g.Product) }
 
 const localSKU = "local"
 
-// SKUs names the platforms that stand for the machine.
+// SKUs returns the names of the platforms that represent the machine.
 func (m Machine) SKUs(cat *catalog.Catalog) []string {
 	var out []string
 	for i := range cat.Platforms {
@@ -48,9 +48,9 @@ func (m Machine) SKUs(cat *catalog.Catalog) []string {
 	return out
 }
 
-// in returns the catalog with the machine in it: its processor and the backends of its host
-// in the local platform, and its GPUs as a platform of their own, which joins every suite
-// that names the local platform or one of the same vendor.
+// in returns the catalog with the machine added: its processor and host backends in the local platform,
+// and its GPUs as a separate platform, which joins every suite that names the local platform or one of
+// the same vendor.
 func (m Machine) in(cat *catalog.Catalog) *catalog.Catalog {
 	out := *cat
 	out.Platforms = slices.Clone(cat.Platforms)
@@ -82,15 +82,15 @@ func (m Machine) in(cat *catalog.Catalog) *catalog.Catalog {
 	return &out
 }
 
-// platform describes the GPUs as definitions would: one node, one domain, all
-// that the backends can at the powers of two up to all devices.
+// platform describes the GPUs as definitions would: one node, one domain, and everything that the
+// backends support at the powers of two up to all devices.
 func (g *GPUs) platform(cat *catalog.Catalog, cpu string) catalog.Platform {
 	p := catalog.Platform{
 		SKU: g.SKU(), Runner: g.SKU(), Vendor: g.Vendor, Product: g.Product, Arch: g.Arch, CPU: cpu,
 		GPUsPerNode: g.Count,
 		ScaleUp: catalog.ScaleUp{
 			Domain: g.Count, Transport: g.Transport,
-			Pace: catalog.Pace{Micros: 200, GBps: 20}, // PCIe's; sizes budgets only
+			Pace: catalog.Pace{Micros: 200, GBps: 20}, // PCIe's; used only for budgets
 		},
 		Launch: catalog.Launch{Launcher: "bare", Container: "none"},
 	}
@@ -98,8 +98,7 @@ func (g *GPUs) platform(cat *catalog.Catalog, cpu string) catalog.Platform {
 	return p
 }
 
-// supports says what runs of the backends of those names on devices of a vendor: all that
-// they can at the worlds.
+// supports returns what the named backends support on devices of a vendor at the worlds.
 func supports(cat *catalog.Catalog, names []string, vendor string, worlds []int) []catalog.Support {
 	var all []catalog.Support
 	for _, name := range names {

@@ -1,5 +1,5 @@
-// Package planner turns definitions and filters into cases and cells. Everything in
-// it is a pure function; what this machine is comes in as an argument.
+// Package planner turns definitions and filters into cases and cells. Its functions are pure; the current
+// machine is an argument.
 package planner
 
 import (
@@ -16,13 +16,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// ReasonPlatform is the reason of a case that its platform or backend does not run.
+// ReasonPlatform is the reason of a case that its platform or backend does not support.
 const ReasonPlatform = "backend-platform-unsupported"
 
-// Resolve makes the plan: every case that the definitions ask for and the
-// filters keep, and the cells that run them. It is a pure function of its
-// arguments. The matrix has no generator yet; see plan.Matrix.Write. Cases share what is
-// equal in them (size ladders, environment), so nobody may change a plan.
+// Resolve plans every case that the definitions request and the filters keep, and the cells that run
+// them. It is a pure function of its arguments. The matrix has no generator yet; see plan.Matrix.Write.
+// Cases share equal slices and maps (size ladders, environment), so callers must not modify a plan.
 func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	cat = m.in(cat)
 	var suites []*catalog.Suite
@@ -65,11 +64,10 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	return out, nil
 }
 
-// join puts the cases of all platforms into one matrix, each once: two suites
-// may ask for the same case. Cases that differ in something their id does not
-// say are refused.
+// join merges the cases of all platforms into one matrix, each once: two suites may request the same
+// case. It refuses cases that differ in something that their ids do not contain.
 func join(parts []*Resolver) (*plan.Matrix, error) {
-	upstream, all := 0, 0 // 100,000 cases are large
+	upstream, all := 0, 0 // counted first, since 100,000 cases are large
 	for _, p := range parts {
 		if p.err != nil {
 			return nil, p.err
@@ -103,7 +101,7 @@ func join(parts []*Resolver) (*plan.Matrix, error) {
 	return out, nil
 }
 
-// same refuses two cases of one id that differ in more than their suite.
+// same refuses two cases with one id that differ in more than their suite.
 func same(a, b plan.Case) error {
 	first := a.Suite
 	a.Suite = b.Suite
@@ -113,19 +111,19 @@ func same(a, b plan.Case) error {
 	return fmt.Errorf("suites %q and %q ask for different cases with the same id %s; plan them separately", first, b.Suite, a.CaseID)
 }
 
-// Resolver gathers the cases of one platform in plan order.
+// Resolver collects the cases of one platform in plan order.
 type Resolver struct {
 	*catalog.Catalog
 	Platform *catalog.Platform
-	Suite    *catalog.Suite // whose cases are gathered now
-	devices  int            // of the machine at hand, where the platform is its GPUs; else 0
+	Suite    *catalog.Suite // whose cases are being collected
+	devices  int            // of the current machine, if the platform is its GPUs; else 0
 	filters  Filters
 	cases    []plan.Requested
 	err      error // the first
 }
 
-// resolve gathers the cases that the suites ask for, family after family. views has the
-// definitions as they hold for the suites, by the capabilities that those pick.
+// resolve collects the cases that the suites request, family by family. views holds the definitions by
+// the capabilities that suites select.
 func (r *Resolver) resolve(suites []*catalog.Suite, views map[string]*catalog.Catalog) {
 	for _, r.Suite = range suites {
 		r.Catalog = views[r.Suite.Capabilities]
@@ -141,20 +139,19 @@ func (r *Resolver) resolve(suites []*catalog.Suite, views map[string]*catalog.Ca
 	}
 }
 
-// Keeps reports whether a filter lets a value pass.
+// Keeps reports whether a filter keeps a value.
 func (r *Resolver) Keeps(filter, value string) bool { return r.filters.keeps(filter, value) }
 
-// Named reports whether a filter names the values that pass.
+// Named reports whether a filter names the values to keep.
 func (r *Resolver) Named(filter string) bool { return len(r.filters.Only[filter]) > 0 }
 
-// Pick returns the words of all, in their order, that want has and the filter lets
-// pass.
+// Pick returns the words that are in want and that the filter keeps, in the order of all.
 func (r *Resolver) Pick(filter string, all, want []string) []string {
 	return slices.DeleteFunc(Ordered(all, want), func(w string) bool { return !r.filters.keeps(filter, w) })
 }
 
-// Worlds returns the worlds that the filters let pass, ascending. Suites are written for
-// pools: what exceeds the devices of the machine at hand is not asked of it.
+// Worlds returns the worlds that the filters keep, ascending. Suites are written for pools: worlds that
+// exceed the devices of the current machine are not requested.
 func (r *Resolver) Worlds(worlds []int) []int {
 	out := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool {
 		return !r.filters.keeps(FilterWorld, strconv.Itoa(w)) || r.devices > 0 && w > r.devices
@@ -163,8 +160,7 @@ func (r *Resolver) Worlds(worlds []int) []int {
 	return out
 }
 
-// Backends returns the backends of those names that the platform lists and the
-// filters let pass, in plan order.
+// Backends returns the named backends that the platform lists and the filters keep, in plan order.
 func (r *Resolver) Backends(names []string) []*catalog.Backend {
 	var out []*catalog.Backend
 	for i := range r.Catalog.Backends {
@@ -176,9 +172,8 @@ func (r *Resolver) Backends(names []string) []*catalog.Backend {
 	return out
 }
 
-// Each yields the worlds at which the platform runs cases of a family on any of the backends, each
-// with every backend that it is run on, if the filters let both pass. The family's SupportBlock is
-// catalog.Worlds.
+// Each yields the worlds at which the platform runs cases of a family on any of the backends, each with
+// every backend that runs it, if the filters keep both. The family's SupportBlock is catalog.Worlds.
 func (r *Resolver) Each(family plan.Family, backends []string) iter.Seq2[int, *catalog.Backend] {
 	return func(yield func(int, *catalog.Backend) bool) {
 		for _, world := range r.Worlds(r.Platform.Worlds(string(family), backends...)) {
@@ -191,16 +186,16 @@ func (r *Resolver) Each(family plan.Family, backends []string) iter.Seq2[int, *c
 	}
 }
 
-// NewCase returns a case of a family without its block, precision and id. sampling is the profile
-// that the block of the suite names; empty: that of the suite.
+// NewCase returns a case of a family without its block, precision and id. sampling is the profile named
+// by the block of the suite; empty: the suite's.
 func (r *Resolver) NewCase(family plan.Family, contract, sampling string, be *catalog.Backend, world int) plan.Case {
 	c := plan.Case{Family: family, Contract: contract, Sampling: cmp.Or(sampling, r.Suite.Sampling)}
 	r.Place(&c, be, world)
 	return c
 }
 
-// Place fills in what cases of one suite, backend and world on the platform have in
-// common: where the ranks run, and their environment.
+// Place sets the fields that cases of one suite, backend and world on the platform have in common: where
+// the ranks run, and their environment.
 func (r *Resolver) Place(c *plan.Case, be *catalog.Backend, world int) {
 	c.Suite, c.Backend, c.Repeat = r.Suite.Name, be.Name, 1
 	place(c, r.Platform, world)
@@ -210,8 +205,8 @@ func (r *Resolver) Place(c *plan.Case, be *catalog.Backend, world int) {
 	c.Env = environment(r.Platform, be, c.Scope)
 }
 
-// Request requests a case if its family and nothing in lacks speaks against it; otherwise it is
-// unsupported.
+// Request requests a case, as runnable unless its family or lacks gives a reason against it, and as
+// unsupported otherwise.
 func (r *Resolver) Request(be *catalog.Backend, c *plan.Case, lacks ...string) {
 	if lack := cmp.Or(familyOf(c).Fit(be, c), cmp.Or(lacks...)); lack != "" {
 		r.Unsupported(c, lack)
@@ -220,7 +215,7 @@ func (r *Resolver) Request(be *catalog.Backend, c *plan.Case, lacks ...string) {
 	}
 }
 
-// Runnable requests a case, as it is now, in each of its repeats.
+// Runnable requests a case, copied as it is, in each of its repeats.
 func (r *Resolver) Runnable(be *catalog.Backend, c *plan.Case) {
 	q := plan.Requested{Disposition: plan.Runnable, Case: *c, BudgetSeconds: budget(estimate(r.Platform, be, c))}
 	for q.Case.Repeat = 1; q.Case.Repeat <= r.Suite.Repeats && r.err == nil; q.Case.Repeat++ {
@@ -251,11 +246,11 @@ func (r *Resolver) add(q *plan.Requested) {
 	added.SKU, added.Case.CaseID = added.Case.SKU, added.Case.ID()
 }
 
-// maxCases is how many cases the cells of all waves can hold.
+// maxCases returns the capacity, in cases, of the cells of all waves.
 func maxCases(f Filters) int { return plan.Waves * plan.WaveCells * max(f.MaxCases, DefaultMaxCases) }
 
-// environment merges what the definitions give the ranks, the more particular
-// over the more general: platform, scale-out fabric, backend, backend on platform.
+// environment merges the environment of the definitions. More specific values override more general
+// ones: platform, scale-out fabric, backend, backend on platform.
 func environment(p *catalog.Platform, be *catalog.Backend, scope string) map[string]string {
 	layers := [][]catalog.Var{p.Env}
 	if scope == vocab.ScopeOut && p.ScaleOut != nil {
@@ -277,11 +272,10 @@ func environment(p *catalog.Platform, be *catalog.Backend, scope string) map[str
 	return env
 }
 
-// scaleOutTransport is what joins scale-up domains.
+// scaleOutTransport joins scale-up domains.
 const scaleOutTransport = "rdma"
 
-// place fills in where world ranks of platform p run: packed onto as few nodes
-// as hold them, one rank a device.
+// place sets where world ranks of platform p run: packed onto the fewest nodes, one rank per device.
 func place(c *plan.Case, p *catalog.Platform, world int) {
 	c.SKU, c.World = p.SKU, world
 	c.GPUsPerNode, c.ScaleUpDomain = p.GPUsPerNode, p.ScaleUp.Domain

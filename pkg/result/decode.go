@@ -11,12 +11,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
-// ErrForeign is wrapped where JSON is no document that this version knows.
+// ErrForeign is wrapped if JSON is not a document known to this version.
 var ErrForeign = errors.New("not a document of this program")
 
-// Decode reads one document of any known record type. Unknown fields are
-// dropped. The documents it returns are as they were written: use an Inspector to
-// judge them.
+// Decode reads one document of any known record type. It drops unknown fields, and does not validate: use
+// an Inspector for that.
 func Decode(data []byte) (Document, error) {
 	text, err := strictjson.Screen(data, nil)
 	if err != nil {
@@ -36,7 +35,7 @@ func Decode(data []byte) (Document, error) {
 // kind is a record type of a family.
 type kind struct {
 	family *Family
-	form   *strictjson.Form // to hold documents of unknown origin to
+	form   *strictjson.Form // for checking documents of unknown origin
 }
 
 // kinds are the kinds by record type, which families may share.
@@ -53,7 +52,7 @@ var kinds = sync.OnceValue(func() map[string][]*kind {
 	return all
 })
 
-// read reads a document of the kind, whose case must be of its family.
+// read reads a document of the kind; its case must belong to the kind's family.
 func (k *kind) read(text []byte) (Document, error) {
 	d := reflect.New(reflect.TypeOf(k.family.Document)).Interface().(Document)
 	d.Head().Identity.CaseFactors.Case = reflect.New(reflect.TypeOf(k.family.Factors)).Interface()
@@ -66,7 +65,7 @@ func (k *kind) read(text []byte) (Document, error) {
 	return d, nil
 }
 
-// heads are the members that are read of every document.
+// heads holds the members that are read from every document.
 type heads struct {
 	Version     int    `json:"version"`
 	RecordType  string `json:"record_type"`
@@ -87,7 +86,7 @@ func readHeads(text []byte) (h heads, err error) {
 	return h, foreign(strictjson.Unmarshal(text, &h))
 }
 
-// foreign adds that a text is no document to an error for JSON of another form.
+// foreign adds ErrForeign to an error for JSON of another form.
 func foreign(err error) error {
 	if errors.Is(err, strictjson.ErrForm) {
 		return fmt.Errorf("%w: %w", ErrForeign, err)
@@ -95,8 +94,8 @@ func foreign(err error) error {
 	return err
 }
 
-// kind returns the kind of the document. A kind that has the record type and not the family refuses
-// the document when it reads it.
+// kind returns the kind of the document. If the record type matches but the family does not, the kind
+// refuses the document when it reads it.
 func (h *heads) kind() (*kind, error) {
 	if h.Version != Version {
 		return nil, fmt.Errorf("%w: version %d", ErrForeign, h.Version)

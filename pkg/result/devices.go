@@ -7,25 +7,23 @@ import (
 	"strings"
 )
 
-// Devices says in what state the devices of the ranks were before the first and
-// after the last timed window of an attempt. All but Ranks follows from Ranks;
-// see NewDevices.
+// Devices describes the state of the ranks' devices before the first and after the last timed window of an
+// attempt. All other fields are derived from Ranks; see NewDevices.
 type Devices struct {
-	// Throttled lists why clocks were held down in the attempt, in the vendor's
-	// terms. A device that is merely idle is not throttled.
+	// Throttled lists why clocks were reduced during the attempt, in the vendor's terms. An idle device is
+	// not throttled.
 	Throttled []Throttle `json:"throttled"`
-	// The errors of memory that came up in the attempt, over all devices.
+	// The memory errors of the attempt, over all devices.
 	ECCCorrected   uint64 `json:"ecc_corrected"`
 	ECCUncorrected uint64 `json:"ecc_uncorrected"`
-	// Warnings tell, a line each, what speaks against the figures or could not be
-	// seen.
+	// Warnings describe, one line each, problems that affect the figures or could not be observed.
 	Warnings []string `json:"warnings"`
-	// Ranks have one entry for each rank that told of its device, in rank order.
+	// Ranks has one entry for each rank that reported its device, in rank order.
 	Ranks []RankDevice `json:"ranks"`
 }
 
-// Throttle is one reason for lower clocks and the ranks whose devices had it: at
-// one of the two readings, or in between where the driver counts.
+// Throttle is one reason for lower clocks and the ranks whose devices had it: at one of the two
+// readings, or in between if the driver counts.
 type Throttle struct {
 	Reason string `json:"reason"`
 	Ranks  []int  `json:"ranks"`
@@ -36,21 +34,20 @@ type RankDevice struct {
 	Rank      int    `json:"rank"`
 	Partition string `json:"partition,omitempty"` // mig, no-mig; SPX/NPS1
 	ECC       string `json:"ecc,omitempty"`       // on or off; empty where unknown
-	// MemoryInUse is the bytes of device memory that were taken before the rank
-	// opened the device: by the driver and by other processes.
+	// MemoryInUse is the device memory, in bytes, that the driver and other processes used before the rank
+	// opened the device.
 	MemoryInUse int64 `json:"memory_in_use_bytes"`
-	// Limits are the peaks of the device and, of the first rank of a node, of the
-	// node's network; those that are not known are missing.
+	// Limits are the known peaks of the device and, for the first rank of a node, of the node's network.
 	Limits []Limit `json:"limits,omitempty"`
-	// The states are null where they could not be read.
+	// The states are null if they could not be read.
 	Before *DeviceState `json:"state_before"`
 	After  *DeviceState `json:"state_after"`
-	// Fabric is what the RDMA ports of the rank's node counted between the two
-	// readings, over all ports. The first rank of a node with such ports tells it.
+	// Fabric is what the RDMA ports of the rank's node counted between the two readings, over all ports.
+	// The first rank of a node with such ports reports it.
 	Fabric *Fabric `json:"fabric,omitempty"`
 }
 
-// Fabric is what RDMA ports counted.
+// Fabric holds counters of RDMA ports.
 type Fabric struct {
 	SentBytes     uint64 `json:"sent_bytes"`
 	ReceivedBytes uint64 `json:"received_bytes"`
@@ -60,8 +57,7 @@ type Fabric struct {
 	LinkDowned   uint64 `json:"link_downed"`
 }
 
-// Rise is what was counted from before to f. A counter that was reset begins
-// anew.
+// Rise returns the increase from before to f. A counter that was reset starts from 0.
 func (f Fabric) Rise(before Fabric) Fabric {
 	return Fabric{
 		SentBytes:     rise(before.SentBytes, f.SentBytes),
@@ -72,26 +68,24 @@ func (f Fabric) Rise(before Fabric) Fabric {
 	}
 }
 
-// DeviceState is what of a device changes while it works. Zero clocks,
-// temperature and power are unknown.
+// DeviceState is the variable state of a device. Zero clocks, temperature and power are unknown.
 type DeviceState struct {
 	SMMHz        int  `json:"sm_mhz"`
 	MemMHz       int  `json:"mem_mhz"`
 	TemperatureC int  `json:"temperature_c"`
 	PowerW       int  `json:"power_w"`
-	Idle         bool `json:"idle"` // clocks are low since nothing runs
-	// Throttle lists why clocks are held down at this moment.
+	Idle         bool `json:"idle"` // clocks are low because nothing runs
+	// Throttle lists why clocks are currently reduced.
 	Throttle []string `json:"throttle,omitempty"`
-	// ThrottleCounters grow while a reason holds clocks down: nanoseconds on
-	// NVIDIA, cycles of the power firmware on AMD. What the driver does not count
-	// is missing.
+	// ThrottleCounters grow while a reason reduces clocks: nanoseconds on NVIDIA, cycles of the power
+	// firmware on AMD. Counters that the driver lacks are missing.
 	ThrottleCounters map[string]uint64 `json:"throttle_counters,omitempty"`
 	// ECC errors since the driver started.
 	ECCCorrected   uint64 `json:"ecc_corrected"`
 	ECCUncorrected uint64 `json:"ecc_uncorrected"`
 }
 
-// NewDevices derives what the ranks' devices say together; nil without any.
+// NewDevices summarizes the ranks' devices; nil without any.
 func NewDevices(ranks []RankDevice) *Devices {
 	if len(ranks) == 0 {
 		return nil
@@ -144,23 +138,23 @@ func NewDevices(ranks []RankDevice) *Devices {
 	return d
 }
 
-// StateUnread begins the warning that names ranks whose states are not there, as
-// those of any rank that did not end its case.
+// StateUnread begins the warning that names ranks whose states are missing, such as ranks that did not
+// complete their case.
 const StateUnread = "state of the device not read before and after"
 
 const (
 	partitionMIG = "mig"
-	// memoryOfNobody is more than drivers take for themselves. What exceeds it
-	// belongs to another process.
+	// memoryOfNobody exceeds what drivers use themselves. More means that another process uses the
+	// device.
 	memoryOfNobody = 1 << 30
-	// clockSpread is how much faster one device may run than another.
+	// clockSpread is the accepted ratio of the fastest device's clock to the slowest's.
 	clockSpread = 1.1
 )
 
-// harmless reasons are settings, or the limit that a busy device works at.
+// harmless reasons are settings, or the limit at which a busy device works.
 var harmless = []string{"sw-power-cap", "current-limit", "applications-clocks-setting", "display-clock-setting", "sync-boost"}
 
-// throttled lists the reasons that were seen, or counted between the readings.
+// throttled lists the reasons that were observed, or counted between the readings.
 func (r RankDevice) throttled() []string {
 	seen := map[string]bool{}
 	for _, s := range []*DeviceState{r.Before, r.After} {
@@ -180,7 +174,7 @@ func (r RankDevice) throttled() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// rise is how much a counter grew; a driver that was restarted begins anew.
+// rise returns the increase of a counter, which starts from 0 if the driver was restarted.
 func rise(before, after uint64) uint64 {
 	if after < before {
 		return after
@@ -188,8 +182,7 @@ func rise(before, after uint64) uint64 {
 	return after - before
 }
 
-// clocks returns the lowest and the highest clock at the end. An idle device's
-// says nothing.
+// clocks returns the lowest and the highest clock at the end, without idle devices.
 func clocks(ranks []RankDevice) (low, high int) {
 	for _, r := range ranks {
 		if r.After == nil || r.After.Idle || r.After.SMMHz == 0 {
@@ -203,7 +196,7 @@ func clocks(ranks []RankDevice) (low, high int) {
 	return low, high
 }
 
-// names spells ranks.
+// names formats ranks.
 func names(ranks []int) string {
 	words := make([]string, len(ranks))
 	for i, r := range ranks {

@@ -7,11 +7,11 @@ import (
 	"errors"
 )
 
-// ErrDigest is wrapped where a document is not what its digest was taken of.
+// ErrDigest is wrapped if the digest of a document does not match.
 var ErrDigest = errors.New("digest does not match: the document was changed after it was written")
 
-// A digest is the last member of a document. It is the SHA-256 of all bytes before
-// the comma that it follows.
+// The digest is the last member of a document: the SHA-256 of all bytes before the comma that precedes
+// it.
 const (
 	digestStart = `,"digest":"` + digestKind
 	digestKind  = "sha256:"
@@ -19,8 +19,8 @@ const (
 	digestSize  = len(digestStart) + 2*sha256.Size + len(digestEnd)
 )
 
-// cutDigest splits a compact document without newline into what its digest is of,
-// and the digest; ok is false where it does not end in one.
+// cutDigest splits a compact document without newline into the digested content and the digest; ok is
+// false if it does not end in one.
 func cutDigest(line []byte) (content, digest []byte, ok bool) {
 	at := len(line) - digestSize
 	if at < 0 {
@@ -34,7 +34,7 @@ func cutDigest(line []byte) (content, digest []byte, ok bool) {
 	return line[:at], digest, true
 }
 
-// holds reports whether digest is that of content.
+// holds reports whether digest matches content.
 func holds(content, digest []byte) bool {
 	return string(digest) == digestOf(content)
 }
@@ -44,10 +44,10 @@ func digestOf(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// EncodeDocument returns d as one line of compact JSON, a newline included, with
-// its digest as the last member.
+// EncodeDocument returns d as one line of compact JSON with a newline, and its digest as the last
+// member.
 func EncodeDocument(d Document) ([]byte, error) {
-	d.Head().Digest = "" // of what was read
+	d.Head().Digest = "" // may be set in a document that was read
 	line, err := Encode(d)
 	if err != nil {
 		return nil, err

@@ -10,53 +10,51 @@ import (
 	"github.com/collectivex/collectivex/pkg/registry"
 )
 
-// Family is what the documents of one family are.
+// Family describes the documents of one family.
 type Family struct {
 	Name plan.Family
-	// Records are the record types of its documents: RecordUpstream, if CollectiveX plans cases of
-	// the family, and that of all others. Readers skip the ones they do not know.
+	// Records are the record types of its documents: RecordUpstream, if CollectiveX plans cases of the
+	// family, and the type of all others. Readers skip unknown ones.
 	Records []Record
-	// Document and Factors are zero values of the type of its documents, a struct
-	// that embeds Envelope, and of identity.case_factors.case, which is the case if it is nil.
+	// Document and Factors are zero values of the types of its documents, a struct that embeds Envelope, and
+	// of identity.case_factors.case; if Factors is nil, that is the case.
 	Document, Factors any
 	// New returns a document with the given head and no rows.
 	New func(head Envelope) Document
 	// Comparison returns the part of c's block that must match before two documents may
 	// be compared, as a value for encoding/json.
 	Comparison func(c *plan.Case) any
-	// Settled returns the case that a document's comparison key is of, with what its own case left
-	// to the ranks to choose; nil if cases leave nothing open.
+	// Settled returns the case on which a document's comparison key is based: its own, with the ranks'
+	// choices filled in; nil if cases leave nothing open.
 	Settled func(d Document) plan.Case
-	// Check reports what is wrong with a document beyond its envelope.
+	// Check reports problems of a document beyond its envelope.
 	Check func(p *Problems, d Document)
 	// Older returns how a document of an earlier version may differ; nil if there is no
 	// earlier version.
 	Older func(e *Envelope) Older
-	// Source has the Go files that declare its types, whose doc comments describe the
-	// fields in the JSON Schema. They are of the package of Document and of the
-	// package of the case's block.
+	// Source has the Go files that declare its types, whose doc comments describe the fields in the JSON
+	// Schema. They belong to the packages of Document and of the case's block.
 	Source fs.FS
 }
 
 // RecordUpstream is the record type of cases that CollectiveX itself plans; see plan.Case.Upstream.
 const RecordUpstream = "case-attempt"
 
-// Record is a record type, and the title and the name of its JSON Schema. The name is that
-// of the type if it is empty. A type that two families have needs two names.
+// Record is a record type, and the title and the name of its JSON Schema. An empty name means the name of
+// the type. A type shared by two families needs two names.
 type Record struct{ Type, Title, Name string }
 
-// SchemaFile is the name of the file with the JSON Schema of the record type.
+// SchemaFile returns the name of the file with the JSON Schema of the record type.
 func (r Record) SchemaFile() string { return cmp.Or(r.Name, r.Type) + ".schema.json" }
 
-// Older holds what a document of an earlier version says instead of what this version
-// writes. An empty field means that both say the same.
+// Older holds the values that a document of an earlier version has instead of this version's. An empty
+// field means that both are equal.
 type Older struct{ CaseID, RecordType, ComparisonKey string }
 
 var families = registry.New(func(f *Family) string { return string(f.Name) })
 
-// Register adds a family, whose block is registered with package plan. It is for init
-// functions: it panics if the family is registered already, and once a document has
-// been made or read.
+// Register adds a family, whose block is registered with package plan. Call it from init functions only:
+// it panics if the family is already registered, and once a document has been made or read.
 func Register(f Family) {
 	if f.Factors == nil {
 		f.Factors = plan.Case{}
@@ -75,8 +73,8 @@ func (f *Family) recordType(c *plan.Case) string {
 // Families returns the families in the order of their registration.
 func Families() []*Family { return families.All() }
 
-// familyOf returns the family of a case, or an error if the family has no documents or
-// the case does not have the family's block.
+// familyOf returns the family of a case, or an error if the family has no documents or the case lacks the
+// family's block.
 func familyOf(c *plan.Case) (*Family, error) {
 	f, ok := families.Find(string(c.Family))
 	if !ok || c.Block == nil || reflect.TypeOf(c.Block) != reflect.TypeOf(plan.NewBlock(c.Family)) {

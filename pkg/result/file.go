@@ -19,10 +19,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
-// FileName is the name of a document's file: case id, time of the document and
-// the position of the case in its shard. Before the time stands the time that is
-// left until the year 10000, so that the newest document of a case sorts first:
-// the public dashboard shows the reason of the first failure that it reads.
+// FileName returns the name of a document's file: case id, time of the document and position of the case
+// in its shard. Before the time is the time left until the year 10000, so that the newest document of a
+// case sorts first: the public dashboard shows the reason of the first failure that it reads.
 func FileName(d Document, index int) (string, error) {
 	head := d.Head()
 	at, err := time.Parse(time.RFC3339, head.GeneratedAt)
@@ -33,8 +32,8 @@ func FileName(d Document, index int) (string, error) {
 	return fmt.Sprintf("%s_%015d-%s-c%03d.json", head.Identity.CaseID, left, at.UTC().Format("20060102T150405.000Z"), index), nil
 }
 
-// IsDocumentName reports whether a file of this name in a results directory is a
-// document. A matrix and hidden files, which other programs leave, are not.
+// IsDocumentName reports whether a file of this name in a results directory is a document, and not a
+// matrix or a hidden file of another program.
 func IsDocumentName(name string) bool {
 	return filepath.Ext(name) == ".json" && !strings.HasPrefix(name, ".") && name != plan.FileName
 }
@@ -42,20 +41,18 @@ func IsDocumentName(name string) bool {
 // SamplesDir is the directory of raw samples beside documents.
 const SamplesDir = "samples"
 
-// SamplesFile returns the path of the raw samples of the document at path: gzipped NDJSON,
-// a record of a rank a line.
+// SamplesFile returns the path of the raw samples of the document at path: gzipped NDJSON, one rank record
+// per line.
 func SamplesFile(path string) string {
 	return filepath.Join(filepath.Dir(path), SamplesDir, strings.TrimSuffix(filepath.Base(path), ".json")+SamplesSuffix)
 }
 
-// SamplesSuffix is the end of the names of files of raw samples.
+// SamplesSuffix ends the names of files of raw samples.
 const SamplesSuffix = ".ndjson.gz"
 
-// Write has screen look at the bytes of d and writes it into dir, whole or not at
-// all; index is the position of the case in its shard. screen decides what may be
-// published (see package provenance); its error keeps the document from the disk.
-// The path is returned. A file that exists is an error. Write does not judge d:
-// call Validate first.
+// Write writes d into dir atomically and returns the path; index is the position of the case in its shard.
+// screen decides whether the bytes of d may be published (see package provenance); if it fails, nothing
+// is written. An existing file is an error. Write does not validate d: call Validate first.
 func Write(dir string, d Document, index int, screen func([]byte) error) (string, error) {
 	data, err := EncodeDocument(d)
 	if err != nil {
@@ -80,8 +77,8 @@ func Write(dir string, d Document, index int, screen func([]byte) error) (string
 	})
 }
 
-// Encode returns v as one line of compact JSON and a newline. Numbers are not
-// rounded; NaN and infinity are refused with the place where they stand.
+// Encode returns v as one line of compact JSON and a newline. Numbers are not rounded; NaN and infinity are
+// refused with their path.
 func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -95,7 +92,7 @@ func Encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// nonFinite returns the place of the first NaN or infinity in v, else "".
+// nonFinite returns the path of the first NaN or infinity in v, else "".
 func nonFinite(v any) string {
 	_, err := jsonv2.Marshal(v, jsonv2.Deterministic(true))
 	if e, ok := errors.AsType[*jsonv2.SemanticError](err); ok {

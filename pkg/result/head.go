@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// closed returns an error where a field of the head that has a closed list or a
-// form holds anything else. A digest is no signature: whoever made a document made
-// its digest, and heads are printed in later jobs.
+// closed returns an error if a field of the head with a closed list or pattern has another value. A digest
+// is no signature: whoever made a document made its digest, and later jobs print heads.
 func (h Head) closed() error {
 	switch {
 	case !slices.Contains(statuses, h.Status):

@@ -9,12 +9,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-// comparisonFactors is everything that must match before two documents may stand in
-// one line. Rows are matched by tokens per rank or bytes, so ladders are not
-// in it, but for the rung that places replicated experts; neither are the suite,
-// the repeat, or the SKU, whose product and fabric are in the topology class. The
-// library's version is a factor beside the key (implementation.library_version), so
-// that old and new compare. Behind these stand, under the name of the family, what
+// comparisonFactors is everything that must match before two documents may be compared. Rows are matched by
+// tokens per rank or bytes, so it excludes ladders, except for the rung that places replicated experts;
+// it also excludes the suite, the repeat, and the SKU, whose product and fabric are in the topology
+// class. The library's version is separate (implementation.library_version), so that old and new can be
+// compared. These factors are followed by the relevant part of the block, under the name of the family,
+// and by environment, the environment of the ranks.
 // must match of its block, and as environment the environment of the ranks.
 type comparisonFactors struct {
 	Family            plan.Family       `json:"family"`
@@ -32,9 +32,8 @@ type comparisonFactors struct {
 	Env               map[string]string `json:"env"` // of the case itself
 }
 
-// ComparisonKey is equal exactly where two cases, each run under its
-// environment (the part that documents publish), may be compared: the first
-// 32 hexadecimal digits of the SHA-256 of the factors named above as JSON.
+// ComparisonKey returns a key that is equal exactly if two cases, each with the published part of its
+// environment, may be compared: the first 32 hexadecimal digits of the SHA-256 of the factors as JSON.
 func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 	text, err := factorText(c, environment)
 	if err != nil {
@@ -43,8 +42,8 @@ func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 	return Hashed(text), nil
 }
 
-// Settled returns the case that the comparison key of a document is of: its own, with what that
-// left to the ranks to choose.
+// Settled returns the case on which the comparison key of a document is based: its own, with the ranks'
+// choices filled in.
 func Settled(d Document) plan.Case {
 	c := d.Head().Identity.Case
 	if family, err := familyOf(&c); err == nil && family.Settled != nil {
@@ -53,9 +52,8 @@ func Settled(d Document) plan.Case {
 	return c
 }
 
-// ComparisonFactors returns what the comparison key is a hash over: the value of each
-// factor as JSON by its name, such as world, ep.hidden or environment.NCCL_ALGO. Two cases
-// that differ in no factor have the same key.
+// ComparisonFactors returns the values over which the comparison key is a hash: each factor as JSON by its
+// name, such as world, ep.hidden or environment.NCCL_ALGO. Cases with equal factors have the same key.
 func ComparisonFactors(c plan.Case, environment map[string]string) (map[string]string, error) {
 	text, err := factorText(c, environment)
 	if err != nil {
@@ -82,7 +80,7 @@ func flatten(flat map[string]string, prefix string, tree map[string]json.RawMess
 	}
 }
 
-// factorText is the factors as JSON.
+// factorText returns the factors as JSON.
 func factorText(c plan.Case, environment map[string]string) ([]byte, error) {
 	family, err := familyOf(&c)
 	if err != nil {
@@ -112,7 +110,7 @@ func factorText(c plan.Case, environment map[string]string) ([]byte, error) {
 	return fmt.Appendf(nil, "%s,%q:%s,%q:%s}", head[:len(head)-1], c.Family, block, "environment", env), nil
 }
 
-// Hashed is the first 32 hexadecimal digits of the SHA-256 of text.
+// Hashed returns the first 32 hexadecimal digits of the SHA-256 of text.
 func Hashed(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])

@@ -8,15 +8,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
-// MaxDocument is the largest document that is read, in bytes. Readers of the
-// artifacts take 64 MiB for all documents of a cell.
+// MaxDocument is the maximum size of a document, in bytes. Readers of the artifacts accept 64 MiB for all
+// documents of a cell.
 const MaxDocument = 64 << 20
 
-// ErrInvalid is wrapped where a document is not of its schema, or says what cannot
-// be.
+// ErrInvalid is wrapped if a document violates its schema, or is inconsistent.
 var ErrInvalid = errors.New("invalid document")
 
-// Head is what a gate reads of every document.
+// Head is the part of a document that gates read.
 type Head struct {
 	Version     int
 	RecordType  string
@@ -26,21 +25,21 @@ type Head struct {
 	RunID       string
 	RunAttempt  string
 	SourceSHA   string
-	// MatrixSHA256 is empty where the document names no matrix.
+	// MatrixSHA256 is empty if the document names no matrix.
 	MatrixSHA256 string
 	Status       string
 	Reasons      Reasons
 }
 
-// Inspected is a document that counts.
+// Inspected is an accepted document.
 type Inspected struct {
 	Head Head
-	// Line is the document as compact JSON, without newline. It is valid until the
-	// next document is inspected.
+	// Line is the document as compact JSON, without newline. It is valid until the next document is
+	// inspected.
 	Line []byte
 
 	kind *kind
-	doc  Document // nil where its digest vouched for it
+	doc  Document // nil if a valid digest made decoding unnecessary
 }
 
 // Document returns the whole document.
@@ -51,26 +50,23 @@ func (d *Inspected) Document() (Document, error) {
 	return d.kind.read(d.Line)
 }
 
-// Inspector decides whether bytes are a document that counts. aggregate, summarize
-// and --resume all ask it. It remembers what it saw of strings; one goroutine uses
-// it.
+// Inspector decides whether data is an acceptable document, for aggregate, summarize and --resume. It
+// caches strings that it has seen; it is for one goroutine.
 type Inspector struct {
 	screen   func(text string) error
 	harmless map[string]struct{} // strings that passed the screen
 }
 
-// NewInspector returns an inspector that shows every string which could be private
-// to screen; the error of screen refuses the document.
+// NewInspector returns an inspector that passes every potentially private string to screen; an error of
+// screen refuses the document.
 func NewInspector(screen func(text string) error) *Inspector {
 	return &Inspector{screen: screen, harmless: map[string]struct{}{}}
 }
 
-// Inspect returns the document in data, or why it does not count. A document whose
-// digest holds is as it was when this program validated and wrote it, so that its
-// head is enough. Any other is held to schema and validator; one whose digest does
-// not hold is refused in any case. The error wraps strictjson.ErrTruncated,
-// strictjson.ErrSyntax, ErrForeign, ErrInvalid, ErrDigest or what the screen
-// returned.
+// Inspect returns the document in data, or why it is refused. A document with a matching digest is
+// unchanged since this program validated and wrote it, so only its head is read. Any other is checked
+// against schema and validator; a digest that does not match is always refused. The error wraps
+// strictjson.ErrTruncated, strictjson.ErrSyntax, ErrForeign, ErrInvalid, ErrDigest or the screen's error.
 func (x *Inspector) Inspect(data []byte) (Inspected, error) {
 	text, err := strictjson.Screen(data, x.check)
 	if err != nil {
@@ -87,7 +83,7 @@ func (x *Inspector) Inspect(data []byte) (Inspected, error) {
 	switch {
 	case err != nil && sealed:
 		err = fmt.Errorf("%w; %w", ErrDigest, err)
-	case sealed, err == nil && d.doc.Head().Digest != "": // it is not at the end
+	case sealed, err == nil && d.doc.Head().Digest != "": // the digest is not at the end
 		err = ErrDigest
 	}
 	if err != nil {
@@ -96,8 +92,8 @@ func (x *Inspector) Inspect(data []byte) (Inspected, error) {
 	return d, nil
 }
 
-// check screens one raw string. Most strings of a run are the same few, so what
-// passed once is remembered, up to a bound.
+// check screens one raw string. Most strings of a run are repeated, so accepted ones are cached, up to a
+// limit.
 func (x *Inspector) check(raw []byte) error {
 	if _, ok := x.harmless[string(raw)]; ok {
 		return nil
@@ -106,7 +102,7 @@ func (x *Inspector) check(raw []byte) error {
 		return err
 	}
 	if len(raw) <= 64 {
-		if len(x.harmless) == 4096 { // of texts that one document has, such as its case id
+		if len(x.harmless) == 4096 { // full of strings that only one document has, such as its case id
 			clear(x.harmless)
 		}
 		x.harmless[string(raw)] = struct{}{}
@@ -114,7 +110,7 @@ func (x *Inspector) check(raw []byte) error {
 	return nil
 }
 
-// inspectHead inspects no more than the head.
+// inspectHead inspects only the head.
 func inspectHead(text []byte) (Inspected, error) {
 	h, err := readHeads(text)
 	if err != nil {
@@ -135,7 +131,7 @@ func inspectHead(text []byte) (Inspected, error) {
 	return d, d.Head.known()
 }
 
-// judged returns a document that is held to schema and validator.
+// judged returns a document after checking it against schema and validator.
 func (k *kind) judged(text []byte) (Document, error) {
 	d, err := k.read(text)
 	if err == nil {
@@ -157,8 +153,7 @@ func orEmpty(s *string) string {
 	return *s
 }
 
-// known returns an error unless the head is that of a document that a run of
-// this program leaves. Its kind is known.
+// known returns an error unless the head is one that a run of this program writes. Its kind is known.
 func (h Head) known() error {
 	if h.CaseID == "" || h.Ordinal < 1 || h.Status == "" {
 		return fmt.Errorf("%w: no identity.case_id, identity.attempt_ordinal or outcome.status", ErrForeign)

@@ -7,28 +7,26 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Attempt is what a document says of the run it belongs to. Empty strings
-// become null.
+// Attempt is a document's description of the run it belongs to. Empty strings become null.
 type Attempt struct {
 	RunID      string
 	RunAttempt string
 	SourceSHA  string
-	// MatrixSHA256 is the digest of the matrix file that asked for the case.
+	// MatrixSHA256 is the digest of the matrix file that requested the case.
 	MatrixSHA256 string
 	Ordinal      int // attempt of this case within the run attempt, from 1
 	At           time.Time
-	Vendor       string // of the platform: also a case that never started has one
+	Vendor       string // of the platform: known even if a case never started
 	Generator    string // program and version
 	Image        string
 	ImageDigest  string
-	// Environment is what of the ranks' environment may be published.
+	// Environment is the publishable part of the ranks' environment.
 	Environment map[string]string
 	Host        map[string]string
 }
 
-// New returns the document of one attempt of c: everything that is known
-// before the case runs, no rows, and the status failed without a reason, which
-// Validate refuses until the outcome is set.
+// New returns the document of one attempt of c: everything known before the case runs, no rows, and the
+// status failed without a reason, which Validate refuses until the outcome is set.
 func New(c plan.Case, a Attempt) (Document, error) {
 	family, err := familyOf(&c)
 	if err != nil {

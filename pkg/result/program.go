@@ -1,7 +1,6 @@
 package result
 
-// Program describes a program of explicit steps that was verified before it ran or was
-// simulated.
+// Program describes a program of explicit steps that was verified before it was run or simulated.
 type Program struct {
 	// SHA256 is the hexadecimal digest of the program as 'cxrun schedule show' prints it.
 	SHA256        string `json:"sha256"`
@@ -9,12 +8,12 @@ type Program struct {
 	ScratchChunks int    `json:"scratch_chunks"` // of each rank
 	Streams       int    `json:"streams"`        // of each rank
 	Messages      int    `json:"messages"`       // of all ranks
-	// SameOrder reports whether all ranks add in the same order, so that a result has the
-	// same bits everywhere.
+	// SameOrder reports whether all ranks add in the same order, so that a result has the same bits
+	// everywhere.
 	SameOrder bool `json:"same_order"`
 }
 
-// Program requires what every program of so many ranks has.
+// Program checks the values that every program of world ranks has.
 func (p *Problems) Program(at string, about *Program, world int) {
 	p.Check(len(about.SHA256) == 64 && about.Chunks > 0 && about.ScratchChunks >= 0 && about.Messages >= 0 && about.Streams >= 0,
 		"%s describes no program", at)

@@ -2,8 +2,8 @@ package result
 
 import "math"
 
-// MinCoverage is the least part of a side's time in which the other side has to be active
-// for a slowdown to mean anything.
+// MinCoverage is the minimum fraction of a side's time in which the other side must be active for a
+// slowdown to be meaningful.
 const MinCoverage = 0.95
 
 // Ratio returns a / b.
@@ -12,7 +12,7 @@ func Ratio(a, b float64) *float64 {
 	return &q
 }
 
-// Near compares figures but for what the decimal notation of documents loses.
+// Near compares figures within the precision of the decimal notation of documents.
 func Near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a)) }
 
 // BothNear compares figures that may be missing.

@@ -21,14 +21,14 @@ const (
 	ReasonNoSymbol      Code = "symbol-missing"
 	ReasonDevice        Code = "device-error"
 	ReasonMemory        Code = "out-of-memory"
-	ReasonRefused       Code = "refused"     // the backend cannot do exactly this case
-	ReasonEnvironment   Code = "environment" // the machine is not what the case says
+	ReasonRefused       Code = "refused"     // the backend does not support exactly this case
+	ReasonEnvironment   Code = "environment" // the machine does not match the case
 	ReasonInternal      Code = "internal-error"
 	ReasonCheck         Code = "check-failed" // "check-failed: before payload rank 1"
 	ReasonNonFinite     Code = "non-finite-error"
 	ReasonUnchecked     Code = "check-did-not-run"
-	ReasonImplausible   Code = "implausible"     // more had to move than the limits allow; a time of 0
-	ReasonUnpublishable Code = "unpublishable"   // what was measured held something private
+	ReasonImplausible   Code = "implausible"     // more data than the limits allow; a time of 0
+	ReasonUnpublishable Code = "unpublishable"   // the measurement contained something private
 	ReasonMemoryForSize Code = "memory-for-size" // a size dropped from the ladder
 	ReasonSizeTooSmall  Code = "size-too-small"  // a size that leaves a rank without an element
 )
@@ -42,20 +42,19 @@ func Codes() []Code {
 	}
 }
 
-// reasonDetail is what may follow a code. It has no slash, colon or at sign,
-// so that no path, address or URL fits in it.
+// reasonDetail matches the detail after a code. It has no slash, colon or at sign, so that no path, address
+// or URL fits in it.
 var reasonDetail = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._,=+()-]{0,119}$`)
 
-// Reason is why a case, a row or a size did not end well: a code and, with some, a
-// detail of numbers, ranks or names from the definitions; never text of a library, a
-// path or a host. Documents spell it "code" or "code: detail".
+// Reason is why a case, a row or a size did not succeed: a code and, with some, a detail of numbers, ranks
+// or names from the definitions; never text of a library, a path or a host. Its text form is "code" or
+// "code: detail".
 type Reason struct {
 	Code   Code
 	Detail string
 }
 
-// With returns the reason with its detail, or without where the detail is not of the
-// published form: private text never gets past here.
+// With returns the reason with its detail, or without it if the detail may not be published.
 func (c Code) With(format string, args ...any) Reason {
 	detail := fmt.Sprintf(format, args...)
 	if !reasonDetail.MatchString(detail) {
@@ -64,7 +63,7 @@ func (c Code) With(format string, args ...any) Reason {
 	return Reason{c, detail}
 }
 
-// String spells the reason as documents do.
+// String formats the reason as documents do.
 func (r Reason) String() string {
 	if r.Detail == "" {
 		return string(r.Code)
@@ -75,17 +74,17 @@ func (r Reason) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what String spells. Check says whether it may be published.
+// UnmarshalText is the inverse of String. Check decides whether the reason may be published.
 func (r *Reason) UnmarshalText(text []byte) error {
 	code, detail, found := strings.Cut(string(text), ": ")
-	if found && detail == "" { // not as String spells it
+	if found && detail == "" { // not a result of String
 		code += ": "
 	}
 	*r = Reason{Code(code), detail}
 	return nil
 }
 
-// Check returns an error unless the reason is of the published form.
+// Check returns an error unless the reason has the published form.
 func (r Reason) Check() error {
 	if !slices.Contains(Codes(), r.Code) {
 		return fmt.Errorf("reason %q begins with no code of the closed list", r)
@@ -96,11 +95,10 @@ func (r Reason) Check() error {
 	return nil
 }
 
-// Reasons are the reasons of one outcome or check, the first being the one that
-// readers show.
+// Reasons are the reasons of one outcome or check; readers show the first.
 type Reasons []Reason
 
-// String spells the reasons on one line.
+// String formats the reasons on one line.
 func (rs Reasons) String() string {
 	var texts []string
 	for _, r := range rs {
@@ -109,7 +107,7 @@ func (rs Reasons) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// Only reports whether no reason has another code than these.
+// Only reports whether all reasons have one of the codes.
 func (rs Reasons) Only(codes ...Code) bool {
 	return !slices.ContainsFunc(rs, func(r Reason) bool { return !slices.Contains(codes, r.Code) })
 }

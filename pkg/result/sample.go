@@ -12,7 +12,7 @@ type Burst struct {
 	N   int     `json:"n"`
 }
 
-// NewBurst describes samples; there must be some.
+// NewBurst describes samples, of which there must be at least one.
 func NewBurst(samples []float64) Burst {
 	s := slices.Sorted(slices.Values(samples))
 	n := len(s)
@@ -27,32 +27,30 @@ type Histogram struct {
 	Counts []int   `json:"counts"`
 }
 
-// Verify is the verdict on the words that checked bursts left in both pools: each
-// word names the pool, the burst and the place that it comes from.
+// Verify is the verdict on the words in both pools after checked bursts: each word names the pool, the burst
+// and the place that it comes from.
 type Verify struct {
 	Passed bool `json:"passed"`
-	// Detail says in one line what was checked, or the class and place of the first wrong
-	// word.
+	// Detail describes in one line what was checked, or the class and place of the first wrong word.
 	Detail  string `json:"detail"`
 	Checks  int    `json:"checks"` // of a pool after a burst
 	Checked int64  `json:"checked_words"`
 	Wrong   Wrong  `json:"wrong_words"`
 }
 
-// Wrong counts wrong words by what is wrong with them.
+// Wrong counts wrong words by class.
 type Wrong struct {
-	NotWritten int64 `json:"not_written"` // still what the destination was painted with
+	NotWritten int64 `json:"not_written"` // still the destination's painted word
 	Stale      int64 `json:"stale"`       // from an earlier burst
 	Misplaced  int64 `json:"misplaced"`   // from another place of the source
 	Torn       int64 `json:"torn"`        // of a block of which other words arrived
 	Late       int64 `json:"late"`        // changed after the notification, or after the release
 	Guard      int64 `json:"guard"`       // of the destination, outside of all blocks of the burst
 	Source     int64 `json:"source"`      // of the source, which must not change
-	Corrupted  int64 `json:"corrupted"`   // names no place that it can come from
+	Corrupted  int64 `json:"corrupted"`   // names no possible place
 }
 
-// Classes lists the classes with their counts, in the order in which a verdict names
-// them.
+// Classes lists the classes with their counts, in the order in which a verdict names them.
 func (w *Wrong) Classes() []WrongClass {
 	return []WrongClass{
 		{"torn", &w.Torn},
@@ -80,7 +78,7 @@ func (w *Wrong) Add(o Wrong) {
 	}
 }
 
-// Total sums the classes.
+// Total returns the sum over all classes.
 func (w Wrong) Total() (n int64) {
 	for _, c := range w.Classes() {
 		n += *c.Count
@@ -88,13 +86,13 @@ func (w Wrong) Total() (n int64) {
 	return n
 }
 
-// Burst requires that the figures of a sample ascend from above 0 and are of so many samples.
+// Burst checks that the figures ascend from above 0 and are based on the given number of samples.
 func (p *Problems) Burst(at string, b Burst, samples int, complete bool) {
 	p.Check(b.Min > 0 && b.Min <= b.P50 && b.P50 <= b.P95 && b.P95 <= b.Max, "%s: min, p50, p95 and max do not ascend from above 0: %+v", at, b)
 	p.Check(b.N > 0 && b.N <= samples && (b.N == samples || !complete), "%s has %d samples of %d", at, b.N, samples)
 }
 
-// Verdict requires that a check which passed compared words and found none wrong.
+// Verdict checks that a passed check compared words and found none wrong.
 func (p *Problems) Verdict(at string, v *Verify) {
 	if v.Passed {
 		p.Check(v.Checks > 0 && v.Checked > 0 && v.Wrong.Total() == 0, "%s passed with %d of %d words wrong in %d checks", at, v.Wrong.Total(), v.Checked, v.Checks)

@@ -13,10 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Validate returns everything that is wrong with a document before it is
-// written: its identity must be that of the case it answers, its status must
-// follow from its rows, nothing measured may lack its check, and every number
-// must be finite.
+// Validate returns all problems of a document before it is written: its identity must match its case, its
+// status must follow from its rows, every measurement must have its check, and every number must be finite.
 func Validate(d Document) error {
 	if at := nonFinite(d); at != "" {
 		return fmt.Errorf("document of case %s: %s is not a finite number", d.Head().Identity.CaseID, at)
@@ -24,9 +22,8 @@ func Validate(d Document) error {
 	return judge(d, true)
 }
 
-// judge is Validate without a look at every number: those that were read from JSON
-// are finite. A document that is not fresh was read, perhaps from an earlier version:
-// it may lack what only later versions write.
+// judge is Validate without the check that numbers are finite, as they are in JSON. A document that is not
+// fresh was read, perhaps from an earlier version: it may lack members of later versions.
 func judge(d Document, fresh bool) error {
 	p := &Problems{fresh: fresh}
 	c := &d.Head().Identity.Case
@@ -46,22 +43,21 @@ func judge(d Document, fresh bool) error {
 	return fmt.Errorf("document of case %s: %w", d.Head().Identity.CaseID, errors.Join(p.errs...))
 }
 
-// Problems collects what is wrong with a document.
+// Problems collects the problems of a document.
 type Problems struct {
 	fresh bool // see judge
 	errs  []error
 }
 
-// Fresh reports whether the document was just made. One that was read may lack what only later
-// versions write.
+// Fresh reports whether the document was just made. One that was read may lack members of later versions.
 func (p *Problems) Fresh() bool { return p.fresh }
 
-// Add adds one.
+// Add adds a problem.
 func (p *Problems) Add(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
 }
 
-// Check adds one unless ok.
+// Check adds a problem unless ok.
 func (p *Problems) Check(ok bool, format string, args ...any) {
 	if !ok {
 		p.Add(format, args...)
@@ -126,7 +122,7 @@ func (p *Problems) outcome(o Outcome) {
 	p.Reasons("outcome", o.Reasons)
 }
 
-// Reasons requires that each is of the closed list.
+// Reasons checks that each reason is in the closed list.
 func (p *Problems) Reasons(at string, reasons Reasons) {
 	for _, r := range reasons {
 		if err := r.Check(); err != nil {
@@ -135,14 +131,13 @@ func (p *Problems) Reasons(at string, reasons Reasons) {
 	}
 }
 
-// Arithmetic requires that a verdict on sums follows from its counts.
+// Arithmetic checks that a verdict on sums follows from its counts.
 func (p *Problems) Arithmetic(at string, a *Arithmetic) {
 	p.Reasons(at, a.Reasons)
 	p.Check(a.Passed == (a.Checked > 0 && a.Wrong == 0), "%s: passed is %v with %d of %d elements wrong", at, a.Passed, a.Wrong, a.Checked)
 }
 
-// Good requires what a success promises of its rows, each of which passed and
-// is complete or not.
+// Good checks the rows of a document with the given status; bad are the rows that are incomplete or failed.
 func (p *Problems) Good(status string, rows int, bad []string) {
 	if status != Success {
 		return
@@ -153,7 +148,7 @@ func (p *Problems) Good(status string, rows int, bad []string) {
 	}
 }
 
-// Check requires tails that ascend, or none where there are to be none.
+// Check requires ascending tails if tailed, and no tails otherwise.
 func (q Percentiles) Check(tailed bool) error {
 	switch {
 	case !tailed && q.P90 == nil && q.P95 == nil && q.P99 == nil:
@@ -175,7 +170,7 @@ func (q Percentiles) String() string {
 	return fmt.Sprintf("{%v %v %v %v}", q.P50, *q.P90, *q.P95, *q.P99)
 }
 
-// Check requires that the histogram can be of samples values with percentiles q.
+// Check requires that the histogram is consistent with samples values with percentiles q.
 func (h Histogram) Check(samples int, q Percentiles) error {
 	counted := 0
 	for _, n := range h.Counts {
@@ -187,14 +182,14 @@ func (h Histogram) Check(samples int, q Percentiles) error {
 	if counted != samples {
 		return fmt.Errorf("histogram counts %d of %d samples", counted, samples)
 	}
-	const rounding = 1e-9 // relative, of the width of a bin
+	const rounding = 1e-9 // relative to the width of a bin
 	if end := h.Min + h.Width*float64(len(h.Counts)); q.P50 < h.Min || q.P99 != nil && *q.P99 > end+rounding*math.Abs(end) {
 		return fmt.Errorf("percentiles %v do not lie in the histogram, from %v to %v µs", q, h.Min, end)
 	}
 	return nil
 }
 
-// isCase reports whether v, a case by value or, after Decode, by pointer, is c.
+// isCase reports whether v, a case or (after Decode) a pointer to one, is c.
 func isCase(v any, c plan.Case) bool {
 	if p, ok := v.(*plan.Case); ok && p != nil {
 		v = *p

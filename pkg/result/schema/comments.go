@@ -14,8 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
-// comments returns the doc comments of types and fields by their names, package.Type
-// and package.Type.Field.
+// comments returns the doc comments of types and fields by their names, package.Type and
+// package.Type.Field.
 func comments() (map[string]string, error) {
 	out := map[string]string{}
 	document := reflect.TypeFor[result.Envelope]().PkgPath()
@@ -72,7 +72,7 @@ func addFile(out map[string]string, pkg, name string, text []byte) error {
 	return nil
 }
 
-// line is a comment as one line.
+// line returns a comment as one line.
 func line(c *ast.CommentGroup) string {
 	return strings.Join(strings.Fields(c.Text()), " ")
 }

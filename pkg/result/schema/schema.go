@@ -1,6 +1,5 @@
-// Package schema makes the public JSON Schemas of the matrix and of every
-// record type from the Go types, their doc comments and the constants of
-// package result.
+// Package schema generates the public JSON Schemas of the matrix and of every record type from the Go types,
+// their doc comments and the constants of package result.
 package schema
 
 import (
@@ -23,10 +22,10 @@ import (
 // Base is the address below which the schemas are published.
 const Base = "https://raw.githubusercontent.com/collectivex/collectivex/main/schema/"
 
-// The files that are not of a record type.
+// Schema files other than those of record types.
 const (
 	matrixFile   = "matrix.schema.json"
-	envelopeFile = "envelope.schema.json" // what all documents have
+	envelopeFile = "envelope.schema.json" // members of all documents
 )
 
 // File is one schema as it is checked in.
@@ -35,8 +34,8 @@ type File struct {
 	Data []byte
 }
 
-// Files returns the schemas by name. Each type is defined once, in the file that fileOf returns, and
-// the other files refer to it by a relative reference.
+// Files returns the schemas by name. Each type is defined once, in the file that fileOf returns; other files
+// refer to it by a relative reference.
 func Files() ([]File, error) {
 	comments, err := comments()
 	if err != nil {
@@ -62,8 +61,8 @@ func Files() ([]File, error) {
 	return out, nil
 }
 
-// fileOf returns the file that defines the types of a package: that of its family, that of the
-// matrix for package plan, and that of the envelope for all others.
+// fileOf returns the file that defines the types of a package: its family's, the matrix's for package plan,
+// and the envelope's for all others.
 func fileOf(pkg string) string {
 	if pkg == reflect.TypeFor[plan.Case]().PkgPath() {
 		return matrixFile
@@ -76,7 +75,7 @@ func fileOf(pkg string) string {
 	return envelopeFile
 }
 
-// familyFile is the file of a family's last record type.
+// familyFile returns the file of a family's last record type.
 func familyFile(f *result.Family) string { return f.Records[len(f.Records)-1].SchemaFile() }
 
 // maker makes the schemas.
@@ -97,7 +96,7 @@ func (m *maker) file(name string) *jsonschema.Schema {
 	return s
 }
 
-// matrix makes the schema of the matrix.
+// matrix generates the schema of the matrix.
 func (m *maker) matrix() {
 	s := m.file(matrixFile)
 	s.Title = "CollectiveX matrix"
@@ -109,7 +108,7 @@ func (m *maker) matrix() {
 	open(m.define(matrixFile, "Case", reflect.TypeFor[plan.Case]()))
 }
 
-// envelope makes the schema of what all documents have.
+// envelope generates the schema of the envelope.
 func (m *maker) envelope() {
 	s := m.file(envelopeFile)
 	s.Title = "CollectiveX document of any family"
@@ -117,8 +116,8 @@ func (m *maker) envelope() {
 	open(s)
 }
 
-// documents makes the schemas of a family's cases and of its documents. Those of its record types
-// differ in the name of the type alone.
+// documents generates the schemas of a family's cases and documents. Those of its record types differ only
+// in the name of the type.
 func (m *maker) documents(f *result.Family) {
 	file := familyFile(f)
 	block := reflect.TypeOf(plan.NewBlock(f.Name)).Elem()
@@ -137,7 +136,7 @@ func (m *maker) documents(f *result.Family) {
 	}
 }
 
-// identity says what the case in an identity is, and what its factors are.
+// identity specifies the case in an identity, and its factors.
 func identity(factors, of *jsonschema.Schema) *jsonschema.Schema {
 	caseFactors := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
 	caseFactors.Properties.Set("case", factors)
@@ -147,17 +146,16 @@ func identity(factors, of *jsonschema.Schema) *jsonschema.Schema {
 	return s
 }
 
-// open lets an object have members that its schema does not name.
+// open allows members that the schema does not name.
 func open(s *jsonschema.Schema) { s.AdditionalProperties = nil }
 
-// extend gives an object the members of an open one, too.
+// extend adds the members of an open object to another one.
 func extend(s, reference *jsonschema.Schema) {
 	open(s)
 	s.Ref, s.Extras = reference.Ref, map[string]any{"unevaluatedProperties": false}
 }
 
-// define defines a struct under a name in a file. Two structs of one name are a mistake in this
-// program and panic.
+// define defines a struct under a name in a file. It panics if two structs have the same name.
 func (m *maker) define(file, name string, t reflect.Type) *jsonschema.Schema {
 	key := file + "#" + name
 	definitions := m.file(file).Definitions
@@ -172,8 +170,8 @@ func (m *maker) define(file, name string, t reflect.Type) *jsonschema.Schema {
 	return definitions[name]
 }
 
-// schema returns the schema of a value of type t in a file, and defines the structs in it. A type
-// without a schema is a mistake in this program and panics.
+// schema returns the schema of a value of type t in a file, and defines the structs in it. It panics for a
+// type without a schema.
 func (m *maker) schema(file string, t reflect.Type) *jsonschema.Schema {
 	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 		return &jsonschema.Schema{Type: "string"}
@@ -214,7 +212,7 @@ func (m *maker) object(s *jsonschema.Schema, file string, t reflect.Type) {
 	m.fields(s, file, t)
 }
 
-// fields adds the fields of t but those of an envelope, which extend adds. A pointer that is always
+// fields adds the fields of t except those of an envelope, which extend adds. A pointer that is always
 // written may be null, and some fields have a closed list of values.
 func (m *maker) fields(s *jsonschema.Schema, file string, t reflect.Type) {
 	for f := range t.Fields() {
@@ -240,8 +238,8 @@ func (m *maker) fields(s *jsonschema.Schema, file string, t reflect.Type) {
 	}
 }
 
-// caseIn returns the schema of a case: in the file of a family a case of that family, in that of the
-// matrix one of any family, and in that of the envelope what all of them have.
+// caseIn returns the schema of a case: in a family's file of that family, in the matrix's of any family, and
+// in the envelope's the common members.
 func caseIn(file string) *jsonschema.Schema {
 	switch file {
 	case matrixFile:
@@ -252,7 +250,7 @@ func caseIn(file string) *jsonschema.Schema {
 	return reference(file, file, "Case")
 }
 
-// anyCase is a case of one of the families that are wanted.
+// anyCase returns the schema of a case of one of the wanted families.
 func anyCase(file string, wanted func(plan.Descriptor) bool) *jsonschema.Schema {
 	s := &jsonschema.Schema{}
 	for _, f := range plan.Families() {
