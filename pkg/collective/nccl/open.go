@@ -18,9 +18,12 @@ import (
 	stepsrunner "github.com/collectivex/collectivex/pkg/steps/runner"
 )
 
-// NCCL, RCCL and MSCCLPP are the backends over these libraries. MSCCLPP supports neither schedules nor
-// overlap.
-var NCCL, RCCL, MSCCLPP = backendOf(nccl.NCCL), backendOf(nccl.RCCL), backendOf(nccl.MSCCLPP)
+// The backends over these libraries. MSCCLPP supports neither schedules nor overlap.
+var (
+	NCCL    = backendOf(nccl.NCCL)
+	RCCL    = backendOf(nccl.RCCL)
+	MSCCLPP = backendOf(nccl.MSCCLPP)
+)
 
 func backendOf(kind nccl.Kind) backend.Backend {
 	b := backend.Backend{Name: string(kind), Needs: []*backend.Need{gpurank.Needs[kind]}, Open: map[plan.Family]rank.Opener{collective.Name: Open(kind)}}

@@ -159,7 +159,7 @@ func (a *adapter) arrived() (of arrived, err error) {
 	rows, err := a.python.Call(a.call.RowsOf)
 	of.rows = int32(rows)
 	if g.Sparse && err == nil {
-		at, err := a.python.Call(a.call.IdsAt)
+		at, err := a.python.Call(a.call.ExpertsAt)
 		of.present = accel.Ptr(at)
 		return of, err
 	}
@@ -255,7 +255,7 @@ func (a *adapter) beside(of arrived) (ids []int32, weights []float32, err error)
 		rows = a.geometry.rows()
 	}
 	n := rows * a.problem.TopK
-	at, err := a.python.Call(a.call.IdsAt)
+	at, err := a.python.Call(a.call.ExpertsAt)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,7 +10,7 @@
 //	bind(x, scales, expert, weight, tokens, most)   most: maximum tokens of any rank
 //	dispatch(), cached()   the latter with the layout of the dispatch after the bind
 //	combine(staged) → out  staged 0: the received rows in place
-//	values_at(), scales_at(), counts_at(), ids_at(), weights_at()   addresses, 0 for none
+//	values_at(), scales_at(), counts_at(), experts_at(), weights_at()   addresses, 0 for none
 //	rows_of()              received rows; −1 where only the device knows
 //	count(expert)          rows of a local expert, where the host knows
 //	staging()              where to write staged rows, 0 for memory of Go
@@ -72,7 +72,7 @@ type versions struct {
 // functions holds the functions of an adapter module.
 type functions struct {
 	Open, Prepare, Bind, Dispatch, Cached, Combine, Count, Staging, Close *pyhost.Function
-	ValuesAt, ScalesAt, CountsAt, IdsAt, WeightsAt, RowsOf                *pyhost.Function
+	ValuesAt, ScalesAt, CountsAt, ExpertsAt, WeightsAt, RowsOf                *pyhost.Function
 }
 
 // module is an adapter module.

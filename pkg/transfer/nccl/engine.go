@@ -26,8 +26,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// NCCL and RCCL are the backends over these libraries.
-var NCCL, RCCL = backendOf(nccl.NCCL), backendOf(nccl.RCCL)
+// The backends over these libraries.
+var (
+	NCCL = backendOf(nccl.NCCL)
+	RCCL = backendOf(nccl.RCCL)
+)
 
 func backendOf(kind nccl.Kind) backend.Backend {
 	return backend.Backend{

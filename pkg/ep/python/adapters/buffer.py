@@ -214,7 +214,7 @@ def counts_at():
     return recv_counts.data_ptr() if low() else 0
 
 
-def ids_at():
+def experts_at():
     return ids.data_ptr()
 
 

@@ -128,7 +128,7 @@ def counts_at():
     return 0
 
 
-def ids_at():
+def experts_at():
     return ids.data_ptr()
 
 

@@ -98,7 +98,7 @@ def counts_at():
     return total.data_ptr()
 
 
-def ids_at():
+def experts_at():
     return ids.data_ptr()
 
 
