@@ -13,6 +13,12 @@ import (
 // address of this process.
 type Ptr uintptr
 
+// Pointer returns an address of this process, outside of Go's heap, as a pointer. If it is inlined,
+// the compiler of Go 1.26 fails on copies of a constant length.
+//
+//go:noinline
+func (p Ptr) Pointer() unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
+
 // Add returns the address n bytes further.
 func (p Ptr) Add(n int64) Ptr { return p + Ptr(n) }
 
@@ -159,4 +165,9 @@ const BlockThreads = 256
 func Blocks(d Device) int {
 	const perMultiprocessor = 8
 	return max(1, d.Info().Multiproc) * perMultiprocessor
+}
+
+// BlocksFor returns how many blocks take n elements, one a thread, and no more than Blocks.
+func BlocksFor(d Device, n int64) uint32 {
+	return uint32(min((n+BlockThreads-1)/BlockThreads, int64(Blocks(d))))
 }

@@ -116,8 +116,3 @@ func reason(err error, other result.Code) result.Code {
 	}
 	return other
 }
-
-// MemoryError is the error of a rank that cannot allocate that many bytes of its device.
-func MemoryError(bytes int, err error) error {
-	return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("allocate %d bytes: %w", bytes, err)}
-}

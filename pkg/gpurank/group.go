@@ -28,7 +28,7 @@ func JoinGroup(ctx context.Context, s *rank.Session, l *nccl.Library, d accel.De
 	}
 	at, err := d.Alloc(int64(c.World()))
 	if err != nil {
-		return nil, errors.Join(MemoryError(c.World(), err), c.Close())
+		return nil, errors.Join(rank.OutOfMemory(int64(c.World()), err), c.Close())
 	}
 	return &Group{Communicator: c, meeting: at, device: d}, nil
 }
@@ -76,7 +76,7 @@ func Alloc(c *nccl.Communicator, d accel.Device, bytes int64) (at accel.Ptr, fre
 		free = func() error { return rank.Coded(result.ReasonDevice, d.Free(at)) }
 	}
 	if err != nil {
-		return 0, nil, MemoryError(int(bytes), nccl.Explain(err))
+		return 0, nil, rank.OutOfMemory(bytes, nccl.Explain(err))
 	}
 	return at, free, nil
 }

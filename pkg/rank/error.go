@@ -31,6 +31,11 @@ func RefusedFault(kind, format string, args ...any) error {
 	return &Error{Reason: result.ReasonRefused.With("fault %s has no effect", kind), Err: fmt.Errorf(format, args...)}
 }
 
+// OutOfMemory is the error of a rank that cannot allocate that many bytes.
+func OutOfMemory(bytes int64, err error) error {
+	return &Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("allocate %d bytes: %w", bytes, err)}
+}
+
 // Refused returns the error of a case that the backend cannot do exactly, or
 // that must not run.
 func Refused(format string, args ...any) error {

@@ -9,7 +9,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -31,7 +30,7 @@ func (Loop) Prepare(p Product) (Multiply, error) {
 		return nil, fmt.Errorf("the loop multiplies no %s: want float", p.Type)
 	}
 	return func(accel.Stream) error {
-		C.cx_gemm_multiply(p.c(), (*C.float)(pointer(p.A)), (*C.float)(pointer(p.B)), (*C.float)(pointer(p.C)))
+		C.cx_gemm_multiply(p.c(), (*C.float)(p.A.Pointer()), (*C.float)(p.B.Pointer()), (*C.float)(p.C.Pointer()))
 		return nil
 	}, nil
 }
@@ -47,21 +46,21 @@ var _ Data = Inline{}
 
 // Fill implements Data.
 func (Inline) Fill(_ accel.Stream, at accel.Ptr, v Values, first, count int64) error {
-	C.cx_gemm_fill(C.int(v.Type), pointer(at), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count))
+	C.cx_gemm_fill(C.int(v.Type), at.Pointer(), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count))
 	return nil
 }
 
 // Check implements Data.
 func (Inline) Check(_ accel.Stream, at accel.Ptr, v Values, first, count int64) (workload.Verdict, error) {
 	out := C.cx_gemm_verdict{first: -1}
-	C.cx_gemm_check(C.int(v.Type), pointer(at), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count), &out)
+	C.cx_gemm_check(C.int(v.Type), at.Pointer(), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count), &out)
 	return verdict(out), nil
 }
 
 // CheckProducts implements Data.
 func (Inline) CheckProducts(_ accel.Stream, c Outputs, p Shape, a, b Values) (workload.Verdict, error) {
 	out := C.cx_gemm_verdict{first: -1}
-	if C.cx_gemm_check_products(C.int(a.Type), pointer(c.At), C.int64_t(c.Stride), C.int(c.Count), p.c(), C.uint32_t(a.Seed), C.uint32_t(b.Seed), &out) != 0 {
+	if C.cx_gemm_check_products(C.int(a.Type), c.At.Pointer(), C.int64_t(c.Stride), C.int(c.Count), p.c(), C.uint32_t(a.Seed), C.uint32_t(b.Seed), &out) != 0 {
 		return verdict(out), errors.New("no memory to compute a product again")
 	}
 	return verdict(out), nil
@@ -80,8 +79,3 @@ func verdict(v C.cx_gemm_verdict) workload.Verdict {
 func (s Shape) c() C.cx_gemm_shape {
 	return C.cx_gemm_shape{m: C.int64_t(s.M), n: C.int64_t(s.N), k: C.int64_t(s.K)}
 }
-
-// pointer turns an address outside Go's heap into a pointer.
-//
-//go:noinline
-func pointer(p accel.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }

@@ -143,14 +143,8 @@ func (d *Device) FreeHost(p unsafe.Pointer) error {
 
 // Bytes returns device memory as a slice, which is valid until the memory is freed.
 func Bytes(p accel.Ptr, bytes int64) []byte {
-	return unsafe.Slice((*byte)(pointer(p)), bytes)
+	return unsafe.Slice((*byte)(p.Pointer()), bytes)
 }
-
-// pointer converts an address outside Go's heap to a pointer. If it is inlined, the
-// compiler of Go 1.26 fails on copies of a constant length.
-//
-//go:noinline
-func pointer(p accel.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
 // CopyIn implements accel.Device.
 func (d *Device) CopyIn(_ accel.Stream, dst accel.Ptr, src unsafe.Pointer, bytes int64) error {

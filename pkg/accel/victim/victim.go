@@ -29,14 +29,11 @@ const (
 type Victim struct {
 	device *accel.Scope
 	kernel accel.Kernel
-	state  accel.Ptr
-	found  *state // a copy on the host
+	state  accel.Mirror[state]
 }
 
 // state is what the kernel counts.
 type state struct{ Taken, Sum uint64 }
-
-const stateBytes = int64(unsafe.Sizeof(state{}))
 
 // New compiles the kernel. Its error wraps accel.ErrUnsupported if nothing compiles kernels
 // here.
@@ -44,12 +41,7 @@ func New(ctx context.Context, d accel.Device) (*Victim, error) {
 	v := &Victim{device: accel.NewScope(d)}
 	err := v.device.Kernels(ctx, "victim.cu", kernels.Complete(kernel), map[string]*accel.Kernel{"cx_victim": &v.kernel})
 	if err == nil {
-		v.state, err = v.device.Alloc(stateBytes)
-	}
-	if err == nil {
-		var p unsafe.Pointer
-		p, err = v.device.AllocHost(stateBytes)
-		v.found = (*state)(p)
+		v.state, err = accel.NewMirror[state](v.device)
 	}
 	if err != nil {
 		return nil, errors.Join(err, v.Close())
@@ -68,26 +60,25 @@ func (v *Victim) LeastUnits() uint64 {
 }
 
 // Clear has the stream forget earlier work. It comes before each Enqueue.
-func (v *Victim) Clear(s accel.Stream) error { return v.device.Set(s, v.state, 0, stateBytes) }
+func (v *Victim) Clear(s accel.Stream) error {
+	return v.device.Set(s, v.state.Device, 0, int64(unsafe.Sizeof(state{})))
+}
 
 // Enqueue has the stream compute units of work.
 func (v *Victim) Enqueue(s accel.Stream, units uint64) error {
 	const one = float32(1)
-	return v.kernel.Launch(s, uint32(v.blocks()), threads, 0, accel.Arg(v.state), accel.Arg(units), accel.Arg(one), accel.Arg(one))
+	return v.kernel.Launch(s, uint32(v.blocks()), threads, 0, accel.Arg(v.state.Device), accel.Arg(units), accel.Arg(one), accel.Arg(one))
 }
 
 // Check waits for the stream and returns what is wrong with its work since Clear, which should
 // have been so many units; empty if all of it was done.
 func (v *Victim) Check(s accel.Stream, units uint64) (wrong string, err error) {
-	if err := v.device.CopyOut(s, unsafe.Pointer(v.found), v.state, stateBytes); err != nil {
+	if err := v.state.Out(s); err != nil {
 		return "", err
 	}
-	if err := s.Synchronize(); err != nil {
-		return "", err
-	}
-	want := state{units + v.blocks(), sum(units)}
-	if *v.found != want {
-		return fmt.Sprintf("the victim took %d units and computed %d, want %d and %d", v.found.Taken, v.found.Sum, want.Taken, want.Sum), nil
+	found, want := *v.state.Host, state{units + v.blocks(), sum(units)}
+	if found != want {
+		return fmt.Sprintf("the victim took %d units and computed %d, want %d and %d", found.Taken, found.Sum, want.Taken, want.Sum), nil
 	}
 	return "", nil
 }

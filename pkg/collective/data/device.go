@@ -38,8 +38,7 @@ func New(ctx context.Context, d accel.Device) (runner.Data, error) {
 type deviceData struct {
 	device       *accel.Scope
 	write, check accel.Kernel
-	verdict      accel.Ptr   // result of the check kernel
-	found        *foundWords // its copy on the host
+	verdict      kernels.Verdict
 
 	second *Copied
 	asked  map[opinion]bool // second opinions already requested
@@ -50,12 +49,7 @@ func newDeviceData(ctx context.Context, d accel.Device, source string) (*deviceD
 	k := &deviceData{device: accel.NewScope(d), second: NewCopied(d), asked: map[opinion]bool{}}
 	err := k.device.Kernels(ctx, "pattern.cu", source, map[string]*accel.Kernel{"cx_pattern_write": &k.write, "cx_pattern_check": &k.check})
 	if err == nil {
-		k.verdict, err = k.device.Alloc(foundBytes)
-	}
-	if err == nil {
-		var host unsafe.Pointer
-		host, err = k.device.AllocHost(foundBytes)
-		k.found = (*foundWords)(host)
+		k.verdict, err = kernels.NewVerdict(k.device)
 	}
 	if err != nil {
 		return nil, errors.Join(err, k.Close())
@@ -76,24 +70,25 @@ type opinion struct {
 // nothing wrong.
 const secondBytes = 1 << 20
 
-// foundWords is the verdict of the check kernel.
-type foundWords struct{ wrong, first uint64 }
-
-const foundBytes = int64(unsafe.Sizeof(foundWords{}))
-
 func (k *deviceData) CheckedBy() string { return "device" }
 
 func (k *deviceData) Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
-	return k.writeAll(s, p, buf, regions, 0)
+	return k.launchAll(s, k.write, p, buf, regions, accel.Arg(uint64(0)))
 }
 
 func (k *deviceData) Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
-	return k.writeAll(s, p, buf, regions, ^uint64(0))
+	return k.launchAll(s, k.write, p, buf, regions, accel.Arg(^uint64(0)))
 }
 
-func (k *deviceData) writeAll(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region, flip uint64) error {
+// launchAll runs a kernel over each of the regions, with a last argument.
+func (k *deviceData) launchAll(s accel.Stream, f accel.Kernel, p workload.Pattern, buf accel.Ptr, regions []workload.Region, last unsafe.Pointer) error {
+	params := p.Params()
 	for _, r := range regions {
-		if err := k.launch(s, k.write, p, buf, r, unsafe.Pointer(&flip)); err != nil {
+		if r.Count == 0 {
+			continue
+		}
+		if err := f.Launch(s, accel.BlocksFor(k.device, r.Count), accel.BlockThreads, 0,
+			accel.Arg(buf), accel.Arg(params), accel.Arg(r.Offset), accel.Arg(r.Count), accel.Arg(r.First), accel.Arg(int32(r.Source)), last); err != nil {
 			return err
 		}
 	}
@@ -122,42 +117,11 @@ func (k *deviceData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, re
 
 // compare returns the kernels' verdict.
 func (k *deviceData) compare(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
-	v := workload.Verdict{First: -1}
-	*k.found = foundWords{first: ^uint64(0)}
-	if err := k.device.CopyIn(s, k.verdict, unsafe.Pointer(k.found), foundBytes); err != nil {
-		return v, err
-	}
-	verdict := k.verdict // a kernel argument must not be in memory with Go pointers
+	elements := int64(0)
 	for _, r := range regions {
-		v.Checked += r.Count
-		if err := k.launch(s, k.check, p, buf, r, unsafe.Pointer(&verdict)); err != nil {
-			return v, err
-		}
+		elements += r.Count
 	}
-	if err := k.device.CopyOut(s, unsafe.Pointer(k.found), k.verdict, foundBytes); err != nil {
-		return v, err
-	}
-	if err := s.Synchronize(); err != nil {
-		return v, err
-	}
-	if k.found.wrong > 0 {
-		v.Wrong, v.First = int64(k.found.wrong), int64(k.found.first)
-	}
-	return v, nil
-}
-
-func (k *deviceData) launch(s accel.Stream, f accel.Kernel, p workload.Pattern, buf accel.Ptr, r workload.Region, more ...unsafe.Pointer) error {
-	if r.Count == 0 {
-		return nil
-	}
-	params, source := p.Params(), int32(r.Source)
-	args := append([]unsafe.Pointer{
-		unsafe.Pointer(&buf), unsafe.Pointer(&params), unsafe.Pointer(&r.Offset), unsafe.Pointer(&r.Count),
-		unsafe.Pointer(&r.First), unsafe.Pointer(&source),
-	}, more...)
-	blocks := (r.Count + accel.BlockThreads - 1) / accel.BlockThreads
-	blocks = min(blocks, int64(accel.Blocks(k.device)))
-	return f.Launch(s, uint32(blocks), accel.BlockThreads, 0, args...)
+	return k.verdict.Of(s, elements, func(verdict unsafe.Pointer) error { return k.launchAll(s, k.check, p, buf, regions, verdict) })
 }
 
 func (k *deviceData) Close() error { return k.device.Close() }

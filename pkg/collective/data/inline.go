@@ -36,7 +36,7 @@ func write(p workload.Pattern, buf accel.Ptr, regions []workload.Region, complem
 	q := pattern(p)
 	for _, r := range regions {
 		region := region(r)
-		C.cx_write(&q, pointer(buf), &region, complement)
+		C.cx_write(&q, buf.Pointer(), &region, complement)
 	}
 }
 
@@ -46,7 +46,7 @@ func (Inline) Check(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions [
 	v := C.cx_verdict{first: -1}
 	for _, r := range regions {
 		region := region(r)
-		C.cx_check(&q, pointer(buf), &region, &v)
+		C.cx_check(&q, buf.Pointer(), &region, &v)
 	}
 	return workload.Verdict{Checked: int64(v.checked), Wrong: int64(v.wrong), First: int64(v.first)}, nil
 }
@@ -69,8 +69,3 @@ func region(r workload.Region) C.cx_region {
 		first: C.int64_t(r.First), source: C.int64_t(r.Source),
 	}
 }
-
-// pointer turns an address outside Go's heap into a pointer.
-//
-//go:noinline
-func pointer(p accel.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }

@@ -109,7 +109,7 @@ func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (runne
 	}
 	ptr, err := c.device.Alloc(bytes)
 	if err != nil {
-		return nil, rank.Coded(result.ReasonMemory, err)
+		return nil, rank.OutOfMemory(bytes, err)
 	}
 	m := memory{c.device, ptr}
 	offset := int64(ptr) - int64(uintptr(c.device.Segment().Base()))

@@ -99,12 +99,8 @@ func newComm(ctx context.Context, s *rank.Session, d *gpu.Device) (*comm, error)
 		if p.Rank == s.Rank {
 			continue
 		}
-		reaches, err := d.CanAccessPeer(p.LocalRank)
-		if err != nil {
-			return nil, rank.Coded(result.ReasonDevice, err)
-		}
-		if !reaches {
-			return nil, rank.Refused("device %d cannot access device %d directly", s.LocalRank, p.LocalRank)
+		if err := gpurank.Reaches(d, s.LocalRank, p.LocalRank, ""); err != nil {
+			return nil, err
 		}
 	}
 	if k.flags, err = openFlags(ctx, k.session, d); err != nil {
@@ -146,13 +142,8 @@ func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (run
 		return nil, rank.Refused("registration %q: there is no library to register with", registration)
 	}
 	at, handle, err := k.device.AllocShared(bytes)
-	switch {
-	case errors.Is(err, accel.ErrUnsupported):
-		return nil, rank.Refused("%v", err)
-	case errors.Is(err, accel.ErrOutOfMemory):
-		return nil, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
-	case err != nil:
-		return nil, rank.Coded(result.ReasonDevice, err)
+	if err != nil {
+		return nil, gpurank.AllocError(bytes, err)
 	}
 	k.allocs++
 	handles, err := rank.Gather(ctx, k.session, fmt.Sprintf("memory-%d", k.allocs), handle)
@@ -167,8 +158,8 @@ func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (run
 	for r, h := range handles {
 		if r == k.session.Rank {
 			m.peers[r] = at
-		} else if m.peers[r], err = k.device.OpenShared(h); err != nil {
-			return nil, rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of rank %d: %w; in containers, start all ranks with --ipc=host", r, err))
+		} else if m.peers[r], err = gpurank.OpenShared(k.device, r, h); err != nil {
+			return nil, err
 		}
 	}
 	return m, nil

@@ -48,12 +48,12 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 // an error.
 func Parts(ctx context.Context, s *rank.Session, g *gpurank.GPU) (runner.Parts, error) {
 	var err error
-	m := &memory{gpu: g}
+	m := &memory{gpu: g, rank: s.Rank}
 	if m.gate, err = newGate(ctx, g.Device); err == nil {
 		m.pools, err = device.NewPools(ctx, g.Device)
 	}
 	if err == nil && s.World > 1 {
-		err = reaches(g, s)
+		err = gpurank.Reaches(g.Device, s.LocalRank, device.PeerOf(s.LocalRank), ": the driver would copy through the host")
 	}
 	if err != nil {
 		return runner.Parts{}, errors.Join(err, m.Close())
@@ -67,22 +67,10 @@ func Parts(ctx context.Context, s *rank.Session, g *gpurank.GPU) (runner.Parts, 
 	return parts, nil
 }
 
-// reaches refuses a device that cannot access the other rank's.
-func reaches(g *gpurank.GPU, s *rank.Session) error {
-	peer := device.PeerOf(s.LocalRank)
-	ok, err := g.CanAccessPeer(peer)
-	if err != nil {
-		return rank.Coded(result.ReasonDevice, err)
-	}
-	if !ok {
-		return rank.Refused("device %d cannot access device %d directly: the driver would copy through the host", s.LocalRank, peer)
-	}
-	return nil
-}
-
 // memory implements runner.Memory.
 type memory struct {
 	gpu   *gpurank.GPU
+	rank  int
 	pools *device.Pools
 	gate  *gate.Gate // nil: nothing compiles kernels here
 	node  int        // NUMA node of the device, -1 if it is unknown
@@ -97,18 +85,6 @@ func (m *memory) Close() error {
 		err = errors.Join(err, m.pools.Close())
 	}
 	return errors.Join(rank.Coded(result.ReasonDevice, err), m.gpu.Close())
-}
-
-func coded(bytes int64, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, accel.ErrUnsupported):
-		return rank.Refused("%v", err)
-	case errors.Is(err, accel.ErrOutOfMemory), errors.Is(err, unix.ENOMEM):
-		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
-	}
-	return rank.Coded(result.ReasonDevice, err)
 }
 
 func (m *memory) Device(bytes int64) (runner.Buffer, error) {
@@ -126,7 +102,7 @@ func onDevice(p *device.Pool) runner.Buffer {
 func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 	at, handle, err := m.gpu.AllocShared(bytes)
 	if err != nil {
-		return runner.Buffer{}, nil, coded(bytes, err)
+		return runner.Buffer{}, nil, gpurank.AllocError(bytes, err)
 	}
 	b := onDevice(m.pools.NewPool(at, bytes))
 	text, err := json.Marshal(handle)
@@ -141,18 +117,15 @@ func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
 	if err := json.Unmarshal(handle, &h); err != nil {
 		return 0, nil, fmt.Errorf("handle of the other rank: %w", err)
 	}
-	at, err := m.gpu.OpenShared(h)
-	if err != nil {
-		return 0, nil, rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of the other rank: %w; in containers, start both ranks with --ipc=host", err))
-	}
-	return at, func() error { return rank.Coded(result.ReasonDevice, m.gpu.CloseShared(at)) }, nil
+	at, err := gpurank.OpenShared(m.gpu.Device, device.PeerOf(m.rank), h)
+	return at, func() error { return rank.Coded(result.ReasonDevice, m.gpu.CloseShared(at)) }, err
 }
 
 func (m *memory) Host(kind string, bytes int64) (runner.Buffer, error) {
 	if kind == copies.Pinned {
 		p, err := m.gpu.AllocHost(bytes)
 		if err != nil {
-			return runner.Buffer{}, coded(bytes, err)
+			return runner.Buffer{}, gpurank.AllocError(bytes, err)
 		}
 		return onHost(p, bytes, func() error { return m.gpu.FreeHost(p) }), nil
 	}
@@ -164,7 +137,7 @@ func (m *memory) Host(kind string, bytes int64) (runner.Buffer, error) {
 		return onHost(p, bytes, unmap), nil
 	}
 	if err := m.gpu.RegisterHost(p, bytes); err != nil {
-		return runner.Buffer{}, errors.Join(coded(bytes, err), unmap())
+		return runner.Buffer{}, errors.Join(gpurank.AllocError(bytes, err), unmap())
 	}
 	return onHost(p, bytes, func() error { return errors.Join(m.gpu.UnregisterHost(p), unmap()) }), nil
 }
@@ -182,7 +155,7 @@ func (m *memory) process(kind string, bytes int64) (unsafe.Pointer, func() error
 	}
 	p, err := unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
-		return nil, nil, coded(bytes, fmt.Errorf("allocate %d bytes of host memory: %w", bytes, err))
+		return nil, nil, gpurank.AllocError(bytes, fmt.Errorf("host memory: %w", err))
 	}
 	return p, func() error { return unix.MunmapPtr(p, uintptr(bytes)) }, nil
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
@@ -60,7 +59,7 @@ func (m *memory) Close() error {
 func (m *memory) Host(_ string, bytes int64) (runner.Buffer, error) {
 	p, err := m.device.AllocHost(bytes)
 	if err != nil {
-		return runner.Buffer{}, full(bytes, err)
+		return runner.Buffer{}, rank.OutOfMemory(bytes, err)
 	}
 	return runner.Buffer{
 		Memory: pool.HostMemory(unsafe.Slice((*byte)(p), bytes)), At: runner.Place{Host: p},
@@ -71,16 +70,12 @@ func (m *memory) Host(_ string, bytes int64) (runner.Buffer, error) {
 func (m *memory) Device(bytes int64) (runner.Buffer, error) {
 	p, err := m.device.Alloc(bytes)
 	if err != nil {
-		return runner.Buffer{}, full(bytes, err)
+		return runner.Buffer{}, rank.OutOfMemory(bytes, err)
 	}
 	return runner.Buffer{
 		Memory: pool.HostMemory(host.Bytes(p, bytes)), At: runner.Place{Device: p},
 		Free: func() error { return m.device.Free(p) },
 	}, nil
-}
-
-func full(bytes int64, err error) error {
-	return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
 }
 
 // Shared implements runner.Memory. The handle is an offset in what the ranks map.

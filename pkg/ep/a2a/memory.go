@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
 )
 
 // sizes holds the sizes that follow from a case, the same on all ranks.
@@ -56,7 +57,7 @@ func (e *end) alloc(parts ...part) error {
 		if p.register != 0 {
 			err = e.allocRegistered(p)
 		} else if *p.at, err = e.memory.Alloc(int64(p.bytes)); err != nil {
-			err = gpurank.MemoryError(p.bytes, err)
+			err = rank.OutOfMemory(int64(p.bytes), err)
 		}
 		if err != nil {
 			return err
@@ -90,7 +91,7 @@ func (e *end) allocRegistered(p part) error {
 func (e *end) allocHost(n int) ([]int32, error) {
 	host, err := e.memory.AllocHost(int64(4 * n))
 	if err != nil {
-		return nil, gpurank.MemoryError(4*n, err)
+		return nil, rank.OutOfMemory(int64(4*n), err)
 	}
 	return unsafe.Slice((*int32)(host), n), nil
 }

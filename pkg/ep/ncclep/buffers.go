@@ -150,7 +150,7 @@ func (b *buffers) alloc() error {
 		}
 		var err error
 		if *p.at, err = b.device.Alloc(int64(p.bytes)); err != nil {
-			return gpurank.MemoryError(p.bytes, err)
+			return rank.OutOfMemory(int64(p.bytes), err)
 		}
 	}
 	return nil

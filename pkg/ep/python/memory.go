@@ -7,8 +7,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	source "github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
-	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
 )
 
 //go:embed kernels.cu
@@ -83,7 +83,7 @@ func newMemory(device accel.Device, m mode, c runner.Codec, g geometry, tokens, 
 		}
 		var err error
 		if *part.at, err = device.Alloc(int64(max(1, part.bytes))); err != nil {
-			return of, gpurank.MemoryError(part.bytes, err)
+			return of, rank.OutOfMemory(int64(part.bytes), err)
 		}
 	}
 	return of, nil

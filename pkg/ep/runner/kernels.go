@@ -35,8 +35,7 @@ type kernelData struct {
 	device  *accel.Scope
 	stream  accel.Stream
 	blocks  int
-	scratch accel.Ptr // result words of a kernel, then its uploaded arguments
-	bytes   int64     // of scratch
+	scratch accel.Scratch // result words of a kernel, then its uploaded arguments
 
 	kernelFill, kernelFilled, kernelSources, kernelPayload, kernelTransform, kernelChoose,
 	kernelCombined, kernelDeclared, kernelCompare accel.Kernel
@@ -45,7 +44,7 @@ type kernelData struct {
 var _ data = (*kernelData)(nil)
 
 func newKernelData(ctx context.Context, d accel.Device, s accel.Stream) (*kernelData, error) {
-	k := &kernelData{device: accel.NewScope(d), stream: s, blocks: accel.Blocks(d)}
+	k := &kernelData{device: accel.NewScope(d), stream: s, blocks: accel.Blocks(d), scratch: accel.Scratch{Device: d}}
 	err := k.device.Kernels(ctx, "oracle.cu", source(), map[string]*accel.Kernel{
 		"cx_ep_fill": &k.kernelFill, "cx_ep_filled": &k.kernelFilled, "cx_ep_sources": &k.kernelSources,
 		"cx_ep_payload": &k.kernelPayload, "cx_ep_transform": &k.kernelTransform, "cx_ep_choose": &k.kernelChoose,
@@ -57,12 +56,7 @@ func newKernelData(ctx context.Context, d accel.Device, s accel.Stream) (*kernel
 	return k, nil
 }
 
-func (k *kernelData) close() (err error) {
-	if k.scratch != 0 {
-		err = k.device.Free(k.scratch)
-	}
-	return errors.Join(err, k.device.Close())
-}
+func (k *kernelData) close() error { return errors.Join(k.scratch.Free(), k.device.Close()) }
 
 // codecParams is cx_codec of oracle.cu.
 type codecParams struct {
@@ -139,27 +133,18 @@ func (k *kernelData) upload(parts ...[]byte) (at []accel.Ptr, err error) {
 		all = append(all, part...)
 		all = append(all, make([]byte, (unit-len(all)%unit)%unit)...)
 	}
-	if n := int64(len(all)); n > k.bytes {
-		if k.scratch != 0 {
-			if err := k.device.Free(k.scratch); err != nil {
-				return nil, err
-			}
-			k.scratch, k.bytes = 0, 0
-		}
-		if k.scratch, err = k.device.Device.Alloc(n); err != nil {
-			return nil, err
-		}
-		k.bytes = n
+	if err := k.scratch.Grow(int64(len(all))); err != nil {
+		return nil, err
 	}
 	for _, offset := range offsets {
-		at = append(at, k.scratch.Add(offset))
+		at = append(at, k.scratch.At.Add(offset))
 	}
-	return at, accel.Write(k.device, k.stream, k.scratch, all)
+	return at, accel.Write(k.device, k.stream, k.scratch.At, all)
 }
 
 // found reads the result words of a kernel.
 func (k *kernelData) found() (first, second uint64, err error) {
-	words, err := accel.Read[uint64](k.device, k.stream, k.scratch, foundBytes/8)
+	words, err := accel.Read[uint64](k.device, k.stream, k.scratch.At, foundBytes/8)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -205,7 +190,7 @@ func (k *kernelData) filled(o *oracle, x accel.Ptr) (bool, error) {
 	}
 	n := o.values()
 	if err := k.launch(k.kernelFilled, blocksOf(n),
-		accel.Arg(sideOf(o)), accel.Arg(x), accel.Arg(uint64(o.trace.First[o.rank])), accel.Arg(uint64(n)), accel.Arg(k.scratch)); err != nil {
+		accel.Arg(sideOf(o)), accel.Arg(x), accel.Arg(uint64(o.trace.First[o.rank])), accel.Arg(uint64(n)), accel.Arg(k.scratch.At)); err != nil {
 		return false, err
 	}
 	wrong, _, err := k.found()
@@ -249,7 +234,7 @@ func (k *kernelData) payload(o *oracle, rx *Received, tokens []int64) (bool, err
 	}
 	if err := k.launch(k.kernelPayload, tilesOf(len(tokens), len(o.pattern)),
 		accel.Arg(sideOf(o)), accel.Arg(rowParams{values: at[0], scales: at[1], codec: codecOf(rx.Codec)}), accel.Arg(at[2]),
-		accel.Arg(uint64(len(tokens))), accel.Arg(k.scratch)); err != nil {
+		accel.Arg(uint64(len(tokens))), accel.Arg(k.scratch.At)); err != nil {
 		return false, err
 	}
 	wrong, _, err := k.found()
@@ -407,7 +392,7 @@ func (k *kernelData) combined(o *oracle, kind messages, out accel.Ptr) (float64,
 	}
 	if err := k.launch(k.kernelCombined, tilesOf(tokens, len(o.pattern)),
 		accel.Arg(sideOf(o)), accel.Arg(sumOf(o)), accel.Arg(int32(kind)), accel.Arg(uint64(o.trace.First[o.rank])), accel.Arg(at[0]), accel.Arg(out),
-		accel.Arg(uint64(tokens)), accel.Arg(k.scratch)); err != nil {
+		accel.Arg(uint64(tokens)), accel.Arg(k.scratch.At)); err != nil {
 		return 0, err
 	}
 	worst, _, err := k.found()
@@ -429,7 +414,7 @@ func (k *kernelData) declared(o *oracle, out accel.Ptr) (worst float64, wrong in
 	}
 	if err := k.launch(k.kernelDeclared, blocksOf(o.values()),
 		accel.Arg(sumOf(o)), accel.Arg(uint64(first)), accel.Arg(at[0]), accel.Arg(at[1]), accel.Arg(at[2]), accel.Arg(out),
-		accel.Arg(uint64(tokens)), accel.Arg(int32(len(o.pattern))), accel.Arg(k.scratch)); err != nil {
+		accel.Arg(uint64(tokens)), accel.Arg(int32(len(o.pattern))), accel.Arg(k.scratch.At)); err != nil {
 		return 0, 0, err
 	}
 	word, n, err := k.found()
@@ -440,7 +425,7 @@ func (k *kernelData) compare(got, reference accel.Ptr, n int) (float64, error) {
 	if _, err := k.upload(); err != nil {
 		return 0, err
 	}
-	if err := k.launch(k.kernelCompare, blocksOf(n), accel.Arg(got), accel.Arg(reference), accel.Arg(uint64(n)), accel.Arg(k.scratch)); err != nil {
+	if err := k.launch(k.kernelCompare, blocksOf(n), accel.Arg(got), accel.Arg(reference), accel.Arg(uint64(n)), accel.Arg(k.scratch.At)); err != nil {
 		return 0, err
 	}
 	word, _, err := k.found()

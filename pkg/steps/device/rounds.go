@@ -121,8 +121,7 @@ func (r *Rounds) run(s accel.Stream, i int, g group, b stepsrunner.Buffers) erro
 		return rank.Coded(result.ReasonDevice, r.device.Copy(s, r.At(first.To, b), r.At(first.From, b), first.Count*r.size))
 	case stepsrunner.Add:
 		r.args.to, r.args.from, r.args.count = r.At(first.To, b), r.At(first.From, b), first.Count
-		blocks := min((first.Count+accel.BlockThreads-1)/accel.BlockThreads, int64(accel.Blocks(r.device)))
-		return rank.Coded(result.ReasonDevice, r.add.Launch(s, uint32(blocks), accel.BlockThreads, 0,
+		return rank.Coded(result.ReasonDevice, r.add.Launch(s, accel.BlocksFor(r.device, first.Count), accel.BlockThreads, 0,
 			unsafe.Pointer(&r.args.to), unsafe.Pointer(&r.args.from), unsafe.Pointer(&r.args.count), unsafe.Pointer(&r.args.dtype)))
 	}
 	r.moved = r.moved[:0]

@@ -41,7 +41,7 @@ func Open(ctx context.Context, s *rank.Session, open func(*rank.Session) (*gpura
 // between the devices of a host, it refuses a device that cannot access the peer's.
 func NewEnd(ctx context.Context, s *rank.Session, g *gpurank.GPU, lane string) (*End, error) {
 	if lane == vocab.LanePeer {
-		if err := reach(s, g); err != nil {
+		if err := gpurank.Reaches(g.Device, s.LocalRank, PeerOf(s.LocalRank), ", as lane "+lane+" has to"); err != nil {
 			return nil, errors.Join(err, g.Close())
 		}
 	}
@@ -54,18 +54,6 @@ func NewEnd(ctx context.Context, s *rank.Session, g *gpurank.GPU, lane string) (
 		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), pools.Close(), g.Close())
 	}
 	return &End{GPU: g, Pools: pools, MakePool: pools.AllocPool, Stream: stream, Rank: s.Rank}, nil
-}
-
-// reach refuses a device that cannot access the peer's.
-func reach(s *rank.Session, g *gpurank.GPU) error {
-	reaches, err := g.CanAccessPeer(PeerOf(s.LocalRank))
-	if err != nil {
-		return rank.Coded(result.ReasonDevice, err)
-	}
-	if !reaches {
-		return rank.Refused("device %d cannot access device %d directly, as lane %s has to", s.LocalRank, PeerOf(s.LocalRank), vocab.LanePeer)
-	}
-	return nil
 }
 
 // PeerOf returns the other of two ranks, or of their devices.
@@ -95,7 +83,7 @@ func (e *End) AllocPool(bytes int64) (_ pool.Memory, at accel.Ptr, err error) {
 func (e *End) SharePool(bytes int64) (h gpu.SharedHandle, err error) {
 	at, h, err := e.AllocShared(bytes)
 	if err != nil {
-		return h, coded(err, bytes)
+		return h, gpurank.AllocError(bytes, err)
 	}
 	e.Pool = e.NewPool(at, bytes)
 	return h, nil
@@ -106,12 +94,12 @@ func (e *End) SharePool(bytes int64) (h gpu.SharedHandle, err error) {
 func (e *End) ShareVirtualPool(bytes int64) (f *os.File, mapped int64, err error) {
 	at, err := e.AllocVirtual(bytes)
 	if err != nil {
-		return nil, 0, coded(err, bytes)
+		return nil, 0, gpurank.AllocError(bytes, err)
 	}
 	e.Pool = e.NewPool(at, bytes)
 	f, mapped, err = e.ExportVirtual(at)
 	if err != nil {
-		return nil, 0, coded(err, bytes)
+		return nil, 0, gpurank.AllocError(bytes, err)
 	}
 	return f, mapped, nil
 }
@@ -121,20 +109,9 @@ func (e *End) ShareVirtualPool(bytes int64) (f *os.File, mapped int64, err error
 func (e *End) AllocFabricPool(bytes int64) (*Pool, error) {
 	at, err := e.AllocFabric(bytes)
 	if err != nil {
-		return nil, coded(err, bytes)
+		return nil, gpurank.AllocError(bytes, err)
 	}
 	return e.NewPool(at, bytes), nil
-}
-
-// coded adds the reason code to an error of a pool of bytes.
-func coded(err error, bytes int64) error {
-	switch {
-	case errors.Is(err, accel.ErrUnsupported):
-		return rank.Refused("%v", err)
-	case errors.Is(err, accel.ErrOutOfMemory):
-		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
-	}
-	return rank.Coded(result.ReasonDevice, err)
 }
 
 // Lane implements runner.Engine.

@@ -61,7 +61,7 @@ type Pool struct {
 func (p *Pools) AllocPool(bytes int64) (*Pool, error) {
 	at, err := p.device.Device.Alloc(bytes)
 	if err != nil {
-		return nil, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+		return nil, rank.OutOfMemory(bytes, err)
 	}
 	return p.NewPool(at, bytes), nil
 }
@@ -73,8 +73,8 @@ func (p *Pools) NewPool(at accel.Ptr, bytes int64) *Pool {
 	if p.paint == nil {
 		return &Pool{copied, at, bytes, free}
 	}
-	words := &kernelWords{copiedWords: copied, pools: p}
-	return &Pool{words, at, bytes, func() error { return errors.Join(free(), words.close()) }}
+	words := &kernelWords{copiedWords: copied, pools: p, scratch: accel.Scratch{Device: copied.device}}
+	return &Pool{words, at, bytes, func() error { return errors.Join(free(), rank.Coded(result.ReasonDevice, words.scratch.Free())) }}
 }
 
 // Close frees the pool.
@@ -148,31 +148,19 @@ func (m *copiedWords) Wrong(stretches []pool.Stretch) (wrong []int, err error) {
 type kernelWords struct {
 	*copiedWords
 	pools   *Pools
-	scratch accel.Ptr // arguments and results of a check
-	bytes   int64     // of scratch
-	seconds bool      // whether the host has re-checked
+	scratch accel.Scratch // arguments and results of a check
+	seconds bool          // whether the host has re-checked
 }
 
 // secondWords is how many words the host re-checks once even if the kernels found nothing.
 const secondWords = 1 << 17
 
-func (k *kernelWords) close() error {
-	if k.scratch == 0 {
-		return nil
-	}
-	return rank.Coded(result.ReasonDevice, k.device.Free(k.scratch))
-}
-
 func (*kernelWords) CheckedBy() string { return "device" }
 
 func (k *kernelWords) Paint(base uint64) error {
-	err := k.launch(k.pools.paint, (k.words+accel.BlockThreads-1)/accel.BlockThreads, accel.Arg(k.base), accel.Arg(base), accel.Arg(uint64(k.words)))
+	err := k.pools.paint.Launch(k.stream, accel.BlocksFor(k.device, int64(k.words)), accel.BlockThreads, 0,
+		accel.Arg(k.base), accel.Arg(base), accel.Arg(uint64(k.words)))
 	return errors.Join(err, k.stream.Synchronize())
-}
-
-// launch runs a kernel with the given number of blocks.
-func (k *kernelWords) launch(kernel accel.Kernel, blocks int, args ...unsafe.Pointer) error {
-	return kernel.Launch(k.stream, uint32(min(blocks, accel.Blocks(k.device))), accel.BlockThreads, 0, args...)
 }
 
 func (k *kernelWords) Wrong(stretches []pool.Stretch) ([]int, error) {
@@ -213,17 +201,19 @@ func (k *kernelWords) find(stretches []pool.Stretch) (wrong []int, err error) {
 		return nil, nil
 	}
 	list := bytesOf(tiles)
-	if err := k.need(int64(len(list) + len(tiles))); err != nil {
-		return nil, err
+	need := int64(len(list) + len(tiles))
+	if err := k.scratch.Grow(need); err != nil {
+		return nil, rank.OutOfMemory(need, err)
 	}
-	marks := k.scratch.Add(int64(len(list)))
-	if err := accel.Write(k.device, k.stream, k.scratch, list); err != nil {
+	marks := k.scratch.At.Add(int64(len(list)))
+	if err := accel.Write(k.device, k.stream, k.scratch.At, list); err != nil {
 		return nil, err
 	}
 	if err := k.device.Set(k.stream, marks, 0, int64(len(tiles))); err != nil {
 		return nil, err
 	}
-	if err := k.launch(k.pools.check, len(tiles), accel.Arg(k.base), accel.Arg(k.scratch), accel.Arg(uint64(len(tiles))), accel.Arg(marks)); err != nil {
+	if err := k.pools.check.Launch(k.stream, uint32(min(len(tiles), accel.Blocks(k.device))), accel.BlockThreads, 0,
+		accel.Arg(k.base), accel.Arg(k.scratch.At), accel.Arg(uint64(len(tiles))), accel.Arg(marks)); err != nil {
 		return nil, err
 	}
 	found, err := accel.Read[byte](k.device, k.stream, marks, len(tiles))
@@ -236,23 +226,6 @@ func (k *kernelWords) find(stretches []pool.Stretch) (wrong []int, err error) {
 		}
 	}
 	return wrong, nil
-}
-
-// need grows scratch to the given size.
-func (k *kernelWords) need(bytes int64) error {
-	if bytes <= k.bytes {
-		return nil
-	}
-	if err := k.close(); err != nil {
-		return err
-	}
-	k.scratch, k.bytes = 0, 0
-	p, err := k.device.Alloc(bytes)
-	if err != nil {
-		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
-	}
-	k.scratch, k.bytes = p, bytes
-	return nil
 }
 
 // bytesOf returns the memory of values without pointers.

@@ -11,7 +11,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
@@ -50,7 +49,7 @@ func (e *End) AllowPeer() {
 func (e *End) AllocPool(bytes int64) (pool.Memory, accel.Ptr, error) {
 	p, err := e.device.Alloc(bytes)
 	if err != nil {
-		return nil, 0, rank.Coded(result.ReasonMemory, err)
+		return nil, 0, rank.OutOfMemory(bytes, err)
 	}
 	e.pool = p
 	return pool.HostMemory(host.Bytes(p, bytes)), p, nil

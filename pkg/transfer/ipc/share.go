@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/fdpass"
+	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
@@ -51,11 +52,7 @@ func (p plain) open(_ context.Context, metadata []byte) (accel.Ptr, error) {
 	if err := json.Unmarshal(metadata, &handle); err != nil {
 		return 0, fmt.Errorf("metadata of the peer: %w", err)
 	}
-	remote, err := p.OpenShared(handle)
-	if err != nil {
-		return 0, rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of rank 0: %w; in containers, start both ranks with --ipc=host", err))
-	}
-	return remote, nil
+	return gpurank.OpenShared(p.Device, 0, handle)
 }
 
 func (p plain) close(remote accel.Ptr) error { return p.CloseShared(remote) }
