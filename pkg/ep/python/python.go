@@ -72,7 +72,7 @@ type versions struct {
 // functions holds the functions of an adapter module.
 type functions struct {
 	Open, Prepare, Bind, Dispatch, Cached, Combine, Count, Staging, Close *pyhost.Function
-	ValuesAt, ScalesAt, CountsAt, ExpertsAt, WeightsAt, RowsOf                *pyhost.Function
+	ValuesAt, ScalesAt, CountsAt, ExpertsAt, WeightsAt, RowsOf            *pyhost.Function
 }
 
 // module is an adapter module.
