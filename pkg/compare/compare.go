@@ -1,6 +1,6 @@
-// Package compare says of two sides of documents what is faster, slower, the same, unclear
-// or not comparable. The unit is a run with ranks of its own: samples of one run share what
-// its start decided, and are no evidence for each other.
+// Package compare compares two sides of documents: cases are faster, slower, the same, unclear or not comparable.
+// The unit is a run with ranks of its own: samples of one run are not independent, since they share the
+// conditions of its start.
 package compare
 
 import (
@@ -15,28 +15,26 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Side is the documents of one side: of any number of runs.
+// Side is the documents of one side, of any number of runs.
 type Side struct{ runs []*run }
 
-// Add adds a document, one for each case of a run: the attempt that stands for it.
+// Add adds a document: the attempt that counts for a case of a run.
 func (s *Side) Add(d result.Document) { s.runs = append(s.runs, read(d)) }
 
-// Len is the number of documents.
+// Len returns the number of documents.
 func (s *Side) Len() int { return len(s.runs) }
 
-// Options are what a comparison is held to.
+// Options are the parameters of a comparison.
 type Options struct {
-	// Effect is the smallest effect that counts, as ln of a ratio; 0 is DefaultEffect.
+	// Effect is the smallest effect that counts, as ln of a ratio; 0 means DefaultEffect.
 	Effect float64
 }
 
 // Comparison is OLD against NEW. It is also the JSON form.
 type Comparison struct {
-	// Beside lists what stands beside the comparison key and differs between the sides,
-	// such as the library's version.
+	// Beside lists differences between the sides outside the comparison key, such as the library's version.
 	Beside []Difference `json:"differences"`
-	// Cases has one line for each case and metric, the largest effect first, then what
-	// was not compared.
+	// Cases has one entry for each case and metric, the largest effect first, then what was not compared.
 	Cases  []Case         `json:"cases"`
 	Counts map[string]int `json:"counts"` // cases and metrics by status
 }
@@ -56,26 +54,23 @@ type Case struct {
 	Suite  string `json:"suite"`
 	Metric string `json:"metric,omitempty"` // such as pipelined p50
 	Status string `json:"status"`
-	// Shift is of the case: the median over its rungs, of each run; null if it was not
-	// compared.
+	// Shift is the shift of the case: the median over its rungs, for each run; null if it was not compared.
 	Shift *Shift `json:"shift"`
-	// At is the rung in the middle, whose times the shift shows.
+	// At is the middle rung, whose times the shift shows.
 	At    string `json:"at,omitempty"`
-	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; of one rung, the case tells all
+	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; empty for a single rung
 	// Fits are the latency and bandwidth of each curve of medians.
 	Fits []Fit `json:"fits,omitempty"`
-	// Again is what the stage of the confirmation that decided measured of the shift, and
-	// Decision is what its pairs say; missing if nothing was measured again.
+	// Again is the shift measured by the deciding stage of the confirmation, and Decision the decision of its
+	// pairs; missing if nothing was measured again.
 	Again    *Shift    `json:"measured_again,omitempty"`
 	Decision *Decision `json:"decision,omitempty"`
-	// Confirmed says that a faster or slower case was measured again, side beside side,
-	// and that this showed the same.
+	// Confirmed: a faster or slower case was measured again, with both sides alternating, and showed the same.
 	Confirmed bool `json:"confirmed"`
-	// OldFailed and NewFailed count runs in which the case did not pass. They have no part in
-	// the shift.
+	// OldFailed and NewFailed count runs in which the case did not pass. The shift excludes them.
 	OldFailed int `json:"old_failed_runs,omitempty"`
 	NewFailed int `json:"new_failed_runs,omitempty"`
-	// Lost says that OLD passed the case and NEW has only failures.
+	// Lost: OLD passed the case and NEW has only failures.
 	Lost bool `json:"lost_success,omitempty"`
 	// Differs lists the factors that make the case incomparable.
 	Differs []Difference `json:"differing_factors,omitempty"`
@@ -95,12 +90,12 @@ type Rung struct {
 	OldUs float64 `json:"old_us"` // medians over runs
 	NewUs float64 `json:"new_us"`
 	Ratio float64 `json:"ratio"`
-	// Beyond is the ratio that is left when the shift of the case, which each rung shares,
-	// is taken out. Status is of that: a rung that went with its case is the same.
+	// Beyond is the ratio that remains without the shift of the case, which all rungs share. Status refers to
+	// it: a rung that shifted like its case is the same.
 	Beyond    float64 `json:"beyond_case"`
 	Status    string  `json:"status"`
 	Confirmed bool    `json:"confirmed"`
-	// Decision is what the pairs of a confirmation say; missing if nothing was measured again.
+	// Decision is the decision of the pairs of a confirmation; missing if nothing was measured again.
 	Decision *Decision `json:"decision,omitempty"`
 
 	suspected string // the status before any confirmation, if faster or slower
@@ -113,7 +108,7 @@ func Of(old, new *Side, o Options) *Comparison {
 	olds, news := byKey(old.runs), byKey(new.runs)
 	p := newPools()
 	var pairs []pair
-	lone := map[string][]*run{} // keys of one side only
+	lone := map[string][]*run{} // keys that only one side has
 	for _, key := range slices.Sorted(maps.Keys(merged(olds, news))) {
 		a, b := olds[key], news[key]
 		if len(a) == 0 || len(b) == 0 {
@@ -187,7 +182,7 @@ func anySuccess(runs []*run) bool {
 	return slices.ContainsFunc(runs, func(r *run) bool { return r.success })
 }
 
-// unmeasured is a case that one of the sides never passed.
+// unmeasured returns a case that one of the sides never passed.
 func unmeasured(key string, a, b []*run) Case {
 	c := caseOf(b[0])
 	c.Key = key
@@ -206,8 +201,8 @@ func caseOf(r *run) Case {
 	return Case{CaseID: r.id, Key: r.key, SKU: r.c.SKU, Suite: r.c.Suite}
 }
 
-// loneCases says of keys that one side lacks whether the other has the same case under
-// another key, and which factors differ, or whether the case is new or gone.
+// loneCases reports, for keys that one side lacks, whether the other side has the same case under another key,
+// and which factors differ, or whether the case is new or gone.
 func loneCases(lone, olds map[string][]*run) []Case {
 	type half struct {
 		runs []*run
@@ -284,7 +279,7 @@ func one(s string) []string {
 	return []string{strings.Trim(s, `"`)}
 }
 
-// unlike returns what stands beside the key and has other values on the other side.
+// unlike returns the factors outside the key that differ between the sides.
 func unlike(a, b []*run) []Difference {
 	collect := func(runs []*run) map[string]map[string]bool {
 		m := map[string]map[string]bool{}
@@ -316,7 +311,7 @@ func sorted(set map[string]bool) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(set))...)
 }
 
-// pool is what shares a noise floor.
+// pool identifies series that share a noise floor.
 type pool struct {
 	sku, backend string
 	metric       metric
@@ -342,16 +337,16 @@ type pair struct {
 	tick     float64 // µs
 }
 
-// score is one run of a pair: its place against the others, over its rungs, and what is
-// left at each rung.
+// score is one run of a pair: its position relative to the others, over its rungs, and the remainder at each
+// rung.
 type score struct {
 	run   string
 	value float64
 	times map[rung]float64
 }
 
-// collect returns the pairs of a key and adds their noise to the pools, and the metrics that
-// cannot be paired. Failed runs have no part in it.
+// collect returns the pairs of a key and adds their noise to the pools, and returns the metrics that cannot be
+// paired. It ignores failed runs.
 func (p *pools) collect(key string, a, b []*run) (out []pair, apart []Case) {
 	runs := [2]int{len(a), len(b)}
 	a, b = succeeded(a), succeeded(b)
@@ -380,8 +375,8 @@ func succeeded(runs []*run) []*run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r *run) bool { return !r.success })
 }
 
-// score fills in the scores of the runs that have the metric, over the rungs that all of
-// them have. If there are none, it returns the status of the metric, and why.
+// score sets the scores of the runs that have the metric, over the rungs that all of them have. If there are
+// none, it returns the status of the metric, and why.
 func (q *pair) score(m metric, a, b []*run) (status, why string) {
 	has := func(runs []*run) []*run {
 		return slices.DeleteFunc(slices.Clone(runs), func(r *run) bool { return len(r.times[m]) == 0 })
@@ -425,7 +420,7 @@ func (q *pair) score(m metric, a, b []*run) (status, why string) {
 	return "", ""
 }
 
-// exact reports whether the times are those of a model.
+// exact reports whether a model computed the times.
 func (q *pair) exact() bool { return q.pool.metric.exact }
 
 // values returns the scores of a side.
@@ -436,7 +431,7 @@ func values(side []score) (v []float64, runs []string) {
 	return v, runs
 }
 
-// at returns the times of a side at a rung, and what is left without the score of the run.
+// at returns the times of a side at a rung, and the remainder without the score of each run.
 func at(side []score, r rung) (times, left []float64) {
 	for _, s := range side {
 		times, left = append(times, s.times[r]), append(left, s.times[r]-s.value)
@@ -444,7 +439,7 @@ func at(side []score, r rung) (times, left []float64) {
 	return times, left
 }
 
-// noiseOf returns the noise of one series alone.
+// noiseOf returns the noise of a single series.
 func noiseOf(oldRuns, newRuns []string, old, new []float64) *noise {
 	z := &noise{}
 	z.add("old", oldRuns, old)
@@ -464,7 +459,7 @@ func (q *pair) feed(p *pools) {
 	}
 }
 
-// judge answers for the case, then for its rungs against the case.
+// judge judges the case, then its rungs relative to the case.
 func (q *pair) judge(p *pools, o Options) Case {
 	c := q.of
 	old, oldRuns := values(q.old)
@@ -473,7 +468,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 	relative := 2 * q.tick / math.Exp(median(middle))
 	c.At = q.rungs[len(q.rungs)/2].label
 	s := judge(question{old: old, new: new, effect: o.Effect, noise: p.cases[q.pool], own: noiseOf(oldRuns, newRuns, old, new), tail: 0.05, tick: relative, pairs: resampled, exact: q.exact()})
-	// The times that a reader can look up are those of the middle rung.
+	// Readers can look up the times of the middle rung.
 	a, _ := at(q.old, q.rungs[len(q.rungs)/2])
 	b, _ := at(q.new, q.rungs[len(q.rungs)/2])
 	s.OldUs, s.NewUs = math.Exp(median(a)), math.Exp(median(b))
@@ -500,7 +495,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 		whole := shift(oldTimes, newTimes)
 		status := beyond.Status
 		if (status == Slower && whole <= o.Effect) || (status == Faster && whole >= -o.Effect) {
-			status = Same // it only did not go with its case
+			status = Same // it only did not shift with its case
 		}
 		suspected := ""
 		if (status == Slower || status == Faster) && !q.exact() {
@@ -514,7 +509,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 	return c
 }
 
-// fits returns the fits of the curves that have as many sizes as a fit needs.
+// fits returns the fits of the curves with enough sizes.
 func (q *pair) fits() (out []Fit) {
 	curves := map[string][]rung{}
 	for _, r := range q.rungs {
@@ -539,8 +534,8 @@ func (q *pair) fits() (out []Fit) {
 	return out
 }
 
-// Regressions returns what ends a program with an error: what is slower, confirmed, and
-// what NEW no longer passes. Each is one line.
+// Regressions returns the reasons for an exit with an error, one line each: confirmed slower cases, and cases
+// that NEW no longer passes.
 func (c *Comparison) Regressions() []string {
 	var out []string
 	for _, k := range c.Cases {

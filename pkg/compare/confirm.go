@@ -6,30 +6,29 @@ import (
 	"slices"
 )
 
-// Pairs is how many pairs of runs a stage of a confirmation measures: one run of each side,
-// in ABBA order.
+// Pairs is the number of pairs of runs that a stage of a confirmation measures: one run of each side, in ABBA
+// order.
 const Pairs = 8
 
-// Stages is how many stages a confirmation has at most.
+// Stages is the maximum number of stages of a confirmation.
 const Stages = len(stages)
 
-// stages has, for each stage, how many pairs have been measured by its end, those of the
-// stages before it included, how many of them must agree to confirm a suspect, and how many for
-// the next stage to be worth measuring.
+// stages has, for each stage, the number of pairs measured by its end, including earlier stages, how many of
+// them must agree to confirm a suspect, and how many for the next stage to be worth measuring.
 var stages = [...]struct{ pairs, confirm, proceed int }{
 	{pairs: Pairs, confirm: 7, proceed: 5},
 	{pairs: 2 * Pairs, confirm: 12},
 }
 
-// Decision is what the pairs of a confirmation say of a suspect.
+// Decision is the decision of the pairs of a confirmation on a suspect.
 type Decision struct {
 	// Stage is the stage that decided, from 1; missing if pairs are missing.
 	Stage    int `json:"stage,omitempty"`
-	Pairs    int `json:"pairs"`          // that were looked at
+	Pairs    int `json:"pairs"`          // considered
 	Agreeing int `json:"agreeing_pairs"` // of them
 }
 
-// open reports whether a further stage would decide.
+// open reports whether a further stage could decide.
 func (d *Decision) open() bool { return d != nil && d.Stage == 0 && d.Pairs >= Pairs }
 
 func (d *Decision) String() string {
@@ -40,17 +39,16 @@ func (d *Decision) String() string {
 	return s
 }
 
-// series is what was measured again of one suspect by the end of a stage: the runs of both
-// sides, pair by pair, and their status.
+// series is the second measurement of one suspect up to the end of a stage: the runs of both sides, pair by
+// pair, and their status.
 type series struct {
 	status   string
 	old, new []float64 // logarithms of times
 }
 
-// decide says whether the pairs confirm a suspect that was faster or slower. seen has what
-// each stage showed. A stage confirms what it shows beyond a noise floor of its own, if
-// enough pairs agree. On a machine that is busy for some of the time, its load is in the
-// floor, and it splits the pairs.
+// decide decides whether the pairs confirm a suspect that was faster or slower. seen has the results by stage.
+// A stage confirms an effect beyond its own noise floor, if enough pairs agree. On a machine that is busy part
+// of the time, the load is in the floor, and it splits the pairs.
 func decide(suspected string, effect float64, seen []series) (d Decision, confirmed bool) {
 	for i, shown := range seen {
 		d.Pairs, d.Agreeing = shown.agreeing(suspected, effect)
@@ -67,9 +65,8 @@ func decide(suspected string, effect float64, seen []series) (d Decision, confir
 	return d, confirmed
 }
 
-// agreeing returns how many pairs there are, and how many of them show half of the effect
-// that counts in the direction of a status: noise agrees on no direction, and load that
-// came and went is not in all pairs.
+// agreeing returns the number of pairs, and how many of them show half of the minimum effect in the direction of
+// the status: noise has no common direction, and temporary load is not in all pairs.
 func (s series) agreeing(status string, effect float64) (pairs, agreeing int) {
 	pairs = min(len(s.old), len(s.new))
 	for i := range pairs {
@@ -84,11 +81,11 @@ func (s series) agreeing(status string, effect float64) (pairs, agreeing int) {
 	return pairs, agreeing
 }
 
-// Suspects returns the case ids, of first repeats, that are worth to be measured again: with
-// an effect beyond floor and least effect, in the case or at a rung. They are sorted.
+// Suspects returns the case ids, of first repeats and sorted, that are worth measuring again: with an effect
+// beyond the floor and the minimum effect, in the case or at a rung.
 func (c *Comparison) Suspects() []string { return c.ids((*Case).suspect) }
 
-// ids returns the ids of the cases of which ok holds, sorted.
+// ids returns the ids, sorted, of the cases for which ok holds.
 func (c *Comparison) ids(ok func(*Case) bool) []string {
 	var ids []string
 	for i := range c.Cases {
@@ -116,13 +113,13 @@ func (k *Case) suspect() bool {
 	return k.Shift != nil && (k.Shift.Suspect || slices.ContainsFunc(k.Rungs, func(r Rung) bool { return r.suspected != "" }))
 }
 
-// again is what the runs up to the end of a stage show of each metric of each case.
+// again holds the results of the runs up to the end of a stage, for each metric of each case.
 type again struct {
 	pairs map[[2]string]pair // by comparison key and metric
 	pools *pools
 }
 
-// upTo reads the first n runs a side of each case.
+// upTo reads the first n runs of each side of each case.
 func upTo(n int, olds, news map[string][]*run) again {
 	a := again{map[[2]string]pair{}, newPools()}
 	for key := range olds {
@@ -136,10 +133,9 @@ func upTo(n int, olds, news map[string][]*run) again {
 
 func first(n int, runs []*run) []*run { return runs[:min(n, len(runs))] }
 
-// Confirm takes what was measured again of the suspects: runs of both sides, in pairs that
-// stood beside each other in time. What they show again is confirmed; what they do not is
-// unclear. Runs beyond those of the last stage do not count. With more pairs, it may be
-// called again.
+// Confirm confirms the suspects from new runs of both sides, in pairs that alternated in time. An effect that
+// they do not show again becomes unclear. Runs beyond the last stage are ignored. It may be called again with
+// more pairs.
 func (c *Comparison) Confirm(old, new *Side, o Options) {
 	o.Effect = cmp.Or(o.Effect, DefaultEffect)
 	olds, news := byKey(old.runs), byKey(new.runs)
@@ -157,15 +153,14 @@ func (c *Comparison) Confirm(old, new *Side, o Options) {
 	}
 }
 
-// Open returns the ids of the cases that a further stage of the confirmation would decide,
-// sorted.
+// Open returns the ids, sorted, of the cases that a further stage of the confirmation could decide.
 func (c *Comparison) Open() []string {
 	return c.ids(func(k *Case) bool {
 		return k.Decision.open() || slices.ContainsFunc(k.Rungs, func(r Rung) bool { return r.Decision.open() })
 	})
 }
 
-// confirm holds a suspect to what was measured again.
+// confirm decides on a suspect from the second measurement.
 func (k *Case) confirm(measured []again, o Options) {
 	var shifts []*Shift
 	var ofCase []series
@@ -202,7 +197,7 @@ func (k *Case) confirm(measured []again, o Options) {
 			k.Status, k.Why = Unclear, "suspected, and not confirmed: "+d.String()
 		}
 		if len(shifts) > 0 {
-			// An open decision has looked at all runs, as the last stage has.
+			// An open decision is based on all runs, as is the last stage.
 			k.Decision, k.Again = &d, shifts[cmp.Or(d.Stage, len(shifts))-1]
 			if !k.Confirmed && k.Again.Floor != nil {
 				k.Why += fmt.Sprintf("; %+.1f %% then, with a noise floor of %.1f %%", 100*(k.Again.Ratio-1), 100*(*k.Again.Floor-1))

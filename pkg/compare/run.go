@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// run is what one document tells: one case in one run with ranks of its own.
+// run is the content of one document: one case in one run with ranks of its own.
 type run struct {
 	name    string // run id and repeat
 	at      time.Time
@@ -21,35 +21,35 @@ type run struct {
 	id      string // case id of the first repeat
 	c       plan.Case
 	success bool
-	why     string // first reason of what is no success
+	why     string // first reason if it is not a success
 	beside  map[string]string
 	env     map[string]string
-	// times has, by metric and rung, the logarithm of µs.
+	// times holds the logarithm of µs by metric and rung.
 	times map[metric]map[rung]float64
-	// ticks is what the clock of a metric resolves, in µs.
+	// ticks holds the resolution of a metric's clock, in µs.
 	ticks map[metric]float64
 }
 
-// metric is a figure that rungs have: a timing mode or component, and a percentile. Exact times
-// have no percentiles.
+// metric is a figure of rungs: a timing mode or component, and a percentile. Exact times have no
+// percentiles.
 type metric struct {
 	clock, stat string
-	exact       bool // the time of a model, which is the same in every run
+	exact       bool // a model's time, which is equal in every run
 }
 
 func (m metric) String() string { return strings.TrimSpace(m.clock + " " + m.stat) }
 
-// rung is one point of a ladder. The order of its fields is that of a table.
+// rung is one point of a ladder. The order of its fields is the order in tables.
 type rung struct {
 	size  int64 // requested bytes, or tokens per rank
 	label string
-	curve string // what all sizes of one curve share
+	curve string // identifies the curve that the sizes belong to
 }
 
-// leastForP99 is how many samples give the 99th percentile a two-sided interval of 95 %.
+// leastForP99 is the minimum number of samples for a two-sided 95 % interval of the 99th percentile.
 const leastForP99 = 368
 
-// read takes what is compared out of a document.
+// read returns the compared part of a document.
 func read(d result.Document) *run {
 	e := d.Head()
 	c := result.Settled(d)
@@ -74,8 +74,7 @@ func read(d result.Document) *run {
 	return r
 }
 
-// beside returns the factors that stand beside the key: they may differ, and a reader has
-// to know.
+// beside returns factors outside the key: they may differ, but readers must know.
 func beside(e *result.Envelope) map[string]string {
 	text := func(s *string) string {
 		if s == nil {

@@ -76,16 +76,16 @@ func rankSums(m, n int) []float64 {
 	return c
 }
 
-// noise is what A/A repeats show: how far runs of the same thing lie from each other. One
-// noise collects the series of one platform, backend and metric.
+// noise is the result of A/A repeats: how much runs of the same thing differ. One noise collects the series of
+// one platform, backend and metric.
 type noise struct {
 	residuals []float64
-	runs      map[string]bool // that residuals are of, by side
+	runs      map[string]bool // that have residuals, by side
 	sides     map[string]bool
-	drawn     map[asked][]float64 // A/A shifts that were asked for, widened, ascending
+	drawn     map[asked][]float64 // cached A/A shifts, widened, ascending
 }
 
-// asked is what A/A shifts were asked for.
+// asked identifies cached A/A shifts.
 type asked struct{ j, k, pairs int }
 
 // add takes the values of one side of one series; runs name their runs.
@@ -105,19 +105,17 @@ func (z *noise) add(side string, runs []string, values []float64) {
 	z.sides[side] = true
 }
 
-// freedom is the degrees of freedom: cases of one run share its effects, so that only
-// runs count.
+// freedom returns the degrees of freedom: cases of one run share its effects, so only runs count.
 func (z *noise) freedom() int { return len(z.runs) - len(z.sides) }
 
-// leastFreedom is how many repeats beyond the first make a floor: 4+4 runs or more.
+// leastFreedom is the minimum number of repeats beyond the first for a floor: 4+4 runs or more.
 const leastFreedom = 6
 
-// resampled is how many A/A pairs a floor is the percentile of.
+// resampled is the number of A/A pairs for a floor.
 const resampled = 1000
 
-// floor returns how far two sides of j and k runs that measure the same lie apart with a
-// probability of 1 − tail at most: the percentile of their shifts. ok is false if there are
-// too few repeats to know.
+// floor returns the difference between two sides of j and k runs of the same thing that is exceeded with
+// probability tail: a percentile of their shifts. ok is false if there are too few repeats.
 func (z *noise) floor(j, k int, tail float64, pairs int) (f float64, ok bool) {
 	shifts := z.shifts(j, k, pairs)
 	if shifts == nil {
@@ -126,10 +124,9 @@ func (z *noise) floor(j, k int, tail float64, pairs int) (f float64, ok bool) {
 	return percentile(shifts, 1-tail), true
 }
 
-// chance returns the probability that two sides of j and k runs that measure the same lie at
-// least size apart: that of Student's t whose 95th percentile is the floor, and no less than
-// the fraction of A/A shifts that do, which may have a heavier tail. It is 0 if there are too
-// few repeats to know.
+// chance returns the probability that two sides of j and k runs of the same thing differ by at least size:
+// from Student's t whose 95th percentile is the floor, but at least the fraction of such A/A shifts, which may
+// have a heavier tail. It is 0 if there are too few repeats.
 func (z *noise) chance(j, k int, size float64, pairs int) float64 {
 	shifts := z.shifts(j, k, pairs)
 	if shifts == nil {
@@ -146,9 +143,8 @@ func percentile(v []float64, p float64) float64 {
 	return v[max(0, min(len(v)-1, int(math.Ceil(p*float64(len(v))))-1))]
 }
 
-// shifts returns |shift| of pairs of sides of j and k runs that are drawn from the residuals,
-// widened as Student's t is where few runs were seen, ascending; nil if there are too few
-// repeats to know.
+// shifts returns |shift|, ascending, of pairs of sides of j and k runs drawn from the residuals, widened as
+// Student's t is for few runs; nil if there are too few repeats.
 func (z *noise) shifts(j, k, pairs int) []float64 {
 	if z == nil || z.freedom() < leastFreedom {
 		return nil
@@ -158,7 +154,7 @@ func (z *noise) shifts(j, k, pairs int) []float64 {
 		return s
 	}
 	rng := rand.New(rand.NewPCG(uint64(j), uint64(k)))
-	slices.Sort(z.residuals) // the same whatever the order of series
+	slices.Sort(z.residuals) // independent of the order of series
 	draw := func(to []float64) {
 		for i := range to {
 			to[i] = z.residuals[rng.IntN(len(z.residuals))]
@@ -201,16 +197,15 @@ const (
 	NotMeasured  = "not measured"
 )
 
-// Statuses returns the statuses, the gravest first.
+// Statuses returns the statuses, most serious first.
 func Statuses() []string {
 	return []string{Slower, NotMeasured, Unclear, Faster, Same, Incomparable, New, Gone}
 }
 
-// LeastRuns is the number of runs a side below which nothing is decided.
+// LeastRuns is the minimum number of runs of a side for a decision.
 const LeastRuns = 5
 
-// DefaultEffect is the smallest effect that counts unless the caller says otherwise, as
-// ln of a ratio.
+// DefaultEffect is the default smallest effect that counts, as ln of a ratio.
 var DefaultEffect = math.Log(1.03)
 
 // Shift is how NEW differs from OLD in one metric. Ratios are of times: above 1 is slower.
@@ -225,42 +220,41 @@ type Shift struct {
 	Low      *float64 `json:"low,omitempty"`
 	High     *float64 `json:"high,omitempty"`
 	Coverage *float64 `json:"coverage,omitempty"`
-	// Effect is the smallest ratio that counts. Floor is the ratio within which 95 % of
-	// A/A comparisons of as many runs lie, no less than the clock resolves; null if there
-	// are too few repeats to know.
+	// Effect is the smallest ratio that counts. Floor is the ratio within which 95 % of A/A comparisons of as
+	// many runs lie, at least the resolution of the clock; null if there are too few repeats.
 	Effect float64  `json:"least_effect"`
 	Floor  *float64 `json:"noise_floor"`
-	// P is the probability that an A/A comparison shows as large an effect, and Q is P
-	// adjusted for the number of cases and metrics of the comparison, by Benjamini and
-	// Hochberg; missing where Floor is null or the runs are too few.
+	// P is the probability that an A/A comparison shows an effect as large, and Q is P adjusted for the number of
+	// cases and metrics of the comparison, by Benjamini and Hochberg; missing if Floor is null or there are
+	// too few runs.
 	P      *float64 `json:"p,omitempty"`
 	Q      *float64 `json:"q,omitempty"`
 	Status string   `json:"status"`
-	// Suspect says that the effect is beyond both: worth to be measured again. Faster and
-	// slower are suspects too, until they are confirmed.
+	// Suspect: the effect exceeds both and is worth measuring again. Faster and slower are suspects too, until
+	// they are confirmed.
 	Suspect bool   `json:"suspect"`
 	Why     string `json:"why,omitempty"` // unclear: why
 
 	log float64
 }
 
-// question is what is asked of one metric.
+// question is the input of a judgement on one metric.
 type question struct {
 	old, new []float64 // logarithms of µs, by run
 	effect   float64   // as ln of a ratio
 	noise    *noise    // of the platform, backend and metric
 	own      *noise    // of the series itself; may be nil
 	tail     float64   // probability that A/A lies beyond the floor
-	tick     float64   // what the clock cannot tell, as ln of a ratio
-	pairs    int       // A/A pairs that make the floor
-	exact    bool      // of a model: every run has the same time
+	tick     float64   // resolution of the clock, as ln of a ratio
+	pairs    int       // A/A pairs for the floor
+	exact    bool      // from a model: equal in every run
 }
 
-// ofModel explains a change of what was not measured.
+// ofModel explains a change of a computed time.
 const ofModel = "the model gives another time, with no noise"
 
-// judge answers: faster or slower if the shift is beyond effect and floor, same only if
-// shift and floor together are within the effect, and otherwise unclear.
+// judge returns faster or slower if the shift exceeds effect and floor, same only if shift and floor together
+// are within the effect, and otherwise unclear.
 func judge(q question) Shift {
 	j, k := len(q.old), len(q.new)
 	s := Shift{
@@ -321,9 +315,8 @@ func judge(q question) Shift {
 // falseRate is the fraction of the changes of a comparison that may be false.
 const falseRate = 0.05
 
-// discover sets Q of shifts of one comparison, as Benjamini and Hochberg adjust P. Of those
-// with an effect, it makes the ones unclear that may be there by chance, since enough others
-// were looked at. They stay suspect.
+// discover sets Q of shifts of one comparison, as Benjamini and Hochberg adjust P. Effects that may be due to
+// chance, given the number of comparisons, become unclear. They stay suspect.
 func discover(shifts []*Shift) {
 	shifts = slices.DeleteFunc(slices.Clone(shifts), func(s *Shift) bool { return s.P == nil })
 	slices.SortStableFunc(shifts, func(a, b *Shift) int { return cmp.Compare(*b.P, *a.P) })

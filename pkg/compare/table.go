@@ -7,15 +7,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
-// Columns are the heads of a table of cases. The change of a case is that over all its rungs;
-// the times are those of the rung that stands in "at".
+// Columns returns the headings of a table of cases. The change of a case is over all its rungs; its times are
+// of the rung in "at".
 func Columns() []string {
 	return []string{"status", "change", "95 % interval", "noise", "q", "runs", "old µs", "new µs", "at", "metric", "case"}
 }
 
-// Rows are the rows of a case in such a table: its own, and one for each rung that did not
-// go with it. What is the same has a row only if all is set. The texts of documents are in
-// it as they are.
+// Rows returns the rows of a case in such a table: its own, and one for each rung that did not shift with it.
+// Unchanged cases have a row only if all is set. Texts of documents are not escaped.
 func (k *Case) Rows(all bool) (out [][]string) {
 	var notes []string
 	if k.Why != "" {
@@ -65,7 +64,7 @@ func (k *Case) Rows(all bool) (out [][]string) {
 	return out
 }
 
-// String is a line such as "library version: 2.27.3 → 2.28.9".
+// String formats a line such as "library version: 2.27.3 → 2.28.9".
 func (d Difference) String() string { return d.Factor + ": " + d.change() }
 
 func (d Difference) change() string {
@@ -78,7 +77,7 @@ func (d Difference) change() string {
 	return list(d.Old) + " → " + list(d.New)
 }
 
-// marked marks what a second measurement has not confirmed.
+// marked marks a status that a second measurement has not confirmed.
 func marked(status string, confirmed bool) string {
 	switch {
 	case status != Slower && status != Faster:

@@ -39,7 +39,7 @@ func (f *csvForm) Close() error {
 	return f.w.Error()
 }
 
-// cell spells a value of a Row. Numbers are the shortest that read as the same float64.
+// cell formats a value of a Row. Numbers are the shortest that parse as the same float64.
 func cell(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -60,7 +60,7 @@ func cell(value any) string {
 	}
 }
 
-// harmless puts an apostrophe before text that a spreadsheet would take for a formula.
+// harmless prefixes text that a spreadsheet would take for a formula with an apostrophe.
 func harmless(text string) string {
 	if text == "" {
 		return ""

@@ -1,4 +1,4 @@
-// Package export writes the documents of runs in forms that other tools read.
+// Package export writes the documents of runs in formats of other tools.
 package export
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
-// Form writes cases in one form.
+// Form writes cases in one format.
 type Form interface {
 	// Add writes a case.
 	Add(c Case) error
-	// Close writes what is left. It does not close the file.
+	// Close writes the rest. It does not close the file.
 	Close() error
 }
 
@@ -30,8 +30,8 @@ type Case struct {
 	Source   string // file, or file:line in NDJSON
 }
 
-// Rows returns the rows of the tidy table: first one that has the number of attempts, so
-// that a case without figures has a row too, then one for each figure.
+// Rows returns the rows of the tidy table: first one with the number of attempts, so that a case without
+// figures has a row too, then one for each figure.
 func (c Case) Rows() []Row {
 	h := c.Document.Head()
 	at, _ := time.Parse(time.RFC3339, h.GeneratedAt) // whoever read the document parsed it
@@ -55,7 +55,7 @@ func (c Case) Rows() []Row {
 	return append([]Row{attempts}, rowsOf(c.Document, head)...)
 }
 
-// forms are the forms by the extension of their files.
+// forms lists the formats by file extension.
 var forms = []struct {
 	extension string
 	open      func(w io.Writer, program string) (Form, error)
@@ -66,7 +66,7 @@ var forms = []struct {
 	{".json", newTrace},
 }
 
-// Extensions returns the extensions of files that Write writes.
+// Extensions returns the file extensions that Write supports.
 func Extensions() []string {
 	var all []string
 	for _, f := range forms {
@@ -75,17 +75,16 @@ func Extensions() []string {
 	return all
 }
 
-// ErrForm is wrapped by the error for a file whose extension names no form.
+// ErrForm is wrapped by the error for a file extension without a format.
 var ErrForm = errors.New("unknown form")
 
-// ErrInput is wrapped by the error for documents that cannot be written in the form, such as
-// those of two runs in a textfile.
+// ErrInput is wrapped by the error for documents that cannot be written in the format, such as documents of two
+// runs in a textfile.
 var ErrInput = errors.New("nothing was written")
 
-// Write writes the attempt that counts for each case below in (see fold.Read) to the file
-// out, which appears whole or not at all, in the form that its extension names. program
-// names the writing program. The verdict lists the files that are not documents. An error
-// means that nothing was written.
+// Write writes the attempt that counts for each case below in (see fold.Read) to the file out, atomically, in
+// the format of its extension. program names the writing program. The verdict lists the files that are not
+// documents. On error nothing was written.
 func Write(in []string, out, program string) (*fold.Verdict, error) {
 	for _, f := range forms {
 		if strings.HasSuffix(out, f.extension) {

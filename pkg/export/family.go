@@ -10,8 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// rowsOf returns the rows of the figures of a document. head has the columns that all of them
-// share.
+// rowsOf returns the rows of the figures of a document. head has their common columns.
 func rowsOf(d result.Document, head Row) (rows []Row) {
 	f := family.Find(plan.Family(head.Family))
 	if f == nil {
@@ -31,7 +30,7 @@ func rowsOf(d result.Document, head Row) (rows []Row) {
 	return rows
 }
 
-// spansOf returns how a family shows the records of its raw samples in traces, nil if it does not.
+// spansOf returns the function that returns trace spans of a family's raw samples, or nil.
 func spansOf(name plan.Family) func(d result.Document, kind string, data json.RawMessage) ([]figure.Span, error) {
 	if f := family.Find(name); f != nil {
 		return f.Spans

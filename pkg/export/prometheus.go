@@ -11,12 +11,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/figure"
 )
 
-// prometheusForm writes gauges for the textfile collector of node_exporter, in base units.
-// It keeps all lines until Close, since those of one metric must stand together.
+// prometheusForm writes gauges for the textfile collector of node_exporter, in base units. It keeps all lines
+// until Close, since the lines of one metric must be adjacent.
 type prometheusForm struct {
 	w     io.Writer
 	run   string            // the only run
-	lines map[string]string // sorted when it is written: by metric, then by its lines
+	lines map[string]string // by metric, then by its lines; sorted when written
 	help  map[string]string
 }
 
@@ -24,7 +24,7 @@ func newPrometheus(w io.Writer, _ string) (Form, error) {
 	return &prometheusForm{w: w, lines: map[string]string{}, help: map[string]string{}}, nil
 }
 
-// base are the base units of Prometheus: how its names end, and the factor to them.
+// base maps units to the base units of Prometheus: suffix of names, and conversion factor.
 var base = map[string]struct {
 	suffix string
 	factor float64
@@ -35,7 +35,7 @@ var base = map[string]struct {
 	figure.Dimensionless: {"", 1},
 }
 
-// Add implements Form. Figures of rows that are not complete or did not pass are left out.
+// Add implements Form. It omits figures of rows that are incomplete or failed.
 func (f *prometheusForm) Add(c Case) error {
 	rows := c.Rows()
 	attempts := rows[0]
@@ -108,8 +108,7 @@ func (f *prometheusForm) Close() error {
 	return nil
 }
 
-// bySeries orders series by metric, then by labels: one name may be the beginning of
-// another.
+// bySeries orders series by metric, then by labels, since one name may be a prefix of another.
 func bySeries(a, b string) int {
 	nameA, labelsA, _ := strings.Cut(a, "{")
 	nameB, labelsB, _ := strings.Cut(b, "{")

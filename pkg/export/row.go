@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Row is one figure of one case: a row of the tidy table. Its fields are the columns, in
-// their order; the first word of a field's tag is the name of its column. Empty text and
-// nil are null.
+// Row is one figure of one case: a row of the tidy table. Its fields are the columns, in order; the first word
+// of a field's tag is the name of the column. Empty text and nil are null.
 type Row struct {
 	RunID          string    `parquet:"run_id,optional,dict"`
 	RunAttempt     string    `parquet:"run_attempt,optional,dict"`

@@ -191,8 +191,8 @@ func (t *trace) lay(ranks [][]figure.Span) {
 	}
 }
 
-// together returns where each iteration of the i-th spans begins: once it has ended on all
-// ranks, the next one begins on all.
+// together returns when each iteration of the i-th spans begins: on all ranks at once, after the previous one
+// has ended on all.
 func together(ranks [][]figure.Span, i int, now float64) (starts []float64) {
 	for j := 0; ; j++ {
 		longest, found := 0.0, false

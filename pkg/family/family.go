@@ -1,5 +1,5 @@
-// Package family is what a family of measurements is to the rest of the program: one
-// descriptor, which package families lists.
+// Package family describes a family of measurements to the rest of the program: one descriptor each,
+// listed by package families.
 package family
 
 import (
@@ -14,46 +14,44 @@ import (
 	"github.com/collectivex/collectivex/pkg/table"
 )
 
-// Family describes a family, from its definitions to what people read of its documents. What
-// measures its cases is in package shard's Family. Plan has the name of the family; Register gives
-// it to the other parts.
+// Family describes a family, from its definitions to the presentation of its documents. The code that
+// measures its cases is in package shard's Family. Plan has the name of the family; Register sets it in the
+// other parts.
 type Family struct {
 	Plan    plan.Descriptor
 	Catalog catalog.Family
 	Planner planner.Family
 	Result  result.Family
-	// Computed says that cases have no ranks and need no devices: the shard computes them, and
-	// nothing in their documents was measured.
+	// Computed: cases have no ranks and need no devices. The shard computes them; nothing in their
+	// documents was measured.
 	Computed bool
-	// Multiplies says that cases multiply matrices on devices, by the vendor's library where it is
-	// installed.
+	// Multiplies: cases multiply matrices on devices, with the vendor's library if it is installed.
 	Multiplies bool
-	// Figures returns all figures of a document, whatever its outcome.
+	// Figures returns all figures of a document, of any outcome.
 	Figures func(d result.Document) []figure.Row
-	// Spans returns the windows and checks of a record among the raw samples of a document,
-	// none for a record without any. It is nil if the family has no traces.
+	// Spans returns the windows and checks of a record among the raw samples of a document, which may
+	// be none. It is nil if the family has no traces.
 	Spans func(d result.Document, kind string, data json.RawMessage) ([]figure.Span, error)
-	// Views are the charts on the HTML page. A family without views has none but the coverage.
+	// Views are the charts on the HTML page. A family without views appears only in the coverage.
 	Views   []figure.View
 	Summary Summary
-	// ByName reports whether a backend measures the family by hand only if it is asked for by
-	// name; nil: none.
+	// ByName reports whether ad hoc measurements use a backend only if it is named; nil: none.
 	ByName func(b *catalog.Backend) bool
-	// Warning says what a document of a measurement by hand has against its figures, beside its
-	// outcome and devices; empty: nothing. Families without such doubts lack the function.
+	// Warning returns doubts about the figures of an ad hoc document besides its outcome and devices, or
+	// "". It may be nil.
 	Warning func(d result.Document) string
 }
 
-// Summary is what a summary says of the documents of a family.
+// Summary describes how a summary presents the documents of a family.
 type Summary struct {
 	// Rows counts the rows of a document that are complete and passed, and the rows that
 	// were requested.
 	Rows func(d result.Document) (measured, asked int)
-	// Dropped says what the case asks for and the document leaves out, and why; empty if
-	// nothing. Families whose tables say it may lack the function.
+	// Dropped describes requested parts that the document leaves out, and why, or returns "". It may be
+	// nil if tables show them.
 	Dropped func(d result.Document) string
-	// Headline returns what a summary keeps of a document and writes in its JSON form,
-	// nil for nothing, and which of Lists it is in.
+	// Headline returns the part of a document that a summary keeps and writes in its JSON form, nil for
+	// nothing, and its list among Lists.
 	Headline func(d result.Document) (list string, headline any)
 	// Lists names the lists of its headlines, in the order of the JSON form.
 	Lists []string
@@ -71,7 +69,7 @@ func Count[R any](rows []R, good func(*R) bool) (n int) {
 	return n
 }
 
-// Headlines are headlines by list, each in the order of the cases.
+// Headlines holds headlines by list, each in the order of the cases.
 type Headlines map[string][]any
 
 // Of returns the headlines of a list, which are of type H.
@@ -83,7 +81,7 @@ func Of[H any](h Headlines, list string) []H {
 	return out
 }
 
-// Sections are a family's sections. Empty ones are left out.
+// Sections are a family's sections of a summary. Empty ones are omitted.
 type Sections struct {
 	Warnings  []table.Section // reasons to doubt figures
 	Headlines []table.Section
@@ -92,8 +90,8 @@ type Sections struct {
 
 var families = registry.New(func(f *Family) string { return string(f.Plan.Name) })
 
-// Register adds a family to every part of the program. It is for init functions: it panics if
-// the family is registered already, and once a case, definition or document was read.
+// Register adds a family to every part of the program. Call it from init functions only: it panics if the
+// family is already registered, and once a case, definition or document was read.
 func Register(f Family) {
 	f.Catalog.Name, f.Planner.Name, f.Result.Name = string(f.Plan.Name), f.Plan.Name, f.Plan.Name
 	plan.Register(f.Plan)

@@ -1,5 +1,5 @@
-// Package figure is the figures of a document under their labels. A family of measurements
-// makes them once; exports, comparisons and charts are made from them.
+// Package figure holds the labelled figures of a document. A family computes them once; exports,
+// comparisons and charts are derived from them.
 package figure
 
 import (
@@ -28,23 +28,22 @@ type Figure struct {
 	Stat    string // such as p50; at_p50 if it follows from a median
 	Unit    string
 	Value   float64
-	Samples int // behind the value; 0: unknown, or it follows from other figures
+	Samples int // on which the value is based; 0: unknown, or derived from other figures
 }
 
-// Row is figures of a document that share all labels: one rung of a ladder, by one clock.
+// Row is the figures of a document with equal labels: one rung of a ladder, by one clock.
 type Row struct {
 	Labels
 	Complete bool // all samples were taken
 	Passed   bool // the row passed its checks
 	Figures  []Figure
-	Lines    []Line // where charts show the row; empty: nowhere
-	Rung     *Rung  // how comparisons of runs name the row; nil: they leave it out
+	Lines    []Line // the row in charts; empty: not shown
+	Rung     *Rung  // identifies the row in comparisons of runs; nil: not compared
 }
 
-// Labels are what an export says of a row beside its document; docs/export.md describes the
-// columns.
+// Labels are the columns of an export that describe a row besides its document; see docs/export.md.
 type Labels struct {
-	Key       string // comparison key of the row; empty: that of the document
+	Key       string // comparison key of the row; empty: the document's
 	Op        string // operation or phase
 	Mode      string
 	DType     string
@@ -52,37 +51,37 @@ type Labels struct {
 	X         int64
 	Placement string
 	Src, Dst  *int
-	Timing    string // times of unlike timing are never compared
+	Timing    string // times with different timings are never compared
 }
 
 // Line places a row in a chart.
 type Line struct {
 	View   string
 	Facets []string // a value for each of the View's Facets
-	// Basis says what the bytes of the rates count; empty where there are none, or one basis.
+	// Basis describes what the bytes of the rates count; empty without bytes, or with a single basis.
 	Basis string
 	Point
 }
 
-// Rung names a row among the rows of other runs of its case.
+// Rung identifies a row among the rows of other runs of its case.
 type Rung struct {
-	Clock  string  // times of unlike clocks are never compared
+	Clock  string  // times by different clocks are never compared
 	Figure string  // name of the figure whose times are compared; empty: Latency
 	Size   int64   // by which rungs are sorted
 	Label  string  // such as 4096 bytes on 1 stream
-	Curve  string  // what all sizes of one curve share
-	Scale  float64 // factor of times, if runs differ in the work that they do; 0: 1
-	Tick   float64 // what the clock resolves, in µs; 0 where it resolves far below one
-	// Exact is the name of a time that is the same in every run, as that of a model is, and has no
-	// percentiles. It is what is compared; if empty, percentiles of Figure are.
+	Curve  string  // identifies the curve that the sizes belong to
+	Scale  float64 // factor of times, if the amount of work differs between runs; 0: 1
+	Tick   float64 // resolution of the clock, in µs; 0 if negligible
+	// Exact is the name of a time that is equal in every run, such as a model's, and has no percentiles. It
+	// is compared instead of the percentiles of Figure; may be empty.
 	Exact string
 }
 
-// EventTick is what events of a GPU resolve, in µs.
+// EventTick is the resolution of GPU events, in µs.
 const EventTick = 0.5
 
-// Tick returns what events of the devices of a case resolve, in µs: 0 on a host, whose clock stands
-// for them.
+// Tick returns the resolution, in µs, of events of the devices of a case: 0 on a host, which uses its
+// clock.
 func Tick(c *plan.Case) float64 {
 	if c.ScaleUpTransport == "shm" {
 		return 0
@@ -90,8 +89,8 @@ func Tick(c *plan.Case) float64 {
 	return EventTick
 }
 
-// SeriesOf collects the lines of rows into series of the views, in the order of their first points
-// or, of a view that says so, in reverse. A document has lines in such a view or in others.
+// SeriesOf collects the lines of rows into series of the views, in the order of their first points or, if
+// the view requests it, in reverse.
 func SeriesOf(views []View, rows []Row) (all []Series) {
 	at := map[string]int{}
 	for i := range rows {
@@ -118,7 +117,7 @@ func SeriesOf(views []View, rows []Row) (all []Series) {
 	return all
 }
 
-// Percentiles returns a figure for each percentile that is there; prefix is put before its name.
+// Percentiles returns a figure for each percentile present; its name begins with prefix.
 func Percentiles(name, unit, prefix string, p result.Percentiles, samples int) []Figure {
 	out := make([]Figure, 0, 16)
 	for _, s := range []struct {
@@ -148,23 +147,22 @@ func Burst(name string, b result.Burst, unit float64, tail bool) []Figure {
 	return out
 }
 
-// Positive returns the figures that are above 0.
+// Positive returns the figures above 0.
 func Positive(all ...Figure) []Figure {
 	return slices.DeleteFunc(all, func(f Figure) bool { return f.Value <= 0 })
 }
 
-// Span is what a trace shows: a timed window of one rank or, without times, one of its checks.
+// Span is an entry of a trace: a timed window of one rank or, without times, one of its checks.
 type Span struct {
 	Track string // of the rank: a component, a timing mode, Checks
 	Name  string
 	Names []string // of each of Us, if they are not all Name
-	// Began is when the window began; zero if that was not recorded. Spans without it are
-	// laid out in the order of their records, and their iterations begin on all ranks at
-	// once, as they did after a barrier.
+	// Began is when the window began; zero if that was not recorded. Spans without it are laid out in the
+	// order of their records, and their iterations begin on all ranks at once, as after a barrier.
 	Began time.Time
-	Us    []float64 // what was measured, one after the other
-	// Offsets are where each of Us begins, in microseconds from the first on; nil if each
-	// begins where the one before it ended.
+	Us    []float64 // measured times, in order
+	// Offsets are the starts of Us, in microseconds from the first; nil if each begins when the previous
+	// one ended.
 	Offsets []float64
 	Args    map[string]any
 }
@@ -172,7 +170,7 @@ type Span struct {
 // Checks is the track of checks.
 const Checks = "checks"
 
-// Verdict says in a word how a check ended.
+// Verdict returns the result of a check in one word.
 func Verdict(passed bool) string {
 	if passed {
 		return "passed"
@@ -180,7 +178,7 @@ func Verdict(passed bool) string {
 	return "failed"
 }
 
-// ReasonOf says why a row does not count.
+// ReasonOf returns why a row does not count, or "".
 func ReasonOf(complete, passed bool, reasons result.Reasons) string {
 	switch {
 	case !passed && len(reasons) > 0:
@@ -194,8 +192,8 @@ func ReasonOf(complete, passed bool, reasons result.Reasons) string {
 	}
 }
 
-// RowReasons returns why each of n rows does not count. Where all are right by themselves, it is
-// why their case does not.
+// RowReasons returns why each of n rows does not count. If all rows are good, it is the reason why their
+// case does not count.
 func RowReasons(head *result.Envelope, n int, of func(i int) string) []string {
 	reasons := make([]string, n)
 	right := true
@@ -211,7 +209,7 @@ func RowReasons(head *result.Envelope, n int, of func(i int) string) []string {
 	return reasons
 }
 
-// Verified is ReasonOf for a row whose check says in detail what was wrong.
+// Verified is ReasonOf for a row whose check has a detail.
 func Verified(complete, passed bool, detail string) string {
 	if !passed {
 		return "invalid: " + detail
@@ -219,7 +217,7 @@ func Verified(complete, passed bool, detail string) string {
 	return ReasonOf(complete, true, nil)
 }
 
-// MicrosecondsOf returns what a burst has of percentiles; unit is its unit in microseconds.
+// MicrosecondsOf returns the percentiles that a burst has; unit is its unit in microseconds.
 func MicrosecondsOf(b result.Burst, unit float64) result.Percentiles {
 	p := result.Percentiles{P50: b.P50 * unit}
 	if b.P95 > 0 {

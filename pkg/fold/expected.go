@@ -9,8 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Expected is what every document of a run must say of the run. An empty field
-// is not compared.
+// Expected holds the required values of every document's run. An empty field is not compared.
 type Expected struct {
 	RunID        string
 	SourceSHA    string
@@ -21,7 +20,7 @@ type Expected struct {
 
 var errOtherRun = errors.New("document of another run")
 
-// of returns e with the digest of m, where m came from a file.
+// of returns e with the digest of m, if m came from a file.
 func (e Expected) of(m *plan.Matrix) Expected {
 	if m != nil {
 		e.unnamed = m.Archived
@@ -30,7 +29,7 @@ func (e Expected) of(m *plan.Matrix) Expected {
 	return e
 }
 
-// check returns an error where a document says of its run what is not expected.
+// check returns an error if a document does not match.
 func (e Expected) check(h result.Head) error {
 	for _, f := range []struct {
 		name, want, got string

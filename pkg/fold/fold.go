@@ -20,14 +20,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
-// Case names one case of one run: all its attempts answer it.
+// Case identifies one case of one run, which all its attempts answer.
 type Case struct {
 	Run string // run id
 	ID  string
 }
 
-// Answer is the attempt that stands for a case: the newest success, else the
-// newest attempt.
+// Answer is the attempt that counts for a case: the newest success, else the newest attempt.
 type Answer struct {
 	Case
 	Status   string
@@ -37,19 +36,19 @@ type Answer struct {
 	at       time.Time
 }
 
-// Verdict says whether a run answered what it was asked.
+// Verdict reports whether a run answered all requested cases.
 type Verdict struct {
 	Documents  int // lines of the fold
-	Duplicates int // byte-identical repetitions, left out
+	Duplicates int // byte-identical repetitions, omitted
 	Problems   []*Problem
-	Replaced   []*Problem // torn documents of cases that were measured again
-	Irregular  []*Problem // not regular files; a case that one should answer is missing
+	Replaced   []*Problem // torn documents of cases with a newer document
+	Irregular  []*Problem // not regular files; their cases are missing
 	Answers    []Answer   // in order of run and case id
 	Runs       []string   // run ids seen, sorted
 
 	// What follows needs the matrix.
 	Requested   int      // runnable cases
-	Unsupported int      // cases that the matrix itself ended
+	Unsupported int      // cases that the matrix marks unsupported
 	Missing     []string // runnable case ids without a document
 	Unrequested []string // case ids with a document that the matrix does not have
 }
@@ -65,8 +64,7 @@ func (v *Verdict) Failed() []Answer {
 	return out
 }
 
-// Err is nil where every requested case ended well and every regular file was a
-// document of this run.
+// Err is nil if every requested case succeeded and every regular file was a document of this run.
 func (v *Verdict) Err() error {
 	var parts []string
 	for _, p := range []struct {
@@ -102,11 +100,11 @@ type Judge struct {
 
 var errClash = errors.New("another document has the same attempt")
 
-// attempt is the identity of an attempt, hashed: a fold of many runs holds many.
+// attempt is the hashed identity of an attempt, since a fold of many runs has many.
 type attempt uint64
 
-// NewJudge returns a judge that has seen nothing. It refuses documents that are
-// not of the matrix m, which may be nil, or not what want says of their run.
+// NewJudge returns an empty judge. It refuses documents that do not belong to the matrix m, which may be nil,
+// or whose run is not as expected.
 func NewJudge(m *plan.Matrix, want Expected) *Judge {
 	return &Judge{
 		want: want.of(m), seed: maphash.MakeSeed(), seen: map[attempt]uint64{},
@@ -114,13 +112,12 @@ func NewJudge(m *plan.Matrix, want Expected) *Judge {
 	}
 }
 
-// Problem notes a file that is no document.
+// Problem records a file that is not a document.
 func (j *Judge) Problem(p *Problem) { j.v.Problems = append(j.v.Problems, p) }
 
-// Record notes a document and reports whether it belongs in the fold, and
-// whether it stands for its case so far. A byte-identical repetition does not
-// belong, and one of another run than expected is a problem. Two different
-// documents that claim to be the same attempt both do, and are a problem.
+// Record records a document and reports whether it belongs in the fold, and whether it counts for its case so
+// far. A byte-identical repetition does not belong, and a document of another run is a problem. Two different
+// documents for the same attempt both belong, and are a problem.
 func (j *Judge) Record(r Record) (belongs, stands bool) {
 	h := r.Head
 	if err := j.want.check(h); err != nil {
@@ -159,7 +156,7 @@ func (j *Judge) answer(h result.Head) (stands bool) {
 	return true
 }
 
-// beats reports whether a stands for the case rather than b.
+// beats reports whether a counts for the case rather than b.
 func (a Answer) beats(b Answer) bool {
 	if success := a.Status == result.Success; success != (b.Status == result.Success) {
 		return success
@@ -170,7 +167,7 @@ func (a Answer) beats(b Answer) bool {
 	return a.at.After(b.at)
 }
 
-// Verdict returns what the judge found, against m where it is not nil.
+// Verdict returns the verdict, compared with m unless it is nil.
 func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 	v := j.v
 	v.Problems = nil
@@ -219,10 +216,9 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 	return &v
 }
 
-// Fold writes the documents below in, one per line, to out, which appears
-// whole or not at all, and returns the verdict of the run against m, which may
-// be nil. Documents of another run than want are left out. An error means that
-// nothing was written. What killed folds left beside out is removed.
+// Fold writes the documents below in, one per line, to out, atomically, and returns the verdict of the run
+// compared with m, which may be nil. It omits documents of another run than want. On error nothing was
+// written. It removes leftovers of killed folds.
 func Fold(in []string, m *plan.Matrix, want Expected, out string) (*Verdict, error) {
 	_ = safefile.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
 	var v *Verdict
@@ -255,7 +251,7 @@ func write(in []string, m *plan.Matrix, want Expected, f io.Writer) (*Verdict, e
 
 func parseTime(s string) (time.Time, error) { return time.Parse(time.RFC3339, s) }
 
-// number reads a run attempt; text that is none counts as 0.
+// number parses a run attempt; other text counts as 0.
 func number(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n

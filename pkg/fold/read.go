@@ -1,5 +1,5 @@
-// Package fold turns the files that the shards of a run left into one NDJSON
-// file, and judges whether the run answered what it was asked.
+// Package fold merges the files that the shards of a run wrote into one NDJSON file, and judges whether the run
+// answered all requested cases.
 package fold
 
 import (
@@ -26,8 +26,7 @@ type Record struct {
 	result.Inspected
 }
 
-// Problem is a file, or a line of one, that is no document. A reader goes on
-// after it.
+// Problem is a file, or a line of one, that is not a document. Reading continues after it.
 type Problem struct {
 	Source string
 	Err    error
@@ -38,7 +37,7 @@ func (p *Problem) Error() string { return p.Source + ": " + p.Err.Error() }
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// kinds say in a few words what is wrong.
+// kinds describe problems in a few words.
 var kinds = []struct {
 	err  error
 	text string
@@ -53,7 +52,7 @@ var kinds = []struct {
 	{errOtherRun, "document of another run"},
 }
 
-// Kind says in a few words what is wrong, without quoting the file.
+// Kind describes the problem in a few words, without quoting the file.
 func (p *Problem) Kind() string {
 	for _, k := range kinds {
 		if errors.Is(p.Err, k.err) {
@@ -63,17 +62,16 @@ func (p *Problem) Kind() string {
 	return "unreadable"
 }
 
-// irregular reports whether p is something else than a regular file, such as a FIFO,
-// a dangling link or a link to a directory.
+// irregular reports whether p is not a regular file but, for example, a FIFO, a dangling link or a link to a
+// directory.
 func (p *Problem) irregular() bool {
 	return errors.Is(p.Err, safefile.ErrIrregular) || errors.Is(p.Err, fs.ErrNotExist)
 }
 
-// Read yields the documents below the given paths: all *.json of a directory
-// and those below it but plans (plan.FileName), in lexical order of their paths, and
-// the lines of an NDJSON file in theirs. Whatever is not a publishable document that
-// counts (see result.Inspector), and links to directories, which are not followed,
-// come as a *Problem; any other error ends the sequence.
+// Read yields the documents below the given paths: all *.json below a directory except plans (plan.FileName),
+// in lexical order of their paths, and the lines of an NDJSON file in order. Anything that is not an acceptable
+// document (see result.Inspector), and links to directories, which are not followed, is yielded as a *Problem;
+// any other error ends the sequence.
 func Read(paths []string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := &reader{yield: yield, inspector: result.NewInspector(provenance.NewScreen().Check)}
@@ -107,7 +105,7 @@ func (r *reader) path(p string) error {
 		}
 		return r.file(p)
 	}
-	// WalkDir follows no link, and the one that was named is meant to be followed.
+	// WalkDir follows no links, but a link named by the caller should be followed.
 	if link, err := os.Lstat(p); err == nil && link.Mode()&fs.ModeSymlink != 0 {
 		p += string(filepath.Separator)
 	}
@@ -147,7 +145,7 @@ func (r *reader) file(path string) error {
 	return r.document(path, data)
 }
 
-// bare drops the path, which the problem names.
+// bare removes the path, which the problem has already.
 func bare(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -181,8 +179,8 @@ func (r *reader) lines(path string) error {
 	}
 }
 
-// line returns the next line without its newline, and its size. What exceeds
-// result.MaxDocument is read and dropped.
+// line returns the next line without its newline, and its size. A line above result.MaxDocument is read and
+// dropped.
 func (r *reader) line(in *bufio.Reader) (line []byte, size int, err error) {
 	line, err = in.ReadSlice('\n')
 	if size = len(line); !errors.Is(err, bufio.ErrBufferFull) {

@@ -9,12 +9,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
-// documentName is how result.FileName names a document: case id, in newer
-// ones the time left, time, position.
+// documentName matches names from result.FileName: case id, time left (in newer ones), time, position.
 var documentName = regexp.MustCompile(`^(.+)_(?:[0-9]{15}-)?([0-9]{8}T[0-9]{6}\.[0-9]{3}Z)-c[0-9]{3,}\.json$`)
 
-// replaced reports whether p is a torn document of a case that was measured
-// again: one of the documents that stand for their cases is of that case and newer.
+// replaced reports whether p is a torn document of a case with a newer document that counts.
 func (p *Problem) replaced(answers map[Case]*Answer) bool {
 	name := documentName.FindStringSubmatch(filepath.Base(p.Source))
 	if name == nil || !errors.Is(p.Err, strictjson.ErrTruncated) {

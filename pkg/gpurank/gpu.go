@@ -1,6 +1,5 @@
-// Package gpurank is what every rank on a GPU needs, whatever its family
-// measures: it opens the rank's device near its NUMA node, reports the device's facts
-// and its state before and after each case, and joins the ranks over an NCCL library.
+// Package gpurank is common to all ranks on GPUs: it opens the rank's device near its NUMA node, reports the
+// device's facts and its state before and after each case, and joins the ranks over an NCCL library.
 package gpurank
 
 import (
@@ -27,10 +26,9 @@ type GPU struct {
 	platform string
 }
 
-// Open opens the device of the rank's local rank with the driver of a platform,
-// cuda or hip. Before that it holds this process to the processors of the device's
-// NUMA node. The caller has locked its OS thread, on which the device is current
-// until Close. Errors have a reason code.
+// Open opens the device of the rank's local rank with the driver of a platform, cuda or hip. Before that it
+// restricts this process to the processors of the device's NUMA node. The caller has locked its OS thread, on
+// which the device is current until Close. Errors have a reason code.
 func Open(platform string, s *rank.Session) (*GPU, error) {
 	driver, err := drivers[platform]()
 	if err != nil {
@@ -70,7 +68,7 @@ func OpenAny(s *rank.Session) (g *GPU, err error) {
 	return g, err
 }
 
-// either does the first, or the second if the library of the first is not installed.
+// either calls first, or second if the library of first is not installed.
 func either(first, second func() error) error {
 	err := first()
 	if coded, ok := errors.AsType[*rank.Error](err); !ok || coded.Reason.Code != result.ReasonNoLibrary {
@@ -82,13 +80,13 @@ func either(first, second func() error) error {
 	return nil
 }
 
-// Close gives the device back; see gpu.Device.Close.
+// Close closes the device; see gpu.Device.Close.
 func (g *GPU) Close() error {
 	defer g.view.close()
 	return g.Device.Close()
 }
 
-// Facts are those of a rank that drives g with a library.
+// Facts returns the facts of a rank that drives g with a library.
 func (g *GPU) Facts(l rank.Library) rank.Facts {
 	info := g.Info()
 	return rank.Facts{
@@ -98,15 +96,15 @@ func (g *GPU) Facts(l rank.Library) rank.Facts {
 	}
 }
 
-// DriverAs is the driver as the facts of a rank name it that uses no other library, by a kind.
+// DriverAs returns the driver as the library, of the given kind, of a rank that uses no other.
 func (g *GPU) DriverAs(kind string) rank.Library {
 	return rank.LibraryOf(kind, g.Info().Runtime, g.Driver().Library().File)
 }
 
-// coded gives the error of a driver its reason code.
+// coded adds the reason code to the error of a driver.
 func coded(err error) error { return rank.Coded(reason(err, result.ReasonDevice), err) }
 
-// reason is the code of a library that cannot be used, or other.
+// reason returns the code for a library that cannot be used, or other.
 func reason(err error, other result.Code) result.Code {
 	switch {
 	case errors.Is(err, dl.ErrNoSymbol):

@@ -11,8 +11,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Group is a communicator of all ranks that is watched while a case runs, and by which the streams
-// of the ranks can meet.
+// Group is a communicator of all ranks that is watched while a case runs, and on which the streams of the ranks
+// can synchronise.
 type Group struct {
 	*nccl.Communicator
 	meeting accel.Ptr
@@ -33,8 +33,8 @@ func JoinGroup(ctx context.Context, s *rank.Session, l *nccl.Library, d accel.De
 	return &Group{Communicator: c, meeting: at, device: d}, nil
 }
 
-// Align enqueues an operation that ends on no rank before it has begun on all: an all-gather of a
-// byte. It can be captured into graphs.
+// Align enqueues an operation that ends on each rank only after it has begun on all: an all-gather of a byte. It
+// can be captured into graphs.
 func (g *Group) Align(s accel.Stream) error {
 	return NCCLError(g.AllGather(s, numeric.Int8, g.meeting.Add(int64(g.Rank())), g.meeting, 1))
 }
@@ -64,8 +64,8 @@ func (g *Group) Close() error {
 	return errors.Join(g.device.Free(g.meeting), NCCLError(g.Communicator.Close()))
 }
 
-// Alloc returns memory of the library of c if it has some, since only that can be registered with
-// all libraries, else of d; and what frees it.
+// Alloc returns memory, from the library of c if it has an allocator, since only its memory can be registered
+// with all libraries, else from d; and the function that frees it.
 func Alloc(c *nccl.Communicator, d accel.Device, bytes int64) (at accel.Ptr, free func() error, err error) {
 	l := c.Library()
 	if l.Has("ncclMemAlloc") {
@@ -81,8 +81,8 @@ func Alloc(c *nccl.Communicator, d accel.Device, bytes int64) (at accel.Ptr, fre
 	return at, free, nil
 }
 
-// Deregister ends a registration, before its memory is freed. A communicator that was aborted took
-// its registrations with it. It does nothing without a registration.
+// Deregister ends a registration, before its memory is freed. It does nothing without a registration, or after an
+// abort of the communicator, which ends its registrations.
 func Deregister(c *nccl.Communicator, r *nccl.Registration) error {
 	if _, ended := c.Handle(); r == nil || ended != nil {
 		return nil

@@ -25,7 +25,7 @@ func OpenNCCL(kind nccl.Kind, s *rank.Session) (*nccl.Library, *GPU, error) {
 	return l, g, err
 }
 
-// OpenAnyNCCL is OpenNCCL of NCCL, or of RCCL if NCCL or CUDA's driver is not installed.
+// OpenAnyNCCL is OpenNCCL for NCCL, or for RCCL if NCCL or CUDA's driver is not installed.
 func OpenAnyNCCL(s *rank.Session) (l *nccl.Library, g *GPU, err error) {
 	err = either(
 		func() error { l, g, err = OpenNCCL(nccl.NCCL, s); return err },
@@ -34,13 +34,13 @@ func OpenAnyNCCL(s *rank.Session) (l *nccl.Library, g *GPU, err error) {
 	return l, g, err
 }
 
-// LibraryOf is l as the facts of a rank name it.
+// LibraryOf returns l as named in the facts of a rank.
 func LibraryOf(l *nccl.Library) rank.Library {
 	return rank.LibraryOf(string(l.Kind), l.VersionString(), l.File)
 }
 
-// NCCLError gives the error of an NCCL library its reason code, with the call and
-// its result where one failed, and adds the library's own text for the log.
+// NCCLError adds the reason code to the error of an NCCL library, with the failed call and its result if any, and
+// the library's own text for the log.
 func NCCLError(err error) error {
 	var e *nccl.Error
 	if !errors.As(err, &e) {
@@ -49,9 +49,9 @@ func NCCLError(err error) error {
 	return &rank.Error{Reason: result.ReasonLibrary.With("%s %s", e.Call, e.Result), Err: nccl.Explain(err)}
 }
 
-// ranksPerID is how many ranks share one unique id at most. One process accepts all
-// ranks of an id, one after another, which takes noticeable time at hundreds of ranks.
-// Other programs use between 32 and 128 (PyTorch).
+// ranksPerID is the maximum number of ranks that share one unique id. One process accepts all ranks of an id, one
+// after another, which takes noticeable time at hundreds of ranks. Other programs use between 32 and 128
+// (PyTorch).
 const ranksPerID = 64
 
 // Join makes a communicator of all ranks on the current device. All ranks of the
@@ -62,7 +62,7 @@ func Join(ctx context.Context, s *rank.Session, l *nccl.Library, name string, co
 
 func join(ctx context.Context, s *rank.Session, l *nccl.Library, name string, config nccl.Config, perID int) (*nccl.Communicator, error) {
 	count := 1
-	if l.Has("ncclCommInitRankScalable") && l.Kind != nccl.MSCCLPP { // MSCCL++ has the function, and it fails
+	if l.Has("ncclCommInitRankScalable") && l.Kind != nccl.MSCCLPP { // in MSCCL++ the function exists but fails
 		count = (s.World + perID - 1) / perID
 	}
 	ids, err := shareIDs(ctx, s, l, name, count)
@@ -76,8 +76,8 @@ func join(ctx context.Context, s *rank.Session, l *nccl.Library, name string, co
 	return c, nil
 }
 
-// roots are the ranks that make the ids, in the order in which the library deals
-// its ranks out to them: in equal runs of ranks, the first ones longer by one.
+// roots returns the ranks that create the ids, in the order in which the library assigns ranks to them: equal
+// ranges of ranks, the first ones longer by one.
 func roots(world, ids int) []int {
 	out := make([]int, ids)
 	for i := range out {
@@ -86,7 +86,7 @@ func roots(world, ids int) []int {
 	return out
 }
 
-// shareIDs makes the ids in the ranks that are their roots and gives them to all.
+// shareIDs creates the ids in their root ranks and distributes them to all.
 func shareIDs(ctx context.Context, s *rank.Session, l *nccl.Library, name string, count int) ([]nccl.ID, error) {
 	key := func(i int) string { return fmt.Sprintf("%s/nccl-id-%s-%d", s.Scope, name, i) }
 	if i := slices.Index(roots(s.World, count), s.Rank); i >= 0 {
@@ -112,7 +112,7 @@ func shareIDs(ctx context.Context, s *rank.Session, l *nccl.Library, name string
 	return ids, nil
 }
 
-// Needs are the libraries of each kind, as backends need them.
+// Needs maps each kind of library to the need of its backends.
 var Needs = map[nccl.Kind]*backend.Need{
 	nccl.NCCL:    need(nccl.NCCL, "NCCL", inventory.NVIDIA),
 	nccl.RCCL:    need(nccl.RCCL, "RCCL", inventory.AMD),

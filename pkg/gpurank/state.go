@@ -13,24 +13,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// view is what a rank sees of the machine around its GPU.
+// view is a rank's view of the machine around its GPU.
 type view struct {
-	cpus     []int // that this process is held to; none where it is not
-	numaNode int   // theirs; −1 where they are of several, or it is unknown
+	cpus     []int // to which this process is restricted; nil if it is not
+	numaNode int   // of these CPUs; −1 if they belong to several, or it is unknown
 
 	reader *inventory.Reader
-	device *inventory.Device // nil where the driver does not tell of it
+	device *inventory.Device // nil if the driver does not report it
 	about  result.RankDevice
 }
 
-// look finds the GPU at a PCI address in the inventory, and holds this process to
-// the processors of its NUMA node. It is called before the device is opened:
-// libraries start threads then, which inherit the processors, and what memory is in
-// use before is not ours. A process that its launcher pinned stays where it is; see
-// affinity.Narrow.
+// look finds the GPU at a PCI address in the inventory, and restricts this process to the processors of its NUMA
+// node. Call it before the device is opened: libraries then start threads, which inherit the affinity, and memory
+// in use before is not ours. A process pinned by its launcher keeps its affinity; see affinity.Narrow.
 //
-// Nothing in it fails the rank: what cannot be done or read is missing in what
-// the document says.
+// It never fails the rank: missing information is missing in the document.
 func look(r *inventory.Reader, address string) view {
 	v := view{reader: r}
 	if held, err := affinity.Narrow(r.OnlineCPUs(), r.CPUs(address)); err == nil {
@@ -53,7 +50,7 @@ func look(r *inventory.Reader, address string) view {
 	return v
 }
 
-// limit returns a function that notes a peak, if it is known.
+// limit returns a function that records a peak, if it is known.
 func (v *view) limit(of string) func(inventory.Peak, bool) {
 	return func(p inventory.Peak, ok bool) {
 		if ok {
@@ -62,22 +59,20 @@ func (v *view) limit(of string) func(inventory.Peak, bool) {
 	}
 }
 
-// close lets go of the inventory's driver.
+// close closes the inventory's driver.
 func (v *view) close() {
 	if v.device != nil {
 		v.device.Close()
 	}
 }
 
-// Around returns a runner that reports the state of the device before and after
-// each case of r. It lasts as long as the device, which r closes.
+// Around returns a runner that reports the state of the device before and after each case of r. It lasts as long
+// as the device, which r closes.
 //
-// The rank reads its own device itself, so that it is the same on one node and on
-// many. Where NVML answers, it is open as long as the rank, since opening costs a
-// thousand times what reading does, and starts no thread. A read takes the
-// driver's lock for some hundred microseconds: it comes before the ranks first
-// meet in a case, and after this rank's last check, when the others are past
-// their last window too.
+// The rank reads its own device, so that it works the same on one node and on many. NVML stays open as long as
+// the rank, since opening takes a thousand times as long as reading, and starts no thread. A read holds the
+// driver's lock for some hundred microseconds: it comes before the ranks first meet in a case, and after this
+// rank's last check, when the others are past their last window too.
 func (v *view) Around(r rank.Runner) rank.Runner { return runner{Runner: r, view: v} }
 
 type runner struct {
@@ -88,7 +83,7 @@ type runner struct {
 func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	d := r.view.about
 	d.Rank = s.Rank
-	if s.LocalRank != 0 { // the first rank of a node tells its network
+	if s.LocalRank != 0 { // the first rank of a node reports its network
 		d.Limits = slices.DeleteFunc(slices.Clone(d.Limits), func(l result.Limit) bool { return l.Of == result.LimitNetwork })
 	}
 	d.Before = r.view.read()
@@ -110,7 +105,7 @@ func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	return errors.Join(err, s.Emit(rank.KindDevice, d))
 }
 
-// read returns nil where the device does not answer.
+// read returns nil if the device does not respond.
 func (v *view) read() *result.DeviceState {
 	if v.device == nil {
 		return nil
@@ -126,8 +121,8 @@ func (v *view) read() *result.DeviceState {
 	}
 }
 
-// fabric returns the counters of the node's RDMA ports to the first rank of the
-// node alone, and only if there are any.
+// fabric returns the counters of the node's RDMA ports, only on the first rank of the node, and only if there
+// are any.
 func (v *view) fabric(s *rank.Session) *result.Fabric {
 	if s.LocalRank != 0 {
 		return nil

@@ -8,20 +8,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/nccl"
 )
 
-// watchEvery is how often a watch asks the library for errors. One question a second
-// costs a measurement nothing.
+// watchEvery is how often a watch checks the library for errors. Once a second does not affect a measurement.
 const watchEvery = time.Second
 
-// Watch ends a communicator when what it does can no longer end: a rank that waits for
-// its device would wait for ever.
+// Watch aborts a communicator whose operations can no longer end: a rank that waits for its device would wait
+// forever.
 type Watch struct {
 	failed atomic.Pointer[error]
 	stop   context.CancelFunc
 	ended  chan struct{}
 }
 
-// NewWatch watches c until Stop. When ctx ends, or the library reports an error of work in
-// flight, it aborts c and remembers why.
+// NewWatch watches c until Stop. When ctx ends, or the library reports an error of work in flight, it aborts c and
+// records why.
 func NewWatch(ctx context.Context, c *nccl.Communicator) *Watch {
 	done, stop := context.WithCancel(context.Background())
 	w := &Watch{stop: stop, ended: make(chan struct{})}
@@ -49,8 +48,7 @@ func NewWatch(ctx context.Context, c *nccl.Communicator) *Watch {
 	return w
 }
 
-// Err returns why the communicator was aborted, or nil. What operations left in their
-// buffers after that is nobody's result.
+// Err returns why the communicator was aborted, or nil. The contents of buffers are undefined after an abort.
 func (w *Watch) Err() error {
 	if err := w.failed.Load(); err != nil {
 		return *err

@@ -6,9 +6,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Tracks returns what the ranks of a case left, as read returns it, by rank: the zero value for a
-// rank without a stream. whole reports whether every rank has a stream, and done whether every rank
-// ended the case without a failure.
+// Tracks returns the result of read for each rank, by rank: the zero value for a rank without a stream. whole
+// reports whether every rank has a stream, and done whether every rank completed the case.
 func Tracks[T any](ranks int, streams []Stream, read func(s Stream, t *T) error) (tracks []T, whole, done bool, err error) {
 	tracks = make([]T, ranks)
 	whole = len(streams) == ranks
@@ -25,7 +24,7 @@ func Tracks[T any](ranks int, streams []Stream, read func(s Stream, t *T) error)
 	return tracks, whole, done, nil
 }
 
-// LibraryVersion returns the version of the library that ranks name in their facts; nil if none does.
+// LibraryVersion returns the library version in the ranks' facts, or nil.
 func LibraryVersion(streams []Stream) *string {
 	for _, s := range streams {
 		if s.Facts != nil && s.Facts.Library.Version != "" {
@@ -35,9 +34,9 @@ func LibraryVersion(streams []Stream) *string {
 	return nil
 }
 
-// Judge returns the outcome of a case. It is invalid for reasons that show that its data or its times
-// are wrong. Otherwise it is that of the shard, which knows why a rank did not end the case, unless
-// all are done; and then success, if everything that was asked for is there and checked.
+// Judge returns the outcome of a case. It is invalid if wrong has reasons against its data or times. Otherwise,
+// if all ranks are done and everything requested is present and checked, it is success; else the shard's
+// outcome, since the shard knows why a rank did not complete.
 func Judge(shard result.Outcome, wrong result.Reasons, done, checked bool) result.Outcome {
 	switch {
 	case len(wrong) > 0:

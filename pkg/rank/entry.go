@@ -9,17 +9,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Entry is how a rank entered a timed window.
+// Entry records how a rank entered a timed window.
 type Entry struct {
 	Began time.Time `json:"began,omitzero"` // UTC; samples of earlier versions may lack it
-	// Met is the microseconds from this rank's arrival at the last meeting of all ranks to
-	// Began. It is 0 where the ranks read one clock.
+	// Met is the microseconds from this rank's arrival at the last meeting of all ranks to Began. It is 0 if
+	// the ranks share a clock.
 	Met float64 `json:"met_us,omitempty"`
 }
 
-// Enter returns how this rank enters a window now. came is when it came to the last meeting,
-// which no rank leaves before all have come; zero where the ranks read one clock or have
-// not met.
+// Enter returns an Entry for a window entered now. came is when this rank came to the last meeting, which no
+// rank leaves before all have come; zero if the ranks share a clock or have not met.
 func Enter(came time.Time) Entry {
 	now := time.Now()
 	e := Entry{Began: now.UTC()}
@@ -31,11 +30,10 @@ func Enter(came time.Time) Entry {
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// EntrySkew sums up how far apart ranks entered windows, each of which has the entries of
-// the ranks that measured; those of fewer than so many ranks do not count. On one node ranks
-// read one clock. Elsewhere each rank entered after the last had come to the meeting and, at
-// the latest, Met later: the largest Met of a window is an upper bound. It returns nil if no
-// window says enough.
+// EntrySkew summarizes how far apart ranks entered windows, each with the entries of the ranks that measured;
+// windows with fewer entries than ranks do not count. On one node ranks share a clock. Elsewhere each rank
+// entered after the last had come to the meeting, and at most its Met later: the largest Met of a window is an
+// upper bound. It returns nil if no window has enough data.
 func EntrySkew[K comparable](nodes, ranks int, windows map[K][]Entry) *result.EntrySkew {
 	var us []float64
 	for _, entries := range windows {

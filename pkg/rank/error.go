@@ -6,7 +6,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Error carries the reason that is published with the private text.
+// Error carries the published reason with the private text.
 type Error struct {
 	Reason result.Reason
 	Err    error
@@ -25,19 +25,18 @@ func Coded(code result.Code, err error) error {
 	return &Error{Reason: result.Reason{Code: code}, Err: err}
 }
 
-// RefusedFault returns the error of a case in which an injected fault would change nothing; the
-// format says why. The published reason names the fault.
+// RefusedFault returns the error of a case in which an injected fault would have no effect; the format says why.
+// The published reason names the fault.
 func RefusedFault(kind, format string, args ...any) error {
 	return &Error{Reason: result.ReasonRefused.With("fault %s has no effect", kind), Err: fmt.Errorf(format, args...)}
 }
 
-// OutOfMemory is the error of a rank that cannot allocate that many bytes.
+// OutOfMemory returns the error of a rank that cannot allocate bytes of memory.
 func OutOfMemory(bytes int64, err error) error {
 	return &Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("allocate %d bytes: %w", bytes, err)}
 }
 
-// Refused returns the error of a case that the backend cannot do exactly, or
-// that must not run.
+// Refused returns the error of a case that the backend does not support exactly, or that must not run.
 func Refused(format string, args ...any) error {
 	return Coded(result.ReasonRefused, fmt.Errorf(format, args...))
 }

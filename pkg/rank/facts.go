@@ -2,18 +2,17 @@ package rank
 
 import "github.com/collectivex/collectivex/pkg/dl"
 
-// Facts are what a rank learned about its device and library while it ran a
-// case. Everything here may be published.
+// Facts is what a rank learned about its device and library while it ran a case. All of it may be published.
 type Facts struct {
 	DeviceProduct      string  `json:"device_product"` // name the runtime reports
 	DeviceArch         string  `json:"device_arch"`    // sm_90, gfx942, x86-64
 	Framework          string  `json:"framework"`      // cuda, hip, host, torch x.y
 	AcceleratorRuntime string  `json:"accelerator_runtime"`
 	Library            Library `json:"library"`
-	// Beside are other libraries that were loaded, such as one that multiplies matrices.
+	// Beside lists other loaded libraries, such as one that multiplies matrices.
 	Beside   []Library `json:"beside,omitempty"`
 	CPUs     []int     `json:"cpus,omitempty"` // pinned to these
-	NUMANode int       `json:"numa_node"`      // −1 where unknown
+	NUMANode int       `json:"numa_node"`      // −1 if unknown
 }
 
 // LibraryOf is a loaded library as facts name it.
@@ -21,7 +20,7 @@ func LibraryOf(kind, version string, f dl.File) Library {
 	return Library{Kind: kind, Version: version, SOName: f.SOName(), BuildID: f.BuildID()}
 }
 
-// Library names the communication library that was really loaded.
+// Library names the communication library that was actually loaded.
 type Library struct {
 	Kind    string `json:"kind"` // nccl, rccl, mscclpp, host, deepep, …
 	Version string `json:"version"`

@@ -15,30 +15,28 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-// FaultVariable is the environment variable that injects faults into ranks. It
-// is part of the published environment, so that a run with faults never looks
-// like a run without.
+// FaultVariable is the environment variable that injects faults into ranks. It is part of the published
+// environment, so that a run with faults is always recognisable.
 const FaultVariable = "CX_FAULT"
 
-// Kinds of faults that any rank can have. Kinds of data faults (a flipped bit,
-// a wrong expert) belong to the families, which name them.
+// Kinds of faults that any rank can have. Families define kinds of data faults (a flipped bit, a wrong expert).
 const (
 	FaultExit  = "exit"  // the process ends with status 7
 	FaultSegv  = "segv"  // the process ends by SIGSEGV
-	FaultKill  = "kill"  // the process ends by SIGKILL, as by a full memory
-	FaultHang  = "hang"  // the rank stands still for ever
-	FaultSlow  = "slow"  // every record takes 20 ms longer
+	FaultKill  = "kill"  // the process ends by SIGKILL, as when memory runs out
+	FaultHang  = "hang"  // the rank hangs
+	FaultSlow  = "slow"  // every record is delayed by 20 ms
 	FaultPanic = "panic" // Go code panics
-	FaultMute  = "mute"  // the rank works but its records are lost, and it says done
-	FaultLie   = "lie"   // the rank says done without having worked
+	FaultMute  = "mute"  // the rank works but its records are lost, and it reports done
+	FaultLie   = "lie"   // the rank reports done without having worked
 )
 
 func processFaults() []string {
 	return []string{FaultExit, FaultSegv, FaultKill, FaultHang, FaultSlow, FaultPanic, FaultMute, FaultLie}
 }
 
-// Points at which a fault can end or stop a process. The default, "start", is also that of
-// faults that last for the whole case.
+// Points at which a fault can end or stop a process. The default, "start", also applies to faults that last for
+// the whole case.
 const (
 	FaultAtOpen  = "open"  // before the group's runner opens
 	FaultAtStart = "start" // before the case runs
@@ -50,7 +48,7 @@ func atRecord(n int) string { return fmt.Sprintf("record-%d", n) }
 
 var recordPoint = regexp.MustCompile(`^record-[1-9]\d{0,8}$`)
 
-// checkPoint returns an error unless a fault of a process of this kind can strike at this point.
+// checkPoint returns an error unless a process fault of this kind can strike at this point.
 func checkPoint(kind, at string) error {
 	switch kind {
 	case FaultSlow, FaultMute, FaultLie:
@@ -73,9 +71,8 @@ type Fault struct {
 	At   string // point, as in the constants; families may define more
 }
 
-// ParseFaults reads "case=GLOB,rank=N,kind=KIND[,at=POINT]", several of them
-// separated by ";". A kind is one of any rank or one of data, the kinds that the
-// families name. An empty text has no faults.
+// ParseFaults reads "case=GLOB,rank=N,kind=KIND[,at=POINT]", several of them separated by ";". data lists the
+// kinds of data faults of the families. Empty text has no faults.
 func ParseFaults(text string, data ...string) ([]Fault, error) {
 	kinds := append(processFaults(), data...)
 	var faults []Fault
@@ -122,12 +119,12 @@ func ParseFaults(text string, data ...string) ([]Fault, error) {
 	return faults, nil
 }
 
-// Idle says why a data fault changes nothing in a case that has its rank, and what to do; it
-// is empty if the fault changes something.
+// Idle returns why a data fault has no effect in a case that has its rank, and what to do, or "" if it has an
+// effect.
 type Idle func(f Fault, c *plan.Case) string
 
-// CheckFaults returns an error that names a fault which strikes in none of cases:
-// its glob matches no id, none that it matches has its rank, or its data fault is idle there.
+// CheckFaults returns an error for a fault that strikes in none of cases: its glob matches no id, no matching
+// case has its rank, or its data fault is idle there.
 func CheckFaults(faults []Fault, cases []plan.Case, idle Idle) error {
 	for _, f := range faults {
 		matched, most := 0, 0
@@ -156,7 +153,7 @@ func CheckFaults(faults []Fault, cases []plan.Case, idle Idle) error {
 	return nil
 }
 
-// String spells the fault as ParseFaults reads it.
+// String formats the fault as ParseFaults reads it.
 func (f Fault) String() string {
 	return fmt.Sprintf("case=%s,rank=%d,kind=%s,at=%s", f.Case, f.Rank, f.Kind, f.At)
 }
@@ -199,8 +196,8 @@ func (s *Session) RefuseIdle(c *plan.Case, idle Idle) error {
 	return nil
 }
 
-// missed refuses a fault at a point that a case has not reached: the opening of a runner that an
-// earlier case has opened, or a record beyond those that it has written.
+// missed refuses a fault at a point that a case does not reach: the opening of a runner that an earlier case has
+// opened, or a record beyond the written ones.
 func (s *Session) missed(warm bool, records int) error {
 	for _, f := range s.faults {
 		if warm && f.At == FaultAtOpen {
@@ -213,7 +210,7 @@ func (s *Session) missed(warm bool, records int) error {
 	return nil
 }
 
-// strike does the process faults of this point.
+// strike applies the process faults of this point.
 func (s *Session) strike(point string) {
 	for _, f := range s.faults {
 		if f.At != point {
@@ -221,7 +218,7 @@ func (s *Session) strike(point string) {
 		}
 		switch f.Kind {
 		case FaultExit:
-			os.Exit(7) //nolint:forbidigo // the fault is that the process ends
+			os.Exit(7) // the fault is that the process ends
 		case FaultSegv:
 			_ = unix.Kill(unix.Getpid(), unix.SIGSEGV)
 			time.Sleep(time.Minute)
@@ -229,7 +226,7 @@ func (s *Session) strike(point string) {
 			_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
 			time.Sleep(time.Minute)
 		case FaultHang:
-			for { // deaf to SIGTERM, as a rank inside a library is
+			for { // ignores SIGTERM, like a rank inside a library
 				time.Sleep(time.Hour)
 			}
 		case FaultPanic:
@@ -238,8 +235,7 @@ func (s *Session) strike(point string) {
 	}
 }
 
-// strikeRecord does the faults of the n-th record and reports whether the
-// record is lost.
+// strikeRecord applies the faults of the n-th record and reports whether the record is lost.
 func (s *Session) strikeRecord(n int) (lost bool) {
 	s.strike(atRecord(n))
 	if s.HasFault(FaultSlow) {

@@ -22,7 +22,7 @@ type Order struct {
 	Stop  bool      `json:"stop,omitempty"`
 	Scope string    `json:"scope,omitempty"` // of the case's session
 	Case  plan.Case `json:"case,omitzero"`
-	// Files has the content of the files that cases name, by hexadecimal SHA-256.
+	// Files holds the content of files that cases name, by hexadecimal SHA-256.
 	Files map[string][]byte `json:"files,omitempty"`
 }
 
@@ -32,9 +32,8 @@ func OrderKey(n int) string { return fmt.Sprintf("order-%04d", n) }
 // StreamKey is the store key of a rank's records of the case with this scope.
 func StreamKey(scope string, rank int) string { return fmt.Sprintf("%s/rank-%d", scope, rank) }
 
-// ErrStore is wrapped by errors of the store, as on a full disk: the machine,
-// not the case, failed. A rank that meets one cannot tell it through the store,
-// so its process ends with status ExitStore.
+// ErrStore is wrapped by errors of the store, such as a full disk: the machine failed, not the case. A rank
+// cannot report it through the store, so its process exits with status ExitStore.
 var ErrStore = errors.New("store fails")
 
 // ExitStore is the status of a rank process after ErrStore.
@@ -43,14 +42,11 @@ const ExitStore = 3
 // Find returns the opener of a case's family and backend.
 type Find func(c plan.Case) (Opener, error)
 
-// Loop is the life of a rank process: it takes order after order, opens the
-// group's runner at the first and runs each case in it. It returns nil after
-// the stop order, and an error after the first case that failed, which the
-// case's stream then tells too: a group does not outlive a failure. Log takes
-// private text.
+// Loop runs a rank: it takes orders from the store, opens the group's runner at the first and runs each case in
+// it. It returns nil after the stop order, and an error after the first case that failed, which the case's
+// stream reports too: a failure ends the group. Log takes private text.
 //
-// Loop keeps its goroutine on one OS thread, since devices are current on a
-// thread.
+// Loop keeps its goroutine on one OS thread, since devices are current on a thread.
 func Loop(ctx context.Context, place Place, store rendezvous.Store, find Find, faults []Fault, log io.Writer) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -136,7 +132,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 		return runner, write(Record{Kind: kindDone})
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil, fmt.Errorf("%s: %w", order.Case.CaseID, err) // somebody ends this process, which is no failure of its own
+		return nil, fmt.Errorf("%s: %w", order.Case.CaseID, err) // the process is being ended, which is no failure of its own
 	}
 	failure := Failure{Reason: result.Reason{Code: result.ReasonInternal}, Text: err.Error()}
 	if coded, ok := errors.AsType[*Error](err); ok {
@@ -148,7 +144,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 	return nil, errors.Join(fmt.Errorf("%s: %w", order.Case.CaseID, err), write(Record{Kind: kindFailure, Data: raw}))
 }
 
-// guard turns a panic of f into an error that carries the stack.
+// guard turns a panic of f into an error with the stack.
 func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Measurer is what ranks do for a family, and what becomes of it.
+// Measurer holds the rank side of a family, and the assembly of its documents.
 type Measurer struct {
 	Family plan.Family
-	// Assemble fills the document of a case with what its ranks left; see shard.Assembler.
+	// Assemble fills the document of a case from the records of its ranks; see shard.Assembler.
 	Assemble func(d result.Document, streams []Stream) error
 	// Faults lists the kinds of data faults that cases of the family can have.
 	Faults []string
-	// Points says that these faults have points of their own. Others have none.
+	// Points: these faults have points of their own.
 	Points bool
-	// NoEffect says why a fault of these kinds changes nothing in a case that has its rank, and what
-	// to do; empty if it changes something. Without the function all do.
+	// NoEffect returns why a fault of these kinds has no effect in a case that has its rank, and what to do, or
+	// "". If it is nil, all faults have an effect.
 	NoEffect func(f Fault, c *plan.Case) string
 }
 

@@ -1,5 +1,5 @@
-// Package rank is what runs inside one rank process: its place in the group,
-// its channel to the shard and the loop over cases.
+// Package rank runs inside one rank process: its place in the group, its channel to the shard and the loop over
+// cases.
 package rank
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Place says which rank this process is.
+// Place identifies the rank of this process.
 type Place struct {
 	Rank      int `json:"rank"`
 	World     int `json:"world"`
@@ -22,7 +22,7 @@ type Place struct {
 	Node      int `json:"node"`
 }
 
-// Check returns an error where there is no such place.
+// Check returns an error for an impossible place.
 func (p Place) Check() error {
 	switch {
 	case p.World < 1 || p.Rank < 0 || p.Rank >= p.World:
@@ -33,8 +33,8 @@ func (p Place) Check() error {
 	return nil
 }
 
-// Record is one line of a rank's stream. The kinds of a family are its own;
-// the kinds below belong to every rank.
+// Record is one line of a rank's stream. Families define kinds of their own; the kinds below belong to every
+// rank.
 type Record struct {
 	Kind string          `json:"kind"`
 	Data json.RawMessage `json:"data,omitempty"`
@@ -45,26 +45,25 @@ const (
 	kindDone    = "done"    // the case ended in this rank; nothing follows
 	kindFailure = "failure" // Failure; nothing follows
 	KindFacts   = "facts"   // Facts; the family writes it in each Run, as soon as it is known
-	kindWait    = "wait"    // a string: what the rank has waited in for waitNotice, empty once it no longer does
+	kindWait    = "wait"    // a string: where the rank has waited for waitNotice, empty when the wait has ended
 	KindDevice  = "device"  // result.RankDevice, of ranks that drive one; the last one counts
 )
 
-// Failure says why a rank could not do its case. Text is private: it is for log files
-// and the terminal of who runs the case.
+// Failure is why a rank could not complete its case. Text is private: it is for log files and the terminal of
+// the user.
 type Failure struct {
 	Reason result.Reason `json:"reason"`
 	Text   string        `json:"text"`
 }
 
-// Session is what a family's rank half works with during one case.
+// Session is the environment of a family's rank half during one case.
 type Session struct {
 	Place
 	Store rendezvous.Store
-	// Scope prefixes every store key of this case, so that a warm group never
-	// meets keys of an earlier case.
+	// Scope prefixes every store key of this case, so that a warm group never sees keys of an earlier case.
 	Scope  string
 	emit   func(Record) error
-	note   func(Record) error // writes a record that no fault strikes and nobody counts; may be nil
+	note   func(Record) error // writes a record that faults and counts ignore; may be nil
 	faults []Fault
 	files  map[string][]byte
 }
@@ -74,8 +73,8 @@ func NewSession(p Place, s rendezvous.Store, scope string, emit func(Record) err
 	return &Session{Place: p, Store: s, Scope: scope, emit: emit}
 }
 
-// Emit appends a record to this rank's stream. It is called outside timed
-// windows; what it wrote survives a crash of the rank.
+// Emit appends a record to this rank's stream. Call it only outside timed windows. Written records survive a
+// crash of the rank.
 func (s *Session) Emit(kind string, data any) error {
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -124,12 +123,12 @@ func (s *Session) Barrier(ctx context.Context, name string) error {
 	return s.Store.Barrier(ctx, s.Scope+"/"+name, s.Rank, s.World)
 }
 
-// waitNotice is how long a rank waits for others before it says so in its stream. It is
-// longer than a wait for a rank that is merely late.
+// waitNotice is how long a rank waits for others before it reports that in its stream. It exceeds the wait for
+// a rank that is merely late.
 const waitNotice = 3 * time.Second
 
-// wait says in the stream that the rank waits for others in what is called name, if it
-// still does after waitNotice. The caller calls over when it no longer waits.
+// wait reports in the stream that the rank waits for others at name, if it still does after waitNotice. The
+// caller calls over when the wait has ended.
 func (s *Session) wait(name string) (over func()) {
 	if s.note == nil {
 		return func() {}

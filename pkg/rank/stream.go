@@ -9,18 +9,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Stream is what one rank left of one case, as the shard reads it back.
+// Stream is one rank's records of one case, as read by the shard.
 type Stream struct {
 	Rank    int
 	Records []Record // family records, in order
 	Facts   *Facts
-	Device  *result.RankDevice // nil where the rank drives none
+	Device  *result.RankDevice // nil if the rank drives none
 	Failure *Failure
-	Done    bool // the rank ended the case without a failure
-	// Waits is what the rank waits in for others, such as host-group; empty if it has not
-	// said so.
+	Done    bool // the rank completed the case
+	// Waits is where the rank waits for others, such as host-group; empty if it has not reported a wait.
 	Waits string
-	// Written is how many records the rank has written, without those about waits.
+	// Written is the number of records that the rank has written, without those about waits.
 	Written int
 }
 
@@ -30,9 +29,8 @@ func (s Stream) Ended() bool { return s.Done || s.Failure != nil }
 // Kinds maps each kind of record of a family to the function that takes its data.
 type Kinds map[string]func(data []byte) error
 
-// Read gives the data of the family's records, in order, to the functions of their kinds. It
-// fails at the first record of an unknown kind and at the first error of a function; the error
-// names the record.
+// Read passes the data of the family's records, in order, to the functions of their kinds. It fails at the first
+// record of an unknown kind and at the first error of a function; the error names the record.
 func (s Stream) Read(kinds Kinds) error {
 	for i, r := range s.Records {
 		take, known := kinds[r.Kind]
@@ -119,19 +117,17 @@ type Reader struct {
 	key    string
 	offset int64 // of the first record that is not read yet
 	lines  int
-	bad    error // the stream cannot be read any further
+	bad    error // why the stream cannot be read any further
 }
 
-// NewReader returns the reader of the records that a rank leaves of the case with
-// this scope.
+// NewReader returns a reader of a rank's records of the case with this scope.
 func NewReader(store rendezvous.Store, scope string, rank int) *Reader {
 	return &Reader{Stream: Stream{Rank: rank}, store: store, key: StreamKey(scope, rank)}
 }
 
-// Next reads the records that were added since the last call. An incomplete last
-// record, of a rank that is writing it or was killed while it did, is left to a later
-// call. An error that does not wrap ErrStore means that a record is malformed: the
-// records before it stay in Stream, and every later call returns the error again.
+// Next reads the records that were added since the last call. It leaves an incomplete last record, of a rank
+// that is writing it or was killed meanwhile, to a later call. An error that does not wrap ErrStore means that a
+// record is malformed: earlier records stay in Stream, and every later call returns the error again.
 func (r *Reader) Next() error {
 	if r.bad != nil {
 		return r.bad
@@ -155,8 +151,7 @@ func (r *Reader) Next() error {
 	return nil
 }
 
-// ReadStream returns what a rank has left of the case with this scope so far. It
-// fails as Reader.Next does.
+// ReadStream returns a rank's records so far of the case with this scope. It fails as Reader.Next does.
 func ReadStream(store rendezvous.Store, scope string, rank int) (Stream, error) {
 	r := NewReader(store, scope, rank)
 	err := r.Next()

@@ -10,13 +10,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Series returns what the charts of its family show of a document, whatever its outcome.
+// Series returns the chart series of a document, of any outcome.
 func Series(d result.Document) []figure.Series {
 	f := family.Find(d.Head().Identity.Case.Family)
 	return figure.SeriesOf(f.Views, f.Figures(d))
 }
 
-// MarshalJSON writes the lists of headlines behind the other members.
+// MarshalJSON writes the lists of headlines after the other members.
 func (s *Summary) MarshalJSON() ([]byte, error) {
 	type others Summary // without this method
 	text, err := result.Encode((*others)(s))

@@ -12,13 +12,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
-// MaxMarkdown is GitHub's limit for what one step adds to the job summary.
+// MaxMarkdown is GitHub's limit for one step's part of the job summary.
 const MaxMarkdown = 1 << 20
 
-// maxCharts bounds the charts of one section; the browser draws each of them.
+// maxCharts limits the charts of one section, each of which the browser draws.
 const maxCharts = 6
 
-// maxTextRows bounds the details that a terminal shows.
+// maxTextRows limits the details that a terminal shows.
 const maxTextRows = 24
 
 // Text writes the summary for a terminal.
@@ -50,8 +50,8 @@ func (s *Summary) JSON(w io.Writer) error {
 	return err
 }
 
-// Markdown writes the summary for GitHub's job page in at most limit bytes.
-// What does not fit is left out, and the summary says so.
+// Markdown writes the summary for GitHub's job page in at most limit bytes. The summary names what does not
+// fit.
 func (s *Summary) Markdown(w io.Writer, limit int) error {
 	b := budget{left: limit - reserve}
 	mark := "✅"
@@ -66,16 +66,16 @@ func (s *Summary) Markdown(w io.Writer, limit int) error {
 	return err
 }
 
-// reserve is kept for saying what was left out.
+// reserve is space for naming what was omitted.
 const reserve = 512
 
-// budget is Markdown that grows up to a limit.
+// budget is Markdown limited in size.
 type budget struct {
 	out  strings.Builder
 	left int
-	rows int // rows left out
-	secs int // sections left out
-	pics int // charts left out
+	rows int // omitted rows
+	secs int // omitted sections
+	pics int // omitted charts
 }
 
 func (b *budget) add(s string) bool {
@@ -135,8 +135,8 @@ func (b *budget) farewell() string {
 	return fmt.Sprintf("\nLeft out of this page: %s. The NDJSON of the run has everything.\n", strings.Join(left, ", "))
 }
 
-// chart returns a chart as a Mermaid block. Mermaid reads no exponents, so
-// values are scaled by a prefix of the unit.
+// chart formats a chart as a Mermaid block. Mermaid reads no exponents, so values are scaled by a prefix of
+// the unit.
 func chart(c *table.Chart) string {
 	scale, prefix := 1.0, ""
 	if top := slices.Max(c.Values); top >= 1e6 {
@@ -155,10 +155,10 @@ func chart(c *table.Chart) string {
 		table.Significant(1.05*slices.Max(c.Values)/scale), strings.Join(values, ", "))
 }
 
-// chartTheme gives the line a colour that shows on light and on dark pages.
+// chartTheme gives the line a colour that is visible on light and dark pages.
 const chartTheme = `%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#2f81f7"}}}}%%`
 
-// quoted is a string of Mermaid, which has no escape for a quote.
+// quoted returns a string of Mermaid, which has no escape for a quote.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`"`, "'", "`", "'").Replace(sanitize.Line(s)) + `"`
 }

@@ -29,7 +29,7 @@ func (s *Summary) sections() []table.Section {
 	return all
 }
 
-// verdict is the first line of every form.
+// verdict returns the first line of every output format.
 func (s *Summary) verdict() string {
 	c := s.Counts
 	asked := c.Cases

@@ -1,5 +1,4 @@
-// Package report turns the documents of a run into what people read: the job
-// summary, as Markdown, text or JSON.
+// Package report turns the documents of a run into the job summary, as Markdown, text or JSON.
 package report
 
 import (
@@ -14,8 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Summary is a run at a glance: what went wrong first, then one headline per
-// case that stands. It is also the JSON form.
+// Summary summarizes a run: failures first, then one headline for each case that passed. It is also the
+// JSON form.
 type Summary struct {
 	Runs     []string `json:"runs"`
 	Requests *Counts  `json:"requested"` // null without a matrix
@@ -24,21 +23,21 @@ type Summary struct {
 	Failed      []Failed      `json:"failed"`
 	Missing     []Missing     `json:"missing"`
 	Unsupported []Unsupported `json:"unsupported"`
-	// Rejected counts files that are no document, by reason. Their names are in
-	// the log: they may be private.
+	// Rejected counts files that are not documents, by reason. Their names are only in the log, since they may
+	// be private.
 	Rejected    []Rejected `json:"rejected"`
 	Unrequested []string   `json:"unrequested"`
-	// Warnings tell what speaks against figures, once for all cases alike.
+	// Warnings describe problems that affect figures, once for all cases with the same one.
 	Warnings []Warning `json:"warnings"`
 
 	Machines []Machine `json:"machines"`
-	// Headlines are the lists of the families. In JSON each is a member of its name.
+	// Headlines are the lists of the families. In JSON each list is a member under its own name.
 	Headlines family.Headlines `json:"-"`
 
 	err error
 }
 
-// Counts counts cases. Of what was requested, Cases is the runnable ones.
+// Counts counts cases. For requested ones, Cases counts the runnable ones.
 type Counts struct {
 	Cases       int `json:"cases"`
 	Success     int `json:"success"`
@@ -49,15 +48,14 @@ type Counts struct {
 	Attempts    int `json:"attempts"`
 }
 
-// Failed is a case whose standing attempt neither succeeded nor was
-// unsupported.
+// Failed is a case whose counting attempt neither succeeded nor was unsupported.
 type Failed struct {
 	Cell     string         `json:"cell"` // empty without a matrix
 	CaseID   string         `json:"case_id"`
 	Status   string         `json:"status"`
 	Reasons  result.Reasons `json:"reasons"`
 	Attempts int            `json:"attempts"`
-	// Measured says how much of the case has complete rows that passed.
+	// Measured is the number of rows of the case that are complete and passed.
 	Measured int `json:"rows_measured"`
 	Asked    int `json:"rows_requested"`
 }
@@ -68,28 +66,27 @@ type Missing struct {
 	CaseID string `json:"case_id"`
 }
 
-// Unsupported is a case that the matrix itself ended.
+// Unsupported is a case that the matrix marks unsupported.
 type Unsupported struct {
 	CaseID string `json:"case_id"`
 	Reason string `json:"reason"`
 	Detail string `json:"detail"`
 }
 
-// Warning is what documents say of the devices in a case: they ran throttled,
-// memory failed, or nobody could see.
+// Warning is a problem of the devices in a case: they were throttled, had memory errors, or could not be
+// observed.
 type Warning struct {
 	Text  string   `json:"text"`
 	Cases []string `json:"case_ids"`
 }
 
-// Rejected is how many files were no document for one reason.
+// Rejected counts the files that are not documents for one reason.
 type Rejected struct {
 	Reason string `json:"reason"`
 	Files  int    `json:"files"`
 }
 
-// Machine is what a SKU was in this run. A SKU with several lines ran on
-// unlike machines.
+// Machine describes a SKU in this run. A SKU with several entries ran on different machines.
 type Machine struct {
 	SKU       string `json:"sku"`
 	Backend   string `json:"backend"`
@@ -101,8 +98,8 @@ type Machine struct {
 	Cases     int    `json:"cases"`
 }
 
-// Build reads the documents below the given paths (see fold.Read) and sums
-// them up, against m where it is not nil.
+// Build reads the documents below the given paths (see fold.Read) and summarizes them, compared with m
+// unless it is nil.
 func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
 	standing, v, err := fold.Keep(in, m, func(rec fold.Record) figures {
 		d, err := rec.Document()
@@ -117,11 +114,11 @@ func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
 	return sum(v, standing, m), v, nil
 }
 
-// unreadable is the warning of a document that counts, for its digest holds, and
-// is not of the schema that this version reads.
+// unreadable is the warning of a document that counts, since its digest matches, but does not match the schema
+// of this version.
 const unreadable = "figures that this version cannot read"
 
-// figures is what a summary keeps of a document.
+// figures is the part of a document that a summary keeps.
 type figures struct {
 	machine         Machine
 	simulated       bool // on no machine
@@ -214,7 +211,7 @@ func cellsOf(m *plan.Matrix) map[string]string {
 	return cells
 }
 
-// Add counts a case that was answered.
+// Add counts an answered case.
 func (c *Counts) Add(a fold.Answer) {
 	c.Cases++
 	c.Attempts += a.Attempts
@@ -242,7 +239,7 @@ func (s *Summary) warn(caseID string, texts []string) {
 	}
 }
 
-// rejected counts problems by kind; the text of an error may quote the file.
+// rejected counts problems by kind, since the text of an error may quote the file.
 func (s *Summary) rejected(problems []*fold.Problem) {
 	for _, p := range problems {
 		kind := p.Kind()

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Section is one part of a summary, the same for every form of it.
+// Section is one part of a summary, the same in every output format.
 type Section struct {
 	Title  string
 	Note   string
 	Table  *Table
-	Keys   int // leading columns of the table that tell its rows apart
+	Keys   int // number of leading columns that identify a row
 	Charts []Chart
 	Folded bool // details
 
 	Common string // key columns that are equal in all rows; see LiftCommon
 }
 
-// Filled returns s with a table that has a row for each element of list. An element of which row
-// returns nothing has none.
+// Filled returns s with a table with a row for each element of list, except those for which row returns
+// nil.
 func Filled[T any](s Section, columns []Column, list []T, row func(T) []string) Section {
 	s.Table = &Table{Columns: columns}
 	for _, e := range list {
@@ -29,8 +29,7 @@ func Filled[T any](s Section, columns []Column, list []T, row func(T) []string) 
 	return s
 }
 
-// LiftCommon takes the key columns that are equal in all rows out of the table
-// and names them once.
+// LiftCommon removes key columns that are equal in all rows from the table and names them in Common.
 func (s *Section) LiftCommon() {
 	var common []string
 	for i := s.Keys - 1; i >= 0; i-- {
@@ -47,8 +46,8 @@ func (s *Section) LiftCommon() {
 	s.Common = strings.Join(common, ", ")
 }
 
-// Chart is one series over labelled positions. Charts have no logarithmic axis
-// and no legend, so that latencies, which need both, stand in tables.
+// Chart is one series over labelled positions. Charts have no logarithmic axis and no legend; latencies,
+// which need both, are in tables.
 type Chart struct {
 	Title  string
 	X, Y   string

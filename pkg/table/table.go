@@ -1,5 +1,5 @@
-// Package table is the tables of a summary: columns, rows of text, the sections that hold them,
-// and how their cells print figures.
+// Package table holds the tables of a summary: columns, rows of text, the sections that contain them, and
+// the format of figures in cells.
 package table
 
 import (
@@ -10,8 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
-// Column is one column of a table; figures stand at the right, the headline is
-// strong.
+// Column is one column of a table; figures are right-aligned, the headline is bold.
 type Column struct {
 	Name   string
 	Right  bool
@@ -24,7 +23,7 @@ type Table struct {
 	Rows    [][]string
 }
 
-// DropEmpty removes the columns that no row has anything in.
+// DropEmpty removes the columns that are empty in all rows.
 func (t *Table) DropEmpty() {
 	for i := range slices.Backward(t.Columns) {
 		if !slices.ContainsFunc(t.Rows, func(r []string) bool { return r[i] != "" }) {
@@ -46,7 +45,7 @@ func Text(names ...string) []Column { return columns(false, names) }
 // Figures returns the columns of figures with the given names.
 func Figures(names ...string) []Column { return columns(true, names) }
 
-// Headline returns the column of the figure that stands out.
+// Headline returns the column of the highlighted figure.
 func Headline(name string) []Column { return []Column{{Name: name, Right: true, Strong: true}} }
 
 func columns(right bool, names []string) []Column {

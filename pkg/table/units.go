@@ -19,10 +19,10 @@ func Significant(v float64) string {
 	return strconv.FormatFloat(v, 'f', max(0, min(2-e, 6)), 64)
 }
 
-// Dash stands for what was not measured.
+// Dash represents a value that was not measured.
 const Dash = "–"
 
-// OrDash is Significant, with a dash for what was not measured.
+// OrDash is Significant, with a dash for a value that was not measured.
 func OrDash(v float64) string {
 	if v == 0 {
 		return Dash
@@ -30,7 +30,7 @@ func OrDash(v float64) string {
 	return Significant(v)
 }
 
-// Size prints bytes with a binary prefix, exactly where that is short.
+// Size formats bytes with a binary prefix, exactly if that is short.
 func Size(bytes int64) string {
 	const units = "KMGTPE"
 	if bytes < 1024 {
@@ -56,7 +56,7 @@ func Rate(v float64) string {
 	return OrDash(v)
 }
 
-// Plural is plural.Count of what takes an s.
+// Plural is plural.Count for words with the plural in s.
 func Plural(n int, one string) string { return plural.Count(n, one, one+"s") }
 
 // Fitted returns the fit of a curve for the JSON form of a summary, nil if there are too few sizes.

@@ -9,23 +9,23 @@ import (
 	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
-// Comparison is what compare says of a later run against the first.
+// Comparison is the comparison of a later run with the first.
 type Comparison struct {
 	Run, First string
-	Beside     []string   // what differs beside the comparison keys
-	Rows       [][]string // by Heads, the largest effect first, then what was not compared
-	More       int        // rows that are left out
+	Beside     []string   // differences besides the comparison keys
+	Rows       [][]string // by Heads, the largest effect first, then rows that were not compared
+	More       int        // omitted rows
 }
 
-// maxCompared bounds the rows of a comparison.
+// maxCompared limits the rows of a comparison.
 const maxCompared = 2000
 
-// Heads are the heads of the columns of comparisons: those of compare, and how far apart the changes
-// of the rungs of a case are.
+// Heads returns the column headings of comparisons: those of package compare, and the spread of the changes
+// of a case's rungs.
 func (*Page) Heads() []string { return append(compare.Columns(), "rungs") }
 
-// compare compares the later runs with the first. It reads their documents again: most reports are of
-// one run, and need not keep figures.
+// compare compares the later runs with the first. It reads their documents again, since most reports have
+// one run and need not keep figures.
 func (b *builder) compare(in []string) error {
 	if len(b.Runs) < 2 {
 		return nil
@@ -72,7 +72,7 @@ func (b *builder) compare(in []string) error {
 	return nil
 }
 
-// apart returns the least and the largest change of the rungs of a case, if it has several.
+// apart returns the smallest and the largest change of the rungs of a case, if it has several.
 func apart(rungs []compare.Rung) string {
 	if len(rungs) == 0 {
 		return ""

@@ -22,7 +22,7 @@ import (
 // quantile is a percentile of the latency that the page can show.
 type quantile struct {
 	Name string                           `json:"name"`
-	of   func(result.Percentiles) float64 // 0 where it is not published
+	of   func(result.Percentiles) float64 // 0 if it is not published
 }
 
 var quantiles = []quantile{
@@ -39,15 +39,15 @@ func tail(us *float64) float64 {
 	return *us
 }
 
-// MaxBytes is what the file should not exceed.
+// MaxBytes is the target maximum size of the file.
 const MaxBytes = 10e6
 
-// fewer are the quantiles of the page, and those that remain where the file would exceed
-// MaxBytes. No rung is ever left out.
+// fewer lists the quantiles of the page, and smaller sets for when the file would exceed MaxBytes. No rung
+// is ever omitted.
 var fewer = [][]quantile{quantiles, {quantiles[0], quantiles[1], quantiles[3]}, {quantiles[0], quantiles[3]}}
 
-// data returns the figures as the page's script reads them: gzipped JSON in base64, and the
-// quantiles in it.
+// data returns the figures in the format of the page's script, gzipped JSON in base64, and the quantiles
+// that it contains.
 func (p *Page) data(limit int) (text []byte, kept []quantile, err error) {
 	for _, kept = range fewer {
 		var b bytes.Buffer
@@ -63,7 +63,7 @@ func (p *Page) data(limit int) (text []byte, kept []quantile, err error) {
 	return text, kept, nil
 }
 
-// head is the part of the data that is not series.
+// head is the data other than series.
 type head struct {
 	Quantiles []quantile    `json:"quantiles"`
 	Themes    []theme       `json:"themes"`
@@ -115,7 +115,7 @@ func (p *Page) encode(w io.Writer, kept []quantile) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(w) // keeps the first error
+	out := bufio.NewWriter(w) // records the first error
 	out.Write(text[:len(text)-1])
 	e := encoder{at: map[string]int{}, kept: kept}
 	comma := func(i int) string { return ","[:min(i, 1)] } // before all but the first
@@ -143,7 +143,7 @@ type encoder struct {
 	kept  []quantile
 }
 
-// digits is the significant digits of a latency: an error of at most 0.05 %.
+// digits is the number of significant digits of a latency: an error of at most 0.05 %.
 const digits = 4
 
 func (e *encoder) series(v *View, s *Series) []any {
@@ -170,7 +170,7 @@ func (e *encoder) series(v *View, s *Series) []any {
 	return out
 }
 
-// shared returns the index of a list that many series have.
+// shared returns the index of a list that several series may share.
 func (e *encoder) shared(list json.RawMessage) int {
 	k, ok := e.at[string(list)]
 	if !ok {
@@ -181,7 +181,7 @@ func (e *encoder) shared(list json.RawMessage) int {
 	return k
 }
 
-// list is a figure of each point with that many digits; null, which is not shown, if it is not finite.
+// list returns a figure of each point with the given digits; null, which is not shown, if it is not finite.
 func list(points []figure.Point, of func(*figure.Point) float64, digits int) json.RawMessage {
 	text := []byte{'['}
 	for i := range points {

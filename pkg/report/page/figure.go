@@ -20,16 +20,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
-// maxDrawn is how many series a figure file has at most.
+// maxDrawn is the maximum number of series in a figure file.
 const maxDrawn = 24
 
-// Picture is a static chart: what a chart of the page shows before anything is chosen.
+// Picture is a static chart: the default state of a chart of the page.
 type Picture struct {
 	Name string // of the view
 	SVG  []byte
 }
 
-// Pictures returns a chart of each view for light grounds, as standalone SVG.
+// Pictures returns a chart of each view for light backgrounds, as standalone SVG.
 func (p *Page) Pictures() ([]Picture, error) {
 	var out []Picture
 	for i := range p.Views {
@@ -42,9 +42,8 @@ func (p *Page) Pictures() ([]Picture, error) {
 	return out, nil
 }
 
-// slice returns the series that a chart shows before anything is chosen: of each facet
-// that separates unlike measurements, the first value that any series has together with
-// the values before it.
+// slice returns the series that a chart shows by default: for each facet that separates kinds of
+// measurement, the first value that occurs together with the values chosen before it.
 func (v *View) slice() []*Series {
 	var left []*Series
 	for i := range v.Series {
@@ -60,8 +59,8 @@ func (v *View) slice() []*Series {
 	return left
 }
 
-// metric returns the figure that a chart of the view shows first: the first rate, or of a
-// view that starts with its latency, that.
+// metric returns the figure that a chart of the view shows by default: the first rate, or the latency if
+// the view begins with it.
 func (v *View) metric() (title, unit string, of func(figure.Point) float64) {
 	if len(v.Rates) == 0 || v.Latency {
 		return v.TimeTitle(), "µs", func(p figure.Point) float64 { return p.Time.P50 }
@@ -69,7 +68,7 @@ func (v *View) metric() (title, unit string, of func(figure.Point) float64) {
 	return v.Rates[0].Title, v.Rates[0].Unit, func(p figure.Point) float64 { return v.rate(0, p) }
 }
 
-// TimeTitle says what the times of the view are.
+// TimeTitle returns the name of the times of the view.
 func (v *View) TimeTitle() string { return cmp.Or(v.Time, "latency") }
 
 // rate returns one of the view's rates at p50, NaN if the point does not have it.
@@ -84,8 +83,8 @@ func (v *View) rate(k int, p figure.Point) float64 {
 	}
 }
 
-// head is the title of a chart: what it shows, and the one value of what separates unlike
-// measurements.
+// head returns the title of a chart: its contents, and the chosen value of facets that separate kinds of
+// measurement.
 func (v *View) head(shown []*Series) string {
 	title, unit, _ := v.metric()
 	if v.Time == "" {
@@ -157,10 +156,10 @@ func (v *View) lines(p *plot.Plot, shown []*Series, of func(figure.Point) float6
 			}
 		}
 		n := len(t.Series)
-		look := colour(t.Series[s.Look%n])
-		line := &plotter.Line{XYs: good, LineStyle: draw.LineStyle{Color: look, Width: vg.Points(1.4), Dashes: dashes[s.Facets[facetRun]%len(dashes)]}}
+		ink := colour(t.Series[s.Look%n])
+		line := &plotter.Line{XYs: good, LineStyle: draw.LineStyle{Color: ink, Width: vg.Points(1.4), Dashes: dashes[s.Facets[facetRun]%len(dashes)]}}
 		marks := &plotter.Scatter{XYs: good, GlyphStyle: draw.GlyphStyle{
-			Color: look, Radius: vg.Points(3), Shape: glyphs[(s.Look%n+s.Look/n+s.Facets[facetRepeat])%len(glyphs)],
+			Color: ink, Radius: vg.Points(3), Shape: glyphs[(s.Look%n+s.Look/n+s.Facets[facetRepeat])%len(glyphs)],
 		}}
 		grey := &plotter.Scatter{XYs: bad, GlyphStyle: draw.GlyphStyle{Color: colour(t.Muted), Radius: vg.Points(3), Shape: draw.RingGlyph{}}}
 		for _, of := range []plot.Plotter{line, marks, grey} {
@@ -232,7 +231,7 @@ func (m *square) Plot(c draw.Canvas, p *plot.Plot) {
 // colour is one of a theme.
 func colour(hex string) color.Color { return mixed(hex, hex, 0) }
 
-// mixed is the colour at a part of the way from one to another.
+// mixed interpolates between two colours.
 func mixed(from, to string, part float64) color.Color {
 	channel := func(i int) uint8 {
 		a, _ := strconv.ParseUint(from[i:i+2], 16, 8) // colours are of themes
@@ -242,7 +241,7 @@ func mixed(from, to string, part float64) color.Color {
 	return color.RGBA{channel(1), channel(3), channel(5), 0xff}
 }
 
-// label names a series by its facets but the run.
+// label identifies a series by its facets except the run.
 func (v *View) label(s *Series) string {
 	var parts []string
 	for i, k := range s.Facets {

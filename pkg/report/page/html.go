@@ -60,7 +60,7 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if d.Left = leftOut(kept); d.Left != "" { // a remark that the page lacks yet
+	if d.Left = leftOut(kept); d.Left != "" { // a remark that is not yet on the page
 		rest.Reset()
 		if err := pageTemplate.Execute(&rest, &d); err != nil {
 			return err
@@ -75,21 +75,21 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	return nil
 }
 
-// dataPlace is where the data goes. Text from documents cannot be it, since it is escaped.
+// dataPlace marks the place of the data. Escaped text from documents cannot contain it.
 const dataPlace = "<!data>"
 
-// document is what the template shows.
+// document holds the values of the template.
 type document struct {
 	*Page
 	Script template.JS
 	Style  template.CSS
 	Policy string
 	Data   template.HTML
-	Images map[string]template.URL // of the views, which the script replaces
+	Images map[string]template.URL // of the views; the script replaces them
 	Left   string
 }
 
-// digest is the source of a Content-Security-Policy that allows text.
+// digest returns the Content-Security-Policy source that allows text.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
@@ -104,13 +104,13 @@ func styles() string {
 	}
 	vars("/* %s */ :root { %s }\n", themes[0])
 	vars("@media (prefers-color-scheme: %s) { :root { %s } }\n", themes[1])
-	for _, t := range themes { // the reader's choice goes before that of the system
+	for _, t := range themes { // the reader's choice has precedence over the system's
 		vars(":root[data-theme=%[1]s] { color-scheme: %[1]s; %[2]s }\n", t)
 	}
 	return b.String()
 }
 
-// leftOut names the quantiles that there was no room for.
+// leftOut names the quantiles that did not fit.
 func leftOut(kept []quantile) string {
 	var out []string
 	for _, q := range quantiles {
@@ -121,7 +121,7 @@ func leftOut(kept []quantile) string {
 	return strings.Join(out, ", ")
 }
 
-// maxRows bounds the table of all series of a view.
+// maxRows limits the table of all series of a view.
 const maxRows = 4000
 
 // Row is a series in the table of a view.
@@ -132,11 +132,10 @@ type Row struct {
 	Low, High           Figure // the lowest latency, and the highest first rate
 }
 
-// Figure is a figure of a rung, and what stands behind it.
+// Figure is a formatted figure of a rung, its value and its tooltip.
 type Figure struct{ Text, Value, Title string }
 
-// Columns returns the titles of the facets that any series differs in, or all of a page
-// with one series.
+// Columns returns the titles of the facets in which series differ, or all if the page has one series.
 func (v *View) Columns() []string {
 	var out []string
 	for _, i := range v.telling() {
@@ -170,13 +169,13 @@ func (v *View) Common() string {
 	return strings.Join(out, ", ")
 }
 
-// Groups are the rows of a view by what may be ranked.
+// Groups returns the rows of a view, grouped by what may be ranked.
 func (p *Page) Groups(v View) [][]Row {
 	v.Series = v.Series[:min(len(v.Series), maxRows)]
 	return grouped(p, &v, func(s *Series, c *Case) []Row { return []Row{row(&v, s, c)} })
 }
 
-// grouped returns the rows of all series of a view, by comparison key and way of measuring.
+// grouped returns the rows of all series of a view, by comparison key and kind of measurement.
 func grouped[R any](p *Page, v *View, rows func(*Series, *Case) []R) [][]R {
 	var out [][]R
 	at := map[string]int{}
@@ -199,7 +198,7 @@ func grouped[R any](p *Page, v *View, rows func(*Series, *Case) []R) [][]R {
 	return out
 }
 
-// Unlisted is how many series the table of a view leaves out.
+// Unlisted returns how many series the table of a view omits.
 func (v *View) Unlisted() int { return max(0, len(v.Series)-maxRows) }
 
 func row(v *View, s *Series, c *Case) Row {
@@ -237,7 +236,7 @@ func (v *View) cells(s *Series) []string {
 	return out
 }
 
-// at names a rung.
+// at formats a rung.
 func (v *View) at(s *Series, x int64) string {
 	switch {
 	case v.Shape == "grid":
@@ -250,7 +249,7 @@ func (v *View) at(s *Series, x int64) string {
 	}
 }
 
-// worldOf is the number of ranks of a grid.
+// worldOf returns the number of ranks of a grid.
 func worldOf(s *Series) int {
 	last := int64(0)
 	for _, p := range s.Points {
@@ -290,7 +289,7 @@ func (o Origin) fact(name string) string {
 	return ""
 }
 
-// Banner says what a chart mixes before anything is chosen.
+// Banner describes what a chart mixes by default.
 func (p *Page) Banner(v View) []string {
 	var out []string
 	unlike := func(name string, of func(*Series) string) {
@@ -311,7 +310,7 @@ func (p *Page) Banner(v View) []string {
 	return out
 }
 
-// maxPoints bounds the tables of every rung. The chart's own table has them in any case.
+// maxPoints limits the tables of every rung. The chart's own table always has them.
 const maxPoints = 4000
 
 // Rung is a rung in the table of a view.
@@ -323,7 +322,7 @@ type Rung struct {
 	Samples int
 }
 
-// quantiles are the percentiles that any rung has.
+// quantiles returns the percentiles that any rung has.
 func (v *View) quantiles() []quantile {
 	return slices.DeleteFunc(slices.Clone(quantiles), func(q quantile) bool {
 		return !slices.ContainsFunc(v.Series, func(s Series) bool {
@@ -344,7 +343,7 @@ func (v *View) Quantiles() []string {
 	return out
 }
 
-// Rungs are the rungs of a view by what may be ranked, nil if they are too many.
+// Rungs returns the rungs of a view, grouped by what may be ranked, or nil if there are too many.
 func (p *Page) Rungs(v View) [][]Rung {
 	n := 0
 	for _, s := range v.Series {
@@ -374,7 +373,7 @@ func (p *Page) Rungs(v View) [][]Rung {
 	})
 }
 
-// figureOf spells a figure, and one that is not there (NaN) as a dash.
+// figureOf formats a figure, and a missing one (NaN) as a dash.
 func figureOf(v float64) Figure {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return Figure{Text: "–"}

@@ -19,15 +19,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/sanitize"
 )
 
-// Page is what the file shows.
+// Page holds the contents of the file.
 type Page struct {
 	Runs     []Run
 	Cases    []Case
 	Origins  []Origin
 	Views    []View
 	Coverage []Coverage
-	Rejected []report.Rejected // files that are no documents
-	// Comparisons are those of later runs with the first.
+	Rejected []report.Rejected // files that are not documents
+	// Comparisons are of later runs with the first.
 	Comparisons []Comparison
 }
 
@@ -36,16 +36,15 @@ type Run struct {
 	ID    string
 	First string // time of the first document, ISO 8601
 	Count report.Counts
-	// Planned says whether a matrix of the run was given. Without one, missing cases are
-	// unknown.
+	// Planned reports whether a matrix of the run was given. Without one, missing cases are unknown.
 	Planned bool
-	refused int // cases that the matrix itself answers
+	refused int // cases that the matrix marks unsupported
 }
 
-// Asked is how many cases the run was asked for, as far as that is known.
+// Asked returns how many cases were requested of the run, as far as known.
 func (r Run) Asked() int { return r.Count.Cases + r.Count.Missing + r.refused }
 
-// Case is a case of a run, with the attempt that stands for it.
+// Case is a case of a run, with the attempt that counts.
 type Case struct {
 	Run             int // index into Runs
 	ID              string
@@ -61,7 +60,7 @@ type Case struct {
 	repeat int
 }
 
-// Origin is where cases come from: facts that many cases share.
+// Origin is the provenance of cases: facts that many cases share.
 type Origin struct {
 	Facts []Fact
 	Cases int
@@ -70,31 +69,31 @@ type Origin struct {
 // Fact is a named value.
 type Fact struct{ Name, Value string }
 
-// mixedFacts are the facts that a chart names if it mixes unlike ones.
+// mixedFacts are the facts that a chart mentions if it mixes different values.
 var mixedFacts = []string{"topology", "contract", "library version"}
 
-// Coverage is one case that was asked for, and what became of it.
+// Coverage is one requested case and its outcome.
 type Coverage struct {
 	Run                             string
 	ID, SKU, Backend, State, Reason string
 	Measured, Asked, Attempts       int
 }
 
-// States of a Coverage, beside the statuses of documents.
+// States of a Coverage, in addition to the statuses of documents.
 const (
 	measured  = "measured"
 	simulated = "simulated"
 	missing   = "missing"
 )
 
-// View is a figure.View with the series that were found for it.
+// View is a figure.View with its series.
 type View struct {
 	figure.View
 	Facets []Facet
 	Series []Series
 }
 
-// Facet is a facet of the view or, in front of those, of its cases, with the values found.
+// Facet is a facet of the view or, before those, of its cases, with the values found.
 type Facet struct {
 	figure.Facet
 	Found []string
@@ -106,7 +105,7 @@ const (
 	facetSKU
 	facetBackend
 	facetRanks
-	facetRepeat // empty where no case of the page is repeated
+	facetRepeat // empty if no case of the page is repeated
 	facetsOfCase
 )
 
@@ -114,33 +113,33 @@ const (
 type Series struct {
 	Case   int   // index into Page.Cases
 	Facets []int // index into Found of each facet of the view
-	Look   int   // of its identity: what it is of, whichever run and measurement
+	Look   int   // of its identity, regardless of run and kind of measurement
 	Fits   []Fit
 	figure.Series
 }
 
-// unreadable says of a document that it counts, for its digest holds, and is not of the
-// schema that this version reads.
+// unreadable is the remark on a document that counts, since its digest matches, but does not match the schema
+// of this version.
 const unreadable = "figures that this version cannot read"
 
-// standing is what is kept of the document that stands for a case.
-type standing struct {
+// answered is the kept part of the document that counts for a case.
+type answered struct {
 	source    string
 	envelope  result.Envelope
 	readable  bool
 	simulated bool
 	measured  int
 	asked     int
-	dropped   string // what was not asked of the ranks, and why
+	dropped   string // what was not requested of the ranks, and why
 	series    []figure.Series
 }
 
-// Build reads the documents below the given paths (see fold.Read). A matrix says what the
-// runs whose documents name its digest were asked for, or the only run if no document
-// names any. The verdict names the files that are not documents.
+// Build reads the documents below the given paths (see fold.Read). A matrix lists the cases requested of the
+// runs whose documents name its digest, or of the only run if no document names any. The verdict names the
+// files that are not documents.
 func Build(in []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
 	of := map[string]string{} // run id → digest of its matrix
-	found, v, err := fold.Keep(in, nil, func(rec fold.Record) *standing {
+	found, v, err := fold.Keep(in, nil, func(rec fold.Record) *answered {
 		of[rec.Head.RunID] = cmp.Or(of[rec.Head.RunID], rec.Head.MatrixSHA256)
 		return read(rec)
 	})
@@ -159,8 +158,8 @@ func Build(in []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
 	return &b.Page, v, nil
 }
 
-func read(rec fold.Record) *standing {
-	s := &standing{source: rec.Source}
+func read(rec fold.Record) *answered {
+	s := &answered{source: rec.Source}
 	d, err := rec.Document()
 	if err != nil {
 		s.envelope.GeneratedAt = rec.Head.GeneratedAt
@@ -184,18 +183,18 @@ type builder struct {
 	Page
 	runs    map[string]int
 	origins map[string]int
-	sources map[string]int // of the documents that stand for cases: their runs
+	sources map[string]int // of the documents that count: their runs
 	views   map[string]*view
 }
 
 // view is a View while its series are collected.
 type view struct {
 	View
-	values []map[string]int // of each facet: its place in Found
+	values []map[string]int // of each facet: index in Found
 	looks  []string         // identity of each series
 }
 
-func (b *builder) add(v *fold.Verdict, found map[fold.Case]*standing) {
+func (b *builder) add(v *fold.Verdict, found map[fold.Case]*answered) {
 	for _, run := range v.Runs {
 		b.Runs = append(b.Runs, Run{ID: cmp.Or(run, "no run id")})
 	}
@@ -249,7 +248,7 @@ func newView(v figure.View) *view {
 	return out
 }
 
-func (b *builder) answer(a fold.Answer, s *standing) {
+func (b *builder) answer(a fold.Answer, s *answered) {
 	e := &s.envelope
 	c := Case{
 		Run: b.runs[cmp.Or(a.Run, "no run id")], ID: a.ID, SKU: sanitize.Line(e.Identity.CaseFactors.SKU), Backend: sanitize.Line(e.Implementation.Name),
@@ -336,7 +335,7 @@ func factsOf(e *result.Envelope) []Fact {
 		libraries = append(libraries, strings.TrimSpace(strings.Join([]string{l.Kind, l.Version, l.SOName, l.BuildID}, " ")))
 	}
 	class := t.TopologyClass
-	if f := family.Find(c.Family); f != nil && f.Planner.Lane != nil { // the lane has a facet of its own
+	if f := family.Find(c.Family); f != nil && f.Planner.Lane != nil { // the lane has its own facet
 		class = strings.TrimSuffix(class, "-"+f.Planner.Lane(c))
 	}
 	topology := strings.TrimSpace(class + " " + transport)
@@ -385,7 +384,7 @@ func pairs(m map[string]string) string {
 	return strings.Join(out, " ")
 }
 
-// plan adds what a matrix asked for and no document answers.
+// plan adds the requested cases that no document answers.
 func (b *builder) plan(m *plan.Matrix, of map[string]string) {
 	for i := range b.Runs {
 		run := &b.Runs[i]
@@ -417,7 +416,7 @@ func (b *builder) plan(m *plan.Matrix, of map[string]string) {
 	}
 }
 
-// stateOrder puts what went wrong first.
+// stateOrder puts failures first.
 var stateOrder = []string{missing, result.Failed, result.Invalid, measured, simulated, result.Unsupported}
 
 func (b *builder) finish() {
@@ -428,14 +427,14 @@ func (b *builder) finish() {
 		for _, v := range f.Views {
 			if v := b.views[v.Name]; len(v.Series) > 0 {
 				v.order()
-				v.look()
+				v.assignLooks()
 				b.Page.Views = append(b.Page.Views, v.View)
 			}
 		}
 	}
 }
 
-// order puts the values found of each facet into the order of the facet.
+// order sorts the values found of each facet in the order of the facet.
 func (v *view) order() {
 	for i := range v.Facets {
 		f := &v.Facets[i]

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// theme is the colours of the page on a light or a dark ground.
+// theme is the colours of the page on a light or a dark background.
 type theme struct {
 	Name   string   `json:"name"`
 	Ground string   `json:"ground"`
@@ -22,9 +22,8 @@ type theme struct {
 	Heat [2]string `json:"heat"`
 }
 
-// themes are the only place that names colours. Those of series are the ones of Okabe and
-// Ito that have a contrast of 3:1 with the ground, in an order in which neighbours differ
-// most.
+// themes are the only place with colours. Series have the colours of Okabe and Ito that have a contrast of
+// 3:1 to the background, ordered so that neighbours differ most.
 var themes = []theme{
 	{
 		Name: "light", Ground: "#ffffff", Panel: "#f4f5f7", Ink: "#1b1f24", Muted: "#636c76", Grid: "#d8dee4", Warn: "#fff3cd",
@@ -36,7 +35,7 @@ var themes = []theme{
 	},
 }
 
-// marker is a closed shape on the page: the path from a first point, which is X and Y from its centre.
+// marker is a closed shape: an SVG path from a first point, X and Y from its centre.
 type marker struct {
 	X    float64 `json:"x"`
 	Y    float64 `json:"y"`
@@ -52,7 +51,7 @@ var markers = []marker{
 	{-1.5, -4.5, "h3v3h3v3h-3v3h-3v-3h-3v-3h3z"}, // cross
 }
 
-// glyphs are the same in figure files.
+// glyphs are the same shapes in figure files.
 var glyphs = []draw.GlyphDrawer{
 	draw.CircleGlyph{},
 	draw.BoxGlyph{},
@@ -86,14 +85,13 @@ func (p polygon) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 	c.FillPolygon(style.Color, corners)
 }
 
-// dashes tell runs apart: SVG's stroke-dasharray.
+// dashes distinguish runs: SVG's stroke-dasharray.
 var dashes = [][]vg.Length{{}, {7, 3}, {2, 3}, {9, 3, 2, 3}, {4, 2}, {12, 4}}
 
-// look gives each identity a colour and a marker. Look is round·colours+colour, and the
-// marker is the one of index round+colour, so that unlike colours have unlike markers. The
-// colour follows from a digest of the identity, so that it is the same on other pages,
-// unless another colour is used less on this one.
-func (v *view) look() {
+// assignLooks assigns each identity a colour and a marker: Look is round·colours+colour, and the marker has index
+// round+colour, so that different colours have different markers. The colour follows from a digest of the
+// identity, so that it is the same on other pages, unless another colour is used less on this one.
+func (v *view) assignLooks() {
 	names := slices.Clone(v.looks)
 	slices.Sort(names)
 	names = slices.Compact(names)

@@ -89,10 +89,10 @@ func TestColoursCanBeToldApart(t *testing.T) {
 func TestLooksAreStable(t *testing.T) {
 	alone := view{looks: []string{"h200\x00nccl"}}
 	alone.Series = make([]Series, 1)
-	alone.look()
+	alone.assignLooks()
 	many := view{looks: []string{"h200\x00nccl", "h200\x00nccl", "a", "b", "c", "d", "e", "f"}}
 	many.Series = make([]Series, 8)
-	many.look()
+	many.assignLooks()
 	require.Equal(t, many.Series[0].Look, many.Series[1].Look)
 	seen := map[int]bool{}
 	for _, s := range many.Series[1:] {
@@ -100,6 +100,6 @@ func TestLooksAreStable(t *testing.T) {
 		seen[s.Look] = true
 	}
 	again := many
-	again.look()
+	again.assignLooks()
 	require.Equal(t, many.Series, again.Series)
 }
