@@ -9,27 +9,27 @@ import (
 // Block is the block of a copy case: one test over a ladder of sizes and numbers of streams.
 type Block struct {
 	Test string `json:"test" in:"copy test"` // nvbandwidth's name
-	// HostMemory is the kind of the host memory; empty where both sides are on devices.
+	// HostMemory is the kind of the host memory; empty if both sides are on devices.
 	HostMemory string `json:"host_memory,omitempty" in:"host memory"`
 	// Submission is a call for each piece of a copy (loop), or one for all pieces (batch).
 	Submission string `json:"submission" in:"submission"`
 	// Sizes are the bytes of a copy, ascending.
 	Sizes []int64 `json:"sizes"`
-	// Streams are how many streams share a copy, ascending.
+	// Streams are the numbers of streams that share a copy, ascending.
 	Streams []int `json:"streams"`
-	// PageBytes is the size of the pieces of a copy, which are in random order in the source; missing
-	// where each stream copies its share in one piece.
+	// PageBytes is the size of the pieces of a copy, which are in random order in the source; missing if each
+	// stream copies its share in one piece.
 	PageBytes int64 `json:"page_bytes,omitempty"`
-	// Victim says that each row is also measured beside a kernel that computes on all
-	// multiprocessors of the device that copies.
+	// Victim: each row is also measured next to a kernel that computes on all multiprocessors of the copying
+	// device.
 	Victim bool   `json:"victim,omitempty"`
 	Seed   uint64 `json:"seed"` // of the order of pages
-	// Timing is untimed copies before the windows of a row, copies of a window, and windows
-	// by each clock, such as 4:16:3.
+	// Timing is untimed copies before the windows of a row, copies of a window, and windows by each clock, such
+	// as 4:16:3.
 	Timing plan.Repetitions `json:"timing"`
 }
 
-// Of returns the block of a copy case, nil of any other.
+// Of returns the block of a copy case, or nil for a case of another family.
 func Of(c *plan.Case) *Block {
 	b, _ := c.Block.(*Block)
 	return b
@@ -47,8 +47,8 @@ func (b *Block) Factors(_ *plan.Case, to []string) []string {
 	return append(to, b.Test, b.HostMemory, b.Submission, page, victim)
 }
 
-// Pieces is how many pieces a copy of so many bytes has on so many streams; 0 if they do
-// not divide it into whole words of 8 bytes.
+// Pieces returns the number of pieces of a copy of bytes on streams, or 0 if they do not divide it into whole
+// words of 8 bytes.
 func (b *Block) Pieces(bytes int64, streams int) int {
 	const word = 8
 	pieces := int64(streams)

@@ -4,8 +4,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 )
 
-// SuiteBlock asks for its tests on each backend, with each kind of host memory where a test
-// has any, and each submission.
+// SuiteBlock requests its tests on each backend, with each kind of host memory if a test has any, and each
+// submission.
 type SuiteBlock struct {
 	Backends    []string      `yaml:"backends" in:"backend"`
 	Tests       []string      `yaml:"tests" in:"copy test"`
@@ -13,23 +13,23 @@ type SuiteBlock struct {
 	Submissions []string      `yaml:"submissions" in:"submission" default:"[loop]"`
 	Sizes       catalog.Sizes `yaml:"sizes"`
 	Streams     []int         `yaml:"streams" min:"1" max:"64" default:"[1]"`
-	PageBytes   catalog.Bytes `yaml:"page_bytes,optional" min:"8"`     // one piece a stream unless said
+	PageBytes   catalog.Bytes `yaml:"page_bytes,optional" min:"8"`     // default: one piece per stream
 	Victim      bool          `yaml:"victim,optional"`                 // see Block
-	Sampling    string        `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+	Sampling    string        `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
-// Backend is what a backend does of the copy family.
+// Backend holds a backend's capabilities for the copy family.
 type Backend struct {
 	Tests       []string `yaml:"tests" in:"copy test"`
 	HostMemory  []string `yaml:"host_memory" in:"host memory"`
 	Submissions []string `yaml:"submissions" in:"submission"`
-	// Streams is the most streams that can share a copy.
+	// Streams is the maximum number of streams that can share a copy.
 	Streams int `yaml:"streams" min:"1" max:"64"`
-	// Victim says that copies can run beside a kernel that computes.
+	// Victim: copies can run next to a computing kernel.
 	Victim bool `yaml:"victim,optional"`
 }
 
-// Sampling is the copy part of a profile; see Block.
+// Sampling holds the copy sample counts of a profile; see Block.
 type Sampling struct {
 	Warmup  int `yaml:"warmup" min:"0" max:"10000"`
 	Copies  int `yaml:"copies" min:"1" max:"10000"`

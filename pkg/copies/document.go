@@ -18,14 +18,14 @@ type Measurement struct {
 	PayloadUnit string `json:"payload_unit" in:"payload of copies"`
 	// CheckedBy is where the memory of devices was checked: device, or host for copies of it.
 	CheckedBy string `json:"checked_by"`
-	// Engines are the numbers of the copy engines that streams took in turns, where the program
-	// chooses them and not the driver.
+	// Engines are the numbers of the copy engines that streams use in rotation, if the program chooses them and
+	// not the driver.
 	Engines  []int        `json:"engines,omitempty"`
 	Sampling SampleCounts `json:"sampling"`
 	Rows     []Row        `json:"rows"`
 }
 
-// SampleCounts is the sample counts as the case asks for them.
+// SampleCounts holds the sample counts that the case requests.
 type SampleCounts struct {
 	Warmup  int `json:"warmup_per_row"`
 	Copies  int `json:"copies_per_window"`
@@ -37,72 +37,71 @@ type Row struct {
 	Bytes   int64 `json:"bytes"`   // of a copy, on all streams
 	Streams int   `json:"streams"` // that share a copy
 	Pieces  int   `json:"pieces"`  // of a copy, on all streams
-	// Device is by events of the device. The work of a window was enqueued before the first
-	// of it began. The clock is missing where calls wait for the copy, where a window has more
-	// pieces than a device queues, or where nothing compiles the kernel that holds the device.
+	// Device is by events of the device. The work of a window was enqueued before any of it began. Missing if
+	// calls wait for the copy, if a window has more pieces than a device queues, or if the kernel that holds the
+	// device cannot be compiled.
 	Device *Clock `json:"device,omitempty"`
 	// Host is by the clock of the host, from the first call to the end of the last copy.
 	Host *Clock `json:"host,omitempty"`
-	// Both is both directions together, of a test between two devices.
+	// Both is the combined result of both directions, for a test between two devices.
 	Both *Both `json:"both,omitempty"`
-	// Victim is beside a kernel that computes, of a case that asks for it.
+	// Victim is measured next to a computing kernel, for a case that requests it.
 	Victim   *Victim       `json:"victim,omitempty"`
 	Complete bool          `json:"complete"` // false: the case ended before all samples were taken
 	Verify   result.Verify `json:"verify"`
 }
 
-// Clock is what one clock says of a row.
+// Clock holds the results of one clock for a row.
 type Clock struct {
-	// Micros is of a copy: the time of a window by the number of its copies.
+	// Micros is the time of a copy: the time of a window divided by the number of its copies.
 	Micros result.Burst `json:"us_per_copy"`
-	// GBps is the bytes of a copy by the median. Of a test in both directions it is the
-	// direction in the test's name.
+	// GBps is the bytes of a copy divided by the median. For a test in both directions it is the direction in
+	// the test's name.
 	GBps float64 `json:"gbps"`
-	// OppositeGBps is the other direction, of a test between two devices in both directions. On
-	// one device the other direction is a disturbance that outlasts the window.
+	// OppositeGBps is the other direction, for a test between two devices in both directions. On one device the
+	// other direction is a disturbance that outlasts the window.
 	OppositeGBps float64 `json:"opposite_gbps,omitempty"`
 }
 
-// Both is two ranks that copy at the same time, by the clock of their host.
+// Both describes two ranks that copy at the same time, by the clock of their host.
 type Both struct {
-	// Overlap is the part of the time from the first call of either rank to the end of the last copy in
-	// which both copied: the median of the windows.
+	// Overlap is the fraction of the time from the first call of either rank to the end of the last copy in which
+	// both copied: the median of the windows.
 	Overlap float64 `json:"overlap"`
-	// GBps is the bytes of both directions by that time, the median of the windows. It is missing if
-	// the overlap is below 0.95, since one direction was then alone for a part of the time.
+	// GBps is the bytes of both directions divided by that time, the median of the windows. It is missing if the
+	// overlap is below 0.95, since one direction then ran alone for a part of the time.
 	GBps float64 `json:"gbps,omitempty"`
 }
 
-// Victim is what copies and a kernel that computes take from each other, by events of the
-// device. The kernel, the victim, multiplies and adds in registers on all multiprocessors of the
-// device that copies.
+// Victim is the mutual slowdown of copies and a computing kernel, by events of the device. The kernel, the
+// victim, multiplies and adds in registers on all multiprocessors of the copying device.
 type Victim struct {
-	// Units is the work of the victim, so many that alone it takes about as long as a window of
-	// copies. The result of all of it was compared after each window.
+	// Units is the work of the victim, chosen so that alone it takes about as long as a window of copies. All of
+	// its results were compared after each window.
 	Units int64 `json:"units"`
-	// Alone is the victim without copies, and Beside next to at least twice the copies of a
-	// window, so many that they outlast it if the device queues them. Coverage is the part of
-	// Beside in which copies ran: the median of the windows.
+	// Alone is the victim without copies, and Beside next to at least twice the copies of a window, enough to
+	// outlast it if the device queues them. Coverage is the fraction of Beside in which copies ran: the median of
+	// the windows.
 	Alone    result.Burst `json:"alone_us"`
 	Beside   result.Burst `json:"beside_us"`
 	Coverage float64      `json:"coverage"`
-	// CopyBeside is a copy next to twice the work of the victim, which outlasts the copies, and
-	// CopyCoverage the part of their time in which the victim ran.
+	// CopyBeside is a copy next to twice the work of the victim, which outlasts the copies, and CopyCoverage the
+	// fraction of their time in which the victim ran.
 	CopyBeside   result.Burst `json:"copy_beside_us"`
 	CopyCoverage float64      `json:"copy_coverage"`
 	VictimFigures
 }
 
-// VictimFigures follow from the medians of a row.
+// VictimFigures are derived from the medians of a row.
 type VictimFigures struct {
-	// Slowdown is beside / alone, if the coverage is at least 0.95: 1 if copies take nothing of
-	// the multiprocessors' arithmetic.
+	// Slowdown is beside / alone, if the coverage is at least 0.95: 1 if copies use none of the multiprocessors'
+	// arithmetic.
 	Slowdown *float64 `json:"slowdown,omitempty"`
 	// CopySlowdown is copy_beside / device.us_per_copy, if copy_coverage is at least 0.95.
 	CopySlowdown *float64 `json:"copy_slowdown,omitempty"`
 }
 
-// Figures returns what follows from the medians of the victim and of a copy alone.
+// Figures returns the figures derived from the medians of the victim and of a copy alone.
 func (v *Victim) Figures(alone *Clock) (f VictimFigures) {
 	if v.Coverage >= result.MinCoverage && v.Alone.P50 > 0 {
 		f.Slowdown = result.Ratio(v.Beside.P50, v.Alone.P50)
@@ -116,7 +115,7 @@ func (v *Victim) Figures(alone *Clock) (f VictimFigures) {
 // Good reports whether the row is complete and passed its checks.
 func (r *Row) Good() bool { return r.Complete && r.Verify.Passed }
 
-// Name says which row it is, such as 1048576 bytes on 2 streams.
+// Name describes the row, such as 1048576 bytes on 2 streams.
 func (r *Row) Name() string {
 	if r.Streams == 1 {
 		return fmt.Sprintf("%d bytes on 1 stream", r.Bytes)

@@ -1,7 +1,5 @@
-// Package copies is the copy family: what the copy engines of a device move between its
-// memory, that of the host and that of a second device, by two clocks. It has all that the
-// program knows of copies but what measures them: that is package runner, and the packages
-// beside it for the backends.
+// Package copies is the copy family: copies between the memories of a device, the host and a second device, by
+// two clocks. Package runner measures them; the packages beside it are the backends.
 package copies
 
 import (
@@ -17,8 +15,8 @@ import (
 // Name is the name of the family.
 const Name plan.Family = "copy"
 
-// Contract is the timing contract of copies: a window of copies between two events of the
-// device, and one from its first call to the end of the last copy by the host's clock.
+// Contract is the timing contract of copies: a window of copies between two events of the device, and one from
+// its first call to the end of the last copy by the host's clock.
 const Contract = "copy-window-v1"
 
 //go:embed case.go document.go
@@ -27,7 +25,7 @@ var source embed.FS
 // Family describes the family.
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
-	// A platform lists 1, and 2 where devices reach each other.
+	// A platform lists 1, and 2 if its devices can access each other.
 	Catalog: catalog.Family{
 		Cases: "copies", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{},
 		MinWorld: 1, MaxWorld: 2, Added: true,

@@ -17,8 +17,7 @@ const (
 	hostClock   = "host clock"
 )
 
-// figures has the bytes of a copy as its X, the kind of host memory as its mode, and the clock
-// as its timing.
+// figures returns rows with the bytes of a copy as X, the kind of host memory as mode, and the clock as timing.
 func figures(doc result.Document) (rows []figure.Row) {
 	d := doc.(*Document)
 	all := d.Measurement.Rows
@@ -31,7 +30,7 @@ func figures(doc result.Document) (rows []figure.Row) {
 	return rows
 }
 
-// rowFigures returns the figures of a row. reason says why it does not count, or is empty.
+// rowFigures returns the figures of a row. A non-empty reason says why the row does not count.
 func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
 	b := Of(c)
 	row := figure.Row{
@@ -42,7 +41,7 @@ func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
 		Complete: r.Complete, Passed: r.Verify.Passed,
 	}
 	rung := figure.Rung{Size: r.Bytes, Label: r.Name(), Curve: plural.Count(r.Streams, "stream", "streams")}
-	tick := figure.Tick(c) / float64(b.Timing.Reps) // one pair of events for a window
+	tick := figure.Tick(c) / float64(b.Timing.Reps) // one pair of events per window
 	for _, clock := range []struct {
 		timing, name, view string
 		tick               float64
@@ -76,8 +75,8 @@ func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
 	return rows
 }
 
-// lines are the points of a clock in its chart. A test between two devices in both directions has
-// one for each.
+// lines returns the points of a clock in its chart: one, or one per direction for a test between two devices in
+// both directions.
 func lines(view string, b *Block, r *Row, clock *Clock, reason string) (lines []figure.Line) {
 	add := func(direction string, time result.Burst) {
 		lines = append(lines, figure.Line{
@@ -97,9 +96,9 @@ func lines(view string, b *Block, r *Row, clock *Clock, reason string) (lines []
 	return lines
 }
 
-// victimFigures returns what copies and a victim take from each other.
+// victimFigures returns the mutual slowdown of copies and a victim.
 func victimFigures(row figure.Row, rung figure.Rung, v *Victim) (rows []figure.Row) {
-	perUnits := 1e3 / float64(v.Units) // runs differ in the units: 1,000 of them
+	perUnits := 1e3 / float64(v.Units) // per 1,000 units, since runs differ in their number
 	for _, of := range []struct {
 		timing, clock string
 		scale         float64
@@ -132,8 +131,7 @@ func victimFigures(row figure.Row, rung figure.Rung, v *Victim) (rows []figure.R
 	return rows
 }
 
-// pieces says in what pieces a copy is submitted, how, and whether a victim runs in turns with
-// it.
+// pieces describes the pieces of a copy, their submission, and whether a victim alternates with it.
 func pieces(submission string, page int64, victim bool) string {
 	if page > 0 {
 		submission += " of " + table.Size(page)
@@ -163,7 +161,7 @@ const (
 	viewHost   = "copies-host"
 )
 
-// views are two, since the two clocks never stand in one chart or column.
+// views are two, since the two clocks never share a chart or column.
 var views = []figure.View{
 	{
 		Name: viewDevice, Title: "Copies by the device's clock", Shape: figure.Lines, X: figure.Axis{Title: "bytes of a copy", Bytes: true},

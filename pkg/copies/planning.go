@@ -33,8 +33,8 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-// MemoriesOf returns the kinds of host memory with which a test is measured, of those that are
-// asked for: one that is empty if the test has no host memory.
+// MemoriesOf returns the requested kinds of host memory for a test: a single empty one if the test uses no host
+// memory.
 func MemoriesOf(test string, asked []string) []string {
 	if !TestOf(test).Memory {
 		return []string{""}
@@ -42,7 +42,7 @@ func MemoriesOf(test string, asked []string) []string {
 	return asked
 }
 
-// seed decides the order of pages.
+// seed determines the order of pages.
 const seed = 67
 
 // New returns the block of a test, without submission, sizes, streams and pages.
@@ -53,7 +53,7 @@ func New(test, memory string, s *Sampling) *Block {
 	}
 }
 
-// lacks names what of the case the backend does not have, or is empty.
+// lacks names the factor of the case that the backend does not support, or returns "".
 func lacks(be *catalog.Backend, c *plan.Case) string {
 	has, b := catalog.BackendOf[Backend](be), Of(c)
 	if has == nil {
@@ -90,7 +90,7 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	return Remainder(b)
 }
 
-// Remainder says which size of the copies does not divide into equal pieces, or is empty.
+// Remainder names the size that does not divide into equal pieces, or returns "".
 func Remainder(b *Block) string {
 	pages := ""
 	if b.PageBytes > 0 {
@@ -106,15 +106,15 @@ func Remainder(b *Block) string {
 	return ""
 }
 
-// seconds takes copies to be as fast as those of pageable memory, and the host to paint
-// and check both sides of a row twice. Windows are counted in those of the copies alone.
-// Copies beside a victim must outlast it: their number begins at twice that of a window and doubles
-// until they do, which takes up to eight times as many if they slow the victim down four times.
+// seconds assumes that copies are as fast as with pageable memory, and that the host paints and checks both sides
+// of a row twice. It counts windows in units of windows of copies alone. Copies beside a victim must outlast it:
+// their number begins at twice a window's and doubles until they do, which takes up to eight times as many if
+// they slow the victim down four times.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		slow    = 4.0       // GB/s
 		checks  = 8         // passes over a side
-		clocks  = 2         // windows of each
+		clocks  = 2         // windows for each
 		beside  = 1 + 8 + 2 // windows: a victim alone, beside copies, and for twice as long beside copies
 		doubled = 2 + 4 + 8 // windows in which the number of copies doubles, once a row
 		call    = 10.0      // microseconds

@@ -8,7 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/table"
 )
 
-// list is the name of the headlines in the JSON form of a summary.
+// list is the JSON name of the headlines in a summary.
 const list = "copies"
 
 // Headline is the headline of a copy case.
@@ -17,16 +17,15 @@ type Headline struct {
 	SKU        string        `json:"sku"`
 	Backend    string        `json:"backend"`
 	Test       string        `json:"test"`
-	HostMemory string        `json:"host_memory"` // empty without any
+	HostMemory string        `json:"host_memory"` // empty if not used
 	Submission string        `json:"submission"`
-	PageBytes  int64         `json:"page_bytes"` // 0: one piece a stream
+	PageBytes  int64         `json:"page_bytes"` // 0: one piece per stream
 	Victim     bool          `json:"victim,omitempty"`
 	Rows       []HeadlineRow `json:"rows"`
 	Key        string        `json:"comparison_key"`
 }
 
-// HeadlineRow is one row. Rates are GB/s at the median by each clock, 0 for none, times
-// microseconds of a copy.
+// HeadlineRow is one row. Rates are GB/s at the median by each clock, 0 if not measured; times are microseconds per copy.
 type HeadlineRow struct {
 	Bytes        int64   `json:"bytes"`
 	Streams      int     `json:"streams"`
@@ -34,8 +33,8 @@ type HeadlineRow struct {
 	DeviceGBps   float64 `json:"device_gbps"`
 	HostMicros   float64 `json:"host_us"`
 	HostGBps     float64 `json:"host_gbps"`
-	// VictimSlowdown is that of a kernel beside copies, CopySlowdown that of a copy beside the
-	// kernel; missing without a victim, or if they did not run at the same time.
+	// VictimSlowdown is the slowdown of a kernel beside copies, CopySlowdown of a copy beside the kernel; missing without a
+	// victim, or if they did not run at the same time.
 	VictimSlowdown *float64 `json:"victim_slowdown,omitempty"`
 	CopySlowdown   *float64 `json:"copy_slowdown,omitempty"`
 }
@@ -63,13 +62,13 @@ func headlineOf(d *Document) *Headline {
 	return h
 }
 
-// sections shows the headlines.
+// sections returns the report sections of the headlines.
 func sections(h family.Headlines) family.Sections {
 	all := family.Of[*Headline](h, list)
 	return family.Sections{Headlines: []table.Section{overview(all), besideVictim(all)}, Details: []table.Section{ladder(all)}}
 }
 
-// keys are the columns that tell copies apart.
+// keys are the columns that identify copies.
 var keys = table.Text("SKU", "backend", "test", "host memory", "pieces")
 
 func (c *Headline) key() []string {
@@ -110,7 +109,7 @@ func ladder(cases []*Headline) table.Section {
 	return table.Section{Title: "Sizes of copies", Table: s, Keys: len(keys), Folded: true}
 }
 
-// besideVictim has the rows of copies beside a victim.
+// besideVictim shows the rows of copies beside a victim.
 func besideVictim(cases []*Headline) table.Section {
 	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bytes", "streams"), table.Headline("victim slowdown"), table.Figures("copy slowdown"))}
 	factor := func(f *float64) string {

@@ -2,12 +2,12 @@ package copies
 
 import "github.com/collectivex/collectivex/pkg/vocab"
 
-// Test describes a test of copies, or is zero for an unknown one.
+// Test describes a test of copies; the zero value is an unknown one.
 type Test struct {
 	Name   string // nvbandwidth's
-	Ranks  int    // 1, or 2 where two devices take part: rank 1 copies
-	Memory bool   // one side is memory of the host
-	Out    bool   // data leave the memory of the device that copies
+	Ranks  int    // 1, or 2 with two devices: rank 1 copies
+	Memory bool   // one side is host memory
+	Out    bool   // data leave the memory of the copying device
 	Both   bool   // copies of the opposite direction run at the same time
 }
 
@@ -52,7 +52,7 @@ const (
 	Pinned     = "pinned"     // page-locked by the driver, on the device's NUMA node
 	PinnedFar  = "pinned-far" // page-locked, on another NUMA node
 	Pageable   = "pageable"   // plain memory of the process
-	Registered = "registered" // plain memory that the driver has page-locked afterwards
+	Registered = "registered" // plain memory that the driver page-locked afterwards
 )
 
 // HostMemories lists the kinds of host memory.

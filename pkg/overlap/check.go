@@ -34,7 +34,7 @@ func comparison(c *plan.Case) any {
 	return compared{b.Form, b.Op, b.RedOp, b.Algorithm, b.Width, b.Segments, b.Hidden, b.Products, b.Collectives, b.Compute, b.Timing}
 }
 
-// settled has what computed the products in place of auto.
+// settled replaces auto by what computed the products.
 func settled(d result.Document) plan.Case {
 	c := d.Head().Identity.Case
 	b := *Of(&c)
@@ -120,7 +120,7 @@ func checkRow(p *result.Problems, at string, c *plan.Case, r *Row) {
 		p.Check(coverage >= 0 && coverage <= 1, "%s: a coverage is %v", at, coverage)
 	}
 	figures := r.Derive(b.Form, c.World)
-	if !p.Fresh() && r.Efficiency != nil { // earlier versions had one whatever the noise
+	if !p.Fresh() && r.Efficiency != nil { // earlier versions had one regardless of the noise
 		figures.Efficiency = r.efficiency()
 	}
 	p.Check(r.Figures.equal(figures), "%s: exposed, efficiency, slowdowns, taxes or floor do not follow from the medians", at)
@@ -131,7 +131,7 @@ func checkRow(p *result.Problems, at string, c *plan.Case, r *Row) {
 	}
 }
 
-// equal compares figures but for what the decimal notation of documents loses.
+// equal compares figures within the precision of the decimal notation of documents.
 func (f *Figures) equal(o Figures) bool {
 	return result.Near(f.Exposed, o.Exposed) && result.BothNear(f.Efficiency, o.Efficiency) && result.Near(f.Floor, o.Floor) &&
 		result.BothNear(f.ComputeSlowdown, o.ComputeSlowdown) && result.BothNear(f.CommunicationSlowdown, o.CommunicationSlowdown) &&

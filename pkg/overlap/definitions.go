@@ -5,36 +5,32 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// SuiteBlock asks for its forms with the product of its lists, at each world size that the
-// platform has for the backend.
+// SuiteBlock requests its forms with the product of its lists, at each world size that the platform has for the backend.
 type SuiteBlock struct {
 	Backends []string `yaml:"backends" in:"backend"`
 	Forms    []string `yaml:"forms" in:"overlap form"`
-	Ops      []string `yaml:"ops" in:"op" default:"[all_gather]"` // of form beside
-	// Algorithms are schedules whose steps do the collective of form beside; the library does it
-	// unless said.
+	Ops      []string `yaml:"ops" in:"op" default:"[all_gather]"` // for form beside
+	// Algorithms are schedules whose steps perform the collective of form beside; by default the library performs it.
 	Algorithms []string `yaml:"algorithms,optional"`
 	DTypes     []string `yaml:"dtypes" in:"dtype"`
 	Computes   []string `yaml:"computes" in:"compute"`
-	// Hidden is the rows and columns of the matrices of form beside, and the input's width of
-	// a linear layer.
+	// Hidden is the number of rows and columns of the matrices of form beside, and the width of the input of a linear layer.
 	Hidden int `yaml:"hidden" min:"1" max:"65536"`
-	// Products and Collectives are of a window of form beside.
+	// Products and Collectives are for a window of form beside.
 	Products    int           `yaml:"products" min:"1" max:"256" default:"1"`
 	Collectives int           `yaml:"collectives" min:"1" max:"64" default:"1"`
 	Sizes       catalog.Sizes `yaml:"sizes"`
-	Sampling    string        `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+	Sampling    string        `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
-// Backend is what a backend does of the overlap family. One without operations runs
-// schedules alone.
+// Backend holds a backend's overlap capabilities. One without operations runs only schedules.
 type Backend struct {
 	Ops      []string `yaml:"ops,optional" in:"op"`
 	DTypes   []string `yaml:"dtypes" in:"dtype"`
 	Computes []string `yaml:"computes" in:"compute"`
 }
 
-// Sampling is the overlap part of a profile; see Timing.
+// Sampling holds the overlap sample counts of a profile; see Timing.
 type Sampling struct {
 	Warmup     int `yaml:"warmup" min:"0" max:"10000"`
 	Iterations int `yaml:"iterations" min:"1" max:"10000"`

@@ -16,60 +16,57 @@ type Document struct {
 // Measurement is the measured part of an overlap document.
 type Measurement struct {
 	Form string `json:"form" in:"overlap form"`
-	// Compute is what computed the products. It is auto only if the case asks for that and no
-	// rank got so far. provenance.libraries has the version of a library.
+	// Compute names what computed the products. It is auto only if the case requests that and no rank got so far.
+	// provenance.libraries has the version of a library.
 	Compute string `json:"compute" in:"compute"`
-	// CommunicationPath is what the data took: an entry point of the library, or what stands in
-	// for it. It is empty if no rank got so far.
+	// CommunicationPath is the path of the data: an entry point of the library, or its substitute. It is empty if no rank
+	// got so far.
 	CommunicationPath string `json:"communication_path"`
-	// Program is the steps that communicated, which every rank verified before: those of the
-	// schedule of form beside, and in form linear-rotation those of the all_gather rotation. It
-	// is missing where operations of a library communicate, and in documents of earlier versions.
+	// Program describes the communication steps, which every rank verified before: of the schedule of form beside, or of the
+	// all_gather rotation in form linear-rotation. It is missing if operations of a library communicate, and in documents
+	// of earlier versions.
 	Program *result.Program `json:"program,omitempty"`
 	// CheckedBy is where results were compared: device, or host.
 	CheckedBy string `json:"checked_by"`
-	// SharedProcessor says that computation and communication of a rank take turns on one
-	// processor, as on a host with fewer than two processors a rank: little can overlap there.
+	// SharedProcessor: computation and communication of a rank take turns on one processor, as on a host with fewer than
+	// two processors per rank; they can overlap little there.
 	SharedProcessor bool         `json:"shared_processor,omitempty"`
 	Sampling        SampleCounts `json:"sampling"`
 	Rows            []Row        `json:"rows"`
 }
 
-// SampleCounts is the sample counts as the case asks for them.
+// SampleCounts holds the sample counts that the case requests.
 type SampleCounts struct {
 	Warmup     int `json:"warmup"`
 	Iterations int `json:"iterations"`
 }
 
-// Row is one size. Times are microseconds from the gate that all streams wait for, by
-// the clock of the device or, on a host, of the processor; samples are the largest of the
-// ranks in each iteration.
+// Row is one size. Times are microseconds from the gate that all streams wait for, by the clock of the device or, on a host,
+// of the processor; samples are the maximum over ranks in each iteration.
 type Row struct {
 	Bytes int64 `json:"bytes"` // of the communication, as nccl-tests counts them
-	// ProductM, ProductN and ProductK are the shape of a product of form beside, and of the
-	// whole product of a linear layer: C [m, n] = A [m, k] times the transpose of B [n, k].
+	// ProductM, ProductN and ProductK are the shape of a product of form beside, and of the whole product of a linear layer:
+	// C [m, n] = A [m, k] times the transpose of B [n, k].
 	ProductM int64 `json:"product_m"`
 	ProductN int64 `json:"product_n"`
 	ProductK int64 `json:"product_k"`
-	// Products and Communications are how many of each a window has.
+	// Products and Communications are the number of each in a window.
 	Products       int `json:"products"`
 	Communications int `json:"communications"`
-	// Compute and Communication are each side alone, Together both, and Serial the
-	// communication and then the computation.
+	// Compute and Communication are each side alone, Together both at once, and Serial the communication followed by the
+	// computation.
 	Compute       result.Burst `json:"compute_us"`
 	Communication result.Burst `json:"communication_us"`
 	Together      result.Burst `json:"together_us"`
 	Serial        result.Burst `json:"serial_us"`
-	// WholeCompute and WholeCommunication are a linear layer's in one piece.
+	// WholeCompute and WholeCommunication are the sides of a linear layer in one piece.
 	WholeCompute       *result.Burst `json:"whole_compute_us,omitempty"`
 	WholeCommunication *result.Burst `json:"whole_communication_us,omitempty"`
-	// ComputeInside and CommunicationInside are from the gate to the end of each side while
-	// both ran.
+	// ComputeInside and CommunicationInside are from the gate to the end of each side while both ran.
 	ComputeInside       result.Burst `json:"compute_inside_us"`
 	CommunicationInside result.Burst `json:"communication_inside_us"`
-	// ComputeCoverage is the part of compute_inside in which the communication was active, and
-	// CommunicationCoverage the reverse: the median of the iterations, of the rank with the
-	// least.
+	// ComputeCoverage is the fraction of compute_inside in which the communication was active, and CommunicationCoverage the
+	// reverse: the median over iterations of the minimum over ranks.
 	ComputeCoverage       float64 `json:"compute_coverage"`
 	CommunicationCoverage float64 `json:"communication_coverage"`
 	Figures
@@ -77,9 +74,9 @@ type Row struct {
 	Verify   Verify `json:"verify"`
 }
 
-// Figures follow from the medians of a row.
+// Figures are derived from the medians of a row.
 type Figures struct {
-	// Exposed is together − compute: what the communication costs.
+	// Exposed is together − compute: the cost of the communication.
 	Exposed float64 `json:"exposed_us"`
 	// Efficiency is (compute + communication − together) / min(compute, communication): 1 if
 	// the shorter side is hidden entirely, below 0 if together is slower than one after the
@@ -94,17 +91,16 @@ type Figures struct {
 	// CommunicationTax likewise.
 	ComputeTax       *float64 `json:"compute_tax,omitempty"`
 	CommunicationTax *float64 `json:"communication_tax,omitempty"`
-	// Floor is the least that together can take. Of form beside it is the longer side. Of a
-	// linear layer with d ranks it is max(d·g, (d−1)·c + g), with g of one piece of the product
-	// and c of one of the communication, both alone.
+	// Floor is the minimum possible together. For form beside it is the longer side. For a linear layer with d ranks it is
+	// max(d·g, (d−1)·c + g), with g for one piece of the product and c for one piece of the communication, both alone.
 	Floor float64 `json:"floor_us"`
 }
 
-// Verify is the verdict on what the timed windows left: each element of the products,
-// and each that the communication brought.
+// Verify is the verdict on the results of the timed windows: each element of the products, and each that the communication
+// delivered.
 type Verify struct {
 	Passed bool `json:"passed"`
-	// Detail says in one line what was checked, or what was wrong first.
+	// Detail describes in one line what was checked, or the first error.
 	Detail string `json:"detail"`
 	Checks int    `json:"checks"` // of one side after a window
 	// Products and Communicated count the elements that were compared, and those that were wrong.
@@ -117,10 +113,10 @@ type Verify struct {
 // Good reports whether the row is complete and passed its checks.
 func (r *Row) Good() bool { return r.Complete && r.Verify.Passed }
 
-// Name says which row it is, such as 1048576 bytes.
+// Name describes the row, such as 1048576 bytes.
 func (r *Row) Name() string { return fmt.Sprintf("%d bytes", r.Bytes) }
 
-// Derive returns what follows from the medians of the row, of a form on a world of ranks.
+// Derive returns the figures derived from the medians of the row, for a form on a world of ranks.
 func (r *Row) Derive(form string, world int) Figures {
 	c, m := r.Compute.P50, r.Communication.P50
 	f := Figures{Exposed: r.Together.P50 - c, Floor: max(c, m)}
@@ -142,9 +138,8 @@ func (r *Row) Derive(form string, world int) Figures {
 	return f
 }
 
-// ExposedBeyondNoise returns the exposed time for people. It is nil where the time, positive or
-// negative, is below the noise of the medians of compute and together: the sum of (p95 − p50) / √n
-// over both.
+// ExposedBeyondNoise returns the exposed time for display. It is nil if the time, positive or negative, is below the noise of
+// the medians of compute and together: the sum of (p95 − p50) / √n over both.
 func (r *Row) ExposedBeyondNoise() *float64 {
 	if math.Abs(r.Exposed) < noise(&r.Compute, &r.Together) {
 		return nil
@@ -152,7 +147,7 @@ func (r *Row) ExposedBeyondNoise() *float64 {
 	return &r.Exposed
 }
 
-// noise is about how far a sum or difference of medians can be off, in microseconds.
+// noise estimates the error of a sum or difference of medians, in microseconds.
 func noise(of ...*result.Burst) (sum float64) {
 	for _, b := range of {
 		sum += (b.P95 - b.P50) / math.Sqrt(float64(max(1, b.N)))
@@ -160,7 +155,7 @@ func noise(of ...*result.Burst) (sum float64) {
 	return sum
 }
 
-// efficiency follows from the medians, whatever their noise is.
+// efficiency returns the efficiency from the medians, regardless of their noise.
 func (r *Row) efficiency() *float64 {
 	c, m := r.Compute.P50, r.Communication.P50
 	return result.Ratio(c+m-r.Together.P50, min(c, m))

@@ -1,10 +1,9 @@
-// Package overlap is the overlap family: matrix products on one stream beside communication
-// on another, alone, together and one after the other, in turns. It has all that the program
-// knows of overlap but what measures it: that is package runner.
+// Package overlap is the overlap family: matrix products on one stream and communication on another, measured alone, together
+// and one after the other, in turns. Package runner measures it.
 //
-// Form beside has products and collectives that do not depend on each other. The linear forms
-// are a column-parallel linear layer: each rank has rows of X and columns of the layer, and
-// multiplies the rows of another rank as soon as they have arrived.
+// Form beside has products and collectives that do not depend on each other. The linear forms are a column-parallel linear
+// layer: each rank has rows of X and columns of the layer, and multiplies the rows of another rank as soon as they have
+// arrived.
 package overlap
 
 import (
@@ -20,8 +19,8 @@ import (
 // Name is the name of the family.
 const Name plan.Family = "overlap"
 
-// Contract is the timing contract of overlap: from one gate that both sides wait for,
-// behind one meeting of all ranks, to the end of both.
+// Contract is the timing contract of overlap: from one gate that both sides wait for, after a meeting of all ranks, to the end
+// of both.
 const Contract = "overlap-gate-v1"
 
 //go:embed case.go document.go

@@ -10,8 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// figures has the bytes of the communication as its X, the form as its mode, and the contender
-// as its timing.
+// figures returns rows with the bytes of the communication as X, the form as mode, and the contender as timing.
 func figures(doc result.Document) (rows []figure.Row) {
 	d := doc.(*Document)
 	c, all := &d.Identity.Case, d.Measurement.Rows
@@ -49,7 +48,7 @@ func figures(doc result.Document) (rows []figure.Row) {
 	return rows
 }
 
-// workOf names what a window does in a chart.
+// workOf describes the work of a window in a chart.
 func workOf(b *Block) string {
 	if b.Form != Beside {
 		return fmt.Sprintf("%s (hidden %d)", b.Form, b.Hidden)
@@ -57,8 +56,7 @@ func workOf(b *Block) string {
 	return fmt.Sprintf("%s %s (hidden %d, %s, %s)", b.Form, b.Op, b.Hidden, table.Plural(b.Products, "product"), table.Plural(b.Collectives, "collective"))
 }
 
-// given are the figures of the charts, which stand with both sides together: the efficiency and
-// the exposed time.
+// given returns the given rates of the charts, which only both sides together have: the efficiency and the exposed time.
 func given(r *Row, contender string) []float64 {
 	work := []float64{math.NaN(), math.NaN()}
 	if contender != Together {
@@ -72,7 +70,7 @@ func given(r *Row, contender string) []float64 {
 	return work
 }
 
-// derived returns what follows from the medians.
+// derived returns the figures derived from the medians.
 func derived(r *Row) (all []figure.Figure) {
 	for _, f := range []struct {
 		name, unit string

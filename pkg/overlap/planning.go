@@ -13,11 +13,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// minWorld is the least number of ranks: one has nobody to communicate with.
+// minWorld is the minimum number of ranks that can communicate.
 const minWorld = 2
 
-// cases requests the cases of a block: by world, backend, form, operation, element type
-// and what computes.
+// cases requests the cases of a block: by world, backend, form, operation, element type and compute.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	b := block.(*SuiteBlock)
 	for world, be := range r.Each(Name, b.Backends) {
@@ -41,10 +40,10 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-// communication is a collective, and the schedule that does it or nothing.
+// communication is a collective and its schedule, or "".
 type communication struct{ op, algorithm string }
 
-// communications lists those of a form of a block.
+// communications lists the communications of a form of a block.
 func communications(form string, b *SuiteBlock) (all []communication) {
 	algorithms := b.Algorithms
 	if form != Beside || len(algorithms) == 0 {
@@ -58,8 +57,7 @@ func communications(form string, b *SuiteBlock) (all []communication) {
 	return all
 }
 
-// Ops is the operations with which a form is measured, of those that are asked for: a
-// linear layer gathers.
+// Ops returns the requested operations for a form: a linear layer always gathers.
 func Ops(form string, asked []string) []string {
 	if form == Beside {
 		return planner.Ordered(vocab.Ops(), asked)
@@ -67,13 +65,13 @@ func Ops(form string, asked []string) []string {
 	return []string{"all_gather"}
 }
 
-// New returns the block of a form, without width, sizes, counts and what computes.
+// New returns the block of a form, without width, sizes, counts and compute.
 func New(form, op string, s *Sampling) *Block {
 	return &Block{Form: form, Op: op, RedOp: schedule.RedOp(op), Timing: Timing{Warmup: s.Warmup, Iterations: s.Iterations}}
 }
 
-// fit gives the schedule of a case its shape. It names what of the case the backend or
-// the schedule does not have, or returns nothing.
+// fit sets the shape of a case's schedule. It names the factor of the case that the backend or the schedule does not support,
+// or returns "".
 func fit(be *catalog.Backend, c *plan.Case) string {
 	has, b := catalog.BackendOf[Backend](be), *Of(c)
 	c.Block = &b
@@ -104,8 +102,7 @@ func fit(be *catalog.Backend, c *plan.Case) string {
 	return Remainder(c)
 }
 
-// Remainder says which size of a linear layer does not divide among its ranks, or is
-// empty.
+// Remainder names the size of a linear layer that does not divide among its ranks, or returns "".
 func Remainder(c *plan.Case) string {
 	b, element := Of(c), elementBytes(c.Precision)
 	for _, size := range b.Sizes {
@@ -116,7 +113,7 @@ func Remainder(c *plan.Case) string {
 	return ""
 }
 
-// elementBytes is the size of an element; 1 of an unknown type, which the definitions refuse.
+// elementBytes returns the size of an element; 1 for an unknown type, which the definitions refuse.
 func elementBytes(dtype string) int64 {
 	t, err := numeric.ParseType(dtype)
 	if err != nil {
@@ -125,8 +122,8 @@ func elementBytes(dtype string) int64 {
 	return int64(t.Size())
 }
 
-// seconds takes every product for one by a plain loop on a host and, on devices, by the
-// kernel: libraries are faster. Each is computed once more to be checked.
+// seconds assumes that products are computed by a plain loop on a host and by the kernel on devices, the slowest choices. Each
+// is computed once more for its check.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		loop     = 1e9 // multiplications a second

@@ -19,8 +19,7 @@ func modelOf(b *Block) ModelIdentity {
 	return ModelIdentity{Name: b.Model.Name, Source: b.Model.Origin, SHA256: b.Model.SHA256()}
 }
 
-// compared has the model by its figures: a model keeps its comparisons under
-// another name.
+// compared represents the model by its figures in comparison keys, where its JSON name differs.
 type compared struct {
 	Origin    string `json:"origin"`
 	Op        string `json:"op"`
@@ -40,9 +39,9 @@ func check(p *result.Problems, doc result.Document) {
 	d := doc.(*Document)
 	id, s := d.Identity, &d.Simulation
 	b := Of(&id.Case)
-	p.Check(b.Origin == Simulated && s.Origin == b.Origin, "simulation.origin is %q, and that of the case %q; both must be %s", s.Origin, b.Origin, Simulated)
+	p.Check(b.Origin == Simulated && s.Origin == b.Origin, "simulation.origin is %q, the case's %q; both must be %s", s.Origin, b.Origin, Simulated)
 	p.Check(s.Op == b.Op && s.Algorithm == b.Algorithm && s.Topology == b.Topology, "simulation is not of the collective, schedule and topology of the case")
-	p.Check(s.Model == modelOf(b), "simulation.model is not that of the case")
+	p.Check(s.Model == modelOf(b), "simulation.model does not match the case")
 	p.Check(s.Rows != nil, "simulation.rows is null, must be a list")
 	p.Check((s.Program != nil) == (s.Verification == Symbolic), "simulation.verification is %q, must be %s exactly where there is a program", s.Verification, Symbolic)
 	p.Check(s.Program != nil || len(s.Rows) == 0, "simulation.program is null, and there are rows")

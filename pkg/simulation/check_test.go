@@ -21,7 +21,7 @@ func TestFieldsAgree(t *testing.T) {
 		"simulation.origin is":     func(d *simulation.Document) { d.Simulation.Origin = "measured" },
 		"verification is \"\"":     func(d *simulation.Document) { d.Simulation.Verification = "" },
 		"program is null":          func(d *simulation.Document) { d.Simulation.Program = nil },
-		"simulation.model is not":  func(d *simulation.Document) { d.Simulation.Model.SHA256 = strings.Repeat("0", 64) },
+		"simulation.model does not match":  func(d *simulation.Document) { d.Simulation.Model.SHA256 = strings.Repeat("0", 64) },
 		"critical path take":       func(d *simulation.Document) { d.Simulation.Rows[0].Path.Reduce++ },
 		"takes 0 ps":               func(d *simulation.Document) { d.Simulation.Rows[0].Makespan = 0 },
 		"latency takes -1 ps":      func(d *simulation.Document) { d.Simulation.Rows[0].Path.Latency = -1 },
@@ -34,7 +34,7 @@ func TestFieldsAgree(t *testing.T) {
 		"no result was checked": func(d *simulation.Document) {
 			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: resulttest.Reasons("check-failed")}
 		},
-		"that of the case \"bought\"": func(d *simulation.Document) { simulation.Of(&d.Identity.Case).Origin = "bought" },
+		"the case's \"bought\"": func(d *simulation.Document) { simulation.Of(&d.Identity.Case).Origin = "bought" },
 	} {
 		d := resulttest.Simulation(plantest.Simulation(), resulttest.Attempt())
 		require.NoError(t, result.Validate(d))

@@ -11,17 +11,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
-// SuiteBlock asks for the simulated time of the schedules of one collective: the product
-// of its lists.
+// SuiteBlock requests the simulated time of schedules of one collective: the product of its lists.
 type SuiteBlock struct {
 	Backends   []string `yaml:"backends" in:"backend"`
 	Op         string   `yaml:"op" in:"op"`
 	Algorithms []string `yaml:"algorithms"`
 	Ranks      []int    `yaml:"worlds" min:"2"` // of the program
-	// Width is the ranks in a row of a grid, a torus or a mesh, or in a node of a hierarchy;
-	// all unless said.
+	// Width is the number of ranks in a row of a grid, a torus or a mesh, or in a node of a hierarchy; default: all.
 	Width int `yaml:"width,optional" min:"1"`
-	// Segments is into how many pieces a tree pipelines each half of its vector.
+	// Segments is the number of pieces into which a tree pipelines each half of its vector.
 	Segments   int      `yaml:"segments,optional" min:"1"`
 	Topologies []string `yaml:"topologies"`
 	// Models are the costs of messages and sums.
@@ -29,8 +27,8 @@ type SuiteBlock struct {
 	Sizes  catalog.Sizes `yaml:"sizes"` // of the whole vector
 }
 
-// SuiteModel is the costs of messages and sums: in a file, or here as in such a file.
-// Measured times of messages are in files alone.
+// SuiteModel is the costs of messages and sums: in a file, or inline in the same format. Only files have measured times of
+// messages.
 type SuiteModel struct {
 	Name       string     `yaml:",name"`
 	File       *ModelFile `yaml:"file,optional"`
@@ -66,8 +64,8 @@ func (m *SuiteModel) Costs() simulate.Model {
 	}
 }
 
-// ModelFile is a model that a file below the definitions has, in the form that 'cxrun bench
-// p2p --model' writes and 'cxrun schedule simulate --model' reads.
+// ModelFile is a model in a file below the definitions, in the format that 'cxrun bench p2p --model' writes and 'cxrun schedule
+// simulate --model' reads.
 type ModelFile struct{ simulate.Model }
 
 // Source implements strictyaml.InFile.
@@ -81,13 +79,13 @@ func (m *ModelFile) Parse(file string, data []byte) (published string, err error
 	return m.Origin, err
 }
 
-// Backend is what a backend does of the simulation family.
+// Backend holds a backend's capabilities for the simulation family.
 type Backend struct {
 	Topologies []string `yaml:"topologies"`
 }
 
-// Support is the maximum number of ranks of a program for which the platform's runners
-// have memory. The memory grows with the square of the ranks.
+// Support is the maximum number of ranks of a program that fits into the memory of the platform's runners. The memory grows with
+// the square of the ranks.
 type Support struct {
 	Ranks int `yaml:",value" min:"2"`
 }
@@ -138,7 +136,7 @@ func (b *SuiteBlock) Check(c *catalog.Checker, _ *catalog.Suite) {
 // Worlds implements catalog.SuiteBlock.
 func (b *SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int { return b.Ranks }
 
-// Coverage implements catalog.BackendBlock: the worlds that suites ask of the platform.
+// Coverage implements catalog.BackendBlock: the worlds that suites request of the platform.
 func (*Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
 	support := catalog.SupportOf[Support](p.Support(b.Name))
 	if support == nil {
@@ -164,7 +162,7 @@ func (*Backend) Coverage(c *catalog.Catalog, p *catalog.Platform, b *catalog.Bac
 	return out
 }
 
-// Lack returns why a program of so many ranks is not simulated, or an empty string.
+// Lack returns why a program with this many ranks is not simulated, or "".
 func (s *Support) Lack(ranks int) string {
 	if ranks <= s.Ranks {
 		return ""

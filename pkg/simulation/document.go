@@ -2,34 +2,33 @@ package simulation
 
 import "github.com/collectivex/collectivex/pkg/result"
 
-// Document answers a simulation case. Nothing in it was measured: no ranks ran, no
-// element was computed, and its times are those of a model.
+// Document answers a simulation case. Nothing in it was measured: no ranks ran, no element was computed, and its times are computed
+// from a model.
 type Document struct {
 	result.Envelope
 	Simulation Prediction `json:"simulation"`
 }
 
-// Prediction is what the document of a simulation case has in place of a measurement.
+// Prediction takes the place of a measurement in the document of a simulation case.
 type Prediction struct {
 	Origin    string        `json:"origin" in:"simulated origin"` // simulated
 	Op        string        `json:"op"`
 	Algorithm string        `json:"algorithm"` // the name of the schedule
 	Topology  string        `json:"topology"`
 	Model     ModelIdentity `json:"model"`
-	// Verification is how the program was verified before it was simulated: symbolic means
-	// that its data were followed through its steps. Missing until it was.
+	// Verification is how the program was verified before the simulation: symbolic means that its data were followed through its steps.
+	// It is missing before that.
 	Verification string `json:"verification,omitempty" in:"verification"`
-	// Program is what was simulated; null until it was verified.
+	// Program is the simulated program; null before it was verified.
 	Program *result.Program `json:"program"`
 	Rows    []Row           `json:"rows"`
 }
 
-// ModelIdentity says which model a time follows from. The case has the whole model.
+// ModelIdentity identifies the model of a time. The case has the whole model.
 type ModelIdentity struct {
 	Name   string `json:"name"`
-	Source string `json:"source,omitempty"` // where its figures come from
-	// SHA256 is the hexadecimal digest of its figures, which are the model of the case as
-	// compact JSON without name and source.
+	Source string `json:"source,omitempty"` // origin of its figures
+	// SHA256 is the hexadecimal digest of its figures: the model of the case as compact JSON without name and source.
 	SHA256 string `json:"sha256"`
 }
 
@@ -38,12 +37,11 @@ type Row struct {
 	Bytes    int64 `json:"bytes"`       // of the whole vector
 	Makespan int64 `json:"makespan_ps"` // from the common start of all ranks to the end of the last
 	Messages int   `json:"messages"`    // of all ranks
-	// Path is the chain of ops that determines the makespan, split into what its time consists
-	// of: the sum of the parts is the makespan.
+	// Path is the chain of ops that determines the makespan, split into the components of its time, whose sum is the makespan.
 	Path CriticalPath `json:"critical_path"`
 }
 
-// CriticalPath is the parts of a makespan, in picoseconds.
+// CriticalPath is the components of a makespan, in picoseconds.
 type CriticalPath struct {
 	Ops        int   `json:"ops"`
 	Start      int64 `json:"start_ps"`            // from the common start to the first ops
@@ -57,7 +55,7 @@ type CriticalPath struct {
 	LinkWait   int64 `json:"link_wait_ps"`   // for links that have other messages; by how much these slow a message down where the model has the times of whole messages
 }
 
-// Part is a part of a makespan by its name.
+// Part is a named component of a makespan.
 type Part struct {
 	Name        string
 	Picoseconds int64
@@ -81,6 +79,5 @@ func (p *CriticalPath) Parts() []Part {
 // Micros returns the makespan in microseconds.
 func (r *Row) Micros() float64 { return float64(r.Makespan) / 1e6 }
 
-// Label names the model with the beginning of its digest, so that unlike models of one name
-// are told apart.
+// Label returns the name of the model and the beginning of its digest, which distinguishes models with one name.
 func (m *ModelIdentity) Label() string { return m.Name + "@" + m.SHA256[:min(8, len(m.SHA256))] }

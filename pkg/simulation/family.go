@@ -1,5 +1,4 @@
-// Package simulation is the simulation family: the time of a schedule as a model of a machine
-// predicts it, computed without ranks.
+// Package simulation is the simulation family: the time of a schedule predicted by a model of a machine, computed without ranks.
 package simulation
 
 import (
@@ -12,8 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Name is the name of the family. Its cases need no ranks and no devices; World is the ranks
-// of the program.
+// Name is the name of the family. Its cases need no ranks and no devices; World is the number of ranks of the program.
 const Name plan.Family = "simulation"
 
 // Contract is the contract of simulations: from the common start of all ranks to the end of

@@ -9,12 +9,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// makespan is the name of the simulated time. Its figures have names of their own, so that
-// they never stand beside those of a measurement.
+// makespan is the name of the simulated time. It is unique to simulations, so that they are never mixed with measurements.
 const makespan = "makespan"
 
-// figures has the model as its mode, the topology as its placement and the origin as its
-// timing.
+// figures returns rows with the model as mode, the topology as placement and the origin as timing.
 func figures(doc result.Document) (rows []figure.Row) {
 	d := doc.(*Document)
 	s, b := &d.Simulation, Of(&d.Identity.Case)
@@ -44,7 +42,7 @@ func figures(doc result.Document) (rows []figure.Row) {
 
 const view = "simulations"
 
-// views is a chart of its own: a simulated time never stands beside a measured one.
+// views is a separate chart: simulated and measured times are never shown together.
 var views = []figure.View{{
 	Name: view, Title: "Simulated schedules", Shape: figure.Lines, X: figure.Axis{Title: "size", Bytes: true},
 	Note: "Times of a model of a machine: nothing was measured. A model is named with the beginning of the digest of its figures.",

@@ -27,7 +27,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 func backendCases(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int, lack string) {
 	c := plan.Case{Family: Name, Contract: Contract}
 	r.Place(&c, be, world)
-	c.Env = nil // for ranks, of which there are none
+	c.Env = nil // no ranks need it
 	for _, name := range b.Algorithms {
 		for _, topology := range b.Topologies {
 			for i := range b.Models {
@@ -41,16 +41,15 @@ func backendCases(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world
 	}
 }
 
-// place puts the ranks of the model nowhere: nothing about the machine that
-// simulates them is part of the case.
+// place clears the placement of the ranks: a case does not depend on the machine that simulates it.
 func place(_ *catalog.Platform, c *plan.Case) {
 	c.Nodes, c.RanksPerNode, c.GPUsPerNode, c.ScaleUpDomain = 1, c.World, c.World, c.World
 	c.Scope, c.ScaleOutTransport = vocab.ScopeUp, nil
 	c.ScaleUpTransport, c.Transport, c.TopologyClass = Simulated, Simulated, Simulated
 }
 
-// fit gives the schedule and the topology their shape. It returns why the backend, the
-// schedule or the topology cannot have the case, or an empty string.
+// fit sets the shape of the schedule and the topology. It returns why the backend, the schedule or the topology does not support the
+// case, or "".
 func fit(be *catalog.Backend, c *plan.Case) string {
 	block := *Of(c)
 	c.Block = &block
@@ -72,8 +71,8 @@ func fit(be *catalog.Backend, c *plan.Case) string {
 	return ""
 }
 
-// seconds takes every message for 20 µs a link, of which no schedule has more than
-// this, and the longest way on a ring is half of it.
+// seconds assumes 20 µs for each message and link, with an upper bound for the messages of a schedule, and half a ring as the longest
+// path.
 func seconds(c *plan.Case, _ catalog.Pace) float64 {
 	const perLink = 20e-6
 	b := Of(c)

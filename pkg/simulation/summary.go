@@ -10,19 +10,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/table"
 )
 
-// list is the name of the headlines in the JSON form of a summary.
+// list is the JSON name of the headlines in a summary.
 const list = "simulations"
 
 // Headline is the headline of a simulation case.
 type Headline struct {
 	CaseID   string `json:"case_id"`
-	SKU      string `json:"sku"` // that asked for it; no figure depends on it
+	SKU      string `json:"sku"` // that requested it; no figure depends on it
 	Origin   string `json:"origin"`
 	World    int    `json:"world"`
 	Op       string `json:"op"`
 	Schedule string `json:"schedule"`
 	Topology string `json:"topology"`
-	// Model is the name of the model with the beginning of its digest.
+	// Model is the name of the model and the beginning of its digest.
 	Model  string `json:"model"`
 	Source string `json:"source,omitempty"` // of the figures of the model
 	Rows   []Row  `json:"rows"`
@@ -37,14 +37,13 @@ func headlineOf(d *Document) *Headline {
 	}
 }
 
-// sections shows the headlines in tables of their own: a simulated time never stands beside a
-// measured one.
+// sections returns separate tables of the headlines: simulated and measured times are never shown together.
 func sections(h family.Headlines) family.Sections {
 	all := family.Of[*Headline](h, list)
 	return family.Sections{Headlines: []table.Section{overview(all)}, Details: []table.Section{paths(all)}}
 }
 
-// keys are the columns that tell simulations apart.
+// keys are the columns that identify simulations.
 var keys = table.Text("SKU", "ranks", "op", "schedule", "topology", "model")
 
 func (s *Headline) key() []string {

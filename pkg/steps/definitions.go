@@ -6,26 +6,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// SuiteBlock asks for the schedules of one collective, with the product of its lists, at
-// each world size that the platform has for the backend. The sample counts are those of the
-// collective family.
+// SuiteBlock requests schedules of one collective, with the product of its lists, at each world size that the platform has
+// for the backend. The collective family's sample counts apply.
 type SuiteBlock struct {
 	Backends   []string `yaml:"backends" in:"backend"`
 	Op         string   `yaml:"op" in:"op"`
 	Algorithms []string `yaml:"algorithms"`
-	// Width is the ranks in a row of a grid, or in a node of a hierarchy; all unless said.
+	// Width is the number of ranks in a row of a grid, or in a node of a hierarchy; default: all.
 	Width int `yaml:"width,optional" min:"1"`
-	// Segments is into how many pieces a tree pipelines each half of its vector.
+	// Segments is the number of pieces into which a tree pipelines each half of its vector.
 	Segments   int           `yaml:"segments,optional" min:"1"`
 	DTypes     []string      `yaml:"dtypes" in:"dtype"`
 	Sizes      catalog.Sizes `yaml:"sizes"`
 	Placements []string      `yaml:"placements" in:"placement"`
 	Modes      []string      `yaml:"modes" in:"timing mode"`
 	Buffers    []string      `yaml:"buffers" in:"buffers"`
-	Sampling   string        `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+	Sampling   string        `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
-// Backend is what a backend does of the schedule family.
+// Backend holds a backend's capabilities for the schedule family.
 type Backend struct {
 	DTypes []string `yaml:"dtypes" in:"dtype"`
 	Modes  []string `yaml:"modes" in:"timing mode"`

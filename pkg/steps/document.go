@@ -5,7 +5,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Document answers a schedule case. Its rows are those of the collective family.
+// Document answers a schedule case. It has rows of the collective family.
 type Document struct {
 	result.Envelope
 	Workload    collective.Workload `json:"workload"`
@@ -20,8 +20,8 @@ type Measurement struct {
 	collective.Measurement
 }
 
-// Collective returns the document of the collective case that was measured in the same way.
-// It shares its rows and lists with d, and has its identity, outcome and comparison key.
+// Collective returns the document in the form of the collective family. It shares its rows and lists with d, and has its
+// identity, outcome and comparison key.
 func (d *Document) Collective() *collective.Document {
 	out := &collective.Document{Envelope: d.Envelope, Workload: d.Workload, Measurement: d.Measurement.Measurement}
 	c := &out.Identity.Case
@@ -32,12 +32,12 @@ func (d *Document) Collective() *collective.Document {
 	return out
 }
 
-// SetCollective takes over what was measured and its outcome from a document of Collective.
+// SetCollective copies the measurement and its outcome from a document of Collective.
 func (d *Document) SetCollective(from *collective.Document) {
 	id := d.Identity
 	d.Envelope, d.Workload, d.Measurement.Measurement = from.Envelope, from.Workload, from.Measurement
 	d.Identity = id
 }
 
-// Label names the schedule with what its program depends on; see Block.
+// Label returns the label of the schedule; see Block.
 func (d *Document) Label() string { return Of(&d.Identity.Case).Label() }

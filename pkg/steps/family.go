@@ -1,6 +1,6 @@
-// Package steps is the schedule family: collectives as the explicit steps of a program of package
-// schedule. Its cases are measured as those of the collective family, by its runner and with its
-// rows; package runner puts a program in the place of the library's operation.
+// Package steps is the schedule family: collectives as the explicit steps of a program of package schedule. Its cases are
+// measured like those of the collective family, by its runner and with its rows; package runner replaces the library's
+// operation by a program.
 package steps
 
 import (

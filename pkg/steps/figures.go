@@ -8,7 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// figures are those of a collective, with the schedule behind the name of the operation.
+// figures returns the figures of a collective, with the schedule added to the name of the operation.
 func figures(doc result.Document) []figure.Row {
 	d := doc.(*Document)
 	label := d.Label()

@@ -34,8 +34,8 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-// fits gives the schedule its shape. It names what of the case the backend or the
-// schedule does not have, or returns nothing.
+// fits sets the shape of the schedule. It names the factor of the case that the backend or the schedule does not support, or
+// returns "".
 func fits(be *catalog.Backend, c *plan.Case) string {
 	has, block := catalog.BackendOf[Backend](be), *Of(c)
 	c.Block = &block
@@ -58,9 +58,9 @@ func fits(be *catalog.Backend, c *plan.Case) string {
 	return ""
 }
 
-// seconds takes every step for an operation, and what the busiest rank sends to move
-// twice. No schedule has more steps on its longest path than twice its ranks and segments; of a
-// plan, they are taken for as many as a thread block of MSCCL may have.
+// seconds counts every step as an operation, and assumes that the data of the busiest rank move twice. No schedule has more
+// steps on its longest path than twice its ranks and segments; plans are assumed to have as many as a thread block of MSCCL
+// may have.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	b := Of(c)
 	measured := *c
@@ -74,8 +74,8 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	return collective.Seconds(&measured, pace)
 }
 
-// sentVectors is how often the busiest rank of a schedule sends as much as the whole vector, and
-// at least 1: a copy out of place moves as much.
+// sentVectors returns how many times the whole vector's size the busiest rank of a schedule sends, at least 1: a copy out of
+// place moves as much.
 func sentVectors(c *plan.Case) float64 {
 	b := Of(c)
 	if b.PlanFile != "" {

@@ -9,8 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// list is the name of the headlines in the JSON form of a summary: a schedule and a library's
-// collective never stand in one column.
+// list is the JSON name of the headlines in a summary: schedules and a library's collectives never share a column.
 const list = "schedules"
 
 var summary = family.Summary{

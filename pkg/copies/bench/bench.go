@@ -1,5 +1,4 @@
-// Package bench is `cxrun bench copy`: flags with nvbandwidth's test names, and the table and
-// JSON of copies.
+// Package bench is `cxrun bench copy`: flags with nvbandwidth's test names, and the table and JSON of copies.
 package bench
 
 import (
@@ -95,7 +94,7 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	return f, f.AddGroups(fs, shape, how)
 }
 
-// Ranks implements bench.Measurement. All tests have the same number of ranks.
+// Ranks implements bench.Measurement. All tests must have the same number of ranks.
 func (f *flags) Ranks(tests []string) (int, error) {
 	ranks := 1
 	for i, name := range tests {
@@ -114,7 +113,7 @@ func (f *flags) Ranks(tests []string) (int, error) {
 	return ranks, nil
 }
 
-// Plan implements bench.Measurement: the tests, or all that the backend has on one device.
+// Plan implements bench.Measurement: the named tests, or all that the backend supports on one device.
 func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 	d, has := f.Direct(be, world), catalog.BackendOf[copies.Backend](be)
 	switch {
@@ -160,7 +159,7 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 		for _, kind := range copies.MemoriesOf(name, memory) {
 			b := copies.New(name, kind, profile)
 			b.Submission, b.Sizes, b.Streams, b.PageBytes, b.Victim = f.submission, sizes, f.streams, page, f.victim
-			// Of pageable memory in both directions the planner says more.
+			// For pageable memory in both directions the planner's message is better.
 			if both := copies.TestOf(name).Both && kind == copies.Pageable; !both && !slices.Contains(has.Tests, name) {
 				return d, cli.EnvironmentError("backend %s has no test %s%s", be.Name, name, bench.Others(cat, be, func(o *catalog.Backend) bool {
 					other := catalog.BackendOf[copies.Backend](o)
@@ -183,7 +182,7 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 	return d, nil
 }
 
-// kinds returns the kinds of host memory, by default the first that the backend has.
+// kinds returns the kinds of host memory, by default the backend's first.
 func (f *flags) kinds(has *copies.Backend) ([]string, error) {
 	if !f.Set("host-memory") {
 		return has.HostMemory[:1], nil
@@ -199,9 +198,9 @@ func (f *flags) kinds(has *copies.Backend) ([]string, error) {
 	return f.memory, nil
 }
 
-// tooLarge says which cases have a size whose buffers do not fit into the host's memory, and which
-// sizes fit, or is empty. Ranks refuse such a size themselves, but only once its turn comes. Where the
-// host stands for devices, their buffers are in its memory too.
+// tooLarge reports which cases have a size whose buffers exceed the host's memory, and which sizes fit, or
+// returns "". Ranks refuse such a size themselves, but only when they reach it. On a host backend, the buffers of
+// devices are in host memory too.
 func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
 	least := int64(math.MaxInt64)
 	for i := range cases {
@@ -236,7 +235,7 @@ type Report struct {
 	bench.Head
 
 	Cases []caseRows `json:"cases"`
-	// Violations are the thresholds that were broken, one line each.
+	// Violations describes the violated thresholds, one line each.
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
@@ -244,7 +243,7 @@ type Report struct {
 	maxSlowdown float64
 }
 
-// caseRows is the part of a document that a report has.
+// caseRows is the reported part of a document.
 type caseRows struct {
 	bench.Case
 	Test        string              `json:"test"`
@@ -291,7 +290,7 @@ func (p *Report) Add(doc result.Document) {
 	p.Passed = p.Err() == nil
 }
 
-// slowdown says why a row misses --max-slowdown, or is empty.
+// slowdown returns why a row misses --max-slowdown, or "".
 func (p *Report) slowdown(r *copies.Row) string {
 	switch {
 	case p.maxSlowdown == 0:
@@ -303,7 +302,7 @@ func (p *Report) slowdown(r *copies.Row) string {
 	return ""
 }
 
-// Print implements bench.Reporter: one line a row.
+// Print implements bench.Reporter: one line per row.
 func (p *Report) Print(w io.Writer, doc result.Document) {
 	d := doc.(*copies.Document)
 	c, m := &d.Identity.Case, &d.Measurement
@@ -352,7 +351,7 @@ func (p *Report) Print(w io.Writer, doc result.Document) {
 	bench.Ended(w, d.Outcome)
 }
 
-// bothWays says how much two ranks copied at the same time.
+// bothWays formats the combined rate of two ranks.
 func bothWays(b *copies.Both) string {
 	if b.GBps == 0 {
 		return fmt.Sprintf("no total: both copied for only %.0f %% of the time, and a total needs %.0f %%", 100*b.Overlap, 100*result.MinCoverage)
@@ -360,7 +359,7 @@ func bothWays(b *copies.Both) string {
 	return fmt.Sprintf("%s GB/s by the host's clock; both copied for %.0f %% of the time", bench.Rate(b.GBps), 100*b.Overlap)
 }
 
-// printVictims prints what copies and the victim take from each other, one line a row.
+// printVictims prints the mutual slowdown of copies and victim, one line per row.
 func printVictims(w io.Writer, rows []copies.Row) {
 	fmt.Fprintf(w, "# %12s %7s  %12s %12s %9s %9s  %12s %9s %9s\n", "", "", "victim alone", "beside", "covered", "slowdown", "copy beside", "covered", "slowdown")
 	fmt.Fprintf(w, "# %12s %7s  %12s %12s %9s %9s  %12s\n", "bytes", "streams", "us", "us", "", "", "us")

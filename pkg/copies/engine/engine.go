@@ -1,5 +1,5 @@
-// Package engine is the copy family's backend on GPUs: the driver's asynchronous copies, which
-// the copy engines of a device make (on AMD, SDMA).
+// Package engine is the copy family's backend on GPUs: the driver's asynchronous copies, which the copy engines
+// of a device perform (on AMD, SDMA).
 package engine
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// Backend is the backend.
+// Backend is the copy engine backend.
 var Backend = backend.Backend{Name: "ce", Open: map[plan.Family]rank.Opener{copies.Name: Open}}
 
 // Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
@@ -44,8 +44,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	return g.Around(runner.NewRunner(parts)), nil
 }
 
-// Parts returns what copies by the driver of g need. Their Memory closes g, as Parts does with
-// an error.
+// Parts returns the parts for copies by the driver of g. Their Memory closes g; on error Parts does.
 func Parts(ctx context.Context, s *rank.Session, g *gpurank.GPU) (runner.Parts, error) {
 	var err error
 	m := &memory{gpu: g, rank: s.Rank}
@@ -72,7 +71,7 @@ type memory struct {
 	gpu   *gpurank.GPU
 	rank  int
 	pools *device.Pools
-	gate  *gate.Gate // nil: nothing compiles kernels here
+	gate  *gate.Gate // nil: kernels cannot be compiled here
 	node  int        // NUMA node of the device, -1 if it is unknown
 }
 
@@ -142,8 +141,7 @@ func (m *memory) Host(kind string, bytes int64) (runner.Buffer, error) {
 	return onHost(p, bytes, func() error { return errors.Join(m.gpu.UnregisterHost(p), unmap()) }), nil
 }
 
-// process returns memory of the process, which the kernel puts near the rank, or far away if
-// it is asked to.
+// process returns memory of the process, which the kernel places near the rank, or far away on request.
 func (m *memory) process(kind string, bytes int64) (unsafe.Pointer, func() error, error) {
 	if kind == copies.PinnedFar {
 		node, err := farNode(m.node, sysfs.Here().NUMANodes())
@@ -167,7 +165,7 @@ func onHost(p unsafe.Pointer, bytes int64, free func() error) runner.Buffer {
 	}
 }
 
-// newGate returns the gate of a device, nil if nothing compiles kernels here.
+// newGate returns the gate of a device, or nil if kernels cannot be compiled here.
 func newGate(ctx context.Context, d accel.Device) (*gate.Gate, error) {
 	g, err := gate.New(ctx, d)
 	if errors.Is(err, accel.ErrUnsupported) {

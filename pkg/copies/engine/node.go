@@ -21,14 +21,13 @@ func farNode(own int, nodes []int) (int, error) {
 	return slices.Min(others), nil
 }
 
-// Numbers of the system call mbind.
+// Constants of the system call mbind.
 const (
 	mpolBind     = 2
 	mpolMFStrict = 1
 )
 
-// onNode returns memory of the process, all pages of which are on a NUMA node, and how to free
-// it.
+// onNode returns memory of the process with all pages on a NUMA node, and the function that frees it.
 func onNode(node int, bytes int64) (unsafe.Pointer, func() error, error) {
 	p, err := unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -41,8 +40,8 @@ func onNode(node int, bytes int64) (unsafe.Pointer, func() error, error) {
 	return p, free, nil
 }
 
-// bind has the kernel take the pages of memory that has none yet from a NUMA node, touches
-// them all, and asks where the first and the last one are.
+// bind makes the kernel take the pages of untouched memory from a NUMA node, touches all of them, and checks the
+// node of the first and the last one.
 func bind(p unsafe.Pointer, bytes int64, node int) error {
 	const bits, pageBytes = 64, 4096
 	var mask [16]uint64

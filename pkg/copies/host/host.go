@@ -1,5 +1,5 @@
-// Package host is the copy family's backend on a host: memcpy between memory of the rank and
-// memory that both ranks map, which stands for that of a device.
+// Package host is the copy family's backend on a host: memcpy between memory of the rank and shared memory of
+// both ranks, which represents the memory of a device.
 package host
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// Backend is the backend.
+// Backend is the host backend.
 var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{copies.Name: Open}}
 
 // Open opens the runner of a rank of the host backend; it is a rank.Opener. The caller has
@@ -55,7 +55,7 @@ func (m *memory) Close() error {
 	return errors.Join(err, m.device.Close())
 }
 
-// Host implements runner.Memory. There is one kind: pages of the process that are mapped.
+// Host implements runner.Memory. There is one kind: mapped pages of the process.
 func (m *memory) Host(_ string, bytes int64) (runner.Buffer, error) {
 	p, err := m.device.AllocHost(bytes)
 	if err != nil {

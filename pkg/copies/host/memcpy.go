@@ -17,10 +17,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/host"
 )
 
-// copier is the device, with the memcpy of the C library for large copies. From 1 MiB on, Go's copy
-// on x86 bypasses the caches, which the C library does for larger copies only: of 64 MiB, Go's copy
-// is 1.5 to 1.8 times as fast as the memcpy that users compare with. Below 1 MiB the two are equally
-// fast, and a call of C costs tens of nanoseconds.
+// copier is the device, with the memcpy of the C library for large copies. From 1 MiB on, Go's copy on x86
+// bypasses the caches, which the C library does only for larger copies: for 64 MiB, Go's copy is 1.5 to 1.8
+// times as fast as the memcpy that users compare with. Below 1 MiB the two are equally fast, and a call of C
+// costs tens of nanoseconds.
 type copier struct{ *host.Device }
 
 // largeCopy is the minimum size, in bytes, of copies that call the C library.

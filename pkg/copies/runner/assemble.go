@@ -11,14 +11,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// track is what one rank left of a case.
+// track is what one rank recorded of a case.
 type track struct {
 	setup  *setup
 	rows   map[int]row
 	checks []check
 }
 
-// Assemble fills the document of a copy case with what its ranks left; see shard.Assembler.
+// Assemble fills the document of a copy case from the records of its ranks; see shard.Assembler.
 func Assemble(doc result.Document, streams []rank.Stream) error {
 	d, ok := doc.(*copies.Document)
 	if !ok {
@@ -32,7 +32,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
 	copying := &tracks[test.Ranks-1]
-	if copying.setup == nil { // its records are lost if it is done
+	if copying.setup == nil { // a rank that is done has lost its records
 		d.Outcome = rank.Judge(d.Outcome, nil, done, false)
 		return nil
 	}
@@ -89,8 +89,8 @@ func read(s rank.Stream, t *track) error {
 	})
 }
 
-// clock is what the windows of a row say, in both directions, by the clock of that name; nil if
-// there are none, or if one of them cannot be.
+// clock returns the results of the windows of a row, in both directions, by the named clock; nil if there are
+// none, or if one is impossible.
 func clock(name string, r *copies.Row, us, opposite []float64) (*copies.Clock, result.Reasons) {
 	if len(us) == 0 {
 		return nil, nil
@@ -107,8 +107,8 @@ func clock(name string, r *copies.Row, us, opposite []float64) (*copies.Clock, r
 	return c, nil
 }
 
-// together is what the windows of both ranks say of a row, whose windows have so many copies; nil
-// unless both copied at the same time.
+// together returns the combined result of both ranks' windows of a row, with each copies per window; nil unless
+// both copied at the same time.
 func together(r *copies.Row, each int, one, other []span) *copies.Both {
 	if len(one) == 0 || len(one) != len(other) {
 		return nil
@@ -127,7 +127,7 @@ func together(r *copies.Row, each int, one, other []span) *copies.Both {
 	return out
 }
 
-// verdict sums the checks of a row: of both sides of each way, in each pass.
+// verdict summarizes the checks of a row: both sides of each direction, in each pass.
 func verdict(tracks []track, number int, t copies.Test) result.Verify {
 	const sides = 2
 	ways := 1
@@ -155,7 +155,7 @@ func verdict(tracks []track, number int, t copies.Test) result.Verify {
 	return pool.Sum(passes*sides*ways, found, func(i int) string { return places[i] })
 }
 
-// implausible says which of the times cannot be: a victim always takes some.
+// implausible returns reasons for impossible times: a victim always takes some time.
 func (b *beside) implausible(r *copies.Row) (bad result.Reasons) {
 	for name, us := range map[string][]float64{"victim alone": b.Alone, "victim beside copies": b.Slowed, "copy beside a victim": b.Copy} {
 		bad = append(bad, plausible.Judge(nil, plausible.Moved{}, name+" of "+r.Name(), slices.Min(us))...)
@@ -163,7 +163,7 @@ func (b *beside) implausible(r *copies.Row) (bad result.Reasons) {
 	return bad
 }
 
-// figures are the medians of the windows, and what follows from them and a copy alone.
+// figures returns the medians of the windows, and figures derived from them and a copy alone.
 func (b *beside) figures(alone *copies.Clock) *copies.Victim {
 	median := func(values []float64) float64 { return result.NewBurst(values).P50 }
 	v := &copies.Victim{
@@ -175,8 +175,8 @@ func (b *beside) figures(alone *copies.Clock) *copies.Victim {
 	return v
 }
 
-// judge sets the outcome of a case that all ranks ended, or whose data are wrong; else it is
-// the shard's, which knows why a rank did not.
+// judge sets the outcome of a case that all ranks completed, or whose data are wrong. Otherwise the shard, which
+// knows why a rank did not complete, sets it.
 func judge(d *copies.Document, done bool, asked int, bad result.Reasons) {
 	m := &d.Measurement
 	checked := len(m.Rows) == asked
@@ -199,8 +199,8 @@ func judge(d *copies.Document, done bool, asked int, bad result.Reasons) {
 	d.Outcome = rank.Judge(d.Outcome, wrong, done, checked)
 }
 
-// moved is the bytes that a copy moves at least between two devices. What one device copies
-// may stay in its caches, and the links of the host have no known peak.
+// moved returns the minimum bytes that a copy moves between two devices. Copies within one device may stay in its
+// caches, and the links of the host have no known peak.
 func moved(b *copies.Block, bytes int64) plausible.Moved {
 	if copies.TestOf(b.Test).Ranks > 1 {
 		return plausible.Moved{Link: bytes}

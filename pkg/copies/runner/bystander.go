@@ -16,7 +16,7 @@ type bystander struct {
 	stream     accel.Stream
 	start, end accel.Event // of its work
 	session    *rank.Session
-	wrong      string // of its work, first
+	wrong      string // first wrong result of its work
 }
 
 // newBystander returns the victim of a rank. Its errors have a reason code.
@@ -57,7 +57,7 @@ func (b *bystander) drain() error {
 	return coded(b.stream.Synchronize())
 }
 
-// enqueue has the victim work after an event.
+// enqueue makes the victim work after an event.
 func (b *bystander) enqueue(after accel.Event, units uint64) error {
 	if b.session.HasFault(FaultVictim) {
 		units /= 2
@@ -77,7 +77,7 @@ func (b *bystander) enqueue(after accel.Event, units uint64) error {
 	return b.stream.Record(b.end)
 }
 
-// check waits for the victim, and notes what is wrong with its work.
+// check waits for the victim, and records a wrong result of its work.
 func (b *bystander) check(units uint64) error {
 	wrong, err := b.victim.Check(b.stream, units)
 	if b.wrong == "" {
@@ -86,7 +86,7 @@ func (b *bystander) check(units uint64) error {
 	return err
 }
 
-// span is when the victim began and ended, in microseconds from an event.
+// span returns when the victim began and ended, in microseconds from an event.
 func (b *bystander) span(from accel.Event) (start, end float64, err error) {
 	if start, err = b.device.Elapsed(from, b.start); err == nil {
 		end, err = b.device.Elapsed(from, b.end)
@@ -94,13 +94,13 @@ func (b *bystander) span(from accel.Event) (start, end float64, err error) {
 	return start, end, coded(err)
 }
 
-// outlast is how many times as long as the victim the copies beside it have to take when their
-// number is chosen, so that they cover it in other windows too.
+// outlast is the required ratio of the time of copies to the victim's when their number is chosen, so that they
+// cover it in other windows too.
 const outlast = 1.25
 
-// calibrate returns the record of a row whose victim alone takes about as long as n copies
-// alone, and whose copies beside the victim outlast it. They are at least disturbance × n, and
-// twice as many as long as the victim outlasts them, up to what a device queues.
+// calibrate returns the record of a row whose victim alone takes about as long as n copies alone, and whose copies
+// beside the victim outlast it. They are at least disturbance × n, and doubled while the victim outlasts them, up
+// to what a device queues.
 func (b *bench) calibrate(ctx context.Context, work []*submission, n int) (*beside, error) {
 	least := b.bystander.victim.LeastUnits()
 	var took float64
@@ -135,8 +135,8 @@ func (b *bench) calibrate(ctx context.Context, work []*submission, n int) (*besi
 	return out, nil
 }
 
-// besideWindow makes copies beside units of the victim's work. It returns when the copies ended,
-// and when the victim began and ended, in microseconds from the opening of the gate.
+// besideWindow makes copies beside units of the victim's work. It returns when the copies ended, and when the
+// victim began and ended, in microseconds from the opening of the gate.
 func (b *bench) besideWindow(ctx context.Context, work []*submission, copies int, units uint64) (ended, start, end float64, err error) {
 	if ended, err = b.gated(ctx, work, copies, units); err == nil {
 		start, end, err = b.bystander.span(b.start)
@@ -144,8 +144,7 @@ func (b *bench) besideWindow(ctx context.Context, work []*submission, copies int
 	return ended, start, end, err
 }
 
-// beside measures the victim alone, beside copies that outlast it, and n copies beside a victim
-// that outlasts them.
+// beside measures the victim alone, beside copies that outlast it, and n copies beside a victim that outlasts them.
 func (b *bench) beside(ctx context.Context, work []*submission, n int, out *beside) error {
 	_, start, end, err := b.besideWindow(ctx, work, 0, out.Units)
 	if err != nil {
@@ -168,7 +167,7 @@ func (b *bench) beside(ctx context.Context, work []*submission, n int, out *besi
 	return nil
 }
 
-// share is a part of a time, from 0 to 1.
+// share returns part / of, from 0 to 1.
 func share(part, of float64) float64 {
 	if of <= 0 {
 		return 0

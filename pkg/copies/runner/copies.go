@@ -1,9 +1,8 @@
-// Package runner measures copies: what the copy engines of a device move between its memory,
-// that of the host and that of a second device, by two clocks, and the proof that every word
-// arrived.
+// Package runner measures copies between the memories of a device, the host and a second device, by two clocks, with
+// the proof that every word arrived.
 //
-// A device alone copies in rank 0. Of two devices, rank 1 copies from or to the memory of
-// rank 0, and both do if copies run in both directions.
+// With one device, rank 0 copies. With two devices, rank 1 copies from or to the memory of rank 0; both ranks copy if
+// copies run in both directions.
 package runner
 
 import (
@@ -14,10 +13,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// Place is where memory is that a device of this rank copies from or to.
+// Place is an address from or to which a device of this rank copies.
 type Place struct {
 	Device accel.Ptr      // on a device
-	Host   unsafe.Pointer // on the host, else nil
+	Host   unsafe.Pointer // on the host; nil if it is on a device
 }
 
 // Add returns the place n bytes further.
@@ -43,8 +42,8 @@ type Memory interface {
 	Device(bytes int64) (Buffer, error)
 	// Shared returns memory of this rank's device that the other rank can open by its handle.
 	Shared(bytes int64) (b Buffer, handle []byte, err error)
-	// Open makes memory of the other rank accessible until shut is called, which has to be
-	// before its owner frees it.
+	// Open makes memory of the other rank accessible until shut is called, which must precede its owner freeing
+	// it.
 	Open(handle []byte) (at accel.Ptr, shut func() error, err error)
 	Close() error
 }
@@ -56,18 +55,18 @@ type Gate interface {
 	Open()
 }
 
-// Parts are what a backend brings to a rank.
+// Parts are the backend's parts of a Runner.
 type Parts struct {
 	Device accel.Device
 	Memory Memory // closes the device, too
 	Gate   Gate   // nil: the device has no clock of its own
 	Facts  rank.Facts
-	// Engines returns the numbers of the copy engines that streams take in turns, as soon as there
-	// is memory; nil: the driver chooses them.
+	// Engines returns the numbers of the copy engines that streams use in rotation, available after the first
+	// allocation; nil: the driver chooses them.
 	Engines func() []int
 }
 
-// batcher is a device that takes the pieces of a copy in one call, in any order.
+// batcher is a device that accepts the pieces of a copy in one call, in any order.
 type batcher interface {
 	CopyBatch(s accel.Stream, dst, src []accel.Ptr, sizes []uintptr) error
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// FaultVictim has the victim do half of its work.
+// FaultVictim makes the victim do half of its work.
 const FaultVictim = "half-victim"
 
-// FaultKinds lists the kinds of data faults of copies: those of transfers, of which a late
-// write is none, since no copy is notified, and that of a victim.
+// FaultKinds lists the kinds of data faults of copies: the faults of transfers except a late write, since copies have no
+// notification, and the victim's.
 func FaultKinds() []string {
 	return append(slices.DeleteFunc(pool.Faults(), func(kind string) bool { return kind == pool.FaultLate }), FaultVictim)
 }
@@ -22,8 +22,7 @@ func FaultKinds() []string {
 // Measurer measures copies.
 var Measurer = rank.Measurer{Family: copies.Name, Assemble: Assemble, Faults: FaultKinds(), NoEffect: noEffect}
 
-// noEffect says why a fault changes nothing: it is of a rank that has no destination, or no source
-// if the fault is of one.
+// noEffect returns why a fault would change nothing: the rank has no destination, or no source for a fault of a source.
 func noEffect(f rank.Fault, c *plan.Case) string {
 	side, test := "destination", copies.TestOf(copies.Of(c).Test)
 	if f.Kind == FaultVictim {

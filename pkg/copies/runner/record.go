@@ -11,18 +11,18 @@ const (
 	kindCheck = "copy-check"
 )
 
-// setup is what a rank knows before the first row.
+// setup holds what a rank knows before the first row.
 type setup struct {
 	Checked string `json:"checked_by"`
 	Engines []int  `json:"engines,omitempty"`
 }
 
-// row is what a rank that copies measured, in microseconds of a copy, by window.
+// row holds the measurements of a copying rank, in microseconds per copy, by window.
 type row struct {
 	Row    int       `json:"row"`
 	Device []float64 `json:"device_us,omitempty"`
 	Host   []float64 `json:"host_us"`
-	// Spans are the windows of Host, where the other rank copies at the same time.
+	// Spans are the windows of Host, if the other rank copies at the same time.
 	Spans  []span  `json:"spans,omitempty"`
 	Victim *beside `json:"victim,omitempty"`
 }
@@ -33,24 +33,24 @@ type span struct {
 	End   int64 `json:"end_ns"`
 }
 
-// beside is what the victim and the copies of a row took in turns, in microseconds by window.
+// beside holds the alternating measurements of victim and copies of a row, in microseconds by window.
 type beside struct {
 	Units  uint64 `json:"units"`
 	Copies int    `json:"copies"` // beside the victim
-	// Alone is the victim without copies, Slowed beside copies that outlast it. Covered is the
-	// part of Slowed in which copies ran.
+	// Alone is the victim without copies, Slowed beside copies that outlast it. Covered is the fraction of Slowed in
+	// which copies ran.
 	Alone   []float64 `json:"alone_us"`
 	Slowed  []float64 `json:"slowed_us"`
 	Covered []float64 `json:"covered"`
-	// Copy is a copy beside a victim that outlasts the copies, CopyCovered the part of their
-	// time in which it ran.
+	// Copy is a copy beside a victim that outlasts the copies, CopyCovered the fraction of their time in which the
+	// victim ran.
 	Copy        []float64 `json:"copy_us"`
 	CopyCovered []float64 `json:"copy_covered"`
-	Wrong       string    `json:"wrong,omitempty"` // of the victim's work, first
+	Wrong       string    `json:"wrong,omitempty"` // first wrong result of the victim
 }
 
-// check is what a rank found in one of its buffers: of the timed copies (pass 0), or of
-// others that followed with other data (pass 1).
+// check is what a rank found in one of its buffers: after the timed copies (pass 0), or after others with other data
+// (pass 1).
 type check struct {
 	Row         int  `json:"row"`
 	Pass        int  `json:"pass"`

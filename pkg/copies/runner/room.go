@@ -8,24 +8,24 @@ import (
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// memoryShare is the part of the host's available memory that the ranks may take.
+// memoryShare is the fraction of the host's available memory that the ranks may take.
 const memoryShare = 0.8
 
-// Largest returns the most bytes of a copy for which all ranks together can take so many buffers of a
-// host with so many bytes of available memory.
+// Largest returns the maximum bytes of a copy for which all ranks together can allocate the given number of buffers,
+// with free bytes of available memory on a host.
 func Largest(free int64, buffers int) int64 {
 	return max(0, int64(memoryShare*float64(free))/int64(buffers)-leadBytes-tailBytes)
 }
 
-// room returns an error if the ranks cannot take so many buffers each, for copies of so many bytes, of
-// a host's memory. A kernel that runs out of memory kills processes.
+// room returns an error if each rank's buffers for copies of bytes do not fit into a host's memory. A kernel that runs
+// out of memory kills processes.
 func room(root sysfs.Root, buffers int, bytes int64, ranks int) error {
 	free, _, err := root.AvailableMemory()
 	if err != nil {
 		return rank.Coded(result.ReasonEnvironment, err)
 	}
 	if buffers == 0 {
-		return nil // of this rank
+		return nil // for this rank
 	}
 	if fits := Largest(free, buffers*ranks); bytes > fits {
 		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("copies of %d bytes take %d bytes of host memory, of which a rank may take %d: choose sizes of at most %d bytes",

@@ -28,16 +28,16 @@ func NewRunner(p Parts) *Runner { return &Runner{p} }
 // Close implements rank.Runner.
 func (r *Runner) Close() error { return r.parts.Memory.Close() }
 
-// disturbance is how many copies the other direction makes for each timed one, if it only
-// disturbs: it must not end first. nvbandwidth doubles it, too.
+// disturbance is the number of copies of the other direction for each timed one, if it only disturbs: it must not end
+// first. nvbandwidth doubles it too.
 const disturbance = 2
 
-// queued is the most pieces that a window enqueues behind the gate. A device queues some
-// thousand pieces of work; a call beyond that waits for the gate, which nobody would open.
+// queued is the maximum number of pieces that a window enqueues behind the gate. A device queues some thousand; a call
+// beyond that would wait for the gate, which nobody would open.
 const queued = 512
 
-// Run implements rank.Runner: by size and number of streams, windows by each clock, and a
-// check of what they left and of one more window with other data.
+// Run implements rank.Runner: for each size and number of streams, windows by each clock, a check of their results, and
+// of one more window with other data.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	block := copies.Of(&c)
 	if block == nil || s.World != copies.TestOf(block.Test).Ranks || c.Nodes != 1 {
@@ -49,7 +49,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := s.RefuseIdle(&c, Measurer.Idle); err != nil {
 		return err
 	}
-	// Collections happen between the cases only.
+	// Collections happen only between cases.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	b := &bench{Parts: r.parts, own: accel.NewScope(r.parts.Device), session: s, block: block, test: copies.TestOf(block.Test)}
 	var err error
@@ -114,7 +114,7 @@ func (b *bench) size(ctx context.Context, number int, rows []copies.Row, ways []
 	return nil
 }
 
-// drain waits for what was enqueued before a failure, whose memory goes.
+// drain waits for work enqueued before a failure, since its memory is about to be freed.
 func (b *bench) drain() (err error) {
 	for _, s := range b.streams {
 		err = errors.Join(err, coded(s.Synchronize()))
@@ -139,7 +139,7 @@ func (b *bench) begin(ways []*way) error {
 	return b.session.Emit(kindSetup, out)
 }
 
-// open makes the streams and events: as many streams for each way as any row has.
+// open creates the streams and events: for each way the maximum number of streams of any row.
 func (b *bench) open(ctx context.Context) (err error) {
 	most := 0
 	for _, n := range b.block.Streams {
@@ -171,8 +171,7 @@ func (b *bench) open(ctx context.Context) (err error) {
 	return err
 }
 
-// ways allocates the memory of the test's directions. What it returns has to be closed, with
-// an error as well.
+// ways allocates the memory of the test's directions. The result must be closed, even on error.
 func (b *bench) ways(ctx context.Context, bytes int64) ([]*way, error) {
 	ways := []*way{{number: 0}}
 	if b.test.Both {
@@ -240,8 +239,7 @@ func (b *bench) between(ctx context.Context, w *way, bytes int64) error {
 	return nil
 }
 
-// shut frees the memory of ways. Memory of the other rank is let go of before its owner
-// frees it.
+// shut frees the memory of ways. It unmaps memory of the other rank before its owner frees it.
 func (b *bench) shut(ctx context.Context, ways []*way) error {
 	for _, w := range ways {
 		if err := w.release(); err != nil {
@@ -265,7 +263,7 @@ func closed(ways []*way) (err error) {
 // row measures one size on a number of streams.
 func (b *bench) row(ctx context.Context, number int, asked copies.Row, ways []*way) error {
 	pieces := cut(b.block, asked.Bytes, asked.Streams)
-	var work []*submission // of the ways of which this rank makes the copies
+	var work []*submission // of the ways for which this rank copies
 	for _, w := range ways {
 		if !w.acts {
 			continue
@@ -313,7 +311,7 @@ func (b *bench) row(ctx context.Context, number int, asked copies.Row, ways []*w
 	return b.session.Emit(kindRow, out)
 }
 
-// repaint gives all words a new nonce while nothing is copied.
+// repaint gives all words a new nonce. No copy may be in flight.
 func (b *bench) repaint(ctx context.Context, ways []*way) error {
 	if err := b.meet.Wait(ctx); err != nil {
 		return err
@@ -329,8 +327,7 @@ func (b *bench) repaint(ctx context.Context, ways []*way) error {
 	return b.meet.Wait(ctx)
 }
 
-// windows makes the copies of a pass: in the first one all timed windows, in the other one
-// an untimed window.
+// windows makes the copies of a pass: all timed windows in the first, an untimed window in the other.
 func (b *bench) windows(ctx context.Context, pass int, gated bool, work []*submission, out *row) error {
 	if len(work) == 0 && !b.test.Both {
 		return nil // the other rank does it
@@ -384,8 +381,8 @@ func (b *bench) together(ctx context.Context) error {
 	return b.meet.Wait(ctx)
 }
 
-// hostWindow makes n copies of the first way, among those of the other one, and returns when: from
-// the first call of the way until its streams are done.
+// hostWindow makes n copies of the first way, interleaved with the other one's, and returns the interval from the first
+// call of the way until its streams are done.
 func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (window span, err error) {
 	if err := b.together(ctx); err != nil {
 		return window, err
@@ -415,7 +412,7 @@ func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (wind
 	return window, b.together(ctx)
 }
 
-// monotonic is the time of the clock that all processes of a host share, in nanoseconds.
+// monotonic returns the time of the clock that all processes of a host share, in nanoseconds.
 func monotonic() (int64, error) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -430,8 +427,8 @@ func (b *bench) deviceWindow(ctx context.Context, work []*submission, n int) (fl
 	return us / float64(n), err
 }
 
-// gated makes n copies behind the gate, beside units of the victim's work, and returns how many
-// microseconds after it the copies of the first way ended.
+// gated makes n copies behind the gate, beside units of the victim's work, and returns the microseconds until the copies
+// of the first way ended.
 func (b *bench) gated(ctx context.Context, work []*submission, n int, units uint64) (float64, error) {
 	defer b.Gate.Open()
 	if err := b.gate(work, n); err != nil {
@@ -463,8 +460,7 @@ func (b *bench) gated(ctx context.Context, work []*submission, n int, units uint
 	return us, b.together(ctx)
 }
 
-// gate enqueues n copies behind the gate. The streams begin with the first one, which ends
-// with the last of its way.
+// gate enqueues n copies behind the gate. All streams begin with the first one, which ends with the last of its way.
 func (b *bench) gate(work []*submission, n int) error {
 	first := work[0].streams[0]
 	if err := b.Gate.Hold(first); err != nil {

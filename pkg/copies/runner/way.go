@@ -13,17 +13,17 @@ import (
 
 const (
 	wordBytes = 8
-	// leadBytes and tailBytes lie before and behind the data of a buffer. Nothing may write
-	// there. With the lead, data begin at a multiple of the largest page of a device.
+	// leadBytes precede and tailBytes follow the data of a buffer. Nothing may write there. With the lead, data begin
+	// at a multiple of the largest page of a device.
 	leadBytes = 2 << 20
 	tailBytes = 4096
 )
 
-// piece is bytes of a copy, by their place in the data of both sides.
+// piece is a part of a copy, with its offsets in the data of both sides.
 type piece struct{ dst, src, bytes int64 }
 
-// cut returns the pieces of a copy by stream: equal shares of one piece or, if the case has
-// pages, of pages in random order in the source.
+// cut returns the pieces of a copy by stream: equal shares, each one piece or, if the case has pages, pages in random
+// order in the source.
 func cut(b *copies.Block, bytes int64, streams int) [][]piece {
 	n := b.Pieces(bytes, streams)
 	size := bytes / int64(n)
@@ -43,7 +43,7 @@ func cut(b *copies.Block, bytes int64, streams int) [][]piece {
 	return out
 }
 
-// spans are the pieces in words of their buffers, in the order of the destination.
+// spans returns the pieces in words of their buffers, in the order of the destination.
 func spans(pieces [][]piece) (out []pool.Span) {
 	for _, share := range pieces {
 		for _, p := range share {
@@ -57,20 +57,20 @@ func spans(pieces [][]piece) (out []pool.Span) {
 
 // way is one direction of a test, in one rank.
 type way struct {
-	number   int // 0: the one that the test is named after
+	number   int // 0: the direction in the test's name
 	acts     bool
 	dst, src *Buffer // of this rank; nil: the other rank's
-	to, from Place   // of the data, if this rank acts
+	to, from Place   // of the data, if this rank copies
 	free     []func() error
-	shut     func() error // lets go of the other rank's side, if this rank acts
+	shut     func() error // unmaps the other rank's side, if this rank copies
 }
 
-// origins are where the words of both sides come from.
+// origins returns the origins of the words of both sides.
 func (w *way) origins(nonce uint16) (dst, src pool.Origin) {
 	return pool.Origin{Pool: pool.Of(2*w.number + 1), Nonce: nonce}, pool.Origin{Pool: pool.Of(2 * w.number), Nonce: nonce}
 }
 
-// paint makes each word of this rank's sides say what it is.
+// paint writes its origin to each word of this rank's sides.
 func (w *way) paint(nonce uint16) error {
 	dst, src := w.origins(nonce)
 	var err error
@@ -115,7 +115,7 @@ func (w *way) check(s *rank.Session, at check, nonce uint16, pieces [][]piece) e
 	return nil
 }
 
-// release lets go of the other rank's side.
+// release unmaps the other rank's side.
 func (w *way) release() error {
 	if w.shut == nil {
 		return nil
@@ -165,7 +165,7 @@ type submission struct {
 	way     *way
 	streams []accel.Stream
 	pieces  [][]piece
-	lists   []list // by stream, of a batch; nil: a call for each piece
+	lists   []list // by stream, for a batch; nil: a call for each piece
 }
 
 // list is what one call of a batch copies.
@@ -181,7 +181,7 @@ func (s *submission) batch() error {
 	}
 	at := func(p Place) accel.Ptr {
 		if p.Host != nil {
-			return accel.Ptr(uintptr(p.Host)) // drivers take one address space
+			return accel.Ptr(uintptr(p.Host)) // drivers use one address space
 		}
 		return p.Device
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/hsa"
 )
 
-// device is a device whose streams are chains of copies of the HSA runtime. All else is HIP's.
+// device is a device whose streams are chains of copies of the HSA runtime. Everything else uses HIP.
 type device struct {
 	accel.Device
 	runtime *hsa.Runtime
 	own     hsa.Agent
 	owners  []region
 	engines map[direction][]uint32 // of copies that this device makes
-	free    []hsa.Signal           // that no copy uses
-	made    int                    // signals
+	free    []hsa.Signal           // unused
+	made    int                    // number of created signals
 	streams int
 }
 
@@ -29,14 +29,13 @@ type region struct {
 	owner        hsa.Agent
 }
 
-// direction is that of a copy between the memories of two agents.
+// direction is the agents of the destination and source of a copy.
 type direction struct{ dst, src hsa.Agent }
 
-// mostSignals is how many copies may be under way. The runtime has some thousand signals that do not
-// poll.
+// mostSignals is the maximum number of copies in flight. The runtime has some thousand signals that do not poll.
 const mostSignals = 4096
 
-// newDevice returns the streams of d, whose agent it finds by memory of d.
+// newDevice returns the device of d, whose agent it finds by memory of d.
 func newDevice(r *hsa.Runtime, d accel.Device) (*device, error) {
 	const bytes = 4096
 	p, err := d.Alloc(bytes)
@@ -63,8 +62,8 @@ func (d *device) close() (err error) {
 	return err
 }
 
-// adopt notes which agent owns memory, makes it accessible to the device, and finds the engines of
-// copies from it and to it, while no copy of this rank has any.
+// adopt records which agent owns memory, makes it accessible to the device, and finds the engines for copies from and to
+// it. No copy of this rank may use them yet.
 func (d *device) adopt(at uintptr) error {
 	m, err := d.runtime.Locate(at)
 	if err == nil {
@@ -79,8 +78,8 @@ func (d *device) adopt(at uintptr) error {
 	return err
 }
 
-// find finds the engines of this device for copies between its memory and that of an agent. The
-// engines of copies from another GPU are that GPU's.
+// find finds the engines of this device for copies between its memory and an agent's. Copies from another GPU use that
+// GPU's engines.
 func (d *device) find(owner hsa.Agent) error {
 	gpu, err := d.runtime.IsGPU(owner)
 	if err != nil {
@@ -101,7 +100,7 @@ func (d *device) find(owner hsa.Agent) error {
 	return nil
 }
 
-// numbers are those of the engines that streams take in turns.
+// numbers returns the numbers of the engines that streams use in rotation.
 func (d *device) numbers() (all []int) {
 	for _, engines := range d.engines {
 		for _, engine := range engines {
@@ -112,7 +111,7 @@ func (d *device) numbers() (all []int) {
 	return slices.Compact(all)
 }
 
-// forget is called before adopted memory is freed.
+// forget must be called before adopted memory is freed.
 func (d *device) forget(at uintptr) {
 	d.owners = slices.DeleteFunc(d.owners, func(r region) bool { return r.at == at })
 }
@@ -157,7 +156,7 @@ func (d *device) Copy(s accel.Stream, dst, src accel.Ptr, bytes int64) error {
 	return s.(*stream).copy(uintptr(dst), uintptr(src), bytes)
 }
 
-// NewStream implements accel.Device. Streams take the engines of a direction in turns.
+// NewStream implements accel.Device. Streams use the engines of a direction in rotation.
 func (d *device) NewStream() (accel.Stream, error) {
 	d.streams++
 	return &stream{device: d, number: d.streams - 1}, nil
@@ -165,9 +164,8 @@ func (d *device) NewStream() (accel.Stream, error) {
 
 func (*device) NewEvent() (accel.Event, error) { return &event{}, nil }
 
-// Elapsed implements accel.Device. Copies alone have times: it is the time from the earliest
-// beginning of the copies that followed start at once, on any stream, to the latest end of those
-// before end.
+// Elapsed implements accel.Device. Only copies have times: it returns the time from the earliest beginning of the copies
+// right after start, on any stream, to the latest end of the copies right before end.
 func (d *device) Elapsed(start, end accel.Event) (float64, error) {
 	followed, before := start.(*event).followed, end.(*event).after
 	if len(followed) == 0 || len(before) == 0 {

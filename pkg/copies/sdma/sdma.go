@@ -1,6 +1,6 @@
-// Package sdma is the copy family's backend on AMD GPUs by their copy engines (SDMA) alone: copies
-// of the HSA runtime on engines that the program names, where HIP chooses between engines and kernels.
-// Memory, and the kernels that check it, are HIP's.
+// Package sdma is the copy family's backend on AMD GPUs that uses only their copy engines (SDMA): copies of the HSA
+// runtime on engines that the program names, where HIP chooses between engines and kernels. Memory, and the kernels that
+// check it, use HIP.
 package sdma
 
 import (
@@ -22,17 +22,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// disabling are variables with which the runtime copies by kernels on the multiprocessors instead,
-// without an error.
+// disabling lists variables with which the runtime silently copies by kernels on the multiprocessors instead.
 var disabling = []string{"HSA_ENABLE_SDMA", "HSA_ENABLE_PEER_SDMA"}
 
-// Backend is the backend.
+// Backend is the SDMA backend.
 var Backend = backend.Backend{
 	Name: "sdma", Open: map[plan.Family]rank.Opener{copies.Name: Open},
 	Needs: []*backend.Need{{Kind: "hsa", Label: "HSA", Vendor: vocab.AMD, Find: findRuntime}},
 }
 
-// findRuntime finds the HSA runtime, which has to start.
+// findRuntime finds the HSA runtime and tests that it starts.
 func findRuntime(context.Context) backend.Library {
 	r, err := hsa.Open()
 	if err != nil {
@@ -68,7 +67,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	return g.Around(runner.NewRunner(parts)), nil
 }
 
-// memory is HIP's, known to the HSA runtime by its owners.
+// memory is HIP memory, registered with its owners in the HSA runtime.
 type memory struct {
 	runner.Memory
 	runtime *hsa.Runtime
@@ -115,7 +114,7 @@ func coded(err error) error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// adopted makes the runtime know a buffer until it is freed.
+// adopted registers a buffer with the runtime until it is freed.
 func (m *memory) adopted(b runner.Buffer, at uintptr) (runner.Buffer, error) {
 	free := b.Free
 	if err := m.device.adopt(at); err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/hsa"
 )
 
-// stream is copies of which each waits for the one before.
+// stream is a chain of copies, each of which waits for the previous one.
 type stream struct {
 	device  *device
 	number  int
 	after   []hsa.Signal // what the next copy waits for
-	pending []hsa.Signal // of copies that were not waited for
-	ended   []hsa.Signal // whose times events may still ask for
-	events  []*event     // which the next copy follows
+	pending []hsa.Signal // of copies not yet waited for
+	ended   []hsa.Signal // events may still need their times
+	events  []*event     // recorded before the next copy
 }
 
 var _ accel.Stream = (*stream)(nil)
@@ -37,7 +37,7 @@ func (s *stream) copy(dst, src uintptr, bytes int64) error {
 	if len(engines) == 0 {
 		return fmt.Errorf("copies in this direction: %w: their engines are another device's", accel.ErrUnsupported)
 	}
-	if len(s.ended) > 0 { // a new window begins, which nobody asks for the old one's times
+	if len(s.ended) > 0 { // a new window begins, and the old one's times are no longer needed
 		d.free = append(d.free, s.ended...)
 		s.ended = nil
 	}
@@ -112,10 +112,10 @@ func (s *stream) Close() error {
 	return err
 }
 
-// event is a place between the copies of streams.
+// event is a point between the copies of streams.
 type event struct {
 	after    []hsa.Signal // that end before it
-	followed []hsa.Signal // the first of each stream that recorded it or waited for it
+	followed []hsa.Signal // first copy after it on each stream that recorded it or waited for it
 }
 
 func (*event) Handle() uintptr { return 0 }

@@ -2,7 +2,7 @@ struct alignas(16) cx_pair {
 	cx_u64 a, b;
 };
 
-// Copies words of 8 bytes, in pairs where all allows it.
+// Copies words of 8 bytes, in pairs if alignment and length allow.
 extern "C" __global__ void cx_copy(cx_u64 *__restrict__ dst, const cx_u64 *__restrict__ src, cx_u64 words)
 {
 	if ((((cx_u64)dst | (cx_u64)src | words * 8) & 15) != 0) {

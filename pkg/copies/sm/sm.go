@@ -1,5 +1,5 @@
-// Package sm is the copy family's backend on GPUs by a kernel on the multiprocessors, as
-// nvbandwidth's tests of that name: what a copy takes from a victim that copy engines leave alone.
+// Package sm is the copy family's backend on GPUs by a kernel on the multiprocessors, as in nvbandwidth's tests of that
+// name. It shows how much such a copy slows down a victim that copy engines do not affect.
 package sm
 
 import (
@@ -25,7 +25,7 @@ var kernel string
 
 func source() string { return kernels.Complete(kernel) }
 
-// Backend is the backend.
+// Backend is the multiprocessor backend.
 var Backend = backend.Backend{Name: "sm", Open: map[plan.Family]rank.Opener{copies.Name: Open}}
 
 // Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
@@ -47,7 +47,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	return g.Around(runner.NewRunner(parts)), nil
 }
 
-// memory is that of the driver. It closes the kernel with the device.
+// memory is the driver's memory. It closes the kernel with the device.
 type memory struct {
 	runner.Memory
 	device *device
@@ -57,7 +57,7 @@ func (m memory) Close() error {
 	return errors.Join(rank.Coded(result.ReasonDevice, m.device.scope.Close()), m.Memory.Close())
 }
 
-// device is a device whose copies are made by a kernel.
+// device is a device that copies with a kernel.
 type device struct {
 	accel.Device
 	scope  *accel.Scope // of the kernel
@@ -76,7 +76,7 @@ func newDevice(ctx context.Context, d accel.Device) (*device, error) {
 	return of, nil
 }
 
-// threads of a block, of which there is one for each multiprocessor, as in nvbandwidth.
+// threads is the block size. There is one block for each multiprocessor, as in nvbandwidth.
 const threads = 512
 
 func (d *device) launch(s accel.Stream, dst, src uintptr, bytes int64) error {

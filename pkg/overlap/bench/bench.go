@@ -57,7 +57,7 @@ type flags struct {
 	bench.Output
 	bench.Sizes
 
-	ranks       int // 0: one on each GPU, or two on a host
+	ranks       int // 0: one for each GPU, or two on a host
 	op, dtype   string
 	schedule    string
 	hidden      int64
@@ -67,8 +67,7 @@ type flags struct {
 	sampling    string
 }
 
-// Defaults where a flag was not given: what a host multiplies and moves in milliseconds, and
-// what GPUs do.
+// Default flag values for hosts and GPUs, with which each takes milliseconds, and limits.
 const (
 	hostHidden, gpuHidden = 256, 4096
 	hostSize, gpuSize     = "256K", "64M"
@@ -105,7 +104,7 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 // Ranks implements bench.Measurement.
 func (f *flags) Ranks([]string) (int, error) { return f.ranks, nil }
 
-// Plan implements bench.Measurement: the measurement of forms, by default all of them.
+// Plan implements bench.Measurement: the measurement of the named forms, by default all.
 func (f *flags) Plan(forms []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 	d := f.Direct(be, world)
 	forms, err := f.forms(forms)
@@ -178,7 +177,7 @@ func (f *flags) forms(named []string) ([]string, error) {
 	return named, nil
 }
 
-// besides refuses flags of form beside that no form takes.
+// besides refuses flags of form beside if that is not measured.
 func (f *flags) besides(forms []string) error {
 	if slices.Contains(forms, overlap.Beside) {
 		return nil
@@ -191,7 +190,7 @@ func (f *flags) besides(forms []string) error {
 	return nil
 }
 
-// shape is the sizes, and the width of the matrices.
+// shape returns the sizes, and the width of the matrices.
 func (f *flags) shape(be *catalog.Backend) ([]int64, int64, error) {
 	hidden, first := int64(gpuHidden), gpuSize
 	if slices.Contains(be.Vendors, vocab.Host) {
@@ -220,7 +219,7 @@ type Report struct {
 	Passed bool       `json:"passed"`
 }
 
-// caseRows is the part of a document that a report has.
+// caseRows is the reported part of a document.
 type caseRows struct {
 	bench.Case
 	Op          string               `json:"op"`
@@ -249,7 +248,7 @@ func (p *Report) Add(doc result.Document) {
 	p.Passed = p.Err() == nil
 }
 
-// multiplier is what computed the products, with its version if it is a library.
+// multiplier names what computed the products, with its version if it is a library.
 func multiplier(d *overlap.Document) string {
 	compute := d.Measurement.Compute
 	for _, l := range d.Provenance.Libraries {
@@ -260,7 +259,7 @@ func multiplier(d *overlap.Document) string {
 	return compute
 }
 
-// Print implements bench.Reporter: one line a row.
+// Print implements bench.Reporter: one line per row.
 func (*Report) Print(w io.Writer, doc result.Document) {
 	d := doc.(*overlap.Document)
 	c, m := &d.Identity.Case, &d.Measurement

@@ -12,14 +12,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// track is what one rank left of a case.
+// track is what one rank recorded of a case.
 type track struct {
 	setup   *setup
 	samples map[turn]sample
 }
 
-// Assemble fills the document of an overlap case with what its ranks left; see
-// shard.Assembler.
+// Assemble fills the document of an overlap case from the records of its ranks; see shard.Assembler.
 func Assemble(doc result.Document, streams []rank.Stream) error {
 	d, ok := doc.(*overlap.Document)
 	if !ok {
@@ -69,7 +68,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	return nil
 }
 
-// settle notes what computed, on which the comparison key depends. All ranks chose the same.
+// settle records what computed, which is part of the comparison key. All ranks chose the same.
 func settle(d *overlap.Document, tracks []track) (err error) {
 	computes := ""
 	for of, t := range tracks {
@@ -97,7 +96,7 @@ func read(s rank.Stream, t *track) error {
 	})
 }
 
-// entrySkew is how far apart the gates of the ranks opened.
+// entrySkew returns how far apart the gates of the ranks opened.
 func entrySkew(nodes int, tracks []track) *result.EntrySkew {
 	windows := map[turn][]rank.Entry{}
 	for _, t := range tracks {
@@ -108,7 +107,7 @@ func entrySkew(nodes int, tracks []track) *result.EntrySkew {
 	return rank.EntrySkew(nodes, len(tracks), windows)
 }
 
-// assembly makes a row of the samples of all ranks.
+// assembly makes a row from the samples of all ranks.
 type assembly struct {
 	block  *overlap.Block
 	number int
@@ -116,13 +115,12 @@ type assembly struct {
 	form   collective.Form
 	tracks []track
 	limits []result.Limit
-	wrong  string // what was wrong first
-	// implausible says which times cannot be.
+	wrong  string // first error
+	// implausible lists impossible times.
 	implausible result.Reasons
 }
 
-// row fills the row, or returns false if a contender has no sample of all ranks, or one that
-// takes no time.
+// row fills the row. It returns false if a contender has no sample from all ranks, or one without time.
 func (a *assembly) row() bool {
 	r := a.asked
 	if a.block.Form != overlap.Beside {
@@ -165,8 +163,8 @@ func (a *assembly) positive(name string, samples [][]sample) bool {
 	return true
 }
 
-// gate fails a row in which a median is too short for the bytes that had to move. A single
-// sample may be: a rank that opens its gate late finds what its peers have already sent.
+// gate fails a row in which a median is too short for the bytes that had to move. A single sample may be: a rank that opens its
+// gate late finds data that its peers have already sent.
 func (a *assembly) gate() {
 	r := a.asked
 	moved := plausible.Moved{Link: a.form.LinkBytes(a.form.Extent(r.Bytes))}
@@ -184,10 +182,10 @@ func (a *assembly) gate() {
 	}
 }
 
-// named names the time of a contender of the row.
+// named returns the name of a contender's time.
 func (a *assembly) named(contender string) string { return contender + " of " + a.asked.Name() }
 
-// samples are those of a contender that all ranks have, by iteration and rank.
+// samples returns the samples of a contender that all ranks have, by iteration and rank.
 func (a *assembly) samples(contender string) (all [][]sample) {
 	for i := range a.block.Timing.Iterations {
 		var ranks []sample
@@ -203,7 +201,7 @@ func (a *assembly) samples(contender string) (all [][]sample) {
 	return all
 }
 
-// worst is the largest value of the ranks, by iteration.
+// worst returns the maximum over ranks, by iteration.
 func worst(samples [][]sample, value func(*sample) float64) (out []float64) {
 	for _, ranks := range samples {
 		largest := 0.0
@@ -215,7 +213,7 @@ func worst(samples [][]sample, value func(*sample) float64) (out []float64) {
 	return out
 }
 
-// coverage is the median over the iterations of the least part of the ranks.
+// coverage returns the median over the iterations of the minimum over ranks.
 func coverage(samples [][]sample, part func(*sample) float64) float64 {
 	var parts []float64
 	for _, ranks := range samples {
@@ -228,8 +226,7 @@ func coverage(samples [][]sample, part func(*sample) float64) float64 {
 	return result.NewBurst(parts).P50
 }
 
-// verify sums the checks of a row's samples. Each has to have compared every element of what
-// its contender computes and brings.
+// verify summarizes the checks of a row's samples. Each must have compared every element that its contender computes or delivers.
 func (a *assembly) verify(v *overlap.Verify) {
 	v.Passed = true
 	for of, t := range a.tracks {
@@ -255,7 +252,7 @@ func (a *assembly) verify(v *overlap.Verify) {
 	}
 }
 
-// sum adds a check, which should have compared that many elements.
+// sum adds a check, which must have compared the given number of elements.
 func (a *assembly) sum(v *overlap.Verify, c *workload.Verdict, elements int64, what string, checked, wrong *int64) {
 	bad := ""
 	switch {
@@ -277,7 +274,7 @@ func (a *assembly) sum(v *overlap.Verify, c *workload.Verdict, elements int64, w
 	}
 }
 
-// elements counts those of a rank's products, and those that it gets in a window.
+// elements returns the number of elements of a rank's products, and of those that it receives in a window.
 func (a *assembly) elements(of int) (products, communicated int64) {
 	r := a.asked
 	products = r.ProductM * r.ProductN
@@ -290,8 +287,8 @@ func (a *assembly) elements(of int) (products, communicated int64) {
 	return products * int64(r.Products), communicated
 }
 
-// judge sets the outcome of a case that all ranks ended, or whose data are wrong; else it is
-// the shard's, which knows why a rank did not.
+// judge sets the outcome of a case that all ranks completed, or whose data are wrong. Otherwise the shard, which knows why a rank
+// did not complete, sets it.
 func judge(d *overlap.Document, done bool, asked int, implausible result.Reasons) {
 	rows := d.Measurement.Rows
 	var wrong result.Reasons

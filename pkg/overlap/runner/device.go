@@ -31,9 +31,8 @@ type side struct {
 	starts, ends []accel.Event
 }
 
-// NewDeviceStreams returns two streams of a device, one of which communicates through comm. A
-// gate holds both until everything is enqueued, which needs a kernel: where nothing compiles
-// one, the error is of a refusal.
+// NewDeviceStreams returns two streams of a device, one of which communicates through comm. A gate holds both until everything is
+// enqueued; if its kernel cannot be compiled, the error is a refusal.
 func NewDeviceStreams(ctx context.Context, d accel.Device, comm collective.Comm) (Streams, error) {
 	s := &deviceStreams{device: accel.NewScope(d), comm: comm}
 	var err error
@@ -93,7 +92,7 @@ func (s *deviceStreams) run(ctx context.Context, w Window, meet func(context.Con
 	return t, nil
 }
 
-// hold has both streams wait for the gate.
+// hold makes both streams wait for the gate.
 func (s *deviceStreams) hold() error {
 	if err := s.gate.Hold(s.communication.stream); err != nil {
 		return err
@@ -160,7 +159,7 @@ func (s *deviceStreams) task(of *side, i int, task Task) error {
 	return rank.Coded(result.ReasonDevice, of.stream.Record(of.ends[i]))
 }
 
-// spans are when the tasks of a side ran.
+// spans returns when the tasks of a side ran.
 func (s *deviceStreams) spans(of *side, tasks int) ([]Span, error) {
 	spans := make([]Span, tasks)
 	for i := range spans {

@@ -17,27 +17,27 @@ import (
 
 // exchange is the communication of a row.
 type exchange interface {
-	// fill makes what this rank sends in a window, and poisons what it receives.
+	// fill writes what this rank sends in a window, and poisons what it receives.
 	fill(t turn) error
-	// bring makes what the communication of a window brings.
+	// bring writes what the communication of a window should deliver.
 	bring(t turn) error
-	// tasks are those of a window; whole ones communicate in one piece.
+	// tasks returns the tasks of a window; whole: communicate in one piece.
 	tasks(whole bool) []Task
-	// check compares what the communication brought.
+	// check compares what the communication delivered.
 	check(t turn) (workload.Verdict, error)
-	// end is the address behind an element that this rank receives.
+	// end returns the address behind an element that this rank receives.
 	end() accel.Ptr
-	// path names what the data take.
+	// path names the path of the data.
 	path() string
-	// program describes the steps that communicate; nil if the library's operations do.
+	// program describes the communication steps; nil if the library's operations communicate.
 	program() *schedule.About
 	close() error
 }
 
-// poison is bytes that are no number in any element type.
+// poison is a byte whose repetition is NaN in every element type.
 const poison = 0xff
 
-// collectives are those of form beside: each has buffers of its own.
+// collectives implements the communication of form beside: each has buffers of its own.
 type collectives struct {
 	*bench
 	form   collective.Form
@@ -45,8 +45,8 @@ type collectives struct {
 	data   workload.Pattern
 	calls  []collective.Call
 	comm   collective.Comm
-	about  *schedule.About // of a schedule; nil without one
-	unload func() error    // the same
+	about  *schedule.About // of a schedule; may be nil
+	unload func() error    // of a schedule; may be nil
 }
 
 // slotBytes is the memory of one collective.
@@ -139,7 +139,7 @@ func (c *collectives) close() error {
 	return c.unload()
 }
 
-// add sums verdicts.
+// add adds verdicts.
 func add(total *workload.Verdict, v workload.Verdict) {
 	if total.Wrong == 0 {
 		total.First = v.First
@@ -148,8 +148,7 @@ func add(total *workload.Verdict, v workload.Verdict) {
 	total.Wrong += v.Wrong
 }
 
-// gathering is the communication of a linear layer: the parts of X of all ranks, in the order
-// of ranks, where this rank has its own.
+// gathering is the communication of a linear layer: the parts of X of all ranks, in rank order, including this rank's own.
 type gathering struct {
 	*bench
 	x     accel.Ptr
@@ -157,7 +156,7 @@ type gathering struct {
 	whole collective.Call
 	// pieces are the broadcasts of form linear-broadcast.
 	pieces []collective.Call
-	// loaded are the steps of form linear-rotation, a list for each, and about their program.
+	// loaded holds the lists of steps of form linear-rotation, about describes their program.
 	loaded steps.Loaded
 	about  *schedule.About
 }
@@ -192,12 +191,12 @@ func newGathering(ctx context.Context, b *bench, x accel.Ptr, elements int64) (*
 	return g, nil
 }
 
-// rotated is the rank i places after this one.
+// rotated returns the rank i places after this one.
 func (g *gathering) rotated(i int) int {
 	return (g.session.Rank + i + g.session.World) % g.session.World
 }
 
-// at is where the part of a rank begins.
+// at returns the address of the part of a rank.
 func (g *gathering) at(of int) accel.Ptr { return g.x.Add(int64(of) * g.part * g.size) }
 
 func (g *gathering) elements() int64 { return g.part * int64(g.session.World) }

@@ -9,15 +9,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Kinds of data faults, for rank.FaultVariable. Flips and stale data are done to the buffers
-// between a timed window and its checks; an early computation is in the window itself.
+// Kinds of data faults, for rank.FaultVariable. Flips and stale data change the buffers between a timed window and its checks; an
+// early computation changes the window itself.
 const (
 	FaultProduct = "flip-product" // one bit of one element of a product is flipped
 	FaultEarly   = "early"        // the computation does not wait for the communication
 )
 
-// FaultKinds lists them, with those that the family shares with collectives: a flipped bit of
-// what the communication brought, and what it brought in the window before.
+// FaultKinds lists the data faults, including those shared with collectives: a flipped bit of delivered data, and the data of the
+// previous window.
 func FaultKinds() []string {
 	return []string{collective.FaultFlip, collective.FaultStale, FaultProduct, FaultEarly}
 }
@@ -32,7 +32,7 @@ func noEffect(f rank.Fault, c *plan.Case) string {
 	return ""
 }
 
-// injure does the faults of this rank to what a window has left, normally none.
+// injure applies the faults of this rank after a window, normally none.
 func (r *row) injure(t turn) error {
 	has := r.session.HasFault
 	if computes(t.Contender) && has(FaultProduct) {
@@ -54,7 +54,7 @@ func (r *row) injure(t turn) error {
 	return nil
 }
 
-// flip flips a bit of the element that ends at an address: of its sign and exponent.
+// flip flips a bit, of sign or exponent, of the element that ends at an address.
 func (r *row) flip(end accel.Ptr) error {
 	word, err := accel.Read[byte](r.Device, r.stream, end.Add(-1), 1)
 	if err == nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// NewDeviceRunner returns a runner on the device of p, which communicates over a library that
-// p.Comm need not name. It owns both.
+// NewDeviceRunner returns a runner on the device of p that communicates over the library l; p.Comm is not used. It owns both.
 func NewDeviceRunner(ctx context.Context, p collective.Parts, l steps.Library) (*Runner, error) {
 	matrix, err := gemm.NewDevice(ctx, p.Device)
 	if errors.Is(err, accel.ErrUnsupported) {
@@ -39,7 +38,7 @@ func NewDeviceRunner(ctx context.Context, p collective.Parts, l steps.Library) (
 	return r, nil
 }
 
-// multipliers opens what computes on a device: the kernel, or the library of its vendor.
+// multipliers returns an opener of multipliers on a device: the kernel, or the library of its vendor.
 func multipliers(d accel.Device, matrix *gemm.Device) func(string) (Multiplier, error) {
 	vendor := blaslt.CUBLASLt
 	if d.Info().Vendor == vocab.AMD {

@@ -1,4 +1,4 @@
-// Package runner is what ranks do for the overlap family, over the parts of a backend.
+// Package runner measures the overlap family on ranks, over the parts of a backend.
 package runner
 
 import (
@@ -12,24 +12,22 @@ import (
 	steps "github.com/collectivex/collectivex/pkg/steps/runner"
 )
 
-// Task is work of one side that begins and ends together.
+// Task is work of one side with a common start and end.
 type Task struct {
 	// Enqueue adds it to the stream of its side.
 	Enqueue func(s accel.Stream) error
-	// After, of a task of the computation, is the task of the communication that has to end
-	// before, or −1.
+	// After, for a task of the computation, is the communication task that must end before it, or −1.
 	After int
 }
 
-// Window is the work of both sides from one gate on. Either may be empty.
+// Window is the work of both sides after one gate. Either may be empty.
 type Window struct {
 	Communication, Compute []Task
-	// Early has the computation run first, as if it did not wait for what it depends on: a
-	// fault.
+	// Early makes the computation run first, without waiting for its dependencies: a fault.
 	Early bool
 }
 
-// Times are those of one window.
+// Times are the times of one window.
 type Times struct {
 	Opened time.Time // when the gate opened
 	// Communication and Compute are when each task ran.

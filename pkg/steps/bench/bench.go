@@ -1,5 +1,5 @@
-// Package bench is `cxrun bench schedule`: the flags, columns and JSON of `cxrun bench OP`, for a
-// collective by the steps of a schedule.
+// Package bench is `cxrun bench schedule`: a collective by the steps of a schedule, with the flags, columns and JSON
+// of `cxrun bench OP`.
 package bench
 
 import (
@@ -46,18 +46,17 @@ findings begin with the file, and line and column of the op. The plan says how m
 	},
 }
 
-// Flags are the flags of a measurement of a schedule, as they were given: those of a
-// collective, and the shape of the program.
+// Flags holds the flags of a measurement of a schedule: a collective's, and the shape of the program.
 type Flags struct {
 	*collectives.Flags
-	// Read returns the content and the program of a plan in a file. Ranks needs it.
+	// Read returns the content and the program of a plan in a file. Ranks requires it.
 	Read func(file string) ([]byte, *schedule.Program, error)
 
 	given           *pflag.FlagSet
 	width, segments int
 }
 
-// What help says of the shape of a schedule, in every command that takes it.
+// Help on the shape of a schedule, for every command that has these flags.
 const (
 	WidthUsage    = "put `N` ranks in a row of a grid, or in a node of a hierarchy; 0 is all"
 	SegmentsUsage = "pipeline each half of a tree's vector in `N` pieces; 0 is 8"
@@ -76,13 +75,13 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	for name, usage := range usage {
 		fs.Lookup(name).Usage = usage
 	}
-	for _, name := range []string{"traffic", "model"} { // of other operations
+	for _, name := range []string{"traffic", "model"} { // for other operations
 		fs.Lookup(name).Hidden = true
 	}
 	return f, append([]bench.Group{shape}, groups...)
 }
 
-// usage is what a schedule makes of flags of a collective.
+// usage overrides the help of flags of a collective.
 var usage = map[string]string{
 	"backend":        "use backend `NAME`: auto, host, nccl, rccl or ipc (copies between the GPUs of a host); auto uses the library of the GPUs, or host on a machine without GPUs",
 	"op":             "only `sum`: a schedule adds",
@@ -93,8 +92,7 @@ var usage = map[string]string{
 	"cudagraph":      "only `0`: a schedule is not captured in graphs",
 }
 
-// Request reads the flags for a schedule of a collective. Its errors end the program with
-// cli.ExitUsage.
+// Request reads the flags for a schedule of a collective. Its errors have exit code cli.ExitUsage.
 func (f *Flags) Request(op, algorithm string) (collectives.Request, error) {
 	of := schedule.Collective(op)
 	_, err := schedule.Find(algorithm, of)
@@ -109,12 +107,11 @@ func (f *Flags) Request(op, algorithm string) (collectives.Request, error) {
 	return r, err
 }
 
-// mostName is the length of the name of a plan's file, in bytes: ids of cases, which name files,
-// have it.
+// mostName is the maximum length of the name of a plan's file, in bytes: it is part of case ids, which name files.
 const mostName = 64
 
-// PlanRequest reads the flags for the plan in a file, with its content and its program. Errors are
-// as those of Request.
+// PlanRequest reads the flags for the plan in a file, with its content and its program. Its errors have exit code
+// cli.ExitUsage.
 func (f *Flags) PlanRequest(file string, content []byte, p *schedule.Program) (collectives.Request, error) {
 	name := filepath.Base(file)
 	if f.given.Changed("width") || f.given.Changed("segments") {
@@ -157,8 +154,8 @@ func (f *Flags) steps(op string) (collectives.Request, error) {
 	return f.Flags.Request(op)
 }
 
-// by returns a schedule in place of the library's operation: its name and shape and, of a plan in a
-// file, the program.
+// by returns the replacement of the library's operation by a schedule: its name and shape and, for a plan in a file,
+// the program.
 func by(block steps.Block, program *schedule.Program) *collectives.By {
 	return &collectives.By{
 		Family: steps.Name, Label: block.Algorithm, File: block.PlanFile,
@@ -187,7 +184,7 @@ func by(block steps.Block, program *schedule.Program) *collectives.By {
 	}
 }
 
-// divides refuses sizes that do not divide into the chunks of a plan, which are of the same size.
+// divides refuses sizes that do not divide into the equal chunks of a plan.
 func divides(file string, p *schedule.Program, f runner.Form, sizes []int64) error {
 	if p == nil {
 		return nil
@@ -208,7 +205,7 @@ func divides(file string, p *schedule.Program, f runner.Form, sizes []int64) err
 	return nil
 }
 
-// Ranks implements bench.Measurement: of a collective and the name of a schedule, or of a file.
+// Ranks implements bench.Measurement. words are a collective and a schedule, or a file.
 func (f *Flags) Ranks(words []string) (int, error) {
 	return f.Ask(func() (collectives.Request, error) {
 		if len(words) == 2 {

@@ -21,18 +21,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Messages says how the messages of a model are measured.
+// Messages describes how the messages of a model are measured.
 type Messages struct {
 	DType  string
 	Sizes  []int64 // of messages, in bytes, ascending
 	Timing collective.Counts
-	// Buffers is the state of the buffers in what all ranks do at once: vocab.Fresh or FreshCold.
-	// Those of single pairs of ranks are always fresh, since emptying the caches for each pair would
-	// take minutes.
+	// Buffers is the state of the buffers in operations of all ranks at once: vocab.Fresh or FreshCold. Single pairs of
+	// ranks always have fresh buffers, since emptying the caches for each pair would take minutes.
 	Buffers string
 }
 
-// MessagesOf returns how the messages of the model that a request asks for are measured.
+// MessagesOf returns how to measure the messages of the model that a request asks for.
 func MessagesOf(r *collectives.Request) *Messages {
 	m := &Messages{DType: r.DType, Sizes: r.Shape.Sizes, Timing: r.Shape.Measure, Buffers: vocab.Fresh}
 	if r.Shape.Buffers == vocab.FreshCold {
@@ -41,7 +40,7 @@ func MessagesOf(r *collectives.Request) *Messages {
 	return m
 }
 
-// together is the operation in which all ranks send and receive at once.
+// together returns the operation in which all ranks send and receive at once.
 func together(world int) runner.Op {
 	if world == 2 {
 		return runner.P2PBidir
@@ -49,8 +48,8 @@ func together(world int) runner.Op {
 	return runner.SendRecv
 }
 
-// Runs is how often each case of a model is to be measured with a backend, and each measurement that a
-// model is held against. Times on a host differ more from run to run than within one.
+// Runs returns how often to measure each case of a model with a backend, and each measurement that is compared with a
+// model. Times on a host vary more between runs than within one.
 func Runs(backend string) int {
 	if backend == bench.HostBackend {
 		return 3
@@ -58,10 +57,10 @@ func Runs(backend string) int {
 	return 1
 }
 
-// Operations lists the cases of the collective family that a model needs, each from a common start.
-// Messages between two ranks, alone and both ways, have fresh buffers. Messages of all ranks at once
-// have buffers of the state that is asked for; with more than two ranks also fresh ones, and the same
-// in a row. They are made again with warm buffers, back to back too.
+// Operations lists the cases of the collective family that a model needs, each from a common start. Messages between two
+// ranks, alone and in both directions, have fresh buffers. Messages of all ranks at once have buffers of the given
+// state; with more than two ranks also fresh ones, and the same in a row. They are repeated with warm buffers, also
+// back to back.
 func (m *Messages) Operations(world int) []plan.Case {
 	out := []plan.Case{m.operation(runner.P2P, vocab.Fresh, vocab.Blocking)}
 	states := []string{m.Buffers}
@@ -93,14 +92,13 @@ func (m *Messages) operation(op runner.Op, buffers string, modes ...string) plan
 	})
 }
 
-// inHypercube reports whether messages of so many ranks follow each other in a hypercube, in at
-// least two steps.
+// inHypercube reports whether an operation on world ranks has at least two successive messages in a hypercube.
 func inHypercube(world int) bool {
 	return world > 2 && collective.WrongWorld(runner.Hypercube.String(), world) == ""
 }
 
-// Schedules lists the cases of the schedule family that a model needs: ring schedules, whose
-// times differ by those of sums and copies.
+// Schedules lists the cases of the schedule family that a model needs: ring schedules, whose times differ by the times of
+// sums and copies.
 func (m *Messages) Schedules(world int) []plan.Case {
 	var out []plan.Case
 	for _, c := range []schedule.Collective{schedule.AllGather, schedule.ReduceScatter} {
@@ -123,9 +121,9 @@ func (m *Messages) newCase(f plan.Family, b plan.Block) plan.Case {
 	return plan.Case{Family: f, Precision: m.DType, Sampling: bench.Name, Contract: collective.Contract, Block: b}
 }
 
-// MachineModel returns the model of the machine that the measured cases of Operations and
-// Schedules give: the medians of the median times of all runs. Classes of sizes are the segments of
-// package fit; times are whole picoseconds. A rank sends one message at a time.
+// MachineModel computes the model of the machine from measured cases of Operations and Schedules: the medians of the
+// median times of all runs. Classes of sizes are the segments of package fit; times are whole picoseconds. A rank sends
+// one message at a time.
 func MachineModel(backend string, measured []*collective.Document) (*simulate.Model, error) {
 	last := measured[len(measured)-1]
 	b := modelBuilder{world: last.Identity.Case.World, buffers: last.Measurement.Buffers, times: map[group]map[float64][]float64{}}
@@ -156,7 +154,7 @@ func MachineModel(backend string, measured []*collective.Document) (*simulate.Mo
 	steps := float64(b.world - 1)
 	scatter := b.curve(group{op: string(schedule.ReduceScatter), placement: vocab.InPlace, buffers: b.buffers})
 	gather := b.curve(group{op: string(schedule.AllGather), placement: vocab.InPlace, buffers: b.buffers})
-	unsummed := gather // what the reduce_scatter takes without its sums
+	unsummed := gather // the time of the reduce_scatter without its sums
 	if b.world > 2 {
 		if out.All, err = classes(less(b.together(b.buffers), start+flight)); err != nil {
 			return nil, fmt.Errorf("all ranks at once: %w", err)
@@ -164,7 +162,7 @@ func MachineModel(backend string, measured []*collective.Document) (*simulate.Mo
 	}
 	if b.world > 2 && b.buffers != vocab.Fresh {
 		cached := less(b.together(vocab.Fresh), b.start(vocab.Fresh)+flight)
-		for i, p := range cached { // a step of a reduce_scatter has its message and a sum
+		for i, p := range cached { // a step of a reduce_scatter is a message and a sum
 			for _, q := range scatter {
 				if q.Bytes == p.Bytes*float64(b.world) {
 					cached[i].Us = max(leastUs, min(p.Us, (q.Us-start)/steps-flight))
@@ -189,7 +187,7 @@ func MachineModel(backend string, measured []*collective.Document) (*simulate.Mo
 	return out, nil
 }
 
-// group is what the times of a curve have in common.
+// group identifies the times of a curve.
 type group struct {
 	op        string
 	pair      runner.Pair
@@ -198,10 +196,10 @@ type group struct {
 	pipelined bool
 }
 
-// modelBuilder collects median times in µs by what was measured and by size, one of each run.
+// modelBuilder collects median times in µs by group and size, one per run.
 type modelBuilder struct {
 	world   int
-	buffers string // of what all ranks do at once
+	buffers string // in operations of all ranks at once
 	times   map[group]map[float64][]float64
 }
 
@@ -244,8 +242,8 @@ func (b *modelBuilder) curve(g group) []fit.Point {
 	return out
 }
 
-// together returns the times of messages that all ranks send at once, of ranks 0 and 1 if there are
-// two. More bytes do not take less time: neighbors of which measurements say so have their mean.
+// together returns the times of messages that all ranks send at once, from ranks 0 and 1 if there are two. Times that
+// decrease with size are averaged with their neighbours.
 func (b *modelBuilder) together(buffers string) []fit.Point {
 	out := b.curve(b.atOnce(buffers))
 	for last := range out {
@@ -261,7 +259,7 @@ func (b *modelBuilder) together(buffers string) []fit.Point {
 	return out
 }
 
-// atOnce is the group of messages that all ranks send at once.
+// atOnce returns the group of messages that all ranks send at once.
 func (b *modelBuilder) atOnce(buffers string) group {
 	g := group{op: together(b.world).String(), buffers: buffers}
 	if b.world == 2 {
@@ -270,10 +268,9 @@ func (b *modelBuilder) atOnce(buffers string) group {
 	return g
 }
 
-// start returns the time from the common start to the first message with buffers of a state, in µs:
-// what a message takes longer alone than where it follows another. Messages follow each other in a
-// hypercube, or in an operation that is made back to back. The start is at least 0, and at most half
-// of any time of all ranks at once.
+// start returns the time from the common start to the first message with buffers of a state, in µs: the extra time of a
+// message alone over one that follows another, in a hypercube or back to back. It is at least 0, and at most half of any
+// time of all ranks at once.
 func (b *modelBuilder) start(buffers string) float64 {
 	more := b.aloneInCube(buffers)
 	if len(more) == 0 {
@@ -287,11 +284,11 @@ func (b *modelBuilder) start(buffers string) float64 {
 	return max(0, min(meanExcess(more), b.together(buffers)[0].Us/2))
 }
 
-// excess is by how many µs a time, in µs, is longer than another one.
+// excess is the difference us, in µs, of a time over another one.
 type excess struct{ us, time float64 }
 
-// meanExcess returns the mean of all, each weighted by the inverse square of its time: the errors of
-// times grow with the times, so that long messages say little about a constant.
+// meanExcess returns the mean of all, each weighted by the inverse square of its time: errors grow with the times, so that
+// long messages determine a constant poorly.
 func meanExcess(all []excess) float64 {
 	sum, weights := 0.0, 0.0
 	for _, e := range all {
@@ -302,9 +299,8 @@ func meanExcess(all []excess) float64 {
 	return sum / weights
 }
 
-// aloneInCube returns, by size, how much longer a message takes alone than within a hypercube.
-// Step i of a hypercube sends 2^i times as many bytes as the first. There is nothing if messages
-// of those sizes were not measured.
+// aloneInCube returns, by size, the extra time of a message alone over one within a hypercube. Step i of a hypercube sends
+// 2^i times as many bytes as the first. The result is empty if messages of those sizes were not measured.
 func (b *modelBuilder) aloneInCube(buffers string) (more []excess) {
 	single := map[float64]float64{}
 	for _, p := range b.together(buffers) {
@@ -325,9 +321,8 @@ func (b *modelBuilder) aloneInCube(buffers string) (more []excess) {
 	return more
 }
 
-// flight returns how long a sender is free for its next message before the last one has arrived, in
-// µs: the shortest time of a message back to back. It is at most half of any time of all ranks at
-// once, less the start.
+// flight returns how long before the arrival of a message its sender is free for the next one, in µs: the shortest time of
+// a message back to back. It is at most half of any time of all ranks at once, minus the start.
 func (b *modelBuilder) flight(start float64) float64 {
 	g := b.atOnce(vocab.Warm)
 	g.pipelined = true
@@ -335,7 +330,7 @@ func (b *modelBuilder) flight(start float64) float64 {
 	return min(shortest.Us, (b.together(b.buffers)[0].Us-start)/2)
 }
 
-// pairs returns the curves of a pairwise operation, each time less without, which is in µs.
+// pairs returns the curves of a pairwise operation, each time reduced by without, in µs.
 func (b *modelBuilder) pairs(op runner.Op, without float64) (pairs []simulate.Pair, err error) {
 	buffers := vocab.Fresh
 	if op == together(b.world) {
@@ -351,8 +346,8 @@ func (b *modelBuilder) pairs(op runner.Op, without float64) (pairs []simulate.Pa
 	return pairs, nil
 }
 
-// less returns points whose times are shorter by us, and by nine tenths at most: a message of a
-// single pair can take less than the start and the flight of all ranks.
+// less returns points with times reduced by us, but by at most nine tenths: a message of a single pair can take less than
+// the start and the flight of all ranks.
 func less(points []fit.Point, us float64) []fit.Point {
 	points = slices.Clone(points)
 	for i := range points {
@@ -361,8 +356,7 @@ func less(points []fit.Point, us float64) []fit.Point {
 	return points
 }
 
-// difference returns by how much longer the first of two schedules takes in each of its steps,
-// by the size of a rank's part.
+// difference returns the time difference per step of two schedules, by the size of a rank's part.
 func difference(longer, shorter []fit.Point, ranks, steps float64) []fit.Point {
 	var out []fit.Point
 	for _, p := range longer {
@@ -374,10 +368,10 @@ func difference(longer, shorter []fit.Point, ranks, steps float64) []fit.Point {
 	return out
 }
 
-// leastUs is a picosecond, which is less than any difference that can be measured.
+// leastUs is a picosecond, which is below any measurable difference.
 const leastUs = 1e-6
 
-// classes splits points where their times break.
+// classes splits points at breaks in their times.
 func classes(points []fit.Point) ([]simulate.Class, error) {
 	fitted := fit.Fit(points)
 	if fitted.Why != "" {

@@ -1,4 +1,4 @@
-// Adds what has come to what is there. A sum is rounded once to its type; integers wrap.
+// Adds received data to local data. A sum is rounded once to its type; integers wrap.
 
 // Types of package numeric.
 enum { CX_INT8, CX_UINT8, CX_INT32, CX_UINT32, CX_INT64, CX_UINT64, CX_HALF, CX_FLOAT, CX_DOUBLE, CX_BFLOAT16, CX_E4M3, CX_E5M2 };

@@ -1,5 +1,5 @@
-// Package device runs programs in rounds on a GPU, whatever carries their messages: what a
-// rank copies and adds on its own, and in between the groups of messages of a library.
+// Package device runs programs in rounds on a GPU, over any carrier of messages: local copies and additions of a rank,
+// alternating with groups of messages of a library.
 package device
 
 import (
@@ -22,33 +22,33 @@ var addKernels string
 
 func addSource() string { return kernels.Complete(addKernels) }
 
-// Rounds is the steps of a rank and what they need on its device. It implements stepsrunner.Loaded.
+// Rounds holds the steps of a rank and their device resources. It implements stepsrunner.Loaded.
 type Rounds struct {
 	device  *accel.Scope
 	lists   [][]group
 	size    int64 // of an element, in bytes
 	scratch runner.Memory
 	send    Send
-	add     accel.Kernel // nil if no step adds
+	add     accel.Kernel // nil if there are no additions
 	args    *addition
-	moved   []Message // memory of a call
+	moved   []Message // reused memory
 }
 
 var _ stepsrunner.Loaded = (*Rounds)(nil)
 
-// Message is a step of a rank that sends or receives, in a call.
+// Message is a sending or receiving step of a rank, in a call.
 type Message struct {
 	*stepsrunner.Step
-	List  int       // of Load's
+	List  int       // index in Load's lists
 	At    accel.Ptr // what it sends, or where it receives
 	Bytes int64
 }
 
-// Send enqueues the messages of a call that start together, each with its other end on another
-// rank. It does not keep the list.
+// Send enqueues the messages of a call that start together, each with its other end on another rank. It must not keep the
+// list.
 type Send func(s accel.Stream, b stepsrunner.Buffers, messages []Message) error
 
-// group is messages that go together, or one copy or addition.
+// group is messages that start together, or one copy or addition.
 type group []stepsrunner.Step
 
 // addition is the arguments of the kernel of add.cu.
@@ -64,7 +64,7 @@ func Load(ctx context.Context, d accel.Device, all []*stepsrunner.Lowered, t num
 	adds := false
 	for _, list := range all {
 		groups := split(nil, list.Before)
-		for _, nodes := range list.Streams { // at most one
+		for _, nodes := range list.Streams { // at most one stream
 			for _, n := range nodes {
 				groups = split(groups, n.Steps)
 			}
@@ -135,7 +135,7 @@ func (r *Rounds) run(s accel.Stream, i int, g group, b stepsrunner.Buffers) erro
 	return r.send(s, b, r.moved)
 }
 
-// At is the address of a place in the buffers of a call.
+// At returns the address of a place in the buffers of a call.
 func (r *Rounds) At(p stepsrunner.Place, b stepsrunner.Buffers) accel.Ptr {
 	base := b.Send
 	switch p.Buffer {

@@ -11,8 +11,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/steps"
 )
 
-// Assemble fills the document of a schedule case with what its ranks left: the program that
-// they ran, and the rows of the collective family. See shard.Assembler.
+// Assemble fills the document of a schedule case from the records of its ranks: their program, and the rows of the collective
+// family. See shard.Assembler.
 func Assemble(doc result.Document, streams []rank.Stream) error {
 	d, ok := doc.(*steps.Document)
 	if !ok {

@@ -15,34 +15,32 @@ import (
 // Library is the communicator of a library that can run steps.
 type Library interface {
 	runner.Comm
-	// Steps says how it runs them.
+	// Steps describes how it runs them.
 	Steps() Way
-	// Load prepares the steps of this rank, of elements of type t, with as many bytes of
-	// scratch memory. All ranks call it together, with the same number.
+	// Load prepares the steps of this rank, of elements of type t, with scratch memory of the given bytes. All ranks call it
+	// together, with the same size.
 	Load(ctx context.Context, all []*Lowered, t numeric.Type, scratch int64) (Loaded, error)
 }
 
-// Way is how a library runs steps.
+// Way describes how a library runs steps.
 type Way struct {
 	Path string // its name in documents
-	// Serial says that it runs one stream, over one channel, and adds only what is in
-	// the memory of the rank. Programs then run in rounds: what a rank adds, then a
-	// group of all messages that can go at once.
+	// Serial: it runs one stream, over one channel, and adds only data in the memory of the rank. Programs then run in rounds:
+	// local additions, then a group of all messages that can start together.
 	Serial bool
 }
 
-// Loaded is steps that a library has prepared. Close frees their memory, after all ranks
-// have run the last of them.
+// Loaded is steps that a library has prepared. Close frees their memory, after all ranks have run the last of them.
 type Loaded interface {
-	// Run enqueues list i of Load's once for each pair of buffers, in order.
+	// Run enqueues list i of Load once for each pair of buffers, in order.
 	Run(s accel.Stream, i int, buffers []Buffers) error
 	Close() error
 }
 
-// Buffers are those of a call; their memory layout is two C addresses.
+// Buffers are the buffers of a call; their memory layout is two C addresses.
 type Buffers struct{ Send, Recv accel.Ptr }
 
-// comm is the library with a program in the place of one of its operations.
+// comm is the library with one of its operations replaced by a program.
 type comm struct {
 	Library
 	rank, world int
@@ -56,7 +54,7 @@ type comm struct {
 
 var _ runner.Comm = (*comm)(nil)
 
-// load puts the lists in the place of operation op on elements of type t.
+// load replaces operation op on elements of type t by the lists.
 func (c *comm) load(ctx context.Context, op runner.Op, t numeric.Type, at []extent, all []*Lowered, scratch int64) error {
 	loaded, err := c.Load(ctx, all, t, scratch)
 	if err != nil {
@@ -84,8 +82,7 @@ func (c *comm) Supports(call runner.Call) error {
 
 func (c *comm) Path(runner.Op) string { return c.Steps().Path }
 
-// Enqueue implements runner.Comm. Calls of another operation, which bring the ranks
-// together, are the library's.
+// Enqueue implements runner.Comm. Other operations, with which the ranks synchronise, use the library.
 func (c *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 	for from := 0; from < len(calls); {
 		if calls[from].Op != c.op {
@@ -112,12 +109,12 @@ func (c *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 	return nil
 }
 
-// Time implements runner.Comm; the caller waits for the end.
+// Time implements runner.Comm; the caller waits for completion.
 func (c *comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elapsed, error) {
 	return runner.Time(func() error { return c.Enqueue(s, calls, group) })
 }
 
-// extent is what a call asks for.
+// extent returns the extent of a call.
 func (c *comm) extent(call *runner.Call) extent {
 	send, recv := c.op.InPlaceOffsets(call.Count, c.rank)
 	return extent{call.Count, call.Recv.Add((send-recv)*c.size) == call.Send}

@@ -10,16 +10,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/steps"
 )
 
-// Kinds of faults of a rank's steps, for rank.FaultVariable: the program is right, and the
-// rank does not run it as it is. They are done to its steps before anything runs. Beside
-// them, a schedule case has the faults of the collective family.
+// Kinds of faults of a rank's steps, for rank.FaultVariable: the program is correct, but the rank's steps deviate from it. They
+// are applied before anything runs. A schedule case also has the faults of the collective family.
 const (
 	FaultSkip   = "skip-step"  // the data of the last receive are dropped
-	FaultChunk  = "swap-chunk" // two steps write their data in each other's place
+	FaultChunk  = "swap-chunk" // two steps swap their destinations
 	FaultDouble = "double-add" // the last addition is made twice
 )
 
-// FaultKinds lists them.
+// FaultKinds lists the kinds of faults of steps.
 func FaultKinds() []string { return []string{FaultSkip, FaultChunk, FaultDouble} }
 
 // Measurer measures schedules.
@@ -52,9 +51,9 @@ func planted(s *rank.Session) (damage, error) {
 	return out, nil
 }
 
-// lower is lower with the damage done; done reports whether there was anything to damage.
+// lower is the function lower with the damage applied; done reports whether there was anything to damage.
 func (d damage) lower(p program, f runner.Form, rank int, x extent, staged bool) (l *Lowered, done bool, err error) {
-	double := -1 // the op whose addition is made twice
+	double := -1 // the op whose addition is repeated
 	if d == FaultDouble {
 		for i := range p.Ops[rank] {
 			if k := p.Ops[rank][i].Kind; k == schedule.Reduce || k == schedule.RecvReduce {

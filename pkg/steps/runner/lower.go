@@ -8,10 +8,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// Kind is what a step does.
+// Kind is the kind of a step.
 type Kind int32
 
-// Kinds of steps. C code of the libraries knows the values.
+// Kinds of steps. C code of the libraries uses the same values.
 const (
 	Copy    Kind = iota // From to To
 	Add                 // From is added to To
@@ -23,11 +23,11 @@ const (
 // Buffer is one of the buffers of a call.
 type Buffer int32
 
-// Buffers of a call. C code of the libraries knows the values.
+// Buffers of a call. C code of the libraries uses the same values.
 const (
 	SendBuffer Buffer = iota
 	RecvBuffer
-	Scratch // of the rank, which all calls share
+	Scratch // of the rank, shared by all calls
 )
 
 // Place is an element of a buffer.
@@ -40,55 +40,55 @@ type Place struct {
 type Step struct {
 	Kind          Kind
 	Peer, Channel int
-	// Turn counts the steps with the same peer, channel and direction, from 0: the sends of
-	// one rank meet the receives of the other in this order.
+	// Turn counts the steps with the same peer, channel and direction, from 0: the sends of one rank match the receives of the
+	// other in this order.
 	Turn     int
 	From, To Place
 	Count    int64 // elements, at least one
 }
 
-// Node is steps that start and end together, once the nodes in After have ended.
+// Node is steps that start and end together, after the nodes in After have ended.
 type Node struct {
 	Steps []Step
 	After []NodeID
 }
 
-// NodeID is a node of a stream.
+// NodeID identifies a node of a stream.
 type NodeID struct{ Stream, Node int }
 
-// Lowered is what one rank does in a call of one size and placement: Before, then all
-// streams at once, each of them in order, then After.
+// Lowered is one rank's work in a call of one size and placement: Before, then all streams at once, each in order, then
+// After.
 type Lowered struct {
 	Before, After []Step
 	Streams       [][]Node
 	Channels      int   // of the program
 	Scratch       int64 // elements
 
-	vector   Place // where it begins
-	elements int64 // of it
+	vector   Place // its start
+	elements int64 // its length
 }
 
-// inVector reports whether a place is one of the vector.
+// inVector reports whether a place is in the vector.
 func (l *Lowered) inVector(p Place) bool {
 	return p.Buffer == l.vector.Buffer && p.Element >= l.vector.Element && p.Element < l.vector.Element+l.elements
 }
 
-// extent is a call whose steps are laid out.
+// extent describes a call to be lowered.
 type extent struct {
 	count   int64 // as in runner.Call
 	inPlace bool
 }
 
-// program is what the ranks of a case run.
+// program is the program of a case.
 type program struct {
 	*schedule.Program
-	// alike says that all chunks have the same number of elements, as plans of other systems
-	// assume. What does not divide into such chunks is padded in scratch memory.
+	// alike: all chunks have the same number of elements, as plans of other systems assume. Other sizes are padded in scratch
+	// memory.
 	alike bool
 }
 
-// parts returns how many parts the ranks divide the vector into, and the chunks of each: a part
-// for each rank, or a single one of an all_reduce.
+// parts returns the number of parts of the vector, and the chunks of each: a part for each rank, or a single one for an
+// all_reduce.
 func (p program) parts() (count, chunks int) {
 	if p.Collective == schedule.AllReduce {
 		return 1, p.Chunks
@@ -102,17 +102,17 @@ type lowering struct {
 	rank     int
 	elements int64 // of the vector
 	part     int64 // of a part of it
-	chunk    int64 // room for one, in scratch memory
+	chunk    int64 // size in scratch memory
 	vector   Place
-	input    Buffer            // where a program that works out of place has its input
-	staged   func(op int) bool // receives into scratch memory and adds from there
-	staging  int64             // the element of scratch memory where that begins
+	input    Buffer            // the input of a program that works out of place
+	staged   func(op int) bool // whether an op receives into scratch memory and adds from there
+	staging  int64             // first element of such scratch memory
 	out      *Lowered
 	ends     map[int]NodeID // of ops
 }
 
-// lower lays out the ops of rank for a call. A receive for which staged is true adds from
-// scratch memory what it has received.
+// lower lays out the ops of rank for a call. A receive for which staged is true receives into scratch memory and adds from
+// there.
 func lower(p program, f runner.Form, rank int, x extent, staged func(op int) bool) (*Lowered, error) {
 	count, chunks := p.parts()
 	l := &lowering{program: p, rank: rank, staged: staged, part: x.count, out: &Lowered{}, ends: map[int]NodeID{}}
@@ -138,13 +138,12 @@ func lower(p program, f runner.Form, rank int, x extent, staged func(op int) boo
 	return l.out, nil
 }
 
-// buffers places the vector and the input of a call, and copies to and from them what the call has
-// elsewhere.
+// buffers places the vector and the input of a call, and adds copies from and to the call's own buffers where these differ.
 func (l *lowering) buffers(op runner.Op, x extent) {
 	send, recv := Place{Buffer: SendBuffer}, Place{Buffer: RecvBuffer}
 	gathers, scatters := op == runner.AllGather, op == runner.ReduceScatter
 	mine := int64(l.rank) * l.part
-	// The input has to stay as it is.
+	// The input must not change.
 	padded, apart := l.part != x.count, scatters && !x.inPlace && l.Input == 0
 	if padded || apart {
 		l.vector = Place{Scratch, l.staging}
@@ -157,7 +156,7 @@ func (l *lowering) buffers(op runner.Op, x extent) {
 	} else if l.vector = recv; scatters && l.Input == 0 {
 		l.vector = send
 	} else if scatters {
-		l.vector.Element = -mine // there is no more of it than the part of the rank
+		l.vector.Element = -mine // only the part of the rank exists
 	}
 	switch {
 	case l.Input == 0 && (padded || apart || !x.inPlace):
@@ -171,8 +170,8 @@ func (l *lowering) buffers(op runner.Op, x extent) {
 	}
 }
 
-// copies copies a buffer of a call, with count elements of each part, to a vector: all parts, or
-// the one at an element of the vector.
+// copies copies a buffer of a call, with count elements of each part, to a vector: all parts, or only the part at an element of
+// the vector.
 func (l *lowering) copies(buffer, vector Place, count, at int64, one bool) (all []Step) {
 	parts, _ := l.parts()
 	if one {
@@ -193,7 +192,7 @@ func (l *lowering) copies(buffer, vector Place, count, at int64, one bool) (all 
 	return all
 }
 
-// writesInput reports whether the rank or a message writes to its input.
+// writesInput reports whether an op or a message writes to the rank's input.
 func (l *lowering) writesInput() bool {
 	return slices.ContainsFunc(l.Ops[l.rank], func(o schedule.Op) bool {
 		j, ok := o.Dst.InScratch()
@@ -201,10 +200,10 @@ func (l *lowering) writesInput() bool {
 	})
 }
 
-// at is element i of the vector.
+// at returns the place of element i of the vector.
 func (l *lowering) at(i int64) Place { return Place{l.vector.Buffer, l.vector.Element + i} }
 
-// place is where a slot begins.
+// place returns the start of a slot.
 func (l *lowering) place(s schedule.Slot) Place {
 	if j, ok := s.InScratch(); ok && j < l.Input {
 		return Place{l.input, int64(j) * l.chunk}
@@ -215,14 +214,14 @@ func (l *lowering) place(s schedule.Slot) Place {
 	return l.at(first)
 }
 
-// line is the messages between this rank and another over a channel, in one direction.
+// line identifies the messages between this rank and another over a channel, in one direction.
 type line struct {
 	peer    int32
 	channel uint8
 	sends   bool
 }
 
-// streams lays out the nodes. The size of a receive is that of the send which it meets.
+// streams lays out the nodes. A receive has the size of its matching send.
 func (l *lowering) streams() error {
 	coming := map[line][]int64{}
 	for r, ops := range l.Ops {
@@ -243,7 +242,7 @@ func (l *lowering) streams() error {
 			to++
 		}
 		var node Node
-		var adds []Node // after it, one for each receive that is staged
+		var adds []Node // after it, one for each staged receive
 		staging := l.staging
 		for i := from; i < to; i++ {
 			o := &ops[i]
@@ -277,7 +276,7 @@ func (l *lowering) streams() error {
 				}
 			}
 			if s.Count == 0 {
-				continue // the other side leaves it out too
+				continue // the other side omits it too
 			}
 			if s.Kind != Add && s.Kind != Copy {
 				s.Turn = turns[at]

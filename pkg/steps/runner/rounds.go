@@ -7,9 +7,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// ordered reports whether the sends of p wait for their receives and no rank reads or writes the
-// memory of another, as in all schedules that are known by name. Such a program can run on its
-// own streams.
+// ordered reports whether the sends of p wait for their receives and no rank accesses the memory of another, as in all named
+// schedules. Such a program can run on its own streams.
 func ordered(p *schedule.Program) bool {
 	return p.Buffer == 0 && !slices.ContainsFunc(p.Ops, func(ops []schedule.Op) bool {
 		return slices.ContainsFunc(ops, func(o schedule.Op) bool {
@@ -22,7 +21,7 @@ func ordered(p *schedule.Program) bool {
 	})
 }
 
-// inRounds returns rounds of p, verified. Sends and puts end early if they can.
+// inRounds returns rounds of p, verified. Sends and puts end early if possible.
 func inRounds(ctx context.Context, p *schedule.Program) (q *schedule.Program, err error) {
 	for early := !ordered(p); ; early = false {
 		q = rounds(p, early)
@@ -32,20 +31,16 @@ func inRounds(ctx context.Context, p *schedule.Program) (q *schedule.Program, er
 	}
 }
 
-// rounds is p, which is verified, on one stream and one channel of each rank. A round is what
-// the rank copies and adds, then a group of the messages that nothing of p keeps from going at
-// the same time. Both ends of a message are in the same round, and the ranks go through the
-// rounds in order, so that groups that start and end together cannot wait for each other in a
-// cycle.
+// rounds converts p, which must be verified, to one stream and one channel for each rank. A round is local copies and additions,
+// then a group of messages that p allows to start together. Both ends of a message are in the same round, and all ranks run the
+// rounds in order, so that groups cannot wait for each other in a cycle.
 //
-// A put becomes a message whose receiver is in the round too, and a get one whose sender is.
-// Signals, waits and flushes order the rounds and leave nothing behind: every access to the memory
-// of a rank is an op of its one stream.
+// A put becomes a message with its receiver in the round, a get one with its sender. Signals, waits and flushes order the rounds
+// and are removed: every access to the memory of a rank is an op of its one stream.
 //
-// A send that waits for nobody and whose receive does not begin in its round goes to a buffer in
-// the scratch memory of the receiver, from where the receive copies or adds, as in MSCCL. If such
-// sends and puts end early, what follows one on its stream can be in its round, such as the receive
-// of a ring. That is wrong where it writes what is sent.
+// A send that does not wait, and whose receive does not begin in its round, goes to a buffer in the scratch memory of the
+// receiver, from which the receive copies or adds, as in MSCCL. If such sends and puts end early, the op after one on its stream
+// can be in its round, such as the receive of a ring. That is wrong if it overwrites the data being sent.
 func rounds(p *schedule.Program, early bool) *schedule.Program {
 	out := *p
 	out.Ops, out.Buffer = make([][]schedule.Op, p.Ranks), 0
@@ -89,17 +84,17 @@ type rounding struct {
 	early   bool
 	round   int32
 	met     []met
-	leaving map[end]int           // by send or put that departs in this round: its place in met
-	late    map[end]int32         // by signal that follows one: the round
+	leaving map[end]int           // by send or put that departs in this round: index in met
+	late    map[end]int32         // by signal after such an op: the round
 	waits   []end                 // for such signals of this round
-	staged  map[end]schedule.Slot // by send that departed before: the buffer of its data
+	staged  map[end]schedule.Slot // by send that departed earlier: the buffer of its data
 	busy    map[stream]int32      // the last round in which one of its messages departs
-	slots   []int                 // by rank: of scratch memory
-	// free are buffers whose data have been taken, by rank and chunks.
+	slots   []int                 // by rank: number of slots in scratch memory
+	// free lists buffers whose data have been read, by rank and chunks.
 	free []map[int32][]schedule.Slot
 }
 
-// end is an op of a rank, and stream one of its streams.
+// end identifies an op of a rank, and stream one of its streams.
 type (
 	end    struct{ rank, op int }
 	stream struct{ rank, stream int }
@@ -107,13 +102,13 @@ type (
 
 func (r *rounding) stream(rank, op int) stream { return stream{rank, int(r.Ops[rank][op].Stream)} }
 
-// met is a message of a round. Its receive is −1 if the receiver has none yet, or never: then
-// it is a put. Its send is −1 if its receive is a get.
+// met is a message of a round. Its receive is −1 if the receiver has none yet, or none at all for a put. Its send is −1 if its
+// receive is a get.
 type met struct{ from, send, to, receive int }
 
 var _ schedule.Actions = (*rounding)(nil)
 
-// append adds an op to rank r's of this round; messages go together.
+// append adds an op to this round of rank r; messages form a group.
 func (r *rounding) append(rank int, o schedule.Op) {
 	o.Stream, o.Channel, o.Group = 0, 0, r.round
 	if o.Kind == schedule.Reduce || o.Kind == schedule.Copy {
@@ -148,7 +143,7 @@ func (r *rounding) message(m met) {
 	r.append(m.to, receive)
 }
 
-// stage returns room for some chunks in the scratch memory of a rank.
+// stage returns a slot for count chunks in the scratch memory of a rank.
 func (r *rounding) stage(rank int, count int32) schedule.Slot {
 	if free := r.free[rank][count]; len(free) > 0 {
 		r.free[rank][count] = free[:len(free)-1]
@@ -171,7 +166,7 @@ func (r *rounding) Local(rank, i int) {
 		r.depart(rank, i)
 	case schedule.Get, schedule.GetReduce:
 		r.met = append(r.met, met{int(o.Peer), -1, rank, i})
-	case schedule.Flush: // if its puts end early, verification finds what they still read
+	case schedule.Flush: // if its puts end early, verification finds conflicting accesses
 		r.Complete(rank, i)
 	default:
 		r.append(rank, o)

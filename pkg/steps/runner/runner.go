@@ -1,6 +1,5 @@
-// Package runner is what ranks do for schedules. The runner of the collective family measures
-// them, with its buffers, its timing modes and its checks, over a communicator that runs a
-// program of package schedule in the place of the operation.
+// Package runner measures schedules on ranks. It uses the runner of the collective family, with its buffers, timing modes and
+// checks, over a communicator that replaces the operation by a program of package schedule.
 package runner
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/steps"
 )
 
-// kindProgram is a record: a result.Program.
+// kindProgram is the kind of a record with a result.Program.
 const kindProgram = "schedule-program"
 
 // Runner is the rank half of the family.
@@ -30,8 +29,7 @@ type Runner struct {
 
 var _ rank.Runner = (*Runner)(nil)
 
-// NewRunner returns a runner over a library, which p.Comm need not name; it owns both. It
-// has no graphs.
+// NewRunner returns a runner over the library l; p.Comm is not used. It owns both. It does not support graphs.
 func NewRunner(s *rank.Session, p runner.Parts, l Library) (*Runner, error) {
 	c := &comm{Library: l, rank: s.Rank, world: s.World}
 	p.Comm, p.Another = c, nil
@@ -63,14 +61,13 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	c.Family, c.Block = collective.Name, b.Measured()
 	err = r.Runner.Run(ctx, s, c)
-	if err == nil { // nobody gives up memory that another rank still reads
+	if err == nil { // no rank frees memory that another still reads
 		err = s.Barrier(ctx, "schedule-over")
 	}
 	return errors.Join(err, r.comm.unload())
 }
 
-// programOf returns the program of a schedule as a library runs it, verified, and what there is to
-// say of it.
+// programOf returns the verified program of a schedule as a library runs it, and its description.
 func programOf(ctx context.Context, s *rank.Session, w Way, b *steps.Block) (program, *schedule.About, error) {
 	p, err := read(ctx, s, b)
 	if err != nil {
@@ -88,8 +85,7 @@ func programOf(ctx context.Context, s *rank.Session, w Way, b *steps.Block) (pro
 	return p, about, nil
 }
 
-// read returns the program of a schedule: that of its plan, or the one that its name and shape
-// generate.
+// read returns the program of a schedule, from its plan or generated from its name and shape.
 func read(ctx context.Context, s *rank.Session, b *steps.Block) (program, error) {
 	if b.PlanFile == "" {
 		p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: s.World, Width: b.Width, Segments: b.Segments})
@@ -106,16 +102,15 @@ func read(ctx context.Context, s *rank.Session, b *steps.Block) (program, error)
 	if p := file.Program; p.Ranks != s.World || string(p.Collective) != b.Op {
 		return program{}, rank.Refused("plan %s is for %s on %d ranks, and the case for %s on %d", b.PlanFile, p.Collective, p.Ranks, b.Op, s.World)
 	}
-	if _, err := file.Verify(ctx); err != nil { // for each placement that the plan is for
+	if _, err := file.Verify(ctx); err != nil { // for each placement that the plan supports
 		return program{}, rank.Coded(result.ReasonRefused, err)
 	}
 	return program{file.Program, true}, nil
 }
 
-// Instead returns a library with the steps of a schedule in the place of the operation of a form,
-// on buffers of one extent, out of place; what there is to say of their program; and what frees the
-// steps after all ranks have run the last of them. Closing the library is the caller's. All ranks
-// call Instead together, with a name that is new in the session.
+// Instead returns a library that runs the steps of a schedule in place of the operation of a form, on buffers of one extent, out
+// of place; the description of their program; and a function that frees the steps after all ranks have run the last of them. The
+// caller closes the library. All ranks call Instead together, with a name that is new in the session.
 func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *schedule.Spec, f runner.Form, e runner.Extent) (runner.Comm, *schedule.About, func() error, error) {
 	p, about, err := programOf(ctx, s, l.Steps(), &steps.Block{Op: b.Op, Algorithm: b.Algorithm, Width: b.Width, Segments: b.Segments})
 	if err != nil {
@@ -126,7 +121,7 @@ func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *sc
 	if err != nil {
 		return nil, nil, nil, rank.Coded(result.ReasonRefused, err)
 	}
-	// Ranks need different amounts of scratch memory, and may share the layout of their memory.
+	// Ranks need different amounts of scratch memory, but some libraries need equal memory layouts.
 	needs, err := rank.Gather(ctx, s, name, lowered.Scratch)
 	if err != nil {
 		return nil, nil, nil, err
@@ -157,11 +152,11 @@ func Rotation(ctx context.Context, s *rank.Session, l Library, f runner.Form, co
 	return lists, about, nil
 }
 
-// atMost is the largest operation, in bytes, that the runner of the collective family
-// enqueues beside those of the case's sizes: with its smaller ones, or this one.
+// atMost is the size in bytes of the largest operation, besides those of the case's sizes, that the runner of the collective family
+// enqueues.
 const atMost = 1 << 20
 
-// load loads the steps of everything that the runner of the collective family enqueues.
+// load loads the steps of all operations that the runner of the collective family enqueues.
 func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p program) error {
 	op, err := runner.ParseOp(steps.Of(&c).Op)
 	if err != nil {
@@ -199,7 +194,7 @@ func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p progr
 		}
 		scratch = max(scratch, all[i].Scratch)
 	}
-	// Ranks need different amounts, and may share the layout of their memory.
+	// Ranks need different amounts, but some libraries need equal memory layouts.
 	needs, err := rank.Gather(ctx, s, "schedule-scratch", scratch)
 	if err != nil {
 		return err
@@ -210,6 +205,6 @@ func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p progr
 	return r.comm.load(ctx, op, t, at, all, slices.Max(needs)*int64(t.Size()))
 }
 
-// syncCount is the elements of the all_reduce with which the runner of the collective
-// family brings together ranks that share no memory.
+// syncCount is the number of elements of the all_reduce with which the runner of the collective family synchronises ranks that
+// share no memory.
 const syncCount = 4

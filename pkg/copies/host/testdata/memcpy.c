@@ -1,5 +1,5 @@
-// memcpy BYTES TIMES: prints the nanoseconds of the fastest of TIMES copies by memcpy, from private
-// memory to memory of a file that processes share, as cxrun's host backend has them.
+// memcpy BYTES TIMES: prints the nanoseconds of the fastest of TIMES copies by memcpy, from private memory to
+// shared memory of a file, as in cxrun's host backend.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
