@@ -34,7 +34,7 @@ func Processes(t *testing.T, faults string, c plan.Case) *copies.Document {
 	return document(t, c, e.Streams[0])
 }
 
-// document is that of a case whose ranks left the streams.
+// document returns the document of a case with the ranks' streams.
 func document(t *testing.T, c plan.Case, streams []rank.Stream) *copies.Document {
 	t.Helper()
 	return eptest.Assembled(t, c, streams, runner.Assemble).(*copies.Document)

@@ -39,7 +39,7 @@ var packages = map[string]string{
 	"act": "", // in no Debian package
 }
 
-// root is the directory of go.mod, above that of the package under test, where its process starts.
+// root is the directory of go.mod, above the directory of the package under test, where its process starts.
 var root = func() string {
 	dir, _ := os.Getwd()
 	for ; dir != "/"; dir = filepath.Dir(dir) {

@@ -34,7 +34,7 @@ func Path(t testing.TB) string {
 
 // Use makes this process and what it starts find python3, which is the distribution's on PATH, with
 // torch and the libraries that are named: each by a part of the name of its directory in
-// testdata/python. Their devices are those of package fakes.
+// testdata/python. Their devices come from package fakes.
 func Use(t testing.TB, libraries ...string) {
 	t.Helper()
 	source := Source(t)

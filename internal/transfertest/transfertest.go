@@ -71,7 +71,7 @@ func documents(t *testing.T, streams [][]rank.Stream, cases []plan.Case) (all []
 	return all
 }
 
-// document is that of a case whose ranks left the streams.
+// document returns the document of a case with the ranks' streams.
 func document(t *testing.T, c plan.Case, streams []rank.Stream) *transfer.Document {
 	t.Helper()
 	return eptest.Assembled(t, c, streams, runner.Assemble).(*transfer.Document)

@@ -35,7 +35,7 @@ type Need struct {
 	Kind     string // its name in descriptions of machines
 	Label    string // precedes a version that does not name the library
 	Variable string // of the environment, which names its file; empty: none
-	Vendor   string // whose devices it drives; empty: those of any, or none
+	Vendor   string // whose devices it drives; empty: any vendor's, or none
 	Unlisted bool   // descriptions of machines leave it out
 	// Find opens the library, and says what was found. It is nil if Module is set.
 	Find   func(ctx context.Context) Library

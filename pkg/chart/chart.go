@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Width is the width of all charts. Height is that of the plot itself, in most of them.
+// Width is the width of all charts. Height is the height of most plots, without their margins.
 const (
 	Width  = 22 * vg.Centimeter
 	Height = 11 * vg.Centimeter
@@ -23,7 +23,7 @@ const (
 	titleWidth = 0.8 * Width // other fonts can be wider than the one that a title is laid out with
 )
 
-// Typeface is that of all texts.
+// Typeface is the typeface of all texts.
 var Typeface = font.Font{Typeface: "Liberation", Variant: "Sans"}
 
 // New returns an empty plot with a title, which has as many lines as it needs, and lines at the

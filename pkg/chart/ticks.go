@@ -111,7 +111,7 @@ func (p Powers) Ticks(least, most float64) []plot.Tick {
 	return append(ticks, labelled(least, most, all)...)
 }
 
-// units are those of the sizes of flags.
+// units are the units in which flags give sizes.
 var units = []string{"", "K", "M", "G", "T"}
 
 // Size is n bytes as the sizes of flags are written, with all digits.

@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
-// Their order is that of plans, tables and messages.
+// They are in the order of plans, tables and messages.
 func init() {
 	for _, f := range []family.Family{
 		ep.Family,

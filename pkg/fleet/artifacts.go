@@ -89,7 +89,7 @@ func (w wanted) key() string {
 	return w.dir()
 }
 
-// dir is the directory of the files, below that of the run.
+// dir is the directory of the files, in the run's directory.
 func (w wanted) dir() string {
 	switch w.kind {
 	case KindMatrix:

@@ -25,7 +25,7 @@ func Open(s *rank.Session, localWorld int) (*host.Device, error) {
 	return d, nil
 }
 
-// Facts are those of a rank that measures on d.
+// Facts returns the facts of a rank that measures on d.
 func Facts(d *host.Device) rank.Facts {
 	info := d.Info()
 	facts := rank.Facts{

@@ -62,7 +62,7 @@ type Driver struct {
 
 // GPU is one device and its configuration. Empty and zero fields are unknown.
 type GPU struct {
-	Index       int    `json:"index"` // by PCI address, among those of its vendor
+	Index       int    `json:"index"` // by PCI address, among the vendor's devices
 	Vendor      string `json:"vendor"`
 	Product     string `json:"product"` // as the driver reports it
 	Arch        string `json:"arch"`    // sm_90, gfx942

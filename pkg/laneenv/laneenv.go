@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Variables are those of a library.
+// Variables are the variables of a library.
 type Variables struct {
 	Library string // for messages
 	Names   []string

@@ -18,7 +18,7 @@ type About struct {
 	SameOrder bool
 }
 
-// Correct verifies a program. A finding is an error. uniform is that of a Report. It ends with ctx.
+// Correct verifies a program. A finding is an error. uniform is as in a Report. It ends with ctx.
 func Correct(ctx context.Context, p *Program) (uniform bool, err error) {
 	report, err := Verify(ctx, p)
 	if err != nil {

@@ -131,7 +131,7 @@ func Label(name string, s Shape) string {
 	return name
 }
 
-// Generate returns the program of an algorithm for a shape. Its errors are those of Allows.
+// Generate returns the program of an algorithm for a shape. It fails as Allows does.
 func (a *Algorithm) Generate(s Shape) (*Program, error) {
 	if err := a.Allows(s); err != nil {
 		return nil, err

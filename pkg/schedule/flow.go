@@ -143,7 +143,7 @@ func (f *Flow) match() {
 	}
 }
 
-// opBits are those of an op's index in its key.
+// opBits is the number of bits of an op's index in its key.
 const opBits = 24
 
 // key orders the ends of messages by peer and channel, then by their index i in the list.

@@ -1,7 +1,7 @@
 package schedule
 
 // The gathers of this file work on a team of ranks, whose member i owns chunk i of the
-// writer. Their rules are those of the literature; 'cxrun schedule list' prints them.
+// writer. Their rules come from the literature; 'cxrun schedule list' prints them.
 
 // ringGather passes chunks on to the next rank in a direction, 1 or −1: chunk i−t in step t.
 func ringGather(w *writer, team []int, direction int) {

@@ -5,7 +5,7 @@ import "github.com/collectivex/collectivex/pkg/vocab"
 // Spec names the schedule of a collective, and what its program depends on beside the ranks.
 type Spec struct {
 	Op, Algorithm string
-	// Width and Segments are those of ShapeOf; 0 where the program does not depend on them.
+	// Width and Segments as in ShapeOf; 0 if the program does not depend on them.
 	Width, Segments int
 }
 

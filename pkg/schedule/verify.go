@@ -152,7 +152,7 @@ func newMemory(slots, words int) memory {
 	return m
 }
 
-// at returns the value of a slot; its set is that of the slot, not a copy.
+// at returns the value of a slot; its set is shared with the slot, not a copy.
 func (m *memory) at(slot int) value {
 	return value{m.ranks[slot*m.words : (slot+1)*m.words], m.held[slot]}
 }
@@ -223,7 +223,7 @@ func (v *verifier) find(c Class, rank, op, slot int, format string, args ...any)
 	v.report.find(Finding{c, rank, op, v.name(slot), fmt.Sprintf(format, args...)})
 }
 
-// name is that of a slot, by its index in the memory of a rank.
+// name returns the name of a slot, by its index in the memory of a rank.
 func (v *verifier) name(slot int) string {
 	switch {
 	case slot == noSlot:
@@ -488,7 +488,7 @@ func (v *verifier) race(r, op, earlier, slot int) {
 	v.find(Race, r, op, slot, "is not ordered with op %d (%s), and one of them writes there", earlier, v.Ops[r][earlier].Kind)
 }
 
-// touch finds an access that nothing orders with that of op i of rank r to a slot of rank q.
+// touch finds an access that is not ordered with the access of op i of rank r to a slot of rank q.
 func (v *verifier) touch(r, i, q, slot int, writes bool) {
 	e, found := v.clocks.touch(r, i, &v.Ops[r][i], q, slot, writes)
 	switch {

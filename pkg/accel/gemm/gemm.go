@@ -12,7 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Shape is that of C [M, N] = A [M, K] times the transpose of B [N, K], all by rows.
+// Shape is the shape of C [M, N] = A [M, K] times the transpose of B [N, K], all row-major.
 type Shape struct{ M, N, K int64 }
 
 // maxDepth is the largest K: the sum of as many products of two elements, at most 4 each in

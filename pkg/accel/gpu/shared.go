@@ -22,7 +22,7 @@ func (d *Device) AllocShared(size int64) (p accel.Ptr, h SharedHandle, err error
 	if !d.api.ipc {
 		return 0, h, fmt.Errorf("memory of other processes: %w", accel.ErrUnsupported)
 	}
-	// The handle of less than a page would be that of the page that it lies in.
+	// An allocation below a page would share the handle of its page.
 	if p, err = d.alloc(wholePages(size)); err != nil {
 		return 0, h, err
 	}

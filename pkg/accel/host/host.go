@@ -36,7 +36,7 @@ var _ accel.Device = (*Device)(nil)
 
 // Open returns the device of rank localRank of the localWorld ranks on this host. If there
 // is a processor for every rank, the calling OS thread, which the caller must have locked,
-// is pinned to that of localRank.
+// is pinned to the processor of localRank.
 func Open(localRank, localWorld int) (*Device, error) {
 	d, err := open(machine{sysfs.Here()}, localRank, localWorld)
 	if err != nil {

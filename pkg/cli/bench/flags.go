@@ -38,7 +38,7 @@ func NewGroup(title string) Group {
 	return Group{title, fs}
 }
 
-// AddGroups adds the flags of groups to those of a command, and returns the groups.
+// AddGroups adds the flags of groups to a command, and returns the groups.
 func (o *Output) AddGroups(fs *pflag.FlagSet, groups ...Group) []Group {
 	for _, g := range groups {
 		fs.AddFlagSet(g.Flags)

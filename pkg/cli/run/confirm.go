@@ -25,7 +25,7 @@ type confirmation struct {
 }
 
 type howToRun struct {
-	name    string // of its directory below that of the confirmation
+	name    string // of its directory in the confirmation's directory
 	command string // words; empty: this program's sweep
 	env     []string
 }

@@ -91,7 +91,7 @@ func (l *layout) size(buffer string) int {
 	return l.chunks
 }
 
-// slot is that of a chunk of a buffer of rank r.
+// slot returns the slot of a chunk in a buffer of rank r.
 func (l *layout) slot(r int, buffer string, index int) schedule.Slot {
 	switch {
 	case buffer == "s":

@@ -10,7 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// jsonNames are the ops that can be read, those of opReader.read.
+// jsonNames lists the ops that opReader.read supports.
 var jsonNames = []string{
 	"put", "pws", "pwsf", "get", "signal", "wait", "rlxsignal", "rlxwait", "copy", "re", "res", "rre", "rres",
 	"ppkt", "rppkt", "respkt", "repkt", "recspkt", "recpkt", "upkt", "cpkt", "glres", "gstore", "gstorepkt",

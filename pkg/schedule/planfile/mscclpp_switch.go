@@ -64,7 +64,7 @@ func (x *planReader) sameSwitches() {
 }
 
 // through reads what an op reads or writes through a switch: the same chunks of several gpus,
-// those of its own first.
+// its own first.
 func (x *opReader) through(field string) (all []chunks) {
 	spans := x.o.get(field).items()
 	if len(spans) != 1 {

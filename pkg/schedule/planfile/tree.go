@@ -17,7 +17,7 @@ import (
 // its text.
 type node struct {
 	text   *source
-	at     position         // of an attribute: that of its element
+	at     position         // for an attribute, the position of its element
 	name   string           // of the element or attribute, or of the field that it is or is in a list of
 	fields map[string]*node // of an object or element
 	list   []*node          // of an array or element

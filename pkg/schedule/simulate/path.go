@@ -18,7 +18,7 @@ type Timeline struct {
 	local   func(o *schedule.Op) int64 // of a sum or a copy
 }
 
-// Times are those of an op.
+// Times are the times of an op.
 type Times struct {
 	Ready  Picoseconds // its node starts
 	Posted Picoseconds // it has been issued

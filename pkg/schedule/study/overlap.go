@@ -137,5 +137,5 @@ func (o *Overlap) bars(rows []Row) (bars []bar, labels []string, drawn []Row) {
 	return bars, labels, drawn
 }
 
-// barWidth is that of one bar.
+// barWidth is the width of one bar.
 const barWidth = vg.Length(10)

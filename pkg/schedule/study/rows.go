@@ -122,7 +122,7 @@ func (m *Manifest) Plan(known map[string]Row) (*Plan, error) {
 	return p, nil
 }
 
-// planCase returns the rows of a case: those that are measured, and those of each model.
+// planCase returns the rows of a case: measured ones, and the rows of each model.
 func (m *Manifest) planCase(c *Case) (out []planned, err error) {
 	p, err := c.program()
 	if err != nil {

@@ -259,7 +259,7 @@ func (e *Engine) release(plan *C.cx_blaslt_plan) error {
 	return e.check(C.GoString(call), status)
 }
 
-// alignment is that of an address in bytes, of which the libraries use 256 at most.
+// alignment returns the alignment of an address in bytes; the libraries use at most 256.
 func alignment(p accel.Ptr) uint32 {
 	const most = 256
 	return uint32(min(p&-p, most))
