@@ -32,11 +32,7 @@ func (m *run) judgeWindow(p *point, component string) error {
 func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 	v.Passed = true
 	if !m.left.combined {
-		received, err := m.adapter.Inspect(m.left.handle)
-		if err != nil {
-			return v, err
-		}
-		if _, v, err = p.oracle.received(m.data, received); err != nil {
+		if v, err = m.judgeDelivered(&p.oracle); err != nil {
 			return v, err
 		}
 		finish := steps{m.combine, m.stream.Synchronize}
@@ -47,7 +43,25 @@ func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 			return v, err
 		}
 	}
-	return v, p.oracle.combinedValues(m.data, &v, m.left.out, m.left.rows)
+	err = p.oracle.combinedValues(m.data, &v, m.left.out, m.left.rows)
+	return v, err
+}
+
+// judgeLeft judges what the last dispatch delivered and what its combine returned.
+func (m *run) judgeLeft(o *oracle) (v Verdict, err error) {
+	if v, err = m.judgeDelivered(o); err == nil {
+		err = o.combinedValues(m.data, &v, m.left.out, m.left.rows)
+	}
+	return v, err
+}
+
+// judgeDelivered judges what the last dispatch delivered.
+func (m *run) judgeDelivered(o *oracle) (v Verdict, err error) {
+	received, err := m.adapter.Inspect(m.left.handle)
+	if err == nil {
+		_, v, err = o.received(m.data, received)
+	}
+	return v, err
 }
 
 // judgeChain reports the verdict on the state after the period chain, then judges the operation
@@ -140,7 +154,8 @@ func (m *run) fullOracle(o oracle, again bool) (v Verdict, err error) {
 	if err := rest.do(); err != nil || by == nil {
 		return v, err
 	}
-	return v, o.combinedValues(m.data, &v, m.left.out, transformed)
+	err = o.combinedValues(m.data, &v, m.left.out, transformed)
+	return v, err
 }
 
 // transform returns a function that writes the transformed rows.

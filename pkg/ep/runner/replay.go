@@ -171,15 +171,8 @@ func (m *run) judgeReplay(p *point, when string, g accel.Graph, o *oracle) error
 	if err := m.replayOverNaN(p, g); err != nil {
 		return err
 	}
-	received, err := m.adapter.Inspect(m.left.handle)
+	v, err := m.judgeLeft(o)
 	if err != nil {
-		return err
-	}
-	_, v, err := o.received(m.data, received)
-	if err != nil {
-		return err
-	}
-	if err := o.combinedValues(m.data, &v, m.left.out, m.left.rows); err != nil {
 		return err
 	}
 	return m.emitVerdict(p, when, v)

@@ -222,12 +222,5 @@ func (m *run) judgeChainEnd(p *point, trial int) (v Verdict, err error) {
 	if trial < m.block.Timing.ChainTrialsPerPoint-1 {
 		return v, nil
 	}
-	received, err := m.adapter.Inspect(m.left.handle)
-	if err != nil {
-		return v, err
-	}
-	if _, v, err = p.oracle.received(m.data, received); err != nil {
-		return v, err
-	}
-	return v, p.oracle.combinedValues(m.data, &v, m.left.out, m.left.rows)
+	return m.judgeLeft(&p.oracle)
 }
