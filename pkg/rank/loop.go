@@ -134,14 +134,19 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("%s: %w", order.Case.CaseID, err) // the process is being ended, which is no failure of its own
 	}
-	failure := Failure{Reason: result.Reason{Code: result.ReasonInternal}, Text: err.Error()}
-	if coded, ok := errors.AsType[*Error](err); ok {
-		failure.Reason = coded.Reason
-	} else if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		failure.Reason = result.ReasonEnvironment.With("no space left")
-	}
-	raw, _ := json.Marshal(failure) // strings always marshal
+	raw, _ := json.Marshal(failureOf(err)) // strings always marshal
 	return nil, errors.Join(fmt.Errorf("%s: %w", order.Case.CaseID, err), write(Record{Kind: kindFailure, Data: raw}))
+}
+
+// failureOf returns what a rank reports of an error.
+func failureOf(err error) Failure {
+	f := Failure{Reason: result.Reason{Code: result.ReasonInternal}, Text: err.Error()}
+	if coded, ok := errors.AsType[*Error](err); ok {
+		f.Reason = coded.Reason
+	} else if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		f.Reason = result.ReasonEnvironment.With("no space left")
+	}
+	return f
 }
 
 // guard turns a panic of f into an error with the stack.

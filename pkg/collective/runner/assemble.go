@@ -42,20 +42,9 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		return err
 	}
 	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
-	first := slices.IndexFunc(tracks, func(t track) bool { return t.setup != nil })
-	if first < 0 {
-		return nil // no rank got this far: no rows, and the shard sets the outcome
-	}
-	common := tracks[first].setup
-	registered := true
-	for i, t := range tracks {
-		if t.setup == nil {
-			continue
-		}
-		if !t.setup.agrees(common) {
-			return fmt.Errorf("ranks %d and %d do not measure the same", first, i)
-		}
-		registered = registered && t.setup.Registered
+	common, registered, err := agreed(tracks)
+	if err != nil || common == nil { // no rank got this far: no rows, and the shard sets the outcome
+		return err
 	}
 	d.Limits = plausible.Limits(d.Identity.Case, streams)
 	d.Measurement.Path = common.Path
@@ -88,6 +77,26 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	judge(d, done, len(d.Measurement.Rows) == len(common.Rungs) && (d.Measurement.Arithmetic != nil || !inexact))
 	return nil
+}
+
+// agreed returns the setup of the ranks that recorded one, nil if none did, and whether all of these
+// have registered their memory.
+func agreed(tracks []track) (common *setup, registered bool, err error) {
+	first := slices.IndexFunc(tracks, func(t track) bool { return t.setup != nil })
+	if first < 0 {
+		return nil, false, nil
+	}
+	common, registered = tracks[first].setup, true
+	for i, t := range tracks {
+		if t.setup == nil {
+			continue
+		}
+		if !t.setup.agrees(common) {
+			return nil, false, fmt.Errorf("ranks %d and %d do not measure the same", first, i)
+		}
+		registered = registered && t.setup.Registered
+	}
+	return common, registered, nil
 }
 
 // firstWindow returns when the last rank began its first window, nil if none did.

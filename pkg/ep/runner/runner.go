@@ -95,18 +95,18 @@ func (m *run) Emit(kind string, data any) error {
 	return m.Session.Emit(kind, data)
 }
 
-// prepare declares the case, makes the inputs of all rungs, then the adapter's buffers.
-func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
-	if m.d, err = r.adapter.Describe(m.c); err != nil {
+// describe has the adapter declare the case, and begins the faults of the session.
+func (m *run) describe(adapter Adapter) (err error) {
+	if m.d, err = adapter.Describe(m.c); err != nil {
 		return err
 	}
 	if err := checkDescription(m.c, m.d); err != nil {
 		return err
 	}
-	if _, ok := r.adapter.(CachedDispatcher); !ok && m.c.Contract == ep.ContractCachedLayout {
+	if _, ok := adapter.(CachedDispatcher); !ok && m.c.Contract == ep.ContractCachedLayout {
 		return rank.Refused("backend %s has no dispatch with a cached layout", m.c.Backend)
 	}
-	m.adapter = r.adapter
+	m.adapter = adapter
 	if err := m.injectArithmetic(); err != nil {
 		return err
 	}
@@ -115,6 +115,14 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	}
 	if m.fault.inAdapter() {
 		m.adapter = m.fault
+	}
+	return nil
+}
+
+// prepare declares the case, makes the inputs of all rungs, then the adapter's buffers.
+func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
+	if err := m.describe(r.adapter); err != nil {
+		return err
 	}
 	routing, rungs, err := routingOf(m.c)
 	if err != nil {

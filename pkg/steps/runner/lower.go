@@ -251,32 +251,22 @@ func (l *lowering) streams() error {
 					node.After = append(node.After, end)
 				}
 			}
-			s := Step{Peer: int(o.Peer), Channel: int(o.Channel)}
 			at := line{o.Peer, o.Channel, o.Kind == schedule.Send}
-			switch o.Kind {
-			case schedule.Copy:
-				s.Kind, s.From, s.To, s.Count = Copy, l.place(o.Src), l.place(o.Dst), l.Bytes(o.Src, o.Count, l.elements, 1)
-			case schedule.Reduce:
-				s.Kind, s.From, s.To, s.Count = Add, l.place(o.Src), l.place(o.Dst), l.Bytes(o.Dst, o.Count, l.elements, 1)
-			case schedule.Send:
-				s.Kind, s.From, s.Count = Send, l.place(o.Src), l.Bytes(o.Src, o.Count, l.elements, 1)
-			case schedule.Recv, schedule.RecvReduce:
+			s := l.step(o)
+			if o.Kind == schedule.Recv || o.Kind == schedule.RecvReduce {
 				if len(coming[at]) == 0 {
 					return fmt.Errorf("rank %d, op %d (%s): rank %d sends nothing for it", l.rank, i, o, o.Peer)
 				}
-				s.Kind, s.To, s.Count = Recv, l.place(o.Dst), coming[at][0]
-				coming[at] = coming[at][1:]
-				if o.Kind == schedule.RecvReduce && s.Count > 0 {
-					if s.Kind = RecvAdd; l.staged(i) {
-						add := Step{Kind: Add, From: Place{Scratch, staging}, To: s.To, Count: s.Count}
-						s.Kind, s.To = Recv, add.From
-						staging += s.Count
-						adds = append(adds, Node{Steps: []Step{add}})
-					}
-				}
+				s.Count, coming[at] = coming[at][0], coming[at][1:]
 			}
 			if s.Count == 0 {
 				continue // the other side omits it too
+			}
+			if s.Kind == RecvAdd && l.staged(i) {
+				add := Step{Kind: Add, From: Place{Scratch, staging}, To: s.To, Count: s.Count}
+				s.Kind, s.To = Recv, add.From
+				staging += s.Count
+				adds = append(adds, Node{Steps: []Step{add}})
 			}
 			if s.Kind != Add && s.Kind != Copy {
 				s.Turn = turns[at]
@@ -292,6 +282,24 @@ func (l *lowering) streams() error {
 		from = to
 	}
 	return nil
+}
+
+// step is an operation of the rank, but for the count of a receive.
+func (l *lowering) step(o *schedule.Op) Step {
+	s := Step{Peer: int(o.Peer), Channel: int(o.Channel)}
+	switch o.Kind {
+	case schedule.Copy:
+		s.Kind, s.From, s.To, s.Count = Copy, l.place(o.Src), l.place(o.Dst), l.Bytes(o.Src, o.Count, l.elements, 1)
+	case schedule.Reduce:
+		s.Kind, s.From, s.To, s.Count = Add, l.place(o.Src), l.place(o.Dst), l.Bytes(o.Dst, o.Count, l.elements, 1)
+	case schedule.Send:
+		s.Kind, s.From, s.Count = Send, l.place(o.Src), l.Bytes(o.Src, o.Count, l.elements, 1)
+	case schedule.Recv:
+		s.Kind, s.To = Recv, l.place(o.Dst)
+	case schedule.RecvReduce:
+		s.Kind, s.To = RecvAdd, l.place(o.Dst)
+	}
+	return s
 }
 
 // append adds nodes to a stream and returns the last one.
