@@ -218,7 +218,7 @@ func (s *Session) strike(point string) {
 		}
 		switch f.Kind {
 		case FaultExit:
-			os.Exit(7) // the fault is that the process ends
+			os.Exit(7) //nolint:forbidigo // the fault is that the process ends
 		case FaultSegv:
 			_ = unix.Kill(unix.Getpid(), unix.SIGSEGV)
 			time.Sleep(time.Minute)
