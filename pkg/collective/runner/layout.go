@@ -3,8 +3,10 @@ package runner
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -64,6 +66,16 @@ type ladder struct {
 // settleMost is the maximum size of an operation that settle runs: for larger ones, the extra time of
 // a first operation is negligible.
 const settleMost = 1 << 20
+
+// Enqueued returns the sizes, in bytes, of all operations that a runner enqueues for a case of the
+// given sizes and element type, in place or not: also those that settle, those of the arithmetic pass
+// and the one that synchronises ranks.
+func Enqueued(sizes []int64, t numeric.Type) (all []int64) {
+	for _, size := range append(slices.Clone(sizes), syncCount*int64(t.Size())) {
+		all = append(all, size, min(size, settleMost), min(size, arithmeticMost))
+	}
+	return all
+}
 
 // slotAlign is the alignment of buffers that suits libraries best.
 const slotAlign = 512

@@ -152,10 +152,6 @@ func Rotation(ctx context.Context, s *rank.Session, l Library, f runner.Form, co
 	return lists, about, nil
 }
 
-// atMost is the size in bytes of the largest operation, besides those of the case's sizes, that the runner of the collective family
-// enqueues.
-const atMost = 1 << 20
-
 // load loads the steps of all operations that the runner of the collective family enqueues.
 func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p program) error {
 	op, err := runner.ParseOp(steps.Of(&c).Op)
@@ -168,13 +164,11 @@ func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p progr
 	}
 	f := runner.Form{Op: op, Type: t, World: c.World}
 	var at []extent
-	for _, size := range append(slices.Clone(steps.Of(&c).Sizes), int64(t.Size())*syncCount) {
-		for _, bytes := range []int64{size, min(size, atMost)} {
-			for _, inPlace := range []bool{false, true} {
-				x := extent{f.Extent(bytes).Count, inPlace}
-				if x.count > 0 && !slices.Contains(at, x) && (p.Input == 0 || !inPlace) {
-					at = append(at, x)
-				}
+	for _, bytes := range runner.Enqueued(steps.Of(&c).Sizes, t) {
+		for _, inPlace := range []bool{false, true} {
+			x := extent{f.Extent(bytes).Count, inPlace}
+			if x.count > 0 && !slices.Contains(at, x) && (p.Input == 0 || !inPlace) {
+				at = append(at, x)
 			}
 		}
 	}
@@ -204,7 +198,3 @@ func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p progr
 	}
 	return r.comm.load(ctx, op, t, at, all, slices.Max(needs)*int64(t.Size()))
 }
-
-// syncCount is the number of elements of the all_reduce with which the runner of the collective family synchronises ranks that
-// share no memory.
-const syncCount = 4
