@@ -99,10 +99,10 @@ func TestBenchCopyByKernel(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Len(t, r.Cases, 2)
 	for want, lacking := range map[string][]string{
-		"backend ce … host_to_device_memcpy_sm: … --backend sm\n":         {"host_to_device_memcpy_sm"},
-		"backend sm … device_to_host_memcpy_ce: … --backend ce or sdma\n": {"device_to_host_memcpy_ce", "--backend", "sm"},
-		"backend sm … device_local_copy: … --backend ce\n":                {"device_local_copy", "--backend", "sm"},
-		"backend host … device_to_host_memcpy_sm: … --backend sm\n":       {"device_to_host_memcpy_sm", "--backend", "host"},
+		"backend ce … host_to_device_memcpy_sm … --backend sm\n":         {"host_to_device_memcpy_sm"},
+		"backend sm … device_to_host_memcpy_ce … --backend ce or sdma\n": {"device_to_host_memcpy_ce", "--backend", "sm"},
+		"backend sm … device_local_copy … --backend ce\n":                {"device_local_copy", "--backend", "sm"},
+		"backend host … device_to_host_memcpy_sm … --backend sm\n":       {"device_to_host_memcpy_sm", "--backend", "host"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
@@ -130,8 +130,8 @@ func TestBenchCopyOnEngines(t *testing.T) {
 		}
 	}
 	for why, lacking := range map[string][]string{
-		"backend sdma … device_to_device_memcpy_read_ce: … --backend ce\n": {"device_to_device_memcpy_read_ce"},
-		"backend sdma … host_to_device_memcpy_sm: … --backend sm\n":        {"host_to_device_memcpy_sm"},
+		"backend sdma … device_to_device_memcpy_read_ce … --backend ce\n": {"device_to_device_memcpy_read_ce"},
+		"backend sdma … host_to_device_memcpy_sm … --backend sm\n":        {"host_to_device_memcpy_sm"},
 		"backend sdma … victim": {"device_to_host_memcpy_ce", "--victim"},
 	} {
 		code, _, stderr := cxrun(t, nil, append(args, lacking...)...)
@@ -205,13 +205,13 @@ func TestBenchCopy(t *testing.T) {
 		require.NotContains(t, stderr, "pages of 0 bytes")
 	}
 	for want, odd := range map[string][]string{
-		"-b 1: … 8 bytes":           {"-b", "1", "-e", "1"},
-		"-i 100: … 8 bytes":         {"-b", "1K", "-e", "2K", "-f", "1", "-i", "100"},
-		"--page 12: … 8 bytes":      {"--page", "12"},
-		"--page 128K: … 4096 bytes": {"--page", "128K"},
-		"--streams 3: … 4096 bytes": {"--streams", "3"},
-		"--max-slowdown … --victim": {"--max-slowdown", "1.1"},
-		"--min-gbps -1: ":           {"--min-gbps", "-1"},
+		"1 bytes … 8-byte … -b":              {"-b", "1", "-e", "1"},
+		"1124 bytes … 8-byte … -i":           {"-b", "1K", "-e", "2K", "-f", "1", "-i", "100"},
+		"4096 bytes … 12 bytes … --page":     {"--page", "12"},
+		"4096 bytes … 131072 bytes … --page": {"--page", "128K"},
+		"4096 bytes … 3 streams … --streams": {"--streams", "3"},
+		"--max-slowdown … --victim":          {"--max-slowdown", "1.1"},
+		"--min-gbps -1: ":                    {"--min-gbps", "-1"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, odd...)...)
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", odd, stderr)
