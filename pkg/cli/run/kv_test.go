@@ -64,7 +64,7 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, code, stderr)
 	code, _, stderr = cxrun(t, nil, append(args, "--backend", "nixl", "--lane", vocab.LaneRDMA)...)
 	require.Equal(t, cli.ExitUsage, code, stderr)
-	wording.Has(t, stderr, "cxrun: --lane rdma … backend nixl … kv-transfer")
+	wording.Has(t, stderr, "cxrun: --lane rdma … two nodes … kv-transfer")
 	code, _, stderr = cxrun(t, nil, append(args, "--backend", "nixl", "--lane", vocab.LanePeer)...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
 	wording.Has(t, stderr, "lane peer … backend nixl … no GPU")
@@ -369,7 +369,7 @@ func TestBenchKV(t *testing.T) {
 		"--block 64K --total 96K":   "cxrun: --block 64K: … --total 96K",
 		"--block 4K --total 0":      "cxrun: --total 0: ",
 		"--block 8,64K --total 64M": "cxrun: --block 8: --total 64M … 1048576",
-		"--lane rdma":               "cxrun: --lane rdma … nixl … kv-transfer",
+		"--lane rdma":               "cxrun: --lane rdma … two nodes … kv-transfer",
 		"--lane mnnvl":              "cxrun: --lane mnnvl … nixl … kv-transfer",
 		"--block x":                 "--block: … \"x\"",
 		"--block 4K --total x":      "--total: … \"x\"",
