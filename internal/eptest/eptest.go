@@ -137,31 +137,15 @@ func Assembled(t *testing.T, c plan.Case, streams []rank.Stream, assemble func(r
 			head.Outcome.Reasons = result.Reasons{s.Failure.Reason}
 		}
 	}
+	if head.Outcome.Status == result.Failed && len(head.Outcome.Reasons) == 0 {
+		head.Outcome.Reasons = result.Reasons{{Code: result.ReasonRankDied}}
+	}
 	require.NoError(t, result.Validate(d))
 	return d
 }
 
-// Document assembles what the ranks left of a case into its document, and does
-// what a shard does besides, so that it can be validated.
+// Document is Assembled for an EP case.
 func Document(t *testing.T, c plan.Case, streams []rank.Stream) *ep.Document {
-	doc, err := result.New(c, result.Attempt{
-		Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test",
-	})
-	require.NoError(t, err)
-	d := doc.(*ep.Document)
-	d.Implementation.Maturity = "reference"
-	require.NoError(t, eprunner.Assemble(d, streams))
-	for _, s := range streams {
-		if s.Facts != nil {
-			d.Topology.DeviceProduct = s.Facts.DeviceProduct
-		}
-		if s.Failure != nil {
-			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Reason, s.Failure.Text)
-		}
-	}
-	if d.Outcome.Status == result.Failed && len(d.Outcome.Reasons) == 0 {
-		d.Outcome.Reasons = result.Reasons{{Code: result.ReasonRankDied}}
-	}
-	require.NoError(t, result.Validate(d))
-	return d
+	t.Helper()
+	return Assembled(t, c, streams, eprunner.Assemble).(*ep.Document)
 }

@@ -12,7 +12,6 @@ package a2a
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/backend"
@@ -121,8 +120,7 @@ func (a *adapter) open(ctx context.Context, s *rank.Session, l *nccl.Library, so
 func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	b := ep.Of(&c)
 	d := runner.Description{
-		Mode: b.Mode, LibraryVersion: a.version,
-		DispatchDType: "bf16", FP8Consume: runner.ConsumeNative, IndexType: numeric.Int64,
+		Mode: b.Mode, LibraryVersion: a.version, IndexType: numeric.Int64,
 	}
 	switch b.Mode {
 	case ep.ModeNormal:
@@ -140,19 +138,8 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	case b.Hidden%hiddenUnit != 0:
 		return d, rank.Refused("a2a moves %d columns at a time, which do not divide hidden size %d", hiddenUnit, b.Hidden)
 	}
-	switch c.Precision {
-	case "bf16":
-	case "fp8":
-		d.DispatchDType = "fp8-e4m3fn"
-		d.StageWorks = true
-		d.Codec = runner.Codec{Format: numeric.E4M3FN, Block: true}
-		if strings.HasPrefix(a.device.Info().Arch, "gfx942") { // its experts multiply this format alone
-			d.DispatchDType, d.Codec.Format = "fp8-e4m3fnuz", numeric.E4M3FNUZ
-		}
-	default:
-		return d, rank.Refused("a2a dispatches bf16 and fp8, not %s", c.Precision)
-	}
-	return d, nil
+	err := d.SetPrecision("a2a", c.Precision, a.device.Info().Arch, true)
+	return d, err
 }
 
 func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need runner.Capacity) (err error) {

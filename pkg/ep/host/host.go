@@ -86,8 +86,7 @@ func newAdapter(device *accelhost.Device, place rank.Place, v Variant) *adapter 
 
 func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	d := runner.Description{
-		Mode: ep.Of(&c).Mode, Reduction: a.variant.Reduction, DispatchDType: "bf16",
-		FP8Consume: runner.ConsumeNative, IndexType: numeric.Int64,
+		Mode: ep.Of(&c).Mode, Reduction: a.variant.Reduction, IndexType: numeric.Int64,
 	}
 	switch ep.Of(&c).Mode {
 	case ep.ModeNormal:
@@ -99,16 +98,8 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 		d.FreshPair = true
 		d.LadderCap = lowLatencyCap
 	}
-	switch c.Precision {
-	case "bf16":
-	case "fp8":
-		d.DispatchDType = "fp8-e4m3fn"
-		d.StageWorks = true
-		d.Codec = runner.Codec{Format: numeric.E4M3FN, Block: !a.variant.PlainCast}
-	default:
-		return d, rank.Refused("the host backend dispatches bf16 and fp8, not %s", c.Precision)
-	}
-	return d, nil
+	err := d.SetPrecision("the host backend", c.Precision, "", !a.variant.PlainCast)
+	return d, err
 }
 
 func (a *adapter) Bind(p *runner.Problem) error {

@@ -230,7 +230,7 @@ func (b library) describe(c plan.Case, info accel.Info, version string) (runner.
 	}
 	d := runner.Description{
 		Mode: block.Mode, KernelGeneration: m.generation, LibraryVersion: version,
-		Receive: m.receive, Combine: m.combine, Reduction: m.reduction, DispatchDType: "bf16", FP8Consume: runner.ConsumeNative,
+		Receive: m.receive, Combine: m.combine, Reduction: m.reduction,
 		FreshPair: m.freshPair, StageWorks: m.stages, LadderCap: m.cap, IndexType: numeric.Int64,
 	}
 	if m.treeBefore != nil && older(version, m.treeBefore) {
@@ -239,15 +239,11 @@ func (b library) describe(c plan.Case, info accel.Info, version string) (runner.
 	if m.globalIDs {
 		d.IndexType = numeric.Int32
 	}
-	switch c.Precision {
-	case "bf16":
-	case "fp8":
-		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn"+m.cast.suffix, true, runner.Codec{Format: numeric.E4M3FN, Block: !m.cast.plain}
-		if strings.HasPrefix(info.Arch, "gfx942") { // its matrix cores support only this format
-			d.DispatchDType, d.Codec.Format = "fp8-e4m3fnuz"+m.cast.suffix, numeric.E4M3FNUZ
-		}
-	default:
-		return d, m, rank.Refused("%s dispatches bf16 and fp8, not %s", b.name, c.Precision)
+	if err := d.SetPrecision(b.name, c.Precision, info.Arch, !m.cast.plain); err != nil {
+		return d, m, err
+	}
+	if d.Codec.Format != nil {
+		d.DispatchDType += m.cast.suffix
 	}
 	if c.Contract == ep.ContractCachedLayout && !m.cached {
 		return d, m, rank.Refused("%s has no dispatch with a cached layout in mode %s", b.name, block.Mode)

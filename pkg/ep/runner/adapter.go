@@ -8,6 +8,7 @@ package runner
 
 import (
 	"context"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -103,6 +104,23 @@ func (d Description) accumulation() string {
 
 // Hoisted reports whether staging is excluded from the roundtrip and the chain.
 func (d Description) Hoisted() bool { return d.StageWorks && d.FP8Consume != ConsumeDequant }
+
+// SetPrecision declares a dispatch of bf16, or of fp8 in the format of a device architecture, by
+// blocks or by a plain cast. It refuses other precisions for the backend.
+func (d *Description) SetPrecision(backend, precision, arch string, blocks bool) error {
+	d.DispatchDType, d.FP8Consume = "bf16", ConsumeNative
+	switch precision {
+	case "bf16":
+	case "fp8":
+		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn", true, Codec{numeric.E4M3FN, blocks}
+		if strings.HasPrefix(arch, "gfx942") { // its matrix cores support only this format
+			d.DispatchDType, d.Codec.Format = "fp8-e4m3fnuz", numeric.E4M3FNUZ
+		}
+	default:
+		return rank.Refused("%s dispatches bf16 and fp8, not %s", backend, precision)
+	}
+	return nil
+}
 
 // Problem is one rung of the ladder on one rank: device memory that the adapter reads and never
 // writes. While a problem is bound, the activations may change between two dispatches, and under
