@@ -370,7 +370,7 @@ func TestBenchKV(t *testing.T) {
 		"--block 4K --total 0":      "cxrun: --total 0: ",
 		"--block 8,64K --total 64M": "cxrun: --block 8: --total 64M … 1048576",
 		"--lane rdma":               "cxrun: --lane rdma … two nodes … kv-transfer",
-		"--lane mnnvl":              "cxrun: --lane mnnvl … nixl … kv-transfer",
+		"--lane mnnvl":              "cxrun: --lane mnnvl … two nodes … kv-transfer",
 		"--block x":                 "--block: … \"x\"",
 		"--block 4K --total x":      "--total: … \"x\"",
 		"--block=":                  "--block: … 4K,64K,1M",

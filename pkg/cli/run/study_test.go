@@ -170,7 +170,7 @@ func TestAllGatherStudy(t *testing.T) {
 	header, _, _ := strings.Cut(string(model), "    - src:")
 	require.NoError(t, os.WriteFile("out/messages.model.yaml", []byte(header), 0o600))
 	_, stderr = study(cli.ExitUsage)
-	wording.Has(t, stderr, "cxrun: out/messages.model.yaml:7:7: \"pairs\" … remove the file to measure again")
+	wording.Has(t, stderr, "cxrun: out/messages.model.yaml: … \"pairs\" … remove the file to measure again")
 	start, _, ok := strings.Cut(string(model), "reduce:\n")
 	require.True(t, ok)
 	require.NoError(t, os.WriteFile("out/messages.model.yaml", []byte(start), 0o600))
