@@ -33,14 +33,16 @@ type end struct {
 // modules is how many pairs there were.
 var modules int
 
+// pinned keeps the memory of all pairs until the process ends: a transfer that the library refused in
+// part may still write after the test that made it.
+var pinned runtime.Pinner
+
 // pair returns two ends in this process, the first connected to the second. Their words say
 // where they are from.
 func pair(t *testing.T, python *pyrank.Library) (a, b end) {
 	t.Helper()
 	modules++
 	ends := []*end{&a, &b}
-	var pinner runtime.Pinner
-	t.Cleanup(pinner.Unpin)
 	for i, e := range ends {
 		var err error
 		e.library, err = newLibrary(python, withMooncake(), fmt.Sprintf("mooncake_%d_%d", modules, i), given{})
@@ -49,7 +51,7 @@ func pair(t *testing.T, python *pyrank.Library) (a, b end) {
 		for k := range e.words {
 			e.words[k] = origin(i).Word(k)
 		}
-		pinner.Pin(&e.words[0])
+		pinned.Pin(&e.words[0])
 		e.at, e.bytes = uintptr(unsafe.Pointer(&e.words[0])), manyBlocks*blockBytes
 		require.NoError(t, e.call("register", e.Register, int64(e.at), e.bytes))
 	}
