@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -355,7 +356,9 @@ func (c *Client) Matrix(ctx context.Context, run int64) (*plan.Matrix, error) {
 	files, _, _, err := c.fetchInto(ctx, chosen[0].artifact, work)
 	var m *plan.Matrix
 	if err == nil {
-		m, err = plan.ReadArchived(filepath.Join(files, plan.FileName), "")
+		if m, err = plan.ReadArchived(filepath.Join(files, plan.FileName), ""); errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("the artifact has no %s", plan.FileName)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("matrix of run %d: %w", run, err)
