@@ -28,7 +28,7 @@ type remote struct {
 }
 
 func (r *remote) addFlags(fs *pflag.FlagSet) {
-	fs.StringVarP(&r.repo, "repo", "R", "", "work on `OWNER/NAME` instead of the repository in GITHUB_REPOSITORY")
+	fs.StringVarP(&r.repo, "repo", "R", "", "work on `OWNER/NAME` instead of the repository in GH_REPO or GITHUB_REPOSITORY")
 	fs.StringVar(&r.tokenFile, "token-file", "", "read the token from `FILE` instead of GH_TOKEN, GITHUB_TOKEN or gh")
 	fs.BoolVar(&r.json, "json", false, "print one JSON object")
 }
@@ -44,7 +44,7 @@ func (r *remote) client(ctx context.Context, of fleet.RunRef) (*fleet.Client, er
 		Clock: r.clock, Tell: func(line string) { r.s.Tell("%s", line) },
 	}
 	if o.Repo == "" {
-		return nil, cli.UsageError("no repository: give --repo OWNER/NAME, or set GITHUB_REPOSITORY")
+		return nil, cli.UsageError("no repository: give --repo OWNER/NAME, or set GH_REPO or GITHUB_REPOSITORY")
 	}
 	if err := cmp.Or(fleet.CheckRepo(o.Repo), fleet.CheckHost(o.API, of.Host)); err != nil {
 		return nil, cli.UsageError("%w", err)
