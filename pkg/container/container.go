@@ -20,7 +20,7 @@ type Image struct {
 	Arch string // amd64 or arm64
 }
 
-// Error is the error of a machine that cannot run ranks, or not in an image.
+// Error reports that a machine cannot run ranks, or cannot run them in an image.
 type Error struct {
 	Reason string // has no path, name or text of a tool, and may be published
 	Err    error

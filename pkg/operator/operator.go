@@ -53,9 +53,9 @@ type Network struct {
 	RailIsolated    bool     `yaml:"rail_isolated,optional"` // no routing between rails
 }
 
-// Docker is how the runner's account may call docker.
+// Docker is how the runner's account calls docker.
 type Docker struct {
-	Command []string `yaml:"command,optional"` // docker unless said; may be sudo docker
+	Command []string `yaml:"command,optional"` // default: docker; may be sudo docker
 }
 
 // StoreAddressKey is the value that a store over TCP needs.

@@ -42,17 +42,17 @@ than five runs a side, that is every case. Of many cases, a few are beyond their
 chance: q is how likely that is, given their number, and with a q above 0.05 a case is
 unclear, too.
 
---confirm measures what is suspect again: eight runs a side in pairs, in the order OLD NEW,
+--confirm measures suspect cases again: eight runs a side in pairs, in the order OLD NEW,
 NEW OLD and so on. It needs to know how OLD and NEW are run: as commands that take the flags
 of 'cxrun sweep', or as this program with other environment, such as the path of a library.
 An effect is confirmed if these runs show it beyond a noise floor of their own, and seven of
 the eight pairs agree. If that fails and at least five agree, a second stage measures eight
-further pairs: of all sixteen, twelve must agree. What is not confirmed is unclear. A
-directory that has such runs already is read.
+further pairs: of all sixteen, twelve must agree. A suspect that is not confirmed is unclear.
+If the directory of --confirm already has such runs, they are read instead.
 
 The exit code is 1 if a regression is confirmed, in either stage, if NEW has only failures
 in a case that OLD passed, if a side has no document, or if a file or line was left out
-because it is not a document; everything else is compared all the same.`,
+because it is not a document; everything else is still compared.`,
 		Example: `  cxrun compare old.ndjson new.ndjson
   cxrun compare results/monday results/tuesday --json
   cxrun compare --baseline history results/today
