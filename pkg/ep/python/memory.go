@@ -82,7 +82,7 @@ func newMemory(device accel.Device, m mode, c runner.Codec, g geometry, tokens, 
 			continue
 		}
 		var err error
-		if *part.at, err = device.Alloc(int64(max(1, part.bytes))); err != nil {
+		if *part.at, err = of.device.Alloc(int64(max(1, part.bytes))); err != nil {
 			return of, rank.OutOfMemory(int64(part.bytes), err)
 		}
 	}
