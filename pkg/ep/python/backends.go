@@ -21,6 +21,7 @@ type library struct {
 	name   string                                    // of the backend in matrix/backends.yaml, and the kind of its library in documents
 	needs  []*backend.Need                           // besides torch
 	open   func(*rank.Session) (*gpurank.GPU, error) // the GPU of a rank
+	store  bool                                      // its adapter opens a TCPStore of torch
 	modes  map[string]mode
 	limits limits
 }
@@ -151,6 +152,7 @@ var libraries = []library{
 		name:  "uccl-ep",
 		needs: []*backend.Need{pyrank.UCCL, deepEP(ucclWrapper, "its deep_ep", "UCCL's deep_ep (ep/deep_ep_wrapper of its sources)")},
 		open:  gpurank.OpenAny,
+		store: true,
 		modes: map[string]mode{
 			ep.ModeNormal: {
 				module: "buffer", generation: "uccl-legacy-buffer", receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
@@ -171,6 +173,7 @@ var libraries = []library{
 			Name: "mooncake._ep", Distributions: []string{"mooncake-transfer-engine-cuda13", "mooncake-transfer-engine"}, Install: "Mooncake with its EP (mooncake-transfer-engine-cuda13)",
 		}}},
 		open:   gpurank.OpenCUDA,
+		store:  true,
 		modes:  map[string]mode{ep.ModeLowLatency: bufferLowLatency("mooncake-ep-ll")},
 		limits: limits{arch: 80, oneNode: true},
 	},
@@ -182,14 +185,17 @@ var Backends = backends()
 func backends() (all []backend.Backend) {
 	for _, l := range libraries {
 		b := backend.Backend{Name: l.name, Needs: append([]*backend.Need{pyrank.Torch}, l.needs...)}
+		if l.store { // whose server binds to every address, whatever its host name
+			b.Listens = "torch's TCPStore listens on all network interfaces while ranks of " + l.name + " run: use a machine or network namespace that nobody else reaches"
+		}
 		b.Open = map[plan.Family]rank.Opener{ep.Name: l.opener(b)}
 		all = append(all, b)
 	}
 	return all
 }
 
-// older reports whether a version is below least, as an unreadable version or a pre-release is
-// taken to be.
+// older reports whether a version is below least. An unreadable version and a pre-release count as
+// older.
 func older(version string, least []int) bool {
 	release, _, _ := strings.Cut(version, "+")
 	parts := strings.Split(release, ".")

@@ -148,6 +148,18 @@ func (s standIn) caseOf(mode, precision string, change ...func(*plan.Case)) plan
 	return caseOf(s.backend, mode, precision, change...)
 }
 
+// The server of a TCPStore binds to all addresses. Its backends say so, and no others do.
+func TestStoresListen(t *testing.T) {
+	var listen []string
+	for _, b := range Backends {
+		if b.Listens != "" {
+			require.Contains(t, b.Listens, "all network interfaces while ranks of "+b.Name)
+			listen = append(listen, b.Name)
+		}
+	}
+	require.Equal(t, []string{"uccl-ep", "mooncake-ep"}, listen)
+}
+
 // What doctor looks for is there, with the version.
 func TestLibrariesAreFound(t *testing.T) {
 	each(t, func(t *testing.T, s standIn, _ []string) {
