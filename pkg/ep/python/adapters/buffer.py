@@ -3,7 +3,7 @@ import inspect
 import json
 import os
 
-from collectivex_rank import Bound, Comm, Refused, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
+from collectivex_rank import Bound, Refused, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
 import collectivex_rank as rank
 
 library = torch = None
@@ -16,8 +16,6 @@ sizes = None  # of buffer
 config = None  # of normal mode: of dispatch and of combine
 layout = None  # handle, ids, weights and counts of the last whole dispatch
 handle = rows = scales = ids = weights = counts = recv_counts = output = None
-
-MIB = 1 << 20
 
 
 def open(text):
