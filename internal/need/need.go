@@ -50,8 +50,8 @@ var root = func() string {
 	return ""
 }()
 
-// Source returns a path in the tree of the sources, relative to that of go.mod. Binaries that are
-// built with -trimpath know no other.
+// Source returns the path of a file or directory of the source tree, given relative to go.mod. It
+// also works in binaries that are built with -trimpath, in which runtime.Caller does not name it.
 func Source(path string) string { return filepath.Join(root, path) }
 
 // E2E reports whether tests run in the full lane.

@@ -61,8 +61,8 @@ func Use(t testing.TB, libraries ...string) {
 	require.NoError(t, os.Unsetenv("PYTHONHOME"))
 }
 
-// install writes to site what an installer leaves there of a distribution: its name and version,
-// which are those of the directory of its modules, and the names of these.
+// install writes to site the metadata that an installer leaves there: the name and the version of a
+// distribution, from the name of its directory, and the names of its modules.
 func install(t testing.TB, site string, modules []string) {
 	t.Helper()
 	of := filepath.Dir(modules[0])

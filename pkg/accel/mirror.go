@@ -28,7 +28,7 @@ func (m Mirror[T]) In(s Stream) error {
 	return m.scope.CopyIn(s, m.Device, unsafe.Pointer(m.Host), m.bytes())
 }
 
-// Out copies the value back, for which it waits for the stream.
+// Out copies the value back to the host, and waits for the stream.
 func (m Mirror[T]) Out(s Stream) error {
 	if err := m.scope.CopyOut(s, unsafe.Pointer(m.Host), m.Device, m.bytes()); err != nil {
 		return err
@@ -36,14 +36,14 @@ func (m Mirror[T]) Out(s Stream) error {
 	return s.Synchronize()
 }
 
-// Scratch is device memory that grows with what it is needed for.
+// Scratch is device memory that grows on demand.
 type Scratch struct {
 	Device Device
 	At     Ptr
 	bytes  int64
 }
 
-// Grow makes the scratch memory have so many bytes. If it has not, what was there is lost.
+// Grow makes the memory hold at least so many bytes. Its content is lost if it has to grow.
 func (m *Scratch) Grow(bytes int64) error {
 	if bytes <= m.bytes {
 		return nil

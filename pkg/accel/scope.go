@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Scope is a device of which everything that is made through the scope is released together:
-// memory, streams, events and modules.
+// Scope is a device that remembers the memory, streams, events and modules that are made through it.
+// Close releases all of them.
 type Scope struct {
 	Device
 	release []func() error
@@ -17,11 +17,11 @@ type Scope struct {
 // NewScope returns an empty scope of a device.
 func NewScope(d Device) *Scope { return &Scope{Device: d} }
 
-// Defer has Close call f before what was deferred or made earlier is released.
+// Defer makes Close call f, before it releases anything that was made or deferred earlier.
 func (s *Scope) Defer(f func() error) { s.release = append(s.release, f) }
 
-// Close releases what the scope has, the last first, and leaves the device open. The scope is
-// empty then.
+// Close releases everything in the scope, in reverse order, and leaves the device open. The scope can
+// be used again.
 func (s *Scope) Close() (err error) {
 	for _, f := range slices.Backward(s.release) {
 		err = errors.Join(err, f())

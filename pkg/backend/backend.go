@@ -47,8 +47,8 @@ type Module struct {
 	Name          string
 	Distributions []string // that may bring it
 	Install       string   // what to install if it is missing
-	// Check returns why a module that is here cannot be used. held reports that the reason can be
-	// removed without installing it. A nil Check accepts every module of the name.
+	// Check returns why a module that is here cannot be used. held reports that the cause can be
+	// removed without installing anything. A nil Check accepts every module of the name.
 	Check func(e *pyhost.Environment) (held bool, err error)
 	// Sources says that Check reads the classes that the sources of the module define.
 	Sources bool
@@ -63,10 +63,10 @@ type Library struct {
 	BuildID string `json:"build_id,omitempty"`
 	Path    string `json:"-"` // file that was loaded
 	Err     error  `json:"-"` // nil if it can be used
-	// Held reports that the library is here, and that what Err says can be changed without
-	// installing it.
+	// Held reports that the library is here, and that the cause of Err can be removed without
+	// installing anything.
 	Held bool `json:"-"`
-	// Devices are those that a driver lets this process see, in its order.
+	// Devices lists the devices that a driver shows to this process, in its order.
 	Devices []Device `json:"-"`
 	// Lanes is what keeps the library from lanes of transfers, by lane; nil: nothing.
 	Lanes map[string]error `json:"-"`
@@ -74,7 +74,7 @@ type Library struct {
 	Drives string `json:"-"`
 }
 
-// Device is a device in the words of its driver.
+// Device is a device as its driver reports it.
 type Device struct {
 	Vendor, Product, Arch string
 	Address               string // on the PCI bus
@@ -85,7 +85,7 @@ type Device struct {
 // Found reports whether the library is here and can be used.
 func (l *Library) Found() bool { return l.Err == nil }
 
-// Opened is a library that was loaded from a file.
+// Opened describes a library that was loaded from a file.
 func Opened(f dl.File, version string) Library {
 	return Library{Version: version, SOName: f.SOName(), BuildID: f.BuildID(), Path: f.Path()}
 }

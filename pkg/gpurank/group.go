@@ -64,8 +64,8 @@ func (g *Group) Close() error {
 	return errors.Join(g.device.Free(g.meeting), NCCLError(g.Communicator.Close()))
 }
 
-// Alloc returns memory, from the library of c if it has an allocator, since only its memory can be registered
-// with all libraries, else from d; and the function that frees it.
+// Alloc returns memory and the function that frees it. The memory comes from the allocator of c's library, since
+// some libraries register only such memory, or from d if the library has no allocator.
 func Alloc(c *nccl.Communicator, d accel.Device, bytes int64) (at accel.Ptr, free func() error, err error) {
 	l := c.Library()
 	if l.Has("ncclMemAlloc") {

@@ -12,8 +12,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// AllocError gives the error of an allocation of so many bytes its reason code. Some drivers do not
-// have every kind of memory, which refuses the case.
+// AllocError adds the reason code to the error of an allocation of so many bytes. The case is refused
+// if the driver does not support that kind of memory.
 func AllocError(bytes int64, err error) error {
 	switch {
 	case errors.Is(err, accel.ErrUnsupported):
@@ -24,8 +24,8 @@ func AllocError(bytes int64, err error) error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// Reaches refuses a device of a local rank that cannot access the device of another one; why says
-// what it has to for.
+// Reaches refuses the case if the device of local rank own cannot access the device of local rank
+// other. why ends the message: what the access is needed for.
 func Reaches(d *gpu.Device, own, other int, why string) error {
 	reaches, err := d.CanAccessPeer(other)
 	if err != nil {

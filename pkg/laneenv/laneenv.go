@@ -1,5 +1,5 @@
-// Package laneenv finds variables of the environment with which a library of transfers would take
-// another lane than that of a case. Ranks refuse to run with them.
+// Package laneenv finds environment variables that would make a library use another lane than the
+// case names. Ranks refuse to run with them.
 package laneenv
 
 import (

@@ -37,8 +37,8 @@ func (e *Examiner) Describe(findings []Finding) Description {
 	return d
 }
 
-// listed are the libraries that a description lists, in order: those of a vendor's devices, each
-// vendor's own first, then all others.
+// listed returns the libraries that a description lists, in order: for each vendor its own libraries
+// and then the other libraries for its devices, and last the libraries of no vendor.
 func (e *Examiner) listed() (all []*backend.Need) {
 	needs := slices.DeleteFunc(e.backends.Needs(), func(n *backend.Need) bool { return n.Unlisted })
 	add := func(vendor string) {

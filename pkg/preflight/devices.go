@@ -25,7 +25,7 @@ type devices struct {
 	note string
 }
 
-// driver is what was found of a vendor's driver; nothing of a host's.
+// driver returns what was found of a vendor's driver, and the zero Library for a host.
 func (e *Examiner) driver(vendor string) (l backend.Library) {
 	if v := vendors[vendor]; v != nil {
 		l = e.libraries[v.driver.Kind]
@@ -33,7 +33,7 @@ func (e *Examiner) driver(vendor string) (l backend.Library) {
 	return l
 }
 
-// shown is a device that a driver shows, as the inventory has devices.
+// shown converts a device that a driver shows to one of the inventory.
 func shown(d backend.Device, index int) inventory.GPU {
 	return inventory.GPU{Index: index, Vendor: d.Vendor, Product: d.Product, Arch: d.Arch, NUMANode: -1}
 }

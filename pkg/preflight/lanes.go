@@ -58,7 +58,7 @@ func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) 
 	return usable, notes
 }
 
-// laneError is what keeps the libraries of a backend from a lane; nil if nothing does.
+// laneError returns why the libraries of a backend cannot use a lane, or nil if they can.
 func (e *Examiner) laneError(b *catalog.Backend, lane string) error {
 	of, _ := e.backends.Find(b.Name)
 	for _, n := range of.Needs {

@@ -42,7 +42,7 @@ type vendor struct {
 	compile    func() (*gpu.Compiler, error)
 }
 
-// vendorNames are those of the inventory.
+// vendorNames orders the vendors; the names are the inventory's.
 var vendorNames = []string{inventory.NVIDIA, inventory.AMD}
 
 var vendors = map[string]*vendor{
@@ -76,10 +76,10 @@ var python = &backend.Need{Kind: "python", Label: "Python"}
 // pythonTimeout is how long python3 may take to say what it is.
 const pythonTimeout = time.Minute
 
-// libraries are those of a machine by kind.
+// libraries maps each kind to the library of a machine.
 type libraries map[string]backend.Library
 
-// found notes what was found of a need.
+// found records what was found for a need.
 func (all libraries) found(n *backend.Need, l backend.Library) {
 	l.Kind = n.Kind
 	all[n.Kind] = l

@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory"
 )
 
-// withInterpreter appends a need, behind the interpreter if it is the first module of Python.
+// withInterpreter appends a need. The interpreter precedes the first module of Python.
 func withInterpreter(needs []*backend.Need, n *backend.Need) []*backend.Need {
 	if n.Module != nil && !slices.Contains(needs, python) {
 		needs = append(needs, python)
@@ -21,8 +21,8 @@ func withInterpreter(needs []*backend.Need, n *backend.Need) []*backend.Need {
 	return append(needs, n)
 }
 
-// needs are the libraries that a backend cannot do without on GPUs of a vendor, or on a host: the
-// vendor's own, and those that the backend is made of.
+// needs returns the libraries that a backend requires on GPUs of a vendor, or on a host: the vendor's
+// own and the backend's.
 func (e *Examiner) needs(b *catalog.Backend, on string) (all []*backend.Need) {
 	v := vendors[on]
 	if v != nil {

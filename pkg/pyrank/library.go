@@ -40,7 +40,7 @@ func Open(ctx context.Context, b *backend.Backend, adapters fs.FS) (*Library, er
 	return l, nil
 }
 
-// install is what the modules of a backend need.
+// install returns what to install for the modules of a backend.
 func install(b *backend.Backend) string {
 	var all []string
 	for _, n := range b.Needs {
@@ -71,7 +71,7 @@ func (l *Library) Load(module, adapter string, functions any) error {
 	return nil
 }
 
-// snake is a name of Go as Python spells it.
+// snake converts a name such as ValuesAt to values_at.
 func snake(name string) string {
 	var out strings.Builder
 	for i, r := range name {
@@ -108,9 +108,9 @@ func (l *Library) JSON(f *pyhost.Function, arg, answer any) error {
 	return json.Unmarshal([]byte(text), answer)
 }
 
-// Coded gives an exception of Python its reason code: what is missing, if it is of an import, a
-// refusal, if the adapter raised its Refused, or its type. An error of a callback, which is why the
-// library raised, keeps its own.
+// Coded adds the reason code to an exception of Python. A failed import is a missing library, an
+// adapter's Refused is a refusal, and any other exception is an error of the library, with its type.
+// An exception that an error of a callback caused keeps the code of that error.
 func (l *Library) Coded(err error) error {
 	if _, known := errors.AsType[*rank.Error](err); known {
 		return err

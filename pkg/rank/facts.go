@@ -15,7 +15,7 @@ type Facts struct {
 	NUMANode int       `json:"numa_node"`      // −1 if unknown
 }
 
-// LibraryOf is a loaded library as facts name it.
+// LibraryOf describes a loaded library for facts.
 func LibraryOf(kind, version string, f dl.File) Library {
 	return Library{Kind: kind, Version: version, SOName: f.SOName(), BuildID: f.BuildID()}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Verdict is what kernels say that compare elements with what these must be.
+// Verdict holds the result of kernels that compare elements with their expected values.
 type Verdict struct{ found accel.Mirror[found] }
 
 // found is how many elements are wrong, and the first of these.
@@ -19,8 +19,8 @@ func NewVerdict(s *accel.Scope) (v Verdict, err error) {
 	return v, err
 }
 
-// Of waits for the verdict on so many elements of the kernels that check enqueues. They get its
-// address as an argument.
+// Of runs check, which enqueues kernels that compare so many elements, waits for them and returns
+// their verdict. verdict is the argument of a kernel for the address of its result.
 func (v Verdict) Of(s accel.Stream, elements int64, check func(verdict unsafe.Pointer) error) (workload.Verdict, error) {
 	of := workload.Verdict{First: -1}
 	*v.found.Host = found{first: ^uint64(0)}

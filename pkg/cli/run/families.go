@@ -60,8 +60,8 @@ func Register(m *rank.Measurer, command *bench.Command, with ...backend.Backend)
 // simulator is the backend of cases that have no ranks.
 const simulator = "simulator"
 
-// The order of the backends is that of their libraries in descriptions of machines. Collectives and
-// schedules have commands of their own; see newBench.
+// Descriptions of machines list libraries in the order of these backends. Collectives and schedules
+// have commands of their own; see newBench.
 func init() {
 	Register(&copyrunner.Measurer, &copybench.Command, copyhost.Backend, copyengine.Backend, copysm.Backend, copysdma.Backend)
 	Register(&collectiverunner.Measurer, nil, collectivehost.Backend, collectivenccl.NCCL, collectivenccl.RCCL, collectivenccl.MSCCLPP, collectiveipc.Backend)

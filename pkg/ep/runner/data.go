@@ -23,7 +23,7 @@ type data interface {
 	sources(o *oracle, rx *Received) ([]int64, error)
 	// payload reports whether each received row matches its token.
 	payload(o *oracle, rx *Received, tokens []int64) (bool, error)
-	// transform writes the received rows, each transformed, to to.
+	// transform applies a transform to each received row and writes the results to to.
 	transform(o *oracle, rx *Received, by []workload.Affine, to []Rows) error
 	// choose writes chosen rows to to.
 	choose(o *oracle, rows []choice, to []Rows) error

@@ -46,7 +46,7 @@ func (r *Runner) Close() error {
 }
 
 // Run implements rank.Runner. The contract fixes its order: bring up and judge all rungs, the
-// fresh-entry windows, the chains, judge all rungs again, the alternating passes. In their last
+// fresh-entry windows, the chains, the alternating passes, judge all rungs again. In their last
 // trial, windows and chains are judged too, each on the state that it left.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := checkCase(c, s.World); err != nil {

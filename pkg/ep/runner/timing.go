@@ -166,7 +166,7 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 }
 
 // endChains judges what the second chain left, makes the ranks meet again, and compares the last
-// output of the chain with that of a pair alone.
+// output of the chain with the output of a single pair.
 func (m *run) endChains(p *point, r *chainRecord) (left Verdict, err error) {
 	if left, err = m.judgeChainEnd(p, r.Trial); err != nil {
 		return left, err
