@@ -84,8 +84,8 @@ const (
 // Fetch downloads the matrix, the newest attempt of each cell and the aggregate of a run into
 // dir: matrix/, cells/CELL/ and aggregate/; with samples, also the raw samples of all
 // attempts of each cell: cells/CELL/samples/. It keeps unchanged artifacts, so that it
-// continues an interrupted fetch, and fetches what is new after a re-run. Each directory but
-// that of samples appears whole or not at all. The result names the artifacts that cannot be
+// continues an interrupted fetch, and fetches what is new after a re-run. Each directory
+// appears whole or not at all, except for samples. The result names the artifacts that cannot be
 // fetched. Fetch calls done after each artifact.
 func (c *Client) Fetch(ctx context.Context, run int64, dir string, samples bool, done func(Artifact)) (*Fetched, error) {
 	r, err := c.Run(ctx, run)

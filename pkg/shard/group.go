@@ -96,8 +96,8 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 	return g, nil
 }
 
-// environment returns the variables of the ranks of c, besides inherited ones and those of the
-// store.
+// environment returns the variables of the ranks of c, except inherited variables and the
+// store's.
 func (r *runner) environment(c plan.Case) map[string]string {
 	env := map[string]string{}
 	maps.Copy(env, c.Env)

@@ -33,7 +33,7 @@ func newCompare(s cli.Streams) *cobra.Command {
 		Long: `Compare the documents of OLD and NEW. Each is a directory or an NDJSON file, of any
 number of runs; 'cxrun sweep --repeat N' makes several. Cases are matched by their
 comparison key. A case that has no counterpart is listed with the factors that differ.
-The change of a case is that of all its rungs; the times are those of the rung named in "at".
+The change of a case covers all its rungs; the times are from the rung named in "at".
 
 The unit is a run with ranks of its own. A case is faster or slower if its shift is beyond
 --min-effect and beyond the noise floor, which comes from the repeats. It is the same if

@@ -26,11 +26,11 @@ type place struct {
 }
 
 const (
-	// hostWorld is the ranks of a measurement on a host, unless it is told.
+	// hostWorld is the default number of ranks on a host.
 	hostWorld = 2
-	// hostRanksPerCPU is how many ranks a host starts for each of its processors at
-	// most. They wait for each other awake: many more, and nothing else on the
-	// machine gets its turn, not even what would end them.
+	// hostRanksPerCPU is the maximum number of ranks for each processor of a host. Ranks
+	// wait for each other without sleeping, so many more would keep other processes from
+	// running, even the one that kills them.
 	hostRanksPerCPU = 32
 )
 
@@ -50,8 +50,8 @@ func (p place) world(asked int) (int, error) {
 	}
 }
 
-// choosePlace finds the backend of a family: the one that was asked for, which
-// has to be able to run here, or that of the GPUs that are here, or the host's.
+// choosePlace finds the backend for a family: the named one, which must be able to run here.
+// If none is named, it is the backend of the GPUs here, or without GPUs the host's.
 func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalog.Catalog, of plan.Family) (place, error) {
 	names := bench.Backends(cat, of)
 	if !slices.Contains(names, o.Backend) {
@@ -100,8 +100,8 @@ func automatic(cat *catalog.Catalog, name plan.Family) []string {
 }
 
 // chooseGPUs finds the GPUs that run one of the backends. If there are none, the backend onHost
-// measures the host. GPUs that are here and cannot be used are an error: nobody who has them means to
-// measure the host.
+// measures the host. It is an error if there are GPUs that cannot be used, since their user
+// does not want to measure the host instead.
 func chooseGPUs(s cli.Streams, m preflight.Survey, cat *catalog.Catalog, onHost string, backends []string) (place, error) {
 	host := place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(onHost), "chosen: no GPU in this machine"}
 	if len(backends) == 0 {

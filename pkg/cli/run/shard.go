@@ -136,8 +136,8 @@ func admitCells(ctx context.Context, s cli.Streams, cells []plan.Cell) error {
 // runIDs matches the run ids that people may give, which are part of documents and file names.
 var runIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// identify sets the run of the documents, if it is not that of the Actions job: the one of
-// --run-id, else the one that the shard resumes.
+// identify sets the run of the documents, unless it is the Actions job's: the run of --run-id,
+// else the run that the shard resumes.
 func (r *sharding) identify(run *shard.Run) error {
 	var old []string
 	if r.resume {

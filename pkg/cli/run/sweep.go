@@ -199,7 +199,7 @@ func (r *sweeping) complete(c *cobra.Command) error {
 // sweep runs the cells of r's matrix, each in a directory of its own below out, and folds and
 // summarizes their documents. Repeats are interleaved: all cells run their first repeats before
 // any runs a second one, so that a disturbance of the machine falls on all cases alike. The
-// error includes those of all cells that could not continue.
+// error includes the errors of all cells that could not continue.
 func sweep(ctx context.Context, s cli.Streams, r cellRun, out string) error {
 	tellListeners(s, r.matrix)
 	failed := map[string]error{}
