@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -75,9 +77,16 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 
 // stage copies a program to a file that may be run.
 func stage(from, to string) error {
-	program, err := os.ReadFile(from)
+	program, err := os.Open(from)
 	if err == nil {
-		err = os.WriteFile(to, program, 0o700)
+		defer program.Close()
+		err = safefile.WriteAtomic(to, func(w io.Writer) error {
+			_, err := io.Copy(w, program)
+			return err
+		})
+	}
+	if err == nil {
+		err = os.Chmod(to, 0o700)
 	}
 	if err != nil {
 		return fmt.Errorf("copy this program to %s: %w", filepath.Dir(to), err)
