@@ -1,4 +1,4 @@
-// Package chart draws plots as SVG files that look alike.
+// Package chart draws plots as SVG files in one style.
 package chart
 
 import (
@@ -14,20 +14,19 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Width is the width of all charts. Height is the height of most plots, without their margins.
+// Width is the width of every chart. Height is the usual height of a plot, without the legend below it.
 const (
 	Width  = 22 * vg.Centimeter
 	Height = 11 * vg.Centimeter
 
 	margin     = 3 * vg.Millimeter
-	titleWidth = 0.8 * Width // other fonts can be wider than the one that a title is laid out with
+	titleWidth = 0.8 * Width // the reader's font can be wider than Typeface
 )
 
-// Typeface is the typeface of all texts.
+// Typeface is the typeface of all text in charts.
 var Typeface = font.Font{Typeface: "Liberation", Variant: "Sans"}
 
-// New returns an empty plot with a title, which has as many lines as it needs, and lines at the
-// labels of the axes.
+// New returns an empty plot with a title. A title that is too wide for one line is broken between words.
 func New(title string) *plot.Plot {
 	p := plot.New()
 	for _, text := range []*font.Font{
@@ -54,15 +53,16 @@ func New(title string) *plot.Plot {
 	return p
 }
 
-// AddGrid adds lines at the labels of the axes, below what is added after them.
+// AddGrid adds lines at the labelled ticks of both axes. Call it first: what is added later is drawn above.
 func AddGrid(p *plot.Plot) {
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xdd}, color.Gray{0xdd}
 	p.Add(grid)
 }
 
-// SVG draws a plot of a height, and its legend below it. Logarithmic axes without values, or with
-// one, get a range around it.
+// SVG draws a plot of the given height, with its legend below it. A logarithmic axis with a single value
+// gets a range around that value, and one without values a default range. SVG moves the legend out of p, so
+// p can be drawn only once.
 func SVG(p *plot.Plot, height vg.Length) ([]byte, error) {
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		if _, log := axis.Scale.(plot.LogScale); !log {
@@ -86,17 +86,17 @@ func SVG(p *plot.Plot, height vg.Length) ([]byte, error) {
 	legend.Draw(all)
 	var b bytes.Buffer
 	_, err := c.WriteTo(&b)
-	// Fonts of the same width stand in for the one that the plot was laid out with.
+	// Where Typeface is missing, fonts of about the same width take its place.
 	return bytes.ReplaceAll(b.Bytes(), []byte("Liberation Sans"), []byte("Liberation Sans,Arial,Helvetica,sans-serif")), err
 }
 
-// Swatch is a rectangle of a legend, filled or with a border.
+// Swatch is a rectangle, such as the sample of a colour in a legend. A nil Fill or Border is not drawn.
 type Swatch struct{ Fill, Border color.Color }
 
 // Thumbnail implements plot.Thumbnailer.
 func (s Swatch) Thumbnail(c *draw.Canvas) { s.Draw(c, c.Rectangle) }
 
-// Draw draws the rectangle.
+// Draw draws the swatch as the rectangle r of c.
 func (s Swatch) Draw(c *draw.Canvas, r vg.Rectangle) {
 	path := r.Path()
 	if s.Fill != nil {

@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// mostLabels is how many ticks of an axis have a label, at most.
+// mostLabels is the maximum number of ticks of an axis that have a label.
 const mostLabels = 10
 
-// Decades marks a logarithmic axis at 1 to 9 times each power of ten. Those at 1, 2 and 5 have a label,
-// or those at 1 alone where there are many.
+// Decades marks a logarithmic axis at 1 to 9 times each power of ten. The ticks at 1, 2 and 5 times have a
+// label, or only the powers of ten if that would be more than mostLabels.
 type Decades struct{}
 
 // Ticks implements plot.Ticker.
@@ -37,8 +37,8 @@ func (Decades) Ticks(least, most float64) []plot.Tick {
 	return append(ticks, labelled(least, most, all, tens)...)
 }
 
-// labelled returns the first list that has two to mostLabels ticks. If there is none, an axis of less
-// than a decade has evenly spaced ticks, and a longer one its ends.
+// labelled returns the first list that has 2 to mostLabels ticks. If there is none, it returns evenly spaced
+// ticks for an axis shorter than a decade, and the two ends of a longer one.
 func labelled(least, most float64, lists ...[]plot.Tick) []plot.Tick {
 	for _, ticks := range lists {
 		if len(ticks) > 1 && len(ticks) <= mostLabels {
@@ -55,8 +55,8 @@ func labelled(least, most float64, lists ...[]plot.Tick) []plot.Tick {
 	return ends
 }
 
-// evenly returns ticks at the multiples of a round number: 1, 2 or 5 times a power of ten. It is the
-// smallest one that gives at most mostLabels ticks, and so gives at least four.
+// evenly returns ticks at the multiples of a round number: 1, 2 or 5 times a power of ten. It takes the
+// smallest such number that gives at most mostLabels ticks, which is at least four.
 func evenly(least, most float64) []plot.Tick {
 	for e := int(math.Floor(math.Log10(most-least))) - 1; ; e++ {
 		for _, digit := range []int{1, 2, 5} {
@@ -76,7 +76,7 @@ func evenly(least, most float64) []plot.Tick {
 	}
 }
 
-// decimal is n·10^e. It is parsed, since powers of ten below 1 have no exact quotients.
+// decimal returns n·10^e. It parses the number, since a product with a rounded power of ten would be rounded twice.
 func decimal(n, e int) float64 {
 	value, _ := strconv.ParseFloat(strconv.Itoa(n)+"e"+strconv.Itoa(e), 64)
 	return value
@@ -89,7 +89,7 @@ type Even struct{}
 func (Even) Ticks(least, most float64) []plot.Tick { return evenly(least, most) }
 
 // Powers marks a logarithmic axis at the powers of two. At most mostLabels of them have a label, such
-// as 64, 4096 and 1048576 or, of bytes, 64, 4K and 1M.
+// as 64, 4096 and 1048576 or, if Bytes is set, 64, 4K and 1M.
 type Powers struct{ Bytes bool }
 
 // Ticks implements plot.Ticker.
@@ -111,10 +111,10 @@ func (p Powers) Ticks(least, most float64) []plot.Tick {
 	return append(ticks, labelled(least, most, all)...)
 }
 
-// units are the units in which flags give sizes.
+// units are the suffixes of sizes in flags, each 1024 times the one before.
 var units = []string{"", "K", "M", "G", "T"}
 
-// Size is n bytes as the sizes of flags are written, with all digits.
+// Size writes n bytes as flags take sizes: in the largest unit that keeps the number whole.
 func Size(n int64) string {
 	unit := 0
 	for ; n > 0 && n%1024 == 0 && unit < len(units)-1; unit++ {

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 )
 
-// About is what documents say of a program that computes what it should.
+// About summarizes a verified program for documents.
 type About struct {
-	// SHA256 is the hexadecimal digest of the program as WriteText writes it.
+	// SHA256 is the hexadecimal digest of the program's text, as written by WriteText.
 	SHA256        string
 	Chunks        int // of the vector
 	ScratchChunks int // of each rank
@@ -18,7 +18,8 @@ type About struct {
 	SameOrder bool
 }
 
-// Correct verifies a program. A finding is an error. uniform is as in a Report. It ends with ctx.
+// Correct verifies a program. If Verify has findings, Correct returns them as Findings. uniform is
+// Report.Uniform. It stops with the error of ctx when ctx ends.
 func Correct(ctx context.Context, p *Program) (uniform bool, err error) {
 	report, err := Verify(ctx, p)
 	if err != nil {
@@ -27,7 +28,7 @@ func Correct(ctx context.Context, p *Program) (uniform bool, err error) {
 	return report.Uniform, report.Err()
 }
 
-// Verified describes a program that is Correct.
+// Verified verifies a program as Correct does, and describes it.
 func Verified(ctx context.Context, p *Program) (*About, error) {
 	uniform, err := Correct(ctx, p)
 	if err != nil {

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// Shape is what an algorithm is generated for.
+// Shape has the parameters that a program is generated for.
 type Shape struct {
 	Ranks int
-	// Width is the ranks in a row of a grid, and the ranks of a node of a hierarchy; rank
-	// r = y·Width + x.
+	// Width is the number of ranks in a row of a grid, or of ranks on a node of a hierarchy. Rank
+	// y·Width + x is in column x of row y.
 	Width int
-	// Segments is into how many pieces a tree pipelines each half of its vector.
+	// Segments is the number of pieces in which a tree pipelines each half of its vector.
 	Segments int
 }
 
-// DefaultSegments is the number of segments if none is given.
+// DefaultSegments is the default number of segments.
 const DefaultSegments = 8
 
-// WithDefaults returns the shape with its zeros replaced: the width by the number of ranks, the
-// segments by DefaultSegments.
+// WithDefaults returns the shape with zeros replaced: Width by the number of ranks, and Segments by
+// DefaultSegments.
 func (s Shape) WithDefaults() Shape {
 	s.Width, s.Segments = cmp.Or(s.Width, s.Ranks), cmp.Or(s.Segments, DefaultSegments)
 	return s
@@ -31,24 +31,24 @@ func (s Shape) WithDefaults() Shape {
 
 func (s Shape) height() int { return s.Ranks / s.Width }
 
-// Algorithm generates the programs of a schedule that is known by name.
+// Algorithm is a schedule known by name, which generates its programs.
 type Algorithm struct {
 	Name       string
 	Collective Collective
-	// Rule says in a line what the ranks do.
+	// Rule describes in one line what the ranks do.
 	Rule string
-	// refuse says why the algorithm has no program of a shape; empty if it has one.
+	// refuse returns why the algorithm has no program for a shape, or "" if it has one. nil allows all shapes.
 	refuse func(Shape) string
-	// sizes returns the chunks of the vector and the slots of scratch memory.
+	// sizes returns the number of chunks of the vector and of slots of scratch memory.
 	sizes func(Shape) (chunks, scratch int)
 	build func(w *writer, s Shape)
 }
 
-// mostRanks bounds the memory of a program, which grows with the square of its ranks: a ring
-// of as many takes half a gigabyte, and its verification two.
+// mostRanks limits the memory of a program, which grows with the square of its ranks. A ring of 2048
+// ranks takes half a gigabyte, and its verification two.
 const mostRanks = 2048
 
-// Allows returns an error that says which shapes the algorithm has, unless it has s.
+// Allows returns an error if the algorithm has no program for s. The error says what s would have to be.
 func (a *Algorithm) Allows(s Shape) error {
 	if s.Ranks < 1 || s.Ranks > mostRanks {
 		return fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, mostRanks)
@@ -77,8 +77,8 @@ func (a *Algorithm) HasSegments() bool {
 	return a.refuse != nil && a.refuse(Shape{Ranks: 4, Width: 2}) != ""
 }
 
-// Unused returns an error if the width or the segments that were given, which are those above 0,
-// change none of the schedules of these names. Unknown names are for Find to report.
+// Unused returns an error if given has a width or segments, and none of the named schedules depends on
+// them. It ignores unknown names, which Find reports.
 func Unused(c Collective, names []string, given Shape) error {
 	var width, segments bool
 	for _, name := range names {
@@ -100,9 +100,9 @@ func Unused(c Collective, names []string, given Shape) error {
 	return nil
 }
 
-// ShapeOf returns the shape of the schedule of a name and collective: defaults for a width and
-// segments of 0, and 0 if the schedule does not depend on them. The error says that there is no
-// such schedule, or why it has no program of the shape, which is returned then, too.
+// ShapeOf returns the shape that a schedule is generated for. Zeros are replaced as in WithDefaults;
+// then Width and Segments are 0 if the schedule does not depend on them. It fails as Find and Allows
+// do. If Allows fails, the shape is returned with the error.
 func ShapeOf(name string, c Collective, asked Shape) (Shape, error) {
 	a, err := Find(name, c)
 	if err != nil {
@@ -119,8 +119,8 @@ func ShapeOf(name string, c Collective, asked Shape) (Shape, error) {
 	return s, err
 }
 
-// Label names a schedule with the width and the segments of a shape of ShapeOf, as in
-// torus_2d-x4.
+// Label returns the name of a schedule with its width and segments, such as torus_2d-x4. The shape is
+// that of ShapeOf.
 func Label(name string, s Shape) string {
 	if s.Width > 0 {
 		name += "-x" + strconv.Itoa(s.Width)
@@ -131,7 +131,7 @@ func Label(name string, s Shape) string {
 	return name
 }
 
-// Generate returns the program of an algorithm for a shape. It fails as Allows does.
+// Generate returns the program for a shape. It fails as Allows does.
 func (a *Algorithm) Generate(s Shape) (*Program, error) {
 	if err := a.Allows(s); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (a *Algorithm) Generate(s Shape) (*Program, error) {
 	return p, nil
 }
 
-// Generate returns the program of the algorithm of a name and collective.
+// Generate returns the program of a schedule for a shape. It fails as Find and Allows do.
 func Generate(name string, c Collective, s Shape) (*Program, error) {
 	a, err := Find(name, c)
 	if err != nil {
@@ -151,7 +151,7 @@ func Generate(name string, c Collective, s Shape) (*Program, error) {
 	return a.Generate(s)
 }
 
-// Find returns the algorithm of a name and collective.
+// Find returns the algorithm with a name for a collective. The error lists the names to choose from.
 func Find(name string, c Collective) (*Algorithm, error) {
 	var names []string
 	for i := range algorithms {
@@ -173,16 +173,17 @@ func Find(name string, c Collective) (*Algorithm, error) {
 	return nil, fmt.Errorf("no schedule %q for %s: choose one of %s", name, c, strings.Join(names, ", "))
 }
 
-// elsewhere has names that other systems give to schedules, and those that they have here.
+// elsewhere maps names of schedules in other systems to their names here.
 var elsewhere = map[string]string{
 	"cyclic": "ring", "ring_1d": "ring", "collective_permute": "rotation", "swizzle1d": "rotation",
 	"pipe_band": "hierarchical_banded", "mesh_2d_no_wrap": "mesh_chain",
 }
 
-// Algorithms returns all algorithms, by collective and name.
+// Algorithms returns all algorithms, sorted by collective and name.
 func Algorithms() []Algorithm { return slices.Clone(algorithms) }
 
-// Shapes that an algorithm refuses.
+// The following functions are values of Algorithm.refuse.
+
 func powerOfTwo(s Shape) string {
 	if bits.OnesCount(uint(s.Ranks)) != 1 {
 		return fmt.Sprintf("%d ranks, must be a power of two", s.Ranks)
@@ -214,7 +215,7 @@ func streams(s Shape) string {
 	return ""
 }
 
-// mostSegments bounds a program like mostRanks.
+// mostSegments limits the memory of a program, like mostRanks.
 const mostSegments = 1024
 
 func segmented(s Shape) string {
@@ -224,7 +225,8 @@ func segmented(s Shape) string {
 	return ""
 }
 
-// Sizes.
+// The following functions are values of Algorithm.sizes.
+
 func perRank(s Shape) (int, int)   { return s.Ranks, 0 }
 func fromAll(s Shape) (int, int)   { return s.Ranks, s.Ranks - 1 }
 func whole(s Shape) (int, int)     { return 1, 1 }

@@ -8,23 +8,23 @@ import (
 // clocks orders the accesses of streams by vector clocks: one access comes before another if
 // a chain of streams, dependencies and messages leads from the end of the first to the start
 // of the second. A message joins what its two ends knew when they started, since neither ends
-// before the other has started. Where each rank has one stream, nothing is kept: its
-// ops are in order but for those of a group.
+// before the other has started. If every rank has one stream and none reaches the memory of another,
+// no clocks are kept: only the ops of a group are unordered.
 //
 // A thread is a stream of a rank, or its asynchronous puts over a channel. Threads that no chain
-// can join are in different components. A clock has the threads of its component alone, so that
-// many streams which never meet, as those of a stream_broadcast, need little memory.
+// can join are in different components. A clock has only the threads of its component, so that
+// many streams that never meet, such as the streams of a stream_broadcast, need little memory.
 type clocks struct {
 	active  bool
 	threads [][]int            // by rank and stream
 	puts    map[putLine]int    // the threads of asynchronous puts
 	part    []int              // by thread: its component
 	place   []int              // by thread: its place in clocks of the component
-	known   []clock            // by thread: what the end of its last op knows, and what the messages of its open node add
+	known   []clock            // by thread: what the end of its last op knows, joined with the messages of its open node
 	open    []clock            // by thread: what the start of its open node knows
 	alone   []bool             // by thread: the open node is one op
 	kept    map[endOf]clock    // of ops that others depend on
-	flying  map[endOf]clock    // of sends that have departed and not met their receives
+	flying  map[endOf]clock    // of sends that have departed and have not met their receives
 	touched []map[int]*history // by rank and slot
 }
 
@@ -38,7 +38,7 @@ func (c clock) join(other clock) {
 
 type endOf struct{ rank, op int }
 
-// putLine is the asynchronous puts of a stream over a channel.
+// putLine identifies the asynchronous puts of a stream over a channel.
 type putLine struct {
 	rank            int
 	peer            int32
@@ -47,13 +47,13 @@ type putLine struct {
 
 func lineOf(r int, o *Op) putLine { return putLine{r, o.Peer, o.Stream, o.Channel} }
 
-// history is the accesses to a slot that a later one has to be ordered with.
+// history has the accesses to a slot that later accesses must be ordered with.
 type history struct {
 	write epoch
 	reads []epoch
 }
 
-// epoch is a node of a thread, from 1.
+// epoch is an access by an op. Its tick is the number of the op's node in the thread, from 1.
 type epoch struct {
 	thread int
 	tick   int32
@@ -61,7 +61,7 @@ type epoch struct {
 	op     int
 }
 
-// mostClocks is the memory of all clocks, in bytes.
+// mostClocks is the maximum memory of all clocks, in bytes.
 const mostClocks = 4 << 30
 
 // newClocks returns the clocks of a flow, or an error if they need too much memory.
@@ -102,7 +102,7 @@ func newClocks(f *Flow) (*clocks, error) {
 			if _, ok := c.kept[endOf{r, i}]; ok {
 				bytes += size
 			}
-			if f.eager(&ops[i]) && ops[i].sends() {
+			if f.Eager(&ops[i]) && ops[i].sends() {
 				bytes += size
 			}
 		}
@@ -121,7 +121,7 @@ func newClocks(f *Flow) (*clocks, error) {
 	return c, nil
 }
 
-// split divides n threads into components and returns the sizes of these.
+// split divides n threads into components, and returns the sizes of the components.
 func (c *clocks) split(f *Flow, n int) (sizes []int) {
 	parent := make([]int, n)
 	for t := range parent {
@@ -185,8 +185,8 @@ func (c *clocks) start(p *Program, r, from int) {
 	copy(c.open[t], c.known[t])
 }
 
-// meet tells each end of a message what the other knew. The end of an op that is a node of
-// its own is known to its peer too.
+// meet joins into each end of a message what the other end knew. If an op is a node of its own, its
+// peer knows of its end too.
 func (c *clocks) meet(r int, send *Op, q int, receive *Op) {
 	if !c.active {
 		return
@@ -202,8 +202,8 @@ func (c *clocks) meet(r int, send *Op, q int, receive *Op) {
 	}
 }
 
-// depart keeps what a send that does not wait for its receive tells it: what its rank knew,
-// its own end if it is a node of its own, and of a signal the asynchronous puts before it.
+// depart keeps what a send that does not wait will tell its receive: what its rank knew, its own end
+// if it is a node of its own and, if it is a signal, the asynchronous puts before it.
 func (c *clocks) depart(r, i int, send *Op) {
 	if !c.active {
 		return
@@ -219,7 +219,7 @@ func (c *clocks) depart(r, i int, send *Op) {
 	c.flying[endOf{r, i}] = known
 }
 
-// arrive tells a receive what its send knew when it departed.
+// arrive joins into a receive what its send knew when it departed.
 func (c *clocks) arrive(r, send, q int, receive *Op) {
 	if !c.active {
 		return
@@ -257,8 +257,8 @@ func (c *clocks) end(p *Program, r, from, to int) {
 	}
 }
 
-// touch records an access of an op of rank r to a slot of rank q. It returns an earlier one
-// that nothing orders with it, if there is one and either writes.
+// touch records an access of an op of rank r to a slot of rank q. It returns an earlier, unordered
+// access to the slot, if there is one and one of the two is a write.
 func (c *clocks) touch(r, i int, o *Op, q, slot int, writes bool) (earlier epoch, found bool) {
 	t := c.threads[r][o.Stream]
 	if o.Async {
@@ -289,8 +289,8 @@ func (c *clocks) touch(r, i int, o *Op, q, slot int, writes bool) (earlier epoch
 	return earlier, found
 }
 
-// unawaited returns the last write to a slot of rank r if it is another rank's, and no stream of
-// r knows its end.
+// unawaited returns the last write to a slot of rank r if another rank made it and no stream of r
+// waits for its end.
 func (c *clocks) unawaited(r, slot int) (write epoch, found bool) {
 	if !c.active || c.touched[r][slot] == nil {
 		return epoch{}, false

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// stuck reports why the ops that are left cannot start or end: an end whose other end never
-// comes, or a cycle of ops that wait for each other.
+// stuck reports why the remaining ops cannot start or end: sends or receives without their other end or,
+// if there are none, a cycle of ops that wait for each other.
 func (v *verifier) stuck() {
 	unmatched, first := false, endOf{-1, -1}
 	for r := range v.Ops {
@@ -23,7 +23,7 @@ func (v *verifier) stuck() {
 	if unmatched || len(v.report.Findings) > 0 {
 		return
 	}
-	// Each op that waits, waits for one that waits too: the walk ends in a cycle.
+	// Every waiting op waits for another waiting op, so the walk ends in a cycle.
 	seen := map[endOf]int{}
 	var words []string
 	at := first
@@ -44,13 +44,13 @@ func (v *verifier) op(at endOf) string {
 	return fmt.Sprintf("op %d (%s) of rank %d", at.op, v.Ops[at.rank][at.op].Kind, at.rank)
 }
 
-// waitsFor returns an op that has to start or end before another one can end, and how the two
-// are ordered. No op of the program can go on, and each end of a message has its other end.
+// waitsFor returns an op that must start or end before the op at can end, and in what way at waits for
+// it. It requires that no op can go on, and that every message has both ends.
 func (v *verifier) waitsFor(at endOf) (next endOf, why string) {
 	r, o := at.rank, &v.Ops[at.rank][at.op]
 	s := &v.streams[r][o.Stream]
 	if s.open > 0 && v.waitsForPeer(r, at.op) {
-		if v.eager(o) && o.sends() {
+		if v.Eager(o) && o.sends() {
 			return endOf{int(o.Peer), int(v.turn[r][at.op])}, "waits for room in a buffer after"
 		}
 		return endOf{int(o.Peer), int(v.partner[r][at.op])}, "waits for"

@@ -2,22 +2,23 @@ package schedule
 
 import "slices"
 
-// Actions is what a Flow does with a program. Ops from to to−1 of a rank are a node: one op,
-// or those of a group.
+// Actions are the callbacks of a Flow. A node is one op, or the ops of a group: ops from to to−1 of
+// rank r.
 type Actions interface {
-	// Start begins a node, and End ends it.
+	// Start is called when a node starts, and End when it ends.
 	Start(r int, from, to int)
 	End(r int, from, to int)
-	// Issue is called for each op of a node that has started. It calls Post, at once or
+	// Issue is called for each op of a started node. It must call Flow.Post for the op, at once or
 	// later.
 	Issue(r, i int)
-	// Local begins an op that needs no op of another rank, and Meet a message whose send, of
-	// rank r, and receive, of rank q, have been posted. When an op ends, Complete is called
-	// for it.
+	// Local begins an op that needs no op of another rank. Meet begins a message whose send, of rank
+	// r, and receive, of rank q, have both been posted.
 	Local(r, i int)
 	Meet(r, send, q, receive int)
-	// Depart begins a send or signal that does not wait for its receive. Its Meet, which
-	// follows when the receive has been posted, begins the receive alone.
+	// Depart begins a send or signal that does not wait for its receive. Meet follows once the
+	// receive has been posted, and then begins only the receive.
+	//
+	// Flow.Complete must be called for every op that Local, Meet or Depart began, when the op ends.
 	Depart(r, send int)
 }
 
@@ -30,35 +31,35 @@ type Flow struct {
 	// partner is the receive that meets a send and the send that meets a receive, by rank
 	// and op; −1 is none.
 	partner [][]int32
-	// turn is, where sends are buffered, the receive that has to end before a send may
-	// depart, and the send that departs after a receive; −1 is none.
+	// turn is, by rank and op, the receive that must end before a buffered send may depart and, for
+	// that receive, the send; −1 is none. It is nil if sends are not buffered.
 	turn  [][]int32
-	ready []place // streams to look at
+	ready []place // streams that may be able to advance
 	left  int     // ops that have not ended
 	stop  bool
 }
 
-// state is how far an op is.
+// state is the progress of an op.
 type state uint8
 
 const (
 	waits    state = iota // for the ops before it
 	posted                // it has started; a message waits for its other end
-	departed              // of a send that does not wait for its receive: it is under way
+	departed              // a send that does not wait for its receive is under way
 	ended
 )
 
-// stream is the ops of a stream in its order, and how far it is.
+// stream is the ops of a stream in order, and its progress.
 type stream struct {
 	ops     []int32
-	next    int // in ops: of the first op that has not ended
-	open    int // ops of the node that has started and not ended; 0 is none
-	pending int // of these, those that have not completed
+	next    int // index in ops of the first op that has not ended
+	open    int // number of ops of the open node, which has started and not ended; 0 is none
+	pending int // number of these that have not completed
 }
 
 type place struct{ rank, stream int }
 
-// channel is where sends meet receives.
+// channel identifies the sends and receives that meet each other, in order.
 type channel struct {
 	from, to int32
 	number   uint8
@@ -73,7 +74,7 @@ func (o *Op) channel(r int) channel {
 	return channel{o.Peer, int32(r), o.Channel, o.signals()}
 }
 
-// NewFlow returns a flow of p, which has passed Check.
+// NewFlow returns a flow of p. Program.Check must accept p.
 func NewFlow(p *Program) *Flow {
 	f := &Flow{Program: p, streams: make([][]stream, p.Ranks), state: make([][]state, p.Ranks)}
 	f.match()
@@ -102,8 +103,7 @@ func NewFlow(p *Program) *Flow {
 	return f
 }
 
-// match finds for every send the receive that it meets, and the reverse: on each channel,
-// the first meets the first.
+// match sets partner and turn: on each channel, the first send meets the first receive, and so on.
 func (f *Flow) match() {
 	p := f.Program
 	partner := make([][]int32, p.Ranks)
@@ -154,7 +154,7 @@ func (o *Op) key(i int) uint64 {
 // op returns the index in a key.
 func op(key uint64) int32 { return int32(key & (1<<opBits - 1)) }
 
-// keys returns the sorted keys of some ops, in the memory of list.
+// keys returns the sorted keys of the ops that are of a kind, in the memory of list.
 func keys(list []uint64, ops []Op, are func(o *Op) bool) []uint64 {
 	n := 0
 	for i := range ops {
@@ -172,7 +172,7 @@ func keys(list []uint64, ops []Op, are func(o *Op) bool) []uint64 {
 	return list
 }
 
-// line numbers the channels of an op's peer, those of signals after the others.
+// line numbers the channels to a peer. The channels of signals come after those of data.
 func (o *Op) line() int {
 	if o.signals() {
 		return 256 + int(o.Channel)
@@ -180,12 +180,11 @@ func (o *Op) line() int {
 	return int(o.Channel)
 }
 
-// Partner returns the receive, of its peer, that a send of rank r meets, and the reverse; −1
-// if there is none.
+// Partner returns the index, in the list of its peer, of the receive that meets send i of rank r, or of the
+// send that meets receive i; −1 if there is none.
 func (f *Flow) Partner(r, i int) int { return int(f.partner[r][i]) }
 
-// Run starts and ends all nodes that can, and returns when Complete has to be called before
-// more can.
+// Run starts and ends nodes until none can start or end before another call of Complete.
 func (f *Flow) Run(a Actions) {
 	for len(f.ready) > 0 && !f.stop {
 		at := f.ready[len(f.ready)-1]
@@ -195,14 +194,14 @@ func (f *Flow) Run(a Actions) {
 	}
 }
 
-// Stop ends Run before the next node, for good.
+// Stop makes this and every later call of Run return before the next node.
 func (f *Flow) Stop() { f.stop = true }
 
-// Left is how many ops have not ended. Where it is not 0 when nothing is under way, the
-// program waits for ever.
+// Left returns the number of ops that have not ended. If it is not 0 and no op is under way, the
+// program waits forever.
 func (f *Flow) Left() int { return f.left }
 
-// node returns how many ops the next node of a stream has.
+// node returns the number of ops in the next node of a stream.
 func (f *Flow) node(r int, s *stream) int {
 	n := 1
 	first := &f.Ops[r][s.ops[s.next]]
@@ -212,8 +211,7 @@ func (f *Flow) node(r int, s *stream) int {
 	return n
 }
 
-// advance starts the next node of a stream, or ends the one that is open. It reports
-// whether something happened.
+// advance starts the next node of a stream, or ends its open node. It reports whether it did either.
 func (f *Flow) advance(a Actions, at place) bool {
 	s := &f.streams[at.rank][at.stream]
 	if s.open > 0 {
@@ -241,8 +239,8 @@ func (f *Flow) advance(a Actions, at place) bool {
 	return true
 }
 
-// Post begins an op that was issued: one on its rank at once, a message as soon as both of
-// its ends are posted, or its send alone if that does not wait for the receive.
+// Post begins an issued op. An op without a message begins at once, and a send that does not wait for
+// its receive as soon as the buffer has room. Any other message begins when both of its ends are posted.
 func (f *Flow) Post(a Actions, r, i int) {
 	o := &f.Ops[r][i]
 	if !o.sends() && !o.receives() {
@@ -251,7 +249,7 @@ func (f *Flow) Post(a Actions, r, i int) {
 	}
 	f.state[r][i] = posted
 	peer, other := int(o.Peer), int(f.partner[r][i])
-	if f.eager(o) && o.sends() {
+	if f.Eager(o) && o.sends() {
 		f.depart(a, r, i)
 		return
 	}
@@ -264,12 +262,12 @@ func (f *Flow) Post(a Actions, r, i int) {
 	}
 }
 
-// eager reports whether the send of an op's message does not wait for the receive.
-func (f *Flow) eager(o *Op) bool { return f.Buffer > 0 || o.signals() }
+// Eager reports whether an op is an end of a message whose send does not wait for the receive.
+func (f *Flow) Eager(o *Op) bool { return f.Buffer > 0 || o.signals() }
 
-// met is how far the other end of an op has to be for the op to begin.
+// met returns the state that the other end of an op must have reached for the op to begin.
 func (f *Flow) met(o *Op) state {
-	if f.eager(o) {
+	if f.Eager(o) {
 		return departed
 	}
 	return posted
@@ -288,10 +286,10 @@ func (f *Flow) depart(a Actions, r, i int) {
 	}
 }
 
-// Complete ends an op. Its node ends with the last of its ops, in Run.
+// Complete ends an op. Run ends its node after the last of the node's ops.
 func (f *Flow) Complete(r, i int) {
 	at := place{rank: r}
-	if len(f.streams[r]) > 1 { // else spare the look at the op, which is in no cache
+	if len(f.streams[r]) > 1 { // otherwise avoid reading the op, which is not in a cache
 		at.stream = int(f.Ops[r][i].Stream)
 	}
 	s := &f.streams[at.rank][at.stream]
@@ -319,7 +317,7 @@ func (f *Flow) finish(a Actions, at place, s *stream) {
 	}
 }
 
-// release begins the sends that waited for room in a buffer that receives have emptied.
+// release begins the sends that waited for the room that receives have made in a buffer.
 func (f *Flow) release(a Actions, r int, ops []int32) {
 	for _, i := range ops {
 		o, send := &f.Ops[r][i], int(f.turn[r][i])
@@ -329,7 +327,7 @@ func (f *Flow) release(a Actions, r int, ops []int32) {
 	}
 }
 
-// waiting returns the ops of a rank that have started and wait for their peers.
+// waiting returns the started ops of a rank that wait for their peers.
 func (f *Flow) waiting(r int) (ops []int) {
 	for s := range f.streams[r] {
 		st := &f.streams[r][s]

@@ -1,9 +1,10 @@
 package schedule
 
-// The gathers of this file work on a team of ranks, whose member i owns chunk i of the
-// writer. Their rules come from the literature; 'cxrun schedule list' prints them.
+// A gather works on a team of ranks, or on ranks 0 to n−1. Member i of the team owns chunk i of the writer.
+// 'cxrun schedule list' prints the rule of each.
 
-// ringGather passes chunks on to the next rank in a direction, 1 or −1: chunk i−t in step t.
+// ringGather passes chunks to the next member in a direction, 1 or −1. In step t, member i sends chunk
+// i − direction·t.
 func ringGather(w *writer, team []int, direction int) {
 	n := len(team)
 	for t := range n - 1 {
@@ -14,13 +15,12 @@ func ringGather(w *writer, team []int, direction int) {
 	}
 }
 
-// ringScatter sends chunk i−t−1 on in step t; member i ends with the sum of chunk i.
+// ringScatter passes sums to the next member in a direction. Member i ends with the sum of chunk i.
 func ringScatter(w *writer, team []int, direction int) {
 	w.scatterReduce(func(w *writer) { ringGather(w, team, -direction) })
 }
 
-// bidirectionalGather passes chunks on in both directions; where n is even, the last step
-// goes one way.
+// bidirectionalGather passes chunks in both directions of a ring. If n is even, the last step goes one way.
 func bidirectionalGather(w *writer, n int) {
 	for t := range n / 2 {
 		both := t < (n-1)/2
@@ -37,8 +37,8 @@ func bidirectionalGather(w *writer, n int) {
 	}
 }
 
-// lineGather passes chunks on in both directions of a line, which has no link from its last
-// rank to its first.
+// lineGather passes chunks in both directions of a line, which has no link between its last rank and
+// its first.
 func lineGather(w *writer, n int) {
 	for t := range n - 1 {
 		for r := range n {
@@ -60,7 +60,7 @@ func lineGather(w *writer, n int) {
 	}
 }
 
-// doublingGather exchanges blocks of 1, 2, 4, … chunks; the team has a power of two members.
+// doublingGather exchanges blocks of 1, 2, 4, … chunks. The size of the team must be a power of two.
 func doublingGather(w *writer, team []int) {
 	for d := 1; d < len(team); d *= 2 {
 		for i, r := range team {
@@ -89,8 +89,8 @@ func directGather(w *writer, n int) {
 	}
 }
 
-// directScatter sends every chunk to its rank, which adds what came in the order of ranks
-// before its own.
+// directScatter sends every chunk to its rank, which adds what it received from ranks r−1, r−2, … in this
+// order.
 func directScatter(w *writer, n int) {
 	for r := range n {
 		w.group(r, func() {
@@ -103,8 +103,8 @@ func directScatter(w *writer, n int) {
 	}
 }
 
-// rotationGather is the all-gather of collective permutes: step i moves chunks over
-// distance i, whatever the steps before did.
+// rotationGather is the all_gather by collective permutes: step i moves every rank's own chunk over
+// distance i, independently of the earlier steps.
 func rotationGather(w *writer, n int) {
 	for i := 1; i < n; i++ {
 		for r := range n {
@@ -130,8 +130,7 @@ func broadcastGather(w *writer, n int) {
 	}
 }
 
-// patGather sends in step d, from the largest to 0, the chunks r−s to r+2^d for which
-// 2^(d+1) divides s.
+// patGather counts step d down to 0. In it, rank r sends to r+2^d each chunk r−s for which 2^(d+1) divides s.
 func patGather(w *writer, n int) {
 	for d := log2(2*n-1) - 1; d >= 0; d-- {
 		step := 1 << d
@@ -148,8 +147,8 @@ func patGather(w *writer, n int) {
 	}
 }
 
-// slicedGather sends the slice of each rank round the ranks with its place in the other
-// nodes, then every slice to the ranks of the node.
+// slicedGather first sends the slice of each rank round the ranks with the same place in other nodes. Then
+// each rank sends the slices that it holds to the other ranks of its node.
 func slicedGather(w *writer, s Shape) {
 	nodes, mates := s.height(), s.Width
 	for t := range nodes - 1 {
@@ -164,8 +163,8 @@ func slicedGather(w *writer, s Shape) {
 	}
 }
 
-// ringStep makes rank r pass the slice of owner on to the next node, and take that of the
-// node before.
+// ringStep makes rank r send the slice of owner to the next node, and receive a slice from the node before.
+// It returns the index of the receive.
 func ringStep(w *writer, r int, s Shape, owner int) (received int) {
 	w.group(r, func() {
 		w.send(r, mod(r+s.Width, s.Ranks), w.vector(mod(owner, s.Ranks)), 1)
@@ -174,8 +173,8 @@ func ringStep(w *writer, r int, s Shape, owner int) (received int) {
 	return received
 }
 
-// pushStep makes rank r send the slice of node m that it holds to the other ranks of its
-// node, and take theirs.
+// pushStep makes rank r send its slice of node m to the other ranks of its node, after the ops after, and
+// receive theirs.
 func pushStep(w *writer, r int, s Shape, m int, after ...int) {
 	node, place := r/s.Width*s.Width, r%s.Width
 	w.group(r, func() {
@@ -187,8 +186,8 @@ func pushStep(w *writer, r int, s Shape, m int, after ...int) {
 	})
 }
 
-// stagedGather gathers the block of the node in each of its ranks, and sends blocks round
-// the ranks with the same place.
+// stagedGather gathers the block of each node in every rank of the node. Then it sends blocks round the
+// ranks with the same place in their nodes.
 func stagedGather(w *writer, s Shape) {
 	for r := range s.Ranks {
 		pushStep(w, r, s, r/s.Width)
@@ -197,8 +196,8 @@ func stagedGather(w *writer, s Shape) {
 	eachColumn(s, func(column []int) { ringGather(blocks, column, 1) })
 }
 
-// bandedGather is the sliced gather of two halves of every slice: stream 0 passes slices
-// round the nodes while stream 1 pushes what has arrived.
+// bandedGather is slicedGather on two halves of every slice: stream 0 sends slices round the nodes while
+// stream 1 sends what has arrived to the ranks of the node.
 func bandedGather(w *writer, s Shape) {
 	nodes := s.height()
 	for band := range 2 {

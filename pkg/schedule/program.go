@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// Collective is what a program computes, with nccl-tests' names.
+// Collective is the operation of a program, by its name in nccl-tests.
 type Collective string
 
 // The collectives of programs.
@@ -21,24 +21,20 @@ const (
 	ReduceScatter Collective = "reduce_scatter"
 )
 
-// Slot is a place for a chunk in the memory of a rank. Slots from 0 on are those of the
-// vector, in place: an all_reduce replaces its chunks by their sums, an all_gather begins
-// with the chunks of its rank and a reduce_scatter ends with them. Scratch returns the
-// slots of scratch memory.
+// Slot is a place for a chunk in the memory of a rank. Slot k ≥ 0 is chunk k of the vector, which is used
+// in place: an all_reduce replaces the chunks by their sums, an all_gather begins with the chunks of the
+// rank, and a reduce_scatter ends with them. Scratch returns the slots of scratch memory.
 type Slot int32
 
-// Scratch returns slot j of scratch memory, which has room for any chunk. What is sent from
-// it counts as chunk j mod Program.Chunks.
+// Scratch returns slot j of scratch memory, which has room for any chunk. Program.Bytes takes its size to be
+// that of chunk j mod Program.Chunks.
 func Scratch(j int) Slot { return ^Slot(j) }
 
-// scratch returns the number of a slot of scratch memory; ok is false for the vector's.
-func (s Slot) scratch() (j int, ok bool) { return int(^s), s < 0 }
-
-// InScratch returns the number of a slot of scratch memory; ok is false for the vector's.
-func (s Slot) InScratch() (j int, ok bool) { return s.scratch() }
+// InScratch returns j if s is Scratch(j); ok is false if s is a slot of the vector.
+func (s Slot) InScratch() (j int, ok bool) { return int(^s), s < 0 }
 
 func (s Slot) String() string {
-	if j, ok := s.scratch(); ok {
+	if j, ok := s.InScratch(); ok {
 		return fmt.Sprintf("scratch %d", j)
 	}
 	return fmt.Sprintf("chunk %d", int(s))
@@ -47,8 +43,8 @@ func (s Slot) String() string {
 // Kind is what an op does.
 type Kind uint8
 
-// Kinds of ops. A receive ends when the data is there; a send ends when its data has left.
-// The schedules known by name have the first four alone; plans of others have all.
+// Kinds of ops. A receive ends when the data has arrived; a send ends when its data has left.
+// The schedules known by name use only the first four; plans of other systems use all.
 const (
 	Reduce     Kind = iota // Src is added to Dst, on the rank
 	Send                   // Src to Peer
@@ -59,7 +55,7 @@ const (
 	Signal                 // tells Peer that the ops before it have ended; waits for nobody
 	Wait                   // for a signal of Peer
 	Get                    // Src in the memory of Peer, which takes no part, replaces Dst
-	GetReduce              // the same, added to Dst
+	GetReduce              // as Get, but added to Dst
 	Flush                  // waits until the asynchronous puts of its stream and Channel have ended
 )
 
@@ -76,27 +72,27 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Op is one step of a rank. A program of 1,024 ranks has millions, so it is small.
+// Op is one step of a rank. It is small, since a program of 1,024 ranks has millions.
 type Op struct {
-	Src, Dst Slot  // first of Count chunks each; of a send Src alone, of a receive Dst alone
+	Src, Dst Slot  // the first of Count slots each; a send has only Src, a receive only Dst
 	Count    int32 // chunks; 0 of signals, waits and flushes
-	Peer     int32 // of all but copies and sums
+	Peer     int32 // unused by Copy and Reduce
 	// Group joins consecutive ops of a stream that start and end together; 0 is none.
 	Group int32
-	// deps are numbered in Program.deps, from 1; 0 is none.
+	// deps is the number of a list in Program.deps, from 1; 0 is none. See Program.Deps.
 	deps   int32
 	Kind   Kind
 	Stream uint8
-	// Channel separates the messages between two ranks: those of a channel meet in order, and
-	// so do its signals and waits.
+	// Channel separates the messages between two ranks: the sends and receives of a channel meet in
+	// order, and so do its signals and waits.
 	Channel uint8
-	// Async is of a put that has not ended when the next op of its stream starts. What it reads and
-	// writes is in use until a later Flush of its stream and Channel; a signal of these tells Peer
-	// that it has ended.
+	// Async marks a put that may still run when the next op of its stream starts. The memory that it reads
+	// and writes is in use until a later Flush of its stream and Channel. A later signal of its stream
+	// and Channel tells Peer that the put has ended.
 	Async bool
 }
 
-// sends and receives report whether the op is an end of a message; that of a signal is empty.
+// sends and receives report whether the op is an end of a message. The message of a signal is empty.
 func (o *Op) sends() bool    { return o.Kind == Send || o.Kind == Signal }
 func (o *Op) receives() bool { return o.Kind == Recv || o.Kind == RecvReduce || o.Kind == Wait }
 func (o *Op) signals() bool  { return o.Kind == Signal || o.Kind == Wait }
@@ -127,21 +123,21 @@ type Program struct {
 	Name       string
 	Collective Collective
 	Ranks      int
-	Chunks     int // of the whole vector; in gathers and scatters, chunk k is that of rank k div (Chunks/Ranks)
+	Chunks     int // of the whole vector; in an all_gather or reduce_scatter, rank k div (Chunks/Ranks) owns chunk k
 	Scratch    int // slots of scratch memory of each rank
-	// Input is 0 in place. Otherwise the first Input slots of scratch memory hold at the
-	// start what the vector would hold in place, and the vector holds nothing: all Chunks,
-	// or in a gather those of the rank.
+	// Input is 0 if the program runs in place. Otherwise the input is in the first Input slots of scratch
+	// memory at the start, and the vector is undefined. Input is then Chunks or, in an all_gather, the
+	// number of chunks of a rank.
 	Input int
-	// Buffer is 0 if a send waits for its receive. Otherwise a send ends as soon as its data
-	// has left, up to Buffer messages of a channel ahead of their receives.
+	// Buffer is 0 if a send waits for its receive. Otherwise a send ends as soon as its data has left,
+	// and the sends of a channel can be up to Buffer messages ahead of the receives.
 	Buffer int
 	Ops    [][]Op
 	deps   [][]int32
 }
 
-// Deps returns the ops of rank r, as indices, that have to end before op o of that rank
-// starts. They stand before it in the list.
+// Deps returns the indices of the ops that must end before o starts. They are ops of the same rank,
+// before o in its list.
 func (p *Program) Deps(o *Op) []int32 {
 	if o.deps == 0 {
 		return nil
@@ -149,8 +145,8 @@ func (p *Program) Deps(o *Op) []int32 {
 	return p.deps[o.deps-1]
 }
 
-// Append adds an op to the list of rank r, which waits for the ops deps of that rank, and
-// returns its index.
+// Append adds an op to the list of rank r, and returns its index. The op waits for the ops of that rank
+// with the indices deps.
 func (p *Program) Append(r int, o Op, deps ...int) int {
 	o.deps = 0
 	if len(deps) > 0 {
@@ -165,8 +161,18 @@ func (p *Program) Append(r int, o Op, deps ...int) int {
 	return len(p.Ops[r]) - 1
 }
 
-// Chunk returns the elements of chunk k where a vector of elements is split into q chunks:
-// the first elements mod q chunks have one more than the others, which may have none.
+// NodeEnd returns the index after the last op that starts and ends together with op from, which is the first of
+// its group or has none.
+func NodeEnd(ops []Op, from int) int {
+	to := from + 1
+	for to < len(ops) && ops[from].Group != 0 && ops[to].Group == ops[from].Group {
+		to++
+	}
+	return to
+}
+
+// Chunk returns the first element and the number of elements of chunk k, if a vector is split into q
+// chunks. The first (elements mod q) chunks have one element more than the others, which may have none.
 func Chunk(elements int64, q, k int) (first, count int64) {
 	each, more := elements/int64(q), elements%int64(q)
 	i := int64(k)
@@ -177,10 +183,10 @@ func Chunk(elements int64, q, k int) (first, count int64) {
 	return first, count
 }
 
-// Bytes returns the bytes of count slots from s on, if the whole vector has elements of
+// Bytes returns the bytes of count slots from s on. The whole vector has the given number of elements of
 // size bytes each.
 func (p *Program) Bytes(s Slot, count int32, elements, size int64) int64 {
-	if j, ok := s.scratch(); ok {
+	if j, ok := s.InScratch(); ok {
 		total := int64(0)
 		for k := j; k < j+int(count); k++ {
 			_, n := Chunk(elements, p.Chunks, k%p.Chunks)
@@ -193,15 +199,15 @@ func (p *Program) Bytes(s Slot, count int32, elements, size int64) int64 {
 	return ((to-from)*each + min(to, more) - min(from, more)) * size
 }
 
-// Check reports what is wrong with the form of a program: ranks, slots, dependencies and
-// groups that cannot be. Verify checks what the program does.
+// Check returns, as Findings, invalid ranks, slots, dependencies and groups. Verify checks what the
+// program computes.
 func (p *Program) Check() error {
 	r := &Report{}
 	p.check(r.find)
 	return r.Err()
 }
 
-// check calls find with what is wrong with the form.
+// check calls find for each mistake in the form of the program.
 func (p *Program) check(find func(Finding)) {
 	whole := func(format string, args ...any) { find(Finding{Form, -1, -1, "", fmt.Sprintf(format, args...)}) }
 	if p.Ranks < 1 || len(p.Ops) != p.Ranks {
@@ -256,7 +262,7 @@ func (p *Program) check(find func(Finding)) {
 	}
 }
 
-// inputs returns how many chunks of the vector a rank holds at the start.
+// inputs returns the number of chunks that a rank holds at the start.
 func (p *Program) inputs() int {
 	if p.Collective == AllGather {
 		return p.Chunks / p.Ranks
@@ -277,7 +283,7 @@ func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any
 	}
 	inside := func(s Slot) {
 		at, size := int(s), p.Chunks
-		if j, ok := s.scratch(); ok {
+		if j, ok := s.InScratch(); ok {
 			at, size = j, p.Scratch
 		}
 		if at+int(o.Count) > size {
@@ -300,8 +306,8 @@ func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any
 	}
 }
 
-// SentBytes returns the bytes that each rank sends, puts or is read by another rank, and the
-// number of these messages.
+// SentBytes returns, by rank, the bytes that leave its memory by sends, puts and gets, and the number of
+// these messages.
 func (p *Program) SentBytes(elements, size int64) (bytes []int64, messages []int) {
 	bytes, messages = make([]int64, p.Ranks), make([]int, p.Ranks)
 	for r := range p.Ops {

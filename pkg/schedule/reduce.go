@@ -7,7 +7,7 @@ func ringReduce(w *writer, team []int) {
 	ringGather(w, team, 1)
 }
 
-// bidirectionalReduce sends one half of the vector round the ring in each direction.
+// bidirectionalReduce reduces one half of the vector round the ring in each direction.
 func bidirectionalReduce(w *writer, s Shape) {
 	for half, direction := range []int{1, -1} {
 		h := w.on(half, half*s.Ranks, 1)
@@ -16,8 +16,8 @@ func bidirectionalReduce(w *writer, s Shape) {
 	}
 }
 
-// ringFullReduce passes the vector that came last on to the next member, at first the
-// own one, and adds each that comes. The order of the sums differs from rank to rank.
+// ringFullReduce passes whole vectors round the ring: each member first sends its own vector, then the
+// one received last, and adds each that it receives. The order of additions differs from rank to rank.
 func ringFullReduce(w *writer, team []int) {
 	n := len(team)
 	for t := range n - 1 {
@@ -32,8 +32,8 @@ func ringFullReduce(w *writer, team []int) {
 	}
 }
 
-// onePhaseReduce sends the vector to all ranks, which add what comes in the order of ranks
-// after their own.
+// onePhaseReduce sends every vector to all ranks. Rank r adds the vectors of ranks r−1, r−2, … to its
+// own, in this order.
 func onePhaseReduce(w *writer, n int) {
 	for r := range n {
 		w.group(r, func() {
@@ -46,8 +46,8 @@ func onePhaseReduce(w *writer, n int) {
 	}
 }
 
-// fold runs a reduction that needs a power of two ranks on n: each rank of the surplus
-// gives its vector to a neighbour before, and gets the sum after.
+// fold runs a reduction that needs a power of two ranks on any number n. Each surplus rank sends its
+// vector to a neighbour before the reduction, and receives the sum after it.
 func fold(w *writer, n int, reduce func(team []int)) {
 	surplus := n - 1<<log2(n)
 	var team []int
@@ -67,7 +67,7 @@ func fold(w *writer, n int, reduce func(team []int)) {
 	}
 }
 
-// doublingReduce exchanges vectors with the rank at distance 1, 2, 4, … and adds them.
+// doublingReduce exchanges whole vectors with the rank at distance 1, 2, 4, … and adds them.
 func doublingReduce(w *writer, n int) {
 	fold(w, n, func(team []int) {
 		for d := 1; d < len(team); d *= 2 {
@@ -86,8 +86,8 @@ func rabenseifner(w *writer, n int) {
 	})
 }
 
-// torusReduce reduces in rows, then in columns, and gathers back. Row member x owns the
-// super-chunk of the ranks of its column.
+// torusReduce scatters sums in rows, then in columns, and gathers in columns, then in rows. In its row,
+// member x owns the chunks of all ranks of column x. columnsFirst exchanges rows and columns.
 func torusReduce(w *writer, s Shape, columnsFirst bool) {
 	outer, inner := eachRow, eachColumn
 	wide := s.height()
@@ -109,14 +109,14 @@ func torusReduce(w *writer, s Shape, columnsFirst bool) {
 	outer(s, func(team []int) { ringGather(super, team, 1) })
 }
 
-// torusHalvesReduce uses both dimensions at all times: one half of the vector goes through
-// rows first, the other through columns first.
+// torusHalvesReduce keeps both dimensions busy: one half of the vector is reduced in rows first, the
+// other in columns first.
 func torusHalvesReduce(w *writer, s Shape) {
 	torusReduce(w.on(0, 0, 1), s, false)
 	torusReduce(w.on(1, s.Ranks, 1), s, true)
 }
 
-// chainReduce adds the vectors of a line to its last member and passes the sum back.
+// chainReduce adds up the vectors along a line, and passes the sum back from its last member.
 func chainReduce(w *writer, line []int) {
 	for i, r := range line {
 		if i > 0 {
@@ -141,8 +141,8 @@ func meshChainReduce(w *writer, s Shape) {
 	eachColumn(s, func(column []int) { chainReduce(w, column) })
 }
 
-// cycle returns a cycle through all ranks of a grid in which each is a neighbour of the
-// next; width and height are at least 2 and one of them is even.
+// cycle returns all ranks of a grid in an order in which each is a neighbour of the next, and the last of the
+// first. Width and height must be at least 2, and one of them even.
 func cycle(width, height int) []int {
 	at := func(x, y int) int { return y*width + x }
 	if height%2 != 0 { // of the transposed grid
@@ -169,8 +169,8 @@ func cycle(width, height int) []int {
 	return ranks
 }
 
-// swingPartner is the rank that r meets in step s: at distance (1−(−2)^(s+1))/3 = 1, −1,
-// 3, −5, …, which odd ranks go the other way.
+// swingPartner returns the partner of rank r in step s, at distance (1−(−2)^(s+1))/3 = 1, −1, 3, −5, …
+// in one direction for even ranks and in the other for odd ranks.
 func swingPartner(r, s, n int) int {
 	power := 1
 	for range s + 1 {
@@ -183,7 +183,7 @@ func swingPartner(r, s, n int) int {
 	return mod(r+distance, n)
 }
 
-// swingReach returns the ranks, ascending, that r reaches by the steps from s on.
+// swingReach returns r and the ranks that it reaches by the steps from s on, in ascending order.
 func swingReach(r, s, n int) []int {
 	reach := []int{r}
 	for step := s; step < log2(n); step++ {
@@ -195,7 +195,7 @@ func swingReach(r, s, n int) []int {
 	return slices.Compact(reach)
 }
 
-// swingReduce is a reduce_scatter and an all_gather between partners that swing.
+// swingReduce is a reduce_scatter and an all_gather between the partners of swingPartner.
 func swingReduce(w *writer, n int) {
 	gather := func(w *writer) {
 		for s := log2(n) - 1; s >= 0; s-- {
@@ -209,7 +209,7 @@ func swingReduce(w *writer, n int) {
 	gather(w)
 }
 
-// runs joins ascending chunks that follow each other.
+// runs joins consecutive chunks of an ascending list into parts.
 func runs(chunks []int) (parts []part) {
 	for _, k := range chunks {
 		if last := len(parts) - 1; last >= 0 && parts[last].first+parts[last].count == k {
@@ -227,8 +227,8 @@ type tree struct {
 	children [][]int
 }
 
-// binaryTree is NCCL's: with b the lowest set bit of r, the parent is (r⊕b)|2b or, where
-// that is no rank, r⊕b. Rank 0 is the root.
+// binaryTree returns NCCL's binary tree. Rank 0 is the root. With b the lowest set bit of r, the parent of r is
+// (r⊕b)|2b or, if there is no such rank, r⊕b.
 func binaryTree(n int) tree {
 	t := tree{make([]int, n), make([][]int, n)}
 	for r := range n {
@@ -247,7 +247,7 @@ func binaryTree(n int) tree {
 	return t
 }
 
-// renamed is the tree with rank name(r) in the place of r.
+// renamed returns the tree with rank name(r) in the place of r.
 func (t tree) renamed(name func(r int) int) tree {
 	n := len(t.parent)
 	to := tree{make([]int, n), make([][]int, n)}
@@ -263,9 +263,8 @@ func (t tree) renamed(name func(r int) int) tree {
 	return to
 }
 
-// treeReduce sends the segments of each half of the vector up a binary tree, added on the
-// way, and their sums down. The second tree mirrors the first where n is even and shifts it
-// by one rank where n is odd.
+// treeReduce adds the segments of each half of the vector up a binary tree, and sends the sums down. The
+// second tree is the first one mirrored if n is even, and shifted by one rank if n is odd.
 func treeReduce(w *writer, s Shape) {
 	n := s.Ranks
 	first := binaryTree(n)

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// mostSums is the most ranks whose sums are written out.
+// mostSums is the maximum number of ranks whose sums are written out.
 const mostSums = 64
 
-// trees are sums by their order: the orders of the two that were added. What is not there is the
-// data of a rank.
+// trees maps the order of each sum to the orders of the two values that were added. An order that is not
+// a key belongs to the data of one rank.
 type trees map[uint64][2]uint64
 
-// Sums says, a line for each chunk, in which order the ranks of a correct all_reduce or reduce_scatter
-// add: ((0+1)+2) is the data of rank 0 plus that of rank 1, and then that of rank 2. Ranks that add
-// alike stand together. Its error is that of ctx, or says that the program adds nothing or has too
-// many ranks.
+// Sums returns, one line a chunk, the order in which the ranks of a correct all_reduce or reduce_scatter
+// add: ((0+1)+2) adds the data of rank 1 to the data of rank 0, and then the data of rank 2. Ranks
+// with the same order share an entry. Sums fails if the program adds nothing or has too many ranks or
+// streams, and when ctx ends.
 func Sums(ctx context.Context, p *Program) ([]string, error) {
 	if p.Collective == AllGather {
 		return nil, fmt.Errorf("%s adds nothing", p.Collective)
@@ -64,7 +64,7 @@ func Sums(ctx context.Context, p *Program) ([]string, error) {
 	return lines, nil
 }
 
-// write writes a sum; leaves are the ranks by the orders of their data.
+// write writes out a sum. leaves has the ranks by the orders of their data.
 func (t trees) write(order uint64, leaves map[uint64]int) string {
 	if of, ok := t[order]; ok {
 		return "(" + t.write(of[0], leaves) + "+" + t.write(of[1], leaves) + ")"
@@ -72,5 +72,5 @@ func (t trees) write(order uint64, leaves map[uint64]int) string {
 	return strconv.Itoa(leaves[order])
 }
 
-// contribution is the order of the data of rank r for chunk k, to which nothing has been added.
+// contribution returns the order of the data of rank r for chunk k before any addition.
 func contribution(r, k int) uint64 { return mix(uint64(k+1)<<32 | uint64(r+1)) }

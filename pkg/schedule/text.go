@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// WriteText writes the ops of every rank, a node a line: its stream where the rank has
-// several, its ops, and what it waits for.
+// WriteText writes the ops of every rank. Ops that start and end together share a line. The line begins
+// with the stream if the rank has several, and ends with the ops that it waits for.
 func (p *Program) WriteText(w io.Writer) error {
 	for r, ops := range p.Ops {
 		streams := false
@@ -18,10 +18,7 @@ func (p *Program) WriteText(w io.Writer) error {
 			return err
 		}
 		for from := 0; from < len(ops); {
-			to := from + 1
-			for to < len(ops) && ops[from].Group != 0 && ops[to].Group == ops[from].Group {
-				to++
-			}
+			to := NodeEnd(ops, from)
 			var words, after []string
 			for i := from; i < to; i++ {
 				words = append(words, ops[i].String())
@@ -48,7 +45,7 @@ func (p *Program) WriteText(w io.Writer) error {
 	return nil
 }
 
-// opTexts say what ops do, with the words of their source, of their destination, and their peer.
+// opTexts are the formats of ops by kind. The arguments are source, destination and peer.
 var opTexts = [...]string{
 	Reduce:     "add %[1]s to %[2]s",
 	Send:       "send %[1]s to rank %[3]d",
@@ -63,7 +60,7 @@ var opTexts = [...]string{
 	Flush:      "wait until puts to rank %[3]d have ended",
 }
 
-// String says what the op does.
+// String describes the op, for example "send chunk 3 to rank 1".
 func (o *Op) String() string {
 	text := fmt.Sprintf(opTexts[o.Kind], o.span(o.Src), o.span(o.Dst), o.Peer)
 	if o.Async {
@@ -77,7 +74,7 @@ func (o *Op) span(s Slot) string {
 	if o.Count == 1 {
 		return s.String()
 	}
-	if j, ok := s.scratch(); ok {
+	if j, ok := s.InScratch(); ok {
 		return fmt.Sprintf("scratch %d to %d", j, j+int(o.Count)-1)
 	}
 	return fmt.Sprintf("chunks %d to %d", int(s), int(s)+int(o.Count)-1)

@@ -10,28 +10,28 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
-// Class is what kind of mistake a finding is.
+// Class is the kind of a mistake.
 type Class string
 
 // The classes of findings.
 const (
-	Form      Class = "form"      // ranks, slots, dependencies or groups that cannot be
+	Form      Class = "form"      // invalid ranks, slots, dependencies or groups
 	Unmatched Class = "unmatched" // a send without its receive, or the reverse
 	Mismatch  Class = "mismatch"  // a send and its receive differ in size
 	Deadlock  Class = "deadlock"  // ops that wait for each other
 	Undefined Class = "undefined" // a read of uninitialized memory, or a result that nothing wrote
 	Doubled   Class = "doubled"   // a contribution that is added twice
 	Lost      Class = "lost"      // a result without all contributions
-	Misplaced Class = "misplaced" // a result or a sum of another chunk's data
-	Race      Class = "race"      // two accesses to a chunk, one a write, in no order; or a result that the rank does not wait for
+	Misplaced Class = "misplaced" // a result or a sum that has the data of another chunk
+	Race      Class = "race"      // two unordered accesses to a slot, one of them a write; or a result that its rank does not wait for
 )
 
 // Finding is a mistake in a program.
 type Finding struct {
 	Class Class
-	Rank  int    // −1 for the program as a whole
-	Op    int    // index in the rank's list; −1 for the result of the rank
-	Slot  string // the name of a slot, such as "chunk 3"; "" where none is meant
+	Rank  int    // −1: the finding is about the whole program
+	Op    int    // index in the rank's list; −1: the finding is about the result of the rank
+	Slot  string // such as "chunk 3"; empty if the finding is about no slot
 	What  string
 }
 
@@ -50,18 +50,18 @@ func (f Finding) String() string {
 	return s + f.What
 }
 
-// mostFindings is how many findings are kept: one mistake can have many consequences.
+// mostFindings is the maximum number of findings in a report, since one mistake can cause many.
 const mostFindings = 20
 
-// Report is what a verification found.
+// Report is the result of a verification.
 type Report struct {
-	// Findings are in the order in which the program came upon them: a mistake stands
-	// before what follows from it.
+	// Findings are in the order in which the program runs into them, so that a mistake comes
+	// before its consequences.
 	Findings []Finding
-	// More is how many findings are left out.
+	// More is the number of findings beyond those in Findings.
 	More int
-	// Uniform says that the sums of an all_reduce are added in the same order on all ranks,
-	// so that they are equal bit by bit.
+	// Uniform reports whether all ranks of an all_reduce add in the same order, so that their
+	// results are equal bit by bit. It is true for other collectives, and false if there are findings.
 	Uniform bool
 }
 
@@ -74,7 +74,7 @@ func (r *Report) find(f Finding) {
 	r.Findings = append(r.Findings, f)
 }
 
-// Findings are findings as an error, in lines.
+// Findings is an error of one or more findings, one a line.
 type Findings []string
 
 func (f Findings) Error() string { return strings.Join(f, "\n") }
@@ -82,7 +82,7 @@ func (f Findings) Error() string { return strings.Join(f, "\n") }
 // Err returns the findings as Findings, or nil.
 func (r *Report) Err() error { return r.Lines(Finding.String) }
 
-// Lines returns the findings as Findings, each as the line that a function makes of it, or nil.
+// Lines is like Err, and formats each finding with line.
 func (r *Report) Lines(line func(Finding) string) error {
 	if len(r.Findings) == 0 {
 		return nil
@@ -97,10 +97,11 @@ func (r *Report) Lines(line func(Finding) string) error {
 	return lines
 }
 
-// Verify runs a program symbolically. Each chunk has the set of ranks whose data it holds;
-// a send waits for its receive. It finds wrong results, reads of uninitialized memory,
-// deadlocks, and accesses to the same chunk that nothing orders. Its error is that of ctx, with
-// which it ends, or says that the program has too many streams to verify.
+// Verify runs a program symbolically: for every slot it keeps the set of ranks whose data the slot
+// holds. It reports wrong results, reads of uninitialized memory, deadlocks, and unordered accesses
+// to the same slot. If Check refuses the program, the report has only what Check found.
+//
+// Verify returns the error of ctx if ctx ends, and an error if the program has too many streams to verify.
 func Verify(ctx context.Context, p *Program) (*Report, error) {
 	report := &Report{}
 	if p.check(report.find); len(report.Findings) > 0 {
@@ -122,22 +123,22 @@ func Verify(ctx context.Context, p *Program) (*Report, error) {
 	return report, nil
 }
 
-// value is what a slot holds: data of one chunk of the vector, from a set of ranks.
+// value is the content of a slot: data of one chunk of the vector, from a set of ranks.
 type value struct {
-	ranks []uint64 // a bit for each
+	ranks []uint64 // one bit a rank
 	held
 }
 
 // held is a value without its ranks.
 type held struct {
-	order uint64 // of the additions: equal for equal trees
+	order uint64 // identifies the tree of additions
 	chunk int32  // −1: undefined memory
 }
 
 func (h held) defined() bool { return h.chunk >= 0 }
 
 // memory is the slots of a rank: the vector, then scratch memory. A program of 1,024 ranks
-// has a million of them, so that the sets of ranks lie behind each other.
+// has a million slots, so the sets of all slots share one array.
 type memory struct {
 	held  []held
 	ranks []uint64
@@ -168,11 +169,11 @@ type verifier struct {
 	*Program
 	*Flow
 	memory  []memory          // by rank
-	flying  map[endOf][]value // what has departed and not met its receive
+	flying  map[endOf][]value // by send: data that has departed and has not met its receive
 	clocks  *clocks
 	group   []interval // memory for groupRaces
 	ctx     context.Context
-	started int // nodes
+	started int // nodes so far
 	report  *Report
 	trees   trees // nil: not kept
 }
@@ -213,10 +214,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// added is the order of a sum of two, whichever comes first.
+// added returns the order of the sum of two values. It does not depend on which comes first.
 func added(a, b uint64) uint64 { return mix(a+b) + mix(^(a ^ b)) }
 
-// noSlot is in place of a slot where a finding is of none.
+// noSlot is the slot of a finding about no slot.
 const noSlot = -1
 
 func (v *verifier) find(c Class, rank, op, slot int, format string, args ...any) {
@@ -236,9 +237,9 @@ func (v *verifier) name(slot int) string {
 	return fmt.Sprintf("scratch %d", slot-v.Chunks-v.Input)
 }
 
-// slot is the index of a slot in the memory of a rank.
+// slot returns the index of a slot in the memory of a rank.
 func (v *verifier) slot(s Slot) int {
-	if j, ok := s.scratch(); ok {
+	if j, ok := s.InScratch(); ok {
 		return v.Chunks + j
 	}
 	return int(s)
@@ -256,11 +257,11 @@ func (v *verifier) run() {
 	}
 }
 
-// undelivered reports sends that waited for no receive, and have none.
+// undelivered reports sends that did not have to wait for a receive, and have none.
 func (v *verifier) undelivered() {
 	for r := range v.Ops {
 		for i := range v.Ops[r] {
-			if o := &v.Ops[r][i]; v.eager(o) && o.sends() && v.partner[r][i] < 0 {
+			if o := &v.Ops[r][i]; v.Eager(o) && o.sends() && v.partner[r][i] < 0 {
 				v.find(Unmatched, r, i, noSlot, "%ss to rank %d, which has no %s left for it", o.Kind, o.Peer, other(o))
 			}
 		}
@@ -335,7 +336,7 @@ func (v *verifier) Depart(r, i int) {
 func (v *verifier) Meet(r, send, q, receive int) {
 	defer v.Complete(q, receive)
 	s, d := &v.Ops[r][send], &v.Ops[q][receive]
-	values, eager := v.flying[endOf{r, send}], v.eager(s)
+	values, eager := v.flying[endOf{r, send}], v.Eager(s)
 	if eager {
 		delete(v.flying, endOf{r, send})
 		v.clocks.arrive(r, send, q, d)
@@ -393,7 +394,7 @@ func (v *verifier) put(r, op, q, slot int, x value, add bool) {
 	v.memory[q].held[slot].order = sum
 }
 
-// results checks what the ranks end with.
+// results checks the final vector of every rank.
 func (v *verifier) results() {
 	for r := range v.memory {
 		for k := range v.Chunks {
@@ -424,7 +425,7 @@ func (v *verifier) results() {
 	}
 }
 
-// uniform reports whether all ranks hold sums of the same order.
+// uniform reports whether all ranks added in the same order.
 func (v *verifier) uniform() bool {
 	if v.Collective != AllReduce {
 		return true
@@ -446,7 +447,7 @@ type interval struct {
 	op         int
 }
 
-// accesses appends to all what an op reads and writes of its rank's memory.
+// accesses appends the accesses of an op to the memory of its own rank.
 func (v *verifier) accesses(all []interval, r, i int) []interval {
 	o := &v.Ops[r][i]
 	from, to := v.sides(r, o)
@@ -459,7 +460,7 @@ func (v *verifier) accesses(all []interval, r, i int) []interval {
 	return all
 }
 
-// groupRaces finds accesses of a group to the same slot: its ops run at the same time.
+// groupRaces reports conflicting accesses within a group, whose ops run at the same time.
 func (v *verifier) groupRaces(r, from, to int) {
 	all := v.group[:0]
 	for i := from; i < to; i++ {
@@ -467,7 +468,7 @@ func (v *verifier) groupRaces(r, from, to int) {
 	}
 	v.group = all
 	slices.SortFunc(all, func(a, b interval) int { return a.first - b.first })
-	var widest [2]interval // that began before and reach furthest: a read, a write
+	var widest [2]interval // of the intervals so far, the read and the write that end last
 	for _, x := range all {
 		for _, y := range widest {
 			if y.end > x.first && (x.writes || y.writes) && x.op != y.op {
@@ -488,7 +489,8 @@ func (v *verifier) race(r, op, earlier, slot int) {
 	v.find(Race, r, op, slot, "is not ordered with op %d (%s), and one of them writes there", earlier, v.Ops[r][earlier].Kind)
 }
 
-// touch finds an access that is not ordered with the access of op i of rank r to a slot of rank q.
+// touch records the access of op i of rank r to a slot of rank q, and reports an earlier access that
+// conflicts with it.
 func (v *verifier) touch(r, i, q, slot int, writes bool) {
 	e, found := v.clocks.touch(r, i, &v.Ops[r][i], q, slot, writes)
 	switch {
@@ -499,7 +501,7 @@ func (v *verifier) touch(r, i, q, slot int, writes bool) {
 	}
 }
 
-// access finds accesses of other streams to the slots of an op that nothing orders.
+// access records the accesses of an op, and reports conflicts with those of other streams.
 func (v *verifier) access(r, i int) {
 	if !v.clocks.active {
 		return

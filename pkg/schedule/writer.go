@@ -2,8 +2,8 @@ package schedule
 
 import "slices"
 
-// writer appends ops to a program for one stream of every rank. Its chunks are
-// consecutive chunks of the vector from base on, each of which is unit chunks wide.
+// writer appends ops to a program, on one stream of every rank. Chunk k of a writer is unit chunks
+// of the vector, from chunk base+k·unit on.
 type writer struct {
 	*Program
 	stream  uint8
@@ -57,7 +57,8 @@ func (w *writer) sum(r, n int, to Slot) {
 	}
 }
 
-// exchange makes rank r send count chunks from one slot on to a rank, and take as many from another.
+// exchange makes rank r send count chunks from slot out on to one rank and, at the same time, receive
+// count chunks into slot in from another.
 func (w *writer) exchange(r, to int, out Slot, from int, in Slot, count int) {
 	w.group(r, func() {
 		w.send(r, to, out, count)
@@ -80,7 +81,7 @@ func wrapped(first, count, n int) []part {
 
 func mod(a, n int) int { return ((a % n) + n) % n }
 
-// exchangeParts is exchange of several parts each.
+// exchangeParts is like exchange, with several parts each way.
 func (w *writer) exchangeParts(r, to int, out []part, from int, in []part) {
 	w.group(r, func() {
 		for _, p := range out {
@@ -92,9 +93,9 @@ func (w *writer) exchangeParts(r, to int, out []part, from int, in []part) {
 	})
 }
 
-// reversed appends to w the ops of an all_gather with time and arrows reversed, which is a
-// reduce_scatter: every receive becomes a send and every send a reducing receive. The
-// gather has no dependencies.
+// reversed appends to w the reverse of an all_gather, which is a reduce_scatter: the ops run in the
+// opposite order, every receive becomes a send and every send a reducing receive. The gather must
+// have no dependencies.
 func (w *writer) reversed(gather *Program) {
 	for r, ops := range gather.Ops {
 		w.Ops[r] = slices.Grow(w.Ops[r], len(ops))
@@ -116,7 +117,7 @@ func (w *writer) reversed(gather *Program) {
 	}
 }
 
-// scatterReduce appends the reduce_scatter that is a gather in reverse.
+// scatterReduce appends the reverse of a gather; see reversed.
 func (w *writer) scatterReduce(gather func(w *writer)) {
 	sub := *w
 	sub.Program = &Program{Ranks: w.Ranks, Ops: make([][]Op, w.Ranks)}

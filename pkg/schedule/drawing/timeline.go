@@ -1,4 +1,4 @@
-// Package drawing draws schedules: topologies, and timelines of simulations.
+// Package drawing draws topologies, and timelines of simulations, as SVG files.
 package drawing
 
 import (
@@ -15,16 +15,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
-// mostOps bounds a drawing of a timeline, which nobody can read beyond it.
+// mostOps is the maximum number of ops in a timeline that can still be read.
 const mostOps = 20000
 
-// A row of the time axis is a stream: sends above, what comes in below. Ranks are a gap apart.
+// Each stream is a row, with sends, puts and signals in its upper half and all other ops in its lower half.
+// Ranks are rankGap apart.
 const (
 	rowHeight = vg.Length(14)
 	rankGap   = 0.4 // of a row
 )
 
-// kinds are the words and the colours of the legend.
+// kinds has the name in the legend and the colour of each kind of op. The simulator has no gets.
 var kinds = [...]struct {
 	name string
 	fill color.Color
@@ -40,10 +41,10 @@ var kinds = [...]struct {
 	schedule.Flush:      {"wait for puts", color.RGBA{0xcf, 0xcf, 0xcf, 0xff}},
 }
 
-// Timeline draws a simulation as SVG: a row for every stream of every rank, in which each op reaches
-// from when it is posted to its end and says what it is, in letters as small as it needs. Those of the
-// critical path have a border. The note is a line below the time, which is in units of so many
-// picoseconds each.
+// Timeline draws a simulation as SVG, with a row for every stream of every rank. Each op is a box from the
+// time when it is posted to its end, with its description inside. Ops on the critical path have a border.
+// The time axis has the label unit, with note as a second line, and each is the length of one unit.
+// Timeline fails if the program has too many ops.
 func Timeline(t *simulate.Timeline, title, note, unit string, each simulate.Picoseconds) ([]byte, error) {
 	total := 0
 	g := &gantt{Timeline: t, each: float64(each), used: map[schedule.Kind]bool{}}
@@ -113,7 +114,7 @@ func (g *gantt) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// box is where op i of rank r is.
+// box returns the rectangle of op i of rank r.
 func (g *gantt) box(r, i int, x, y func(float64) vg.Length) vg.Rectangle {
 	o, times := &g.Program.Ops[r][i], &g.Ops[r][i]
 	top := g.first[r] + float64(o.Stream) + 0.03

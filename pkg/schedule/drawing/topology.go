@@ -14,12 +14,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
-// mostRanks bounds a drawing of a topology, which nobody can read beyond it.
+// mostRanks is the maximum number of ranks in a diagram that can still be read.
 const mostRanks = 128
 
-// Topology draws the ranks and the links between them as SVG: a torus, a mesh and hosts as rows, any
-// other on a circle. The name of the topology follows the title, unless that has it. A line is a link
-// each way. In rows, links between ranks that are not neighbours are arcs.
+// Topology draws the ranks and the links between them as SVG: a torus, a mesh or hosts in rows, any other
+// topology on a circle. A line stands for a link in each direction. In rows, links between ranks that are
+// not neighbours are arcs. The name of the topology is added to the title unless the title has it. Topology
+// fails if there are too many ranks.
 func Topology(t simulate.Topology, title string) ([]byte, error) {
 	if t.Ranks > mostRanks {
 		return nil, fmt.Errorf("%d ranks, a diagram has at most %d", t.Ranks, mostRanks)
@@ -32,7 +33,7 @@ func Topology(t simulate.Topology, title string) ([]byte, error) {
 	at, width, height := places(&t)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, width, 0, height
 	unit := min(2.5*vg.Centimeter, 0.95*chart.Width/vg.Length(width))
-	if room := 0.95 * chart.Width / unit; room > vg.Length(width) { // keep both directions to one scale
+	if room := 0.95 * chart.Width / unit; room > vg.Length(width) { // keep both axes to one scale
 		p.X.Min, p.X.Max = (width-float64(room))/2, (width+float64(room))/2
 	}
 	for _, l := range t.Lines() {
@@ -40,7 +41,7 @@ func Topology(t simulate.Topology, title string) ([]byte, error) {
 	}
 	for node, place := range at {
 		label, radius := fmt.Sprint(node), min(vg.Points(11), 0.3*unit)
-		if node == t.Ranks { // a switch or network has a word in it
+		if node == t.Ranks { // a switch or network needs room for its name
 			label, radius = "switch", 2*radius
 			if t.Networked() {
 				label = "network"
@@ -58,7 +59,7 @@ func Topology(t simulate.Topology, title string) ([]byte, error) {
 	return chart.SVG(p, vg.Length(height)*unit+1.5*vg.Centimeter)
 }
 
-// places returns where the nodes are, neighbours in a grid 1 apart, and the size of all.
+// places returns the places of the nodes and the size of the diagram. Neighbours in a row are 1 apart.
 func places(t *simulate.Topology) (at plotter.XYs, width, height float64) {
 	if columns := t.Columns(); columns > 0 {
 		width, height = float64(columns), float64(t.Ranks/columns)
@@ -82,8 +83,8 @@ func places(t *simulate.Topology) (at plotter.XYs, width, height float64) {
 	return at, width, height
 }
 
-// link is the line between two nodes, as points: straight or, in rows, an arc around what is between
-// them.
+// link returns the points of the line between two nodes: straight or, in rows, an arc around the nodes
+// between them.
 func link(a, b plotter.XY, rows bool) (line plotter.XYs) {
 	const points = 16
 	bend := plotter.XY{}

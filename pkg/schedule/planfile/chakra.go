@@ -9,17 +9,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// Types of nodes of a Chakra execution trace.
+// Types of nodes in a Chakra execution trace.
 const (
 	chakraCompute = 4
 	chakraSend    = 5
 	chakraReceive = 6
 )
 
-// Chakra returns the Chakra execution trace of each rank of a program that has been verified,
-// for a whole vector of so many bytes: a GlobalMetadata and a Node for each op, each behind its
-// length. The number of a node is twice that of its op; what a receive adds is a node of its
-// own, one further. A trace has no memory, so that it cannot be verified again.
+// Chakra returns the Chakra execution trace of each rank of a verified program, for a whole vector of the given
+// number of bytes. A trace has a GlobalMetadata and a Node for each op, each preceded by its length. Node 2i is
+// op i; if the op is a receive that adds, node 2i+1 is the addition. A trace does not name memory, so it cannot
+// be verified again. Chakra fails if the program has puts, gets or signals.
 func Chakra(p *schedule.Program, bytes int64) (traces [][]byte, err error) {
 	flow := schedule.NewFlow(p)
 	for r := range p.Ranks {
@@ -40,7 +40,7 @@ func chakraOf(p *schedule.Flow, r int, bytes int64) ([]byte, error) {
 	ops := p.Ops[r]
 	ends := make([]uint64, len(ops))
 	for from, to := 0, 0; from < len(ops); from = to {
-		to = nodeEnd(ops, from)
+		to = schedule.NodeEnd(ops, from)
 		after := before[ops[from].Stream]
 		for i := from; i < to; i++ {
 			for _, d := range p.Deps(&ops[i]) {
@@ -56,7 +56,7 @@ func chakraOf(p *schedule.Flow, r int, bytes int64) ([]byte, error) {
 			case schedule.Send:
 				delimited(message(id, o, chakraSend, r, int(o.Peer), p.Bytes(o.Src, o.Count, bytes, 1), after))
 			case schedule.Recv, schedule.RecvReduce:
-				sent := &p.Ops[o.Peer][p.Partner(r, i)] // whose chunk is that of the message
+				sent := &p.Ops[o.Peer][p.Partner(r, i)] // the send, whose chunks the message has
 				size := p.Bytes(sent.Src, o.Count, bytes, 1)
 				delimited(message(id, o, chakraReceive, int(o.Peer), r, size, after))
 				if o.Kind == schedule.RecvReduce {
@@ -98,7 +98,7 @@ func chakraNode(id uint64, o *schedule.Op, kind uint64, after []uint64) []byte {
 	return attribute(b, "is_cpu_op", 27, 0)
 }
 
-// attribute appends one whose value is in a field of its oneof.
+// attribute appends an attribute whose value is in a field of the oneof.
 func attribute(b []byte, name string, field protowire.Number, v uint64) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, 10, protowire.BytesType), number(text(nil, 1, name), field, v))
 }

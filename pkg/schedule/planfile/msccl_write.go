@@ -80,7 +80,7 @@ func threadBlocks(p *schedule.Program, r int) []block {
 	before := map[uint8][]stepOf{} // by stream: the ends of the node before
 	ops := p.Ops[r]
 	for from, to := 0, 0; from < len(ops); from = to {
-		to = nodeEnd(ops, from)
+		to = schedule.NodeEnd(ops, from)
 		after := slices.Clone(before[ops[from].Stream])
 		byBlock := map[int][2][]int{} // sends and others of a block
 		var order []int

@@ -70,7 +70,7 @@ func (l *oneSided) plan() {
 	for r, ops := range l.Ops {
 		l.staged[r] = make([]int, len(ops))
 		for from, to := 0, 0; from < len(ops); from = to {
-			to = nodeEnd(ops, from)
+			to = schedule.NodeEnd(ops, from)
 			used := 0
 			for i := from; i < to; i++ {
 				o := &ops[i]
@@ -117,7 +117,7 @@ func (l *oneSided) blocks(r int) []block {
 	out := &lowered{last: make([]stepOf, len(l.Ops[r]))}
 	ops := l.Ops[r]
 	for from, to := 0, 0; from < len(ops); from = to {
-		to = nodeEnd(ops, from)
+		to = schedule.NodeEnd(ops, from)
 		b := int(ops[from].Stream)
 		var after []stepOf
 		for i := from; i < to; i++ {

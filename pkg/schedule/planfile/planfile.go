@@ -1,5 +1,5 @@
-// Package planfile reads and writes the execution plans of other systems: MSCCL's XML and
-// MSCCL++'s JSON. It writes Chakra's execution traces too.
+// Package planfile reads and writes execution plans of other systems: MSCCL's XML and MSCCL++'s JSON. It
+// also writes Chakra's execution traces.
 package planfile
 
 import (
@@ -17,13 +17,13 @@ import (
 // Plan is a program that was read from a file.
 type Plan struct {
 	Program *schedule.Program
-	// OutOfPlace is the plan as it runs out of place, if it is for both placements; nil otherwise.
+	// OutOfPlace is the same plan run out of place, if the file is for both placements; nil otherwise.
 	OutOfPlace *Plan
-	// Notes say, with file, line and column, what the plan's own system makes of it that its
-	// author may not expect.
+	// Notes say where the plan's own system does something that the author may not expect. Each begins with
+	// file, line and column.
 	Notes []string
 	file  string
-	place string       // that the plan is read for, if it is for both placements
+	place string       // the placement that Program is for, if the file is for both
 	ops   [][]position // by rank and op
 }
 
@@ -32,8 +32,9 @@ func (p *Plan) note(at position, format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", at.in(p.file), fmt.Sprintf(format, args...)))
 }
 
-// Verify verifies the plan for each placement that it is for. Its error has schedule.Findings,
-// or is that of schedule.Verify; uniform is that of schedule.Report.
+// Verify verifies the plan for each of its placements. Findings are returned as schedule.Findings, one for
+// each placement that has any, joined. Other errors are those of schedule.Verify. uniform reports whether
+// schedule.Report.Uniform holds for all placements.
 func (p *Plan) Verify(ctx context.Context) (uniform bool, err error) {
 	report, err := schedule.Verify(ctx, p.Program)
 	if err != nil {
@@ -47,8 +48,8 @@ func (p *Plan) Verify(ctx context.Context) (uniform bool, err error) {
 	return uniform, err
 }
 
-// Find returns a finding of the plan's program as one line. It begins with file, line and
-// column of the op, or with the file alone where the finding is of no op, as that of a result.
+// Find formats a finding in the plan's program as one line. The line begins with file, line and column of the
+// op, or with the file alone if the finding is about no op.
 func (p *Plan) Find(f schedule.Finding) string {
 	at := p.file
 	if f.Rank >= 0 && f.Op >= 0 {
@@ -60,8 +61,7 @@ func (p *Plan) Find(f schedule.Finding) string {
 	return fmt.Sprintf("%s: %s", at, f)
 }
 
-// Read reads a plan in either format. The name is that of the file in errors, each of which
-// has file, line and column.
+// Read parses a plan in either format. Errors begin with the name, line and column.
 func Read(name string, data []byte) (*Plan, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte order mark
 	text := bytes.TrimLeft(data, " \t\r\n")
@@ -85,7 +85,8 @@ const (
 
 var formats = []string{MSCCL, MSCCLPP}
 
-// Write writes a program as a plan.
+// Write writes a program as a plan in a format, MSCCL or MSCCLPP. It fails if the format cannot express the
+// program.
 func Write(w io.Writer, p *schedule.Program, format string) error {
 	switch format {
 	case MSCCL:
@@ -101,15 +102,15 @@ type position struct{ line, column int }
 
 func (p position) in(file string) string { return fmt.Sprintf("%s:%d:%d", file, p.line, p.column) }
 
-// Limits of a plan, which bound what a few bytes of a file can make us allocate.
+// Limits of a plan, since a few bytes of a file can require much memory.
 const (
 	mostRanks  = 2048
 	mostSlots  = 1 << 24 // of all ranks together
-	mostBlocks = 4096    // the same; the memory of a verification grows with their square
+	mostBlocks = 4096    // of all ranks together; the memory of a verification grows with their square
 )
 
-// block is a thread block: steps that run in order. step.after are steps of other blocks of
-// the rank that have to end before.
+// block is a thread block: steps that run in order. A step starts after the steps of other blocks of the rank
+// that are in step.after.
 type block struct{ steps []step }
 
 type step struct {
@@ -120,9 +121,9 @@ type step struct {
 
 type stepOf struct{ block, step int }
 
-// assemble appends the blocks of a rank to a program, each as a stream. The order of the list
-// depends on the blocks and what they wait for alone. stuck is a step that waits for itself,
-// if there is one.
+// assemble appends the blocks of a rank to a program, each as a stream, and returns the positions of the ops
+// that it appended. The order of the ops depends only on the blocks and their dependencies. If steps wait for
+// each other in a cycle, stuck is one of them.
 func assemble(p *schedule.Program, r int, blocks []block) (at []position, stuck *step) {
 	next := make([]int, len(blocks))
 	last := make([][]int, len(blocks)) // by block and step: the op that it ends with, or −1
@@ -131,8 +132,8 @@ func assemble(p *schedule.Program, r int, blocks []block) (at []position, stuck 
 		last[b] = slices.Repeat([]int{-1}, len(blocks[b].steps))
 		inherited[b] = make([][]int, len(blocks[b].steps))
 	}
-	// A step without ops passes on what it waits for, to the next op of its block and to
-	// those that wait for it.
+	// A step without ops passes its dependencies on, to the next op of its block and to the steps
+	// that wait for it.
 	pending := make([][]int, len(blocks))
 	before := slices.Repeat([]int{-1}, len(blocks))
 	ready := func(s *step) bool {
@@ -175,8 +176,8 @@ func assemble(p *schedule.Program, r int, blocks []block) (at []position, stuck 
 	return at, nil
 }
 
-// lastOfStreams keeps of some ops the last of each stream, ascending: the others end before it.
-// What steps pass on is thus at most one op for each block.
+// lastOfStreams returns, in ascending order, the last of some ops on each stream: the others end before it. A
+// step thus passes on at most one op for each block.
 func lastOfStreams(ops []schedule.Op, some []int) []int {
 	slices.Sort(some)
 	var seen [256]bool
@@ -194,8 +195,8 @@ func lastOfStreams(ops []schedule.Op, some []int) []int {
 // lowered is a program without groups whose streams are thread blocks.
 type lowered struct {
 	blocks []block
-	last   []stepOf // by op of the program: where it is
-	known  [][]int  // by block and other block: the last step that it has waited for
+	last   []stepOf // by op of the program: its step
+	known  [][]int  // by block and other block: the last step that the block has waited for
 }
 
 // add appends an op to a block, to run after steps of other blocks.
@@ -219,17 +220,8 @@ func (l *lowered) add(b int, o schedule.Op, after []stepOf) stepOf {
 	return stepOf{b, len(l.blocks[b].steps) - 1}
 }
 
-// latest keeps of steps the last of each block, ascending.
+// latest returns the last of some steps in each block, in ascending order.
 func latest(steps []stepOf) []stepOf {
 	slices.SortFunc(steps, func(a, b stepOf) int { return cmp.Or(a.block-b.block, b.step-a.step) })
 	return slices.CompactFunc(steps, func(a, b stepOf) bool { return a.block == b.block })
-}
-
-// nodeEnd returns where the group of op from ends, which alone is one of its own.
-func nodeEnd(ops []schedule.Op, from int) int {
-	to := from + 1
-	for to < len(ops) && ops[from].Group != 0 && ops[to].Group == ops[from].Group {
-		to++
-	}
-	return to
 }

@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// node is a value of JSON with its place, or an element of XML: its attributes are the fields, and
-// the elements inside it the list. What is asked of it and missing is kept as the first error of
-// its text.
+// node is a JSON value or an XML element, with its position. An XML element has its attributes as fields and
+// the elements inside it as list. The methods keep the first error in the node's source instead of
+// returning it.
 type node struct {
 	text   *source
 	at     position         // for an attribute, the position of its element
-	name   string           // of the element or attribute, or of the field that it is or is in a list of
+	name   string           // of the element or attribute; in JSON, of the field that it, or its array, is the value of
 	fields map[string]*node // of an object or element
 	list   []*node          // of an array or element
 	value  any              // string, json.Number, bool, nil, or quoted
@@ -27,13 +27,13 @@ type node struct {
 // quoted is the value of an attribute, which can be a string or a number.
 type quoted string
 
-// source is a text that is read, and the first thing that is wrong with it.
+// source is a file that is parsed, and its first error.
 type source struct {
 	file string
 	err  error
 }
 
-// mostDepth is of objects, arrays and elements inside each other; plans have eight.
+// mostDepth is the maximum depth of objects, arrays or elements inside each other. Plans need eight.
 const mostDepth = 32
 
 func (t *source) fail(at position, format string, args ...any) {
@@ -50,7 +50,7 @@ type jsonReader struct {
 	lines []int // offsets at which lines begin
 }
 
-// parseJSON reads a text of one value.
+// parseJSON parses a text that is one value.
 func parseJSON(file string, data []byte) (*node, error) {
 	r := &jsonReader{source: &source{file: file}, Decoder: json.NewDecoder(bytes.NewReader(data)), data: data}
 	r.UseNumber()
@@ -74,7 +74,8 @@ func (r *jsonReader) place(offset int) position {
 	return position{line, offset - r.lines[line-1] + 1}
 }
 
-// read reads the next value, which is the field of a name, or returns nil at the end of the open one.
+// read reads the next value; name is the field that it is the value of. It returns nil at the end of the open
+// object or array.
 func (r *jsonReader) read(depth int, name string) *node {
 	begin := int(r.InputOffset())
 	for begin < len(r.data) && bytes.IndexByte([]byte(" \t\r\n,:"), r.data[begin]) >= 0 {
@@ -125,7 +126,7 @@ func (r *jsonReader) read(depth int, name string) *node {
 	return n
 }
 
-// parseXML reads a text of one element.
+// parseXML parses a text that is one element.
 func parseXML(file string, data []byte) (*node, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	top := &node{text: &source{file: file}} // has the element as its list
@@ -184,7 +185,7 @@ func newElement(t *source, at position, e xml.StartElement) *node {
 
 func (n *node) fail(format string, args ...any) { n.text.fail(n.at, format, args...) }
 
-// wants fails with the name and the value of the node, and what it must be instead.
+// wants fails with the name and value of the node, and what it must be instead.
 func (n *node) wants(want string) {
 	what := n.name
 	switch v := n.value.(type) {
@@ -201,8 +202,7 @@ func (n *node) wants(want string) {
 // has reports whether an object or element has a field.
 func (n *node) has(name string) bool { return n.fields[name] != nil }
 
-// get returns a field. If it is missing, that is an error of the text, and get returns an empty
-// value.
+// get returns a field. If it is missing, get fails and returns an empty node.
 func (n *node) get(name string) *node {
 	if f := n.fields[name]; f != nil {
 		return f
@@ -226,7 +226,7 @@ func (n *node) items() []*node {
 	return n.list
 }
 
-// elements returns the elements inside an element, which must all have a name.
+// elements returns the elements inside an element. It fails if one has another name.
 func (n *node) elements(name string) []*node {
 	for _, e := range n.list {
 		if e.name != name {
@@ -236,7 +236,7 @@ func (n *node) elements(name string) []*node {
 	return n.list
 }
 
-// optional returns the elements of an array that may be missing.
+// optional returns the elements of the array in a field, or nil if the field is missing.
 func (n *node) optional(name string) []*node {
 	if !n.has(name) {
 		return nil
@@ -270,7 +270,7 @@ func (n *node) bool() bool {
 	return b
 }
 
-// digits returns the text of a number; it is empty if the value is none.
+// digits returns the text of a number, or "" if the value is not a number.
 func (n *node) digits() string {
 	switch v := n.value.(type) {
 	case json.Number:
@@ -281,7 +281,7 @@ func (n *node) digits() string {
 	return ""
 }
 
-// number returns an integer from least to most; least if it is anything else.
+// number returns an integer from least to most. It fails and returns least if the value is anything else.
 func (n *node) number(least, most int) int {
 	i, err := strconv.Atoi(n.digits())
 	if err != nil || i < least || i > most {
@@ -295,7 +295,8 @@ func (n *node) number(least, most int) int {
 	return i
 }
 
-// bytes returns a number of bytes, which MSCCL++ counts up to 2⁶⁴−1; 0 if it is anything else.
+// bytes returns a number of bytes, which MSCCL++ counts up to 2⁶⁴−1. It fails and returns 0 if the value is
+// anything else.
 func (n *node) bytes() uint64 {
 	size, err := strconv.ParseUint(n.digits(), 10, 64)
 	if err != nil {
@@ -304,8 +305,8 @@ func (n *node) bytes() uint64 {
 	return size
 }
 
-// index returns the index of one of count things, such as "port channels of gpu 0"; ok is false
-// if it is that of none.
+// index returns an index of count things, which of names for errors, such as "port channels of gpu 0". ok is
+// false if the index is invalid.
 func (n *node) index(count int, of string) (i int, ok bool) {
 	if count == 0 {
 		n.wants("left out: there are no " + of)

@@ -5,7 +5,7 @@ import "math/bits"
 // event is something that happens at a time, on a rank, to an op or a message.
 type event struct {
 	at    Picoseconds
-	order uint64 // the rank, then what it is of, none of which are negative
+	order uint64 // the rank, then the op or message; neither is negative
 	what  uint8
 }
 
@@ -16,9 +16,9 @@ func newEvent(at Picoseconds, rank int32, what uint8, of int32) event {
 func (e *event) rank() int { return int(e.order >> 32) }
 func (e *event) of() int32 { return int32(e.order) }
 
-// before is 1 if e is before o, else 0: by time, then by rank, then by what they are of, an order
-// that does not depend on how they came about. It has no branches, which a processor could not
-// predict.
+// before returns 1 if e is before o, and 0 otherwise. Events are ordered by time, then by rank, then by op
+// or message, which does not depend on the order in which they were pushed. It avoids branches, which
+// the processor could not predict.
 func (e *event) before(o *event) int {
 	_, less := bits.Sub64(e.order, o.order, 0)
 	_, less = bits.Sub64(uint64(e.at), uint64(o.at), less)
@@ -40,7 +40,7 @@ func (h *events) push(e event) {
 	h.up(len(*h)-1, e)
 }
 
-// up puts e at i, or further up where it belongs.
+// up puts e at i or, where it belongs there, further up.
 func (h events) up(i int, e event) {
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -53,8 +53,8 @@ func (h events) up(i int, e event) {
 	h[i] = e
 }
 
-// pop removes and returns the first event. The last one fills the gap: from a leaf up, since it
-// belongs near the leaves.
+// pop removes and returns the first event. The gap moves down to a leaf, and the last event up from there,
+// since it belongs near the leaves.
 func (h *events) pop() event {
 	q := *h
 	first, last := q[0], q[len(q)-1]

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// flows are messages at rates that others change: under Fair, and where a table has their
-// times.
+// flows are messages whose rates depend on the other messages under way: under Fair, and if the machine
+// has a table.
 type flows struct {
 	machine *Machine
 	flows   []flow
 	changed bool
 	updated Picoseconds // when the bytes that are left were last counted
 	ends    Picoseconds // when the first flow ends; meaningful if there are flows
-	// By link, while rates are made; users of a table by sender · ranks + receiver.
+	// By link, while rates are computed. With a table, users is by sender · ranks + receiver.
 	users []int32
 	room  []float64
 	links []int32 // that have users
@@ -24,7 +24,7 @@ type flow struct {
 	from, to int32
 	bytes    int64
 	added    bool    // by its receiver
-	left     float64 // bytes; where a table has its time, picoseconds of the message alone
+	left     float64 // bytes; with a table, picoseconds of the message alone
 	rate     float64 // of what is left, per picosecond
 }
 
@@ -51,7 +51,7 @@ func (f *flows) start(message, from, to int32, bytes int64, added bool) {
 // next returns when the first flow ends.
 func (f *flows) next() (at Picoseconds, ok bool) { return f.ends, len(f.flows) > 0 }
 
-// progress counts the bytes until now.
+// progress subtracts what the flows have moved until now.
 func (f *flows) progress(now Picoseconds) {
 	elapsed := float64(now - f.updated)
 	f.updated = now
@@ -76,7 +76,7 @@ func (f *flows) finished(now Picoseconds) (messages []int32) {
 	return messages
 }
 
-// settle renews the rates if flows have started or ended.
+// settle computes the rates again if flows have started or ended.
 func (f *flows) settle(now Picoseconds) {
 	if !f.changed {
 		return
@@ -98,7 +98,7 @@ func (f *flows) settle(now Picoseconds) {
 // rounding is the largest error of a quotient of floating-point numbers, in picoseconds.
 const rounding = 1e-6
 
-// measured gives each flow the rate of its time among those that are under way.
+// measured sets the rate of each flow from the table, for the flows that are under way.
 func (f *flows) measured() {
 	t := f.machine.Table
 	clear(f.users)
@@ -113,8 +113,8 @@ func (f *flows) measured() {
 	}
 }
 
-// fair gives flows max-min fair rates: no rate can rise unless one falls that is not higher. It
-// fills all links at once: the rate of every flow rises until one of its links is full.
+// fair sets max-min fair rates: no rate can rise unless another one falls that is not higher. The rates of
+// all flows rise together, and a flow keeps its rate once one of its links is full.
 func (f *flows) fair() {
 	t := &f.machine.Topology
 	for _, l := range f.links {

@@ -9,7 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// Picoseconds is a time.
+// Picoseconds is a time, or a duration, of a simulation.
 type Picoseconds int64
 
 // Units of time.
@@ -24,19 +24,19 @@ func (t Picoseconds) Nanoseconds() float64 { return float64(t) / float64(Nanosec
 // MarshalJSON writes t in nanoseconds.
 func (t Picoseconds) MarshalJSON() ([]byte, error) { return json.Marshal(t.Nanoseconds()) }
 
-// Sharing is how messages share links.
+// Sharing is the model of how messages share links.
 type Sharing string
 
 // The models of sharing.
 const (
-	// Unloaded: they do not. A message takes the latency of its hops and the time of its
-	// bytes on one link.
+	// Unloaded is no sharing: a message takes the latency of all its links, and the time of its bytes on the
+	// slowest one.
 	Unloaded Sharing = "unloaded"
-	// FIFO: a link has one message at a time, in the order in which they arrive; a node
-	// forwards a message when all of it is there.
+	// FIFO links carry one message at a time, in the order of arrival. A node forwards a message once
+	// all of it has arrived.
 	FIFO Sharing = "fifo"
-	// Fair: messages flow through all their links at once, at the rates that are
-	// max-min fair, renewed whenever one starts or ends.
+	// Fair messages flow through all their links at once, at max-min fair rates, which change whenever a
+	// message starts or ends.
 	Fair Sharing = "fair"
 )
 
@@ -48,36 +48,36 @@ func (s Sharing) check() error {
 	return fmt.Errorf("sharing %q, must be %s, %s or %s", s, Unloaded, FIFO, Fair)
 }
 
-// Machine is the cost of steps. Rates are in picoseconds per byte; 0 costs nothing.
+// Machine is a topology and the costs of steps on it. A cost of 0 takes no time.
 type Machine struct {
 	Topology Topology
 	Sharing  Sharing
 	Latency  Picoseconds // of each link
-	PerByte  float64     // of each link
-	// Network is the cost of each link between a rank and the network that joins hosts, which
-	// Latency and PerByte are not for.
+	PerByte  float64     // of each link, in picoseconds
+	// Network is the cost of each link between a rank and the network that joins hosts. Latency and
+	// PerByte do not apply to these links.
 	Network Link
-	// Issue is the time that a stream needs to issue an op, before which the op does not
-	// start.
+	// Issue is the time that a stream takes to issue an op before the op starts.
 	Issue Picoseconds
-	// Overhead holds an engine of the sender before the bytes leave, and delays the receiver
-	// after they have arrived.
+	// Overhead occupies an engine of the sender before the bytes leave, and delays the receiver after they
+	// have arrived.
 	Overhead Picoseconds
-	// Engines is how many messages a rank sends at the same time; the others wait in
-	// order. An engine is held until the last byte has left. 0 is no limit.
+	// Engines is the number of messages that a rank can send at the same time. Other messages wait in
+	// order until the last byte of an earlier one has left. 0 is no limit.
 	Engines int
-	// NetworkEngines is the same for messages to other hosts, which have engines of their own.
+	// NetworkEngines is Engines for messages to other hosts, which have engines of their own.
 	NetworkEngines int
-	ReduceByte     float64 // of adding data that was received or is there
-	CopyByte       float64 // of copying data on a rank
+	ReduceByte     float64 // of adding, in picoseconds
+	CopyByte       float64 // of copying on a rank, in picoseconds
 	Memory         Memory
-	// Quantum truncates the time of a message's bytes on a link to a multiple; 0 and 1 keep
-	// picoseconds.
+	// The time of a message's bytes on a link is rounded down to a multiple of Quantum. 0 and 1 leave it as it
+	// is.
 	Quantum Picoseconds
 	// Start is the time from the common start of the ranks to their first ops.
 	Start Picoseconds
-	// Table, if there is one, has measured times of messages, sums and copies. A message holds
-	// an engine of its sender for that time, and arrives after the latency; PerByte is not used.
+	// Table, if not nil, has measured times of messages, and may have times of sums and copies. A message
+	// occupies an engine of its sender for its measured time, and arrives Latency later. PerByte is not
+	// used.
 	Table *Table
 }
 
@@ -87,7 +87,7 @@ type Link struct {
 	PerByte float64 // in picoseconds
 }
 
-// of is the cost of a link.
+// of returns the cost of a link.
 func (m *Machine) of(link int32) Link {
 	if m.Topology.isNetwork(link) {
 		return m.Network
@@ -95,22 +95,21 @@ func (m *Machine) of(link int32) Link {
 	return Link{m.Latency, m.PerByte}
 }
 
-// flight is the latency of the links from a rank to another one.
+// flight returns the latency of all links from one rank to another.
 func (m *Machine) flight(from, to int32) (t Picoseconds) {
 	m.Topology.route(from, to, func(link int32) { t += m.of(link).Latency })
 	return t
 }
 
-// Memory is what reading or writing the memory of a rank takes. A send and a put read it,
-// before the first byte leaves; a receive writes it once the last byte is there, and reads it
-// too if it adds. A copy reads and writes, and a sum reads twice and writes. A rank into whose
-// memory another puts data takes no part.
+// Memory is the cost of an access to the memory of a rank. A send or put reads once, before its first byte
+// leaves. A receive writes once, after its last byte has arrived, and a receive that adds also reads. A
+// copy reads and writes. A sum reads twice and writes. A put costs nothing at the rank that it writes to.
 type Memory struct {
-	Setup   Picoseconds // of a read or a write; the way to the bank included
+	Setup   Picoseconds // before the first byte of an access, including the way to the memory bank
 	PerByte float64     // in picoseconds
 }
 
-// take is the time of reads and writes of n bytes each, one after another.
+// take returns the time of a number of accesses to n bytes each, one after another.
 func (m Memory) take(accesses int, n int64) Picoseconds {
 	if n == 0 {
 		return 0
@@ -118,7 +117,7 @@ func (m Memory) take(accesses int, n int64) Picoseconds {
 	return Picoseconds(accesses) * (m.Setup + bytes(n, m.PerByte))
 }
 
-// accesses is how often a rank reads or writes the data of an op; of a send, at the sender.
+// accesses returns how often the rank of an op reads or writes its data.
 func accesses(k schedule.Kind) int {
 	switch k {
 	case schedule.Send, schedule.Put, schedule.Recv:
@@ -149,13 +148,13 @@ func (m *Machine) check(ranks int) error {
 	return nil
 }
 
-// bytes is the time of n bytes at a rate.
+// bytes returns the time of n bytes at a cost per byte.
 func bytes(n int64, perByte float64) Picoseconds {
 	return Picoseconds(math.Round(float64(n) * perByte))
 }
 
-// unloaded is the time for which a message of n bytes leaves its rank where others do not slow
-// it down: that of its bytes on the slowest of its links, or all of its time in the table.
+// unloaded returns how long a message of n bytes takes to leave its rank if no other message slows it down:
+// its time in the table or, without one, the time of its bytes on the slowest of its links.
 func (m *Machine) unloaded(from, to int32, n int64) (t Picoseconds) {
 	if m.Table != nil {
 		t, _ = m.Table.alone(from, to).time(n)
@@ -165,8 +164,8 @@ func (m *Machine) unloaded(from, to int32, n int64) (t Picoseconds) {
 	return t
 }
 
-// forwarded is the time of the bytes of such a message until all are there: under FIFO each of its
-// links takes all bytes before the next one.
+// forwarded returns the time of the bytes of such a message until all have arrived, without latency. Under
+// FIFO, each link takes all bytes before the next one.
 func (m *Machine) forwarded(from, to int32, n int64) (t Picoseconds) {
 	if m.Sharing != FIFO {
 		return m.unloaded(from, to, n)
@@ -175,7 +174,7 @@ func (m *Machine) forwarded(from, to int32, n int64) (t Picoseconds) {
 	return t
 }
 
-// sent is the time until its last byte has left its rank.
+// sent returns the time of the bytes of such a message until all have left its rank.
 func (m *Machine) sent(from, to int32, n int64) Picoseconds {
 	if m.Sharing != FIFO {
 		return m.unloaded(from, to, n)
@@ -184,7 +183,7 @@ func (m *Machine) sent(from, to int32, n int64) Picoseconds {
 	return m.onLink(link, n)
 }
 
-// onRank is the time of a sum or a copy of n bytes on a rank.
+// onRank returns the time of a sum or a copy of n bytes on a rank.
 func (m *Machine) onRank(k schedule.Kind, n int64) Picoseconds {
 	perByte, measured := m.ReduceByte, curve(nil)
 	if m.Table != nil {
@@ -201,7 +200,7 @@ func (m *Machine) onRank(k schedule.Kind, n int64) Picoseconds {
 	return bytes(n, perByte)
 }
 
-// onLink is the time of n bytes on a link.
+// onLink returns the time of n bytes on a link.
 func (m *Machine) onLink(link int32, n int64) Picoseconds {
 	t := bytes(n, m.of(link).PerByte)
 	if m.Quantum > 1 {

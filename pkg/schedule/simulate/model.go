@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
-// Model is a Machine without its topology, as files and manifests of studies have it.
+// Model is a Machine without its topology, as it is written in files and manifests of studies.
 type Model struct {
 	// Origin says where the figures come from, in a line.
 	Origin  string  `yaml:"origin,omitempty" json:"source,omitempty"`
@@ -78,15 +78,15 @@ type Point struct {
 	Nanoseconds float64 `yaml:"ns" json:"ns"`
 }
 
-// modelFile is the file of a model.
+// modelFile is the content of a model's file.
 type modelFile struct {
-	// Points is how many points the model has. It comes first, so that a file that was cut between two
-	// lines, which is YAML all the same, has fewer. A model that was written by hand can lack it.
+	// Points is the number of points of the model. It shows when a file was cut between two lines, which
+	// leaves valid YAML. A file written by hand can leave it out.
 	Points int `yaml:"points,omitempty"`
 	Model  `yaml:",inline"`
 }
 
-// ReadModel reads the file of a model. An error begins with the name of the file.
+// ReadModel parses the content of a model's file. Its errors begin with the name of the file.
 func ReadModel(name string, data []byte) (Model, error) {
 	var f modelFile
 	if d := strictyaml.New(); !d.Read(name, data, &f) {
@@ -102,13 +102,13 @@ func ReadModel(name string, data []byte) (Model, error) {
 	return f.Model, nil
 }
 
-// Write writes the file of a model.
+// Write writes the model in the form that ReadModel reads.
 func (m *Model) Write(w io.Writer) error {
 	e := yaml.NewEncoder(w)
 	return errors.Join(e.Encode(modelFile{m.points(), *m}), e.Close())
 }
 
-// points returns how many measured times the model has.
+// points returns the number of measured times of the model.
 func (m *Model) points() int {
 	n := 0
 	add := func(classes []Class) {
@@ -131,7 +131,7 @@ func (m Model) Constants() Model {
 	return m
 }
 
-// SHA256 returns the hexadecimal digest of the figures of the model, wherever they come from.
+// SHA256 returns the hexadecimal digest of the model without its Origin.
 func (m Model) SHA256() string {
 	m.Origin = ""
 	text, err := json.Marshal(m)
@@ -147,7 +147,8 @@ func (m Model) SHA256() string {
 //go:embed model.go
 var Source embed.FS
 
-// Check returns the first thing that is wrong with the model, with the key of its file.
+// Check returns an error for the first mistake in the model. It begins with the key that is wrong, if it
+// is about a single one.
 func (m *Model) Check() error {
 	if err := Sharing(m.Sharing).check(); err != nil {
 		return err
@@ -188,8 +189,8 @@ func (m *Model) Check() error {
 	return err
 }
 
-// Machine returns the machine of the model with a topology. Its error says what of the
-// measured times is wrong.
+// Machine returns the machine of the model with a topology. It fails if keys of the model contradict each
+// other or its measured times are invalid, or if the topology has hosts and the model no costs of a network.
 func (m *Model) Machine(t Topology) (Machine, error) {
 	ns := float64(Nanosecond)
 	out := Machine{
@@ -234,7 +235,7 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 	return out, err
 }
 
-// FromNanoseconds returns a time in nanoseconds, rounded.
+// FromNanoseconds returns ns nanoseconds, rounded to a picosecond.
 func FromNanoseconds(ns float64) Picoseconds {
 	return Picoseconds(math.Round(ns * float64(Nanosecond)))
 }

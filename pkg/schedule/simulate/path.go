@@ -20,40 +20,40 @@ type Timeline struct {
 
 // Times are the times of an op.
 type Times struct {
-	Ready  Picoseconds // its node starts
+	Ready  Picoseconds // its node has started
 	Posted Picoseconds // it has been issued
-	// Granted is when a send or put has an engine; Landed is when a receive has its data and
-	// begins what it does with it.
+	// Granted is when a send, put or signal has got an engine. Landed is when a receive or wait has been
+	// posted and its message has arrived, so that it begins to process the data.
 	Granted, Landed Picoseconds
-	Departed        Picoseconds // a send that does not wait for its receive has room in the buffer
+	Departed        Picoseconds // a send that does not wait for its receive has found room in the buffer
 	End             Picoseconds
 }
 
-// Parts are what a time consists of; their sum is the time.
+// Parts split a time: their sum is the time.
 type Parts struct {
 	Start    Picoseconds `json:"start_ns"`    // from the common start of the ranks to their first ops
 	Issue    Picoseconds `json:"issue_ns"`    // issuing ops
-	Overhead Picoseconds `json:"overhead_ns"` // of senders and receivers
+	Overhead Picoseconds `json:"overhead_ns"` // overhead of senders and receivers
 	Memory   Picoseconds `json:"memory_ns"`   // reading and writing the memory of ranks
 	Latency  Picoseconds `json:"latency_ns"`  // of links
-	Bytes    Picoseconds `json:"bytes_ns"`    // data on links, at their full rate; whole messages where a table has their time
+	Bytes    Picoseconds `json:"bytes_ns"`    // data on links, at their full rate; with a table, whole messages
 	Reduce   Picoseconds `json:"reduce_ns"`   // adding
 	Copy     Picoseconds `json:"copy_ns"`     // copying on a rank
-	// Waits for an engine of the sender, for links that have other messages, and for room
-	// in the buffer of a connection. Where a table has the times of whole messages, there are
-	// no links, and LinkWait is by how much other messages slow these down.
+	// Waits for an engine of the sender, for links that carry other messages, and for room in the buffer of
+	// a connection. With a table there are no links: LinkWait is the time by which other messages slow a
+	// message down.
 	EngineWait Picoseconds `json:"engine_wait_ns"`
 	LinkWait   Picoseconds `json:"link_wait_ns"`
 	BufferWait Picoseconds `json:"buffer_wait_ns"`
 }
 
-// Part is one of the parts.
+// Part is one of the Parts, with its name for people.
 type Part struct {
 	Name string
 	Time Picoseconds
 }
 
-// List lists the parts, in the order of their fields.
+// List returns the parts in the order of their fields.
 func (p *Parts) List() []Part {
 	return []Part{
 		{"start", p.Start},
@@ -70,7 +70,7 @@ func (p *Parts) List() []Part {
 	}
 }
 
-// Total is the sum of the parts.
+// Total returns the sum of the parts.
 func (p *Parts) Total() (t Picoseconds) {
 	for _, part := range p.List() {
 		t += part.Time
@@ -78,17 +78,17 @@ func (p *Parts) Total() (t Picoseconds) {
 	return t
 }
 
-// Path is the chain of ops that determines a makespan: each begins when the one before has
-// ended.
+// Path is a critical path: the chain of ops that determines the makespan. Each op begins when the one before
+// has ended.
 type Path struct {
 	Parts
 	Steps []Step // in the order of time
 }
 
-// Step is an op on a path. A message is one step, of the end that the path leaves it by.
+// Step is an op on a path. A message is one step: of its two ops, the one by which the path leaves it.
 type Step struct{ Rank, Op int }
 
-// Trace simulates like Run, and keeps the times of all ops. It ends with ctx.
+// Trace simulates like Run, and keeps the times of all ops.
 func Trace(ctx context.Context, p *schedule.Program, m Machine, elements, size int64) (*Timeline, error) {
 	t := &Timeline{Program: p, machine: m, Ops: make([][]Times, len(p.Ops))}
 	for r := range p.Ops {
@@ -120,8 +120,8 @@ func (t *Timeline) CriticalPath() Path {
 	return path
 }
 
-// through adds the parts of an op from when the later of its ends was posted to its own end,
-// and returns that later end.
+// through adds the parts of op i of rank r, from the time when its message could begin to the end of the op.
+// It returns the op that the message waited for last: op i itself or its other end.
 func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	o, x, m := &t.Program.Ops[r][i], &t.Ops[r][i], &t.machine
 	switch o.Kind {
@@ -140,7 +140,7 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	case schedule.Flush:
 		return r, i
 	}
-	eager := t.Program.Buffer > 0 || o.Kind == schedule.Signal || o.Kind == schedule.Wait
+	eager := t.flow.Eager(o)
 	q, k := int(o.Peer), t.flow.Partner(r, i)
 	begin := x.Departed
 	if !eager {
@@ -182,8 +182,8 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	return q, k
 }
 
-// carry adds the parts of a message from its begin until its last byte is through the links, which
-// takes bytes where nothing keeps it waiting.
+// carry adds the parts of a message from its begin until its last byte is through the links. bytes returns
+// the time of the bytes if the message does not wait.
 func (t *Timeline) carry(parts *Parts, r, i int, begin, through Picoseconds, bytes func(from, to int32, n int64) Picoseconds) {
 	o, x := &t.Program.Ops[r][i], &t.Ops[r][i]
 	data := t.bytes(o)
@@ -197,8 +197,8 @@ func (t *Timeline) carry(parts *Parts, r, i int, begin, through Picoseconds, byt
 	parts.LinkWait += total - moving
 }
 
-// cause returns the op of rank r whose end let the node of op i start; −1 if it could start at
-// once.
+// cause returns the op of rank r whose end allowed the node of op i to start, or −1 if the node could start
+// at once.
 func (t *Timeline) cause(r, i int) int {
 	ops, ready := t.Program.Ops[r], t.Ops[r][i].Ready
 	if ready == t.machine.Start {
@@ -215,7 +215,7 @@ func (t *Timeline) cause(r, i int) int {
 			}
 		}
 	}
-	for k := first - 1; k >= 0; k-- { // of the node before on the stream, one ended last
+	for k := first - 1; k >= 0; k-- { // the op of the stream's previous node that ended last
 		if ops[k].Stream == ops[i].Stream && t.Ops[r][k].End == ready {
 			return k
 		}
@@ -223,7 +223,7 @@ func (t *Timeline) cause(r, i int) int {
 	return -1
 }
 
-// node returns the range of the ops that start and end together with op i.
+// node returns the range of the ops in the node of op i.
 func node(ops []schedule.Op, i int) (first, last int) {
 	first, last = i, i+1
 	for ops[i].Group != 0 && first > 0 && ops[first-1].Group == ops[i].Group {

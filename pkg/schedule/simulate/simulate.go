@@ -10,20 +10,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// Version is of the figures that Run finds: it is raised when those of some program and machine change,
-// so that studies do not take over the figures of an earlier version.
+// Version is the version of the simulator. Raise it with every change that alters the result of some program
+// and machine, so that studies do not reuse earlier rows.
 const Version = 1
 
-// Result is what a simulation found.
+// Result is the result of a simulation.
 type Result struct {
-	Makespan Picoseconds   // from the common start to the end of the last rank
+	Makespan Picoseconds   // from the common start of the ranks to the end of the last one
 	Ends     []Picoseconds // by rank
-	Messages int
+	Messages int           // with data
 }
 
-// Run simulates a program whose whole vector has elements of size bytes each. All ranks
-// start at time 0. A send and its receive wait for each other. The error of a program that
-// cannot end is that of schedule.Verify. Run ends with ctx.
+// Run simulates a program. The whole vector has the given number of elements of size bytes each, and
+// all ranks start at time 0. Run fails when ctx ends, and if the machine does not fit the program, has a
+// table without a time that is needed, or the program has gets, fails Program.Check or waits forever.
 func Run(ctx context.Context, p *schedule.Program, m Machine, elements, size int64) (*Result, error) {
 	s, err := simulated(ctx, p, m, elements, size, nil)
 	if err != nil {
@@ -32,8 +32,8 @@ func Run(ctx context.Context, p *schedule.Program, m Machine, elements, size int
 	return &s.result, nil
 }
 
-// simulated returns a simulation that has ended. It keeps the times of ops in a trace, if
-// there is one.
+// simulated runs a simulation to its end, and returns it. If trace is not nil, it receives the times of all
+// ops.
 func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, size int64, trace [][]Times) (*simulation, error) {
 	if elements < 0 || size < 1 {
 		return nil, fmt.Errorf("%d elements of %d bytes", elements, size)
@@ -73,7 +73,7 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 	return s, nil
 }
 
-// covered returns an error if the machine has a table without the time of an op.
+// covered returns an error if the machine has a table that lacks the time of an op.
 func (s *simulation) covered() error {
 	if s.Table == nil {
 		return nil
@@ -106,9 +106,9 @@ type simulation struct {
 	events         events
 	messages       []message
 	unused         []int32         // indices of messages
-	flying         map[place]int32 // messages by their sends, which did not wait for their receives
+	flying         map[place]int32 // by send: messages that have not met their receives
 	sending        []int           // by pool: engines in use
-	begun          []begun         // messages that began at this time and ask for an engine
+	begun          []begun         // messages that began at the current time and need an engine
 	queued         [][]int32       // by pool: messages that wait for an engine
 	links          []link          // under FIFO
 	flows          *flows
@@ -116,34 +116,34 @@ type simulation struct {
 	result         Result
 }
 
-// link is a link, and the first and the last of the messages that wait for it.
+// link is the state of a link: whether it carries a message, and the first and last message that wait for it.
 type link struct {
 	busy, queued bool
 	first, last  int32
 }
 
-// message is a transfer under way. A million of them may be, so it is half a cache line.
+// message is a message under way. It takes half a cache line, since there can be a million at once.
 type message struct {
 	from, to      int32
 	send, receive int32 // ops; for receive see below
-	at            int32 // node that holds it, under FIFO
+	at            int32 // the node that it is at, under FIFO
 	behind        int32 // the message that waits for the same link after it
 	bytes         int64
 }
 
-// begun is a message that asks for an engine, with the place of its send: rank, then op.
+// begun is a message that needs an engine. Its place sorts by rank, then by op.
 type begun struct {
 	place   int64
 	message int32
 }
 
-// What a message has in place of a receive.
+// Values of message.receive that are no op.
 const (
-	none  = -1 // it is not posted, or there is none
-	early = -2 // it is not posted, and the message has landed
+	none  = -1 // the receive is not posted, or there is none
+	early = -2 // the receive is not posted, and the message has landed
 )
 
-// place is an op of a rank.
+// place identifies an op.
 type place struct{ rank, op int32 }
 
 func (s *simulation) run(ctx context.Context) error {
@@ -181,7 +181,7 @@ func (s *simulation) run(ctx context.Context) error {
 	return nil
 }
 
-// What happens at an event.
+// Kinds of events.
 const (
 	posted  = iota // an op of a rank
 	ended          // an op of a rank
@@ -304,7 +304,7 @@ func (s *simulation) Meet(r, send, q, receive int) {
 	}
 }
 
-// send begins a message, when an engine is free.
+// send adds a message that begins now; engage gives it an engine.
 func (s *simulation) send(m message) int32 {
 	o := &s.Ops[m.from][m.send]
 	m.at, m.bytes = m.from, s.dataOf(o)
@@ -316,9 +316,8 @@ func (s *simulation) send(m message) int32 {
 	return i
 }
 
-// engage gives the messages that began at this time the engines that are free, which are unlimited
-// if Engines is 0. Those of a rank are in the order of its ops, whatever the order in which their
-// receivers were ready.
+// engage gives free engines to the messages that began at the current time. Messages of a rank get
+// theirs in the order of its ops, whatever the order in which their receivers were ready.
 func (s *simulation) engage() {
 	slices.SortFunc(s.begun, func(a, b begun) int { return cmp.Compare(a.place, b.place) })
 	for _, b := range s.begun {
@@ -336,8 +335,8 @@ func (s *simulation) engage() {
 	s.begun = s.begun[:0]
 }
 
-// pool returns which engines a message needs, and how many those are: the sender's for its own host or,
-// behind those of all ranks, for the network.
+// pool returns the pool of engines that a message needs, and its size (0: no limit). Pool r is of rank r for
+// its own host, and pool Ranks+r for the network.
 func (s *simulation) pool(i int32) (pool int32, engines int) {
 	m := &s.messages[i]
 	if s.Topology.leaves(m.from, m.to) {
@@ -372,7 +371,7 @@ func (s *simulation) engaged(i int32) {
 	s.leave(i)
 }
 
-// leave sends the first byte of a message.
+// leave begins to send the bytes of a message.
 func (s *simulation) leave(i int32) {
 	m := &s.messages[i]
 	switch s.Sharing {
@@ -389,7 +388,7 @@ func (s *simulation) leave(i int32) {
 	}
 }
 
-// added reports whether a receiver adds the data of an op of a rank to its own.
+// added reports whether the receiver of op i of rank r adds the data to its own.
 func (s *simulation) added(r, i int32) bool {
 	o, receive := &s.Ops[r][i], s.Partner(int(r), int(i))
 	return o.Kind == schedule.Send && receive >= 0 && s.Ops[o.Peer][receive].Kind == schedule.RecvReduce
@@ -408,7 +407,7 @@ func (s *simulation) left(i int32) {
 	}
 }
 
-// forward sends a message over its next link, under FIFO, when those before it are through.
+// forward sends a message over its next link, under FIFO, once the messages before it are through.
 func (s *simulation) forward(i int32) {
 	m := &s.messages[i]
 	if m.at == m.to {
@@ -428,7 +427,7 @@ func (s *simulation) forward(i int32) {
 	}
 }
 
-// passed moves a message to the node behind its link, which takes the next one.
+// passed moves a message to the node behind its link. The link begins to carry the next message.
 func (s *simulation) passed(i int32) {
 	m := &s.messages[i]
 	number, node := s.Topology.next(m.at, m.to)
@@ -447,8 +446,8 @@ func (s *simulation) passed(i int32) {
 	s.at(s.now+s.of(number).Latency, node, reaches, i)
 }
 
-// landed ends a message whose last byte is there. What its receive does with it follows as
-// soon as that is posted; a put has none.
+// landed handles the arrival of a message's last byte. Its receive begins to process it once that is posted.
+// A put has no receive.
 func (s *simulation) landed(i int32) {
 	m := &s.messages[i]
 	switch {
@@ -461,7 +460,7 @@ func (s *simulation) landed(i int32) {
 	}
 }
 
-// received begins what the receiver does: its overhead, its memory, and the sum.
+// received begins the work of the receiver: overhead, memory and sum.
 func (s *simulation) received(i int32) {
 	m := &s.messages[i]
 	if s.trace != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Table is measured times of messages, by how many are under way, and of what ranks do with
-// their data.
+// Table has the measured times of a Model: of messages between each pair of ranks, alone and beside
+// others, and of sums and copies on a rank.
 type Table struct {
 	ranks          int
 	pairs, both    []curve // by sender · ranks + receiver
@@ -16,9 +16,8 @@ type Table struct {
 	reduce, copies curve
 }
 
-// curve is times by size. A size between two measured ones of a class takes a time on the line
-// between theirs. Any other takes that of the next larger measured size, so that no line crosses
-// a break.
+// curve has times by size. Between two measured sizes of a class, times are interpolated linearly. Any other
+// size takes the time of the next larger measured size, so that nothing is interpolated across a break.
 type curve []Class
 
 // mostNanoseconds limits a measured time, so that sums of times cannot overflow.
@@ -79,7 +78,7 @@ func (t *Table) byPair(key string, pairs []Pair) ([]curve, error) {
 	return out, nil
 }
 
-// check returns the first thing that is wrong with a curve.
+// check returns an error for the first mistake in a curve.
 func (c curve) check() error {
 	last := int64(0)
 	for _, class := range c {
@@ -96,7 +95,7 @@ func (c curve) check() error {
 	return nil
 }
 
-// time returns the time of n bytes; ok is false if no size as large was measured.
+// time returns the time of n bytes; ok is false if n is above all measured sizes.
 func (c curve) time(n int64) (at Picoseconds, ok bool) {
 	for _, class := range c {
 		i, exact := slices.BinarySearchFunc(class.Points, n, func(p Point, n int64) int { return cmp.Compare(p.Bytes, n) })
@@ -113,13 +112,13 @@ func (c curve) time(n int64) (at Picoseconds, ok bool) {
 	return 0, false
 }
 
-// alone is the times of messages from one rank to another with no others under way.
+// alone returns the times of messages from one rank to another with no others under way.
 func (t *Table) alone(from, to int32) curve { return t.pairs[int(from)*t.ranks+int(to)] }
 
-// among returns the time, in picoseconds, of a message of n bytes while so many messages are under
-// way, itself included; back says that one of them goes the opposite way, and added that its receiver
-// adds it. The time grows linearly with their number, from that of one message alone to that of one
-// from each rank. With a message the opposite way it is at least the time measured both ways.
+// among returns the time, in picoseconds, of a message of n bytes while a number of messages, itself
+// included, are under way. back reports whether one of them goes the opposite way, and added whether the
+// receiver adds the message. The time grows linearly with the number of messages, from the time of one message
+// alone to the time when every rank sends one. If back, it is at least the time measured both ways.
 func (t *Table) among(from, to int32, n int64, messages int, back, added bool) float64 {
 	alone, _ := t.alone(from, to).time(n)
 	out := float64(alone)
@@ -132,8 +131,8 @@ func (t *Table) among(from, to int32, n int64, messages int, back, added bool) f
 	return out
 }
 
-// together is the times of messages that all ranks send at the same time, which their receivers add
-// or not.
+// together returns the times of messages that all ranks send at the same time, for receivers that add them
+// or do not.
 func (t *Table) together(added bool) curve {
 	if added && t.cached != nil {
 		return t.cached
@@ -141,8 +140,7 @@ func (t *Table) together(added bool) curve {
 	return t.all
 }
 
-// covers returns an error if the table lacks a time of a message of n bytes, which its receiver adds
-// or not.
+// covers returns an error if the table lacks the time of a message of n bytes. added is as for among.
 func (t *Table) covers(from, to int32, n int64, added bool) error {
 	if int(max(from, to)) >= t.ranks {
 		return fmt.Errorf("the model has measured times of %d ranks, and none from rank %d to rank %d", t.ranks, from, to)
@@ -158,7 +156,7 @@ func (t *Table) covers(from, to int32, n int64, added bool) error {
 	return nil
 }
 
-// handles returns an error if a curve of the table, if there is one, has no time of n bytes.
+// handles returns an error if the curve was measured and has no time of n bytes.
 func (c curve) handles(what string, n int64) error {
 	if _, ok := c.time(n); c != nil && !ok {
 		return fmt.Errorf("the model has no time of %s %d bytes, or more: measure larger sizes, or simulate smaller ones", what, n)

@@ -1,5 +1,5 @@
-// Package simulate predicts how long a schedule takes on a machine, by discrete events in
-// integer picoseconds.
+// Package simulate predicts how long a schedule takes on a model of a machine. It simulates discrete events
+// in integer picoseconds.
 package simulate
 
 import (
@@ -12,23 +12,23 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
-// Topology is nodes of a graph and directed links between them. Ranks are nodes 0 to n−1; a switch
-// is a node more. All links are alike, except those of a network between hosts.
+// Topology is a graph of nodes and directed links. Ranks are nodes 0 to Ranks−1. A switch, or a network between
+// hosts, is node Ranks. All links cost the same, except the links of a network between hosts.
 type Topology struct {
 	Name    string
 	Ranks   int
 	links   int
-	network int32 // links from this number on are of the network between hosts; 0: there is none
-	wide    int   // ranks in a row of a torus or mesh; 0 of others
+	network int32 // links from this number on belong to the network between hosts; 0: no network
+	wide    int   // see Columns
 	// next returns the link from node at that leads to rank to, and the node behind it.
 	next func(at, to int32) (link, node int32)
 }
 
-// Topologies lists the names that NewTopology knows.
+// Topologies returns the names that NewTopology knows.
 func Topologies() []string { return []string{"full", "switch", "ring", "torus", "mesh", "hosts"} }
 
-// NewTopology returns the topology of a name. A torus or mesh has width ranks in a row, and each of
-// several hosts has width ranks; 0 is all of them.
+// NewTopology returns the topology with a name. width is the number of ranks in a row of a torus or mesh, or on
+// each host; 0 is all of them. NewTopology fails if the name is unknown or the ranks do not fill each row.
 func NewTopology(name string, ranks, width int) (Topology, error) {
 	if width == 0 {
 		width = ranks
@@ -55,13 +55,13 @@ func NewTopology(name string, ranks, width int) (Topology, error) {
 	return Topology{}, fmt.Errorf("topology %q, must be one of %s", name, strings.Join(Topologies(), ", "))
 }
 
-// Full has a link from every rank to every other.
+// Full returns a topology with a link from each of n ranks to each other.
 func Full(n int) Topology {
 	return Topology{Name: "full mesh", Ranks: n, links: n * n, next: func(at, to int32) (int32, int32) { return at*int32(n) + to, to }}
 }
 
-// Hosts has h hosts of w ranks each; rank r is on host r/w. Ranks of a host have a link to each other.
-// Every rank has a network adapter: a link to the network, and one from it.
+// Hosts returns h hosts of w ranks each, with rank r on host r/w. Each rank has a link to every other rank
+// of its host, and a network adapter: a link to the network, and one from it.
 func Hosts(w, h int) Topology {
 	n := w * h
 	inside, hub := Full(n), int32(n)
@@ -78,7 +78,7 @@ func Hosts(w, h int) Topology {
 	return t
 }
 
-// Switch has a link from every rank to one switch, and one back.
+// Switch returns n ranks with a link to one switch each, and one back.
 func Switch(n int) Topology {
 	hub := int32(n)
 	return Topology{Name: "switch", Ranks: n, links: 2 * n, next: func(at, to int32) (int32, int32) {
@@ -89,19 +89,19 @@ func Switch(n int) Topology {
 	}}
 }
 
-// Ring takes the shorter way, and of two the one to higher ranks.
+// Ring returns a ring of n ranks. A message takes the shorter way; if both are equal, the way to higher
+// ranks.
 func Ring(n int) Topology {
 	t := grid("ring", n, 1, true)
 	t.wide = 0
 	return t
 }
 
-// Torus and Mesh have w ranks in a row; rank r is in column r mod w. A message goes along
-// its row first. A torus has links from the end of each row and column to its beginning,
-// but where that has two ranks, which are neighbours already.
+// Torus returns h rows of w ranks each, with rank r in column r mod w. Each rank has links to its neighbours,
+// and the ends of each row and column are neighbours. A message goes along its row first.
 func Torus(w, h int) Topology { return grid(fmt.Sprintf("torus %d×%d", w, h), w, h, true) }
 
-// Mesh is a Torus without links from the ends to the beginnings; see Torus.
+// Mesh is like Torus, but the ends of rows and columns are not neighbours.
 func Mesh(w, h int) Topology { return grid(fmt.Sprintf("mesh %d×%d", w, h), w, h, false) }
 
 // Directions of the links of a grid.
@@ -114,7 +114,7 @@ const (
 )
 
 func grid(name string, w, h int, wraps bool) Topology {
-	// step is the direction, and the position after it, from a to b in a dimension of n.
+	// step returns the direction from a to b in a dimension of n, and the next position.
 	step := func(a, b, n int, wraps bool) (forward bool, next int) {
 		ahead := b - a
 		if wraps && n > 2 {
@@ -146,10 +146,10 @@ func grid(name string, w, h int, wraps bool) Topology {
 	}}
 }
 
-// HasRows reports whether the topology of a name depends on the width of its rows, or of its hosts.
+// HasRows reports whether the topology with a name depends on the width of NewTopology.
 func HasRows(name string) bool { return name == "torus" || name == "mesh" || name == "hosts" }
 
-// isNetwork reports whether a link is one of the network between hosts.
+// isNetwork reports whether a link belongs to the network between hosts.
 func (t *Topology) isNetwork(link int32) bool { return t.network > 0 && link >= t.network }
 
 // leaves reports whether a message from one rank to another takes the network.
@@ -166,18 +166,18 @@ func (t *Topology) route(from, to int32, f func(link int32)) {
 	}
 }
 
-// Columns returns how many ranks are in a row of a torus or mesh, and on a host of several; 0 of any
-// other topology.
+// Columns returns the number of ranks in a row of a torus or mesh, or on each host; 0 for any other
+// topology.
 func (t *Topology) Columns() int { return t.wide }
 
-// Networked reports whether node Ranks is a network that joins hosts, and Switched whether it is a switch.
+// Networked reports whether node Ranks is a network that joins hosts.
 func (t *Topology) Networked() bool { return t.network > 0 }
 
-// Switched reports whether node Ranks is a switch; see Networked.
+// Switched reports whether node Ranks is a switch.
 func (t *Topology) Switched() bool { return t.Name == "switch" }
 
-// Lines lists the pairs of nodes that a link connects on the way of any message, each once, in
-// ascending order.
+// Lines returns the pairs of nodes with a link that some message takes, in either direction. Each pair is
+// ascending and listed once, and so is the list.
 func (t *Topology) Lines() [][2]int32 {
 	seen := map[[2]int32]bool{}
 	for from := range int32(t.Ranks) {

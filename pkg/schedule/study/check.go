@@ -11,18 +11,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
-// checker reports parts of a manifest that are wrong in themselves or contradict others. It knows the
-// names of the parts that it has checked.
+// checker reports invalid and contradictory parts of a manifest. The maps have the names of the parts
+// that it has checked.
 type checker struct {
 	*Manifest
 	*strictyaml.Decoder
 	series, cases, overlaps map[string]bool
 }
 
-// wrong reports what is wrong with the part of the manifest at an address.
+// wrong reports a diagnostic at the position of a part of the manifest, which is given by its address.
 func (c *checker) wrong(at any, format string, args ...any) { c.Diagnose(c.Pos(at), format, args...) }
 
-// add takes note of a series of the part at an address.
+// add records a series of the part at an address, and reports a duplicate.
 func (c *checker) add(at any, series string) {
 	if c.series[series] {
 		c.wrong(at, "series %q: give each case, overlap and reference a name of its own", series)
@@ -62,7 +62,7 @@ func (c *checker) check(read func(file string) ([]byte, error)) {
 	}
 }
 
-// ascending reports a list of numbers that do not ascend.
+// ascending reports numbers that are not in ascending order.
 func (c *checker) ascending(list []int64) {
 	for i := range list {
 		if i > 0 && list[i] <= list[i-1] {
@@ -71,7 +71,7 @@ func (c *checker) ascending(list []int64) {
 	}
 }
 
-// fileName reports a name that no file can have.
+// fileName reports a name that cannot be the name of a file without extension.
 func (c *checker) fileName(at any, what, name string) {
 	if strings.ContainsAny(name, `/\.`) {
 		c.wrong(at, "%s %q: needs a name without dots and slashes", what, name)
@@ -139,7 +139,7 @@ func (c *checker) overlap(o *Overlap) {
 	}
 }
 
-// figure checks a figure that stands behind others.
+// figure checks a figure. others are the figures before it.
 func (c *checker) figure(f *Figure, others []Figure) {
 	c.fileName(f, "figure", f.Name)
 	if slices.ContainsFunc(others, func(other Figure) bool { return other.Name == f.Name }) {

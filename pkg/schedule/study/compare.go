@@ -6,19 +6,19 @@ import (
 	"strconv"
 )
 
-// ErrorsFile is the file with the measured and the simulated times of the same case and size.
+// ErrorsFile is the name of the file with the measured and simulated times of each case and size that has
+// both.
 const ErrorsFile = "errors.csv"
 
-// Comparison is how far simulated times are from measured ones: of a case with a model, or of all
-// cases with it.
+// Comparison is the error of simulated times against measured ones, for one case or all cases with a model.
 type Comparison struct {
 	Model string
 	Case  string // empty: all
 	Sizes int
-	// Mean and Worst are errors as parts of the shorter time: exp |ln(simulated/measured)| − 1.
-	// Mean is the geometric mean of the ratios.
+	// Mean and Worst are errors, relative to the shorter of the two times: exp |ln(simulated/measured)| − 1.
+	// Mean is the geometric mean over the sizes.
 	Mean, Worst float64
-	WorstCase   string
+	WorstCase   string // the case with the error Worst
 	WorstBytes  int64
 
 	logs float64
@@ -47,7 +47,7 @@ func (c *Comparison) add(of string, bytes int64, ratio float64) {
 // compared is a size of a case that was measured and simulated.
 type compared struct{ measured, simulated *Row }
 
-// compared lists them by case and model.
+// compared calls f for each size of each case and model that was measured and simulated.
 func (m *Manifest) compared(rows []Row, f func(of *Case, model string, pair compared)) {
 	type place struct {
 		series string
@@ -71,8 +71,8 @@ func (m *Manifest) compared(rows []Row, f func(of *Case, model string, pair comp
 	}
 }
 
-// Compare compares the simulated times of rows with the measured ones: each case with each of its
-// models, and at the end all cases of each model that has several.
+// Compare compares the simulated times in rows with the measured ones. It returns a comparison for each case with
+// each of its models, and then one for all cases of each model that has several.
 func (m *Manifest) Compare(rows []Row) []Comparison {
 	var cases, models []Comparison
 	find := func(list *[]Comparison, of, model string) *Comparison {
@@ -97,7 +97,7 @@ func (m *Manifest) Compare(rows []Row) []Comparison {
 	return cases
 }
 
-// errorsTable is ErrorsFile; nil if nothing was both measured and simulated.
+// errorsTable returns the content of ErrorsFile, or nil if nothing was both measured and simulated.
 func (m *Manifest) errorsTable(rows []Row) []byte {
 	lines := [][]string{{"case", "model", "bytes", "measured_ns", "simulated_ns", "simulated/measured"}}
 	m.compared(rows, func(of *Case, model string, p compared) {

@@ -15,11 +15,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
-// RowsFile is the file of the rows of a study.
+// RowsFile is the name of the file with the rows of a study.
 const RowsFile = "rows.ndjson"
 
-// Render returns the files of a study by name: rows.ndjson, rows.csv, errors.csv where
-// cases were measured and simulated, the models that were measured, and an SVG for each figure.
+// Render returns the contents of a study's files by name: rows.ndjson, rows.csv, errors.csv if
+// cases were both measured and simulated, the measured models, and an SVG for each figure.
 func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
 	files := map[string][]byte{RowsFile: ndjson(rows), "rows.csv": table(rows)}
 	if off := m.errorsTable(rows); off != nil {
@@ -59,15 +59,15 @@ func (m *Manifest) drawTopology(f *Figure) ([]byte, error) {
 	return drawing.Topology(t, f.Title)
 }
 
-// publishedMark is the radius of a mark of what others published. It is larger than other marks, which are
-// drawn above it, so that both can be seen where they meet.
+// publishedMark is the radius of the marks of published points. Other marks are smaller and drawn above them,
+// so that both can be seen where they meet.
 const publishedMark = vg.Length(4.5)
 
-// publishedShapes are filled.
+// publishedShapes are the shapes of the marks of published points, all filled.
 var publishedShapes = [...]draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
 
-// draw draws the figure from rows. What was measured is a line, what was simulated a dashed one;
-// what others published is filled marks without one. A series without rows stands in the legend alone.
+// draw draws the series of a figure: measured ones as solid lines, simulated ones as dashed lines, published
+// ones as filled marks without a line. A series without rows is in the legend only.
 func (f *Figure) draw(rows []Row) ([]byte, error) {
 	p := chart.New(f.Title)
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, chart.Powers{Bytes: true}

@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Manifest says what a study consists of.
+// Manifest is the definition of a study.
 type Manifest struct {
 	Title        string            `yaml:"title"`
 	ElementBytes int64             `yaml:"element_bytes,optional" min:"1"`
@@ -28,15 +28,15 @@ type Manifest struct {
 	Figures      []Figure          `yaml:"figures,optional"`
 }
 
-// Model is a model of the manifest, or the name of a file that has it, or how it is measured.
+// Model is a model of a machine: by its constants, by the file that has it, or by how it is measured.
 type Model struct {
 	simulate.Model `yaml:",inline"`
 	File           string `yaml:"file,optional"`
 	Measure        *Pairs `yaml:"measure,optional"`
 }
 
-// Pairs is a measurement of messages between any two ranks: of sizes from First bytes on, each
-// twice the one before, up to Last.
+// Pairs is a measurement of messages between any two ranks. The sizes double from First bytes on, up to
+// Last.
 type Pairs struct {
 	Backend string `yaml:"backend"`
 	Ranks   int    `yaml:"ranks" min:"2" max:"1024"`
@@ -60,7 +60,7 @@ func refuseBuffers(state string) string {
 	return ""
 }
 
-// Sizes lists the sizes in bytes, ascending.
+// Sizes returns the sizes in bytes, in ascending order.
 func (p *Pairs) Sizes() (sizes []int64) {
 	for n := p.First; n <= p.Last; n *= 2 {
 		sizes = append(sizes, n)
@@ -68,13 +68,13 @@ func (p *Pairs) Sizes() (sizes []int64) {
 	return sizes
 }
 
-// Head is the first line of the file of a model that was measured so, a comment.
+// Head returns the first line of the file of a model measured this way. It is a YAML comment.
 func (p *Pairs) Head() string {
 	return fmt.Sprintf("# measured: {backend: %s, ranks: %d, first_bytes: %d, last_bytes: %d, buffers: %s}\n", p.Backend, p.Ranks, p.First, p.Last, p.Buffers)
 }
 
-// Case is a schedule on a topology, simulated with each of its models at each size. A series
-// of a case with a model has the name "CASE MODEL".
+// Case is a schedule on a topology, simulated with each of its models at each size. The series of a case with
+// a model is named "CASE MODEL".
 type Case struct {
 	Name       string   `yaml:"name"`
 	Collective string   `yaml:"collective"`
@@ -84,16 +84,17 @@ type Case struct {
 	Segments   int      `yaml:"segments,optional"` // as schedule.Shape.WithDefaults takes it
 	Topology   string   `yaml:"topology"`
 	Models     []string `yaml:"models,optional"`
-	// Backend, if it is given, measures the case, too. The series has the name "CASE on BACKEND".
+	// Backend, if set, is the backend on which the case is measured as well. That series is named "CASE on
+	// BACKEND".
 	Backend string `yaml:"backend,optional"`
-	// Buffers is the state of the buffers that are measured: vocab.Fresh or vocab.FreshCold.
+	// Buffers is the state of the buffers before each measured call: vocab.Fresh or vocab.FreshCold.
 	Buffers string `yaml:"buffers" default:"fresh"`
 }
 
 // CheckYAML implements strictyaml.Checked.
 func (c *Case) CheckYAML() (at any, why string) { return &c.Buffers, refuseBuffers(c.Buffers) }
 
-// Reference is a published series, in nanoseconds by bytes.
+// Reference is a published series. Points maps bytes to nanoseconds.
 type Reference struct {
 	Name   string            `yaml:"name"`
 	Source string            `yaml:"source"`
@@ -109,7 +110,7 @@ func (r *Reference) CheckYAML() (at any, why string) {
 	return &r.Date, ""
 }
 
-// Date is a year, or a month or a day of one, as ISO 8601 writes them.
+// Date is a year, month or day in ISO 8601 form: YYYY, YYYY-MM or YYYY-MM-DD.
 type Date string
 
 // DecodeYAML implements strictyaml.Custom.
@@ -123,8 +124,7 @@ func (d *Date) DecodeYAML(n strictyaml.Node) {
 	*d = Date(n.Value)
 }
 
-// Figure draws series and references over bytes, the topology of a case, or the bars of an
-// overlap.
+// Figure is one of three drawings: series over bytes, the topology of a case, or the bars of an overlap.
 type Figure struct {
 	Name     string   `yaml:"name"` // of its file, without .svg
 	Title    string   `yaml:"title,optional"`
@@ -133,8 +133,8 @@ type Figure struct {
 	Overlap  string   `yaml:"overlap,optional"`
 }
 
-// Read reads a manifest. read returns the content of a file that it names. An error is the first
-// thing that is wrong, with its place in the manifest.
+// Read parses a manifest. It calls read for the content of each file that the manifest names. It fails with the
+// first mistake, and where in the manifest it is.
 func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Manifest, error) {
 	var m Manifest
 	c := checker{&m, strictyaml.New(), map[string]bool{}, map[string]bool{}, map[string]bool{}}
@@ -147,7 +147,7 @@ func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Ma
 	return &m, nil
 }
 
-// Measured lists the models that are measured, by name.
+// Measured returns, by name, how models are measured. It leaves out models that are not measured.
 func (m *Manifest) Measured() map[string]Pairs {
 	measured := map[string]Pairs{}
 	for name, model := range m.Models {
@@ -158,13 +158,13 @@ func (m *Manifest) Measured() map[string]Pairs {
 	return measured
 }
 
-// SetModel sets what a model that is measured has come to.
+// SetModel sets the result of a measured model.
 func (m *Manifest) SetModel(name string, to simulate.Model) { m.Models[name].Model = to }
 
-// ModelFile is the file of a study with a model that was measured.
+// ModelFile returns the name of the file of a measured model.
 func ModelFile(model string) string { return model + ".model.yaml" }
 
-// MeasuredModel returns the content of that file.
+// MeasuredModel returns the content of ModelFile.
 func (m *Manifest) MeasuredModel(name string) ([]byte, error) {
 	model := m.Models[name]
 	b := bytes.NewBufferString(model.Measure.Head())
@@ -172,7 +172,7 @@ func (m *Manifest) MeasuredModel(name string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// measuredBytes is the size of the elements of measured cases, which are floats.
+// measuredBytes is the size of the elements of measured cases, which are of type float.
 const measuredBytes = 4
 
 // program generates the program of a case.
@@ -188,7 +188,7 @@ func (c *Case) program() (*schedule.Program, error) {
 	return schedule.Generate(c.Algorithm, schedule.Collective(c.Collective), s.WithDefaults())
 }
 
-// machine is the topology of a case with the constants of a model.
+// machine returns the machine of a case with a model.
 func (c *Case) machine(m *Model) (simulate.Machine, error) {
 	t, err := simulate.NewTopology(c.Topology, c.Ranks, c.Width)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
-// Overlap is computation beside communication, measured at each of its sizes. It has a series for
-// each contender, with the name "NAME CONTENDER on BACKEND".
+// Overlap is computation beside communication, measured at each of its sizes. It has a series for each
+// contender, named "NAME CONTENDER on BACKEND".
 type Overlap struct {
 	Name string `yaml:"name"`
 	Form string `yaml:"form"`
-	// Collective is that of form beside, and Algorithm the schedule that does it; the backend
-	// does it itself where none is given.
+	// Collective is the communication of form beside. Algorithm is the schedule of the collective; if it
+	// is empty, the backend's own implementation is measured.
 	Collective  string  `yaml:"collective,optional"`
 	Algorithm   string  `yaml:"algorithm,optional"`
 	Backend     string  `yaml:"backend"`
@@ -48,12 +48,12 @@ func (o *Overlap) CheckYAML() (at any, why string) {
 	return &o.Form, why
 }
 
-// series is the name of a contender's series.
+// series returns the name of a contender's series.
 func (o *Overlap) series(contender string) string {
 	return fmt.Sprintf("%s %s on %s", o.Name, contender, o.Backend)
 }
 
-// plan lists the rows of the overlap.
+// plan returns the rows of the overlap.
 func (o *Overlap) plan() (out []planned) {
 	same := *o
 	same.Name, same.Bytes = "", nil
@@ -68,12 +68,12 @@ func (o *Overlap) plan() (out []planned) {
 	return out
 }
 
-// bar is the contenders of one size, by name, in microseconds.
+// bar has the times of one size by contender, in microseconds.
 type bar map[string]float64
 
-// drawOverlap draws bars for each size of an overlap: both sides alone, both together and one
-// after the other. Of both together, the upper part is the time that the communication adds to
-// the computation: the exposed one. A size that lacks a row has a gap.
+// drawOverlap draws four bars for each size of an overlap: each side alone, both together, and one after
+// the other. The upper part of the bar for both together is the exposed communication: the time beyond
+// the computation alone. A size that lacks a row has a gap.
 func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 	o := &m.Overlaps[slices.IndexFunc(m.Overlaps, func(o Overlap) bool { return o.Name == f.Overlap })]
 	bars, labels, drawn := o.bars(rows)
@@ -116,7 +116,7 @@ func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 	return chart.SVG(p, chart.Height)
 }
 
-// bars returns the bars of the sizes with their labels, and the rows that are in them.
+// bars returns the bars of each size, their labels, and the rows that they show.
 func (o *Overlap) bars(rows []Row) (bars []bar, labels []string, drawn []Row) {
 	contenders := overlap.Contenders(overlap.Beside)
 	for _, n := range o.Bytes {
@@ -137,5 +137,5 @@ func (o *Overlap) bars(rows []Row) (bars []bar, labels []string, drawn []Row) {
 	return bars, labels, drawn
 }
 
-// barWidth is the width of one bar.
+// barWidth is the width of a bar.
 const barWidth = vg.Length(10)

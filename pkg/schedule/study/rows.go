@@ -27,14 +27,13 @@ const (
 
 // Row is one point of a series.
 type Row struct {
-	// Key identifies what the row follows from: program, topology, model and size, or the
-	// reference.
+	// Key is a hash of all that determines the row: program, topology, model and size, or the reference.
 	Key    string `json:"key"`
 	Origin string `json:"origin"`
 	Series string `json:"series"`
 	Bytes  int64  `json:"bytes"` // of the whole vector
-	// Picoseconds is the time from the common start of all ranks to the end of the last; of
-	// measured rows the median.
+	// Picoseconds is the time from the common start of all ranks to the end of the last one. In measured
+	// rows it is the median.
 	Picoseconds int64  `json:"picoseconds"`
 	Collective  string `json:"collective,omitempty"`
 	Algorithm   string `json:"algorithm,omitempty"`
@@ -42,14 +41,14 @@ type Row struct {
 	Topology    string `json:"topology,omitempty"`
 	Model       string `json:"model,omitempty"`
 	Backend     string `json:"backend,omitempty"`
-	Device      string `json:"device,omitempty"` // that a measured row is of, as documents name it
+	Device      string `json:"device,omitempty"` // of a measured row, as documents name it
 	Source      string `json:"source,omitempty"`
 	Date        string `json:"date,omitempty"`
 
-	line int // of the file that the row was read from
+	line int // in the file that the row was read from
 }
 
-// key is a hash of values.
+// key returns a hash of values.
 func key(values ...any) string {
 	h := sha256.New()
 	for _, v := range values {
@@ -58,44 +57,45 @@ func key(values ...any) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// planned is a row without its time, and how to find that.
+// planned is a row without its time, and how to get the time.
 type planned struct {
 	Row
 	program *schedule.Program
 	machine simulate.Machine
 	count   int64 // elements
 	of      any   // the *Case or *Overlap
-	// contender is the one of an overlap that the row is of; empty for a case.
+	// contender is the contender of an overlap; empty for a case.
 	contender string
 }
 
-// Measurer measures on this machine. Sizes are bytes, ascending; times are in their order. Once ctx has
-// ended, it measures nothing more, but still returns what it has measured before.
+// Measurer measures on this machine. Sizes are in bytes and ascending, and Times.At is in their order. Once
+// ctx has ended, a Measurer measures nothing more, but still returns what it has measured before.
 type Measurer interface {
-	// Case returns the median times of a case at sizes of the whole vector, of elements of four
-	// bytes. They have no contender.
+	// Case returns the median times of a case at sizes of the whole vector, whose elements have four
+	// bytes. The contender is "".
 	Case(ctx context.Context, c *Case, sizes []int64) (Times, error)
-	// Overlap returns the median times of an overlap, at sizes of its communication.
+	// Overlap returns the median times of an overlap at sizes of its communication.
 	Overlap(ctx context.Context, o *Overlap, sizes []int64) (Times, error)
 }
 
-// Times are what was measured on a device: by size and contender.
+// Times are measured on one device. At has them by size, then by contender.
 type Times struct {
 	Device string
 	At     []map[string]simulate.Picoseconds
 }
 
-// Made counts rows that were not taken over.
+// Made counts the new rows: those not taken over from an earlier run.
 type Made struct{ Simulated, Measured int }
 
-// Plan is the rows of a manifest without their times, sorted by series and bytes.
+// Plan has the rows of a manifest without their times, sorted by series and bytes.
 type Plan struct {
 	*Manifest
 	rows  []planned
-	known map[string]Row // of an earlier run, by key, that are taken over
+	known map[string]Row // rows of an earlier run, by key
 }
 
-// Plan returns the rows of the manifest. It takes over known rows, which are by key.
+// Plan plans the rows of the manifest. known are rows of an earlier run, by key, to take over. It fails
+// if a case has no program or machine.
 func (m *Manifest) Plan(known map[string]Row) (*Plan, error) {
 	p := &Plan{Manifest: m, known: known}
 	for i := range m.Cases {
@@ -122,7 +122,7 @@ func (m *Manifest) Plan(known map[string]Row) (*Plan, error) {
 	return p, nil
 }
 
-// planCase returns the rows of a case: measured ones, and the rows of each model.
+// planCase returns the rows of a case, measured ones and those of each model.
 func (m *Manifest) planCase(c *Case) (out []planned, err error) {
 	p, err := c.program()
 	if err != nil {
@@ -154,9 +154,9 @@ func (m *Manifest) planCase(c *Case) (out []planned, err error) {
 	return out, nil
 }
 
-// Rows returns the rows, and how many of them are new. Programs are verified before they are simulated;
-// with again, rows are simulated that are known, too. A case that cannot be measured has no rows; the
-// error, which comes with the rows of the others, names it.
+// Rows returns the rows with their times, and how many of them are new. Each program is verified before it is
+// simulated. If again is set, known rows are simulated again. If a case cannot be measured, Rows returns
+// the rows of the others and an error that names the case. If a simulation fails, it returns no rows.
 func (p *Plan) Rows(ctx context.Context, measurer Measurer, again bool) (rows []Row, made Made, err error) {
 	verified := map[*schedule.Program]bool{}
 	first, unmeasured := map[string]int{}, map[any][]int{} // rows to be measured: by key, and of a case or overlap
@@ -212,7 +212,7 @@ func (p *Plan) Rows(ctx context.Context, measurer Measurer, again bool) (rows []
 	return rows, made, cmp.Or(err, ctx.Err())
 }
 
-// simulate returns the time of a row, in picoseconds. It verifies a program once.
+// simulate returns the simulated time of a row, in picoseconds. It verifies each program once.
 func (r *planned) simulate(ctx context.Context, elementBytes int64, verified map[*schedule.Program]bool) (int64, error) {
 	if !verified[r.program] {
 		if _, err := schedule.Correct(ctx, r.program); err != nil {
@@ -227,7 +227,7 @@ func (r *planned) simulate(ctx context.Context, elementBytes int64, verified map
 	return int64(result.Makespan), nil
 }
 
-// measure gives the rows at some indices their times.
+// measure sets the times of the rows at some indices.
 func (p *Plan) measure(rows []Row, at []int, times func(sizes []int64) (Times, error)) error {
 	if len(at) == 0 {
 		return nil
@@ -249,7 +249,7 @@ func (p *Plan) measure(rows []Row, at []int, times func(sizes []int64) (Times, e
 	return nil
 }
 
-// Unmeasured returns the sizes, in bytes, at which rows of measured cases are not known.
+// Unmeasured returns the sizes, in bytes, that are still to be measured, by case.
 func (p *Plan) Unmeasured() map[*Case][]int64 {
 	out, listed := map[*Case][]int64{}, map[string]bool{}
 	for _, r := range p.rows {
@@ -262,7 +262,7 @@ func (p *Plan) Unmeasured() map[*Case][]int64 {
 	return out
 }
 
-// Devices lists what the measured rows were measured on, ascending.
+// Devices returns the names of the devices in rows, in ascending order.
 func Devices(rows []Row) []string {
 	found := map[string]bool{}
 	for _, r := range rows {
@@ -273,7 +273,7 @@ func Devices(rows []Row) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Predicted returns how many rows are known of the measured cases that have a model.
+// Predicted returns the number of known measured rows of cases that have a model.
 func (p *Plan) Predicted(model string) (n int) {
 	for _, r := range p.rows {
 		c, ok := r.of.(*Case)
@@ -284,7 +284,7 @@ func (p *Plan) Predicted(model string) (n int) {
 	return n
 }
 
-// Missing lists the rows that have one of the origins and are not known, as "SERIES at N bytes".
+// Missing returns the rows that have one of the origins and are not known, as "SERIES at N bytes".
 func (p *Plan) Missing(origins ...string) (out []string) {
 	for _, r := range p.rows {
 		if _, ok := p.known[r.Key]; !ok && slices.Contains(origins, r.Origin) {
@@ -294,8 +294,8 @@ func (p *Plan) Missing(origins ...string) (out []string) {
 	return out
 }
 
-// CheckKnown returns an error with the line of the first known row that does not have the origin,
-// size and case of the row with its key.
+// CheckKnown compares each known row with the planned row that has its key. It returns an error with the line
+// of the first known row whose origin, size or case differs.
 func (p *Plan) CheckKnown() error {
 	var damaged firstLine
 	for _, r := range p.rows {
@@ -313,8 +313,8 @@ func (p *Plan) CheckKnown() error {
 	return damaged.err
 }
 
-// CheckTimes returns an error with the line of the first known row whose time is not the one that
-// was simulated for a row with its key.
+// CheckTimes compares the time of each known row with that of the simulated row that has its key. It
+// returns an error with the line of the first known row whose time differs.
 func (p *Plan) CheckTimes(simulated []Row) error {
 	var damaged firstLine
 	for _, r := range simulated {
@@ -326,7 +326,7 @@ func (p *Plan) CheckTimes(simulated []Row) error {
 	return damaged.err
 }
 
-// firstLine is the error of the first line of a file that has one.
+// firstLine keeps the error with the lowest line of a file.
 type firstLine struct {
 	line int
 	err  error
@@ -338,7 +338,7 @@ func (f *firstLine) add(line int, format string, args ...any) {
 	}
 }
 
-// check returns an error if no run wrote the row.
+// check returns an error if the row is not one that a run can have written.
 func (r *Row) check() error {
 	switch {
 	case r.Key == "" || r.Series == "":
@@ -351,8 +351,8 @@ func (r *Row) check() error {
 	return nil
 }
 
-// Known reads the rows of an earlier run, by key. An error names the line. Two rows with one key
-// are an error if they are of one series or differ in time.
+// Known parses the rows of an earlier run, and returns them by key without those of references. Errors
+// name the line. Two rows with the same key are an error if they have the same series or different times.
 func Known(data []byte) (map[string]Row, error) {
 	known := map[string]Row{}
 	n := 0
@@ -384,7 +384,7 @@ func Known(data []byte) (map[string]Row, error) {
 // nanoseconds prints a time with all its digits.
 func nanoseconds(ps int64) string { return fmt.Sprintf("%d.%03d", ps/1000, ps%1000) }
 
-// ndjson and table are the rows as files.
+// ndjson returns the rows as NDJSON.
 func ndjson(rows []Row) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -394,6 +394,7 @@ func ndjson(rows []Row) []byte {
 	return b.Bytes()
 }
 
+// table returns the rows as CSV.
 func table(rows []Row) []byte {
 	lines := [][]string{{"origin", "series", "collective", "algorithm", "ranks", "topology", "model", "backend", "device", "bytes", "latency_ns", "source", "date", "key"}}
 	for _, r := range rows {
