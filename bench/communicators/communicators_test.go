@@ -1,12 +1,12 @@
-// Package communicators times how NCCL makes communicators of the GPUs of this host: from a unique id, by
-// ncclCommSplit and by ncclCommShrink. Each rank is a process with a device of its own.
+// Package communicators measures how long NCCL takes to create communicators of the GPUs of this host: from a
+// unique id, by ncclCommSplit and by ncclCommShrink. Each rank is a process with a device of its own.
 //
 //	go test ./bench/communicators -run '^$' -bench . -g 4
 //
-// All ranks begin together, behind an operation of a communicator that they all have. A row has
-// three times in ms: until the call has returned, of the first all_gather, in which NCCL connects the
-// ranks, and until the communicator is closed. Each is that of the slowest rank, as the median of
-// the trials and their range. What the all_gather delivers is checked.
+// All ranks begin together, after an operation on a communicator that all of them share. A row has three
+// times in ms: of the call, of the first all_gather, in which NCCL connects the ranks, and of closing the
+// communicator. Each is the time of the slowest rank: the median of the trials, and their range. The result
+// of the all_gather is checked.
 package communicators
 
 import (
@@ -39,10 +39,10 @@ import (
 
 var (
 	world  = flag.Int("g", 4, "ranks, one for each GPU: at least 2")
-	trials = flag.Int("n", 10, "trials of each row, behind an untimed one")
+	trials = flag.Int("n", 10, "trials of each row, after an untimed one")
 )
 
-// rankVariable has a process be a rank: the options of start.
+// rankVariable makes a process a rank. Its value has the options.
 const rankVariable = "CX_TEST_COMMUNICATORS_RANK"
 
 type options struct {

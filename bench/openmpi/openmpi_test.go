@@ -1,6 +1,6 @@
-// Package openmpi measures the host library, by cxrun bench, against OpenMPI's all_reduce on this
-// machine, in turns. A point whose ratio is above its target fails. It needs Debian's openmpi-bin and
-// libopenmpi-dev, and root for a network namespace: mpirun listens on every address.
+// Package openmpi compares the host library, measured by cxrun bench, with OpenMPI's all_reduce on this
+// machine, in turns. The benchmark fails at a point whose ratio is above its target. It needs Debian's
+// openmpi-bin and libopenmpi-dev, and root for a network namespace, since mpirun listens on every address.
 //
 //	go test ./bench/openmpi -run '^$' -bench . -benchtime 5x
 package openmpi
@@ -20,7 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/measure"
 )
 
-// A point is one comparison; most is the ratio that it has to stay within.
+// A point is one comparison. most is the maximum ratio; 0 is no limit.
 type point struct {
 	bytes      int64
 	world      int

@@ -56,7 +56,7 @@ type Estimate struct {
 	SE    float64 `json:"standard_error"`
 }
 
-// LeastSizes is how many sizes a segment needs.
+// LeastSizes is the minimum number of sizes in a segment.
 const LeastSizes = 4
 
 // What a curve must show before a figure is reported.

@@ -17,20 +17,19 @@ import (
 // field gives.
 type Lists map[string][]any
 
-// Types has what the Go declarations of the types do not say.
+// Types has what New cannot learn from the Go types.
 type Types struct {
 	Lists Lists
 	// Behind is a value of the type in fields of type any.
 	Behind any
 	// Blocks are values of the structs that a block field may point to. A block field is an
-	// interface with the tag `json:"-" block:"family"`. The members of its struct are in
-	// the same object as those of the struct that has the field. The member "family" of
-	// that object is the key in Blocks.
+	// interface with the tag `json:"-" block:"family"`. The members of its struct are in the object
+	// of the struct that has the field. The member "family" of that object is the key in Blocks.
 	Blocks map[string]any
 }
 
-// Form is what a text of a type has: every member that is always written and no unknown one, null
-// only for pointers that are always written, and no value outside of a closed list.
+// Form is the form that the JSON of a type must have: all members that are always written, no unknown
+// member, null only for pointers that are always written, and no value outside of a closed list.
 type Form struct{ root member }
 
 // New returns the form of the type of v, a struct. Its fields must have JSON names;
@@ -46,7 +45,7 @@ func (f *Form) Check(text []byte) error {
 	return explain(w.value(&f.root))
 }
 
-// shape is what values of a type look like. It is nil for anything but structs, lists and maps.
+// shape is the form of a struct, list or map. It is nil for any other type.
 type shape struct {
 	elem    *member            // of a list or map
 	members map[string]*member // of a struct

@@ -36,8 +36,8 @@ func Unmarshal(text []byte, v any) error { return explain(json.Unmarshal(text, v
 
 // Screen limits depth and memory of a text, and calls check, if it is not nil, with every string and
 // key, in quotes, that is long or has a byte other than a letter, digit or underscore. It returns the
-// text without white space around tokens; whether it is JSON otherwise, Unmarshal will say. The
-// error is that of check, or wraps ErrTruncated, ErrSyntax or ErrForm.
+// text without white space around tokens. It does not find every syntax error; Unmarshal does. The error
+// is the one that check returned, or wraps ErrTruncated, ErrSyntax or ErrForm.
 func Screen(text []byte, check func(raw []byte) error) ([]byte, error) {
 	text = bytes.TrimSpace(text)
 	spaces, err := scan(text, check)

@@ -121,8 +121,8 @@ func (d *Decoder) ReadFile(name string, out any) bool {
 	return d.Read(name, data, out)
 }
 
-// Read decodes the content of a file into the struct that out points to, and reports
-// whether nothing is wrong in it. name is that of the file in messages.
+// Read decodes the content of a file into the struct that out points to. It reports whether the file has no
+// mistakes. name is the name of the file in diagnostics.
 func (d *Decoder) Read(name string, data []byte, out any) bool {
 	d.file = name
 	before := len(d.diagnostics)
@@ -134,14 +134,14 @@ func (d *Decoder) Read(name string, data []byte, out any) bool {
 	return len(d.diagnostics) == before
 }
 
-// shape is what the tags of a struct say.
+// shape has the tags of a struct, parsed.
 type shape struct {
 	keys        []string
 	fields      []field // under the keys
 	name, value *field
 }
 
-// field is what the tags of a struct field say.
+// field has the tags of a struct field, parsed.
 type field struct {
 	index    []int
 	what     string // in messages
@@ -225,8 +225,9 @@ type InFile interface {
 	Parse(file string, data []byte) (published string, err error)
 }
 
-// Source says what is in a file, such as model, and how many bytes it may have. If files stand
-// behind a prefix, a value without it is a word of the kind in its tag.
+// Source describes the file that a value can name: What is in it, such as model, and the Limit of its bytes. If
+// Prefix is not empty, only a value with the prefix names a file; any other is a word of the kind in the
+// field's tag.
 type Source struct {
 	What   string
 	Limit  int64
@@ -428,7 +429,7 @@ func (d *Decoder) named(n *yaml.Node, v reflect.Value, f field) {
 	v.Set(out.Slice(0, used))
 }
 
-// entries decodes a mapping into a map. Values that are pointers have positions: those of their keys.
+// entries decodes a mapping into a map. The position of a value that is a pointer is the position of its key.
 func (d *Decoder) entries(n *yaml.Node, v reflect.Value, f field) {
 	out := reflect.MakeMap(v.Type())
 	d.mapping(n, f, func(k, val *yaml.Node) {

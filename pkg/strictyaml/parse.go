@@ -59,8 +59,8 @@ var syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
 // in its other messages lines count from 1. Line 0 is left out of both.
 var parserError = regexp.MustCompile(`^did not find expected (?:<|node content|key|'-' indicator|',' or )`)
 
-// syntax places a syntax error. It carries a line only; the column is that of
-// the line's first character.
+// syntax returns the position of a syntax error. The error has only a line; the column is where the text of
+// that line begins.
 func syntax(name string, data []byte, err error) (at Pos, why string) {
 	m := syntaxLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
 	line, _ := strconv.Atoi(m[1]) // 0 where there is none

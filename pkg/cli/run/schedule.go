@@ -68,16 +68,16 @@ func ofSchedule(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// commandOf is the command without the program, which begins every error.
+// commandOf returns the path of the command without the program, with which every error begins.
 func commandOf(c *cobra.Command) string {
 	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }
 
-// ofFileOrName is how the usage of a command names its schedule.
+// ofFileOrName are the arguments that name a schedule, in the usage of a command.
 const ofFileOrName = "FILE | COLLECTIVE NAME"
 
-// scheduled is the schedule that a command is of: the plan in a file, or one that is known by name, for
-// which there are flags.
+// scheduled is the schedule that a command works on: the plan in a file, or a schedule known by name and the
+// flags of its shape.
 type scheduled struct {
 	cli.Streams
 	schedule.Shape
@@ -91,7 +91,7 @@ func (f *scheduled) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.Segments, "segments", 0, stepsbench.SegmentsUsage)
 }
 
-// read reads the program of a file, or makes that of a collective and a schedule.
+// read reads the program from a file, or generates it from a collective and the name of a schedule.
 func (f *scheduled) read(c *cobra.Command, args []string) (err error) {
 	if len(args) == 2 {
 		f.program, err = atOnce(c.Context(), func() (*schedule.Program, error) { return f.generate(c, args) })
@@ -112,16 +112,16 @@ func (f *scheduled) name() string {
 	return fmt.Sprintf("%s %s of %s", p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks"))
 }
 
-// rowsOfTopology reports whether the width is that of a topology's rows, too.
+// rowsOfTopology reports whether --width also sets the rows of the topology.
 func rowsOfTopology(c *cobra.Command) bool {
 	f := c.Flags().Lookup("topology")
 	return f != nil && simulate.HasRows(f.Value.String())
 }
 
-// mostPlan is the size of a plan's file, in bytes.
+// mostPlan is the maximum size of a plan's file, in bytes.
 const mostPlan = 16 << 20
 
-// readPlan reads the plan in a file, whose content it returns, and tells what its own system makes of it.
+// readPlan reads the plan in a file, returns the content of the file, and prints the notes of the plan.
 func (f *scheduled) readPlan(c *cobra.Command, file string) ([]byte, error) {
 	data, err := safefile.Read(file, mostPlan)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +149,8 @@ func (f *scheduled) readPlan(c *cobra.Command, file string) ([]byte, error) {
 
 var errInterrupted = errors.New("interrupted")
 
-// atOnce returns the result of f or, as soon as ctx ends, errInterrupted. Of f, which takes
-// seconds for a thousand ranks, only the longer parts look at the context themselves.
+// atOnce returns the result of f or, as soon as ctx ends, errInterrupted. f can take seconds for a thousand
+// ranks, and only its longer parts look at the context themselves.
 func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -173,8 +173,8 @@ func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// verified returns whether all ranks of a program without findings add in the same order, or the
-// findings as an error. Those of a plan begin with their place in its file.
+// verified verifies the program. It reports whether all ranks add in the same order, and returns findings
+// as an error. Findings in a plan begin with their place in its file.
 func (f *scheduled) verified(ctx context.Context) (uniform bool, err error) {
 	return atOnce(ctx, func() (bool, error) {
 		if f.plan != nil {
@@ -184,7 +184,7 @@ func (f *scheduled) verified(ctx context.Context) (uniform bool, err error) {
 	})
 }
 
-// generate makes the program of a collective and a schedule.
+// generate generates the program of a collective and the name of a schedule.
 func (f *scheduled) generate(c *cobra.Command, args []string) (*schedule.Program, error) {
 	of, given := schedule.Collective(args[0]), f.Shape
 	if rowsOfTopology(c) {
@@ -201,7 +201,7 @@ func (f *scheduled) generate(c *cobra.Command, args []string) (*schedule.Program
 	return p, nil
 }
 
-// drawn draws a timeline in a file; the other arguments are those of drawing.Timeline.
+// drawn draws a timeline in a file. The other arguments are as for drawing.Timeline.
 func drawn(file string, t *simulate.Timeline, title, note, unit string, each simulate.Picoseconds) error {
 	text, err := drawing.Timeline(t, title, note, unit, each)
 	if err != nil {

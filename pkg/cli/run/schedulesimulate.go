@@ -29,7 +29,7 @@ type simulated struct {
 	Segments   int    `json:"segments,omitempty"` // as the schedule uses them
 	Topology   string `json:"topology"`
 	Sharing    string `json:"sharing"`
-	// Model has the constants of the machine, and Digest is that of its measured times, too.
+	// Model has the constants of the machine. Digest also covers its measured times.
 	Model    simulate.Model       `json:"model"`
 	Digest   string               `json:"model_sha256"`
 	Bytes    int64                `json:"bytes"` // of the whole vector
@@ -181,8 +181,8 @@ func (r *simulating) machine(c *cobra.Command, vector int64) (m simulate.Machine
 	return m, model, err
 }
 
-// print draws the timeline where that is wanted, and prints the result. measured reports whether the
-// times of the model are those of whole messages, which have no links.
+// print draws the timeline if --svg is given, and prints the result. measured reports whether the model has
+// measured times of whole messages, so that there are no links to wait for.
 func (r *simulating) print(out *simulated, t *simulate.Timeline, measured bool) error {
 	summary := fmt.Sprintf("simulated: %s %s of %d bytes, %s%s on a %s (%s): %.3f µs",
 		out.Schedule, out.Collective, out.Bytes, plural.Count(out.Ranks, "rank", "ranks"), out.shape(), out.Topology, out.Sharing, out.Makespan.Nanoseconds()/1000)
@@ -218,7 +218,7 @@ func (r *simulating) print(out *simulated, t *simulate.Timeline, measured bool) 
 	return nil
 }
 
-// shape says what the width and the segments are, where they count.
+// shape returns the width and the segments in words, without those that are not used.
 func (s *simulated) shape() string {
 	var words []string
 	if s.Width > 0 {

@@ -23,7 +23,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/study"
 )
 
-// studyLimit is the most bytes of a manifest, and of each file of a study.
+// studyLimit is the maximum size of a manifest, and of each file of a study, in bytes.
 const studyLimit = 64 << 20
 
 // studying has the arguments of cxrun study.
@@ -77,7 +77,7 @@ measured on this machine or a file cannot be written.`,
 	return cmd
 }
 
-// without is the flag that keeps the study from measuring; empty if there is none.
+// without returns the flag that keeps the study from measuring, or "" if there is none.
 func (r *studying) without() string {
 	switch {
 	case r.fast:
@@ -180,7 +180,7 @@ func (r *studying) read() (*study.Manifest, error) {
 
 func (r *studying) rowsFile() string { return filepath.Join(r.dir, study.RowsFile) }
 
-// complete returns an error if a row is missing that is not to be made.
+// complete returns an error if a row is missing that --fast or --check does not make.
 func (r *studying) complete(plan *study.Plan) error {
 	var origins []string
 	switch {
@@ -195,8 +195,7 @@ func (r *studying) complete(plan *study.Plan) error {
 	return nil
 }
 
-// interrupted is the error of what ended with ctx: that, rather than all that could not be done
-// any more.
+// interrupted returns errInterrupted in place of an error if ctx has ended.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errInterrupted
@@ -204,7 +203,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// firstOf lists the first three of names, and how many are left.
+// firstOf lists the first three names, and how many more there are.
 func firstOf(names []string) string {
 	const most = 3
 	if len(names) <= most {
@@ -213,9 +212,9 @@ func firstOf(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// measuredModels takes the models that are measured from the files of an earlier run, or measures
-// and keeps them. It measures a model again whose file does not say that it was measured as the
-// manifest wants, and returns the names of those that it measured.
+// measuredModels reads the measured models from the files of an earlier run, or measures and writes them. It
+// measures a model again if its file was not measured as the manifest says now. It returns the names of the
+// models that it measured.
 func (r *studying) measuredModels(ctx context.Context, m *study.Manifest, measurer modelMeasurer) (now []string, err error) {
 	all, without := m.Measured(), r.without()
 	for _, name := range slices.Sorted(maps.Keys(all)) {

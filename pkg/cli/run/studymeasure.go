@@ -30,7 +30,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// The samples of the cases, models and overlaps of a study.
+// How many samples are taken of the cases, models and overlaps of a study.
 var (
 	studyTiming = collective.Counts{Warmup: 1, Iterations: 20, Trials: 6, Aggregate: 1, Launches: 1}
 	modelTiming = collective.Counts{Warmup: 1, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1}
@@ -57,9 +57,9 @@ type modelMeasurer interface {
 // studyMeasurer measures what a study needs on this machine.
 type studyMeasurer struct {
 	streams cli.Streams
-	cases   map[*study.Case]*studyCase // that the study has to measure
-	warned  bool                       // of ranks that take turns
-	shared  bool                       // warned of sides of a rank that do
+	cases   map[*study.Case]*studyCase // the cases to measure
+	warned  bool                       // that ranks take turns on processors
+	shared  bool                       // warned that the two sides of an overlap do
 }
 
 // newStudyMeasurer returns a measurer of cases at sizes in bytes.
@@ -75,7 +75,7 @@ func newStudyMeasurer(s cli.Streams, unmeasured map[*study.Case][]int64) *studyM
 type studyCase struct {
 	sizes []int64
 	runs  []*collective.Document // so far
-	err   error                  // of the run that failed, after which there is none
+	err   error                  // of a failed run, after which there is no other
 }
 
 // run measures a case once more.

@@ -20,8 +20,8 @@ type Comparison struct {
 // maxCompared limits the rows of a comparison.
 const maxCompared = 2000
 
-// Heads returns the column headings of comparisons: those of package compare, and the spread of the changes
-// of a case's rungs.
+// Heads returns the column headings of comparisons: the columns of package compare, then one for the spread
+// of changes over the rungs of a case.
 func (*Page) Heads() []string { return append(compare.Columns(), "rungs") }
 
 // compare compares the later runs with the first. It reads their documents again, since most reports have
