@@ -40,6 +40,35 @@ func Definitions() fstest.MapFS {
 	return files
 }
 
+// Shipped reads the shipped definitions again on each call, so that a test may change them.
+func Shipped() *catalog.Catalog { return must(catalog.Load(matrix.FS)) }
+
+// Resolve plans the cases that the filters keep, as a matrix that can be written.
+func Resolve(cat *catalog.Catalog, f planner.Filters) *plan.Matrix {
+	m := must(planner.Resolve(cat, f, planner.Machine{}))
+	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
+	return m
+}
+
+// IDs returns the ids of requested cases.
+func IDs(list []plan.Requested) []string {
+	ids := []string{}
+	for _, q := range list {
+		ids = append(ids, q.Case.CaseID)
+	}
+	return ids
+}
+
+// Find returns the requested case with an id.
+func Find(m *plan.Matrix, id string) plan.Case {
+	for q := range m.Requested() {
+		if q.Case.CaseID == id {
+			return q.Case
+		}
+	}
+	panic("no case " + id + " is planned")
+}
+
 // EP returns the EP case of the smoke suite at this number of ranks: bf16 in normal mode
 // on the host backend. Each change may make anything of it, valid or not; the id follows.
 func EP(ranks int, change ...func(*plan.Case)) plan.Case {
@@ -176,7 +205,7 @@ const (
 	scheduleRanks = 4
 )
 
-var shipped = sync.OnceValue(func() *catalog.Catalog { return must(catalog.Load(matrix.FS)) })
+var shipped = sync.OnceValue(Shipped)
 
 // place has the planner place the suite's first case of a family on the local platform.
 func place(family plan.Family, ranks int, change []func(*plan.Case)) plan.Case {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/wording"
-	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/strictyaml"
@@ -85,8 +84,7 @@ collective:
 }
 
 func TestShippedTraffic(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	var names []string
 	for _, s := range cat.Suites {
 		for _, b := range s.Blocks["collective"] {

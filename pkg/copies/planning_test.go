@@ -6,24 +6,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 )
 
-func shipped(t testing.TB) *catalog.Catalog {
-	t.Helper()
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
-	return cat
-}
-
 // Each refusal of a copy has its text here. The tests of cxrun bench
 // assert exit codes and names.
 func TestDirectRefusesCopies(t *testing.T) {
-	cat := shipped(t)
+	cat := plantest.Shipped()
 	for _, tt := range []struct {
 		backend, test, memory string
 		change                func(*copies.Block)
@@ -61,7 +53,7 @@ func TestDirectRefusesCopies(t *testing.T) {
 func cannot(t *testing.T, backend string, world int, c plan.Case, want string) {
 	t.Helper()
 	machine := planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"ce"}}}
-	_, err := planner.Direct{Suite: "bench", Backend: backend, World: world, Repeats: 1, Cases: []plan.Case{c}}.Resolve(shipped(t), machine)
+	_, err := planner.Direct{Suite: "bench", Backend: backend, World: world, Repeats: 1, Cases: []plan.Case{c}}.Resolve(plantest.Shipped(), machine)
 	require.ErrorIs(t, err, planner.ErrCannot)
 	require.ErrorContains(t, err, want)
 }
@@ -70,7 +62,7 @@ func cannot(t *testing.T, backend string, world int, c plan.Case, want string) {
 // alone to outlast it in each window, after windows in which their number has doubled. Beside twice the
 // victim's work they take as long as it.
 func TestVictimEstimates(t *testing.T) {
-	cat := shipped(t)
+	cat := plantest.Shipped()
 	count := func(change func(*copies.Block)) float64 { // as many as the estimate has
 		seconds := func(change func(*copies.Block)) float64 {
 			c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) {

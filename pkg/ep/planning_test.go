@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/golden"
-	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
@@ -19,46 +19,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-func shipped(t testing.TB) *catalog.Catalog {
-	t.Helper()
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
-	return cat
-}
-
-func resolve(t testing.TB, cat *catalog.Catalog, f planner.Filters) *plan.Matrix {
-	t.Helper()
-	m, err := planner.Resolve(cat, f, planner.Machine{})
-	require.NoError(t, err)
-	return m
-}
-
-func caseIDs(list []plan.Requested) []string {
-	ids := []string{}
-	for _, q := range list {
-		ids = append(ids, q.Case.CaseID)
-	}
-	return ids
-}
-
-// find returns the case of that id.
-func find(t *testing.T, m *plan.Matrix, id string) plan.Case {
-	t.Helper()
-	for q := range m.Requested() {
-		if q.Case.CaseID == id {
-			return q.Case
-		}
-	}
-	require.Fail(t, "no case "+id)
-	return plan.Case{}
-}
-
 // TestParity holds ep-core to the plan that CollectiveX made of the same
 // definitions: its cases, their ids and order, its cells and their order. The
 // golden was compared with the output of CollectiveX's own generator at
 // revision 843c6254, field by field.
 func TestParity(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}})
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}})
 	golden.Equal(t, "testdata/ep-core.txt", listing(m))
 	m.Generator = plan.Generator{Program: "cxgen", Version: "0", Format: plan.Format}
 	sum := sha256.New()
@@ -92,7 +58,7 @@ func TestParity(t *testing.T) {
 // v0.2, at revision 2439a605. The counts were computed from its rules, since no output of
 // its generator is known.
 func TestParityV4(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core-v4"}}})
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"ep-core-v4"}}})
 	golden.Equal(t, "testdata/ep-core-v4.txt", listing(m))
 	require.Len(t, m.Include, 100)
 	count := map[string]int{}
@@ -102,17 +68,17 @@ func TestParityV4(t *testing.T) {
 	require.Equal(t, map[string]int{plan.Runnable: 158, plan.Unsupported: 10}, count)
 	require.Empty(t, m.RequestedOther)
 
-	c := find(t, m, "h100-dgxc-nccl-ep-deepseek-v4-pro-normal-decode-ep16-uniform-bf16")
+	c := plantest.Find(m, "h100-dgxc-nccl-ep-deepseek-v4-pro-normal-decode-ep16-uniform-bf16")
 	require.Equal(t, []int{7168, 6, 384, 67}, []int{ep.Of(&c).Hidden, ep.Of(&c).TopK, ep.Of(&c).Experts, int(ep.Of(&c).Seed)})
 	require.Equal(t, plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, ep.Of(&c).Ladder)
-	uncapped := find(t, m, "b200-nscale-nccl-ep-deepseek-v4-pro-low-latency-decode-ep16-uniform-fp8")
+	uncapped := plantest.Find(m, "b200-nscale-nccl-ep-deepseek-v4-pro-low-latency-decode-ep16-uniform-fp8")
 	require.Nil(t, ep.Of(&uncapped).LadderCap, "nccl-ep v0.2 has no cap")
 }
 
 // TestCapabilities: the same backend on the same platform is planned as the set says
 // that the suite picks.
 func TestCapabilities(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{
 		"suite": {"ep-core", "ep-core-v4"}, "backend": {"nccl-ep"}, "sku": {"b200-nscale"}, "phase": {"decode"},
 	}})
 	var got []string
@@ -145,8 +111,8 @@ func listing(m *plan.Matrix) string {
 }
 
 func TestCaseOfTheHeadline(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}})
-	c := find(t, m, "b200-nscale-deepep-v2-deepseek-v3-low-latency-decode-ep16-uniform-fp8")
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}})
+	c := plantest.Find(m, "b200-nscale-deepep-v2-deepseek-v3-low-latency-decode-ep16-uniform-fp8")
 	require.Equal(t, ep.Timing{
 		ItersPerTrial: 8, TrialsPerPoint: 256, WarmupItersPerTrial: 32,
 		ChainItersPerTrial: 128, ChainTrialsPerPoint: 4, ChainDrop: 16,
@@ -175,17 +141,17 @@ func TestCaseOfTheHeadline(t *testing.T) {
 		"mi325x-tw-mori-deepseek-v3-normal-decode-ep16-uniform-bf16":   "mi325x-xgmi-rdma",
 		"h200-dgxc-nccl-ep-deepseek-v3-normal-decode-ep8-uniform-bf16": "h200-nvlink-island",
 	} {
-		c := find(t, m, id)
+		c := plantest.Find(m, id)
 		require.Equal(t, class, c.TopologyClass)
 	}
-	sdma := find(t, m, "mi300x-tw-mori-deepseek-v3-normal-decode-ep8-uniform-bf16")
+	sdma := plantest.Find(m, "mi300x-tw-mori-deepseek-v3-normal-decode-ep8-uniform-bf16")
 	require.Equal(t, "0", sdma.Env["MORI_ENABLE_SDMA"], "the backend on its platform has the last word")
 }
 
 // Replayed graphs are cases beside the eager ones, with ids of their own, of decode and of
 // what can be captured. The dashboard is not asked to show any.
 func TestReplayedGraphs(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-graph"}, "sku": {"h200-dgxc"}, "ep": {"8"}}})
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"ep-graph"}, "sku": {"h200-dgxc"}, "ep": {"8"}}})
 	require.Empty(t, m.RequestedCases)
 	var ids []string
 	for _, q := range m.RequestedOther {
@@ -205,7 +171,7 @@ func TestReplayedGraphs(t *testing.T) {
 // A layout is a factor of the case, where the backend has a choice. Ids name it unless it is
 // that of CollectiveX's own plan of the workload.
 func TestLayouts(t *testing.T) {
-	cat := *shipped(t)
+	cat := *plantest.Shipped()
 	for _, want := range []struct {
 		workload, layout, id string
 		upstream             bool
@@ -224,14 +190,14 @@ func TestLayouts(t *testing.T) {
 				Routings: []ep.RoutingRef{{Name: "uniform"}},
 			}},
 		}}}
-		m := resolve(t, &cat, planner.Filters{})
-		got := find(t, m, want.id)
+		m := plantest.Resolve(&cat, planner.Filters{})
+		got := plantest.Find(m, want.id)
 		require.Equal(t, want.layout, ep.Of(&got).Layout)
 		require.Equal(t, want.upstream, got.Upstream(), want.id)
-		other := find(t, m, "h200-dgxc-deepep-v2-"+want.workload+"-low-latency-decode-ep8-uniform-bf16")
+		other := plantest.Find(m, "h200-dgxc-deepep-v2-"+want.workload+"-low-latency-decode-ep8-uniform-bf16")
 		require.Empty(t, ep.Of(&other).Layout, "no choice")
 	}
-	for q := range resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}}).Requested() {
+	for q := range plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}}).Requested() {
 		require.Empty(t, ep.Of(&q.Case).Layout, "its plan does not name it")
 	}
 }
@@ -239,7 +205,7 @@ func TestLayouts(t *testing.T) {
 // TestRecordedRouting: a routing from a file is a case of its own, which CollectiveX does
 // not plan.
 func TestRecordedRouting(t *testing.T) {
-	cat := *shipped(t)
+	cat := *plantest.Shipped()
 	routing, err := ep.ParseRecorded("mine.txt", []byte("0 1\n2 3\n"))
 	require.NoError(t, err)
 	cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"local"}, Sampling: "smoke", Repeats: 1, Blocks: map[string][]catalog.SuiteBlock{
@@ -248,13 +214,13 @@ func TestRecordedRouting(t *testing.T) {
 			Precisions: []string{"bf16"}, Contracts: []string{ep.ContractLayout}, TimingModes: []string{ep.Eager}, Routings: []ep.RoutingRef{{Name: "uniform"}, {Name: "file:mine.txt", Recorded: routing}},
 		}},
 	}}}
-	m := resolve(t, &cat, planner.Filters{})
+	m := plantest.Resolve(&cat, planner.Filters{})
 	require.Empty(t, m.RequestedCases)
 	var want ep.Block
 	want.Record([]int{0, 1, 2, 3})
 	require.Equal(t, []string{
 		"local-host-tiny-normal-decode-ep2-uniform-bf16", "local-host-tiny-normal-decode-ep2-" + want.Routing + "-bf16",
-	}, caseIDs(m.RequestedOther))
+	}, plantest.IDs(m.RequestedOther))
 	require.Equal(t, []int{0, 1, 2, 3}, ep.Of(&m.RequestedOther[1].Case).RoutingExperts)
 	require.Empty(t, ep.Of(&m.RequestedOther[0].Case).RoutingExperts)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -14,8 +14,7 @@ import (
 
 // Each refusal has its text here. The tests of cxrun bench assert exit codes and names.
 func TestRefusals(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	for _, tt := range []struct {
 		op, dtype, compute, want string
 		world                    int

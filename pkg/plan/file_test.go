@@ -9,22 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 // smoke is the matrix of the suite smoke.
-func smoke(t testing.TB) *plan.Matrix {
-	t.Helper()
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
-	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"smoke"}, "sku": {"local"}}}, planner.Machine{})
-	require.NoError(t, err)
-	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
-	return m
+func smoke() *plan.Matrix {
+	return plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"smoke"}, "sku": {"local"}}})
 }
 
 func TestTrafficSize(t *testing.T) {
@@ -35,7 +28,7 @@ func TestTrafficSize(t *testing.T) {
 }
 
 func TestFileRoundTrip(t *testing.T) {
-	m := smoke(t)
+	m := smoke()
 	path := filepath.Join(t.TempDir(), "matrix_full.json")
 	require.NoError(t, m.WriteFile(path))
 	got, err := plan.ReadFile(path, "v1")
@@ -49,7 +42,7 @@ func TestFileRoundTrip(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	var buf bytes.Buffer
-	require.NoError(t, smoke(t).Write(&buf))
+	require.NoError(t, smoke().Write(&buf))
 	good := buf.String()
 	_, first, _ := strings.Cut(good, "\"requested_other\":[\n")
 	first, _, _ = strings.Cut(first, "\n")
@@ -94,7 +87,7 @@ func TestReadRefuses(t *testing.T) {
 // matrix refuses it.
 func TestArchivedMatrices(t *testing.T) {
 	var buf bytes.Buffer
-	require.NoError(t, smoke(t).Write(&buf))
+	require.NoError(t, smoke().Write(&buf))
 	const id = "local-host-all-reduce-float-sum-w2-warm"
 	other := strings.NewReplacer(`"version":"v1"`, `"version":"v9","colour":"red"`, id, "older-name", `"world":2,`, `"world":2,"colour":"red",`).Replace(buf.String())
 	_, err := plan.Parse([]byte(other), "v1")
@@ -102,7 +95,7 @@ func TestArchivedMatrices(t *testing.T) {
 	m, err := plan.ParseArchived([]byte(other), "v1")
 	require.NoError(t, err)
 	require.True(t, m.Archived)
-	want := smoke(t)
+	want := smoke()
 	require.Len(t, m.RequestedOther, len(want.RequestedOther))
 	require.Contains(t, m.Include[0].CaseIDs, "older-name")
 
@@ -127,7 +120,7 @@ func TestArchivedMatrices(t *testing.T) {
 // FuzzRead reads any bytes as a matrix: nothing panics, and a matrix that is read
 // can be written and reads as the same again.
 func FuzzRead(f *testing.F) {
-	m := smoke(f)
+	m := smoke()
 	var text bytes.Buffer
 	require.NoError(f, m.Write(&text))
 	f.Add(text.Bytes())
@@ -145,6 +138,6 @@ func FuzzRead(f *testing.F) {
 }
 
 func TestAnUnknownCell(t *testing.T) {
-	_, err := smoke(t).Cell("local-host-n9")
+	_, err := smoke().Cell("local-host-n9")
 	require.EqualError(t, err, `the matrix has no cell "local-host-n9"`)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -24,21 +25,21 @@ func BenchmarkResolve(b *testing.B) {
 		cat     *catalog.Catalog
 		filters planner.Filters
 	}{
-		{"ep-core", shipped(b), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}}},
-		{"everything", shipped(b), planner.Filters{}},
+		{"ep-core", plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}}},
+		{"everything", plantest.Shipped(), planner.Filters{}},
 		{"100k", synthetic(15), planner.Filters{}},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				resolve(b, bc.cat, bc.filters)
+				plantest.Resolve(bc.cat, bc.filters)
 			}
 		})
 	}
 }
 
 func BenchmarkWrite(b *testing.B) {
-	m := resolve(b, synthetic(15), planner.Filters{})
+	m := plantest.Resolve(synthetic(15), planner.Filters{})
 	b.ReportAllocs()
 	for b.Loop() {
 		require.NoError(b, m.Write(io.Discard))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -30,7 +31,7 @@ func direct(backend string, world int) planner.Direct {
 
 // A case by hand stands where the same case of a suite stands.
 func TestDirectPlacesACaseAsASuiteDoes(t *testing.T) {
-	cat := shipped(t)
+	cat := plantest.Shipped()
 	for _, tt := range []struct {
 		backend, sku string
 	}{{"host", "local"}, {"nccl", "local-h200"}} {
@@ -57,7 +58,7 @@ func TestDirectIDsTellCasesApart(t *testing.T) {
 	block.Op, block.RedOp, block.Root = "broadcast", "", 2
 	rooted.Block = &block
 	d.Cases = append(d.Cases, rooted)
-	m, err := d.Resolve(shipped(t), planner.Machine{})
+	m, err := d.Resolve(plantest.Shipped(), planner.Machine{})
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"local-host-all-reduce-float-sum-w3-shifted", "local-host-all-reduce-float-sum-w3-shifted-r2",
@@ -69,7 +70,7 @@ func TestDirectIDsTellCasesApart(t *testing.T) {
 func TestDirectTakesEnvironmentAndBudget(t *testing.T) {
 	d := direct("nccl", 2)
 	d.Env, d.Budget = map[string]string{"NCCL_CTA_POLICY": "2"}, 7
-	m, err := d.Resolve(shipped(t), twoGPUs)
+	m, err := d.Resolve(plantest.Shipped(), twoGPUs)
 	require.NoError(t, err)
 	require.Equal(t, "2", m.RequestedOther[0].Case.Env["NCCL_CTA_POLICY"])
 	require.Equal(t, 7, m.RequestedOther[0].BudgetSeconds)
@@ -101,7 +102,7 @@ func TestDirectRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := direct("nccl", 2)
 			tt.change(&d)
-			_, err := d.Resolve(shipped(t), twoGPUs)
+			_, err := d.Resolve(plantest.Shipped(), twoGPUs)
 			require.ErrorContains(t, err, tt.want)
 			if tt.cannot {
 				require.ErrorIs(t, err, planner.ErrCannot)

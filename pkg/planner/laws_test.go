@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
@@ -228,7 +229,7 @@ func synthetic(platforms int) *catalog.Catalog {
 // TestWaves: a plan of more cells than one matrix of jobs may have is split, and
 // one of more than the workflow has waves for is refused.
 func TestWaves(t *testing.T) {
-	m := resolve(t, synthetic(1), planner.Filters{MaxCases: 20})
+	m := plantest.Resolve(synthetic(1), planner.Filters{MaxCases: 20})
 	require.Len(t, m.RequestedOther, 4*1728)
 	require.Greater(t, len(m.Include), plan.WaveCells)
 
@@ -251,7 +252,7 @@ func TestWaves(t *testing.T) {
 // TestHundredThousandCases: the largest plan that the workflow can run.
 func TestHundredThousandCases(t *testing.T) {
 	need.Full(t)
-	m := resolve(t, synthetic(15), planner.Filters{})
+	m := plantest.Resolve(synthetic(15), planner.Filters{})
 	require.Equal(t, 103680, countRunnable(m))
 	require.LessOrEqual(t, len(m.Include), plan.Waves*plan.WaveCells)
 	outputs, err := m.Outputs()
@@ -264,7 +265,7 @@ func TestHundredThousandCases(t *testing.T) {
 }
 
 func TestOutputsTooLarge(t *testing.T) {
-	m := resolve(t, synthetic(1), planner.Filters{})
+	m := plantest.Resolve(synthetic(1), planner.Filters{})
 	for i := range m.Include {
 		m.Include[i].Runner = string(make([]byte, 1<<13))
 	}
@@ -296,7 +297,7 @@ func TestConflict(t *testing.T) {
 	other := cat.Suites[0]
 	other.Name = "other"
 	cat.Suites = append(cat.Suites, other)
-	m := resolve(t, cat, planner.Filters{})
+	m := plantest.Resolve(cat, planner.Filters{})
 	require.Len(t, m.RequestedOther, 4*1728)
 
 	block := *other.Blocks["collective"][0].(*collective.SuiteBlock)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestFilters(t *testing.T) {
-	cat := shipped(t)
+	cat := plantest.Shipped()
 	core := []string{"ep-core"}
 	for _, tc := range []struct {
 		name                  string
@@ -39,7 +40,7 @@ func TestFilters(t *testing.T) {
 		{"an ep filter leaves no collective", planner.Filters{Only: planner.Only{"suite": {"collectives-core", "ep-core"}, "sku": {"mi355x"}, "ep": {"8"}}}, 10, 0, 6},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := resolve(t, cat, tc.filters)
+			m := plantest.Resolve(cat, tc.filters)
 			runnable, unsupported := 0, 0
 			for q := range m.Requested() {
 				if q.Disposition == plan.Runnable {
@@ -55,7 +56,7 @@ func TestFilters(t *testing.T) {
 }
 
 func TestFilterErrors(t *testing.T) {
-	cat := shipped(t)
+	cat := plantest.Shipped()
 	for _, tc := range []struct {
 		name    string
 		filters planner.Filters
@@ -89,7 +90,7 @@ func TestFilterErrors(t *testing.T) {
 // TestAllSuitesTogether: without a filter everything is planned, and no two
 // suites ask for different cases of one id.
 func TestAllSuitesTogether(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{})
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{})
 	require.LessOrEqual(t, len(m.Include), plan.Waves*plan.WaveCells)
 	suites := map[string]bool{}
 	for q := range m.Requested() {
@@ -102,6 +103,6 @@ func TestAllSuitesTogether(t *testing.T) {
 	for _, s := range []string{"smoke", "ep-core", "ep-routing", "ep-reference", "collectives-core"} {
 		require.True(t, suites[s], s)
 	}
-	cached := find(t, m, "local-host-small-normal-decode-ep2-uniform-bf16-cached-layout")
+	cached := plantest.Find(m, "local-host-small-normal-decode-ep2-uniform-bf16-cached-layout")
 	require.Equal(t, ep.ContractCachedLayout, cached.Contract)
 }

@@ -6,55 +6,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 )
 
-func shipped(t testing.TB) *catalog.Catalog {
-	t.Helper()
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
-	return cat
-}
-
-func resolve(t testing.TB, cat *catalog.Catalog, f planner.Filters) *plan.Matrix {
-	t.Helper()
-	m, err := planner.Resolve(cat, f, planner.Machine{})
-	require.NoError(t, err)
-	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
-	return m
-}
-
-func caseIDs(list []plan.Requested) []string {
-	ids := []string{}
-	for _, q := range list {
-		ids = append(ids, q.Case.CaseID)
-	}
-	return ids
-}
-
 func allIDs(m *plan.Matrix) []string {
-	return append(caseIDs(m.RequestedCases), caseIDs(m.RequestedOther)...)
-}
-
-// find returns the case of that id.
-func find(t *testing.T, m *plan.Matrix, id string) plan.Case {
-	t.Helper()
-	for q := range m.Requested() {
-		if q.Case.CaseID == id {
-			return q.Case
-		}
-	}
-	require.Fail(t, "no case "+id)
-	return plan.Case{}
+	return append(plantest.IDs(m.RequestedCases), plantest.IDs(m.RequestedOther)...)
 }
 
 func TestResolveSmoke(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"smoke"}}})
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"smoke"}}})
 	require.Empty(t, m.RequestedCases, "tiny is no workload of CollectiveX")
 	require.Equal(t, []string{
 		"local-host-tiny-normal-decode-ep2-uniform-bf16",
@@ -65,7 +29,7 @@ func TestResolveSmoke(t *testing.T) {
 		"local-host-p2p-float-w2-warm",
 		"local-host-p2p-float-w4-warm",
 		"local-host-kv-tiny-shm-xfer-ep2-paged-bf16",
-	}, caseIDs(m.RequestedOther))
+	}, plantest.IDs(m.RequestedOther))
 	cell, err := m.Cell("local-host-bf16-n1")
 	require.NoError(t, err)
 	require.Equal(t, "ubuntu-latest", cell.Runner)
@@ -80,7 +44,7 @@ func TestResolveSmoke(t *testing.T) {
 // that they are estimated at.
 func TestAHungCaseLeavesTheOthersTheirTime(t *testing.T) {
 	const overhead = 15 // minutes of a job that no case has
-	m := resolve(t, shipped(t), planner.Filters{})
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{})
 	require.NotEmpty(t, m.Include)
 	budgets := map[string]int{}
 	for q := range m.Requested() {
@@ -97,7 +61,7 @@ func TestAHungCaseLeavesTheOthersTheirTime(t *testing.T) {
 }
 
 func TestMachineStandsForLocal(t *testing.T) {
-	cat := shipped(t)
+	cat := plantest.Shipped()
 	gpus := planner.GPUs{
 		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 4,
 		Backends: []string{"nccl", "rccl", "a2a"},
@@ -117,17 +81,17 @@ func TestMachineStandsForLocal(t *testing.T) {
 		"local-h200-nccl-alltoallv-skewed-4-float-w4-warm",
 		"local-h200-nccl-p2p-float-w2-warm",
 		"local-h200-nccl-p2p-float-w4-warm",
-	}, caseIDs(m.RequestedOther))
+	}, plantest.IDs(m.RequestedOther))
 	require.Equal(t, []string{
 		"local-h200-a2a-deepseek-v3-normal-decode-ep2-uniform-bf16", "local-h200-a2a-deepseek-v3-low-latency-decode-ep2-uniform-bf16",
 		"local-h200-a2a-deepseek-v3-normal-decode-ep4-uniform-bf16", "local-h200-a2a-deepseek-v3-low-latency-decode-ep4-uniform-bf16",
-	}, caseIDs(m.RequestedCases), "nothing at EP8: the machine has four devices")
+	}, plantest.IDs(m.RequestedCases), "nothing at EP8: the machine has four devices")
 	require.Equal(t, []string{"local", "local-h200"}, planner.Machine{GPUs: &gpus}.SKUs(cat))
 	cell, err := m.Cell("local-h200-nccl-collective-n1")
 	require.NoError(t, err)
 	require.Equal(t, "arm64", cell.Arch)
 	require.Equal(t, "sm_90", cell.DeviceArch)
-	require.Equal(t, "h200-nvlink-island", find(t, m, "local-h200-nccl-all-reduce-float-sum-w2-warm").TopologyClass)
+	require.Equal(t, "h200-nvlink-island", plantest.Find(m, "local-h200-nccl-all-reduce-float-sum-w2-warm").TopologyClass)
 
 	eight := gpus
 	eight.Count = 8
@@ -142,7 +106,7 @@ func TestMachineStandsForLocal(t *testing.T) {
 	one.Count = 1
 	m, err = planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "sku": {"local-h200"}, "op": {"all_gather"}}}, planner.Machine{GPUs: &one})
 	require.NoError(t, err)
-	require.Equal(t, []string{"local-h200-nccl-all-gather-float-w1-cold"}, caseIDs(m.RequestedOther))
+	require.Equal(t, []string{"local-h200-nccl-all-gather-float-w1-cold"}, plantest.IDs(m.RequestedOther))
 
 	_, err = planner.Resolve(cat, planner.Filters{Only: planner.Only{"sku": {"local-h200"}}}, planner.Machine{})
 	require.ErrorContains(t, err, `unknown sku "local-h200"`)
@@ -151,7 +115,7 @@ func TestMachineStandsForLocal(t *testing.T) {
 // TestLibrariesOfTheHost: a library that the host of the machine at hand has takes part over the
 // lanes of hosts, in its own cells, and does not change the other cases.
 func TestLibrariesOfTheHost(t *testing.T) {
-	cat := shipped(t)
+	cat := plantest.Shipped()
 	plans := func(suite string, backends ...string) []string {
 		m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {suite}, "sku": {"local"}}}, planner.Machine{Backends: backends})
 		require.NoError(t, err)
@@ -159,7 +123,7 @@ func TestLibrariesOfTheHost(t *testing.T) {
 		for q := range m.Requested() {
 			require.Equal(t, plan.Runnable, q.Disposition)
 		}
-		return caseIDs(m.RequestedOther)
+		return plantest.IDs(m.RequestedOther)
 	}
 	const tiny = "local-nixl-kv-tiny-tcp-xfer-ep2-paged-bf16"
 	alone := plans("smoke")
@@ -183,7 +147,7 @@ func TestLibrariesOfTheHost(t *testing.T) {
 // TestSmokeIsAStart: on a machine of eight GPUs whose link has the pace of PCIe, the suite
 // of a bare sweep is estimated at less than ten minutes.
 func TestSmokeIsAStart(t *testing.T) {
-	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"smoke"}}}, planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{
+	m, err := planner.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"smoke"}}}, planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{
 		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: []string{"nccl", "mscclpp", "a2a"},
 	}})
 	require.NoError(t, err)
@@ -201,14 +165,14 @@ func TestSmokeIsAStart(t *testing.T) {
 
 // A case that is named passes with all its repeats, and alone.
 func TestCasesByID(t *testing.T) {
-	cat := shipped(t)
+	cat := plantest.Shipped()
 	for i := range cat.Suites {
 		cat.Suites[i].Repeats = 2
 	}
 	only := planner.Only{planner.FilterSuite: {"smoke"}, planner.FilterSKU: {"local"}}
-	all := resolve(t, cat, planner.Filters{Only: only})
+	all := plantest.Resolve(cat, planner.Filters{Only: only})
 	id := all.RequestedOther[0].Case.CaseID
-	m := resolve(t, cat, planner.Filters{Only: only, Cases: []string{id}})
+	m := plantest.Resolve(cat, planner.Filters{Only: only, Cases: []string{id}})
 	require.Equal(t, []string{id, id + "-r2"}, allIDs(m))
 	require.Len(t, m.Include, 1)
 	require.Equal(t, []string{id, id + "-r2"}, m.Include[0].CaseIDs)

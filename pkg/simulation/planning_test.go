@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/schedule"
@@ -17,8 +17,7 @@ import (
 // platform is in them. What the schedule, the topology or the platform does not have is
 // unsupported, with the reason.
 func TestPlan(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	cat.Suite("schedule-simulated").Blocks["simulation"] = []catalog.SuiteBlock{&simulation.SuiteBlock{
 		Backends: []string{"simulator"}, Op: "all_reduce", Algorithms: []string{"ring", "swing", "torus_2d"}, Ranks: []int{6, 2000}, Width: 3,
 		Topologies: []string{"ring", "torus"}, Models: []simulation.SuiteModel{{Name: "links", Sharing: "fifo", Latency: 1}},

@@ -5,24 +5,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
-	_ "github.com/collectivex/collectivex/pkg/families" // plans need them
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/steps"
 )
 
-func shipped(t testing.TB) *catalog.Catalog {
-	t.Helper()
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
-	return cat
-}
-
 // TestScheduleEstimates: a schedule is estimated by what its busiest rank sends. Of eight ranks
 // that is 7 vectors in one phase, 1.75 round a ring, and the copy out of place in an all_gather.
 func TestScheduleEstimates(t *testing.T) {
-	cat := shipped(t)
+	cat := plantest.Shipped()
 	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"schedule-gpu"}, "sku": {"h200-dgxc"}, "world": {"8"}}}, planner.Machine{})
 	require.NoError(t, err)
 	seconds := map[string]float64{}

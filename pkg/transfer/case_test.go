@@ -6,9 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/transfer"
@@ -17,8 +16,7 @@ import (
 // The requests of the shipped caches have the blocks and bytes that CollectiveX, and the
 // models' own dimensions, make of them.
 func TestRequestsOfCaches(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	for _, tc := range []struct {
 		cache             string
 		isl, page, blocks int
@@ -58,8 +56,7 @@ func TestPointsOverALimitAreDropped(t *testing.T) {
 // The suite of the dashboard has its cases in requested_cases, with a ladder of contexts
 // and no other; all that it does not plan itself is elsewhere.
 func TestTheSuiteOfTheDashboard(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{planner.FilterSuite: {transfer.SuiteKV}}}, planner.Machine{})
 	require.NoError(t, err)
 	require.NotEmpty(t, m.RequestedCases)

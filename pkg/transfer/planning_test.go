@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -13,17 +13,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-func shipped(t testing.TB) *catalog.Catalog {
-	t.Helper()
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
-	return cat
-}
-
 // TestHandles: pools are opened by handles on the devices that the backend names, and elsewhere the
 // plan says why not. Cases of the first handle say nothing of it.
 func TestHandles(t *testing.T) {
-	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc", "mi300x-tw"}, "backend": {"ipc"}}}, planner.Machine{})
+	m, err := planner.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc", "mi300x-tw"}, "backend": {"ipc"}}}, planner.Machine{})
 	require.NoError(t, err)
 	lacks := map[string]string{}
 	for _, q := range m.RequestedOther {
@@ -42,7 +35,7 @@ func TestHandles(t *testing.T) {
 
 // TestMooncakeBetweenDevices: the plan says why Mooncake moves no memory of devices.
 func TestMooncakeBetweenDevices(t *testing.T) {
-	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc"}, "backend": {"mooncake"}}}, planner.Machine{})
+	m, err := planner.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc"}, "backend": {"mooncake"}}}, planner.Machine{})
 	require.NoError(t, err)
 	require.Len(t, m.RequestedOther, 2, "contiguous and paged")
 	for _, q := range m.RequestedOther {
@@ -57,7 +50,7 @@ func TestMooncakeBetweenDevices(t *testing.T) {
 func TestDirectPlacesATransferByItsLane(t *testing.T) {
 	machine := planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nixl"}}}
 	over := func(lane string) planner.Direct {
-		cat := shipped(t)
+		cat := plantest.Shipped()
 		block := transfer.New(transfer.CacheOf(cat, "kv-tiny"), catalog.SamplingOf[transfer.Sampling](cat.SamplingProfile("smoke")))
 		block.Mode, block.Routing, block.ISLLadder, block.PageTokens, block.BatchSizes, block.Ops = lane, transfer.Paged, plan.Ladder{64}, plan.Ladder{16}, plan.Ladder{1}, transfer.Ops()
 		return planner.Direct{Suite: "bench", Backend: "nixl", World: 2, Repeats: 1, Cases: []plan.Case{{
@@ -65,11 +58,11 @@ func TestDirectPlacesATransferByItsLane(t *testing.T) {
 		}}}
 	}
 	for lane, sku := range map[string]string{vocab.LaneTCP: "local", vocab.LanePeer: "local-h200"} {
-		m, err := over(lane).Resolve(shipped(t), machine)
+		m, err := over(lane).Resolve(plantest.Shipped(), machine)
 		require.NoError(t, err)
 		require.Equal(t, sku, m.RequestedOther[0].SKU)
 	}
-	_, err := over(vocab.LanePeer).Resolve(shipped(t), planner.Machine{CPU: "amd64"})
+	_, err := over(vocab.LanePeer).Resolve(plantest.Shipped(), planner.Machine{CPU: "amd64"})
 	require.ErrorIs(t, err, planner.ErrCannot)
 	require.ErrorContains(t, err, "lane peer of backend nixl joins the memory of GPUs, and no GPU here runs it")
 }

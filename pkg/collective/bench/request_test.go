@@ -9,9 +9,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/wording"
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -30,13 +29,6 @@ func ask(t *testing.T, line string) (Request, error) {
 	return f.Request(fs.Arg(0))
 }
 
-func shipped(t *testing.T) *catalog.Catalog {
-	t.Helper()
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
-	return cat
-}
-
 // planned returns the cases that a command line comes to on two ranks of a
 // backend.
 func planned(t *testing.T, backend, line string) planner.Direct {
@@ -47,7 +39,7 @@ func planned(t *testing.T, backend, line string) planner.Direct {
 	if world == 0 {
 		world = 2
 	}
-	d, err := r.Plan(shipped(t).Backend(backend), world)
+	d, err := r.Plan(plantest.Shipped().Backend(backend), world)
 	require.NoError(t, err)
 	return d
 }
@@ -199,7 +191,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestRefusalsOfAPlan(t *testing.T) {
-	host := shipped(t).Backend("host")
+	host := plantest.Shipped().Backend("host")
 	traffic := filepath.Join(t.TempDir(), "pair.txt")
 	require.NoError(t, os.WriteFile(traffic, []byte("0 4096\n1024 12\n"), 0o600))
 	for _, tt := range []struct {

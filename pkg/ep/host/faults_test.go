@@ -11,8 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/need"
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
@@ -41,8 +40,7 @@ var bothPrecisions = []string{"bf16", "fp8"}
 // for the host backend in these precisions: both modes and contracts. Each has one
 // small rung and few samples.
 func planned(t *testing.T, timing ep.Timing, precisions []string) (cases []plan.Case) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{
 		"suite": {"ep-reference"}, "sku": {"local"}, "ep": {"2"}, "phase": {"decode"}, "precision": precisions,
 	}}, planner.Machine{})

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/benchtest"
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	collectives "github.com/collectivex/collectivex/pkg/collective/bench"
@@ -57,8 +56,7 @@ func TestRefusalsOfSchedules(t *testing.T) {
 // A world or a shape that a schedule does not have is wrong usage on every machine, and any other
 // is planned.
 func TestShapesOfSchedules(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	host := cat.Backend(bench.HostBackend)
 	for _, a := range schedule.Algorithms() {
 		for world := 1; world <= 8; world++ {
