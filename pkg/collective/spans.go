@@ -59,7 +59,7 @@ func Spans(d *Document, kind string, data json.RawMessage) ([]figure.Span, error
 // KindSample is the kind of records of windows; each contains a Sample.
 const KindSample = "collective-sample"
 
-// Pair is two ranks; the zero value is none.
+// Pair is two ranks; the zero value means no pair.
 type Pair struct {
 	Src int `json:"src"`
 	Dst int `json:"dst"`

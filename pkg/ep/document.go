@@ -118,7 +118,6 @@ type Row struct {
 	// Arithmetic is the verdict on sums that reveal the type and order of combine's accumulation.
 	// Its errors are in units in the last place of bf16. Correctness and the outcome do not depend
 	// on it. It is missing where the case ended early, and in older documents.
-	// older than it.
 	Arithmetic *result.Arithmetic `json:"arithmetic_as_declared,omitempty"`
 	// Bytes counts each token once for each destination rank.
 	Bytes Bytes `json:"byte_provenance"`

@@ -5,13 +5,10 @@ import "strconv"
 // ID returns the id of the case, computed from its fields. Every CaseID comes from here, and every reader
 // recomputes it. Factors are lower case, joined by one dash:
 //
-//	{sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}[-{contract}][-{layout}][-{timing mode}][-r{repeat}]
-//	{sku}-{backend}-{op}[-{traffic}]-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}][-r{repeat}]
-//	{sku}-{backend}-{cache}-{lane}-xfer-ep2-{arrangement}-{precision}[-r{repeat}]
+//	{sku}-{backend}-{factors of the family}[-r{repeat}]
 //
-// Defaults are omitted, so that cases that CollectiveX plans have its ids: for EP the contract
-// layout-and-dispatch-v1, the layout of its plan and the timing mode eager; root 0; registration none;
-// the first repeat. The case must have its block.
+// Defaults, such as the first repeat, are omitted, so that cases that CollectiveX plans have its ids.
+// docs/definitions.md lists the factors of each family. The case must have its block.
 func (c *Case) ID() string {
 	factors := c.Block.Factors(c, []string{c.SKU, c.Backend})
 	if c.Repeat > 1 {

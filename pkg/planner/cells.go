@@ -45,8 +45,8 @@ func (k key) compare(o key) int {
 	)
 }
 
-// id returns the id of the cell: {sku}-{backend}[-ll]-{precision}-n{nodes} for EP,
-// {sku}-{backend}-{family}-n{nodes} for families without further keys.
+// id returns the id of the cell: {sku}-{backend}-{label}-n{nodes}. The label is the name of the family
+// unless its Key returns another one.
 func (k key) id() string { return plan.Slug(k.sku, k.backend, k.Label, "n"+strconv.Itoa(k.nodes)) }
 
 // cells groups the runnable cases, in their order, into cells within all limits, and interleaves the

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// leastPrefix is how much of a name says which one is meant.
+// leastPrefix is the minimum length of a prefix that identifies a name.
 const leastPrefix = 3
 
-// Nearest returns the name in names that got was probably meant to be: of those
-// that begin with got, or else of all that are near, the one with the fewest edits
-// between them, or else one that got begins with; or "". Near are two edits, but never more
-// than half of the letters of got, or a third of them.
+// Nearest returns the name that got was probably meant to be, or "". It prefers names that begin
+// with got, then names within a few edits of got, then names with which got begins. Among several,
+// it returns the one with the fewest edits. A few edits are two, but at most half of the letters of
+// got, or a third of its letters if that is more.
 func Nearest(got string, names []string) string {
 	got = strings.ToLower(got)
 	begins := func(long, short string) bool { return len(short) >= leastPrefix && strings.HasPrefix(long, short) }
@@ -35,8 +35,8 @@ func Nearest(got string, names []string) string {
 	return ""
 }
 
-// Hint says what was probably meant: "; did you mean …?", or else what there
-// is to choose from.
+// Hint returns the end of a message about an unknown name: "; did you mean …?", or else the names to
+// choose from.
 func Hint(got string, names []string) string {
 	switch n := Nearest(got, names); {
 	case n != "":

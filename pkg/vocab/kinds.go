@@ -9,8 +9,8 @@ import (
 // documents use the names.
 var kinds = map[string][]string{}
 
-// Register adds a closed list. It is for the initialization of packages, and panics if there is one
-// of that name.
+// Register adds a closed list. Call it while packages are initialized: it panics if the name is
+// taken.
 func Register(kind string, words ...string) {
 	if kinds[kind] != nil {
 		panic("vocab: two closed lists are called " + kind)
@@ -18,7 +18,7 @@ func Register(kind string, words ...string) {
 	kinds[kind] = words
 }
 
-// List is Register. It returns a function that returns the words in their order.
+// List calls Register, and returns a function that returns the words in their order.
 func List(kind string, words ...string) func() []string {
 	Register(kind, words...)
 	return func() []string { return slices.Clone(words) }

@@ -6,12 +6,12 @@ type Operation struct {
 	Reduces    bool   // takes a reduction operator
 	Rooted     bool   // one rank is the root
 	InPlace    bool   // input and output can share a buffer
-	Traffic    bool   // a file says what it moves, in place of sizes
-	PowerOfTwo bool   // needs as many ranks
+	Traffic    bool   // a file defines what it moves, instead of sizes
+	PowerOfTwo bool   // the number of ranks must be a power of two
 	Pairs      Pairing
 }
 
-// Pairing is which pairs of ranks an operation is measured on, one by one, while the
+// Pairing selects the pairs of ranks on which an operation is measured, one pair at a time, while the
 // other ranks are idle.
 type Pairing int
 
@@ -99,15 +99,13 @@ const (
 // TimingModes lists the timing modes of collective cases.
 var TimingModes = List("timing mode", Pipelined, Blocking, PerIteration, Graph)
 
-// States of the buffers before an operation: caches emptied, reused, moved by one message
-// from operation to operation as nccl-tests does, reused with input that its rank has just
-// written, or such input with caches that have nothing else.
+// States of the buffers before an operation.
 const (
-	Cold      = "cold"
-	Warm      = "warm"
-	Shifted   = "shifted"
-	Fresh     = "fresh"
-	FreshCold = "fresh-cold"
+	Cold      = "cold"       // caches emptied
+	Warm      = "warm"       // reused
+	Shifted   = "shifted"    // one message further at each operation, as in nccl-tests
+	Fresh     = "fresh"      // reused; its rank has just written the input
+	FreshCold = "fresh-cold" // as Fresh, after caches were emptied
 )
 
 // BufferStates lists the states of buffers.

@@ -15,18 +15,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Name is what documents have in place of a suite and of a sampling profile: the
-// numbers were given by hand and stand in the case.
+// Name replaces the names of a suite and of a sampling profile in documents: the case itself has the
+// numbers, which a user gave.
 const Name = "bench"
 
 // HostBackend needs no device.
 const HostBackend = "host"
 
-// Auto lets the machine decide.
+// Auto is the value of flags that lets the machine decide.
 const Auto = "auto"
 
-// Backends lists what --backend takes for a family: auto, then the backends
-// that have it.
+// Backends lists the values of --backend for a family: auto, then the backends that support it.
 func Backends(cat *catalog.Catalog, family plan.Family) []string {
 	names := []string{Auto}
 	for i := range cat.Backends {
@@ -37,8 +36,8 @@ func Backends(cat *catalog.Catalog, family plan.Family) []string {
 	return names
 }
 
-// Others names the backends that have something which be lacks, as the end of a message: those on
-// devices that be runs on, or all if there are none. It is empty without any.
+// Others returns the end of a message that be lacks something: it names the backends that have it, or
+// is empty if none does. Backends on the devices of be take precedence.
 func Others(cat *catalog.Catalog, be *catalog.Backend, has func(*catalog.Backend) bool) string {
 	var near, all []string
 	for i := range cat.Backends {
@@ -60,7 +59,7 @@ func Others(cat *catalog.Catalog, be *catalog.Backend, has func(*catalog.Backend
 	return "; use --backend " + strings.Join(all, " or ")
 }
 
-// otherNames are what other programs call element types and reductions.
+// otherNames maps other programs' names of element types and reductions to ours.
 var otherNames = map[string]string{
 	"bf16": "bfloat16", "fp16": "half", "f16": "half", "float16": "half", "fp32": "float", "f32": "float", "float32": "float",
 	"fp64": "double", "f64": "double", "float64": "double", "e4m3": "f8e4m3", "fp8e4m3": "f8e4m3", "e5m2": "f8e5m2", "fp8e5m2": "f8e5m2",
@@ -78,7 +77,7 @@ func Known(what, got string, names []string) error {
 	return cli.UsageError("unknown %s %q%s", what, got, vocab.Hint(got, names))
 }
 
-// Word is a word that a flag takes, and those that there are.
+// Word is a value of a flag, and the valid ones.
 type Word struct {
 	What, Got string
 	Names     []string
@@ -94,7 +93,7 @@ func AllKnown(words ...Word) error {
 	return nil
 }
 
-// Profile returns the sample counts that a profile has of cases of a family.
+// Profile returns the sample counts of type S in a profile; cases names the family in messages.
 func Profile[S any](cat *catalog.Catalog, name, cases string) (*S, error) {
 	if err := Known("sampling profile", name, cat.Words("sampling")); err != nil {
 		return nil, err
@@ -106,11 +105,11 @@ func Profile[S any](cat *catalog.Catalog, name, cases string) (*S, error) {
 	return counts, nil
 }
 
-// mostSizes is how many sizes one measurement may have: more is a typing error.
+// mostSizes is the maximum number of sizes of a measurement. More are probably a typing error.
 const mostSizes = 4096
 
-// ParseSize reads bytes as nccl-tests does: a number, with a fraction if need
-// be, and one of the binary units K, M and G.
+// ParseSize reads a size in bytes as nccl-tests does: a number, which may have a fraction, and an
+// optional binary unit K, M or G.
 func ParseSize(s string) (int64, error) {
 	number, unit := strings.TrimSpace(s), 1.0
 	if n := len(number); n > 0 {
@@ -125,7 +124,7 @@ func ParseSize(s string) (int64, error) {
 	return int64(v * unit), nil
 }
 
-// Spelled is a size as a person writes it: in the largest unit of which it is a multiple.
+// Spelled writes a size as ParseSize reads it, in the largest unit that divides it.
 func Spelled(bytes int64) string {
 	unit := 0
 	for bytes > 0 && bytes%1024 == 0 && unit < 3 {
@@ -135,7 +134,7 @@ func Spelled(bytes int64) string {
 	return strconv.FormatInt(bytes, 10) + []string{"", "K", "M", "G"}[unit]
 }
 
-// Rate prints a rate with two decimals or, below one, with at least three digits.
+// Rate formats a rate with two decimals or, below 1, with three significant digits.
 func Rate(v float64) string {
 	switch {
 	case v == 0:
@@ -149,7 +148,7 @@ func Rate(v float64) string {
 	}
 }
 
-// List is values as flags take them.
+// List joins values by commas, as flags read them.
 func List[T any](values []T) string {
 	words := make([]string, len(values))
 	for i, v := range values {
@@ -158,17 +157,17 @@ func List[T any](values []T) string {
 	return strings.Join(words, ",")
 }
 
-// Repeats reports whether a word is in the list twice.
+// Repeats reports whether a list contains duplicates.
 func Repeats(words []string) bool {
 	return len(slices.Compact(slices.Sorted(slices.Values(words)))) < len(words)
 }
 
-// Ascending reports whether numbers are from 1 on, each above the one before it.
+// Ascending reports whether there are numbers, all positive and each above the previous one.
 func Ascending(numbers []int) bool {
 	return len(numbers) > 0 && numbers[0] > 0 && slices.IsSorted(numbers) && len(slices.Compact(slices.Clone(numbers))) == len(numbers)
 }
 
-// CheckOf is the last column of a row of which every word was compared.
+// CheckOf returns the last column of a row: the result of its check.
 func CheckOf(passed, complete bool) string {
 	switch {
 	case !passed:
@@ -180,8 +179,8 @@ func CheckOf(passed, complete bool) string {
 	}
 }
 
-// ladder is nccl-tests' sizes from first to last: times factor where that is
-// above 1, else step further.
+// ladder returns nccl-tests' sizes from first to last. Each is factor times the previous one if factor
+// is above 1, and step above it otherwise.
 func ladder(first, last, step, factor int64) ([]int64, error) {
 	switch {
 	case first < 1:

@@ -11,18 +11,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Command is `cxrun bench NAME`, by which a family is measured without a plan.
+// Command is `cxrun bench NAME`, which measures a family without a plan.
 type Command struct {
 	Family                    plan.Family
 	Use, Short, Long, Example string
-	Words                     []string            // that it takes as arguments; empty: it takes none
+	Words                     []string            // valid arguments; empty: it takes none
 	Values                    map[string][]string // of flags, for the completion of a shell
-	// Flags adds the flags to fs and returns what they ask for, with the groups in which help
-	// shows them.
+	// Flags adds the flags to fs. It returns the measurement that they describe, and the groups in
+	// which help shows them.
 	Flags func(fs *pflag.FlagSet) (Measurement, []Group)
 }
 
-// Measurement is what the flags of a command ask for.
+// Measurement is described by the flags of a command.
 type Measurement interface {
 	Options() *Output
 	// Ranks returns how many ranks measure the words; 0: one for each device.
@@ -40,22 +40,23 @@ type Filed interface {
 // Follower is a Reporter whose table grows while a case runs. It prints every document, whatever
 // its outcome.
 type Follower interface {
-	// Grow prints what is whole of a case that runs.
+	// Grow prints the complete rows of a case that is running.
 	Grow(w io.Writer, d result.Document)
 	// Foot ends the table.
 	Foot(w io.Writer)
 }
 
-// Reporter is a measurement as JSON, which gathers documents.
+// Reporter collects the documents of a measurement. Encoded as JSON, it is the command's output.
 type Reporter interface {
-	// Title completes the first line of the table; place is such as "on backend host (asked for)".
+	// Title returns the end of the table's first line; place is a phrase such as "on backend host
+	// (asked for)".
 	Title(place string) string
 	Add(d result.Document) // of the family of the command
 	Print(w io.Writer, d result.Document)
 	// Broken returns the thresholds that were broken, one line each.
 	Broken() []string
-	// Err is how the program ends: nil, or what went wrong, with its exit code.
+	// Err returns nil, or the error with which the program ends, with its exit code.
 	Err() error
-	// Explain adds to the error with which the command ends what its flags can do about it.
+	// Explain adds to the error with which the command ends how other flags would avoid it.
 	Explain(err error) error
 }

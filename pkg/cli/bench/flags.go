@@ -22,7 +22,7 @@ func Usage(groups []Group) string {
 	var b strings.Builder
 	for _, g := range groups {
 		g.Flags.VisitAll(func(f *pflag.Flag) {
-			if f.DefValue != "[]" { // an empty list, of which nothing is said
+			if f.DefValue != "[]" { // help does not mention an empty list
 				f.DefValue = strings.Trim(f.DefValue, "[]")
 			}
 		})
@@ -47,13 +47,13 @@ func (o *Output) AddGroups(fs *pflag.FlagSet, groups ...Group) []Group {
 	return groups
 }
 
-// Output is where a measurement's results go; the families share it.
+// Output holds the flags that all families share: where results go, and the backend.
 type Output struct {
 	JSON        bool
 	File        string // the JSON goes there too
 	Out         string // documents and samples are kept here
 	Backend     string
-	Timeout     int // seconds that a case may take; 0 is what fits its sizes
+	Timeout     int // maximum seconds of a case; 0: chosen from its sizes
 	Definitions cli.Definitions
 	Set         func(name string) bool // whether a flag was given
 }
@@ -98,8 +98,8 @@ type Sizes struct {
 	Factor            int64
 }
 
-// AddFlags adds them, with what help says of the first and the last size. Each is of so many bytes
-// unless given.
+// AddFlags adds the flags. bytes is the default of the first and the last size; first and last are
+// their help.
 func (s *Sizes) AddFlags(g Group, bytes, first, last string) {
 	g.Flags.StringVarP(&s.First, "minbytes", "b", bytes, first)
 	g.Flags.StringVarP(&s.Last, "maxbytes", "e", bytes, last)
@@ -107,7 +107,7 @@ func (s *Sizes) AddFlags(g Group, bytes, first, last string) {
 	g.Flags.Int64VarP(&s.Factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
 }
 
-// FirstUsage and LastUsage are what help says of most first and last sizes.
+// FirstUsage and LastUsage are the usual help of the first and the last size.
 const (
 	FirstUsage = "first `SIZE`, in bytes or with K, M or G (powers of 1024), such as 1.5K"
 	LastUsage  = "last `SIZE`"

@@ -33,8 +33,8 @@ const (
 // examples are values of the flags, with their units.
 var examples = map[string]struct{ unit, value string }{MinBusBW: {"GBPS", "40"}, MinGBps: {"GBPS", "40"}, MaxTime: {"US", "35.5"}}
 
-// parseLimits reads SIZE=VALUE pairs; a size has to be one of sizes, if these are not nil. A value
-// without a size is for all sizes, of --min-gbps only.
+// parseLimits reads SIZE=VALUE pairs. Unless sizes is nil, it must contain each size. Only --min-gbps
+// accepts a value without a size, which applies to all sizes.
 func parseLimits(flag string, pairs []string, sizes []int64) (Limits, error) {
 	var out Limits
 	for _, pair := range pairs {
@@ -70,7 +70,7 @@ func parseLimits(flag string, pairs []string, sizes []int64) (Limits, error) {
 	return out, nil
 }
 
-// ParseLimits reads the pairs of two flags: of rates and of times.
+// ParseLimits reads the pairs of the flag rateFlag and of --max-time.
 func ParseLimits(rateFlag string, rates, times []string, sizes []int64) (Limits, error) {
 	out, err := parseLimits(rateFlag, rates, sizes)
 	if err != nil {
@@ -80,7 +80,8 @@ func ParseLimits(rateFlag string, rates, times []string, sizes []int64) (Limits,
 	return append(out, more...), err
 }
 
-// Within refuses a threshold for a size that none of what is measured has: a burst, of bursts.
+// Within refuses a threshold for a size that is not measured. one and many name what has the sizes,
+// such as burst and bursts.
 func (l Limits) Within(sizes []int64, one, many string) error {
 	for _, x := range l {
 		if x.Bytes != everySize && !slices.Contains(sizes, x.Bytes) {
@@ -90,7 +91,7 @@ func (l Limits) Within(sizes []int64, one, many string) error {
 	return nil
 }
 
-// OfAllSizes says each threshold for all sizes, such as --min-gbps is 40.
+// OfAllSizes describes each threshold for all sizes, such as --min-gbps is 40.
 func (l Limits) OfAllSizes() (out []string) {
 	for _, x := range l {
 		if x.Bytes == everySize {
@@ -107,15 +108,15 @@ func (x Limit) size() string {
 	return plural.Count(int(x.Bytes), "byte", "bytes")
 }
 
-// Measured is a row as thresholds compare it.
+// Measured is the part of a row that thresholds are compared with.
 type Measured struct {
 	Name         string
 	Bytes        int64
 	GBps, Micros float64
 }
 
-// Broken returns a line for each threshold of a case that its rows break; a size without a row breaks
-// its own.
+// Broken returns a line for each violation of a threshold by a row of a case. A threshold for a size
+// without a row is violated too.
 func (l Limits) Broken(name string, rows []Measured) []string {
 	if name != "" {
 		name += ", "
@@ -142,5 +143,5 @@ func (l Limits) Broken(name string, rows []Measured) []string {
 	return out
 }
 
-// Shortest prints a value with at most six digits.
+// Shortest formats a value with at most six digits.
 func Shortest(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }

@@ -13,7 +13,7 @@ import (
 // Version is the version of the JSON.
 const Version = 1
 
-// Head is what the JSON of every measurement begins with, and how its cases ended.
+// Head begins the JSON of every measurement, and records how its cases ended.
 type Head struct {
 	Version   int       `json:"version"`
 	Program   string    `json:"program"`
@@ -35,7 +35,7 @@ func NewHead(program string, arguments []string, started time.Time, backend stri
 	return Head{Version: Version, Program: program, Arguments: arguments, StartedAt: started.UTC(), Backend: backend, World: world}
 }
 
-// Err is how the program ends: nil, or what went wrong, with its exit code.
+// Err returns nil, or the error with which the program ends, with its exit code.
 func (h *Head) Err() error { return h.verdict.err() }
 
 // Broken returns nothing: most measurements have no thresholds; see Reporter.
@@ -44,16 +44,17 @@ func (*Head) Broken() []string { return nil }
 // Explain adds nothing to an error; see Reporter.
 func (h *Head) Explain(err error) error { return err }
 
-// Missed says how many thresholds were broken.
+// Missed sets the number of violated thresholds.
 func (h *Head) Missed(thresholds int) { h.verdict.broken = thresholds }
 
-// Lenient says that what the library lacks was not asked for by name.
+// Lenient sets whether cases that the library does not support are tolerated, since the user did not
+// name them.
 func (h *Head) Lenient(is bool) { h.verdict.lenient = is }
 
 // Nothing reports whether no case can be measured here.
 func (h *Head) Nothing() bool { return h.verdict.lacking == h.verdict.cases }
 
-// Take takes in the envelope of a case.
+// Take adds the device, library and outcome of a case.
 func (h *Head) Take(d *result.Envelope) {
 	if h.Device == nil && d.Topology.DeviceProduct != "" {
 		h.Device, h.Library = &d.Topology.DeviceProduct, d.Runtime.CollectiveLibrary
@@ -61,17 +62,17 @@ func (h *Head) Take(d *result.Envelope) {
 	h.verdict.add(d.Outcome)
 }
 
-// Case is what the JSON says first of a case.
+// Case begins the JSON of a case.
 type Case struct {
 	CaseID        string            `json:"case_id"`
 	ComparisonKey string            `json:"comparison_key"`
 	Environment   map[string]string `json:"environment"` // of the ranks; never null
 }
 
-// CaseOf returns what it says of the case of a document.
+// CaseOf returns the Case of a document.
 func CaseOf(d *result.Envelope) Case { return Case{d.Identity.CaseID, d.ComparisonKey, Environment(d)} }
 
-// Environment is what a document says of the ranks' environment; never null.
+// Environment returns the ranks' environment according to a document; never nil.
 func Environment(d *result.Envelope) map[string]string {
 	if d.Provenance.Environment == nil {
 		return map[string]string{}
@@ -79,7 +80,7 @@ func Environment(d *result.Envelope) map[string]string {
 	return d.Provenance.Environment
 }
 
-// Ended prints how a case ended that is no success.
+// Ended prints the status of a case that did not succeed, and the reasons.
 func Ended(w io.Writer, o result.Outcome) {
 	if o.Status != result.Success {
 		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(o.Status), sanitize.Line(o.Reasons.String()))

@@ -9,9 +9,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// verdict gathers how the cases of a measurement ended.
+// verdict counts how the cases of a measurement ended.
 type verdict struct {
-	lenient                bool // what the library lacks was not asked for by name
+	lenient                bool // see Head.Lenient
 	cases, failed, lacking int
 	broken                 int // thresholds
 }
@@ -28,7 +28,7 @@ func (v *verdict) add(o result.Outcome) {
 	}
 }
 
-// err is what the program ends with.
+// err returns the error with which the program ends, or nil.
 func (v *verdict) err() error {
 	switch {
 	case v.failed > 0:
@@ -42,8 +42,8 @@ func (v *verdict) err() error {
 	}
 }
 
-// Lacking reports whether a case failed for what this machine or the library
-// lacks, and for nothing else.
+// Lacking reports whether a case failed only because this machine or the library does not support
+// it.
 func Lacking(o result.Outcome) bool {
 	return o.Status == result.Failed && o.Reasons.Only(
 		result.ReasonNoLibrary, result.ReasonNoSymbol, result.ReasonRefused, result.ReasonEnvironment,

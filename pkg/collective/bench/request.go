@@ -66,7 +66,7 @@ type By struct {
 	// Ran converts a document to one of collectives, and returns the program that every rank ran
 	// and the digest of its file, if any.
 	Ran func(d result.Document) (of *collective.Document, program *result.Program, digest string)
-	// File is the name of that file; empty if there is none.
+	// File is the name of the program's file; empty if there is none.
 	File string
 }
 

@@ -22,7 +22,7 @@ type Form struct {
 	Pair Pair
 }
 
-// Pair is two ranks; the zero value is none.
+// Pair is two ranks; the zero value means no pair.
 type Pair = collective.Pair
 
 // Idle reports whether rank takes no part in the operation and enqueues nothing.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/sysfs"
-
 	"github.com/spf13/pflag"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -21,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/sanitize"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // Command is `cxrun bench copy`.

@@ -47,17 +47,17 @@ type Streams interface {
 	Close() error
 }
 
-// Multiplier is an engine, and what documents say of it.
+// Multiplier is an engine, and its description in documents.
 type Multiplier struct {
 	gemm.Engine
 	Compute string       // see overlap.Computes; not auto
 	Library rank.Library // zero without one
 }
 
-// Parts are what a backend brings to a Runner, which closes them in this order.
+// Parts are the backend's parts of a Runner, which closes them in this order.
 type Parts struct {
 	Streams Streams
-	// Multiplier opens what computes products of a case; see overlap.Computes.
+	// Multiplier opens the engine of a case; compute is one of overlap.Computes.
 	Multiplier func(compute string) (Multiplier, error)
 	Matrix     gemm.Data
 	Data       collective.Data // of the collectives of form beside
@@ -66,7 +66,7 @@ type Parts struct {
 	Facts      rank.Facts
 }
 
-// last is the end of the last task, 0 without any.
+// last returns the end of the last task, or 0 without tasks.
 func last(spans []Span) (end float64) {
 	for _, s := range spans {
 		end = max(end, s.End)
@@ -74,8 +74,7 @@ func last(spans []Span) (end float64) {
 	return end
 }
 
-// active is how long one of the tasks ran before a time. Those of one side do not run at the
-// same time.
+// active returns how long tasks of one side, which never run at the same time, ran before a time.
 func active(spans []Span, before float64) (sum float64) {
 	for _, s := range spans {
 		sum += max(0, min(s.End, before)-s.Start)

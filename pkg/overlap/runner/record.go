@@ -12,25 +12,25 @@ const (
 	kindSample = "overlap-sample"
 )
 
-// setup is what a rank knows before the first row.
+// setup holds what a rank knows before the first row.
 type setup struct {
-	Compute         string `json:"compute"` // what computes; see overlap.Computes
+	Compute         string `json:"compute"` // one of overlap.Computes
 	Path            string `json:"communication_path"`
 	CheckedBy       string `json:"checked_by"`
 	SharedProcessor bool   `json:"shared_processor"`
-	// Program is what was verified before it communicated; missing where a library's
-	// operations do.
+	// Program describes the verified communication steps; missing if operations of a library
+	// communicate.
 	Program *result.Program `json:"program,omitempty"`
 }
 
-// turn names a window; all ranks have the same ones in the same order.
+// turn identifies a window. All ranks have the same windows in the same order.
 type turn struct {
 	Row       int    `json:"row"`
 	Iteration int    `json:"iteration"`
 	Contender string `json:"contender"`
 }
 
-// sample is what one rank saw in one window, appended when its checks have run. Times are
+// sample is what one rank measured in one window, recorded after its checks. Times are
 // microseconds.
 type sample struct {
 	turn
@@ -39,12 +39,12 @@ type sample struct {
 	// contender does not have.
 	Compute       float64 `json:"compute_us"`
 	Communication float64 `json:"communication_us"`
-	// ComputeCovered is how much of Compute the communication was active, and
-	// CommunicationCovered the reverse.
+	// ComputeCovered is the part of Compute in which the communication was active.
+	// CommunicationCovered is the reverse.
 	ComputeCovered       float64 `json:"compute_covered_us"`
 	CommunicationCovered float64 `json:"communication_covered_us"`
 	rank.Entry
-	// Products and Communicated are missing where the contender has no such side.
+	// Products and Communicated are missing if the contender does not have the side.
 	Products     *workload.Verdict `json:"products,omitempty"`
 	Communicated *workload.Verdict `json:"communicated,omitempty"`
 }

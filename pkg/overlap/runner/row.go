@@ -20,14 +20,14 @@ import (
 type row struct {
 	*bench
 	number   int
-	shape    gemm.Shape // of each product of form beside, of a linear layer's whole one
+	shape    gemm.Shape // of each product of form beside, or of the whole product of a linear layer
 	memory   collective.Memory
 	exchange exchange
 	input    accel.Ptr // A of form beside, X of a linear layer
 	weights  accel.Ptr
 	products gemm.Outputs
-	// inPieces and inOne are the computation as a window has it, and as a linear layer's in one
-	// piece.
+	// inPieces is the computation of a window. inOne is the same in one piece, which differs only
+	// for a linear layer.
 	inPieces, inOne []Task
 }
 
@@ -36,7 +36,7 @@ const alignment = 512
 
 func align(n int64) int64 { return (n + alignment - 1) / alignment * alignment }
 
-// memoryShare is the part of the free memory that the buffers of a row may take.
+// memoryShare is the fraction of the free memory that the buffers of a row may take.
 const memoryShare = 0.8
 
 // newRow allocates the buffers of a row.
@@ -91,7 +91,7 @@ func newRow(ctx context.Context, b *bench, number int, asked overlap.Row) (_ *ro
 	return r, nil
 }
 
-// fits refuses buffers that the memory does not hold.
+// fits refuses buffers that exceed the memory.
 func (b *bench) fits(bytes int64) error {
 	free, _, err := b.Device.Memory()
 	if err != nil {
@@ -107,31 +107,31 @@ func (b *bench) fits(bytes int64) error {
 	return nil
 }
 
-// product is where a product begins.
+// product returns the address of a product.
 func (r *row) product(i int) accel.Ptr { return r.products.At.Add(int64(i) * r.products.Stride) }
 
 func (r *row) close() error { return errors.Join(r.exchange.close(), r.memory.Close()) }
 
-// Slots of seeds that no collective has.
+// Slots of seeds; collectives have those from 0 on.
 const (
 	inputSlot  = -1
 	weightSlot = -2
 )
 
-// seed is that of the data of one buffer in one window. Every window has its own, so that
-// nothing left over from another can pass.
+// seed returns the seed of the data of one buffer in one window. It differs in every window, so that
+// data left over from another window fail the check.
 func (b *bench) seed(t turn, slot int) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s %d %d %s %d", b.planned.CaseID, t.Row, t.Iteration, t.Contender, slot)
 	return h.Sum32()
 }
 
-// weight is the second matrix, which stays as it is.
+// weight returns the values of the second matrix, which are the same in all windows.
 func (r *row) weight() gemm.Values {
 	return gemm.Values{Type: r.dtype, Seed: r.seed(turn{Row: r.number}, weightSlot)}
 }
 
-// values are the first matrix in a window.
+// values returns the values of the first matrix in a window.
 func (b *bench) values(t turn) gemm.Values {
 	return gemm.Values{Type: b.dtype, Seed: b.seed(t, inputSlot)}
 }
@@ -144,8 +144,8 @@ func communicates(contender string) bool {
 	return contender != overlap.OnlyCompute && contender != overlap.WholeCompute
 }
 
-// prepare makes the data of a window in the buffers of both sides, whether or not the
-// contender uses them, so that all contenders find the same caches.
+// prepare writes the data of a window to the buffers of both sides, even if the contender uses only
+// one of them, so that all contenders start with the same caches.
 func (r *row) prepare(t turn) error {
 	if err := r.Device.Set(r.stream, r.products.At, poison, int64(r.products.Count)*r.products.Stride); err != nil {
 		return rank.Coded(result.ReasonDevice, err)
@@ -162,7 +162,7 @@ func (r *row) prepare(t turn) error {
 	return nil
 }
 
-// window is the work of a contender.
+// window returns the work of a contender.
 func (r *row) window(contender string) Window {
 	var w Window
 	if communicates(contender) {
@@ -187,8 +187,8 @@ func (r *row) window(contender string) Window {
 	return w
 }
 
-// prepareProducts makes the tasks of the computation: of form beside all products in one task, of a
-// linear layer a task for each part of X, in the order in which they arrive.
+// prepareProducts makes the tasks of the computation. Form beside has all products in one task, a
+// linear layer a task for each part of X, in the order in which the parts arrive.
 func (r *row) prepareProducts() (err error) {
 	var all []gemm.Product
 	for i := range r.products.Count {
@@ -205,7 +205,7 @@ func (r *row) prepareProducts() (err error) {
 	for i := range world {
 		part, after := i, i
 		if r.block.Form == overlap.LinearRotation {
-			part, after = (r.session.Rank+i)%world, i-1 // the first part is its own
+			part, after = (r.session.Rank+i)%world, i-1 // the first part is the rank's own
 		}
 		first := int64(part) * rows
 		p := gemm.Product{
@@ -221,7 +221,7 @@ func (r *row) prepareProducts() (err error) {
 	return nil
 }
 
-// task computes products one after another, after a task of the communication; see Task.
+// task returns a task that computes products one after another; see Task for after.
 func (r *row) task(products []gemm.Product, after int) (Task, error) {
 	var all []gemm.Multiply
 	for _, p := range products {
@@ -241,7 +241,7 @@ func (r *row) task(products []gemm.Product, after int) (Task, error) {
 	}}, nil
 }
 
-// check compares what a window has left.
+// check compares the results of a window.
 func (r *row) check(t turn, s *sample) error {
 	if err := r.injure(t); err != nil {
 		return err

@@ -34,7 +34,8 @@ show' prints, between real ranks. Flags, columns, checks and exit codes are thos
 'cxrun bench'; 'cxrun schedule list' lists the schedules.
 
 FILE is a plan of MSCCL or MSCCL++. It is verified first, for each placement that it is for;
-findings begin with the file, and line and column of the op. The plan says how many ranks there are, and sizes have to divide into its chunks.`,
+findings begin with the file, and line and column of the op. The plan determines the number of
+ranks, and sizes have to divide into its chunks.`,
 	Example: `  cxrun bench schedule all_reduce ring --backend host -b 1K -e 1M -f 32
   cxrun bench schedule all_gather rotation --backend nccl -g 2 -b 64K -e 256M -f 4
   cxrun bench schedule all_gather hierarchical_sliced --width 2 --backend host -t 4 -b 1M -e 1M

@@ -133,9 +133,9 @@ func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *sc
 	return c, about, c.unload, nil
 }
 
-// Rotation returns the steps of this rank in an all_gather by schedule rotation, in place: a list
-// for each message that it sends and the one that it receives meanwhile, which other work may
-// follow; and what there is to say of their program. A rank has count elements.
+// Rotation returns the steps of this rank in an in-place all_gather by schedule rotation, in which each
+// rank has count elements, and the description of their program. There is one list for each message
+// that the rank sends and the one that it receives meanwhile, so that other work can follow each.
 func Rotation(ctx context.Context, s *rank.Session, l Library, f runner.Form, count int64) ([]*Lowered, *schedule.About, error) {
 	p, about, err := programOf(ctx, s, l.Steps(), &steps.Block{Op: f.Op.String(), Algorithm: "rotation"})
 	if err != nil {

@@ -3,7 +3,6 @@
 //
 // A request is one group of operations, a send or receive for each block. Both ranks call them. Each
 // case gets a new communicator, so that a failed case does not affect the next.
-// the next one's.
 package nccl
 
 import (
