@@ -18,10 +18,10 @@ import (
 
 // How long the shard waits for ranks.
 const (
-	pollInterval = 40 * time.Millisecond  // between two readings of the ranks' streams; long, since reading takes processor time from ranks that measure
-	failureGrace = 2 * time.Second // for the other ranks to report their part of a failure
-	dumpGrace    = 3 * time.Second        // for ranks to write stacks
-	stopGrace    = 30 * time.Second       // for ranks to close libraries and devices
+	pollInterval = 40 * time.Millisecond // between two readings of the ranks' streams; long, since reading takes processor time from ranks that measure
+	failureGrace = 2 * time.Second       // for the other ranks to report their part of a failure
+	dumpGrace    = 3 * time.Second       // for ranks to write stacks
+	stopGrace    = 30 * time.Second      // for ranks to close libraries and devices
 )
 
 // groupKey returns what the cases of one cell must share to run in one warm group.
