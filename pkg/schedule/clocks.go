@@ -108,7 +108,7 @@ func newClocks(f *Flow) (*clocks, error) {
 		}
 	}
 	if bytes > mostClocks {
-		return nil, fmt.Errorf("%s %s: %d streams that wait for each other need %.1f GiB of memory to verify, must be at most %d GiB: take fewer ranks", p.Name, p.Collective, streams, float64(bytes)/(1<<30), mostClocks>>30)
+		return nil, fmt.Errorf("%s %s: %d streams that wait for each other need %.1f GiB of memory to verify, must be at most %d GiB: use fewer ranks", p.Name, p.Collective, streams, float64(bytes)/(1<<30), mostClocks>>30)
 	}
 	c.known, c.open, c.alone = make([]clock, n), make([]clock, n), make([]bool, n)
 	for t := range n {

@@ -581,7 +581,7 @@ func TestStreamsThatNeverMeet(t *testing.T) {
 		}
 	}
 	_, err = Verify(t.Context(), p)
-	require.EqualError(t, err, "mine all_reduce: 25600 streams that wait for each other need 4.9 GiB of memory to verify, must be at most 4 GiB: take fewer ranks")
+	require.EqualError(t, err, "mine all_reduce: 25600 streams that wait for each other need 4.9 GiB of memory to verify, must be at most 4 GiB: use fewer ranks")
 }
 
 // BenchmarkVerify verifies a ring all_reduce of 1,024 ranks.

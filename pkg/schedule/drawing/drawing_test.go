@@ -86,7 +86,7 @@ func TestTimeline(t *testing.T) {
 		}
 	}
 	_, err := Timeline(timeline(t, "ring", 128), "", "", "", 1)
-	require.EqualError(t, err, "65024 ops, a drawing has at most 20000: take fewer ranks")
+	require.EqualError(t, err, "65024 ops, a drawing has at most 20000: use fewer ranks")
 }
 
 // The lanes of a rank are closer to each other than to those of the next one, and a program without

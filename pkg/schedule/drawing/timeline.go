@@ -67,7 +67,7 @@ func Timeline(t *simulate.Timeline, title, note, unit string, each simulate.Pico
 		g.rows += float64(streams) + rankGap
 	}
 	if total > mostOps {
-		return nil, fmt.Errorf("%d ops, a drawing has at most %d: take fewer ranks", total, mostOps)
+		return nil, fmt.Errorf("%d ops, a drawing has at most %d: use fewer ranks", total, mostOps)
 	}
 	p := chart.New(title)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(max(1, t.Makespan))/g.each, -g.rows, 0

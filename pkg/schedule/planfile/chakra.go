@@ -32,11 +32,12 @@ func Chakra(p *schedule.Program, bytes int64) (traces [][]byte, err error) {
 	return traces, nil
 }
 
+// chakraOf returns the trace of rank r.
 func chakraOf(p *schedule.Flow, r int, bytes int64) ([]byte, error) {
 	var out []byte
 	delimited := func(message []byte) { out = protowire.AppendBytes(out, message) }
 	delimited(text(nil, 1, "0.0.4"))
-	before := map[uint8][]uint64{} // by stream: the nodes that the next group follows
+	before := map[uint8][]uint64{} // by stream: the nodes of its previous group
 	ops := p.Ops[r]
 	ends := make([]uint64, len(ops))
 	for from, to := 0, 0; from < len(ops); from = to {
@@ -56,7 +57,7 @@ func chakraOf(p *schedule.Flow, r int, bytes int64) ([]byte, error) {
 			case schedule.Send:
 				delimited(message(id, o, chakraSend, r, int(o.Peer), p.Bytes(o.Src, o.Count, bytes, 1), after))
 			case schedule.Recv, schedule.RecvReduce:
-				sent := &p.Ops[o.Peer][p.Partner(r, i)] // the send, whose chunks the message has
+				sent := &p.Ops[o.Peer][p.Partner(r, i)] // its chunks determine the size of the message
 				size := p.Bytes(sent.Src, o.Count, bytes, 1)
 				delimited(message(id, o, chakraReceive, int(o.Peer), r, size, after))
 				if o.Kind == schedule.RecvReduce {
@@ -66,7 +67,7 @@ func chakraOf(p *schedule.Flow, r int, bytes int64) ([]byte, error) {
 			case schedule.Reduce, schedule.Copy:
 				delimited(compute(id, o, p.Bytes(o.Dst, o.Count, bytes, 1), after))
 			default:
-				return nil, fmt.Errorf("program %s has, on rank %d as op %d, a %s: a Chakra trace has sends and receives only", p.Name, r, i, o.Kind)
+				return nil, fmt.Errorf("program %s has a %s (op %d of rank %d): Chakra traces support only sends, receives, copies and sums", p.Name, o.Kind, i, r)
 			}
 			group = append(group, ends[i])
 		}
@@ -75,10 +76,12 @@ func chakraOf(p *schedule.Flow, r int, bytes int64) ([]byte, error) {
 	return out, nil
 }
 
+// text appends a string field to a message.
 func text(b []byte, field protowire.Number, s string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
 }
 
+// number appends an integer field to a message.
 func number(b []byte, field protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
 }
@@ -98,7 +101,7 @@ func chakraNode(id uint64, o *schedule.Op, kind uint64, after []uint64) []byte {
 	return attribute(b, "is_cpu_op", 27, 0)
 }
 
-// attribute appends an attribute whose value is in a field of the oneof.
+// attribute appends an attribute. field is the member of the value's oneof, such as int64Value.
 func attribute(b []byte, name string, field protowire.Number, v uint64) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, 10, protowire.BytesType), number(text(nil, 1, name), field, v))
 }
@@ -109,6 +112,7 @@ const (
 	int64Value = 9
 )
 
+// message returns the node of a send or receive of size bytes.
 func message(id uint64, o *schedule.Op, kind uint64, from, to int, size int64, after []uint64) []byte {
 	b := chakraNode(id, o, kind, after)
 	b = attribute(b, "comm_size", int64Value, uint64(size))
@@ -117,6 +121,7 @@ func message(id uint64, o *schedule.Op, kind uint64, from, to int, size int64, a
 	return attribute(b, "comm_tag", int32Value, uint64(o.Channel))
 }
 
+// compute returns the node of a sum or copy of size bytes.
 func compute(id uint64, o *schedule.Op, size int64, after []uint64) []byte {
 	b := chakraNode(id, o, chakraCompute, after)
 	return attribute(b, "tensor_size", int64Value, uint64(size))

@@ -123,5 +123,5 @@ func TestChakraRefusesSignals(t *testing.T) {
 	p, err := ForMSCCLPP(program(t, "ring", schedule.AllGather, 2))
 	require.NoError(t, err)
 	_, err = Chakra(p, 1)
-	require.EqualError(t, err, "program ring has, on rank 0 as op 0, a signal: a Chakra trace has sends and receives only")
+	require.EqualError(t, err, "program ring has a signal (op 0 of rank 0): Chakra traces support only sends, receives, copies and sums")
 }

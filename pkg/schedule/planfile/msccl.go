@@ -7,40 +7,41 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// Limits of MSCCL's runtime, and the messages that a connection of it buffers.
+// Limits of MSCCL's runtime.
 const (
-	xmlSteps  = 256 // of a thread block
-	xmlBlocks = 32  // of a channel
+	xmlSteps  = 256 // steps of a thread block
+	xmlBlocks = 32  // thread blocks of a channel on a rank
 	xmlCount  = 71  // chunks of a step
-	xmlBuffer = 8
+	xmlBuffer = 8   // messages that a connection buffers
 )
 
-// collectives are the names that MSCCL and MSCCL++ have in common.
+// collectives maps the names that both MSCCL and MSCCL++ use.
 var collectives = map[string]schedule.Collective{
 	"allreduce": schedule.AllReduce, "allgather": schedule.AllGather, "reducescatter": schedule.ReduceScatter,
 }
 
-// oldReduceScatter is the name of a reduce_scatter for microsoft/msccl, which its successors do
-// not know. They alone have outofplace, minBytes and maxBytes, so that plans are written for them.
+// oldReduceScatter is how microsoft/msccl names reduce_scatter. Its successors refuse this name. Plans
+// are written for the successors, since they require outofplace, minBytes and maxBytes.
 const oldReduceScatter = "reduce_scatter"
 
+// readXML reads a plan of MSCCL. If the plan is for both placements, it is read once for each.
 func readXML(file string, data []byte) (*Plan, error) {
 	top, err := parseXML(file, data)
 	if err != nil {
 		return nil, err
 	}
 	p := readPlaced(top, false)
-	if top.text.err == nil && p.place != "" {
+	if top.text.err == nil && p.placement != "" {
 		p.OutOfPlace = readPlaced(top, true)
 	}
 	return p, top.text.err
 }
 
-// readPlaced reads a plan for one of its placements. It means something only if the text has no
-// error then.
+// readPlaced reads a plan for one of its placements. The result is valid only if top.text.err is
+// nil afterwards.
 func readPlaced(top *node, outOfPlace bool) *Plan {
 	if top.name != "algo" {
-		top.fail("must begin with <algo>")
+		top.fail("the plan begins with <%s>, must begin with <algo>", top.name)
 		return nil
 	}
 	x := &xmlReader{gpus: map[int]bool{}}
@@ -56,24 +57,25 @@ func readPlaced(top *node, outOfPlace bool) *Plan {
 	if len(x.gpus) != p.Ranks {
 		top.fail("ngpus=\"%d\", but there are %d elements <gpu>", p.Ranks, len(x.gpus))
 	}
-	if p.Scratch = x.layout.scratch + x.layout.spare; p.Ranks*(p.Chunks+p.Scratch) > mostSlots {
-		top.fail("%d chunks and %d of scratch memory on each of %d ranks, must be at most %d in all", p.Chunks, p.Scratch, p.Ranks, mostSlots)
+	if p.Scratch = x.layout.scratch + x.layout.spare; p.Ranks*(p.Chunks+p.Scratch) > maxSlots {
+		top.fail("%d chunks and %d chunks of scratch memory on each of %d ranks, must be at most %d in all", p.Chunks, p.Scratch, p.Ranks, maxSlots)
 	}
-	x.layout.place(p)
+	x.layout.moveSpare(p)
 	return x.plan
 }
 
-// layout is where the buffers i, o and s of a plan are in the slots of a program.
+// layout maps the buffers i, o and s of a plan to the chunk slots of a program. Scratch memory has,
+// in this order, buffer i if the plan runs out of place, buffer s, and the spare slots.
 type layout struct {
 	collective schedule.Collective
 	ranks      int
 	chunks     int
-	input      int // slots of scratch memory; 0 in place
-	scratch    int // the same, with those of the largest buffer s
-	spare      int // beyond them: what is sent without being stored
+	input      int // scratch slots of buffer i; 0 in place
+	scratch    int // scratch slots of buffer i and the largest buffer s
+	spare      int // scratch slots for sums that no buffer of the plan stores
 }
 
-// newLayout returns the layout of a plan of so many chunks of the whole vector.
+// newLayout returns the layout of a plan whose whole vector has the given number of chunks.
 func newLayout(c schedule.Collective, ranks, chunks int, inPlace bool) layout {
 	l := layout{collective: c, ranks: ranks, chunks: chunks}
 	if !inPlace {
@@ -83,7 +85,7 @@ func newLayout(c schedule.Collective, ranks, chunks int, inPlace bool) layout {
 	return l
 }
 
-// size is the chunks of buffer i or o of a rank.
+// size returns the number of chunks in buffer i or o of a rank.
 func (l *layout) size(buffer string) int {
 	if l.collective == schedule.AllGather && buffer == "i" || l.collective == schedule.ReduceScatter && buffer == "o" {
 		return l.chunks / l.ranks
@@ -104,11 +106,12 @@ func (l *layout) slot(r int, buffer string, index int) schedule.Slot {
 	return schedule.Slot(index)
 }
 
-// spared marks slot j of what is sent without being stored, which place moves behind all
-// scratch memory when that is known.
+// Scratch slot spared+j is spare slot j of a rank until moveSpare gives it its final place.
 const spared = 1 << 28
 
-func (l *layout) place(p *schedule.Program) {
+// moveSpare moves the spare slots behind the other scratch slots, once all ranks are read and the
+// number of these is known.
+func (l *layout) moveSpare(p *schedule.Program) {
 	move := func(s *schedule.Slot) {
 		if j := int(^*s); *s < 0 && j >= spared {
 			*s = schedule.Scratch(j - spared + l.scratch)
@@ -122,7 +125,8 @@ func (l *layout) place(p *schedule.Program) {
 	}
 }
 
-// where is the buffer and the chunk in it of a slot of rank r; the inverse of slot.
+// where returns the buffer of a slot of rank r, and the index of its chunk in the buffer. It is the
+// inverse of slot.
 func (l *layout) where(r int, s schedule.Slot) (buffer string, index int) {
 	if s < 0 {
 		if j := int(^s); j >= l.input {
@@ -144,23 +148,23 @@ type xmlReader struct {
 	plan     *Plan
 	channels int
 	layout   layout
-	gpus     map[int]bool // that have been read
-	count    int          // of all thread blocks
+	gpus     map[int]bool // ids read so far
+	count    int          // thread blocks read so far
 }
 
-// algo reads the head of the plan.
+// algo reads the attributes of <algo>.
 func (x *xmlReader) algo(a *node, outOfPlace bool) {
 	coll := a.get("coll").string()
 	a.get("proto").oneOf("Simple", "LL", "LL128")
-	ranks := a.get("ngpus").number(1, mostRanks)
-	chunks := a.get("nchunksperloop").number(1, mostSlots)
+	ranks := a.get("ngpus").number(1, maxRanks)
+	chunks := a.get("nchunksperloop").number(1, maxSlots)
 	x.channels = a.get("nchannels").number(1, 256)
 	least := 0
 	if a.has("minBytes") {
 		least = a.get("minBytes").number(0, math.MaxInt64)
 	}
 	if a.has("maxBytes") && a.get("maxBytes").number(0, math.MaxInt64) < least {
-		a.fail("<algo> minBytes=\"%d\" is above maxBytes=%q: it would never be used", least, a.get("maxBytes").string())
+		a.fail("<algo> minBytes=\"%d\" is above maxBytes=%q: the plan would never be used", least, a.get("maxBytes").string())
 	}
 	in := a.get("inplace").number(0, 1) == 1
 	out := !in
@@ -168,7 +172,7 @@ func (x *xmlReader) algo(a *node, outOfPlace bool) {
 		out = a.get("outofplace").number(0, 1) == 1
 	}
 	if !in && !out {
-		a.fail("<algo> has inplace=\"0\" and outofplace=\"0\": it would never be used")
+		a.fail("<algo> has inplace=\"0\" and outofplace=\"0\": the plan would never be used")
 	}
 	c, known := collectives[strings.ToLower(coll)]
 	if coll == oldReduceScatter {
@@ -186,26 +190,27 @@ func (x *xmlReader) algo(a *node, outOfPlace bool) {
 	}}
 	switch {
 	case in && out && outOfPlace:
-		x.plan.place = "out of place"
+		x.plan.placement = "out of place"
 	case in && out:
-		x.plan.place = "in place"
+		x.plan.placement = "in place"
 	}
 	if coll == oldReduceScatter {
-		x.plan.note(a.at, "<algo> coll=%q: newer versions of MSCCL know reducescatter only, and refuse the plan", coll)
+		x.plan.note(a.at, "<algo> coll=%q: newer versions of MSCCL accept only reducescatter and refuse the plan", coll)
 	}
 	for _, name := range []string{"outofplace", "minBytes", "maxBytes"} {
 		if !a.has(name) {
-			x.plan.note(a.at, "<algo> has no attribute %s: newer versions of MSCCL do not use the plan and do not say so", name)
+			x.plan.note(a.at, "<algo> has no attribute %s: newer versions of MSCCL ignore the plan without a message", name)
 		}
 	}
 }
 
+// gpu reads a <gpu> and appends its ops to the program.
 func (x *xmlReader) gpu(a *node) {
 	p := x.plan.Program
-	g := &xmlGPU{xmlReader: x, rank: a.get("id").number(0, p.Ranks-1), scratch: a.get("s_chunks").number(0, mostSlots), crowd: map[int]int{}}
+	g := &xmlGPU{xmlReader: x, rank: a.get("id").number(0, p.Ranks-1), scratch: a.get("s_chunks").number(0, maxSlots), crowd: map[int]int{}}
 	for _, buffer := range []string{"i", "o"} {
-		// A buffer that is not used may have no chunks.
-		if n := a.get(buffer+"_chunks").number(0, mostSlots); n != 0 && n != x.layout.size(buffer) {
+		// 0 is valid for an unused buffer.
+		if n := a.get(buffer+"_chunks").number(0, maxSlots); n != 0 && n != x.layout.size(buffer) {
 			a.fail("<gpu> %s_chunks=\"%d\", must be %d in an %s of %d chunks", buffer, n, x.layout.size(buffer), p.Collective, p.Chunks)
 		}
 	}
@@ -235,13 +240,13 @@ type xmlGPU struct {
 	*xmlReader
 	rank    int
 	scratch int // chunks of buffer s
-	spare   int // slots for what is sent without being stored
+	spare   int // spare slots used by the rank
 	blocks  []block
-	signals [][]bool    // by block and step: it says that it has ended
-	crowd   map[int]int // thread blocks by channel
+	signals [][]bool    // by block and step: whether the step signals its end (hasdep)
+	crowd   map[int]int // number of thread blocks by channel
 }
 
-// waits checks what steps wait for.
+// waits checks that all steps that others wait for exist and signal their end.
 func (g *xmlGPU) waits(t *source) {
 	for b := range g.blocks {
 		for _, s := range g.blocks[b].steps {
@@ -250,18 +255,19 @@ func (g *xmlGPU) waits(t *source) {
 				case d.block >= len(g.blocks) || d.step >= len(g.blocks[d.block].steps):
 					t.fail(s.position, "<step> waits for step %d of thread block %d, which gpu %d does not have", d.step, d.block, g.rank)
 				case !g.signals[d.block][d.step]:
-					t.fail(s.position, "<step> waits for step %d of thread block %d, which has hasdep=\"0\" and tells nobody that it has ended", d.step, d.block)
+					t.fail(s.position, "<step> waits for step %d of thread block %d, which has hasdep=\"0\" and does not signal its end", d.step, d.block)
 				}
 			}
 		}
 	}
 }
 
+// block reads a <tb>.
 func (g *xmlGPU) block(a *node) {
 	id, last := a.get("id").number(0, 255), g.plan.Program.Ranks-1
 	c := connection{xmlGPU: g, send: a.get("send").number(-1, last), receive: a.get("recv").number(-1, last), channel: a.get("chan").number(0, 255)}
-	if g.count++; g.count > mostBlocks {
-		a.fail("more than %d thread blocks in all", mostBlocks)
+	if g.count++; g.count > maxBlocks {
+		a.fail("more than %d thread blocks in all", maxBlocks)
 	}
 	if c.channel >= g.channels {
 		a.fail("<tb> chan=\"%d\", must be less than nchannels=\"%d\"", c.channel, g.channels)
@@ -297,13 +303,14 @@ func (g *xmlGPU) block(a *node) {
 	g.blocks, g.signals = append(g.blocks, block{steps}), append(g.signals, signals)
 }
 
-// connection is what the steps of a thread block have in common.
+// connection reads the steps of a thread block, which share its peers and its channel.
 type connection struct {
 	*xmlGPU
-	send, receive, channel int
+	send, receive int // peers; −1 if the thread block has none
+	channel       int
 }
 
-// step returns the ops of a step.
+// step returns the ops that a step consists of.
 func (c *connection) step(a *node) []schedule.Op {
 	kind := a.get("type").string()
 	if kind == "nop" {
@@ -350,7 +357,7 @@ func (c *connection) step(a *node) []schedule.Op {
 	return ops
 }
 
-// span returns the slot of the source or the destination of a step.
+// span returns the first slot of a step's source or destination; which is "src" or "dst".
 func (c *connection) span(a *node, which string, count int) schedule.Slot {
 	buffer := a.get(which + "buf").string()
 	size := c.scratch
@@ -361,14 +368,14 @@ func (c *connection) span(a *node, which string, count int) schedule.Slot {
 	default:
 		a.get(which + "buf").wants("i, o or s")
 	}
-	at := a.get(which+"off").number(0, mostSlots)
+	at := a.get(which+"off").number(0, maxSlots)
 	if at+count > size {
 		a.fail("<step> uses chunks %d to %d of buffer %s, which has %d", at, at+count-1, buffer, size)
 	}
 	return c.layout.slot(c.rank, buffer, at)
 }
 
-// op gives an op of a step its peer and channel.
+// op returns an op of a step with its peer and channel set.
 func (c *connection) op(a *node, o schedule.Op) schedule.Op {
 	peer, end := c.receive, "recv"
 	switch o.Kind {

@@ -11,13 +11,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// ForMSCCL returns a program that does the same with what MSCCL has: no groups, buffered
-// sends, and streams that are thread blocks with at most one rank that they send to and one
-// that they receive from. The ops of a group go to different thread blocks where they can,
-// and alternate between sends and receives where they cannot.
+// ForMSCCL returns an equivalent program that MSCCL can express. It has no op groups, its sends are
+// buffered, and its streams are thread blocks. A thread block sends to at most one rank and receives
+// from at most one. Ops of a group with different peers go to different thread blocks; sends and
+// receives that share a thread block alternate. ForMSCCL returns p itself if it was read from a plan
+// of MSCCL. It fails if p has ops that are not sends, receives, copies or sums, or if a rank needs
+// more than 256 thread blocks.
 func ForMSCCL(p *schedule.Program) (*schedule.Program, error) {
 	if p.Buffer == xmlBuffer {
-		return p, nil // as it was read
+		return p, nil // read from a plan of MSCCL
 	}
 	q := &schedule.Program{
 		Name: p.Name, Collective: p.Collective, Ranks: p.Ranks, Chunks: p.Chunks, Scratch: p.Scratch,
@@ -26,7 +28,7 @@ func ForMSCCL(p *schedule.Program) (*schedule.Program, error) {
 	for r, ops := range p.Ops {
 		for i := range ops {
 			if k := ops[i].Kind; xmlKinds[k] == "" {
-				return nil, fmt.Errorf("program %s has, on rank %d as op %d, a %s: MSCCL has sends and receives only", p.Name, r, i, k)
+				return nil, fmt.Errorf("program %s has a %s (op %d of rank %d): plans of MSCCL support only sends, receives, copies and sums", p.Name, k, i, r)
 			}
 		}
 		blocks := threadBlocks(p, r)
@@ -40,23 +42,23 @@ func ForMSCCL(p *schedule.Program) (*schedule.Program, error) {
 	return q, nil
 }
 
-// lane is a stream's messages over a channel: the ranks that it sends to and receives from, and its
-// thread blocks. The i-th rank that it sends to shares a block with the i-th that it receives from.
-type lane struct{ sends, receives, blocks []int }
+// connections are the peers of a stream over a channel, and its thread blocks. Thread block i sends
+// to the i-th peer of sends and receives from the i-th of receives.
+type connections struct{ sends, receives, blocks []int }
 
-// lanes gives ops their thread blocks.
-type lanes struct {
-	of   map[[2]uint8]*lane // by stream and channel
-	used int                // thread blocks
+// blockAssigner assigns thread blocks to the ops of a rank.
+type blockAssigner struct {
+	byStream map[[2]uint8]*connections // by stream and channel
+	used     int                       // number of thread blocks
 }
 
-// block returns the thread block of an op.
-func (l *lanes) block(o *schedule.Op) int {
+// block returns the number of an op's thread block.
+func (l *blockAssigner) block(o *schedule.Op) int {
 	key := [2]uint8{o.Stream, o.Channel}
-	if l.of[key] == nil {
-		l.of[key] = &lane{}
+	if l.byStream[key] == nil {
+		l.byStream[key] = &connections{}
 	}
-	e, i := l.of[key], 0
+	e, i := l.byStream[key], 0
 	if o.Kind != schedule.Reduce && o.Kind != schedule.Copy {
 		peers := &e.receives
 		if o.Kind == schedule.Send {
@@ -76,48 +78,49 @@ func (l *lanes) block(o *schedule.Op) int {
 
 // threadBlocks returns the thread blocks of rank r.
 func threadBlocks(p *schedule.Program, r int) []block {
-	l, lanes := &lowered{last: make([]stepOf, len(p.Ops[r]))}, lanes{of: map[[2]uint8]*lane{}}
-	before := map[uint8][]stepOf{} // by stream: the ends of the node before
+	l, assigner := &lowered{last: make([]stepOf, len(p.Ops[r]))}, blockAssigner{byStream: map[[2]uint8]*connections{}}
+	before := map[uint8][]stepOf{} // by stream: the last steps of its previous group
 	ops := p.Ops[r]
 	for from, to := 0, 0; from < len(ops); from = to {
 		to = schedule.NodeEnd(ops, from)
 		after := slices.Clone(before[ops[from].Stream])
-		byBlock := map[int][2][]int{} // sends and others of a block
-		var order []int
+		byBlock := map[int][2][]int{} // by thread block: its sends, and its other ops
+		var used []int                // thread blocks in the order of their first op
 		for i := from; i < to; i++ {
 			for _, d := range p.Deps(&ops[i]) {
 				after = append(after, l.last[d])
 			}
-			b, kind := lanes.block(&ops[i]), 1
+			b, kind := assigner.block(&ops[i]), 1
 			if ops[i].Kind == schedule.Send {
 				kind = 0
 			}
 			both, ok := byBlock[b]
 			if !ok {
-				order = append(order, b)
+				used = append(used, b)
 			}
 			both[kind] = append(both[kind], i)
 			byBlock[b] = both
 		}
 		after = latest(after)
-		var node []stepOf
-		for _, b := range order {
+		var group []stepOf
+		for _, b := range used {
 			both := byBlock[b]
 			for k := range max(len(both[0]), len(both[1])) {
 				for _, list := range both {
 					if k < len(list) {
 						l.last[list[k]] = l.add(b, ops[list[k]], after)
-						node = append(node, l.last[list[k]])
+						group = append(group, l.last[list[k]])
 					}
 				}
 			}
 		}
-		before[ops[from].Stream] = latest(node)
+		before[ops[from].Stream] = latest(group)
 	}
 	return l.blocks
 }
 
-// writeXML writes a program as a plan of MSCCL.
+// writeXML writes a program as a plan of MSCCL. It fails if ForMSCCL does, or if a channel, a thread
+// block or a step exceeds a limit of MSCCL.
 func writeXML(out io.Writer, p *schedule.Program) error {
 	p, err := ForMSCCL(p)
 	if err != nil {
@@ -148,7 +151,7 @@ func writeXML(out io.Writer, p *schedule.Program) error {
 	return w.Flush()
 }
 
-// nameOf is the name of a collective in plans.
+// nameOf returns the name of a collective in plans.
 func nameOf(c schedule.Collective) string {
 	for name, named := range collectives {
 		if named == c {
@@ -166,14 +169,14 @@ func quote(s string) string {
 	return b.String()
 }
 
-// xmlStep is a step that is written.
+// xmlStep is a step to be written.
 type xmlStep struct {
 	kind, spans string
-	op          int // that it ends with; −1 of a nop
-	after       int // the op that it waits for; −1 is none
+	op          int // the last op of the step; −1 for a nop
+	after       int // the op that the step waits for; −1 for none
 }
 
-// xmlBlock is a thread block that is written. Ranks and channel are −1 until a step has them.
+// xmlBlock is a thread block to be written. Peers and channel are −1 until a step sets them.
 type xmlBlock struct {
 	send, receive, channel int
 	steps                  []xmlStep
@@ -184,8 +187,8 @@ type xmlWriter struct {
 	*schedule.Program
 	layout *layout
 	rank   int
-	waited []bool   // by op: another op waits for it
-	at     []stepOf // by op
+	waited []bool   // by op: whether another op waits for it
+	at     []stepOf // by op: its step
 	blocks []xmlBlock
 }
 
@@ -207,25 +210,26 @@ func writeBlocks(w io.Writer, p *schedule.Program, r int, l *layout) error {
 		t := &x.blocks[b]
 		t.channel = max(0, t.channel)
 		if perChannel[t.channel]++; perChannel[t.channel] > xmlBlocks {
-			return fmt.Errorf("channel %d needs more than the %d thread blocks that MSCCL allows: take fewer ranks", t.channel, xmlBlocks)
+			return fmt.Errorf("channel %d needs more than the %d thread blocks that MSCCL allows: use fewer ranks", t.channel, xmlBlocks)
 		}
 		if len(t.steps) > xmlSteps {
-			return fmt.Errorf("thread block %d has %d steps, MSCCL allows %d: take fewer ranks or segments", b, len(t.steps), xmlSteps)
+			return fmt.Errorf("thread block %d has %d steps, MSCCL allows %d: use fewer ranks or segments", b, len(t.steps), xmlSteps)
 		}
 		x.write(w, b, t)
 	}
 	return nil
 }
 
-// xmlKinds are the types of the steps of ops.
+// xmlKinds maps a kind of op to the type of its step.
 var xmlKinds = map[schedule.Kind]string{
 	schedule.Send: "s", schedule.Recv: "r", schedule.RecvReduce: "rrc", schedule.Copy: "cpy", schedule.Reduce: "re",
 }
 
-// fused are the steps that send at once what they receive.
+// fused maps the type of a receiving step to the type of a step that also sends what it received.
 var fused = map[string]string{"r": "rcs", "rrc": "rrcs"}
 
-// add appends the step of an op, or makes the last one send on what it receives.
+// add appends the step of op i. If the op sends exactly what the last step received, add fuses it
+// into that step instead.
 func (x *xmlWriter) add(i int) error {
 	ops := x.Ops[x.rank]
 	o := &ops[i]
@@ -247,7 +251,7 @@ func (x *xmlWriter) add(i int) error {
 		return err
 	}
 	if o.Count > xmlCount {
-		return fmt.Errorf("a step has %d chunks, MSCCL allows %d: take fewer ranks", o.Count, xmlCount)
+		return fmt.Errorf("a step has %d chunks, MSCCL allows %d: use fewer ranks", o.Count, xmlCount)
 	}
 	deps := x.Deps(o)
 	if n := len(t.steps); o.Kind == schedule.Send && n > 0 && len(deps) == 0 && fused[t.steps[n-1].kind] != "" {
@@ -260,7 +264,7 @@ func (x *xmlWriter) add(i int) error {
 	}
 	after := -1
 	for k, d := range deps {
-		if after = int(d); k < len(deps)-1 { // a step waits for one other
+		if after = int(d); k < len(deps)-1 { // a step can wait for one op only
 			t.steps = append(t.steps, xmlStep{"nop", `srcbuf="i" srcoff="-1" dstbuf="o" dstoff="-1" cnt="0"`, -1, after})
 		}
 	}
@@ -271,7 +275,8 @@ func (x *xmlWriter) add(i int) error {
 	return nil
 }
 
-// use gives the block the peer of an op, as one of its ends, and the channel. It has one of each.
+// use records an op's peer in end, which is t.send or t.receive, and its channel in t. It fails if t
+// already has another peer there or another channel.
 func (t *xmlBlock) use(o *schedule.Op, end *int, does string) error {
 	switch {
 	case *end >= 0 && *end != int(o.Peer):
@@ -283,6 +288,7 @@ func (t *xmlBlock) use(o *schedule.Op, end *int, does string) error {
 	return nil
 }
 
+// write writes thread block b.
 func (x *xmlWriter) write(w io.Writer, b int, t *xmlBlock) {
 	fmt.Fprintf(w, "    <tb id=\"%d\" send=\"%d\" recv=\"%d\" chan=\"%d\">\n", b, t.send, t.receive, t.channel)
 	for n, s := range t.steps {

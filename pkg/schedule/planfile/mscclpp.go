@@ -11,17 +11,19 @@ import (
 
 // Limits of MSCCL++'s executor.
 const (
-	jsonOps      = 64 // of a thread block
-	jsonChannels = 16 // of a thread block
+	jsonOps      = 64 // ops of a thread block
+	jsonChannels = 16 // channels of a thread block
 )
 
-// mostChannels are of each type between two ranks, since a program has 256 channels.
-const mostChannels = 128
+// maxChannels limits the channels of each type between two ranks: a program has 256 channels, which
+// the two types share.
+const maxChannels = 128
 
-// The types of channels. Signals of memory channel j between two ranks are on channel 2j of
-// the program, those of port channel j on 2j+1.
+// channelTypes names the types of channels between two gpus. An index into it is the kind of a channel.
 var channelTypes = []string{"memory", "port"}
 
+// channelOf returns the program's channel for channel j of a kind between two ranks: 2j for a memory
+// channel, 2j+1 for a port channel.
 func channelOf(kind, j int) uint8 { return uint8(2*j + kind) }
 
 // remote is a buffer of another rank.
@@ -30,51 +32,52 @@ type remote struct {
 	buffer string
 }
 
-// planReader reads a plan.
+// planReader reads a plan. A chunk of the plan is divided into parts, each a chunk of the program.
 type planReader struct {
 	*layout
-	parts   int   // of a chunk of the plan, each a chunk of the program
+	parts   int   // parts of a chunk of the plan
 	scratch []int // chunks of buffer s, by rank
 	gpus    []*gpuReader
 	packets *packets
-	loop    *loop // of the pipelines; nil without any
-	ops     int   // read so far
+	loop    *loop // that all pipelines have; nil if none has been read
+	ops     int   // number of ops read so far
 }
 
 // gpuReader reads the thread blocks of a rank.
 type gpuReader struct {
 	*planReader
 	rank     int
-	channels [2][]linked // by type: the channels of the rank
-	switches []switched  // the channels of type switch
+	channels [2][]linked // by kind: the channels of the rank
+	switches []switched  // the switch channels of the rank
 	remotes  []remote
 	blocks   []block
-	barriers map[int][][]stepOf    // by id and occurrence: the ends of what comes before
-	acquired map[int]*semaphoreUse // by id
-	sums     int                   // slots of the rank for sums that are not stored
-	meets    []expected            // barriers, with how many thread blocks meet there
+	barriers map[int][][]stepOf    // by id and occurrence: the steps that meet there
+	acquired map[int]*semaphoreUse // by id of the semaphore
+	sums     int                   // spare slots of the rank, for sums that the plan does not store
+	meets    []expected            // what ops state about barriers
 }
 
-// expected is how many thread blocks meet at a barrier, as an op says.
+// expected is the number of thread blocks that an op expects at an occurrence of a barrier.
 type expected struct {
 	barrier, occurrence int
 	blocks              *node
 }
 
-// linked is an end of a channel.
+// linked is one end of a channel: the peer, and the channel in the program.
 type linked struct {
 	peer    int
 	channel uint8
 }
 
-// semaphoreUse is the steps that acquire and release a semaphore.
+// semaphoreUse lists the steps that acquire and release a semaphore.
 type semaphoreUse struct {
-	initial           int
-	acquires, release []stepOf
-	balance           int   // releases less acquisitions of an iteration of all pipelines
-	at                *node // the last of these
+	initial            int // value before the first step
+	acquires, releases []stepOf
+	balance            int   // releases minus acquisitions in one iteration of all pipelines
+	at                 *node // the last use in a pipeline
 }
 
+// readJSON reads a plan of MSCCL++.
 func readJSON(file string, data []byte) (*Plan, error) {
 	top, err := parseJSON(file, data)
 	if err != nil {
@@ -84,12 +87,12 @@ func readJSON(file string, data []byte) (*Plan, error) {
 	return plan, top.text.err
 }
 
-// readPlan reads a plan, which means something only if its text has no error then.
+// readPlan reads a plan. The result is valid only if top.text.err is nil afterwards.
 func readPlan(file string, top *node) *Plan {
 	c := readHead(top)
 	gpus := top.get("gpus").items()
-	if len(gpus) < 1 || len(gpus) > mostRanks {
-		top.get("gpus").fail("%d gpus, must be from 1 to %d", len(gpus), mostRanks)
+	if len(gpus) < 1 || len(gpus) > maxRanks {
+		top.get("gpus").fail("%d gpus, must be from 1 to %d", len(gpus), maxRanks)
 	}
 	if top.text.err != nil {
 		return nil
@@ -119,7 +122,7 @@ func readPlan(file string, top *node) *Plan {
 		return nil
 	}
 	if x.packets.any() && (!top.has("use_double_scratch_buffer") || !top.get("use_double_scratch_buffer").bool()) {
-		plan.note(top.at, "packets without use_double_scratch_buffer: a run can overwrite those that the run before has not read")
+		plan.note(top.at, "packets without use_double_scratch_buffer: a run can overwrite packets of the previous run that have not been read")
 	}
 	p := &schedule.Program{
 		Name: top.get("name").string(), Collective: c, Ranks: x.ranks, Chunks: x.layout.chunks,
@@ -133,11 +136,11 @@ func readPlan(file string, top *node) *Plan {
 		}
 		plan.ops[r] = at
 	}
-	x.place(p)
+	x.moveSpare(p)
 	return plan
 }
 
-// readHead reads what a plan says before its gpus, and returns its collective.
+// readHead checks the fields of a plan other than gpus, and returns its collective.
 func readHead(top *node) schedule.Collective {
 	top.get("name").string()
 	top.get("inplace").bool()
@@ -165,13 +168,13 @@ func readHead(top *node) schedule.Collective {
 	return c
 }
 
-// newPlanReader reads the sizes of a plan.
+// newPlanReader returns a reader for a plan, after it has read the number of chunks and ranks.
 func newPlanReader(top *node, gpus []*node, c schedule.Collective) *planReader {
 	whole := "output_chunks"
 	if c == schedule.ReduceScatter {
 		whole = "input_chunks"
 	}
-	ranks, chunks := len(gpus), gpus[0].get(whole).number(1, mostSlots)
+	ranks, chunks := len(gpus), gpus[0].get(whole).number(1, maxSlots)
 	if c != schedule.AllReduce && chunks%ranks != 0 {
 		gpus[0].get(whole).fail("%d chunks, must be a multiple of the %d gpus", chunks, ranks)
 	}
@@ -181,44 +184,46 @@ func newPlanReader(top *node, gpus []*node, c schedule.Collective) *planReader {
 	count := 0
 	for r, g := range gpus {
 		g.get("id").number(r, r)
-		x.scratch[r] = g.get("scratch_chunks").number(0, mostSlots) * parts
+		x.scratch[r] = g.get("scratch_chunks").number(0, maxSlots) * parts
 		l.scratch = max(l.scratch, l.input+x.scratch[r])
 		count += len(g.get("threadblocks").items())
 	}
-	if count > mostBlocks {
-		top.get("gpus").fail("more than %d thread blocks in all", mostBlocks)
+	if count > maxBlocks {
+		top.get("gpus").fail("more than %d thread blocks in all", maxBlocks)
 	}
 	x.fits(top)
 	return x
 }
 
-// fits checks that the slots of all ranks are not too many.
+// fits checks that all ranks together have at most maxSlots slots.
 func (x *planReader) fits(top *node) {
-	if slots := x.chunks + x.layout.scratch + x.spare; slots > mostSlots/x.ranks {
-		top.get("gpus").fail("%d chunks, with those of scratch memory and the parts of groups and pipelines, on each of %d gpus, must be at most %d in all",
-			slots, x.ranks, mostSlots)
+	if slots := x.chunks + x.layout.scratch + x.spare; slots > maxSlots/x.ranks {
+		top.get("gpus").fail("%d chunks on each of %d gpus, counting scratch memory and the parts of groups and pipelines, must be at most %d in all",
+			slots, x.ranks, maxSlots)
 	}
 }
 
-// Limits of what parts of chunks a plan can have.
+// Limits of a plan of MSCCL++.
 const (
-	mostGroup  = 256     // thread blocks of a group
-	mostParts  = 1 << 12 // of a chunk
-	mostOps    = 1 << 22 // of all ranks together; an op through a switch becomes one for each gpu
-	iterations = 2       // of a pipeline, each of which moves its part of every chunk
+	maxGroup = 256     // thread blocks of a group
+	maxParts = 1 << 12 // parts of a chunk
+	maxOps   = 1 << 22 // ops of all ranks together; an op through a switch becomes one for each gpu
 )
 
-// partsOf returns into how many parts the thread blocks of groups and the iterations of
-// pipelines split the chunks of a plan.
+// iterations is how many iterations of a pipeline are read. Each moves its part of every chunk.
+const iterations = 2
+
+// partsOf returns the number of parts into which the thread blocks of groups and the iterations of
+// pipelines split a chunk of the plan.
 func partsOf(gpus []*node) int {
 	parts, pipelines := 1, 1
 	var look func(ops []*node)
 	look = func(ops []*node) {
 		for _, o := range ops {
 			if o.has("tbg_info") {
-				size := o.get("tbg_info").get("tbg_size").number(1, mostGroup)
-				if parts = leastCommonMultiple(parts, size); parts > mostParts {
-					o.fail("groups of thread blocks whose sizes split chunks into %d parts, must be at most %d", parts, mostParts)
+				size := o.get("tbg_info").get("tbg_size").number(1, maxGroup)
+				if parts = leastCommonMultiple(parts, size); parts > maxParts {
+					o.fail("groups of thread blocks split chunks into %d parts, must be at most %d", parts, maxParts)
 					parts = 1
 				}
 			}
@@ -244,12 +249,12 @@ func leastCommonMultiple(a, b int) int {
 	return a / x * b
 }
 
-// warn notes what MSCCL++ does not run.
+// warn notes thread blocks of rank r that exceed limits of MSCCL++.
 func (p *Plan) warn(r int, g *node) {
 	for _, tb := range g.get("threadblocks").items() {
 		n := 0
 		for _, o := range tb.get("ops").items() {
-			n += 1 + len(o.optional("ops")) // of a pipeline
+			n += 1 + len(o.optional("ops")) // a pipeline has ops of its own
 		}
 		if n > jsonOps {
 			p.note(tb.at, "thread block of gpu %d has %d ops: MSCCL++ runs at most %d", r, n, jsonOps)
@@ -264,10 +269,11 @@ func (p *Plan) warn(r int, g *node) {
 	}
 }
 
+// read reads a gpu: its buffers, channels, semaphores and thread blocks.
 func (x *gpuReader) read(g *node) {
 	for _, buffer := range []string{"i", "o"} {
 		f := g.get(map[string]string{"i": "input_chunks", "o": "output_chunks"}[buffer])
-		if n, want := f.number(0, mostSlots), x.size(buffer)/x.parts; n != want {
+		if n, want := f.number(0, maxSlots), x.size(buffer)/x.parts; n != want {
 			f.fail("%d chunks, must be %d in an %s of %d", n, want, x.collective, x.layout.chunks/x.parts)
 		}
 	}
@@ -286,8 +292,8 @@ func (x *gpuReader) read(g *node) {
 			if peer == x.rank {
 				p.fail("gpu %d is connected to itself", peer)
 			}
-			if ends[peer] == mostChannels {
-				p.fail("more than %d channels to gpu %d", mostChannels, peer)
+			if ends[peer] == maxChannels {
+				p.fail("more than %d channels to gpu %d", maxChannels, peer)
 				return
 			}
 			x.channels[kind] = append(x.channels[kind], linked{peer, channelOf(kind, ends[peer])})
@@ -317,8 +323,8 @@ func (x *gpuReader) read(g *node) {
 	x.wait(g)
 }
 
-// wait makes the acquisitions of a semaphore wait for its releases, and barriers for what
-// comes before them in the other thread blocks.
+// wait makes each acquisition of a semaphore wait for its release, and each thread block at a barrier
+// wait for the previous steps of the other thread blocks that meet there.
 func (x *gpuReader) wait(g *node) {
 	for _, m := range x.meets {
 		if have := len(x.barriers[m.barrier][m.occurrence]); m.blocks.number(1, 256) != have {
@@ -331,11 +337,11 @@ func (x *gpuReader) wait(g *node) {
 			s.at.fail("semaphore %d must be acquired as often as it is released in an iteration of the pipelines", id)
 			return
 		}
-		one := func(steps []stepOf) bool {
+		inOneBlock := func(steps []stepOf) bool {
 			return !slices.ContainsFunc(steps, func(a stepOf) bool { return a.block != steps[0].block })
 		}
-		if !one(s.acquires) || !one(s.release) {
-			g.fail("semaphore %d is acquired or released by several thread blocks, whose order is open", id)
+		if !inOneBlock(s.acquires) || !inOneBlock(s.releases) {
+			g.fail("semaphore %d is acquired or released by several thread blocks, whose order is undefined", id)
 			return
 		}
 		for i, a := range s.acquires {
@@ -344,11 +350,11 @@ func (x *gpuReader) wait(g *node) {
 				continue
 			}
 			step := &x.blocks[a.block].steps[a.step]
-			if k >= len(s.release) {
-				g.text.fail(step.position, "acquires semaphore %d, which is not released so often", id)
+			if k >= len(s.releases) {
+				g.text.fail(step.position, "acquires semaphore %d more often than it is released", id)
 				return
 			}
-			step.after = append(step.after, s.release[k])
+			step.after = append(step.after, s.releases[k])
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.barriers)) {
@@ -365,6 +371,7 @@ func (x *gpuReader) wait(g *node) {
 	}
 }
 
+// channelType returns the kind of channel that n names, an index into channelTypes.
 func channelType(n *node) int {
 	kind := slices.Index(channelTypes, n.string())
 	if kind < 0 {

@@ -17,23 +17,25 @@ var jsonNames = []string{
 	"pipeline", "sem_acquire", "sem_release", "barrier", "flush", "nop",
 }
 
-// blockReader reads the ops of a thread block.
+// blockReader reads the ops of a thread block. Ops refer to channels and remote buffers by their
+// index in the lists of the thread block.
 type blockReader struct {
 	*gpuReader
-	channels  [2][]linked // by type, that ops name
-	remotes   [2][]remote // by type, the same
-	switches  []switched  // the same
+	channels  [2][]linked // by kind of channel
+	remotes   [2][]remote // by kind of the channel that reaches them
+	switches  []switched
 	steps     *[]step
-	barriers  map[int]int // by id: how many it has met
-	shares    []share     // of every chunk that an op moves, each of the one before
-	onPackets bool        // an op on packets is being read
-	iterates  int         // the chunks that each op of the pipeline being read moves; 0 outside of one
-	iteration int         // of it
+	barriers  map[int]int // by id: how often the thread block has met there
+	shares    []share     // of the chunks that an op moves; each divides the share before it
+	onPackets bool        // whether an op on packets is being read
+	iterates  int         // num_chunks of the pipeline being read; 0 outside of a pipeline
+	iteration int         // the iteration of the pipeline being read
 }
 
-// share is one of the equal parts of what several thread blocks, or iterations, move.
-type share struct{ index, of int }
+// share is one of count equal parts of the chunks that several thread blocks, or iterations, move.
+type share struct{ index, count int }
 
+// block reads the ops of a thread block.
 func (x *gpuReader) block(tb *node) {
 	b := &blockReader{gpuReader: x, steps: &x.blocks[len(x.blocks)-1].steps, barriers: map[int]int{}}
 	for _, c := range tb.optional("channels") {
@@ -56,31 +58,32 @@ func (x *gpuReader) block(tb *node) {
 	}
 }
 
-// named returns those of all things, such as "port channels of gpu 0", whose indices are in a field.
-func named[T any](n *node, field string, all []T, of string) (out []T) {
+// named returns the elements of all whose indices a field lists. Errors call the elements what, such
+// as "port channels of gpu 0".
+func named[T any](n *node, field string, all []T, what string) (out []T) {
 	for _, id := range n.get(field).items() {
-		if i, ok := id.index(len(all), of); ok {
+		if i, ok := id.index(len(all), what); ok {
 			out = append(out, all[i])
 		}
 	}
 	return out
 }
 
-// chunks is where an op reads or writes.
+// chunks is a range of a buffer that an op reads or writes.
 type chunks struct {
-	slot   schedule.Slot
-	count  int32
-	size   int // in chunks of the plan, of which the op can move a share
+	slot   schedule.Slot // the first
+	count  int32         // slots that the op moves: its share of the range
+	size   int           // chunks of the plan in the range
 	rank   int
 	buffer string
 	text   *node
 }
 
-// spans reads the chunks of a field, those of the rank and then those of others: MSCCL++ takes them by
-// their position.
+// spans reads the ranges in a field: mine are in buffers of the rank, theirs in buffers of its peers.
+// Local ranges must come first, since MSCCL++ identifies ranges by their position.
 func (b *blockReader) spans(o *node, name string, kind int) (mine, theirs []chunks) {
 	for _, n := range o.get(name).items() {
-		size, index := n.get("size").number(1, mostSlots), n.get("index").number(0, mostSlots)
+		size, index := n.get("size").number(1, maxSlots), n.get("index").number(0, maxSlots)
 		where, buffer := b.rank, ""
 		if n.has("buffer_id") {
 			id, ok := n.get("buffer_id").index(len(b.remotes[kind]), fmt.Sprintf("buffers of the thread block over %s channels", channelTypes[kind]))
@@ -93,7 +96,7 @@ func (b *blockReader) spans(o *node, name string, kind int) (mine, theirs []chun
 		}
 		c := b.chunksOf(n, where, buffer, index, size)
 		if where == b.rank && len(theirs) > 0 {
-			n.fail("buffer %s of the gpu follows one of another gpu, must come before it", buffer)
+			n.fail("buffer %s of the gpu follows a buffer of another gpu, must come before it", buffer)
 		}
 		if where == b.rank {
 			mine = append(mine, c)
@@ -104,14 +107,15 @@ func (b *blockReader) spans(o *node, name string, kind int) (mine, theirs []chun
 	return mine, theirs
 }
 
-// chunksOf returns the share of the thread block in the chunks from index on of a buffer.
+// chunksOf returns size chunks of a buffer of rank where, from index on. Its slot and count are the
+// share that the thread block moves.
 func (b *blockReader) chunksOf(n *node, where int, buffer string, index, size int) chunks {
 	have := b.scratch[where]
 	if buffer != "s" {
 		have = b.size(buffer)
 	}
 	if index+size > have/b.parts {
-		n.fail("chunks %d to %d of buffer %s of gpu %d, which has %d", index, index+size-1, buffer, where, have/b.parts)
+		n.fail("chunks %d to %d of buffer %s of gpu %d, which has %d chunks", index, index+size-1, buffer, where, have/b.parts)
 		return chunks{size: size, rank: where, buffer: buffer, text: n}
 	}
 	if b.iterates > 0 && size != b.iterates {
@@ -122,32 +126,31 @@ func (b *blockReader) chunksOf(n *node, where int, buffer string, index, size in
 	}
 	first, count := index*b.parts, size*b.parts
 	for _, s := range b.shares {
-		count /= s.of
+		count /= s.count
 		first += s.index * count
 	}
 	return chunks{b.slot(where, buffer, first), int32(count), size, where, buffer, n}
 }
 
-// loop is how often a pipeline iterates: over chunks of a size that depends on the vector, by units
-// of so many bytes.
+// loop is what determines, with the size of the vector, how often a pipeline iterates: the bytes that
+// an iteration moves (unit_size), and the chunks that the pipeline covers (num_chunks).
 type loop struct{ unit, chunks int }
 
-// pipeline reads the ops of a pipeline, each iteration of which moves its share of every chunk.
-// How many iterations there are depends on the size of the vector. Two stand for all, since
-// iterations are alike: those of all pipelines are as many, and acquire every semaphore as often as they
-// release it.
+// pipeline reads the ops of a pipeline. Each iteration moves its share of every chunk. Two iterations
+// represent any number, since all are alike: all pipelines must have the same loop, and an iteration
+// must acquire every semaphore as often as it releases it.
 func (b *blockReader) pipeline(o *node) {
 	if b.iterates > 0 {
 		o.fail("pipeline inside a pipeline is not supported")
 		return
 	}
 	context := o.get("iter_context")
-	this := loop{context.get("unit_size").number(1, math.MaxInt32), context.get("num_chunks").number(1, mostSlots)}
+	this := loop{context.get("unit_size").number(1, math.MaxInt32), context.get("num_chunks").number(1, maxSlots)}
 	if b.planReader.loop == nil {
 		b.planReader.loop = &this
 	}
 	if first := *b.planReader.loop; this != first {
-		context.fail("unit_size %d and num_chunks %d, must be %d and %d as in the first pipeline: others iterate another number of times",
+		context.fail("unit_size %d and num_chunks %d, must be %d and %d as in the first pipeline: all pipelines must iterate equally often",
 			this.unit, this.chunks, first.unit, first.chunks)
 	}
 	outer := b.shares
@@ -161,17 +164,17 @@ func (b *blockReader) pipeline(o *node) {
 	b.shares, b.iterates, b.iteration = outer, 0, 0
 }
 
-// opReader reads an op, which can be several of a program.
+// opReader reads an op of the plan, which becomes one step of several ops of the program.
 type opReader struct {
 	*blockReader
 	o    *node
 	name string
-	kind int // type of its channels
+	kind int // of its channels
 	here end // its step
 	ops  []schedule.Op
 }
 
-// op reads the next op of the thread block.
+// op reads an op and appends its step to the thread block.
 func (b *blockReader) op(o *node) {
 	x := &opReader{blockReader: b, o: o, name: o.get("name").string(), here: end{b.rank, stepOf{len(b.blocks) - 1, len(*b.steps)}}}
 	switch {
@@ -188,7 +191,7 @@ func (b *blockReader) op(o *node) {
 			o.fail("%s of a group of thread blocks inside a pipeline is not supported: the pipeline counts iterations of whole chunks", x.name)
 		}
 		group := o.get("tbg_info")
-		size := group.get("tbg_size").number(1, mostGroup)
+		size := group.get("tbg_size").number(1, maxGroup)
 		outer := b.shares
 		b.shares = append([]share{{group.get("tb_id").number(0, size-1), size}}, outer...)
 		defer func() { b.shares = outer }()
@@ -202,21 +205,21 @@ func (b *blockReader) op(o *node) {
 	}
 	x.read()
 	*b.steps = append(*b.steps, step{position: o.at, ops: x.ops})
-	if b.planReader.ops += len(x.ops); b.planReader.ops > mostOps {
-		o.fail("more than %d steps in all", mostOps)
+	if b.planReader.ops += len(x.ops); b.planReader.ops > maxOps {
+		o.fail("more than %d ops in all", maxOps)
 	}
-	if b.sums > mostSlots/b.ranks {
-		o.fail("more than %d chunks of sums that are not stored", mostSlots/b.ranks)
+	if b.sums > maxSlots/b.ranks {
+		o.fail("more than %d chunks of sums that the plan does not store", maxSlots/b.ranks)
 	}
 }
 
-// read reads what the op does.
+// read appends the ops of the program to x.ops.
 func (x *opReader) read() {
 	port := channelTypes[x.kind] == "port"
 	switch x.name {
 	case "nop":
 	case "flush":
-		if port { // what memory channels move has ended with its op
+		if port { // data over memory channels has arrived when its op ends
 			x.tell(schedule.Flush)
 		}
 	case "signal", "rlxsignal":
@@ -226,7 +229,7 @@ func (x *opReader) read() {
 	case "put", "pws", "pwsf":
 		s := x.sides()
 		if len(s.far) > 0 || len(s.to) > 0 {
-			x.o.fail("%s reads from the gpu and writes to others", x.name)
+			x.o.fail("%s must read from its own gpu and write to other gpus", x.name)
 		}
 		x.oneBuffer(s.from)
 		x.move(schedule.Put, s.from, s.others)
@@ -240,7 +243,7 @@ func (x *opReader) read() {
 		x.overMemory()
 		s := x.sides()
 		if len(s.from) > 0 || len(s.others) > 0 {
-			x.o.fail("get reads from other gpus and writes to its own")
+			x.o.fail("get must read from other gpus and write to its own")
 		}
 		x.move(schedule.Get, s.far, s.to)
 	case "copy", "re", "res", "rre", "rres":
@@ -258,7 +261,8 @@ func (x *opReader) read() {
 	}
 }
 
-// sides are what an op reads and writes: chunks of the gpu, and of others.
+// sides are the chunks that an op reads and writes: from and to are in buffers of the gpu, far and
+// others in buffers of its peers.
 type sides struct{ from, far, to, others []chunks }
 
 func (x *opReader) sides() (s sides) {
@@ -267,24 +271,24 @@ func (x *opReader) sides() (s sides) {
 	return s
 }
 
-// refuse fails with how many chunks there are on each side.
+// refuse fails because the op does not support this number of sources and destinations.
 func (x *opReader) refuse(s sides) {
-	x.o.fail("%s with %d local and %d remote sources, %d local and %d remote destinations", x.name, len(s.from), len(s.far), len(s.to), len(s.others))
+	x.o.fail("%s with %d local and %d remote sources, %d local and %d remote destinations is not supported", x.name, len(s.from), len(s.far), len(s.to), len(s.others))
 }
 
-// overMemory refuses another type of channels.
+// overMemory fails unless the op uses memory channels.
 func (x *opReader) overMemory() {
 	if channelTypes[x.kind] != "memory" {
 		x.o.fail("%s over a %s channel is not supported, must be a memory channel", x.name, channelTypes[x.kind])
 	}
 }
 
-// oneBuffer refuses sources in different buffers: over a memory channel, MSCCL++ takes that of the
-// first for all.
+// oneBuffer fails if sources are in different buffers. Over a memory channel, MSCCL++ reads all from
+// the buffer of the first.
 func (x *opReader) oneBuffer(from []chunks) {
 	for _, c := range from {
 		if channelTypes[x.kind] == "memory" && c.buffer != from[0].buffer {
-			c.text.fail("source in buffer %s, must be in buffer %s as the first: MSCCL++ reads all from that buffer", c.buffer, from[0].buffer)
+			c.text.fail("source in buffer %s, must be in buffer %s like the first: MSCCL++ reads all sources from that buffer", c.buffer, from[0].buffer)
 		}
 	}
 }
@@ -301,20 +305,20 @@ func (x *opReader) tell(k schedule.Kind) {
 	}
 }
 
-// move puts chunks of the gpu into those of others, or gets the reverse.
+// move adds an op of kind k, a put or a get, for each pair of from and to.
 func (x *opReader) move(k schedule.Kind, from, to []chunks) {
 	far := to
 	if k != schedule.Put {
 		far = from
 	}
 	if len(from) != len(to) {
-		x.o.fail("%s of %d parts into %d", x.name, len(from), len(to))
+		x.o.fail("%s of %d sources into %d destinations, must be equally many", x.name, len(from), len(to))
 		return
 	}
 	var via []linked
 	if x.o.has("channel_ids") {
 		if via = x.via(); len(via) != len(far) {
-			x.o.fail("%s of %d parts over %d channels", x.name, len(far), len(via))
+			x.o.fail("%s of %d remote buffers over %d channels, must be equally many", x.name, len(far), len(via))
 			return
 		}
 	}
@@ -324,28 +328,28 @@ func (x *opReader) move(k schedule.Kind, from, to []chunks) {
 			l = via[i]
 		}
 		if l.peer != far[i].rank {
-			x.o.fail("%s over a channel to gpu %d, must be to gpu %d as its buffer", x.name, l.peer, far[i].rank)
+			x.o.fail("%s over a channel to gpu %d, must be to gpu %d, which has the buffer", x.name, l.peer, far[i].rank)
 			return
 		}
 		if from[i].size != to[i].size {
-			x.o.fail("%s of %d chunks into %d", x.name, from[i].size, to[i].size)
+			x.o.fail("%s of %d chunks into %d, must be equally many", x.name, from[i].size, to[i].size)
 			return
 		}
-		// The threads of a block wait for what they move themselves. What moves over a port
-		// channel, its proxy moves.
+		// A put over a memory channel is complete when the op ends. Over a port channel, a proxy
+		// moves the data later.
 		async := k == schedule.Put && channelTypes[x.kind] == "port"
 		x.ops = append(x.ops, schedule.Op{Kind: k, Src: from[i].slot, Dst: to[i].slot, Count: to[i].count, Peer: int32(l.peer), Channel: l.channel, Async: async})
 	}
 }
 
-// local adds an op on the gpu, unless it copies a slot to itself.
+// local adds a copy or sum on the gpu, unless it copies a slot to itself.
 func (x *opReader) local(k schedule.Kind, from, to schedule.Slot, count int32) {
 	if from != to || k != schedule.Copy {
 		x.ops = append(x.ops, schedule.Op{Kind: k, Src: from, Dst: to, Count: count})
 	}
 }
 
-// reduce reads a copy, or a sum of which some parts can be in other gpus.
+// reduce reads a copy or a sum. Some summands can be on other gpus, and the sum can be sent to them.
 func (x *opReader) reduce() {
 	s := x.sides()
 	reads, writes := x.name == "rre" || x.name == "rres", x.name == "res" || x.name == "rres"
@@ -359,7 +363,7 @@ func (x *opReader) reduce() {
 	}
 	for i, c := range s.from {
 		if c.size != to.size && (i > 0 || c.slot != into) {
-			x.o.fail("%s of %d chunks into %d", x.name, c.size, to.size)
+			x.o.fail("%s of %d chunks into %d, must be equally many", x.name, c.size, to.size)
 		}
 		if i == 0 {
 			x.local(schedule.Copy, c.slot, into, to.count)
@@ -377,6 +381,7 @@ func (x *opReader) reduce() {
 	x.move(schedule.Put, slices.Repeat(s.to, len(s.others)), s.others)
 }
 
+// semaphores reads a sem_acquire or sem_release.
 func (x *opReader) semaphores() {
 	for _, n := range x.o.get("semaphore_ids").items() {
 		use := x.acquired[n.number(0, math.MaxInt32)]
@@ -388,7 +393,7 @@ func (x *opReader) semaphores() {
 		if x.name == "sem_acquire" {
 			use.acquires, more = append(use.acquires, x.here.at), -1
 		} else {
-			use.release = append(use.release, x.here.at)
+			use.releases = append(use.releases, x.here.at)
 		}
 		if x.iterates > 0 && x.iteration == 0 {
 			use.balance += more
@@ -397,6 +402,7 @@ func (x *opReader) semaphores() {
 	}
 }
 
+// barrier reads a barrier. The nth barrier of a thread block with an id meets the nth of others.
 func (x *opReader) barrier() {
 	id := x.o.get("barrier_id").number(0, math.MaxInt32)
 	meetings, nth := x.gpuReader.barriers[id], x.blockReader.barriers[id]

@@ -9,17 +9,18 @@ import (
 
 // Packets are data with flags, which MSCCL++'s LL protocol writes into buffer s of a gpu. The
 // reader of a packet waits only for its flag. In a program, the op that writes packets signals the op
-// that reads them, over a channel that nothing else uses.
+// that reads them, over a channel reserved for packets.
 
-// form is what an op on packets reads and writes besides.
+// form is what an op on packets reads and writes.
 type form struct {
-	payload bool // the first source is data, not packets
-	reads   bool // packets of the gpu, which are added to the payload if there is one
-	stores  bool // the result as data of the gpu
-	keeps   bool // the result as packets of the gpu
-	sends   bool // the result as packets to others
+	payload bool // its first source is data, not packets
+	reads   bool // it reads packets of the gpu and adds them to the payload, if any
+	stores  bool // it writes the result as data on the gpu
+	keeps   bool // it writes the result as packets on the gpu
+	sends   bool // it writes the result as packets on other gpus
 }
 
+// forms lists the form of each op on packets.
 var forms = map[string]form{
 	"ppkt":    {payload: true, sends: true},
 	"rppkt":   {reads: true, sends: true},
@@ -31,22 +32,22 @@ var forms = map[string]form{
 	"recspkt": {payload: true, reads: true, stores: true, keeps: true, sends: true},
 }
 
-// end is a step of a rank.
+// end is a step of a rank, at one end of a transfer of packets.
 type end struct {
 	rank int
 	at   stepOf
 }
 
-// parcel is packets that a step writes or reads, in the slots from first on.
+// parcel is the packets that a step writes or reads in one buffer: count slots from first on.
 type parcel struct {
 	first, count int
 	by           end
 }
 
-// packets is what becomes of the packets of a plan.
+// packets records where a plan writes and reads packets.
 type packets struct {
-	written, read map[int][]parcel // by the rank that has them
-	others        *node            // what uses buffer s for other data; nil if nothing does
+	written, read map[int][]parcel // by the rank whose buffer s has them
+	others        *node            // the first use of buffer s for other data; nil if there is none
 }
 
 func (p *packets) any() bool { return len(p.written)+len(p.read) > 0 }
@@ -54,7 +55,7 @@ func (p *packets) any() bool { return len(p.written)+len(p.read) > 0 }
 // packets reads an op on packets.
 func (x *opReader) packets() {
 	s, is := x.sides(), forms[x.name]
-	raw := x.name == "ppkt" // sends several
+	raw := x.name == "ppkt" // puts each source to the destination of the same index
 	payload, in := s.from, []chunks(nil)
 	switch {
 	case raw:
@@ -74,7 +75,7 @@ func (x *opReader) packets() {
 	}
 	for _, c := range slices.Concat(s.from, s.to, s.others) {
 		if c.size != s.from[0].size && !raw {
-			c.text.fail("%s of %d chunks, must have %d as its first source", x.name, c.size, s.from[0].size)
+			c.text.fail("%s of %d chunks, must be %d like its first source", x.name, c.size, s.from[0].size)
 		}
 	}
 	x.packetChannels(s, is, slices.Concat(payload, stored))
@@ -111,13 +112,14 @@ func (x *opReader) packets() {
 	}
 }
 
-// firstOf returns the first of some chunks, and the others.
+// firstOf splits a list after its first element, if it has any.
 func firstOf(all []chunks) (first, others []chunks) {
 	n := min(1, len(all))
 	return all[:n], all[n:]
 }
 
-// packetChannels checks over which channels an op on packets moves data from and to which buffers.
+// packetChannels checks that MSCCL++ supports the op's type of channel, its channels to each
+// destination, and its buffers; data are the sources and destinations that are not packets.
 func (x *opReader) packetChannels(s sides, is form, data []chunks) {
 	port := channelTypes[x.kind] == "port"
 	if is.reads && is.stores && is.sends {
@@ -136,23 +138,23 @@ func (x *opReader) packetChannels(s sides, is form, data []chunks) {
 	if plain && !port {
 		x.oneBuffer(s.from)
 	}
-	asTheyAre := plain && port // without a look at the flags of the packets
+	asTheyAre := plain && port // the proxy copies packets without reading their flags
 	for _, c := range data {
 		switch {
 		case asTheyAre && c.buffer != "s":
-			c.text.fail("ppkt over a port channel from buffer %s, must be from buffer s: it moves packets that are there", c.buffer)
+			c.text.fail("ppkt over a port channel from buffer %s, must be from buffer s: a port channel moves existing packets", c.buffer)
 		case !asTheyAre && c.buffer == "s":
 			c.text.fail("data of %s in buffer s, must be in buffer i or o: buffer s holds packets", x.name)
 		}
 	}
 	for i, c := range s.others {
 		if plain && c.size != s.from[i].size {
-			c.text.fail("ppkt of %d chunks into %d", s.from[i].size, c.size)
+			c.text.fail("ppkt of %d chunks into %d, must be equally many", s.from[i].size, c.size)
 		}
 	}
 }
 
-// hasPackets notes the packets that an op reads and writes.
+// hasPackets records the packets that an op reads and writes. They must be in buffer s.
 func (x *opReader) hasPackets(read, written []chunks) {
 	for _, c := range slices.Concat(read, written) {
 		if c.buffer != "s" {
@@ -179,21 +181,21 @@ func (c chunks) parcel(by end) parcel {
 	return parcel{j, int(c.count), by}
 }
 
-// put is an op that writes into another gpu. Its data has arrived when it ends, also where a
-// proxy carries it out later: packets tell when they are there, and what holds them is not
-// written again.
+// put returns an op that puts slots to another gpu. The op is not asynchronous even if a proxy moves
+// the data later: the flags of packets show when they have arrived, and their source is not written
+// again.
 func put(from schedule.Slot, to chunks) schedule.Op {
 	return schedule.Op{Kind: schedule.Put, Src: from, Dst: to.slot, Count: to.count, Peer: int32(to.rank)}
 }
 
-// sum returns slots for a sum that is not stored.
+// sum returns the first of count spare slots, for a sum that the plan does not store.
 func (x *gpuReader) sum(count int32) schedule.Slot {
 	s := schedule.Scratch(spared + x.sums)
 	x.sums += int(count)
 	return s
 }
 
-// meet makes the steps that read packets wait for those that write them.
+// meet makes each step that reads packets wait for the steps that write them.
 func (x *planReader) meet(top *node) {
 	p := x.packets
 	if !p.any() {
@@ -203,20 +205,20 @@ func (x *planReader) meet(top *node) {
 		p.others.fail("buffer s, which holds packets in this plan, must not be used for other data: the two overlap")
 	}
 	if protocol := top.get("protocol"); protocol.string() != "LL" {
-		protocol.fail("protocol %q, must be LL in a plan with packets: MSCCL++ makes no room for them otherwise", protocol.value)
+		protocol.fail("protocol %q, must be LL in a plan with packets: MSCCL++ allocates no memory for packets otherwise", protocol.value)
 	}
 	links := links{next: map[[2]int]int{}, open: map[[2]end]link{}}
 	for r := range x.gpus {
 		slices.SortStableFunc(p.written[r], func(a, b parcel) int { return cmp.Compare(a.first, b.first) })
 		for i, w := range p.written[r] {
 			if i > 0 && w.first < p.written[r][i-1].first+p.written[r][i-1].count {
-				x.fail(top, w.by, "writes packets to chunk %d of buffer s of gpu %d, as another op does: a reader takes whichever comes first", x.chunk(w.first), r)
+				x.fail(top, w.by, "writes packets to chunk %d of buffer s of gpu %d, as another op does: a reader could take either", x.chunk(w.first), r)
 				return
 			}
 		}
 	}
 	for r := range x.gpus {
-		for i, from := 0, 0; i < len(p.read[r]); i = from { // reads of a step follow each other
+		for i, from := 0, 0; i < len(p.read[r]); i = from { // the reads of a step are consecutive
 			for from = i; from < len(p.read[r]) && p.read[r][from].by == p.read[r][i].by; from++ {
 			}
 			if !x.await(top, p.read[r][i:from], p.written[r], &links) {
@@ -226,19 +228,21 @@ func (x *planReader) meet(top *node) {
 	}
 }
 
-// links are the channels by which ops that write packets signal those that read them. Two thread
-// blocks use one for as long as signals and waits come in the same order.
+// links are the channels over which the writers of packets signal the readers. Two thread blocks
+// keep using a channel as long as signals and waits on it come in the same order.
 type links struct {
-	next map[[2]int]int  // by writing and reading gpu: the channels in use
-	open map[[2]end]link // by thread block that writes, and that reads
+	next map[[2]int]int  // by writing and reading gpu: the number of channels in use
+	open map[[2]end]link // by writing and reading thread block
 }
 
+// link is a channel, and the last step of the writing thread block that signals over it.
 type link struct {
 	channel uint8
-	writer  int // the last step that signals
+	writer  int
 }
 
-// await makes a step wait for those that write the packets that it reads.
+// await makes a step wait for the steps that write the packets it reads. It reports whether it
+// succeeded.
 func (x *planReader) await(top *node, reads, written []parcel, links *links) bool {
 	reader := reads[0].by
 	var writers []end
@@ -272,8 +276,8 @@ func (x *planReader) await(top *node, reads, written []parcel, links *links) boo
 		if !same || l.writer > w.at.step {
 			pair := [2]int{w.rank, reader.rank}
 			j := links.next[pair] + max(x.gpus[w.rank].ends(reader.rank), x.gpus[reader.rank].ends(w.rank))
-			if links.next[pair]++; j >= mostChannels {
-				x.fail(top, reader, "needs more than %d channels from gpu %d to gpu %d, with those for packets", mostChannels, w.rank, reader.rank)
+			if links.next[pair]++; j >= maxChannels {
+				x.fail(top, reader, "needs more than %d channels from gpu %d to gpu %d, counting the channels for packets", maxChannels, w.rank, reader.rank)
 				return false
 			}
 			l.channel = channelOf(0, j)
@@ -289,10 +293,10 @@ func (x *planReader) await(top *node, reads, written []parcel, links *links) boo
 
 func (x *planReader) step(e end) *step { return &x.gpus[e.rank].blocks[e.at.block].steps[e.at.step] }
 
-// chunk returns the chunk of buffer s, in those of the plan, that a slot is of.
+// chunk returns the index in buffer s of the plan's chunk that contains a scratch slot.
 func (x *planReader) chunk(slot int) int { return (slot - x.input) / x.parts }
 
-// ends returns how many memory channels of a gpu lead to another.
+// ends returns the number of memory channels from a gpu to a peer.
 func (x *gpuReader) ends(peer int) (n int) {
 	for _, l := range x.channels[0] {
 		if l.peer == peer {
@@ -302,7 +306,7 @@ func (x *gpuReader) ends(peer int) (n int) {
 	return n
 }
 
-// fail fails with what a step does.
+// fail fails at the position of a step.
 func (x *planReader) fail(top *node, e end, format string, args ...any) {
 	top.text.fail(x.step(e).position, format, args...)
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// switched is a channel through a switch, which adds up or multiplies what a buffer of several
-// gpus holds.
+// switched is a switch channel: it reads the sum of a buffer over several gpus, or writes the same
+// data to the buffer on all of them.
 type switched struct {
 	buffer string
-	chunks int // of the buffer, which it reaches
+	chunks int // that the channel reaches in the buffer
 	ranks  []int
 	text   *node
 }
 
-// switchNames are the ops over such channels.
+// switchNames lists the ops over switch channels.
 var switchNames = []string{"glres", "gstore", "gstorepkt"}
 
 func isSwitch(n *node) bool { return n.has("channel_type") && n.get("channel_type").value == "switch" }
@@ -27,22 +27,22 @@ func (x *gpuReader) switchesOf(n *node) (all []switched) {
 		n.fail("buffer_type %q, must be i, o or s", buffer)
 	}
 	for _, g := range n.get("rank_groups").items() {
-		w := switched{buffer: buffer, chunks: g.get("size").number(1, mostSlots), text: g}
+		w := switched{buffer: buffer, chunks: g.get("size").number(1, maxSlots), text: g}
 		for _, r := range g.get("ranks").items() {
 			w.ranks = append(w.ranks, r.number(0, x.ranks-1))
 		}
 		if slices.Sort(w.ranks); len(slices.Compact(slices.Clone(w.ranks))) != len(w.ranks) {
-			g.fail("ranks %v, must be different ones", w.ranks)
+			g.fail("ranks %v, must not repeat", w.ranks)
 		}
 		all = append(all, w)
 	}
 	return all
 }
 
-// sameSwitches requires that all gpus of a switch channel have it: the k-th of the same ranks, of the
-// same buffer and size.
+// sameSwitches checks that all gpus of a switch channel declare it: for a set of ranks, each of them
+// must list channels with the same buffers and sizes in the same order.
 func (x *planReader) sameSwitches() {
-	of := func(r int, ranks []int) (all []switched) {
+	among := func(r int, ranks []int) (all []switched) {
 		for _, w := range x.gpus[r].switches {
 			if slices.Equal(w.ranks, ranks) {
 				all = append(all, w)
@@ -52,19 +52,19 @@ func (x *planReader) sameSwitches() {
 	}
 	for r := range x.gpus {
 		for _, w := range x.gpus[r].switches {
-			mine := of(r, w.ranks)
+			mine := among(r, w.ranks)
 			for _, peer := range w.ranks {
 				same := func(a, b switched) bool { return a.buffer == b.buffer && a.chunks == b.chunks }
-				if !slices.EqualFunc(mine, of(peer, w.ranks), same) {
-					w.text.fail("switch channels of gpus %v differ between gpu %d and gpu %d, must be of the same buffers and sizes in the same order", w.ranks, r, peer)
+				if !slices.EqualFunc(mine, among(peer, w.ranks), same) {
+					w.text.fail("switch channels of gpus %v differ between gpu %d and gpu %d, must have the same buffers and sizes in the same order", w.ranks, r, peer)
 				}
 			}
 		}
 	}
 }
 
-// through reads what an op reads or writes through a switch: the same chunks of several gpus,
-// its own first.
+// through returns the chunks that an op reads or writes through a switch: the same range on each
+// gpu of the switch channel, with its own gpu first.
 func (x *opReader) through(field string) (all []chunks) {
 	spans := x.o.get(field).items()
 	if len(spans) != 1 {
@@ -76,9 +76,9 @@ func (x *opReader) through(field string) (all []chunks) {
 	if !ok {
 		return nil
 	}
-	w, size, index := x.blockReader.switches[id], n.get("size").number(1, mostSlots), n.get("index").number(0, mostSlots)
+	w, size, index := x.blockReader.switches[id], n.get("size").number(1, maxSlots), n.get("index").number(0, maxSlots)
 	if index+size > w.chunks {
-		n.fail("chunks %d to %d of a switch channel of %d", index, index+size-1, w.chunks)
+		n.fail("chunks %d to %d of a switch channel of %d chunks", index, index+size-1, w.chunks)
 	}
 	if !slices.Contains(w.ranks, x.rank) {
 		n.fail("switch channel of gpus %v, must include gpu %d", w.ranks, x.rank)
@@ -93,7 +93,7 @@ func (x *opReader) through(field string) (all []chunks) {
 	return all
 }
 
-// switches reads an op through a switch, which reads from or writes to each gpu.
+// switches reads an op through a switch. Its reads and writes become one op for each gpu.
 func (x *opReader) switches() {
 	to := x.through("dst_buff")
 	var from []chunks
@@ -108,7 +108,7 @@ func (x *opReader) switches() {
 		return
 	}
 	if from[0].size != to[0].size {
-		x.o.fail("%s of %d chunks into %d", x.name, from[0].size, to[0].size)
+		x.o.fail("%s of %d chunks into %d, must be equally many", x.name, from[0].size, to[0].size)
 		return
 	}
 	if x.name == "gstorepkt" {

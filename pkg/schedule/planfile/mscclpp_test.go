@@ -147,7 +147,7 @@ func TestPackets(t *testing.T) {
 	_, err := Read("plan.json", kept("ppkt", ""))
 	require.ErrorContains(t, err, "data of ppkt in buffer s")
 	_, err = Read("plan.json", []byte(strings.ReplaceAll(port.Replace(string(packetPlan(2, twoShot))), `"ppkt", `, `"ppkt", "channel_ids": [0], `)))
-	require.ErrorContains(t, err, "ppkt over a port channel from buffer i, must be from buffer s: it moves packets that are there")
+	require.ErrorContains(t, err, "ppkt over a port channel from buffer i, must be from buffer s: a port channel moves existing packets")
 	plan := readable(t, packetPlan(3, oneShot))
 	uniform, err := plan.Verify(t.Context())
 	require.NoError(t, err)
@@ -168,12 +168,12 @@ func TestPacketMistakes(t *testing.T) {
 			moves("upkt", []string{local("s", 1, 1)}, []string{local("i", 1, 1)}), moves("upkt", []string{local("s", 2, 1)}, []string{local("i", 1, 1)}),
 			`: reads packets in chunk 2 of buffer s of gpu 0, which no op writes`,
 		},
-		{remoteChunk(0, 1, 1), remoteChunk(0, 0, 1), `: writes packets to chunk 0 of buffer s of gpu 1, as another op does: a reader takes whichever comes first`},
+		{remoteChunk(0, 1, 1), remoteChunk(0, 0, 1), `: writes packets to chunk 0 of buffer s of gpu 1, as another op does: a reader could take either`},
 		{`"name": "upkt"`, `"name": "copy"`, `buffer s, which holds packets in this plan, must not be used for other data`},
 		{`"name": "upkt"`, `"name": "cpkt"`, `data of cpkt in buffer s, must be in buffer i or o: buffer s holds packets`},
 		{`"name": "respkt"`, `"name": "repkt"`, `repkt with 2 local and 0 remote sources, 1 local and 1 remote destinations`},
 		{`"name": "respkt"`, `"name": "recspkt"`, `recspkt with 2 local and 0 remote sources, 1 local and 1 remote destinations`},
-		{local("s", 0, 1), local("s", 0, 2), `respkt of 2 chunks, must have 1 as its first source`},
+		{local("s", 0, 1), local("s", 0, 2), `respkt of 2 chunks, must be 1 like its first source`},
 		{local("s", 0, 1), local("o", 0, 1), `packets of respkt in buffer o, must be in buffer s`},
 		{remoteChunk(0, 0, 1), remoteChunk(0, 0, 2), `ppkt of 1 chunks into 2`},
 		{`"name": "ppkt", "channel_type": "memory"`, `"name": "ppkt", "channel_type": "port"`, `there are no buffers of the thread block over port channels`},
@@ -190,7 +190,7 @@ func TestPacketMistakes(t *testing.T) {
 	}
 	plan, err := Read("plan.json", []byte(strings.Replace(text, `"use_double_scratch_buffer": true, `, "", 1)))
 	require.NoError(t, err)
-	require.Equal(t, []string{"plan.json:1:1: packets without use_double_scratch_buffer: a run can overwrite those that the run before has not read"}, plan.Notes)
+	require.Equal(t, []string{"plan.json:1:1: packets without use_double_scratch_buffer: a run can overwrite packets of the previous run that have not been read"}, plan.Notes)
 	// Two gpus that each wait for packets of the other before they write.
 	plan, err = Read("plan.json", packetPlan(2, func(_, r int) []string {
 		mine, yours := local("i", r, 1), local("i", 1-r, 1)
@@ -265,7 +265,7 @@ func TestGroups(t *testing.T) {
 		}
 		return blocks
 	}))
-	require.ErrorContains(t, err, "groups of thread blocks whose sizes split chunks into 59989 parts, must be at most 4096")
+	require.ErrorContains(t, err, "groups of thread blocks split chunks into 59989 parts, must be at most 4096")
 }
 
 const ( // of two gpus
@@ -314,7 +314,7 @@ func TestSwitches(t *testing.T) {
 	text := string(switchPlan(reduced))
 	for _, tt := range []struct{ old, new, want string }{
 		{`"buffer_type": "i", `, ``, `has no field "buffer_type"`},
-		{`"ranks": [0, 1]`, `"ranks": [0, 0]`, `ranks [0 0], must be different ones`},
+		{`"ranks": [0, 1]`, `"ranks": [0, 0]`, `ranks [0 0], must not repeat`},
 		{`"ranks": [0, 1]`, `"ranks": [1]`, `switch channel of gpus [1], must include gpu 0`},
 		{`"size": 2, "ranks"`, `"size": 1, "ranks"`, `chunks 1 to 1 of a switch channel of 1`},
 		{`"switch_channel_id": 0`, `"switch_channel_id": 1`, `switch_channel_id 1 must be 0`},
@@ -368,9 +368,9 @@ func TestWhatTheExecutorDoes(t *testing.T) {
 ` + last
 	}
 	for name, tt := range map[string]struct{ ops, want string }{
-		"order of sources":         {ready + `{"name": "rre", "channel_type": "KIND", "src_buff": [` + far + `, ` + spanMine + `], "dst_buff": [` + spanMine + `]}`, "buffer o of the gpu follows one of another gpu"},
+		"order of sources":         {ready + `{"name": "rre", "channel_type": "KIND", "src_buff": [` + far + `, ` + spanMine + `], "dst_buff": [` + spanMine + `]}`, "buffer o of the gpu follows a buffer of another gpu"},
 		"a second local source":    {ready + `{"name": "rre", "channel_type": "KIND", "src_buff": [` + spanMine + `, ` + spanMine + `, ` + far + `], "dst_buff": [` + spanMine + `]}`, "rre with 2 local and 1 remote sources"},
-		"sources in two buffers":   {put(`{"type": "s", "index": 0, "size": 1}`), "source in buffer s, must be in buffer o as the first"},
+		"sources in two buffers":   {put(`{"type": "s", "index": 0, "size": 1}`), "source in buffer s, must be in buffer o like the first"},
 		"thread blocks that lack":  {`{"name": "barrier", "barrier_id": 0, "num_threadblocks": 7}`, "num_threadblocks 7 must be 1, the thread blocks that meet at barrier 0"},
 		"a port channel that adds": {ready + `{"name": "res", "channel_type": "port", "src_buff": [` + spanMine + `, ` + spanMine + `], "dst_buff": [` + spanMine + `]}`, "res over a port channel"},
 	} {
@@ -397,7 +397,7 @@ func TestSwitchesDiffer(t *testing.T) {
 	text := string(switchPlan(reduced))
 	at := strings.LastIndex(text, `"buffer_type": "i"`)
 	_, err := Read("plan.json", []byte(text[:at]+`"buffer_type": "o"`+text[at+len(`"buffer_type": "i"`):]))
-	require.ErrorContains(t, err, "switch channels of gpus [0 1] differ between gpu 0 and gpu 1, must be of the same buffers and sizes in the same order")
+	require.ErrorContains(t, err, "switch channels of gpus [0 1] differ between gpu 0 and gpu 1, must have the same buffers and sizes in the same order")
 }
 
 // TestManyPackets: thread blocks that exchange packets in order need one channel, however many there are.

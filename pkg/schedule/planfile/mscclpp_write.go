@@ -12,12 +12,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// ForMSCCLPP returns a program that does the same with what MSCCL++ has: a receive signals
-// that its memory is free, its send waits for that, puts the data there and signals. What a
-// receive adds is put into scratch memory and added from there.
+// ForMSCCLPP returns an equivalent program that MSCCL++ can express. A receive signals that its
+// memory is free. Its send waits for this signal, puts the data there and signals in turn. Data that a
+// receive adds is put into scratch memory and added from there. ForMSCCLPP returns p itself if it has
+// no sends. It fails if p buffers sends or is invalid, or if two ranks need more than 128 channels.
 func ForMSCCLPP(p *schedule.Program) (*schedule.Program, error) {
 	if p.Buffer > 0 {
-		return nil, fmt.Errorf("program %s buffers sends, as plans of MSCCL do, and MSCCL++ does not: convert the schedule by its name, or another plan", p.Name)
+		return nil, fmt.Errorf("program %s needs buffered sends, as plans of MSCCL do, and MSCCL++ has none: convert a schedule by its name, or another plan", p.Name)
 	}
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -27,10 +28,10 @@ func ForMSCCLPP(p *schedule.Program) (*schedule.Program, error) {
 		twoSided = twoSided || slices.ContainsFunc(ops, func(o schedule.Op) bool { return o.Kind == schedule.Send })
 	}
 	if !twoSided {
-		return p, nil // as it was read
+		return p, nil // read from a plan of MSCCL++
 	}
 	l := &oneSided{Program: p, flow: schedule.NewFlow(p), lines: map[[2]int][]int{}, staged: make([][]int, p.Ranks)}
-	l.plan()
+	l.prepare()
 	q := &schedule.Program{
 		Name: p.Name, Collective: p.Collective, Ranks: p.Ranks, Chunks: p.Chunks, Scratch: l.scratch, Input: p.Input, Ops: make([][]schedule.Op, p.Ranks),
 	}
@@ -52,11 +53,11 @@ type oneSided struct {
 	*schedule.Program
 	flow    *schedule.Flow
 	lines   map[[2]int][]int // by two ranks: the lines of their messages, ascending
-	staged  [][]int          // by rank and op: the slot of scratch memory for what it adds
-	scratch int
+	staged  [][]int          // by rank and op: the scratch slot of the data that it adds
+	scratch int              // scratch slots of a rank, including staging memory
 }
 
-// line numbers the messages of a channel in one direction.
+// line returns a number for the messages of a channel in one direction.
 func line(from, to, channel int) int {
 	if from < to {
 		return 2 * channel
@@ -64,9 +65,9 @@ func line(from, to, channel int) int {
 	return 2*channel + 1
 }
 
-// plan places staging memory and numbers channels.
-func (l *oneSided) plan() {
-	var width []int // by stream: slots of its largest group
+// prepare assigns staging memory to receives that add, and lists the lines of each two ranks.
+func (l *oneSided) prepare() {
+	var width []int // by stream: staging slots of its largest group
 	for r, ops := range l.Ops {
 		l.staged[r] = make([]int, len(ops))
 		for from, to := 0, 0; from < len(ops); from = to {
@@ -106,13 +107,14 @@ func (l *oneSided) plan() {
 	}
 }
 
-// channel returns the channel of the messages from a rank to another.
+// channel returns the channel of the new program for messages from one rank to another over a
+// channel of the old one.
 func (l *oneSided) channel(from, to int, channel uint8) uint8 {
 	at, _ := slices.BinarySearch(l.lines[[2]int{min(from, to), max(from, to)}], line(from, to, int(channel)))
 	return channelOf(0, at)
 }
 
-// blocks returns the streams of rank r.
+// blocks returns the streams of rank r, with signals and puts in place of messages.
 func (l *oneSided) blocks(r int) []block {
 	out := &lowered{last: make([]stepOf, len(l.Ops[r]))}
 	ops := l.Ops[r]
@@ -142,7 +144,7 @@ func (l *oneSided) blocks(r int) []block {
 			q, c := int(o.Peer), l.channel(r, int(o.Peer), o.Channel)
 			k := l.flow.Partner(r, i)
 			if k < 0 {
-				return // verification has found it
+				return // no receive matches; verification reports this
 			}
 			dst := l.Ops[q][k].Dst
 			if l.Ops[q][k].Kind == schedule.RecvReduce {
@@ -163,7 +165,7 @@ func (l *oneSided) blocks(r int) []block {
 	return out.blocks
 }
 
-// The form of a plan, as MSCCL++ writes it.
+// The JSON of a plan, as MSCCL++ writes it.
 type (
 	planJSON struct {
 		Name       string    `json:"name"`
@@ -231,7 +233,8 @@ type (
 	}
 )
 
-// writeJSON writes a program as a plan of MSCCL++.
+// writeJSON writes a program as a plan of MSCCL++. It fails if ForMSCCLPP does, or if a thread block
+// exceeds a limit of MSCCL++.
 func writeJSON(out io.Writer, p *schedule.Program) error {
 	p, err := ForMSCCLPP(p)
 	if err != nil {
@@ -254,13 +257,12 @@ func writeJSON(out io.Writer, p *schedule.Program) error {
 	return e.Encode(form)
 }
 
-// overChannel reports whether an op names its channel. Those that read another rank's memory to
-// add it name its buffer alone.
+// overChannel reports whether an op names its channel. A GetReduce names only the remote buffer.
 func overChannel(o *schedule.Op) bool {
 	return o.Kind != schedule.Reduce && o.Kind != schedule.Copy && o.Kind != schedule.GetReduce
 }
 
-// remoteSlot is the slot of another rank that an op reads or writes; ok is false if there is none.
+// remoteSlot returns the slot of another rank that an op reads or writes; ok is false if there is none.
 func remoteSlot(o *schedule.Op) (s schedule.Slot, ok bool) {
 	switch o.Kind {
 	case schedule.Put:
@@ -275,7 +277,7 @@ func remoteSlot(o *schedule.Op) (s schedule.Slot, ok bool) {
 type jsonWriter struct {
 	*schedule.Program
 	layout layout
-	ends   map[[2]int][2]int // by two ranks: how many channels of each type connect them
+	ends   map[[2]int][2]int // by two ranks: the number of channels of each type between them
 }
 
 // connect counts the channels between ranks.
@@ -293,7 +295,7 @@ func (w *jsonWriter) connect() {
 	}
 }
 
-// gpu returns the form of rank r.
+// gpu returns the JSON of rank r.
 func (w *jsonWriter) gpu(r int) (gpuJSON, error) {
 	g := &gpuWriter{jsonWriter: w, rank: r, first: [2]map[int]int{{}, {}}, form: gpuJSON{
 		ID: r, Input: w.layout.size("i"), Output: w.layout.size("o"), Scratch: w.Scratch - w.Input,
@@ -308,10 +310,10 @@ func (w *jsonWriter) gpu(r int) (gpuJSON, error) {
 	for b := range streams {
 		t := g.block(b)
 		if n := len(t.form.Ops); n > jsonOps {
-			return g.form, fmt.Errorf("thread block %d has %d ops, MSCCL++ allows %d: take fewer ranks or segments, or write a plan of MSCCL", b, n, jsonOps)
+			return g.form, fmt.Errorf("thread block %d has %d ops, MSCCL++ allows %d: use fewer ranks or segments, or write a plan of MSCCL", b, n, jsonOps)
 		}
 		if n := len(t.channels[0]) + len(t.channels[1]); n > jsonChannels {
-			return g.form, fmt.Errorf("thread block %d has %d channels, MSCCL++ allows %d: take fewer ranks, or write a plan of MSCCL", b, n, jsonChannels)
+			return g.form, fmt.Errorf("thread block %d has %d channels, MSCCL++ allows %d: use fewer ranks, or write a plan of MSCCL", b, n, jsonChannels)
 		}
 		g.form.Blocks = append(g.form.Blocks, t.form)
 	}
@@ -323,13 +325,13 @@ type gpuWriter struct {
 	*jsonWriter
 	rank     int
 	form     gpuJSON
-	first    [2]map[int]int // by type and peer: its first channel
+	first    [2]map[int]int // by type and peer: the number of the first channel to the peer
 	remotes  []remote
 	released [][]int // by op: the semaphores that it releases when it has ended
-	acquired [][]int // by op: those that it acquires first
+	acquired [][]int // by op: the semaphores that it acquires before it starts
 }
 
-// connections lists the channels and the buffers of other ranks.
+// connections lists the channels of the rank and the buffers of other ranks that it uses.
 func (g *gpuWriter) connections() {
 	for kind, name := range channelTypes {
 		c := channelsJSON{Type: name}
@@ -341,7 +343,7 @@ func (g *gpuWriter) connections() {
 			g.form.Channels = append(g.form.Channels, c)
 		}
 	}
-	via := map[remote][2]bool{} // by type of channel
+	via := map[remote][2]bool{} // by buffer and type: whether a channel of the type reaches it
 	for i := range g.Ops[g.rank] {
 		o := &g.Ops[g.rank][i]
 		if m, ok := g.remote(o); ok {
@@ -372,12 +374,12 @@ func (g *gpuWriter) remote(o *schedule.Op) (m remote, ok bool) {
 	return m, ok
 }
 
-// channel returns the number of an op's channel among those of its type.
+// channel returns the number of an op's channel among the rank's channels of the same type.
 func (g *gpuWriter) channel(o *schedule.Op) int {
 	return g.first[o.Channel%2][int(o.Peer)] + int(o.Channel/2)
 }
 
-// semaphores gives every two thread blocks of which one waits for the other a semaphore.
+// semaphores assigns a semaphore to each pair of thread blocks in which one waits for the other.
 func (g *gpuWriter) semaphores(streams int) {
 	ops := g.Ops[g.rank]
 	g.released, g.acquired = make([][]int, len(ops)), make([][]int, len(ops))
@@ -408,8 +410,8 @@ func (g *gpuWriter) semaphores(streams int) {
 type blockWriter struct {
 	*gpuWriter
 	form     blockJSON
-	channels [2][]int // by type: channels of the rank that ops name
-	remotes  [2][]int // by type: the same of buffers
+	channels [2][]int // by type: the channels of the rank that its ops use
+	remotes  [2][]int // by type of channel: the remote buffers that its ops use
 }
 
 // block writes thread block b.
@@ -450,22 +452,23 @@ func (g *gpuWriter) block(b int) *blockWriter {
 	return t
 }
 
-// distinct returns numbers once each, ascending.
+// distinct sorts numbers and removes duplicates, in place.
 func distinct(list []int) []int {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// add appends an op. The threads of a block meet at a nop between ops, but between signals
-// and waits, which one thread does.
+// add appends an op, after a nop at which the threads of the block meet. One thread executes all
+// signals and waits, so consecutive ones need no nop between them.
 func (t *blockWriter) add(o opJSON) {
-	alone := func(name string) bool { return name == "signal" || name == "wait" }
-	if n := len(t.form.Ops); n > 0 && !(alone(t.form.Ops[n-1].Name) && alone(o.Name)) {
+	oneThread := func(name string) bool { return name == "signal" || name == "wait" }
+	if n := len(t.form.Ops); n > 0 && !(oneThread(t.form.Ops[n-1].Name) && oneThread(o.Name)) {
 		t.form.Ops = append(t.form.Ops, opJSON{Name: "nop"})
 	}
 	t.form.Ops = append(t.form.Ops, o)
 }
 
+// op appends the JSON of an op.
 func (t *blockWriter) op(o *schedule.Op) {
 	span := func(r int, s schedule.Slot) spanJSON {
 		buffer, index := t.layout.where(r, s)

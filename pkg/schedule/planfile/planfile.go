@@ -19,15 +19,16 @@ type Plan struct {
 	Program *schedule.Program
 	// OutOfPlace is the same plan run out of place, if the file is for both placements; nil otherwise.
 	OutOfPlace *Plan
-	// Notes say where the plan's own system does something that the author may not expect. Each begins with
-	// file, line and column.
+	// Notes are warnings about what the plan's own system, MSCCL or MSCCL++, does with the plan. Each begins
+	// with file, line and column.
 	Notes []string
-	file  string
-	place string       // the placement that Program is for, if the file is for both
-	ops   [][]position // by rank and op
+
+	file      string
+	placement string       // the placement that Program is for, if the file is for both
+	ops       [][]position // by rank and op: where the op is in the file
 }
 
-// note adds a note about a place in the file.
+// note adds a note about a position in the file.
 func (p *Plan) note(at position, format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", at.in(p.file), fmt.Sprintf(format, args...)))
 }
@@ -55,13 +56,13 @@ func (p *Plan) Find(f schedule.Finding) string {
 	if f.Rank >= 0 && f.Op >= 0 {
 		at = p.ops[f.Rank][f.Op].in(p.file)
 	}
-	if p.place != "" {
-		return fmt.Sprintf("%s: %s: %s", at, p.place, f)
+	if p.placement != "" {
+		return fmt.Sprintf("%s: %s: %s", at, p.placement, f)
 	}
 	return fmt.Sprintf("%s: %s", at, f)
 }
 
-// Read parses a plan in either format. Errors begin with the name, line and column.
+// Read parses a plan in either format. name is the file's name. Errors begin with name, line and column.
 func Read(name string, data []byte) (*Plan, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte order mark
 	text := bytes.TrimLeft(data, " \t\r\n")
@@ -73,7 +74,7 @@ func Read(name string, data []byte) (*Plan, error) {
 	case bytes.HasPrefix(text, []byte("{")):
 		return readJSON(name, data)
 	default:
-		return nil, fmt.Errorf("%s:1:1: neither XML of MSCCL nor JSON of MSCCL++", name)
+		return nil, fmt.Errorf("%s:1:1: the file is neither XML of MSCCL nor JSON of MSCCL++", name)
 	}
 }
 
@@ -94,31 +95,33 @@ func Write(w io.Writer, p *schedule.Program, format string) error {
 	case MSCCLPP:
 		return writeJSON(w, p)
 	}
-	return fmt.Errorf("format %q, must be one of %v", format, formats)
+	return fmt.Errorf("unknown format %q, must be one of %v", format, formats)
 }
 
-// position is a place in a file.
+// position is a line and a column in a file, both from 1.
 type position struct{ line, column int }
 
 func (p position) in(file string) string { return fmt.Sprintf("%s:%d:%d", file, p.line, p.column) }
 
-// Limits of a plan, since a few bytes of a file can require much memory.
+// Limits of a plan. Without them, a few bytes of a file could demand any amount of memory.
 const (
-	mostRanks  = 2048
-	mostSlots  = 1 << 24 // of all ranks together
-	mostBlocks = 4096    // of all ranks together; the memory of a verification grows with their square
+	maxRanks  = 2048
+	maxSlots  = 1 << 24 // of all ranks together
+	maxBlocks = 4096    // of all ranks together; verification needs memory in proportion to their square
 )
 
 // block is a thread block: steps that run in order. A step starts after the steps of other blocks of the rank
 // that are in step.after.
 type block struct{ steps []step }
 
+// step is a step of a thread block; position is where it is in the file.
 type step struct {
 	position
 	ops   []schedule.Op
 	after []stepOf
 }
 
+// stepOf identifies a step of a rank by its thread block and its index there.
 type stepOf struct{ block, step int }
 
 // assemble appends the blocks of a rank to a program, each as a stream, and returns the positions of the ops
@@ -126,14 +129,14 @@ type stepOf struct{ block, step int }
 // each other in a cycle, stuck is one of them.
 func assemble(p *schedule.Program, r int, blocks []block) (at []position, stuck *step) {
 	next := make([]int, len(blocks))
-	last := make([][]int, len(blocks)) // by block and step: the op that it ends with, or −1
+	last := make([][]int, len(blocks)) // by block and step: the block's last op so far, or −1
 	inherited := make([][][]int, len(blocks))
 	for b := range blocks {
 		last[b] = slices.Repeat([]int{-1}, len(blocks[b].steps))
 		inherited[b] = make([][]int, len(blocks[b].steps))
 	}
-	// A step without ops passes its dependencies on, to the next op of its block and to the steps
-	// that wait for it.
+	// The next op of the block, and the steps that wait for a step without ops, inherit the
+	// dependencies of that step.
 	pending := make([][]int, len(blocks))
 	before := slices.Repeat([]int{-1}, len(blocks))
 	ready := func(s *step) bool {
@@ -176,8 +179,8 @@ func assemble(p *schedule.Program, r int, blocks []block) (at []position, stuck 
 	return at, nil
 }
 
-// lastOfStreams returns, in ascending order, the last of some ops on each stream: the others end before it. A
-// step thus passes on at most one op for each block.
+// lastOfStreams keeps, of some ops, the last one of each stream, since it ends after the others. It returns
+// them in ascending order. some is overwritten.
 func lastOfStreams(ops []schedule.Op, some []int) []int {
 	slices.Sort(some)
 	var seen [256]bool
@@ -196,10 +199,11 @@ func lastOfStreams(ops []schedule.Op, some []int) []int {
 type lowered struct {
 	blocks []block
 	last   []stepOf // by op of the program: its step
-	known  [][]int  // by block and other block: the last step that the block has waited for
+	known  [][]int  // by waiting block and awaited block: the last step waited for, or −1
 }
 
-// add appends an op to a block, to run after steps of other blocks.
+// add appends an op to a block, to run after steps of other blocks, and returns its step. It omits steps that
+// the block has already waited for.
 func (l *lowered) add(b int, o schedule.Op, after []stepOf) stepOf {
 	for len(l.known) <= b {
 		l.known = append(l.known, nil)
@@ -220,7 +224,8 @@ func (l *lowered) add(b int, o schedule.Op, after []stepOf) stepOf {
 	return stepOf{b, len(l.blocks[b].steps) - 1}
 }
 
-// latest returns the last of some steps in each block, in ascending order.
+// latest keeps, of some steps, the last one of each block. It returns them in ascending order. steps is
+// overwritten.
 func latest(steps []stepOf) []stepOf {
 	slices.SortFunc(steps, func(a, b stepOf) int { return cmp.Or(a.block-b.block, b.step-a.step) })
 	return slices.CompactFunc(steps, func(a, b stepOf) bool { return a.block == b.block })

@@ -123,8 +123,8 @@ func TestMistakes(t *testing.T) {
 		{`coll="allreduce"`, ``, `plan.xml:1:1: <algo> has no attribute coll`},
 		{`ngpus="3"`, `ngpus="4"`, `plan.xml:1:1: ngpus="4", but there are 3 elements <gpu>`},
 		{`ngpus="3"`, `ngpus="3000000"`, `plan.xml:1:1: <algo> ngpus="3000000", must be a number from 1 to 2048`},
-		{`minBytes="0" maxBytes="`, `minBytes="100" maxBytes="10" nothing="`, `plan.xml:1:1: <algo> minBytes="100" is above maxBytes="10": it would never be used`},
-		{`inplace="1" outofplace="0"`, `inplace="0" outofplace="0"`, `plan.xml:1:1: <algo> has inplace="0" and outofplace="0": it would never be used`},
+		{`minBytes="0" maxBytes="`, `minBytes="100" maxBytes="10" nothing="`, `plan.xml:1:1: <algo> minBytes="100" is above maxBytes="10": the plan would never be used`},
+		{`inplace="1" outofplace="0"`, `inplace="0" outofplace="0"`, `plan.xml:1:1: <algo> has inplace="0" and outofplace="0": the plan would never be used`},
 		{`coll="allreduce"`, `coll="allgather" coll="allreduce"`, `plan.xml:1:1: <algo> has a duplicate attribute coll`},
 		{`proto="Simple" `, ``, `plan.xml:1:1: <algo> has no attribute proto`},
 		{`proto="Simple"`, `proto="simple"`, `plan.xml:1:1: <algo> proto="simple", must be one of Simple, LL, LL128`},
@@ -140,7 +140,7 @@ func TestMistakes(t *testing.T) {
 		{`<step s="1"`, `<step s="2"`, `plan.xml:5:7: <step> s="2", must be 1: steps are numbered in order`},
 		{`type="re"`, `type="er"`, `<step> type="er", must be s, r, cpy, re, rcs, rrc, rrcs, rrs or nop`},
 		{`srcoff="1"`, `srcoff="3"`, `plan.xml:4:7: <step> uses chunks 3 to 3 of buffer o, which has 3`},
-		{`hasdep="1"`, `hasdep="0"`, `which has hasdep="0" and tells nobody that it has ended`},
+		{`hasdep="1"`, `hasdep="0"`, `which has hasdep="0" and does not signal its end`},
 		{`<step s="0" type="s"`, `<stop s="0" type="s"`, `plan.xml:4:7: <stop> inside <tb>, must be <step>`},
 		{`</algo>`, ``, `the file ends before the plan does`},
 		{"</algo>", "</algo>\n <!-- one more -->\n<algo/>", "plan.xml:52:1: text after the plan"},
@@ -155,7 +155,7 @@ func TestMistakes(t *testing.T) {
 	_, err := Read("plan.xml", []byte("\ufeff"+text+"<!-- end -->\n"))
 	require.NoError(t, err)
 	_, err = Read("plan", []byte("name: ring\n"))
-	require.EqualError(t, err, "plan:1:1: neither XML of MSCCL nor JSON of MSCCL++")
+	require.EqualError(t, err, "plan:1:1: the file is neither XML of MSCCL nor JSON of MSCCL++")
 	_, err = Read("plan", []byte("\n"))
 	require.EqualError(t, err, "plan:1:1: the file is empty")
 
@@ -171,9 +171,9 @@ func TestMistakes(t *testing.T) {
 		{`"channel_type": "memory"`, `"channel_type": "radio"`, `channel type "radio" is unknown, must be memory, port or switch`},
 		{`"size": 1`, `"size": 9`, ` of buffer `},
 		{`"size": 1`, `"size": 1e9`, `size 1e9 must be a number from 1 to 16777216`},
-		{`"name": "sem_release"`, `"name": "nop"`, `acquires semaphore 0, which is not released so often`},
+		{`"name": "sem_release"`, `"name": "nop"`, `acquires semaphore 0 more often than it is released`},
 		{`"reduce_op": "sum"`, `"reduce_op": "max"`, `reduction "max" is not supported, must be sum`},
-		{`"gpus": [`, `"gpus": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[`, `more than 32 objects and arrays inside each other`},
+		{`"gpus": [`, `"gpus": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[`, `objects and arrays are nested more than 32 deep`},
 		{`"protocol"`, `protocol`, `plan.json:4:3: invalid character 'p'`},
 		{`"protocol": "Simple"`, `"protocol": "LL129"`, `protocol "LL129" must be one of Simple, LL`},
 		{`"min_message_size": 0`, `"min_message_size": -4`, `min_message_size -4 must be a number from 0 to 18446744073709551615`},
@@ -191,7 +191,7 @@ func TestMistakes(t *testing.T) {
 
 	plan, err := Read("plan.xml", []byte(strings.Replace(xmlText, `minBytes="0" `, "", 1)))
 	require.NoError(t, err)
-	require.Equal(t, []string{"plan.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL do not use the plan and do not say so"}, plan.Notes)
+	require.Equal(t, []string{"plan.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL ignore the plan without a message"}, plan.Notes)
 }
 
 // TestNamesOfReduceScatter: a plan has the name that newer versions of MSCCL know; that of the
@@ -201,7 +201,7 @@ func TestNamesOfReduceScatter(t *testing.T) {
 	require.Contains(t, text, ` coll="reducescatter" `)
 	old, err := Read("plan.xml", []byte(strings.Replace(text, "reducescatter", "reduce_scatter", 1)))
 	require.NoError(t, err)
-	require.Equal(t, []string{`plan.xml:1:1: <algo> coll="reduce_scatter": newer versions of MSCCL know reducescatter only, and refuse the plan`}, old.Notes)
+	require.Equal(t, []string{`plan.xml:1:1: <algo> coll="reduce_scatter": newer versions of MSCCL accept only reducescatter and refuse the plan`}, old.Notes)
 	plan, err := Read("plan.xml", []byte(text))
 	require.NoError(t, err)
 	require.Equal(t, plan.Program, old.Program)
@@ -542,12 +542,12 @@ func TestGets(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 	_, err := Read("two.json", twoGPUs("memory", strings.Replace(get, `"buffer_id": 0`, `"type": "o"`, 1)))
-	require.EqualError(t, err, "two.json:5:1: get reads from other gpus and writes to its own")
+	require.EqualError(t, err, "two.json:5:1: get must read from other gpus and write to its own")
 	_, err = Read("two.json", bytes.Replace(twoGPUs("memory", get), []byte(`"connected_to": [1]`), []byte(`"connected_to": []`), 1))
 	require.EqualError(t, err, "two.json:3:84: channel_ids 0 must be left out: there are no memory channels of gpu 0")
 	plan, err := Read("two.json", twoGPUs("memory", get))
 	require.NoError(t, err)
-	require.EqualError(t, Write(&bytes.Buffer{}, plan.Program, MSCCL), "program two has, on rank 0 as op 0, a get: MSCCL has sends and receives only")
+	require.EqualError(t, Write(&bytes.Buffer{}, plan.Program, MSCCL), "program two has a get (op 0 of rank 0): plans of MSCCL support only sends, receives, copies and sums")
 }
 
 // TestBuffers: sends that nobody has received yet fill the buffer of their connection.
@@ -574,13 +574,13 @@ func TestBuffers(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "direct", schedule.AllGather, 64), "msccl"),
-		"program direct, rank 0: channel 0 needs more than the 32 thread blocks that MSCCL allows: take fewer ranks")
+		"program direct, rank 0: channel 0 needs more than the 32 thread blocks that MSCCL allows: use fewer ranks")
 	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "rabenseifner", schedule.AllReduce, 256), "msccl"),
-		"program rabenseifner, rank 0: a step has 128 chunks, MSCCL allows 71: take fewer ranks")
+		"program rabenseifner, rank 0: a step has 128 chunks, MSCCL allows 71: use fewer ranks")
 	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "ring", schedule.AllReduce, 8), "mscclpp"),
-		"program ring, rank 0: thread block 0 has 119 ops, MSCCL++ allows 64: take fewer ranks or segments, or write a plan of MSCCL")
+		"program ring, rank 0: thread block 0 has 119 ops, MSCCL++ allows 64: use fewer ranks or segments, or write a plan of MSCCL")
 	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "ring", schedule.AllGather, 2), "yaml"),
-		`format "yaml", must be one of [msccl mscclpp]`)
+		`unknown format "yaml", must be one of [msccl mscclpp]`)
 }
 
 // FuzzRead reads and verifies what may be a plan.

@@ -18,7 +18,7 @@ import (
 type node struct {
 	text   *source
 	at     position         // for an attribute, the position of its element
-	name   string           // of the element or attribute; in JSON, of the field that it, or its array, is the value of
+	name   string           // of the element or attribute; in JSON, of the field whose value is the node or its array
 	fields map[string]*node // of an object or element
 	list   []*node          // of an array or element
 	value  any              // string, json.Number, bool, nil, or quoted
@@ -27,14 +27,14 @@ type node struct {
 // quoted is the value of an attribute, which can be a string or a number.
 type quoted string
 
-// source is a file that is parsed, and its first error.
+// source is a file being parsed, and its first error.
 type source struct {
 	file string
 	err  error
 }
 
-// mostDepth is the maximum depth of objects, arrays or elements inside each other. Plans need eight.
-const mostDepth = 32
+// maxDepth is the maximum nesting depth of objects, arrays or elements. Plans need eight.
+const maxDepth = 32
 
 func (t *source) fail(at position, format string, args ...any) {
 	if t.err == nil {
@@ -50,7 +50,7 @@ type jsonReader struct {
 	lines []int // offsets at which lines begin
 }
 
-// parseJSON parses a text that is one value.
+// parseJSON parses a file that contains one JSON value.
 func parseJSON(file string, data []byte) (*node, error) {
 	r := &jsonReader{source: &source{file: file}, Decoder: json.NewDecoder(bytes.NewReader(data)), data: data}
 	r.UseNumber()
@@ -62,36 +62,36 @@ func parseJSON(file string, data []byte) (*node, error) {
 	n := r.read(0, "")
 	if r.err == nil {
 		if _, err := r.Token(); !errors.Is(err, io.EOF) {
-			r.fail(r.place(int(r.InputOffset())), "text after the plan")
+			r.fail(r.positionAt(int(r.InputOffset())), "text after the plan")
 		}
 	}
 	return n, r.err
 }
 
-// place returns the line and column, in bytes, of an offset.
-func (r *jsonReader) place(offset int) position {
+// positionAt returns the line and column, in bytes, of an offset.
+func (r *jsonReader) positionAt(offset int) position {
 	line, _ := slices.BinarySearch(r.lines, offset+1)
 	return position{line, offset - r.lines[line-1] + 1}
 }
 
-// read reads the next value; name is the field that it is the value of. It returns nil at the end of the open
-// object or array.
+// read reads the next value, which belongs to the field called name. It returns nil at the end of the enclosing
+// object or array, and after an error.
 func (r *jsonReader) read(depth int, name string) *node {
 	begin := int(r.InputOffset())
 	for begin < len(r.data) && bytes.IndexByte([]byte(" \t\r\n,:"), r.data[begin]) >= 0 {
 		begin++
 	}
-	at := r.place(begin)
+	at := r.positionAt(begin)
 	token, err := r.Token()
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		r.fail(r.place(len(r.data)), "the file ends before the plan does")
+		r.fail(r.positionAt(len(r.data)), "the file ends before the plan does")
 		return nil
 	case err != nil:
 		r.fail(at, "%s", err.Error())
 		return nil
-	case depth > mostDepth:
-		r.fail(at, "more than %d objects and arrays inside each other", mostDepth)
+	case depth > maxDepth:
+		r.fail(at, "objects and arrays are nested more than %d deep", maxDepth)
 		return nil
 	}
 	n := &node{text: r.source, at: at, name: name, value: token}
@@ -126,10 +126,10 @@ func (r *jsonReader) read(depth int, name string) *node {
 	return n
 }
 
-// parseXML parses a text that is one element.
+// parseXML parses a file that contains one XML element.
 func parseXML(file string, data []byte) (*node, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
-	top := &node{text: &source{file: file}} // has the element as its list
+	top := &node{text: &source{file: file}} // the parent of the file's element
 	open := []*node{top}
 	place := func() position {
 		line, column := d.InputPos()
@@ -144,8 +144,8 @@ func parseXML(file string, data []byte) (*node, error) {
 			switch {
 			case inner == top && len(top.list) > 0:
 				n.fail("text after the plan")
-			case len(open) > mostDepth:
-				n.fail("more than %d elements inside each other", mostDepth)
+			case len(open) > maxDepth:
+				n.fail("elements are nested more than %d deep", maxDepth)
 			}
 			inner.list, open = append(inner.list, n), append(open, n)
 		case xml.EndElement:
@@ -185,7 +185,7 @@ func newElement(t *source, at position, e xml.StartElement) *node {
 
 func (n *node) fail(format string, args ...any) { n.text.fail(n.at, format, args...) }
 
-// wants fails with the name and value of the node, and what it must be instead.
+// wants fails with the name and value of the node, and with what the value must be instead.
 func (n *node) wants(want string) {
 	what := n.name
 	switch v := n.value.(type) {
@@ -244,6 +244,7 @@ func (n *node) optional(name string) []*node {
 	return n.get(name).items()
 }
 
+// string returns the value as a string. It fails and returns "" if the value is not a string.
 func (n *node) string() string {
 	switch v := n.value.(type) {
 	case string:
@@ -255,13 +256,14 @@ func (n *node) string() string {
 	return ""
 }
 
-// oneOf fails unless the value is a string of a list.
+// oneOf fails unless the value is one of the given strings.
 func (n *node) oneOf(list ...string) {
 	if !slices.Contains(list, n.string()) {
 		n.wants("one of " + strings.Join(list, ", "))
 	}
 }
 
+// bool returns a JSON boolean. It fails and returns false if the value is not one.
 func (n *node) bool() bool {
 	b, ok := n.value.(bool)
 	if !ok {
@@ -281,16 +283,16 @@ func (n *node) digits() string {
 	return ""
 }
 
-// number returns an integer from least to most. It fails and returns least if the value is anything else.
-func (n *node) number(least, most int) int {
+// number returns an integer from low to high. It fails and returns low if the value is anything else.
+func (n *node) number(low, high int) int {
 	i, err := strconv.Atoi(n.digits())
-	if err != nil || i < least || i > most {
-		want := fmt.Sprintf("a number from %d to %d", least, most)
-		if least == most {
-			want = strconv.Itoa(least)
+	if err != nil || i < low || i > high {
+		want := fmt.Sprintf("a number from %d to %d", low, high)
+		if low == high {
+			want = strconv.Itoa(low)
 		}
 		n.wants(want)
-		return least
+		return low
 	}
 	return i
 }
@@ -305,11 +307,11 @@ func (n *node) bytes() uint64 {
 	return size
 }
 
-// index returns an index of count things, which of names for errors, such as "port channels of gpu 0". ok is
-// false if the index is invalid.
-func (n *node) index(count int, of string) (i int, ok bool) {
+// index returns an index into a list of count elements. Errors call them what, such as "port channels of gpu 0".
+// ok is false if the index is invalid.
+func (n *node) index(count int, what string) (i int, ok bool) {
 	if count == 0 {
-		n.wants("left out: there are no " + of)
+		n.wants("left out: there are no " + what)
 		return 0, false
 	}
 	i = n.number(0, count-1)
