@@ -135,7 +135,7 @@ func check(p *result.Problems, doc result.Document) {
 		"measurement must have the constants bf16, activation-only and token-rank")
 	p.Check(m.Sampling == sampling(&id.Case), "measurement.sampling is not the sampling of the case")
 	if i := d.Implementation; i.CUDAGraphReplay != nil {
-		p.Check(*i.CUDAGraphReplay == (Of(&id.Case).TimingMode == vocab.Graph), "implementation.cuda_graph_replay is not the timing mode of the case")
+		p.Check(*i.CUDAGraphReplay == (Of(&id.Case).TimingMode == vocab.Graph), "implementation.cuda_graph_replay does not match the timing mode of the case")
 	}
 	var bad []string
 	last := 0
@@ -155,7 +155,7 @@ func check(p *result.Problems, doc result.Document) {
 	}
 	p.Good(d.Outcome.Status, len(m.Rows), bad)
 	if d.Outcome.Status == result.Success {
-		p.Check(len(m.Rows) == len(d.Workload.LadderMeasured), "%d rows for a measured ladder of %d", len(m.Rows), len(d.Workload.LadderMeasured))
+		p.Check(len(m.Rows) == len(d.Workload.LadderMeasured), "%d rows for a measured ladder of %d rungs", len(m.Rows), len(d.Workload.LadderMeasured))
 		p.Check(d.Workload.CrossRankConsistent, "outcome is success, but the routing traces of the ranks differ")
 		p.Check(m.DispatchDType != "", "measurement.dispatch_dtype is empty")
 		i := d.Implementation
@@ -165,7 +165,7 @@ func check(p *result.Problems, doc result.Document) {
 	}
 }
 
-// checkRow checks a row; replayed: its fresh entries are graph launches.
+// checkRow checks a row. replayed means that its fresh entries are graph launches.
 func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 	entries := OriginMeasured
 	if replayed {
@@ -188,7 +188,7 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 	histograms(p, at, r)
 	wireBytes(p, at, r)
 	if r.Good() {
-		p.Check(r.TokenRate != nil && r.TokenRate.Tailed() != replayed, "%s: no token rate in a complete row that passed, or one with other tails", at)
+		p.Check(r.TokenRate != nil && r.TokenRate.Tailed() != replayed, "%s: token_rate_at_latency_percentile is missing in a complete row that passed, or has the wrong percentiles", at)
 	}
 	p.Reasons(at+".correctness", r.Correctness.Reasons)
 	if a := r.Arithmetic; a != nil {
@@ -197,7 +197,7 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 		p.Check(!p.Fresh() || !r.Complete, "%s: no arithmetic_as_declared in a complete row", at)
 	}
 	if r.Correctness.Passed {
-		p.Check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
+		p.Check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without max_relative_error", at)
 	}
 	oracle(p, at+".correctness", r.Correctness)
 	replays(p, at+".correctness", r.Correctness, replayed)
@@ -221,7 +221,7 @@ var checkForm = regexp.MustCompile(`^[a-z][a-z_]*$`)
 func oracle(p *result.Problems, at string, c Check) {
 	passed, failed := c.OraclePassed, c.OracleFailed
 	if passed == nil || failed == nil {
-		p.Check(!p.Fresh() && passed == nil && failed == nil, "%s: oracle_passed and oracle_failed_checks are not both there", at)
+		p.Check(!p.Fresh() && passed == nil && failed == nil, "%s: oracle_passed or oracle_failed_checks is missing", at)
 		return
 	}
 	all := true
@@ -231,12 +231,12 @@ func oracle(p *result.Problems, at string, c Check) {
 		failed []string
 	}{{"pre", passed.Pre, failed.Pre}, {"chained", passed.Chained, failed.Chained}, {"post", passed.Post, failed.Post}} {
 		all = all && m.passed
-		p.Check(!m.passed || len(m.failed) == 0, "%s.oracle_passed.%s in spite of failed checks", at, m.name)
+		p.Check(!m.passed || len(m.failed) == 0, "%s.oracle_passed.%s is true in spite of failed checks", at, m.name)
 		p.Check(slices.IsSorted(m.failed) && !slices.ContainsFunc(m.failed, func(name string) bool { return !checkForm.MatchString(name) }),
 			"%s.oracle_failed_checks.%s are not names of checks, sorted", at, m.name)
 	}
 	p.Check(all || !c.Passed, "%s passed although its oracle did not", at)
-	p.Check(c.PostChainPassed || !passed.Chained, "%s.oracle_passed.chained in spite of post_chain_state_passed", at)
+	p.Check(c.PostChainPassed || !passed.Chained, "%s.oracle_passed.chained is true, but post_chain_state_passed is false", at)
 }
 
 // histograms checks that each histogram is consistent with the samples of its component.
@@ -247,7 +247,7 @@ func histograms(p *result.Problems, at string, r *Row) {
 			c = components[i].of(r)
 		}
 		if c.Percentiles == nil || c.SampleCount == 0 {
-			p.Add("%s.histograms.%s: no samples of such a component", at, name)
+			p.Add("%s.histograms.%s: the row has no samples of this component", at, name)
 		} else if err := h.Check(c.SampleCount, *c.Percentiles); err != nil {
 			p.Add("%s.histograms.%s: %w", at, name, err)
 		}
@@ -282,7 +282,7 @@ func (c Component) check(origin string, tailed bool) error {
 	switch c.Availability {
 	case Unavailable:
 		if c.Origin != nil || c.Percentiles != nil || c.SampleCount != 0 {
-			return errors.New("unavailable with figures")
+			return errors.New("availability is unavailable, but the component has figures")
 		}
 		return nil
 	case Measured, Derived:
@@ -298,7 +298,7 @@ func (c Component) check(origin string, tailed bool) error {
 		}
 		return c.Percentiles.Check(tailed)
 	default:
-		return fmt.Errorf("availability %q", c.Availability)
+		return fmt.Errorf("unknown availability %q", c.Availability)
 	}
 }
 

@@ -54,8 +54,8 @@ type Mode struct {
 	Precisions []string `yaml:"precisions,optional" in:"precision"`
 }
 
-// Rule is the reason why a backend does not run. It covers every combination of platform, mode
-// and degree that matches all of its conditions.
+// Rule declares combinations of platform, mode and degree that a backend does not support, and why.
+// It covers a combination that matches all of its conditions.
 type Rule struct {
 	Vendors    []string `yaml:"vendors,optional" in:"vendor"`
 	Transports []string `yaml:"transports,optional" in:"transport"` // of the scale-up domain
@@ -188,8 +188,8 @@ func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 		largest = max(largest, slices.Max(tokens))
 	}
 	for i, degree := range b.Degrees {
-		if most := MaxTokens(degree, w.TopK); largest > most {
-			c.Diagnose(&b.Degrees[i], "%d ranks with %d tokens each and top-k %d are too large: every rank holds the routing of all tokens, so at this degree the limit is %d tokens per rank", degree, largest, w.TopK, most)
+		if limit := MaxTokens(degree, w.TopK); largest > limit {
+			c.Diagnose(&b.Degrees[i], "%d ranks with %d tokens each and top-k %d are too large: every rank holds the routing of all tokens, so at this degree the limit is %d tokens per rank", degree, largest, w.TopK, limit)
 		}
 		if w.Experts%degree != 0 {
 			c.Diagnose(&b.Degrees[i], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, degree)
@@ -228,8 +228,8 @@ func (e *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Back
 	}
 }
 
-// Check implements catalog.BackendBlock. It refuses gaps without a reason and reasons without a
-// gap.
+// Check implements catalog.BackendBlock. It refuses requested combinations that no platform lists
+// and no rule covers, and rules without effect.
 func (e *Backend) Check(c *catalog.Checker, b *catalog.Backend) {
 	for i, p := range e.OffPath {
 		if !slices.Contains(e.Precisions, p) {

@@ -43,9 +43,9 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-// casesOf requests the cases of one backend, degree and phase: none if the platform does not list
-// the backend, and one unsupported case if it lists it without the degree, regardless of the mode
-// and precision filters.
+// casesOf requests the cases of one backend, degree and phase. It requests none if the platform does
+// not list the backend. If the platform lists the backend without the degree, it requests one
+// unsupported case, regardless of the mode and precision filters.
 func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int, phase string) {
 	support, has := catalog.SupportOf[Support](r.Platform.Support(be.Name)), catalog.BackendOf[Backend](be)
 	if support == nil {
@@ -151,8 +151,8 @@ func key(c *plan.Case) planner.Key {
 	return k
 }
 
-// judgedRoundtrips is the number of a rung's roundtrips for conditioning (eight) and for the
-// oracle: before the timing, after each window and the chains, and at the end.
+// judgedRoundtrips is the number of untimed roundtrips of a rung: eight for conditioning, and those
+// that the oracle judges before the timing, after each window, after the chains and at the end.
 const judgedRoundtrips = 24
 
 // seconds estimates a case from its roundtrips: three fresh-entry components, two chains each with

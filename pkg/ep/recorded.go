@@ -65,14 +65,14 @@ func ParseRecorded(file string, data []byte) (*Recorded, error) {
 func parseIDs(text string) (ids []int, err error) {
 	if text[0] == '[' {
 		if err := json.Unmarshal([]byte(text), &ids); err != nil {
-			return nil, fmt.Errorf("a JSON list of expert ids is wanted: %w", err)
+			return nil, fmt.Errorf("want a JSON list of expert ids: %w", err)
 		}
 		return ids, nil
 	}
 	for word := range strings.FieldsSeq(text) {
 		id, err := strconv.ParseUint(word, 10, 31)
 		if err != nil {
-			return nil, fmt.Errorf("an expert id must be a whole number from 0, not %q", word)
+			return nil, fmt.Errorf("invalid expert id %q: want a whole number from 0", word)
 		}
 		ids = append(ids, int(id))
 	}
@@ -85,26 +85,26 @@ func (r *Recorded) wrong(line int, format string, args ...any) strictyaml.Errors
 }
 
 // Fits returns an error of type strictyaml.Errors unless the file has at least the given number of
-// tokens, each with topk distinct ones of the experts.
+// tokens, each with topk distinct expert ids from 0 to experts-1.
 func (r *Recorded) Fits(tokens, topk, experts int) error {
 	first := 0
 	for i, n := range r.counts {
 		ids := r.Experts[first : first+n]
 		first += n
 		if n != topk {
-			return r.wrong(r.lines[i], "%d expert ids, want %d: as many as top-k", n, topk)
+			return r.wrong(r.lines[i], "%d expert ids, want %d, the case's top-k", n, topk)
 		}
 		for j, id := range ids {
 			switch {
 			case id < 0 || id >= experts:
-				return r.wrong(r.lines[i], "no expert %d: there are %d, from 0", id, experts)
+				return r.wrong(r.lines[i], "invalid expert id %d: the experts are 0 to %d", id, experts-1)
 			case slices.Contains(ids[:j], id):
-				return r.wrong(r.lines[i], "expert %d twice: the experts of a token are distinct", id)
+				return r.wrong(r.lines[i], "expert %d appears twice: the experts of a token must be distinct", id)
 			}
 		}
 	}
 	if len(r.lines) < tokens {
-		return r.wrong(r.lines[len(r.lines)-1], "the file ends after %d tokens, and the largest batch has %d", len(r.lines), tokens)
+		return r.wrong(r.lines[len(r.lines)-1], "the file has %d tokens, but the largest batch has %d: add tokens or shorten the ladder", len(r.lines), tokens)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (e *Block) CheckRecorded() error {
 	var want Block
 	want.Record(e.RoutingExperts)
 	if e.Routing != want.Routing || e.RoutingSHA256 != want.RoutingSHA256 {
-		return errors.New("routing, routing_sha256 and routing_experts are not of each other")
+		return errors.New("routing, routing_sha256 and routing_experts do not match")
 	}
 	return nil
 }

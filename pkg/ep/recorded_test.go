@@ -31,15 +31,15 @@ func TestRecordedErrors(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"", "t:1:1: the file has no tokens"},
 		{"\n \n", "t:1:1: the file has no tokens"},
-		{"0 1\n2 x\n", `t:2:1: an expert id must be a whole number from 0, not "x"`},
-		{"0 1\n2 -1\n", `t:2:1: an expert id must be a whole number from 0, not "-1"`},
-		{"0 1\n[2, 1.5]\n", "t:2:1: a JSON list of expert ids is wanted: json: cannot unmarshal number 1.5 into Go value of type int"},
-		{"0 1\n[2, -1]\n", "t:2:1: no expert -1: there are 4, from 0"},
-		{"0 1\n\n2 4\n", "t:3:1: no expert 4: there are 4, from 0"},
-		{"0 1\n2 2\n", "t:2:1: expert 2 twice: the experts of a token are distinct"},
-		{"0 1\n2 3 1\n", "t:2:1: 3 expert ids, want 2: as many as top-k"},
-		{"0 1\n[]\n", "t:2:1: 0 expert ids, want 2: as many as top-k"},
-		{"0 1\n2 3\n", "t:2:1: the file ends after 2 tokens, and the largest batch has 3"},
+		{"0 1\n2 x\n", `t:2:1: invalid expert id "x": want a whole number from 0`},
+		{"0 1\n2 -1\n", `t:2:1: invalid expert id "-1": want a whole number from 0`},
+		{"0 1\n[2, 1.5]\n", "t:2:1: want a JSON list of expert ids: json: cannot unmarshal number 1.5 into Go value of type int"},
+		{"0 1\n[2, -1]\n", "t:2:1: invalid expert id -1: the experts are 0 to 3"},
+		{"0 1\n\n2 4\n", "t:3:1: invalid expert id 4: the experts are 0 to 3"},
+		{"0 1\n2 2\n", "t:2:1: expert 2 appears twice: the experts of a token must be distinct"},
+		{"0 1\n2 3 1\n", "t:2:1: 3 expert ids, want 2, the case's top-k"},
+		{"0 1\n[]\n", "t:2:1: 0 expert ids, want 2, the case's top-k"},
+		{"0 1\n2 3\n", "t:2:1: the file has 2 tokens, but the largest batch has 3: add tokens or shorten the ladder"},
 		{strings.Repeat("0 1\n", ep.MaxRecordedIDs/2) + "2 3", "t:131073:1: more than 262144 expert ids: give fewer tokens"},
 	} {
 		r, err := ep.ParseRecorded("t", []byte(tc.text))
@@ -89,7 +89,7 @@ func TestRecordedRoutingIsItsDigest(t *testing.T) {
 	require.NoError(t, one.CheckRecorded())
 	require.NoError(t, (&ep.Block{Routing: "uniform"}).CheckRecorded())
 
-	const want = "routing, routing_sha256 and routing_experts are not of each other"
+	const want = "routing, routing_sha256 and routing_experts do not match"
 	for _, change := range []func(e *ep.Block){
 		func(e *ep.Block) { e.Routing = other.Routing },
 		func(e *ep.Block) { e.Routing = "uniform" },

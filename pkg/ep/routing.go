@@ -47,7 +47,7 @@ func checkRouting(p *result.Problems, at string, r Routing) {
 		{"hotspot_ratio", r.HotspotRatio, derived.HotspotRatio},
 		{"max_vio", *cmp.Or(r.MaxVio, derived.MaxVio), *derived.MaxVio},
 	} {
-		p.Check(math.Abs(f.has-f.want) <= 1e-9*math.Max(1, f.want), "%s.%s is %v, and %v by its counts", at, f.name, f.has, f.want)
+		p.Check(math.Abs(f.has-f.want) <= 1e-9*math.Max(1, f.want), "%s.%s is %v, want %v from its counts", at, f.name, f.has, f.want)
 	}
 }
 

@@ -43,7 +43,7 @@ func spans(_ result.Document, kind string, data json.RawMessage) ([]figure.Span,
 	case RecordChain:
 		n := len(r.Pair)
 		if len(r.Dispatch) != n || len(r.Combine) != n || len(r.Starts) < n-1 {
-			return nil, fmt.Errorf("a chain of %d pairs with %d dispatches, %d combines and %d starts", n, len(r.Dispatch), len(r.Combine), len(r.Starts))
+			return nil, fmt.Errorf("a chain has %d pairs, but %d dispatches, %d combines and %d starts", n, len(r.Dispatch), len(r.Combine), len(r.Starts))
 		}
 		chain := figure.Span{Track: "chain", Began: r.Began, Args: args}
 		at := 0.0

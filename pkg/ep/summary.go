@@ -18,7 +18,7 @@ const list = "ep"
 // headlineTokens is the headline's rung, in tokens per rank, if the ladder has it.
 const headlineTokens = 64
 
-// Headline is the headline of an EP case and its rungs.
+// Headline is the summary of an EP case: its headline and its rungs.
 type Headline struct {
 	CaseID   string          `json:"case_id"`
 	SKU      string          `json:"sku"`

@@ -138,7 +138,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d := good()
 			d.Measurement.Rows[1].RoutingStats.HotspotRatio = 3
 			return d
-		}, "rows[T=2].routing.hotspot_ratio is 3, and 1 by its counts"},
+		}, "rows[T=2].routing.hotspot_ratio is 3, want 1 from its counts"},
 		{"copies that are not in the histogram", func() result.Document {
 			d := good()
 			d.Measurement.Rows[1].RoutingStats.RoutedCopies++
@@ -155,12 +155,12 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d := good()
 			d.Measurement.Rows[1].Correctness.OracleFailed = nil
 			return d
-		}, "rows[T=2].correctness: oracle_passed and oracle_failed_checks are not both there"},
+		}, "rows[T=2].correctness: oracle_passed or oracle_failed_checks is missing"},
 		{"an oracle that passed with failed checks", func() result.Document {
 			d := good()
 			d.Measurement.Rows[1].Correctness.OracleFailed.Post = []string{"weights"}
 			return d
-		}, "rows[T=2].correctness.oracle_passed.post in spite of failed checks"},
+		}, "rows[T=2].correctness.oracle_passed.post is true in spite of failed checks"},
 		{"failed checks out of order", func() result.Document {
 			d := good()
 			c := &d.Measurement.Rows[1].Correctness
@@ -176,7 +176,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d := good()
 			d.Measurement.Rows[1].Correctness.PostChainPassed = false
 			return d
-		}, "rows[T=2].correctness.oracle_passed.chained in spite of post_chain_state_passed"},
+		}, "rows[T=2].correctness.oracle_passed.chained is true, but post_chain_state_passed is false"},
 		{"the record type of another case", func() result.Document { d := good(); d.RecordType = ep.RecordOther; return d }, "documents of the case have \"case-attempt\""},
 		{"percentiles fall", func() result.Document {
 			d := good()
@@ -220,7 +220,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d := good()
 			d.Measurement.Rows[1].Histograms = map[string]result.Histogram{"stage": {Min: 12, Counts: []int{1}}}
 			return d
-		}, "rows[T=2].histograms.stage: no samples"},
+		}, "rows[T=2].histograms.stage: the row has no samples"},
 		{"passed without a check", func() result.Document { d := coll(); d.Measurement.Rows[0].Check.Checked = 0; return d }, "0 of 0 elements"},
 		{"passed with wrong elements", func() result.Document { d := coll(); d.Measurement.Rows[0].Check.Wrong = 3; return d }, "passed with 3"},
 		{"a size nobody asked for", func() result.Document { d := coll(); d.Measurement.Rows[0].Bytes = 9; return d }, "not asked for"},

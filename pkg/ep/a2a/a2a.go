@@ -133,10 +133,10 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	}
 	switch {
 	case b.TopK > maxTopK || c.World > maxWorld || b.Experts/c.World > maxLocalExperts || b.Hidden > maxHidden:
-		return d, rank.Refused("a2a has up to top-%d, %d ranks, %d experts per rank and hidden size %d, not %d, %d, %d and %d",
+		return d, rank.Refused("a2a supports at most top-%d, %d ranks, %d experts per rank and hidden size %d, not %d, %d, %d and %d",
 			maxTopK, maxWorld, maxLocalExperts, maxHidden, b.TopK, c.World, b.Experts/c.World, b.Hidden)
 	case b.Hidden%hiddenUnit != 0:
-		return d, rank.Refused("a2a moves %d columns at a time, which do not divide hidden size %d", hiddenUnit, b.Hidden)
+		return d, rank.Refused("a2a needs a hidden size that is a multiple of %d, not %d", hiddenUnit, b.Hidden)
 	}
 	err := d.SetPrecision("a2a", c.Precision, a.device.Info().Arch, true)
 	return d, err
@@ -148,7 +148,7 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 		return err
 	}
 	if need.Experts/c.World > maxLocalExperts {
-		return rank.Refused("a2a has up to %d experts per rank, not %d", maxLocalExperts, need.Experts/c.World)
+		return rank.Refused("a2a supports at most %d experts per rank, not %d", maxLocalExperts, need.Experts/c.World)
 	}
 	if err := a.memory.Close(); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestRefusals(t *testing.T) {
 		text   string
 		change func(b *ep.Block)
 	}{
-		{"a2a moves 16 columns at a time, which do not divide hidden size 40", func(b *ep.Block) { b.Hidden = 40 }},
+		{"a2a needs a hidden size that is a multiple of 16, not 40", func(b *ep.Block) { b.Hidden = 40 }},
 		{"top-32", func(b *ep.Block) { b.TopK, b.Experts = 33, 64 }},
 		{"1024 experts per rank", func(b *ep.Block) { b.Experts = 1025 }},
 		{"every rung of ladder", func(b *ep.Block) { b.Mode, b.Ladder = ep.ModeLowLatency, plan.Ladder{257} }},

@@ -20,8 +20,8 @@ static __device__ void cx_begins(const cx_i32 *sizes, cx_i32 n, cx_i32 *begin)
 	__syncthreads();
 }
 
-// Expert ids of a gathered token, which its weights follow; both end its row, which
-// values and scales begin.
+// Expert ids of a gathered token. A token's row holds its values, its scales, its expert ids and its
+// weights, in this order.
 static __device__ __forceinline__ const cx_i32 *cx_ids(const cx_case &c, const cx_u8 *gathered, cx_i64 g)
 {
 	return (const cx_i32 *)(gathered + (g + 1) * c.row_bytes) - 2 * c.topk;
@@ -127,7 +127,7 @@ extern "C" __global__ void cx_gather_weigh(cx_case c, const cx_u8 *gathered, con
 		for (cx_i32 k = 0; k < c.topk; k++)
 			any = any || rows[k] >= 0;
 		if (!any)
-			continue; // nobody reads its sum
+			continue; // no rank reads its sum
 		for (cx_i32 i = threadIdx.x; i < vectors; i += blockDim.x) {
 			float sum[8] = {0};
 			for (cx_i32 k = 0; k < c.topk; k++) {

@@ -18,19 +18,19 @@ var shuffleSource string
 var gatherSource string
 
 const (
-	// leastThreads is the minimum block size; smaller blocks save nothing.
-	leastThreads = 32
+	// minThreads is the minimum block size; smaller blocks save nothing.
+	minThreads = 32
 	// columns is the number of columns that a thread moves at a time.
 	columns = 8
-	// mostThreads is CX_MAX_THREADS of shuffle.cu: the size of a block that occupies a whole
+	// maxThreads is CX_MAX_THREADS of shuffle.cu: the size of a block that occupies a whole
 	// multiprocessor.
-	mostThreads = 1024
+	maxThreads = 1024
 )
 
-// threads returns the block size for n work items: a power of two, as scans require.
-func threads(n, most int) uint32 {
-	t := leastThreads
-	for t < n && t < most {
+// threads returns the block size for n work items, up to limit: a power of two, as scans require.
+func threads(n, limit int) uint32 {
+	t := minThreads
+	for t < n && t < limit {
 		t *= 2
 	}
 	return uint32(t)
@@ -38,8 +38,8 @@ func threads(n, most int) uint32 {
 
 // kernels holds the kernels of shuffle.cu and gather.cu, loaded on one device.
 type kernels struct {
-	blocks                     int // maximum for a launch
-	besideLibrary              int // maximum, of mostThreads each, for a launch that overlaps operations of the library
+	blocks                     int // maximum of a launch
+	besideLibrary              int // maximum, with maxThreads each, of a launch that overlaps operations of the library
 	layout, pack, convert, sum accel.Kernel
 
 	gatherPack, gatherLayout, gatherExpand, gatherConvert, gatherWeigh, gatherSum accel.Kernel
@@ -47,9 +47,8 @@ type kernels struct {
 
 func (k *kernels) compile(ctx context.Context, d *accel.Scope, source string) error {
 	k.blocks = accel.Blocks(d)
-	// A block on each of two thirds of the multiprocessors, as large as can be. A block of the
-	// library may need a whole multiprocessor. If a kernel is on all of them, the library waits
-	// for its end.
+	// One block of the maximum size on two thirds of the multiprocessors. A block of the library may
+	// need a whole multiprocessor, and would wait for the end of a kernel that occupies all of them.
 	k.besideLibrary = max(1, d.Info().Multiproc*2/3)
 	return d.Kernels(ctx, "a2a.cu", source, map[string]*accel.Kernel{
 		"cx_layout": &k.layout, "cx_pack": &k.pack, "cx_convert": &k.convert, "cx_sum": &k.sum,
@@ -95,7 +94,7 @@ func (e *end) perRow(s accel.Stream, k accel.Kernel, rows, hidden int, args ...u
 
 // perRowBeside is perRow with multiprocessors left free for the library.
 func (e *end) perRowBeside(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
-	return e.rows(s, k, rows, e.kernels.besideLibrary, threads(hidden/columns, mostThreads), args...)
+	return e.rows(s, k, rows, e.kernels.besideLibrary, threads(hidden/columns, maxThreads), args...)
 }
 
 func (e *end) rows(s accel.Stream, k accel.Kernel, rows, blocks int, threads uint32, args ...unsafe.Pointer) error {
@@ -107,5 +106,5 @@ func (e *end) rows(s accel.Stream, k accel.Kernel, rows, blocks int, threads uin
 
 // scan launches a kernel whose blocks each walk n entries.
 func (e *end) scan(k accel.Kernel, blocks, n int, args ...unsafe.Pointer) error {
-	return k.Launch(e.stream, uint32(blocks), threads(n, mostThreads), 0, args...)
+	return k.Launch(e.stream, uint32(blocks), threads(n, maxThreads), 0, args...)
 }

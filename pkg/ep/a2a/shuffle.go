@@ -76,10 +76,10 @@ func newShuffle(e *end, s sizes) (f *shuffle, err error) {
 // the count for each expert.
 func (f *shuffle) countWords() int { return 1 + f.perRank }
 
-// tells returns the counts of the rows that this rank sends to rank; told returns the counts of
-// the rows that it receives from rank.
+// tells returns the counts of the rows that this rank sends to rank.
 func (f *shuffle) tells(rank int) []int32 { return f.told[rank*f.countWords():][:f.countWords()] }
 
+// toldBy returns the counts of the rows that this rank receives from rank.
 func (f *shuffle) toldBy(rank int) []int32 {
 	return f.told[len(f.told)/2:][rank*f.countWords():][:f.countWords()]
 }

@@ -64,7 +64,7 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringVar(&f.precision, "precision", "bf16", "dispatch in `PRECISION`: bf16 or fp8")
 	g.StringVar(&f.contract, "contract", ep.ContractLayout, "time dispatches by `CONTRACT`: layout-and-dispatch-v1, or cached-layout, which reuses the layout of an earlier dispatch")
 	g.StringVar(&f.phase, "phase", ep.PhaseDecode, "record `PHASE` in documents: decode or prefill")
-	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`, or file:PATH: the expert ids of a token a line")
+	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`, or file:PATH, a file with the expert ids of one token per line")
 	how := bench.NewGroup("How it is measured, and output")
 	g = how.Flags
 	g.IntVar(&f.ranks, "ranks", 0, "start `N` ranks; default: one per device, two on a host")
@@ -129,8 +129,8 @@ func (f *flags) refuse(world int) error {
 		return cli.UsageError("--ranks %d: want at least 1", world)
 	case f.hidden < 1 || f.topk < 1 || f.experts < 1:
 		return cli.UsageError("--hidden, --topk and --experts: want at least 1")
-	case f.hidden > mostOfShape || f.experts > mostOfShape:
-		return cli.UsageError("--hidden and --experts: want at most %d", mostOfShape)
+	case f.hidden > maxOfShape || f.experts > maxOfShape:
+		return cli.UsageError("--hidden and --experts: want at most %d", maxOfShape)
 	case f.experts%world != 0:
 		return cli.UsageError("--experts %d: want a multiple of the number of ranks, %d", f.experts, world)
 	case f.topk > f.experts:
@@ -160,8 +160,8 @@ func (f *flags) recorded(path string, world int) (*ep.Recorded, error) {
 	return routing, nil
 }
 
-// mostOfShape is the maximum hidden size and number of experts, as in the definitions.
-const mostOfShape = 1 << 20
+// maxOfShape is the maximum hidden size and number of experts, as in the definitions.
+const maxOfShape = 1 << 20
 
 // seed is the seed of the workloads in the definitions.
 const seed = 67

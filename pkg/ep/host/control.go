@@ -52,8 +52,8 @@ type waiter struct {
 	busy  int // loads before the processor is yielded
 }
 
-// wait returns when rank has raised n to at least least. It fails when the context ends or the
-// rank has given up or died. A rank that left after finishing has raised all its counters.
+// wait returns when rank has raised n to at least the value least. It fails when the context ends, or
+// when the rank has given up or died. A rank that left after finishing has raised all its counters.
 func (w *waiter) wait(rank int, n *counter, least uint64) error {
 	for spins := 0; n.Load() < least; spins++ {
 		if spins < w.busy {

@@ -149,8 +149,8 @@ func (a *adapter) StageRows(_ runner.Handle, fill func(to []runner.Rows) error) 
 // address returns memory of this process as device memory.
 func address(p unsafe.Pointer) accel.Ptr { return accel.Ptr(uintptr(p)) }
 
-// wait waits for a counter that rank raises. On failure this rank gives up too, which ends the
-// waits of its peers.
+// wait waits for a counter that rank raises. If the wait fails, this rank gives up too, which ends
+// the waits of its peers.
 func (a *adapter) wait(rank int, n *counter, least uint64) error {
 	err := a.waiter.wait(rank, n, least)
 	if err != nil {

@@ -39,7 +39,7 @@ func Open(v Variant) rank.Opener {
 	}
 	return func(_ context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 		if s.World > maxWorld { // hostrank.Join refuses nodes that are not one host
-			return nil, rank.Refused("the host backend has up to %d ranks, not %d", maxWorld, s.World)
+			return nil, rank.Refused("the host backend supports at most %d ranks, not %d", maxWorld, s.World)
 		}
 		device, err := hostrank.Open(s, s.World)
 		if err != nil {
@@ -107,7 +107,7 @@ func (a *adapter) Bind(p *runner.Problem) error {
 	return nil
 }
 
-// Err implements runner.Adapter: an operation that cannot end fails where it is called.
+// Err implements runner.Adapter. It is always nil: an operation that cannot end returns an error.
 func (a *adapter) Err() error { return nil }
 
 // Close implements runner.Adapter. Peers that still wait learn that this rank has left; their

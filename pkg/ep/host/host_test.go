@@ -201,7 +201,7 @@ func TestMoreThanTheMachineHolds(t *testing.T) {
 	for _, s := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2, large, ladder("1 4194304")))[0] {
 		require.False(t, s.Done)
 		require.Equal(t, result.ReasonMemoryForSize, s.Failure.Reason.Code)
-		require.Contains(t, s.Failure.Text, "ranks with up to 4194304 tokens take ")
+		require.Contains(t, s.Failure.Text, "ranks with up to 4194304 tokens need ")
 	}
 }
 

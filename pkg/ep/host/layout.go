@@ -4,8 +4,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 )
 
-// pull identifies one row that comes back for a token: the row-th row that this rank sent to
-// rank, for the token's slot.
+// pull identifies one row that comes back for a token: row number row of those sent to rank, for the
+// token's top-k slot.
 type pull struct{ rank, row, slot int }
 
 // layout records which tokens go where, and where their rows come back from.

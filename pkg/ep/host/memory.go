@@ -67,7 +67,7 @@ type peer struct {
 	areas
 }
 
-// offer tells peers where this rank's areas are: offsets in its segment.
+// offer locates this rank's areas for its peers, as offsets in its segment.
 type offer struct {
 	Control int64 `json:"control"`
 	Receive int64 `json:"receive"`
@@ -122,7 +122,7 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 	return a.exchange(ctx, s, o)
 }
 
-// exchange tells the peers where this rank's areas are. It returns after all ranks have done so.
+// exchange gives the peers the offsets of this rank's areas. It returns after all ranks have done so.
 func (a *adapter) exchange(ctx context.Context, s *rank.Session, o offer) error {
 	offers, err := rank.Gather(ctx, s, "ep-host-areas", o)
 	if err != nil {

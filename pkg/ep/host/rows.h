@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
-// Casts a row to e4m3fn. With a block, each block columns share a scale: codes
-// of value·(448/amax) and scale amax/448, amax at least least.
+// Casts a row to e4m3fn. If block is not 0, each group of block columns shares a scale. amax is the
+// largest magnitude of the group, but not below least; codes are value·(448/amax) and the scale is
+// amax/448.
 void cx_row_encode(uint8_t *codes, float *scales, const uint16_t *row, int64_t n, int64_t block, float least);
 void cx_row_decode(uint16_t *row, const uint8_t *codes, const float *scales, int64_t n, int64_t block);
 

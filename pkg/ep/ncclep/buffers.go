@@ -15,8 +15,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// leastTokens is the minimum number of tokens per rank that low-latency buffers hold, so that
-// short ladders are measured with the same buffers as long ones.
+// leastTokens is the minimum capacity of low-latency buffers, in tokens per rank. Short ladders are
+// therefore measured with the same buffers as long ones.
 const leastTokens = 256
 
 // buffers holds the group of a case and its output buffers. All ranks have the same sizes.
@@ -37,7 +37,7 @@ type buffers struct {
 	counts, total    accel.Ptr
 	received, scales accel.Ptr
 	experts, weights accel.Ptr // metadata of each received row; unused in ExpertMajor
-	others           accel.Ptr // bf16 rows for combine instead of those received
+	others           accel.Ptr // bf16 rows for combine instead of the received ones
 	out              accel.Ptr
 }
 
@@ -270,7 +270,7 @@ func (b *buffers) inspect() (*runner.Received, error) {
 	return rx, nil
 }
 
-// at returns the rows of a run in memory that begins at from, with a stride of bytes.
+// at returns the rows of a run, in memory at from with the given stride in bytes.
 func (b *buffers) at(r run, from accel.Ptr, bytes int) runner.Rows {
 	return runner.Rows{Count: r.rows, Values: from.Add(int64(r.first * bytes)), Stride: int64(bytes)}
 }

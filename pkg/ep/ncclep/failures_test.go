@@ -36,29 +36,29 @@ func TestRefusals(t *testing.T) {
 		change func(*plan.Case)
 	}{
 		{
-			"nccl-ep moves 256 columns at a time in mode low-latency, which do not divide hidden size 320", expertMajor,
+			"nccl-ep needs a hidden size that is a multiple of 256 in mode low-latency, not 320", expertMajor,
 			func(c *plan.Case) { ep.Of(c).Hidden = 320 },
 		},
 		{
-			"nccl-ep moves 8 columns at a time in mode normal, which do not divide hidden size 36", normal,
+			"nccl-ep needs a hidden size that is a multiple of 8 in mode normal, not 36", normal,
 			func(c *plan.Case) { ep.Of(c).Hidden = 36 },
 		},
-		{"nccl-ep has a multiple of 4 experts in mode normal, not 15", normal, func(c *plan.Case) { ep.Of(c).Experts = 15 }},
-		{"nccl-ep has up to 64 ranks and 8 on a node, not 3 and 9", normal, func(c *plan.Case) { c.RanksPerNode = 9 }},
-		{"nccl-ep has no layout to keep in mode low-latency", expertMajor, func(c *plan.Case) { c.Contract = ep.ContractCachedLayout }},
+		{"nccl-ep needs a multiple of 4 experts in mode normal, not 15", normal, func(c *plan.Case) { ep.Of(c).Experts = 15 }},
+		{"nccl-ep supports at most 64 ranks and 8 on a node, not 3 and 9", normal, func(c *plan.Case) { c.RanksPerNode = 9 }},
+		{"nccl-ep does not support timing contract cached-layout in mode low-latency", expertMajor, func(c *plan.Case) { c.Contract = ep.ContractCachedLayout }},
 		{
-			"nccl-ep moves 512 columns at a time in mode low-latency, which do not divide hidden size 256", expertMajor,
+			"nccl-ep needs a hidden size that is a multiple of 512 in mode low-latency, not 256", expertMajor,
 			func(c *plan.Case) { c.Precision = "fp8" },
 		},
 		{
-			"nccl-ep has layout rank-major-zc in bf16 and inside a scale-up domain, not in fp8 and scope scale-up", inWindows,
+			"nccl-ep supports layout rank-major-zc only in bf16 and scope scale-up, not in fp8 and scope scale-up", inWindows,
 			func(c *plan.Case) { c.Precision, ep.Of(c).Hidden = "fp8", 512 },
 		},
 		{
-			"nccl-ep has layout rank-major-zc in bf16 and inside a scale-up domain, not in bf16 and scope scale-out", inWindows,
+			"nccl-ep supports layout rank-major-zc only in bf16 and scope scale-up, not in bf16 and scope scale-out", inWindows,
 			func(c *plan.Case) { c.Scope = vocab.ScopeOut },
 		},
-		{"nccl-ep dispatches no fp8 in mode normal", normal, func(c *plan.Case) { c.Precision = "fp8" }},
+		{"nccl-ep does not support fp8 in mode normal", normal, func(c *plan.Case) { c.Precision = "fp8" }},
 	} {
 		f := failed(t, caseOf(refused.of, refused.change))
 		require.Equal(t, result.ReasonRefused, f.Reason.Code, f.Text)
@@ -70,9 +70,9 @@ func TestLowLatencyLimits(t *testing.T) {
 	of := func(experts, topk int) error { return expertLimits(ep.ModeLowLatency, experts, topk, 132) }
 	require.NoError(t, of(256, 31))
 	require.NoError(t, of(384, 29))
-	require.ErrorContains(t, of(256, 32), "nccl-ep has up to top-31 with 256 experts on 132 multiprocessors, not 32")
-	require.ErrorContains(t, of(384, 30), "nccl-ep has up to top-29 with 384 experts on 132 multiprocessors, not 30")
-	require.ErrorContains(t, of(1849, 1), "nccl-ep has up to 1848 experts on 132 multiprocessors, not 1849")
+	require.ErrorContains(t, of(256, 32), "nccl-ep supports at most top-31 with 256 experts on 132 multiprocessors, not 32")
+	require.ErrorContains(t, of(384, 30), "nccl-ep supports at most top-29 with 384 experts on 132 multiprocessors, not 30")
+	require.ErrorContains(t, of(1849, 1), "nccl-ep supports at most 1848 experts on 132 multiprocessors, not 1849")
 }
 
 func TestOldDevice(t *testing.T) {

@@ -139,7 +139,7 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn", true, runner.Codec{Format: numeric.E4M3FN, Block: true}
 		hiddenUnit = fp8Hidden
 	default:
-		return d, rank.Refused("nccl-ep dispatches no %s in mode %s", c.Precision, b.Mode)
+		return d, rank.Refused("nccl-ep does not support %s in mode %s", c.Precision, b.Mode)
 	}
 	info := a.gpu.Info()
 	if err := archLimit(info.Arch); err != nil {
@@ -147,13 +147,13 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	}
 	switch {
 	case c.World > maxWorld || c.RanksPerNode > maxRanksPerNode:
-		return d, rank.Refused("nccl-ep has up to %d ranks and %d on a node, not %d and %d", maxWorld, maxRanksPerNode, c.World, c.RanksPerNode)
+		return d, rank.Refused("nccl-ep supports at most %d ranks and %d on a node, not %d and %d", maxWorld, maxRanksPerNode, c.World, c.RanksPerNode)
 	case b.Hidden%hiddenUnit != 0:
-		return d, rank.Refused("nccl-ep moves %d columns at a time in mode %s, which do not divide hidden size %d", hiddenUnit, b.Mode, b.Hidden)
+		return d, rank.Refused("nccl-ep needs a hidden size that is a multiple of %d in mode %s, not %d", hiddenUnit, b.Mode, b.Hidden)
 	case b.Layout == ep.RankMajorWindow && (c.Precision != "bf16" || c.Scope != vocab.ScopeUp):
-		return d, rank.Refused("nccl-ep has layout %s in bf16 and inside a scale-up domain, not in %s and scope %s", b.Layout, c.Precision, c.Scope)
+		return d, rank.Refused("nccl-ep supports layout %s only in bf16 and scope scale-up, not in %s and scope %s", b.Layout, c.Precision, c.Scope)
 	case b.Mode == ep.ModeLowLatency && c.Contract == ep.ContractCachedLayout:
-		return d, rank.Refused("nccl-ep has no layout to keep in mode low-latency")
+		return d, rank.Refused("nccl-ep does not support timing contract cached-layout in mode low-latency")
 	}
 	return d, expertLimits(b.Mode, b.Experts, b.TopK, info.Multiproc)
 }
@@ -166,23 +166,24 @@ func archLimit(arch string) error {
 	return nil
 }
 
-// expertLimits refuses expert counts that normal mode cannot move with one instruction, and in
-// low latency ones for which the kernels have too few warps: on each multiprocessor that handles
-// a share of the experts, every slot of a token takes a warp, and one more is needed.
+// expertLimits refuses numbers of experts that the kernels do not support. Normal mode needs a
+// multiple of normalExperts, which it moves with one instruction. Low latency needs, on each
+// multiprocessor that handles a share of the experts, a warp for every top-k slot of a token and one
+// more.
 func expertLimits(mode string, experts, topk, multiprocessors int) error {
 	if mode == ep.ModeNormal {
 		if experts%normalExperts != 0 {
-			return rank.Refused("nccl-ep has a multiple of %d experts in mode normal, not %d", normalExperts, experts)
+			return rank.Refused("nccl-ep needs a multiple of %d experts in mode normal, not %d", normalExperts, experts)
 		}
 		return nil
 	}
 	multiprocessors = max(1, multiprocessors)
 	perSM := (experts + multiprocessors - 1) / multiprocessors
 	if perSM > maxExpertsPerSM {
-		return rank.Refused("nccl-ep has up to %d experts on %d multiprocessors, not %d", maxExpertsPerSM*multiprocessors, multiprocessors, experts)
+		return rank.Refused("nccl-ep supports at most %d experts on %d multiprocessors, not %d", maxExpertsPerSM*multiprocessors, multiprocessors, experts)
 	}
-	if most := warpsPerSM/perSM*perSM - 1; topk > most {
-		return rank.Refused("nccl-ep has up to top-%d with %d experts on %d multiprocessors, not %d", most, experts, multiprocessors, topk)
+	if limit := warpsPerSM/perSM*perSM - 1; topk > limit {
+		return rank.Refused("nccl-ep supports at most top-%d with %d experts on %d multiprocessors, not %d", limit, experts, multiprocessors, topk)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ type cast struct {
 	suffix   string
 }
 
-// limits are the limits of a library; a zero value means no limit.
+// limits are the limits of a library. The zero value of a field means no limit.
 type limits struct {
 	hidden      []int // sizes that its kernels are built for
 	hiddenUnit  int
@@ -185,8 +185,8 @@ var Backends = backends()
 func backends() (all []backend.Backend) {
 	for _, l := range libraries {
 		b := backend.Backend{Name: l.name, Needs: append([]*backend.Need{pyrank.Torch}, l.needs...)}
-		if l.store { // whose server binds to every address, whatever its host name
-			b.Listens = "torch's TCPStore listens on all network interfaces while ranks of " + l.name + " run: use a machine or network namespace that nobody else reaches"
+		if l.store { // the server of a TCPStore binds to every address, whatever its host name
+			b.Listens = "torch's TCPStore listens on all network interfaces while ranks of " + l.name + " run: use a machine or network namespace that no one else can reach"
 		}
 		b.Open = map[plan.Family]rank.Opener{ep.Name: l.opener(b)}
 		all = append(all, b)
@@ -252,7 +252,7 @@ func (b library) describe(c plan.Case, info accel.Info, version string) (runner.
 		d.DispatchDType += m.cast.suffix
 	}
 	if c.Contract == ep.ContractCachedLayout && !m.cached {
-		return d, m, rank.Refused("%s has no dispatch with a cached layout in mode %s", b.name, block.Mode)
+		return d, m, rank.Refused("%s does not support timing contract cached-layout in mode %s", b.name, block.Mode)
 	}
 	for _, l := range []limits{b.limits, m.limits} {
 		if err := b.within(l, c, d, m, info); err != nil {
@@ -272,31 +272,31 @@ func (b library) within(l limits, c plan.Case, d runner.Description, m mode, inf
 	case len(l.archs) > 0 && !slices.ContainsFunc(l.archs, func(a string) bool { return strings.HasPrefix(info.Arch, a) }):
 		return rank.Refused("%s has kernels for %s, not for %s", b.name, strings.Join(l.archs, " and "), info.Arch)
 	case l.oneNode && c.Nodes > 1:
-		return rank.Refused("%s is measured on one node in mode %s, not on %d", b.name, block.Mode, c.Nodes)
+		return rank.Refused("%s is supported on one node only in mode %s, not on %d", b.name, block.Mode, c.Nodes)
 	case l.transport != "" && c.ScaleUpTransport != l.transport:
-		return rank.Refused("%s writes into the memory of peers over %s, which this platform's %s is not", b.name, l.transport, c.ScaleUpTransport)
+		return rank.Refused("%s needs scale-up transport %s, not this platform's %s", b.name, l.transport, c.ScaleUpTransport)
 	case l.maxWorld > 0 && c.World > l.maxWorld:
-		return rank.Refused("%s has up to %d ranks, not %d", b.name, l.maxWorld, c.World)
+		return rank.Refused("%s supports at most %d ranks, not %d", b.name, l.maxWorld, c.World)
 	case l.oneDomain && c.World > max(1, c.ScaleUpDomain):
-		return rank.Refused("%s is measured inside one scale-up domain in mode %s, not with %d ranks in domains of %d: across domains it was never run here", b.name, block.Mode, c.World, c.ScaleUpDomain)
+		return rank.Refused("%s is supported only inside one scale-up domain in mode %s, not with %d ranks in domains of %d", b.name, block.Mode, c.World, c.ScaleUpDomain)
 	case len(l.worlds) > 0 && !slices.Contains(l.worlds, c.World):
 		return rank.Refused("%s has kernels for %v ranks in mode %s, not for %d", b.name, l.worlds, block.Mode, c.World)
 	case l.powerOfTwo && c.RanksPerNode&(c.RanksPerNode-1) != 0:
-		return rank.Refused("%s has a power of two of ranks on a node, not %d", b.name, c.RanksPerNode)
+		return rank.Refused("%s needs a power of two of ranks on a node, not %d", b.name, c.RanksPerNode)
 	case l.gpusPerNode > 0 && c.RanksPerNode > l.gpusPerNode:
-		return rank.Refused("%s has up to %d ranks on a node, not %d", b.name, l.gpusPerNode, c.RanksPerNode)
+		return rank.Refused("%s supports at most %d ranks on a node, not %d", b.name, l.gpusPerNode, c.RanksPerNode)
 	case len(l.hidden) > 0 && !slices.Contains(l.hidden, block.Hidden):
 		return rank.Refused("%s has kernels for hidden sizes %v in mode %s, not for %d", b.name, l.hidden, block.Mode, block.Hidden)
 	case l.hiddenUnit > 0 && block.Hidden%l.hiddenUnit != 0:
-		return rank.Refused("%s moves %d columns at a time, which do not divide hidden size %d", b.name, l.hiddenUnit, block.Hidden)
+		return rank.Refused("%s needs a hidden size that is a multiple of %d, not %d", b.name, l.hiddenUnit, block.Hidden)
 	case l.fp8Unit > 0 && d.Codec.Format != nil && block.Hidden%l.fp8Unit != 0:
-		return rank.Refused("%s moves %d columns at a time in fp8, which do not divide hidden size %d", b.name, l.fp8Unit, block.Hidden)
+		return rank.Refused("%s needs a hidden size that is a multiple of %d in fp8, not %d", b.name, l.fp8Unit, block.Hidden)
 	case block.Hidden > maxHidden:
-		return rank.Refused("%s is measured up to hidden size %d, not %d", b.name, maxHidden, block.Hidden)
+		return rank.Refused("%s supports hidden sizes up to %d, not %d", b.name, maxHidden, block.Hidden)
 	case l.topk > 0 && block.TopK > l.topk:
-		return rank.Refused("%s has up to top-%d in mode %s, not top-%d", b.name, l.topk, block.Mode, block.TopK)
+		return rank.Refused("%s supports at most top-%d in mode %s, not top-%d", b.name, l.topk, block.Mode, block.TopK)
 	case l.rowsUnit > 0 && c.World*m.capacity%l.rowsUnit != 0:
-		return rank.Refused("%s has a multiple of %d rows in mode %s, not %d ranks of %d", b.name, l.rowsUnit, block.Mode, c.World, m.capacity)
+		return rank.Refused("%s needs a multiple of %d rows in mode %s, not %d ranks with %d rows each", b.name, l.rowsUnit, block.Mode, c.World, m.capacity)
 	}
 	return nil
 }

@@ -54,12 +54,12 @@ var standIns = []standIn{
 		refusals: []refusal{
 			{ep.ModeNormal, "sm_80", "deepep-legacy needs a device of sm_90 or newer, not sm_80", nil},
 			{ep.ModeNormal, "sm_90", "deepep-legacy dispatches bf16 and fp8, not mxfp8", func(c *plan.Case) { c.Precision = "mxfp8" }},
-			{ep.ModeNormal, "sm_90", "deepep-legacy is measured on one node in mode normal, not on 2", nodes(2)},
+			{ep.ModeNormal, "sm_90", "deepep-legacy is supported on one node only in mode normal, not on 2", nodes(2)},
 			{ep.ModeNormal, "sm_90", "deepep-legacy has kernels for [2 4 8] ranks in mode normal, not for 3", func(c *plan.Case) { c.World = 3 }},
-			{ep.ModeNormal, "sm_90", "deepep-legacy moves 128 columns at a time, which do not divide hidden size 2100", hidden(2100)},
+			{ep.ModeNormal, "sm_90", "deepep-legacy needs a hidden size that is a multiple of 128, not 2100", hidden(2100)},
 			{ep.ModeLowLatency, "sm_90", "deepep-legacy has kernels for hidden sizes [2048 2560 3072 4096 5120 6144 7168 8192] in mode low-latency, not for 2176", hidden(2176)},
-			{ep.ModeLowLatency, "sm_90", "deepep-legacy has up to top-11 in mode low-latency, not top-12", topk(12)},
-			{ep.ModeLowLatency, "sm_90", "deepep-legacy has no dispatch with a cached layout in mode low-latency", cached},
+			{ep.ModeLowLatency, "sm_90", "deepep-legacy supports at most top-11 in mode low-latency, not top-12", topk(12)},
+			{ep.ModeLowLatency, "sm_90", "deepep-legacy does not support timing contract cached-layout in mode low-latency", cached},
 		},
 		mistakes: []mistake{
 			{ep.ModeLowLatency, `buffer.clean_low_latency_buffer(case["capacity"], hidden, experts)`, "pass", "AssertionError: the buffer is dirty"},
@@ -72,8 +72,8 @@ var standIns = []standIn{
 			ep.ModeLowLatency: "legacy-buffer-ll, fp8-e4m3fn, domain-fp32",
 		},
 		refusals: []refusal{
-			{ep.ModeNormal, "sm_90", "deepep-v2 is measured inside one scale-up domain in mode normal, not with 2 ranks in domains of 1", func(c *plan.Case) { c.ScaleUpDomain = 1 }},
-			{ep.ModeNormal, "sm_90", "deepep-v2 has up to top-32 in mode normal, not top-33", topk(33)},
+			{ep.ModeNormal, "sm_90", "deepep-v2 is supported only inside one scale-up domain in mode normal, not with 2 ranks in domains of 1", func(c *plan.Case) { c.ScaleUpDomain = 1 }},
+			{ep.ModeNormal, "sm_90", "deepep-v2 supports at most top-32 in mode normal, not top-33", topk(33)},
 		},
 		mistakes: []mistake{{ep.ModeNormal, `"EP_DISABLE_GIN", "1"`, `"EP_DISABLE_GIN", "0"`, "AssertionError: no network"}},
 	},
@@ -85,7 +85,7 @@ var standIns = []standIn{
 		},
 		refusals: []refusal{
 			{ep.ModeLowLatency, "gfx942", "uccl-ep has kernels for sm_, not for gfx942", nil},
-			{ep.ModeNormal, "sm_90", "uccl-ep is measured on one node in mode normal, not on 2", nodes(2)},
+			{ep.ModeNormal, "sm_90", "uccl-ep is supported on one node only in mode normal, not on 2", nodes(2)},
 			{ep.ModeNormal, "sm_90", "uccl-ep has kernels for hidden sizes [2048 2560 4096 5120 6144 7168 8192] in mode normal, not for 3072", hidden(3072)},
 		},
 		mistakes: []mistake{{ep.ModeLowLatency, `process_group("gloo"), nvl`, "comm, nvl", "AssertionError: not a group of torch.distributed"}},
@@ -99,8 +99,8 @@ var standIns = []standIn{
 		refusals: []refusal{
 			{ep.ModeNormal, "gfx90a", "mori has kernels for gfx942 and gfx950, not for gfx90a", nil},
 			{ep.ModeLowLatency, "gfx950", "mori has kernels for [8] ranks in mode low-latency, not for 2", nil},
-			{ep.ModeNormal, "gfx950", "mori has a power of two of ranks on a node, not 6", func(c *plan.Case) { c.RanksPerNode = 6 }},
-			{ep.ModeNormal, "gfx950", "mori has no dispatch with a cached layout in mode normal", cached},
+			{ep.ModeNormal, "gfx950", "mori needs a power of two of ranks on a node, not 6", func(c *plan.Case) { c.RanksPerNode = 6 }},
+			{ep.ModeNormal, "gfx950", "mori does not support timing contract cached-layout in mode normal", cached},
 		},
 		mistakes: []mistake{{ep.ModeNormal, "bound.expert if sent else ids", "bound.expert[:1]", `ValueError: combine\(\) indices has 1 rows`}},
 	},
@@ -108,7 +108,7 @@ var standIns = []standIn{
 		backend: "flashinfer-ep", library: "flashinfer", version: "0.6.18", change: mnnvl,
 		documents: map[string]string{ep.ModeNormal: "flashinfer-mnnvl-one-sided, fp8-e4m3fn-blockwise-offpath, domain-fp32"},
 		refusals: []refusal{
-			{ep.ModeNormal, "sm_90", "flashinfer-ep writes into the memory of peers over mnnvl, which this platform's shm is not", func(c *plan.Case) { c.ScaleUpTransport = "shm" }},
+			{ep.ModeNormal, "sm_90", "flashinfer-ep needs scale-up transport mnnvl, not this platform's shm", func(c *plan.Case) { c.ScaleUpTransport = "shm" }},
 			{ep.ModeLowLatency, "sm_90", "flashinfer-ep has no mode low-latency", nil},
 		},
 		mistakes: []mistake{{ep.ModeNormal, "+ 4 * 128", "// 2", "AssertionError: the workspace is too small"}},
@@ -119,8 +119,8 @@ var standIns = []standIn{
 		refusals: []refusal{
 			{ep.ModeNormal, "sm_90", "mooncake-ep has no mode normal", nil},
 			{ep.ModeLowLatency, "sm_75", "mooncake-ep needs a device of sm_80 or newer, not sm_75", nil},
-			{ep.ModeLowLatency, "sm_90", "mooncake-ep is measured on one node in mode low-latency, not on 2", nodes(2)},
-			{ep.ModeLowLatency, "sm_90", "mooncake-ep has up to top-11 in mode low-latency, not top-12", topk(12)},
+			{ep.ModeLowLatency, "sm_90", "mooncake-ep is supported on one node only in mode low-latency, not on 2", nodes(2)},
+			{ep.ModeLowLatency, "sm_90", "mooncake-ep supports at most top-11 in mode low-latency, not top-12", topk(12)},
 		},
 		mistakes: []mistake{
 			{ep.ModeLowLatency, `process_group("nccl"), size`, `process_group("nccl"), size, rank.rank == 1`, "refused: Mooncake EP has neither IBGDA nor the memory of all peers"},

@@ -195,7 +195,7 @@ func (a *adapter) runs(of arrived, ids []int32) (runs []run, counts []int32, err
 		if n < 0 || int(n) > g.Capacity {
 			return nil, nil, &rank.Error{
 				Reason: result.ReasonLibrary.With("%s row count", a.name),
-				Err:    fmt.Errorf("%s says that %d rows arrived, where %d have room", a.name, n, g.Capacity),
+				Err:    fmt.Errorf("%s reports %d received rows, but there is room for %d", a.name, n, g.Capacity),
 			}
 		}
 		runs = append(runs, run{i, i * g.Capacity, int(n)})
@@ -286,8 +286,8 @@ func (a *adapter) sortScales(of arrived) error {
 	return a.kernels.scales.Launch(a.stream, a.kernels.blocks, accel.BlockThreads, 0, accel.Arg(of), accel.Arg(a.memory.arrivedScales))
 }
 
-// localize makes the expert ids of received rows global, sets ids of other ranks' experts to −1,
-// and counts the rows of each expert where the library has not.
+// localize makes the expert ids of received rows global and sets the ids of other ranks' experts to
+// −1. If the library has not counted the rows of each expert, it does so.
 func (a *adapter) localize(rx *runner.Received, perRank int) error {
 	first := int32(a.session.Rank * perRank)
 	rx.Counts = make([]int32, perRank)

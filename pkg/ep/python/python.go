@@ -1,6 +1,6 @@
 // Package python is the expert-parallel backends whose libraries have only a Python interface.
 // One Go adapter drives all of them: it owns the stream, the inputs and the memory for staged
-// rows, and casts rows where a library leaves that to its caller. A small module in adapters
+// rows, and casts rows if a library leaves that to its caller. A small module in adapters
 // calls each library; backends.go describes the libraries.
 //
 // An adapter module has the functions
@@ -8,7 +8,8 @@
 //	open(json) → json      imports the library; returns the versions of what it imported
 //	prepare(json) → json   creates the buffers of a case; returns where rows will arrive
 //	bind(x, scales, expert, weight, tokens, most)   most: maximum tokens of any rank
-//	dispatch(), cached()   the latter with the layout of the dispatch after the bind
+//	dispatch()             sends the bound rows
+//	cached()               the same with the layout of the first dispatch after the bind
 //	combine(staged) → out  staged 0: the received rows in place
 //	values_at(), scales_at(), counts_at(), experts_at(), weights_at()   addresses, 0 for none
 //	rows_of()              received rows; −1 where only the device knows
@@ -106,7 +107,7 @@ type adapter struct {
 
 var _ runner.CachedDispatcher = (*adapter)(nil)
 
-// given is the argument of a module's open.
+// given is the argument of a module's open, as JSON.
 type given struct {
 	Backend   string  `json:"backend"`
 	Rank      int     `json:"rank"`

@@ -48,7 +48,7 @@ type Reduction string
 // The reductions.
 const (
 	// DomainFP32 adds the ranks of a scale-up domain, ascending, in float32,
-	// rounds each domain's sum to bf16 and adds the domains in float32.
+	// rounds the sum of each domain to bf16 and adds these sums in float32.
 	DomainFP32 Reduction = "domain-fp32"
 	// TopKSlotTree adds neighbours of the token's slots level by level and rounds
 	// each sum to bf16; a rank counts in its first slot.
@@ -85,8 +85,8 @@ type Description struct {
 	Capturable bool `json:"capturable,omitempty"`
 	// Replayed: launches of such graphs are timed. The runner sets it.
 	Replayed bool `json:"replayed,omitempty"`
-	// LadderCap is the maximum number of tokens that a rank may send; 0 means no limit. The
-	// smaller of it and the case's cap applies.
+	// LadderCap is the maximum number of tokens that a rank may send; 0 means no limit. If the case
+	// has a cap too, the smaller one applies.
 	LadderCap int `json:"ladder_cap"`
 	// Codec is what dispatch does to a row.
 	Codec Codec `json:"-"`
@@ -212,8 +212,8 @@ type Adapter interface {
 	// Inspect reports what arrived, after a synchronise and before the combine. Ids, weights and
 	// counts are copied to the host; the rows stay on the device.
 	Inspect(h Handle) (*Received, error)
-	// Err returns why operations ended without doing their work, such as that a rank has left the
-	// group, or nil. Their results are not judged.
+	// Err returns why operations ended without doing their work, for example because a rank has left
+	// the group; nil if they did. If it is not nil, the results are not judged.
 	Err() error
 	Close() error
 }

@@ -16,10 +16,10 @@ type arithmetic struct {
 	fill    activations
 	domain  int       // ranks in a scale-up domain
 	pattern []float32 // added by the experts, by column; its length is the hidden size
-	packed  [2][]byte // allTerms of the rank, once made: transformed and constant
+	packed  [2][]byte // cache of allTerms: for transformed and constant messages
 }
 
-// activations are those of the contract or, if scaled, the second input.
+// activations are the input that the contract names or, if scaled, the second input.
 type activations struct {
 	seed   uint64
 	scaled bool
@@ -78,7 +78,7 @@ func (a *arithmetic) apply(dst, x []uint16, t workload.Affine) {
 }
 
 // message writes a row that comes back for a token. part is the returning rank in an
-// unweighted-rank-sum and the token's slot in a weighted-kernel-sum.
+// unweighted-rank-sum and the token's top-k slot in a weighted-kernel-sum.
 type message func(dst []uint16, token, part int)
 
 // messages selects the rows that come back. The kernels use the same numbers.
@@ -130,7 +130,7 @@ func (a *arithmetic) asReceived() message {
 	}
 }
 
-// returned returns the messages of received rows, each transformed by by.
+// returned returns the messages of received rows, each transformed as by says.
 func (a *arithmetic) returned(by func(token, part int) workload.Affine) message {
 	received, x := a.asReceived(), make([]uint16, len(a.pattern))
 	return func(dst []uint16, token, part int) {
@@ -169,16 +169,16 @@ func constantOf(n int32) workload.Affine {
 // conversion forbids a fused operation.
 func addRounded(sum, y, w float32) float32 { return sum + float32(y*w) }
 
-// weightedSums sums the token's slots in order, once with each function of ways; under
-// RankPartialFP32 first the slots of each rank, then the ranks, ascending.
-func (a *arithmetic) weightedSums(token int, m message, ways ...func(sum, y, w float32) float32) [][]float32 {
+// weightedSums sums the token's slots in order, once with each function of adders. Under
+// RankPartialFP32 it first sums the slots of each rank, then the ranks, ascending.
+func (a *arithmetic) weightedSums(token int, m message, adders ...func(sum, y, w float32) float32) [][]float32 {
 	groups := [][]int{slots(a.trace.TopK)}
 	if a.Reduction == RankPartialFP32 {
 		groups = a.slotsByRank(token)
 	}
 	_, weights := a.trace.Row(token)
-	sums, y, part := make([][]float32, len(ways)), make([]uint16, len(a.pattern)), make([]float32, len(a.pattern))
-	for i, add := range ways {
+	sums, y, part := make([][]float32, len(adders)), make([]uint16, len(a.pattern)), make([]float32, len(a.pattern))
+	for i, add := range adders {
 		sums[i] = make([]float32, len(a.pattern))
 		for _, group := range groups {
 			clear(part)

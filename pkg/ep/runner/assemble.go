@@ -14,8 +14,8 @@ import (
 )
 
 // Assemble is the shard half of the family (see shard.Assembler). It reduces over ranks, pools
-// over trials and judges. A case that all ranks completed becomes success or invalid; any other
-// keeps its outcome.
+// over trials and judges. A case that all ranks completed becomes success or invalid; every other
+// case keeps its outcome.
 func Assemble(doc result.Document, streams []rank.Stream) error {
 	d, ok := doc.(*ep.Document)
 	if !ok {
@@ -43,7 +43,8 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	return nil
 }
 
-// entrySkew summarizes how far apart the ranks entered the fresh-entry windows that all have.
+// entrySkew summarizes how far apart in time the ranks entered the fresh-entry windows, over the
+// windows that all ranks recorded.
 func entrySkew(c plan.Case, ranks []evidence) *result.EntrySkew {
 	windows := map[freshKey][]rank.Entry{}
 	for _, e := range ranks {
@@ -103,7 +104,7 @@ func fill(d *ep.Document, c plan.Case, ranks []evidence, declared *planRecord) e
 	return nil
 }
 
-// otherTraces returns the ranks that did not report the trace of the case.
+// otherTraces returns the ranks that reported another routing trace than the case's, or none.
 func otherTraces(ranks []evidence, rung int, trace *workload.Trace) (strangers []int) {
 	digest := trace.Digest()
 	want := hex.EncodeToString(digest[:])

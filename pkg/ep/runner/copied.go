@@ -9,8 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// copied makes and judges data on the host: where kernels cannot be compiled, and as the second
-// opinion elsewhere.
+// copied makes and judges data on the host. It is used if kernels cannot be compiled, and otherwise
+// to re-check their results.
 type copied struct {
 	device accel.Device
 	stream accel.Stream

@@ -17,7 +17,7 @@ import (
 type data interface {
 	// fill writes the activations of o's rank to x: bf16, [tokens][Hidden].
 	fill(o *oracle, x accel.Ptr) error
-	// filled reports whether x holds them.
+	// filled reports whether x holds the activations of o's rank.
 	filled(o *oracle, x accel.Ptr) (bool, error)
 	// sources returns the token that each received row names, −1 for a row that names none.
 	sources(o *oracle, rx *Received) ([]int64, error)
@@ -61,15 +61,16 @@ func newData(ctx context.Context, d accel.Device, s accel.Stream) (data, error) 
 // if the kernels found nothing wrong.
 const secondValues = 1 << 19
 
-// seconded is kernels whose results the host re-checks, once per case and question: on the first
-// small input, and on the first failure. This guards against kernels that find nothing.
+// seconded is data judged by kernels, whose results the host re-checks. For each question of a case
+// it does so once, on the first small input, and again on the first failure. This guards against
+// kernels that miss every error.
 type seconded struct {
 	data
 	host  *copied
 	asked map[opinion]bool
 }
 
-// opinion is a question that the host re-checks once.
+// opinion is a question whose result the host re-checks once.
 type opinion struct {
 	what   string
 	scaled bool // of the scaled activations

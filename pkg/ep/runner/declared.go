@@ -8,9 +8,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// The check of the declared arithmetic sends chosen rows back to combine, so that the type and
-// the order of the sum show in every result: terms of very different size, of which some cancel.
-// The result of the declared order is known exactly before the final rounding to bf16, so the
+// The check of the declared arithmetic sends chosen rows back to combine. Their terms differ much in
+// size, and some cancel, so that every result reveals the type and the order of the sum. The result of the declared order is known exactly before the final rounding to bf16, so the
 // error may be at most half a unit in the last place.
 
 // ArithmeticBound is the largest error of a combine that follows its declaration, in units in the
@@ -104,7 +103,7 @@ func bf16(h uint64, exponent int) uint16 {
 	return uint16(h)&signBit | uint16(exponent+127)<<7 | uint16(h)&0x7f
 }
 
-// triplesOf returns all sets of three places of n, each in ascending order.
+// triplesOf returns all sets of three numbers below n, each in ascending order.
 func triplesOf(n int) (all [][3]int) {
 	for a := range n {
 		for b := a + 1; b < n; b++ {
@@ -116,7 +115,8 @@ func triplesOf(n int) (all [][3]int) {
 	return all
 }
 
-// places draws a set of places, in three columns of four where there is any.
+// places draws one of the triples in three columns of four. ok is false in the fourth, or if there
+// are none.
 func places(h uint64, triples [][3]int) (p [3]int, ok bool) {
 	if len(triples) == 0 || h>>62 == 0 {
 		return p, false
@@ -125,8 +125,8 @@ func places(h uint64, triples [][3]int) (p [3]int, ok bool) {
 }
 
 // declaredSums returns the float32 sums that the declared arithmetic may give for a token, before
-// they are rounded to bf16: one, or for a weighted sum two, with and without fused multiply-adds,
-// which declarations do not distinguish.
+// they are rounded to bf16. A weighted sum has two, with and without fused multiply-adds, because
+// declarations do not distinguish them. Any other sum has one.
 func (a *arithmetic) declaredSums(token int, m message) [][]float32 {
 	if a.Combine == WeightedKernelSum {
 		return a.weightedSums(token, m, addRounded, addFused)
@@ -138,7 +138,7 @@ func (a *arithmetic) declaredSums(token int, m message) [][]float32 {
 func addFused(sum, y, w float32) float32 {
 	p, s := float64(y)*float64(w), float64(sum) // p is exact
 	total := p + s
-	// The rounding error of total decides if it is half way between two float32.
+	// If total is half way between two float32 values, its rounding error decides.
 	low := total - p
 	if lost := (p - (total - low)) + (s - low); lost != 0 {
 		if bits := math.Float64bits(total); bits&1 == 0 {
@@ -199,8 +199,8 @@ func (o *oracle) declared(out []uint16) (worst float64, wrong int) {
 	return worst, wrong
 }
 
-// chosenFor returns the chosen row for each received row: zeros for a row that names no source or
-// one of another rank.
+// chosenFor returns the chosen row for each received row. A row that names no source, or a token
+// that has no expert on this rank, gets zeros.
 func (o *oracle) chosenFor(rx *Received, tokens []int64) []choice {
 	rows := make([]choice, len(tokens))
 	for i, token := range tokens {

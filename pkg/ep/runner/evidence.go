@@ -94,7 +94,7 @@ func agreedPlan(ranks []evidence) (*planRecord, error) {
 		case agreed == nil:
 			agreed = e.plan
 		case !reflect.DeepEqual(agreed, e.plan):
-			return nil, fmt.Errorf("rank %d declares %+v, another rank %+v", r, *e.plan, *agreed)
+			return nil, fmt.Errorf("the ranks declare different plans: rank %d %+v, an earlier rank %+v", r, *e.plan, *agreed)
 		}
 	}
 	return agreed, nil

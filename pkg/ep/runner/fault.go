@@ -32,8 +32,8 @@ const (
 )
 
 // Kinds of faults in a call itself. A skipped call returns the result of the previous call. The
-// library is not called, so the fault must be injected into all ranks; otherwise the others wait
-// for this one.
+// library is not called, so the fault must be injected into all ranks; otherwise its peers wait for
+// this rank.
 const (
 	FaultNoDispatch = "no-dispatch" // dispatch is skipped
 	FaultNoCombine  = "no-combine"  // combine is skipped
@@ -52,12 +52,12 @@ const (
 )
 
 // FaultNoReplay skips launches of graphs. It too must be injected into all ranks; otherwise the
-// others wait.
+// peers of a rank wait for it.
 const FaultNoReplay = "no-replay"
 
-// Points at which a data fault begins, besides rank.FaultAtStart. "dispatch-N" or "combine-N" is
-// the N-th such call after each bind; "dispatch-every-N" and "combine-every-N" strike at the
-// N-th, 2N-th, … call of the case; "replay-N" at the N-th launch of the case.
+// Points at which a data fault begins, besides rank.FaultAtStart. "dispatch-N" and "combine-N" begin
+// at the N-th such call after each bind. "dispatch-every-N" and "combine-every-N" strike at the N-th,
+// 2N-th, … call of the case, and "replay-N" at the N-th launch of the case.
 const (
 	faultAtTimed    = "timed" // after the first oracle, until the end
 	faultAtChain    = "chain" // only in the chains
@@ -102,7 +102,7 @@ type faulty struct {
 	copies    map[*Problem]*disguise
 }
 
-// disguise is a problem with buffers of its own, which the fault corrupts.
+// disguise is a copy of a problem in its own buffers, which the fault corrupts.
 type disguise struct {
 	honest, given Problem
 	previous      []byte // last output, for FaultStale
@@ -143,10 +143,10 @@ func injected(m *run) (*faulty, error) {
 		}
 		if at == faultAtChain && (kind == FaultWrongExpert || kind == FaultDropToken) &&
 			ep.Of(&m.c).Mode == ep.ModeLowLatency && m.c.Contract == ep.ContractCachedLayout {
-			return nil, rank.RefusedFault(kind, "at %q, a cached low-latency dispatch sends to experts as its layout says", at)
+			return nil, rank.RefusedFault(kind, "at %q it has no effect: a cached low-latency dispatch sends rows by its layout, not by the experts", at)
 		}
 		if slices.Contains(replayFaults, kind) != (ep.Of(&m.c).TimingMode == vocab.Graph) {
-			return nil, rank.RefusedFault(kind, "replayed graphs have %v, and eager calls the others", replayFaults)
+			return nil, rank.RefusedFault(kind, "in timing mode graph only %v apply; all other kinds need timing mode eager", replayFaults)
 		}
 		f := &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}
 		if slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain}, at) {
@@ -365,8 +365,8 @@ const (
 	inputWeight
 )
 
-// corrupt changes the inputs of the first token, and of the second where the fault takes two. A
-// rank with fewer tokens sends correct data.
+// corrupt changes the inputs of the first token, or of the first two if the fault needs two. A rank
+// with too few tokens sends correct data.
 func (f *faulty) corrupt(x, experts, weights []byte) {
 	p := f.bound.given
 	row, ids, parts := 2*p.Hidden, f.m.d.IndexType.Size()*p.TopK, 4*p.TopK

@@ -112,8 +112,8 @@ func busiest(groups []crossing, bytes func(crossing) crossing) int64 {
 	return most
 }
 
-// leastBusy returns the minimum over groups of the rows moved in each half of a pair, whether the
-// sender or the receiver moves them. A pair of a chain is timed on each rank separately, and a
+// leastBusy returns the minimum, over groups, of the number of rows that a group moves in each half
+// of a pair, as sender or as receiver. A pair of a chain is timed on each rank separately, and a
 // rank's peers may have done their part earlier.
 func leastBusy(groups []crossing) int64 {
 	least := min(groups[0].off, groups[0].onto)

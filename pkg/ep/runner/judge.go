@@ -7,11 +7,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// No verdict binds again: it judges the next call of the timed sequence, on the state that the
-// windows or the chain left.
+// A verdict does not bind the problem again. It judges the next call of the timed sequence, on the
+// state that the windows or the chain left.
 //
-// A verdict waits for the stream only, not for the device. Work that a library leaves on a stream
-// of its own is not covered by the events of a window; here its results come too late and fail.
+// A verdict waits for the stream only, not for the device. The events of a window do not cover work
+// that a library leaves on its own stream; the results of such work come too late here, and fail.
 
 // judgeWindow judges the state after the window of a component, then the operation with other
 // inputs in the same buffers.
@@ -65,7 +65,7 @@ func (m *run) judgeDelivered(o *oracle) (v Verdict, err error) {
 }
 
 // judgeChain reports the verdict on the state after the period chain, then judges the operation
-// with the same inputs, with other ones, and its arithmetic.
+// with the same inputs and with other inputs, and its arithmetic.
 func (m *run) judgeChain(p *point, left Verdict) error {
 	if err := m.emitVerdict(p, whenChainOutput, left); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (m *run) judgeArithmetic(p *point) error {
 }
 
 // judgeChanged writes other inputs into the buffers of the bound problem, judges the operation and
-// restores them. With the old inputs, an operation that no longer does anything would pass.
+// restores them. Without other inputs, an operation that no longer does anything would pass.
 func (m *run) judgeChanged(p *point, when string, again bool) error {
 	if err := m.send(p, p.changed); err != nil {
 		return err

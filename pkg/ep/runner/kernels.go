@@ -291,8 +291,8 @@ func (k *kernelData) choose(o *oracle, rows []choice, to []Rows) error {
 		accel.Arg(at[0]), accel.Arg(at[1]), accel.Arg(at[2]), accel.Arg(uint64(len(rows))), accel.Arg(int32(hidden)), accel.Arg(sumOf(o))), k.stream.Synchronize())
 }
 
-// place returns the index of a part and the number of parts of a token: slots, or the ranks that
-// return a row.
+// place returns the index of a part (see message) among the parts of a token, and the number of
+// these parts: top-k slots, or ranks that return a row.
 func (o *oracle) place(token, part int) (at, of int) {
 	if o.Combine == WeightedKernelSum {
 		return part, o.trace.TopK

@@ -17,7 +17,7 @@ struct cx_side {
 	cx_i32 unused;
 };
 
-// Rows at arbitrary addresses: those of their values and of their scales.
+// Rows at arbitrary addresses: the address of each row's values, and of its scales.
 struct cx_rows {
 	const cx_u64 *values, *scales;
 	cx_codec codec;

@@ -236,7 +236,7 @@ func (o *oracle) fromRanks() []int32 {
 	return rows
 }
 
-// combinedValues judges the result of combine for this rank's tokens, given the kind of rows that
+// combinedValues judges the result of combine for this rank's tokens. kind selects the rows that
 // came back for them.
 func (o *oracle) combinedValues(d data, v *Verdict, out accel.Ptr, kind messages) error {
 	worst, err := d.combined(o, kind, out)

@@ -9,8 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep"
 )
 
-// remains holds the results of the adapter's last calls. Each operation uses the previous results
-// and adds its own.
+// remains holds the results of the adapter's last calls. Each operation uses these results and adds
+// its own.
 type remains struct {
 	handle   Handle
 	staged   Staged   // nil: nothing staged since the window began

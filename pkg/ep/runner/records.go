@@ -45,15 +45,15 @@ const (
 // afterWindow names the moment after the last window of a component.
 func afterWindow(component string) string { return "post-" + component }
 
-// changed names the same moment with other inputs.
+// changed names the moment when, with other inputs.
 func changed(when string) string { return when + "-changed" }
 
 // alternating names the moment of a component's alternating pass.
 func alternating(component string) string { return "alternating-" + component }
 
-// alternated lists the components that have an alternating pass. The others make the same calls in
-// the same order: stage the same as the roundtrip, and so does combine where every combine needs
-// its own dispatch. A replayed graph is one call.
+// alternated lists the components that have an alternating pass. A component whose calls and their
+// order equal another component's needs none: stage equals the roundtrip, and so does combine if
+// every combine needs its own dispatch. A replayed graph is one call.
 func (d Description) alternated() []string {
 	if d.Replayed {
 		return []string{compRoundtrip}

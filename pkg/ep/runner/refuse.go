@@ -25,9 +25,9 @@ func checkCase(c plan.Case, world int) error {
 	case b.Mode != ep.ModeNormal && b.Mode != ep.ModeLowLatency:
 		return rank.Refused("unknown mode %q", b.Mode)
 	case c.World != world || b.EPSize != world:
-		return rank.Refused("case of world %d and ep %d in a group of %d ranks", c.World, b.EPSize, world)
+		return rank.Refused("the case has world %d and ep %d, but the group has %d ranks", c.World, b.EPSize, world)
 	case b.Experts%world != 0:
-		return rank.Refused("%d experts do not divide among %d ranks", b.Experts, world)
+		return rank.Refused("%d experts cannot be divided evenly among %d ranks", b.Experts, world)
 	case b.Hidden < workload.SourceColumns:
 		return rank.Refused("hidden size %d is below %d, the columns that carry the source", b.Hidden, workload.SourceColumns)
 	case c.Contract != ep.ContractLayout && c.Contract != ep.ContractCachedLayout:
@@ -47,17 +47,17 @@ func checkDescription(c plan.Case, d Description) error {
 	fp8 := d.DispatchDType != "bf16"
 	switch {
 	case d.Mode != b.Mode:
-		return rank.Refused("adapter is in mode %q, the case asks for %q", d.Mode, b.Mode)
+		return rank.Refused("the adapter declares mode %q, but the case requests %q", d.Mode, b.Mode)
 	case !tokenRank && !tokenExpert:
 		return rank.Refused("no oracle for receive layout %q with combine %q", d.Receive, d.Combine)
 	case b.Mode == ep.ModeNormal && !tokenRank:
 		return rank.Refused("combine %q is not allowed in normal mode", d.Combine)
 	case b.Layout != "" && tokenExpert != (b.Layout == ep.ExpertMajor):
-		return rank.Refused("adapter receives %q, the case asks for layout %q", d.Receive, b.Layout)
+		return rank.Refused("the adapter receives %q, but the case requests layout %q", d.Receive, b.Layout)
 	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree && !(tokenRank && d.Reduction == RankFP32) && !(tokenExpert && d.Reduction == RankPartialFP32):
 		return rank.Refused("no oracle for reduction %q", d.Reduction)
 	case fp8 != (c.Precision != "bf16") || fp8 != (d.Codec.Format != nil):
-		return rank.Refused("precision %s is asked for, dispatch would be %s", c.Precision, d.DispatchDType)
+		return rank.Refused("the case requests precision %s, but dispatch would use %s", c.Precision, d.DispatchDType)
 	case d.FP8Consume != ConsumeNative && d.FP8Consume != ConsumeDequant:
 		return rank.Refused("unknown fp8 consumption %q", d.FP8Consume)
 	case d.IndexType != numeric.Int32 && d.IndexType != numeric.Int64:
@@ -97,15 +97,15 @@ func (m *run) checkMemory(routing *workload.Routing) error {
 	info := m.device.Info()
 	if need := m.leastMemory(routing) * float64(m.c.RanksPerNode); info.SharedHostMem && need > float64(info.TotalBytes) {
 		largest := m.rungs[len(m.rungs)-1]
-		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("ranks with up to %d tokens take %.1f GiB of this machine's %.1f: give fewer tokens",
+		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("ranks with up to %d tokens need %.1f GiB, but this machine has %.1f: choose fewer tokens",
 			largest, need/(1<<30), float64(info.TotalBytes)/(1<<30)))
 	}
 	return nil
 }
 
-// leastMemory returns the minimum number of bytes that a rank and its device use: twice, for each
-// rung, the routing of all ranks and the rank's inputs; and for the largest rung what it receives
-// from each rank and sends back.
+// leastMemory returns a lower bound of the bytes that a rank and its device use. For each rung it
+// counts twice the routing of all ranks and the rank's inputs; for the largest rung, also what the
+// rank receives from each rank and sends back.
 func (m *run) leastMemory(routing *workload.Routing) float64 {
 	const assignmentBytes = 4 + 4 // expert and weight
 	world, topk, token := float64(m.c.World), float64(m.block.TopK), 2*float64(m.block.Hidden)

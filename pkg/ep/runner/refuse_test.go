@@ -48,9 +48,9 @@ func TestCasesThatAreRefused(t *testing.T) {
 		{"chain trials", func(c *plan.Case) { ep.Of(c).Timing.ChainTrialsPerPoint = -1 }, "must be positive"},
 		{"negative drop", func(c *plan.Case) { ep.Of(c).Timing.ChainDrop = -1 }, "must be positive"},
 		{"drop that leaves one pair", func(c *plan.Case) { ep.Of(c).Timing.ChainDrop = 3 }, "chain_drop must leave at least 2"},
-		{"experts", func(c *plan.Case) { ep.Of(c).Experts = 9 }, "9 experts do not divide among 2 ranks"},
-		{"world", func(c *plan.Case) { c.World = 4 }, "group of 2 ranks"},
-		{"ep size", func(c *plan.Case) { ep.Of(c).EPSize = 4 }, "group of 2 ranks"},
+		{"experts", func(c *plan.Case) { ep.Of(c).Experts = 9 }, "9 experts cannot be divided evenly among 2 ranks"},
+		{"world", func(c *plan.Case) { c.World = 4 }, "the group has 2 ranks"},
+		{"ep size", func(c *plan.Case) { ep.Of(c).EPSize = 4 }, "the group has 2 ranks"},
 		{"hidden", func(c *plan.Case) { ep.Of(c).Hidden = 31 }, "hidden size 31"},
 		{"contract", func(c *plan.Case) { c.Contract = "runtime-visible-v1" }, "unknown timing contract"},
 	} {
@@ -82,15 +82,15 @@ func TestAdaptersThatAreRefused(t *testing.T) {
 		change func(c *plan.Case, d *Description)
 		want   string
 	}{
-		{"mode", func(_ *plan.Case, d *Description) { d.Mode = ep.ModeLowLatency }, "adapter is in mode"},
+		{"mode", func(_ *plan.Case, d *Description) { d.Mode = ep.ModeLowLatency }, "the adapter declares mode"},
 		{"layout without its semantics", func(_ *plan.Case, d *Description) { d.Receive = TokenExpert }, "no oracle for receive layout"},
 		{"semantics without its layout", func(_ *plan.Case, d *Description) { d.Combine = WeightedKernelSum }, "no oracle for receive layout"},
 		{"weighted sum in normal mode", func(_ *plan.Case, d *Description) {
 			d.Receive, d.Combine = TokenExpert, WeightedKernelSum
 		}, "not allowed in normal mode"},
 		{"reduction", func(_ *plan.Case, d *Description) { d.Reduction = "fp16" }, "no oracle for reduction"},
-		{"fp8 that is realised as bf16", func(c *plan.Case, _ *Description) { c.Precision = "fp8" }, "precision fp8 is asked for, dispatch would be bf16"},
-		{"bf16 that is realised as fp8", func(_ *plan.Case, d *Description) { d.DispatchDType = "fp8-e4m3fn" }, "precision bf16 is asked for"},
+		{"fp8 that is realised as bf16", func(c *plan.Case, _ *Description) { c.Precision = "fp8" }, "the case requests precision fp8, but dispatch would use bf16"},
+		{"bf16 that is realised as fp8", func(_ *plan.Case, d *Description) { d.DispatchDType = "fp8-e4m3fn" }, "the case requests precision bf16"},
 		{"fp8 without a codec", func(c *plan.Case, d *Description) { c.Precision, d.DispatchDType = "fp8", "fp8-e4m3fn" }, "precision fp8"},
 		{"consumption", func(_ *plan.Case, d *Description) { d.FP8Consume = "" }, "fp8 consumption"},
 		{"ids", func(_ *plan.Case, d *Description) { d.IndexType = numeric.Uint32 }, "expert ids cannot be uint32"},

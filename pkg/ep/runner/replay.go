@@ -43,7 +43,7 @@ func (m *run) replaying() error {
 		err = errors.Join(err, ended)
 	}
 	if errors.Is(err, accel.ErrUnsupported) {
-		return rank.Refused("this device cannot time inside of graphs: %w", err)
+		return rank.Refused("this device does not support events inside graphs, which timing mode graph needs: %w", err)
 	}
 	m.d.Replayed = true
 	m.d.KernelGeneration += graphSuffix
@@ -60,7 +60,7 @@ func (m *run) captured(work func() error) (accel.Graph, error) {
 	if failed == nil {
 		return g, err
 	}
-	if err == nil { // a failed capture reports this error only
+	if err == nil { // a failed capture reports only its own error
 		failed = errors.Join(failed, g.Close())
 	}
 	return nil, failed

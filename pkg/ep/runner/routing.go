@@ -8,8 +8,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// routingStats returns the published statistics of a trace. A copy is a unique (token, destination
-// rank); copies to the own rank count.
+// routingStats returns the published statistics of a trace. A copy is a distinct pair of token and
+// destination rank; copies that stay on the sending rank count.
 func routingStats(t *workload.Trace, gpusPerNode, domain int) ep.Routing {
 	gpusPerNode, domain = max(1, gpusPerNode), max(1, domain)
 	var copies, local, node, sameDomain int64
@@ -77,8 +77,8 @@ func routingStats(t *workload.Trace, gpusPerNode, domain int) ep.Routing {
 	return r
 }
 
-// byteCounts returns the logical payload of each op: every copied row, with its scales in dispatch,
-// in bf16 in combine.
+// byteCounts returns the logical payload of each op: every copied row, in dispatch with its scales
+// and in combine in bf16.
 func byteCounts(copies int64, hidden, valueBytes, scaleBytes int) ep.Bytes {
 	count := func(activation, scale int64) ep.ByteCount {
 		return ep.ByteCount{Activation: activation, Scale: scale, Total: activation + scale}

@@ -18,7 +18,7 @@ import (
 // histogramBins is the number of bins of a published histogram.
 const histogramBins = 40
 
-// rowMaker makes one row and records whether it has any data.
+// rowMaker makes the row of one rung.
 type rowMaker struct {
 	c     plan.Case
 	block *ep.Block // of the case
@@ -29,8 +29,7 @@ type rowMaker struct {
 	err   error // first error of a component
 }
 
-// build makes the row of the rung. strangers are the ranks that used another trace or reported
-// none.
+// build makes the row of the rung. strangers are the ranks from otherTraces.
 func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers []int, limits []result.Limit) error {
 	r := &m.row
 	r.TokensPerRank, r.GlobalTokens = m.rung, trace.Tokens()
@@ -288,7 +287,7 @@ func (m *rowMaker) replays() {
 	}
 }
 
-// oracle adds the failed checks of all ranks at a moment. whole: every rank has a verdict.
+// oracle adds the failed checks of all ranks at a moment. whole means that every rank has a verdict.
 func (m *rowMaker) oracle(when string, failed []string, whole bool) {
 	passed, checks := m.row.Correctness.OraclePassed, m.row.Correctness.OracleFailed
 	verdict, names := &passed.Post, &checks.Post
@@ -377,7 +376,7 @@ func (m *rowMaker) chainOutputs() {
 	}
 }
 
-// name formats ranks for reasons.
+// name formats ranks for reasons, such as "rank 0,3" or "all ranks".
 func (m *rowMaker) name(ranks []int) string {
 	if len(ranks) == len(m.ranks) {
 		return "all ranks"

@@ -77,7 +77,7 @@ type run struct {
 	fault   *faulty // nil in normal runs
 	points  []*point
 	rungs   []int  // tokens per rank of the points
-	cached  Handle // whose layout dispatches reuse, under the cached-layout contract
+	cached  Handle // dispatch whose layout later ones reuse, under the cached-layout contract
 	left    remains
 	start   accel.Event // of a fresh-entry window
 	end     accel.Event
@@ -104,7 +104,7 @@ func (m *run) describe(adapter Adapter) (err error) {
 		return err
 	}
 	if _, ok := adapter.(CachedDispatcher); !ok && m.c.Contract == ep.ContractCachedLayout {
-		return rank.Refused("backend %s has no dispatch with a cached layout", m.c.Backend)
+		return rank.Refused("backend %s does not support timing contract cached-layout", m.c.Backend)
 	}
 	m.adapter = adapter
 	if err := m.injectArithmetic(); err != nil {
@@ -133,7 +133,7 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	}
 	measured, dropped := clamp(routing, rungs, m.d.LadderCap)
 	if len(measured) == 0 {
-		return rank.Refused("every rung of ladder %q is above the cap of %d tokens", m.block.Ladder, m.d.LadderCap)
+		return rank.Refused("every rung of ladder %q exceeds the backend's maximum of %d tokens per rank", m.block.Ladder, m.d.LadderCap)
 	}
 	m.rungs = measured
 	if m.start, err = m.device.NewEvent(); err != nil {

@@ -87,8 +87,7 @@ func (m *run) samples(p *point, component string) ([]float64, error) {
 }
 
 // enter returns how this rank enters a window. Ranks of several nodes have met in the last warm-up
-// pair: a rank cannot end a dispatch before all ranks have begun it, since it needs their counts,
-// except with a cached layout.
+// pair: a rank needs the counts of all ranks to end a dispatch, except with a cached layout.
 func (m *run) enter() rank.Entry {
 	if m.c.Nodes == 1 || m.c.Contract == ep.ContractCachedLayout {
 		return rank.Enter(time.Time{})
@@ -97,9 +96,9 @@ func (m *run) enter() rank.Entry {
 }
 
 // chains runs the two sibling chains of one rung and one drained pair. Each chain
-// issues its pairs back to back. The first has events around each op and the second
-// around each pair alone, because events around each op lengthen the pair by their
-// host time. A replayed chain is one graph of all its pairs. Of the last trial it returns the
+// issues its pairs back to back. The first has events around each op. The second has
+// events only around each pair, because events around each op lengthen the pair by
+// their host time. A replayed chain is one graph of all its pairs. Of the last trial it returns the
 // verdict on what the second chain left.
 func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err error) {
 	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
