@@ -312,7 +312,7 @@ func TestInjectedFaults(t *testing.T) {
 	}
 }
 
-// A cached low-latency dispatch sends to experts as its layout says, whatever the routing
+// A cached low-latency dispatch sends rows by its layout, not by the experts, whatever the routing
 // says when it is called.
 func TestFaultThatStrikesNothingIsRefused(t *testing.T) {
 	for _, kind := range []string{runner.FaultWrongExpert, runner.FaultDropToken} {
@@ -320,7 +320,7 @@ func TestFaultThatStrikesNothingIsRefused(t *testing.T) {
 		for _, s := range eptest.Run(t, host.Open(host.Variant{}), faults, eptest.Case(2, lowLatency, cached))[0] {
 			require.NotNil(t, s.Failure, kind)
 			require.Equal(t, result.ReasonRefused.With("fault %s has no effect", kind), s.Failure.Reason)
-			require.Contains(t, s.Failure.Text, "sends to experts as its layout says")
+			require.Contains(t, s.Failure.Text, "sends rows by its layout, not by the experts")
 		}
 	}
 }

@@ -453,7 +453,7 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 				return p
 			}
 			return record
-		}, "rank 2 declares"},
+		}, "the ranks declare different plans: rank 2 "},
 		{"no record of this family", func(_ int, record any) any {
 			if _, ok := record.(planRecord); ok {
 				return []int{1}

@@ -143,7 +143,7 @@ func injected(m *run) (*faulty, error) {
 		}
 		if at == faultAtChain && (kind == FaultWrongExpert || kind == FaultDropToken) &&
 			ep.Of(&m.c).Mode == ep.ModeLowLatency && m.c.Contract == ep.ContractCachedLayout {
-			return nil, rank.RefusedFault(kind, "at %q it has no effect: a cached low-latency dispatch sends rows by its layout, not by the experts", at)
+			return nil, rank.RefusedFault(kind, "at %q, a cached low-latency dispatch sends rows by its layout, not by the experts", at)
 		}
 		if slices.Contains(replayFaults, kind) != (ep.Of(&m.c).TimingMode == vocab.Graph) {
 			return nil, rank.RefusedFault(kind, "in timing mode graph only %v apply; all other kinds need timing mode eager", replayFaults)
