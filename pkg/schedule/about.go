@@ -18,8 +18,8 @@ type About struct {
 	SameOrder bool
 }
 
-// Correct verifies a program. If Verify has findings, Correct returns them as Findings. uniform is
-// Report.Uniform. It stops with the error of ctx when ctx ends.
+// Correct verifies a program, and returns the findings of Verify as an error of type Findings. uniform is
+// Report.Uniform. It also fails as Verify does.
 func Correct(ctx context.Context, p *Program) (uniform bool, err error) {
 	report, err := Verify(ctx, p)
 	if err != nil {

@@ -44,14 +44,14 @@ type Algorithm struct {
 	build func(w *writer, s Shape)
 }
 
-// mostRanks limits the memory of a program, which grows with the square of its ranks. A ring of 2048
+// maxRanks limits the memory of a program, which grows with the square of its ranks. A ring of 2048
 // ranks takes half a gigabyte, and its verification two.
-const mostRanks = 2048
+const maxRanks = 2048
 
-// Allows returns an error if the algorithm has no program for s. The error says what s would have to be.
+// Allows returns an error if the algorithm has no program for s. The error says which shapes are valid.
 func (a *Algorithm) Allows(s Shape) error {
-	if s.Ranks < 1 || s.Ranks > mostRanks {
-		return fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, mostRanks)
+	if s.Ranks < 1 || s.Ranks > maxRanks {
+		return fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, maxRanks)
 	}
 	if s.Width < 0 {
 		return fmt.Errorf("%s %s: width %d, must not be negative", a.Name, a.Collective, s.Width)
@@ -119,8 +119,8 @@ func ShapeOf(name string, c Collective, asked Shape) (Shape, error) {
 	return s, err
 }
 
-// Label returns the name of a schedule with its width and segments, such as torus_2d-x4. The shape is
-// that of ShapeOf.
+// Label returns the name of a schedule with its width and segments, such as torus_2d-x4. s must be as
+// ShapeOf returns it.
 func Label(name string, s Shape) string {
 	if s.Width > 0 {
 		name += "-x" + strconv.Itoa(s.Width)
@@ -167,14 +167,14 @@ func Find(name string, c Collective) (*Algorithm, error) {
 	if names == nil {
 		return nil, fmt.Errorf("no schedules of collective %q: choose %s, %s or %s", c, AllGather, AllReduce, ReduceScatter)
 	}
-	if here := elsewhere[name]; slices.Contains(names, here) {
+	if here := foreignNames[name]; slices.Contains(names, here) {
 		return nil, fmt.Errorf("no schedule %q for %s: it is called %s here", name, c, here)
 	}
 	return nil, fmt.Errorf("no schedule %q for %s: choose one of %s", name, c, strings.Join(names, ", "))
 }
 
-// elsewhere maps names of schedules in other systems to their names here.
-var elsewhere = map[string]string{
+// foreignNames maps names of schedules in other systems to their names here.
+var foreignNames = map[string]string{
 	"cyclic": "ring", "ring_1d": "ring", "collective_permute": "rotation", "swizzle1d": "rotation",
 	"pipe_band": "hierarchical_banded", "mesh_2d_no_wrap": "mesh_chain",
 }
@@ -210,17 +210,17 @@ func evenGrid(s Shape) string {
 
 func streams(s Shape) string {
 	if s.Ranks > 256 {
-		return fmt.Sprintf("%d ranks, must be at most 256: each has a stream of its own", s.Ranks)
+		return fmt.Sprintf("%d ranks, must be at most 256: each needs its own stream", s.Ranks)
 	}
 	return ""
 }
 
-// mostSegments limits the memory of a program, like mostRanks.
-const mostSegments = 1024
+// maxSegments limits the memory of a program, like maxRanks.
+const maxSegments = 1024
 
 func segmented(s Shape) string {
-	if s.Segments < 1 || s.Segments > mostSegments {
-		return fmt.Sprintf("%d segments, must be from 1 to %d", s.Segments, mostSegments)
+	if s.Segments < 1 || s.Segments > maxSegments {
+		return fmt.Sprintf("%d segments, must be from 1 to %d", s.Segments, maxSegments)
 	}
 	return ""
 }
@@ -236,7 +236,7 @@ func halves(s Shape) (int, int)    { return 2 * s.Ranks, 0 }
 func untouched(s Shape) (int, int) { return 1, 0 }
 func folded(s Shape) (int, int)    { return 1 << log2(s.Ranks), 0 }
 
-// log2 is ⌊log₂ n⌋.
+// log2 returns ⌊log₂ n⌋.
 func log2(n int) int { return bits.Len(uint(n)) - 1 }
 
 var algorithms = []Algorithm{
@@ -283,6 +283,7 @@ var algorithms = []Algorithm{
 	{"ring", ReduceScatter, "chunk r−t−1 to r+1, added there", nil, perRank, func(w *writer, s Shape) { ringScatter(w, everyRank(s.Ranks), 1) }},
 }
 
+// everyRank returns a team of ranks 0 to n−1.
 func everyRank(n int) []int {
 	team := make([]int, n)
 	for r := range team {
@@ -291,6 +292,7 @@ func everyRank(n int) []int {
 	return team
 }
 
+// eachRow calls f with the ranks of each row of a grid, in order.
 func eachRow(s Shape, f func(row []int)) {
 	for y := range s.height() {
 		row := make([]int, s.Width)
@@ -301,6 +303,7 @@ func eachRow(s Shape, f func(row []int)) {
 	}
 }
 
+// eachColumn calls f with the ranks of each column of a grid, in order.
 func eachColumn(s Shape, f func(column []int)) {
 	for x := range s.Width {
 		column := make([]int, s.height())

@@ -7,9 +7,9 @@ import (
 
 // clocks orders the accesses of streams by vector clocks: one access comes before another if
 // a chain of streams, dependencies and messages leads from the end of the first to the start
-// of the second. A message joins what its two ends knew when they started, since neither ends
-// before the other has started. If every rank has one stream and none reaches the memory of another,
-// no clocks are kept: only the ops of a group are unordered.
+// of the second. A message joins the clocks that its two ends had when they started, since neither
+// ends before the other has started. If every rank has one stream and no op accesses another rank's
+// memory, no clocks are kept: only ops of the same group are unordered then.
 //
 // A thread is a stream of a rank, or its asynchronous puts over a channel. Threads that no chain
 // can join are in different components. A clock has only the threads of its component, so that
@@ -18,24 +18,27 @@ type clocks struct {
 	active  bool
 	threads [][]int            // by rank and stream
 	puts    map[putLine]int    // the threads of asynchronous puts
-	part    []int              // by thread: its component
-	place   []int              // by thread: its place in clocks of the component
-	known   []clock            // by thread: what the end of its last op knows, joined with the messages of its open node
-	open    []clock            // by thread: what the start of its open node knows
-	alone   []bool             // by thread: the open node is one op
-	kept    map[endOf]clock    // of ops that others depend on
-	flying  map[endOf]clock    // of sends that have departed and have not met their receives
+	comp    []int              // by thread: its component
+	index   []int              // by thread: its index in clocks of the component
+	known   []clock            // by thread: the clock at the end of its last node, joined with messages of its open node
+	open    []clock            // by thread: the clock at the start of its open node
+	single  []bool             // by thread: whether the open node is a single op
+	kept    map[endOf]clock    // the clock at the end of each op that others depend on
+	flying  map[endOf]clock    // the clock of each send that has departed and has not met its receive
 	touched []map[int]*history // by rank and slot
 }
 
+// clock has, for each thread of a component, the number of its nodes known to have ended.
 type clock []int32
 
+// join adds to c what other knows.
 func (c clock) join(other clock) {
 	for i, t := range other {
 		c[i] = max(c[i], t)
 	}
 }
 
+// endOf identifies an op of a rank.
 type endOf struct{ rank, op int }
 
 // putLine identifies the asynchronous puts of a stream over a channel.
@@ -61,8 +64,8 @@ type epoch struct {
 	op     int
 }
 
-// mostClocks is the maximum memory of all clocks, in bytes.
-const mostClocks = 4 << 30
+// maxClocks is the maximum memory of all clocks, in bytes.
+const maxClocks = 4 << 30
 
 // newClocks returns the clocks of a flow, or an error if they need too much memory.
 func newClocks(f *Flow) (*clocks, error) {
@@ -93,12 +96,12 @@ func newClocks(f *Flow) (*clocks, error) {
 	sizes := c.split(f, n)
 	streams, bytes := 0, int64(0)
 	for t := range n {
-		streams = max(streams, sizes[c.part[t]])
-		bytes += 2 * 4 * int64(sizes[c.part[t]])
+		streams = max(streams, sizes[c.comp[t]])
+		bytes += 2 * 4 * int64(sizes[c.comp[t]])
 	}
 	for r, ops := range p.Ops {
 		for i := range ops {
-			size := 4 * int64(sizes[c.part[c.threads[r][ops[i].Stream]]])
+			size := 4 * int64(sizes[c.comp[c.threads[r][ops[i].Stream]]])
 			if _, ok := c.kept[endOf{r, i}]; ok {
 				bytes += size
 			}
@@ -107,12 +110,12 @@ func newClocks(f *Flow) (*clocks, error) {
 			}
 		}
 	}
-	if bytes > mostClocks {
-		return nil, fmt.Errorf("%s %s: %d streams that wait for each other need %.1f GiB of memory to verify, must be at most %d GiB: use fewer ranks", p.Name, p.Collective, streams, float64(bytes)/(1<<30), mostClocks>>30)
+	if bytes > maxClocks {
+		return nil, fmt.Errorf("%s %s: %d streams that wait for each other need %.1f GiB of memory to verify, must be at most %d GiB: use fewer ranks", p.Name, p.Collective, streams, float64(bytes)/(1<<30), maxClocks>>30)
 	}
-	c.known, c.open, c.alone = make([]clock, n), make([]clock, n), make([]bool, n)
+	c.known, c.open, c.single = make([]clock, n), make([]clock, n), make([]bool, n)
 	for t := range n {
-		c.known[t], c.open[t] = make(clock, sizes[c.part[t]]), make(clock, sizes[c.part[t]])
+		c.known[t], c.open[t] = make(clock, sizes[c.comp[t]]), make(clock, sizes[c.comp[t]])
 	}
 	c.touched = make([]map[int]*history, p.Ranks)
 	for r := range c.touched {
@@ -150,7 +153,7 @@ func (c *clocks) split(f *Flow, n int) (sizes []int) {
 		}
 	}
 	number := map[int]int{} // by root
-	c.part, c.place = make([]int, n), make([]int, n)
+	c.comp, c.index = make([]int, n), make([]int, n)
 	for t := range n {
 		k, ok := number[root(t)]
 		if !ok {
@@ -158,7 +161,7 @@ func (c *clocks) split(f *Flow, n int) (sizes []int) {
 			number[root(t)] = k
 			sizes = append(sizes, 0)
 		}
-		c.part[t], c.place[t] = k, sizes[k]
+		c.comp[t], c.index[t] = k, sizes[k]
 		sizes[k]++
 	}
 	return sizes
@@ -171,13 +174,13 @@ func (c *clocks) start(p *Program, r, from int) {
 	}
 	first := &p.Ops[r][from]
 	t := c.threads[r][first.Stream]
-	c.alone[t] = true
+	c.single[t] = true
 	for i := from; i < len(p.Ops[r]); i++ {
 		o := &p.Ops[r][i]
 		if i > from && (first.Group == 0 || o.Group != first.Group) {
 			break
 		}
-		c.alone[t] = i == from
+		c.single[t] = i == from
 		for _, d := range p.Deps(o) {
 			c.known[t].join(c.kept[endOf{r, int(d)}])
 		}
@@ -185,8 +188,8 @@ func (c *clocks) start(p *Program, r, from int) {
 	copy(c.open[t], c.known[t])
 }
 
-// meet joins into each end of a message what the other end knew. If an op is a node of its own, its
-// peer knows of its end too.
+// meet joins, for each end of a message, the clock at the start of the other end. If an end is a single
+// op, its peer also knows that it has ended.
 func (c *clocks) meet(r int, send *Op, q int, receive *Op) {
 	if !c.active {
 		return
@@ -195,23 +198,23 @@ func (c *clocks) meet(r int, send *Op, q int, receive *Op) {
 	for _, x := range [][2]int{{a, b}, {b, a}} {
 		to, from := c.known[x[0]], x[1]
 		to.join(c.open[from])
-		if c.alone[from] {
-			at := c.place[from]
+		if c.single[from] {
+			at := c.index[from]
 			to[at] = max(to[at], c.open[from][at]+1)
 		}
 	}
 }
 
-// depart keeps what a send that does not wait will tell its receive: what its rank knew, its own end
-// if it is a node of its own and, if it is a signal, the asynchronous puts before it.
+// depart keeps the clock that a send that does not wait passes to its receive: the clock at its start,
+// its own end if it is a single op and, if it is a signal, the ends of earlier asynchronous puts.
 func (c *clocks) depart(r, i int, send *Op) {
 	if !c.active {
 		return
 	}
 	t := c.threads[r][send.Stream]
 	known := slices.Clone(c.open[t])
-	if c.alone[t] {
-		known[c.place[t]]++
+	if c.single[t] {
+		known[c.index[t]]++
 	}
 	if puts, ok := c.puts[lineOf(r, send)]; ok && send.signals() {
 		known.join(c.known[puts])
@@ -219,7 +222,7 @@ func (c *clocks) depart(r, i int, send *Op) {
 	c.flying[endOf{r, i}] = known
 }
 
-// arrive joins into a receive what its send knew when it departed.
+// arrive joins into a receive the clock that its send passed on.
 func (c *clocks) arrive(r, send, q int, receive *Op) {
 	if !c.active {
 		return
@@ -233,7 +236,7 @@ func (c *clocks) async(r int, put *Op) {
 	t := c.puts[lineOf(r, put)]
 	c.known[t].join(c.open[c.threads[r][put.Stream]])
 	copy(c.open[t], c.known[t])
-	c.known[t][c.place[t]]++
+	c.known[t][c.index[t]]++
 }
 
 // flush makes an op wait for the asynchronous puts of its channel.
@@ -249,7 +252,7 @@ func (c *clocks) end(p *Program, r, from, to int) {
 		return
 	}
 	t := c.threads[r][p.Ops[r][from].Stream]
-	c.known[t][c.place[t]] = c.open[t][c.place[t]] + 1
+	c.known[t][c.index[t]] = c.open[t][c.index[t]] + 1
 	for i := from; i < to; i++ {
 		if _, ok := c.kept[endOf{r, i}]; ok {
 			c.kept[endOf{r, i}] = slices.Clone(c.known[t])
@@ -270,12 +273,12 @@ func (c *clocks) touch(r, i int, o *Op, q, slot int, writes bool) (earlier epoch
 		c.touched[q][slot] = h
 	}
 	before := func(e epoch) bool {
-		return e.thread < 0 || e.thread == t || c.part[e.thread] == c.part[t] && e.tick <= c.open[t][c.place[e.thread]]
+		return e.thread < 0 || e.thread == t || c.comp[e.thread] == c.comp[t] && e.tick <= c.open[t][c.index[e.thread]]
 	}
 	if !before(h.write) {
 		earlier, found = h.write, true
 	}
-	mine := epoch{t, c.open[t][c.place[t]] + 1, r, i}
+	mine := epoch{t, c.open[t][c.index[t]] + 1, r, i}
 	if !writes {
 		h.reads = append(slices.DeleteFunc(h.reads, func(e epoch) bool { return e.thread == t }), mine)
 		return earlier, found
@@ -300,6 +303,6 @@ func (c *clocks) unawaited(r, slot int) (write epoch, found bool) {
 		return epoch{}, false
 	}
 	return write, !slices.ContainsFunc(c.threads[r], func(t int) bool {
-		return c.part[t] == c.part[write.thread] && c.known[t][c.place[write.thread]] >= write.tick
+		return c.comp[t] == c.comp[write.thread] && c.known[t][c.index[write.thread]] >= write.tick
 	})
 }

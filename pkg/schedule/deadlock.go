@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// stuck reports why the remaining ops cannot start or end: sends or receives without their other end or,
-// if there are none, a cycle of ops that wait for each other.
+// stuck reports why the remaining ops cannot start or end: unmatched sends and receives or, if there are
+// none, a cycle of ops that wait for each other.
 func (v *verifier) stuck() {
 	unmatched, first := false, endOf{-1, -1}
 	for r := range v.Ops {
 		for _, i := range v.waiting(r) {
 			if o := &v.Ops[r][i]; v.partner[r][i] < 0 {
-				v.find(Unmatched, r, i, noSlot, "%s of rank %d, which has no %s left for it", direction(o), o.Peer, other(o))
+				v.find(Unmatched, r, i, noSlot, "%s of rank %d, which has no %s left for it", direction(o), o.Peer, counterpart(o))
 				unmatched = true
 			} else if first.rank < 0 {
 				first = endOf{r, i}
@@ -39,13 +39,13 @@ func (v *verifier) stuck() {
 	}
 }
 
-// op names an op.
+// op describes an op in findings.
 func (v *verifier) op(at endOf) string {
 	return fmt.Sprintf("op %d (%s) of rank %d", at.op, v.Ops[at.rank][at.op].Kind, at.rank)
 }
 
-// waitsFor returns an op that must start or end before the op at can end, and in what way at waits for
-// it. It requires that no op can go on, and that every message has both ends.
+// waitsFor returns an op that must start or end before the op at can end, and why, as in "op at WHY op
+// next". It requires that no op can proceed, and that every message has both ends.
 func (v *verifier) waitsFor(at endOf) (next endOf, why string) {
 	r, o := at.rank, &v.Ops[at.rank][at.op]
 	s := &v.streams[r][o.Stream]
@@ -69,6 +69,7 @@ func (v *verifier) waitsFor(at endOf) (next endOf, why string) {
 	return endOf{r, int(node[slices.IndexFunc(node, func(i int32) bool { return held(r, int(i)) })])}, why
 }
 
+// direction says what an op with a peer waits for.
 func direction(o *Op) string {
 	if o.Kind == Wait {
 		return "waits for a signal"
@@ -79,7 +80,8 @@ func direction(o *Op) string {
 	return "waits for a send"
 }
 
-func other(o *Op) string {
+// counterpart returns the kind of op that meets o.
+func counterpart(o *Op) string {
 	switch o.Kind {
 	case Signal:
 		return "wait"

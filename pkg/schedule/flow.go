@@ -11,8 +11,8 @@ type Actions interface {
 	// Issue is called for each op of a started node. It must call Flow.Post for the op, at once or
 	// later.
 	Issue(r, i int)
-	// Local begins an op that needs no op of another rank. Meet begins a message whose send, of rank
-	// r, and receive, of rank q, have both been posted.
+	// Local begins an op that does not wait for an op of another rank. Meet begins a message whose send,
+	// of rank r, and receive, of rank q, have both been posted.
 	Local(r, i int)
 	Meet(r, send, q, receive int)
 	// Depart begins a send or signal that does not wait for its receive. Meet follows once the
@@ -28,14 +28,14 @@ type Flow struct {
 	*Program
 	streams [][]stream // by rank
 	state   [][]state  // by rank and op
-	// partner is the receive that meets a send and the send that meets a receive, by rank
-	// and op; −1 is none.
+	// partner is, by rank and op, the receive that meets a send and the send that meets a receive;
+	// −1 if there is none.
 	partner [][]int32
 	// turn is, by rank and op, the receive that must end before a buffered send may depart and, for
-	// that receive, the send; −1 is none. It is nil if sends are not buffered.
+	// that receive, the send; −1 if there is none. It is nil if sends are not buffered.
 	turn  [][]int32
-	ready []place // streams that may be able to advance
-	left  int     // ops that have not ended
+	ready []streamID // streams that may be able to advance
+	left  int        // ops that have not ended
 	stop  bool
 }
 
@@ -43,9 +43,9 @@ type Flow struct {
 type state uint8
 
 const (
-	waits    state = iota // for the ops before it
+	waits    state = iota // it waits for earlier ops
 	posted                // it has started; a message waits for its other end
-	departed              // a send that does not wait for its receive is under way
+	departed              // it is a send that does not wait for its receive, and is under way
 	ended
 )
 
@@ -53,11 +53,11 @@ const (
 type stream struct {
 	ops     []int32
 	next    int // index in ops of the first op that has not ended
-	open    int // number of ops of the open node, which has started and not ended; 0 is none
-	pending int // number of these that have not completed
+	open    int // number of ops in the open node, which has started and not ended; 0: no open node
+	pending int // number of its ops that have not completed
 }
 
-type place struct{ rank, stream int }
+type streamID struct{ rank, stream int }
 
 // channel identifies the sends and receives that meet each other, in order.
 type channel struct {
@@ -97,7 +97,7 @@ func NewFlow(p *Program) *Flow {
 			s.ops = append(s.ops, int32(i))
 		}
 		for s := range f.streams[r] {
-			f.ready = append(f.ready, place{r, s})
+			f.ready = append(f.ready, streamID{r, s})
 		}
 	}
 	return f
@@ -146,7 +146,7 @@ func (f *Flow) match() {
 // opBits is the number of bits of an op's index in its key.
 const opBits = 24
 
-// key orders the ends of messages by peer and channel, then by their index i in the list.
+// key returns a number that sorts ends of messages by peer and channel, then by their index i in the list.
 func (o *Op) key(i int) uint64 {
 	return uint64(o.Peer)<<(opBits+9) | uint64(o.line())<<opBits | uint64(i)
 }
@@ -154,7 +154,7 @@ func (o *Op) key(i int) uint64 {
 // op returns the index in a key.
 func op(key uint64) int32 { return int32(key & (1<<opBits - 1)) }
 
-// keys returns the sorted keys of the ops that are of a kind, in the memory of list.
+// keys returns the sorted keys of the ops for which are is true. It reuses the memory of list.
 func keys(list []uint64, ops []Op, are func(o *Op) bool) []uint64 {
 	n := 0
 	for i := range ops {
@@ -172,7 +172,7 @@ func keys(list []uint64, ops []Op, are func(o *Op) bool) []uint64 {
 	return list
 }
 
-// line numbers the channels to a peer. The channels of signals come after those of data.
+// line returns a number for the op's channel to its peer: channels of data first, then of signals.
 func (o *Op) line() int {
 	if o.signals() {
 		return 256 + int(o.Channel)
@@ -212,7 +212,7 @@ func (f *Flow) node(r int, s *stream) int {
 }
 
 // advance starts the next node of a stream, or ends its open node. It reports whether it did either.
-func (f *Flow) advance(a Actions, at place) bool {
+func (f *Flow) advance(a Actions, at streamID) bool {
 	s := &f.streams[at.rank][at.stream]
 	if s.open > 0 {
 		if s.pending > 0 {
@@ -288,7 +288,7 @@ func (f *Flow) depart(a Actions, r, i int) {
 
 // Complete ends an op. Run ends its node after the last of the node's ops.
 func (f *Flow) Complete(r, i int) {
-	at := place{rank: r}
+	at := streamID{rank: r}
 	if len(f.streams[r]) > 1 { // otherwise avoid reading the op, which is not in a cache
 		at.stream = int(f.Ops[r][i].Stream)
 	}
@@ -299,7 +299,7 @@ func (f *Flow) Complete(r, i int) {
 }
 
 // finish ends the open node of a stream.
-func (f *Flow) finish(a Actions, at place, s *stream) {
+func (f *Flow) finish(a Actions, at streamID, s *stream) {
 	nodes := s.ops[s.next : s.next+s.open]
 	a.End(at.rank, int(nodes[0]), int(nodes[len(nodes)-1])+1)
 	for _, i := range nodes {
@@ -310,14 +310,14 @@ func (f *Flow) finish(a Actions, at place, s *stream) {
 	if f.turn != nil {
 		f.release(a, at.rank, nodes)
 	}
-	for other := range f.streams[at.rank] { // which may depend on what has ended
+	for other := range f.streams[at.rank] { // other streams may depend on the ended ops
 		if other != at.stream {
-			f.ready = append(f.ready, place{at.rank, other})
+			f.ready = append(f.ready, streamID{at.rank, other})
 		}
 	}
 }
 
-// release begins the sends that waited for the room that receives have made in a buffer.
+// release begins sends that waited until receives, among ops, had freed room in a buffer.
 func (f *Flow) release(a Actions, r int, ops []int32) {
 	for _, i := range ops {
 		o, send := &f.Ops[r][i], int(f.turn[r][i])

@@ -1,7 +1,7 @@
 package schedule
 
 // A gather works on a team of ranks, or on ranks 0 to n−1. Member i of the team owns chunk i of the writer.
-// 'cxrun schedule list' prints the rule of each.
+// 'cxrun schedule list' prints the rule of each gather.
 
 // ringGather passes chunks to the next member in a direction, 1 or −1. In step t, member i sends chunk
 // i − direction·t.
@@ -69,6 +69,7 @@ func doublingGather(w *writer, team []int) {
 	}
 }
 
+// bruckGather sends, in step t, the 2^t chunks gathered so far to rank r−2^t; in the last step, only the chunks still missing there.
 func bruckGather(w *writer, n int) {
 	for d := 1; d < n; d *= 2 {
 		count := min(d, n-d)
@@ -78,6 +79,7 @@ func bruckGather(w *writer, n int) {
 	}
 }
 
+// directGather sends every rank's own chunk to all other ranks in one step.
 func directGather(w *writer, n int) {
 	for r := range n {
 		w.group(r, func() {
@@ -147,8 +149,8 @@ func patGather(w *writer, n int) {
 	}
 }
 
-// slicedGather first sends the slice of each rank round the ranks with the same place in other nodes. Then
-// each rank sends the slices that it holds to the other ranks of its node.
+// slicedGather first sends the slice of each rank round the ranks with the same index in their nodes. Then
+// each rank sends all slices that it holds to the other ranks of its node.
 func slicedGather(w *writer, s Shape) {
 	nodes, mates := s.height(), s.Width
 	for t := range nodes - 1 {
@@ -173,31 +175,31 @@ func ringStep(w *writer, r int, s Shape, owner int) (received int) {
 	return received
 }
 
-// pushStep makes rank r send its slice of node m to the other ranks of its node, after the ops after, and
-// receive theirs.
+// pushStep makes rank r send the slice that it holds from node m to the other ranks of its node, and receive
+// their slices from node m. The sends wait for the ops after.
 func pushStep(w *writer, r int, s Shape, m int, after ...int) {
-	node, place := r/s.Width*s.Width, r%s.Width
+	node, index := r/s.Width*s.Width, r%s.Width
 	w.group(r, func() {
 		for i := 1; i < s.Width; i++ {
-			to, from := (place+i)%s.Width, mod(place-i, s.Width)
-			w.add(r, Op{Kind: Send, Peer: int32(node + to), Src: w.vector(m*s.Width + place), Count: 1}, after...)
+			to, from := (index+i)%s.Width, mod(index-i, s.Width)
+			w.add(r, Op{Kind: Send, Peer: int32(node + to), Src: w.vector(m*s.Width + index), Count: 1}, after...)
 			w.recv(r, node+from, w.vector(m*s.Width+from), 1)
 		}
 	})
 }
 
 // stagedGather gathers the block of each node in every rank of the node. Then it sends blocks round the
-// ranks with the same place in their nodes.
+// ranks with the same index in their nodes.
 func stagedGather(w *writer, s Shape) {
 	for r := range s.Ranks {
 		pushStep(w, r, s, r/s.Width)
 	}
-	blocks := w.on(0, 0, s.Width)
-	eachColumn(s, func(column []int) { ringGather(blocks, column, 1) })
+	ofNodes := w.on(0, 0, s.Width)
+	eachColumn(s, func(column []int) { ringGather(ofNodes, column, 1) })
 }
 
-// bandedGather is slicedGather on two halves of every slice: stream 0 sends slices round the nodes while
-// stream 1 sends what has arrived to the ranks of the node.
+// bandedGather does the work of slicedGather on two halves of every slice. Stream 0 sends slices round the
+// nodes while stream 1 sends the slices that have arrived to the ranks of the node.
 func bandedGather(w *writer, s Shape) {
 	nodes := s.height()
 	for band := range 2 {

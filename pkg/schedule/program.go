@@ -2,8 +2,8 @@
 // receives and reductions that it makes, in order. It generates the schedules that
 // are known by name and verifies any schedule before it runs.
 //
-// n is the number of ranks, r a rank, S the bytes of the whole vector: what an all_reduce
-// works on, the output of an all_gather and the input of a reduce_scatter.
+// n is the number of ranks, r a rank, S the size of the whole vector in bytes. The whole vector is the
+// input and output of an all_reduce, the output of an all_gather and the input of a reduce_scatter.
 package schedule
 
 import (
@@ -26,8 +26,8 @@ const (
 // rank, and a reduce_scatter ends with them. Scratch returns the slots of scratch memory.
 type Slot int32
 
-// Scratch returns slot j of scratch memory, which has room for any chunk. Program.Bytes takes its size to be
-// that of chunk j mod Program.Chunks.
+// Scratch returns slot j of scratch memory, which has room for any chunk. In Program.Bytes, it has the size of
+// chunk j mod Program.Chunks.
 func Scratch(j int) Slot { return ^Slot(j) }
 
 // InScratch returns j if s is Scratch(j); ok is false if s is a slot of the vector.
@@ -51,10 +51,10 @@ const (
 	Recv                   // from Peer to Dst
 	RecvReduce             // from Peer, added to Dst
 	Copy                   // Src replaces Dst, on the rank
-	Put                    // Src replaces Dst in the memory of Peer, which takes no part
-	Signal                 // tells Peer that the ops before it have ended; waits for nobody
+	Put                    // Src replaces Dst in the memory of Peer, without an op of Peer
+	Signal                 // tells Peer that the ops before it have ended; does not wait
 	Wait                   // for a signal of Peer
-	Get                    // Src in the memory of Peer, which takes no part, replaces Dst
+	Get                    // Src in the memory of Peer replaces Dst, without an op of Peer
 	GetReduce              // as Get, but added to Dst
 	Flush                  // waits until the asynchronous puts of its stream and Channel have ended
 )
@@ -75,11 +75,11 @@ func (k Kind) String() string {
 // Op is one step of a rank. It is small, since a program of 1,024 ranks has millions.
 type Op struct {
 	Src, Dst Slot  // the first of Count slots each; a send has only Src, a receive only Dst
-	Count    int32 // chunks; 0 of signals, waits and flushes
+	Count    int32 // chunks; 0 for signals, waits and flushes
 	Peer     int32 // unused by Copy and Reduce
-	// Group joins consecutive ops of a stream that start and end together; 0 is none.
+	// Group joins consecutive ops of a stream that start and end together; 0: no group.
 	Group int32
-	// deps is the number of a list in Program.deps, from 1; 0 is none. See Program.Deps.
+	// deps is the number of a list in Program.deps, from 1; 0: no list. See Program.Deps.
 	deps   int32
 	Kind   Kind
 	Stream uint8
@@ -108,14 +108,13 @@ func (o *Op) local() bool { return o.Kind == Copy || o.Kind == Reduce }
 // empty reports whether the op moves nothing.
 func (o *Op) empty() bool { return o.signals() || o.Kind == Flush }
 
-// reads reports whether the op reads Src, and writes whether it writes Dst. An op that
-// reduces reads Dst too.
+// reads reports whether the op reads Src, and writes whether it writes Dst. A reducing op also reads Dst.
 func (o *Op) reads() bool {
 	return o.Kind == Send || o.reaches() || o.local()
 }
 func (o *Op) writes() bool { return o.Kind != Send && !o.empty() }
 
-// Program is a schedule: a list of ops for each rank. The ops of a stream run in the order
+// Program is a schedule for one number of ranks: a list of ops for each rank. The ops of a stream run in the order
 // of the list; ops of different streams are ordered by their dependencies alone. The sends
 // from one rank to another over one channel, which are on one stream, meet the receives
 // there in the order of the two lists.
@@ -211,7 +210,7 @@ func (p *Program) Check() error {
 func (p *Program) check(find func(Finding)) {
 	whole := func(format string, args ...any) { find(Finding{Form, -1, -1, "", fmt.Sprintf(format, args...)}) }
 	if p.Ranks < 1 || len(p.Ops) != p.Ranks {
-		whole("program %s has ops of %d ranks, must have those of its %d", p.Name, len(p.Ops), p.Ranks)
+		whole("program %s lists the ops of %d ranks, must list the ops of all %d", p.Name, len(p.Ops), p.Ranks)
 		return
 	}
 	if p.Chunks < 1 || p.Collective != AllReduce && p.Chunks%p.Ranks != 0 {
@@ -253,7 +252,7 @@ func (p *Program) check(find func(Finding)) {
 			if several && (o.sends() || o.receives()) {
 				e := end{o.channel(r), o.sends()}
 				if s, ok := streams[e]; ok && s != o.Stream {
-					wrong("%s on channel %d with rank %d, which stream %d uses too: nothing orders the two", o.Kind, o.Channel, o.Peer, s)
+					wrong("%s on channel %d with rank %d, which stream %d uses too: all ops of a channel must be on one stream", o.Kind, o.Channel, o.Peer, s)
 				}
 				streams[e] = o.Stream
 			}
@@ -270,6 +269,7 @@ func (p *Program) inputs() int {
 	return p.Chunks
 }
 
+// checkOp calls wrong for each mistake in op i of rank r.
 func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any)) {
 	if int(o.Kind) >= len(kindNames) {
 		wrong("kind %d is unknown", uint8(o.Kind))
@@ -287,7 +287,7 @@ func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any
 			at, size = j, p.Scratch
 		}
 		if at+int(o.Count) > size {
-			wrong("%s of %d chunks from %s on, of which there are %d", o.Kind, o.Count, s, size)
+			wrong("%s of %d chunks from %s on, but there are only %d", o.Kind, o.Count, s, size)
 		}
 	}
 	if o.reads() {
@@ -297,11 +297,11 @@ func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any
 		inside(o.Dst)
 	}
 	if !o.local() && (o.Peer < 0 || int(o.Peer) >= p.Ranks || int(o.Peer) == r) {
-		wrong("%s with peer %d, must be another of %d ranks", o.Kind, o.Peer, p.Ranks)
+		wrong("%s with peer %d, must be another of the %d ranks", o.Kind, o.Peer, p.Ranks)
 	}
 	for _, d := range p.Deps(o) {
 		if d < 0 || int(d) >= i {
-			wrong("depends on op %d, must be one before it", d)
+			wrong("depends on op %d, must depend on earlier ops", d)
 		}
 	}
 }

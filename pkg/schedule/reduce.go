@@ -2,6 +2,7 @@ package schedule
 
 import "slices"
 
+// ringReduce is a ring reduce_scatter followed by a ring all_gather.
 func ringReduce(w *writer, team []int) {
 	ringScatter(w, team, 1)
 	ringGather(w, team, 1)
@@ -16,8 +17,9 @@ func bidirectionalReduce(w *writer, s Shape) {
 	}
 }
 
-// ringFullReduce passes whole vectors round the ring: each member first sends its own vector, then the
-// one received last, and adds each that it receives. The order of additions differs from rank to rank.
+// ringFullReduce passes whole vectors round the ring. Each member first sends its own vector and then, in
+// each step, the vector received last. It adds every vector that it receives. The order of additions
+// differs from rank to rank.
 func ringFullReduce(w *writer, team []int) {
 	n := len(team)
 	for t := range n - 1 {
@@ -79,6 +81,7 @@ func doublingReduce(w *writer, n int) {
 	})
 }
 
+// rabenseifner is a recursive halving reduce_scatter followed by a recursive doubling all_gather.
 func rabenseifner(w *writer, n int) {
 	fold(w, n, func(team []int) {
 		w.scatterReduce(func(w *writer) { doublingGather(w, team) })
@@ -136,16 +139,17 @@ func chainReduce(w *writer, line []int) {
 	}
 }
 
+// meshChainReduce adds up the vectors along each row of a grid, and then along each column.
 func meshChainReduce(w *writer, s Shape) {
 	eachRow(s, func(row []int) { chainReduce(w, row) })
 	eachColumn(s, func(column []int) { chainReduce(w, column) })
 }
 
-// cycle returns all ranks of a grid in an order in which each is a neighbour of the next, and the last of the
-// first. Width and height must be at least 2, and one of them even.
+// cycle returns all ranks of a grid in an order in which each rank is a neighbour of the next, and the last rank
+// is a neighbour of the first. Width and height must be at least 2, and one of them even.
 func cycle(width, height int) []int {
 	at := func(x, y int) int { return y*width + x }
-	if height%2 != 0 { // of the transposed grid
+	if height%2 != 0 { // use the transposed grid, whose height is even
 		transposed := cycle(height, width)
 		for i, r := range transposed {
 			transposed[i] = at(r/height, r%height)
@@ -153,7 +157,7 @@ func cycle(width, height int) []int {
 		return transposed
 	}
 	var ranks []int
-	for y := range height { // column 0 is the way back
+	for y := range height { // column 0 is left for the way back
 		row := make([]int, 0, width-1)
 		for x := 1; x < width; x++ {
 			row = append(row, at(x, y))
@@ -195,7 +199,7 @@ func swingReach(r, s, n int) []int {
 	return slices.Compact(reach)
 }
 
-// swingReduce is a reduce_scatter and an all_gather between the partners of swingPartner.
+// swingReduce is a reduce_scatter and an all_gather between the pairs of swingPartner.
 func swingReduce(w *writer, n int) {
 	gather := func(w *writer) {
 		for s := log2(n) - 1; s >= 0; s-- {

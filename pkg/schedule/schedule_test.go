@@ -400,7 +400,7 @@ func TestFindingsSayWhere(t *testing.T) {
 	p, err = a.Generate(Shape{Ranks: 4})
 	require.NoError(t, err)
 	p.Ops[1][0].Peer = 9
-	require.EqualError(t, verified(t, p).Err(), "form: rank 1, op 0: send with peer 9, must be another of 4 ranks")
+	require.EqualError(t, verified(t, p).Err(), "form: rank 1, op 0: send with peer 9, must be another of the 4 ranks")
 
 	_, err = Find("rung", AllGather)
 	require.ErrorContains(t, err, `no schedule "rung" for all_gather: choose one of bidirectional, bruck, `)
@@ -451,8 +451,8 @@ func TestEveryFormFinding(t *testing.T) {
 		p.Append(1, Op{Kind: Signal, Peer: 0, Count: 1})
 	}
 	report := verified(t, p)
-	require.Equal(t, Finding{Form, 0, 1, "", "send on channel 0 with rank 1, which stream 0 uses too: nothing orders the two"}, report.Findings[0])
-	require.Equal(t, Finding{Form, 1, 0, "", "copy of 1 chunks from scratch 0 on, of which there are 0"}, report.Findings[1])
+	require.Equal(t, Finding{Form, 0, 1, "", "send on channel 0 with rank 1, which stream 0 uses too: all ops of a channel must be on one stream"}, report.Findings[0])
+	require.Equal(t, Finding{Form, 1, 0, "", "copy of 1 chunks from scratch 0 on, but there are only 0"}, report.Findings[1])
 	require.Len(t, report.Findings, 20)
 	require.Equal(t, 2, report.More)
 	require.Regexp(t, `\nform: rank 1, op 18: signal of 1 chunks, must have none\nand 2 more$`, report.Err().Error())
@@ -614,9 +614,9 @@ func verified(t testing.TB, p *Program) *Report {
 	return report
 }
 
-// A name from elsewhere leads to the one that a schedule has here.
+// A name of another system leads to the name here.
 func TestNamesFromElsewhere(t *testing.T) {
-	for name, here := range elsewhere {
+	for name, here := range foreignNames {
 		found := false
 		for _, c := range []Collective{AllGather, AllReduce, ReduceScatter} {
 			_, err := Find(name, c)

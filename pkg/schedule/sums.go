@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// mostSums is the maximum number of ranks whose sums are written out.
-const mostSums = 64
+// maxSums is the maximum number of ranks of a program whose sums are written out.
+const maxSums = 64
 
-// trees maps the order of each sum to the orders of the two values that were added. An order that is not
-// a key belongs to the data of one rank.
+// trees maps the order of each sum, as in held, to the orders of the two values that were added. An order
+// that is not a key identifies the data of one rank.
 type trees map[uint64][2]uint64
 
-// Sums returns, one line a chunk, the order in which the ranks of a correct all_reduce or reduce_scatter
+// Sums returns, one line per chunk, the order in which the ranks of a correct all_reduce or reduce_scatter
 // add: ((0+1)+2) adds the data of rank 1 to the data of rank 0, and then the data of rank 2. Ranks
 // with the same order share an entry. Sums fails if the program adds nothing or has too many ranks or
 // streams, and when ctx ends.
@@ -22,8 +22,8 @@ func Sums(ctx context.Context, p *Program) ([]string, error) {
 	if p.Collective == AllGather {
 		return nil, fmt.Errorf("%s adds nothing", p.Collective)
 	}
-	if p.Ranks > mostSums {
-		return nil, fmt.Errorf("%d ranks: sums are written out for at most %d", p.Ranks, mostSums)
+	if p.Ranks > maxSums {
+		return nil, fmt.Errorf("%d ranks: sums are written out for at most %d", p.Ranks, maxSums)
 	}
 	v, err := newVerifier(p)
 	if err != nil {
@@ -64,10 +64,10 @@ func Sums(ctx context.Context, p *Program) ([]string, error) {
 	return lines, nil
 }
 
-// write writes out a sum. leaves has the ranks by the orders of their data.
+// write returns a sum as text. leaves maps the order of each rank's data to the rank.
 func (t trees) write(order uint64, leaves map[uint64]int) string {
-	if of, ok := t[order]; ok {
-		return "(" + t.write(of[0], leaves) + "+" + t.write(of[1], leaves) + ")"
+	if added, ok := t[order]; ok {
+		return "(" + t.write(added[0], leaves) + "+" + t.write(added[1], leaves) + ")"
 	}
 	return strconv.Itoa(leaves[order])
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// WriteText writes the ops of every rank. Ops that start and end together share a line. The line begins
-// with the stream if the rank has several, and ends with the ops that it waits for.
+// WriteText writes the ops of every rank as text. Ops that start and end together share a line. The line
+// begins with the index of its first op, then the stream if the rank has several, and ends with the ops that
+// it waits for.
 func (p *Program) WriteText(w io.Writer) error {
 	for r, ops := range p.Ops {
 		streams := false
@@ -69,7 +70,7 @@ func (o *Op) String() string {
 	return text
 }
 
-// span names the slots of the op from s on.
+// span returns the text of the op's slots from s on.
 func (o *Op) span(s Slot) string {
 	if o.Count == 1 {
 		return s.String()

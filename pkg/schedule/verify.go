@@ -10,7 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
-// Class is the kind of a mistake.
+// Class is the class of a finding.
 type Class string
 
 // The classes of findings.
@@ -23,7 +23,7 @@ const (
 	Doubled   Class = "doubled"   // a contribution that is added twice
 	Lost      Class = "lost"      // a result without all contributions
 	Misplaced Class = "misplaced" // a result or a sum that has the data of another chunk
-	Race      Class = "race"      // two unordered accesses to a slot, one of them a write; or a result that its rank does not wait for
+	Race      Class = "race"      // two unordered accesses to a slot, one of them a write; or a rank that does not wait for its result
 )
 
 // Finding is a mistake in a program.
@@ -50,13 +50,12 @@ func (f Finding) String() string {
 	return s + f.What
 }
 
-// mostFindings is the maximum number of findings in a report, since one mistake can cause many.
-const mostFindings = 20
+// maxFindings is the maximum number of findings in a report, since one mistake can cause many.
+const maxFindings = 20
 
 // Report is the result of a verification.
 type Report struct {
-	// Findings are in the order in which the program runs into them, so that a mistake comes
-	// before its consequences.
+	// Findings are in the order of their detection, so that a mistake comes before its consequences.
 	Findings []Finding
 	// More is the number of findings beyond those in Findings.
 	More int
@@ -65,24 +64,24 @@ type Report struct {
 	Uniform bool
 }
 
-// find adds a finding.
+// find adds a finding, or counts it if the report is full.
 func (r *Report) find(f Finding) {
-	if len(r.Findings) == mostFindings {
+	if len(r.Findings) == maxFindings {
 		r.More++
 		return
 	}
 	r.Findings = append(r.Findings, f)
 }
 
-// Findings is an error of one or more findings, one a line.
+// Findings is an error that has one finding per line.
 type Findings []string
 
 func (f Findings) Error() string { return strings.Join(f, "\n") }
 
-// Err returns the findings as Findings, or nil.
+// Err returns the findings as Findings, or nil if there are none.
 func (r *Report) Err() error { return r.Lines(Finding.String) }
 
-// Lines is like Err, and formats each finding with line.
+// Lines is like Err, but formats each finding with line.
 func (r *Report) Lines(line func(Finding) string) error {
 	if len(r.Findings) == 0 {
 		return nil
@@ -125,7 +124,7 @@ func Verify(ctx context.Context, p *Program) (*Report, error) {
 
 // value is the content of a slot: data of one chunk of the vector, from a set of ranks.
 type value struct {
-	ranks []uint64 // one bit a rank
+	ranks []uint64 // a set with one bit per rank
 	held
 }
 
@@ -137,12 +136,12 @@ type held struct {
 
 func (h held) defined() bool { return h.chunk >= 0 }
 
-// memory is the slots of a rank: the vector, then scratch memory. A program of 1,024 ranks
+// memory has the values of a rank's slots: the vector, then scratch memory. A program of 1,024 ranks
 // has a million slots, so the sets of all slots share one array.
 type memory struct {
 	held  []held
 	ranks []uint64
-	words int // of the set of a slot
+	words int // length of a slot's set in ranks
 }
 
 func newMemory(slots, words int) memory {
@@ -169,15 +168,16 @@ type verifier struct {
 	*Program
 	*Flow
 	memory  []memory          // by rank
-	flying  map[endOf][]value // by send: data that has departed and has not met its receive
+	flying  map[endOf][]value // by send: data that has departed and has not been received
 	clocks  *clocks
 	group   []interval // memory for groupRaces
 	ctx     context.Context
-	started int // nodes so far
+	started int // number of nodes started so far
 	report  *Report
-	trees   trees // nil: not kept
+	trees   trees // if not nil, receives every addition
 }
 
+// newVerifier returns a verifier with the initial contents of all slots. It fails if newClocks does.
 func newVerifier(p *Program) (*verifier, error) {
 	f := NewFlow(p)
 	clocks, err := newClocks(f)
@@ -217,9 +217,10 @@ func mix(x uint64) uint64 {
 // added returns the order of the sum of two values. It does not depend on which comes first.
 func added(a, b uint64) uint64 { return mix(a+b) + mix(^(a ^ b)) }
 
-// noSlot is the slot of a finding about no slot.
+// noSlot is the slot of a finding that does not concern a slot.
 const noSlot = -1
 
+// find adds a finding about a slot, given by its index in the memory of a rank.
 func (v *verifier) find(c Class, rank, op, slot int, format string, args ...any) {
 	v.report.find(Finding{c, rank, op, v.name(slot), fmt.Sprintf(format, args...)})
 }
@@ -257,12 +258,12 @@ func (v *verifier) run() {
 	}
 }
 
-// undelivered reports sends that did not have to wait for a receive, and have none.
+// undelivered reports unmatched sends that do not wait for a receive.
 func (v *verifier) undelivered() {
 	for r := range v.Ops {
 		for i := range v.Ops[r] {
 			if o := &v.Ops[r][i]; v.Eager(o) && o.sends() && v.partner[r][i] < 0 {
-				v.find(Unmatched, r, i, noSlot, "%ss to rank %d, which has no %s left for it", o.Kind, o.Peer, other(o))
+				v.find(Unmatched, r, i, noSlot, "%ss to rank %d, which has no %s left for it", o.Kind, o.Peer, counterpart(o))
 			}
 		}
 	}
@@ -416,7 +417,7 @@ func (v *verifier) results() {
 			case int(x.chunk) != k:
 				v.find(Misplaced, r, -1, k, "holds the data of chunk %d", x.chunk)
 			case have != want:
-				v.find(Lost, r, -1, k, "holds the data of %s, must hold that of %d", plural.Count(have, "rank", "ranks"), want)
+				v.find(Lost, r, -1, k, "holds the data of %s, must hold the data of %d", plural.Count(have, "rank", "ranks"), want)
 			}
 			if e, found := v.clocks.unawaited(r, k); found {
 				v.find(Race, r, -1, k, "the rank can end before op %d of rank %d (%s) has written this result", e.op, e.rank, v.Ops[e.rank][e.op].Kind)
@@ -485,6 +486,7 @@ func (v *verifier) groupRaces(r, from, to int) {
 	}
 }
 
+// race reports two unordered accesses by ops of rank r to one of its slots.
 func (v *verifier) race(r, op, earlier, slot int) {
 	v.find(Race, r, op, slot, "is not ordered with op %d (%s), and one of them writes there", earlier, v.Ops[r][earlier].Kind)
 }
@@ -501,7 +503,7 @@ func (v *verifier) touch(r, i, q, slot int, writes bool) {
 	}
 }
 
-// access records the accesses of an op, and reports conflicts with those of other streams.
+// access records the accesses of an op, and reports conflicts with accesses of other streams.
 func (v *verifier) access(r, i int) {
 	if !v.clocks.active {
 		return

@@ -9,7 +9,7 @@ type writer struct {
 	stream  uint8
 	base    int
 	unit    int
-	grouped int32 // the open group; 0 is none
+	grouped int32 // the group of appended ops; 0: no group
 }
 
 // newProgram returns an empty program and the writer of its first stream.
@@ -18,11 +18,12 @@ func newProgram(name string, c Collective, n, chunks, scratch int) (*Program, *w
 	return p, &writer{Program: p, unit: 1}
 }
 
-// on returns a writer of another stream, of chunks from base on.
+// on returns a writer for a stream, whose chunk k is unit chunks of the vector from base+k·unit on.
 func (w *writer) on(stream, base, unit int) *writer {
 	return &writer{Program: w.Program, stream: uint8(stream), base: base, unit: unit}
 }
 
+// vector returns the first slot of a chunk of the writer.
 func (w *writer) vector(chunk int) Slot { return Slot(w.base + chunk*w.unit) }
 
 // add appends an op to rank r and returns its index.
@@ -50,15 +51,15 @@ func (w *writer) recvReduce(r, from int, to Slot, count int) int {
 	return w.add(r, Op{Kind: RecvReduce, Peer: int32(from), Dst: to, Count: int32(count)})
 }
 
-// sum adds the first n slots of scratch memory to a slot.
+// sum makes rank r add the first n slots of its scratch memory to a slot.
 func (w *writer) sum(r, n int, to Slot) {
 	for j := range n {
 		w.add(r, Op{Kind: Reduce, Src: Scratch(j), Dst: to, Count: 1})
 	}
 }
 
-// exchange makes rank r send count chunks from slot out on to one rank and, at the same time, receive
-// count chunks into slot in from another.
+// exchange makes rank r send count chunks of the vector, from slot out on, to rank to and, in the same
+// group, receive count chunks from rank from into the slots from in on.
 func (w *writer) exchange(r, to int, out Slot, from int, in Slot, count int) {
 	w.group(r, func() {
 		w.send(r, to, out, count)
@@ -79,9 +80,10 @@ func wrapped(first, count, n int) []part {
 	return []part{{first, n - first}, {0, first + count - n}}
 }
 
+// mod returns a modulo n, from 0 to n−1.
 func mod(a, n int) int { return ((a % n) + n) % n }
 
-// exchangeParts is like exchange, with several parts each way.
+// exchangeParts is like exchange, but sends the parts out and receives the parts in.
 func (w *writer) exchangeParts(r, to int, out []part, from int, in []part) {
 	w.group(r, func() {
 		for _, p := range out {
@@ -99,7 +101,7 @@ func (w *writer) exchangeParts(r, to int, out []part, from int, in []part) {
 func (w *writer) reversed(gather *Program) {
 	for r, ops := range gather.Ops {
 		w.Ops[r] = slices.Grow(w.Ops[r], len(ops))
-		var from, to int32 // a group of the gather, and its number here
+		var from, to int32 // the current group of the gather, and its number in w
 		for _, o := range slices.Backward(ops) {
 			if o.Group != from {
 				from, to = o.Group, int32(len(w.Ops[r])+1)

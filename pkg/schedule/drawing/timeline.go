@@ -15,8 +15,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
-// mostOps is the maximum number of ops in a timeline that can still be read.
-const mostOps = 20000
+// maxOps is the maximum number of ops in a timeline that can still be read.
+const maxOps = 20000
 
 // Each stream is a row, with sends, puts and signals in its upper half and all other ops in its lower half.
 // Ranks are rankGap apart.
@@ -25,7 +25,7 @@ const (
 	rankGap   = 0.4 // of a row
 )
 
-// kinds has the name in the legend and the colour of each kind of op. The simulator has no gets.
+// kinds lists, by kind of op, its name in the legend and its colour. The simulator does not support gets.
 var kinds = [...]struct {
 	name string
 	fill color.Color
@@ -66,8 +66,8 @@ func Timeline(t *simulate.Timeline, title, note, unit string, each simulate.Pico
 		}
 		g.rows += float64(streams) + rankGap
 	}
-	if total > mostOps {
-		return nil, fmt.Errorf("%d ops, a drawing has at most %d: use fewer ranks", total, mostOps)
+	if total > maxOps {
+		return nil, fmt.Errorf("%d ops, a drawing has at most %d: use fewer ranks", total, maxOps)
 	}
 	p := chart.New(title)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(max(1, t.Makespan))/g.each, -g.rows, 0
@@ -84,12 +84,12 @@ func Timeline(t *simulate.Timeline, title, note, unit string, each simulate.Pico
 	return chart.SVG(p, vg.Length(g.rows)*rowHeight+4*vg.Centimeter)
 }
 
-// gantt is a plot of a timeline.
+// gantt plots the ops of a timeline; it implements plot.Plotter.
 type gantt struct {
 	*simulate.Timeline
 	each  float64
-	first []float64 // by rank: its first row
-	rows  float64
+	first []float64 // by rank: the top of its first row, in rows
+	rows  float64   // height of all rows and gaps, in rows
 	used  map[schedule.Kind]bool
 }
 
@@ -109,7 +109,7 @@ func (g *gantt) Plot(c draw.Canvas, p *plot.Plot) {
 	if g.Makespan == 0 {
 		return
 	}
-	for _, s := range g.CriticalPath().Steps { // above the ops that share their time
+	for _, s := range g.CriticalPath().Steps { // last, so that no other op covers a border
 		chart.Swatch{Border: color.Black}.Draw(&c, g.box(s.Rank, s.Op, x, y))
 	}
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
-// mostRanks is the maximum number of ranks in a diagram that can still be read.
-const mostRanks = 128
+// maxRanks is the maximum number of ranks in a diagram that can still be read.
+const maxRanks = 128
 
 // Topology draws the ranks and the links between them as SVG: a torus, a mesh or hosts in rows, any other
 // topology on a circle. A line stands for a link in each direction. In rows, links between ranks that are
 // not neighbours are arcs. The name of the topology is added to the title unless the title has it. Topology
 // fails if there are too many ranks.
 func Topology(t simulate.Topology, title string) ([]byte, error) {
-	if t.Ranks > mostRanks {
-		return nil, fmt.Errorf("%d ranks, a diagram has at most %d", t.Ranks, mostRanks)
+	if t.Ranks > maxRanks {
+		return nil, fmt.Errorf("%d ranks, a diagram has at most %d", t.Ranks, maxRanks)
 	}
 	if !strings.Contains(strings.ToLower(title), t.Name) {
 		title += ": " + t.Name
@@ -59,7 +59,7 @@ func Topology(t simulate.Topology, title string) ([]byte, error) {
 	return chart.SVG(p, vg.Length(height)*unit+1.5*vg.Centimeter)
 }
 
-// places returns the places of the nodes and the size of the diagram. Neighbours in a row are 1 apart.
+// places returns the positions of the nodes and the size of the diagram. Neighbours in a row are 1 apart.
 func places(t *simulate.Topology) (at plotter.XYs, width, height float64) {
 	if columns := t.Columns(); columns > 0 {
 		width, height = float64(columns), float64(t.Ranks/columns)
