@@ -1,8 +1,8 @@
-// Package need says what a test cannot do without: a program, a right, or the full lane.
+// Package need declares what a test requires: a program, a right, or a run of the full tests.
 //
-// go test ./... without variables is the fast lane. It skips, by name, what this machine lacks
-// and what takes long. CX_E2E=1 is the full lane: a missing program fails the test. With -short, the
-// full lane leaves long tests out. Only this package reads the variable.
+// go test ./... without variables runs the fast tests. It skips the full tests, and tests whose
+// programs this machine lacks. CX_E2E=1 runs the full tests too, and a missing program fails its test.
+// With -short, they leave long tests out. Only this package reads the variable.
 package need
 
 import (
@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// variable is 1 in the full lane.
+// variable is 1 for the full tests.
 const variable = "CX_E2E"
 
 // packages are the programs that tests start beside go, git, the C compiler and what every Debian
@@ -54,33 +54,33 @@ var root = func() string {
 // also works in binaries that are built with -trimpath, in which runtime.Caller does not name it.
 func Source(path string) string { return filepath.Join(root, path) }
 
-// E2E reports whether tests run in the full lane.
+// E2E reports whether the full tests run.
 func E2E() bool { return os.Getenv(variable) == "1" }
 
-// Environ returns the variables that keep a process of a test in the lane of this one.
+// Environ returns the variables that make a process of a test run the same tests, fast or full.
 func Environ() []string { return []string{variable + "=" + os.Getenv(variable)} }
 
-// EndToEnd skips t outside of the full lane. The reason completes "set CX_E2E=1".
+// EndToEnd skips t unless the full tests run. The reason completes "set CX_E2E=1".
 func EndToEnd(t testing.TB, reason string) {
 	t.Helper()
 	if !E2E() {
-		t.Skipf("full lane: set %s=1 %s", variable, reason)
+		t.Skipf("full tests: set %s=1 %s", variable, reason)
 	}
-	t.Attr("lane", "full") // .ci/run counts the time of the others alone
+	t.Attr("tests", "full") // .ci/run only counts the time of fast tests
 }
 
-// Full skips t outside of the full lane and, there, under -short, which is how the race detector's
-// lane leaves out tests that take seconds and are about neither goroutines nor pointers in C.
+// Full skips t unless the full tests run without -short. With the race detector, .ci/run sets -short
+// to leave out tests that take seconds and are about neither goroutines nor pointers in C.
 func Full(t testing.TB) {
 	t.Helper()
 	EndToEnd(t, "for tests that take long")
 	if testing.Short() {
-		t.Skip("full lane: run without -short")
+		t.Skip("full tests: run without -short")
 	}
 }
 
-// Tool returns the path of a program. Where it is missing, the fast lane skips t and the full lane
-// fails it. The text names the program and how to install it.
+// Tool returns the path of a program. If it is missing, t is skipped, or fails if the full
+// tests run. The text names the program and how to install it.
 func Tool(t testing.TB, name string) string {
 	t.Helper()
 	install, known := packages[name]
@@ -154,7 +154,7 @@ func Namespace(t testing.TB, kind string) {
 	}
 }
 
-// Missing skips t or, in the full lane, fails it: what is missing here, and how to get it.
+// Missing skips t or, if the full tests run, fails it, with what is missing and how to get it.
 func Missing(t testing.TB, what, how string) {
 	t.Helper()
 	if E2E() {

@@ -49,8 +49,8 @@ func recorded(body func(t testing.TB)) *recorder {
 	return r
 }
 
-// lane puts the rest of the test into a lane.
-func lane(t *testing.T, full bool) {
+// runs makes the rest of the test a full or a fast one.
+func runs(t *testing.T, full bool) {
 	t.Helper()
 	t.Setenv(variable, map[bool]string{true: "1"}[full])
 	require.Equal(t, full, E2E())
@@ -71,12 +71,12 @@ func script(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// A program that is missing skips a test of the fast lane and fails one of the full lane, in a line
-// that names the program and its package.
+// A missing program skips a test or, if the full tests run, fails it, in a line that names the program
+// and its package.
 func TestTool(t *testing.T) {
 	dir := bin(t)
 	for _, full := range []bool{false, true} {
-		lane(t, full)
+		runs(t, full)
 		word := map[bool]string{false: "skip", true: "fail"}[full]
 		for name, install := range packages {
 			end := ends(func(t testing.TB) { Tool(t, name) })
@@ -96,13 +96,13 @@ func TestTool(t *testing.T) {
 }
 
 func TestFull(t *testing.T) {
-	lane(t, false)
-	require.Equal(t, "skip: full lane: set CX_E2E=1 for tests that take long", ends(Full))
-	require.Equal(t, "skip: full lane: set CX_E2E=1 to see", ends(func(t testing.TB) { EndToEnd(t, "to see") }))
-	lane(t, true)
-	require.Equal(t, &recorder{attr: "lane=full"}, recorded(func(t testing.TB) { EndToEnd(t, "to see") }))
+	runs(t, false)
+	require.Equal(t, "skip: full tests: set CX_E2E=1 for tests that take long", ends(Full))
+	require.Equal(t, "skip: full tests: set CX_E2E=1 to see", ends(func(t testing.TB) { EndToEnd(t, "to see") }))
+	runs(t, true)
+	require.Equal(t, &recorder{attr: "tests=full"}, recorded(func(t testing.TB) { EndToEnd(t, "to see") }))
 	if testing.Short() {
-		require.Equal(t, "skip: full lane: run without -short", ends(Full))
+		require.Equal(t, "skip: full tests: run without -short", ends(Full))
 	} else {
 		require.Empty(t, ends(Full))
 	}
@@ -124,9 +124,9 @@ func TestNamespace(t *testing.T) {
 	}
 	const text = "the right to make a net namespace (unshare failed: Operation not permitted) is missing: " +
 		"run the tests as root, or install Debian's sudo and allow it without a password; start a container with --privileged"
-	lane(t, false)
+	runs(t, false)
 	require.Equal(t, "skip: "+text, ends(func(t testing.TB) { Namespace(t, "net") }))
-	lane(t, true)
+	runs(t, true)
 	require.Equal(t, "fail: "+text, ends(func(t testing.TB) { Namespace(t, "net") }))
 	for _, name := range []string{"unshare", "sudo"} {
 		script(t, dir, name, "")

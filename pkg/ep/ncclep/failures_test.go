@@ -133,7 +133,7 @@ func TestALibraryThatLies(t *testing.T) {
 	const judged = 30 // operations that come before, and more
 	for _, lie := range []struct {
 		name, check string
-		fast        form // in which it is found in the fast lane too, once it has been judged
+		fast        form // in which the fast tests find it too, once it has been judged
 	}{
 		{"SKIP", runner.CheckPayload, expertMajor},
 		{"SWAP", runner.CheckCombine, rankMajor},

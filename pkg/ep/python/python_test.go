@@ -121,8 +121,8 @@ func TestEveryLibraryHasAStandIn(t *testing.T) {
 	}
 }
 
-// each runs a test with each library that is there, and the modes that it has. The fast lane has
-// one library.
+// each runs a test with each library that is there, and the modes that it has. The fast tests
+// have one library.
 func each(t *testing.T, body func(t *testing.T, s standIn, modes []string)) {
 	for i, s := range standIns {
 		t.Run(s.backend, func(t *testing.T) {

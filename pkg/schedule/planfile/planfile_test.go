@@ -15,7 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// few and many are numbers of ranks, those of the fast lane and those that the full lane adds.
+// few and many are the numbers of ranks of the fast tests, and the numbers that the full tests add.
 var few, many = []int{1, 2, 3, 4}, []int{6, 8, 12, 16}
 
 // eachProgram calls f with programs of every schedule.
