@@ -87,8 +87,8 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 	return ExitFailed
 }
 
-// inWords returns an error that says what a flag takes in place of one that names Go's
-// functions.
+// inWords replaces an error that names Go's functions by one that says which values a flag
+// takes.
 func inWords(err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if _, number := errors.AsType[*strconv.NumError](err); !ok || !number {
@@ -166,7 +166,7 @@ const takesStdout = "takes-stdout"
 
 // MarkStdout makes - stand for standard output in a flag.
 func MarkStdout(flags *pflag.FlagSet, flag string) {
-	_ = flags.SetAnnotation(flag, takesStdout, nil) // fails for unknown flags alone
+	_ = flags.SetAnnotation(flag, takesStdout, nil) // fails only for unknown flags
 }
 
 // checkFlags refuses an empty value of a flag, which would stand for its default or for the

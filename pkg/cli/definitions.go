@@ -130,7 +130,7 @@ func completeFilters(c *cobra.Command) {
 				out = append(out, before+word)
 			}
 			return out, cobra.ShellCompDirectiveNoFileComp
-		}) // fails for a second registration alone
+		}) // fails only for a second registration
 	})
 	for _, sub := range c.Commands() {
 		completeFilters(sub)

@@ -36,8 +36,8 @@ func Backends(cat *catalog.Catalog, family plan.Family) []string {
 	return names
 }
 
-// Others returns the end of a message that be lacks something: it names the backends that have it, or
-// is empty if none does. Backends on the devices of be take precedence.
+// Others returns the end of a message that be lacks something. It names the backends that have it, and
+// is empty if there are none. If backends on the devices of be have it, it names only these.
 func Others(cat *catalog.Catalog, be *catalog.Backend, has func(*catalog.Backend) bool) string {
 	var near, all []string
 	for i := range cat.Backends {
@@ -105,8 +105,8 @@ func Profile[S any](cat *catalog.Catalog, name, cases string) (*S, error) {
 	return counts, nil
 }
 
-// mostSizes is the maximum number of sizes of a measurement. More are probably a typing error.
-const mostSizes = 4096
+// maxSizes is the maximum number of sizes of a measurement. More are probably a typing error.
+const maxSizes = 4096
 
 // ParseSize reads a size in bytes as nccl-tests does: a number, which may have a fraction, and an
 // optional binary unit K, M or G.
@@ -194,8 +194,8 @@ func ladder(first, last, step, factor int64) ([]int64, error) {
 	}
 	var sizes []int64
 	for n := first; n <= last; {
-		if sizes = append(sizes, n); len(sizes) > mostSizes {
-			return nil, cli.UsageError("-b %s -e %s come to more than %d sizes: use a larger step -i, or a factor -f", Spelled(first), Spelled(last), mostSizes)
+		if sizes = append(sizes, n); len(sizes) > maxSizes {
+			return nil, cli.UsageError("-b %s -e %s come to more than %d sizes: use a larger step -i, or a factor -f", Spelled(first), Spelled(last), maxSizes)
 		}
 		if factor > 1 {
 			n *= factor

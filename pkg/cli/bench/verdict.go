@@ -51,8 +51,8 @@ func Lacking(o result.Outcome) bool {
 	)
 }
 
-// Skipped reports whether a case was not begun, or not ended, for reasons that are
-// not its own.
+// Skipped reports whether a case did not start or did not end for a reason that is
+// unrelated to it.
 func Skipped(o result.Outcome) bool {
 	return o.Status == result.Failed && o.Reasons.Only(result.ReasonSkipped)
 }

@@ -65,7 +65,7 @@ are fetched. RUN is a number, a URL, or - for the first line of standard input.`
 	}
 	r.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&dir, "output", "o", "", "write into `DIR`")
-	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("output") // fails only for unknown flags
 	cmd.Flags().BoolVar(&samples, "samples", false, "also download the raw samples, into cells/CELL/samples/")
 	return cmd
 }

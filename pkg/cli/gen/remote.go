@@ -37,7 +37,7 @@ func (r *remote) addFlags(fs *pflag.FlagSet) {
 // the environment.
 func (r *remote) client(ctx context.Context, of fleet.RunRef) (*fleet.Client, error) {
 	if of.Repo != "" && r.repo != "" && !strings.EqualFold(of.Repo, r.repo) {
-		return nil, cli.UsageError("--repo %s: the URL is that of a run of %s; leave out --repo, or give the URL of a run of %s", r.repo, of.Repo, r.repo)
+		return nil, cli.UsageError("--repo %s: the URL names a run of %s; leave out --repo, or give the URL of a run of %s", r.repo, of.Repo, r.repo)
 	}
 	o := fleet.Options{
 		API: r.s.Getenv("GITHUB_API_URL"), Repo: cmp.Or(of.Repo, r.repo, r.s.Getenv("GH_REPO"), r.s.Getenv("GITHUB_REPOSITORY")),
@@ -108,7 +108,7 @@ func (r *remote) print(v any, text func()) error {
 	return nil
 }
 
-// unreachable is the error of a command that GitHub, the network or the disk failed; nil for nil.
+// unreachable returns err, an error of GitHub, the network or the disk, with exit code 3; nil for nil.
 func unreachable(err error) error {
 	if err == nil {
 		return nil
@@ -116,7 +116,7 @@ func unreachable(err error) error {
 	return cli.EnvironmentError("%w", err)
 }
 
-// oneRun is the argument of commands that work on a run.
+// oneRun returns an error unless a command has one argument, the run.
 func oneRun(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s takes one run: its number, its URL, or - for the first line of standard input", c.Name())

@@ -91,7 +91,7 @@ func TestRepoOfAnotherRun(t *testing.T) {
 	for _, line := range []string{"cxgen watch " + url, "cxgen fetch " + url + " -o " + filepath.Join(t.TempDir(), "run"), "cxgen cancel " + url} {
 		code, _, stderr := c.run(line + " --repo other/fleet")
 		require.Equal(t, cli.ExitUsage, code, line)
-		require.Equal(t, "cxgen: --repo other/fleet: the URL is that of a run of "+githubtest.Repo+"; leave out --repo, or give the URL of a run of other/fleet\n", stderr)
+		require.Equal(t, "cxgen: --repo other/fleet: the URL names a run of "+githubtest.Repo+"; leave out --repo, or give the URL of a run of other/fleet\n", stderr)
 	}
 	code, _, stderr = c.run("cxgen watch " + url + " --repo " + strings.ToUpper(githubtest.Repo))
 	require.Equal(t, cli.ExitOK, code, stderr)

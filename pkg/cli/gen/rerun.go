@@ -52,7 +52,7 @@ func newRerun(s cli.Streams, clock fleet.Clock) *cobra.Command {
 		Use:   "rerun FILE.ndjson",
 		Short: "Run again what has no successful document",
 		Long: `Read the dataset of a run, and run again the cases that have no successful document
-in it: those that failed, and those of the run's plan that have none.
+in it: cases that failed, and cases of the run's plan without a document.
 
 The failed jobs of that run are started again, as a further attempt. Their cells keep
 the successes of earlier attempts and run the other cases. With --dispatch, new runs

@@ -24,9 +24,9 @@ func newRunners(s cli.Streams, clock fleet.Clock) *cobra.Command {
 		Use:   "runners",
 		Short: "Show which runner labels of the definitions are served, and which are not",
 		Long: `List the runner labels of the platforms in the definitions, with the runners of the
-repository and of its organization that have them: online, busy of those, and offline;
-and with the cells that wait for them in runs that are queued or in progress. GitHub
-ends a job that has waited for a day.
+repository and of its organization that have them: online, busy among the online, and
+offline. The last column counts the cells that wait for the label in runs that are
+queued or in progress. GitHub ends a job that has waited for a day.
 
 The token needs the permission to list runners, which GITHUB_TOKEN of a job never has.`,
 		Example: `  cxgen runners --repo acme/fleet

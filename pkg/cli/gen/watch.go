@@ -29,8 +29,9 @@ func newWatch(s cli.Streams, clock fleet.Clock) *cobra.Command {
 runner and step of each cell that runs, failures with their reason, and an estimate of
 the time left, based on the cells that have ended.
 
-Standard error shows the progress: a display on a terminal, lines elsewhere. Standard output has the URL of the run at the end, for the next command in
-a pipeline. RUN is a number, a URL, or - for the first line of standard input.`,
+Standard error shows the progress: a display on a terminal, lines elsewhere. At the end,
+standard output has the URL of the run, for the next command in a pipeline. RUN is a
+number, a URL, or - for the first line of standard input.`,
 		Example: `  cxgen watch https://github.com/acme/fleet/actions/runs/1001
   cxgen watch 1001 --repo acme/fleet --exit-status --deadline 6h
   cxgen dispatch --suite smoke | cxgen watch -`,

@@ -31,8 +31,8 @@ one NDJSON file, one document a line, and decide whether the run passed.
 The NDJSON is written in any case. The exit code is 1 if a requested case has no
 document, if the attempt that counts for a case failed, or if a file is not a
 document of this run: damaged, foreign, or of another run, commit or matrix than
-the given one. Standard error names what is not a regular file, such as a dangling
-link; it does not change the exit code. Without --matrix, missing cases cannot be found.`,
+the given one. Files that are not regular, such as dangling links, are named on standard
+error and do not change the exit code. Without --matrix, missing cases cannot be found.`,
 		Example: `  cxrun aggregate --in shards --matrix matrix_full.json -o run.ndjson
   cxrun aggregate --in monday.ndjson --in tuesday.ndjson -o week.ndjson`,
 		Args: cli.NoArgs,
@@ -54,7 +54,7 @@ link; it does not change the exit code. Without --matrix, missing cases cannot b
 	cmd.Flags().StringVar(&want.RunID, "run-id", "", "refuse documents of other runs than `ID`")
 	cmd.Flags().StringVar(&want.SourceSHA, "source-sha", "", "refuse documents of other commits than `SHA`")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write the NDJSON to `FILE`")
-	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("output") // fails only for unknown flags
 	return cmd
 }
 
@@ -63,7 +63,7 @@ type inputs []string
 
 func (in *inputs) addFlag(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar((*[]string)(in), "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
-	_ = cmd.MarkFlagRequired("in") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("in") // fails only for unknown flags
 }
 
 // check refuses inputs that do not exist or cannot be read.
@@ -76,8 +76,8 @@ func (in inputs) check() error {
 	return nil
 }
 
-// answering checks the inputs and reads the matrix at path, of any version, whose cases they
-// answer; nil without a path.
+// answering checks the inputs and reads the matrix at path, which may be of any version and
+// lists the requested cases. It returns nil if path is empty.
 func (in inputs) answering(path string) (*plan.Matrix, error) {
 	if err := in.check(); err != nil || path == "" {
 		return nil, err
@@ -122,8 +122,8 @@ func printLeftOut(s cli.Streams, v *fold.Verdict) {
 	}
 }
 
-// incomplete returns the error of a command that has shown the documents at in: there were
-// none, or damaged files were left out.
+// incomplete returns an error if there were no documents at in, or if damaged files were left
+// out.
 func incomplete(in []string, v *fold.Verdict) error {
 	switch n := len(v.Problems); {
 	case len(v.Answers) == 0:

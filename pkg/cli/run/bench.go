@@ -71,7 +71,7 @@ func newBenchSchedule(s cli.Streams) *cobra.Command {
 // complete makes the shell complete flags with their values.
 func complete(c *cobra.Command, values map[string][]string) {
 	for flag, words := range values {
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags alone
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 	}
 }
 
@@ -127,8 +127,8 @@ func newBenchOf(s cli.Streams, of bench.Command) (*cobra.Command, bench.Measurem
 	return cmd, asked
 }
 
-// benchOf measures what the flags and words of a command ask for. If around is not nil, it is
-// called with the measurement and must call it.
+// benchOf measures what the flags and words of a command ask for. If around is not nil, benchOf
+// calls it with the function that measures, and around must call that.
 func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Measurement, words []string, around func(b *benchRun, measure func() error) error) error {
 	defer whileRead(c)()
 	started := time.Now()

@@ -24,7 +24,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
-// benchRun runs a measurement by hand in the way a sweep runs a cell.
+// benchRun runs the cases of a bench command as a sweep runs a cell.
 type benchRun struct {
 	place place
 	world int // ranks
@@ -36,11 +36,11 @@ type benchRun struct {
 	toOut bool // JSON to standard output
 	shown *cli.Whole
 	ended []shard.End
-	// warned has the warnings that were printed.
+	// warned lists the warnings that were printed.
 	warned []string
 }
 
-// measurement returns what the flags ask for, with a backend on a world of ranks.
+// measurement returns the cases that the flags request with a backend on a world of ranks.
 type measurement func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error)
 
 // newBenchRun plans a measurement of a family and creates its files. With 0 ranks, it chooses
@@ -157,7 +157,7 @@ func (b *benchRun) warn(s cli.Streams, d result.Document) {
 	if devices := d.Head().Devices; devices != nil {
 		warnings = slices.Clone(devices.Warnings)
 	}
-	if d.Head().Outcome.Status == result.Failed { // its ranks did not get to read the state
+	if d.Head().Outcome.Status == result.Failed { // its ranks may have ended before they read the state
 		warnings = slices.DeleteFunc(warnings, func(text string) bool { return strings.HasPrefix(text, result.StateUnread) })
 	}
 	if f := family.Find(d.Head().Identity.Case.Family); f != nil && f.Warning != nil {
@@ -174,7 +174,8 @@ func (b *benchRun) warn(s cli.Streams, d result.Document) {
 }
 
 // end writes the JSON, if asked for, prints a line for each case that failed and each threshold
-// that was broken, and returns verdict. If nothing can be measured here, it returns only that.
+// that was broken, and returns verdict. If nothing can be measured here, it only returns an error
+// that says so.
 func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict error) error {
 	if err := b.write(report); err != nil {
 		b.tellKept(s)

@@ -37,8 +37,8 @@ type cellRun struct {
 	files   map[string][]byte // see shard.Shard
 }
 
-// newCellRun returns what the cells of a matrix have in common. It refuses injected faults that
-// strike none of its cases.
+// newCellRun returns the settings that all cells of a matrix share. It fails if an injected fault
+// matches none of its cases.
 func newCellRun(s cli.Streams, m *plan.Matrix, localID string) (cellRun, error) {
 	if err := checkFaults(s, m); err != nil {
 		return cellRun{}, err
@@ -51,12 +51,12 @@ func newCellRun(s cli.Streams, m *plan.Matrix, localID string) (cellRun, error) 
 	return cellRun{matrix: m, cluster: around, run: run}, err
 }
 
-// watchEvery is the minimum time between two looks at a case that is watched.
+// watchEvery is the minimum time between two updates of a watched case.
 const watchEvery = time.Second
 
 const noLimit = time.Duration(1 << 62)
 
-// do runs one cell, with progress. A failed case is no error; see shard.Counts.
+// do runs one cell, with progress. A failed case is not an error; see shard.Counts.
 func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.Counts, error) {
 	cases, err := r.matrix.Cases(cell)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	}
 }
 
-// checkFaults refuses injected faults that strike none of the runnable cases.
+// checkFaults returns an error if an injected fault matches none of the runnable cases.
 func checkFaults(s cli.Streams, m *plan.Matrix) error {
 	faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable), faultKinds()...)
 	if err != nil {

@@ -21,11 +21,11 @@ import (
 const (
 	// operatorVariable names the file of operator values.
 	operatorVariable = "CX_OPERATOR_CONFIG"
-	// operatorBytes is far more than the platforms of a fleet need.
+	// operatorBytes is the maximum size of that file, far more than a fleet needs.
 	operatorBytes = 1 << 20
 )
 
-// cluster is the cluster that this host belongs to. The zero cluster is none.
+// cluster is the cluster that this host belongs to. The zero value means that it belongs to none.
 type cluster struct {
 	operator operator.Values
 	slurmJob string // that this program runs in
@@ -93,7 +93,7 @@ func joinTeam(ctx context.Context, s cli.Streams, m *plan.Matrix, cell plan.Cell
 	if member.Store, err = launch.StartedStore(s.Getenv); err != nil {
 		return nil, cli.EnvironmentError("--join: %w", err)
 	}
-	if err := os.Unsetenv(rendezvous.TokenVariable); err != nil { // the ranks have another one
+	if err := os.Unsetenv(rendezvous.TokenVariable); err != nil { // the ranks have a token of their own
 		return nil, cli.EnvironmentError("%w", err)
 	}
 	team, err := launch.Join(ctx, member, command.Host{})

@@ -98,7 +98,7 @@ func printFindings(out io.Writer, findings []preflight.Finding) error {
 	return w.Flush()
 }
 
-// missing is the error of backends that were asked for and cannot run.
+// missing returns an error that names the backends that cannot run, nil if all can.
 func missing(findings []preflight.Finding) error {
 	var names []string
 	for _, f := range findings {

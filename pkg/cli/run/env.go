@@ -39,7 +39,7 @@ func (s site) examiner(more map[string]backend.Library) *preflight.Examiner {
 	return preflight.NewExaminer(s.reader.Machine(), libraries, s.root, backends)
 }
 
-// describe describes the machine with what may be published of it.
+// describe returns what may be published about the machine.
 func (s site) describe(backends []catalog.Backend) (preflight.Description, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -96,7 +96,7 @@ may be published: it contains no names, addresses or serial numbers.`,
 	return cmd
 }
 
-// printDescription writes one line a thing, in aligned columns.
+// printDescription writes one line for each component, in aligned columns.
 func printDescription(out io.Writer, d preflight.Description) error {
 	var table [][]string
 	row := func(cells ...string) {
@@ -176,7 +176,7 @@ func stateCells(s inventory.GPUState) []string {
 	}
 }
 
-// linkLines has a line for each pair, or one if all pairs are alike.
+// linkLines returns a line for each pair of GPUs, or one line if all pairs are alike.
 func linkLines(links []inventory.Link) []string {
 	spell := func(l inventory.Link) string {
 		if l.Width > 0 {

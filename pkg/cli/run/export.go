@@ -58,6 +58,6 @@ not a document.`,
 	}
 	in.addFlag(cmd)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, whose extension names the format")
-	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("output") // fails only for unknown flags
 	return cmd
 }

@@ -87,7 +87,7 @@ func families() shard.Registry {
 	return all
 }
 
-// find returns a rank's way to open the runner of a case.
+// find returns the function by which a rank finds what opens the runner of a case.
 func find(families shard.Registry) rank.Find {
 	return func(c plan.Case) (rank.Opener, error) {
 		if open := families[c.Family].Backends[c.Backend]; open != nil {
@@ -97,8 +97,7 @@ func find(families shard.Registry) rank.Find {
 	}
 }
 
-// faultKinds lists the faults of data that the families can inject, some of which they
-// share.
+// faultKinds returns the kinds of data faults of all families, sorted, each once.
 func faultKinds() (kinds []string) {
 	for _, m := range measurers {
 		kinds = append(kinds, m.Faults...)

@@ -24,9 +24,9 @@ func fits(cell plan.Cell, product, arch string) error {
 	return fmt.Errorf("device is %q (%s), but platform %s has %s (%s)", product, arch, cell.SKU, cell.Product, cell.DeviceArch)
 }
 
-// admit refuses cells of a platform whose devices this machine does not have,
-// before anything is begun. Cells whose ranks start through Slurm go where it
-// says, if it is here.
+// admit returns an error for the first cell whose platform has devices that this
+// machine lacks. It does not check cells whose ranks start through Slurm, if
+// salloc is installed here.
 func admit(cells []plan.Cell, gpus []inventory.GPU) error {
 	for _, c := range cells {
 		if c.Vendor == vocab.Host || c.Launcher == "slurm" && command.Installed("salloc") {

@@ -18,7 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// place is where a measurement by hand runs.
+// place is where a bench command measures.
 type place struct {
 	machine planner.Machine
 	backend *catalog.Backend
@@ -34,13 +34,13 @@ const (
 	hostRanksPerCPU = 32
 )
 
-// world returns the ranks that were asked for; 0 is one for each device. What
-// would take the machine away from its people is refused.
+// world returns the number of ranks: asked or, if that is 0, one for each device
+// and hostWorld on a host. It refuses more ranks than hostRanksPerCPU allows.
 func (p place) world(asked int) (int, error) {
-	most := hostRanksPerCPU * runtime.NumCPU()
+	maxRanks := hostRanksPerCPU * runtime.NumCPU()
 	switch onHost := p.machine.GPUs == nil; {
-	case onHost && asked > most:
-		return 0, cli.EnvironmentError("%d ranks on %s: backend %s supports at most %d here, %d per processor", asked, plural.Count(runtime.NumCPU(), "processor", "processors"), p.backend.Name, most, hostRanksPerCPU)
+	case onHost && asked > maxRanks:
+		return 0, cli.EnvironmentError("%d ranks on %s: backend %s supports at most %d here, %d per processor", asked, plural.Count(runtime.NumCPU(), "processor", "processors"), p.backend.Name, maxRanks, hostRanksPerCPU)
 	case asked != 0:
 		return asked, nil
 	case onHost:

@@ -19,8 +19,8 @@ import (
 // probeLimit is the maximum time for the examination. Drivers that start cold take seconds.
 const probeLimit = 2 * time.Minute
 
-// machineHere examines this machine in another process of this program, so that a driver or
-// library that crashes when it is opened costs the GPUs, not the sweep.
+// machineHere examines this machine in another process of this program. If a driver or library
+// crashes when it is opened, the sweep goes on without the GPUs.
 func machineHere(ctx context.Context, defs cli.Definitions) preflight.Survey {
 	d, err := probe(ctx, command.Host{}, defs)
 	if err != nil {

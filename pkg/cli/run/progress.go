@@ -38,7 +38,7 @@ type progress struct {
 
 var _ shard.Observer = (*progress)(nil)
 
-// newProgress returns the progress of one cell; end ends it.
+// newProgress returns the progress of one cell. The caller calls end.
 func newProgress(s cli.Streams, title string) *progress {
 	p := startProgress(s)
 	p.actions = s.OnActions()
@@ -61,7 +61,7 @@ func startProgress(s cli.Streams) *progress {
 	return p
 }
 
-// end ends the progress and returns when nothing more is written.
+// end stops the progress. Nothing is written after it returns.
 func (p *progress) end() {
 	close(p.stop)
 	p.stopped.Wait()
@@ -114,7 +114,7 @@ func (p *progress) print(text string) {
 	}
 }
 
-// above lets f write lines above the running case's.
+// above calls f, which may write lines above the line of the running case.
 func (p *progress) above(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

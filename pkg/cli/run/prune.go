@@ -65,7 +65,7 @@ Whatever else is in the directory stays, too.`,
 	f := cmd.Flags()
 	f.StringVar(&r.Results, "in", "", "the runs in `DIR`")
 	f.StringVar(&r.To, "to", "", "move them into `DIR`, beside the results")
-	_ = cmd.MarkFlagRequired("in") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("in") // fails only for unknown flags
 	_ = cmd.MarkFlagRequired("to")
 	f.IntVar(&r.Runs, "keep", 5, "keep the newest `N` runs of each case")
 	f.IntVar(&r.Samples, "keep-samples", 0, "keep the raw samples of the newest `N` runs of each case (default: as --keep)")

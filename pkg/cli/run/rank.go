@@ -20,8 +20,8 @@ import (
 // one that measures and one for everything else.
 const rankThreads = 2
 
-// expendable lets the kernel, where memory runs out, end this rank and what it
-// starts rather than the shard: a dead rank costs its case, a dead shard the cell.
+// expendable makes the kernel kill this rank and its children before the shard when
+// memory runs out. A dead rank fails its case; a dead shard fails the cell.
 func expendable(log io.Writer) {
 	const highest = "1000"
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(highest), 0); err != nil {
@@ -29,7 +29,7 @@ func expendable(log io.Writer) {
 	}
 }
 
-// newRank is one rank of a group. Launchers start it; people do not.
+// newRank returns the command that runs one rank of a group. Launchers start it; people do not.
 func newRank(s cli.Streams) *cobra.Command {
 	var (
 		store  string
@@ -91,6 +91,6 @@ func newRank(s cli.Streams) *cobra.Command {
 	f.IntVar(&place.Node, "node", 0, "node of the rank")
 	f.BoolVar(&slurm, "slurm", false, "take this rank's place from Slurm's variables")
 	f.BoolVar(&shared, "shared", false, "let other accounts read and remove what this rank writes; the directory above is private")
-	_ = cmd.MarkFlagRequired("store") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("store") // fails only for unknown flags
 	return cmd
 }

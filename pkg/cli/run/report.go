@@ -39,7 +39,7 @@ not a document, or if there is no document and no --matrix that says what was re
 	in.addFlag(cmd)
 	cmd.Flags().StringArrayVar(&matrices, "matrix", nil, "also list missing and unsupported cases of the matrix in `FILE`; may be repeated")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write the page to `FILE`")
-	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("output") // fails only for unknown flags
 	cmd.Flags().StringVar(&figures, "figures", "", "also write charts as SVG files into `DIR`")
 	return cmd
 }

@@ -28,10 +28,10 @@ func newRoot(s cli.Streams) *cobra.Command {
 	return root
 }
 
-// whileRead makes the loss of the reader of standard output or standard error an interruption
-// of c, like Ctrl-C. By default the process would end at once, without documents for its cases
-// and without removing temporary directories and shared memory. After stop, such a write is
-// just an error.
+// whileRead interrupts c, as Ctrl-C does, when the reader of standard output or standard error is
+// gone. By default the process would end at once, without documents for its cases and without
+// removing temporary directories and shared memory. After stop, a write without a reader only
+// returns an error.
 func whileRead(c *cobra.Command) (stop func()) {
 	ctx, forget := signal.NotifyContext(c.Context(), syscall.SIGPIPE)
 	c.SetContext(ctx)

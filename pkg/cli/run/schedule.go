@@ -106,7 +106,7 @@ func (f *scheduled) read(c *cobra.Command, args []string) (err error) {
 	return err
 }
 
-// name names the program.
+// name returns the program's name, collective and number of ranks.
 func (f *scheduled) name() string {
 	p := f.program
 	return fmt.Sprintf("%s %s of %s", p.Name, p.Collective, plural.Count(p.Ranks, "rank", "ranks"))
@@ -118,12 +118,12 @@ func rowsOfTopology(c *cobra.Command) bool {
 	return f != nil && simulate.HasRows(f.Value.String())
 }
 
-// mostPlan is the maximum size of a plan's file, in bytes.
-const mostPlan = 16 << 20
+// maxPlan is the maximum size of a plan's file, in bytes.
+const maxPlan = 16 << 20
 
 // readPlan reads the plan in a file, returns the content of the file, and prints the notes of the plan.
 func (f *scheduled) readPlan(c *cobra.Command, file string) ([]byte, error) {
-	data, err := safefile.Read(file, mostPlan)
+	data, err := safefile.Read(file, maxPlan)
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, a := range schedule.Algorithms() {
 			switch file {
@@ -219,8 +219,8 @@ func newScheduleShow(s cli.Streams) *cobra.Command {
 		Use:   "show " + ofFileOrName,
 		Short: "Print the steps of every rank",
 		Long: `Print the steps of every rank of a schedule. Steps on one line start and end
-together. Chunks are those of the whole vector, counted from 0. --svg draws them as if a
-chunk took one unit of time on its way, and nothing else took time.`,
+together. The chunks of the whole vector are numbered from 0. --svg draws the steps as if
+sending a chunk took one unit of time, and nothing else took time.`,
 		Example: "  cxrun schedule show all_gather ring --ranks 4\n  cxrun schedule show ring.xml",
 		Args:    ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -264,8 +264,8 @@ func newScheduleVerify(s cli.Streams) *cobra.Command {
 its steps and look for wrong results, reads of undefined memory, data that is added
 twice, ranks that wait for each other, and unordered accesses to the same memory.
 
---sums writes out in which order each rank adds: ((0+1)+2) is the data of rank 0 plus that of
-rank 1, and then that of rank 2. Sums of one order are equal bit by bit.
+--sums writes out in which order each rank adds: ((0+1)+2) adds the data of rank 1 to the data
+of rank 0, and then the data of rank 2. Sums in the same order are equal bit by bit.
 
 A finding in the plan of a file begins with file, line and column of the op, or with the file
 alone where it is about the result of a rank. At most 20 are listed. The exit code is 1 if there
@@ -346,7 +346,7 @@ waits for that, puts the data there and signals.
 	}
 	f.add(cmd.Flags())
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, whose extension names the form")
-	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("output") // fails only for unknown flags
 	cmd.Flags().StringVar(&size, "bytes", "1M", "let a trace have a whole vector of `SIZE` bytes; suffixes K, M, G")
 	return cmd
 }

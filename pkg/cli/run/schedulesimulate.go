@@ -19,7 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
-// simulated is the result of a simulation as JSON. All times are those of a model.
+// simulated is the result of a simulation as JSON. All times come from a model.
 type simulated struct {
 	Origin     string `json:"origin"` // simulated
 	Collective string `json:"collective"`
@@ -192,7 +192,7 @@ func (r *simulating) print(out *simulated, t *simulate.Timeline, measured bool) 
 	}
 	if r.svg != "" {
 		note := text
-		if r.model != "" { // whose origin can be longer than a line of a drawing
+		if r.model != "" { // its origin can be longer than a line of a drawing
 			note = fmt.Sprintf("model: %s, SHA-256 of its figures %.12s…", filepath.Base(r.model), out.Digest)
 		}
 		if err := drawn(r.svg, t, summary, note, "time in µs", simulate.Microsecond); err != nil {

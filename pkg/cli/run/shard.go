@@ -68,7 +68,7 @@ docs/fleet.md.`,
 	f.StringVar(&r.id, "id", "", "run the cell with the id `CELL`")
 	f.StringVar(&r.results, "results", "", "write the documents into `DIR`")
 	for _, name := range []string{"matrix", "id", "results"} {
-		_ = cmd.MarkFlagRequired(name) // fails for unknown flags alone
+		_ = cmd.MarkFlagRequired(name) // fails only for unknown flags
 	}
 	f.BoolVar(&r.resume, "resume", false, "continue where an earlier shard stopped in this results directory")
 	f.BoolVar(&r.join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")

@@ -38,17 +38,17 @@ func newStudy(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "study FILE -o DIR",
 		Short: "Simulate and measure the cases of a manifest, and render rows and figures",
-		Long: `Simulate the cases of a manifest, measure those that it wants measured on this machine, and
-its computation beside communication, and write into a directory: rows.ndjson and rows.csv,
-with simulated, measured and published figures, and an SVG for each figure of the manifest.
+		Long: `Simulate the cases of a manifest. Measure, on this machine, the cases and the overlaps of
+computation and communication for which it asks. Write into a directory: rows.ndjson and
+rows.csv, with simulated, measured and published figures, and an SVG for each figure.
 Cases that are measured and simulated are in errors.csv, too, and a line for each says how
 far the simulated times are off. Equal manifests and measurements give equal bytes.
 
 Rows of an earlier run whose program, topology, model and size are the same are taken
 over, and so are the models that it measured with the same backend, ranks, sizes and
-buffers. --fast takes over rows alone, and fails if
-one is missing. --check simulates everything, measures and writes nothing, and fails if a
-file of the directory differs or does not belong to the study. Remove the directory to measure again.
+buffers. --fast only takes over rows, and fails if one is missing. --check simulates
+everything, measures and writes nothing, and fails if a file of the directory differs or
+does not belong to the study. Remove the directory to measure again.
 
 The exit code is 1 if a case fails, --fast lacks a row or --check finds a difference, 2 if
 the manifest, a model or a row of the earlier run is wrong, and 3 if a case cannot be
@@ -70,7 +70,7 @@ measured on this machine or a file cannot be written.`,
 		},
 	}
 	cmd.Flags().StringVarP(&r.dir, "output", "o", "", "write into `DIR`")
-	_ = cmd.MarkFlagRequired("output") // fails for unknown flags alone
+	_ = cmd.MarkFlagRequired("output") // fails only for unknown flags
 	cmd.Flags().BoolVar(&r.fast, "fast", false, "simulate nothing: take rows of an earlier run over, and fail if one is missing")
 	cmd.Flags().BoolVar(&r.check, "check", false, "write nothing: fail if a file in the directory is not what the manifest gives, or does not belong there")
 	cmd.MarkFlagsMutuallyExclusive("fast", "check")
@@ -138,7 +138,8 @@ func (r *studying) run(c *cobra.Command) error {
 	return failed
 }
 
-// finish writes the files that the rows give and says what they are, or compares them.
+// finish writes the files of the study and prints what they contain; with --check, it compares
+// them with the files in the directory instead.
 func (r *studying) finish(m *study.Manifest, plan *study.Plan, rows []study.Row, made study.Made) error {
 	files, err := m.Render(rows)
 	if err != nil {
@@ -180,7 +181,7 @@ func (r *studying) read() (*study.Manifest, error) {
 
 func (r *studying) rowsFile() string { return filepath.Join(r.dir, study.RowsFile) }
 
-// complete returns an error if a row is missing that --fast or --check does not make.
+// complete returns an error if --fast or --check is given and a row that they cannot make is missing.
 func (r *studying) complete(plan *study.Plan) error {
 	var origins []string
 	switch {
@@ -205,11 +206,11 @@ func interrupted(ctx context.Context, err error) error {
 
 // firstOf lists the first three names, and how many more there are.
 func firstOf(names []string) string {
-	const most = 3
-	if len(names) <= most {
+	const maxShown = 3
+	if len(names) <= maxShown {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxShown], ", "), len(names)-maxShown)
 }
 
 // measuredModels reads the measured models from the files of an earlier run, or measures and writes them. It

@@ -58,8 +58,8 @@ type modelMeasurer interface {
 type studyMeasurer struct {
 	streams cli.Streams
 	cases   map[*study.Case]*studyCase // the cases to measure
-	warned  bool                       // that ranks take turns on processors
-	shared  bool                       // warned that the two sides of an overlap do
+	warned  bool                       // it warned that ranks take turns on processors
+	shared  bool                       // it warned that the two sides of an overlap do
 }
 
 // newStudyMeasurer returns a measurer of cases at sizes in bytes.
@@ -75,7 +75,7 @@ func newStudyMeasurer(s cli.Streams, unmeasured map[*study.Case][]int64) *studyM
 type studyCase struct {
 	sizes []int64
 	runs  []*collective.Document // so far
-	err   error                  // of a failed run, after which there is no other
+	err   error                  // of the failed run; no run follows it
 }
 
 // run measures a case once more.
@@ -195,8 +195,8 @@ func (m *studyMeasurer) warn(backend string, ranks int) {
 	}
 }
 
-// measureModel measures what a model of the machine needs, in the runs that its backend needs, and
-// calls between after each.
+// measureModel measures the messages that make a model of the machine, in as many runs as its backend
+// needs, and calls between after each run.
 func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int, m *stepsbench.Messages, between func()) (*simulate.Model, error) {
 	var all []*collective.Document
 	for range stepsbench.Runs(backend) {
@@ -229,7 +229,8 @@ func asCollective(d result.Document) (*collective.Document, bool) {
 	return ofSteps(d)
 }
 
-// measureCases measures cases of a family and returns their documents, which passed, as of says.
+// measureCases measures cases of a family and returns their documents, converted by of. It fails unless
+// all cases passed.
 func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend string, ranks int, of func(result.Document) (D, bool), cases []plan.Case) ([]D, error) {
 	flags, _ := collectivebench.NewFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	flags.Backend = backend

@@ -54,8 +54,8 @@ standard output as text. With --format it always goes to standard output.`,
 	return cmd
 }
 
-// leastMarkdown is the minimum size of a useful summary in bytes.
-const leastMarkdown = 4096
+// minMarkdown is the minimum size of a useful summary in bytes.
+const minMarkdown = 4096
 
 // printSummary prints sum as --format says.
 func printSummary(s cli.Streams, sum *report.Summary, format string) error {
@@ -68,7 +68,7 @@ func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 		return sum.Markdown(s.Out, report.MaxMarkdown)
 	}
 	left, ok := s.StepSummaryLeft(report.MaxMarkdown)
-	if ok && left < leastMarkdown {
+	if ok && left < minMarkdown {
 		s.Tell("the job summary of this step is full: %d bytes left", left)
 		ok = false
 	}

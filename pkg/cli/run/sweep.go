@@ -307,7 +307,8 @@ func planHere(cat *catalog.Catalog, f planner.Filters, machine planner.Machine) 
 	return m, nil
 }
 
-// writePlan takes out for this process and writes the matrix into it, which must not have one.
+// writePlan claims the directory out for this process and writes the matrix into it. It fails if out
+// already has a matrix.
 func writePlan(ctx context.Context, m *plan.Matrix, out string) (*dirlock.Claim, error) {
 	if info, err := os.Stat(out); err == nil && !info.IsDir() {
 		return nil, cli.EnvironmentError("--out %s is a file: name a directory", out)
