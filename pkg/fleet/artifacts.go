@@ -203,7 +203,7 @@ func (c *Client) downloadOnce(ctx context.Context, a artifact, f *os.File) (veri
 
 func digest(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
 
-// withoutURL drops the URL from an error, since whoever has a link to the store can use it.
+// withoutURL drops the URL from an error, since anybody who has a link to the store can use it.
 func withoutURL(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -319,8 +319,8 @@ func unpackFile(e *zip.File, path string) (string, error) {
 }
 
 // fetchInto downloads an artifact into work, which it empties first, and unpacks it there. It
-// returns the directory of the files and their digests by slash-separated path, and whether
-// GitHub gave a digest that holds.
+// returns the directory of the files and their digests by slash-separated path, and whether the
+// zip matches a digest from GitHub.
 func (c *Client) fetchInto(ctx context.Context, a artifact, work string) (files string, digests map[string]string, verified bool, err error) {
 	files = filepath.Join(work, "files")
 	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(files, 0o755)); err != nil {

@@ -58,7 +58,7 @@ func CheckHost(api, host string) error {
 		return err
 	}
 	if here := strings.TrimPrefix(u.Host, "api."); host != "" && !strings.EqualFold(host, here) {
-		return fmt.Errorf("the run is on %s, and GITHUB_API_URL is that of %s: set it to the API of %s, such as %s", host, here, host, apiOf(host))
+		return fmt.Errorf("the run is on %s, and GITHUB_API_URL is the API of %s: set it to the API of %s, such as %s", host, here, host, apiOf(host))
 	}
 	return nil
 }
@@ -175,8 +175,8 @@ func statusOf(err error) int {
 // pageSizes are tried in turn: GitHub fails for good on large pages of large runs.
 var pageSizes = []int{100, 30, 10}
 
-// all collects a list over its pages, each id once. It reads the list again if the list
-// changed while it was read, so that entries were missed.
+// all collects a list over its pages, each id once. If entries were missed because the list
+// changed while it was read, all reads it again.
 func all[T any](ctx context.Context, id func(T) int64, page func(context.Context, github.ListOptions) (items []T, total int, resp *github.Response, err error)) ([]T, error) {
 	var out []T
 	size, again := 0, 0

@@ -44,11 +44,11 @@ type Artifact struct {
 	State    string `json:"state"`             // fetched, kept, expired or failed
 	Dir      string `json:"dir,omitempty"`     // below Fetched.Dir
 	Files    int    `json:"files"`
-	Verified bool   `json:"verified"` // GitHub gave a digest, and it holds
+	Verified bool   `json:"verified"` // GitHub gave a digest, and the files match it
 	Error    string `json:"error,omitempty"`
 }
 
-// Err is nil if everything that the run should have is there.
+// Err returns nil if everything that the run should have is in the directory.
 func (f *Fetched) Err() error {
 	var bad []string
 	for _, a := range f.Artifacts {
@@ -143,7 +143,7 @@ func (c *Client) Fetch(ctx context.Context, run int64, dir string, samples bool,
 	return out, nil
 }
 
-// missing returns what the plan of the run asks for and the run has no artifact of.
+// missing returns what the plan of the run requests and no artifact of the run contains.
 func missing(r Run, dir string, there map[string]bool) []string {
 	var out []string
 	if !there[KindMatrix] {

@@ -468,7 +468,7 @@ func TestCheckRepoAndHost(t *testing.T) {
 	require.EqualError(t, fleet.CheckRepo("x"), `repository "x": want OWNER/NAME, such as acme/fleet`)
 	require.NoError(t, fleet.CheckHost("https://api.github.com", "github.com"))
 	require.EqualError(t, fleet.CheckHost("http://127.0.0.1:8080", "git.acme.example"),
-		"the run is on git.acme.example, and GITHUB_API_URL is that of 127.0.0.1:8080: set it to the API of git.acme.example, such as https://git.acme.example/api/v3")
+		"the run is on git.acme.example, and GITHUB_API_URL is the API of 127.0.0.1:8080: set it to the API of git.acme.example, such as https://git.acme.example/api/v3")
 }
 
 // A dataset that is missing or damaged answers nothing.

@@ -202,8 +202,8 @@ func others(drafts []draft) int {
 	return n
 }
 
-// cover narrows a dispatch, and splits it by the filter that saves most, until none saves
-// any.
+// cover narrows a dispatch, and splits it by the filter that saves the most unwanted cases,
+// until no split saves any.
 func (s *suite) cover(p draft) []Cover {
 	p = s.narrow(p)
 	best := []draft{p}

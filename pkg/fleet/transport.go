@@ -152,12 +152,12 @@ func (t *transport) once(req *http.Request) (answer, error) {
 	return answer{}, err
 }
 
-// torn reports whether the answer should be JSON and is not.
+// torn reports whether the answer should be JSON but is not valid.
 func (a answer) torn() bool {
 	return a.status == http.StatusOK && strings.Contains(a.header.Get("Content-Type"), "json") && !json.Valid(a.body)
 }
 
-// response returns the answer for net/http, without the headers of rate limits, because of which
+// response returns the answer for net/http, without the headers of rate limits. With them,
 // go-github would refuse requests by itself, by the clock of this machine.
 func (a answer) response(req *http.Request) *http.Response {
 	header := a.header.Clone()

@@ -18,7 +18,7 @@ import (
 // network is the operator's choice of the network between nodes.
 type network operator.Network
 
-// Network is the network that each node of the cell must have, zero for a cell of one node.
+// Network returns the network that each node of the cell must have, zero for a cell of one node.
 func (r Request) Network() operator.Network {
 	if r.Cell.Nodes > 1 {
 		return r.Operator.Network
@@ -27,7 +27,7 @@ func (r Request) Network() operator.Network {
 }
 
 // NetworkEnv returns the variables that select the network for the ranks of c. For a case of
-// one node, they unset the variables that ranks would inherit, except those of the case itself.
+// one node, they unset the variables that ranks would inherit, but not the variables of the case.
 func (r Request) NetworkEnv(c plan.Case) map[string]string {
 	if c.Nodes > 1 {
 		return network(r.Operator.Network).selection()
@@ -103,7 +103,7 @@ func (n network) selection() map[string]string {
 	return env
 }
 
-// unusable is what is wrong with a choice on a node, and how to fix it. It names operator
+// unusable describes what is wrong with a choice on a node, and how to fix it. It names operator
 // values by their keys only, and may be published.
 type unusable struct{ what, fix string }
 

@@ -25,7 +25,7 @@ import (
 // Unready is the error of machines that cannot run ranks.
 type Unready = container.Error
 
-// unready is the error of one of several nodes.
+// unready returns the error of one of several nodes.
 func unready(node int, reason, format string, args ...any) error {
 	return &Unready{Reason: reason, Err: fmt.Errorf("node %d: "+format, append([]any{node}, args...)...)}
 }

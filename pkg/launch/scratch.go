@@ -20,8 +20,7 @@ import (
 // while the shard runs: stores and shared memory.
 const scratchPrefix = "cxscratch-"
 
-// scratchBase returns the directory in which the scratch directory of a cell goes.
-// Nothing else decides this.
+// scratchBase returns the directory in which the scratch directory of a cell is made.
 //
 // Ranks on this host share its memory with each other and with this process. Ranks on
 // other hosts, even on a single one, need a directory that the operator names, since this
@@ -119,8 +118,8 @@ func Cleanup(ctx context.Context, s command.Starter, stages []string) (removed i
 }
 
 // cleanup removes the abandoned scratch directories in base. It calls end, if not nil, for each
-// of them first. A directory for which end fails stays for the next shard, or for Cleanup, since
-// it says what to end. A directory with the prefix but without our marker is ignored.
+// of them first. If end fails, the directory stays for the next shard or for Cleanup, since it names
+// what to end. A directory with the prefix but without the marker of this program is ignored.
 func cleanup(ctx context.Context, base string, end func(ctx context.Context, dir string) error) (removed int, err error) {
 	entries, err := os.ReadDir(base)
 	if err != nil {

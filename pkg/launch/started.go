@@ -75,7 +75,7 @@ func StartedPlace(getenv func(string) string) (Started, error) {
 // read returns the values of the variables, nil if they are not set.
 func (v placeVariables) read(getenv func(string) string) (*Started, error) {
 	if getenv(v.rank) == "" && getenv(v.world) == "" {
-		return nil, nil //nolint:nilnil // not set is no error
+		return nil, nil //nolint:nilnil // variables that are not set are not an error
 	}
 	p := Started{Local: -1, Variable: v.rank}
 	for _, number := range []struct {

@@ -115,8 +115,8 @@ func TestAgree(t *testing.T) {
 		"rank 1 was started with another matrix, cell or version of this program than rank 0: start all with the same command": func(m *description) { m.Task = "other" },
 		"rank 1 has another NCCL_ALGO, NCCL_PROTO than rank 0: start all ranks in the same environment":                        func(m *description) { m.Env = map[string]string{"NCCL_PROTO": "LL", "NCCL_ALGO": "Ring"} },
 		"as the member says": func(m *description) { m.Unusable = "as the member says" },
-		"the operator values of rank 1 select another network than those of rank 0: set CX_OPERATOR_CONFIG for all": func(m *description) { m.Network = map[string]string{"NCCL_IB_SL": "1"} },
-		"network.rdma_devices of rank 1 are Ethernet, and those of rank 0 are : name devices of one kind":           func(m *description) { m.LinkLayer = "Ethernet" },
+		"the operator values of rank 1 select another network than rank 0's: set CX_OPERATOR_CONFIG for all":        func(m *description) { m.Network = map[string]string{"NCCL_IB_SL": "1"} },
+		"network.rdma_devices are Ethernet on rank 1 and  on rank 0: name devices of one kind":                      func(m *description) { m.LinkLayer = "Ethernet" },
 		"ranks 0 and 1 are on different hosts, and the cell has them on one node: number the ranks node after node": func(m *description) { m.Host = "b" },
 		"ranks 0 and 1 are on one host, and the cell has them on two nodes: start the ranks on 2 hosts":             func(m *description) { m.Node = 1 },
 	} {

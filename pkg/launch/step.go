@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// ends returns how the tasks ended that a line of srun is about.
+// ends returns how the tasks ended that a line of srun names.
 func ends(line string) (exits []Exit) {
 	m := endOf.FindStringSubmatch(line)
 	if m == nil {
@@ -176,7 +176,7 @@ func (l *stepLogs) write(path string, line []byte) error {
 // close closes the logs and reports the end of all other ranks. If srun failed and named no
 // rank, as when the step could not be created or the job was cancelled, they have its
 // status. If the step was killed, srun may name some ranks only, and the others count as
-// killed. A status of 0 does not prove that a rank has done its work: its records do.
+// killed. A status of 0 does not prove that a rank has done its work; only its records do.
 func (l *stepLogs) close(status command.Status, killed bool) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

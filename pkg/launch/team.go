@@ -222,9 +222,9 @@ func agree(members []description) error {
 		case m.Unusable != "":
 			return errors.New(m.Unusable)
 		case !maps.Equal(m.Network, first.Network):
-			return fmt.Errorf("the operator values of rank %d select another network than those of rank 0: set CX_OPERATOR_CONFIG for all", r)
+			return fmt.Errorf("the operator values of rank %d select another network than rank 0's: set CX_OPERATOR_CONFIG for all", r)
 		case m.LinkLayer != first.LinkLayer:
-			return fmt.Errorf("network.rdma_devices of rank %d are %s, and those of rank 0 are %s: name devices of one kind", r, m.LinkLayer, first.LinkLayer)
+			return fmt.Errorf("network.rdma_devices are %[2]s on rank %[1]d and %[3]s on rank 0: name devices of one kind", r, m.LinkLayer, first.LinkLayer)
 		}
 		for other, o := range members[:r] {
 			switch {
@@ -282,7 +282,7 @@ func (t *Team) events(agent int) ([]agentEvent, error) {
 	return events, nil
 }
 
-// Close makes the other processes end and removes the store, if this one leads.
+// Close makes the other processes end and removes the store, if this is the process of rank 0.
 func (t *Team) Close(ctx context.Context) error {
 	if !t.Leads() {
 		return t.store.Close()
@@ -435,7 +435,7 @@ func (g *teamGroup) Dump() {
 
 func (g *teamGroup) Kill() error { return g.kill(context.Background()) }
 
-// kill is Kill, also when ctx has ended.
+// kill kills the ranks, also when ctx has ended; see Kill.
 func (g *teamGroup) kill(ctx context.Context) error {
 	if err := g.team.order(ctx, agentOrder{Do: agentKill}); err != nil {
 		return fmt.Errorf("kill ranks: %w", err)

@@ -2,7 +2,7 @@ package rank
 
 import "github.com/collectivex/collectivex/pkg/dl"
 
-// Facts is what a rank learned about its device and library while it ran a case. All of it may be published.
+// Facts is what a rank reports about its device and library while it runs a case. All of it may be published.
 type Facts struct {
 	DeviceProduct      string  `json:"device_product"` // name the runtime reports
 	DeviceArch         string  `json:"device_arch"`    // sm_90, gfx942, x86-64

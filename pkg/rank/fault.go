@@ -104,7 +104,7 @@ func ParseFaults(text string, data ...string) ([]Fault, error) {
 			}
 		}
 		if f.Kind == "" || f.Rank < 0 {
-			return nil, fmt.Errorf("%s %q: rank and kind are needed", FaultVariable, part)
+			return nil, fmt.Errorf("%s %q: rank and kind are required", FaultVariable, part)
 		}
 		if !slices.Contains(kinds, f.Kind) {
 			return nil, fmt.Errorf("%s %q: unknown kind %q; known are %s", FaultVariable, part, f.Kind, strings.Join(kinds, ", "))
@@ -119,15 +119,15 @@ func ParseFaults(text string, data ...string) ([]Fault, error) {
 	return faults, nil
 }
 
-// Idle returns why a data fault has no effect in a case that has its rank, and what to do, or "" if it has an
-// effect.
+// Idle returns why a data fault has no effect in a case that has the fault's rank, and what to do. It returns
+// "" if the fault has an effect.
 type Idle func(f Fault, c *plan.Case) string
 
-// CheckFaults returns an error for a fault that strikes in none of cases: its glob matches no id, no matching
-// case has its rank, or its data fault is idle there.
+// CheckFaults returns an error for a fault that has no effect in any of cases: its glob matches no id, no
+// matching case has its rank, or it is a data fault that idle reports.
 func CheckFaults(faults []Fault, cases []plan.Case, idle Idle) error {
 	for _, f := range faults {
-		matched, most := 0, 0
+		matched, maxWorld := 0, 0
 		strikes, why := slices.Contains(processFaults(), f.Kind), ""
 		for i := range cases {
 			c := &cases[i]
@@ -135,7 +135,7 @@ func CheckFaults(faults []Fault, cases []plan.Case, idle Idle) error {
 				continue
 			}
 			matched++
-			most = max(most, c.World)
+			maxWorld = max(maxWorld, c.World)
 			if !strikes && f.Rank < c.World {
 				why = idle(f, c)
 				strikes = why == ""
@@ -144,8 +144,8 @@ func CheckFaults(faults []Fault, cases []plan.Case, idle Idle) error {
 		switch {
 		case matched == 0:
 			return fmt.Errorf("%s %q matches nothing: none of the %d cases has such an id", FaultVariable, f, len(cases))
-		case f.Rank >= most:
-			return fmt.Errorf("%s %q matches no rank: the matching cases have at most %d ranks", FaultVariable, f, most)
+		case f.Rank >= maxWorld:
+			return fmt.Errorf("%s %q matches no rank: the matching cases have at most %d ranks", FaultVariable, f, maxWorld)
 		case !strikes:
 			return fmt.Errorf("%s %q has no effect: %s", FaultVariable, f, why)
 		}

@@ -26,8 +26,8 @@ func TestParseFaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none)
 	for text, want := range map[string]string{
-		"kind=exit":                    "rank and kind are needed",
-		"rank=1":                       "rank and kind are needed",
+		"kind=exit":                    "rank and kind are required",
+		"rank=1":                       "rank and kind are required",
 		"rank=one,kind=exit":           `invalid rank "one"`,
 		"rank=1,kind=exit,to=2":        `unknown key "to"`,
 		"case=[,rank=1,kind=abc":       "syntax error in pattern",

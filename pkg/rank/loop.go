@@ -132,13 +132,13 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 		return runner, write(Record{Kind: kindDone})
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil, fmt.Errorf("%s: %w", order.Case.CaseID, err) // the process is being ended, which is no failure of its own
+		return nil, fmt.Errorf("%s: %w", order.Case.CaseID, err) // the process is being stopped: this is not a failure of the case
 	}
 	raw, _ := json.Marshal(failureOf(err)) // strings always marshal
 	return nil, errors.Join(fmt.Errorf("%s: %w", order.Case.CaseID, err), write(Record{Kind: kindFailure, Data: raw}))
 }
 
-// failureOf returns what a rank reports of an error.
+// failureOf returns the Failure that a rank reports for an error.
 func failureOf(err error) Failure {
 	f := Failure{Reason: result.Reason{Code: result.ReasonInternal}, Text: err.Error()}
 	if coded, ok := errors.AsType[*Error](err); ok {

@@ -16,7 +16,7 @@ type Measurer struct {
 	Assemble func(d result.Document, streams []Stream) error
 	// Faults lists the kinds of data faults that cases of the family can have.
 	Faults []string
-	// Points: these faults have points of their own.
+	// Points reports whether these faults have points of their own.
 	Points bool
 	// NoEffect returns why a fault of these kinds has no effect in a case that has its rank, and what to do, or
 	// "". If it is nil, all faults have an effect.

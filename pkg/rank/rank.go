@@ -14,7 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Place identifies the rank of this process.
+// Place identifies a rank.
 type Place struct {
 	Rank      int `json:"rank"`
 	World     int `json:"world"`

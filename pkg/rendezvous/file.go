@@ -72,7 +72,7 @@ type File struct {
 
 var _ Store = (*File)(nil)
 
-// nudge is when a directory that lacks a file is next changed.
+// nudge holds when a directory that lacks a file is changed next.
 type nudge struct {
 	due  time.Time
 	wait time.Duration
@@ -291,8 +291,8 @@ func split(data []byte, offset int64) ([][]byte, int64) {
 }
 
 // read returns the content of the file of a value or a stream, from offset on. It reports a
-// missing file only after it has asked the server, which errs if the directory has changed twice
-// within one tick of the server's clock. Therefore, after a while, read changes it once more.
+// missing file only after it has asked the server. The server's answer can be wrong if the directory
+// has changed twice within one tick of its clock. Therefore, after a while, read changes it once more.
 func (f *File) read(path string, offset int64) ([]byte, error) {
 	data, err := f.readCached(path, offset)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -418,7 +418,7 @@ func (f *File) Barrier(ctx context.Context, name string, rank, world int) error 
 // Close implements Store. File holds nothing open.
 func (f *File) Close() error { return nil }
 
-// disk is what the store needs of a file system. Errors wrap those of package io/fs.
+// disk is what the store needs from a file system. Errors wrap the errors of package io/fs.
 type disk interface {
 	// Mkdir creates a directory in one that exists.
 	Mkdir(dir string) error

@@ -25,7 +25,7 @@ const (
 	maxMessage = 64 << 20 // bytes of a value or a record
 	maxStored  = 4 << 30  // bytes of all keys, values and streams
 	maxKeys    = 1 << 22
-	keyBytes   = 128              // what a key takes beside its text, about
+	keyBytes   = 128              // estimated memory of a key beside its text
 	hold       = 20 * time.Second // a request that waits is answered after that, and sent again
 	headerTime = 10 * time.Second
 	bodyTime   = 5 * time.Minute // for a message in either direction

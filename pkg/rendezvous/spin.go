@@ -28,7 +28,7 @@ const (
 	spins = 1 << 14
 )
 
-// OpenSpin opens the barrier name for world ranks, all of which run on this host and call it
+// OpenSpin opens the barrier name for world ranks. All of them run on this host and call it
 // together. The file that they share has no name any more when OpenSpin returns.
 func OpenSpin(ctx context.Context, s Store, name string, rank, world int) (*Spin, error) {
 	f, err := spinFile(ctx, s, name+"/file", rank)

@@ -86,7 +86,7 @@ func checkRecord(record []byte) error {
 	return nil
 }
 
-// of returns the error of an operation on a key, nil for nil.
+// of adds the operation and its key to err; it returns nil for nil.
 func of(operation, key string, err error) error {
 	if err == nil {
 		return nil

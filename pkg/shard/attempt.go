@@ -152,7 +152,7 @@ func (r *runner) budget(q plan.Requested) (time.Duration, result.Reason) {
 	budget := time.Duration(q.BudgetSeconds) * time.Second
 	left := r.Limit - time.Since(r.started) - endReserve
 	switch {
-	case left < leastBudget:
+	case left < minBudget:
 		return 0, result.ReasonSkipped.With("shard time limit")
 	case left < budget:
 		return left, result.ReasonTimeout.With("shard time limit")

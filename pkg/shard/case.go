@@ -170,7 +170,7 @@ func (r *caseRun) reasons(ctx context.Context, now state, late result.Reason) (r
 		return result.Reasons{result.ReasonSkipped.With("cancelled")}, nil
 	case overdue:
 		r.dump(ctx)
-		_ = rest(r.readers) // what is malformed or missing is found when all are dead
+		_ = rest(r.readers) // its result is ignored: the records are read again when all ranks are dead
 		return result.Reasons{late, stuck(r.readers)}, nil
 	case unfit:
 		return result.Reasons{result.ReasonEnvironment.With("device of rank %d", r.misfit.rank)}, nil
@@ -181,7 +181,7 @@ func (r *caseRun) reasons(ctx context.Context, now state, late result.Reason) (r
 	}
 }
 
-// stuck returns where the ranks of an overdue case are: what they wait in for others, or after
+// stuck returns where the ranks of an overdue case are: where they wait for others, or after
 // how many records they stopped.
 func stuck(readers []*rank.Reader) result.Reason {
 	var places []string // in the order of their first ranks

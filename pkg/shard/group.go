@@ -25,7 +25,7 @@ const (
 )
 
 // groupKey returns what the cases of one cell must share to run in one warm group.
-// Variables that choose a library file are part of Env; those that the shard inherited are
+// Variables that choose a library file are part of Env. Variables that the shard inherited are
 // the same for all of its cases.
 func groupKey(c plan.Case) string {
 	env, _ := json.Marshal(c.Env) // keys are sorted; strings always marshal

@@ -130,7 +130,7 @@ func sameCase(a, b plan.Case) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// untried reports whether a case failed only because there was no time or no fit machine
+// untried reports whether a case failed only because there was no time or no suitable machine
 // for it.
 func untried(o result.Outcome) bool {
 	code := o.Code()

@@ -114,8 +114,8 @@ var ErrEnvironment = errors.New("environment")
 
 // Parts of a shard's time limit that are kept in reserve.
 const (
-	leastBudget = 5 * time.Second // minimum to start a case
-	endReserve  = 5 * time.Second // to kill the last case and write documents
+	minBudget  = 5 * time.Second // minimum to start a case
+	endReserve = 5 * time.Second // to kill the last case and write documents
 )
 
 type runner struct {
