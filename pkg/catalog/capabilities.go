@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Capabilities is a named set of blocks that replace those of backends.yaml and of the platforms in
-// suites that select it. Blocks that the set omits are unchanged.
+// Capabilities is a named set of blocks. In suites that select it, they replace the blocks of
+// backends.yaml and of the platforms. Blocks that the set omits are unchanged.
 type Capabilities struct {
 	Name      string           `yaml:",name"` // the file's name
 	Backends  []BackendBlocks  `yaml:"backends,optional"`
@@ -31,8 +31,8 @@ type SupportBlocks struct {
 	Blocks  map[string]SupportBlock `yaml:",blocks,optional"`
 }
 
-// With returns the definitions as they apply to suites that select the named set, and only those. The
-// empty name is for suites that select none.
+// With returns the definitions that apply to suites that select the named set, with these suites only.
+// The empty name is for suites that select none.
 func (c *Catalog) With(set string) *Catalog {
 	out := *c
 	out.Suites = slices.DeleteFunc(slices.Clone(c.Suites), func(s Suite) bool { return s.Capabilities != set })

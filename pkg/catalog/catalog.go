@@ -60,8 +60,8 @@ type ScaleOut struct {
 	Env      []Var    `yaml:"env,optional"`                        // for cases that use it
 }
 
-// Pace is the assumed speed of one operation, from which job timeouts are computed. It is cautious and
-// no claim about the hardware.
+// Pace is the assumed speed of one operation, from which job timeouts are computed. It is cautious, not
+// a claim about the hardware.
 type Pace struct {
 	Micros float64 `yaml:"us" min:"1"`      // per operation, of any size
 	GBps   float64 `yaml:"gbps" min:"0.01"` // per device, in addition

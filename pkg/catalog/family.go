@@ -45,8 +45,8 @@ type SuiteBlock interface {
 	Worlds(c *Catalog, s *Suite) []int
 }
 
-// BackendBlock holds a backend's capabilities for a family. It has those of these methods for which its
-// family needs more than the default:
+// BackendBlock holds a backend's capabilities for a family. It may have these methods, if its family
+// needs more than the default:
 //
 //	Check(c *Checker, b *Backend)
 //	Coverage(c *Catalog, p *Platform, b *Backend) []Coverage // see Catalog.Coverage
@@ -126,13 +126,13 @@ func Find[T any](c *Catalog, name string) *T {
 
 func nameOf(v *any) string { return reflect.ValueOf(*v).Elem().FieldByName("Name").String() }
 
-// BackendOf returns what a backend does of the family that has blocks of type T, or nil.
+// BackendOf returns a backend's block of type T, or nil.
 func BackendOf[T any](b *Backend) *T { return blockOf[T](b.Blocks) }
 
-// SamplingOf returns the sample counts that a profile has of the family, or nil.
+// SamplingOf returns a profile's block of sample counts of type T, or nil.
 func SamplingOf[T any](s *Sampling) *T { return blockOf[T](s.Blocks) }
 
-// SupportOf returns what a platform runs of a backend's family, or nil. s may be nil.
+// SupportOf returns the block of type T of what a platform runs of a backend, or nil. s may be nil.
 func SupportOf[T any](s *Support) *T {
 	if s == nil {
 		return nil

@@ -201,8 +201,8 @@ func caseOf(r *run) Case {
 	return Case{CaseID: r.id, Key: r.key, SKU: r.c.SKU, Suite: r.c.Suite}
 }
 
-// loneCases reports, for keys that one side lacks, whether the other side has the same case under another key,
-// and which factors differ, or whether the case is new or gone.
+// loneCases returns a case for each key that one side lacks. If that side has the same case under another key,
+// it names the factors that differ; otherwise the case is new or gone.
 func loneCases(lone, olds map[string][]*run) []Case {
 	type half struct {
 		runs []*run
@@ -345,8 +345,8 @@ type score struct {
 	times map[rung]float64
 }
 
-// collect returns the pairs of a key and adds their noise to the pools, and returns the metrics that cannot be
-// paired. It ignores failed runs.
+// collect returns the pairs of a key, and as apart the metrics that cannot be paired. It adds the noise of the
+// pairs to the pools. It ignores failed runs.
 func (p *pools) collect(key string, a, b []*run) (out []pair, apart []Case) {
 	runs := [2]int{len(a), len(b)}
 	a, b = succeeded(a), succeeded(b)
@@ -495,7 +495,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 		whole := shift(oldTimes, newTimes)
 		status := beyond.Status
 		if (status == Slower && whole <= o.Effect) || (status == Faster && whole >= -o.Effect) {
-			status = Same // it only did not shift with its case
+			status = Same // the rung only did not shift as its case did
 		}
 		suspected := ""
 		if (status == Slower || status == Faster) && !q.exact() {

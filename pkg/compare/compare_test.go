@@ -460,7 +460,7 @@ func TestSchedulesAreCompared(t *testing.T) {
 func TestSimulatedAndMeasuredAreApart(t *testing.T) {
 	measured, simulated := plantest.Twins()
 	old, new := &compare.Side{}, &compare.Side{}
-	for i := range compare.LeastRuns {
+	for i := range compare.MinRuns {
 		a := resulttest.Attempt()
 		a.RunID = fmt.Sprint(i)
 		old.Add(resulttest.Schedule(measured, a))
@@ -491,7 +491,7 @@ func TestSimulatedTimesAreExact(t *testing.T) {
 		}
 		return s
 	}
-	for _, runs := range []int{1, compare.LeastRuns} {
+	for _, runs := range []int{1, compare.MinRuns} {
 		for by, want := range map[int64]string{100: compare.Same, 101: compare.Same, 110: compare.Slower, 90: compare.Faster} {
 			c := compare.Of(side(runs, 100), side(runs, by), compare.Options{})
 			require.Len(t, c.Cases, 1)

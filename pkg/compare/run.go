@@ -46,8 +46,8 @@ type rung struct {
 	curve string // identifies the curve that the sizes belong to
 }
 
-// leastForP99 is the minimum number of samples for a two-sided 95 % interval of the 99th percentile.
-const leastForP99 = 368
+// minForP99 is the minimum number of samples for a two-sided 95 % interval of the 99th percentile.
+const minForP99 = 368
 
 // read returns the compared part of a document.
 func read(d result.Document) *run {
@@ -74,7 +74,7 @@ func read(d result.Document) *run {
 	return r
 }
 
-// beside returns factors outside the key: they may differ, but readers must know.
+// beside returns the factors outside the key, which may differ but are reported.
 func beside(e *result.Envelope) map[string]string {
 	text := func(s *string) string {
 		if s == nil {
@@ -128,7 +128,7 @@ func (r *run) figures(d result.Document) {
 			switch {
 			case row.Rung.Exact != "" && fig.Name == row.Rung.Exact:
 				m.stat, m.exact = "", true
-			case row.Rung.Exact == "" && fig.Name == cmp.Or(row.Rung.Figure, figure.Latency) && (fig.Stat == "p50" || fig.Stat == "p99" && fig.Samples >= leastForP99):
+			case row.Rung.Exact == "" && fig.Name == cmp.Or(row.Rung.Figure, figure.Latency) && (fig.Stat == "p50" || fig.Stat == "p99" && fig.Samples >= minForP99):
 			default:
 				continue
 			}

@@ -16,7 +16,7 @@ import (
 // values are logarithms of times, so that the ratio of the times is e^shift.
 func shift(a, b []float64) float64 { return median(differences(nil, a, b)) }
 
-// differences returns all b − a, ascending, in the memory of d where it is enough.
+// differences returns all b − a, ascending. It reuses the memory of d if that suffices.
 func differences(d, a, b []float64) []float64 {
 	d = slices.Grow(d[:0], len(a)*len(b))
 	for _, y := range b {
@@ -28,7 +28,7 @@ func differences(d, a, b []float64) []float64 {
 	return d
 }
 
-// median of a sorted or unsorted list, which it leaves as it is.
+// median returns the median of a list, which need not be sorted and is not changed.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -76,8 +76,8 @@ func rankSums(m, n int) []float64 {
 	return c
 }
 
-// noise is the result of A/A repeats: how much runs of the same thing differ. One noise collects the series of
-// one platform, backend and metric.
+// noise is how much runs of the same case differ (A/A repeats). One noise collects the series of one platform,
+// backend and metric.
 type noise struct {
 	residuals []float64
 	runs      map[string]bool // that have residuals, by side
@@ -108,14 +108,14 @@ func (z *noise) add(side string, runs []string, values []float64) {
 // freedom returns the degrees of freedom: cases of one run share its effects, so only runs count.
 func (z *noise) freedom() int { return len(z.runs) - len(z.sides) }
 
-// leastFreedom is the minimum number of repeats beyond the first for a floor: 4+4 runs or more.
-const leastFreedom = 6
+// minFreedom is the minimum number of repeats beyond the first for a floor: 4+4 runs or more.
+const minFreedom = 6
 
 // resampled is the number of A/A pairs for a floor.
 const resampled = 1000
 
-// floor returns the difference between two sides of j and k runs of the same thing that is exceeded with
-// probability tail: a percentile of their shifts. ok is false if there are too few repeats.
+// floor returns the difference that two sides of j and k runs of the same case exceed with probability tail: a
+// percentile of their shifts. ok is false if there are too few repeats.
 func (z *noise) floor(j, k int, tail float64, pairs int) (f float64, ok bool) {
 	shifts := z.shifts(j, k, pairs)
 	if shifts == nil {
@@ -124,9 +124,9 @@ func (z *noise) floor(j, k int, tail float64, pairs int) (f float64, ok bool) {
 	return percentile(shifts, 1-tail), true
 }
 
-// chance returns the probability that two sides of j and k runs of the same thing differ by at least size:
-// from Student's t whose 95th percentile is the floor, but at least the fraction of such A/A shifts, which may
-// have a heavier tail. It is 0 if there are too few repeats.
+// chance returns the probability that two sides of j and k runs of the same case differ by at least size. It
+// follows from Student's t, scaled so that its 95th percentile is the floor, but is at least the fraction of
+// such A/A shifts, which may have a heavier tail. It is 0 if there are too few repeats.
 func (z *noise) chance(j, k int, size float64, pairs int) float64 {
 	shifts := z.shifts(j, k, pairs)
 	if shifts == nil {
@@ -138,7 +138,7 @@ func (z *noise) chance(j, k int, size float64, pairs int) float64 {
 	return max(p, float64(len(shifts)-below)/float64(len(shifts)))
 }
 
-// percentile of an ascending list, by nearest rank.
+// percentile returns a percentile of an ascending list, by nearest rank.
 func percentile(v []float64, p float64) float64 {
 	return v[max(0, min(len(v)-1, int(math.Ceil(p*float64(len(v))))-1))]
 }
@@ -146,7 +146,7 @@ func percentile(v []float64, p float64) float64 {
 // shifts returns |shift|, ascending, of pairs of sides of j and k runs drawn from the residuals, widened as
 // Student's t is for few runs; nil if there are too few repeats.
 func (z *noise) shifts(j, k, pairs int) []float64 {
-	if z == nil || z.freedom() < leastFreedom {
+	if z == nil || z.freedom() < minFreedom {
 		return nil
 	}
 	key := asked{j, k, pairs}
@@ -202,8 +202,8 @@ func Statuses() []string {
 	return []string{Slower, NotMeasured, Unclear, Faster, Same, Incomparable, New, Gone}
 }
 
-// LeastRuns is the minimum number of runs of a side for a decision.
-const LeastRuns = 5
+// MinRuns is the minimum number of runs of a side for a decision.
+const MinRuns = 5
 
 // DefaultEffect is the default smallest effect that counts, as ln of a ratio.
 var DefaultEffect = math.Log(1.03)
@@ -288,13 +288,13 @@ func judge(q question) Shift {
 		floor = q.tick
 	}
 	size := math.Abs(s.log)
-	if known && min(j, k) >= LeastRuns {
+	if known && min(j, k) >= MinRuns {
 		p := max(q.noise.chance(j, k, size, q.pairs), q.own.chance(j, k, size, q.pairs))
 		s.P = &p
 	}
 	s.Suspect = size > max(q.effect, floor)
 	switch {
-	case min(j, k) < LeastRuns:
+	case min(j, k) < MinRuns:
 		s.Why = "fewer than 5 runs a side"
 	case !known:
 		s.Why = "too few repeats to know the noise"

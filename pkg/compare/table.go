@@ -7,13 +7,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
-// Columns returns the headings of a table of cases. The change of a case is over all its rungs; its times are
-// of the rung in "at".
+// Columns returns the headings of a table of cases. The change of a case covers all its rungs; its times are
+// from the rung in "at".
 func Columns() []string {
 	return []string{"status", "change", "95 % interval", "noise", "q", "runs", "old µs", "new µs", "at", "metric", "case"}
 }
 
-// Rows returns the rows of a case in such a table: its own, and one for each rung that did not shift with it.
+// Rows returns the rows of a case in such a table: one for the case, and one for each rung that did not shift with it.
 // Unchanged cases have a row only if all is set. Texts of documents are not escaped.
 func (k *Case) Rows(all bool) (out [][]string) {
 	var notes []string

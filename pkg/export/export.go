@@ -34,7 +34,7 @@ type Case struct {
 // figures has a row too, then one for each figure.
 func (c Case) Rows() []Row {
 	h := c.Document.Head()
-	at, _ := time.Parse(time.RFC3339, h.GeneratedAt) // whoever read the document parsed it
+	at, _ := time.Parse(time.RFC3339, h.GeneratedAt) // checked when the document was read
 	head := Row{
 		GeneratedAt: at, CaseID: h.Identity.CaseID, ComparisonKey: h.ComparisonKey,
 		SKU: h.Identity.CaseFactors.SKU, Backend: h.Implementation.Name, LibraryVersion: h.LibraryVersion(),

@@ -40,7 +40,7 @@ func (f *prometheusForm) Add(c Case) error {
 	rows := c.Rows()
 	attempts := rows[0]
 	if f.run != "" && f.run != attempts.RunID {
-		return fmt.Errorf("%w: %s: a textfile has the newest figures alone, and these documents are of runs %s and %s; export one run",
+		return fmt.Errorf("%w: %s: a textfile holds the figures of one run, and these documents are of runs %s and %s; export one run",
 			ErrInput, c.Source, f.run, attempts.RunID)
 	}
 	f.run = attempts.RunID

@@ -58,7 +58,7 @@ func whole[N int | int64](n N) *int64 {
 	return &v
 }
 
-// known is whole for numbers of which 0 means unknown.
+// known returns n as a column's value, null for 0, which means unknown.
 func known(n int) *int64 {
 	if n == 0 {
 		return nil
@@ -66,7 +66,7 @@ func known(n int) *int64 {
 	return whole(n)
 }
 
-// maybe is whole for numbers that may be missing.
+// maybe returns n as a column's value, null if it is missing.
 func maybe(n *int) *int64 {
 	if n == nil {
 		return nil

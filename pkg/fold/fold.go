@@ -46,7 +46,7 @@ type Verdict struct {
 	Answers    []Answer   // in order of run and case id
 	Runs       []string   // run ids seen, sorted
 
-	// What follows needs the matrix.
+	// The following fields are set only if there is a matrix.
 	Requested   int      // runnable cases
 	Unsupported int      // cases that the matrix marks unsupported
 	Missing     []string // runnable case ids without a document
@@ -64,7 +64,7 @@ func (v *Verdict) Failed() []Answer {
 	return out
 }
 
-// Err is nil if every requested case succeeded and every regular file was a document of this run.
+// Err returns nil if every requested case succeeded and every regular file was a document of this run.
 func (v *Verdict) Err() error {
 	var parts []string
 	for _, p := range []struct {
@@ -141,7 +141,7 @@ func (j *Judge) Record(r Record) (belongs, stands bool) {
 func (j *Judge) answer(h result.Head) (stands bool) {
 	key := Case{Run: h.RunID, ID: h.CaseID}
 	next := Answer{Case: key, Status: h.Status, Reasons: h.Reasons, Attempts: 1, order: [2]int{number(h.RunAttempt), h.Ordinal}}
-	next.at, _ = parseTime(h.GeneratedAt) // known has parsed it
+	next.at, _ = parseTime(h.GeneratedAt) // checked by Head.known
 	old, ok := j.answers[key]
 	if !ok {
 		j.answers[key] = &next

@@ -27,8 +27,8 @@ func Keep[T any](in []string, m *plan.Matrix, of func(Record) T) (map[Case]T, *V
 }
 
 // Standing returns the attempt that counts for each case, in reading order. It reads the paths twice, so that
-// only one document is in memory. The verdict is as for a fold without matrix; it includes documents that do not
-// count, the sequence does not.
+// only one document is in memory. The verdict is the same as for a fold without matrix. It covers documents that
+// do not count; the sequence omits them.
 func Standing(in []string) (*Verdict, iter.Seq2[Record, error], error) {
 	sources, verdict, err := Keep(in, nil, func(rec Record) string { return rec.Source })
 	if err != nil {

@@ -69,9 +69,9 @@ func (p *Problem) irregular() bool {
 }
 
 // Read yields the documents below the given paths: all *.json below a directory except plans (plan.FileName),
-// in lexical order of their paths, and the lines of an NDJSON file in order. Anything that is not an acceptable
-// document (see result.Inspector), and links to directories, which are not followed, is yielded as a *Problem;
-// any other error ends the sequence.
+// in lexical order of their paths, and the lines of an NDJSON file in order. A file or line that is not an
+// acceptable document (see result.Inspector) is yielded as a *Problem, and so is a link to a directory, which
+// is not followed. Any other error ends the sequence.
 func Read(paths []string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := &reader{yield: yield, inspector: result.NewInspector(provenance.NewScreen().Check)}
@@ -145,7 +145,7 @@ func (r *reader) file(path string) error {
 	return r.document(path, data)
 }
 
-// bare removes the path, which the problem has already.
+// bare returns err without the path, which the Problem already names.
 func bare(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

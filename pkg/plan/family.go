@@ -89,7 +89,7 @@ func names() (names []string) {
 	return names
 }
 
-// MarshalJSON writes the common fields and those of the block as one object.
+// MarshalJSON writes the common fields and the fields of the block as one object.
 func (c Case) MarshalJSON() ([]byte, error) {
 	type common Case // without this method
 	text, err := plain(common(c))

@@ -44,7 +44,7 @@ func (m *Matrix) Write(w io.Writer) error {
 	return out.Flush()
 }
 
-// writeList writes a list under its name, one element a line.
+// writeList writes a list under its name, one element per line.
 func writeList[T any](out *bufio.Writer, name string, list []T) error {
 	fmt.Fprintf(out, ",\n%q:[\n", name)
 	for i := range list {
@@ -199,7 +199,7 @@ func (m *Matrix) check() error {
 	return nil
 }
 
-// Requested yields every requested case, those of RequestedCases first, in plan order.
+// Requested yields every requested case in plan order: first RequestedCases, then RequestedOther.
 func (m *Matrix) Requested() iter.Seq[*Requested] {
 	return func(yield func(*Requested) bool) {
 		for _, list := range [][]Requested{m.RequestedCases, m.RequestedOther} {

@@ -60,7 +60,7 @@ var common = []Filter{
 	{Name: FilterWorld, Numbers: WorldsOf(""), Usage: "only these world sizes", Input: "Ranks", What: "world size"},
 }
 
-// AllFilters lists the filters on fields of every case, then those of each family.
+// AllFilters lists the filters on fields of every case, then the filters of each family.
 func AllFilters() []Filter {
 	all := slices.Clone(common)
 	for _, f := range families.All() {

@@ -15,7 +15,7 @@ import (
 // MaxMarkdown is GitHub's limit for one step's part of the job summary.
 const MaxMarkdown = 1 << 20
 
-// maxCharts limits the charts of one section, each of which the browser draws.
+// maxCharts limits the charts of one section, which the browser draws.
 const maxCharts = 6
 
 // maxTextRows limits the details that a terminal shows.
@@ -158,7 +158,7 @@ func chart(c *table.Chart) string {
 // chartTheme gives the line a colour that is visible on light and dark pages.
 const chartTheme = `%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#2f81f7"}}}}%%`
 
-// quoted returns a string of Mermaid, which has no escape for a quote.
+// quoted returns s as a string of Mermaid. Mermaid has no escape for a quote, so quotes become apostrophes.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`"`, "'", "`", "'").Replace(sanitize.Line(s)) + `"`
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// leastPrefix is the minimum length of a prefix that identifies a name.
-const leastPrefix = 3
+// minPrefix is the minimum length of a prefix that identifies a name.
+const minPrefix = 3
 
 // Nearest returns the name that got was probably meant to be, or "". It prefers names that begin
 // with got, then names within a few edits of got, then names with which got begins. Among several,
@@ -15,7 +15,7 @@ const leastPrefix = 3
 // got, or a third of its letters if that is more.
 func Nearest(got string, names []string) string {
 	got = strings.ToLower(got)
-	begins := func(long, short string) bool { return len(short) >= leastPrefix && strings.HasPrefix(long, short) }
+	begins := func(long, short string) bool { return len(short) >= minPrefix && strings.HasPrefix(long, short) }
 	for _, means := range []func(name string, edits int) bool{
 		func(name string, _ int) bool { return begins(name, got) },
 		func(_ string, edits int) bool { return edits <= max(min(2, len(got)/2), len(got)/3) },

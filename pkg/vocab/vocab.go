@@ -37,7 +37,7 @@ const (
 // Lanes lists the lanes.
 var Lanes = List("lane", LaneSharedMemory, LaneProcessVM, LaneTCP, LanePeer, LaneRDMA, LaneMNNVL)
 
-// OfHost reports whether a lane joins the memory of processes, and not that of devices.
+// OfHost reports whether a lane joins the memory of processes, not of devices.
 func OfHost(lane string) bool {
 	return lane == LaneSharedMemory || lane == LaneProcessVM || lane == LaneTCP
 }

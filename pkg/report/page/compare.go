@@ -72,14 +72,15 @@ func (b *builder) compare(in []string) error {
 	return nil
 }
 
-// apart returns the smallest and the largest change of the rungs of a case, if it has several.
+// apart formats the number of rungs of a case and their smallest and largest change. It returns "" for an empty
+// list, which stands for a single rung.
 func apart(rungs []compare.Rung) string {
 	if len(rungs) == 0 {
 		return ""
 	}
-	least, most := rungs[0].Ratio, rungs[0].Ratio
+	low, high := rungs[0].Ratio, rungs[0].Ratio
 	for _, r := range rungs {
-		least, most = min(least, r.Ratio), max(most, r.Ratio)
+		low, high = min(low, r.Ratio), max(high, r.Ratio)
 	}
-	return fmt.Sprintf("%d: %+.1f … %+.1f %%", len(rungs), 100*(least-1), 100*(most-1))
+	return fmt.Sprintf("%d: %+.1f … %+.1f %%", len(rungs), 100*(low-1), 100*(high-1))
 }

@@ -228,13 +228,13 @@ func (m *square) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// colour is one of a theme.
+// colour returns a colour of a theme.
 func colour(hex string) color.Color { return mixed(hex, hex, 0) }
 
 // mixed interpolates between two colours.
 func mixed(from, to string, part float64) color.Color {
 	channel := func(i int) uint8 {
-		a, _ := strconv.ParseUint(from[i:i+2], 16, 8) // colours are of themes
+		a, _ := strconv.ParseUint(from[i:i+2], 16, 8) // colours of themes always parse
 		b, _ := strconv.ParseUint(to[i:i+2], 16, 8)
 		return uint8(math.Round(float64(a) + (float64(b)-float64(a))*part))
 	}

@@ -113,7 +113,7 @@ const (
 type Series struct {
 	Case   int   // index into Page.Cases
 	Facets []int // index into Found of each facet of the view
-	Look   int   // of its identity, regardless of run and kind of measurement
+	Look   int   // see assignLooks; equal for equal identities, in any run and kind of measurement
 	Fits   []Fit
 	figure.Series
 }

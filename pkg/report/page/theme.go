@@ -18,7 +18,7 @@ type theme struct {
 	Grid   string   `json:"grid"`
 	Warn   string   `json:"warn"`
 	Series []string `json:"series"`
-	// Heat are the ends of the scale of a heat map, low and high.
+	// Heat holds the colours at the ends of the scale of a heat map, low and high.
 	Heat [2]string `json:"heat"`
 }
 
