@@ -1,5 +1,5 @@
-// Package backend is what a backend is to the rest of the program: one value, which says how ranks
-// open it and what a machine must have for it.
+// Package backend describes a backend to the rest of the program: one value, which holds how ranks
+// open it and what it requires of a machine.
 package backend
 
 import (
@@ -21,10 +21,10 @@ type Backend struct {
 	Open map[plan.Family]rank.Opener
 	// Needs are the libraries without which it cannot run, besides the driver of the devices.
 	Needs []*Need
-	// Compiles says that it cannot run without kernels that are compiled at run time. Others check
-	// data on copies instead.
+	// Compiles reports that it cannot run without kernels that are compiled at run time. Other backends
+	// check data on copies instead.
 	Compiles bool
-	// Loopback says that the ranks of a host connect over its loopback interface.
+	// Loopback reports that the ranks of a host connect over its loopback interface.
 	Loopback bool
 	// Listens says who can reach the ranks from outside while they run; empty: nobody.
 	Listens string
@@ -47,10 +47,10 @@ type Module struct {
 	Name          string
 	Distributions []string // that may bring it
 	Install       string   // what to install if it is missing
-	// Check returns why a module that is here cannot be used. held reports that the cause can be
+	// Check returns why an installed module cannot be used. held reports that the cause can be
 	// removed without installing anything. A nil Check accepts every module of the name.
 	Check func(e *pyhost.Environment) (held bool, err error)
-	// Sources says that Check reads the classes that the sources of the module define.
+	// Sources reports that Check reads the classes that the sources of the module define.
 	Sources bool
 }
 
@@ -63,7 +63,7 @@ type Library struct {
 	BuildID string `json:"build_id,omitempty"`
 	Path    string `json:"-"` // file that was loaded
 	Err     error  `json:"-"` // nil if it can be used
-	// Held reports that the library is here, and that the cause of Err can be removed without
+	// Held reports that the library is installed, and that the cause of Err can be removed without
 	// installing anything.
 	Held bool `json:"-"`
 	// Devices lists the devices that a driver shows to this process, in its order.
@@ -82,7 +82,7 @@ type Device struct {
 	Unshared error
 }
 
-// Found reports whether the library is here and can be used.
+// Found reports whether the library is installed and can be used.
 func (l *Library) Found() bool { return l.Err == nil }
 
 // Opened describes a library that was loaded from a file.

@@ -24,7 +24,7 @@ type Command struct {
 // Starter starts commands. Host is the real one. All methods of a Starter and of its
 // processes are safe for concurrent use.
 type Starter interface {
-	// Start starts c. It hangs as long as the file system of the program does.
+	// Start starts c. It does not return while the file system of the program hangs.
 	Start(c Command) (Process, error)
 }
 

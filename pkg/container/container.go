@@ -35,8 +35,8 @@ func because(reason, format string, args ...any) error {
 	return &Error{reason, fmt.Errorf(format, args...)}
 }
 
-// reference matches an image by tag. enroot takes a name with a digest for the name of a user,
-// and asks for a password.
+// reference matches an image by tag. enroot would take the digest in a name for the name of a user,
+// and ask for a password.
 var reference = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9._-]+(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?$`)
 
 // Check returns an error unless the image is named by tag.

@@ -21,8 +21,8 @@ import (
 const (
 	// lockWait is how long an import waits for another one of the same image.
 	lockWait = 30 * time.Minute
-	// importLimit is more than the import of an image onto a machine without any of its
-	// layers needs.
+	// importLimit is the maximum time of an import. It suffices for a machine without any layer of
+	// the image.
 	importLimit = time.Hour
 )
 
@@ -169,8 +169,8 @@ func (s Squashes) make(ctx context.Context, i Image, file string) (Squash, error
 	if err != nil {
 		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)
 	}
-	// The name includes this machine's, since another machine may import at the same time if
-	// locks are not shared. A killed import of this machine leaves a file of this name.
+	// The name of the file includes the name of this machine: another machine may import at the same
+	// time if locks are not shared. A killed import of this machine leaves a file of this name.
 	part := filepath.Join(s.Images, "."+i.Name()+"."+host+".part")
 	if err := os.RemoveAll(part); err != nil {
 		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)

@@ -1,7 +1,7 @@
 // Package dirlock marks directories as belonging to this program. A claimed directory has a
-// marker file in our format, which its owner keeps locked as long as it lives. The kernel
-// releases the lock however the owner ends. The next process can therefore distinguish an
-// abandoned directory from one in use, and from one that is not ours.
+// marker file, which its owner keeps locked as long as it lives. The kernel releases the lock
+// however the owner ends. The next process can therefore distinguish an abandoned directory
+// from one in use, and from a directory of another program.
 package dirlock
 
 import (
@@ -161,8 +161,8 @@ func (c *Claim) text() (string, error) {
 
 func (c *Claim) lock() error { return unix.Flock(int(c.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// oursStill reports whether the marker belongs to this user and still has its name: another
-// process may have removed the directory in the meantime.
+// oursStill reports whether the marker belongs to this user and still exists under its name.
+// Another process may have removed the directory in the meantime.
 func (c *Claim) oursStill() bool {
 	opened, err := c.file.Stat()
 	if err != nil {

@@ -22,10 +22,11 @@ type Family struct {
 	Catalog catalog.Family
 	Planner planner.Family
 	Result  result.Family
-	// Computed: cases have no ranks and need no devices. The shard computes them; nothing in their
-	// documents was measured.
+	// Computed reports that cases have no ranks and need no devices. The shard computes them; nothing in
+	// their documents was measured.
 	Computed bool
-	// Multiplies: cases multiply matrices on devices, with the vendor's library if it is installed.
+	// Multiplies reports that cases multiply matrices on devices, with the vendor's library if it is
+	// installed.
 	Multiplies bool
 	// Figures returns all figures of a document, of any outcome.
 	Figures func(d result.Document) []figure.Row

@@ -1,6 +1,5 @@
-// Package fdpass gives an open file to other processes of this host and user, whatever it is that
-// the file stands for: a driver's memory, unlike a file of the file system, has no path by which
-// they could open it.
+// Package fdpass passes an open file to other processes of this host and user. It works for any
+// file descriptor, such as one of a driver's memory, which has no path to open.
 package fdpass
 
 import (
@@ -40,8 +39,8 @@ func NewOffer(f *os.File) (*Offer, error) {
 // Address is what Take needs.
 func (o *Offer) Address() string { return o.listener.Addr().String() }
 
-// Close withdraws the offer. Who has taken the file keeps it. The error says why the offer ended
-// before, if it did.
+// Close withdraws the offer. Processes that have taken the file keep it. If the offer had already
+// ended, the error says why.
 func (o *Offer) Close() error {
 	err := o.listener.Close()
 	<-o.ended
@@ -52,8 +51,8 @@ func (o *Offer) Close() error {
 }
 
 // serve gives the file to processes until the listener is closed. It closes the listener itself if a
-// connection cannot be accepted, since the next attempt would fail at once, too: processes that
-// take the file then hear so instead of waiting.
+// connection cannot be accepted, since the next attempt would fail at once, too. Processes that
+// take the file then get an error instead of waiting.
 func (o *Offer) serve() {
 	defer close(o.ended)
 	for {
@@ -66,7 +65,7 @@ func (o *Offer) serve() {
 			return
 		}
 		if sameUser(conn) == nil {
-			// Who takes the file sees that nothing comes.
+			// If this fails, Take gets a closed connection without a file.
 			_, _, _ = conn.WriteMsgUnix([]byte{0}, unix.UnixRights(int(o.file.Fd())), nil)
 		}
 		conn.Close()

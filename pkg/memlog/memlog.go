@@ -20,7 +20,7 @@ import (
 // Log is what one library has logged.
 type Log struct{ file *os.File }
 
-// New returns an empty log. The name is for people who look at the process.
+// New returns an empty log. Its name appears in /proc/PID/fd.
 func New(name string) (*Log, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package operator is the operator values: what is private to a cluster, such as the names of
-// its partitions, directories and network devices. They are in a file on the runner, outside
-// any repository; catalog.ParseOperator reads it. Nothing of them may be published.
+// Package operator defines the operator values, which are private to a cluster, such as the names
+// of its partitions, directories and network devices. They are in a file on the runner, outside
+// any repository, which catalog.ParseOperator reads. They must not be published.
 package operator
 
 import (
@@ -22,7 +22,7 @@ type Platform struct {
 	Docker  Docker  `yaml:"docker,optional"`
 }
 
-// Slurm is where an allocation may land.
+// Slurm selects the partition and nodes of an allocation.
 type Slurm struct {
 	Partition string   `yaml:"partition,optional"`
 	Account   string   `yaml:"account,optional"`
@@ -31,7 +31,7 @@ type Slurm struct {
 	Exclude   []string `yaml:"exclude,optional"` // never these
 }
 
-// Storage is directories, as absolute paths.
+// Storage holds directories, as absolute paths.
 type Storage struct {
 	Images      string `yaml:"images,optional" in:"absolute path"` // container images as files
 	Stage       string `yaml:"stage,optional" in:"absolute path"`  // seen by the runner and by compute nodes
@@ -58,7 +58,7 @@ type Docker struct {
 	Command []string `yaml:"command,optional"` // default: docker; may be sudo docker
 }
 
-// StoreAddressKey is the value that a store over TCP needs.
+// StoreAddressKey is the key of the value that a store over TCP needs.
 const StoreAddressKey = "network.store_address"
 
 // Keys lists the values that a platform can require.

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// own matches the places of documents and descriptions whose text is of our own vocabulary:
-// values of closed lists, numbers, names from the definitions. A machine may well be named
-// like one of these. Text in any other place may come from the machine, its libraries or
-// its environment.
+// own matches the places of documents and descriptions whose text comes from this program: values
+// of closed lists, numbers, names from the definitions. The name of a machine may equal one of
+// these. Text in any other place may come from the machine, its libraries or its environment.
 var own = regexp.MustCompile(`^(record_type|generated_at|comparison_key|digest|program|backends|identity|workload|measurement|devices|` +
 	`implementation\.(name|maturity|kernel_generation|combine_reduction|fp8_consume)|runtime\.vendor|` +
 	`topology\.(placement|scope|transport|topology_class|scale_(up|out)_transport)|` +
@@ -19,7 +18,7 @@ var own = regexp.MustCompile(`^(record_type|generated_at|comparison_key|digest|p
 	// of a record among the samples
 	`kind|data\.(began|mode|modes|placement|rungs|path|checked_by|component|combine|combine_reduction|dispatch_dtype|fp8_consume|kernel_generation|receive|digest|when))($|[.[])`)
 
-// reasons matches the places of text that begins with a code of a closed list. What follows
+// reasons matches the places of text that begins with a code of a closed list. The text after
 // ": " may come from elsewhere.
 var reasons = regexp.MustCompile(`^outcome\.reasons\[`)
 
@@ -83,13 +82,13 @@ func (s *Screen) text(text, place string, public func(string) bool) error {
 		if err := s.check(detail, public); err != nil {
 			return err
 		}
-		public = anything // of the code
+		public = anything // text is the code
 	}
 	return s.check(text, public)
 }
 
-// anything accepts every name. It is used where text is of our own vocabulary; forms and
-// secrets count even there.
+// anything accepts every name. It is used for text of this program; private forms and secrets
+// are refused even there.
 func anything(string) bool { return true }
 
 // brought are the objects of documents whose keys are not words of the schema but come from

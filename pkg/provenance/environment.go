@@ -35,7 +35,7 @@ var known = sync.OnceValue(func() map[string]bool {
 	return out
 })
 
-// prefixes are those of the relevant variables, which change what a communication library
+// prefixes are the prefixes of the relevant variables, which change what a communication library
 // does, whether their names are known or not.
 var prefixes = []string{
 	"NCCL_", "RCCL_", "NVSHMEM_", "MSCCL_", "MSCCLPP_", "UCX_", "ROCSHMEM_", "MORI_", "UCCL_", "DEEPEP_", "EP_",
@@ -44,8 +44,8 @@ var prefixes = []string{
 	"TORCH_NCCL_", "TORCH_SYMMMEM", "FI_", "IBV_", "MLX5_", "EP_NIC_NAME", "EP_OVERRIDE_RDMA_SL",
 }
 
-// Relevant returns those of environ ("NAME=value") that change what a communication library
-// does.
+// Relevant returns the elements of environ ("NAME=value") that change what a communication
+// library does.
 func Relevant(environ []string) (relevant []string) {
 	for _, kv := range environ {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(kv, p) }) {

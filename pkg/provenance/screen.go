@@ -49,7 +49,7 @@ func NewScreen(names ...string) *Screen {
 }
 
 // commonNames are words that every machine has, and values from the closed lists of
-// documents. They do not identify a machine, even one that is named so.
+// documents. They do not identify a machine, even if its name is one of them.
 var commonNames = strings.Fields(`
 	localhost local localdomain host root runner user linux ubuntu debian admin
 	node nodes compute server worker cluster
@@ -134,8 +134,8 @@ var (
 	buildID = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 )
 
-// SOName returns the name of a library file without its directory, or nothing if it does
-// not have the published form.
+// SOName returns the name of a library file without its directory, or "" if it does not have
+// the published form.
 func (s *Screen) SOName(file string) string {
 	file = file[strings.LastIndexByte(file, '/')+1:]
 	if !soName.MatchString(file) || s.Check(file) != nil {
@@ -144,7 +144,7 @@ func (s *Screen) SOName(file string) string {
 	return file
 }
 
-// BuildID returns a linker's build id, or nothing if id is not one.
+// BuildID returns id if it has the form of a linker's build id, else "".
 func (s *Screen) BuildID(id string) string {
 	if !buildID.MatchString(id) {
 		return ""

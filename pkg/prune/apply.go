@@ -37,7 +37,7 @@ func (p *Plan) moves() (out []move) {
 }
 
 // Apply moves the runs and samples that do not stay. Each moves with one rename, so that after
-// a crash it is whole at one of the two places, and a new plan continues. Apply moves nothing
+// a crash it is complete at one of the two places, and a new plan continues. Apply moves nothing
 // if a target exists. It stops at a run that has changed since the plan, or that a process
 // writes to.
 func (p *Plan) Apply() error {
@@ -97,8 +97,8 @@ func (m move) rename() error {
 // claims are the locked markers of a run.
 type claims []*dirlock.Claim
 
-// take locks every marker in an entry, so that no process of ours writes to it. The error
-// wraps dirlock.ErrHeld if one cannot be locked.
+// take locks every marker in an entry, so that no process of this program writes to it. The error
+// wraps dirlock.ErrHeld if a marker cannot be locked.
 func take(path string) (held claims, err error) {
 	err = filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != dirlock.Marker {

@@ -19,10 +19,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
-// Retention is what stays.
+// Retention selects the runs and samples that stay.
 type Retention struct {
 	Results string // holds runs: directories with documents, and NDJSON files
-	To      string // where the others go; on the same file system, outside of Results
+	To      string // directory for the other runs; on the same file system, outside of Results
 	// Runs is how many runs with a success stay for each case and comparison key, from the
 	// newest on; for a case that never succeeded, how many runs with an attempt. At least 1.
 	Runs int
@@ -38,9 +38,9 @@ type Entry struct {
 	// Documents counts its documents; Newest is when the newest was written.
 	Documents int       `json:"documents"`
 	Newest    time.Time `json:"newest,omitzero"`
-	// Keep is why the entry stays; empty if it goes.
+	// Keep is why the entry stays; empty if it is moved.
 	Keep string `json:"keep"`
-	// Samples are the directories of raw samples that go although the entry stays,
+	// Samples are the directories of raw samples that are moved although the entry stays,
 	// relative to it.
 	Samples []string `json:"samples"`
 
@@ -58,7 +58,8 @@ type Plan struct {
 // key identifies figures that are compared.
 type key struct{ caseID, comparison string }
 
-// newest is the newest attempts of an entry at a case; zero without one.
+// newest holds the times of the newest success and the newest attempt of an entry at a case; zero
+// without one.
 type newest struct{ success, attempt time.Time }
 
 // Reasons to keep an entry.
@@ -162,8 +163,8 @@ func existing(path string) string {
 	}
 }
 
-// runsOf returns the ids of the runs of the documents below paths, all of which must be
-// readable.
+// runsOf returns the ids of the runs of the documents below paths. It fails if a document cannot
+// be read or a path has none.
 func runsOf(paths []string) (map[string]bool, error) {
 	ids := map[string]bool{}
 	for _, path := range paths {
@@ -211,7 +212,7 @@ func (e *Entry) documents() error {
 			return err
 		}
 		d, err := rec.Document()
-		if err != nil { // of a newer version, perhaps
+		if err != nil { // perhaps a newer version wrote it
 			e.Keep = keepDamaged
 			continue
 		}
@@ -246,8 +247,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// newestOf returns why entries stay if the newest n of each key do. Entries that stay for
-// another reason count among the n.
+// newestOf returns the entries to keep so that the newest n of each key stay, with the reason of
+// each. Entries that stay for another reason count among the n.
 func newestOf(entries []*Entry, n int) map[*Entry]string {
 	type candidate struct {
 		e  *Entry

@@ -1,5 +1,5 @@
-// Package registry keeps the descriptors of a layer: those that stand in its own
-// table, and those that packages elsewhere add before the first use.
+// Package registry keeps the descriptors of a layer: those of its own table, and those that other
+// packages add before the first use.
 package registry
 
 import (
@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Table is descriptors in order, each under its own name.
+// Table holds descriptors in order, each under its own name.
 type Table[T any] struct {
 	name func(T) string
 	all  []T
@@ -24,8 +24,8 @@ func New[T any](name func(T) string, all ...T) *Table[T] {
 	return t
 }
 
-// Add appends a descriptor; it is for init functions. It panics where the name is
-// taken, and once the table has been read, since a reader may have kept what it saw.
+// Add appends a descriptor; it is for init functions. It panics if the name is already registered,
+// or if the table has been read, since a reader may have kept the earlier list.
 func (t *Table[T]) Add(d T) {
 	name := t.name(d)
 	switch {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// closed returns an error if a field of the head with a closed list or pattern has another value. A digest
-// is no signature: whoever made a document made its digest, and later jobs print heads.
+// closed returns an error if a field of the head is outside its closed list or pattern. The check is needed
+// although digests match: anybody can compute a digest, and later jobs print heads.
 func (h Head) closed() error {
 	switch {
 	case !slices.Contains(statuses, h.Status):

@@ -15,7 +15,6 @@ import (
 // class. The library's version is separate (implementation.library_version), so that old and new can be
 // compared. These factors are followed by the relevant part of the block, under the name of the family,
 // and by environment, the environment of the ranks.
-// must match of its block, and as environment the environment of the ranks.
 type comparisonFactors struct {
 	Family            plan.Family       `json:"family"`
 	Backend           string            `json:"backend"`

@@ -153,7 +153,7 @@ func orEmpty(s *string) string {
 	return *s
 }
 
-// known returns an error unless the head is one that a run of this program writes. Its kind is known.
+// known returns an error unless a run of this program can have written the head. The caller knows its kind.
 func (h Head) known() error {
 	if h.CaseID == "" || h.Ordinal < 1 || h.Status == "" {
 		return fmt.Errorf("%w: no identity.case_id, identity.attempt_ordinal or outcome.status", ErrForeign)

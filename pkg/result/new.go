@@ -66,7 +66,7 @@ func New(c plan.Case, a Attempt) (Document, error) {
 		},
 		Outcome: Outcome{Status: Failed, Reasons: Reasons{}},
 	}
-	if a.Vendor == vocab.Host { // whose processes share no GPUs and no domain of them
+	if a.Vendor == vocab.Host { // hosts have no GPUs and no scale-up domain
 		head.Topology.GPUsPerNode, head.Topology.ScaleUpDomain = 0, 0
 	}
 	return family.New(head), nil

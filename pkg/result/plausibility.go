@@ -7,7 +7,7 @@ const (
 	LimitMemory  = "memory"  // a device's memory, reads and writes together
 )
 
-// Limit is a peak that no algorithm can exceed. Rows that would exceed it are invalid (implausible).
+// Limit is a peak that no algorithm can exceed. Rows above it are invalid (implausible).
 type Limit struct {
 	Of   string  `json:"of"`   // link, network or memory
 	GBps float64 `json:"gbps"` // GB/s = 1e9 bytes per second

@@ -87,7 +87,7 @@ func (r *Reason) UnmarshalText(text []byte) error {
 // Check returns an error unless the reason has the published form.
 func (r Reason) Check() error {
 	if !slices.Contains(Codes(), r.Code) {
-		return fmt.Errorf("reason %q begins with no code of the closed list", r)
+		return fmt.Errorf("reason %q does not begin with a code of the closed list", r)
 	}
 	if r.Detail != "" && !reasonDetail.MatchString(r.Detail) {
 		return fmt.Errorf("reason %q has a detail that is not of the published form", r)

@@ -74,7 +74,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d.EntrySkew = &result.EntrySkew{Windows: 1, P50: 2, Max: 1}
 			return d
 		}, "entry_skew: 1 windows with a median of 2 us and a maximum of 1 us"},
-		{"another case id", func() result.Document { d := good(); d.Identity.CaseID = "x"; return d }, "not that of the case"},
+		{"another case id", func() result.Document { d := good(); d.Identity.CaseID = "x"; return d }, "as in the case"},
 		{"id and factors disagree", func() result.Document {
 			d := good()
 			ep.Of(&d.Identity.Case).EPSize = 4

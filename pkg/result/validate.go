@@ -82,18 +82,18 @@ func (p *Problems) envelope(d Document, family *Family) {
 		p.Check(offset == 0, "generated_at %s is not UTC", e.GeneratedAt)
 	}
 	id := e.Identity
-	p.Check(id.CaseID != "" && id.CaseID == id.Case.CaseID, "identity.case_id %q is not that of the case (%q)", id.CaseID, id.Case.CaseID)
+	p.Check(id.CaseID != "" && id.CaseID == id.Case.CaseID, "identity.case_id is %q, must be %q as in the case", id.CaseID, id.Case.CaseID)
 	p.Check(c.Placed(), "identity.case has %d ranks on %d nodes with %d each", c.World, c.Nodes, c.RanksPerNode)
 	p.Check(id.AttemptOrdinal > 0, "identity.attempt_ordinal is %d, must be positive", id.AttemptOrdinal)
 	p.Check(id.Repeat > 0 && id.Repeat == id.Case.Repeat, "identity.repeat is %d, the case says %d", id.Repeat, id.Case.Repeat)
-	p.Check(id.CaseFactors.SKU == id.Case.SKU, "identity.case_factors.sku %q is not that of the case (%q)", id.CaseFactors.SKU, id.Case.SKU)
+	p.Check(id.CaseFactors.SKU == id.Case.SKU, "identity.case_factors.sku is %q, must be %q as in the case", id.CaseFactors.SKU, id.Case.SKU)
 	p.Check(same(id.CaseID, c.ID(), older.CaseID), "identity.case_id is %q, the fields of the case make %q", id.CaseID, c.ID())
 	if key, err := ComparisonKey(Settled(d), e.Provenance.Environment); err != nil {
 		p.Add("%w", err)
 	} else {
-		p.Check(same(e.ComparisonKey, key, older.ComparisonKey), "comparison_key %q is not that of case and environment (%q)", e.ComparisonKey, key)
+		p.Check(same(e.ComparisonKey, key, older.ComparisonKey), "comparison_key is %q, must be %q for this case and environment", e.ComparisonKey, key)
 	}
-	p.Check(e.Implementation.Name == id.Case.Backend, "implementation.name %q is not the backend of the case (%q)", e.Implementation.Name, id.Case.Backend)
+	p.Check(e.Implementation.Name == id.Case.Backend, "implementation.name is %q, must be the backend of the case, %q", e.Implementation.Name, id.Case.Backend)
 	p.Check(e.Topology.WorldSize == id.Case.World, "topology.world_size is %d, the case says %d", e.Topology.WorldSize, id.Case.World)
 	p.Check(slices.Contains(vocab.Vendors(), e.Runtime.Vendor), "runtime.vendor %q is not one of %s", e.Runtime.Vendor, strings.Join(vocab.Vendors(), ", "))
 	p.Check(e.Provenance.Generator != "", "provenance.generator is empty")

@@ -56,7 +56,7 @@ func CreateAtomic(path string) (*AtomicFile, error) {
 // lock locks a file that is not committed yet.
 func lock(temp *os.File) error { return unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// stands reports whether an open file still has its name.
+// stands reports whether the name of an open file still refers to it.
 func stands(f *os.File) bool {
 	opened, err := f.Stat()
 	if err != nil {
@@ -128,8 +128,8 @@ func SyncDir(dir string) error {
 
 // EndPartial removes the uncommitted files that killed writers left in dir. If whole is not
 // nil and reports true for the name of a file, which must then be completely written and
-// synced, the file is renamed into place instead. Files whose writer lives, and those of
-// other users, are not touched.
+// synced, the file is renamed into place instead. Files of living writers and of other users are
+// not touched.
 func EndPartial(dir string, whole func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -39,7 +39,8 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Cause returns an error of a file without the path, for a caller that names it or must not.
+// Cause returns an error of a file without the path, for a caller that already names the path or
+// must not.
 func Cause(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return of.Err
@@ -93,7 +94,7 @@ func ReadFrom(path string, offset, limit int64) ([]byte, error) {
 
 // ReadFS is Read for a file in fsys.
 func ReadFS(fsys fs.FS, name string, limit int64) ([]byte, error) {
-	info, err := fs.Stat(fsys, name) // before it is opened, which may wait
+	info, err := fs.Stat(fsys, name) // before Open, which may block
 	if err != nil {
 		return nil, err
 	}

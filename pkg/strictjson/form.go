@@ -17,7 +17,7 @@ import (
 // field gives.
 type Lists map[string][]any
 
-// Types has what New cannot learn from the Go types.
+// Types holds what New cannot derive from the Go types.
 type Types struct {
 	Lists Lists
 	// Behind is a value of the type in fields of type any.

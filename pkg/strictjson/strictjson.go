@@ -23,7 +23,7 @@ var (
 	ErrForm      = errors.New("does not match the schema")
 )
 
-// Limits of a text. A list or object takes more memory than the few bytes that it may be written in.
+// Limits of a text. A list or object of a few bytes takes much more memory once it is decoded.
 const (
 	maxDepth          = 64
 	leastContainers   = 4096
@@ -58,7 +58,7 @@ func scan(text []byte, check func(raw []byte) error) (spaces bool, err error) {
 		case '"':
 			end, plain := stringEnd(text, i)
 			if end < 0 {
-				return false, nil // its reader will say that it is truncated
+				return false, nil // Unmarshal reports that it is truncated
 			}
 			if raw := text[i:end]; check != nil && (!plain || len(raw) >= shortest) {
 				if err := check(raw); err != nil {
@@ -140,7 +140,7 @@ func misformed(at jsontext.Pointer, format string, args ...any) error {
 	return &FormError{Path(at), fmt.Sprintf(format, args...)}
 }
 
-// Path spells a place as people do: a.b[3].c.
+// Path formats a place as a.b[3].c.
 func Path(at jsontext.Pointer) string {
 	var path strings.Builder
 	for token := range at.Tokens() {
@@ -154,7 +154,7 @@ func Path(at jsontext.Pointer) string {
 	return path.String()
 }
 
-// explain words an error of packages json and jsontext.
+// explain returns an error of packages json and jsontext in the words of this package.
 func explain(err error) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		switch {

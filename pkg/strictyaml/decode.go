@@ -1,4 +1,4 @@
-// Package strictyaml turns YAML into typed values, and says of everything that is wrong where it is.
+// Package strictyaml decodes YAML into typed values, and reports every problem with its position.
 package strictyaml
 
 import (
@@ -16,23 +16,23 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Decoder turns YAML into typed values and notes every diagnostic on the way. What a struct
-// accepts is said by its tags:
+// Decoder decodes YAML into typed values and collects all diagnostics. The tags of a struct define
+// what it accepts:
 //
 //	yaml:"key"            a required key
 //	yaml:"key,optional"   a key that may be left out; so may one with omitempty
 //	yaml:",inline"        the keys of the embedded struct
-//	yaml:",name"          the key under which the struct stands in its parent
-//	yaml:",value"         the struct is written as this value alone
+//	yaml:",name"          the key of the struct in its parent
+//	yaml:",value"         the struct is written as this value only
 //	yaml:",blocks"        keys for the values of a map; see Blocks
 //	in:"kind"             the value, or each element, is a word of that kind
-//	min:"1" max:"9"       the least and the greatest number allowed
-//	default:"[a]"         what a key that is left out stands for, as YAML
+//	min:"1" max:"9"       the minimum and the maximum of a number
+//	default:"[a]"         the value of a missing key, as YAML
 //
 // A slice of structs with a name field is written as a mapping, in order. Lists
-// are never empty and hold nothing twice.
+// are never empty and have no duplicates.
 type Decoder struct {
-	// FS has the files that values name; see InFile.
+	// FS holds the files that values name; see InFile.
 	FS fs.FS
 	// Private keeps values out of messages.
 	Private bool
@@ -55,7 +55,7 @@ type Block struct {
 	Key      string
 	Type     reflect.Type // of the value, or what it points to
 	Optional bool
-	Min, Max float64 // the least and greatest number in it; 0 is no bound
+	Min, Max float64 // minimum and maximum of the numbers in it; 0: no bound
 }
 
 // New returns a decoder that has read nothing.
@@ -64,18 +64,18 @@ func New() *Decoder { return &Decoder{pos: map[any]Pos{}, shapes: map[reflect.Ty
 // Custom is implemented by values that read themselves.
 type Custom interface{ DecodeYAML(n Node) }
 
-// Checked is implemented by structs with a rule of their own. CheckYAML is called for one in which
-// nothing else is wrong. It returns the address of the field that is wrong, and why, or nothing.
+// Checked is implemented by structs with a rule of their own. CheckYAML is called if the struct has no
+// other problem. It returns the address of the invalid field and the reason, or nil and "".
 type Checked interface{ CheckYAML() (at any, why string) }
 
-// Node is a value as it stands in a file.
+// Node is a value in a file.
 type Node struct {
 	*yaml.Node
 	d     *Decoder
 	field field
 }
 
-// MustBe reports that the value is something else than what was expected.
+// MustBe reports that the value is not what was expected.
 func (n Node) MustBe(what string) { n.d.mustBe(what, n.Node, n.field) }
 
 // Within reports whether a number is in the bounds of the value.
@@ -89,7 +89,7 @@ func (d *Decoder) Err() error {
 	return d.diagnostics.Sorted()
 }
 
-// First returns the first diagnostic, or nil. It is for those who show one line.
+// First returns the first diagnostic, or nil, for callers that show one line.
 func (d *Decoder) First() error {
 	if len(d.diagnostics) == 0 {
 		return nil
@@ -97,12 +97,12 @@ func (d *Decoder) First() error {
 	return d.diagnostics.Sorted()[0]
 }
 
-// Pos returns where the value stands whose address at is.
+// Pos returns the position of the value at an address.
 func (d *Decoder) Pos(at any) Pos { return d.pos[at] }
 
 func (d *Decoder) at(n *yaml.Node) Pos { return Pos{File: d.file, Line: n.Line, Col: n.Column} }
 
-// Diagnose notes what is wrong at a position.
+// Diagnose adds a diagnostic at a position.
 func (d *Decoder) Diagnose(p Pos, format string, args ...any) {
 	d.diagnostics = append(d.diagnostics, Diagnostic{Pos: p, Msg: fmt.Sprintf(format, args...)})
 }
@@ -121,8 +121,8 @@ func (d *Decoder) ReadFile(name string, out any) bool {
 	return d.Read(name, data, out)
 }
 
-// Read decodes the content of a file into the struct that out points to. It reports whether the file has no
-// mistakes. name is the name of the file in diagnostics.
+// Read decodes the content of a file into the struct that out points to. It reports whether the file is
+// valid. name is the name of the file in diagnostics.
 func (d *Decoder) Read(name string, data []byte, out any) bool {
 	d.file = name
 	before := len(d.diagnostics)
@@ -134,14 +134,14 @@ func (d *Decoder) Read(name string, data []byte, out any) bool {
 	return len(d.diagnostics) == before
 }
 
-// shape has the tags of a struct, parsed.
+// shape holds the parsed tags of a struct.
 type shape struct {
 	keys        []string
 	fields      []field // under the keys
 	name, value *field
 }
 
-// field has the tags of a struct field, parsed.
+// field holds the parsed tags of a struct field.
 type field struct {
 	index    []int
 	what     string // in messages
@@ -207,7 +207,7 @@ func bound(tag string) *float64 {
 	return &v
 }
 
-// limit is a bound that is given; 0 is none.
+// limit returns a bound, nil for 0.
 func limit(v float64) *float64 {
 	if v == 0 {
 		return nil
@@ -215,13 +215,12 @@ func limit(v float64) *float64 {
 	return &v
 }
 
-// InFile is a value that has a file of its own. It is written as the name of the
-// file, in FS.
+// InFile is a value in a file of its own. It is written as the name of that file in FS.
 type InFile interface {
 	Source() Source
-	// Parse reads the value from the content of the file, and returns the text in it that
-	// documents carry as it is, or nothing. An error of type Errors has places in the file.
-	// Without content, file is a word; see Source.
+	// Parse reads the value from the content of the file. It returns the text in it that is copied
+	// into documents, or "". An error of type Errors has positions in the file. Without content,
+	// file is a word; see Source.
 	Parse(file string, data []byte) (published string, err error)
 }
 
@@ -266,7 +265,7 @@ func (d *Decoder) inFile(n *yaml.Node, v InFile, f field) {
 	}
 }
 
-// Note takes in the diagnostics of another file, each once, however many values name it.
+// Note adds the diagnostics of another file, each once, even if several values name the file.
 func (d *Decoder) Note(places Errors) {
 	for _, f := range places {
 		if !slices.Contains(d.diagnostics, f) {
@@ -275,7 +274,7 @@ func (d *Decoder) Note(places Errors) {
 	}
 }
 
-// PublishedText is the kind of text that documents carry as it is.
+// PublishedText is the kind of text that is copied into documents.
 const PublishedText = "published text"
 
 func (d *Decoder) decode(n *yaml.Node, v reflect.Value, f field) {
@@ -313,7 +312,7 @@ func (d *Decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 	}
 }
 
-// structure decodes a mapping into a struct, or the value that stands for it.
+// structure decodes a mapping, or the value that may replace it, into a struct.
 func (d *Decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 	s := d.shape(v.Type())
 	if s.value != nil {
@@ -348,7 +347,7 @@ func (d *Decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 	}
 }
 
-// member decodes what stands under a key of struct v.
+// member decodes the value of a key of struct v.
 func (d *Decoder) member(n *yaml.Node, v reflect.Value, key string, f field) {
 	v = v.FieldByIndex(f.index)
 	if f.block == nil {
@@ -370,7 +369,7 @@ func (d *Decoder) member(n *yaml.Node, v reflect.Value, key string, f field) {
 	v.SetMapIndex(reflect.ValueOf(key), block)
 }
 
-// preset is a default as a node that stands where n does.
+// preset returns a default as a node at the position of n.
 func preset(text string, n *yaml.Node) *yaml.Node {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
@@ -383,8 +382,8 @@ func preset(text string, n *yaml.Node) *yaml.Node {
 	return out
 }
 
-// mapping calls f with each key, which is a plain word and stands there once, and
-// its value. It reports whether n is a mapping.
+// mapping calls each with every key and its value. It reports keys that are not plain words or are
+// duplicated. It returns whether n is a mapping.
 func (d *Decoder) mapping(n *yaml.Node, f field, each func(k, val *yaml.Node)) bool {
 	if n.Kind != yaml.MappingNode {
 		return d.mustBe("a mapping", n, f)

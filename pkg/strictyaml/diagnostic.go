@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Pos is a place in a file; lines and columns count from 1.
+// Pos is a position in a file; lines and columns count from 1.
 type Pos struct {
 	File string
 	Line int
 	Col  int
 }
 
-// StartOf is the first place of a file.
+// StartOf returns the first position of a file.
 func StartOf(file string) Pos { return Pos{file, 1, 1} }
 
 func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col) }
 
-// Diagnostic is one thing that is wrong.
+// Diagnostic is one problem and its position.
 type Diagnostic struct {
 	Pos
 	Msg string
@@ -27,8 +27,7 @@ type Diagnostic struct {
 
 func (d Diagnostic) Error() string { return d.Pos.String() + ": " + d.Msg }
 
-// Errors is everything that is wrong, by file, line and column. It
-// is never empty.
+// Errors holds all diagnostics, sorted by file, line and column. It is never empty.
 type Errors []Diagnostic
 
 func (e Errors) Error() string {

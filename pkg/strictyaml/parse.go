@@ -13,7 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Reason is an I/O error without its path, which the position already says.
+// Reason returns the text of an I/O error without its path, which the position already names.
 func Reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
@@ -21,7 +21,7 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// parse parses data, which must be one YAML document, or returns where it is not and why.
+// parse parses data, which must be one YAML document. If it is not, parse returns where and why.
 func parse(name string, data []byte) (root *yaml.Node, at Pos, why string) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -42,8 +42,7 @@ func parse(name string, data []byte) (root *yaml.Node, at Pos, why string) {
 	return doc.Content[0], at, ""
 }
 
-// safely turns a panic of the parser into an error: it must not matter what
-// bytes a file holds.
+// safely returns a panic of the parser as an error, since files may hold any bytes.
 func safely(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -16,8 +16,7 @@ func (d *Decoder) word(at Pos, word, kind string) {
 	}
 }
 
-// show is text with a value in it, or what messages say instead where values are
-// private.
+// show returns text, which contains a value, or instead if values are private.
 func (d *Decoder) show(text, instead string) string {
 	if d.Private {
 		return instead
@@ -61,7 +60,7 @@ func (d *Decoder) scalar(n *yaml.Node, v reflect.Value, f field) bool {
 	return true
 }
 
-// mustBe says that n is something else than what was expected.
+// mustBe reports that n is not what was expected, and returns false.
 func (d *Decoder) mustBe(what string, n *yaml.Node, f field) bool {
 	d.Diagnose(d.at(n), "%s must be %s, not %s", f.what, what, d.describe(n))
 	return false
@@ -87,7 +86,7 @@ func (d *Decoder) text(n *yaml.Node, tag string, v reflect.Value, f field) bool 
 	return true
 }
 
-// maxInt bounds every count, so that products of them stay far from overflow.
+// maxInt limits every count, so that products of counts cannot overflow.
 const maxInt = 1 << 30
 
 func (d *Decoder) integer(n *yaml.Node, tag string, v reflect.Value, f field) bool {
@@ -125,10 +124,10 @@ func (d *Decoder) within(n *yaml.Node, x float64, f field) bool {
 	return true
 }
 
-// plain spells a bound without an exponent.
+// plain formats a bound without an exponent.
 func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// describe says what stands there instead of what was expected.
+// describe returns a description of n for messages, such as "a list".
 func (d *Decoder) describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

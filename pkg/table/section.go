@@ -17,8 +17,8 @@ type Section struct {
 	Common string // key columns that are equal in all rows; see LiftCommon
 }
 
-// Filled returns s with a table with a row for each element of list, except those for which row returns
-// nil.
+// Filled returns s with a table of the rows of list's elements. Elements for which row returns nil are
+// omitted.
 func Filled[T any](s Section, columns []Column, list []T, row func(T) []string) Section {
 	s.Table = &Table{Columns: columns}
 	for _, e := range list {

@@ -43,7 +43,7 @@ func Size(bytes int64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64) + " " + units[i:i+1] + "iB"
 }
 
-// Rate prints a count a second with a decimal prefix.
+// Rate formats a count per second with a decimal prefix.
 func Rate(v float64) string {
 	for _, u := range []struct {
 		scale  float64

@@ -22,7 +22,7 @@ import (
 // Base is the address below which the schemas are published.
 const Base = "https://raw.githubusercontent.com/collectivex/collectivex/main/schema/"
 
-// Schema files other than those of record types.
+// Schema files besides the files of record types.
 const (
 	matrixFile   = "matrix.schema.json"
 	envelopeFile = "envelope.schema.json" // members of all documents
@@ -116,8 +116,8 @@ func (m *maker) envelope() {
 	open(s)
 }
 
-// documents generates the schemas of a family's cases and documents. Those of its record types differ only
-// in the name of the type.
+// documents generates the schemas of a family's cases and documents. The schemas of its record types differ
+// only in the name of the type.
 func (m *maker) documents(f *result.Family) {
 	file := familyFile(f)
 	block := reflect.TypeOf(plan.NewBlock(f.Name)).Elem()
@@ -212,8 +212,8 @@ func (m *maker) object(s *jsonschema.Schema, file string, t reflect.Type) {
 	m.fields(s, file, t)
 }
 
-// fields adds the fields of t except those of an envelope, which extend adds. A pointer that is always
-// written may be null, and some fields have a closed list of values.
+// fields adds the fields of t, without the fields of an embedded Envelope, which extend adds. A pointer that
+// is always written may be null, and some fields have a closed list of values.
 func (m *maker) fields(s *jsonschema.Schema, file string, t reflect.Type) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -271,7 +271,7 @@ func reference(from, file, definition string) *jsonschema.Schema {
 func property(s *jsonschema.Schema, name string) *jsonschema.Schema {
 	p, ok := s.Properties.Get(name)
 	if !ok {
-		panic("no property " + name) // a constant of this package is wrong
+		panic("schema: no property " + name) // a constant of this package is wrong
 	}
 	return p
 }
