@@ -15,8 +15,8 @@ import (
 	_ "github.com/collectivex/collectivex/pkg/families" // definitions need them
 )
 
-// Refusal is a command line that is refused, and the whole of what its user reads. The
-// tests of the command assert exit codes and names alone.
+// Refusal is a command line that is refused, its exit code and its full error text. The tests of
+// the command only assert exit codes and names.
 type Refusal struct {
 	line string
 	code int
@@ -29,8 +29,8 @@ func Usage(line, want string) Refusal { return Refusal{line, cli.ExitUsage, want
 // Environment is a line that this machine or the backend cannot do.
 func Environment(line, want string) Refusal { return Refusal{line, cli.ExitEnvironment, want} }
 
-// Refuses plans each line of a command on the backend "host", on two ranks unless the command
-// has a number of its own.
+// Refuses plans each line of a command on the backend "host", on two ranks unless the command sets
+// another number, and requires that it is refused as expected.
 func Refuses(t *testing.T, command bench.Command, tests []Refusal) {
 	t.Helper()
 	cat, err := catalog.Load(matrix.FS)

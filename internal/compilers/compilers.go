@@ -1,5 +1,5 @@
-// Package compilers compiles kernels with the vendors' real run-time compilers, for
-// tests: what runs on the stand-ins must be what a GPU can take.
+// Package compilers compiles kernels with the vendors' real run-time compilers, for tests: kernels
+// that run on the stand-ins must also compile for GPUs.
 package compilers
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/hip"
 )
 
-// The architectures to compile for. docs/hardware.md names those that no compiler at hand
-// supports.
+// The architectures to compile for. docs/hardware.md names the architectures that no available
+// compiler supports.
 var (
 	nvidiaArchs = []string{"sm_80", "sm_90", "sm_100", "sm_103"}
 	amdArchs    = []string{"gfx90a"}

@@ -52,8 +52,8 @@ func Arrived(t *testing.T, d *copies.Document, checks int) {
 	}
 }
 
-// FaultsAreNamed plants each class of wrong words into the rank that has them, and requires
-// that it is found and named.
+// FaultsAreNamed injects a fault for each class of wrong words into the rank that can have them, and
+// requires that the class is found and named.
 func FaultsAreNamed(t *testing.T, run func(t *testing.T, faults string, c plan.Case) *copies.Document, c plan.Case, destination, source string) {
 	for kind, class := range map[string]string{
 		pool.FaultFlip: "corrupted", pool.FaultHalf: "torn", pool.FaultNotWritten: "not written", pool.FaultStale: "stale",

@@ -73,8 +73,8 @@ const (
 	rcclFile = "librccl.so.1"
 )
 
-// mscclpp links MSCCL++ with a driver, and with a library beside it whose place it
-// does not say.
+// mscclpp returns MSCCL++ linked with a driver, and with a library beside it that it names without a
+// directory.
 func mscclpp(env, dir, inner, driver string) library {
 	return library{
 		env: env, file: dir + "/libmscclpp_nccl.so.0", sources: []string{"mscclpp.c"},
@@ -238,7 +238,7 @@ var compiler = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
-// Compiler is the C compiler that cgo uses.
+// Compiler returns the C compiler that cgo uses.
 func Compiler(t testing.TB) string {
 	t.Helper()
 	cc, err := compiler()
@@ -246,8 +246,8 @@ func Compiler(t testing.TB) string {
 	return cc
 }
 
-// Environ is the environment in which a program finds the libraries, with device
-// memory in dir and kernels that were compiled before.
+// Environ returns the environment in which a program finds the libraries, with device memory in dir
+// and a cache of compiled kernels.
 func (s Set) Environ(dir string) []string {
 	env := []string{"CX_FAKE_DIR=" + dir, "XDG_CACHE_HOME=" + filepath.Join(s.dir, "cache")}
 	for _, lib := range libraries {

@@ -12,14 +12,14 @@ import (
 // temporary is the directory of the process; a test may change TMPDIR.
 var temporary = os.TempDir()
 
-// SharedPath is where all processes of this account find a thing in this state.
+// SharedPath returns the path at which all processes of this account share a thing in a state.
 func SharedPath(thing, state string) string {
 	return filepath.Join(temporary, fmt.Sprintf("cx-%s-%d-%s", thing, os.Getuid(), state))
 }
 
-// Shared calls build once for all processes that need the file or directory path: one of them
-// builds, and the others wait for it. build creates what it is told to create, which Shared
-// then renames to path. If a builder fails or is killed, the next process builds.
+// Shared calls build once for all processes that need the file or directory path: one process
+// builds, and the others wait for it. build creates the file or directory named create, which
+// Shared then renames to path. If build fails or its process is killed, the next process builds.
 func Shared(path string, build func(create string) error) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

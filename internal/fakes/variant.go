@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Variant is a communication library that is not as it should be.
+// Variant is a defective communication library.
 type Variant struct {
 	RCCL bool
-	// Hide are symbols that it lacks.
+	// Hide lists symbols that it lacks.
 	Hide []string
 	// SOName replaces libnccl.so.2 or librccl.so.1.
 	SOName string

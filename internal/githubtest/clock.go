@@ -20,7 +20,7 @@ type Clock struct {
 // NewClock returns a clock that shows Epoch.
 func NewClock() *Clock { return &Clock{now: Epoch, open: map[*context.CancelCauseFunc]bool{}} }
 
-// Epoch is when tests begin.
+// Epoch is the time at which tests begin.
 var Epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // Now implements fleet.Clock.

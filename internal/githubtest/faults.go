@@ -62,7 +62,7 @@ func Cut() Fault {
 	}
 }
 
-// Torn answers with half of the true answer, as if that were all.
+// Torn answers with the first half of the true answer, as a complete answer.
 func Torn() Fault {
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		whole := httptest.NewRecorder()

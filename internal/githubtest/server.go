@@ -111,7 +111,7 @@ type Server struct {
 	leaks      []string
 	next       int64
 	skew       time.Duration
-	dispatches int // that were carried out
+	dispatches int // number carried out
 }
 
 // New starts a server. The test fails at its end if the token reached the store.
@@ -190,7 +190,7 @@ func (s *Server) Skew(d time.Duration) {
 	s.skew = d
 }
 
-// NewID returns an id that nothing has yet.
+// NewID returns an unused id.
 func (s *Server) NewID() int64 {
 	s.next++
 	return s.next
@@ -279,8 +279,8 @@ func (s *Server) serveBlob(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-// serve answers with the next fault of the route, or truly. The lock is held but while a
-// fault is served.
+// serve answers with the next fault of the route, or with truly if there is none. It releases the
+// lock only while it serves a fault.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, key string, truly http.Handler) {
 	f := s.fault(key)
 	if f == nil {

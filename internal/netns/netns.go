@@ -16,10 +16,9 @@ import (
 // variable is set in the process of a test that has a network of its own.
 const variable = "CX_TEST_NETWORK"
 
-// Own runs the test t again in a process whose network has a loopback device alone, for
-// libraries that listen for connections. It reports whether this is that process: if not, the
-// test has ended there and has nothing left to do. Making a network needs root, or sudo
-// without a password.
+// Own runs the test t again in a process whose network only has a loopback device, for libraries
+// that listen for connections. It reports whether this is that process. If not, the test has ended
+// there, and the caller returns. Making a network needs root, or sudo without a password.
 func Own(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(variable) != "" {

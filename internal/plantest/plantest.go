@@ -88,7 +88,7 @@ func Transfer(change ...func(*plan.Case)) plan.Case {
 	return changed(first(transfer.Name, must(planner.Resolve(shipped(), only, planner.Machine{}))), change)
 }
 
-// Cache makes a transfer that of another cache of the definitions.
+// Cache returns a change that makes a transfer move another cache of the definitions.
 func Cache(name string) func(*plan.Case) {
 	return func(c *plan.Case) {
 		cache := transfer.CacheOf(shipped(), name)
@@ -133,9 +133,9 @@ func Overlap(backend, form string, world int, change ...func(*plan.Case)) plan.C
 	return changed(first(c.Family, must(d.Resolve(shipped(), m))), nil)
 }
 
-// Schedules returns a case of each schedule that a world of ranks allows, on the host backend:
-// those of suite schedule-host, with rows of the given width where there are rows. Changes are
-// as in EP.
+// Schedules returns the cases of suite schedule-host, on the host backend: one for each schedule that
+// a world of ranks allows, with rows of the given width if the schedule has rows. Changes are as in
+// EP.
 func Schedules(ranks, width int, change ...func(*plan.Case)) []plan.Case {
 	var all []plan.Case
 	for q := range asked(scheduleSuite).Requested() {
@@ -167,8 +167,8 @@ func Planned(c plan.Case, file string, content []byte, change ...func(*plan.Case
 	return changed(first(c.Family, must(m, err)), change), map[string][]byte{digest: content}
 }
 
-// Simulations returns the cases of suite schedule-simulated, of which the first is the ring
-// all_reduce of eight ranks. Changes are as in EP.
+// Simulations returns the cases of suite schedule-simulated. The first is the ring all_reduce of
+// eight ranks. Changes are as in EP.
 func Simulations(change ...func(*plan.Case)) []plan.Case {
 	var all []plan.Case
 	for q := range asked("schedule-simulated").Requested() {
@@ -234,7 +234,7 @@ func changed(c plan.Case, change []func(*plan.Case)) plan.Case {
 	return c
 }
 
-// first returns a copy, since the cases of a plan share what is equal in them.
+// first returns a deep copy of the first case of a family, since the cases of a plan share equal values.
 func first(family plan.Family, m *plan.Matrix) plan.Case {
 	for q := range m.Requested() {
 		if q.Case.Family == family {

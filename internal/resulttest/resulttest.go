@@ -39,7 +39,7 @@ func CollectiveCase() plan.Case {
 	return plantest.Collective(2, func(c *plan.Case) { collective.Of(c).Sizes = []int64{8, 1024, 1 << 20} })
 }
 
-// Attempt returns what the documents of this package say of their run.
+// Attempt returns the description of the run in the documents of this package.
 func Attempt() result.Attempt {
 	return result.Attempt{
 		RunID: "4711", RunAttempt: "1", SourceSHA: strings.Repeat("ab", 20), Ordinal: 1, At: At,
@@ -48,7 +48,7 @@ func Attempt() result.Attempt {
 	}
 }
 
-// New is result.New for arguments that are known to be good.
+// New is result.New; it panics on an error.
 func New(c plan.Case, a result.Attempt) result.Document {
 	d, err := result.New(c, a)
 	if err != nil {
@@ -77,8 +77,8 @@ func Successful(c plan.Case, a result.Attempt) result.Document {
 	}
 }
 
-// Partial leaves of the rows of d the first, which is incomplete unless d is of a simulation,
-// and gives d a failed outcome like Fail.
+// Partial keeps only the first row of d, which becomes incomplete unless d is of a simulation, and
+// gives d a failed outcome like Fail.
 func Partial(d result.Document, reasons ...string) result.Document {
 	switch d := d.(type) {
 	case *ep.Document:
@@ -99,7 +99,7 @@ func Partial(d result.Document, reasons ...string) result.Document {
 	return Fail(d, reasons...)
 }
 
-// first cuts rows behind the first and returns it.
+// first removes all rows but the first, which it returns.
 func first[Row any](rows *[]Row) *Row {
 	*rows = (*rows)[:1]
 	return &(*rows)[0]
@@ -200,7 +200,7 @@ func EPRow(c plan.Case, t int) ep.Row {
 	return row
 }
 
-// replay makes the fresh entries of a row those of replayed graphs.
+// replay makes the fresh entries of a row entries of replayed graphs.
 func replay(r *ep.Row) {
 	yes, none, origin := true, 0.0, ep.OriginGraphReplay
 	k := &r.Components
@@ -425,7 +425,7 @@ func Timing(size int64, us float64, samples int) *collective.Timing {
 	}
 }
 
-// Reasons returns the reasons that documents spell like these texts.
+// Reasons returns the reasons that documents write as these texts.
 func Reasons(texts ...string) result.Reasons {
 	reasons := result.Reasons{}
 	for _, text := range texts {
@@ -436,7 +436,7 @@ func Reasons(texts ...string) result.Reasons {
 	return reasons
 }
 
-// Fail gives d a failed outcome, with reasons as documents spell them.
+// Fail gives d a failed outcome, with reasons as documents write them.
 func Fail(d result.Document, reasons ...string) result.Document {
 	d.Head().Outcome = result.Outcome{Status: result.Failed, Reasons: Reasons(reasons...)}
 	return d

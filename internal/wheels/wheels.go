@@ -56,9 +56,8 @@ var (
 	}
 )
 
-// Libraries returns a directory with the shared libraries of the wheel, which it
-// fetches once into .tools and checks against the hashes. Without CX_E2E=1
-// nothing is fetched and the test is skipped.
+// Libraries returns a directory with the shared libraries of the wheel. It fetches them once into
+// .tools and checks the hashes. Without CX_E2E=1, it skips the test.
 func (w Wheel) Libraries(t testing.TB) string {
 	t.Helper()
 	return once(t, w.Name+"-"+w.Version, func(dir string) { w.unpack(t, w.download(t), dir) })

@@ -1,6 +1,6 @@
-// Package wording asserts what a message tells its reader without its wording. The
-// full text of a message is in one test, beside the code that makes it. Every other
-// test asserts the words that the reader acts on: the flag, the file, the number.
+// Package wording asserts the content of a message without its full text. One test, beside the code
+// that makes a message, has its full text. Every other test asserts the words that the reader acts
+// on: the flag, the file, the number.
 package wording
 
 import (
