@@ -53,7 +53,7 @@ func New(title string) *plot.Plot {
 	return p
 }
 
-// AddGrid adds lines at the labelled ticks of both axes. Call it first: what is added later is drawn above.
+// AddGrid adds lines at the labelled ticks of both axes. Call it first, since later plotters are drawn above.
 func AddGrid(p *plot.Plot) {
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xdd}, color.Gray{0xdd}
@@ -86,7 +86,7 @@ func SVG(p *plot.Plot, height vg.Length) ([]byte, error) {
 	legend.Draw(all)
 	var b bytes.Buffer
 	_, err := c.WriteTo(&b)
-	// Where Typeface is missing, fonts of about the same width take its place.
+	// Readers without Typeface use fonts of about the same width.
 	return bytes.ReplaceAll(b.Bytes(), []byte("Liberation Sans"), []byte("Liberation Sans,Arial,Helvetica,sans-serif")), err
 }
 

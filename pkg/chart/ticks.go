@@ -7,20 +7,20 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// mostLabels is the maximum number of ticks of an axis that have a label.
-const mostLabels = 10
+// maxLabels is the maximum number of ticks of an axis that have a label.
+const maxLabels = 10
 
 // Decades marks a logarithmic axis at 1 to 9 times each power of ten. The ticks at 1, 2 and 5 times have a
-// label, or only the powers of ten if that would be more than mostLabels.
+// label, or only the powers of ten if that would be more than maxLabels.
 type Decades struct{}
 
 // Ticks implements plot.Ticker.
-func (Decades) Ticks(least, most float64) []plot.Tick {
+func (Decades) Ticks(low, high float64) []plot.Tick {
 	var ticks, all, tens []plot.Tick
-	for e := int(math.Floor(math.Log10(least))); e <= int(math.Ceil(math.Log10(most))); e++ {
+	for e := int(math.Floor(math.Log10(low))); e <= int(math.Ceil(math.Log10(high))); e++ {
 		for digit := 1; digit < 10; digit++ {
 			value := decimal(digit, e)
-			if value < least || value > most {
+			if value < low || value > high {
 				continue
 			}
 			ticks = append(ticks, plot.Tick{Value: value})
@@ -34,42 +34,42 @@ func (Decades) Ticks(least, most float64) []plot.Tick {
 			}
 		}
 	}
-	return append(ticks, labelled(least, most, all, tens)...)
+	return append(ticks, labelled(low, high, all, tens)...)
 }
 
-// labelled returns the first list that has 2 to mostLabels ticks. If there is none, it returns evenly spaced
-// ticks for an axis shorter than a decade, and the two ends of a longer one.
-func labelled(least, most float64, lists ...[]plot.Tick) []plot.Tick {
+// labelled returns the first list that has 2 to maxLabels ticks. If there is none, it returns evenly spaced
+// ticks for an axis shorter than a decade, and the two ends of a longer axis.
+func labelled(low, high float64, lists ...[]plot.Tick) []plot.Tick {
 	for _, ticks := range lists {
-		if len(ticks) > 1 && len(ticks) <= mostLabels {
+		if len(ticks) > 1 && len(ticks) <= maxLabels {
 			return ticks
 		}
 	}
-	if most < 10*least {
-		return evenly(least, most)
+	if high < 10*low {
+		return evenly(low, high)
 	}
 	var ends []plot.Tick
-	for _, v := range []float64{least, most} {
+	for _, v := range []float64{low, high} {
 		ends = append(ends, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 4, 64)})
 	}
 	return ends
 }
 
-// evenly returns ticks at the multiples of a round number: 1, 2 or 5 times a power of ten. It takes the
-// smallest such number that gives at most mostLabels ticks, which is at least four.
-func evenly(least, most float64) []plot.Tick {
-	for e := int(math.Floor(math.Log10(most-least))) - 1; ; e++ {
+// evenly returns ticks at the multiples of a round number: 1, 2 or 5 times a power of ten. It uses the
+// smallest such number that gives at most maxLabels ticks. There are at least four ticks.
+func evenly(low, high float64) []plot.Tick {
+	for e := int(math.Floor(math.Log10(high-low))) - 1; ; e++ {
 		for _, digit := range []int{1, 2, 5} {
 			step := decimal(digit, e)
-			first, last := int(math.Ceil(least/step)), int(math.Floor(most/step))
+			first, last := int(math.Ceil(low/step)), int(math.Floor(high/step))
 			var ticks []plot.Tick
-			for n := first; n <= last && len(ticks) <= mostLabels; n++ {
+			for n := first; n <= last && len(ticks) <= maxLabels; n++ {
 				value := decimal(n*digit, e)
-				if value >= least && value <= most { // the quotients are rounded
+				if value >= low && value <= high { // the quotients are rounded
 					ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'f', -1, 64)})
 				}
 			}
-			if len(ticks) <= mostLabels {
+			if len(ticks) <= maxLabels {
 				return ticks
 			}
 		}
@@ -86,17 +86,17 @@ func decimal(n, e int) float64 {
 type Even struct{}
 
 // Ticks implements plot.Ticker.
-func (Even) Ticks(least, most float64) []plot.Tick { return evenly(least, most) }
+func (Even) Ticks(low, high float64) []plot.Tick { return evenly(low, high) }
 
-// Powers marks a logarithmic axis at the powers of two. At most mostLabels of them have a label, such
+// Powers marks a logarithmic axis at the powers of two. At most maxLabels of them have a label, such
 // as 64, 4096 and 1048576 or, if Bytes is set, 64, 4K and 1M.
 type Powers struct{ Bytes bool }
 
 // Ticks implements plot.Ticker.
-func (p Powers) Ticks(least, most float64) []plot.Tick {
+func (p Powers) Ticks(low, high float64) []plot.Tick {
 	var ticks, all []plot.Tick
-	first, last := int(math.Ceil(math.Log2(least))), int(math.Floor(math.Log2(most)))
-	every := max(1, (last-first+mostLabels)/mostLabels)
+	first, last := int(math.Ceil(math.Log2(low))), int(math.Floor(math.Log2(high)))
+	every := max(1, (last-first+maxLabels)/maxLabels)
 	for e := first; e <= last; e++ {
 		t := plot.Tick{Value: math.Ldexp(1, e)}
 		ticks = append(ticks, t)
@@ -108,13 +108,13 @@ func (p Powers) Ticks(least, most float64) []plot.Tick {
 			all = append(all, t)
 		}
 	}
-	return append(ticks, labelled(least, most, all)...)
+	return append(ticks, labelled(low, high, all)...)
 }
 
-// units are the suffixes of sizes in flags, each 1024 times the one before.
+// units are the suffixes of sizes in flags, each 1024 times the previous one.
 var units = []string{"", "K", "M", "G", "T"}
 
-// Size writes n bytes as flags take sizes: in the largest unit that keeps the number whole.
+// Size formats n bytes in the notation of flags, in the largest unit that keeps the number whole.
 func Size(n int64) string {
 	unit := 0
 	for ; n > 0 && n%1024 == 0 && unit < len(units)-1; unit++ {

@@ -42,7 +42,7 @@ func TestTicks(t *testing.T) {
 		for ratio := 1.1; ratio < 1e13; ratio *= 2.9 {
 			for _, m := range []plot.Ticker{Decades{}, Powers{Bytes: true}} {
 				n := len(labels(m, least, least*ratio))
-				require.True(t, n >= 2 && n <= mostLabels, "%T from %g to %g: %d labels", m, least, least*ratio, n)
+				require.True(t, n >= 2 && n <= maxLabels, "%T from %g to %g: %d labels", m, least, least*ratio, n)
 			}
 		}
 	}

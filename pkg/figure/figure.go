@@ -31,13 +31,13 @@ type Figure struct {
 	Samples int // on which the value is based; 0: unknown, or derived from other figures
 }
 
-// Row is the figures of a document with equal labels: one rung of a ladder, by one clock.
+// Row has the figures of a document with equal labels: one rung of a ladder, by one clock.
 type Row struct {
 	Labels
 	Complete bool // all samples were taken
 	Passed   bool // the row passed its checks
 	Figures  []Figure
-	Lines    []Line // the row in charts; empty: not shown
+	Lines    []Line // the row's points in charts; empty: not shown
 	Rung     *Rung  // identifies the row in comparisons of runs; nil: not compared
 }
 
@@ -67,21 +67,20 @@ type Line struct {
 type Rung struct {
 	Clock  string  // times by different clocks are never compared
 	Figure string  // name of the figure whose times are compared; empty: Latency
-	Size   int64   // by which rungs are sorted
+	Size   int64   // the sort key of rungs
 	Label  string  // such as 4096 bytes on 1 stream
 	Curve  string  // identifies the curve that the sizes belong to
-	Scale  float64 // factor of times, if the amount of work differs between runs; 0: 1
+	Scale  float64 // factor applied to times, if the amount of work differs between runs; 0: 1
 	Tick   float64 // resolution of the clock, in µs; 0 if negligible
-	// Exact is the name of a time that is equal in every run, such as a model's, and has no percentiles. It
-	// is compared instead of the percentiles of Figure; may be empty.
+	// Exact is the name of a time that is equal in every run and has no percentiles, such as the time of a
+	// model. It is compared instead of the percentiles of Figure. It may be empty.
 	Exact string
 }
 
 // EventTick is the resolution of GPU events, in µs.
 const EventTick = 0.5
 
-// Tick returns the resolution, in µs, of events of the devices of a case: 0 on a host, which uses its
-// clock.
+// Tick returns the resolution, in µs, of the clock of a case: EventTick for GPUs, 0 for a host.
 func Tick(c *plan.Case) float64 {
 	if c.ScaleUpTransport == "shm" {
 		return 0
@@ -89,8 +88,8 @@ func Tick(c *plan.Case) float64 {
 	return EventTick
 }
 
-// SeriesOf collects the lines of rows into series of the views, in the order of their first points or, if
-// the view requests it, in reverse.
+// SeriesOf collects the lines of rows into series, in the order of their first points or, if the view of the
+// first series has Reverse set, in the reverse order.
 func SeriesOf(views []View, rows []Row) (all []Series) {
 	at := map[string]int{}
 	for i := range rows {
@@ -156,8 +155,8 @@ func Positive(all ...Figure) []Figure {
 type Span struct {
 	Track string // of the rank: a component, a timing mode, Checks
 	Name  string
-	Names []string // of each of Us, if they are not all Name
-	// Began is when the window began; zero if that was not recorded. Spans without it are laid out in the
+	Names []string // a name for each of Us, if not all are called Name
+	// Began is when the window began; zero if that was not recorded. Spans without Began are laid out in the
 	// order of their records, and their iterations begin on all ranks at once, as after a barrier.
 	Began time.Time
 	Us    []float64 // measured times, in order
@@ -167,7 +166,7 @@ type Span struct {
 	Args    map[string]any
 }
 
-// Checks is the track of checks.
+// Checks is the name of the track of checks.
 const Checks = "checks"
 
 // Verdict returns the result of a check in one word.
@@ -178,7 +177,7 @@ func Verdict(passed bool) string {
 	return "failed"
 }
 
-// ReasonOf returns why a row does not count, or "".
+// ReasonOf returns why a row does not count, or "" if it counts.
 func ReasonOf(complete, passed bool, reasons result.Reasons) string {
 	switch {
 	case !passed && len(reasons) > 0:
@@ -192,16 +191,16 @@ func ReasonOf(complete, passed bool, reasons result.Reasons) string {
 	}
 }
 
-// RowReasons returns why each of n rows does not count. If all rows are good, it is the reason why their
-// case does not count.
+// RowReasons returns, for each of n rows, why it does not count, or "". of returns the reason of a row by its
+// index. If all rows count but their case is invalid, every row gets the reason of the case.
 func RowReasons(head *result.Envelope, n int, of func(i int) string) []string {
 	reasons := make([]string, n)
-	right := true
+	valid := true
 	for i := range reasons {
 		reasons[i] = of(i)
-		right = right && reasons[i] == ""
+		valid = valid && reasons[i] == ""
 	}
-	if right && head.Outcome.Status == result.Invalid {
+	if valid && head.Outcome.Status == result.Invalid {
 		for i := range reasons {
 			reasons[i] = "invalid: " + head.Outcome.Reasons.String()
 		}
@@ -209,7 +208,7 @@ func RowReasons(head *result.Envelope, n int, of func(i int) string) []string {
 	return reasons
 }
 
-// Verified is ReasonOf for a row whose check has a detail.
+// Verified returns why a row does not count, or "". detail is why the row failed its check.
 func Verified(complete, passed bool, detail string) string {
 	if !passed {
 		return "invalid: " + detail

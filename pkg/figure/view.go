@@ -25,8 +25,8 @@ type View struct {
 	// Rates are shown besides the latency. The first one is the default, unless Latency is set.
 	Rates   []Rate `json:"rates"`
 	Latency bool   `json:"latency"`
-	// Time names the time of a point if it is one figure without percentiles or samples, such as a
-	// model's. Empty: a latency, of samples.
+	// Time names the time of a point if it is one figure without percentiles or samples, such as the time
+	// of a model. Empty: the latency of samples.
 	Time string `json:"time,omitempty"`
 	// Fits: start-up latency and bandwidth may be fitted to the times, over an X of bytes.
 	Fits bool `json:"hasFits"`
@@ -53,8 +53,8 @@ type Facet struct {
 	Number bool `json:"number"`
 }
 
-// Rate is a figure that is work divided by time. A Given one is any other figure derived from medians: it
-// may be 0 or negative, and views that begin with one set Latency.
+// Rate is a figure that is work divided by time or, if Given is set, any other figure derived from medians,
+// which may be 0 or negative. A View whose first Rate is Given sets Latency.
 type Rate struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
@@ -70,7 +70,7 @@ type Series struct {
 	Basis  string
 	Points []Point
 
-	bases []string // of its points
+	bases []string // the distinct bases of its points
 }
 
 // Point is one rung.
@@ -78,7 +78,7 @@ type Point struct {
 	X    int64
 	Time result.Percentiles // microseconds
 	// Work has a numerator for each of the View's Rates, so that Work/Time is in the rate's unit; 0 if the
-	// point lacks the rate. For a Given rate it is the figure itself, or NaN.
+	// point lacks the rate. For a Given rate it is the figure itself, or NaN if the point lacks it.
 	Work    []float64
 	Samples int
 	// Slots is the number of buffers over which the operations rotated; 0 if not applicable. Points with

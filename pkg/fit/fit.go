@@ -1,5 +1,5 @@
 // Package fit describes how the time of an operation grows with its size: a start-up
-// latency and a bandwidth, t = α + n/B, for each range of sizes between breaks. It
+// latency α and a bandwidth B, with t = α + n/B, for each range of sizes between breaks. It
 // reports a figure only if the sizes identify it.
 package fit
 
@@ -23,14 +23,14 @@ type Point struct {
 // switched its algorithm or protocol there, but the times alone do not show that.
 type Model struct {
 	Segments []Segment `json:"segments"`
-	// Why says why there is no segment; empty if there is one.
+	// Why is why there is no segment; empty if there is one.
 	Why string `json:"why,omitempty"`
 }
 
 // Segment is the fit over a range of sizes.
 type Segment struct {
-	FirstBytes float64 `json:"first_bytes"` // smallest and largest size in it
-	LastBytes  float64 `json:"last_bytes"`
+	FirstBytes float64 `json:"first_bytes"` // smallest size
+	LastBytes  float64 `json:"last_bytes"`  // largest size
 	Sizes      int     `json:"sizes"`
 	// Latency is α in microseconds and Bandwidth is B in GB/s (10⁹ bytes per second).
 	// Each is nil if the sizes do not identify it; Why then gives the reasons.
@@ -59,17 +59,16 @@ type Estimate struct {
 // LeastSizes is the minimum number of sizes in a segment.
 const LeastSizes = 4
 
-// What a curve must show before a figure is reported.
+// Conditions under which figures are reported.
 const (
-	mostSegments = 3
-	sides        = 4.0  // α needs a size ≤ n½/4, B a size ≥ 4·n½
-	latencySE    = 0.20 // largest relative standard errors
-	bandwidthSE  = 0.10
-	mostResidual = 0.15
+	sides       = 4.0  // α needs a size ≤ n½/4, B a size ≥ 4·n½
+	latencySE   = 0.20 // relative standard error of α must be lower
+	bandwidthSE = 0.10 // relative standard error of B must be lower
+	maxResidual = 0.15 // maximum of Segment.MaxResidual
 )
 
-// resolution is the relative error below which differences in a time say nothing. It keeps
-// the search from splitting data without noise.
+// resolution is the relative error below which errors are treated as equal. It keeps the
+// search from splitting data without noise.
 const resolution = 1e-3
 
 // Fit fits the points, which may be in any order. Points that are not positive and finite
@@ -93,7 +92,7 @@ func Fit(points []Point) Model {
 	return m
 }
 
-// split returns the ranges of the segments that have the lowest BIC, by trying all of them.
+// split returns the ranges of one to three segments with the lowest BIC. It tries all ranges.
 func split(p []Point) [][2]int {
 	cost := func(i, j int) float64 { return solve(p[i:j]).rss }
 	n := len(p)
@@ -116,20 +115,20 @@ func split(p []Point) [][2]int {
 	return best
 }
 
-// bic is the Bayesian information criterion of a fit with relative errors. Each segment
-// has two parameters. A break counts for three: where it is was searched for.
+// bic returns the Bayesian information criterion of a fit with relative errors. Each segment
+// has two parameters. A break counts as three more, since its position is also fitted.
 func bic(rss float64, n, segments int) float64 {
 	parameters := 2*segments + 3*(segments-1)
 	return float64(n)*math.Log(rss/float64(n)+resolution*resolution) + float64(parameters)*math.Log(float64(n))
 }
 
-// line is t = a + b·n with the covariance of a and b but for the variance of the errors.
+// line is the least-squares line t = a + b·n.
 type line struct {
 	a, b     float64
-	va, vb   float64
-	rss      float64 // of relative errors
-	largest  float64
-	singular bool
+	va, vb   float64 // variances of a and b, divided by the variance of the relative errors
+	rss      float64 // sum of the squares of the relative errors
+	largest  float64 // largest relative error
+	singular bool    // the sizes do not determine a and b
 }
 
 // solve minimizes the relative errors: least squares of 1 = a·(1/t) + b·(n/t). Sizes are
@@ -158,7 +157,7 @@ func solve(p []Point) line {
 	return l
 }
 
-// segment fits one range of sizes and says what it identifies.
+// segment fits one range of sizes. It sets the figures that the sizes identify, and Why for the rest.
 func segment(p []Point) Segment {
 	l := solve(p)
 	first, last := p[0].Bytes, p[len(p)-1].Bytes
@@ -166,8 +165,8 @@ func segment(p []Point) Segment {
 	switch {
 	case l.singular:
 		s.Why = "the sizes are too close together"
-	case l.largest > mostResidual:
-		s.Why = fmt.Sprintf("a size is %.0f %% off the fit, more than %.0f %%", 100*l.largest, 100*mostResidual)
+	case l.largest > maxResidual:
+		s.Why = fmt.Sprintf("a size is %.0f %% off the fit, more than %.0f %%", 100*l.largest, 100*maxResidual)
 	case l.a <= 0:
 		s.Why = "the fitted latency is not positive"
 	case l.b <= 0:
@@ -203,8 +202,8 @@ func segment(p []Point) Segment {
 	return s
 }
 
-// estimate returns a figure and its standard error to six digits of the figure: the last
-// bits depend on the processor.
+// estimate returns a figure and its standard error, both rounded to the sixth significant digit
+// of the figure, since the last bits of v depend on the processor.
 func estimate(v, relative float64) *Estimate {
 	v = rounded(v)
 	places := max(0, 5-int(math.Floor(math.Log10(v))))

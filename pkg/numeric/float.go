@@ -36,7 +36,7 @@ type FP8 struct {
 var (
 	// E4M3FN has 4 exponent and 3 mantissa bits, no infinities, largest value 448, NaN 0x7f.
 	E4M3FN = newFP8(format{exponent: 4, mantissa: 3, bias: 7, max: 0x7e, inf: 0x7e, nan: 0x7f})
-	// E4M3FNUZ is the format of gfx942: a bias of one more, no infinities and no negative
+	// E4M3FNUZ is the format of gfx942: a bias larger by one, no infinities and no negative
 	// zero, largest value 240; the only NaN is 0x80.
 	E4M3FNUZ = newFP8(format{exponent: 4, mantissa: 3, bias: 8, max: 0x7f, inf: 0x80, nan: 0x80, unsignedZero: true})
 	// E5M2 has 5 exponent and 2 mantissa bits; largest value 57344, canonical NaN 0x7f. It
@@ -53,7 +53,7 @@ func newFP8(f format) *FP8 {
 	return c
 }
 
-// Encode rounds x.
+// Encode rounds x to the format.
 func (c *FP8) Encode(x float32) byte { return byte(c.encode(x)) }
 
 // Decode returns the exact value of b.
@@ -68,7 +68,7 @@ const (
 type format struct {
 	exponent, mantissa, bias int
 	max                      uint32 // code of the largest finite value
-	inf                      uint32 // what an infinity becomes, without its sign
+	inf                      uint32 // code that an infinity is encoded as, without its sign
 	nan                      uint32 // canonical NaN
 	ieee                     bool   // the largest exponent encodes infinities and NaNs
 	unsignedZero             bool   // the code of −0 is the only NaN
@@ -85,6 +85,7 @@ func (f *format) overflow() uint32 {
 	return f.max
 }
 
+// encode rounds x to nearest even and returns its code.
 func (f *format) encode(x float32) uint32 {
 	bits := math.Float32bits(x)
 	sign := bits & signBit >> (31 - f.exponent - f.mantissa)
@@ -101,8 +102,8 @@ func (f *format) encode(x float32) uint32 {
 			code = f.overflow()
 		}
 	default:
-		// Subnormal: the significand with its hidden bit, shifted one more place for every
-		// exponent below the smallest. After 25 places nothing is left.
+		// Subnormal: the significand with its hidden bit, shifted by one more place for each
+		// exponent below the smallest. A shift by 25 places gives 0.
 		code = roundShift(abs&(1<<23-1)|1<<23, min(23-f.mantissa+1-e, 25))
 	}
 	if f.unsignedZero && (code == 0 || code == f.nan) {
@@ -111,11 +112,12 @@ func (f *format) encode(x float32) uint32 {
 	return code | sign
 }
 
-// roundShift shifts v right and rounds to nearest even.
+// roundShift shifts v right by a number of places, at least 1, and rounds to nearest even.
 func roundShift(v uint32, places int) uint32 {
 	return (v + 1<<(places-1) - 1 + v>>places&1) >> places
 }
 
+// decode returns the exact value of a code.
 func (f *format) decode(code uint32) float32 {
 	signAt := f.exponent + f.mantissa
 	sign := code >> signAt << 31

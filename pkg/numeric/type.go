@@ -1,11 +1,11 @@
-// Package numeric defines the element types of collective libraries, and the codecs of
-// those that Go lacks: bf16, fp16 and fp8.
+// Package numeric defines the element types of collective libraries, and codecs for the
+// types that Go lacks: bf16, fp16 and fp8.
 package numeric
 
 import "fmt"
 
-// Type is an element type. Its value is that of the library's enumeration (ncclDataType_t,
-// the same in RCCL), its name that of nccl-tests.
+// Type is an element type. Its value is a value of ncclDataType_t, which is the same in NCCL
+// and RCCL. Its name is the name that nccl-tests uses.
 type Type int
 
 // The types of NCCL.
@@ -43,7 +43,7 @@ var types = [...]struct {
 	{"f8e5m2", 1},
 }
 
-// Types returns every type, in the order of nccl-tests.
+// Types returns all types, in the order of nccl-tests.
 func Types() []Type {
 	all := make([]Type, len(types))
 	for i := range all {
@@ -52,7 +52,7 @@ func Types() []Type {
 	return all
 }
 
-// ParseType returns the type with nccl-tests' name.
+// ParseType returns the type that nccl-tests calls name.
 func ParseType(name string) (Type, error) {
 	for i, t := range types {
 		if t.name == name {

@@ -23,15 +23,15 @@ func TestFieldsAgree(t *testing.T) {
 		"program is null":                 func(d *simulation.Document) { d.Simulation.Program = nil },
 		"simulation.model does not match": func(d *simulation.Document) { d.Simulation.Model.SHA256 = strings.Repeat("0", 64) },
 		"critical path take":              func(d *simulation.Document) { d.Simulation.Rows[0].Path.Reduce++ },
-		"takes 0 ps":                      func(d *simulation.Document) { d.Simulation.Rows[0].Makespan = 0 },
+		"makespan of 0 ps":                func(d *simulation.Document) { d.Simulation.Rows[0].Makespan = 0 },
 		"latency takes -1 ps":             func(d *simulation.Document) { d.Simulation.Rows[0].Path.Latency = -1 },
 		"has 9 messages":                  func(d *simulation.Document) { d.Simulation.Rows[0].Messages++ },
-		"was not asked for":               func(d *simulation.Document) { d.Simulation.Rows[0].Bytes++ },
+		"was not requested":               func(d *simulation.Document) { d.Simulation.Rows[0].Bytes++ },
 		"out of order":                    func(d *simulation.Document) { d.Simulation.Rows[1] = d.Simulation.Rows[0] },
 		"with 1 rows of 5":                func(d *simulation.Document) { d.Simulation.Rows = d.Simulation.Rows[:1] },
-		"collective, schedule and":        func(d *simulation.Document) { d.Simulation.Topology = "ring" },
-		"entry skew or limits":            func(d *simulation.Document) { d.Limits = []result.Limit{} },
-		"no result was checked": func(d *simulation.Document) {
+		"op, algorithm or":                func(d *simulation.Document) { d.Simulation.Topology = "ring" },
+		"entry_skew and limits":           func(d *simulation.Document) { d.Limits = []result.Limit{} },
+		"no results to check": func(d *simulation.Document) {
 			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: resulttest.Reasons("check-failed")}
 		},
 		"the case's \"bought\"": func(d *simulation.Document) { simulation.Of(&d.Identity.Case).Origin = "bought" },

@@ -9,9 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
-// Compute verifies and simulates the program of a case, and fills its document with times in
-// picoseconds. Equal cases give equal figures. The error says why the program, the model or a size
-// cannot be simulated. See shard.Compute.
+// Compute verifies and simulates the program of a case, and adds the times to its document. Equal cases give
+// equal figures. Compute fails if the program, the model or a size cannot be simulated. See shard.Compute.
 func Compute(ctx context.Context, doc result.Document) error {
 	d, ok := doc.(*Document)
 	if !ok {

@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		"1 bytes take no time": func(b *simulation.Block) {
 			b.Model.Model, b.Sizes = simulate.Model{Sharing: "unloaded", PerByte: 1e-6}, []int64{1}
 		},
-		"bytes from rank": func(b *simulation.Block) { b.Model.Model = tooSmall },
+		"bytes or more from rank": func(b *simulation.Block) { b.Model.Model = tooSmall },
 	} {
 		c := plantest.Simulation(func(c *plan.Case) { change(simulation.Of(c)) })
 		d := resulttest.New(c, resulttest.Attempt())

@@ -27,8 +27,8 @@ type SuiteBlock struct {
 	Sizes  catalog.Sizes `yaml:"sizes"` // of the whole vector
 }
 
-// SuiteModel is the costs of messages and sums: in a file, or inline in the same format. Only files have measured times of
-// messages.
+// SuiteModel is the costs of messages and sums: in a file, or inline in the same format. Measured times of messages are supported
+// only in files.
 type SuiteModel struct {
 	Name       string     `yaml:",name"`
 	File       *ModelFile `yaml:"file,optional"`
@@ -120,11 +120,11 @@ func (b *SuiteBlock) Check(c *catalog.Checker, _ *catalog.Suite) {
 		model := m.Costs()
 		switch err := model.Check(); {
 		case m.File != nil && !reflect.DeepEqual(*m, SuiteModel{Name: m.Name, File: m.File}):
-			c.Diagnose(m, "model %q has costs beside its file: give one of them", m.Name)
+			c.Diagnose(m, "model %q has costs and a file: give only one of them", m.Name)
 		case err != nil:
 			c.Diagnose(m, "model %q: %v", m.Name, err)
 		case len(model.Pairs) > 0 && !slices.Equal(b.Topologies, []string{"full"}):
-			c.Diagnose(m, "model %q has measured times between ranks, which need the topology full alone", m.Name)
+			c.Diagnose(m, "model %q has measured times between ranks, which support only the topology full", m.Name)
 		case slices.Contains(b.Topologies, "hosts"):
 			if _, err := model.Machine(simulate.Hosts(1, 2)); err != nil {
 				c.Diagnose(m, "model %q in topology hosts: %v", m.Name, err)

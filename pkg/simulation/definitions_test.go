@@ -101,8 +101,8 @@ func TestDiagnostics(t *testing.T) {
 		{"sharing", "fifo", "lifo", measuredModel, `suites/mine.yaml:10:7: model "links": sharing "lifo"`},
 		{"no model", "models/host.yaml", "models/hos.yaml", measuredModel, `suites/mine.yaml:11:20: model "models/hos.yaml": file does not exist`},
 		{"outside", "models/host.yaml", "../host.yaml", measuredModel, `suites/mine.yaml:11:20: "../host.yaml"`},
-		{"both", "{file: ", "{engines: 1, file: ", measuredModel, `suites/mine.yaml:11:7: model "host" has costs beside its file: give one of them`},
-		{"measured on links", "[full]", "[full, ring]", measuredModel, `suites/mine.yaml:11:7: model "host" has measured times between ranks, which need the topology full alone`},
+		{"both", "{file: ", "{engines: 1, file: ", measuredModel, `suites/mine.yaml:11:7: model "host" has costs and a file: give only one of them`},
+		{"measured on links", "[full]", "[full, ring]", measuredModel, `suites/mine.yaml:11:7: model "host" has measured times between ranks, which support only the topology full`},
 		{
 			"no network", "[full]\n    models:\n      links: {", "[hosts]\n    models:\n      inside: {sharing: fifo, latency_ns: 5}\n      links: {", measuredModel,
 			`suites/mine.yaml:10:7: model "inside" in topology hosts: … network_latency_ns`,

@@ -35,7 +35,7 @@ type ModelIdentity struct {
 // Row is one size. Times are picoseconds of the model.
 type Row struct {
 	Bytes    int64 `json:"bytes"`       // of the whole vector
-	Makespan int64 `json:"makespan_ps"` // from the common start of all ranks to the end of the last
+	Makespan int64 `json:"makespan_ps"` // from the common start of all ranks to the end of the last rank
 	Messages int   `json:"messages"`    // of all ranks
 	// Path is the chain of ops that determines the makespan, split into the components of its time, whose sum is the makespan.
 	Path CriticalPath `json:"critical_path"`
@@ -49,10 +49,10 @@ type CriticalPath struct {
 	Overhead   int64 `json:"overhead_ps"`         // of senders and receivers
 	Memory     int64 `json:"memory_ps,omitempty"` // reading and writing the memory of ranks
 	Latency    int64 `json:"latency_ps"`          // of links
-	Bytes      int64 `json:"bytes_ps"`            // data on links at their full rate; whole messages where the model has their time
+	Bytes      int64 `json:"bytes_ps"`            // data on links at their full rate; with measured times, whole messages
 	Reduce     int64 `json:"reduce_ps"`
 	EngineWait int64 `json:"engine_wait_ps"` // for an engine of the sender
-	LinkWait   int64 `json:"link_wait_ps"`   // for links that have other messages; by how much these slow a message down where the model has the times of whole messages
+	LinkWait   int64 `json:"link_wait_ps"`   // for links that carry other messages; with measured times, the time by which other messages slow a message down
 }
 
 // Part is a named component of a makespan.

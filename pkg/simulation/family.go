@@ -14,8 +14,8 @@ import (
 // Name is the name of the family. Its cases need no ranks and no devices; World is the number of ranks of the program.
 const Name plan.Family = "simulation"
 
-// Contract is the contract of simulations: from the common start of all ranks to the end of
-// the last, in the time of the model.
+// Contract is the timing contract of simulations: from the common start of all ranks to the end of
+// the last rank, in the time of the model.
 const Contract = "simulated-makespan-v1"
 
 //go:embed case.go document.go

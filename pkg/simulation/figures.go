@@ -40,6 +40,7 @@ func figures(doc result.Document) (rows []figure.Row) {
 	return rows
 }
 
+// view is the name of the family's view.
 const view = "simulations"
 
 // views is a separate chart: simulated and measured times are never shown together.

@@ -12,7 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// cases requests the cases of a block: by world, backend, schedule, topology and model.
+// cases requests a case for each world, backend, schedule, topology and model of a suite's block.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	b := block.(*SuiteBlock)
 	for _, world := range r.Worlds(b.Ranks) {
@@ -24,6 +24,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 }
 
+// backendCases requests the cases of one backend and world. lack is why the platform does not support the world, or "".
 func backendCases(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int, lack string) {
 	c := plan.Case{Family: Name, Contract: Contract}
 	r.Place(&c, be, world)
@@ -41,7 +42,7 @@ func backendCases(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world
 	}
 }
 
-// place clears the placement of the ranks: a case does not depend on the machine that simulates it.
+// place gives all cases the same placement of ranks: a case does not depend on the machine that simulates it.
 func place(_ *catalog.Platform, c *plan.Case) {
 	c.Nodes, c.RanksPerNode, c.GPUsPerNode, c.ScaleUpDomain = 1, c.World, c.World, c.World
 	c.Scope, c.ScaleOutTransport = vocab.ScopeUp, nil

@@ -50,6 +50,7 @@ func (s *Headline) key() []string {
 	return []string{s.SKU, strconv.Itoa(s.World), s.Op, s.Schedule, s.Topology, s.Model}
 }
 
+// overview returns a table with the smallest and the largest size of each case.
 func overview(cases []*Headline) table.Section {
 	t := &table.Table{Columns: slices.Concat(keys, table.Figures("smallest", "simulated µs", "largest", "simulated µs"), table.Headline("GB/s"), table.Text("mostly"))}
 	for _, c := range cases {
@@ -66,6 +67,7 @@ func overview(cases []*Headline) table.Section {
 	}
 }
 
+// paths returns a table with the parts of the critical path for each size of each case.
 func paths(cases []*Headline) table.Section {
 	var parts []string
 	for _, p := range new(CriticalPath).Parts() {

@@ -2,32 +2,34 @@ package simulate
 
 import "math/bits"
 
-// event is something that happens at a time, on a rank, to an op or a message.
+// event is something that happens to an op or a message. Its rank is, for a message, the node where it
+// happens.
 type event struct {
-	at    Picoseconds
-	order uint64 // the rank, then the op or message; neither is negative
-	what  uint8
+	at   Picoseconds
+	key  uint64 // the rank, then the op or message; neither is negative
+	what uint8
 }
 
 func newEvent(at Picoseconds, rank int32, what uint8, of int32) event {
 	return event{at, uint64(rank)<<32 | uint64(of), what}
 }
 
-func (e *event) rank() int { return int(e.order >> 32) }
-func (e *event) of() int32 { return int32(e.order) }
+func (e *event) rank() int { return int(e.key >> 32) }
+func (e *event) of() int32 { return int32(e.key) } // the op or message
 
 // before returns 1 if e is before o, and 0 otherwise. Events are ordered by time, then by rank, then by op
-// or message, which does not depend on the order in which they were pushed. It avoids branches, which
+// or message, so that their order does not depend on when they were pushed. before avoids branches, which
 // the processor could not predict.
 func (e *event) before(o *event) int {
-	_, less := bits.Sub64(e.order, o.order, 0)
+	_, less := bits.Sub64(e.key, o.key, 0)
 	_, less = bits.Sub64(uint64(e.at), uint64(o.at), less)
 	return int(less)
 }
 
-// events is a heap. container/heap calls through an interface, which takes twice the time.
+// events is a binary heap. container/heap calls through an interface and takes twice the time.
 type events []event
 
+// next returns the time of the first event; ok is false if there is none.
 func (h events) next() (at Picoseconds, ok bool) {
 	if len(h) == 0 {
 		return 0, false
@@ -40,7 +42,7 @@ func (h *events) push(e event) {
 	h.up(len(*h)-1, e)
 }
 
-// up puts e at i or, where it belongs there, further up.
+// up puts e at i, or at an ancestor of i if e is before the events there.
 func (h events) up(i int, e event) {
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -53,8 +55,8 @@ func (h events) up(i int, e event) {
 	h[i] = e
 }
 
-// pop removes and returns the first event. The gap moves down to a leaf, and the last event up from there,
-// since it belongs near the leaves.
+// pop removes and returns the first event. It moves the gap down to a leaf, and then the last event up from
+// there. This takes few comparisons, since the last event usually belongs near the leaves.
 func (h *events) pop() event {
 	q := *h
 	first, last := q[0], q[len(q)-1]

@@ -5,27 +5,28 @@ import (
 	"slices"
 )
 
-// flows are messages whose rates depend on the other messages under way: under Fair, and if the machine
-// has a table.
+// flows are the messages under way, each with a rate that depends on the others. They are used if sharing
+// is Fair, and if the machine has a table.
 type flows struct {
 	machine *Machine
 	flows   []flow
 	changed bool
-	updated Picoseconds // when the bytes that are left were last counted
-	ends    Picoseconds // when the first flow ends; meaningful if there are flows
-	// By link, while rates are computed. With a table, users is by sender · ranks + receiver.
-	users []int32
-	room  []float64
-	links []int32 // that have users
+	updated Picoseconds // when flow.left was last computed
+	ends    Picoseconds // when the first flow ends; valid if there are flows
+	// The rest is used while rates are computed.
+	users []int32   // by link: flows without a rate; with a table, by sender · ranks + receiver: messages
+	room  []float64 // by link: bandwidth that no flow has yet, in bytes per picosecond
+	links []int32   // links that have flows
 }
 
+// flow is a message under way.
 type flow struct {
 	message  int32
 	from, to int32
 	bytes    int64
-	added    bool    // by its receiver
-	left     float64 // bytes; with a table, picoseconds of the message alone
-	rate     float64 // of what is left, per picosecond
+	added    bool    // the receiver adds the message to its own data
+	left     float64 // remaining bytes; with a table, remaining picoseconds of the message alone
+	rate     float64 // decrease of left per picosecond
 }
 
 func newFlows(m *Machine) *flows {
@@ -48,10 +49,10 @@ func (f *flows) start(message, from, to int32, bytes int64, added bool) {
 	f.changed = true
 }
 
-// next returns when the first flow ends.
+// next returns when the first flow ends; ok is false if there are no flows.
 func (f *flows) next() (at Picoseconds, ok bool) { return f.ends, len(f.flows) > 0 }
 
-// progress subtracts what the flows have moved until now.
+// progress subtracts from left what the flows have moved until now.
 func (f *flows) progress(now Picoseconds) {
 	elapsed := float64(now - f.updated)
 	f.updated = now
@@ -64,7 +65,7 @@ func (f *flows) progress(now Picoseconds) {
 func (f *flows) finished(now Picoseconds) (messages []int32) {
 	f.progress(now)
 	f.flows = slices.DeleteFunc(f.flows, func(w flow) bool {
-		// Ends are rounded up to picoseconds: what is left is less than one brings.
+		// Ends are rounded up to picoseconds: the rest is less than a flow moves in one.
 		if w.left > w.rate {
 			return false
 		}
@@ -95,10 +96,10 @@ func (f *flows) settle(now Picoseconds) {
 	}
 }
 
-// rounding is the largest error of a quotient of floating-point numbers, in picoseconds.
+// rounding is the maximum rounding error of a flow's duration, in picoseconds.
 const rounding = 1e-6
 
-// measured sets the rate of each flow from the table, for the flows that are under way.
+// measured sets the rate of each flow from the table and the number of flows under way.
 func (f *flows) measured() {
 	t := f.machine.Table
 	clear(f.users)
@@ -113,8 +114,8 @@ func (f *flows) measured() {
 	}
 }
 
-// fair sets max-min fair rates: no rate can rise unless another one falls that is not higher. The rates of
-// all flows rise together, and a flow keeps its rate once one of its links is full.
+// fair sets max-min fair rates: a rate can only rise if an equal or lower rate falls. All rates rise
+// together from 0, and a flow keeps its rate once one of its links is full.
 func (f *flows) fair() {
 	t := &f.machine.Topology
 	for _, l := range f.links {
@@ -143,10 +144,10 @@ func (f *flows) fair() {
 				share = min(share, f.room[l]/float64(f.users[l]))
 			}
 		}
-		if math.IsInf(share, 1) { // all links that are left carry bytes in no time
+		if math.IsInf(share, 1) { // all remaining links have infinite bandwidth
 			return
 		}
-		// Shares that differ by rounding alone are the same.
+		// Shares that differ only by rounding count as equal.
 		full := func(l int32) bool { return f.room[l] <= share*float64(f.users[l])*(1+1e-12) }
 		var frozen []int
 		open = slices.DeleteFunc(open, func(i int) bool {

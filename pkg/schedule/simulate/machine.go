@@ -9,7 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// Picoseconds is a time, or a duration, of a simulation.
+// Picoseconds is a time or a duration of a simulation.
 type Picoseconds int64
 
 // Units of time.
@@ -29,11 +29,11 @@ type Sharing string
 
 // The models of sharing.
 const (
-	// Unloaded is no sharing: a message takes the latency of all its links, and the time of its bytes on the
-	// slowest one.
+	// Unloaded messages do not slow each other down: a message takes the latency of all its links, and the time
+	// of its bytes on the slowest link.
 	Unloaded Sharing = "unloaded"
 	// FIFO links carry one message at a time, in the order of arrival. A node forwards a message once
-	// all of it has arrived.
+	// the whole message has arrived.
 	FIFO Sharing = "fifo"
 	// Fair messages flow through all their links at once, at max-min fair rates, which change whenever a
 	// message starts or ends.
@@ -63,15 +63,14 @@ type Machine struct {
 	// have arrived.
 	Overhead Picoseconds
 	// Engines is the number of messages that a rank can send at the same time. Other messages wait in
-	// order until the last byte of an earlier one has left. 0 is no limit.
+	// order until the last byte of an earlier message has left. 0: no limit.
 	Engines int
-	// NetworkEngines is Engines for messages to other hosts, which have engines of their own.
+	// NetworkEngines is like Engines, for messages to other hosts, which use separate engines.
 	NetworkEngines int
 	ReduceByte     float64 // of adding, in picoseconds
 	CopyByte       float64 // of copying on a rank, in picoseconds
 	Memory         Memory
-	// The time of a message's bytes on a link is rounded down to a multiple of Quantum. 0 and 1 leave it as it
-	// is.
+	// The time of a message's bytes on a link is rounded down to a multiple of Quantum; 0 and 1 do not round.
 	Quantum Picoseconds
 	// Start is the time from the common start of the ranks to their first ops.
 	Start Picoseconds
@@ -109,7 +108,7 @@ type Memory struct {
 	PerByte float64     // in picoseconds
 }
 
-// take returns the time of a number of accesses to n bytes each, one after another.
+// take returns the time of a number of consecutive accesses to n bytes each.
 func (m Memory) take(accesses int, n int64) Picoseconds {
 	if n == 0 {
 		return 0
@@ -117,7 +116,7 @@ func (m Memory) take(accesses int, n int64) Picoseconds {
 	return Picoseconds(accesses) * (m.Setup + bytes(n, m.PerByte))
 }
 
-// accesses returns how often the rank of an op reads or writes its data.
+// accesses returns the number of times that an op of a kind reads or writes its data on its own rank.
 func accesses(k schedule.Kind) int {
 	switch k {
 	case schedule.Send, schedule.Put, schedule.Recv:
@@ -130,6 +129,7 @@ func accesses(k schedule.Kind) int {
 	return 0
 }
 
+// check returns an error if the machine does not fit a program of so many ranks or has invalid costs.
 func (m *Machine) check(ranks int) error {
 	if m.Topology.Ranks != ranks {
 		return fmt.Errorf("%s has %d ranks, the program has %d", m.Topology.Name, m.Topology.Ranks, ranks)
@@ -138,7 +138,7 @@ func (m *Machine) check(ranks int) error {
 		return err
 	}
 	if m.Table != nil && (m.Sharing != Unloaded || m.Topology.Name != Full(ranks).Name) {
-		return errors.New("the model has measured times between ranks: take the topology full and the sharing unloaded")
+		return errors.New("the model has measured times between ranks: use the topology full and the sharing unloaded")
 	}
 	for _, cost := range []float64{float64(m.Start), float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.NetworkEngines), float64(m.Quantum), m.PerByte, float64(m.Network.Latency), m.Network.PerByte, m.ReduceByte, m.CopyByte, float64(m.Memory.Setup), m.Memory.PerByte} {
 		if !(cost >= 0) || math.IsInf(cost, 1) {
@@ -153,8 +153,8 @@ func bytes(n int64, perByte float64) Picoseconds {
 	return Picoseconds(math.Round(float64(n) * perByte))
 }
 
-// unloaded returns how long a message of n bytes takes to leave its rank if no other message slows it down:
-// its time in the table or, without one, the time of its bytes on the slowest of its links.
+// unloaded returns how long a message of n bytes takes to leave its rank if it is alone: its time in the
+// table or, without a table, the time of its bytes on the slowest of its links.
 func (m *Machine) unloaded(from, to int32, n int64) (t Picoseconds) {
 	if m.Table != nil {
 		t, _ = m.Table.alone(from, to).time(n)
@@ -164,8 +164,8 @@ func (m *Machine) unloaded(from, to int32, n int64) (t Picoseconds) {
 	return t
 }
 
-// forwarded returns the time of the bytes of such a message until all have arrived, without latency. Under
-// FIFO, each link takes all bytes before the next one.
+// forwarded returns how long all n bytes of a message that is alone take to arrive, without latency. Under
+// FIFO, each link carries all bytes before the next link begins.
 func (m *Machine) forwarded(from, to int32, n int64) (t Picoseconds) {
 	if m.Sharing != FIFO {
 		return m.unloaded(from, to, n)
@@ -174,7 +174,7 @@ func (m *Machine) forwarded(from, to int32, n int64) (t Picoseconds) {
 	return t
 }
 
-// sent returns the time of the bytes of such a message until all have left its rank.
+// sent returns how long all n bytes of a message that is alone take to leave its rank.
 func (m *Machine) sent(from, to int32, n int64) Picoseconds {
 	if m.Sharing != FIFO {
 		return m.unloaded(from, to, n)

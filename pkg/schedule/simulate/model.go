@@ -24,8 +24,8 @@ type Model struct {
 	Engines int     `yaml:"engines" json:"engines" default:"0"`                 // messages that a rank sends at the same time; 0 is no limit
 	Latency float64 `yaml:"latency_ns,omitempty" json:"latency_ns,omitempty"`   // of each link
 	PerByte float64 `yaml:"ns_per_byte,omitempty" json:"ns_per_byte,omitempty"` // of each link
-	// Network is the links of a rank to the network between hosts and back, of the topology hosts; a
-	// message takes two of them. Messages to other hosts have engines of their own.
+	// NetworkLatency and NetworkByte are the costs of each link between a rank and the network, in the
+	// topology hosts. A message to another host takes two such links and uses separate engines.
 	NetworkLatency float64 `yaml:"network_latency_ns,omitempty" json:"network_latency_ns,omitempty"`
 	NetworkByte    float64 `yaml:"network_ns_per_byte,omitempty" json:"network_ns_per_byte,omitempty"`
 	NetworkEngines int     `yaml:"network_engines,omitempty" json:"network_engines,omitempty"`       // 0 is no limit
@@ -35,22 +35,22 @@ type Model struct {
 	ReduceByte     float64 `yaml:"reduce_ns_per_byte,omitempty" json:"reduce_ns_per_byte,omitempty"` // of a sum
 	// Start is the time from the common start of the ranks to their first ops.
 	Start float64 `yaml:"start_ns,omitempty" json:"start_ns,omitempty"`
-	// MemorySetup and MemoryByte are what a read or a write of a rank's memory takes: before its
-	// first byte, the way to its bank included, and for each byte.
+	// MemorySetup and MemoryByte are the times of a read or write of a rank's memory: before its
+	// first byte, including the way to its bank, and for each byte.
 	MemorySetup float64 `yaml:"memory_setup_ns,omitempty" json:"memory_setup_ns,omitempty"`
 	MemoryByte  float64 `yaml:"memory_ns_per_byte,omitempty" json:"memory_ns_per_byte,omitempty"`
-	// Pairs are measured times of messages that are under way alone, from each rank to each
-	// other; they replace the latency and the bytes of links.
+	// Pairs are measured times of messages from each rank to each other rank while no other message is
+	// under way. They replace the latency and the bytes of links.
 	Pairs []Pair `yaml:"pairs,omitempty" json:"pairs,omitempty"`
 	// Flight is the time from when the sender of a measured message is free for the next one until
 	// the message has arrived. It comes on top of the times of Pairs, Both and All, and needs pairs.
 	Flight float64 `yaml:"flight_ns,omitempty" json:"flight_ns,omitempty"`
-	// Both are those of two messages that two ranks send to each other at the same time, and
-	// All those of messages that all ranks send at the same time, each to another rank.
+	// Both are measured times of two messages that two ranks send to each other at the same time. All are
+	// measured times of messages that all ranks send at the same time, each to another rank.
 	Both []Pair  `yaml:"both,omitempty" json:"both,omitempty"`
 	All  []Class `yaml:"all,omitempty" json:"all,omitempty"`
-	// Cached are times like All, of messages into memory that the receiver has in its caches, as it
-	// has the data to which it adds a message. Without it, messages that are added take those of All.
+	// Cached are times like All, but of messages into memory that is in the receiver's caches, such as data
+	// to which it adds a message. Without Cached, messages that are added take the times of All.
 	Cached []Class `yaml:"cached,omitempty" json:"cached,omitempty"`
 	// Reduce and Copy are measured times of adding received data, and of copies on a rank. They
 	// need pairs; Reduce replaces the bytes of sums.
@@ -58,16 +58,16 @@ type Model struct {
 	Copy   []Class `yaml:"copy,omitempty" json:"copy,omitempty"`
 }
 
-// Pair is the measured times of messages between two ranks.
+// Pair has the measured times of messages from one rank to another.
 type Pair struct {
 	Src int `yaml:"src" json:"src"`
 	Dst int `yaml:"dst" json:"dst"`
-	// Classes are ranges of sizes, ascending. Between two of them the times break, for
+	// Classes are ranges of sizes, ascending. Between two classes the times jump, for
 	// instance where a library changes its protocol or data no longer fit into a cache.
 	Classes []Class `yaml:"classes" json:"classes"`
 }
 
-// Class is the measured sizes between two breaks, ascending.
+// Class has the measured sizes between two jumps of the times, ascending.
 type Class struct {
 	Points []Point `yaml:"points,flow" json:"points"`
 }
@@ -80,13 +80,14 @@ type Point struct {
 
 // modelFile is the content of a model's file.
 type modelFile struct {
-	// Points is the number of points of the model. It shows when a file was cut between two lines, which
-	// leaves valid YAML. A file written by hand can leave it out.
+	// Points is the number of points of the model. It detects a file truncated between two lines, which is
+	// still valid YAML. It is optional in files written by hand.
 	Points int `yaml:"points,omitempty"`
 	Model  `yaml:",inline"`
 }
 
-// ReadModel parses the content of a model's file. Its errors begin with the name of the file.
+// ReadModel parses the content of a model's file, and checks the model. Its errors begin with the name of the
+// file.
 func ReadModel(name string, data []byte) (Model, error) {
 	var f modelFile
 	if d := strictyaml.New(); !d.Read(name, data, &f) {
@@ -94,7 +95,7 @@ func ReadModel(name string, data []byte) (Model, error) {
 	}
 	err := f.Check()
 	if n := f.points(); err == nil && f.Points != 0 && f.Points != n {
-		err = fmt.Errorf("points: the file has %d of %d, as if it was cut: measure again, or correct the number if you removed points", n, f.Points)
+		err = fmt.Errorf("points: the file has %d of %d points, as if it was truncated: measure again, or correct the number if you removed points", n, f.Points)
 	}
 	if err != nil {
 		return Model{}, fmt.Errorf("%s: %w", name, err)
@@ -147,8 +148,7 @@ func (m Model) SHA256() string {
 //go:embed model.go
 var Source embed.FS
 
-// Check returns an error for the first mistake in the model. It begins with the key that is wrong, if it
-// is about a single one.
+// Check returns an error for the first mistake in the model. An error about a single key begins with the key.
 func (m *Model) Check() error {
 	if err := Sharing(m.Sharing).check(); err != nil {
 		return err
@@ -178,8 +178,8 @@ func (m *Model) Check() error {
 		{"memory_setup_ns", m.MemorySetup},
 		{"memory_ns_per_byte", m.MemoryByte},
 	} {
-		if !(cost.ns >= 0) || cost.ns > mostNanoseconds {
-			return fmt.Errorf("%s: %v: want a number from 0 to %.0e", cost.key, cost.ns, mostNanoseconds)
+		if !(cost.ns >= 0) || cost.ns > maxNanoseconds {
+			return fmt.Errorf("%s: %v: want a number from 0 to %.0e", cost.key, cost.ns, maxNanoseconds)
 		}
 	}
 	if len(m.Pairs) == 0 && m.Latency == 0 && m.PerByte == 0 && m.Overhead == 0 {
@@ -212,10 +212,10 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 		return out, nil
 	}
 	if m.MemorySetup != 0 || m.MemoryByte != 0 {
-		return out, errors.New("measured times have the memory in them: leave memory_setup_ns and memory_ns_per_byte out")
+		return out, errors.New("measured times include memory accesses: leave memory_setup_ns and memory_ns_per_byte out")
 	}
 	if networked {
-		return out, errors.New("measured pairs are of one kind: leave network_latency_ns and network_ns_per_byte out")
+		return out, errors.New("measured pairs do not distinguish hosts: leave network_latency_ns and network_ns_per_byte out")
 	}
 	if m.Latency != 0 || m.PerByte != 0 || m.Sharing != string(Unloaded) {
 		return out, errors.New("measured pairs replace latency_ns and ns_per_byte, and need the sharing unloaded")

@@ -55,7 +55,7 @@ func TestCutModel(t *testing.T) {
 		require.Error(t, err, "%d of %d lines", n, len(lines))
 	}
 	_, err := ReadModel("cut.yaml", []byte(strings.Join(lines[:len(lines)-2], "")))
-	require.EqualError(t, err, "cut.yaml: points: the file has 21 of 22, as if it was cut: measure again, or correct the number if you removed points")
+	require.EqualError(t, err, "cut.yaml: points: the file has 21 of 22 points, as if it was truncated: measure again, or correct the number if you removed points")
 	_, err = ReadModel("hand.yaml", []byte(strings.Join(lines[1:len(lines)-2], "")))
 	require.NoError(t, err)
 }
@@ -187,12 +187,12 @@ func TestMeasuredSums(t *testing.T) {
 	require.Equal(t, 70*Nanosecond, m.onRank(schedule.Copy, 5))
 
 	_, err = Run(t.Context(), program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), m, 8<<20, 1)
-	require.ErrorContains(t, err, "2097152 bytes from rank 0 to rank 1")
+	require.ErrorContains(t, err, "2097152 bytes or more from rank 0 to rank 1")
 	model.Reduce[0].Points[0].Bytes = 8
 	m, err = model.Machine(Full(4))
 	require.NoError(t, err)
 	_, err = Run(t.Context(), program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), m, 4096, 1)
-	require.EqualError(t, err, "the model has no time of adding 1024 bytes, or more: measure larger sizes, or simulate smaller ones")
+	require.EqualError(t, err, "the model has no time of adding 1024 bytes or more: measure larger sizes, or simulate smaller ones")
 }
 
 // A message that its receiver adds goes into memory that the receiver has in its caches: the first
@@ -216,7 +216,7 @@ func TestMessagesIntoCaches(t *testing.T) {
 	m, err = model.Machine(Full(4))
 	require.NoError(t, err)
 	_, err = Run(t.Context(), program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), m, 4096, 1)
-	require.ErrorContains(t, err, "1024 bytes from rank 0 to rank 1")
+	require.ErrorContains(t, err, "1024 bytes or more from rank 0 to rank 1")
 }
 
 // The parts of the critical path of every schedule sum up to the makespan with measured times,
@@ -259,9 +259,9 @@ func TestMeasuredMachineLacks(t *testing.T) {
 		top   Topology
 		want  string
 	}{
-		{"ring", 2, 1 << 20, Full(2), "no time of a message of 524288 bytes from rank 0 to rank 1, or of a larger one"},
-		{"ring", 3, 1 << 10, Full(3), "measured times of 2 ranks, and none from rank 1 to rank 2"},
-		{"ring", 2, 1 << 10, Ring(2), "take the topology full and the sharing unloaded"},
+		{"ring", 2, 1 << 20, Full(2), "no time of a message of 524288 bytes or more from rank 0 to rank 1"},
+		{"ring", 3, 1 << 10, Full(3), "measured times of 2 ranks, but none from rank 1 to rank 2"},
+		{"ring", 2, 1 << 10, Ring(2), "use the topology full and the sharing unloaded"},
 	} {
 		m := readMachine(t, measured)
 		m.Topology = tt.top
@@ -284,7 +284,7 @@ func TestModelMistakes(t *testing.T) {
 		{"src: 1", "src: 5000000", "must be two ranks from 0 to 1023"},
 		{"pairs:", "all:\n  - points: [{bytes: 1, ns: 0}]\npairs:", "host.yaml: all: 0 ns for 1 bytes"},
 		{"pairs:", "cached:\n  - points: [{bytes: 1, ns: 5}]\npairs:", "host.yaml: cached needs all: measure both of them"},
-		{"pairs:", "memory_ns_per_byte: 1\npairs:", "host.yaml: measured times have the memory in them: leave memory_setup_ns and memory_ns_per_byte out"},
+		{"pairs:", "memory_ns_per_byte: 1\npairs:", "host.yaml: measured times include memory accesses: leave memory_setup_ns and memory_ns_per_byte out"},
 		{"pairs:", "memory_setup_ns: -1\npairs:", "host.yaml: memory_setup_ns: -1: want a number from 0 to 1e+12"},
 		{"pairs:", "start_ns: -1\npairs:", "host.yaml: start_ns: -1: want a number from 0 to 1e+12"},
 		{"pairs:", "reduce:\n  - points: [{bytes: 1, ns: 5}]\npairs:", "host.yaml: reduce has measured times of sums: leave reduce_ns_per_byte out"},
@@ -304,7 +304,7 @@ func TestModelMistakes(t *testing.T) {
 		{measured, "engines: -1\nsharing: fair\n", "host.yaml: engines: -1: must be at least 0, which is no limit"},
 		{measured, "sharing: fair\nlatency_ns: 1\nnetwork_engines: -1\n", "host.yaml: network_engines: -1: must be at least 0, which is no limit"},
 		{measured, "sharing: fair\nlatency_ns: 1\nissue_ns: -1\n", "host.yaml: issue_ns: -1: want a number from 0 to 1e+12"},
-		{"pairs:", "network_latency_ns: 5\npairs:", "host.yaml: measured pairs are of one kind: leave network_latency_ns and network_ns_per_byte out"},
+		{"pairs:", "network_latency_ns: 5\npairs:", "host.yaml: measured pairs do not distinguish hosts: leave network_latency_ns and network_ns_per_byte out"},
 		{"pairs:", "copy_ns_per_byte: 5\ncopy:\n  - points: [{bytes: 1, ns: 5}]\npairs:", "host.yaml: copy has measured times of copies: leave copy_ns_per_byte out"},
 	} {
 		require.Contains(t, measured, tt.old)

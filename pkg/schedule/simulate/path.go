@@ -7,29 +7,29 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// Timeline is a simulation with the times of every op.
+// Timeline is the result of a simulation, with the times of every op.
 type Timeline struct {
 	Result
 	Program *schedule.Program
 	Ops     [][]Times // by rank and op
 	machine Machine
 	flow    *schedule.Flow
-	bytes   func(o *schedule.Op) int64 // of a message
-	local   func(o *schedule.Op) int64 // of a sum or a copy
+	bytes   func(o *schedule.Op) int64 // the bytes of a message
+	local   func(o *schedule.Op) int64 // the bytes of a sum or a copy
 }
 
 // Times are the times of an op.
 type Times struct {
-	Ready  Picoseconds // its node has started
+	Ready  Picoseconds // its node starts
 	Posted Picoseconds // it has been issued
-	// Granted is when a send, put or signal has got an engine. Landed is when a receive or wait has been
-	// posted and its message has arrived, so that it begins to process the data.
+	// Granted is when a send, put or signal receives an engine. Landed is when a receive or wait begins to
+	// process the data: it has been posted, and its message has arrived.
 	Granted, Landed Picoseconds
-	Departed        Picoseconds // a send that does not wait for its receive has found room in the buffer
+	Departed        Picoseconds // a send that does not wait for its receive has room in the buffer
 	End             Picoseconds
 }
 
-// Parts split a time: their sum is the time.
+// Parts split a time into components, whose sum is the time.
 type Parts struct {
 	Start    Picoseconds `json:"start_ns"`    // from the common start of the ranks to their first ops
 	Issue    Picoseconds `json:"issue_ns"`    // issuing ops
@@ -47,7 +47,7 @@ type Parts struct {
 	BufferWait Picoseconds `json:"buffer_wait_ns"`
 }
 
-// Part is one of the Parts, with its name for people.
+// Part is one of the Parts, with its name for display.
 type Part struct {
 	Name string
 	Time Picoseconds
@@ -78,17 +78,17 @@ func (p *Parts) Total() (t Picoseconds) {
 	return t
 }
 
-// Path is a critical path: the chain of ops that determines the makespan. Each op begins when the one before
-// has ended.
+// Path is a critical path: the chain of ops that determines the makespan. Each op begins when the previous op
+// ends.
 type Path struct {
 	Parts
 	Steps []Step // in the order of time
 }
 
-// Step is an op on a path. A message is one step: of its two ops, the one by which the path leaves it.
+// Step is an op on a path. A message has two ops and is one step: the op after which the path continues.
 type Step struct{ Rank, Op int }
 
-// Trace simulates like Run, and keeps the times of all ops.
+// Trace simulates a program as Run does, and keeps the times of all ops.
 func Trace(ctx context.Context, p *schedule.Program, m Machine, elements, size int64) (*Timeline, error) {
 	t := &Timeline{Program: p, machine: m, Ops: make([][]Times, len(p.Ops))}
 	for r := range p.Ops {
@@ -162,7 +162,7 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 		parts.Memory += memory
 		parts.Overhead += x.End - x.Landed - reduce - memory
 		if eager && x.Landed == x.Posted {
-			return r, i // the data was there before
+			return r, i // the data had arrived before the op was posted
 		}
 		send := &t.Ops[q][k]
 		if eager {
@@ -182,8 +182,8 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	return q, k
 }
 
-// carry adds the parts of a message from its begin until its last byte is through the links. bytes returns
-// the time of the bytes if the message does not wait.
+// carry adds the parts of a message from the time begin until the time through, when its last byte has passed
+// the links. bytes returns how long the bytes take if the message is alone.
 func (t *Timeline) carry(parts *Parts, r, i int, begin, through Picoseconds, bytes func(from, to int32, n int64) Picoseconds) {
 	o, x := &t.Program.Ops[r][i], &t.Ops[r][i]
 	data := t.bytes(o)
@@ -207,7 +207,7 @@ func (t *Timeline) cause(r, i int) int {
 	first, last := node(ops, i)
 	for k := first; k < last; k++ {
 		for _, d := range t.Program.Deps(&ops[k]) {
-			from, to := node(ops, int(d)) // it has ended when all its ops have
+			from, to := node(ops, int(d)) // the dependency ends with its node
 			for j := from; j < to; j++ {
 				if t.Ops[r][j].End == ready {
 					return j

@@ -70,7 +70,7 @@ func TestFlushAndGet(t *testing.T) {
 
 	p.Append(1, schedule.Op{Kind: schedule.Get, Count: 1, Peer: 0})
 	_, err = Run(t.Context(), p, m, 2000, 1)
-	require.EqualError(t, err, "program two has, on rank 1 as op 4, a get: the simulator does not model reads of another rank's memory")
+	require.EqualError(t, err, "program two has a get (op 4 of rank 1): the simulator does not model reads of another rank's memory")
 }
 
 func run3(t *testing.T, p *schedule.Program, m Machine) Result {

@@ -10,20 +10,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// Version is the version of the simulator. Raise it with every change that alters the result of some program
-// and machine, so that studies do not reuse earlier rows.
+// Version is the version of the simulator. Increment it with every change that can alter a result, so that
+// studies do not reuse earlier rows.
 const Version = 1
 
 // Result is the result of a simulation.
 type Result struct {
 	Makespan Picoseconds   // from the common start of the ranks to the end of the last one
 	Ends     []Picoseconds // by rank
-	Messages int           // with data
+	Messages int           // number of messages with data
 }
 
 // Run simulates a program. The whole vector has the given number of elements of size bytes each, and
-// all ranks start at time 0. Run fails when ctx ends, and if the machine does not fit the program, has a
-// table without a time that is needed, or the program has gets, fails Program.Check or waits forever.
+// all ranks start at time 0. Run fails if ctx ends, if the machine does not fit the program or its table lacks a
+// needed time, and if the program has gets, fails Program.Check or never ends.
 func Run(ctx context.Context, p *schedule.Program, m Machine, elements, size int64) (*Result, error) {
 	s, err := simulated(ctx, p, m, elements, size, nil)
 	if err != nil {
@@ -36,13 +36,13 @@ func Run(ctx context.Context, p *schedule.Program, m Machine, elements, size int
 // ops.
 func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, size int64, trace [][]Times) (*simulation, error) {
 	if elements < 0 || size < 1 {
-		return nil, fmt.Errorf("%d elements of %d bytes", elements, size)
+		return nil, fmt.Errorf("invalid size: %d elements of %d bytes", elements, size)
 	}
 	if err := m.check(p.Ranks); err != nil {
 		return nil, err
 	}
 	if t := max(float64(m.Latency), float64(m.Memory.Setup), float64(m.Network.Latency), float64(elements)*float64(size)*max(m.PerByte, m.Network.PerByte, m.ReduceByte, m.CopyByte, m.Memory.PerByte)); t > 1e15 {
-		return nil, errors.New("a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency")
+		return nil, errors.New("a step can take more than 1,000 s: use fewer bytes, a higher bandwidth or a lower latency")
 	}
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -50,11 +50,11 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 	for r, ops := range p.Ops {
 		for i := range ops {
 			if k := ops[i].Kind; k == schedule.Get || k == schedule.GetReduce {
-				return nil, fmt.Errorf("program %s has, on rank %d as op %d, a %s: the simulator does not model reads of another rank's memory", p.Name, r, i, k)
+				return nil, fmt.Errorf("program %s has a %s (op %d of rank %d): the simulator does not model reads of another rank's memory", p.Name, k, i, r)
 			}
 		}
 	}
-	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size, flying: map[place]int32{}, trace: trace}
+	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size, flying: map[opOf]int32{}, trace: trace}
 	if err := s.covered(); err != nil {
 		return nil, err
 	}
@@ -98,6 +98,7 @@ func (s *simulation) covered() error {
 	return nil
 }
 
+// simulation is the state of a simulation; it implements schedule.Actions.
 type simulation struct {
 	Machine
 	*schedule.Flow
@@ -105,14 +106,14 @@ type simulation struct {
 	now            Picoseconds
 	events         events
 	messages       []message
-	unused         []int32         // indices of messages
-	flying         map[place]int32 // by send: messages that have not met their receives
-	sending        []int           // by pool: engines in use
-	begun          []begun         // messages that began at the current time and need an engine
-	queued         [][]int32       // by pool: messages that wait for an engine
-	links          []link          // under FIFO
+	unused         []int32        // indices in messages that can be reused
+	flying         map[opOf]int32 // by send: departed messages without a posted receive
+	sending        []int          // by pool: number of engines in use
+	begun          []begun        // messages that began at the current time and need an engine
+	queued         [][]int32      // by pool: messages that wait for an engine
+	links          []link         // under FIFO
 	flows          *flows
-	trace          [][]Times // by rank and op; nil: not kept
+	trace          [][]Times // by rank and op; nil if not requested
 	result         Result
 }
 
@@ -125,27 +126,28 @@ type link struct {
 // message is a message under way. It takes half a cache line, since there can be a million at once.
 type message struct {
 	from, to      int32
-	send, receive int32 // ops; for receive see below
-	at            int32 // the node that it is at, under FIFO
-	behind        int32 // the message that waits for the same link after it
+	send, receive int32 // its ops; receive can be none or early
+	at            int32 // its current node, under FIFO
+	behind        int32 // the next message that waits for the same link
 	bytes         int64
 }
 
-// begun is a message that needs an engine. Its place sorts by rank, then by op.
+// begun is a message that needs an engine. Its key sorts by rank, then by op.
 type begun struct {
-	place   int64
+	key     int64
 	message int32
 }
 
-// Values of message.receive that are no op.
+// Values of message.receive without an op.
 const (
 	none  = -1 // the receive is not posted, or there is none
 	early = -2 // the receive is not posted, and the message has landed
 )
 
-// place identifies an op.
-type place struct{ rank, op int32 }
+// opOf identifies an op of a rank.
+type opOf struct{ rank, op int32 }
 
+// run advances the time from event to event until all ops have ended.
 func (s *simulation) run(ctx context.Context) error {
 	s.Run(s)
 	s.engage()
@@ -163,12 +165,12 @@ func (s *simulation) run(ctx context.Context) error {
 				s.at(s.now+s.flight(s.messages[i].from, s.messages[i].to), s.messages[i].to, lands, i)
 			}
 		} else if !next {
-			return errors.New("the program waits for ever: verify it")
+			return errors.New("the program never ends: its ops wait for each other; verify it for details")
 		} else {
 			s.now = at
 		}
-		if s.now < before { // a sum overflowed: events before 0 come after all others
-			return errors.New("the schedule takes more than 106 days: take fewer bytes, a higher bandwidth or a lower latency")
+		if s.now < before { // a sum overflowed; event.before sorts negative times last
+			return errors.New("the schedule takes more than 106 days: use fewer bytes, a higher bandwidth or a lower latency")
 		}
 		for at, ok := s.events.next(); ok && at == s.now; at, ok = s.events.next() {
 			s.happen(s.events.pop())
@@ -183,16 +185,17 @@ func (s *simulation) run(ctx context.Context) error {
 
 // Kinds of events.
 const (
-	posted  = iota // an op of a rank
-	ended          // an op of a rank
-	leaves         // a message: the overhead of its sender is over
-	through        // a message: its last byte has left the link that it is on
-	reaches        // a message: a node
-	left           // a message: its last byte has left its rank
-	lands          // a message: its last byte is there
-	arrived        // a message: what its receiver does with it is over
+	posted  = iota // an op is posted
+	ended          // an op ends
+	leaves         // the sender's overhead for a message is over
+	through        // the last byte of a message has left its current link
+	reaches        // a message reaches a node
+	left           // the last byte of a message has left its rank
+	lands          // the last byte of a message has reached the receiver's rank
+	arrived        // the receiver has processed a message
 )
 
+// happen handles an event.
 func (s *simulation) happen(e event) {
 	of := e.of()
 	switch e.what {
@@ -206,7 +209,7 @@ func (s *simulation) happen(e event) {
 		s.passed(of)
 	case reaches:
 		s.forward(of)
-	case left: // before it lands, even if that takes no time
+	case left: // precedes lands, even if the latency is 0
 		s.left(of)
 		s.at(s.now+s.flight(s.messages[of].from, s.messages[of].to), s.messages[of].to, lands, of)
 	case lands:
@@ -216,6 +219,7 @@ func (s *simulation) happen(e event) {
 	}
 }
 
+// at adds an event at time t.
 func (s *simulation) at(t Picoseconds, rank int32, what uint8, of int32) {
 	s.events.push(newEvent(t, rank, what, of))
 }
@@ -233,11 +237,11 @@ func (s *simulation) Issue(r, i int) {
 		s.post(r, i)
 		return
 	}
-	place := Picoseconds(1)
+	issued := Picoseconds(1) // ops of the node up to and including i
 	for k := i; k > 0 && s.Ops[r][i].Group != 0 && s.Ops[r][k-1].Group == s.Ops[r][i].Group; k-- {
-		place++
+		issued++
 	}
-	s.at(s.now+place*s.Machine.Issue, int32(r), posted, int32(i))
+	s.at(s.now+issued*s.Machine.Issue, int32(r), posted, int32(i))
 }
 
 func (s *simulation) post(r, i int) {
@@ -254,7 +258,7 @@ func (s *simulation) complete(r, i int) {
 	s.Complete(r, i)
 }
 
-// dataOf returns the bytes of a message; a signal has none.
+// dataOf returns the bytes of the message of a send, put or signal; 0 for a signal.
 func (s *simulation) dataOf(o *schedule.Op) int64 {
 	if o.Count == 0 {
 		return 0
@@ -273,7 +277,7 @@ func (s *simulation) Local(r, i int) {
 	case schedule.Put:
 		s.send(message{from: int32(r), to: o.Peer, send: int32(i), receive: none})
 		return
-	case schedule.Flush: // a put has ended when its last byte has left
+	case schedule.Flush: // earlier puts of the stream have ended: a put ends when its last byte has left
 		s.at(s.now, int32(r), ended, int32(i))
 		return
 	}
@@ -286,11 +290,11 @@ func (s *simulation) Depart(r, send int) {
 		s.trace[r][send].Departed = s.now
 	}
 	i := s.send(message{from: int32(r), to: s.Ops[r][send].Peer, send: int32(send), receive: none})
-	s.flying[place{int32(r), int32(send)}] = i
+	s.flying[opOf{int32(r), int32(send)}] = i
 }
 
 func (s *simulation) Meet(r, send, q, receive int) {
-	at := place{int32(r), int32(send)}
+	at := opOf{int32(r), int32(send)}
 	i, departed := s.flying[at]
 	if !departed {
 		s.send(message{from: int32(r), to: int32(q), send: int32(send), receive: int32(receive)})
@@ -298,8 +302,8 @@ func (s *simulation) Meet(r, send, q, receive int) {
 	}
 	delete(s.flying, at)
 	m := &s.messages[i]
-	here := m.receive == early
-	if m.receive = int32(receive); here {
+	landed := m.receive == early
+	if m.receive = int32(receive); landed {
 		s.received(i)
 	}
 }
@@ -316,10 +320,10 @@ func (s *simulation) send(m message) int32 {
 	return i
 }
 
-// engage gives free engines to the messages that began at the current time. Messages of a rank get
-// theirs in the order of its ops, whatever the order in which their receivers were ready.
+// engage gives free engines to the messages that began at the current time, or queues them. Messages of a
+// rank get engines in the order of its ops, not in the order in which their receivers were ready.
 func (s *simulation) engage() {
-	slices.SortFunc(s.begun, func(a, b begun) int { return cmp.Compare(a.place, b.place) })
+	slices.SortFunc(s.begun, func(a, b begun) int { return cmp.Compare(a.key, b.key) })
 	for _, b := range s.begun {
 		pool, engines := s.pool(b.message)
 		switch {
@@ -335,8 +339,8 @@ func (s *simulation) engage() {
 	s.begun = s.begun[:0]
 }
 
-// pool returns the pool of engines that a message needs, and its size (0: no limit). Pool r is of rank r for
-// its own host, and pool Ranks+r for the network.
+// pool returns the pool of engines that a message uses, and its size (0: no limit). Rank r has pool r for
+// messages inside its host, and pool Ranks+r for messages over the network.
 func (s *simulation) pool(i int32) (pool int32, engines int) {
 	m := &s.messages[i]
 	if s.Topology.leaves(m.from, m.to) {
@@ -345,6 +349,7 @@ func (s *simulation) pool(i int32) (pool int32, engines int) {
 	return m.from, s.Engines
 }
 
+// message stores a message and returns its index in messages.
 func (s *simulation) message(m message) int32 {
 	if n := len(s.unused); n > 0 {
 		i := s.unused[n-1]
@@ -352,7 +357,7 @@ func (s *simulation) message(m message) int32 {
 		s.messages[i] = m
 		return i
 	}
-	if len(s.messages) == cap(s.messages) { // append would add a quarter
+	if len(s.messages) == cap(s.messages) { // append would grow the list by a quarter
 		s.messages = slices.Grow(s.messages, len(s.messages)+1)
 	}
 	s.messages = append(s.messages, m)
@@ -407,7 +412,7 @@ func (s *simulation) left(i int32) {
 	}
 }
 
-// forward sends a message over its next link, under FIFO, once the messages before it are through.
+// forward sends a message over its next link, under FIFO, or queues it there.
 func (s *simulation) forward(i int32) {
 	m := &s.messages[i]
 	if m.at == m.to {
@@ -427,7 +432,7 @@ func (s *simulation) forward(i int32) {
 	}
 }
 
-// passed moves a message to the node behind its link. The link begins to carry the next message.
+// passed moves a message to the node at the end of its link. The link begins to carry the next message.
 func (s *simulation) passed(i int32) {
 	m := &s.messages[i]
 	number, node := s.Topology.next(m.at, m.to)
@@ -446,8 +451,8 @@ func (s *simulation) passed(i int32) {
 	s.at(s.now+s.of(number).Latency, node, reaches, i)
 }
 
-// landed handles the arrival of a message's last byte. Its receive begins to process it once that is posted.
-// A put has no receive.
+// landed handles the arrival of a message's last byte. Its receive begins to process it, if already posted. A
+// put has no receive.
 func (s *simulation) landed(i int32) {
 	m := &s.messages[i]
 	switch {
@@ -478,6 +483,7 @@ func (s *simulation) received(i int32) {
 	s.at(s.now+after, m.to, arrived, i)
 }
 
+// arrive ends the receive of a message.
 func (s *simulation) arrive(i int32) {
 	m := &s.messages[i]
 	s.complete(int(m.to), int(m.receive))

@@ -314,10 +314,10 @@ func TestRefused(t *testing.T) {
 	m = reference(Full(4))
 	m.PerByte = 1e16
 	_, err = Run(t.Context(), p, m, 8, 1)
-	require.EqualError(t, err, "a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency")
+	require.EqualError(t, err, "a step can take more than 1,000 s: use fewer bytes, a higher bandwidth or a lower latency")
 	p.Ops[3] = p.Ops[3][:2]
 	_, err = Run(t.Context(), p, reference(Full(4)), 8, 1)
-	require.EqualError(t, err, "the program waits for ever: verify it")
+	require.EqualError(t, err, "the program never ends: its ops wait for each other; verify it for details")
 }
 
 // Messages that are ready at the same time take the engine of their rank in the order of its ops. On a

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Table has the measured times of a Model: of messages between each pair of ranks, alone and beside
-// others, and of sums and copies on a rank.
+// Table has the measured times of a Model: times of messages between each pair of ranks, alone and at the same
+// time as others, and times of sums and copies on a rank.
 type Table struct {
 	ranks          int
 	pairs, both    []curve // by sender · ranks + receiver
@@ -20,13 +20,13 @@ type Table struct {
 // size takes the time of the next larger measured size, so that nothing is interpolated across a break.
 type curve []Class
 
-// mostNanoseconds limits a measured time, so that sums of times cannot overflow.
-const mostNanoseconds = 1e12
+// maxNanoseconds limits a measured time, so that sums of times cannot overflow.
+const maxNanoseconds = 1e12
 
 // maxTableRanks limits the memory of a table, which grows with the square of its ranks.
 const maxTableRanks = 1023
 
-// newTable returns the table of a model with pairs.
+// newTable returns the table of a model with pairs. It fails if ranks, sizes or times are invalid or duplicated.
 func newTable(m *Model) (*Table, error) {
 	t := &Table{all: m.All, cached: m.Cached, reduce: m.Reduce, copies: m.Copy}
 	for _, p := range slices.Concat(m.Pairs, m.Both) {
@@ -83,8 +83,8 @@ func (c curve) check() error {
 	last := int64(0)
 	for _, class := range c {
 		for _, x := range class.Points {
-			if x.Bytes <= last || !(x.Nanoseconds > 0) || x.Nanoseconds > mostNanoseconds {
-				return fmt.Errorf("%v ns for %d bytes: list sizes in ascending order, with times above 0 and up to %.0e", x.Nanoseconds, x.Bytes, mostNanoseconds)
+			if x.Bytes <= last || !(x.Nanoseconds > 0) || x.Nanoseconds > maxNanoseconds {
+				return fmt.Errorf("%v ns for %d bytes: list sizes in ascending order, with times above 0 and up to %.0e", x.Nanoseconds, x.Bytes, maxNanoseconds)
 			}
 			last = x.Bytes
 		}
@@ -112,13 +112,13 @@ func (c curve) time(n int64) (at Picoseconds, ok bool) {
 	return 0, false
 }
 
-// alone returns the times of messages from one rank to another with no others under way.
+// alone returns the times of messages from one rank to another while no other message is under way.
 func (t *Table) alone(from, to int32) curve { return t.pairs[int(from)*t.ranks+int(to)] }
 
-// among returns the time, in picoseconds, of a message of n bytes while a number of messages, itself
-// included, are under way. back reports whether one of them goes the opposite way, and added whether the
-// receiver adds the message. The time grows linearly with the number of messages, from the time of one message
-// alone to the time when every rank sends one. If back, it is at least the time measured both ways.
+// among returns the time, in picoseconds, of a message of n bytes while the given number of messages are under
+// way, including itself. back is set if one of them goes the opposite way, and added if the receiver adds the
+// message. The time grows linearly with the number of messages, from the time of a message alone to the time
+// of messages that all ranks send at once. If back is set, it is at least the time of messages both ways.
 func (t *Table) among(from, to int32, n int64, messages int, back, added bool) float64 {
 	alone, _ := t.alone(from, to).time(n)
 	out := float64(alone)
@@ -131,8 +131,7 @@ func (t *Table) among(from, to int32, n int64, messages int, back, added bool) f
 	return out
 }
 
-// together returns the times of messages that all ranks send at the same time, for receivers that add them
-// or do not.
+// together returns the times of messages that all ranks send at the same time. added is as for among.
 func (t *Table) together(added bool) curve {
 	if added && t.cached != nil {
 		return t.cached
@@ -143,14 +142,14 @@ func (t *Table) together(added bool) curve {
 // covers returns an error if the table lacks the time of a message of n bytes. added is as for among.
 func (t *Table) covers(from, to int32, n int64, added bool) error {
 	if int(max(from, to)) >= t.ranks {
-		return fmt.Errorf("the model has measured times of %d ranks, and none from rank %d to rank %d", t.ranks, from, to)
+		return fmt.Errorf("the model has measured times of %d ranks, but none from rank %d to rank %d", t.ranks, from, to)
 	}
 	for _, c := range []struct {
 		curve
 		needed bool
 	}{{t.alone(from, to), true}, {t.both[int(from)*t.ranks+int(to)], false}, {t.together(added), false}} {
 		if _, ok := c.time(n); !ok && (c.needed || c.curve != nil) {
-			return fmt.Errorf("the model has no time of a message of %d bytes from rank %d to rank %d, or of a larger one: measure larger sizes, or simulate smaller ones", n, from, to)
+			return fmt.Errorf("the model has no time of a message of %d bytes or more from rank %d to rank %d: measure larger sizes, or simulate smaller ones", n, from, to)
 		}
 	}
 	return nil
@@ -159,7 +158,7 @@ func (t *Table) covers(from, to int32, n int64, added bool) error {
 // handles returns an error if the curve was measured and has no time of n bytes.
 func (c curve) handles(what string, n int64) error {
 	if _, ok := c.time(n); c != nil && !ok {
-		return fmt.Errorf("the model has no time of %s %d bytes, or more: measure larger sizes, or simulate smaller ones", what, n)
+		return fmt.Errorf("the model has no time of %s %d bytes or more: measure larger sizes, or simulate smaller ones", what, n)
 	}
 	return nil
 }

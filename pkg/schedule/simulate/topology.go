@@ -20,15 +20,15 @@ type Topology struct {
 	links   int
 	network int32 // links from this number on belong to the network between hosts; 0: no network
 	wide    int   // see Columns
-	// next returns the link from node at that leads to rank to, and the node behind it.
+	// next returns the link on which node at forwards a message to rank to, and the node at its other end.
 	next func(at, to int32) (link, node int32)
 }
 
-// Topologies returns the names that NewTopology knows.
+// Topologies returns the names that NewTopology accepts.
 func Topologies() []string { return []string{"full", "switch", "ring", "torus", "mesh", "hosts"} }
 
 // NewTopology returns the topology with a name. width is the number of ranks in a row of a torus or mesh, or on
-// each host; 0 is all of them. NewTopology fails if the name is unknown or the ranks do not fill each row.
+// each host; 0 means all ranks. NewTopology fails if the name is unknown or the ranks do not fill each row.
 func NewTopology(name string, ranks, width int) (Topology, error) {
 	if width == 0 {
 		width = ranks
@@ -52,10 +52,10 @@ func NewTopology(name string, ranks, width int) (Topology, error) {
 		}
 		return Hosts(width, ranks/width), nil
 	}
-	return Topology{}, fmt.Errorf("topology %q, must be one of %s", name, strings.Join(Topologies(), ", "))
+	return Topology{}, fmt.Errorf("unknown topology %q, must be one of %s", name, strings.Join(Topologies(), ", "))
 }
 
-// Full returns a topology with a link from each of n ranks to each other.
+// Full returns a topology with a link from each of n ranks to each other rank.
 func Full(n int) Topology {
 	return Topology{Name: "full mesh", Ranks: n, links: n * n, next: func(at, to int32) (int32, int32) { return at*int32(n) + to, to }}
 }
@@ -78,7 +78,7 @@ func Hosts(w, h int) Topology {
 	return t
 }
 
-// Switch returns n ranks with a link to one switch each, and one back.
+// Switch returns n ranks, each with a link to the switch and a link from it.
 func Switch(n int) Topology {
 	hub := int32(n)
 	return Topology{Name: "switch", Ranks: n, links: 2 * n, next: func(at, to int32) (int32, int32) {
@@ -89,8 +89,7 @@ func Switch(n int) Topology {
 	}}
 }
 
-// Ring returns a ring of n ranks. A message takes the shorter way; if both are equal, the way to higher
-// ranks.
+// Ring returns a ring of n ranks. A message takes the shorter direction, or ascending ranks if both are equal.
 func Ring(n int) Topology {
 	t := grid("ring", n, 1, true)
 	t.wide = 0
@@ -113,8 +112,9 @@ const (
 	directions
 )
 
+// grid returns h rows of w ranks each, as a torus if wraps is set and as a mesh otherwise.
 func grid(name string, w, h int, wraps bool) Topology {
-	// step returns the direction from a to b in a dimension of n, and the next position.
+	// step returns the direction from a to b in a dimension of n positions, and the next position.
 	step := func(a, b, n int, wraps bool) (forward bool, next int) {
 		ahead := b - a
 		if wraps && n > 2 {
@@ -177,7 +177,7 @@ func (t *Topology) Networked() bool { return t.network > 0 }
 func (t *Topology) Switched() bool { return t.Name == "switch" }
 
 // Lines returns the pairs of nodes with a link that some message takes, in either direction. Each pair is
-// ascending and listed once, and so is the list.
+// listed once, with the lower node first. The list is sorted.
 func (t *Topology) Lines() [][2]int32 {
 	seen := map[[2]int32]bool{}
 	for from := range int32(t.Ranks) {

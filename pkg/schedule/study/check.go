@@ -11,25 +11,26 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
-// checker reports invalid and contradictory parts of a manifest. The maps have the names of the parts
-// that it has checked.
+// checker reports mistakes in a manifest. The maps have the names of the series, cases and overlaps checked so
+// far.
 type checker struct {
 	*Manifest
 	*strictyaml.Decoder
 	series, cases, overlaps map[string]bool
 }
 
-// wrong reports a diagnostic at the position of a part of the manifest, which is given by its address.
+// wrong reports a diagnostic. at is the address of a value in the manifest, whose position the diagnostic has.
 func (c *checker) wrong(at any, format string, args ...any) { c.Diagnose(c.Pos(at), format, args...) }
 
-// add records a series of the part at an address, and reports a duplicate.
+// add records the name of a series, or reports it at an address as a duplicate.
 func (c *checker) add(at any, series string) {
 	if c.series[series] {
-		c.wrong(at, "series %q: give each case, overlap and reference a name of its own", series)
+		c.wrong(at, "series %q is a duplicate: give each case, overlap and reference a different name", series)
 	}
 	c.series[series] = true
 }
 
+// check checks the whole manifest. It calls read for the content of each file that a model names.
 func (c *checker) check(read func(file string) ([]byte, error)) {
 	if len(c.Cases)+len(c.Overlaps) == 0 {
 		c.wrong(c.Manifest, "needs cases or overlaps")
@@ -71,20 +72,20 @@ func (c *checker) ascending(list []int64) {
 	}
 }
 
-// fileName reports a name that cannot be the name of a file without extension.
+// fileName reports a name that is invalid as the name of a file without extension. what is the kind of name.
 func (c *checker) fileName(at any, what, name string) {
 	if strings.ContainsAny(name, `/\.`) {
-		c.wrong(at, "%s %q: needs a name without dots and slashes", what, name)
+		c.wrong(at, "%s %q: the name must not contain dots and slashes", what, name)
 	}
 }
 
-// model checks a model, and reads it if it is in a file.
+// model checks a model, after reading it if it is in a file.
 func (c *checker) model(name string, m *Model, read func(file string) ([]byte, error)) {
 	given := !reflect.DeepEqual(m.Model, simulate.Model{})
 	var err error
 	switch {
 	case m.File != "" && (m.Measure != nil || given), m.Measure != nil && given:
-		c.wrong(m, "model %q: give one of a file, a measurement and constants", name)
+		c.wrong(m, "model %q: give only one of a file, a measurement and constants", name)
 	case m.File != "":
 		var data []byte
 		if data, err = read(m.File); err == nil {
@@ -98,6 +99,7 @@ func (c *checker) model(name string, m *Model, read func(file string) ([]byte, e
 	}
 }
 
+// oneCase checks a case with each of its models.
 func (c *checker) oneCase(of *Case) {
 	c.cases[of.Name] = true
 	if _, err := of.program(); err != nil {
@@ -108,7 +110,7 @@ func (c *checker) oneCase(of *Case) {
 	}
 	if of.Backend != "" {
 		if c.ElementBytes != measuredBytes {
-			c.wrong(of, "case %q: is measured with elements of %d bytes, and element_bytes is %d: change it, or leave the backend out", of.Name, measuredBytes, c.ElementBytes)
+			c.wrong(of, "case %q is measured with elements of %d bytes, but element_bytes is %d: change it, or leave the backend out", of.Name, measuredBytes, c.ElementBytes)
 		}
 		c.add(of, of.Name+" on "+of.Backend)
 	}
@@ -119,10 +121,10 @@ func (c *checker) oneCase(of *Case) {
 			continue
 		}
 		if p := model.Measure; p != nil && p.Ranks != of.Ranks {
-			c.wrong(of, "case %q: has %d ranks, and its model %q is measured with %d: give both the same", of.Name, of.Ranks, name, p.Ranks)
+			c.wrong(of, "case %q has %d ranks, but its model %q is measured with %d: give both the same number", of.Name, of.Ranks, name, p.Ranks)
 		}
 		if p := model.Measure; p != nil && of.Backend != "" && p.Buffers != of.Buffers {
-			c.wrong(of, "case %q: is measured with %s buffers, and its model %q with %s ones: give both the same", of.Name, of.Buffers, name, p.Buffers)
+			c.wrong(of, "case %q is measured with %s buffers, but its model %q with %s buffers: give both the same", of.Name, of.Buffers, name, p.Buffers)
 		}
 		if _, err := of.machine(model); err != nil {
 			c.wrong(of, "case %q: %v", of.Name, err)
@@ -131,6 +133,7 @@ func (c *checker) oneCase(of *Case) {
 	}
 }
 
+// overlap checks an overlap.
 func (c *checker) overlap(o *Overlap) {
 	c.overlaps[o.Name] = true
 	c.ascending(o.Bytes)
@@ -160,9 +163,9 @@ func (c *checker) figure(f *Figure, others []Figure) {
 		}
 	}
 	if drawn != 1 {
-		c.wrong(f, "figure %q: needs one of series, the topology of a case, and an overlap", f.Name)
+		c.wrong(f, "figure %q: give exactly one of series, the topology of a case, and an overlap", f.Name)
 	}
 }
 
-// listed lists the names in a map.
-func listed[V any](of map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(of)), ", ") }
+// listed returns the keys of a map, sorted and separated by commas.
+func listed[V any](all map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(all)), ", ") }

@@ -6,22 +6,22 @@ import (
 	"strconv"
 )
 
-// ErrorsFile is the name of the file with the measured and simulated times of each case and size that has
+// ErrorsFile is the name of the file that compares measured and simulated times, for each case and size with
 // both.
 const ErrorsFile = "errors.csv"
 
-// Comparison is the error of simulated times against measured ones, for one case or all cases with a model.
+// Comparison is the error of simulated times relative to measured ones, for one case or all cases with a model.
 type Comparison struct {
 	Model string
-	Case  string // empty: all
+	Case  string // empty: all cases
 	Sizes int
 	// Mean and Worst are errors, relative to the shorter of the two times: exp |ln(simulated/measured)| − 1.
-	// Mean is the geometric mean over the sizes.
+	// Mean is the geometric mean over the sizes, and Worst the maximum.
 	Mean, Worst float64
 	WorstCase   string // the case with the error Worst
-	WorstBytes  int64
+	WorstBytes  int64  // the size with the error Worst
 
-	logs float64
+	logs float64 // sum of |ln(simulated/measured)|
 }
 
 // String returns the comparison as one line of text.
@@ -34,6 +34,7 @@ func (c *Comparison) String() string {
 		name, c.Model, 100*c.Mean, 100*c.Worst, c.WorstCase, c.WorstBytes)
 }
 
+// add adds the ratio of simulated to measured time at one size of a case.
 func (c *Comparison) add(of string, bytes int64, ratio float64) {
 	off := math.Abs(math.Log(ratio))
 	c.Sizes++
@@ -44,25 +45,25 @@ func (c *Comparison) add(of string, bytes int64, ratio float64) {
 	}
 }
 
-// compared is a size of a case that was measured and simulated.
+// compared has the two rows of a case at one size.
 type compared struct{ measured, simulated *Row }
 
 // compared calls f for each size of each case and model that was measured and simulated.
 func (m *Manifest) compared(rows []Row, f func(of *Case, model string, pair compared)) {
-	type place struct {
+	type point struct {
 		series string
 		bytes  int64
 	}
-	at := map[place]*Row{}
+	at := map[point]*Row{}
 	for i := range rows {
-		at[place{rows[i].Series, rows[i].Bytes}] = &rows[i]
+		at[point{rows[i].Series, rows[i].Bytes}] = &rows[i]
 	}
 	for i := range m.Cases {
 		c := &m.Cases[i]
 		for _, model := range c.Models {
 			for _, n := range m.Elements {
 				bytes := n * m.ElementBytes
-				measured, simulated := at[place{c.Name + " on " + c.Backend, bytes}], at[place{c.Name + " " + model, bytes}]
+				measured, simulated := at[point{c.Name + " on " + c.Backend, bytes}], at[point{c.Name + " " + model, bytes}]
 				if c.Backend != "" && measured != nil && simulated != nil {
 					f(c, model, compared{measured, simulated})
 				}
@@ -71,8 +72,8 @@ func (m *Manifest) compared(rows []Row, f func(of *Case, model string, pair comp
 	}
 }
 
-// Compare compares the simulated times in rows with the measured ones. It returns a comparison for each case with
-// each of its models, and then one for all cases of each model that has several.
+// Compare compares the simulated times in rows with the measured ones. It returns a comparison for each case and
+// each of its models, followed by one for all cases of each model that has several.
 func (m *Manifest) Compare(rows []Row) []Comparison {
 	var cases, models []Comparison
 	find := func(list *[]Comparison, of, model string) *Comparison {

@@ -59,15 +59,15 @@ func (m *Manifest) drawTopology(f *Figure) ([]byte, error) {
 	return drawing.Topology(t, f.Title)
 }
 
-// publishedMark is the radius of the marks of published points. Other marks are smaller and drawn above them,
-// so that both can be seen where they meet.
+// publishedMark is the radius of the marks of published points. Other marks are smaller and drawn above them, so
+// that both are visible where they overlap.
 const publishedMark = vg.Length(4.5)
 
 // publishedShapes are the shapes of the marks of published points, all filled.
 var publishedShapes = [...]draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
 
-// draw draws the series of a figure: measured ones as solid lines, simulated ones as dashed lines, published
-// ones as filled marks without a line. A series without rows is in the legend only.
+// draw draws the series of a figure: measured series as solid lines, simulated series as dashed lines, and
+// published series as filled marks without a line. A series without rows is only in the legend.
 func (f *Figure) draw(rows []Row) ([]byte, error) {
 	p := chart.New(f.Title)
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, chart.Powers{Bytes: true}

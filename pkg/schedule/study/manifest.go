@@ -1,5 +1,5 @@
 // Package study simulates and measures the cases of a manifest and renders them: rows as NDJSON
-// and CSV, and figures from the rows alone. Equal manifests and measurements give equal bytes.
+// and CSV, and figures that depend only on the rows. Equal manifests and measurements give equal bytes.
 package study
 
 import (
@@ -28,7 +28,7 @@ type Manifest struct {
 	Figures      []Figure          `yaml:"figures,optional"`
 }
 
-// Model is a model of a machine: by its constants, by the file that has it, or by how it is measured.
+// Model is a model of a machine, given by its constants, by a file, or by a measurement.
 type Model struct {
 	simulate.Model `yaml:",inline"`
 	File           string `yaml:"file,optional"`
@@ -42,7 +42,7 @@ type Pairs struct {
 	Ranks   int    `yaml:"ranks" min:"2" max:"1024"`
 	First   int64  `yaml:"first_bytes" min:"1"`
 	Last    int64  `yaml:"last_bytes" max:"1099511627776"`
-	Buffers string `yaml:"buffers" default:"fresh"` // as of a Case
+	Buffers string `yaml:"buffers" default:"fresh"` // as Case.Buffers
 }
 
 // CheckYAML implements strictyaml.Checked.
@@ -53,6 +53,7 @@ func (p *Pairs) CheckYAML() (at any, why string) {
 	return &p.Buffers, refuseBuffers(p.Buffers)
 }
 
+// refuseBuffers returns why a state of buffers is not supported, or "".
 func refuseBuffers(state string) string {
 	if !vocab.InputWritten(state) {
 		return fmt.Sprintf("buffers %q, must be %s or %s", state, vocab.Fresh, vocab.FreshCold)
@@ -80,8 +81,8 @@ type Case struct {
 	Collective string   `yaml:"collective"`
 	Algorithm  string   `yaml:"algorithm"`
 	Ranks      int      `yaml:"ranks"`
-	Width      int      `yaml:"width,optional"`    // as simulate.NewTopology and schedule.Shape.WithDefaults take it
-	Segments   int      `yaml:"segments,optional"` // as schedule.Shape.WithDefaults takes it
+	Width      int      `yaml:"width,optional"`    // see simulate.NewTopology and schedule.Shape.WithDefaults
+	Segments   int      `yaml:"segments,optional"` // see schedule.Shape.WithDefaults
 	Topology   string   `yaml:"topology"`
 	Models     []string `yaml:"models,optional"`
 	// Backend, if set, is the backend on which the case is measured as well. That series is named "CASE on
@@ -99,7 +100,7 @@ type Reference struct {
 	Name   string            `yaml:"name"`
 	Source string            `yaml:"source"`
 	Date   Date              `yaml:"date"`                          // of its publication
-	Points map[int64]float64 `yaml:"points" min:"0.001" max:"1e12"` // what whole picoseconds can hold
+	Points map[int64]float64 `yaml:"points" min:"0.001" max:"1e12"` // the range of times in whole picoseconds
 }
 
 // CheckYAML implements strictyaml.Checked.
@@ -126,15 +127,15 @@ func (d *Date) DecodeYAML(n strictyaml.Node) {
 
 // Figure is one of three drawings: series over bytes, the topology of a case, or the bars of an overlap.
 type Figure struct {
-	Name     string   `yaml:"name"` // of its file, without .svg
+	Name     string   `yaml:"name"` // the name of its file without .svg
 	Title    string   `yaml:"title,optional"`
 	Series   []string `yaml:"series,optional"`
 	Topology string   `yaml:"topology,optional"` // the name of a case
 	Overlap  string   `yaml:"overlap,optional"`
 }
 
-// Read parses a manifest. It calls read for the content of each file that the manifest names. It fails with the
-// first mistake, and where in the manifest it is.
+// Read parses and checks a manifest. It calls read for the content of each file that the manifest names. The
+// error describes the first mistake, with its position in the manifest.
 func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Manifest, error) {
 	var m Manifest
 	c := checker{&m, strictyaml.New(), map[string]bool{}, map[string]bool{}, map[string]bool{}}
@@ -147,7 +148,7 @@ func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Ma
 	return &m, nil
 }
 
-// Measured returns, by name, how models are measured. It leaves out models that are not measured.
+// Measured returns the measurements of the measured models, by the names of the models.
 func (m *Manifest) Measured() map[string]Pairs {
 	measured := map[string]Pairs{}
 	for name, model := range m.Models {
@@ -164,7 +165,7 @@ func (m *Manifest) SetModel(name string, to simulate.Model) { m.Models[name].Mod
 // ModelFile returns the name of the file of a measured model.
 func ModelFile(model string) string { return model + ".model.yaml" }
 
-// MeasuredModel returns the content of ModelFile.
+// MeasuredModel returns the content of a measured model's file; see ModelFile.
 func (m *Manifest) MeasuredModel(name string) ([]byte, error) {
 	model := m.Models[name]
 	b := bytes.NewBufferString(model.Measure.Head())

@@ -43,7 +43,7 @@ func (o *Overlap) CheckYAML() (at any, why string) {
 	case beside && (o.Collective == "" || o.Products < 1 || o.Collectives < 1):
 		why = "form beside needs a collective, products and collectives"
 	case !beside && (o.Collective != "" || o.Algorithm != "" || o.Products != 0 || o.Collectives != 0):
-		why = "a linear layer has no collective, algorithm, products or collectives of its own"
+		why = "a linear layer has no collective, algorithm, products or collectives: leave them out"
 	}
 	return &o.Form, why
 }
@@ -53,7 +53,7 @@ func (o *Overlap) series(contender string) string {
 	return fmt.Sprintf("%s %s on %s", o.Name, contender, o.Backend)
 }
 
-// plan returns the rows of the overlap.
+// plan returns the rows of the overlap without their times. Their keys do not depend on its name.
 func (o *Overlap) plan() (out []planned) {
 	same := *o
 	same.Name, same.Bytes = "", nil
@@ -71,9 +71,9 @@ func (o *Overlap) plan() (out []planned) {
 // bar has the times of one size by contender, in microseconds.
 type bar map[string]float64
 
-// drawOverlap draws four bars for each size of an overlap: each side alone, both together, and one after
-// the other. The upper part of the bar for both together is the exposed communication: the time beyond
-// the computation alone. A size that lacks a row has a gap.
+// drawOverlap draws four bars for each size of an overlap: computation alone, communication alone, both at
+// once, and both in sequence. The upper part of the bar for both at once is the exposed communication: the
+// time beyond the computation alone. A size that lacks a row has a gap.
 func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 	o := &m.Overlaps[slices.IndexFunc(m.Overlaps, func(o Overlap) bool { return o.Name == f.Overlap })]
 	bars, labels, drawn := o.bars(rows)

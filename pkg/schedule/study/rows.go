@@ -57,13 +57,13 @@ func key(values ...any) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// planned is a row without its time, and how to get the time.
+// planned is a row without its time, and what is needed to get the time.
 type planned struct {
 	Row
 	program *schedule.Program
 	machine simulate.Machine
 	count   int64 // elements
-	of      any   // the *Case or *Overlap
+	of      any   // the *Case or *Overlap of the row; nil for a reference
 	// contender is the contender of an overlap; empty for a case.
 	contender string
 }
@@ -78,13 +78,13 @@ type Measurer interface {
 	Overlap(ctx context.Context, o *Overlap, sizes []int64) (Times, error)
 }
 
-// Times are measured on one device. At has them by size, then by contender.
+// Times are median times measured on one device. At has them by size, then by contender.
 type Times struct {
 	Device string
 	At     []map[string]simulate.Picoseconds
 }
 
-// Made counts the new rows: those not taken over from an earlier run.
+// Made counts the rows that were not taken over from an earlier run.
 type Made struct{ Simulated, Measured int }
 
 // Plan has the rows of a manifest without their times, sorted by series and bytes.
@@ -94,8 +94,8 @@ type Plan struct {
 	known map[string]Row // rows of an earlier run, by key
 }
 
-// Plan plans the rows of the manifest. known are rows of an earlier run, by key, to take over. It fails
-// if a case has no program or machine.
+// Plan returns the rows of the manifest without their times. known are the rows of an earlier run, by key,
+// whose times are reused. Plan fails if a case has no program or machine.
 func (m *Manifest) Plan(known map[string]Row) (*Plan, error) {
 	p := &Plan{Manifest: m, known: known}
 	for i := range m.Cases {
@@ -122,7 +122,7 @@ func (m *Manifest) Plan(known map[string]Row) (*Plan, error) {
 	return p, nil
 }
 
-// planCase returns the rows of a case, measured ones and those of each model.
+// planCase returns the measured rows of a case, if it has a backend, and its simulated rows for each model.
 func (m *Manifest) planCase(c *Case) (out []planned, err error) {
 	p, err := c.program()
 	if err != nil {
@@ -159,7 +159,7 @@ func (m *Manifest) planCase(c *Case) (out []planned, err error) {
 // the rows of the others and an error that names the case. If a simulation fails, it returns no rows.
 func (p *Plan) Rows(ctx context.Context, measurer Measurer, again bool) (rows []Row, made Made, err error) {
 	verified := map[*schedule.Program]bool{}
-	first, unmeasured := map[string]int{}, map[any][]int{} // rows to be measured: by key, and of a case or overlap
+	first, unmeasured := map[string]int{}, map[any][]int{} // rows to be measured: by key, and by case or overlap
 	for i := range p.rows {
 		r := &p.rows[i]
 		row := r.Row
@@ -227,7 +227,7 @@ func (r *planned) simulate(ctx context.Context, elementBytes int64, verified map
 	return int64(result.Makespan), nil
 }
 
-// measure sets the times of the rows at some indices.
+// measure sets the times of the rows at the given indices, which belong to one case or overlap.
 func (p *Plan) measure(rows []Row, at []int, times func(sizes []int64) (Times, error)) error {
 	if len(at) == 0 {
 		return nil
@@ -273,7 +273,7 @@ func Devices(rows []Row) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Predicted returns the number of known measured rows of cases that have a model.
+// Predicted returns the number of known measured rows of the cases that name a model.
 func (p *Plan) Predicted(model string) (n int) {
 	for _, r := range p.rows {
 		c, ok := r.of.(*Case)
@@ -294,8 +294,8 @@ func (p *Plan) Missing(origins ...string) (out []string) {
 	return out
 }
 
-// CheckKnown compares each known row with the planned row that has its key. It returns an error with the line
-// of the first known row whose origin, size or case differs.
+// CheckKnown compares each known row with the planned row of the same key. It returns an error with the line of
+// the first known row whose origin, size or case differs.
 func (p *Plan) CheckKnown() error {
 	var damaged firstLine
 	for _, r := range p.rows {
@@ -303,23 +303,23 @@ func (p *Plan) CheckKnown() error {
 		if !ok || r.Origin == External {
 			continue
 		}
-		// The names of cases and models can have changed, and two algorithms can give one program.
+		// Cases and models may have been renamed, and two algorithms can have equal programs.
 		want := r.Row
 		want.Series, want.Algorithm, want.Model, want.Picoseconds, want.Device, want.line = have.Series, have.Algorithm, have.Model, have.Picoseconds, have.Device, have.line
 		if have != want {
-			damaged.add(have.line, "%s: the row differs from %s at %d bytes (%s), which has its key: remove the line", have.Series, r.Series, r.Bytes, r.Origin)
+			damaged.add(have.line, "%s: the row differs from %s at %d bytes (%s), which has the same key: remove the line", have.Series, r.Series, r.Bytes, r.Origin)
 		}
 	}
 	return damaged.err
 }
 
-// CheckTimes compares the time of each known row with that of the simulated row that has its key. It
+// CheckTimes compares the time of each known row with the time of the simulated row of the same key. It
 // returns an error with the line of the first known row whose time differs.
 func (p *Plan) CheckTimes(simulated []Row) error {
 	var damaged firstLine
 	for _, r := range simulated {
 		if have, ok := p.known[r.Key]; ok && r.Origin == Simulated && have.Picoseconds != r.Picoseconds {
-			damaged.add(have.line, "%s at %d bytes: the row has %s ns, and the simulator gives %s ns: remove the line",
+			damaged.add(have.line, "%s at %d bytes: the row has %s ns, but the simulator gives %s ns: remove the line",
 				have.Series, have.Bytes, nanoseconds(have.Picoseconds), nanoseconds(r.Picoseconds))
 		}
 	}
@@ -332,13 +332,14 @@ type firstLine struct {
 	err  error
 }
 
+// add keeps an error unless one with a lower line is kept already.
 func (f *firstLine) add(line int, format string, args ...any) {
 	if f.err == nil || line < f.line {
 		f.line, f.err = line, fmt.Errorf("line %d: %w", line, fmt.Errorf(format, args...))
 	}
 }
 
-// check returns an error if the row is not one that a run can have written.
+// check returns an error if no run can have written the row.
 func (r *Row) check() error {
 	switch {
 	case r.Key == "" || r.Series == "":
@@ -351,8 +352,8 @@ func (r *Row) check() error {
 	return nil
 }
 
-// Known parses the rows of an earlier run, and returns them by key without those of references. Errors
-// name the line. Two rows with the same key are an error if they have the same series or different times.
+// Known parses the rows of an earlier run, and returns the measured and simulated rows by key. Errors name the
+// line. Two rows with the same key are an error if they have the same series or different times.
 func Known(data []byte) (map[string]Row, error) {
 	known := map[string]Row{}
 	n := 0
@@ -372,16 +373,16 @@ func Known(data []byte) (map[string]Row, error) {
 		if r.Origin == External {
 			continue
 		}
-		// Cases whose programs are equal have rows with one key, and one time.
+		// Cases with equal programs share keys and times.
 		if first, ok := known[r.Key]; ok && (first.Series == r.Series || first.Picoseconds != r.Picoseconds) {
-			return nil, fmt.Errorf("line %d: %s at %d bytes: the row has the key of line %d: remove one of the two lines", n, r.Series, r.Bytes, first.line)
+			return nil, fmt.Errorf("line %d: %s at %d bytes: the row has the same key as line %d: remove one of the two lines", n, r.Series, r.Bytes, first.line)
 		}
 		known[r.Key] = r
 	}
 	return known, nil
 }
 
-// nanoseconds prints a time with all its digits.
+// nanoseconds returns a time in nanoseconds with all its digits.
 func nanoseconds(ps int64) string { return fmt.Sprintf("%d.%03d", ps/1000, ps%1000) }
 
 // ndjson returns the rows as NDJSON.
@@ -389,7 +390,7 @@ func ndjson(rows []Row) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	for _, r := range rows {
-		_ = e.Encode(r) // a buffer takes everything
+		_ = e.Encode(r) // writing to a buffer cannot fail
 	}
 	return b.Bytes()
 }
@@ -412,6 +413,6 @@ func table(rows []Row) []byte {
 
 func csvOf(lines [][]string) []byte {
 	var b bytes.Buffer
-	_ = csv.NewWriter(&b).WriteAll(lines) // a buffer takes everything
+	_ = csv.NewWriter(&b).WriteAll(lines) // writing to a buffer cannot fail
 	return b.Bytes()
 }

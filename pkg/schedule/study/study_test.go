@@ -217,35 +217,35 @@ func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ old, changed, want string }{
 		{"title:", "titel:", `study.yaml: unknown key "titel"; did you mean "title"?`},
 		{"algorithm: ring_full", "algorithm: ringfull", `study.yaml: case "ring": no schedule "ringfull"`},
-		{"tcm:\n", "tcm:\n    file: a.yaml\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
+		{"tcm:\n", "tcm:\n    file: a.yaml\n", `study.yaml: model "tcm": give only one of a file, a measurement and constants`},
 		{"width: 3", "width: 4", `study.yaml: case "torus": torus_full all_reduce: `},
 		{"algorithm: torus_full, ranks: 6, width: 3, topology: torus", "algorithm: ring, ranks: 6, width: 3, topology: ring", `study.yaml: case "torus": width 3 `},
-		{"topology: ring", "topology: star", `study.yaml: case "ring": topology "star", must be one of full, switch, ring, torus, mesh, hosts`},
+		{"topology: ring", "topology: star", `study.yaml: case "ring": unknown topology "star", must be one of full, switch, ring, torus, mesh, hosts`},
 		{"models: [tcm]", "models: [dram]", `study.yaml: case "ring": unknown model "dram", must be one of hbm, sram, tcm`},
 		{"elements: [8, 32", "elements: [32, 8", "study.yaml: 8: list numbers in ascending order"},
-		{"name: mesh", "name: ring", `study.yaml: series "ring tcm": give each case, overlap and reference a name of its own`},
+		{"name: mesh", "name: ring", `study.yaml: series "ring tcm" is a duplicate: give each case, overlap and reference a different name`},
 		{"date: 2026-03", "date: ''", `study.yaml: "date" must be YYYY, YYYY-MM or YYYY-MM-DD, such as 2026-03, not ""`},
 		{"date: 2026-03", "date: 2026-13", `study.yaml: "date" must be YYYY, YYYY-MM or YYYY-MM-DD, such as 2026-03, not "2026-13"`},
 		{"date: 2026-03", "date: March 2026", `such as 2026-03, not "March 2026"`},
 		{"source: kernbench2, committed table of buffer kinds on a torus of six devices", "source: ' '", `study.yaml: "source" is empty`},
 		{"source: kernbench2", `source: "a\nb" #`, `study.yaml: source "a\nb": name it in one line`},
 		{"series: [ring tcm", "series: [rings", `study.yaml: figure "topologies": unknown series "rings", must be one of `},
-		{"name: topologies", "name: ../a", `study.yaml: figure "../a": needs a name without dots and slashes`},
+		{"name: topologies", "name: ../a", `study.yaml: figure "../a": the name must not contain dots and slashes`},
 		{"name: memory", "name: topologies", `study.yaml: figure "topologies": duplicate name`},
 		{"series: [ring tcm, torus tcm, mesh tcm]", "topology: star", `study.yaml: figure "topologies": unknown case "star", must be one of mesh, ring, torus`},
-		{", series: [ring tcm, torus tcm, mesh tcm]", "", `study.yaml: figure "topologies": needs one of series, the topology of a case, and an overlap`},
+		{", series: [ring tcm, torus tcm, mesh tcm]", "", `study.yaml: figure "topologies": give exactly one of series, the topology of a case, and an overlap`},
 		{"topology: ring, models: [tcm]", "topology: ring", `study.yaml: case "ring": name at least one model or a backend`},
-		{"topology: ring,", "topology: ring, backend: host,", `study.yaml: case "ring": is measured with elements of 4 bytes, and element_bytes is 2`},
+		{"topology: ring,", "topology: ring, backend: host,", `study.yaml: case "ring" is measured with elements of 4 bytes, but element_bytes is 2`},
 		{"topology: ring,", "topology: ring, buffers: warm,", `study.yaml: buffers "warm", must be fresh or fresh-cold`},
 		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 8, buffers: cold}}\n", `study.yaml: buffers "cold", must be fresh or fresh-cold`},
-		{"tcm:\n", "tcm:\n    measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 8}\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
+		{"tcm:\n", "tcm:\n    measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 8}\n", `study.yaml: model "tcm": give only one of a file, a measurement and constants`},
 		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 2}}\n", `study.yaml: first_bytes 4 is above last_bytes 2: give the smaller size first`},
 		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, last_bytes: 2}}\n", `study.yaml: "measure" lacks the key "first_bytes"`},
 		{"models:\n", "models:\n  here: {sharing: fifo, engines: 1}\n", `study.yaml: model "here": `},
 		{"models:\n", "models:\n  here: {sharing: fifo, latency_ns: -1}\n", `study.yaml: model "here": latency_ns: -1`},
 		{"sharing: fifo", "sharing: none", `study.yaml: model "tcm": sharing "none"`},
 		{"title:", "title: a\n---\ntitle:", "study.yaml: "},
-		{"models:\n", "models:\n  a/b: {sharing: fifo, latency_ns: 1}\n", `study.yaml: model "a/b": needs a name without dots and slashes`},
+		{"models:\n", "models:\n  a/b: {sharing: fifo, latency_ns: 1}\n", `study.yaml: model "a/b": the name must not contain dots and slashes`},
 	} {
 		_, err := manifest(t, tt.old, tt.changed)
 		require.Error(t, err)
@@ -286,7 +286,7 @@ func TestStatesOfBuffersAgree(t *testing.T) {
 	_, err = Read("study.yaml", data, os.ReadFile)
 	require.NoError(t, err)
 	_, err = Read("study.yaml", []byte(strings.Replace(string(data), "16777216, buffers: fresh-cold", "16777216", 1)), os.ReadFile)
-	require.EqualError(t, err, `study.yaml:16:5: case "ring of four": is measured with fresh-cold buffers, and its model "four" with fresh ones: give both the same`)
+	require.EqualError(t, err, `study.yaml:16:5: case "ring of four" is measured with fresh-cold buffers, but its model "four" with fresh buffers: give both the same`)
 }
 
 // A measured model is of the ranks of its cases: messages of other ranks take other times.
@@ -294,8 +294,8 @@ func TestRanksAgree(t *testing.T) {
 	data, err := os.ReadFile("../../../studies/prediction-gpu.yaml")
 	require.NoError(t, err)
 	_, err = Read("study.yaml", []byte(strings.Replace(string(data), "backend: nccl, ranks: 2", "backend: nccl, ranks: 3", 1)), os.ReadFile)
-	require.ErrorContains(t, err, `: has 2 ranks, and its model "`)
-	require.ErrorContains(t, err, `" is measured with 3: give both the same`)
+	require.ErrorContains(t, err, ` has 2 ranks, but its model "`)
+	require.ErrorContains(t, err, `" is measured with 3: give both the same number`)
 }
 
 // A study of measured and simulated series measures each case once, and takes its rows over.
@@ -474,7 +474,7 @@ func TestOverlaps(t *testing.T) {
 		{"ranks: 2", "ranks: 1", `"ranks" must be at least 2, not 1`},
 		{"[65536, 524288", "[65536, 65536", `"bytes" lists "65536" twice`},
 		{"overlap: library", "overlap: layer", `figure "library": unknown overlap "layer", must be one of broadcast, library, rotation, schedule`},
-		{"name: schedule, form", "name: library, form", `series "library compute on host": `},
+		{"name: schedule, form", "name: library, form", `series "library compute on host" is a duplicate: `},
 	} {
 		require.Contains(t, string(data), tt.old)
 		_, err := Read("study.yaml", []byte(strings.Replace(string(data), tt.old, tt.changed, 1)), os.ReadFile)
@@ -540,7 +540,7 @@ func TestDamagedRows(t *testing.T) {
 		{lines[at], "{}\n", "the row has no key or no series: remove the line"},
 		{time, `"picoseconds":0`, "mesh tcm: 16 bytes in 0 picoseconds, must both be above 0: remove the line"},
 		{time, `"picoseconds":-5`, "mesh tcm: 16 bytes in -5 picoseconds"},
-		{`"bytes":16,`, `"bytes":17,`, "mesh tcm: the row differs from mesh tcm at 16 bytes (simulated), which has its key: remove the line"},
+		{`"bytes":16,`, `"bytes":17,`, "mesh tcm: the row differs from mesh tcm at 16 bytes (simulated), which has the same key: remove the line"},
 		{`"simulated"`, `"measured"`, "mesh tcm: "},
 		{`"simulated"`, `"guessed"`, `mesh tcm: origin "guessed", must be simulated, measured or external`},
 		{`"ranks":6`, `"ranks":7`, "mesh tcm: "},
@@ -571,9 +571,9 @@ func TestRepeatedRows(t *testing.T) {
 		second Row
 		want   string
 	}{
-		{row("ring on host", 7), "line 2: ring on host at 64 bytes: the row has the key of line 1: remove one of the two lines"},
-		{row("ring on host", 8), "line 2: ring on host at 64 bytes: the row has the key of line 1: remove one of the two lines"},
-		{row("tree on host", 8), "line 2: tree on host at 64 bytes: the row has the key of line 1: remove one of the two lines"},
+		{row("ring on host", 7), "line 2: ring on host at 64 bytes: the row has the same key as line 1: remove one of the two lines"},
+		{row("ring on host", 8), "line 2: ring on host at 64 bytes: the row has the same key as line 1: remove one of the two lines"},
+		{row("tree on host", 8), "line 2: tree on host at 64 bytes: the row has the same key as line 1: remove one of the two lines"},
 		{row("tree on host", 7), ""},
 	} {
 		data := ndjson([]Row{row("ring on host", 7), tt.second})
@@ -625,7 +625,7 @@ func TestTimesOfKnownRows(t *testing.T) {
 		r.Picoseconds = 1
 		known[rows[n].Key] = r
 	}
-	require.EqualError(t, plan(t, m, known).CheckTimes(rows), fmt.Sprintf("line 21: %s at %d bytes: the row has 0.001 ns, and the simulator gives %s ns: remove the line",
+	require.EqualError(t, plan(t, m, known).CheckTimes(rows), fmt.Sprintf("line 21: %s at %d bytes: the row has 0.001 ns, but the simulator gives %s ns: remove the line",
 		rows[20].Series, rows[20].Bytes, nanoseconds(rows[20].Picoseconds)))
 }
 
