@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Variables are the variables of a library.
+// Variables are the variables that change which lane a library uses.
 type Variables struct {
 	Library string // for messages
 	Names   []string
@@ -20,11 +20,11 @@ var UCX = Variables{"UCX", []string{"UCX_TLS", "UCX_MODULES", "UCX_SHM_DEVICES",
 // Mooncake is the transfer engine of Mooncake.
 var Mooncake = Variables{"Mooncake", []string{"MC_FORCE_HCA", "MC_FORCE_MNNVL", "MC_INTRANODE_NVLINK"}}
 
-// Check returns an error that names the first of the variables that is set; nil if none is.
+// Check returns an error that names the first variable that is set, or nil.
 func (v Variables) Check() error {
 	for _, name := range v.Names {
 		if value, ok := os.LookupEnv(name); ok {
-			return fmt.Errorf("%s=%s: the lane of the case decides what %s uses: unset it", name, value, v.Library)
+			return fmt.Errorf("%s=%s: %s would not use the lane of the case: unset it", name, value, v.Library)
 		}
 	}
 	return nil

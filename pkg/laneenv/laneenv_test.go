@@ -13,7 +13,7 @@ func TestCheck(t *testing.T) {
 		for _, name := range v.Names {
 			t.Run(name, func(t *testing.T) {
 				t.Setenv(name, "")
-				require.EqualError(t, v.Check(), name+"=: the lane of the case decides what "+v.Library+" uses: unset it")
+				require.EqualError(t, v.Check(), name+"=: "+v.Library+" would not use the lane of the case: unset it")
 			})
 		}
 	}

@@ -15,7 +15,7 @@ const char *cx_nixl_symbol(int i) { return entries[i].symbol; }
 
 void cx_nixl_set(cx_nixl_library *f, int i, void *address) { *(void **)((char *)f + entries[i].offset) = address; }
 
-// CX_TRY makes a call unless one has failed already.
+// CX_TRY makes a call unless an earlier one failed.
 #define CX_TRY(name, args) \
 	do { \
 		if (status >= 0) { \
@@ -24,7 +24,7 @@ void cx_nixl_set(cx_nixl_library *f, int i, void *address) { *(void **)((char *)
 		} \
 	} while (0)
 
-// CX_END makes a call that ends something, also after one that failed, whose status stays.
+// CX_END makes a call that releases something, even after a failed call, whose status it keeps.
 #define CX_END(name, args) \
 	do { \
 		int ended = f->name args; \
@@ -108,7 +108,7 @@ int cx_nixl_prepare(const cx_nixl_library *f, const cx_nixl_agent *a, int op, co
 
 int cx_nixl_release(const cx_nixl_library *f, const cx_nixl_agent *a, void *request, const char **call) {
 	int status = 0;
-	CX_END(release_xfer_req, (a->agent, request)); // in the reverse order the library refuses it
+	CX_END(release_xfer_req, (a->agent, request)); // the library refuses the reverse order
 	CX_END(destroy_xfer_req, (request));
 	return status;
 }

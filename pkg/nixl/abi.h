@@ -1,4 +1,4 @@
-// The C ABI of NIXL as declared by this project, of libnixl_capi.so 1.5.1; nothing here is a
+// This project's declarations of the C ABI of NIXL, libnixl_capi.so 1.5.1. They are not taken from a
 // vendor header.
 #ifndef CX_NIXL_ABI_H
 #define CX_NIXL_ABI_H
@@ -15,14 +15,14 @@ enum { CX_NIXL_READ = 0, CX_NIXL_WRITE = 1 };          // nixl_capi_xfer_op_t
 typedef struct {
 	bool progressThread, listenThread;
 	int listenPort;
-	int sync; // of calls from several threads: 0 none
+	int sync; // synchronization of calls from several threads; 0: none
 	uint32_t workers;
-	uint64_t progressMicros, listenMicros; // between turns of the threads
+	uint64_t progressMicros, listenMicros; // intervals of the threads
 	bool telemetry;
 } cx_nixl_config;
 
-// return type, name, parameters. The symbol is the name with "nixl_capi_" before it. An int
-// is a nixl_capi_status_t, and a void * an opaque handle.
+// Return type, name, parameters. The symbol is "nixl_capi_" followed by the name. An int is a
+// nixl_capi_status_t, and a void * an opaque handle.
 #define CX_NIXL_FUNCTIONS(X) \
 	X(bool, is_stub, (void)) \
 	X(int, create_configured_agent, (const char *name, const cx_nixl_config *config, void **agent)) \
@@ -59,38 +59,38 @@ typedef struct {
 #undef CX_NIXL_FIELD
 } cx_nixl_library;
 
-// How many entries the table has, and the symbol of entry i.
+// The number of entries of the table, and the symbol of entry i.
 int cx_nixl_count(void);
 const char *cx_nixl_symbol(int i);
 // cx_nixl_set fills entry i.
 void cx_nixl_set(cx_nixl_library *f, int i, void *address);
 
-// The functions below return the status of the call that failed, or of the last one, and set
-// *call to its name.
+// The functions below return the status of the first call that failed, or else of the last call, and
+// set *call to its name.
 
 // An agent with the UCX backend.
 typedef struct {
 	void *agent, *backend;
-	void *args; // that name the backend
+	void *args; // parameters of the backend
 } cx_nixl_agent;
 
 int cx_nixl_open(const cx_nixl_library *f, const char *name, bool progress, cx_nixl_agent *a, const char **call);
-// cx_nixl_close undoes as much of cx_nixl_open as was done.
+// cx_nixl_close undoes cx_nixl_open, also if that failed halfway.
 int cx_nixl_close(const cx_nixl_library *f, cx_nixl_agent *a, const char **call);
 
-// A kind of memory, and the number of the device that has it.
+// A kind of memory, and the number of its device.
 typedef struct {
 	int type;
 	uint64_t device;
 } cx_nixl_memory;
 
-// cx_nixl_register registers memory in pieces of at most so many bytes; *list is what
-// cx_nixl_deregister takes.
+// cx_nixl_register registers memory in pieces of at most piece bytes. It sets *list, the argument of
+// cx_nixl_deregister.
 int cx_nixl_register(const cx_nixl_library *f, const cx_nixl_agent *a, cx_nixl_memory m, uintptr_t at, size_t bytes, size_t piece, void **list, const char **call);
 int cx_nixl_deregister(const cx_nixl_library *f, const cx_nixl_agent *a, void *list, const char **call);
 
-// cx_nixl_connect loads the metadata of a peer and connects. *name, which free() frees, is
-// the peer's, and is set as soon as the metadata are loaded.
+// cx_nixl_connect loads the metadata of a peer and connects. Once the metadata are loaded, *name is
+// the peer's name, which the caller frees with free().
 int cx_nixl_connect(const cx_nixl_library *f, const cx_nixl_agent *a, const void *metadata, size_t bytes, char **name, const char **call);
 
 // A range of bytes, by its addresses in two processes.
@@ -101,7 +101,7 @@ typedef struct {
 
 // cx_nixl_prepare makes a request that moves n blocks between two memories.
 int cx_nixl_prepare(const cx_nixl_library *f, const cx_nixl_agent *a, int op, const char *name, cx_nixl_memory here, cx_nixl_memory there, const cx_nixl_block *blocks, size_t n, void **request, const char **call);
-// cx_nixl_release ends a request, in flight or not.
+// cx_nixl_release releases a request, which may be in flight.
 int cx_nixl_release(const cx_nixl_library *f, const cx_nixl_agent *a, void *request, const char **call);
 
 #endif

@@ -29,10 +29,10 @@ import (
 	"unsafe"
 )
 
-// Status is what a function of the library returned; errors are negative.
+// Status is the result of a function of the library, a nixl_capi_status_t; errors are negative.
 type Status int
 
-// statusNames are those of nixl_capi_status_t.
+// statusNames describes the errors of nixl_capi_status_t.
 var statusNames = map[Status]string{-1: "invalid parameter", -2: "backend error", -3: "invalid state", -4: "exception", -6: "not found"}
 
 // StatusError is the error of a function of the library.
@@ -49,7 +49,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("nixl_capi_%s: %s (%d)", e.Function, name, e.Status)
 }
 
-// check returns the error of a function that returned status, if it is one.
+// check returns the error of a function that returned status, or nil.
 func check(function string, status C.int) error {
 	if status >= C.CX_NIXL_SUCCESS {
 		return nil
@@ -57,18 +57,18 @@ func check(function string, status C.int) error {
 	return &StatusError{function, Status(status)}
 }
 
-// checkCall is check for several calls, the last of which is named.
+// checkCall is check for a C function that makes several calls; call is the last one.
 func checkCall(call *C.char, status C.int) error { return check(C.GoString(call), status) }
 
-// Agent is one process's end, with the UCX backend. Its methods are called from one thread at a
-// time.
+// Agent is NIXL's agent in this process, with the UCX backend. Its methods may be called from one
+// thread at a time.
 type Agent struct {
 	lib *Library
 	c   *C.cx_nixl_agent
 }
 
-// NewAgent returns an agent. With a progress thread, which inherits the processors of the caller's,
-// it serves its peers at any time; else in calls of Request.Done alone.
+// NewAgent returns an agent. With progress, a thread serves the peers at any time; it inherits the
+// processor affinity of the caller's thread. Otherwise only calls of Request.Done serve them.
 func (l *Library) NewAgent(name string, progress bool) (*Agent, error) {
 	a := &Agent{lib: l, c: (*C.cx_nixl_agent)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_nixl_agent{}))))}
 	cname := C.CString(name)
@@ -84,20 +84,21 @@ func (l *Library) NewAgent(name string, progress bool) (*Agent, error) {
 // pluginVariable names the directory in which NIXL looks for its plugins, instead of the one beside it.
 const pluginVariable = "NIXL_PLUGIN_DIR"
 
-// withoutPlugin says where the plugin UCX was not found, if that is what err is about.
+// withoutPlugin adds the searched place and a remedy to an error about the missing plugin UCX. It
+// returns any other error unchanged.
 func withoutPlugin(err error) error {
 	var of *StatusError
 	switch dir := os.Getenv(pluginVariable); {
 	case !errors.As(err, &of) || of.Function != "get_plugin_params":
 		return err
 	case dir != "":
-		return fmt.Errorf("%w: NIXL has no plugin UCX that loads in %s=%s: unset it", err, pluginVariable, dir)
+		return fmt.Errorf("%w: no plugin UCX that loads in %s=%s: unset it", err, pluginVariable, dir)
 	default:
-		return fmt.Errorf("%w: NIXL has no plugin UCX that loads: install its whole wheel, with the directory plugins", err)
+		return fmt.Errorf("%w: no plugin UCX that loads: install the complete NIXL wheel, with its directory plugins", err)
 	}
 }
 
-// Close ends the agent, whose memory has been deregistered and whose requests released.
+// Close closes the agent. Its memory must have been deregistered and its requests released.
 func (a *Agent) Close() error {
 	var call *C.char
 	status := C.cx_nixl_close(a.lib.table, a.c, &call)
@@ -106,7 +107,7 @@ func (a *Agent) Close() error {
 	return checkCall(call, status)
 }
 
-// Memory is a kind of memory, and the device that has it.
+// Memory is a kind of memory, and its device.
 type Memory struct{ c C.cx_nixl_memory }
 
 // Host is the memory of a process.
@@ -123,8 +124,8 @@ type Registration struct {
 	list  unsafe.Pointer
 }
 
-// Register makes memory accessible to the peers that get the agent's metadata later. It is
-// registered in pieces of so many bytes, of which each block of a request lies in one.
+// Register makes memory accessible to peers that get the agent's metadata later. It registers the
+// memory in pieces of piece bytes. A block of a request must lie inside one piece.
 func (a *Agent) Register(m Memory, at uintptr, bytes, piece int64) (*Registration, error) {
 	r := &Registration{agent: a}
 	var call *C.char
@@ -132,15 +133,15 @@ func (a *Agent) Register(m Memory, at uintptr, bytes, piece int64) (*Registratio
 	return r, checkCall(call, status)
 }
 
-// Close ends the access.
+// Close deregisters the memory.
 func (r *Registration) Close() error {
 	var call *C.char
 	status := C.cx_nixl_deregister(r.agent.lib.table, r.agent.c, r.list, &call)
 	return checkCall(call, status)
 }
 
-// Metadata is what a peer needs to access the registered memory. It is private: it has
-// addresses of this host.
+// Metadata returns what a peer needs to access the registered memory. It contains addresses of this
+// host and is private.
 func (a *Agent) Metadata() ([]byte, error) {
 	var data unsafe.Pointer
 	var bytes C.size_t
@@ -157,10 +158,10 @@ type Peer struct {
 	name  *C.char
 }
 
-// Connect connects to the agent that has the metadata.
+// Connect connects to the agent with this metadata.
 func (a *Agent) Connect(metadata []byte) (*Peer, error) {
 	if len(metadata) == 0 {
-		return nil, errors.New("the peer has no metadata")
+		return nil, errors.New("the metadata of the peer are empty")
 	}
 	p := &Peer{agent: a}
 	var call *C.char
@@ -172,7 +173,7 @@ func (a *Agent) Connect(metadata []byte) (*Peer, error) {
 	return p, err
 }
 
-// Close forgets the peer, whose requests have been released.
+// Close disconnects from the peer. Its requests must have been released.
 func (p *Peer) Close() error {
 	defer C.free(unsafe.Pointer(p.name))
 	return check("invalidate_remote_md", C.cx_nixl_disconnect(p.agent.lib.table, p.agent.c, p.name))
@@ -192,7 +193,7 @@ type Request struct {
 }
 
 // Prepare makes a request that reads the blocks from the peer's memory, or writes them there.
-// Both sides are registered.
+// Both sides must be registered.
 func (p *Peer) Prepare(write bool, here, there Memory, blocks []Block) (*Request, error) {
 	op := C.int(C.CX_NIXL_READ)
 	if write {
@@ -205,10 +206,11 @@ func (p *Peer) Prepare(write bool, here, there Memory, blocks []Block) (*Request
 	return r, checkCall(call, status)
 }
 
-// The C type of a block has the same fields.
+// Block and the C type have the same size.
 var _ = [1]struct{}{}[unsafe.Sizeof(Block{})-unsafe.Sizeof(C.cx_nixl_block{})]
 
-// Post starts the transfer, once. Over some lanes it is done when Post returns.
+// Post starts the transfer. It is called once. Over some lanes the transfer has completed when Post
+// returns.
 func (r *Request) Post() error {
 	status := C.cx_nixl_post(r.agent.lib.table, r.agent.c, r.handle)
 	r.done = status == C.CX_NIXL_SUCCESS
@@ -225,7 +227,7 @@ func (r *Request) Done() (bool, error) {
 	return r.done, check("get_xfer_status", status)
 }
 
-// Release ends the request; what is in flight is cancelled.
+// Release releases the request and cancels a transfer in flight.
 func (r *Request) Release() error {
 	var call *C.char
 	status := C.cx_nixl_release(r.agent.lib.table, r.agent.c, r.handle, &call)

@@ -1,5 +1,5 @@
 // Package nixl calls NVIDIA's transfer library NIXL, with its UCX backend, through its C ABI.
-// The library is opened at run time, as its Python wheel has it; no Python is needed.
+// It opens the library from NIXL's Python wheel at run time, and needs no Python.
 package nixl
 
 /*
@@ -24,7 +24,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/pyhost"
 )
 
-// wheelLibrary is the library as the wheels of NIXL have it, beside the Python package.
+// wheelLibrary is the path of the library in an installed wheel, below the directory of packages.
 const wheelLibrary = ".nixl_cu1[23].mesonpy.libs/libnixl_capi.so"
 
 var search = dl.Search{What: "NIXL", Env: "CX_NIXL_LIB", Names: []string{
@@ -33,10 +33,11 @@ var search = dl.Search{What: "NIXL", Env: "CX_NIXL_LIB", Names: []string{
 	"/usr/lib/python3*/dist-packages/" + wheelLibrary, "/opt/venv/lib/python3*/site-packages/" + wheelLibrary,
 }, Missing: "libnixl_capi.so is neither on the loader's path nor in a wheel of /usr, /opt/venv or python3 on PATH; run pip install --no-deps nixl-cu13==1.5.1"}
 
-// ErrUnfit is wrapped by the error for a library that has all functions and cannot be used.
+// ErrUnfit is wrapped by the error for a library that has all functions but is not supported.
 var ErrUnfit = errors.New("NIXL cannot be used")
 
-// sortedLists is a function of releases whose descriptor lists take another parameter.
+// sortedLists is a function that only older releases have. Their descriptor lists take another
+// parameter.
 const sortedLists = "nixl_capi_xfer_dlist_is_sorted"
 
 // Library is a loaded library. It stays loaded.
@@ -46,9 +47,9 @@ type Library struct {
 	table *C.cx_nixl_library
 }
 
-// Open opens the library, at the path in CX_NIXL_LIB or where a wheel puts it. Python3 on PATH is
-// asked where its packages are only if the library is nowhere else. The error wraps
-// dl.ErrNoLibrary, dl.ErrNoSymbol or ErrUnfit. UCX reads its UCX_ variables meanwhile.
+// Open opens the library at the path in CX_NIXL_LIB, on the loader's path or in a wheel. It searches
+// the packages of python3 on PATH last. The error wraps dl.ErrNoLibrary, dl.ErrNoSymbol or ErrUnfit.
+// UCX reads its UCX_ variables during the call.
 func Open(ctx context.Context) (*Library, error) {
 	lib, err := search.Open()
 	if err != nil && os.Getenv(search.Env) == "" {
@@ -65,8 +66,8 @@ func Open(ctx context.Context) (*Library, error) {
 	return l, nil
 }
 
-// openPackage opens the library among the packages of python3 on PATH. Without any there, its error is
-// that of the other places.
+// openPackage opens the library among the packages of python3 on PATH. If there is none, it returns
+// elsewhere, the error of the other places.
 func openPackage(ctx context.Context, elsewhere error) (*dl.Library, error) {
 	python, err := pyhost.Find(ctx, command.Host{}, nil)
 	if err != nil {
@@ -93,10 +94,10 @@ func (l *Library) fill() error {
 		C.cx_nixl_set(l.table, i, address)
 	}
 	if _, err := l.lib.Symbol(sortedLists); err == nil {
-		return unfit("it has " + sortedLists + ", so its lists are those of an older release: install nixl-cu13 or nixl-cu12 1.5.1 or newer")
+		return unfit("it has " + sortedLists + ", which only older releases have: install nixl-cu13 or nixl-cu12 1.5.1 or newer")
 	}
 	if C.cx_nixl_stub(l.table) {
-		return unfit("it is the stub that Rust links: install nixl-cu13 or nixl-cu12")
+		return unfit("it is the stub of NIXL's Rust bindings: install nixl-cu13 or nixl-cu12")
 	}
 	return nil
 }
@@ -106,8 +107,8 @@ type unfit string
 func (e unfit) Error() string        { return string(e) }
 func (e unfit) Is(target error) bool { return target == ErrUnfit }
 
-// Version returns the version of the wheel that the library is from, such as 1.5.1, and
-// "unknown" if the library lies elsewhere: it does not tell.
+// Version returns the version of the wheel that contains the library, such as 1.5.1. For a library
+// outside a wheel it returns "unknown", because the library does not report its version.
 func (l *Library) Version() string {
 	libs := filepath.Dir(l.lib.Path())
 	wheel, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(libs), "."), ".")
@@ -118,9 +119,9 @@ func (l *Library) Version() string {
 	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), wheel+"-"), ".dist-info")
 }
 
-// DeviceError returns an error that names a library which UCX's modules for CUDA need and the
-// loader does not find. UCX ignores such a module, and moves the memory of devices another way
-// or not at all. Only the modules in the wheel of the library are checked.
+// DeviceError returns an error if the loader does not find a library that UCX's modules for CUDA need.
+// UCX ignores such a module; transfers of device memory then use another path or fail. Only the
+// modules in the wheel of the library are checked.
 func (l *Library) DeviceError() error {
 	if err := l.ModuleError("cuda"); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (l *Library) DeviceError() error {
 			}
 			lib, err := dl.Open(name)
 			if err != nil {
-				return fmt.Errorf("%s of UCX needs %s: %w: install it, or name its directory in LD_LIBRARY_PATH", filepath.Base(module), name, err)
+				return fmt.Errorf("%s of UCX needs %s: %w: install it, or add its directory to LD_LIBRARY_PATH", filepath.Base(module), name, err)
 			}
 			if err := lib.Close(); err != nil {
 				return err
@@ -147,8 +148,8 @@ func (l *Library) DeviceError() error {
 	return nil
 }
 
-// ModuleError returns an error if the UCX in the wheel of the library lacks one of its modules for
-// transports, such as cma. UCX then moves data another way, and does not say so.
+// ModuleError returns an error if the UCX in the wheel of the library lacks the module of a transport,
+// such as cma. UCX would then use another transport without reporting it.
 func (l *Library) ModuleError(name string) error {
 	dir := l.modules()
 	if _, err := os.Stat(dir); err != nil {
@@ -156,12 +157,12 @@ func (l *Library) ModuleError(name string) error {
 	}
 	file := "libuct_" + name + ".so"
 	if found, _ := filepath.Glob(filepath.Join(dir, file+"*")); len(found) == 0 {
-		return fmt.Errorf("UCX in the wheel of NIXL has no %s: install the wheel again", file)
+		return fmt.Errorf("the UCX in NIXL's wheel has no %s: reinstall the wheel", file)
 	}
 	return nil
 }
 
-// modules is where a wheel has the modules of its UCX.
+// modules returns the directory of UCX's modules in the wheel.
 func (l *Library) modules() string {
 	libs := filepath.Dir(l.lib.Path())
 	wheel, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(libs), "."), ".")

@@ -38,7 +38,7 @@ func TestUnfitLibraries(t *testing.T) {
 	}{
 		"absent":           {"/nowhere/libnixl_capi.so", dl.ErrNoLibrary, "cannot open shared object file"},
 		"another library":  {other, dl.ErrNoSymbol, "nixl_capi_is_stub in other.so"},
-		"the stub of Rust": {build(t, t.TempDir(), "-DSTUB=1"), ErrUnfit, "it is the stub that Rust links: install nixl-cu13 or nixl-cu12"},
+		"the stub of Rust": {build(t, t.TempDir(), "-DSTUB=1"), ErrUnfit, "it is the stub of NIXL's Rust bindings: install nixl-cu13 or nixl-cu12"},
 		"an older release": {build(t, t.TempDir(), "-DSORTED"), ErrUnfit, "install nixl-cu13 or nixl-cu12 1.5.1 or newer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,9 +107,9 @@ func TestAMissingLibraryNamesItsWheel(t *testing.T) {
 func TestWithoutPlugin(t *testing.T) {
 	lost := &StatusError{"get_plugin_params", -2}
 	t.Setenv(pluginVariable, "")
-	require.EqualError(t, withoutPlugin(lost), "nixl_capi_get_plugin_params: backend error (-2): NIXL has no plugin UCX that loads: install its whole wheel, with the directory plugins")
+	require.EqualError(t, withoutPlugin(lost), "nixl_capi_get_plugin_params: backend error (-2): no plugin UCX that loads: install the complete NIXL wheel, with its directory plugins")
 	t.Setenv(pluginVariable, "/nowhere")
-	require.EqualError(t, withoutPlugin(lost), "nixl_capi_get_plugin_params: backend error (-2): NIXL has no plugin UCX that loads in NIXL_PLUGIN_DIR=/nowhere: unset it")
+	require.EqualError(t, withoutPlugin(lost), "nixl_capi_get_plugin_params: backend error (-2): no plugin UCX that loads in NIXL_PLUGIN_DIR=/nowhere: unset it")
 	other := &StatusError{"create_backend", -2}
 	require.Equal(t, other, withoutPlugin(other))
 }

@@ -1,9 +1,9 @@
-// Package pyhost runs Python inside this process: it finds the interpreter that python3 on
-// PATH is, loads its shared library and calls into it through CPython's stable ABI.
+// Package pyhost runs Python inside this process. It finds the interpreter of python3 on PATH,
+// loads its shared library and calls into it through CPython's stable ABI.
 //
-// There is one interpreter in a process, and it is never finalized: libraries that
-// communicate between GPUs abort or hang when they are torn down by it. A process ends
-// instead after Flush, without the exit handlers of Python and of C, as os.Exit does.
+// A process has one interpreter, which is never finalized: libraries that communicate between
+// GPUs abort or hang when Python tears them down. A process calls Flush and then os.Exit, which
+// runs no exit handlers of Python or C.
 package pyhost
 
 import (
@@ -21,36 +21,36 @@ import (
 //go:embed find.py
 var findSource string
 
-// LibraryVariable is the environment variable that names the library of the interpreter,
-// where it is not found beside it.
+// LibraryVariable is the environment variable with the path of libpython, for interpreters that
+// do not have it in a usual place.
 const LibraryVariable = "CX_PYTHON_LIB"
 
-// Version is that of an interpreter: major, minor, micro.
+// Version is the version of an interpreter: major, minor, micro.
 type Version [3]int
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// Environment is the interpreter that python3 on PATH is, with its virtual environment if
-// it has one. Paths are private.
+// Environment describes the interpreter of python3 on PATH, and its virtual environment if it has
+// one. Paths are private.
 type Environment struct {
 	Executable string  `json:"executable"`
 	Version    Version `json:"version"`
 	Prefix     string  `json:"prefix"` // of the virtual environment, or of the interpreter
-	// Path are the directories in which it looks for modules, in this order.
+	// Path lists the directories in which it looks for modules, in search order.
 	Path []string `json:"path"`
-	// Libraries are where its shared library can be, in the order in which they are tried.
+	// Libraries lists possible paths of its shared library, in the order in which they are tried.
 	Libraries []string `json:"libraries"`
-	// Packages are the modules that were asked for and are there, with the versions of
-	// their distributions; empty where a module has none.
+	// Packages maps the requested modules that are installed to the versions of their
+	// distributions; empty for a module without a distribution.
 	Packages map[string]string `json:"packages"`
-	// Classes are those that the sources of the modules that were read define, with the
-	// parameters of their __init__.
+	// Classes maps each module whose sources were read to its classes, and each class to the
+	// parameters of its __init__.
 	Classes map[string]map[string][]string `json:"classes"`
 }
 
-// Find asks python3 on PATH what it is, and which of the modules it has. It imports none of
-// them. Modules have the names of distributions under which they may be installed. Find also
-// reads the Python sources of the modules in read.
+// Find runs python3 on PATH and returns its environment. modules maps each requested module to the
+// distributions that may contain it. Find imports none of them; it reads the Python sources of the
+// modules in read.
 func Find(ctx context.Context, s command.Starter, modules map[string][]string, read ...string) (*Environment, error) {
 	if modules == nil {
 		modules = map[string][]string{}
@@ -65,13 +65,13 @@ func Find(ctx context.Context, s command.Starter, modules map[string][]string, r
 	}
 	out, err := command.Output(ctx, s, command.Command{Args: []string{"python3", "-c", findSource, string(wanted), string(sources)}})
 	if err != nil {
-		return nil, fmt.Errorf("python3 on PATH cannot be used: %w: install Python 3.10 or newer, or put the bin directory of an environment first in PATH", err)
+		return nil, fmt.Errorf("run python3 on PATH: %w: install Python 3.10 or newer, or put the bin directory of an environment first in PATH", err)
 	}
-	// What an environment prints when it starts comes before the answer.
+	// An environment may print text when it starts, before the answer.
 	text := strings.TrimSpace(string(out))
 	var e Environment
 	if err := json.Unmarshal([]byte(text[strings.LastIndexByte(text, '\n')+1:]), &e); err != nil {
-		return nil, fmt.Errorf("python3 on PATH does not say what it is: %w: put the bin directory of an environment first in PATH", err)
+		return nil, fmt.Errorf("python3 on PATH did not describe itself: %w: put the bin directory of an environment first in PATH", err)
 	}
 	return &e, nil
 }
@@ -84,19 +84,19 @@ func (e *Environment) Library() (*dl.Library, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("python3 is Python %s of %s, whose shared library is missing: install libpython%d.%d, or build that Python with --enable-shared: %w",
+		return nil, fmt.Errorf("python3 on PATH is Python %s of %s, whose shared library is missing: install libpython%d.%d, or build that Python with --enable-shared: %w",
 			e.Version, e.Executable, e.Version[0], e.Version[1], err)
 	}
 	if err := bind(l); err != nil {
 		return nil, search.Unusable(err)
 	}
 	if got := libraryVersion(); !e.Version.is(got) {
-		return nil, search.Unusable(fmt.Errorf("libpython is of Python %s, and python3 on PATH is Python %s of %s", got, e.Version, e.Executable))
+		return nil, search.Unusable(fmt.Errorf("libpython has version %s, but python3 on PATH is Python %s of %s", got, e.Version, e.Executable))
 	}
 	return l, nil
 }
 
-// is reports whether text begins with the version, as in 3.13.0rc1.
+// is reports whether text begins with the version, such as 3.13.0rc1 with 3.13.0.
 func (v Version) is(text string) bool {
 	rest, ok := strings.CutPrefix(text, v.String())
 	return ok && strings.TrimLeft(rest, "0123456789") == rest

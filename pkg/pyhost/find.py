@@ -1,6 +1,6 @@
-# Run by the python3 on PATH, with the modules that are wanted as a JSON object of their
-# distributions, and a JSON list of those whose sources are read: prints what the interpreter
-# is, which of the modules it has, and the classes that their sources define.
+# Run by python3 on PATH with two JSON arguments: an object from modules to their distributions, and
+# a list of modules whose sources to read. Prints a description of the interpreter, the modules that
+# it has, and the classes that their sources define.
 import sys
 
 if sys.path and sys.path[0] == "":
@@ -37,7 +37,7 @@ def libraries():
 
 
 def found(module):
-    """How a module would be imported; None if it is missing. The packages that it is in are not imported."""
+    """Returns the import spec of a module, or None if it is missing. Imports no parent package."""
     top, *inner = module.split(".")
     try:
         spec = importlib.util.find_spec(top)
@@ -61,12 +61,12 @@ def parsed(path):
     try:
         with open(path, "rb") as f:
             return ast.parse(f.read())
-    except (OSError, SyntaxError, ValueError, RecursionError):  # not a source of this Python
+    except (OSError, SyntaxError, ValueError, RecursionError):  # not valid source for this Python
         return ast.Module([], [])
 
 
 def classes(module):
-    """The classes, with the parameters of __init__."""
+    """Returns the classes of a module, with the parameters of their __init__."""
     defined = {}
     for path in sources(found(module)):
         for c in ast.walk(parsed(path)):

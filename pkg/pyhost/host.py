@@ -1,14 +1,14 @@
-"""What pyhost keeps in its interpreter: the description of exceptions and of itself."""
+"""The module of pyhost in its interpreter: describes exceptions and the interpreter."""
 import json
 import os
 import sys
 import traceback
 
-sys.stdout = sys.stderr  # a rank's standard output is nobody's
+sys.stdout = sys.stderr  # nothing reads a rank's standard output
 
 
 def describe(kind, value, trace):
-    """Prints the traceback to the log, and returns type, message and place, a line each."""
+    """Prints the traceback to the log, and returns type, message and place on one line each."""
     traceback.print_exception(kind, value, trace)
     sys.stderr.flush()
     place = ""

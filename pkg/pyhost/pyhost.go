@@ -24,7 +24,7 @@ import (
 //go:embed host.py
 var hostSource string
 
-// Module names of this program in the interpreter begin with this.
+// modulePrefix begins the names of this program's modules in the interpreter.
 const modulePrefix = "collectivex_"
 
 // bind finds the functions of libpython.
@@ -39,36 +39,34 @@ func bind(l *dl.Library) error {
 	return nil
 }
 
-// libraryVersion is what libpython calls itself, before it is started.
+// libraryVersion returns the version of the loaded libpython, which need not be started.
 func libraryVersion() string {
 	version, _, _ := strings.Cut(C.GoString(C.cx_py_version()), " ")
 	return version
 }
 
-// Interpreter is the interpreter of this process. Its methods may be called from any
-// thread; each takes the GIL and gives it back. Libraries keep what is current, as a
-// device, in the thread that they are called from.
+// Interpreter is the interpreter of this process. Its methods may be called from any thread; each
+// acquires and releases the GIL. Libraries keep state such as the current device per thread.
 type Interpreter struct {
 	flush   *Function
 	library *dl.Library
 }
 
-// started is whether this process has an interpreter, running or not.
+// started is locked once this process has tried to start an interpreter, and stays locked.
 var started sync.Mutex
 
-// Start starts the interpreter of an environment in this process, which has one at most.
-// The caller has locked its OS thread, which Python takes for its main thread from now on.
-// The handlers of signals stay Go's.
+// Start starts the interpreter of an environment. A process can do this once; later calls fail. The
+// caller has locked its OS thread, which becomes Python's main thread. Go's signal handlers stay.
 func Start(e *Environment) (*Interpreter, error) {
 	if !started.TryLock() {
-		return nil, errors.New("this process has a Python interpreter already")
+		return nil, errors.New("this process already has a Python interpreter")
 	}
 	library, err := e.Library()
 	if err != nil {
 		return nil, err
 	}
-	// The interpreter finds itself, and with itself its environment, as the first python3
-	// on PATH. That may be a script that starts another.
+	// The interpreter locates itself and its environment by the first python3 on PATH, which may be
+	// a script that starts another python3.
 	if err := os.Setenv("PATH", filepath.Dir(e.Executable)+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
 		return nil, err
 	}
@@ -100,7 +98,7 @@ func Start(e *Environment) (*Interpreter, error) {
 	return i, nil
 }
 
-// Library is the shared library of the interpreter.
+// Library returns the shared library of the interpreter.
 func (i *Interpreter) Library() *dl.Library { return i.library }
 
 // Flush writes out what Python and C have buffered. It is called before the process ends.
@@ -113,7 +111,7 @@ func (i *Interpreter) Flush() error {
 // Module is a module of this program in the interpreter.
 type Module struct{ object *C.PyObject }
 
-// Load runs source as a module. Tracebacks call it collectivex_NAME.
+// Load runs source as a module, which tracebacks name collectivex_NAME.
 func (i *Interpreter) Load(name, source string) (*Module, error) {
 	cname, csource := C.CString(modulePrefix+name), C.CString(source)
 	defer C.free(unsafe.Pointer(cname))
@@ -126,7 +124,7 @@ func (i *Interpreter) Load(name, source string) (*Module, error) {
 	return &Module{r.object}, nil
 }
 
-// keepSignals calls f and undoes what it did to the handlers of signals: they are Go's.
+// keepSignals calls f and then restores Go's signal handlers.
 func keepSignals(f func()) {
 	saved := C.cx_signals_save()
 	defer C.cx_signals_restore(saved)
@@ -136,7 +134,7 @@ func keepSignals(f func()) {
 // Function is a callable of a module.
 type Function struct{ object *C.PyObject }
 
-// Function returns what the module calls name.
+// Function returns the attribute of the module with this name.
 func (m *Module) Function(name string) (*Function, error) {
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))
@@ -144,8 +142,8 @@ func (m *Module) Function(name string) (*Function, error) {
 	return &Function{r.object}, failure(r)
 }
 
-// Call calls the function with integers. It returns an integer, 0 for None. It allocates
-// nothing in Go unless it fails.
+// Call calls the function with integers and returns its integer result, 0 for None. It allocates
+// no Go memory unless it fails.
 func (f *Function) Call(args ...int64) (int64, error) {
 	var first *C.int64_t
 	if len(args) > 0 {
@@ -158,7 +156,7 @@ func (f *Function) Call(args ...int64) (int64, error) {
 	return int64(r.number), nil
 }
 
-// Text calls the function with a string. It returns a string, empty for None.
+// Text calls the function with a string and returns its string result, empty for None.
 func (f *Function) Text(arg string) (string, error) {
 	carg := C.CString(arg)
 	defer C.free(unsafe.Pointer(carg))
@@ -171,13 +169,13 @@ func (f *Function) Text(arg string) (string, error) {
 	return C.GoStringN(r.text, C.int(r.bytes)), nil
 }
 
-// Exception is an exception that Python code raised. Its traceback is in the log of the
-// process. The text of the message is the library's and private.
+// Exception is an exception that Python code raised. Its traceback is in the log of the process. Its
+// message comes from the library and is private.
 type Exception struct {
 	Type    string
 	Message string // on one line
-	Place   string // file:line of the innermost call; empty where it is unknown
-	cause   error  // that a callback returned on the way, or nil
+	Place   string // file:line of the innermost call; empty if unknown
+	cause   error  // error that a callback returned during the call, or nil
 }
 
 func (e *Exception) Error() string {
@@ -191,7 +189,7 @@ func (e *Exception) Error() string {
 	return text
 }
 
-// Unwrap returns the error of the callback that failed in the call.
+// Unwrap returns the error of the callback that failed during the call, or nil.
 func (e *Exception) Unwrap() error { return e.cause }
 
 // failure is the exception of a call, or nil.
@@ -213,12 +211,12 @@ func failure(r C.cx_result) error {
 	return e
 }
 
-// Callback is a Go function that Python calls with bytes and that returns bytes. An error
-// becomes an exception in Python; if that ends the call from Go, its Exception wraps the
+// Callback is a Go function that Python calls with bytes and that returns bytes. Its error becomes a
+// RuntimeError in Python. If that exception ends the call from Go, the returned Exception wraps the
 // error.
 type Callback func(arg []byte) ([]byte, error)
 
-// callbackTable is the callbacks of this process.
+// callbackTable holds the callbacks of this process.
 type callbackTable struct {
 	mu      sync.Mutex
 	all     []Callback
@@ -235,7 +233,7 @@ func (t *callbackTable) takeFailure() error {
 	return err
 }
 
-// Define makes f the function that a module calls name.
+// Define makes f callable as name in a module.
 func (i *Interpreter) Define(module, name string, f Callback) error {
 	callbacks.mu.Lock()
 	number := len(callbacks.all)
@@ -262,7 +260,7 @@ func cxPythonCallback(number C.int64_t, data *C.char, bytes C.size_t) (*C.char, 
 	return (*C.char)(C.CBytes(out)), C.size_t(len(out)), 0
 }
 
-// guarded returns a panic of f as an error: it must not unwind through Python.
+// guarded calls f and returns a panic as an error, since a panic must not unwind through Python.
 func guarded(f Callback, arg []byte) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -317,7 +317,7 @@ func TestInterpreter(t *testing.T) {
 	t.Run("twice", func(t *testing.T) {
 		out, err := inProcess(t, "twice")
 		require.Error(t, err)
-		require.Equal(t, "error: this process has a Python interpreter already\n", out)
+		require.Equal(t, "error: this process already has a Python interpreter\n", out)
 	})
 	t.Run("crash", func(t *testing.T) {
 		out, err := inProcess(t, "crash")
@@ -372,16 +372,16 @@ func TestBrokenEnvironments(t *testing.T) {
 		name, python, want string
 		variable           [2]string
 	}{
-		{name: "no python3", want: "error: python3 on PATH cannot be used: "},
-		{name: "python3 fails", python: "echo no such interpreter >&2; exit 3", want: "error: python3 on PATH cannot be used: exit status 3 (no such interpreter): "},
-		{name: "python3 is something else", python: "echo hello", want: "error: python3 on PATH does not say what it is: "},
+		{name: "no python3", want: "error: run python3 on PATH: "},
+		{name: "python3 fails", python: "echo no such interpreter >&2; exit 3", want: "error: run python3 on PATH: exit status 3 (no such interpreter): "},
+		{name: "python3 is something else", python: "echo hello", want: "error: python3 on PATH did not describe itself: "},
 		{
 			name: "no library", python: `echo '{"executable":"/opt/py/bin/python3","version":[3,8,1],"prefix":"/opt/py","libraries":["/opt/py/lib/libpython3.8.so.1.0"]}'`,
-			want: "error: python3 is Python 3.8.1 of /opt/py/bin/python3, whose shared library is missing: install libpython3.8, or build that Python with --enable-shared: libpython: no such library: ",
+			want: "error: python3 on PATH is Python 3.8.1 of /opt/py/bin/python3, whose shared library is missing: install libpython3.8, or build that Python with --enable-shared: libpython: no such library: ",
 		},
 		{
 			name: "library of another version", python: `ENVIRONMENT/bin/python3 "$@" | sed 's/"version": \[3, [0-9]*, [0-9]*\]/"version": [3, 8, 1]/'`,
-			want: "error: libpython: libpython is of Python 3.",
+			want: "error: libpython: libpython has version 3.",
 		},
 		{
 			name: "library named wrongly", python: `exec ENVIRONMENT/bin/python3 "$@"`, variable: [2]string{LibraryVariable, "/nowhere/libpython.so"},

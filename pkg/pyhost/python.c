@@ -8,7 +8,7 @@
 
 #include "_cgo_export.h"
 
-/* PyMethodDef, as the stable ABI fixes it. */
+/* PyMethodDef of the stable ABI. */
 typedef PyObject *(*cx_method)(PyObject *self, PyObject *arg);
 typedef struct {
 	const char *name;
@@ -75,7 +75,7 @@ void cx_py_set(int function, void *address) { ((void **)&py)[function] = address
 const char *cx_py_version(void) { return py.Py_GetVersion(); }
 
 static PyObject *none;
-static PyObject *describe; /* of the module that Go loads first; see host.py */
+static PyObject *describe; /* describe of host.py, the module that Go loads first */
 
 void cx_py_start(void)
 {
@@ -90,7 +90,7 @@ static void drop(PyObject *o)
 		py.Py_DecRef(o);
 }
 
-/* A copy of a str or bytes object, with a NUL behind it; NULL where it is neither. */
+/* Returns a copy of a str or bytes object, ended by a NUL; NULL if it is neither. */
 static char *copy_text(PyObject *o, size_t *bytes)
 {
 	PyObject *encoded = NULL;
@@ -116,7 +116,7 @@ static char *copy_text(PyObject *o, size_t *bytes)
 	return copy;
 }
 
-/* The exception that is set, which it clears. */
+/* Returns the current exception and clears it. */
 static cx_result exception(void)
 {
 	cx_result r = {.failed = 1};
@@ -228,7 +228,7 @@ cx_result cx_py_text(PyObject *callable, const char *arg, size_t bytes)
 	return r;
 }
 
-/* Other Python threads run while Go works. */
+/* Other Python threads can run during the Go call. */
 static PyObject *call_go(PyObject *self, PyObject *arg)
 {
 	long long number = py.PyLong_AsLongLong(self);

@@ -1,6 +1,6 @@
 /*
- * CPython through its stable ABI, in functions that take and return plain C. Each of them
- * takes the GIL and gives it back. There is one interpreter in a process, and so one table.
+ * CPython through its stable ABI, in functions that take and return plain C types. Each acquires
+ * and releases the GIL. A process has one interpreter, and so one table of functions.
  */
 #ifndef CX_PYTHON_H
 #define CX_PYTHON_H
@@ -10,10 +10,10 @@
 
 typedef struct _object PyObject;
 
-/* What Py_ssize_t is on every Linux. */
+/* Py_ssize_t on Linux. */
 typedef intptr_t cx_ssize;
 
-/* A result or an exception; text is the caller's to free. */
+/* A result or an exception. The caller frees text. */
 typedef struct {
 	PyObject *object; /* a new reference, or NULL */
 	int64_t number;
@@ -22,20 +22,20 @@ typedef struct {
 	int failed;
 } cx_result;
 
-/* The functions that libpython has to have, and where their addresses go; NULL behind the
- * last. */
+/* cx_py_name returns the name of a required function of libpython, NULL after the last one.
+ * cx_py_set stores its address. */
 const char *cx_py_name(int function);
 void cx_py_set(int function, void *address);
 
 const char *cx_py_version(void);
 
-/* Starts the interpreter and gives the GIL back. */
+/* Starts the interpreter and releases the GIL. */
 void cx_py_start(void);
 
 /* Runs source as a new module called name and returns the module. */
 cx_result cx_py_load(const char *name, const char *source);
 cx_result cx_py_attribute(PyObject *of, const char *name);
-/* A callable of module `module` that hands its argument, bytes, to cxPythonCallback. */
+/* Defines a callable in a module that passes its argument, bytes, to cxPythonCallback. */
 cx_result cx_py_callback(const char *module, const char *name, int64_t number);
 /* Calls with integers; the result is an integer or None, which is 0. */
 cx_result cx_py_call(PyObject *callable, const int64_t *args, int count);
@@ -43,7 +43,7 @@ cx_result cx_py_call(PyObject *callable, const int64_t *args, int count);
 cx_result cx_py_text(PyObject *callable, const char *arg, size_t bytes);
 void cx_py_flush(void);
 
-/* What every signal does to this process. */
+/* The signal handlers of this process. */
 typedef struct cx_signals cx_signals;
 cx_signals *cx_signals_save(void);
 void cx_signals_restore(cx_signals *); /* and frees */

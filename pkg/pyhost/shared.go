@@ -9,14 +9,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
-// debian are the packages of Debian and Ubuntu with libraries that modules need, by soname.
+// debian maps the sonames of libraries that modules need to packages of Debian and Ubuntu.
 var debian = map[string]string{
 	"libcurl.so.4": "libcurl4", "libibverbs.so.1": "libibverbs1", "libnuma.so.1": "libnuma1",
 	"libnl-3.so.200": "libnl-3-200", "libnl-route-3.so.200": "libnl-route-3-200",
 }
 
-// Remedy says how to get the shared library that the loader reports as missing in message; empty
-// if message is about anything else.
+// Remedy returns how to install the shared library that the loader reports as missing in message. It
+// returns "" for any other message.
 func Remedy(message string) string {
 	before, _, ok := strings.Cut(message, ": cannot open shared object file")
 	if !ok {
@@ -29,9 +29,9 @@ func Remedy(message string) string {
 	return "install " + name + ", or name its directory in LD_LIBRARY_PATH"
 }
 
-// Unlinked returns an error that names the first shared library which an extension module of the
-// environment needs and the loader does not find; nil if there is none, or no such module. file is
-// the path of the module below a directory of Path. The module itself is not loaded.
+// Unlinked returns an error if the loader does not find a shared library that an extension module of
+// the environment needs. It returns nil if there is no such module. file is the path of the module
+// below a directory of Path. The module itself is not loaded.
 func (e *Environment) Unlinked(file string) error {
 	for _, dir := range e.Path {
 		path := filepath.Join(dir, file)

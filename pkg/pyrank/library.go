@@ -89,13 +89,13 @@ func (l *Library) Call(f *pyhost.Function, args ...int64) (int64, error) {
 	return n, l.Coded(err)
 }
 
-// Text calls a function with a text, and returns the text that it returns.
+// Text calls a function with a string, and returns its result.
 func (l *Library) Text(f *pyhost.Function, arg string) (string, error) {
 	text, err := f.Text(arg)
 	return text, l.Coded(err)
 }
 
-// JSON calls a function that takes and returns JSON, and reads what it returns into answer.
+// JSON calls a function with arg as JSON, and decodes the JSON that it returns into answer.
 func (l *Library) JSON(f *pyhost.Function, arg, answer any) error {
 	raw, err := json.Marshal(arg)
 	if err != nil {

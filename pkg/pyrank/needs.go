@@ -1,5 +1,4 @@
-// Package pyrank is what every rank needs that calls a library through Python, whatever its family
-// measures.
+// Package pyrank runs the Python adapters of libraries in ranks of any family.
 package pyrank
 
 import "github.com/collectivex/collectivex/pkg/backend"

@@ -69,7 +69,7 @@ func check(p *result.Problems, doc result.Document) {
 	seen := map[string]bool{}
 	for i := range m.Rows {
 		r := &m.Rows[i]
-		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
+		p.Check(!seen[r.Name()], "measurement.rows: %s appears twice", r.Name())
 		seen[r.Name()] = true
 		checkRow(p, Of(&d.Identity.Case), r)
 		if !r.Good() {
@@ -89,12 +89,12 @@ func checkHead(p *result.Problems, d *Document) {
 	c := &d.Identity.Case
 	t, m, w := Of(c), &d.Measurement, &d.Workload
 	p.Check(t.EP == c.World && c.World == Ranks && t.Phase == Phase, "identity.case is a transfer of %d ranks", c.World)
-	p.Check(d.Implementation.Fabric == t.Mode, "implementation.fabric %q is not the lane of the case (%q)", d.Implementation.Fabric, t.Mode)
+	p.Check(d.Implementation.Fabric == t.Mode, "implementation.fabric is %q, want the lane of the case, %q", d.Implementation.Fabric, t.Mode)
 	p.Check(m.Rows != nil && m.Points != nil && m.First != nil && m.Sustained != nil && m.Released != nil && m.Fit != nil && w.Dropped != nil,
 		"measurement or workload has a null list")
-	p.Check(m.Sampling == SampleCounts{t.Timing.Warmup, t.Timing.Reps, t.Timing.Trials}, "measurement.sampling is not the timing of the case")
+	p.Check(m.Sampling == SampleCounts{t.Timing.Warmup, t.Timing.Reps, t.Timing.Trials}, "measurement.sampling does not match the timing of the case")
 	p.Check(w.Preset == t.Workload && w.Seed == t.Seed && slices.Equal(w.ISLLadder, t.ISLLadder) && slices.Equal(w.PageTokens, t.PageTokens) &&
-		slices.Equal(w.BatchSizes, t.BatchSizes) && slices.Equal(w.Ops, t.Ops) && (w.RowBytes == 0 || w.RowBytes == rowBytes(t)), "workload is not that of the case")
+		slices.Equal(w.BatchSizes, t.BatchSizes) && slices.Equal(w.Ops, t.Ops) && (w.RowBytes == 0 || w.RowBytes == rowBytes(t)), "workload does not match the case")
 	for i, x := range w.Dropped {
 		if err := x.Reason.Check(); err != nil {
 			p.Add("workload.dropped[%d]: %w", i, err)
@@ -116,7 +116,7 @@ func checkBursts(p *result.Problems, d *Document) (bad []string) {
 		p.Check(slices.Contains(t.Ops, f.Op) && f.Bytes > 0, "%s was not asked for", at)
 		p.Burst(at+".latency_ms", f.Millis, f.Millis.N, true)
 		if f.Verify == nil {
-			p.Check(!p.Fresh(), "%s: no verify", at)
+			p.Check(!p.Fresh(), "%s: verify is missing", at)
 			continue
 		}
 		verdict(at, fmt.Sprintf("%s of %d bytes", f.Op, f.Bytes), f.Verify)
@@ -127,7 +127,7 @@ func checkBursts(p *result.Problems, d *Document) (bad []string) {
 		p.Check(slices.Contains(t.Ops, s.Op) && s.Bursts > 0 && s.InFlight > 0 && s.Seconds > 0 && s.Bytes > 0, "%s has no bursts, or was not asked for", at)
 		p.Check(m.TwoSided || 1e3*s.Seconds >= float64(t.SustainMillis), "%s lasted %v s, must be at least %d ms", at, s.Seconds, t.SustainMillis)
 		rate := float64(s.Bytes) / 1e9 / s.Seconds
-		p.Check(math.Abs(s.GBps-rate) <= 1e-6*rate, "%s: gbps is %v, bytes and seconds make %v", at, s.GBps, rate)
+		p.Check(math.Abs(s.GBps-rate) <= 1e-6*rate, "%s: gbps is %v, want %v from bytes and seconds", at, s.GBps, rate)
 		p.Check(s.CPUPoster >= 0 && s.CPU >= s.CPUPoster, "%s: cpu_s_per_gb is %v, must be at least cpu_s_per_gb_poster, which is %v", at, s.CPU, s.CPUPoster)
 		verdict(at, s.Op+" sustained", &s.Verify)
 	}
@@ -146,7 +146,7 @@ func checkSetup(p *result.Problems, m *Measurement) {
 	if s := m.Setup; s != nil {
 		p.Check(s.PoolBytes > 0 && s.RegisterMillis >= 0 && s.ConnectMillis >= 0, "measurement.setup has no pool, or a time below 0: %+v", *s)
 		each := s.RegisterMillis / (float64(s.PoolBytes) / (1 << 30))
-		p.Check(s.PoolBytes <= 0 || math.Abs(s.RegisterMillisPerGiB-each) <= 1e-6*each, "measurement.setup.register_ms_per_gib is %v, time and pool make %v", s.RegisterMillisPerGiB, each)
+		p.Check(s.PoolBytes <= 0 || math.Abs(s.RegisterMillisPerGiB-each) <= 1e-6*each, "measurement.setup.register_ms_per_gib is %v, want %v from time and pool", s.RegisterMillisPerGiB, each)
 	}
 }
 
@@ -221,13 +221,13 @@ func checkRow(p *result.Problems, t *Block, r *Row) {
 		p.Check(ok, "%s was not asked for", at)
 		if ok {
 			blocks, bytes := t.Request(r.ISL, *r.PageTokens)
-			p.Check(r.Descs == blocks && r.ReqBytes == bytes, "%s has %d blocks and %d bytes, the case makes %d and %d", at, r.Descs, r.ReqBytes, blocks, bytes)
+			p.Check(r.Descs == blocks && r.ReqBytes == bytes, "%s has %d blocks and %d bytes, want %d and %d by the case", at, r.Descs, r.ReqBytes, blocks, bytes)
 		}
 	} else {
 		p.Check(r.PageTokens == nil && r.PageBytes == nil && r.Batch == 1 && r.Descs == 1, "%s: a bulk row has one block and no pages", at)
 	}
-	p.Check(r.RowBytes == nil || r.PageBytes != nil && *r.RowBytes == *r.PageBytes, "%s: row_bytes is not page_bytes", at)
-	p.Check(r.DescsMerged > 0 && r.DescsMerged <= r.Descs, "%s: descs_merged is %d of %d", at, r.DescsMerged, r.Descs)
+	p.Check(r.RowBytes == nil || r.PageBytes != nil && *r.RowBytes == *r.PageBytes, "%s: row_bytes differs from page_bytes", at)
+	p.Check(r.DescsMerged > 0 && r.DescsMerged <= r.Descs, "%s: descs_merged is %d, want 1 to %d", at, r.DescsMerged, r.Descs)
 	p.Burst(at+".latency_ms", r.Latency, t.Timing.Reps*t.Timing.Trials, r.Complete)
 	p.Burst(at+".request_ms", r.Request, r.Batch*t.Timing.Reps*t.Timing.Trials, r.Complete)
 	if r.Latency.P50 > 0 {
@@ -235,8 +235,8 @@ func checkRow(p *result.Problems, t *Block, r *Row) {
 		if p.Fresh() {
 			rounding = 0
 		}
-		p.Check(math.Abs(r.GBps-want) <= rounding+0.001*want, "%s: gbps_p50 is %v, bytes and latency make %v", at, r.GBps, want)
-		p.Check(r.GBpsPrepared == 0 || r.GBpsPrepared == r.GBps, "%s: gbps_p50_incl_prep is %v, and the latency of gbps_p50 %v includes it", at, r.GBpsPrepared, r.GBps)
+		p.Check(math.Abs(r.GBps-want) <= rounding+0.001*want, "%s: gbps_p50 is %v, want %v from bytes and latency", at, r.GBps, want)
+		p.Check(r.GBpsPrepared == 0 || r.GBpsPrepared == r.GBps, "%s: gbps_p50_incl_prep is %v, want gbps_p50, %v", at, r.GBpsPrepared, r.GBps)
 	}
 	p.Verdict(at+".verify", &r.Verify)
 }

@@ -205,7 +205,7 @@ func (k *Cache) RefusePage(page int) string {
 	if why == "" {
 		return ""
 	}
-	for larger := page + 1; larger <= mostPageTokens; larger++ {
+	for larger := page + 1; larger <= maxPageTokens; larger++ {
 		if k.unfit(larger) == "" {
 			return fmt.Sprintf("%s; use pages of %d tokens", why, larger)
 		}
@@ -213,8 +213,8 @@ func (k *Cache) RefusePage(page int) string {
 	return why
 }
 
-// mostPageTokens is the maximum page size of a suite, in tokens.
-const mostPageTokens = 1 << 20
+// maxPageTokens is the maximum page size of a suite, in tokens.
+const maxPageTokens = 1 << 20
 
 // unfit returns why pages of page tokens do not fit the entries, or "".
 func (k *Cache) unfit(page int) string {

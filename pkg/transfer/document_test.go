@@ -36,11 +36,11 @@ func TestFiguresFollow(t *testing.T) {
 // names say.
 func TestFieldsAgree(t *testing.T) {
 	for name, damage := range map[string]func(*transfer.Document){
-		"gbps_p50_incl_prep is":       func(d *transfer.Document) { d.Measurement.Rows[0].GBpsPrepared *= 2 },
-		"row_bytes is not page_bytes": func(d *transfer.Document) { d.Measurement.Rows[0].RowBytes = new(int64) },
-		"workload is not that":        func(d *transfer.Document) { d.Workload.RowBytes++ },
-		"8 bytes]: no verify":         func(d *transfer.Document) { d.Measurement.First[0].Verify = nil },
-		"but row pull of 8 bytes":     func(d *transfer.Document) { d.Measurement.First[0].Verify = &result.Verify{} },
+		"gbps_p50_incl_prep is":             func(d *transfer.Document) { d.Measurement.Rows[0].GBpsPrepared *= 2 },
+		"row_bytes differs from page_bytes": func(d *transfer.Document) { d.Measurement.Rows[0].RowBytes = new(int64) },
+		"workload does not match":           func(d *transfer.Document) { d.Workload.RowBytes++ },
+		"8 bytes]: verify is missing":       func(d *transfer.Document) { d.Measurement.First[0].Verify = nil },
+		"but row pull of 8 bytes":           func(d *transfer.Document) { d.Measurement.First[0].Verify = &result.Verify{} },
 	} {
 		d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
 		require.NoError(t, result.Validate(d))

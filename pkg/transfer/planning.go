@@ -80,7 +80,7 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	case t.Handle != "" && has.Handle(t.Handle) == nil:
 		return fmt.Sprintf("backend %s does not support handle %s", be.Name, t.Handle)
 	case len(planner.Ordered(has.Ops, t.Ops)) < len(t.Ops):
-		return fmt.Sprintf("backend %s has only the operations %v", be.Name, has.Ops)
+		return fmt.Sprintf("backend %s supports only the operations %v", be.Name, has.Ops)
 	case len(kept) == 0:
 		return "every burst exceeds a limit, the smallest with " + t.Exceeds(dropped[0])
 	}

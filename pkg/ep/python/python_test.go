@@ -237,7 +237,7 @@ func TestEveryDeepEPHasItsName(t *testing.T) {
 		streams, logs, _ := processes(t, "", caseOf(of.backend, of.mode, "bf16"))
 		f := failure(t, streams[0], logs)
 		require.Equal(t, "library-missing: ImportError", f.Reason.String(), of)
-		require.Contains(t, f.Text, "is not that of "+of.backend)
+		require.Contains(t, f.Text, "is not the library of backend "+of.backend)
 	}
 }
 

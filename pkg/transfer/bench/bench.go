@@ -63,11 +63,11 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	shape := bench.NewGroup("What is measured")
 	g := shape.Flags
 	g.StringVar(&f.cache, "cache", "kv-mla", "move the `CACHE` of the definitions: kv-dsv4, kv-dsv4-layers, kv-mla, kv-gqa or kv-tiny")
-	g.IntSliceVar(&f.isl, "isl", []int{128, 512}, "context of `N` tokens a request; a comma-separated list, ascending")
+	g.IntSliceVar(&f.isl, "isl", []int{128, 512}, "context of `N` tokens per request; a comma-separated list, ascending")
 	g.IntSliceVar(&f.pages, "page", []int{64}, "pages of `N` tokens; a comma-separated list, ascending")
 	g.IntSliceVar(&f.batches, "batch", []int{1, 4}, "bursts of `N` requests; a comma-separated list, ascending")
-	g.StringSliceVar(&f.blocks, "block", nil, "move no model's cache, but requests of --total bytes in blocks of `SIZE`; a comma-separated list, ascending; in place of --cache, --isl and --page")
-	g.StringVar(&f.total, "total", "64M", "have requests of `SIZE` with --block")
+	g.StringSliceVar(&f.blocks, "block", nil, "instead of a model's cache, move requests of --total bytes in blocks of `SIZE`; a comma-separated list, ascending; excludes --cache, --isl and --page")
+	g.StringVar(&f.total, "total", "64M", "with --block, the size of a request: `SIZE`")
 	g.StringSliceVar(&f.ops, "ops", transfer.Ops(), "`OPS` of rank 1: pull reads the pool of rank 0, push writes it")
 	g.StringVar(&f.arrangement, "arrangement", transfer.Paged, "lay the blocks out in `ORDER`: contiguous, strided (with equal gaps) or paged (permuted)")
 	how := bench.NewGroup("How it is measured, and output")
@@ -90,8 +90,8 @@ const blockWorkload = "blocks"
 // ofBytes reports whether --block and --total define the requests, instead of a model's cache.
 func (f *flags) ofBytes() bool { return f.Set("block") }
 
-// ofBlocks returns the cache, contexts and pages of --block, with one token per block of the smallest
-// size; without --block, those of the other flags.
+// ofBlocks returns the cache, contexts and pages to measure. With --block, a token is a block of the
+// smallest size. Otherwise --cache, --isl and --page decide.
 func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *transfer.Cache, isl, pages []int, err error) {
 	if !f.ofBytes() {
 		if f.Set("total") {
@@ -101,7 +101,7 @@ func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *transfer.Cache, isl, page
 	}
 	for _, other := range []string{"cache", "isl", "page"} {
 		if f.Set(other) {
-			return nil, nil, nil, cli.UsageError("--block moves no model's cache: leave out --%s", other)
+			return nil, nil, nil, cli.UsageError("--block cannot be combined with --%s", other)
 		}
 	}
 	total, err := bench.ParseSize(f.total)
@@ -130,8 +130,8 @@ func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *transfer.Cache, isl, page
 			why = "want a multiple of the first block, " + f.blocks[0]
 		case total%size != 0:
 			why = "does not divide --total " + f.total
-		case total/least > mostTokens:
-			why = fmt.Sprintf("--total %s has more than %d blocks of this size: choose a larger block or a smaller total", f.total, mostTokens)
+		case total/least > maxTokens:
+			why = fmt.Sprintf("--total %s has more than %d blocks of this size: choose a larger block or a smaller total", f.total, maxTokens)
 		}
 		if why != "" {
 			return nil, nil, nil, cli.UsageError("--block %s: %s", text, why)
@@ -188,8 +188,8 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 		flag string
 		of   []int
 	}{{"--isl", isl}, {"--page", pages}, {"--batch", f.batches}} {
-		if n := x.of; !bench.Ascending(n) || n[len(n)-1] > mostTokens {
-			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, bench.List(n), mostTokens)
+		if n := x.of; !bench.Ascending(n) || n[len(n)-1] > maxTokens {
+			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, bench.List(n), maxTokens)
 		}
 	}
 	handle, err := f.refuseLane(cat, be, lane)
@@ -247,7 +247,8 @@ func (f *flags) refuseLane(cat *catalog.Catalog, be *catalog.Backend, lane strin
 	return has.CaseHandle(f.handle), nil
 }
 
-// refusePoints refuses thresholds for bursts that are not measured, and sizes of which none is left.
+// refusePoints refuses thresholds for bursts that are not measured, and a --total whose bursts all
+// exceed a limit.
 func (f *flags) refusePoints(t *transfer.Block) error {
 	kept, dropped := t.Points()
 	switch {
@@ -276,8 +277,8 @@ func burstSizes(t *transfer.Block, kept []transfer.Point) []int64 {
 	return slices.Compact(sizes)
 }
 
-// mostTokens is the maximum of contexts, pages and bursts, as in the definitions.
-const mostTokens = 1 << 20
+// maxTokens is the maximum of contexts, pages and bursts, as in the definitions.
+const maxTokens = 1 << 20
 
 // Report is a transfer as JSON: a head and the document's own rows.
 type Report struct {

@@ -77,7 +77,7 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("--min-gbps 0", "--min-gbps 0: want a value above 0"),
 		benchtest.Usage("--max-time 294912=0", "--max-time 294912=0: want a value above 0"),
 		benchtest.Usage("--cache kv-tiny --isl 64 --page 16 --batch 1,2 --min-gbps 294912=1,123=1", "--min-gbps 123=1: no burst has 123 bytes; bursts have 294912 or 589824 bytes"),
-		benchtest.Usage("--block 4K --isl 128", "--block moves no model's cache: leave out --isl"),
+		benchtest.Usage("--block 4K --isl 128", "--block cannot be combined with --isl"),
 		benchtest.Usage("--total 4K", "--total needs --block"),
 		benchtest.Usage("--block 4K,6K", "--block 6K: want a multiple of the first block, 4K"),
 		benchtest.Usage("--block 4K,2K", "--block 2K: want ascending sizes, each once"),

@@ -56,7 +56,7 @@ func NewEnd(ctx context.Context, s *rank.Session, g *gpurank.GPU, lane string) (
 	return &End{GPU: g, Pools: pools, MakePool: pools.AllocPool, Stream: stream, Rank: s.Rank}, nil
 }
 
-// PeerOf returns the other of two ranks, or of their devices.
+// PeerOf returns the peer of rank 0 or 1, or of their devices.
 func PeerOf(rank int) int { return 1 - rank }
 
 // Runner implements runner.End.

@@ -7,13 +7,13 @@ extern "C" __global__ void cx_pool_paint(cx_u64 *words, cx_u64 base, cx_u64 coun
 		words[i] = base + i;
 }
 
-// Ascending words: count of them from word at on, the first of which is want.
+// count ascending words from word at on. The first must equal want.
 struct cx_stretch {
 	cx_u64 at, count, want;
 };
 
-// cx_pool_check sets wrong[k] if stretch k, of n, has a wrong word. A block of threads checks a stretch
-// at a time.
+// cx_pool_check sets wrong[k] if stretch k of the n stretches has a wrong word. A block of threads
+// checks one stretch at a time.
 extern "C" __global__ void cx_pool_check(const cx_u64 *words, const cx_stretch *stretches, cx_u64 n, cx_u8 *wrong)
 {
 	for (cx_u64 k = blockIdx.x; k < n; k += gridDim.x) {

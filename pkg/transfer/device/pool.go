@@ -122,7 +122,7 @@ func (m *copiedWords) Paint(base uint64) error {
 // Wrong implements pool.Memory. It reads the pool in pieces, most of which have many stretches.
 func (m *copiedWords) Wrong(stretches []pool.Stretch) (wrong []int, err error) {
 	var piece []uint64
-	from := 0 // index of the piece
+	from := 0 // first word of the piece
 	for i, s := range stretches {
 		for done := 0; done < s.N; {
 			at := s.At + done

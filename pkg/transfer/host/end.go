@@ -17,7 +17,7 @@ import (
 
 // End is the runner.End of a rank on a host, for any engine.
 type End struct {
-	Peer   hostrank.Peer // the other rank
+	Peer   hostrank.Peer
 	device *host.Device
 	group  *hostrank.Group
 	ranks  int       // sharing the host
@@ -40,8 +40,8 @@ func NewEnd(ctx context.Context, s *rank.Session, c plan.Case) (*End, error) {
 
 // AllowPeer lets the peer read and write the memory of this process.
 func (e *End) AllowPeer() {
-	// Yama lets a process read another one only with that one's permission. Kernels without Yama refuse the
-	// call, and do not need it.
+	// With Yama, a process can read another process only with its permission. Kernels without Yama refuse
+	// this call, and do not need it.
 	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(e.Peer.PID), 0, 0, 0)
 }
 

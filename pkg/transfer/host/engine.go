@@ -74,10 +74,10 @@ func (e *engine) Metadata() ([]byte, error) {
 func (e *engine) Connect(of []byte) error {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
-		return fmt.Errorf("metadata of the peer: %w", err)
+		return fmt.Errorf("read the metadata of the peer: %w", err)
 	}
 	if m.PID != e.Peer.PID {
-		return fmt.Errorf("metadata of process %d, and the peer is %d", m.PID, e.Peer.PID)
+		return fmt.Errorf("the metadata is from process %d, but the peer is process %d", m.PID, e.Peer.PID)
 	}
 	e.remote = uintptr(m.Address)
 	if e.lane == vocab.LaneSharedMemory {
@@ -198,7 +198,7 @@ func refused(err error) error {
 	case errors.Is(err, unix.EPERM):
 		return rank.Coded(result.ReasonEnvironment, fmt.Errorf("process_vm: %w: allow it with /proc/sys/kernel/yama/ptrace_scope at 1 or less; in a container, with --cap-add SYS_PTRACE", err))
 	case errors.Is(err, unix.ENOSYS):
-		return rank.Coded(result.ReasonEnvironment, fmt.Errorf("process_vm: %w: the kernel or a sandbox does not have it", err))
+		return rank.Coded(result.ReasonEnvironment, fmt.Errorf("process_vm: %w: the kernel or a sandbox does not provide this system call", err))
 	case errors.Is(err, unix.ESRCH):
 		return rank.Coded(result.ReasonLibrary, fmt.Errorf("process_vm: %w: the peer is gone", err))
 	default:

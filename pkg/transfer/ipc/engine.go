@@ -60,7 +60,7 @@ func (e *engine) Register(ctx context.Context, bytes int64, handle string) (_ po
 
 func (e *engine) Metadata() ([]byte, error) { return json.Marshal(e.metadata) }
 
-// Connect implements runner.Engine: the posting rank opens the other one's pool.
+// Connect implements runner.Engine: the posting rank opens its peer's pool.
 func (e *engine) Connect(metadata []byte) (err error) {
 	e.remote, err = e.sharing.open(e.ctx, metadata)
 	return err

@@ -37,7 +37,7 @@ func newSharing(end *device.End, handle string) (sharing, error) {
 	case vocab.HandleVMM:
 		return &virtual{End: end}, nil
 	}
-	return nil, rank.Refused("pools by handle %s", handle)
+	return nil, rank.Refused("backend ipc does not support handle %s", handle)
 }
 
 // plain is a plain allocation with the driver's handle.

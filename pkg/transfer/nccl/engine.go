@@ -108,7 +108,7 @@ func (e *engine) Metadata() (_ []byte, err error) {
 func (e *engine) Connect(metadata []byte) (err error) {
 	if e.Rank != 0 {
 		if len(metadata) != nccl.IDBytes {
-			return fmt.Errorf("unique id of %d bytes", len(metadata))
+			return fmt.Errorf("the peer sent a communicator id of %d bytes", len(metadata))
 		}
 		e.id = nccl.ID(metadata)
 	}

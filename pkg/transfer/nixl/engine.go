@@ -226,7 +226,7 @@ func (e *engine) Metadata() ([]byte, error) {
 func (e *engine) Connect(of []byte) error {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
-		return fmt.Errorf("metadata of the peer: %w", err)
+		return fmt.Errorf("read the metadata of the peer: %w", err)
 	}
 	peer, err := e.agent.Connect(m.Agent)
 	if err != nil {

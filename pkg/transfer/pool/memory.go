@@ -29,7 +29,7 @@ type Stretch struct {
 	Want  uint64 // value of the first word
 }
 
-// ErrDisagree is wrapped if two checks of the same words differ: the state of the words is then unknown.
+// ErrDisagree is wrapped if two checks of the same words differ. The state of the words is then unknown.
 var ErrDisagree = errors.New("the checks of a pool disagree")
 
 // Counts reports whether words match the stretch from its word skip on.

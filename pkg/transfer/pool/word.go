@@ -119,7 +119,7 @@ const (
 )
 
 // classify counts the wrong words of a block. Missing words are torn if other words of their block
-// arrived, or if they are of two ages.
+// arrived, or if some are stale and others not written.
 func (f *Finding) classify(dst, src Origin, words []uint64, b Span) {
 	type class struct {
 		n  int64
@@ -159,7 +159,8 @@ func (f *Finding) classify(dst, src Origin, words []uint64, b Span) {
 	f.wrong("corrupted", corrupted.n, corrupted.at)
 }
 
-// Later adds what changed since the check f: words that are wrong in only one of f and again.
+// Later adds the words that changed since the check f: words that are wrong in f or again, but not in
+// both.
 func (f *Finding) Later(again Finding) {
 	before, after := f.Wrong.Total(), again.Wrong.Total()
 	f.Checked += again.Checked
@@ -173,8 +174,8 @@ func (f *Finding) Later(again Finding) {
 	}
 }
 
-// Sum summarizes the checks of a row, of which expected must exist. where names the memory of a
-// finding.
+// Sum summarizes the checks of a row. expected is the required number of checks. where names the
+// memory of finding i.
 func Sum(expected int, found []Finding, where func(i int) string) (v result.Verify) {
 	worst := -1
 	for i := range found {

@@ -64,7 +64,7 @@ func (e *engine) Metadata() ([]byte, error) {
 func (e *engine) Connect(of []byte) (err error) {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
-		return fmt.Errorf("metadata of the peer: %w", err)
+		return fmt.Errorf("read the metadata of the peer: %w", err)
 	}
 	if e.evidence != nil {
 		if e.took, err = e.evidence(); err != nil {
@@ -88,8 +88,8 @@ func (e *engine) Lane() (runner.Lane, error) {
 // drain limits how long the end of a failed case waits for blocks in flight.
 const drain = 10 * time.Second
 
-// Disconnect implements runner.Engine. After a failure it waits for batches in flight, up to the first
-// that fails: each of the others may take as long to time out.
+// Disconnect implements runner.Engine. After a failure it waits for batches in flight until the first
+// one fails, since every later one may take as long to time out.
 func (e *engine) Disconnect() error {
 	for start := time.Now(); len(e.flying) > 0 && time.Since(start) < drain; {
 		if _, err := e.ended(e.flying[0]); err != nil {
@@ -137,7 +137,7 @@ type request struct {
 // libraries accept.
 func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, error) {
 	if len(blocks) == 0 {
-		return nil, rank.Coded(result.ReasonInternal, errors.New("a request without blocks"))
+		return nil, rank.Coded(result.ReasonInternal, errors.New("a request has no blocks"))
 	}
 	local, remote := e.pool, e.remote
 	if e.localOffsets {

@@ -23,7 +23,8 @@ type started struct {
 	Version string `json:"version"`
 }
 
-// functions holds the functions of an adapter, requests those of the module shared by all adapters.
+// functions holds the functions of an adapter; requests holds the functions of the module that all
+// adapters share.
 type (
 	functions struct {
 		Open, Register, Unregister, Metadata, Connect, Disconnect, Post, Poll *pyhost.Function

@@ -36,12 +36,12 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
 	serving, posting := &tracks[0], &tracks[1]
-	if serving.setup == nil || posting.setup == nil { // a rank that is done has lost its records
+	if serving.setup == nil || posting.setup == nil { // the records of a finished rank are lost
 		d.Outcome = rank.Judge(d.Outcome, nil, done, false)
 		return nil
 	}
 	if !agree(*serving.setup, *posting.setup) {
-		return fmt.Errorf("ranks 0 and 1 do not measure the same")
+		return fmt.Errorf("the setup records of ranks 0 and 1 differ")
 	}
 	a := assembly{d, transfer.Of(&d.Identity.Case), tracks}
 	a.setup()
@@ -114,8 +114,8 @@ func (a assembly) setup() {
 	}
 }
 
-// lane returns what moved the data, combined from the ranks that post; the zero value if one of them
-// did not get so far.
+// lane returns what moved the data, combined from the ranks that post. It is the zero value if one of
+// these ranks did not report its lane.
 func (a assembly) lane() (lane Lane) {
 	posting := a.tracks[1:]
 	if a.tracks[1].setup.TwoSided {
@@ -143,7 +143,7 @@ func (a assembly) rows() error {
 				continue
 			}
 			if trials[t.Trial] || t.Trial < 0 || t.Trial >= a.block.Timing.Trials {
-				return fmt.Errorf("row %d: trial %d is there twice or was not asked for", i, t.Trial)
+				return fmt.Errorf("row %d: trial %d appears twice or was not requested", i, t.Trial)
 			}
 			trials[t.Trial] = true
 			if !a.slower(&t) {
@@ -192,8 +192,8 @@ func (a assembly) entrySkew() *result.EntrySkew {
 	return rank.EntrySkew(a.Identity.Case.Nodes, transfer.Ranks, entries)
 }
 
-// slower raises the burst times of a trial to the slower rank's, if the library is two-sided; it
-// reports whether both ranks have measured all of them.
+// slower raises the burst times of a trial to the slower rank's, if the library is two-sided. It
+// reports whether both ranks have measured all bursts.
 func (a assembly) slower(t *trial) bool {
 	if !a.tracks[1].setup.TwoSided {
 		return true
@@ -207,7 +207,8 @@ func (a assembly) slower(t *trial) bool {
 		longer(t.Post, other.Post) && longer(t.Release, other.Release)
 }
 
-// longer raises each time to the other rank's; it reports whether both have the same number.
+// longer raises each time to the peer's if that is longer. It reports whether both ranks have the same
+// number of times.
 func longer(times, others []float64) bool {
 	if len(times) != len(others) {
 		return false
@@ -232,7 +233,7 @@ func round(v float64, decimals int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// verdict summarizes the checks of a row, of which expected must exist.
+// verdict summarizes the checks of a row. expected is the required number of checks.
 func (a assembly) verdict(row int, op string, expected int) result.Verify {
 	type place struct{ rank, trial, rep int }
 	seen := map[place]bool{}
@@ -276,7 +277,7 @@ func (a assembly) rest() error {
 		serving, posting := of(a.tracks[0].sustained), of(a.tracks[1].sustained)
 		if serving != nil && posting != nil && posting.Seconds > 0 && posting.Bytes > 0 {
 			if a.tracks[1].setup.TwoSided && serving.Bursts != posting.Bursts {
-				return fmt.Errorf("%s: ranks 0 and 1 posted %d and %d sustained bursts", op, serving.Bursts, posting.Bursts)
+				return fmt.Errorf("%s: rank 0 posted %d sustained bursts, but rank 1 posted %d", op, serving.Bursts, posting.Bursts)
 			}
 			gb := float64(posting.Bytes) / 1e9
 			seconds := max(serving.Seconds, posting.Seconds)

@@ -13,12 +13,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// first times transfers of 8 bytes and of a block of the first row. They write to one place, from two
-// places in turn, so that each changes the destination. The result of the last one is checked, and of
-// one more after the pools were repainted.
+// first times transfers of 8 bytes and of a block of the first row. They write to one place from two
+// places in turn, so that each changes the destination. The result of the last transfer is checked.
+// After the pools are repainted, one more transfer is made and checked.
 func (b *bench) first(ctx context.Context, op string) error {
 	i := slices.IndexFunc(b.rows, func(x bursts) bool { return x.row.Op == op && x.row.Kind == transfer.KindPaged })
-	// Their number is even, so that the last comes from another place than the first.
+	// Their number is even, so that the last one has another source than the first.
 	timed := b.block.Timing.Reps * b.block.Timing.Trials
 	warmup := b.block.Timing.Warmup
 	warmup += (warmup + timed) % 2
@@ -155,9 +155,9 @@ func (b *bench) sustained(ctx context.Context, op string, row int) error {
 	})
 }
 
-// enough returns a function that reports whether the bursts posted since start suffice: they take as
-// long as the case requires, and each of depth tables has had its turn in both of its sets, so that the
-// last bursts leave other data than the first ones. If both ranks must post equally many, the duration
+// enough returns a function that reports whether the bursts posted since start suffice. They must take
+// as long as the case requires. Each of depth tables must have been used in both of its sets, so that
+// the last bursts leave other data than the first ones. If both ranks must post equally many, the duration
 // is estimated from rank 1's fastest burst of the row.
 func (b *bench) enough(ctx context.Context, op string, row, depth int) (func(posted int, start time.Time) bool, error) {
 	limit := time.Duration(b.block.SustainMillis) * time.Millisecond

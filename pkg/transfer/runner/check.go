@@ -40,8 +40,8 @@ func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func
 	return b.inspect(ctx, at, blocks)
 }
 
-// inspect checks each rank's pool after the posting ranks have moved the blocks. Rank 0 checks what was
-// pushed to it when the ranks meet, which is its notification, and again after another meeting.
+// inspect checks each rank's pool after the posting ranks have moved the blocks. The first meeting of the
+// ranks notifies rank 0, which then checks what was pushed to it. After a second meeting it checks again.
 func (b *bench) inspect(ctx context.Context, at check, blocks []Block) error {
 	if err := b.meet.Wait(ctx); err != nil {
 		return err

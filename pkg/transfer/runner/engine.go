@@ -25,7 +25,7 @@ type Block struct {
 // Check refuses a block that exceeds pools of the given size.
 func (b Block) Check(pool int64) error {
 	if b.Bytes <= 0 || b.Local < 0 || b.Remote < 0 || b.Local > pool-b.Bytes || b.Remote > pool-b.Bytes {
-		return rank.Coded(result.ReasonInternal, fmt.Errorf("a block of %d bytes at %d and %d: a pool has %d", b.Bytes, b.Local, b.Remote, pool))
+		return rank.Coded(result.ReasonInternal, fmt.Errorf("a block of %d bytes at offsets %d and %d exceeds a pool of %d bytes", b.Bytes, b.Local, b.Remote, pool))
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ type Engine interface {
 	// Register creates a pool of the given size, which the peer can access once it has Metadata, and
 	// returns its memory. There is one pool at a time. The peer opens it by a handle of vocab.Handles,
 	// or by the engine's default if that is empty; the planner requests only supported handles. When
-	// ctx, the context of the case, ends, the engine gives up what is in flight.
+	// ctx, the context of the case, ends, the engine abandons requests in flight.
 	Register(ctx context.Context, bytes int64, handle string) (pool.Memory, error)
 	// Metadata returns the argument of the peer's Connect.
 	Metadata() ([]byte, error)

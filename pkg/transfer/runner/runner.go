@@ -31,7 +31,7 @@ func (r *Runner) Close() error { return r.parts.Engine.Close() }
 
 const (
 	postingRank = 1
-	memoryShare = 0.8 // the fraction of the free memory that the pools may take
+	memoryShare = 0.8 // fraction of the free memory that the pools may take
 )
 
 // Run implements rank.Runner: for each operation the rows of the case, each with all of its trials, then
@@ -39,7 +39,7 @@ const (
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	t := transfer.Of(&c)
 	if t == nil || s.World != transfer.Ranks || c.World != transfer.Ranks {
-		return rank.Refused("%d ranks run a transfer, which has %d", s.World, transfer.Ranks)
+		return rank.Refused("the group has %d ranks, but a transfer needs %d", s.World, transfer.Ranks)
 	}
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err == nil {
 		err = b.run(ctx)
 	}
-	if err != nil { // a failure ends the group, and nobody waits for the peer
+	if err != nil { // a failure ends the group, so this rank need not wait for its peer
 		b.owned.users = 0
 		giveUp()
 	}
@@ -185,11 +185,11 @@ func (b *bench) agree(ctx context.Context) (own setup, err error) {
 	if err := b.session.Emit(kindSetup, own); err != nil {
 		return own, err
 	}
-	// The first rank that fails ends the other one, which must have emitted its record first. The case
-	// fails in any event.
+	// The first rank that fails ends its peer, which must have emitted its record before. The case fails
+	// in any event.
 	_ = b.session.Barrier(ctx, "dropped")
 	smallest := slices.MinFunc(own.Dropped, func(x, y transfer.Point) int { return cmp.Compare(x.Bytes, y.Bytes) })
-	return own, rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("the smallest burst needs a pool of %d bytes in each rank, and %d may be used: choose fewer tokens or requests",
+	return own, rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("the smallest burst needs a pool of %d bytes in each rank, but only %d may be used: choose fewer tokens or requests",
 		poolBytes(b.block.PoolSlack, smallest.Bytes), own.Budget))
 }
 

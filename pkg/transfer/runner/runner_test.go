@@ -106,7 +106,7 @@ func TestRanksPostEquallyMany(t *testing.T) {
 	for _, twoSided := range []bool{false, true} {
 		a := assembly{&transfer.Document{}, transfer.Of(&c), []track{of(3, twoSided), of(4, twoSided)}}
 		if err := a.rest(); twoSided {
-			require.EqualError(t, err, "pull: ranks 0 and 1 posted 3 and 4 sustained bursts")
+			require.EqualError(t, err, "pull: rank 0 posted 3 sustained bursts, but rank 1 posted 4")
 		} else {
 			require.NoError(t, err)
 		}

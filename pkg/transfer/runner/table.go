@@ -22,8 +22,8 @@ const maxSets = 4
 type bursts struct {
 	row    transfer.Row
 	tables int // disjoint sets of places for a burst in each pool
-	// sets are by set and request. Sets i and tables+i write to table i of the destination: the first
-	// from table i of the source, the other from the next table.
+	// sets are by set and request. Sets i and tables+i write to table i of the destination. Set i
+	// reads table i of the source, and set tables+i the next table.
 	sets [][][]Block
 }
 
@@ -71,9 +71,8 @@ func newBursts(t *transfer.Block, row transfer.Row, pool int64) bursts {
 	return b
 }
 
-// set returns the set of burst n when bursts rotate over the given number of tables. Burst n writes
-// other data to a table than the previous burst did: a library that does nothing leaves wrong
-// words.
+// set returns the set of burst n when bursts rotate over the given number of tables. Consecutive bursts
+// of a table write different data, so that a library that does nothing leaves wrong words.
 func (b bursts) set(n, tables int) int { return n%tables + n/tables%2*b.tables }
 
 // entries returns the parts of the cache that a row moves: one entry for a bulk row.
@@ -130,7 +129,7 @@ func (b bursts) check(size int64) error {
 	for set := range b.sets {
 		for _, request := range b.sets[set] {
 			if len(request) == 0 {
-				return &rank.Error{Reason: result.ReasonRefused.With("empty list of blocks"), Err: fmt.Errorf("%s: a request of no blocks", b.row.Name())}
+				return &rank.Error{Reason: result.ReasonRefused.With("empty list of blocks"), Err: fmt.Errorf("%s: a request has no blocks", b.row.Name())}
 			}
 		}
 		for _, pull := range []bool{true, false} {
@@ -138,7 +137,7 @@ func (b bursts) check(size int64) error {
 			for _, s := range spans(b.blocks(set), pull) {
 				if s.Dst < end || int64(s.Dst+s.N)*pool.WordBytes > size-guardBytes {
 					return rank.Coded(result.ReasonInternal,
-						fmt.Errorf("%s: a block of %d bytes at %d lies outside of the pool or on another block", b.row.Name(), s.N*pool.WordBytes, s.Dst*pool.WordBytes))
+						fmt.Errorf("%s: a block of %d bytes at %d lies outside the pool or overlaps another block", b.row.Name(), s.N*pool.WordBytes, s.Dst*pool.WordBytes))
 				}
 				end = s.Dst + s.N
 			}
@@ -147,7 +146,8 @@ func (b bursts) check(size int64) error {
 	return nil
 }
 
-// spans returns the blocks in the order of their destination, which op decides.
+// spans returns the blocks in words, in the order of their destination, the pool of rank 1
+// for a pull and of rank 0 for a push.
 func spans(blocks []Block, pull bool) []pool.Span {
 	out := make([]pool.Span, len(blocks))
 	for i, b := range blocks {

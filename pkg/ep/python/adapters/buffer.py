@@ -1,4 +1,4 @@
-"""DeepEP's Buffer, and the libraries that have taken its interface."""
+"""DeepEP's Buffer, and libraries with the same interface."""
 import inspect
 import json
 import os
@@ -8,7 +8,7 @@ import collectivex_rank as rank
 
 library = torch = None
 case = bound = None
-uccl = False  # the library is UCCL's, whose wrapper has DeepEP's name
+uccl = False  # the library is UCCL's wrapper, which is also named deep_ep
 mooncake = False  # the library is Mooncake's
 group = None  # of torch.distributed
 buffer = None
@@ -19,10 +19,10 @@ handle = rows = scales = ids = weights = counts = recv_counts = output = None
 
 
 def open(text):
-    """Imports the library. Its versions."""
+    """Imports the library, and returns the versions of what it imported."""
     global library, torch, uccl, mooncake
     given = json.loads(text)
-    # One host needs no network, and NVSHMEM without one does not start unless it is told so.
+    # One host needs no network, but without one NVSHMEM starts only with this setting.
     if given["nodes"] == 1:
         os.environ.setdefault("NVSHMEM_REMOTE_TRANSPORT", "none")
     if given["backend"] == "deepep-v2":
@@ -38,16 +38,16 @@ def open(text):
 
     library = deep_ep
     if not hasattr(deep_ep, "Buffer"):
-        raise ImportError("deep_ep of %s has no Buffer" % deep_ep.__file__)
+        raise ImportError("deep_ep of %s has no class Buffer" % deep_ep.__file__)
     uccl = given["backend"] == "uccl-ep"
     has = ("is_intranode" in inspect.signature(deep_ep.Buffer.__init__).parameters, hasattr(deep_ep, "ElasticBuffer"))
     if has != (uccl, given["backend"] == "deepep-v2"):
-        raise ImportError("deep_ep of %s is not that of %s" % (deep_ep.__file__, given["backend"]))
+        raise ImportError("deep_ep of %s is not the library of backend %s" % (deep_ep.__file__, given["backend"]))
     return json.dumps({"torch": torch.__version__, "library": version("uccl") if uccl else version("deep_ep", "deep-ep")})
 
 
 def process_group(backend):
-    """The ranks as torch.distributed has them, on this host alone."""
+    """Returns the process group of all ranks, which must be on this host."""
     global group
     if group is None:
         import torch.distributed as dist
@@ -65,18 +65,18 @@ def process_group(backend):
 class Mooncake:
     """Gives Mooncake's Buffer the interface of DeepEP's.
 
-    Every operation is told that all ranks are alive, and has no timeout, after which Mooncake would
-    leave out the rows of a slow rank.
+    Every operation treats all ranks as alive and has no timeout: after a timeout Mooncake leaves out
+    the rows of a slow rank.
     """
 
     def __init__(self, size):
         self.buffer = library.Buffer(process_group("nccl"), size)
         self.alive = torch.full((rank.world,), 1, dtype=torch.int32, device="cuda")
         if any(comm.allgather(self.buffer._use_fallback)):
-            raise Refused("Mooncake EP has neither IBGDA nor the memory of all peers, and would use collectives of torch instead")
+            raise Refused("Mooncake EP found neither IBGDA nor access to the memory of all peers, and would use collectives of torch instead")
 
     def clean_low_latency_buffer(self, *_):
-        """Does nothing: a buffer has one shape, and each operation clears the signals of the next one."""
+        """Does nothing: each operation clears the signals of the next one."""
 
     def low_latency_dispatch(self, x, topk_idx, capacity, experts, use_fp8):
         return self.buffer.dispatch(x, topk_idx, self.alive, capacity, experts, timeout_us=-1, use_fp8=use_fp8)
@@ -85,7 +85,7 @@ class Mooncake:
         return self.buffer.combine(x, topk_idx, topk_weights, self.alive, timeout_us=-1, handle=handle)
 
     def destroy(self):
-        """Frees the memory, in which no peer may be at work."""
+        """Frees the memory after all ranks have finished their work in it."""
         torch.cuda.synchronize()
         comm.barrier()
         self.buffer = None
@@ -96,7 +96,7 @@ def low():
 
 
 def prepare(text):
-    """Makes the buffers of a case, or keeps those of the last one if they are large enough."""
+    """Makes the buffers of a case, or keeps the last case's buffers if they are large enough."""
     global case, buffer, sizes, config, layout
     case = json.loads(text)
     layout = None
@@ -150,7 +150,7 @@ def bind(x, scales, expert, weight, tokens, _):
 
 
 def sent():
-    """What a dispatch of normal mode takes. UCCL reads the scales column by column."""
+    """Returns the rows to dispatch in normal mode. UCCL reads the scales column by column."""
     if uccl and bound.scales is not None:
         return bound.x, bound.scales.t().contiguous().t()
     return bound.sent()
@@ -186,7 +186,7 @@ def cached():
 
 
 def combine(staged):
-    """Of the rows that arrived, or of others in their places."""
+    """Combines the received rows, or the staged rows in their place."""
     global output
     x = rows if staged == 0 else tensor(staged, tuple(rows.shape), torch.bfloat16)
     if low():

@@ -15,7 +15,7 @@ handle = rows = scales = ids = weights = output = None
 
 
 class Group:
-    """What ElasticBuffer uses of a process group: its ranks, and an NCCL communicator."""
+    """The part of a process group that ElasticBuffer uses: its ranks, and an NCCL communicator."""
 
     def __init__(self, native):
         unique = comm.allgather(native.get_local_nccl_unique_id())[0]

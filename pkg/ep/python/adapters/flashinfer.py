@@ -29,7 +29,7 @@ def prepare(text):
     case = json.loads(text)
     world, hidden, topk = rank.world, case["hidden"], case["topk"]
     sent = hidden + hidden // 128 * 4 if case["fp8"] else 2 * hidden
-    # The library rounds the sum of the payloads up to a cache line, and places each at one.
+    # The library aligns each payload, and the sum of the payloads, to a cache line.
     size = size_of(world, case["capacity"], sent + topk * (4 + 4), 2 * hidden) + 4 * 128
     of = (case["capacity"], topk, case["experts"], size)
     if made != of:
@@ -64,7 +64,7 @@ def dispatch():
 
 
 def cached():
-    raise NotImplementedError("FlashInfer has no dispatch with a cached layout")
+    raise NotImplementedError("FlashInfer does not support dispatch with a cached layout")
 
 
 def staging():
@@ -75,8 +75,8 @@ def staging():
 
 
 def combine(staged):
-    """Of the rows in the workspace. Where staging was done before, they are still there: each
-    dispatch of a problem puts them at the same place."""
+    """Combines the rows in the workspace. Rows that were staged once are still there: every
+    dispatch of a problem places its rows at the same addresses."""
     global output
     if staged != staging():
         raise ValueError("rows were staged outside the workspace")

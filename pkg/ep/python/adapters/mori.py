@@ -31,7 +31,7 @@ def open(text):
 
 def prepare(text):
     """Makes the operator of a case. Without torch.distributed it does not wait for its peers,
-    whose memory it clears: nobody uses the old one or the new one meanwhile."""
+    although it clears their memory, so no rank may use an operator meanwhile."""
     global case, op, made, rows, weights, ids, total, output
     case = json.loads(text)
     kinds = ops.EpDispatchCombineKernelType
@@ -73,8 +73,8 @@ def cached():
 
 
 def combine(staged):
-    """Since ROCm/mori#546 a combine takes the ids of the tokens that were sent, before it those
-    of the rows that arrived."""
+    """Since ROCm/mori#546, combine takes the expert ids of the tokens sent. Older versions take the
+    ids of the received rows."""
     global output
     x = rows if staged == 0 else tensor(staged, tuple(rows.shape), torch.bfloat16)
     sent = hasattr(ops.EpDispatchCombineOp, "_check_combine_indices")
@@ -115,6 +115,6 @@ def staging():
 
 
 def close():
-    """Nothing is torn down: MoRI asserts when its memory outlives its library."""
+    """Frees nothing: MoRI fails an assertion if its memory outlives its library."""
     torch.cuda.synchronize()
     comm.barrier()

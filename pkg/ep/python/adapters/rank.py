@@ -1,7 +1,7 @@
-"""What every adapter has: its rank, its stream, tensors over raw pointers, and a communicator.
+"""What all adapters share: rank, stream, tensors over raw pointers, and a communicator.
 
-Go defines gather_bytes(bytes): the bytes of all ranks, in rank order, each behind its length
-as eight little-endian bytes.
+Go defines gather_bytes(bytes). It returns the bytes of all ranks in rank order, each preceded by
+their length in eight little-endian bytes.
 """
 import gc
 import json
@@ -15,11 +15,11 @@ torch = None
 
 
 class Refused(Exception):
-    """The library cannot do the case exactly, which shows only once its buffers are made."""
+    """The library does not support the case. This is known only after its buffers are made."""
 
 
 def open_torch(given):
-    """Takes the place of this rank, and makes its device and its stream torch's current ones."""
+    """Stores this rank's numbers, and makes its device and stream the current ones of torch."""
     global rank, world, local_rank, torch
     rank, world, local_rank = given["rank"], given["world"], given["local_rank"]
     import torch as imported
@@ -30,23 +30,23 @@ def open_torch(given):
 
 
 def keep_kernels_apart(given):
-    """Gives DeepEP V2 a directory for the kernels that it compiles, of this local rank alone, before its import.
+    """Sets a separate directory for the kernels that DeepEP V2 compiles on this local rank.
 
-    Processes that share one race for it.
+    It is called before the import. Processes that share a directory race for it.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     os.environ.setdefault("EP_JIT_CACHE_DIR", os.path.join(cache, "collectivex", "deep_ep", "rank-%d" % given["local_rank"]))
 
 
 class Memory:
-    """Device memory that Go owns, as the array interface of CUDA describes it."""
+    """Device memory that Go owns, with CUDA's array interface."""
 
     def __init__(self, pointer, size):
         self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (pointer, False), "strides": None, "version": 2}
 
 
 def tensor(pointer, shape, dtype):
-    """A tensor over device memory of Go."""
+    """Returns a tensor over device memory that Go owns."""
     size = dtype.itemsize
     for n in shape:
         size *= n
@@ -56,7 +56,7 @@ def tensor(pointer, shape, dtype):
 
 
 class Comm:
-    """A communicator as mpi4py's, over the store of the group."""
+    """A communicator with mpi4py's interface, over the store of the group."""
 
     def Get_rank(self):
         return rank
@@ -83,7 +83,7 @@ class Comm:
 
     def Split(self, color, key):
         if len(set(self.allgather(color))) != 1:
-            raise ValueError("this communicator is not divided: all its ranks are of one group")
+            raise ValueError("Split supports one color for all ranks only")
         return self
 
 
@@ -102,7 +102,7 @@ def version(*distributions):
 
 
 class Bound:
-    """The problem that is bound, as tensors; fp8 rows are (codes, scales)."""
+    """The bound problem as tensors; fp8 rows are (codes, scales)."""
 
     def __init__(self, case, x, scales, expert, weight, tokens):
         hidden, topk = case["hidden"], case["topk"]
@@ -115,17 +115,17 @@ class Bound:
         self.weight = tensor(weight, (tokens, topk), torch.float32)
 
     def sent(self):
-        """What a dispatch takes."""
+        """Returns the rows to dispatch, with their scales if they have any."""
         return self.x if self.scales is None else (self.x, self.scales)
 
 
 def parted(x):
-    """The rows and the scales of what a dispatch returns, which is rows alone without scales."""
+    """Returns the rows and scales that a dispatch delivered; scales is None if there are none."""
     return x if isinstance(x, tuple) else (x, None)
 
 
 def end(buffer):
-    """Destroys the buffer of a library, after all work of all ranks."""
+    """Destroys a library's buffer after all ranks have finished their work."""
     if buffer is not None:
         torch.cuda.synchronize()
         comm.barrier()
@@ -133,7 +133,7 @@ def end(buffer):
 
 
 def settle():
-    """Before anything is timed: no garbage collection comes between two calls."""
+    """Turns garbage collection off, so that it cannot run between two timed calls."""
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -7,7 +7,7 @@ engine = peer = pool = None
 
 
 def open(_):
-    """The engine listens on a port that it chooses."""
+    """Starts the engine, which listens on a port that it chooses."""
     global engine
     from mooncake.engine import TransferEngine
 
@@ -30,7 +30,7 @@ def metadata(_):
 
 
 def connect(port):
-    """It really connects with the first request."""
+    """Stores the peer's address; the engine connects at the first request."""
     global peer
     peer = "127.0.0.1:" + port
 
@@ -45,5 +45,5 @@ def post(request, first, end, write):
 
 
 def poll(batch):
-    """It waits for the batch."""
+    """Waits for the batch."""
     return engine.get_batch_transfer_status([batch]) or 1

@@ -6,7 +6,7 @@ import sys
 from collectivex_requests import taken, version
 
 io = engine = device = memory = peer = session = None
-statuses = {}  # MoRI writes into them until their transfers end
+statuses = {}  # by batch; MoRI writes a status until its transfer ends
 made = 0
 
 
@@ -25,12 +25,12 @@ def open(text):
 
 
 def register(at, size):
-    """A backend lasts as long as a pool: it closes the peer's when it is removed, and not before."""
+    """Creates a backend for each pool, because only the removal of a backend closes the peer's pool."""
     global memory
     engine.create_backend(io.BackendType.XGMI)
     memory = engine.register_memory(at, size, device, io.MemoryLocationType.GPU)
     if not any(memory.ipc_handle):
-        raise RuntimeError("register_memory of MoRI made no handle of %d bytes at %#x" % (size, at))
+        raise RuntimeError("register_memory of MoRI returned no IPC handle for %d bytes at %#x" % (size, at))
 
 
 def unregister():
@@ -49,7 +49,7 @@ def connect(text):
     engine.register_remote_engine(peer)
     session = engine.create_session(memory, io.MemoryDesc.unpack(bytes.fromhex(of["memory"])))
     if session is None:
-        raise RuntimeError("create_session of MoRI made none: XGMI does not reach the memory of the peer")
+        raise RuntimeError("create_session of MoRI returned no session: XGMI does not reach the memory of the peer")
 
 
 def disconnect():

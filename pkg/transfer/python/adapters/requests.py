@@ -1,4 +1,4 @@
-"""What every adapter has: the blocks of its requests, and the version of its library."""
+"""What all adapters share: the blocks of requests, and the version of a library."""
 import ctypes
 from importlib.metadata import packages_distributions
 from importlib.metadata import version as version_of
@@ -8,8 +8,8 @@ made = 0
 
 
 def prepare(at, blocks):
-    """Makes the lists of a request from an array of three numbers a block: its place here, its
-    place in the peer, and its bytes. Returns the request's number."""
+    """Makes the lists of a request and returns its number. The array at has three numbers per block:
+    its address or offset here, its address or offset in the peer, and its bytes."""
     global made
     words = (ctypes.c_uint64 * (3 * blocks)).from_address(at)[:]
     made += 1
@@ -22,11 +22,11 @@ def release(request):
 
 
 def taken(request, first, end):
-    """The places here, the places in the peer, and the bytes of some blocks."""
+    """Returns three lists for the blocks first to end-1: places here, places in the peer, bytes."""
     return [of[first:end] for of in requests[request]]
 
 
 def version(module):
-    """That of the distribution of a module."""
+    """Returns the version of the distribution of a module, or "unknown"."""
     names = packages_distributions().get(module, [])
     return version_of(names[0]) if names else "unknown"

@@ -8,8 +8,8 @@ from collectivex_requests import taken, version
 endpoint = connection = info = None
 handle = tail = None  # of the peer's pool
 
-# IpcTransferInfo of p2p/engine.h is a handle of 64 bytes; an offset and a size, of 8 bytes each;
-# and what is the same for all blocks of a pool.
+# IpcTransferInfo of p2p/engine.h is a handle of 64 bytes, an offset and a size of 8 bytes each, and
+# fields that are equal for all blocks of a pool.
 PLACE, BLOB = struct.Struct("=QQ"), 104
 
 
@@ -34,12 +34,12 @@ def checked(call, ok, result=None):
 
 
 def register(at, size):
-    """UCCL keeps nothing of a pool. Its handle names the allocation in which the pool, rounded
-    down to 1 MiB, begins: one that does not begin there would be taken for another."""
+    """Creates the handle of a pool; UCCL keeps no state. The handle names the allocation that holds
+    the pool's address rounded down to 1 MiB, so a pool must begin at such an address."""
     global info
     info = checked("advertise_ipc", *endpoint.advertise_ipc(0, at, size))
     if len(info) != BLOB or PLACE.unpack_from(info, 64) != (0, size):
-        raise RuntimeError("%d bytes at %#x: UCCL describes them in another way than at da914a20" % (size, at))
+        raise RuntimeError("advertise_ipc of UCCL returned an unknown format for %d bytes at %#x: use UCCL at da914a20" % (size, at))
 
 
 def unregister():
@@ -72,5 +72,5 @@ def post(request, first, end, write):
 
 
 def poll(batch):
-    """UCCL forgets what has ended, and cannot say that it failed."""
+    """Polls a batch. UCCL forgets a batch when it ends, and does not report failures."""
     return checked("poll_async", *endpoint.poll_async(batch))
