@@ -1,6 +1,5 @@
-// Package eptest runs EP cases in tests: a group of ranks over a store, as
-// goroutines of one process or as the caller's own processes, and the document
-// that comes of it.
+// Package eptest runs EP cases in tests. The ranks of a group are goroutines or
+// processes of the test binary. It returns their records or assembles a document.
 package eptest
 
 import (
@@ -26,7 +25,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Limit ends a test whose ranks hang.
+// Limit is the maximum duration of a group; it ends tests whose ranks hang.
 const Limit = 15 * time.Minute
 
 // Case returns a small bf16 case in normal mode, with few samples.
@@ -43,9 +42,8 @@ func few(c *plan.Case) {
 	}
 }
 
-// Run runs the cases in one warm group of goroutines, each on an OS thread of
-// its own, and returns what each rank left of each case. Faults are as in
-// rank.ParseFaults.
+// Run runs the cases in one group of goroutines, each on its own OS thread. It
+// returns the streams by case and rank. Faults are in the format of rank.ParseFaults.
 func Run(t *testing.T, open rank.Opener, faults string, cases ...plan.Case) [][]rank.Stream {
 	parsed, err := rank.ParseFaults(faults, eprunner.FaultKinds()...)
 	require.NoError(t, err)
@@ -58,7 +56,7 @@ func RunGroup(t *testing.T, open rank.Opener, faults []rank.Fault, cases ...plan
 	defer cancel()
 	world := cases[0].World
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(world + 2)) // waiting ranks hold their processors
-	// Ranks that measure at the same time restore what another one set: collections would stay off.
+	// Ranks in one process restore each other's GC settings, which could leave collections off.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	store := Store(t)
 	Order(t, store, cases...)
@@ -67,7 +65,7 @@ func RunGroup(t *testing.T, open rank.Opener, faults []rank.Fault, cases ...plan
 	var group sync.WaitGroup
 	for r := range world {
 		group.Go(func() {
-			runtime.LockOSThread() // for good: the rank may have pinned it
+			runtime.LockOSThread() // never unlocked: the rank may have pinned the thread
 			place := rank.Place{Rank: r, World: world, LocalRank: r}
 			if err := rank.Loop(ctx, place, store, find, faults, io.Discard); err != nil {
 				t.Logf("rank %d: %v", r, err)
@@ -79,8 +77,8 @@ func RunGroup(t *testing.T, open rank.Opener, faults []rank.Fault, cases ...plan
 	return Streams(t, store, cases...)
 }
 
-// Store returns a store of its own for a group, in memory: ranks make thousands of small files,
-// and each takes a disk 100 µs.
+// Store returns a new store in memory for a group. Ranks make thousands of small files, each of
+// which takes 100 µs on a disk.
 func Store(t *testing.T) *rendezvous.File {
 	store, err := rendezvous.OpenFile(fakes.MemoryDir(t))
 	require.NoError(t, err)
@@ -88,7 +86,7 @@ func Store(t *testing.T) *rendezvous.File {
 	return store
 }
 
-// Order tells the group of store to run the cases and then to end.
+// Order orders the group of store to run the cases and then to end.
 func Order(t *testing.T, store rendezvous.Store, cases ...plan.Case) {
 	for n, o := range append(orders(cases), rank.Order{Stop: true}) {
 		raw, err := json.Marshal(o)
@@ -106,7 +104,7 @@ func orders(cases []plan.Case) (all []rank.Order) {
 
 func scope(i int) string { return fmt.Sprintf("case-%04d", i) }
 
-// Streams reads back what the ranks left of each case.
+// Streams reads the ranks' streams from store, by case and rank.
 func Streams(t *testing.T, store rendezvous.Store, cases ...plan.Case) [][]rank.Stream {
 	all := make([][]rank.Stream, len(cases))
 	for i, c := range cases {
@@ -119,8 +117,8 @@ func Streams(t *testing.T, store rendezvous.Store, cases ...plan.Case) [][]rank.
 	return all
 }
 
-// Assembled has assemble make the document of a case of what its ranks left, and does what a
-// shard does besides, so that it can be validated.
+// Assembled makes the document of a case from the ranks' streams with assemble. It also fills the
+// fields that a shard fills, so that the document is valid.
 func Assembled(t *testing.T, c plan.Case, streams []rank.Stream, assemble func(result.Document, []rank.Stream) error) result.Document {
 	t.Helper()
 	d, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test"})

@@ -24,8 +24,8 @@ import (
 // rankVariable makes a test binary one rank: "rank/world/ranks per node/faults/store".
 const rankVariable = "CX_TEST_EP_RANK"
 
-// Main is for TestMain: in a process that Processes has started it runs the rank and exits,
-// else it returns.
+// Main is called by TestMain. In a process that Processes started, it runs the rank and exits.
+// In any other process it returns.
 func Main(find func(plan.Case) (rank.Opener, error)) {
 	text, ok := os.LookupEnv(rankVariable)
 	if !ok {
@@ -66,16 +66,16 @@ func runRank(text string, find func(plan.Case) (rank.Opener, error)) error {
 	return rank.Loop(ctx, place, store, find, faults, os.Stderr)
 }
 
-// Ended is what the processes of a group left.
+// Ended holds the results of the processes of a group.
 type Ended struct {
 	Streams [][]rank.Stream // by case and rank
-	Logs    []string        // what each rank printed
-	Errs    []error         // how it ended
+	Logs    []string        // output of each rank
+	Errs    []error         // error of each process, or nil
 }
 
-// Processes runs the cases in one warm group, a process of this test binary for each rank;
-// its TestMain calls Main. If together, a rank that ends badly ends the others, as a shard
-// does.
+// Processes runs the cases in one group, with a process of this test binary for each rank. The
+// binary's TestMain must call Main. If together is set, the failure of one rank ends the others, as
+// in a shard.
 func Processes(t *testing.T, together bool, faults string, cases ...plan.Case) (e Ended) {
 	t.Helper()
 	root := fakes.MemoryDir(t)

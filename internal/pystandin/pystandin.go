@@ -1,6 +1,6 @@
-// Package pystandin sets the environment in which programs find, for tests, the stand-ins of
-// testdata/python for torch and for the libraries over it. A directory there, NAME-VERSION, has the
-// modules of the distribution of that name and version.
+// Package pystandin sets the environment so that tests find the stand-ins of testdata/python for torch
+// and for the libraries that use it. A directory NAME-VERSION there has the modules of the
+// distribution with this name and version.
 package pystandin
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 )
 
-// Source is the directory of the stand-ins.
+// Source returns the directory of the stand-ins.
 func Source(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(fakes.Source(), "..", "python")
 }
 
-// Path is PATH with the distribution's interpreter as python3; see need.Python.
+// Path returns PATH with the distribution's interpreter as python3; see need.Python.
 func Path(t testing.TB) string {
 	t.Helper()
 	bin := t.TempDir()
@@ -32,9 +32,9 @@ func Path(t testing.TB) string {
 	return bin + ":" + os.Getenv("PATH")
 }
 
-// Use makes this process and what it starts find python3, which is the distribution's on PATH, with
-// torch and the libraries that are named: each by a part of the name of its directory in
-// testdata/python. Their devices come from package fakes.
+// Use makes this process and its children find the distribution's python3 on PATH, with torch and
+// the given libraries. A library is given as a part of the name of its directory in testdata/python.
+// Package fakes provides the devices.
 func Use(t testing.TB, libraries ...string) {
 	t.Helper()
 	source := Source(t)
@@ -61,8 +61,8 @@ func Use(t testing.TB, libraries ...string) {
 	require.NoError(t, os.Unsetenv("PYTHONHOME"))
 }
 
-// install writes to site the metadata that an installer leaves there: the name and the version of a
-// distribution, from the name of its directory, and the names of its modules.
+// install writes a distribution's metadata to site, as an installer does: its name and version, from
+// the name of its directory, and the names of its modules.
 func install(t testing.TB, site string, modules []string) {
 	t.Helper()
 	of := filepath.Dir(modules[0])
@@ -71,7 +71,7 @@ func install(t testing.TB, site string, modules []string) {
 	name, version, _ := strings.Cut(filepath.Base(of), "-")
 	var top []string
 	for _, m := range modules {
-		require.Equal(t, of, filepath.Dir(m), "two stand-ins have a name like this")
+		require.Equal(t, of, filepath.Dir(m), "two stand-ins match this name")
 		top = append(top, strings.TrimSuffix(filepath.Base(m), ".py"))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(info, "METADATA"), fmt.Appendf(nil, "Metadata-Version: 2.1\nName: %s\nVersion: %s\n", name, version), 0o644))

@@ -17,7 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
 
-// Small is a case of a few blocks.
+// Small returns a case of a few blocks.
 func Small(change ...func(*plan.Case)) plan.Case {
 	return plantest.Transfer(append([]func(*plan.Case){func(c *plan.Case) {
 		t := transfer.Of(c)
@@ -26,20 +26,20 @@ func Small(change ...func(*plan.Case)) plan.Case {
 	}}, change...)...)
 }
 
-// Few leaves one row and operation of a case.
+// Few reduces a case to one row and operation.
 func Few(c *plan.Case) {
 	t := transfer.Of(c)
 	t.Ops, t.BatchSizes, t.Timing = transfer.Words{transfer.Pull}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
 }
 
-// Parts is a cache of several forms: blocks of many sizes, one part with a window.
+// Parts gives a case a cache of several parts: blocks of many sizes, and one part with a window.
 func Parts(c *plan.Case) {
 	t := transfer.Of(c)
 	t.PageTokens = plan.Ladder{4, 16}
 	t.Entries = []transfer.CacheEntry{{Regions: 3, Tokens: 4, Bytes: 144}, {Regions: 2, Tokens: 64, Bytes: 576}, {Regions: 2, Tokens: 1, Bytes: 8, Window: 20}}
 }
 
-// Runner runs the cases in one warm group and returns their documents. Faults are as in
+// Runner runs the cases in one group and returns their documents. Faults are in the format of
 // rank.ParseFaults.
 type Runner func(t *testing.T, faults string, cases ...plan.Case) []*transfer.Document
 
@@ -71,14 +71,14 @@ func documents(t *testing.T, streams [][]rank.Stream, cases []plan.Case) (all []
 	return all
 }
 
-// document returns the document of a case with the ranks' streams.
+// document assembles the document of a case from the ranks' streams.
 func document(t *testing.T, c plan.Case, streams []rank.Stream) *transfer.Document {
 	t.Helper()
 	return eptest.Assembled(t, c, streams, runner.Assemble).(*transfer.Document)
 }
 
-// Slice gives a case some regions of a model's cache, with bursts of one request, which wait for
-// it, and of several in flight.
+// Slice gives a case some regions of a model's cache, with bursts of one request and of several
+// requests in flight.
 func Slice(cache string, regions, isl, page int) func(*plan.Case) {
 	return func(c *plan.Case) {
 		plantest.Cache(cache)(c)
@@ -88,8 +88,8 @@ func Slice(cache string, regions, isl, page int) func(*plan.Case) {
 	}
 }
 
-// KilledPeer kills rank 0 while rank 1 posts one burst after the other, more of them than there is
-// time for. Rank 1 fails in time for the reason, and no row comes of it.
+// KilledPeer kills rank 0 while rank 1 posts bursts, more than it can finish. It requires that rank 1
+// fails in time with the given reason, and that there is no row.
 func KilledPeer(t *testing.T, reason string, c plan.Case) {
 	t.Helper()
 	Few(&c)
@@ -104,7 +104,7 @@ func KilledPeer(t *testing.T, reason string, c plan.Case) {
 	}
 }
 
-// TornBlock has the ranks find a block of which half is not what was moved.
+// TornBlock injects a block of which half did not arrive, and requires that the check finds it.
 func TornBlock(t *testing.T, c plan.Case) {
 	t.Helper()
 	Few(&c)
@@ -113,8 +113,8 @@ func TornBlock(t *testing.T, c plan.Case) {
 	require.Contains(t, d.Outcome.Reasons[0].Detail, "torn, ")
 }
 
-// CallsAreRefused has a rank make calls that a library may accept: each ends the case with one
-// reason, before anything is measured.
+// CallsAreRefused makes a rank call the library wrongly, in ways that libraries may accept. It
+// requires that each call ends the case with its reason before anything is measured.
 func CallsAreRefused(t *testing.T, run Runner, change func(*plan.Case)) {
 	for kind, reason := range map[string]string{
 		runner.FaultShortList: "refused: lists of blocks differ", runner.FaultCutBlock: "refused: lists of blocks differ",
@@ -132,8 +132,8 @@ func CallsAreRefused(t *testing.T, run Runner, change func(*plan.Case)) {
 	}
 }
 
-// FaultsAreNamed plants each class of wrong words, or those of the kinds of faults, into the pool of the
-// rank that has them, and requires that it is found and named.
+// FaultsAreNamed injects the given kinds of faults, or all kinds, into the pool that they apply to. It
+// requires that the check names the class of the wrong words.
 func FaultsAreNamed(t *testing.T, run Runner, change func(*plan.Case), kinds ...string) {
 	only := func(op string) func(*plan.Case) {
 		return func(c *plan.Case) {

@@ -55,7 +55,7 @@ func SourceToken(row []uint16) (uint32, error) {
 	for c, b := range row[:SourceColumns] {
 		v := float64(numeric.FromBF16(b))
 		if math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) < minSourceMagnitude {
-			return 0, fmt.Errorf("column %d of a received row is %v and tells no source", c, v)
+			return 0, fmt.Errorf("column %d of a received row is %v, which encodes no source token", c, v)
 		}
 		if v >= 0 {
 			token |= 1 << c

@@ -8,17 +8,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// Arithmetic defines the inputs of a floating-point reduction that Pattern leaves out,
-// since their results are not exact or not ordinary numbers. Which results are right
-// follows from the element type, to which any partial result may be rounded, in any order.
+// Arithmetic defines inputs of a floating-point reduction whose results are not exact or not
+// finite, which Pattern leaves out. The element type determines which results are correct: any
+// partial result may be rounded to it, in any order.
 // As in Pattern, an element is a pure function of seed, rank and index.
 //
 // Elements take turns:
 //
-//   - Two: two ranks contribute numbers, the others what changes nothing (+0; 1 in a
-//     prod). There is one rounding, in any order, so a sum or product must be rounded
-//     to nearest. Truncation is found whatever the world size is.
-//   - Many: as many ranks contribute numbers as leave a useful bound.
+//   - Two: two ranks contribute numbers, and the other ranks the neutral element (+0; 1 in a
+//     prod). There is one rounding in any order, so a sum or product must be rounded
+//     to nearest. Truncation is found at every world size.
+//   - Many: the maximum number of ranks for which the bound is useful contribute numbers.
 //   - NaN, infinity: one rank contributes it to a sum or product, which is then NaN or
 //     infinite. An infinity needs a type of 16 bits or more, since conversions to fp8
 //     saturate.
@@ -153,7 +153,7 @@ func (a Arithmetic) nan() uint64 { return a.signBit() - 1 }
 
 func (a Arithmetic) infinity() uint64 { return a.signBit() - 1<<a.p.p.Mantissa }
 
-// finite clears the lowest bit of an exponent that is all ones.
+// finite clears the lowest exponent bit of a value whose exponent is all ones.
 func (a Arithmetic) finite(raw uint64) uint64 {
 	raw = a.p.truncate(raw)
 	if raw&a.infinity() == a.infinity() {
@@ -192,9 +192,8 @@ type ArithmeticVerdict struct {
 	Checked int64    `json:"checked"`
 	Wrong   int64    `json:"wrong"`
 	Failed  []string `json:"failed,omitempty"` // what was wrong: rounding, nan, infinity, finite, subnormal, zero
-	// Error and Bound are those of the element whose error is the largest part of its
-	// bound. Both are relative to what the bound refers to, and 0 if no element has an
-	// error.
+	// Error and Bound belong to the element with the largest ratio of error to bound. Both are
+	// relative to the sum of magnitudes or to the product, and 0 if no element has an error.
 	Error float64 `json:"error"`
 	Bound float64 `json:"bound"`
 	// NonFinite reports that a result with a bound was not a number, so that there is no
@@ -312,7 +311,7 @@ func (a Arithmetic) error(in []float64, got float64) (err, bound float64) {
 	if c != 1 {
 		return err, float64(c) * (a.unit/(1-float64(c)*a.unit) + a.tiny*scale/magnitude)
 	}
-	// A single rounding is to nearest: half a unit in the last place of the result.
+	// A single rounding to nearest errs by at most half a unit in the last place of the result.
 	_, exponent := math.Frexp(exact.hi)
 	half := max(math.Ldexp(1, exponent-2-int(a.p.p.Mantissa)), a.tiny*scale/2)
 	return err, (half + wider(a.p.Type())*math.Abs(exact.hi)) / magnitude

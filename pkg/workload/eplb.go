@@ -11,8 +11,8 @@ import (
 const redundantSlots = 32
 
 // eplb is the placement of an expert-parallel load balancer. Experts with much load have
-// several slots. Each rank hosts the same number of slots, with about the same load. Slots
-// are numbered rank by rank, so that slots are packed as experts are otherwise.
+// several expert slots. Each rank hosts the same number of slots, with about the same load. Slots
+// are numbered rank by rank, as experts are without EPLB.
 type eplb struct {
 	logical  []int32   // expert of each slot
 	replicas [][]int32 // slots of each expert, ascending
@@ -113,8 +113,8 @@ func imbalance(t *Trace) float64 {
 	return float64(slices.Max(load)) * float64(t.World) / float64(len(t.Expert))
 }
 
-// place replaces the experts of token by their slots: of the replicas of an expert, number
-// token mod count.
+// place replaces the experts of token by expert slots. Of an expert with n replicas it takes
+// replica token mod n.
 func (p *eplb) place(token int, experts []int32) {
 	for i, e := range experts {
 		slots := p.replicas[e]

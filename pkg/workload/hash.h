@@ -1,6 +1,6 @@
-// The hash that test data are made of, as C, for hosts and devices: the same function as
-// in pattern.go. CUDA, HIP and C compilers take it as it is; it includes nothing. Before
-// including it, define CX_FN where functions need more than "static inline".
+// The hash that generates test data, in C for hosts and devices: the same function as in
+// pattern.go. CUDA, HIP and C compilers accept it unchanged; it includes no header. Before
+// including it, define CX_FN if functions need other specifiers than "static inline".
 #ifndef CX_HASH_H
 #define CX_HASH_H
 

@@ -8,14 +8,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// Pattern says what every element of a collective's buffers is. An element is
-// a pure function of (seed, reduction, type, world, rank, index), built so that
-// its reduction over the ranks is exact, whatever the order and at every
-// partial result in the element type itself: results are compared bit for bit.
+// Pattern defines every element of a collective's buffers. An element is a pure
+// function of (seed, reduction, type, world, rank, index). Its reduction over the
+// ranks is exact in any order, with every partial result in the element type.
+// Results are therefore compared bit for bit.
 //
-// pattern.h is the function, as C that CUDA and HIP compile too. internal/reference is
-// the reference that tests hold it to. Both work on [Params] and unsigned 32-bit
-// arithmetic (64-bit only to hold an index or an element):
+// pattern.h implements the function in C, for CUDA and HIP too. Tests compare it with
+// internal/reference. Both use [Params] and unsigned 32-bit arithmetic (64-bit
+// only to hold an index or an element):
 //
 //	mix(x)     x ^= x>>16; x *= 0x7feb352d; x ^= x>>15; x *= 0x846ca68b; x ^= x>>16
 //	key(r)     mix(seed ^ mix(r + 0x9e3779b9))
@@ -24,38 +24,38 @@ import (
 //	wide(h)    h | mix(h ^ 0x5bd1e995) << 32: raw bits for elements up to 64 bits
 //	pick(h,n)  high 32 bits of h·n: a number below n
 //
-// Below h = hash(rank, i), g = shared(i), and an element's raw bits are the low
+// Below, h = hash(rank, i) and g = shared(i). The raw bits of an element are the low
 // bits of wide(h).
 //
 //   - Copies: the raw bits.
-//   - Min, max: the raw bits; of floating types the exponent field is moved off
-//     all zeros (to 1) and off all ones (to one less), so that there is no NaN,
+//   - Min, max: the raw bits. In floating types an exponent field of all zeros
+//     becomes 1, and one of all ones becomes one less, so that there is no NaN,
 //     infinity, zero or subnormal.
 //   - Integer sum, mulsum: the raw bits; arithmetic modulo 2^bits is exact in any
-//     order. Integer prod: the raw bits with the lowest one set, so that no rank's
-//     factor is lost.
+//     order. Integer prod: the raw bits with the lowest bit set, so that every
+//     factor is odd and affects the result.
 //   - Integer avg: rank contributes h & Mask, so that the sum fits the type; the
 //     expected value is sum / world rounded down (nothing is negative).
 //   - Floating sum, mulsum, avg: ranks in a window of Summands ranks that starts at
 //     pick(mix(g), world) and wraps contribute k·2^s; the others hold +0.
-//     |k| = 1 + (h & Mask), negative where bit 31 of h is set; s = Exponent +
-//     (g & Wiggle). Mask is such that no sum of k (of k·scalar in a mulsum)
-//     exceeds what the type holds exactly. An avg over a power of two expects
-//     Σk·2^(s−log2 world), normal too.
-//   - Floating avg of another world: one rank, the window's first, holds
-//     ±2^(Exponent + (h & 3)), sign by bit 31; the others hold +0. The expected value is that
-//     times 1/world rounded once to nearest: dividing the sum and multiplying by
-//     the rounded reciprocal agree. Only here is 1 ulp allowed, since an
-//     implementation may round twice.
+//     |k| = 1 + (h & Mask), negative if bit 31 of h is set; s = Exponent +
+//     (g & Wiggle). Mask keeps every sum of k (of k·scalar in a mulsum) within
+//     the integers that the type represents exactly. The expected value of an avg
+//     over a power of two is Σk·2^(s−log2 world), which is also normal.
+//   - Floating avg over a world that is not a power of two: the first rank of the window
+//     holds ±2^(Exponent + (h & 3)), sign by bit 31; the others hold +0. The expected value
+//     is this number times 1/world, rounded once to nearest. Dividing the sum and
+//     multiplying by the rounded reciprocal give the same. Only here is 1 ulp allowed,
+//     since an implementation may round twice.
 //   - Floating prod: ranks in a window of at most 4 hold ±2^((h&1) − (h>>1&1)), sign by
 //     bit 31; the others hold 1.
 //
-// Each rank contributes at some indices of every type, and every index has a
+// For every type, each rank contributes at some indices, and every index has a
 // contribution.
 type Pattern struct{ p Params }
 
-// Params is a Pattern as kernels take it: every derived number, flat, in this
-// order, each field 32 bits wide but the last.
+// Params is the argument of kernels that compute a Pattern. Its fields have the order of
+// cx_pattern in pattern.h. Each field has 32 bits, except the last.
 type Params struct {
 	Seed  uint32
 	World uint32
@@ -66,16 +66,16 @@ type Params struct {
 	Mantissa uint32
 	Bias     int32
 	Signed   uint32 // 1 for signed integers
-	// Summands is the ranks that contribute to an element of a floating sum, prod
-	// or avg and of an integer avg; World elsewhere.
+	// Summands is the number of ranks that contribute to an element: of a floating sum,
+	// prod or avg and of an integer avg. It is World for everything else.
 	Summands uint32
 	Mask     uint32
 	Wiggle   uint32
 	Exponent int32
-	// AvgShift is log2 World of a floating avg whose world is a power of two; else −1.
+	// AvgShift is log2 World for a floating avg if World is a power of two, otherwise −1.
 	AvgShift int32
 	// InverseExponent and InverseMantissa are 1/World rounded to the type, for a
-	// floating avg of another world.
+	// floating avg if World is not a power of two.
 	InverseExponent int32
 	InverseMantissa uint64
 }
@@ -83,14 +83,15 @@ type Params struct {
 const (
 	sharedStream = ^uint32(0)
 	prodSummands = 4
-	// maxWorld bounds what the exponent ranges of fp8 leave room for in an avg.
+	// maxWorld is the maximum world size of an avg, limited by the exponent range of fp8.
 	maxWorld = 1024
 )
 
-// NewPattern returns the pattern of a reduction (or of a copy, with NoRedOp).
+// NewPattern returns the pattern of a reduction, or of a copy if op is NoRedOp. It fails for an
+// unknown type or reduction, and for a world size that the pattern does not support.
 func NewPattern(t numeric.Type, op RedOp, world int, seed uint32) (Pattern, error) {
 	if t < 0 || int(t) >= len(formats) || int(op) >= len(redOpNames) {
-		return Pattern{}, fmt.Errorf("pattern: no such element type or reduction: %d, %d", t, op)
+		return Pattern{}, fmt.Errorf("pattern: unknown element type %d or reduction %d", t, op)
 	}
 	if world < 1 || world > maxWorld && op == Avg {
 		return Pattern{}, fmt.Errorf("pattern: world %d of %s %s: want 1 … %d", world, t, op, maxWorld)
@@ -130,7 +131,7 @@ func NewPattern(t numeric.Type, op RedOp, world int, seed uint32) (Pattern, erro
 	return Pattern{p}, nil
 }
 
-// average sets what a floating avg needs on top of a sum.
+// average sets the fields that a floating avg needs in addition to a sum's.
 func (p *Params) average() {
 	log := ceilLog2(p.World)
 	p.Wiggle = 0
@@ -151,19 +152,19 @@ func (p *Params) average() {
 	p.InverseMantissa = q &^ (1 << p.Mantissa)
 }
 
-// ceilLog2 is the least b with 2^b ≥ n.
+// ceilLog2 returns the smallest b with 2^b ≥ n.
 func ceilLog2(n uint32) uint32 { return uint32(bits.Len32(n - 1)) }
 
-// Seeded returns the pattern with another seed.
+// Seeded returns a copy of the pattern with this seed.
 func (p Pattern) Seeded(seed uint32) Pattern {
 	p.p.Seed = seed
 	return p
 }
 
-// Params returns the pattern as kernels take it.
+// Params returns the argument of kernels.
 func (p Pattern) Params() Params { return p.p }
 
-// Type is the element type.
+// Type returns the element type.
 func (p Pattern) Type() numeric.Type { return numeric.Type(p.p.Type) }
 
 // ToleranceULP returns the largest distance allowed between a result and its expected

@@ -1,8 +1,7 @@
-// The data of collectives as C, for hosts and devices: the same function as
-// pattern.go, which explains it. CUDA, HIP and C compilers take it as it is; it
-// includes nothing, and hash.h stands before it. Before including it, define
-// CX_WORD as unsigned int where no element has more than 4 bytes: vector code is
-// twice as wide then.
+// The data of collectives in C, for hosts and devices: the function that pattern.go
+// documents. CUDA, HIP and C compilers accept it unchanged. It includes no header and
+// requires hash.h before it. If no element has more than 4 bytes, define CX_WORD as
+// unsigned int before including it: vector code is then twice as wide.
 #ifndef CX_PATTERN_H
 #define CX_PATTERN_H
 
@@ -24,7 +23,7 @@ typedef struct {
 // Values of workload.RedOp.
 enum { CX_SUM, CX_PROD, CX_MAX, CX_MIN, CX_AVG, CX_MULSUM, CX_COPY };
 
-// The stream that all ranks share.
+// The rank number of the shared hash.
 #define CX_SHARED 0xffffffffu
 
 // The source of an element that is reduced over all ranks.
@@ -54,8 +53,8 @@ CX_FN cx_word cx_compose(const cx_pattern *p, cx_u32 negative, int exponent, cx_
 	return (cx_word)negative << (8 * p->size - 1) | (cx_word)(cx_u32)(exponent + p->bias) << p->mantissa | fraction;
 }
 
-// The bits of k·2^s, which are exact and normal. |k| is at most 2^24, for
-// double 2^30: k as a float (double) has its exponent and fraction.
+// The bits of k·2^s, which is exact and normal. |k| is at most 2^24, for double
+// 2^30, so that k is exact as a float (double), which gives exponent and fraction.
 CX_FN cx_word cx_encode(const cx_pattern *p, int k, int s) {
 	cx_word v;
 	if (sizeof(cx_word) == 8 && p->size == 8) {
@@ -87,10 +86,11 @@ CX_FN cx_word cx_finite(const cx_pattern *p, cx_word raw) {
 	return e == 0 ? raw | step : e == ones ? raw & ~step : raw;
 }
 
-// Whether only one rank contributes and 1/world is rounded.
+// Whether the operation is a floating avg over a world that is not a power of two: only one
+// rank contributes, and 1/world is rounded.
 CX_FN int cx_inexact(const cx_pattern *p) { return p->redop == CX_AVG && p->mantissa && p->avg_shift < 0; }
 
-// An element of rank's input, from its hash h and the shared hash g of its index.
+// An element of rank's input, for the hash h of rank and index and the shared hash g.
 CX_FN cx_word cx_element(const cx_pattern *p, cx_u32 rank, cx_u32 h, cx_u32 g) {
 	if (p->redop == CX_COPY) return cx_raw(p, h);
 	if (!p->mantissa) {
@@ -119,7 +119,7 @@ CX_FN cx_word cx_order(const cx_pattern *p, cx_word v) {
 
 // A reduction under way. Ranks may come in any order.
 typedef struct {
-	cx_word bits; // integers, min and max: the result so far; else bits of the only rank
+	cx_word bits; // integers, min and max: the result so far; otherwise the bits of the only rank
 	int sum;     // of summands, or of exponents of a prod
 	cx_u32 negative;
 } cx_acc;
@@ -132,7 +132,7 @@ CX_FN cx_acc cx_begin(const cx_pattern *p) {
 	return a;
 }
 
-// Adds rank's element; first says that it is the first one.
+// Adds rank's element to the reduction. first is 1 for the first element added.
 CX_FN void cx_add(const cx_pattern *p, cx_acc *a, cx_u32 rank, cx_u32 h, cx_u32 g, int first) {
 	if (p->redop == CX_MIN || p->redop == CX_MAX) {
 		cx_word v = cx_element(p, rank, h, g);
@@ -169,8 +169,7 @@ CX_FN cx_word cx_end(const cx_pattern *p, const cx_acc *a, cx_u32 g) {
 	return cx_encode(p, a->sum, cx_exponent(p, g) - (p->redop == CX_AVG ? p->avg_shift : 0));
 }
 
-// Element i of the reduction over all ranks. Where few ranks contribute it
-// looks at those alone.
+// Element i of the reduction over all ranks. It skips ranks that do not contribute.
 CX_FN cx_word cx_expected(const cx_pattern *p, cx_u64 i) {
 	cx_u32 g = cx_hash(cx_key(p, CX_SHARED), i);
 	cx_u32 rank = p->summands < p->world ? cx_first(p, g) : 0;
@@ -187,7 +186,7 @@ CX_FN cx_word cx_at(const cx_pattern *p, int source, cx_u64 i) {
 	return source == CX_ALL_RANKS ? cx_expected(p, i) : cx_value(p, (cx_u32)source, i);
 }
 
-// Whether got may stand where want is expected.
+// Whether got is a correct result if want is expected.
 CX_FN int cx_matches(const cx_pattern *p, cx_word got, cx_word want) {
 	if (got == want) return 1;
 	if (!cx_inexact(p)) return 0;

@@ -6,8 +6,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// format is what the pattern needs to know about the bits of an element type. Integers have
-// no exponent.
+// format describes the bits of an element type.
 type format struct {
 	mantissa uint32 // stored fraction bits; 0 for integers
 	bias     int32  // exponent bias; 0 for integers
@@ -35,8 +34,8 @@ var formats = [...]format{
 	numeric.F8E5M2:   {mantissa: 2, bias: 15, exact: 3, summands: 4},
 }
 
-// RedOp is a reduction. The first five values are those of NCCL (ncclRedOp_t). A mulsum
-// must first be created in the library (PreMulSum).
+// RedOp is a reduction. The first five have NCCL's values (ncclRedOp_t). A mulsum must first be
+// created in the library (PreMulSum).
 type RedOp uint32
 
 // The reductions. NoRedOp belongs to operations that only copy.
@@ -52,7 +51,7 @@ const (
 
 var redOpNames = [...]string{Sum: "sum", Prod: "prod", Max: "max", Min: "min", Avg: "avg", MulSum: "mulsum", NoRedOp: ""}
 
-// RedOps lists the reductions in NCCL's order, NoRedOp left out.
+// RedOps lists the reductions in NCCL's order, without NoRedOp.
 func RedOps() []RedOp { return []RedOp{Sum, Prod, Max, Min, Avg, MulSum} }
 
 // ParseRedOp returns the reduction with nccl-tests' name; the empty name is NoRedOp.
@@ -62,7 +61,7 @@ func ParseRedOp(name string) (RedOp, error) {
 			return RedOp(i), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown reduction %q: known are sum, prod, max, min, avg, mulsum", name)
+	return 0, fmt.Errorf("unknown reduction %q: use sum, prod, max, min, avg or mulsum", name)
 }
 
 func (o RedOp) String() string { return redOpNames[o] }

@@ -18,29 +18,29 @@ type Shape struct {
 	// LargestRung is the largest number of tokens per rank in the ladder of the case. EPLB
 	// plans its replicas from the trace of that rung.
 	LargestRung int
-	// Recorded has the experts of a recorded routing, TopK of each token. Empty: the name
-	// of the routing says how they are drawn.
+	// Recorded holds the experts of a recorded routing, TopK for each token. If it is empty, the
+	// name of the routing determines how experts are drawn.
 	Recorded []int
 }
 
 // Routing draws traces by name:
 //
-//	uniform              each expert alike; the headline of every suite
+//	uniform              every expert equally likely; the headline of every suite
 //	zipf-mild, zipf, zipf-heavy
 //	                     expert e with weight 1/(e+1)^s, s = 0.5, 1, 2
-//	balanced             every expert equally often, fan-out as large as it gets
-//	balanced-rank-local  every expert equally often, a token's experts side by side: fan-out 1
-//	                     where top-k divides the experts of a rank
-//	hotspot-single       slot 0 of every token is expert 0, the others uniform
-//	hotspot-moving[-stepN]      slot 0 is expert N mod E (N = 0 without a step)
-//	alternating-groups[-stepN]  uniform over the first half of the experts, over the second where N is odd
+//	balanced             every expert equally often, with the maximum fan-out
+//	balanced-rank-local  every expert equally often, a token's experts have consecutive ids:
+//	                     fan-out 1 if top-k divides the experts of a rank
+//	hotspot-single       top-k slot 0 of every token is expert 0, the other slots are uniform
+//	hotspot-moving[-stepN]      the same with expert N mod E (N = 0 without a step)
+//	alternating-groups[-stepN]  uniform over the first half of the experts, or the second if N is odd
 //	uneven-linear        uniform; ranks send 0.5·T to 1.5·T tokens, W·T in all
-//	uneven-empty-rank    uniform; the last rank sends nothing, the others its tokens too
-//	NAME-eplb            NAME over replicated experts, see eplb
+//	uneven-empty-rank    uniform; the last rank sends nothing, the others also send its tokens
+//	NAME-eplb            NAME over replicated experts; see eplb
 //
-// Everything random comes from one keyed counter, so that a token's row
-// depends on its index, not on the batch: a smaller batch is a prefix of a
-// larger one (with the same offsets).
+// All random numbers come from one keyed counter. A token's row therefore depends on
+// its index and not on the batch: a smaller batch is a prefix of a larger one (with the
+// same offsets).
 type Routing struct {
 	shape  Shape
 	slots  int // experts of a trace: Shape.Experts, or more with EPLB
@@ -52,7 +52,7 @@ type Routing struct {
 // picker chooses the experts of one token.
 type picker func(c *counter, token int, experts []int32)
 
-// routings has the names without suffixes.
+// routings maps names without suffixes to routings.
 var routings = map[string]struct {
 	picker  func(s Shape, step int) picker
 	counts  func(world, tokensPerRank int) []int // nil: the same number on each rank
@@ -90,7 +90,7 @@ func NewRouting(name string, s Shape) (*Routing, error) {
 	base, number, stepped := strings.Cut(base, stepSuffix)
 	step, err := strconv.Atoi(number)
 	if stepped && (err != nil || step < 0) {
-		return nil, fmt.Errorf("routing %q: the step must be a number from 0", name)
+		return nil, fmt.Errorf("routing %q: the step must be a whole number from 0", name)
 	}
 	def, known := routings[base]
 	if !known || stepped && !def.stepped {
@@ -105,7 +105,7 @@ func NewRouting(name string, s Shape) (*Routing, error) {
 	}
 	if replicated {
 		if s.LargestRung < 1 {
-			return nil, fmt.Errorf("routing %s: no rung to plan the replicas from", name)
+			return nil, fmt.Errorf("routing %s: the ladder has no rung from which to place the replicas", name)
 		}
 		r.eplb = planEPLB(r.Trace(s.LargestRung))
 		r.slots = len(r.eplb.logical)
@@ -116,7 +116,7 @@ func NewRouting(name string, s Shape) (*Routing, error) {
 // recorded returns the routing of s.Recorded. Weights are drawn as for any other.
 func recorded(name string, s Shape) (*Routing, error) {
 	if tokens := len(s.Recorded) / s.TopK; len(s.Recorded)%s.TopK != 0 || tokens < s.LargestRung*s.World {
-		return nil, fmt.Errorf("routing %s: %d expert ids are not those of %d tokens with top-k %d", name, len(s.Recorded), s.LargestRung*s.World, s.TopK)
+		return nil, fmt.Errorf("routing %s: %d expert ids do not match %d tokens with top-k %d", name, len(s.Recorded), s.LargestRung*s.World, s.TopK)
 	}
 	for i, e := range s.Recorded {
 		if row := s.Recorded[i-i%s.TopK : i]; e < 0 || e >= s.Experts || slices.Contains(row, e) {
@@ -176,8 +176,8 @@ func drawWeights(c *counter, token int, weights []float32) {
 	}
 }
 
-// firstUnused makes attempts 0, 1, 2, … and takes the first expert that the token does not
-// use yet.
+// firstUnused draws experts until one is not yet in used, and returns it. Draw n has attempt number n,
+// from 0.
 func firstUnused(c *counter, token, slot int, used []int32, choose func(draw uint64) int32) int32 {
 	for attempt := 0; ; attempt++ {
 		if e := choose(c.draw(token, slot, attempt, streamExpert)); !slices.Contains(used, e) {
@@ -264,8 +264,8 @@ func evenCounts(world, tokensPerRank int) []int {
 	return counts
 }
 
-// linearCounts increases from T/2 on the first rank to 3T/2 on the last. Ranks pair up to
-// 2T, so that the batch has W·T tokens.
+// linearCounts increases from T/2 on the first rank to 3T/2 on the last. The counts of opposite
+// ranks add up to 2T, so that the batch has W·T tokens.
 func linearCounts(world, tokensPerRank int) []int {
 	counts := evenCounts(world, tokensPerRank)
 	for r := range world / 2 {

@@ -246,12 +246,12 @@ func TestNewRoutingRefuses(t *testing.T) {
 	}{
 		{"unifrom", good, `unknown routing "unifrom"`},
 		{"uniform-step1", good, `unknown routing "uniform-step1"`},
-		{"hotspot-moving-stepx", good, `routing "hotspot-moving-stepx": the step must be a number from 0`},
-		{"hotspot-moving-step-1", good, `routing "hotspot-moving-step-1": the step must be a number from 0`},
+		{"hotspot-moving-stepx", good, `routing "hotspot-moving-stepx": the step must be a whole number from 0`},
+		{"hotspot-moving-step-1", good, `routing "hotspot-moving-step-1": the step must be a whole number from 0`},
 		{"uniform", with(func(s *Shape) { s.World = 3 }), "routing uniform: 16 experts on 3 ranks with top-k 8: experts must be a multiple of the ranks and at least top-k"},
 		{"uniform", with(func(s *Shape) { s.TopK = 17 }), "routing uniform: 16 experts on 4 ranks with top-k 17: experts must be a multiple of the ranks and at least top-k"},
 		{"alternating-groups", with(func(s *Shape) { s.TopK = 9 }), "routing alternating-groups: top-k 9 needs 9 experts in each half, there are 8"},
-		{"zipf-eplb", with(func(s *Shape) { s.LargestRung = 0 }), "routing zipf-eplb: no rung to plan the replicas from"},
+		{"zipf-eplb", with(func(s *Shape) { s.LargestRung = 0 }), "routing zipf-eplb: the ladder has no rung from which to place the replicas"},
 	} {
 		_, err := NewRouting(c.name, c.shape)
 		require.EqualError(t, err, c.want)

@@ -2,7 +2,7 @@ package workload
 
 import _ "embed"
 
-// HashSource is hash.h, for compilers at run time.
+// HashSource is the text of hash.h, for compilation at run time.
 //
 //go:embed hash.h
 var HashSource string
@@ -10,5 +10,5 @@ var HashSource string
 //go:embed pattern.h
 var pattern string
 
-// PatternSource is hash.h and pattern.h, for compilers at run time.
+// PatternSource is the text of hash.h and pattern.h, for compilation at run time.
 var PatternSource = HashSource + pattern

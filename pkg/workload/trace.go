@@ -27,7 +27,7 @@ func (t *Trace) Tokens() int { return t.First[t.World] }
 // RankTokens returns the number of tokens that rank r sends.
 func (t *Trace) RankTokens(r int) int { return t.First[r+1] - t.First[r] }
 
-// MaxRankTokens returns the most tokens that any rank sends.
+// MaxRankTokens returns the maximum number of tokens that any rank sends.
 func (t *Trace) MaxRankTokens() (most int) {
 	for r := range t.World {
 		most = max(most, t.RankTokens(r))
@@ -60,8 +60,7 @@ func (t *Trace) RotateWeights() *Trace {
 }
 
 // Digest returns a SHA-256 over all experts (int64, little-endian) and then all weights
-// (float32, little-endian), row-major. Two traces are equal if and only if their digests
-// are.
+// (float32, little-endian), row-major. Traces with equal digests are equal.
 func (t *Trace) Digest() [sha256.Size]byte {
 	h := sha256.New()
 	writeExperts(h, t.Expert)
