@@ -146,11 +146,11 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 	var text string
 	switch {
 	case status == http.StatusUnauthorized:
-		text = "GitHub does not accept the token" + said + "; is it of this server, and not expired?"
+		text = "GitHub does not accept the token" + said + "; check that it belongs to this server and has not expired"
 	case status == http.StatusForbidden:
 		text = "forbidden" + said + "; docs/operate.md lists what the token must be allowed to do"
 	case status == http.StatusNotFound:
-		text = fmt.Sprintf("GitHub finds no such thing in %s/%s, or the token has no access to it", c.owner, c.name)
+		text = fmt.Sprintf("not found in %s/%s, or the token has no access to it", c.owner, c.name)
 	case status == http.StatusGone:
 		text = "gone: GitHub no longer keeps it"
 	case status >= 500:

@@ -19,8 +19,8 @@ const (
 	clockSkew = 10 * time.Second
 )
 
-// Order is a run to dispatch.
-type Order struct {
+// Request describes a run to dispatch.
+type Request struct {
 	Workflow string            // name of the workflow's file
 	Ref      string            // branch or tag; empty: the default branch
 	Inputs   map[string]string // those that differ from the default
@@ -37,26 +37,26 @@ type Dispatched struct {
 }
 
 // Dispatch starts a run and returns it. If the answer is lost, it looks for the run instead
-// of sending the order again, and fails if it finds none. An order that GitHub refused
+// of sending the request again, and fails if it finds none. A request that GitHub refused
 // because of an unknown field is sent again without that field.
-func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
+func (c *Client) Dispatch(ctx context.Context, want Request) (Dispatched, error) {
 	repo, resp, err := c.gh.Repositories.Get(ctx, c.owner, c.name)
 	if err != nil {
 		return Dispatched{}, c.failed(ctx, "repository", err)
 	}
-	if o.Ref == "" {
-		o.Ref = repo.GetDefaultBranch()
+	if want.Ref == "" {
+		want.Ref = repo.GetDefaultBranch()
 	}
-	d := Dispatched{Ref: o.Ref}
+	d := Dispatched{Ref: want.Ref}
 	since := serverTime(resp.Header, c.clock.Now()).Add(-clockSkew)
 	inputs := map[string]string{}
-	maps.Copy(inputs, o.Inputs)
-	if o.MarkInput != "" {
-		inputs[o.MarkInput] = rand.Text()[:16]
+	maps.Copy(inputs, want.Inputs)
+	if want.MarkInput != "" {
+		inputs[want.MarkInput] = rand.Text()[:16]
 	}
-	body := map[string]any{"ref": o.Ref, "inputs": inputs, "return_run_details": true}
+	body := map[string]any{"ref": want.Ref, "inputs": inputs, "return_run_details": true}
 	for {
-		req, err := c.gh.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/actions/workflows/%s/dispatches", c.owner, c.name, o.Workflow), body)
+		req, err := c.gh.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/actions/workflows/%s/dispatches", c.owner, c.name, want.Workflow), body)
 		if err != nil {
 			return Dispatched{}, err
 		}
@@ -75,42 +75,42 @@ func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
 		case unprocessable && body["return_run_details"] != nil && strings.Contains(refused.Message, "return_run_details"):
 			delete(body, "return_run_details")
 			continue
-		case unprocessable && inputs[o.MarkInput] != "" && o.refusesMark(refused.Message):
-			delete(inputs, o.MarkInput)
+		case unprocessable && inputs[want.MarkInput] != "" && want.refusesMark(refused.Message):
+			delete(inputs, want.MarkInput)
 			continue
 		case isRefused && refused.Response.StatusCode < 500:
-			return Dispatched{}, c.failed(ctx, "dispatch "+o.Workflow, err)
+			return Dispatched{}, c.failed(ctx, "dispatch "+want.Workflow, err)
 		default:
 			if ctx.Err() != nil {
-				return Dispatched{}, fmt.Errorf("interrupted while dispatching: a run may have started; look at the runs of %s before you dispatch again: %w", o.Workflow, context.Cause(ctx))
+				return Dispatched{}, fmt.Errorf("interrupted while dispatching: a run may have started; look at the runs of %s before you dispatch again: %w", want.Workflow, context.Cause(ctx))
 			}
 			c.tell("the answer to the dispatch was lost; looking for the run")
 		}
-		return c.find(ctx, d, o, inputs[o.MarkInput], since)
+		return c.find(ctx, d, want, inputs[want.MarkInput], since)
 	}
 }
 
 // refusesMark reports whether GitHub refused the mark, which older workflows have no input
 // for.
-func (o Order) refusesMark(message string) bool {
-	return strings.Contains(message, "nexpected inputs") && strings.Contains(message, `"`+o.MarkInput+`"`)
+func (r Request) refusesMark(message string) bool {
+	return strings.Contains(message, "nexpected inputs") && strings.Contains(message, `"`+r.MarkInput+`"`)
 }
 
 // find looks for the run of a dispatch whose answer has no id: the one whose setup job shows
 // the mark. Without a mark it cannot be found.
-func (c *Client) find(ctx context.Context, d Dispatched, o Order, mark string, since time.Time) (Dispatched, error) {
+func (c *Client) find(ctx context.Context, d Dispatched, want Request, mark string, since time.Time) (Dispatched, error) {
 	if mark == "" {
-		return Dispatched{}, fmt.Errorf("a run may have started, but the workflow at %s has no input %q by which to find it: look at the runs of %s before you dispatch again", d.Ref, o.MarkInput, o.Workflow)
+		return Dispatched{}, fmt.Errorf("a run may have started, but the workflow at %s has no input %q by which to find it: look at the runs of %s before you dispatch again", d.Ref, want.MarkInput, want.Workflow)
 	}
 	var last error
 	other := map[int64]bool{} // runs whose setup job shows another mark or none
 	for poll := range findPolls {
 		if poll > 0 {
 			if err := c.clock.Sleep(ctx, findPause); err != nil {
-				return Dispatched{}, fmt.Errorf("interrupted while looking for the run: it may have started; look at the runs of %s before you dispatch again: %w", o.Workflow, err)
+				return Dispatched{}, fmt.Errorf("interrupted while looking for the run: it may have started; look at the runs of %s before you dispatch again: %w", want.Workflow, err)
 			}
 		}
-		runs, err := c.runs(ctx, o.Workflow, &github.ListWorkflowRunsOptions{Event: "workflow_dispatch", Created: ">=" + since.UTC().Format(time.RFC3339)})
+		runs, err := c.runs(ctx, want.Workflow, &github.ListWorkflowRunsOptions{Event: "workflow_dispatch", Created: ">=" + since.UTC().Format(time.RFC3339)})
 		if err != nil {
 			last = err
 			continue
@@ -133,7 +133,7 @@ func (c *Client) find(ctx context.Context, d Dispatched, o Order, mark string, s
 			other[run.ID] = len(jobs) > 0
 		}
 	}
-	err := fmt.Errorf("no run of this dispatch was found, but it may still start: look at the runs of %s before you dispatch again", o.Workflow)
+	err := fmt.Errorf("no run of this dispatch was found, but it may still start: look at the runs of %s before you dispatch again", want.Workflow)
 	return Dispatched{}, errors.Join(err, last)
 }
 

@@ -171,7 +171,7 @@ func TestBrokenDownloads(t *testing.T) {
 		"wrong digest":         {"BLOB ", githubtest.Status(200, "PK something else"), 3, fleet.StateFailed, "GitHub says sha256:"},
 		"gone from the store":  {"BLOB ", githubtest.Status(404, ""), 1, fleet.StateExpired, "GitHub has deleted it"},
 		"gone from the API":    {"GET /zip", githubtest.Status(410, `{}`), 1, fleet.StateExpired, "GitHub has deleted it"},
-		"not there":            {"GET /zip", githubtest.Status(404, `{}`), 1, fleet.StateFailed, "finds no such thing"},
+		"not there":            {"GET /zip", githubtest.Status(404, `{}`), 1, fleet.StateFailed, "not found"},
 		"API down for a while": {"GET /zip", githubtest.HTML(502), 3, fleet.StateFetched, ""},
 		"no link":              {"GET /zip", githubtest.Status(302, ""), 1, fleet.StateFailed, "no link"},
 		"no redirect":          {"GET /zip", githubtest.Status(200, "{}"), 1, fleet.StateFailed, "instead of a link"},

@@ -44,7 +44,7 @@ func (s *stage) newClient(t *testing.T, token string) *fleet.Client {
 
 // smoke dispatches the smoke suite on the local platform.
 func (s *stage) smoke() (fleet.Dispatched, error) {
-	return s.client.Dispatch(context.Background(), fleet.Order{
+	return s.client.Dispatch(context.Background(), fleet.Request{
 		Workflow: s.Workflow, Inputs: map[string]string{"suite": "smoke", "sku": "local"}, MarkInput: "request",
 	})
 }
@@ -91,7 +91,7 @@ func TestOneDispatch(t *testing.T) {
 		"connection broken before":     {func(s *stage) { s.Fail("POST /dispatches", githubtest.Broken()) }, 0, "before you dispatch again", "looking for the run"},
 		"primary limit":                {func(s *stage) { s.Fail("POST /dispatches", githubtest.Primary(s.Clock.Now().Add(10*time.Minute))) }, 1, "", "rate limit of GitHub: waiting 10m1s"},
 		"secondary limit":              {func(s *stage) { s.Fail("POST /dispatches", githubtest.Secondary(), githubtest.Secondary()) }, 1, "", "waiting 2m0s"},
-		"not a workflow":               {func(s *stage) { s.Workflow = "other.yml" }, 0, "finds no such thing", ""},
+		"not a workflow":               {func(s *stage) { s.Workflow = "other.yml" }, 0, "not found", ""},
 		"input refused":                {func(s *stage) { s.Inputs = []string{"request", "suite"} }, 0, `Unexpected inputs provided: ["sku"]`, ""},
 		"mark refused":                 {func(s *stage) { s.Inputs = []string{"suite", "sku"} }, 1, "", ""},
 		"mark refused, answer lost": {func(s *stage) {
@@ -103,7 +103,7 @@ func TestOneDispatch(t *testing.T) {
 			s := newStage(t)
 			test.prepare(s)
 			workflow := "collectivex-sweep.yml"
-			d, err := s.client.Dispatch(context.Background(), fleet.Order{
+			d, err := s.client.Dispatch(context.Background(), fleet.Request{
 				Workflow: workflow, Inputs: map[string]string{"suite": "smoke", "sku": "local"}, MarkInput: "request",
 			})
 			require.Equal(t, test.runs, s.Dispatches())
@@ -174,7 +174,7 @@ func TestInterruptedDispatch(t *testing.T) {
 		cancel(errors.New("interrupted by the user"))
 		<-r.Context().Done()
 	})
-	_, err := s.client.Dispatch(ctx, fleet.Order{Workflow: s.Workflow, MarkInput: "request"})
+	_, err := s.client.Dispatch(ctx, fleet.Request{Workflow: s.Workflow, MarkInput: "request"})
 	require.ErrorContains(t, err, "a run may have started")
 	require.ErrorContains(t, err, "interrupted by the user")
 }
@@ -202,7 +202,7 @@ func TestWatchThroughFaults(t *testing.T) {
 		"reset far ahead":          {"GET /jobs", []githubtest.Fault{githubtest.Primary(githubtest.Epoch.Add(1000 * time.Hour))}, "", "waiting 1h5m0s"},
 		"401":                      {"GET /jobs", []githubtest.Fault{githubtest.Status(401, `{"message":"Bad credentials"}`)}, "does not accept the token (Bad credentials)", ""},
 		"403":                      {"GET /jobs", []githubtest.Fault{githubtest.Status(403, `{"message":"Resource not accessible"}`)}, "forbidden (Resource not accessible); docs/operate.md", ""},
-		"404":                      {"GET /jobs", []githubtest.Fault{githubtest.Status(404, `{}`)}, "finds no such thing in acme/fleet", ""},
+		"404":                      {"GET /jobs", []githubtest.Fault{githubtest.Status(404, `{}`)}, "not found in acme/fleet", ""},
 		"410":                      {"GET /jobs", []githubtest.Fault{githubtest.Status(410, `{}`)}, "gone", ""},
 		"an endless message":       {"GET /jobs", []githubtest.Fault{githubtest.Status(418, `{"message":"`+long+`"}`)}, "418", ""},
 		"a message with the token": {"GET /jobs", []githubtest.Fault{githubtest.Status(418, `{"message":"`+githubtest.Token+` is bad"}`)}, "([token] is bad)", ""},
@@ -366,7 +366,7 @@ func TestWatch(t *testing.T) {
 
 	s.told = nil
 	_, err = s.client.Watch(context.Background(), 99, fleet.Watch{Show: func(*fleet.Sweep) {}})
-	require.ErrorContains(t, err, "run 99: GitHub finds no such thing")
+	require.ErrorContains(t, err, "run 99: not found")
 }
 
 // A watch asks less often when a run takes long.
@@ -426,5 +426,5 @@ func TestCancel(t *testing.T) {
 	_, err := s.client.Cancel(context.Background(), run.ID, false)
 	require.ErrorContains(t, err, "answer was lost")
 	_, err = s.client.Cancel(context.Background(), 99, false)
-	require.ErrorContains(t, err, "finds no such thing")
+	require.ErrorContains(t, err, "not found")
 }

@@ -67,7 +67,7 @@ func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error)
 	return run, slices.Sorted(maps.Keys(bad)), nil
 }
 
-// RerunFailed runs the failed jobs of a run again, as a further attempt. It sends the order
+// RerunFailed runs the failed jobs of a run again, as a further attempt. It sends the request
 // once; if the answer is lost, the error says so.
 func (c *Client) RerunFailed(ctx context.Context, run int64) error {
 	_, err := c.gh.Actions.RerunFailedJobsByID(ctx, c.owner, c.name, run)

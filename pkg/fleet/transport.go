@@ -84,7 +84,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			if err == nil && a.status >= 500 {
 				err = fmt.Errorf("GitHub answers %d %s", a.status, http.StatusText(a.status))
 			} else if err == nil {
-				err = errors.New("GitHub's answer is cut")
+				err = errors.New("GitHub's answer is truncated")
 			}
 			if dial, ok := errors.AsType[*net.OpError](err); req.Method != http.MethodGet {
 				if ok && dial.Op == "dial" { // nothing was sent
@@ -181,7 +181,7 @@ func limited(a answer, now time.Time, waits int) (time.Duration, string) {
 		Message string `json:"message"`
 		URL     string `json:"documentation_url"`
 	}
-	_ = json.Unmarshal(a.body, &said) // HTML says nothing
+	_ = json.Unmarshal(a.body, &said) // said stays empty if the body is HTML
 	after, reset := retryAfter(a.header, now), a.header.Get("X-Ratelimit-Reset")
 	secondary := strings.Contains(said.URL, "secondary-rate-limits") || strings.Contains(strings.ToLower(said.Message), "secondary rate limit")
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
-// What an order can ask an agent to do.
+// What a command can ask an agent to do.
 const (
 	agentStart = "start"
 	agentDump  = "dump"
@@ -21,8 +21,8 @@ const (
 	agentStop  = "stop"
 )
 
-// agentOrder is what all agents read, one after the other.
-type agentOrder struct {
+// agentCommand is what all agents read, one after the other.
+type agentCommand struct {
 	Do    string `json:"do"`
 	Group int    `json:"group,omitempty"` // to start, from 1
 	Spec  Spec   `json:"spec,omitzero"`
@@ -38,7 +38,7 @@ type agentEvent struct {
 	Left    bool   `json:"left,omitempty"` // nothing follows
 }
 
-func agentOrderKey(n int) string   { return fmt.Sprintf("agents/order-%06d", n) }
+func agentCommandKey(n int) string { return fmt.Sprintf("agents/order-%06d", n) }
 func agentStream(agent int) string { return fmt.Sprintf("agents/agent-%d", agent) }
 
 // agent starts the ranks of one place of a Team: one of each group that has a rank there. It
@@ -53,7 +53,7 @@ type agent struct {
 	reported chan struct{} // closed when the end of the rank is in the stream
 }
 
-// serve follows the orders until the last one, or until ctx ends. No rank is left when it
+// serve follows the commands until the last one, or until ctx ends. No rank is left when it
 // returns.
 func (a *agent) serve(ctx context.Context) (err error) {
 	defer func() {
@@ -63,17 +63,17 @@ func (a *agent) serve(ctx context.Context) (err error) {
 		}
 	}()
 	for n := 1; ; n++ {
-		raw, err := a.store.Get(ctx, agentOrderKey(n))
+		raw, err := a.store.Get(ctx, agentCommandKey(n))
 		if err != nil {
 			return fmt.Errorf("wait for rank 0: %w", err)
 		}
-		var o agentOrder
-		if err := json.Unmarshal(raw, &o); err != nil {
-			return fmt.Errorf("%s: %w", agentOrderKey(n), err)
+		var c agentCommand
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return fmt.Errorf("%s: %w", agentCommandKey(n), err)
 		}
-		switch o.Do {
+		switch c.Do {
 		case agentStart:
-			err = a.start(ctx, o)
+			err = a.start(ctx, c)
 		case agentDump:
 			if a.rank != nil {
 				a.rank.Dump()
@@ -90,17 +90,17 @@ func (a *agent) serve(ctx context.Context) (err error) {
 }
 
 // start starts the rank of a group at the agent's place, if there is one.
-func (a *agent) start(ctx context.Context, o agentOrder) error {
-	o.Spec.Places = slices.DeleteFunc(o.Spec.Places, func(p rank.Place) bool { return p.Node != a.place.Node || p.LocalRank != a.place.LocalRank })
-	if len(o.Spec.Places) == 0 {
+func (a *agent) start(ctx context.Context, c agentCommand) error {
+	c.Spec.Places = slices.DeleteFunc(c.Spec.Places, func(p rank.Place) bool { return p.Node != a.place.Node || p.LocalRank != a.place.LocalRank })
+	if len(c.Spec.Places) == 0 {
 		return nil
 	}
 	log := &tail{}
-	started, err := a.local.start(ctx, o.Spec, func(int) (io.WriteCloser, error) { return log, nil })
+	started, err := a.local.start(ctx, c.Spec, func(int) (io.WriteCloser, error) { return log, nil })
 	if err != nil {
-		return a.report(agentEvent{Group: o.Group, Failed: err.Error()})
+		return a.report(agentEvent{Group: c.Group, Failed: err.Error()})
 	}
-	if err := a.report(agentEvent{Group: o.Group, Started: true}); err != nil {
+	if err := a.report(agentEvent{Group: c.Group, Started: true}); err != nil {
 		return errors.Join(err, started.Kill())
 	}
 	reported := make(chan struct{})
@@ -108,7 +108,7 @@ func (a *agent) start(ctx context.Context, o agentOrder) error {
 	go func() {
 		defer close(reported)
 		for e := range started.Exits() {
-			_ = a.report(agentEvent{Group: o.Group, Exit: &e, Log: log.String()})
+			_ = a.report(agentEvent{Group: c.Group, Exit: &e, Log: log.String()})
 		}
 	}()
 	return nil
@@ -117,7 +117,7 @@ func (a *agent) start(ctx context.Context, o agentOrder) error {
 // kill kills the rank, if there is one, and waits until its end is in the stream.
 func (a *agent) kill() {
 	if a.rank != nil {
-		_ = a.rank.Kill() // the wait below says more
+		_ = a.rank.Kill() // ignore the error: the wait below lasts until the rank has ended
 		<-a.reported
 		a.rank = nil
 	}

@@ -66,8 +66,8 @@ func (a *dockerAllocation) prepare(ctx context.Context) error {
 	if err := stage(a.Program, filepath.Join(a.Dir(), stagedProgram)); err != nil {
 		return err
 	}
-	o := order{Nonce: rand.Text()}
-	if err := safefile.WriteJSON(filepath.Join(a.Dir(), orderFile), o); err != nil {
+	p := preparation{Nonce: rand.Text()}
+	if err := safefile.WriteJSON(filepath.Join(a.Dir(), preparationFile), p); err != nil {
 		return fmt.Errorf("prepare the container: %w", err)
 	}
 	var err error
@@ -79,7 +79,7 @@ func (a *dockerAllocation) prepare(ctx context.Context) error {
 		return &Unready{Reason: "container does not start", Err: err}
 	}
 	said, failed := runStep(ctx, a.Engine.Starter, a.exec(name, "prepare", "--dir", a.Dir(), "--step", inContainer), answerLimit)
-	r, err := readReport(ctx, a.Dir(), inContainer, 0, 0, o.Nonce, said, failed)
+	r, err := readReport(ctx, a.Dir(), inContainer, 0, 0, p.Nonce, said, failed)
 	a.image = Image{a.pulled.Digest, r.Env}
 	return errors.Join(err, a.remove(ctx, name))
 }

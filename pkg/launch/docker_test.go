@@ -145,7 +145,7 @@ func TestContainersThatAreNotReady(t *testing.T) {
 		reason, says string
 	}{
 		"no such image":              {"", func(d *Docker) { d.Container.Ref = "vendor/libraries:v2" }, "image could not be imported", "manifest unknown): try it on this host"},
-		"for another machine":        {"FAKE_IMAGE_ARCH=arm64", func(*Docker) {}, "image is not what its name says", "it is for linux/arm64 instead of linux/amd64"},
+		"for another machine":        {"FAKE_IMAGE_ARCH=arm64", func(*Docker) {}, "image is not what its name says", "it was built for linux/arm64 instead of linux/amd64"},
 		"a digest in the name":       {"", func(d *Docker) { d.Container.Ref += "@" + fakes.Digest(1) }, "image name", "without a digest"},
 		"no engine":                  {"", func(d *Docker) { d.Engine.Command = []string{"nodocker"} }, "nodocker is not installed", "install nodocker"},
 		"a bad argument":             {"", func(d *Docker) { d.Args = []string{"--gpus=all"} }, "container does not start", "docker: exit status 125 (unknown flag: --gpus=all)"},

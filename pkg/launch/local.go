@@ -50,7 +50,7 @@ type thisHost struct {
 // Start implements Allocation. Each rank dies with this process.
 func (h *thisHost) Start(ctx context.Context, spec Spec) (Group, error) {
 	if last := spec.Places[len(spec.Places)-1]; last.Node > 0 {
-		return nil, fmt.Errorf("start ranks: the cell needs %d nodes, and this host is one", last.Node+1)
+		return nil, fmt.Errorf("start ranks: the cell needs %d nodes, and this launcher has one, this host", last.Node+1)
 	}
 	if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start ranks: %w", err)
@@ -190,7 +190,7 @@ func (g *localGroup) Kill() error {
 	}
 	if len(alive) > 0 {
 		slices.Sort(alive)
-		return fmt.Errorf("ranks %v, or what they started, do not die within %s", alive, killGrace)
+		return fmt.Errorf("ranks %v or their child processes are still alive %s after they were killed", alive, killGrace)
 	}
 	return nil
 }

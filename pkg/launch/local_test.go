@@ -146,7 +146,7 @@ func TestKillNamesTheRanksThatStay(t *testing.T) {
 		h := &thisHost{Local: Local{Starter: s}}
 		g, err := h.Start(t.Context(), Spec{Places: Places(2, 2), LogDir: t.TempDir()})
 		require.NoError(t, err)
-		require.EqualError(t, g.Kill(), "ranks [0 1], or what they started, do not die within 20s")
+		require.EqualError(t, g.Kill(), "ranks [0 1] or their child processes are still alive 20s after they were killed")
 		close(s.letGo)
 		require.NoError(t, g.Kill())
 		require.Len(t, exits(g), 2)

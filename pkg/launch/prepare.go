@@ -42,20 +42,20 @@ const (
 	importLimit = 2 * time.Hour
 )
 
-// order is what `cxrun prepare` does on each node. It is in a file in the directory of the
+// preparation is what `cxrun prepare` does on each node. It is in a file in the directory of the
 // allocation, since arguments of programs are visible to other accounts of a node.
-type order struct {
+type preparation struct {
 	Nonce   string           `json:"nonce"`
 	Image   container.Image  `json:"image"`   // to import, if it has a name
 	Storage operator.Storage `json:"storage"` // where
 	Network operator.Network `json:"network"` // to check
 }
 
-const orderFile = "prepare.json"
+const preparationFile = "prepare.json"
 
-// report is what a node did, in a file beside the order.
+// report is what a node did, in a file beside the preparation.
 type report struct {
-	Nonce  string           `json:"nonce"` // of the order that the node read
+	Nonce  string           `json:"nonce"` // of the preparation that the node read
 	Squash container.Squash `json:"squash"`
 	// LinkLayer is the link layer of the RDMA devices that the operator chose, if any.
 	LinkLayer string `json:"link_layer,omitempty"`
@@ -69,34 +69,34 @@ func reportFile(dir, step string, node int) string {
 	return filepath.Join(dir, fmt.Sprintf("prepare-%s-%d.json", step, node))
 }
 
-// messageBytes is more than an order or a report needs.
+// messageBytes is more than a preparation or a report needs.
 const messageBytes = 1 << 16
 
-// Prepare does a step of the order in dir on this node and reports it there. It fails only
-// if it cannot read the order or write the report.
+// Prepare does a step of the preparation in dir on this node and reports it there. It fails only
+// if it cannot read the preparation or write the report.
 func Prepare(ctx context.Context, s command.Starter, dir, step string, node int) error {
-	var o order
-	if err := safefile.ReadJSON(filepath.Join(dir, orderFile), messageBytes, &o); err != nil {
-		return fmt.Errorf("read the order of the shard: %w", err)
+	var p preparation
+	if err := safefile.ReadJSON(filepath.Join(dir, preparationFile), messageBytes, &p); err != nil {
+		return fmt.Errorf("read the preparation of the shard: %w", err)
 	}
-	r := report{Nonce: o.Nonce, Env: inherited()}
+	r := report{Nonce: p.Nonce, Env: inherited()}
 	if step == onHost {
-		r.prepareHost(ctx, s, o, node)
+		r.prepareHost(ctx, s, p, node)
 	}
 	return safefile.WriteJSON(reportFile(dir, step, node), r)
 }
 
-func (r *report) prepareHost(ctx context.Context, s command.Starter, o order, node int) {
+func (r *report) prepareHost(ctx context.Context, s command.Starter, p preparation, node int) {
 	var wrong *unusable
-	if r.LinkLayer, wrong = network(o.Network).check(sysfs.Here()); wrong != nil {
+	if r.LinkLayer, wrong = network(p.Network).check(sysfs.Here()); wrong != nil {
 		r.Error, r.Reason = wrong.what+": "+wrong.fix, wrong.reason(node)
 		return
 	}
-	if o.Image.Ref == "" {
+	if p.Image.Ref == "" {
 		return
 	}
 	var err error
-	if r.Squash, err = (container.Squashes{Starter: s, Storage: o.Storage}).Import(ctx, o.Image); err != nil {
+	if r.Squash, err = (container.Squashes{Starter: s, Storage: p.Storage}).Import(ctx, p.Image); err != nil {
 		r.Error, r.Reason = err.Error(), "image could not be prepared"
 	}
 	if failed, ok := errors.AsType[*Unready](err); ok {
@@ -121,26 +121,26 @@ func inherited() map[string]string {
 // prepare checks that all nodes of the allocation see its directory and can write to it,
 // and makes the image ready on each.
 func (a *slurmAllocation) prepare(ctx context.Context) error {
-	o, limit := order{Nonce: rand.Text(), Storage: a.Operator.Storage, Network: a.Network()}, answerLimit
+	p, limit := preparation{Nonce: rand.Text(), Storage: a.Operator.Storage, Network: a.Network()}, answerLimit
 	boxed := a.Cell.Container == pyxis
 	if boxed {
-		o.Image, limit = container.Image{Ref: a.Cell.Image, Arch: a.Cell.Arch}, importLimit
+		p.Image, limit = container.Image{Ref: a.Cell.Image, Arch: a.Cell.Arch}, importLimit
 	}
-	if err := safefile.WriteJSON(filepath.Join(a.Dir(), orderFile), o); err != nil {
+	if err := safefile.WriteJSON(filepath.Join(a.Dir(), preparationFile), p); err != nil {
 		return fmt.Errorf("prepare nodes: %w", err)
 	}
-	reports, err := a.prepareStep(ctx, onHost, o.Nonce, limit)
+	reports, err := a.prepareStep(ctx, onHost, p.Nonce, limit)
 	if err == nil {
 		err = sameLayer(reports)
 	}
 	if err != nil || !boxed {
 		return err
 	}
-	if err := sameImage(o.Image.Ref, reports); err != nil {
+	if err := sameImage(p.Image.Ref, reports); err != nil {
 		return err
 	}
 	a.squash, a.image.Digest = reports[0].Squash.File, reports[0].Squash.Digest
-	if reports, err = a.prepareStep(ctx, inContainer, o.Nonce, answerLimit); err == nil {
+	if reports, err = a.prepareStep(ctx, inContainer, p.Nonce, answerLimit); err == nil {
 		a.image.Env = reports[0].Env
 	}
 	return err

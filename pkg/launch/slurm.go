@@ -364,5 +364,5 @@ func (g *slurmGroup) Kill() error {
 	}
 	g.srun.Kill() // a process that is left cancels the step
 	<-g.ended
-	return fmt.Errorf("ranks of job %s, or what they started, do not die within %s", g.allocation.id, killGrace)
+	return fmt.Errorf("ranks of job %s or their child processes are still alive %s after they were killed", g.allocation.id, killGrace)
 }

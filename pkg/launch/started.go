@@ -63,7 +63,7 @@ func StartedPlace(getenv func(string) string) (Started, error) {
 	pmix := getenv(pmixRank)
 	switch {
 	case chosen == nil && pmix != "":
-		return Started{}, fmt.Errorf("%s is set, but nothing says how many ranks there are: set RANK, WORLD_SIZE and LOCAL_RANK", pmixRank)
+		return Started{}, fmt.Errorf("%s is set, but no variable has the number of ranks: set RANK, WORLD_SIZE and LOCAL_RANK", pmixRank)
 	case chosen == nil:
 		return Started{}, errors.New("no variable says which rank this is: start it with mpirun, torchrun or srun, or set RANK, WORLD_SIZE and LOCAL_RANK")
 	case pmix != "" && chosen.Variable != starters[0].rank && pmix != strconv.Itoa(chosen.Rank):

@@ -40,7 +40,7 @@ func TestStartedPlace(t *testing.T) {
 		"mpirun below sbatch":        {env: with(ompi, "SLURM_PROCID", "0", "SLURM_NTASKS", "4", "SLURM_LOCALID", "0"), want: Started{3, 4, 1, "OMPI_COMM_WORLD_RANK"}},
 		"both agree":                 {env: with(ompi, "RANK", "3", "WORLD_SIZE", "4"), want: Started{3, 4, -1, "RANK"}},
 		"nothing":                    {err: "no variable says which rank this is: start it with mpirun, torchrun or srun, or set RANK, WORLD_SIZE and LOCAL_RANK"},
-		"PMIx alone":                 {env: with(nil, "PMIX_RANK", "3"), err: "PMIX_RANK is set, but nothing says how many ranks there are: set RANK, WORLD_SIZE and LOCAL_RANK"},
+		"PMIx alone":                 {env: with(nil, "PMIX_RANK", "3"), err: "PMIX_RANK is set, but no variable has the number of ranks: set RANK, WORLD_SIZE and LOCAL_RANK"},
 		"PMIx differs":               {env: with(ompi, "PMIX_RANK", "0"), err: "OMPI_COMM_WORLD_RANK says rank 3, and PMIX_RANK says rank 0: unset the one that is not about this process"},
 		"ranks differ":               {env: with(ompi, "RANK", "0", "WORLD_SIZE", "4"), err: "RANK says rank 0 of 4, and OMPI_COMM_WORLD_RANK says rank 3 of 4: unset those that are not about this process"},
 		"worlds differ":              {env: with(ompi, "RANK", "3", "WORLD_SIZE", "8"), err: "RANK says rank 3 of 8, and OMPI_COMM_WORLD_RANK says rank 3 of 4: unset those that are not about this process"},

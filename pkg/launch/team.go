@@ -24,7 +24,7 @@ import (
 // Limits of waits for processes that an external launcher started.
 const (
 	joinLimit  = 10 * time.Minute // until all have joined
-	agentGrace = time.Minute      // until they have followed an order of rank 0
+	agentGrace = time.Minute      // until they have followed a command of rank 0
 	pollAgents = 40 * time.Millisecond
 )
 
@@ -51,7 +51,7 @@ type Team struct {
 	served chan error
 
 	places  []rank.Place // of the agents
-	orders  int
+	sent    int
 	groups  int
 	offsets []int64 // in the streams of the agents
 	left    []bool  // by agent
@@ -255,14 +255,14 @@ func (t *Team) Listen() string {
 	return host
 }
 
-// order sends an order to all agents.
-func (t *Team) order(ctx context.Context, o agentOrder) error {
-	raw, err := json.Marshal(o)
+// send sends a command to all agents.
+func (t *Team) send(ctx context.Context, c agentCommand) error {
+	raw, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	t.orders++
-	return t.store.Put(context.WithoutCancel(ctx), agentOrderKey(t.orders), raw)
+	t.sent++
+	return t.store.Put(context.WithoutCancel(ctx), agentCommandKey(t.sent), raw)
 }
 
 // events returns the events of an agent since the last call.
@@ -287,7 +287,7 @@ func (t *Team) Close(ctx context.Context) error {
 	if !t.Leads() {
 		return t.store.Close()
 	}
-	err := t.order(ctx, agentOrder{Do: agentStop})
+	err := t.send(ctx, agentCommand{Do: agentStop})
 	for end := time.Now().Add(agentGrace); err == nil && slices.Contains(t.left, false) && time.Now().Before(end); time.Sleep(pollAgents) {
 		for agent, left := range t.left {
 			if !left {
@@ -362,7 +362,7 @@ func (a *teamAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 	}
 	t.groups++
 	g.number = t.groups
-	if err := t.order(ctx, agentOrder{Do: agentStart, Group: g.number, Spec: spec}); err != nil {
+	if err := t.send(ctx, agentCommand{Do: agentStart, Group: g.number, Spec: spec}); err != nil {
 		return nil, fmt.Errorf("start ranks: %w", err)
 	}
 	go g.follow()
@@ -430,20 +430,20 @@ func (g *teamGroup) take(e agentEvent) (last bool) {
 func (g *teamGroup) Exits() <-chan Exit { return g.exits }
 
 func (g *teamGroup) Dump() {
-	_ = g.team.order(context.Background(), agentOrder{Do: agentDump}) // stacks are optional
+	_ = g.team.send(context.Background(), agentCommand{Do: agentDump}) // stacks are optional
 }
 
 func (g *teamGroup) Kill() error { return g.kill(context.Background()) }
 
 // kill kills the ranks, also when ctx has ended; see Kill.
 func (g *teamGroup) kill(ctx context.Context) error {
-	if err := g.team.order(ctx, agentOrder{Do: agentKill}); err != nil {
+	if err := g.team.send(ctx, agentCommand{Do: agentKill}); err != nil {
 		return fmt.Errorf("kill ranks: %w", err)
 	}
 	select {
 	case <-g.ended:
 		return nil
 	case <-time.After(agentGrace):
-		return fmt.Errorf("ranks that the joined processes started do not die within %s", agentGrace)
+		return fmt.Errorf("ranks that the joined processes started are still alive %s after they were killed", agentGrace)
 	}
 }

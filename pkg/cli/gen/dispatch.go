@@ -77,7 +77,7 @@ type dispatched struct {
 }
 
 func (d *dispatched) start(ctx context.Context, c *fleet.Client) error {
-	run, err := c.Dispatch(ctx, fleet.Order{Workflow: path.Base(workflow.File), Ref: d.Ref, Inputs: d.Inputs, MarkInput: workflow.RequestInput})
+	run, err := c.Dispatch(ctx, fleet.Request{Workflow: path.Base(workflow.File), Ref: d.Ref, Inputs: d.Inputs, MarkInput: workflow.RequestInput})
 	if err == nil {
 		d.Dispatched, d.RunID, d.URL, d.Ref = true, run.ID, run.URL, run.Ref
 	}

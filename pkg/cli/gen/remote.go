@@ -86,7 +86,7 @@ func (r *remote) run(ctx context.Context, arg string) (*fleet.Client, int64, err
 		line, err := bufio.NewReader(r.s.In).ReadString('\n')
 		if line = strings.TrimSpace(line); line == "" {
 			if err == nil || errors.Is(err, io.EOF) {
-				err = errors.New("the previous command in the pipeline has printed none")
+				err = errors.New("the previous command in the pipeline printed no run")
 			}
 			return nil, 0, cli.UsageError("standard input names no run: %w", err)
 		}
