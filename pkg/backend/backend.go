@@ -26,7 +26,7 @@ type Backend struct {
 	Compiles bool
 	// Loopback reports that the ranks of a host connect over its loopback interface.
 	Loopback bool
-	// Listens says who can reach the ranks from outside while they run; empty: nobody.
+	// Listens names who can reach the ranks from outside while they run; empty: nobody.
 	Listens string
 }
 
@@ -37,7 +37,7 @@ type Need struct {
 	Variable string // of the environment, which names its file; empty: none
 	Vendor   string // whose devices it drives; empty: any vendor's, or none
 	Unlisted bool   // descriptions of machines leave it out
-	// Find opens the library, and says what was found. It is nil if Module is set.
+	// Find opens the library and reports what was found. It is nil if Module is set.
 	Find   func(ctx context.Context) Library
 	Module *Module
 }

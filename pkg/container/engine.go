@@ -77,7 +77,7 @@ func (e Engine) inspect(ctx context.Context, i Image) (Pulled, error) {
 		return Pulled{}, fmt.Errorf("%s image inspect does not describe one image", strings.Join(e.Command, " "))
 	}
 	if f := found[0]; f.Os != "linux" || f.Architecture != i.Arch {
-		return Pulled{}, fmt.Errorf("it is for %s/%s instead of linux/%s", f.Os, f.Architecture, i.Arch)
+		return Pulled{}, fmt.Errorf("it was built for %s/%s instead of linux/%s", f.Os, f.Architecture, i.Arch)
 	}
 	pulled := Pulled{ID: found[0].ID}
 	_, repository, _ := i.split()

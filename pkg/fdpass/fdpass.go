@@ -105,7 +105,7 @@ func take(ctx context.Context, address string) (*os.File, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:n])
 	if err != nil || len(messages) != 1 {
-		return nil, errors.New("it has closed the connection without giving one")
+		return nil, errors.New("it closed the connection without sending the file")
 	}
 	descriptors, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {
@@ -130,7 +130,7 @@ func sameUser(conn *net.UnixConn) error {
 		return failed
 	}
 	if own := os.Geteuid(); int(peer.Uid) != own {
-		return fmt.Errorf("it belongs to user %d and not to %d", peer.Uid, own)
+		return fmt.Errorf("it belongs to user %d, not %d", peer.Uid, own)
 	}
 	return nil
 }

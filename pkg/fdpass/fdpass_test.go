@@ -132,5 +132,5 @@ func TestPeersThatGiveNothing(t *testing.T) {
 		}
 	}()
 	_, err = Take(t.Context(), silent.Addr().String())
-	require.EqualError(t, err, "take a file from another process: it has closed the connection without giving one")
+	require.EqualError(t, err, "take a file from another process: it closed the connection without sending the file")
 }

@@ -57,12 +57,12 @@ func (r Repetitions) MarshalText() ([]byte, error) {
 func (r *Repetitions) UnmarshalText(text []byte) error {
 	fields := strings.Split(string(text), ":")
 	if len(fields) != 3 {
-		return fmt.Errorf("%q is not warm-up, repetitions and trials such as 2:8:3", text)
+		return fmt.Errorf("invalid repetitions %q: want warm-up, repetitions and trials such as 2:8:3", text)
 	}
 	for i, p := range []*int{&r.Warmup, &r.Reps, &r.Trials} {
 		n, err := strconv.Atoi(fields[i])
 		if err != nil {
-			return fmt.Errorf("%q is not warm-up, repetitions and trials such as 2:8:3", text)
+			return fmt.Errorf("invalid repetitions %q: want warm-up, repetitions and trials such as 2:8:3", text)
 		}
 		*p = n
 	}

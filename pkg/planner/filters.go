@@ -114,7 +114,7 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 	filters := AllFilters()
 	for _, name := range slices.Sorted(maps.Keys(f.Only)) {
 		if !slices.ContainsFunc(filters, func(w Filter) bool { return w.Name == name }) {
-			errs = append(errs, fmt.Errorf("no filter is called %q", name))
+			errs = append(errs, fmt.Errorf("unknown filter %q", name))
 		}
 	}
 	refuse := func(number bool, format string, hint func(got string, known []string) string) {
@@ -128,7 +128,7 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 	}
 	refuse(false, "unknown %s %q%s", vocab.Hint)
 	if f.MaxCases < 0 {
-		errs = append(errs, fmt.Errorf("a cell cannot hold %d cases", f.MaxCases))
+		errs = append(errs, fmt.Errorf("invalid maximum of %d cases in a cell: want a positive number", f.MaxCases))
 	}
 	if len(errs) == 0 {
 		for name, all := range f.Only {
@@ -166,7 +166,7 @@ func (f *Filters) checkCases(m *plan.Matrix) error {
 	var errs []error
 	for _, id := range f.Cases {
 		if !planned[id] {
-			errs = append(errs, fmt.Errorf("no case %q in the plan that the other filters leave", id))
+			errs = append(errs, fmt.Errorf("case %q is not in the plan, as narrowed by the other filters", id))
 		}
 	}
 	return errors.Join(errs...)

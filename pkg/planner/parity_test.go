@@ -72,13 +72,13 @@ func TestFilterErrors(t *testing.T) {
 		{"op", planner.Filters{Only: planner.Only{"op": {"allreduce"}}}, `unknown op "allreduce"; did you mean "all_reduce"?`},
 		{"dtype", planner.Filters{Only: planner.Only{"dtype": {"bf16"}}}, `unknown dtype "bf16"; choose from int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2`},
 		{"redop", planner.Filters{Only: planner.Only{"redop": {"xor"}}}, `unknown redop "xor"; choose from sum, prod, max, min, avg, mulsum`},
-		{"filter", planner.Filters{Only: planner.Only{"suites": {"ep-core"}}}, `no filter is called "suites"`},
+		{"filter", planner.Filters{Only: planner.Only{"suites": {"ep-core"}}}, `unknown filter "suites"`},
 		{"ep size", planner.Filters{Only: planner.Only{"suite": {"ep-core"}, "ep": {"32"}}}, "EP size 32 is in none of the selected suites; they have 8, 16"},
 		{"ep size of a suite without", planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "ep": {"8"}}}, "EP size 8 is in none of the selected suites; they have none"},
 		{"world size", planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "world": {"3"}}}, "world size 3 is in none of the selected suites; they have 2, 4, 8, 16"},
 		{"the only sku excluded", planner.Filters{Only: planner.Only{"sku": {"b300"}, "exclude-sku": {"b300"}}}, "every selected sku is excluded: b300"},
 		{"all at once", planner.Filters{Only: planner.Only{"sku": {"x"}, "mode": {"y"}}}, "unknown sku \"x\"; choose from b200-nscale, b300, gb200, gb300, h100-dgxc, h200-dgxc, local, mi300x-tw, mi325x, mi325x-tw, mi355x\nunknown mode \"y\"; choose from normal, low-latency"},
-		{"max cases", planner.Filters{MaxCases: -1}, "a cell cannot hold -1 cases"},
+		{"max cases", planner.Filters{MaxCases: -1}, "invalid maximum of -1 cases in a cell: want a positive number"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := planner.Resolve(cat, tc.filters, planner.Machine{})

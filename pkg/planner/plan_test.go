@@ -177,5 +177,5 @@ func TestCasesByID(t *testing.T) {
 	require.Len(t, m.Include, 1)
 	require.Equal(t, []string{id, id + "-r2"}, m.Include[0].CaseIDs)
 	_, err := planner.Resolve(cat, planner.Filters{Only: only, Cases: []string{id, "nosuch"}}, planner.Machine{})
-	require.EqualError(t, err, `no case "nosuch" in the plan that the other filters leave`)
+	require.EqualError(t, err, `case "nosuch" is not in the plan, as narrowed by the other filters`)
 }

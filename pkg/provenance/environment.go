@@ -64,7 +64,7 @@ var identities = regexp.MustCompile(`(^|_)(HOSTS?|HOSTID|HOSTNAME|ADDR|ADDRESS|C
 var (
 	separators = regexp.MustCompile(`[,;:=^+|\s]+`)
 	number     = regexp.MustCompile(`(?i)^-?(0x[0-9a-f]{1,4}|[0-9]{1,7}(\.[0-9]{1,6})?)(us|ms|s|m|b|k|kb|kib|mb|mib|g|gb|gib)?$`)
-	quantity   = regexp.MustCompile(`^[0-9]{1,12}$`) // of variables whose name says that they are one
+	quantity   = regexp.MustCompile(`^[0-9]{1,12}$`) // for variables whose name marks them as quantities
 	quantities = regexp.MustCompile(`SIZE|BYTES|THRESH|LIMIT|HEAP|GRANULARITY|MAX_MEMORY`)
 	device     = regexp.MustCompile(`^(mlx[45]|mlx5_bond|bnxt_re|irdma|rdmap?|efa|ionic|hfi1|rocep?|eth|ib|bond|hsn|eno|ens)_?[0-9]{1,3}$`)
 	words      = strings.Fields(`

@@ -60,7 +60,7 @@ func (p *Plan) Apply() error {
 	return nil
 }
 
-var errChanged = errors.New("it changed in the meantime; run prune again")
+var errChanged = errors.New("it has changed since the plan was made; run prune again")
 
 func (m move) do() error {
 	held, err := take(m.entry.path)

@@ -149,7 +149,7 @@ func checkPlaces(r Retention) error {
 	}
 	same, err := sameFileSystem(results, parent)
 	if err == nil && !same {
-		err = fmt.Errorf("%w: %s is on another file system than %s, where nothing can be moved at once; name one on the same", ErrUsage, r.To, r.Results)
+		err = fmt.Errorf("%w: %s is on another file system than %s, so runs cannot be moved by renaming; name a directory on the same one", ErrUsage, r.To, r.Results)
 	}
 	return err
 }

@@ -177,7 +177,7 @@ func TestApplyLooksAgain(t *testing.T) {
 			a.RunID, a.At = "run-1-old", resulttest.At.Add(time.Hour)
 			_, err := result.Write(filepath.Join(r.Results, "1-old", "cells", "a"), resulttest.EP(resulttest.EPCase(), a), 1, func([]byte) error { return nil })
 			require.NoError(t, err)
-		}, "it changed in the meantime; run prune again"},
+		}, "it has changed since the plan was made; run prune again"},
 		"a writer": {func(t *testing.T, r prune.Retention) {
 			c, err := dirlock.Take(t.Context(), filepath.Join(r.Results, "1-old"), dirlock.Run)
 			require.NoError(t, err)

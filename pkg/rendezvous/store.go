@@ -59,7 +59,7 @@ func (e *MissingError) Error() string {
 	if len(e.Ranks) == 0 {
 		return fmt.Sprintf("gather %s: all %d ranks have come, but rank 0 has not collected their values: %v", e.Name, e.World, e.Err)
 	}
-	return fmt.Sprintf("gather %s: missing of %d ranks: %s: %v", e.Name, e.World, Ranks(e.Ranks), e.Err)
+	return fmt.Sprintf("gather %s: missing ranks of %d: %s: %v", e.Name, e.World, Ranks(e.Ranks), e.Err)
 }
 
 // Unwrap returns the error of the context.

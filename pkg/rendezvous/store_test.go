@@ -243,7 +243,7 @@ func TestATimeoutNamesTheMissingRanks(t *testing.T) {
 			require.True(t, ok, "%v", err)
 			require.Equal(t, []int{2, 3, 4, 5, 7}, missing.Ranks)
 			require.ErrorIs(t, err, context.Canceled)
-			require.EqualError(t, err, "gather case/b: missing of 8 ranks: 2-5, 7: context canceled")
+			require.EqualError(t, err, "gather case/b: missing ranks of 8: 2-5, 7: context canceled")
 		}
 	})
 }

@@ -12,7 +12,7 @@ type Burst struct {
 	N   int     `json:"n"`
 }
 
-// NewBurst describes samples, of which there must be at least one.
+// NewBurst describes samples. There must be at least one.
 func NewBurst(samples []float64) Burst {
 	s := slices.Sorted(slices.Values(samples))
 	n := len(s)

@@ -288,7 +288,7 @@ type watcher struct {
 // processor time from ranks that measure.
 const watchCost = 50
 
-// watcher returns the watcher of a case, nil if there is no Watch.
+// watcher returns the watcher of a case, nil if Watch is nil.
 func (r *runner) watcher(c plan.Case) *watcher {
 	if r.Watch == nil {
 		return nil

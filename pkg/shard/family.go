@@ -23,7 +23,7 @@ type Assembler func(d result.Document, streams []rank.Stream) error
 
 // Compute fills the document of a case, as result.New made it, in the process of the shard:
 // the blocks of the family, and Outcome. It must not write anything about this machine into the
-// document. An error says why the case cannot be computed; its text is private. Compute returns
+// document. The error is why the case cannot be computed; its text is private. Compute returns
 // when ctx ends.
 type Compute func(ctx context.Context, d result.Document) error
 

@@ -174,7 +174,7 @@ func explain(err error) error {
 	return err
 }
 
-// unfit says why a value is not of the type that it is read into.
+// unfit returns why a value does not have the type that it is read into.
 func unfit(e *json.SemanticError) string {
 	value := ""
 	if e.JSONKind == jsontext.KindNumber && e.JSONValue != nil {

@@ -120,7 +120,7 @@ func checkFaults(s cli.Streams, m *plan.Matrix) error {
 	return nil
 }
 
-// newRun returns what documents say about this run: its identity, which on Actions is the
+// newRun returns the description of this run for documents: its identity, which on Actions is the
 // job's, and what may be published about this machine.
 func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable), faultKinds()...)
@@ -145,8 +145,8 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	return run, nil
 }
 
-// published returns what documents say about the environment of ranks. Injected faults are
-// part of it, so that no run with faults looks like one without.
+// published returns the environment of ranks for documents. It includes injected faults, so that a
+// run with faults never looks like one without.
 func published(screen *provenance.Screen, inherited []string, env map[string]string, faults []rank.Fault) map[string]string {
 	for name, value := range env {
 		inherited = append(inherited, name+"="+value)

@@ -119,8 +119,8 @@ func (c *confirmation) read(s cli.Streams, found *compare.Comparison, o compare.
 	return problems, nil
 }
 
-// measure runs the pairs of a stage, after those of earlier stages: OLD NEW, NEW OLD, and so
-// on, so that a disturbance of the machine falls on both sides alike.
+// measure runs the pairs of a stage, in the order OLD NEW, NEW OLD and so on, so that a disturbance
+// of the machine falls on both sides alike. before counts the pairs of earlier stages.
 func (c *confirmation) measure(ctx context.Context, s cli.Streams, before int, suspects, suites []string) error {
 	again := "measuring %s again, in %d pairs of runs"
 	if before > 0 {

@@ -182,7 +182,7 @@ func (r *simulating) machine(c *cobra.Command, vector int64) (m simulate.Machine
 }
 
 // print draws the timeline if --svg is given, and prints the result. measured reports whether the model has
-// measured times of whole messages, so that there are no links to wait for.
+// measured times of whole messages; messages then wait for no links.
 func (r *simulating) print(out *simulated, t *simulate.Timeline, measured bool) error {
 	summary := fmt.Sprintf("simulated: %s %s of %d bytes, %s%s on a %s (%s): %.3f µs",
 		out.Schedule, out.Collective, out.Bytes, plural.Count(out.Ranks, "rank", "ranks"), out.shape(), out.Topology, out.Sharing, out.Makespan.Nanoseconds()/1000)

@@ -155,7 +155,7 @@ func (r *sharding) identify(run *shard.Run) error {
 	case r.runID == "":
 		run.RunID = old[0]
 	case !runIDs.MatchString(r.runID) || run.Screen.Check(r.runID) != nil:
-		return cli.UsageError("--run-id %q: want up to 64 letters, digits, '.', '_' and '-', and nothing private", r.runID)
+		return cli.UsageError("--run-id %q: want up to 64 letters, digits, '.', '_' and '-', without host names or other private text", r.runID)
 	case len(old) > 0 && !slices.Contains(old, r.runID):
 		return cli.UsageError("--run-id %s: %s holds documents of run %s; resume that one, or use another directory", r.runID, r.results, strings.Join(old, ", "))
 	default:

@@ -72,7 +72,7 @@ measured on this machine or a file cannot be written.`,
 	cmd.Flags().StringVarP(&r.dir, "output", "o", "", "write into `DIR`")
 	_ = cmd.MarkFlagRequired("output") // fails only for unknown flags
 	cmd.Flags().BoolVar(&r.fast, "fast", false, "simulate nothing: take rows of an earlier run over, and fail if one is missing")
-	cmd.Flags().BoolVar(&r.check, "check", false, "write nothing: fail if a file in the directory is not what the manifest gives, or does not belong there")
+	cmd.Flags().BoolVar(&r.check, "check", false, "write nothing: fail if a file in the directory differs from the manifest's, or does not belong there")
 	cmd.MarkFlagsMutuallyExclusive("fast", "check")
 	return cmd
 }
@@ -316,7 +316,7 @@ func (r *studying) compare(files map[string][]byte) error {
 		}
 	}
 	if len(differ) > 0 {
-		return fmt.Errorf("%s: %s missing or not what the manifest gives; run without --check", r.dir, strings.Join(differ, ", "))
+		return fmt.Errorf("%s: %s missing or different from the manifest's; run without --check", r.dir, strings.Join(differ, ", "))
 	}
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -328,7 +328,7 @@ func (r *studying) compare(files map[string][]byte) error {
 		}
 	}
 	if len(strange) > 0 {
-		return fmt.Errorf("%s: the manifest does not give %s; remove what an earlier manifest left", r.dir, strings.Join(strange, ", "))
+		return fmt.Errorf("%s: not files of the manifest: %s; remove files of earlier manifests", r.dir, strings.Join(strange, ", "))
 	}
 	fmt.Fprintf(r.Out, "%s in %s: as the manifest gives them\n", plural.Count(len(files), "file", "files"), r.dir)
 	return nil

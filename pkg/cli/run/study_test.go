@@ -43,14 +43,14 @@ func TestStudy(t *testing.T) {
 		path := filepath.Join(dir, stray)
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		_, stderr = study(cli.ExitFailed, "--check")
-		require.Contains(t, stderr, "the manifest does not give "+stray+"; remove what an earlier manifest left\n")
+		require.Contains(t, stderr, "not files of the manifest: "+stray+"; remove files of earlier manifests\n")
 		require.NoError(t, os.Remove(path))
 	}
 
 	svg := filepath.Join(dir, "memory.svg")
 	require.NoError(t, os.WriteFile(svg, []byte("<svg/>"), 0o600))
 	_, stderr = study(cli.ExitFailed, "--check")
-	require.Contains(t, stderr, "memory.svg missing or not what the manifest gives; run without --check")
+	require.Contains(t, stderr, "memory.svg missing or different from the manifest's; run without --check")
 
 	path := filepath.Join(dir, "rows.ndjson")
 	rows, err := os.ReadFile(path)

@@ -105,7 +105,7 @@
   const value = (view, s, i, q) => figureOf(view, s, i, view.state.metric, q);
   const has = v => !Number.isNaN(v);
   const metricOf = view => view.metrics[view.state.metric];
-  // What depends on the percentile says which it is. Simulated times and given figures have none.
+  // Titles that depend on the percentile name it. Simulated times and given figures have no percentile.
   const percentile = (view, metric) => view.time || metric.given ? "" : D.quantiles[view.state.q].name;
   const rateTitle = (view, rate) => [rate.title, percentile(view, rate) && "at " + percentile(view, rate), rate.unit].filter(Boolean).join(" ");
   const fits = (view, s, except = -1) => view.state.chosen.every((set, i) => i === except || !set || set.has(s.f[i]));
