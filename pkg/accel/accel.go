@@ -13,8 +13,8 @@ import (
 // address of this process.
 type Ptr uintptr
 
-// Pointer returns an address of this process, outside of Go's heap, as a pointer. If it is inlined,
-// the compiler of Go 1.26 fails on copies of a constant length.
+// Pointer converts an address in this process to a pointer. The address must lie outside of Go's
+// heap. Inlining is off because it makes the Go 1.26 compiler fail on copies of a constant length.
 //
 //go:noinline
 func (p Ptr) Pointer() unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
@@ -31,11 +31,11 @@ var ErrOutOfMemory = errors.New("out of device memory")
 // Info describes a device. All of it may be published, except PCIBusID.
 type Info struct {
 	Vendor        string // nvidia, amd, host
-	Product       string // name the runtime reports
+	Product       string // the runtime's name for the device
 	Arch          string // sm_90, gfx942:sramecc+:xnack-, x86-64
 	Runtime       string // driver and runtime version, such as "CUDA 13.0"
 	Multiproc     int    // multiprocessors; 0 on a host
-	L2Bytes       int64  // last level cache
+	L2Bytes       int64  // last-level cache
 	TotalBytes    int64
 	PCIBusID      string // private: never published
 	SharedHostMem bool   // device memory is host memory
@@ -45,7 +45,7 @@ type Info struct {
 // its thread and uses its device from that thread alone.
 type Device interface {
 	Info() Info
-	// Memory returns free and total bytes.
+	// Memory returns the free and total device memory in bytes.
 	Memory() (free, total int64, err error)
 	// Alloc returns device memory aligned to at least 4096 bytes.
 	Alloc(bytes int64) (Ptr, error)
@@ -53,11 +53,12 @@ type Device interface {
 	// AllocHost returns page-locked host memory.
 	AllocHost(bytes int64) (unsafe.Pointer, error)
 	FreeHost(unsafe.Pointer) error
-	// CopyIn, CopyOut and Copy enqueue a copy on the stream. CopyIn and CopyOut may
-	// synchronise if the host memory is pageable.
+	// CopyIn (host to device), CopyOut (device to host) and Copy (device to device) enqueue a
+	// copy on the stream. CopyIn and CopyOut may synchronise if the host memory is pageable.
 	CopyIn(s Stream, dst Ptr, src unsafe.Pointer, bytes int64) error
 	CopyOut(s Stream, dst unsafe.Pointer, src Ptr, bytes int64) error
 	Copy(s Stream, dst, src Ptr, bytes int64) error
+	// Set enqueues a fill of device memory with value.
 	Set(s Stream, dst Ptr, value byte, bytes int64) error
 	NewStream() (Stream, error)
 	// NewEvent returns an event that records a time.
@@ -66,8 +67,9 @@ type Device interface {
 	Elapsed(start, end Event) (float64, error)
 	// Synchronize waits for all work of the device.
 	Synchronize() error
-	// Compile compiles source for this device, or takes the result from the cache. On a
-	// host, and on a machine without a run-time compiler, the error wraps ErrUnsupported.
+	// Compile compiles source for this device, or reads the result from the cache. Errors name
+	// the source by name. The error wraps ErrUnsupported on a host and on a machine without a
+	// run-time compiler.
 	Compile(ctx context.Context, name, source string) (Module, error)
 	Close() error
 }
@@ -83,7 +85,7 @@ func Write(d Device, s Stream, dst Ptr, data []byte) error {
 	return s.Synchronize()
 }
 
-// Read returns a copy of n elements of device memory, for which it waits for the stream.
+// Read waits for the stream and returns a copy of n elements of device memory.
 func Read[T any](d Device, s Stream, src Ptr, n int) ([]T, error) {
 	data := make([]T, n)
 	if n == 0 {
@@ -100,19 +102,19 @@ type Stream interface {
 	// Handle is the native stream (CUstream, hipStream_t); 0 on the host.
 	Handle() uintptr
 	Record(Event) error
-	// Wait makes work that is enqueued from now on wait for what the event marks, on
-	// whatever stream.
+	// Wait makes work that is enqueued later wait for the point that the event marks, on this
+	// stream or another.
 	Wait(Event) error
 	Synchronize() error
 	// Query reports whether all enqueued work has ended.
 	Query() (done bool, err error)
-	// BeginCapture and EndCapture enclose work that becomes a graph. If the device has no
-	// graphs, the error of BeginCapture wraps ErrUnsupported.
+	// BeginCapture and EndCapture enclose the calls whose work becomes a graph. The error of
+	// BeginCapture wraps ErrUnsupported if the device has no graphs.
 	BeginCapture() error
 	EndCapture() (Graph, error)
-	// RecordExternal is a Record between BeginCapture and EndCapture that takes the time at
-	// each launch of the graph, for Elapsed. The event has to stay open as long as the graph.
-	// The error wraps ErrUnsupported if the device cannot do that.
+	// RecordExternal is called between BeginCapture and EndCapture. Each launch of the graph
+	// then records the event's time for Elapsed. The event has to stay open as long as the
+	// graph. The error wraps ErrUnsupported if the device does not support it.
 	RecordExternal(Event) error
 	Close() error
 }
@@ -120,7 +122,7 @@ type Stream interface {
 // NativeStream is the stream of a driver. C code can poll it for completion.
 type NativeStream interface {
 	Stream
-	// QueryFunction returns the address of the driver function int (*)(void *), which takes
+	// QueryFunction returns the address of the driver's function int (*)(void *). It takes
 	// Handle and returns 0 once all work has ended.
 	QueryFunction() uintptr
 }
@@ -147,27 +149,26 @@ type Module interface {
 
 // Kernel is one function of a module.
 type Kernel interface {
-	// Launch enqueues the kernel. Each argument points to a value of the type of the
-	// kernel's parameter, which is copied before Launch returns. As cgo requires, the Go
-	// object that holds the value contains no Go pointers.
+	// Launch enqueues the kernel. Each argument points to a value of its parameter's type, and
+	// Launch copies the value before it returns. As cgo requires, the Go object that holds the
+	// value contains no Go pointers. Arg makes such arguments.
 	Launch(s Stream, grid, block uint32, sharedBytes uint32, args ...unsafe.Pointer) error
 }
 
-// Arg returns an argument of Kernel.Launch: the address of a copy of v, since the object
-// around an argument may hold no Go pointers.
+// Arg returns the address of a copy of v, as an argument of Kernel.Launch.
 func Arg[T any](v T) unsafe.Pointer { return unsafe.Pointer(&v) }
 
 // BlockThreads is the usual number of threads in a block.
 const BlockThreads = 256
 
-// Blocks returns how many blocks of BlockThreads keep a device busy. Kernels that walk
-// their elements with the step of the grid gain nothing from more.
+// Blocks returns the number of blocks of BlockThreads that keep a device busy. Kernels with a
+// grid-stride loop gain nothing from more.
 func Blocks(d Device) int {
 	const perMultiprocessor = 8
 	return max(1, d.Info().Multiproc) * perMultiprocessor
 }
 
-// BlocksFor returns how many blocks take n elements, one a thread, and no more than Blocks.
+// BlocksFor returns the number of blocks for n elements, one per thread, limited to Blocks.
 func BlocksFor(d Device, n int64) uint32 {
 	return uint32(min((n+BlockThreads-1)/BlockThreads, int64(Blocks(d))))
 }

@@ -10,7 +10,7 @@ type Mirror[T any] struct {
 	scope  *Scope
 }
 
-// NewMirror returns a mirror of a scope.
+// NewMirror returns a mirror in memory of a scope, which frees it.
 func NewMirror[T any](s *Scope) (m Mirror[T], err error) {
 	m.scope = s
 	if m.Device, err = s.Alloc(m.bytes()); err != nil {
@@ -28,7 +28,7 @@ func (m Mirror[T]) In(s Stream) error {
 	return m.scope.CopyIn(s, m.Device, unsafe.Pointer(m.Host), m.bytes())
 }
 
-// Out copies the value back to the host, and waits for the stream.
+// Out copies the value to the host and waits for the stream.
 func (m Mirror[T]) Out(s Stream) error {
 	if err := m.scope.CopyOut(s, unsafe.Pointer(m.Host), m.Device, m.bytes()); err != nil {
 		return err
@@ -43,7 +43,7 @@ type Scratch struct {
 	bytes  int64
 }
 
-// Grow makes the memory hold at least so many bytes. Its content is lost if it has to grow.
+// Grow ensures a size of at least bytes. The content is lost if the memory has to grow.
 func (m *Scratch) Grow(bytes int64) error {
 	if bytes <= m.bytes {
 		return nil
@@ -58,7 +58,7 @@ func (m *Scratch) Grow(bytes int64) error {
 	return err
 }
 
-// Free frees the memory.
+// Free frees the memory, if there is any. Grow may follow.
 func (m *Scratch) Free() (err error) {
 	if m.At != 0 {
 		err = m.Device.Free(m.At)

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Scope is a device that remembers the memory, streams, events and modules that are made through it.
-// Close releases all of them.
+// Scope is a device that records the memory, streams, events and modules that are created through
+// it. Close releases all of them. The scale-up or scale-out scope of a case is unrelated.
 type Scope struct {
 	Device
 	release []func() error
@@ -17,7 +17,7 @@ type Scope struct {
 // NewScope returns an empty scope of a device.
 func NewScope(d Device) *Scope { return &Scope{Device: d} }
 
-// Defer makes Close call f, before it releases anything that was made or deferred earlier.
+// Defer makes Close call f, before it releases anything created or deferred earlier.
 func (s *Scope) Defer(f func() error) { s.release = append(s.release, f) }
 
 // Close releases everything in the scope, in reverse order, and leaves the device open. The scope can
@@ -30,7 +30,7 @@ func (s *Scope) Close() (err error) {
 	return err
 }
 
-// Alloc implements Device. The memory is freed by Close alone.
+// Alloc implements Device. Only Close may free the memory.
 func (s *Scope) Alloc(bytes int64) (Ptr, error) {
 	p, err := s.Device.Alloc(bytes)
 	if err == nil {
@@ -39,7 +39,7 @@ func (s *Scope) Alloc(bytes int64) (Ptr, error) {
 	return p, err
 }
 
-// AllocHost implements Device. The memory is freed by Close alone.
+// AllocHost implements Device. Only Close may free the memory.
 func (s *Scope) AllocHost(bytes int64) (unsafe.Pointer, error) {
 	p, err := s.Device.AllocHost(bytes)
 	if err == nil {
@@ -48,7 +48,7 @@ func (s *Scope) AllocHost(bytes int64) (unsafe.Pointer, error) {
 	return p, err
 }
 
-// NewStream implements Device. The stream is closed by Close alone.
+// NewStream implements Device. Only Close may close the stream.
 func (s *Scope) NewStream() (Stream, error) {
 	stream, err := s.Device.NewStream()
 	if err == nil {
@@ -57,7 +57,7 @@ func (s *Scope) NewStream() (Stream, error) {
 	return stream, err
 }
 
-// NewEvent implements Device. The event is closed by Close alone.
+// NewEvent implements Device. Only Close may close the event.
 func (s *Scope) NewEvent() (Event, error) {
 	e, err := s.Device.NewEvent()
 	if err == nil {
@@ -66,7 +66,8 @@ func (s *Scope) NewEvent() (Event, error) {
 	return e, err
 }
 
-// Kernels compiles source, which errors call name, and finds kernels in it; see Device.Compile.
+// Kernels compiles source with Device.Compile and stores each named kernel of it through its pointer.
+// Errors name the source by name.
 func (s *Scope) Kernels(ctx context.Context, name, source string, kernels map[string]*Kernel) error {
 	m, err := s.Compile(ctx, name, source)
 	if err != nil {

@@ -46,11 +46,11 @@ func comparisonOf(c *plan.Case) any {
 	}
 }
 
-// RowKey returns a key that is equal exactly if two rows may be compared, timing mode by timing
-// mode: the first 32 hexadecimal digits of the SHA-256 of the document's comparison key, the
-// requested bytes, the placement, the ranks of a pairwise operation and the buffer slots, as JSON.
-// The slots depend on the device's caches and memory and, for shifted buffers, on the case's
-// largest size, which the document's key does not contain.
+// RowKey returns a key that is equal for two rows exactly if they may be compared, timing mode by
+// timing mode. It is the first 32 hexadecimal digits of the SHA-256 of a JSON object with the document's
+// comparison key, the requested bytes, the placement, the ranks of a pairwise operation and the buffer
+// slots. The document's key does not determine the slots, which depend on the device's caches and memory
+// and, for shifted buffers, on the case's largest size.
 func RowKey(comparisonKey string, r *Row) (string, error) {
 	text, err := json.Marshal(struct {
 		Key       string `json:"comparison_key"`
@@ -63,8 +63,8 @@ func RowKey(comparisonKey string, r *Row) (string, error) {
 	return result.Hashed(text), err
 }
 
-// older returns the rules for earlier documents: up to 6d8324a only the id has the name of the
-// traffic; later ones have traffic_name too.
+// older returns the rules for earlier documents. In those up to 6d8324a the name of the traffic is only
+// in the id. Later ones have traffic_name too.
 func older(e *result.Envelope) result.Older {
 	id := e.Identity
 	b := Of(&id.Case)
@@ -86,7 +86,7 @@ func CheckDocument(p *result.Problems, d *Document) {
 	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")
 	p.Check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil && d.Workload.Excluded != nil, "workload has a null list")
 	p.Check(m.Op == b.Op && m.DType == id.Case.Precision && m.RedOp == b.RedOp && m.Root == b.Root && m.Buffers == b.Buffers,
-		"measurement is not of the op, type, reduction, root and buffers of the case")
+		"measurement: op, dtype, redop, root or buffers differ from the case")
 	if a := m.Arithmetic; a != nil {
 		p.Arithmetic("measurement.arithmetic_as_declared", a)
 		p.Check(a.Passed || d.Outcome.Status != result.Success, "outcome is success, but the arithmetic is not as declared")
@@ -106,7 +106,7 @@ func CheckDocument(p *result.Problems, d *Document) {
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
-		p.Check(pairwise == r.IsOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
+		p.Check(pairwise == r.IsOf(id.Case.World), "%s: src and dst must be two ranks of the case for a pairwise operation, and missing for others", at)
 		p.Check(slices.Contains(b.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(b.Placements, r.Placement), "%s was not asked for", at)
 		if r.Key != "" {
 			key, err := RowKey(d.ComparisonKey, r)
@@ -119,7 +119,7 @@ func CheckDocument(p *result.Problems, d *Document) {
 			}
 			p.Check(slices.Contains(b.Modes, mode), "%s: %s was not asked for", at, mode)
 			p.Check(t.SampleCount > 0, "%s.%s has no samples", at, mode)
-			p.Check(t.Percentiles.P50 > 0, "%s.%s takes %v µs", at, mode, t.Percentiles.P50)
+			p.Check(t.Percentiles.P50 > 0, "%s.%s: p50 is %v µs, must be positive", at, mode, t.Percentiles.P50)
 			if err := t.check(); err != nil {
 				p.Add("%s.%s: %w", at, mode, err)
 			}
@@ -141,8 +141,8 @@ func CheckDocument(p *result.Problems, d *Document) {
 	}
 }
 
-// whole checks that a successful document has a row, with every timing mode, for everything
-// requested that was neither dropped nor excluded.
+// whole checks that a successful document has a row for each requested size and placement that was
+// neither dropped nor excluded, and that each row has all timing modes.
 func whole(p *result.Problems, d *Document) {
 	c, w := d.Identity.Case, d.Workload
 	b := Of(&c)

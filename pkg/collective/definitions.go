@@ -7,8 +7,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// SuiteBlock requests the product of its lists, at each world size that the platform has for the
-// backend. It has either sizes or traffic.
+// SuiteBlock requests cases for all combinations of its lists, at each world size that the platform has
+// for the backend. It has either sizes or traffic.
 type SuiteBlock struct {
 	Backends []string       `yaml:"backends" in:"backend"`
 	Ops      []string       `yaml:"ops" in:"op"`
@@ -31,15 +31,15 @@ type Backend struct {
 	RedOps        []string `yaml:"redops,optional" in:"redop"` // for operations that reduce
 	Modes         []string `yaml:"modes" in:"timing mode"`
 	Registrations []string `yaml:"registrations" in:"registration"`
-	// Ungrouped: a group call cannot have several operations.
+	// Ungrouped means that a group call cannot have several operations.
 	Ungrouped bool `yaml:"ungrouped,optional"`
-	// ByName: `cxrun bench` uses the backend only if --backend names it, since it is not a library of
-	// collectives.
+	// ByName means that `cxrun bench` uses the backend only if --backend names it, since it is not a
+	// library of collectives.
 	ByName bool `yaml:"by_name,optional"`
 }
 
-// Sampling holds the collective sample counts of a profile; see Counts. Its graphs are launched
-// once a window, and its groups have one operation.
+// Sampling holds the collective sample counts of a profile; see Counts. A window launches its graph
+// once, and a group call has one operation.
 type Sampling struct {
 	Warmup     int `yaml:"warmup" min:"0" max:"1000000"`
 	Iterations int `yaml:"iterations" min:"1" max:"1000000"`

@@ -1,5 +1,5 @@
-// Package collective is the family of collective operations: all_reduce … sendrecv. Package runner
-// measures them; the packages beside it are the libraries.
+// Package collective is the family of collective operations, such as all_reduce and sendrecv. Package
+// runner measures them. Packages host, ipc and nccl run them.
 package collective
 
 import (
@@ -55,5 +55,5 @@ func warning(doc result.Document) string {
 	if m.Registration == vocab.Unregistered || len(m.Rows) == 0 || m.RegistrationHandle {
 		return ""
 	}
-	return fmt.Sprintf("-R: the library took the buffers for registration %s and returned no handle: it may have used them unregistered", m.Registration)
+	return fmt.Sprintf("-R: the library accepted buffers for registration %s but returned no handle, so it may have used them unregistered", m.Registration)
 }

@@ -79,7 +79,6 @@ func (r *Row) rung() figure.Rung {
 
 // lines returns the points of a row in its chart: one, or one for each direction of a
 // bidirectional operation.
-// has one for each.
 func lines(d *Document, r *Row, mode string, t *Timing) []figure.Line {
 	c := &d.Identity.Case
 	pairs := Of(c).Pairs(c.World)
@@ -123,7 +122,7 @@ const (
 	viewPairs       = "pairs"
 )
 
-// views are two: pairwise operations have a row for each pair of ranks.
+// views holds two charts, since pairwise operations have a row for each pair of ranks.
 var views = []figure.View{
 	{
 		Name: viewCollectives, Title: "Collectives", Shape: figure.Lines, X: figure.Axis{Title: "size", Bytes: true},

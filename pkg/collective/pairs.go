@@ -21,8 +21,8 @@ type Pairs struct {
 	DType   string `json:"dtype"`
 	Buffers string `json:"buffers"`
 	Mode    string `json:"timing"`
-	// Bandwidth is GB/s at p50 of the largest size, Latency median microseconds of the smallest: from
-	// rank (row) to rank (column), null if not measured.
+	// Bandwidth is in GB/s at p50 of the largest size. Latency is the median of the smallest size in
+	// microseconds. Both are from rank (row) to rank (column), null if not measured.
 	Bandwidth Square `json:"bandwidth_gbps"`
 	Latency   Square `json:"latency_us"`
 	// Median is the median bandwidth over pairs. Worst is the slowest pair if it is more than a tenth
@@ -45,10 +45,10 @@ type Slow struct {
 	GBps float64 `json:"gbps"`
 }
 
-// slowPart is the fraction of the median bandwidth below which a pair is named.
+// slowPart is the fraction of the median bandwidth below which Worst is set.
 const slowPart = 0.9
 
-// pairsOf returns the figures of the pairs that passed; nil if there are none.
+// pairsOf returns the figures of the pairs that passed, or nil if there are none.
 func pairsOf(d *Document) *Pairs {
 	p := &Pairs{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
@@ -62,7 +62,7 @@ func pairsOf(d *Document) *Pairs {
 				rows = append(rows, r)
 			}
 		}
-		// Each size has a row for each pair, or for half of them.
+		// Each size has a row for each ordered pair, or for each unordered pair.
 		if len(rows) > 0 && p.World <= 4*len(rows)/p.World {
 			p.Mode = mode
 			p.fill(rows, Of(&d.Identity.Case).Pairs(d.Identity.Case.World) == p.World*(p.World-1))

@@ -18,8 +18,7 @@ var filters = []planner.Filter{
 	{Name: "redop", Kind: "redop", Asked: true, Usage: "only these reductions of collectives", Input: "Collectives: reduction"},
 }
 
-// cases requests the cases of a block: by world, backend, operation, element type, reduction,
-// registration and buffers, at every world that the platform has for the backend.
+// cases requests the cases of a block, at every world that the platform has for the backend.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	b := block.(*SuiteBlock)
 	var shape Block
@@ -60,8 +59,8 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int,
 	}
 }
 
-// Counts returns the counts of a profile: groups have one operation, and a graph is launched once a
-// window.
+// Counts returns the counts of a profile, with one operation per group call and one launch of a graph
+// per window.
 func (s *Sampling) Counts() Counts {
 	return Counts{
 		Warmup: s.Warmup, Iterations: s.Iterations, Trials: s.Trials, Aggregate: 1, Launches: 1, Checks: s.Checks,
@@ -88,7 +87,7 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	case wrong != "":
 		return wrong
 	case len(b.Modes) == 0:
-		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
+		return fmt.Sprintf("backend %s supports none of the requested timing modes", be.Name)
 	case len(planner.Ordered(has.Modes, b.Modes)) < len(b.Modes):
 		return fmt.Sprintf("backend %s has only the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
 	case !slices.Contains(has.Ops, b.Op):
@@ -100,7 +99,7 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	case !slices.Contains(has.Registrations, b.Registration):
 		return fmt.Sprintf("backend %s has no registration %s", be.Name, b.Registration)
 	case has.Ungrouped && b.Measure.Aggregate > 1:
-		return fmt.Sprintf("backend %s has no group calls of several operations, and %d were asked for (-m)", be.Name, b.Measure.Aggregate)
+		return fmt.Sprintf("backend %s has no group calls of several operations, but -m requests %d", be.Name, b.Measure.Aggregate)
 	}
 	return ""
 }

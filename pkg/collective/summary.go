@@ -80,8 +80,8 @@ type Point struct {
 	BusBW     float64 `json:"busbw_gbps"`
 }
 
-// HeadlineOf returns the headline of a document: the pipelined figures, which are comparable with
-// nccl-tests, else the first mode measured; out of place preferred.
+// HeadlineOf returns the headline of a document. It prefers out-of-place figures, and pipelined
+// figures, which are comparable with nccl-tests. Otherwise it takes the first mode that was measured.
 func HeadlineOf(d *Document) *Headline {
 	c := &Headline{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
@@ -116,7 +116,7 @@ func (c *Headline) fit() {
 	c.Fit = table.Fitted(points)
 }
 
-// p99 returns the 99th percentile of a timing mode, 0 if there is none.
+// p99 returns the 99th percentile of a timing mode, or 0 if there is none.
 func p99(t *Timing) float64 {
 	if t.Percentiles.P99 == nil {
 		return 0
@@ -142,7 +142,7 @@ func (c *Headline) key() []string {
 	return []string{c.SKU, c.Backend, strconv.Itoa(c.World), c.Op, c.DType, c.RedOp, c.Buffers}
 }
 
-// Peaks returns tables of the peaks of cases of a kind.
+// Peaks returns tables of the peak bandwidth and the lowest latency of cases. kind begins their titles.
 func Peaks(kind string, cases []*Headline) []table.Section {
 	var out []table.Section
 	for _, g := range groups(cases) {
@@ -160,7 +160,8 @@ func Peaks(kind string, cases []*Headline) []table.Section {
 	return out
 }
 
-// Ladders returns tables of the sizes of cases; of is appended to what a title says they show.
+// Ladders returns tables and charts of the figures of cases by size. Titles have of after the name of
+// the figure.
 func Ladders(of string, cases []*Headline) []table.Section {
 	var out []table.Section
 	laddered := slices.DeleteFunc(slices.Clone(cases), func(c *Headline) bool { return len(c.Points) < 2 })
@@ -196,7 +197,7 @@ func Ladders(of string, cases []*Headline) []table.Section {
 	return out
 }
 
-// group is collective cases that may share a column: one timing mode and placement.
+// group holds cases whose figures are comparable: they have one timing mode and placement.
 type group struct {
 	title string
 	cases []*Headline

@@ -12,25 +12,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
-// Traffic is an alltoallv matrix read from a file: one line for each sending rank, with its bytes to
-// every rank as numbers separated by white space, as nccl-tests reads it
-// (NCCL_TESTS_ALLTOALLV_MATRIX_FILE).
+// Traffic is an alltoallv matrix read from a file in the format of nccl-tests
+// (NCCL_TESTS_ALLTOALLV_MATRIX_FILE). Each line is for one sending rank and lists its bytes to every
+// rank, separated by white space.
 type Traffic struct {
 	File string
 	// Name is the file's name without directory and extension.
 	Name string
-	// Bytes is the bytes from rank (row) to rank (column).
+	// Bytes holds the bytes from rank (row) to rank (column).
 	Bytes [][]int64
 
 	at [][]strictyaml.Pos
 }
 
-// MaxTraffic is the maximum size of a traffic file, in bytes: enough for 512 ranks with parts of up to a
-// terabyte.
+// MaxTraffic is the maximum size of a traffic file, in bytes. It is enough for 512 ranks with parts of
+// up to a terabyte.
 const MaxTraffic = 4 << 20
 
-// ParseTraffic reads traffic; file names data in messages. A non-nil error is of
-// type strictyaml.Errors.
+// ParseTraffic parses the contents of a traffic file. Errors name it by file and have the type
+// strictyaml.Errors.
 func ParseTraffic(file string, data []byte) (*Traffic, error) {
 	t := &Traffic{File: file, Name: strings.TrimSuffix(path.Base(file), path.Ext(file))}
 	var diagnostics strictyaml.Errors
@@ -83,7 +83,7 @@ func numbers(p strictyaml.Pos, line string, diagnose func(p strictyaml.Pos, form
 		case n < 0:
 			diagnose(p, "bytes must not be negative: %d", n)
 		case n > catalog.MaxBytes:
-			diagnose(p, "at most %d bytes, not %d", int64(catalog.MaxBytes), n)
+			diagnose(p, "bytes must be at most %d, not %d", int64(catalog.MaxBytes), n)
 		}
 		row, at = append(row, n), append(at, p)
 		i += len(word)
@@ -91,12 +91,12 @@ func numbers(p strictyaml.Pos, line string, diagnose func(p strictyaml.Pos, form
 	return row, at
 }
 
-// Ranks returns the number of ranks of the traffic.
+// Ranks returns the number of ranks in the matrix.
 func (t *Traffic) Ranks() int { return len(t.Bytes) }
 
 // Whole returns an error of type strictyaml.Errors unless all parts are whole numbers of elements of
-// type dtype. It names the first and how many more there are: for traffic made for another type,
-// that may be every part.
+// type dtype. The error names the first wrong part and the number of further ones, since all parts may
+// be wrong if the file was made for another type.
 func (t *Traffic) Whole(dtype string) error {
 	element, err := numeric.ParseType(dtype)
 	if err != nil {
@@ -135,8 +135,8 @@ func (t *Traffic) Parse(file string, data []byte) (string, error) {
 	return "", catalog.CheckName(t.Name) // it is part of case ids
 }
 
-// Check checks traffic against the block that names it: some platform must have its ranks, and its
-// parts must be whole elements of each type.
+// Check checks traffic against the suite block that names it. A platform must have a world of its
+// number of ranks, and its parts must be whole elements of each type.
 func (t *Traffic) Check(c *catalog.Checker, worlds []int, dtypes []string) {
 	if !slices.Contains(worlds, t.Ranks()) {
 		c.Diagnose(t, "%s has %d ranks, but no platform of the suite runs a backend of this block at that world size; they have %s",

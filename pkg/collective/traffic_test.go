@@ -36,7 +36,7 @@ func TestTrafficDiagnostics(t *testing.T) {
 		{"a fraction", "1 2\n3.5 4\n", `t.txt:2:1: bytes must be a whole number, not "3.5"`},
 		{"a sign", "1 2\n+3 4\n", `t.txt:2:1: bytes must be a whole number, not "+3"`},
 		{"beyond numbers", "1 99999999999999999999\n3 4\n", `t.txt:1:3: bytes must be a whole number, not "99999999999999999999"`},
-		{"beyond memories", "1 1125899906842625\n3 4\n", "t.txt:1:3: at most 1125899906842624 bytes, not 1125899906842625"},
+		{"beyond memories", "1 1125899906842625\n3 4\n", "t.txt:1:3: bytes must be at most 1125899906842624, not 1125899906842625"},
 		{"nothing", "0 0\n0 0\n", "t.txt:1:1: no rank sends anything: all numbers are 0"},
 		{"several", "1 x\n-3 4\n5 6\n", "t.txt:1:3: bytes must be a whole number, not \"x\"\nt.txt:2:1: bytes must not be negative: -3\nt.txt:3:1: 3 rows of 2 numbers: a traffic matrix must be square"},
 	} {

@@ -147,7 +147,7 @@ func TestExchangeRefuses(t *testing.T) {
 		lists []int64
 		want  string
 	}{
-		{"lists of another group", nil, lists[:3], "grouped-send-recv on rank 0: lists of 3 words for 1 ranks"},
+		{"lists of another group", nil, lists[:3], "grouped-send-recv on rank 0: 3 numbers in lists for 1 ranks, want 4"},
 		{"a library without", []string{"ncclSend"}, lists, "no such symbol: ncclSend in libnccl.so.2: load another library"},
 		{"no buffer", nil, lists, "grouped-send-recv: ncclInvalidArgument on rank 0"},
 	} {

@@ -43,7 +43,7 @@ import (
 var ErrEnded = errors.New("the communicator has ended")
 
 // Communicator is one rank's handle of an NCCL communicator. It belongs to the device that
-// was current when it was made, and must be used from one thread; only Abort may be called
+// was current when it was created. It must be used from one thread, but Abort may be called
 // from any thread.
 type Communicator struct {
 	lib    *Library
@@ -51,14 +51,14 @@ type Communicator struct {
 	rank   int
 	world  int
 	ended  atomic.Bool
-	// asking is held during a call that another thread's Abort must not interrupt by
-	// freeing the handle.
+	// asking is held during calls that use the handle while Abort in another thread could
+	// free it.
 	asking sync.Mutex
 }
 
-// Init joins the communicator of world ranks that ids identify, the same ids on all ranks.
-// More than one id requires ncclCommInitRankScalable. All ranks must call Init; it returns
-// when all have joined.
+// Init joins the communicator of world ranks that ids identify. All ranks must call Init
+// with the same ids. It returns when all have joined. More than one id requires
+// ncclCommInitRankScalable.
 func (l *Library) Init(ids []ID, rank, world int, config Config) (*Communicator, error) {
 	c := &Communicator{lib: l, rank: rank, world: world}
 	id := (*C.cx_nccl_id)(unsafe.Pointer(&ids[0]))
@@ -89,7 +89,7 @@ func (c *Communicator) made(err error) (*Communicator, error) {
 const NoColor = -1
 
 // Split makes a communicator of the ranks that pass the same color, ordered by key. All
-// ranks must call it; a rank that passes NoColor gets nil.
+// ranks must call it. It returns nil on a rank that passes NoColor.
 func (c *Communicator) Split(color, key int, config Config) (*Communicator, error) {
 	if err := c.lib.Need("ncclCommSplit"); err != nil {
 		return nil, err
@@ -106,8 +106,8 @@ func (c *Communicator) Split(color, key int, config Config) (*Communicator, erro
 }
 
 // Shrink makes a communicator of the ranks that are not in exclude, in their old order.
-// Only these ranks call it. With abort, it first ends the work in flight on c, as after an
-// error; without abort, no work may be in flight. The caller must still end c.
+// Only these ranks call it. If abort is true, it first ends the work in flight on c, for use
+// after an error. Otherwise no work may be in flight. The caller must still end c.
 func (c *Communicator) Shrink(exclude []int, abort bool, config Config) (*Communicator, error) {
 	if err := c.lib.Need("ncclCommShrink"); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (c *Communicator) Handle() (unsafe.Pointer, error) {
 	return unsafe.Pointer(c.handle), nil
 }
 
-// Close ends a communicator after its work is done. All ranks must call it. After Abort it
+// Close frees a communicator after its work is done. All ranks must call it. After Abort it
 // does nothing.
 func (c *Communicator) Close() error {
 	if c.ended.Swap(true) {
@@ -172,7 +172,7 @@ func (c *Communicator) Close() error {
 	return c.check("ncclCommDestroy", C.cx_CommDestroy(c.lib.table, c.handle))
 }
 
-// Abort ends a communicator after an error. Work in flight stops for good. Only the first
+// Abort frees a communicator after an error and stops its work in flight. Only the first
 // call has an effect.
 func (c *Communicator) Abort() error {
 	if c.ended.Swap(true) {
@@ -214,8 +214,8 @@ func (c *Communicator) check(call string, result C.int) error {
 	return c.lib.check(call, c.rank, result)
 }
 
-// NewPreMulSum makes a reduction that multiplies this rank's input by the scalar before
-// summing. The scalar is given as the bits of one element of dtype.
+// NewPreMulSum makes a reduction that multiplies this rank's input by scalar before summing.
+// scalar holds the bits of one element of dtype.
 func (c *Communicator) NewPreMulSum(dtype int, scalar uint64) (op int, err error) {
 	if err := c.lib.Need("ncclRedOpCreatePreMulSum"); err != nil {
 		return 0, err

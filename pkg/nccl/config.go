@@ -13,15 +13,15 @@ const configMagic = 0xcafebeef
 // Config holds the options of a communicator. The zero value leaves all of them to the
 // library.
 type Config struct {
-	// NVLinkCentric requests the schedule for a program that has the device to itself, as
-	// nccl-tests does.
+	// NVLinkCentric sets nvlinkCentricSched, as nccl-tests does. It is for programs that have
+	// the device to themselves.
 	NVLinkCentric bool
 }
 
-// fill returns the config block for a library whose ncclGetVersion returned v. A library
-// copies only the fields it knows, and resets those that are newer than the version in the
-// block. The version must therefore be the library's own, while the block may be the
-// largest one. Before 2.17, blocking must not be undefined.
+// fill returns the ncclConfig_t for a library whose ncclGetVersion returned v. A library
+// copies only the fields it knows, and resets fields that are newer than the version in the
+// struct. The struct may therefore have fields that the library does not know, but its
+// version must be the library's. Before 2.17, blocking must not be undefined.
 func (c Config) fill(v Version) C.cx_nccl_config {
 	const undefined = C.INT_MIN
 	block := C.cx_nccl_config{

@@ -30,14 +30,13 @@ import (
 // used where the library has no entry point for the operation.
 const GroupedSendRecv = "grouped-send-recv"
 
-// Exchange enqueues on the stream, in one group call, what this rank sends to and receives
-// from each rank, in elements of type t. Lists has four times World words, in this order:
-// the number of elements to send to each rank, their offsets in send, the number to receive
-// from each rank, and their offsets in recv. The number that a rank sends to a peer must
-// equal the number that the peer receives from it.
+// Exchange enqueues, in one group call, a send to and a receive from each rank, in elements
+// of type t. lists has four lists of World numbers: the elements to send to each rank, their
+// offsets in send, the elements to receive from each rank, and their offsets in recv. The
+// number that a rank sends to a peer must equal the number that the peer receives from it.
 func (c *Communicator) Exchange(s accel.Stream, t numeric.Type, send, recv accel.Ptr, lists []int64) error {
 	if len(lists) != 4*c.world {
-		return fmt.Errorf("%s on rank %d: lists of %d words for %d ranks", GroupedSendRecv, c.rank, len(lists), c.world)
+		return fmt.Errorf("%s on rank %d: %d numbers in lists for %d ranks, want %d", GroupedSendRecv, c.rank, len(lists), c.world, 4*c.world)
 	}
 	if _, err := c.Handle(); err != nil {
 		return err
@@ -49,16 +48,16 @@ func (c *Communicator) Exchange(s accel.Stream, t numeric.Type, send, recv accel
 		C.size_t(t.Size()), C.uintptr_t(send), C.uintptr_t(recv), (*C.int64_t)(unsafe.Pointer(&lists[0]))))
 }
 
-// Message is one end of a point-to-point message. Its memory layout is cx_message.
+// Message is a send or a receive. Its memory layout is that of cx_message.
 type Message struct {
 	Peer  int32
-	Sends bool // otherwise it receives
+	Sends bool // false for a receive
 	At    accel.Ptr
 	Bytes int64
 }
 
-// SendRecv enqueues the messages on the stream in one group call. Between two ranks, the
-// n-th send of one meets the n-th receive of the other; both must have the same size.
+// SendRecv enqueues the messages on the stream in one group call. The n-th send of a rank to
+// a peer matches the peer's n-th receive from that rank. Both must have the same size.
 func (c *Communicator) SendRecv(s accel.Stream, messages []Message) error {
 	if len(messages) == 0 {
 		return nil
@@ -73,8 +72,8 @@ func (c *Communicator) SendRecv(s accel.Stream, messages []Message) error {
 		(*C.cx_message)(unsafe.Pointer(&messages[0])), C.int64_t(len(messages))))
 }
 
-// AllGather enqueues on the stream that all ranks get count elements of type t from each
-// rank, in the order of ranks. It is in place where send is this rank's part of recv.
+// AllGather enqueues an all-gather of count elements of type t from each rank. It is in place
+// if send is this rank's part of recv.
 func (c *Communicator) AllGather(s accel.Stream, t numeric.Type, send, recv accel.Ptr, count int64) error {
 	if _, err := c.Handle(); err != nil {
 		return err
@@ -83,12 +82,12 @@ func (c *Communicator) AllGather(s accel.Stream, t numeric.Type, send, recv acce
 		C.uintptr_t(send), C.uintptr_t(recv), C.size_t(count)))
 }
 
-// Group makes one group of the operations that f enqueues.
+// Group makes one group call of the operations that f enqueues.
 func (c *Communicator) Group(f func() error) error {
 	if err := c.check("ncclGroupStart", C.cx_group_start(c.lib.table)); err != nil {
 		return err
 	}
 	err := f()
-	// Also after a failure: an open group would swallow what follows.
+	// End the group even after a failure. Otherwise later operations would join it.
 	return errors.Join(err, c.check("ncclGroupEnd", C.cx_group_end(c.lib.table)))
 }

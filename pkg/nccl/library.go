@@ -1,6 +1,5 @@
-// Package nccl calls the NCCL C ABI as NCCL, RCCL and MSCCL++ implement it. Libraries are
-// opened at run time. What a library lacks is determined by its symbols, not by its
-// version.
+// Package nccl calls libraries with the C interface of NCCL: NCCL, RCCL and MSCCL++. It opens
+// them at run time. The symbols of a library, not its version, determine what it supports.
 package nccl
 
 /*
@@ -61,15 +60,14 @@ type Library struct {
 	dl.File
 	lib   *dl.Library
 	table *C.cx_nccl
-	// Kind is what the library turned out to be, which may differ from what was asked for.
+	// Kind is the implementation, as determined from the library itself.
 	Kind Kind
 	// Version is the code that ncclGetVersion returned.
 	Version Version
 	has     map[string]bool
 }
 
-// ErrNotKind is wrapped by the error for a file that is another library than the one asked
-// for.
+// ErrNotKind is wrapped by the error of Open for a library of another kind than requested.
 var ErrNotKind = errors.New("another library")
 
 // Open opens the library of a kind, at the path in its environment variable or where the
@@ -77,7 +75,7 @@ var ErrNotKind = errors.New("another library")
 func Open(kind Kind) (*Library, error) {
 	search, ok := searches[kind]
 	if !ok {
-		return nil, fmt.Errorf("no library is known for %q", kind)
+		return nil, fmt.Errorf("unknown kind of NCCL library %q", kind)
 	}
 	lib, err := search.Open()
 	if err != nil {
@@ -144,8 +142,8 @@ func bind(lib *dl.Library) (*Library, error) {
 	return l, nil
 }
 
-// identify determines the implementation. Versions do not distinguish them: MSCCL++ counts
-// its own, which may one day look like an NCCL code.
+// identify determines the implementation. It does not use the version, since MSCCL++ has its
+// own versions, and a later one could equal a version of NCCL.
 func (l *Library) identify() Kind {
 	name := l.lib.SOName()
 	if name == "" {
@@ -172,9 +170,8 @@ const (
 	rcclSymbol    = "ncclAllToAllv"                // never in NCCL
 )
 
-// Platform returns the framework whose devices the library drives, cuda or hip. For
-// MSCCL++, which has the same name for both, it is determined by what the library is linked
-// with.
+// Platform returns the framework whose devices the library drives, cuda or hip. MSCCL++ has
+// the same name for both, so Platform checks which framework it is linked with.
 func (l *Library) Platform() string {
 	switch l.Kind {
 	case RCCL:
@@ -190,8 +187,8 @@ func (l *Library) Platform() string {
 // Has reports whether the library has a symbol.
 func (l *Library) Has(symbol string) bool { return l.has[symbol] }
 
-// Need returns nil if the library has all symbols. Otherwise the error names the first
-// missing one and wraps dl.ErrNoSymbol.
+// Need returns nil if the library has all symbols. Otherwise the error names the missing ones
+// and wraps dl.ErrNoSymbol.
 func (l *Library) Need(symbols ...string) error {
 	if err := l.lacks(symbols...); err != nil {
 		return fmt.Errorf("%w: load another library", err)
@@ -213,15 +210,15 @@ func (l *Library) lacks(symbols ...string) error {
 	return fmt.Errorf("%w: %s in %s", dl.ErrNoSymbol, strings.Join(names, ", "), filepath.Base(l.lib.Path()))
 }
 
-// VersionString returns the version as its makers write it, such as 2.28.9.
+// VersionString returns the version in dotted form, such as 2.28.9.
 func (l *Library) VersionString() string { return l.Version.format(l.Kind) }
 
 // Table returns the function table (cx_nccl of abi.h), for packages that call the library
 // in C loops of their own.
 func (l *Library) Table() unsafe.Pointer { return unsafe.Pointer(l.table) }
 
-// NewID makes a unique id. One rank makes it and gives it to the others; its process is
-// where the ranks with this id meet.
+// NewID makes a unique id. One rank calls it and distributes the id. The other ranks with this
+// id connect to the process of that rank.
 func (l *Library) NewID() (ID, error) {
 	var id C.cx_nccl_id
 	err := l.check("ncclGetUniqueId", -1, C.cx_GetUniqueId(l.table, &id))
@@ -232,8 +229,8 @@ func (l *Library) check(call string, rank int, result C.int) error {
 	return l.Check(call, rank, Result(result))
 }
 
-// Check returns the *Error of a call, or nil for Success. rank is the caller's, −1 if there
-// is no communicator yet.
+// Check returns the *Error of a call, or nil for Success. rank is the caller's rank, or −1
+// before there is a communicator.
 func (l *Library) Check(call string, rank int, result Result) error {
 	if result == Success {
 		return nil

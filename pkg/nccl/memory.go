@@ -45,9 +45,9 @@ type Registration struct {
 	window bool
 }
 
-// Register registers a buffer with the communicator: locally or, if window is set, as a
-// symmetric window, which all ranks must register together. If the library returns success
-// without a handle, it did nothing; the error then wraps ErrNoHandle.
+// Register registers a buffer with the communicator, locally or, if window is true, as a
+// symmetric window. All ranks must register a symmetric window together. If the library
+// returns success without a handle, it registered nothing, and the error wraps ErrNoHandle.
 func (c *Communicator) Register(p accel.Ptr, bytes int64, window bool) (*Registration, error) {
 	call := "ncclCommRegister"
 	if window {

@@ -33,12 +33,12 @@ func (r Result) String() string {
 	return resultNames[r]
 }
 
-// Error is a failed call. Its message may be shown. Detail is the library's own text, which
-// can contain hosts and addresses: it belongs only in log files.
+// Error is a failed call. Its message may be published. Detail is the library's own text,
+// which can contain host names and addresses, so it belongs only in log files.
 type Error struct {
 	Call   string // symbol, such as ncclAllReduce
 	Result Result
-	Rank   int // −1 if there is no communicator yet
+	Rank   int // −1 before there is a communicator
 	Detail string
 }
 
@@ -53,8 +53,8 @@ func (e *Error) Error() string {
 // handle.
 var ErrNoHandle = errors.New("the library registered nothing")
 
-// Explain adds Detail to the message of an *Error; other errors are returned unchanged. The
-// text belongs only in log files.
+// Explain adds Detail to the message of an *Error. It returns other errors unchanged. The
+// result belongs only in log files.
 func Explain(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Detail != "" {

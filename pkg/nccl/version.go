@@ -2,12 +2,12 @@ package nccl
 
 import "fmt"
 
-// Version is the code that ncclGetVersion returns. Of NCCL and RCCL it decodes
-// as X·1000+Y·100+Z up to 2.8 and as X·10000+Y·100+Z from 2.9 on. A library
-// that is neither (MSCCL++) counts its own versions in the second way.
+// Version is the code that ncclGetVersion returns. For version X.Y.Z of NCCL and RCCL it is
+// X·1000+Y·100+Z up to 2.8, and X·10000+Y·100+Z from 2.9 on. For MSCCL++ it is
+// X·10000+Y·100+Z, with MSCCL++'s own version.
 type Version int
 
-// v2_28 is the release from which on Config.NVLinkCentric may be set.
+// v2_28 is the first release in which Config.NVLinkCentric may be set.
 const v2_28 Version = 22800
 
 // format returns v as x.y.z.

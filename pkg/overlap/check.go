@@ -34,7 +34,7 @@ func comparison(c *plan.Case) any {
 	return compared{b.Form, b.Op, b.RedOp, b.Algorithm, b.Width, b.Segments, b.Hidden, b.Products, b.Collectives, b.Compute, b.Timing}
 }
 
-// settled replaces auto by what computed the products.
+// settled returns the case of a document with compute auto replaced by what computed the products.
 func settled(d result.Document) plan.Case {
 	c := d.Head().Identity.Case
 	b := *Of(&c)
@@ -43,7 +43,7 @@ func settled(d result.Document) plan.Case {
 	return c
 }
 
-// Asked returns the rows of a case, without their figures: by size.
+// Asked returns the rows that a case requests, by size, without figures.
 func Asked(c *plan.Case) (rows []Row) {
 	b := Of(c)
 	element := int64(1)
@@ -70,7 +70,7 @@ func check(p *result.Problems, doc result.Document) {
 	b := Of(&id.Case)
 	m := &d.Measurement
 	p.Check(m.Rows != nil, "measurement.rows is null")
-	p.Check(m.Form == b.Form && (m.Compute == b.Compute || b.Compute == ComputeAuto) && m.Sampling == SampleCounts{b.Timing.Warmup, b.Timing.Iterations}, "measurement.form, compute or sampling is not that of the case")
+	p.Check(m.Form == b.Form && (m.Compute == b.Compute || b.Compute == ComputeAuto) && m.Sampling == SampleCounts{b.Timing.Warmup, b.Timing.Iterations}, "measurement.form, compute or sampling differs from the case")
 	asked := Asked(&id.Case)
 	var bad []string
 	seen := map[string]bool{}
@@ -92,15 +92,15 @@ func check(p *result.Problems, doc result.Document) {
 	steps := b.Algorithm != "" || b.Form == LinearRotation
 	if m.Program != nil {
 		p.Program("measurement.program", m.Program, id.Case.World)
-		p.Check(steps, "measurement.program is there, and operations of a library communicate")
+		p.Check(steps, "measurement.program is set, but operations of a library communicate")
 	}
 	if d.Outcome.Status != result.Success {
 		return
 	}
 	p.Check(len(m.Rows) == len(asked), "outcome is success with %d rows of %d", len(m.Rows), len(asked))
 	p.Check(m.CheckedBy != "" && m.CommunicationPath != "", "outcome is success, but measurement.checked_by or communication_path is empty")
-	p.Check(m.Program != nil || !steps || !p.Fresh(), "outcome is success, but measurement.program does not say which steps communicated")
-	p.Check(m.Compute != ComputeAuto, "outcome is success, but measurement.compute does not say what computed")
+	p.Check(m.Program != nil || !steps || !p.Fresh(), "outcome is success, but measurement.program is missing")
+	p.Check(m.Compute != ComputeAuto, "outcome is success, but measurement.compute is still auto")
 	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
 }
 
@@ -113,7 +113,7 @@ func checkRow(p *result.Problems, at string, c *plan.Case, r *Row) {
 		}
 		p.Burst(at+"."+name, *times[name], b.Timing.Iterations, r.Complete)
 	}
-	p.Check(len(times) == len(Contenders(b.Form)), "%s has times that form %s does not have", at, b.Form)
+	p.Check(len(times) == len(Contenders(b.Form)), "%s has times of contenders that form %s does not have", at, b.Form)
 	p.Burst(at+".compute_inside_us", r.ComputeInside, b.Timing.Iterations, r.Complete)
 	p.Burst(at+".communication_inside_us", r.CommunicationInside, b.Timing.Iterations, r.Complete)
 	for _, coverage := range []float64{r.ComputeCoverage, r.CommunicationCoverage} {
@@ -123,7 +123,7 @@ func checkRow(p *result.Problems, at string, c *plan.Case, r *Row) {
 	if !p.Fresh() && r.Efficiency != nil { // earlier versions had one regardless of the noise
 		figures.Efficiency = r.efficiency()
 	}
-	p.Check(r.Figures.equal(figures), "%s: exposed, efficiency, slowdowns, taxes or floor do not follow from the medians", at)
+	p.Check(r.Figures.equal(figures), "%s: exposed, efficiency, slowdowns, taxes or floor do not match the medians", at)
 	v := &r.Verify
 	if v.Passed {
 		p.Check(v.Checks > 0 && v.Products > 0 && v.Communicated > 0 && v.WrongProducts == 0 && v.WrongCommunicated == 0,

@@ -14,7 +14,7 @@ import (
 // A document of overlap holds what its case asks for, and its figures follow from its medians.
 func TestFieldsAgree(t *testing.T) {
 	for want, damage := range map[string]func(m *overlap.Measurement){
-		"do not follow from the medians":   func(m *overlap.Measurement) { *m.Rows[0].Efficiency += 0.1 },
+		"do not match the medians":         func(m *overlap.Measurement) { *m.Rows[0].Efficiency += 0.1 },
 		"rows[2048 bytes]: exposed":        func(m *overlap.Measurement) { m.Rows[0].Together.P95, m.Rows[0].Exposed = 99, 1 },
 		"was not asked for":                func(m *overlap.Measurement) { m.Rows[0].ProductM++ },
 		"is there twice":                   func(m *overlap.Measurement) { m.Rows[1] = m.Rows[0] },
@@ -23,7 +23,7 @@ func TestFieldsAgree(t *testing.T) {
 		"a coverage is 1.5":                func(m *overlap.Measurement) { m.Rows[0].ComputeCoverage = 1.5 },
 		"but row 2048 bytes":               func(m *overlap.Measurement) { m.Rows[0].Verify.Passed = false },
 		"passed with 1 and 0 wrong":        func(m *overlap.Measurement) { m.Rows[0].Verify.WrongProducts = 1 },
-		"sampling is not that":             func(m *overlap.Measurement) { m.Sampling.Iterations++ },
+		"sampling differs from":            func(m *overlap.Measurement) { m.Sampling.Iterations++ },
 		"communication_path is empty":      func(m *overlap.Measurement) { m.CommunicationPath = "" },
 		"communication has 1 samples of 3": func(m *overlap.Measurement) { m.Rows[0].Communication.N = 1 },
 		"compute_inside_us: min, p50":      func(m *overlap.Measurement) { m.Rows[0].ComputeInside.Min = 0 },

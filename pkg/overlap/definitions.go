@@ -5,12 +5,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// SuiteBlock requests its forms with the product of its lists, at each world size that the platform has for the backend.
+// SuiteBlock requests cases for all combinations of its lists, at each world size that the platform has for the backend.
 type SuiteBlock struct {
 	Backends []string `yaml:"backends" in:"backend"`
 	Forms    []string `yaml:"forms" in:"overlap form"`
 	Ops      []string `yaml:"ops" in:"op" default:"[all_gather]"` // for form beside
-	// Algorithms are schedules whose steps perform the collective of form beside; by default the library performs it.
+	// Algorithms are schedules whose steps perform the collective of form beside. By default the library performs it.
 	Algorithms []string `yaml:"algorithms,optional"`
 	DTypes     []string `yaml:"dtypes" in:"dtype"`
 	Computes   []string `yaml:"computes" in:"compute"`
@@ -23,7 +23,7 @@ type SuiteBlock struct {
 	Sampling    string        `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
-// Backend holds a backend's overlap capabilities. One without operations runs only schedules.
+// Backend holds a backend's overlap capabilities. A backend without operations runs only schedules.
 type Backend struct {
 	Ops      []string `yaml:"ops,optional" in:"op"`
 	DTypes   []string `yaml:"dtypes" in:"dtype"`

@@ -1,9 +1,8 @@
-// Package overlap is the overlap family: matrix products on one stream and communication on another, measured alone, together
-// and one after the other, in turns. Package runner measures it.
+// Package overlap is the overlap family: matrix products on one stream and communication on another. Each side alone, both
+// together and both in series are measured in turns. Package runner measures them.
 //
 // Form beside has products and collectives that do not depend on each other. The linear forms are a column-parallel linear
-// layer: each rank has rows of X and columns of the layer, and multiplies the rows of another rank as soon as they have
-// arrived.
+// layer. Each rank has rows of X and columns of the layer, and multiplies the rows of a peer as soon as they have arrived.
 package overlap
 
 import (
@@ -19,8 +18,8 @@ import (
 // Name is the name of the family.
 const Name plan.Family = "overlap"
 
-// Contract is the timing contract of overlap: from one gate that both sides wait for, after a meeting of all ranks, to the end
-// of both.
+// Contract is the timing contract of overlap. The clock runs from the opening of the start gate, after a barrier of all ranks, to
+// the end of both sides.
 const Contract = "overlap-gate-v1"
 
 //go:embed case.go document.go

@@ -56,7 +56,8 @@ func workOf(b *Block) string {
 	return fmt.Sprintf("%s %s (hidden %d, %s, %s)", b.Form, b.Op, b.Hidden, table.Plural(b.Products, "product"), table.Plural(b.Collectives, "collective"))
 }
 
-// given returns the given rates of the charts, which only both sides together have: the efficiency and the exposed time.
+// given returns the given rates of the charts: the efficiency and the exposed time. They are NaN for contenders other than
+// Together.
 func given(r *Row, contender string) []float64 {
 	work := []float64{math.NaN(), math.NaN()}
 	if contender != Together {
@@ -97,8 +98,8 @@ const view = "overlaps"
 
 var views = []figure.View{{
 	Name: view, Title: "Computation beside communication", Shape: figure.Lines, X: figure.Axis{Title: "bytes of the communication", Bytes: true},
-	Note: "Times from one gate to the end: of each side alone, of both together and of one after the other. Exposed time is together − compute; it is missing where it is below the noise. " +
-		"An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other; it is missing where the shorter side is not above the noise. Both follow from medians.",
+	Note: "Times from the opening of the start gate to the end: each side alone, both together, and serial (one side after the other). Exposed time is together − compute; it is missing where it is below the noise. " +
+		"An efficiency of 1 hides the shorter side entirely; below 0, together is slower than serial; it is missing where the shorter side is not above the noise. Both are computed from medians.",
 	Facets: []figure.Facet{
 		{Title: "work", One: true},
 		{Title: "contender", Values: Contenders(LinearRotation)},

@@ -13,10 +13,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// minWorld is the minimum number of ranks that can communicate.
+// minWorld is the minimum world size of overlap.
 const minWorld = 2
 
-// cases requests the cases of a block: by world, backend, form, operation, element type and compute.
+// cases requests the cases of a block.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	b := block.(*SuiteBlock)
 	for world, be := range r.Each(Name, b.Backends) {
@@ -40,10 +40,10 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-// communication is a collective and its schedule, or "".
+// communication is a collective and its schedule, which is "" if the library performs it.
 type communication struct{ op, algorithm string }
 
-// communications lists the communications of a form of a block.
+// communications lists the communications that a block requests for a form.
 func communications(form string, b *SuiteBlock) (all []communication) {
 	algorithms := b.Algorithms
 	if form != Beside || len(algorithms) == 0 {
@@ -57,7 +57,7 @@ func communications(form string, b *SuiteBlock) (all []communication) {
 	return all
 }
 
-// Ops returns the requested operations for a form: a linear layer always gathers.
+// Ops returns the operations for a form: the requested ones for form beside, all_gather for a linear layer.
 func Ops(form string, asked []string) []string {
 	if form == Beside {
 		return planner.Ordered(vocab.Ops(), asked)
@@ -65,7 +65,7 @@ func Ops(form string, asked []string) []string {
 	return []string{"all_gather"}
 }
 
-// New returns the block of a form, without width, sizes, counts and compute.
+// New returns the block of a form. The caller sets its hidden width, sizes, counts and compute.
 func New(form, op string, s *Sampling) *Block {
 	return &Block{Form: form, Op: op, RedOp: schedule.RedOp(op), Timing: Timing{Warmup: s.Warmup, Iterations: s.Iterations}}
 }
@@ -85,35 +85,35 @@ func fit(be *catalog.Backend, c *plan.Case) string {
 	case noShape != nil:
 		return noShape.Error()
 	case has == nil:
-		return fmt.Sprintf("backend %s measures no overlap", be.Name)
+		return fmt.Sprintf("backend %s does not support overlap", be.Name)
 	case c.World < minWorld:
-		return "one rank has nobody to communicate with: overlap needs at least 2"
+		return "overlap requires at least 2 ranks, not 1"
 	case c.Nodes > 1:
-		return "overlap is measured on one node: ranks of several nodes have no common gate"
+		return "overlap is measured on one node only"
 	case len(has.Ops) == 0 && b.Algorithm == "":
-		return fmt.Sprintf("backend %s runs schedules alone: ask for form beside and a schedule (--schedule rotation)", be.Name)
+		return fmt.Sprintf("backend %s runs only schedules: use form beside with a schedule (--schedule rotation)", be.Name)
 	case b.Algorithm == "" && !slices.Contains(has.Ops, b.Op):
-		return fmt.Sprintf("backend %s has no %s beside matrix products; it has %s", be.Name, b.Op, strings.Join(has.Ops, ", "))
+		return fmt.Sprintf("backend %s does not support %s beside matrix products: want %s", be.Name, b.Op, strings.Join(has.Ops, ", "))
 	case !slices.Contains(has.DTypes, c.Precision):
-		return fmt.Sprintf("backend %s multiplies no matrices of %s; it has %s", be.Name, c.Precision, strings.Join(has.DTypes, ", "))
+		return fmt.Sprintf("backend %s does not multiply matrices of %s: want %s", be.Name, c.Precision, strings.Join(has.DTypes, ", "))
 	case !slices.Contains(has.Computes, b.Compute):
-		return fmt.Sprintf("backend %s has no compute %s; it has %s", be.Name, b.Compute, strings.Join(has.Computes, ", "))
+		return fmt.Sprintf("backend %s does not support compute %s: want %s", be.Name, b.Compute, strings.Join(has.Computes, ", "))
 	}
 	return Remainder(c)
 }
 
-// Remainder names the size of a linear layer that does not divide among its ranks, or returns "".
+// Remainder returns why a size of a linear layer cannot be divided among its ranks, or "".
 func Remainder(c *plan.Case) string {
 	b, element := Of(c), elementBytes(c.Precision)
 	for _, size := range b.Sizes {
 		if _, ok := b.Product(size, element, c.World); !ok {
-			return fmt.Sprintf("%d bytes do not divide into rows of %d elements of %s, as many for each of %d ranks, and 4 × %d columns among them", size, b.Hidden, c.Precision, c.World, b.Hidden)
+			return fmt.Sprintf("%d bytes of %s cannot be divided evenly among %d ranks: the rows of %d elements and the 4 × %d columns must both be multiples of the ranks", size, c.Precision, c.World, b.Hidden, b.Hidden)
 		}
 	}
 	return ""
 }
 
-// elementBytes returns the size of an element; 1 for an unknown type, which the definitions refuse.
+// elementBytes returns the size of an element in bytes, or 1 for an unknown type, which the definitions refuse.
 func elementBytes(dtype string) int64 {
 	t, err := numeric.ParseType(dtype)
 	if err != nil {
@@ -122,8 +122,8 @@ func elementBytes(dtype string) int64 {
 	return int64(t.Size())
 }
 
-// seconds assumes that products are computed by a plain loop on a host and by the kernel on devices, the slowest choices. Each
-// is computed once more for its check.
+// seconds estimates the duration of a case. It assumes the slowest means of computing products: a plain loop on a host and the
+// kernel on devices. Each check computes the products once more.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		loop     = 1e9 // multiplications a second

@@ -19,10 +19,10 @@ func TestRefusals(t *testing.T) {
 		op, dtype, compute, want string
 		world                    int
 	}{
-		{"broadcast", "float", overlap.ComputeLoop, "backend host has no broadcast beside matrix products; it has all_reduce, all_gather, reduce_scatter, alltoall", 2},
-		{"all_gather", "half", overlap.ComputeLoop, "backend host multiplies no matrices of half; it has float", 2},
-		{"all_gather", "float", overlap.ComputeKernel, "backend host has no compute kernel; it has loop", 2},
-		{"all_gather", "float", overlap.ComputeLoop, "one rank has nobody to communicate with: overlap needs at least 2", 1},
+		{"broadcast", "float", overlap.ComputeLoop, "backend host does not support broadcast beside matrix products: want all_reduce, all_gather, reduce_scatter, alltoall", 2},
+		{"all_gather", "half", overlap.ComputeLoop, "backend host does not multiply matrices of half: want float", 2},
+		{"all_gather", "float", overlap.ComputeKernel, "backend host does not support compute kernel: want loop", 2},
+		{"all_gather", "float", overlap.ComputeLoop, "overlap requires at least 2 ranks, not 1", 1},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			b := overlap.New(overlap.Beside, tt.op, catalog.SamplingOf[overlap.Sampling](cat.SamplingProfile("smoke")))
@@ -34,6 +34,6 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	c := plan.Case{Family: overlap.Name, Precision: "float", World: 2, Block: &overlap.Block{Form: overlap.LinearRotation, Hidden: 32, Sizes: []int64{1000}}}
-	require.Equal(t, "1000 bytes do not divide into rows of 32 elements of float, as many for each of 2 ranks, and 4 × 32 columns among them",
+	require.Equal(t, "1000 bytes of float cannot be divided evenly among 2 ranks: the rows of 32 elements and the 4 × 32 columns must both be multiples of the ranks",
 		overlap.Remainder(&c))
 }

@@ -67,7 +67,7 @@ func sections(h family.Headlines) family.Sections {
 	return family.Sections{Headlines: []table.Section{overview(all)}, Details: []table.Section{ladder(all)}}
 }
 
-// keys are the columns that tell overlaps apart.
+// keys are the columns that identify overlap cases.
 var keys = table.Text("SKU", "backend", "form", "type", "compute", "hidden", "ranks")
 
 func (o *Headline) key() []string {
@@ -78,7 +78,7 @@ func (o *Headline) key() []string {
 	return []string{o.SKU, o.Backend, form, o.DType, computes(o.Compute, o.SharedProcessor), strconv.FormatInt(o.Hidden, 10), strconv.Itoa(o.World)}
 }
 
-// computes names what computes the products.
+// computes returns the text of the column compute.
 func computes(compute string, shared bool) string {
 	if shared {
 		compute += " (shared processor)"
@@ -86,7 +86,7 @@ func computes(compute string, shared bool) string {
 	return compute
 }
 
-// cells are those of a row's times and figures.
+// cells returns the columns of a row's times and figures.
 func (r *HeadlineRow) cells() []string {
 	return []string{
 		table.Size(r.Bytes), table.Significant(r.Compute), table.Significant(r.Communication), table.Significant(r.Together), table.Significant(r.Serial),
@@ -94,7 +94,7 @@ func (r *HeadlineRow) cells() []string {
 	}
 }
 
-// maybe is a figure that a row may lack.
+// maybe formats a figure, with a dash for nil.
 func maybe(v *float64) string {
 	if v == nil {
 		return table.Dash
@@ -104,7 +104,6 @@ func maybe(v *float64) string {
 
 var times = []string{"size", "compute µs", "communication µs", "together µs", "serial µs", "exposed µs"}
 
-// efficiencyColumn stands out.
 var efficiencyColumn = table.Headline("efficiency")
 
 func overview(cases []*Headline) table.Section {
@@ -116,7 +115,7 @@ func overview(cases []*Headline) table.Section {
 	}
 	return table.Section{
 		Title: "Computation beside communication", Table: s, Keys: len(keys),
-		Note: "Medians of the largest size: each side alone, both together and one after the other, from one gate to the end. Exposed is together − compute; it is missing where it is below the noise. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other; it is missing where the shorter side is not above the noise. A ratio is that of products to collectives in a window; hidden is the width of the matrices.",
+		Note: "Medians of the largest size, from the opening of the start gate to the end: each side alone, both together, and serial (one side after the other). Exposed is together − compute; it is missing where it is below the noise. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than serial; it is missing where the shorter side is not above the noise. A form with P:C has P products and C collectives in a window; hidden is the width of the matrices.",
 	}
 }
 

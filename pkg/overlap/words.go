@@ -2,36 +2,36 @@ package overlap
 
 import "github.com/collectivex/collectivex/pkg/vocab"
 
-// Forms of overlap: what computes beside what communicates.
+// Forms of overlap, which determine the products and the communication.
 const (
-	// Beside is matrix products beside a collective; neither depends on the other.
+	// Beside has matrix products and collectives that do not depend on each other.
 	Beside = "beside"
-	// LinearRotation is a column-parallel linear layer whose input arrives in chunks by
-	// rotation: in step i rank r gets chunk r+i from its owner and sends its own to r−i.
+	// LinearRotation is a column-parallel linear layer whose input arrives in chunks by rotation. In
+	// step i, rank r receives chunk r+i from its owner and sends its own chunk to rank r−i.
 	LinearRotation = "linear-rotation"
-	// LinearBroadcast is the same layer with chunks by broadcast: in step i from rank i.
+	// LinearBroadcast is the same layer with chunks by broadcast, in step i from rank i.
 	LinearBroadcast = "linear-broadcast"
 )
 
 // Forms lists the forms of overlap.
 var Forms = vocab.List("overlap form", Beside, LinearRotation, LinearBroadcast)
 
-// What computes the matrix products of an overlap.
+// Means of computing the matrix products of an overlap.
 const (
 	ComputeLoop      = "loop"      // a plain loop on a processor
 	ComputeKernel    = "kernel"    // a kernel that is compiled at run time
 	ComputeCUBLASLt  = "cublaslt"  // NVIDIA's library
 	ComputeHIPBLASLt = "hipblaslt" // AMD's library
-	// ComputeAuto is the vendor's library if it is installed, else the kernel. Only cases ask
-	// for it: documents say which it was.
+	// ComputeAuto is the vendor's library if it is installed, else the kernel. Only cases may have it:
+	// documents name the one that computed.
 	ComputeAuto = "auto"
 )
 
-// Computes lists what computes matrix products.
+// Computes lists the means of computing matrix products.
 var Computes = vocab.List("compute", ComputeLoop, ComputeKernel, ComputeCUBLASLt, ComputeHIPBLASLt, ComputeAuto)
 
-// Contenders of an overlap, which take turns in each iteration. The whole ones do in one
-// piece what a linear layer does in a piece for each rank.
+// Contenders of an overlap, which take turns in each iteration. The whole ones do the work of one side
+// of a linear layer in one piece. The others do it in one piece for each rank.
 const (
 	OnlyCompute        = "compute"
 	OnlyCommunication  = "communication"
@@ -50,6 +50,5 @@ func Contenders(form string) []string {
 	return all
 }
 
-// SharedProcessor is what people are told of overlap that was measured without a processor for
-// each side of a rank.
-const SharedProcessor = "both sides of a rank share a processor: they take turns, and little can overlap"
+// SharedProcessor is the note for documents with Measurement.SharedProcessor.
+const SharedProcessor = "both sides of a rank share a processor, so they take turns and little can overlap"

@@ -90,11 +90,11 @@ func TestDirectRefuses(t *testing.T) {
 		{"registration", func(d *planner.Direct) { d.Backend, collective.Of(&d.Cases[0]).Registration = "host", "local" }, true, "backend host has no registration local"},
 		{"groups", func(d *planner.Direct) {
 			d.Backend, collective.Of(&d.Cases[0]).Measure.Aggregate = "mscclpp", 2
-		}, true, "backend mscclpp has no group calls of several operations, and 2 were asked for (-m)"},
+		}, true, "backend mscclpp has no group calls of several operations, but -m requests 2"},
 		{"groups of messages", func(d *planner.Direct) {
 			b := collective.Of(&d.Cases[0])
 			d.Backend, b.Op, b.RedOp, b.Measure.Aggregate = "ipc", "p2p", "", 2
-		}, true, "backend ipc has no group calls of several operations, and 2 were asked for (-m)"},
+		}, true, "backend ipc has no group calls of several operations, but -m requests 2"},
 		{"no collectives", func(d *planner.Direct) { d.Backend = "deepep-v2" }, true, "no device of this machine runs backend deepep-v2"},
 		{"repeats", func(d *planner.Direct) { d.Repeats = math.MaxInt }, false, "the plan has more than "},
 		{"EP", func(d *planner.Direct) { d.Cases[0] = plan.Case{Family: ep.Name, Block: &ep.Block{}} }, true, "backend nccl has no dispatch and combine"},

@@ -6,8 +6,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// SuiteBlock requests schedules of one collective, with the product of its lists, at each world size that the platform has
-// for the backend. The collective family's sample counts apply.
+// SuiteBlock requests cases of one collective for all combinations of its lists, at each world size that the platform has for the
+// backend. The collective family's sample counts apply.
 type SuiteBlock struct {
 	Backends   []string `yaml:"backends" in:"backend"`
 	Op         string   `yaml:"op" in:"op"`
@@ -44,7 +44,7 @@ func (b *SuiteBlock) Check(c *catalog.Checker, _ *catalog.Suite) {
 	collective.CheckFresh(c, b.Buffers, b.Modes)
 }
 
-// unusedShape reports a width and segments that no schedule of a block uses.
+// unusedShape reports a width or segments that no schedule of a block uses.
 func unusedShape(c *catalog.Checker, b *SuiteBlock) {
 	of := schedule.Collective(b.Op)
 	if err := schedule.Unused(of, b.Algorithms, schedule.Shape{Width: b.Width}); err != nil {

@@ -20,7 +20,7 @@ type Measurement struct {
 	collective.Measurement
 }
 
-// Collective returns the document in the form of the collective family. It shares its rows and lists with d, and has its
+// Collective converts the document to one of the collective family. The result shares rows and lists with d, and has d's
 // identity, outcome and comparison key.
 func (d *Document) Collective() *collective.Document {
 	out := &collective.Document{Envelope: d.Envelope, Workload: d.Workload, Measurement: d.Measurement.Measurement}
@@ -32,7 +32,7 @@ func (d *Document) Collective() *collective.Document {
 	return out
 }
 
-// SetCollective copies the measurement and its outcome from a document of Collective.
+// SetCollective copies everything but the identity from a document that Collective returned.
 func (d *Document) SetCollective(from *collective.Document) {
 	id := d.Identity
 	d.Envelope, d.Workload, d.Measurement.Measurement = from.Envelope, from.Workload, from.Measurement

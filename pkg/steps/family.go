@@ -1,6 +1,6 @@
-// Package steps is the schedule family: collectives as the explicit steps of a program of package schedule. Its cases are
-// measured like those of the collective family, by its runner and with its rows; package runner replaces the library's
-// operation by a program.
+// Package steps is the schedule family: collectives as the explicit steps of a program of package schedule. Cases are measured by
+// the runner of the collective family, in which package runner replaces the library's operation by a program. They have the rows
+// of the collective family.
 package steps
 
 import (

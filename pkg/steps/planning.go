@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// cases requests the cases of a block: by world, backend, schedule, element type and buffers.
+// cases requests the cases of a block.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	b := block.(*SuiteBlock)
 	for world, be := range r.Each(Name, b.Backends) {
@@ -49,7 +49,7 @@ func fits(be *catalog.Backend, c *plan.Case) string {
 	case noShape != nil:
 		return noShape.Error()
 	case has == nil:
-		return fmt.Sprintf("backend %s runs no schedules", be.Name)
+		return fmt.Sprintf("backend %s does not support schedules", be.Name)
 	case len(block.Modes) == 0 || len(planner.Ordered(has.Modes, block.Modes)) < len(block.Modes):
 		return fmt.Sprintf("backend %s runs schedules only in the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
 	case !slices.Contains(has.DTypes, c.Precision):
@@ -58,9 +58,9 @@ func fits(be *catalog.Backend, c *plan.Case) string {
 	return ""
 }
 
-// seconds counts every step as an operation, and assumes that the data of the busiest rank move twice. No schedule has more
-// steps on its longest path than twice its ranks and segments; plans are assumed to have as many as a thread block of MSCCL
-// may have.
+// seconds estimates the duration of a case. It counts every step as an operation, and assumes that the data of the busiest rank
+// move twice. The longest path of a schedule has at most twice as many steps as the ranks and segments together. For a plan file,
+// seconds assumes the maximum number of steps of a thread block of MSCCL.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	b := Of(c)
 	measured := *c
@@ -74,12 +74,12 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	return collective.Seconds(&measured, pace)
 }
 
-// sentVectors returns how many times the whole vector's size the busiest rank of a schedule sends, at least 1: a copy out of
-// place moves as much.
+// sentVectors returns the data that the busiest rank of a schedule sends, in multiples of the vector's size. It is at least 1, since
+// an out-of-place copy moves the whole vector.
 func sentVectors(c *plan.Case) float64 {
 	b := Of(c)
 	if b.PlanFile != "" {
-		return float64(c.World) // to every other rank, as in a direct all_reduce
+		return float64(c.World) // as in a direct all_reduce
 	}
 	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), b.shape(c.World))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// list is the JSON name of the headlines in a summary: schedules and a library's collectives never share a column.
+// list is the JSON name of the headlines in a summary. It differs from the collective family's, so that schedules and collectives of
+// a library never share a column.
 const list = "schedules"
 
 var summary = family.Summary{
@@ -31,6 +32,6 @@ const view = "schedules"
 
 var views = []figure.View{{
 	Name: view, Title: "Schedules", Shape: figure.Lines, X: figure.Axis{Title: "size", Bytes: true},
-	Note:   "Collectives as explicit steps. Bus bandwidth as nccl-tests defines it; the line of a library's own collective is in the section on collectives.",
+	Note:   "Collectives as explicit steps. Bus bandwidth as nccl-tests defines it; the series of a library's own collective is in the section Collectives.",
 	Facets: append(slices.Clone(collective.Facets), figure.Facet{Title: "schedule"}), Rates: collective.Rates, Fits: true,
 }}

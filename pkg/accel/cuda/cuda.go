@@ -9,7 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
-// driver is where libcuda is looked for.
+// driver lists where to find libcuda.
 var driver = dl.Search{
 	What:  "CUDA driver",
 	Env:   "CX_CUDA_LIB",
@@ -30,7 +30,7 @@ const (
 	attrVMMFabric       = 128
 )
 
-// hints says, by error code, what to do when cuInit fails.
+// hints maps an error code of cuInit to advice for the user.
 var hints = map[int]string{
 	100: "check CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all",                                                     // NO_DEVICE
 	802: "start nvidia-fabricmanager, of the driver's version, and wait until nvidia-smi -q shows Fabric State: Completed",          // SYSTEM_NOT_READY
@@ -64,7 +64,7 @@ func vendor() gpu.Vendor {
 // OpenCompiler opens NVRTC for compiling without a device.
 func OpenCompiler() (*gpu.Compiler, error) { return gpu.OpenCompiler(compiler(newestNVRTC)) }
 
-// newestNVRTC is the newest major version whose soname is known.
+// newestNVRTC is the latest major version of NVRTC that compiler knows.
 const newestNVRTC = 13
 
 // compiler returns NVRTC of at most the driver's major version: a driver cannot load images

@@ -92,7 +92,7 @@ func TestDriver(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, count)
 	_, err = driver.Open(count, "")
-	require.ErrorContains(t, err, "this process sees")
+	require.ErrorContains(t, err, "visible to this process")
 	_, err = driver.Open(-1, "")
 	require.ErrorContains(t, err, "device -1: ")
 }

@@ -237,7 +237,7 @@ func TestSharingIsRefused(t *testing.T) {
 	plain, err := d.Alloc(2 << 20)
 	require.NoError(t, err)
 	_, _, err = d.ExportVirtual(plain)
-	require.EqualError(t, err, "share memory that is not from AllocVirtual")
+	require.EqualError(t, err, "export virtual memory: AllocVirtual did not allocate it")
 	require.NoError(t, d.Free(plain))
 
 	ordinary, err := os.Create(filepath.Join(t.TempDir(), "file"))
@@ -262,13 +262,13 @@ func TestSharingThatIsUnsupported(t *testing.T) {
 	t.Setenv("CX_FAKE_VMM_FD", "0")
 	_, err := d.ImportVirtual(os.Stdin, 2<<20)
 	require.ErrorIs(t, err, accel.ErrUnsupported)
-	require.EqualError(t, err, "virtual memory by file descriptors, as attribute 103 of device 0 is 0: not supported by this device")
+	require.EqualError(t, err, "share virtual memory by file descriptors (attribute 103 of device 0 is 0): not supported by this device")
 	t.Setenv("CX_CUDA_LIB", fakes.OldCUDA(t, "cuMemExportToShareableHandle"))
 	d = open(t, 0)
 	p, err := d.AllocVirtual(1)
 	require.NoError(t, err)
 	_, _, err = d.ExportVirtual(p)
-	require.EqualError(t, err, "virtual memory by file descriptors, as CUDA 13.0 lacks its functions: not supported by this device")
+	require.EqualError(t, err, "share virtual memory by file descriptors (CUDA 13.0 lacks the functions): not supported by this device")
 	require.NoError(t, d.Free(p))
 }
 

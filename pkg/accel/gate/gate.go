@@ -16,15 +16,15 @@ import (
 //go:embed gate.cu
 var kernel string
 
-// Gate is a kernel that waits for a word of page-locked memory.
+// Gate is a kernel that waits until the host sets a word in page-locked memory.
 type Gate struct {
 	scope  *accel.Scope
 	kernel accel.Kernel
 	word   *uint32
 }
 
-// New returns a gate of the device. Its error wraps accel.ErrUnsupported if nothing compiles
-// kernels here.
+// New returns a gate of the device. The error wraps accel.ErrUnsupported if the device has no
+// compiler for kernels.
 func New(ctx context.Context, d accel.Device) (*Gate, error) {
 	const wordBytes = 4
 	g := &Gate{scope: accel.NewScope(d)}
@@ -40,15 +40,15 @@ func New(ctx context.Context, d accel.Device) (*Gate, error) {
 	return g, nil
 }
 
-// Hold enqueues the gate, closed. What is enqueued on the stream from now on waits until it
-// is open.
+// Hold closes the gate and enqueues it on the stream. Work enqueued later on that stream waits for
+// Open.
 func (g *Gate) Hold(s accel.Stream) error {
 	atomic.StoreUint32(g.word, 0)
 	return g.kernel.Launch(s, 1, 1, 0, accel.Arg(uintptr(unsafe.Pointer(g.word))))
 }
 
-// Open lets the stream of the last Hold go on.
+// Open lets the stream of the last Hold continue.
 func (g *Gate) Open() { atomic.StoreUint32(g.word, 1) }
 
-// Close frees the gate, which no stream may wait for.
+// Close frees the gate. No stream may be waiting for it.
 func (g *Gate) Close() error { return g.scope.Close() }

@@ -1,6 +1,6 @@
-// Package gemm multiplies matrices whose products are known exactly: small whole numbers that
-// are functions of their place, so that each element of a product can be computed again from
-// scratch and compared bit for bit.
+// Package gemm multiplies matrices of small integers and checks the products bit for bit. The
+// value of an element depends only on its index and a seed, so the check can recompute each
+// element of a product exactly.
 package gemm
 
 import (
@@ -15,14 +15,14 @@ import (
 // Shape is the shape of C [M, N] = A [M, K] times the transpose of B [N, K], all row-major.
 type Shape struct{ M, N, K int64 }
 
-// maxDepth is the largest K: the sum of as many products of two elements, at most 4 each in
-// magnitude, is a whole number that float holds exactly, and so is each partial sum.
+// maxDepth is the maximum of K. Each product of two elements has a magnitude of at most 4, so all
+// partial sums are integers of at most 2²⁴, which float32 represents exactly.
 const maxDepth = 1 << 22
 
-// Check refuses what is not a matrix product, or not an exact one.
+// Check returns an error for a dimension below 1, and for a K above maxDepth.
 func (s Shape) Check() error {
 	if s.M < 1 || s.N < 1 || s.K < 1 || s.K > maxDepth {
-		return fmt.Errorf("product of [%d, %d] and [%d, %d]: want at least 1 row, column and depth, and a depth of at most %d, to which sums are exact", s.M, s.K, s.K, s.N, maxDepth)
+		return fmt.Errorf("product of [%d, %d] and [%d, %d]: want dimensions of at least 1, and an inner dimension of at most %d, above which sums are not exact", s.M, s.K, s.K, s.N, maxDepth)
 	}
 	return nil
 }
@@ -34,13 +34,13 @@ type Product struct {
 	A, B, C accel.Ptr
 }
 
-// Check refuses what cannot be computed exactly, and types without matrices.
+// Check returns an error for a shape that Shape.Check refuses, and for a type that is not in Types.
 func (p Product) Check() error {
 	if err := p.Shape.Check(); err != nil {
 		return err
 	}
 	if !slices.Contains(Types(), p.Type) {
-		return fmt.Errorf("there are no products of %s: want float, bfloat16 or half", p.Type)
+		return fmt.Errorf("unsupported element type %s for matrix products: want float, bfloat16 or half", p.Type)
 	}
 	return nil
 }
@@ -52,39 +52,37 @@ type Outputs struct {
 	Count  int
 }
 
-// Engine multiplies. Sums are of float, and rounded once to the element type.
+// Engine multiplies matrices. It accumulates in float and rounds each sum once to the element type.
 type Engine interface {
-	// Prepare chooses how to compute a product, which may take milliseconds. It refuses shapes
-	// and types that the engine does not have.
+	// Prepare chooses an algorithm for a product, which may take milliseconds. It fails for
+	// shapes and types that the engine does not support.
 	Prepare(p Product) (Multiply, error)
-	// Close frees the engine and what it prepared, none of which is under way.
+	// Close frees the engine and all products it prepared. None of them may be running.
 	Close() error
 }
 
-// Multiply enqueues a product that was prepared. Products of one engine may share memory for
-// intermediate results: each begins when the one before has ended.
+// Multiply enqueues a prepared product. Products of one engine may share memory for intermediate
+// results, so the caller must not run two of them at the same time.
 type Multiply func(s accel.Stream) error
 
-// Values are the elements of a matrix of a type: element i, counted by rows, is −2, −1, 1 or 2 by bits
-// of
+// Values determines the elements of a matrix. Element i, counted in row-major order, is −2, −1, 1
+// or 2. With mix as in workload.Pattern, its sign is bit 31 and its magnitude bit 30 of
 //
 //	mix(mix(seed ^ low32(i)) + high32(i))
-//
-// with mix as in workload.Pattern: bit 31 is the sign, bit 30 the magnitude.
 type Values struct {
 	Type numeric.Type
 	Seed uint32
 }
 
-// Data makes and checks matrices where they are. Checks wait for the stream.
+// Data fills and checks matrices in device memory. Checks wait for the stream.
 type Data interface {
-	// Fill writes count elements from element first of the matrix on to at.
+	// Fill writes count elements of the matrix, from element first on, to memory at at.
 	Fill(s accel.Stream, at accel.Ptr, v Values, first, count int64) error
-	// Check compares as many with what Fill writes.
+	// Check compares count elements at at with what Fill writes there.
 	Check(s accel.Stream, at accel.Ptr, v Values, first, count int64) (workload.Verdict, error)
-	// CheckProducts compares matrices, each of which is the product of a and b.
+	// CheckProducts compares each matrix in c with the product of a and b.
 	CheckProducts(s accel.Stream, c Outputs, p Shape, a, b Values) (workload.Verdict, error)
-	// CheckedBy is device, or host.
+	// CheckedBy returns where checks run: "device" or "host".
 	CheckedBy() string
 	Close() error
 }

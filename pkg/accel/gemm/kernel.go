@@ -16,7 +16,7 @@ var gemmKernels string
 
 func source() string { return kernels.Complete(workload.HashSource + gemmKernels) }
 
-// Device makes and checks matrices by kernels that are compiled at run time.
+// Device fills and checks matrices with kernels that are compiled at run time.
 type Device struct {
 	device                               *accel.Scope
 	multiply, fill, check, checkProducts accel.Kernel
@@ -25,17 +25,17 @@ type Device struct {
 
 var _ Data = (*Device)(nil)
 
-// kernel is an Engine by a kernel of a Device. It uses no matrix units.
+// kernel is an Engine that runs a kernel of a Device.
 type kernel struct{ *Device }
 
-// Kernel returns an engine by a kernel that uses no matrix units, so that it is far slower than a
-// library. It ends with g.
+// Kernel returns an engine that runs a kernel without matrix units, so it is far slower than a
+// library. Closing g closes the engine.
 func (g *Device) Kernel() Engine { return kernel{g} }
 
 func (kernel) Close() error { return nil }
 
-// NewDevice compiles the kernels. Its error wraps accel.ErrUnsupported if nothing compiles
-// kernels here.
+// NewDevice compiles the kernels. The error wraps accel.ErrUnsupported if the device has no
+// compiler for kernels.
 func NewDevice(ctx context.Context, d accel.Device) (*Device, error) {
 	g := &Device{device: accel.NewScope(d)}
 	err := g.device.Kernels(ctx, "gemm.cu", source(), map[string]*accel.Kernel{
@@ -50,14 +50,15 @@ func NewDevice(ctx context.Context, d accel.Device) (*Device, error) {
 	return g, nil
 }
 
-// tile is the rows and columns that a block computes at a time; gemm.cu has it too.
+// tile is the number of rows, and of columns, that a block computes at a time. gemm.cu has the same
+// number.
 const tile = 64
 
-// tiles is the blocks of a product.
+// tiles returns the number of blocks for a product.
 func (s Shape) tiles() uint32 {
-	const most = 1 << 20 // blocks walk over the others
+	const maxBlocks = 1 << 20 // blocks loop over further tiles
 	up := func(n int64) int64 { return (n + tile - 1) / tile }
-	return uint32(min(up(s.M)*up(s.N), most))
+	return uint32(min(up(s.M)*up(s.N), maxBlocks))
 }
 
 func (g kernel) Prepare(p Product) (Multiply, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Loop is a plain loop of the calling thread over floats in memory of this process. It does
-// not use the stream.
+// Loop is an Engine for floats in memory that this process can reach. It multiplies in a plain loop
+// on the calling thread and does not use the stream.
 type Loop struct{}
 
 var _ Engine = Loop{}
@@ -27,7 +27,7 @@ func (Loop) Prepare(p Product) (Multiply, error) {
 		return nil, err
 	}
 	if p.Type != numeric.Float {
-		return nil, fmt.Errorf("the loop multiplies no %s: want float", p.Type)
+		return nil, fmt.Errorf("unsupported element type %s for matrix products on the host: want float", p.Type)
 	}
 	return func(accel.Stream) error {
 		C.cx_gemm_multiply(p.c(), (*C.float)(p.A.Pointer()), (*C.float)(p.B.Pointer()), (*C.float)(p.C.Pointer()))
@@ -38,8 +38,8 @@ func (Loop) Prepare(p Product) (Multiply, error) {
 // Close implements Engine.
 func (Loop) Close() error { return nil }
 
-// Inline implements Data on memory that this process can reach. It does not use the stream,
-// for which the caller has waited.
+// Inline implements Data for memory that this process can reach. It does not use the stream, so the
+// caller waits for the stream first.
 type Inline struct{}
 
 var _ Data = Inline{}
@@ -61,7 +61,7 @@ func (Inline) Check(_ accel.Stream, at accel.Ptr, v Values, first, count int64) 
 func (Inline) CheckProducts(_ accel.Stream, c Outputs, p Shape, a, b Values) (workload.Verdict, error) {
 	out := C.cx_gemm_verdict{first: -1}
 	if C.cx_gemm_check_products(C.int(a.Type), c.At.Pointer(), C.int64_t(c.Stride), C.int(c.Count), p.c(), C.uint32_t(a.Seed), C.uint32_t(b.Seed), &out) != 0 {
-		return verdict(out), errors.New("no memory to compute a product again")
+		return verdict(out), errors.New("check matrix products: out of host memory")
 	}
 	return verdict(out), nil
 }

@@ -22,10 +22,10 @@ type Vendor struct {
 	Driver  dl.Search
 	Dialect Dialect
 	Numbers Numbers
-	// Hints says, by error code, what to do when Init fails. The hint for NO_DEVICE also
-	// applies when the driver counts no devices.
+	// Hints maps an error code of Init to advice for the user. The hint for NO_DEVICE also applies
+	// when the driver reports no devices.
 	Hints map[int]string
-	// Version formats what the version function returns, such as "CUDA 13.0".
+	// Version formats the driver's version code, such as "CUDA 13.0".
 	Version func(code int) string
 	// Arch returns the architecture of a device as the compiler expects it.
 	Arch func(*Driver, int) (string, error)
@@ -33,7 +33,7 @@ type Vendor struct {
 	Compiler func(code int) CompilerVendor
 }
 
-// Dialect is which of the two sets of names a library exports; see api.h.
+// Dialect selects one of the two sets of names that a library exports; see api.h.
 type Dialect int
 
 // The dialects.
@@ -46,25 +46,26 @@ const (
 type Numbers struct {
 	Multiprocessors int
 	L2Bytes         int
-	VMM             int // whether the device has virtual memory management
-	// VMMFile is whether the device shares such memory by file descriptors; 0 if package gpu does
-	// not know how the vendor does that.
+	VMM             int // virtual memory management
+	// VMMFile is for sharing such memory by file descriptors; 0 if package gpu does not support
+	// that for the vendor.
 	VMMFile int
-	// VMMFabric is whether the device shares such memory with devices of other hosts; 0 if the
-	// vendor cannot.
+	// VMMFabric is for sharing such memory with devices of other hosts; 0 if the vendor has no
+	// such attribute.
 	VMMFabric int
 }
 
-// api is the functions of a loaded library.
+// api holds the functions of a loaded library. Each flag reports that the library has all functions
+// of an optional group.
 type api struct {
 	table   *C.cx_gpu
 	dialect Dialect
 	graphs  bool
 	vmm     bool
-	share   bool // virtual memory with other processes
+	share   bool // sharing virtual memory between processes
 	ipc     bool
-	locks   bool // memory that the process has allocated
-	flags   bool // values in memory that streams wait for
+	locks   bool // page-locking memory that the process has allocated
+	flags   bool // streams that wait for numbers in memory
 }
 
 // newAPI finds the functions in lib. A required function that lib lacks is an error
@@ -79,8 +80,8 @@ func newAPI(lib *dl.Library, dialect Dialect) (*api, error) {
 	return &api{table: t, dialect: dialect, graphs: has[C.cx_graphs], vmm: has[C.cx_vmm], share: has[C.cx_vmm_share], ipc: has[C.cx_ipc], locks: has[C.cx_register], flags: has[C.cx_flags]}, nil
 }
 
-// bind puts the addresses of functions into table, and returns the groups of which lib
-// has all. A required function that it lacks is an error.
+// bind stores the addresses of lib's functions in table. has reports for each group whether lib has
+// all its functions. A missing required function is an error.
 func bind(lib *dl.Library, dialect Dialect, functions []C.cx_function, table unsafe.Pointer) (has [C.cx_groups]bool, err error) {
 	for g := range has {
 		has[g] = true

@@ -17,26 +17,26 @@ import (
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
-// Cached is Compile with a cache of images in dir (default: collectivex/kernels in the
-// user's cache directory). The key of an image is its architecture, source, options and
-// compiler version. Of concurrent callers one compiles and the others wait for its image: the
-// ranks of a host would otherwise compile each kernel as often as there are ranks. A caller
-// whose compiler fails, or that is killed, leaves the work to the next one. None reads a
-// partial image: files appear whole and contain their own hash.
+// Cached is Compile with a cache of images in dir (default: collectivex/kernels in the user's cache
+// directory). The key of an image is its architecture, source, options and compiler version.
+//
+// Of concurrent callers, such as the ranks of a host, one compiles and the others wait for its
+// image. If its compiler fails or its process is killed, the next caller compiles. No caller reads
+// a partial image, because a file is renamed into place and contains its own hash.
 func (c *Compiler) Cached(ctx context.Context, dir, name, source, arch string) ([]byte, error) {
 	path := filepath.Join(cacheDir(dir), c.cacheKey(source, arch)+".image")
 	if image, ok := readImage(path); ok {
 		return image, nil
 	}
-	giveUp := time.Now().Add(patience)
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+	deadline := time.Now().Add(maxWait)
+	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		lock, busy := lockImage(path)
 		image, ok := readImage(path)
 		var err error
-		if !ok && (!busy || time.Now().After(giveUp)) {
+		if !ok && (!busy || time.Now().After(deadline)) {
 			image, err = c.compileInto(path, name, source, arch)
 			ok = true
 		}
@@ -54,15 +54,16 @@ func (c *Compiler) Cached(ctx context.Context, dir, name, source, arch string) (
 	}
 }
 
-// How often a caller looks for the image that another one compiles, and how long before it
-// compiles it too: the other one may be stopped, or on a host that is gone.
+// A caller polls for the image that another one compiles at intervals that grow from minPoll to
+// maxPoll. After maxWait it compiles the image itself, because the other process may be suspended
+// or its host may have crashed.
 const (
-	firstLook = 5 * time.Millisecond
-	lastLook  = 100 * time.Millisecond
-	patience  = time.Minute
+	minPoll = 5 * time.Millisecond
+	maxPoll = 100 * time.Millisecond
+	maxWait = time.Minute
 )
 
-// compileInto compiles an image and keeps it at path. Failing to keep it is not an error.
+// compileInto compiles an image and writes it to path. A failure to write it is ignored.
 func (c *Compiler) compileInto(path, name, source, arch string) ([]byte, error) {
 	image, err := c.Compile(name, source, arch)
 	if err == nil {
@@ -71,8 +72,8 @@ func (c *Compiler) compileInto(path, name, source, arch string) ([]byte, error) 
 	return image, err
 }
 
-// lockImage locks the file beside the image at path whose owner compiles it. It returns nil if
-// another caller owns it, which is busy, or if it cannot be locked.
+// lockImage locks the file beside path whose owner compiles the image. It returns nil if it cannot
+// lock the file; busy reports that another caller owns the lock.
 func lockImage(path string) (lock *os.File, busy bool) {
 	if os.MkdirAll(filepath.Dir(path), 0o755) != nil {
 		return nil, false
@@ -82,7 +83,7 @@ func lockImage(path string) (lock *os.File, busy bool) {
 		return nil, false
 	}
 	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		if stands(f) {
+		if linked(f) {
 			return f, false
 		}
 		err = unix.EWOULDBLOCK // its owner has just removed it
@@ -91,8 +92,8 @@ func lockImage(path string) (lock *os.File, busy bool) {
 	return nil, errors.Is(err, unix.EWOULDBLOCK)
 }
 
-// stands reports whether an open file still has its name.
-func stands(f *os.File) bool {
+// linked reports whether an open file still exists under its name.
+func linked(f *os.File) bool {
 	opened, err := f.Stat()
 	if err != nil {
 		return false

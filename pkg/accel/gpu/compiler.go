@@ -49,7 +49,7 @@ func OpenCompiler(v CompilerVendor) (*Compiler, error) {
 	t := (*C.cx_rtc)(C.calloc(1, C.sizeof_cx_rtc))
 	if _, err := bind(lib, v.Dialect, C.cx_rtc_functions[:], unsafe.Pointer(t)); err != nil {
 		C.free(unsafe.Pointer(t))
-		return nil, v.Library.Unusable(fmt.Errorf("too old or of another kind: %w", err))
+		return nil, v.Library.Unusable(fmt.Errorf("too old or a different library: %w", err))
 	}
 	c := &Compiler{vendor: v, lib: lib, table: t}
 	var major, minor C.int
@@ -60,8 +60,8 @@ func OpenCompiler(v CompilerVendor) (*Compiler, error) {
 	return c, nil
 }
 
-// openCompanion loads the companion of a library, which the library itself cannot find if
-// its directory is unknown to the loader, as that of a Python wheel is.
+// openCompanion loads the companion of a library. The library itself cannot find it in a directory
+// that the loader does not search, such as a Python wheel's.
 func openCompanion(lib *dl.Library, pattern string) error {
 	if pattern == "" {
 		return nil
@@ -74,10 +74,10 @@ func openCompanion(lib *dl.Library, pattern string) error {
 	return err
 }
 
-// Library is the file that was loaded.
+// Library returns the library that was loaded.
 func (c *Compiler) Library() *dl.Library { return c.lib }
 
-// Version names the compiler, such as "NVRTC 13.0".
+// Version returns the name and version of the compiler, such as "NVRTC 13.0".
 func (c *Compiler) Version() string {
 	return fmt.Sprintf("%s %d.%d", c.vendor.Name, c.major, c.minor)
 }
@@ -110,7 +110,7 @@ func (c *Compiler) Compile(name, source, arch string) ([]byte, error) {
 		return nil, err
 	}
 	if size == 0 {
-		return nil, fmt.Errorf("compile %s for %s with %s: the compiler gave no image", name, arch, c.Version())
+		return nil, fmt.Errorf("compile %s for %s with %s: the compiler returned an empty image", name, arch, c.Version())
 	}
 	image := make([]byte, size)
 	if err := c.err(C.cx_rtc_fn_code, C.cx_rtc_code(t, program, (*C.char)(pointerTo(image)))); err != nil {

@@ -31,8 +31,8 @@ const codeNoDevice = 100
 // memory, and offsets that ranks exchange, need whole pages.
 const alignment = 4096
 
-// pageBytes is the size of a driver's pages of device memory. An allocation of at least that size
-// has pages of its own.
+// pageBytes is the size of the driver's pages of device memory. An allocation of at least that size
+// shares its pages with no other.
 const pageBytes = 2 << 20
 
 // Device is a device that is current on the OS thread that opened it. It
@@ -48,7 +48,7 @@ type Device struct {
 	bases map[accel.Ptr]allocation
 }
 
-// allocation is what belongs to an address that Alloc returned.
+// allocation is what Free needs to free an address.
 type allocation struct {
 	base   accel.Ptr
 	mapped int64 // bytes of a virtual allocation; otherwise 0
@@ -60,7 +60,7 @@ var _ accel.Device = (*Device)(nil)
 // Info implements accel.Device.
 func (d *Device) Info() accel.Info { return d.info }
 
-// Driver is the library the device runs on.
+// Driver returns the driver of the device.
 func (d *Device) Driver() *Driver { return d.driver }
 
 // Memory implements accel.Device.
@@ -92,8 +92,8 @@ func (d *Device) Alloc(size int64) (accel.Ptr, error) {
 	return p, nil
 }
 
-// alloc allocates whole pages if size is larger than a page. Copies between H100s through memory that
-// ends within a page were a fifth slower where UCX had mapped it (studies/results/variants.csv).
+// alloc allocates whole pages if size is larger than a page. Where UCX had mapped memory that ends
+// within a page, copies between H100s took a fifth longer (studies/results/variants.csv).
 func (d *Device) alloc(size int64) (accel.Ptr, error) {
 	if size <= 0 {
 		return 0, fmt.Errorf("allocate %d bytes: a size must be positive", size)
@@ -144,8 +144,8 @@ func (d *Device) FreeHost(p unsafe.Pointer) error {
 	return d.api.err(C.cx_fn_host_free, C.cx_host_free(d.api.table, p))
 }
 
-// RegisterHost page-locks memory that the process has allocated, until UnregisterHost. The
-// error wraps accel.ErrUnsupported if the driver cannot.
+// RegisterHost page-locks memory that the process has allocated, until UnregisterHost. The error
+// wraps accel.ErrUnsupported if the driver lacks the function.
 func (d *Device) RegisterHost(p unsafe.Pointer, size int64) error {
 	if !d.api.locks {
 		return fmt.Errorf("page-lock memory of the process: %w", accel.ErrUnsupported)
@@ -153,7 +153,7 @@ func (d *Device) RegisterHost(p unsafe.Pointer, size int64) error {
 	return d.api.err(C.cx_fn_host_register, C.cx_host_register(d.api.table, p, C.size_t(size)))
 }
 
-// UnregisterHost ends what RegisterHost began, before the memory is freed.
+// UnregisterHost unlocks memory that RegisterHost has locked. Call it before freeing the memory.
 func (d *Device) UnregisterHost(p unsafe.Pointer) error {
 	return d.api.err(C.cx_fn_host_unregister, C.cx_host_unregister(d.api.table, p))
 }
@@ -176,12 +176,12 @@ func (d *Device) Copy(s accel.Stream, dst, src accel.Ptr, n int64) error {
 		C.cx_copy(d.api.table, C.cx_ptr(dst), C.cx_ptr(src), C.size_t(n), C.uintptr_t(s.Handle())))
 }
 
-// CopyBatch enqueues copies between memory of devices and page-locked memory of the host in
-// one call. They run in any order. The error wraps accel.ErrUnsupported if the driver has no
-// such call, as before CUDA 12.8 and HIP 7.1.
+// CopyBatch enqueues several copies between device memory and page-locked host memory in one call.
+// They run in any order. The error wraps accel.ErrUnsupported if the driver has no such call, as
+// before CUDA 12.8 and HIP 7.1.
 func (d *Device) CopyBatch(s accel.Stream, dst, src []accel.Ptr, sizes []uintptr) error {
 	if C.cx_can_batch(d.api.table) == 0 {
-		return fmt.Errorf("copies in one call: %w", accel.ErrUnsupported)
+		return fmt.Errorf("enqueue several copies in one call: %w", accel.ErrUnsupported)
 	}
 	return d.api.err(C.cx_fn_copy_batch, C.cx_copy_batch(d.api.table,
 		(*C.cx_ptr)(unsafe.Pointer(&dst[0])), (*C.cx_ptr)(unsafe.Pointer(&src[0])), (*C.size_t)(unsafe.Pointer(&sizes[0])),

@@ -26,7 +26,7 @@ type Driver struct {
 }
 
 // Load finds, binds and initialises the vendor's driver library. The error wraps
-// dl.ErrNoLibrary if there is no library, and dl.ErrNoSymbol if it lacks a function.
+// dl.ErrNoLibrary if the library is missing, and dl.ErrNoSymbol if it lacks a function.
 func Load(v Vendor) (*Driver, error) {
 	lib, err := v.Driver.Open()
 	if err != nil {
@@ -34,7 +34,7 @@ func Load(v Vendor) (*Driver, error) {
 	}
 	a, err := newAPI(lib, v.Dialect)
 	if err != nil {
-		return nil, v.Driver.Unusable(fmt.Errorf("too old or of another kind: %w", err))
+		return nil, v.Driver.Unusable(fmt.Errorf("too old or a different library: %w", err))
 	}
 	d := &Driver{vendor: v, api: a, lib: lib}
 	if err := a.err(C.cx_fn_init, C.cx_init(a.table)); err != nil {
@@ -49,13 +49,13 @@ func Load(v Vendor) (*Driver, error) {
 	return d, nil
 }
 
-// Library is the file that was loaded.
+// Library returns the library that was loaded.
 func (d *Driver) Library() *dl.Library { return d.lib }
 
-// Version is the driver's version, such as "CUDA 13.0".
+// Version returns the driver's version, such as "CUDA 13.0".
 func (d *Driver) Version() string { return d.vendor.Version(d.version) }
 
-// Count returns how many devices this process sees.
+// Count returns the number of devices visible to this process.
 func (d *Driver) Count() (int, error) {
 	var n C.int
 	err := d.api.err(C.cx_fn_device_count, C.cx_device_count(d.api.table, &n))
@@ -66,7 +66,7 @@ func (d *Driver) Count() (int, error) {
 	return int(n), err
 }
 
-// NoDevice says what to check if Count returns 0.
+// NoDevice returns advice for the user if Count returns 0.
 func (d *Driver) NoDevice() string { return d.vendor.Hints[codeNoDevice] }
 
 // Compiler opens the run-time compiler for this driver; see OpenCompiler.
@@ -83,8 +83,8 @@ func (d *Driver) Attribute(number, index int) (int, error) {
 	return int(v), err
 }
 
-// Properties fills buf with the property structure of a device. The caller knows its layout
-// and ensures that buf is large enough.
+// Properties fills buf with the property structure of a device. The caller knows the layout of the
+// structure and provides a buf that is large enough.
 func (d *Driver) Properties(buf []byte, index int) error {
 	return d.api.err(C.cx_fn_device_properties,
 		C.cx_device_properties(d.api.table, pointerTo(buf), C.int(index)))
@@ -105,8 +105,7 @@ func (d *Driver) CanAccessPeer(index, peer int) (bool, error) {
 	return can != 0, err
 }
 
-// Describe returns all of accel.Info but TotalBytes of device index, without opening the
-// device.
+// Describe returns the accel.Info of device index, except TotalBytes, without opening the device.
 func (d *Driver) Describe(index int) (accel.Info, error) {
 	dev, err := d.device(index)
 	if err != nil {
@@ -149,16 +148,15 @@ func (d *Driver) device(index int) (C.int, error) {
 	return dev, err
 }
 
-// Open makes device index current on the calling OS thread, which the caller has locked,
-// and describes it. Compiled kernels are cached in cacheDir; if it is empty, in the user's
-// cache directory.
+// Open makes device index current on the calling OS thread, which the caller has locked. Compiled
+// kernels are cached in cacheDir, or in the user's cache directory if cacheDir is empty.
 func (d *Driver) Open(index int, cacheDir string) (*Device, error) {
 	count, err := d.Count()
 	if err != nil {
 		return nil, err
 	}
 	if index < 0 || index >= count {
-		return nil, fmt.Errorf("device %d: this process sees %d %s devices", index, count, d.vendor.Name)
+		return nil, fmt.Errorf("no device %d: %d %s devices are visible to this process", index, count, d.vendor.Name)
 	}
 	dev, err := d.device(index)
 	if err != nil {

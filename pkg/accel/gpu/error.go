@@ -36,8 +36,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// hint returns what to do about an error of the driver's initialisation, after a colon;
-// empty if nothing is known.
+// hint returns advice for an error of the driver's initialisation, after a colon, or "" if there is
+// none.
 func (v *Vendor) hint(err error) string {
 	var code *Error
 	if !errors.As(err, &code) || v.Hints[code.Code] == "" {
@@ -46,7 +46,7 @@ func (v *Vendor) hint(err error) string {
 	return ": " + v.Hints[code.Code]
 }
 
-// also joins errors on one line. The first is the cause; nil errors are left out.
+// also joins errors on one line, the cause first. It skips nil errors.
 func also(errs ...error) error {
 	var all error
 	for _, err := range errs {

@@ -19,9 +19,9 @@ import (
 // maxArgs is the maximum number of parameters of a kernel.
 const maxArgs = 16
 
-// Compile implements accel.Device: it takes the image from the cache, or compiles
-// and keeps it. Ranks may do this at the same time. Without a run-time compiler
-// the error wraps accel.ErrUnsupported and says what was looked for.
+// Compile implements accel.Device. It reads the image from the cache, or compiles it and stores it
+// there. Several ranks may call it at the same time. Without a run-time compiler the error wraps
+// accel.ErrUnsupported and lists the files that were tried.
 func (d *Device) Compile(ctx context.Context, name, source string) (accel.Module, error) {
 	c, err := d.driver.Compiler()
 	if err != nil {
@@ -66,7 +66,7 @@ type kernel struct {
 // returns.
 func (k *kernel) Launch(s accel.Stream, grid, block, sharedBytes uint32, args ...unsafe.Pointer) error {
 	if len(args) > maxArgs {
-		return fmt.Errorf("launch with %d arguments: at most %d", len(args), maxArgs)
+		return fmt.Errorf("launch a kernel with %d arguments: want at most %d", len(args), maxArgs)
 	}
 	var a [maxArgs]unsafe.Pointer
 	copy(a[:], args)

@@ -15,14 +15,13 @@ import (
 // SharedHandle names an allocation of another process.
 type SharedHandle [C.sizeof_cx_shared]byte
 
-// AllocShared returns memory like Alloc, with a handle by which other processes of this host
-// open it. They have to close it before Free. The error wraps accel.ErrUnsupported if the
-// driver cannot share memory.
+// AllocShared is Alloc for memory that other processes of this host can open with the handle. They
+// must close it before Free. The error wraps accel.ErrUnsupported if the driver cannot share memory.
 func (d *Device) AllocShared(size int64) (p accel.Ptr, h SharedHandle, err error) {
 	if !d.api.ipc {
-		return 0, h, fmt.Errorf("memory of other processes: %w", accel.ErrUnsupported)
+		return 0, h, fmt.Errorf("share memory with other processes: %w", accel.ErrUnsupported)
 	}
-	// An allocation below a page would share the handle of its page.
+	// Allocations smaller than a page share a page, and a handle stands for a whole page.
 	if p, err = d.alloc(wholePages(size)); err != nil {
 		return 0, h, err
 	}
@@ -33,18 +32,18 @@ func (d *Device) AllocShared(size int64) (p accel.Ptr, h SharedHandle, err error
 	return p, h, nil
 }
 
-// OpenShared maps the memory of another process, which may be on another device that this
-// one can access. CloseShared unmaps it.
+// OpenShared maps the memory of another process. The memory may be on another device that this one
+// can access. CloseShared unmaps it.
 func (d *Device) OpenShared(h SharedHandle) (accel.Ptr, error) {
 	if !d.api.ipc {
-		return 0, fmt.Errorf("memory of other processes: %w", accel.ErrUnsupported)
+		return 0, fmt.Errorf("open memory of another process: %w", accel.ErrUnsupported)
 	}
 	var p C.cx_ptr
 	err := d.api.err(C.cx_fn_ipc_open, C.cx_ipc_open(d.api.table, &p, (*C.cx_shared)(unsafe.Pointer(&h))))
 	return accel.Ptr(p), err
 }
 
-// CloseShared unmaps what OpenShared returned.
+// CloseShared unmaps memory that OpenShared has mapped.
 func (d *Device) CloseShared(p accel.Ptr) error {
 	return d.api.err(C.cx_fn_ipc_close, C.cx_ipc_close(d.api.table, C.cx_ptr(p)))
 }

@@ -68,7 +68,7 @@ func (s *stream) Query() (bool, error) {
 
 func (s *stream) BeginCapture() error {
 	if !s.api.graphs {
-		return fmt.Errorf("graphs: %w", accel.ErrUnsupported)
+		return fmt.Errorf("capture a graph: %w", accel.ErrUnsupported)
 	}
 	return s.api.err(C.cx_fn_capture_begin, C.cx_capture_begin(s.api.table, s.handle))
 }
@@ -100,7 +100,7 @@ func (s *stream) EndCapture() (accel.Graph, error) {
 
 func (s *stream) RecordExternal(e accel.Event) error {
 	if s.api.table.event_record_flags == nil {
-		return fmt.Errorf("times inside of graphs: %w", accel.ErrUnsupported)
+		return fmt.Errorf("record times inside graphs: %w", accel.ErrUnsupported)
 	}
 	return s.api.err(C.cx_fn_event_record_flags,
 		C.cx_event_record_external(s.api.table, C.uintptr_t(e.Handle()), s.handle))

@@ -22,33 +22,32 @@ const (
 	memShareAsFabric   = 8 // CU_MEM_HANDLE_TYPE_FABRIC
 )
 
-// AllocVirtual returns memory like Alloc through virtual memory management. It is readable
-// and writable by this device and by every peer that can address it, and can be shared as a
-// file descriptor, as libraries that map it elsewhere need. Free frees it. The error wraps
-// accel.ErrUnsupported if the device or the driver has no virtual memory management.
+// AllocVirtual is Alloc through virtual memory management. This device and every peer that can
+// address the memory may read and write it. The memory can be shared as a file descriptor, which
+// some libraries require. Free frees it. The error wraps accel.ErrUnsupported if the device or the
+// driver has no virtual memory management.
 func (d *Device) AllocVirtual(size int64) (accel.Ptr, error) {
 	return d.allocVirtual(size, memShareAsFileDesc)
 }
 
-// AllocFabric returns memory like AllocVirtual that devices of other hosts can map over NVLink, by
-// handles of the kind FABRIC, which libraries make of it. The error wraps accel.ErrUnsupported if the
-// device has no such handles. The driver refuses a process without an IMEX channel
-// (CUDA_ERROR_NOT_PERMITTED).
+// AllocFabric is AllocVirtual for memory that devices of other hosts can map over NVLink. Libraries
+// share it by handles of type FABRIC. The error wraps accel.ErrUnsupported if the device has no such
+// handles. The driver returns CUDA_ERROR_NOT_PERMITTED to a process without an IMEX channel.
 func (d *Device) AllocFabric(size int64) (accel.Ptr, error) {
 	const what = "memory that devices of other hosts can map"
 	number := d.driver.vendor.Numbers.VMMFabric
 	if number == 0 {
-		return 0, fmt.Errorf("%s, on devices of %s: %w", what, d.driver.vendor.Name, accel.ErrUnsupported)
+		return 0, fmt.Errorf("allocate %s, on devices of %s: %w", what, d.driver.vendor.Name, accel.ErrUnsupported)
 	}
 	has, err := d.driver.Attribute(number, d.index)
-	if code, ok := errors.AsType[*Error](err); ok && code.Code == codeInvalid { // an older driver does not know it
+	if code, ok := errors.AsType[*Error](err); ok && code.Code == codeInvalid { // an older driver without this attribute
 		has, err = 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
 	if has == 0 {
-		return 0, fmt.Errorf("%s, as attribute %d of device %d is 0: %w", what, number, d.index, accel.ErrUnsupported)
+		return 0, fmt.Errorf("allocate %s (attribute %d of device %d is 0): %w", what, number, d.index, accel.ErrUnsupported)
 	}
 	p, err := d.allocVirtual(size, memShareAsFabric)
 	if code, ok := errors.AsType[*Error](err); ok && code.Code == codeNotPermitted {
@@ -57,7 +56,7 @@ func (d *Device) AllocFabric(size int64) (accel.Ptr, error) {
 	return p, err
 }
 
-// allocVirtual allocates memory that can be shared by some types of handles.
+// allocVirtual allocates memory that can be shared by the given types of handles.
 func (d *Device) allocVirtual(size int64, handles C.int) (p accel.Ptr, err error) {
 	if size <= 0 {
 		return 0, fmt.Errorf("allocate %d bytes: a size must be positive", size)
@@ -92,14 +91,14 @@ func (d *Device) allocVirtual(size int64, handles C.int) (p accel.Ptr, err error
 	return d.mapVirtual(handle, bytes, granule, access)
 }
 
-// SharesVirtual returns why ExportVirtual and ImportVirtual cannot share memory of device index,
-// as an error that wraps accel.ErrUnsupported; nil if they can.
+// SharesVirtual returns nil if ExportVirtual and ImportVirtual can share memory of device index.
+// Otherwise it returns the reason, as an error that wraps accel.ErrUnsupported.
 func (d *Driver) SharesVirtual(index int) error {
 	if d.vendor.Numbers.VMMFile == 0 {
-		return fmt.Errorf("virtual memory by file descriptors, which %s takes in different ways by release: %w", d.Version(), accel.ErrUnsupported)
+		return fmt.Errorf("share virtual memory by file descriptors (the call differs between releases of %s): %w", d.vendor.Driver.What, accel.ErrUnsupported)
 	}
 	if !d.api.vmm || !d.api.share {
-		return fmt.Errorf("virtual memory by file descriptors, as %s lacks its functions: %w", d.Version(), accel.ErrUnsupported)
+		return fmt.Errorf("share virtual memory by file descriptors (%s lacks the functions): %w", d.Version(), accel.ErrUnsupported)
 	}
 	for _, number := range []int{d.vendor.Numbers.VMM, d.vendor.Numbers.VMMFile} {
 		has, err := d.Attribute(number, index)
@@ -107,24 +106,23 @@ func (d *Driver) SharesVirtual(index int) error {
 			return err
 		}
 		if has == 0 {
-			return fmt.Errorf("virtual memory by file descriptors, as attribute %d of device %d is 0: %w", number, index, accel.ErrUnsupported)
+			return fmt.Errorf("share virtual memory by file descriptors (attribute %d of device %d is 0): %w", number, index, accel.ErrUnsupported)
 		}
 	}
 	return nil
 }
 
-// ExportVirtual returns a file that stands for the memory that AllocVirtual has returned, and
-// the size of that memory in bytes, a multiple of what the driver allocates. A process that gets
-// the file can map the memory with ImportVirtual. The memory exists until every process has freed
-// what it mapped and every descriptor of the file is closed. The error wraps accel.ErrUnsupported
-// if SharesVirtual has one.
+// ExportVirtual returns a file that stands for memory from AllocVirtual, and the size of that memory
+// in bytes, rounded up to the driver's granularity. A process that receives the file can map the
+// memory with ImportVirtual. The memory exists until every process has freed its mapping and closed
+// its descriptors of the file. The error wraps accel.ErrUnsupported if SharesVirtual returns one.
 func (d *Device) ExportVirtual(p accel.Ptr) (f *os.File, bytes int64, err error) {
 	if err := d.driver.SharesVirtual(d.index); err != nil {
 		return nil, 0, err
 	}
 	memory, ok := d.bases[p]
 	if !ok || memory.mapped == 0 {
-		return nil, 0, errors.New("share memory that is not from AllocVirtual")
+		return nil, 0, errors.New("export virtual memory: AllocVirtual did not allocate it")
 	}
 	var descriptor C.int
 	if err := d.api.err(C.cx_fn_vmm_export, C.cx_vmm_export(d.api.table, &descriptor, memory.handle)); err != nil {
@@ -133,9 +131,9 @@ func (d *Device) ExportVirtual(p accel.Ptr) (f *os.File, bytes int64, err error)
 	return os.NewFile(uintptr(descriptor), "device memory"), memory.mapped, nil
 }
 
-// ImportVirtual maps the memory of so many bytes that f stands for, which may be on another device
-// that this one can access. This device can read and write it. Free unmaps it. The caller may close
-// f at once.
+// ImportVirtual maps the memory that f stands for, of the size that ExportVirtual returned. The
+// memory may be on another device that this one can access. This device can read and write it. Free
+// unmaps it. The caller may close f after the call.
 func (d *Device) ImportVirtual(f *os.File, bytes int64) (accel.Ptr, error) {
 	if err := d.driver.SharesVirtual(d.index); err != nil {
 		return 0, err
@@ -159,20 +157,20 @@ func (d *Device) hasVMM() (bool, error) {
 	return has != 0, err
 }
 
-// virtual describes memory of this device that can be shared by some types of handles.
+// virtual describes memory of this device that can be shared by the given types of handles.
 func (d *Device) virtual(handles C.int) C.cx_mem_prop {
 	return C.cx_mem_prop{_type: memPinned, handle_types: handles, location: location(d.dev)}
 }
 
-// granule is the unit of such memory in bytes.
+// granule returns the granularity of virtual memory in bytes.
 func (d *Device) granule(handles C.int) (n C.size_t, err error) {
 	prop := d.virtual(handles)
 	err = d.api.err(C.cx_fn_vmm_granularity, C.cx_vmm_granularity(d.api.table, &n, &prop))
 	return n, err
 }
 
-// mapVirtual maps memory, which it releases if that fails, at addresses that are multiples of
-// align.
+// mapVirtual maps memory at an address that is a multiple of align. If it fails, it releases the
+// memory.
 func (d *Device) mapVirtual(handle C.cx_mem, bytes, align C.size_t, access []C.cx_access) (accel.Ptr, error) {
 	a := d.api
 	var at C.cx_ptr
@@ -223,7 +221,7 @@ func (d *Device) freeVirtual(p accel.Ptr, v allocation) error {
 	return also(unmap, d.releaseVirtual(C.cx_ptr(p), v))
 }
 
-// releaseVirtual frees memory and addresses that are not mapped.
+// releaseVirtual frees memory and its reserved addresses, after they are unmapped.
 func (d *Device) releaseVirtual(p C.cx_ptr, v allocation) error {
 	return also(
 		d.api.err(C.cx_fn_vmm_release, C.cx_vmm_release(d.api.table, v.handle)),

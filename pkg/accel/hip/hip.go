@@ -9,7 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
-// runtimeLibrary is where libamdhip64 is looked for.
+// runtimeLibrary lists where to find libamdhip64.
 var runtimeLibrary = dl.Search{
 	What: "HIP runtime",
 	Env:  "CX_HIP_LIB",
@@ -37,7 +37,7 @@ const (
 	archBytes     = 256
 )
 
-// hints says, by error code, what to do when hipInit fails.
+// hints maps an error code of hipInit to advice for the user.
 var hints = map[int]string{
 	100: "check HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES; in a container, start it with --device /dev/kfd --device /dev/dri", // NoDevice
 	999: "check that this user may open /dev/kfd (groups render and video); dmesg has the driver's messages",                     // Unknown
@@ -58,7 +58,7 @@ func vendor() gpu.Vendor {
 			}
 			arch := gpu.CString(properties[archOffset : archOffset+archBytes])
 			if !strings.HasPrefix(arch, "gfx") {
-				return "", fmt.Errorf("HIP reports architecture %q: its device properties are not those of HIP 6 or 7", arch)
+				return "", fmt.Errorf("HIP reports architecture %q, want gfx…: the layout of its device properties is not that of HIP 6 or 7", arch)
 			}
 			return arch, nil
 		},

@@ -35,7 +35,7 @@ func (h *heap) take(bytes int64) (int64, error) {
 		at = roundUp(start+h.used[start], align)
 	}
 	if at+bytes > h.bytes {
-		return 0, fmt.Errorf("%d bytes do not fit the heap of %d bytes", bytes, h.bytes)
+		return 0, fmt.Errorf("allocate %d bytes: no free range of that size in the heap of %d bytes", bytes, h.bytes)
 	}
 	h.used[at] = bytes
 	return at, nil

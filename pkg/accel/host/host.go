@@ -47,7 +47,7 @@ func Open(localRank, localWorld int) (*Device, error) {
 
 func open(m machine, localRank, localWorld int) (*Device, error) {
 	if localRank < 0 || localRank >= localWorld {
-		return nil, fmt.Errorf("local rank %d of %d", localRank, localWorld)
+		return nil, fmt.Errorf("local rank %d is out of range: want 0 to %d", localRank, localWorld-1)
 	}
 	cpus, err := affinity.Allowed()
 	if err != nil {
@@ -90,13 +90,13 @@ func (d *Device) Segment() *Segment { return d.segment }
 // Info implements accel.Device.
 func (d *Device) Info() accel.Info { return d.info }
 
-// Memory implements accel.Device. All ranks of the host share what is free.
+// Memory implements accel.Device. All ranks of the host share the free memory.
 func (d *Device) Memory() (free, total int64, err error) { return d.machine.AvailableMemory() }
 
-// Alloc implements accel.Device. The memory is zero and takes no page fault.
+// Alloc implements accel.Device. The memory is zeroed, and accesses cause no page faults.
 func (d *Device) Alloc(bytes int64) (accel.Ptr, error) {
 	if bytes <= 0 {
-		return 0, fmt.Errorf("allocate %d bytes of device memory", bytes)
+		return 0, fmt.Errorf("allocate %d bytes: a size must be positive", bytes)
 	}
 	at, err := d.heap.take(bytes)
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *Device) AllocHost(bytes int64) (unsafe.Pointer, error) {
 func (d *Device) FreeHost(p unsafe.Pointer) error {
 	bytes, ok := d.hosted[p]
 	if !ok {
-		return errors.New("free host memory: not an allocation of this device")
+		return errors.New("free host memory: this device did not allocate it")
 	}
 	delete(d.hosted, p)
 	return unix.MunmapPtr(p, uintptr(bytes))
@@ -188,7 +188,7 @@ func (d *Device) NewEvent() (accel.Event, error) { return &event{}, nil }
 func (d *Device) Elapsed(start, end accel.Event) (float64, error) {
 	from, to := start.(*event).at, end.(*event).at
 	if from == 0 || to == 0 {
-		return 0, errors.New("elapsed: an event was never recorded")
+		return 0, errors.New("elapsed time between events: an event was not recorded")
 	}
 	return float64(to-from) / float64(time.Microsecond), nil
 }
@@ -196,12 +196,12 @@ func (d *Device) Elapsed(start, end accel.Event) (float64, error) {
 // Synchronize implements accel.Device.
 func (d *Device) Synchronize() error { return nil }
 
-// Compile implements accel.Device: there is no run-time compiler.
+// Compile implements accel.Device. It always fails, since the host runs no kernels.
 func (d *Device) Compile(context.Context, string, string) (accel.Module, error) {
-	return nil, fmt.Errorf("host kernels: %w", accel.ErrUnsupported)
+	return nil, fmt.Errorf("kernels on the host: %w", accel.ErrUnsupported)
 }
 
-// Close implements accel.Device. Memory that is still allocated goes with it.
+// Close implements accel.Device. It frees memory that is still allocated.
 func (d *Device) Close() error {
 	err := d.segment.Close()
 	for p, bytes := range d.hosted {
@@ -240,8 +240,8 @@ func (stream) RecordExternal(accel.Event) error {
 
 func (stream) Close() error { return nil }
 
-// epoch is the zero of all events: a difference from it reads the monotonic clock alone,
-// which is cheaper than time.Now.
+// epoch is the zero of all events. time.Since(epoch) reads only the monotonic clock, which is cheaper
+// than time.Now.
 var epoch = time.Now()
 
 // event is the time since epoch, 0 before it is recorded.

@@ -68,7 +68,7 @@ func TestSegmentIsSharedWithAnotherProcess(t *testing.T) {
 	require.EqualValues(t, 42, *(*byte)(s.Base()))
 
 	_, err = OpenSegment(Handle{PID: os.Getpid(), FD: 1 << 20, Bytes: 4096})
-	require.ErrorContains(t, err, "shared memory of a peer")
+	require.ErrorContains(t, err, "open shared memory of process")
 }
 
 func TestPopulateKeepsWhatIsThere(t *testing.T) {
@@ -99,7 +99,7 @@ func TestHeap(t *testing.T) {
 	take(4096, 12288)
 	take(2<<20, 2<<20)
 	_, err = h.take(8 << 20)
-	require.ErrorContains(t, err, "do not fit")
+	require.ErrorContains(t, err, "no free range")
 	_, err = h.drop(1)
 	require.Error(t, err)
 }

@@ -16,9 +16,9 @@ type Handle struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// Segment is memory that processes of one host map together. It has no name in any file
-// system. It therefore leaves nothing behind, however its processes end, and is not limited
-// by a small /dev/shm in a container.
+// Segment is memory that several processes of one host map. It has no name in a file system, so
+// nothing remains when its processes are killed, and a small /dev/shm in a container does not limit
+// it.
 type Segment struct {
 	base  unsafe.Pointer
 	bytes int64
@@ -31,11 +31,11 @@ const pageBytes = 4096
 func NewSegment(name string, bytes int64) (*Segment, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("make shared memory %s: %w", name, err)
+		return nil, fmt.Errorf("create shared memory %s: %w", name, err)
 	}
 	if err := unix.Ftruncate(fd, bytes); err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("make shared memory %s of %d bytes: %w", name, bytes, err)
+		return nil, fmt.Errorf("create shared memory %s of %d bytes: %w", name, bytes, err)
 	}
 	s, err := mapSegment(fd, bytes)
 	if err != nil {
@@ -50,7 +50,7 @@ func NewSegment(name string, bytes int64) (*Segment, error) {
 func OpenSegment(h Handle) (*Segment, error) {
 	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", h.PID, h.FD), os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open shared memory of a peer: %w", err)
+		return nil, fmt.Errorf("open shared memory of process %d: %w", h.PID, err)
 	}
 	defer f.Close()
 	return mapSegment(int(f.Fd()), h.Bytes)
@@ -67,7 +67,7 @@ func mapSegment(fd int, bytes int64) (*Segment, error) {
 // Base returns the address of the segment in this process.
 func (s *Segment) Base() unsafe.Pointer { return s.base }
 
-// Handle returns what OpenSegment takes in another process. Only the owner has a handle.
+// Handle returns the argument of OpenSegment for other processes. Only the owner may call it.
 func (s *Segment) Handle() Handle { return Handle{PID: os.Getpid(), FD: s.fd, Bytes: s.bytes} }
 
 // Populate maps every page of a range for writing, so that later accesses cause no page

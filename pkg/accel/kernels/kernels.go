@@ -1,5 +1,5 @@
-// Package kernels has what the source of all device kernels begins with. The run-time
-// compilers of CUDA and HIP both accept it.
+// Package kernels holds the source that all device kernels begin with. The run-time compilers of
+// CUDA and HIP both accept it.
 package kernels
 
 import _ "embed" // the prelude
@@ -7,5 +7,5 @@ import _ "embed" // the prelude
 //go:embed prelude.cu
 var prelude string
 
-// Complete returns the prelude and body, the kernels of another package, ready to compile.
+// Complete returns the prelude followed by body, the kernels of another package.
 func Complete(body string) string { return prelude + body }

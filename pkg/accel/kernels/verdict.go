@@ -10,17 +10,17 @@ import (
 // Verdict holds the result of kernels that compare elements with their expected values.
 type Verdict struct{ found accel.Mirror[found] }
 
-// found is how many elements are wrong, and the first of these.
+// found is the number of wrong elements and the index of the first one.
 type found struct{ wrong, first uint64 }
 
-// NewVerdict returns a verdict of a scope.
+// NewVerdict returns a verdict in memory of a scope, which frees it.
 func NewVerdict(s *accel.Scope) (v Verdict, err error) {
 	v.found, err = accel.NewMirror[found](s)
 	return v, err
 }
 
-// Of runs check, which enqueues kernels that compare so many elements, waits for them and returns
-// their verdict. verdict is the argument of a kernel for the address of its result.
+// Of calls check, which enqueues kernels that compare elements elements in total. It waits for them
+// and returns their verdict. check passes verdict to each kernel as the address of its result.
 func (v Verdict) Of(s accel.Stream, elements int64, check func(verdict unsafe.Pointer) error) (workload.Verdict, error) {
 	of := workload.Verdict{First: -1}
 	*v.found.Host = found{first: ^uint64(0)}

@@ -1,5 +1,5 @@
-// Package victim computes on all multiprocessors of a device, beside other work that may slow
-// it down. Its time tells how much of their arithmetic that work takes.
+// Package victim computes on all multiprocessors of a device beside other work that may slow it
+// down. Its elapsed time shows how much of their arithmetic the other work takes.
 package victim
 
 import (
@@ -16,16 +16,16 @@ import (
 //go:embed victim.cu
 var kernel string
 
-// What a unit of work is; victim.cu has it too.
+// The shape of a unit of work. victim.cu has the same numbers.
 const (
-	threads = 512  // of a block
-	chains  = 8    // of multiplications and additions, in each thread
-	steps   = 128  // of a chain
-	cycle   = 1024 // units that begin with different numbers
+	threads = 512  // threads of a block
+	chains  = 8    // independent chains of multiply-adds in a thread
+	steps   = 128  // multiply-adds of a chain
+	cycle   = 1024 // units after which the initial numbers repeat
 )
 
-// Victim is a kernel with a block for each multiprocessor. It multiplies and adds in registers.
-// Blocks of other kernels fit beside its own.
+// Victim is a kernel with one block per multiprocessor. It multiplies and adds in registers, and
+// leaves room for blocks of other kernels.
 type Victim struct {
 	device *accel.Scope
 	kernel accel.Kernel
@@ -35,8 +35,8 @@ type Victim struct {
 // state is what the kernel counts.
 type state struct{ Taken, Sum uint64 }
 
-// New compiles the kernel. Its error wraps accel.ErrUnsupported if nothing compiles kernels
-// here.
+// New compiles the kernel. The error wraps accel.ErrUnsupported if the device has no compiler for
+// kernels.
 func New(ctx context.Context, d accel.Device) (*Victim, error) {
 	v := &Victim{device: accel.NewScope(d)}
 	err := v.device.Kernels(ctx, "victim.cu", kernels.Complete(kernel), map[string]*accel.Kernel{"cx_victim": &v.kernel})
@@ -49,29 +49,29 @@ func New(ctx context.Context, d accel.Device) (*Victim, error) {
 	return v, nil
 }
 
-// blocks is one for each multiprocessor.
+// blocks returns the number of blocks, one per multiprocessor.
 func (v *Victim) blocks() uint64 { return uint64(max(1, v.device.Info().Multiproc)) }
 
-// LeastUnits is the smallest amount of work whose time means something: blocks that end with a
-// unit more or less than others differ little.
+// LeastUnits returns the minimum number of units to time. With fewer, the difference of one unit
+// between blocks would distort the time.
 func (v *Victim) LeastUnits() uint64 {
 	const each = 16
 	return each * v.blocks()
 }
 
-// Clear has the stream forget earlier work. It comes before each Enqueue.
+// Clear enqueues a reset of the counters. Call it before each Enqueue.
 func (v *Victim) Clear(s accel.Stream) error {
 	return v.device.Set(s, v.state.Device, 0, int64(unsafe.Sizeof(state{})))
 }
 
-// Enqueue has the stream compute units of work.
+// Enqueue enqueues units of work.
 func (v *Victim) Enqueue(s accel.Stream, units uint64) error {
 	const one = float32(1)
 	return v.kernel.Launch(s, uint32(v.blocks()), threads, 0, accel.Arg(v.state.Device), accel.Arg(units), accel.Arg(one), accel.Arg(one))
 }
 
-// Check waits for the stream and returns what is wrong with its work since Clear, which should
-// have been so many units; empty if all of it was done.
+// Check waits for the stream and compares its work since Clear with the expected units. It returns
+// a description of the difference, or "" if there is none.
 func (v *Victim) Check(s accel.Stream, units uint64) (wrong string, err error) {
 	if err := v.state.Out(s); err != nil {
 		return "", err
@@ -83,12 +83,12 @@ func (v *Victim) Check(s accel.Stream, units uint64) (wrong string, err error) {
 	return "", nil
 }
 
-// sum is what the first units of work add up to.
+// sum returns the sum that the given number of units must compute.
 func sum(units uint64) uint64 {
 	triangle := func(n uint64) uint64 { return n * (n - 1) / 2 } // of 0 to n − 1
 	firsts := units/cycle*triangle(cycle) + triangle(units%cycle)
 	return threads * (chains*(firsts+units*steps) + units*triangle(chains))
 }
 
-// Close frees the victim, which no stream may run.
+// Close frees the victim. No stream may be running it.
 func (v *Victim) Close() error { return v.device.Close() }

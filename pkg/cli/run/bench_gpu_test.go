@@ -397,7 +397,7 @@ func TestBenchWithoutARegistrationHandle(t *testing.T) {
 	t.Setenv("CX_FAKE_NCCL_NO_HANDLE", "1")
 	r, stderr := benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "1K", "-R", "2", "-N", "2")
 	require.False(t, r.Results[0].Registered)
-	require.Equal(t, 1, strings.Count(stderr, "cxrun: warning: -R: the library took the buffers for registration symmetric and returned no handle"), stderr)
+	require.Equal(t, 1, strings.Count(stderr, "cxrun: warning: -R: the library accepted buffers for registration symmetric but returned no handle"), stderr)
 }
 
 // The check on the device finds what the one on the host finds.

@@ -1,5 +1,5 @@
-// Package bench is `cxrun bench OP`: flags with the spelling and meaning of nccl-tests, the cases
-// that they select, and output in nccl-tests' columns or as JSON.
+// Package bench is `cxrun bench OP`. Its flags have the spelling and meaning of nccl-tests' flags. It
+// plans the cases that they select, and prints results in nccl-tests' columns or as JSON.
 package bench
 
 import (
@@ -53,14 +53,14 @@ func (f *Flags) Ranks(words []string) (int, error) {
 	return f.Ask(func() (Request, error) { return f.Request(words[0]) })
 }
 
-// Ask parses and keeps a request, and returns its number of ranks.
+// Ask calls request, keeps the result for Asked, and returns its number of ranks.
 func (f *Flags) Ask(request func() (Request, error)) (int, error) {
 	r, err := request()
 	f.request = &r
 	return r.World, err
 }
 
-// Asked returns the request.
+// Asked returns the request of the last Ask.
 func (f *Flags) Asked() *Request { return f.request }
 
 // Plan implements bench.Measurement.

@@ -41,7 +41,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	sizes := bench.NewGroup("Sizes (nccl-tests' flags)")
 	f.Sizes.AddFlags(sizes, "32M", bench.FirstUsage, bench.LastUsage)
 
-	what := bench.NewGroup("What is measured (nccl-tests' flags)")
+	what := bench.NewGroup("Operation and buffers (nccl-tests' flags)")
 	g := what.Flags
 	g.StringVarP(&f.redop, "op", "o", "sum", "reduce with `REDOP`: sum, prod, min, max, avg, mulsum or all")
 	g.StringVarP(&f.dtype, "datatype", "d", "float", "element `TYPE`: int8, uint8, int32, uint32, int64, uint64, half, float, double,\nbfloat16, f8e4m3, f8e5m2 or all")
@@ -56,7 +56,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	g.IntVarP(&f.gpus, "ngpus", "g", 1, "start `N` × -t ranks; without -t and -g: one for each device, two on a host")
 	g.IntVarP(&f.parallelInit, "parallel_init", "p", 1, "accepted without effect, whatever `N` is: ranks always start in parallel")
 
-	timing := bench.NewGroup("How it is timed (nccl-tests' flags)")
+	timing := bench.NewGroup("Timing (nccl-tests' flags)")
 	g = timing.Flags
 	g.IntVarP(&f.iterations, "iters", "n", 20, "time `N` iterations in a window")
 	g.IntVarP(&f.warmup, "warmup_iters", "w", 1, "run `N` untimed operations of each size before its first window, and of sizes up to 1M before every window")

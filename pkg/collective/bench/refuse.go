@@ -6,39 +6,39 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 )
 
-// mostOperations is the maximum number of operations in a window: the arguments of all of them
-// are in memory before the first begins.
-const mostOperations = 1_000_000
+// maxOperations is the maximum number of operations in a window. The arguments of all of them are in
+// memory before the window begins.
+const maxOperations = 1_000_000
 
-// mostUnalign is the maximum of -u. Only the remainder by the alignment matters, so larger values
-// would not measure anything else.
-const mostUnalign = 1 << 20
+// maxUnalign is the maximum of -u. Only the offset modulo the alignment matters, so larger values have
+// no further effect.
+const maxUnalign = 1 << 20
 
-// mostRanks is the maximum of -t and of -g, so that their product cannot overflow.
-const mostRanks = 1 << 20
+// maxRanks is the maximum of -t and of -g, so that their product cannot overflow.
+const maxRanks = 1 << 20
 
 // defaultCTAs is the default of -V in nccl-tests, which has no effect with -D 0.
 const defaultCTAs = 16
 
-// refuse returns a usage error for the first unsupported value of a flag: why, and what to do
-// instead.
+// refuse returns a usage error for the first unsupported value of a flag, or nil. The error says why the
+// value is unsupported and what to use instead.
 func (f *Flags) refuse() error {
 	for _, r := range []struct {
 		is  bool
 		why string
 	}{
 		{f.threads < 1 || f.gpus < 1, "-t and -g: want at least 1; their product is the number of ranks"},
-		{f.threads > mostRanks || f.gpus > mostRanks, fmt.Sprintf("-t and -g: want at most %d", mostRanks)},
+		{f.threads > maxRanks || f.gpus > maxRanks, fmt.Sprintf("-t and -g: want at most %d", maxRanks)},
 		{f.cycles < 1, "-N: want at least 1; to measure forever, call bench in a loop"},
 		{f.iterations < 1, "-n: want at least 1"},
 		{f.warmup < 0, "-w: want 0 or more"},
 		{f.aggregate < 1, "-m: want at least 1"},
 		{f.check < 0, "-c: want at least 0"},
 		{f.trials < 1, "--trials: want at least 1"},
-		{float64(f.iterations)*float64(f.aggregate) > mostOperations, fmt.Sprintf("-n times -m: want at most %d operations in a window; use --trials for more windows", mostOperations)},
-		{f.warmup > mostOperations || f.launches > mostOperations || f.trials > mostOperations, fmt.Sprintf("-w, -G and --trials: want at most %d", mostOperations)},
+		{float64(f.iterations)*float64(f.aggregate) > maxOperations, fmt.Sprintf("-n times -m: want at most %d operations in a window; use --trials for more windows", maxOperations)},
+		{f.warmup > maxOperations || f.launches > maxOperations || f.trials > maxOperations, fmt.Sprintf("-w, -G and --trials: want at most %d", maxOperations)},
 		{f.launches < 0, "-G: want 0 or more"},
-		{f.unalign < 0 || f.unalign > mostUnalign, fmt.Sprintf("-u: want 0 to %d elements", mostUnalign)},
+		{f.unalign < 0 || f.unalign > maxUnalign, fmt.Sprintf("-u: want 0 to %d elements", maxUnalign)},
 		{f.blocking == 1 || f.blocking == 2, "-z: figures of modes 1 and 2 include the wait or the barrier; use -z 3, which times each operation from a common start"},
 		{f.blocking < 0 || f.blocking > 3, "-z: want 0 or 3"},
 		{f.blocking > 0 && f.launches > 0, "-z 3 waits after each operation and -G launches them at once: choose one"},

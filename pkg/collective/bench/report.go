@@ -24,7 +24,7 @@ type Report struct {
 	Results    []CaseRows `json:"results"`
 	// OutOfBounds is the number of wrong elements of all rows.
 	OutOfBounds int64 `json:"out_of_bounds"`
-	// AvgBusBW is null if not everything was measured.
+	// AvgBusBW is null if a case was not measured completely.
 	AvgBusBW *float64 `json:"avg_busbw_gbps"`
 	// Violations describes the violated thresholds, one line each.
 	Violations []string `json:"violations"`
@@ -57,8 +57,8 @@ type CaseRows struct {
 	Excluded      []collective.Exclusion   `json:"excluded"`
 	// Devices is missing if the ranks used no device but the host.
 	Devices *result.Devices `json:"devices,omitempty"`
-	// Program is what every rank of a schedule ran, and PlanSHA256 the digest of the file that it came
-	// from; missing elsewhere.
+	// Program is the program that all ranks of a schedule ran. PlanSHA256 is the digest of its plan
+	// file. Both are missing in other families.
 	Program    *result.Program `json:"program,omitempty"`
 	PlanSHA256 string          `json:"plan_sha256,omitempty"`
 	Rows       []Row           `json:"rows"`
@@ -97,7 +97,7 @@ func (p *Report) Grow(w io.Writer, doc result.Document) {
 	p.table.Grow(d)
 }
 
-// Foot implements bench.Follower. It prints nothing if no case can be measured here.
+// Foot implements bench.Follower. It prints nothing if this machine cannot measure any case.
 func (p *Report) Foot(w io.Writer) {
 	if p.Nothing() {
 		return
@@ -109,7 +109,7 @@ func (p *Report) Foot(w io.Writer) {
 // Broken implements bench.Reporter.
 func (p *Report) Broken() []string { return p.Violations }
 
-// ran returns a document in the form of the collective family; see By.
+// ran converts a document to one of the collective family; see By.
 func (r *Request) ran(doc result.Document) (d *collective.Document, program *result.Program, file string) {
 	if r.By != nil {
 		return r.By.Ran(doc)

@@ -19,25 +19,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// all is the value of -o and -d for everything that the backend supports.
+// all is the value of -o and -d that selects all reductions or types that the backend supports.
 const all = catalog.All
 
-// Request is a valid collective measurement; the backend or machine may still not support it.
+// Request is a valid collective measurement. The backend or the machine may still not support it.
 type Request struct {
 	Op runner.Op
 	// World is the number of ranks; 0 means one per device.
 	World  int
 	Cycles int
-	// Budget is the maximum seconds of a case; 0 derives it from the sizes.
+	// Budget is the maximum duration of a case in seconds; 0 derives it from the sizes.
 	Budget int
 	View   View
 	Limits bench.Limits
-	// Model is the file for a model of the machine; empty: none.
+	// Model is the file to which a model of the machine is written; empty for none.
 	Model string
-	// Files maps the names in its cases to file contents; see shard.Shard.
+	// Files maps the names of files in the request's cases to their contents; see shard.Shard.
 	Files map[string][]byte
 
-	// By performs the operation; nil: the library.
+	// By describes the family that performs the operation; nil for the library.
 	By *By
 	// Shape is the block of each case, without its reduction and root.
 	Shape collective.Block
@@ -45,28 +45,29 @@ type Request struct {
 	DType string // or all
 
 	redop   string
-	root    int                 // -1: all
+	root    int                 // -1 for all
 	traffic *collective.Traffic // of an alltoallv
 	env     map[string]string
 }
 
-// By is another family that performs an operation in place of the library, and is measured like a
+// By describes another family that performs an operation instead of the library and is measured like a
 // collective.
 type By struct {
 	Family plan.Family
 	Label  string // suffix to the name of the operation
-	// Fits refuses a number of ranks.
+	// Fits returns an error if the family does not support the operation on world ranks.
 	Fits func(op runner.Op, world int) error
-	// DTypes lists the element types that a backend has.
+	// DTypes lists the element types that a backend supports.
 	DTypes func(be *catalog.Backend) []string
-	// Takes refuses unsupported sizes of an operation with an element type.
+	// Takes returns an error if the family does not support the sizes of an operation with an element
+	// type.
 	Takes func(f runner.Form, sizes []int64) error
 	// Block converts the block of a collective case to one of the family.
 	Block func(c collective.Block) plan.Block
-	// Ran converts a document to one of collectives, and returns the program that every rank ran
-	// and the digest of its file, if any.
+	// Ran converts a document to one of the collective family. It also returns the program that all
+	// ranks ran and the digest of its file, if any.
 	Ran func(d result.Document) (of *collective.Document, program *result.Program, digest string)
-	// File is the name of the program's file; empty if there is none.
+	// File is the name of the plan file; empty if there is none.
 	File string
 }
 
@@ -75,7 +76,8 @@ func Buffers() []string {
 	return []string{vocab.Shifted, vocab.Warm, vocab.Cold, vocab.Fresh, vocab.FreshCold}
 }
 
-// Request reads the flags for an operation. Its errors have exit code cli.ExitUsage.
+// Request returns the measurement that the flags request for an operation. Errors have exit code
+// cli.ExitUsage.
 func (f *Flags) Request(op string) (Request, error) {
 	r := Request{Cycles: f.cycles, Budget: f.Timeout, redop: f.redop, DType: f.dtype, root: f.root}
 	var err error
@@ -162,14 +164,14 @@ const partBytes = 16
 func (f *Flags) amounts(r *Request) (err error) {
 	switch {
 	case vocab.Op(r.Op.String()).Traffic != (f.traffic != ""):
-		return cli.UsageError("alltoallv needs --traffic FILE, and no other operation takes it")
+		return cli.UsageError("--traffic FILE is required for alltoallv and not supported for other operations")
 	case f.traffic == "":
 		r.Shape.Sizes, err = f.List()
 		return err
 	}
 	for _, name := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
 		if f.Set(name) {
-			return cli.UsageError("--%s: the size is that of the traffic", name)
+			return cli.UsageError("--%s: not supported with --traffic, which determines the size", name)
 		}
 	}
 	data, err := safefile.Read(f.traffic, collective.MaxTraffic)
@@ -186,14 +188,14 @@ func (f *Flags) amounts(r *Request) (err error) {
 	return nil
 }
 
-// Plan returns the measurement with a backend on a world of ranks.
+// Plan returns the cases of the request for a backend and world ranks.
 func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: r.Cycles, Env: r.env, Budget: r.Budget}
 	if world < 1 {
-		return d, cli.UsageError("%d ranks: -t times -g has to be at least 1", world)
+		return d, cli.UsageError("%d ranks: -t times -g must be at least 1", world)
 	}
 	if len(r.env) > 0 && be.Name == bench.HostBackend {
-		return d, cli.EnvironmentError("-x sets a policy of NCCL's kernels, and backend host has none: leave it out, or run it where there are GPUs")
+		return d, cli.EnvironmentError("-x sets a policy of NCCL's kernels, which backend host does not use: omit it, or run on a machine with GPUs")
 	}
 	if r.Op.BusFactor(world) == 0 && slices.ContainsFunc(r.Limits, func(l bench.Limit) bool { return l.Flag == bench.MinBusBW }) {
 		return d, cli.UsageError("--min-busbw: the busbw of %s on %d rank is 0 by its formula: use --max-time, or more ranks", r.Op, world)
@@ -228,7 +230,7 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 		}
 	}
 	if r.traffic != nil && r.traffic.Ranks() != world {
-		return d, cli.UsageError("%s is of %d ranks, and there are %d: -t times -g has to be as many", r.traffic.File, r.traffic.Ranks(), world)
+		return d, cli.UsageError("%s has %d ranks, but %d ranks are requested: -t times -g must be equal to the ranks of the file", r.traffic.File, r.traffic.Ranks(), world)
 	}
 	for _, dtype := range dtypes {
 		if r.traffic != nil {
@@ -254,13 +256,13 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 	return d, nil
 }
 
-// lenient reports whether the request is for all element types or all reductions; it is then no
-// failure that the library lacks some.
+// lenient reports whether the request is for all element types or all reductions. A type or reduction
+// that the library does not support is then not a failure.
 func (r *Request) lenient() bool {
 	return r.DType == all || r.redop == all && r.Op.Reduces()
 }
 
-// takes refuses an element type with the sizes of the request.
+// takes returns an error if By does not support the request's sizes with an element type.
 func (r *Request) takes(dtype string) error {
 	t, err := numeric.ParseType(dtype)
 	if err != nil {

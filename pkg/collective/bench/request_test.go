@@ -128,7 +128,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -o su", `unknown reduction "su"; did you mean "sum"?`},
 		{"all_reduce -d floot", `unknown element type "floot"; did you mean "float"?`},
 		{"all_reduce --buffers wram", `unknown kind of buffers "wram"; did you mean "warm"?`},
-		{"all_reduce --buffers fresh", "only it has time to write them before an operation: add -z 3, and leave -I out"},
+		{"all_reduce --buffers fresh", "in other modes there is no time to write them before an operation: add -z 3, and leave -I out"},
 		{"all_reduce --buffers fresh -z 3 -I 1", "add -z 3, and leave -I out"},
 		{"all_reduce -b 8x", `-b: invalid size "8x"`},
 		{"all_reduce -e K", `-e: invalid size "K"`},
@@ -140,7 +140,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -b 8 -i 0", "-i 0: want at least one byte"},
 		{"all_reduce -f 0", "-f 0: want a factor of at least 2, or 1 to add -i instead"},
 		{"all_reduce -b 8 -e 16 -f -2", "-f -2: "},
-		{"hypercube -m 2", "-m 2: the steps of hypercube follow each other"},
+		{"hypercube -m 2", "-m 2: operation hypercube has no group calls"},
 		{"all_reduce -b 1 -e 1G -i 1", "more than 4096 sizes: use a larger step"},
 		{"all_reduce -t 0", "-t and -g: want at least 1"},
 		{"all_reduce -g -2", "-t and -g: want at least 1"},
@@ -201,10 +201,10 @@ func TestRefusalsOfAPlan(t *testing.T) {
 	}{
 		{"broadcast -r 2", 2, "-r 2: ranks are 0 to 1"},
 		{"broadcast -r -2", 2, "-r -2: ranks are 0 to 1"},
-		{"all_reduce -x 0", 2, "backend host has none"},
+		{"all_reduce -x 0", 2, "which backend host does not use"},
 		{"all_reduce", 0, "0 ranks"},
 		{"all_reduce --min-busbw 32M=1", 1, "--min-busbw: the busbw of all_reduce on 1 rank is 0 by its formula: use --max-time, or more ranks"},
-		{"alltoallv --traffic " + traffic, 4, traffic + " is of 2 ranks, and there are 4: -t times -g has to be as many"},
+		{"alltoallv --traffic " + traffic, 4, traffic + " has 2 ranks, but 4 ranks are requested: -t times -g must be equal to the ranks of the file"},
 	} {
 		r, err := ask(t, tt.line)
 		require.NoError(t, err)
@@ -247,8 +247,8 @@ func TestRefusalsOfSizesAndModels(t *testing.T) {
 		"p2p -m 4 --model m.yaml":              "--model: -m 4, -n 20 and -w 1: want the times of single messages after an untimed one: -m 1, and at least -n 2 and -w 1",
 		"p2p -b 4 -e 64 -f 2 --model m.yaml":   "--model: a size of 4 bytes: choose -b, -e and -f so that all sizes are multiples of 16",
 		"p2p -b 1K -e 2K -f 2 --model m.yaml":  "--model: 2 sizes, want at least 4 with -b, -e and -f",
-		"alltoallv":                            "alltoallv needs --traffic FILE, and no other operation takes it",
-		"alltoallv --traffic pair.txt -e 1M":   "--maxbytes: the size is that of the traffic",
+		"alltoallv":                            "--traffic FILE is required for alltoallv and not supported for other operations",
+		"alltoallv --traffic pair.txt -e 1M":   "--maxbytes: not supported with --traffic, which determines the size",
 		"all_reduce -T -1":                     "-T: want 0 or more seconds",
 		"all_reduce --out=":                    "--out is empty: give a name, or leave the flag out",
 		"all_reduce -t 4294967296":             "-t and -g: want at most 1048576",

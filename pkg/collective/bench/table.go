@@ -16,14 +16,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Table prints documents in the format of nccl-tests, so that programs that read one can read the
-// other. Lines that begin with # are for people.
+// Table prints documents in the format of nccl-tests, so that programs that parse nccl-tests' output
+// can parse it. Lines that begin with # are for people.
 type Table struct {
 	w       io.Writer
 	r       *Request
-	devices bool     // whether they are printed
+	devices bool     // devices have been printed
 	rows    int      // printed rows of the current case
-	skipped []string // why cases did not begin, one text each
+	skipped []string // the reason of each case that was not started
 }
 
 // NewTable returns a table for the documents of a request.
@@ -76,7 +76,7 @@ func (t *Table) Grow(d *collective.Document) {
 	}
 }
 
-// Document prints the remaining rows of a case, and why there are not more.
+// Document prints the remaining rows of a case, and the reasons for missing rows.
 func (t *Table) Document(d *collective.Document) {
 	for rows := t.next(d); len(rows) > 0; rows = t.next(d) {
 		t.line(d, rows)
@@ -105,8 +105,8 @@ func (t *Table) Document(d *collective.Document) {
 	t.rows = 0
 }
 
-// wrongElements reports how many elements of a case are wrong and where, which the reasons of a
-// document do not, or returns the empty string.
+// wrongElements returns a line with the number of wrong elements of a case and the first row that has
+// any, or "" if none is wrong. The reasons of a document lack these numbers.
 func wrongElements(rows []collective.Row) string {
 	var wrong, checked int64
 	var in int
@@ -239,7 +239,7 @@ func (t *Table) half(row *collective.Row) {
 		}
 		return
 	}
-	wrong := "N/A" // nothing was found wrong, and not everything was checked
+	wrong := "N/A" // no wrong elements, but the check is incomplete
 	if row.Check.Passed || row.Check.Wrong > 0 {
 		wrong = strconv.FormatFloat(float64(row.Check.Wrong), 'g', 6, 64)
 	}
@@ -302,13 +302,14 @@ func (t *Table) Foot(p *Report) {
 	fmt.Fprintf(t.w, "#\n")
 }
 
-// unfinished reports whether a case ended before it was measured. It excludes capabilities that
-// the library lacks when everything was requested.
+// unfinished reports whether a case ended before it was measured. If all operations, types or reductions
+// were requested, it ignores cases that the library does not support.
 func (r *Request) unfinished(o result.Outcome) bool {
 	return o.Status == result.Failed && !(r.lenient() && bench.Lacking(o))
 }
 
-// missing reports how many rows (size and placement) of a document have fewer than all trials.
+// missing returns the numbers of rows (size and placement) that lack trials, or "" if all rows are
+// complete.
 func (r *Request) missing(d *collective.Document) string {
 	rows := map[int]int{} // by trials
 	for i := range d.Measurement.Rows {
@@ -323,7 +324,7 @@ func (r *Request) missing(d *collective.Document) string {
 	return strings.Join(parts, ", ")
 }
 
-// trials returns how many trials a row has in all the modes that the columns show.
+// trials returns the number of trials that a row has in all modes that the columns show.
 func (r *Request) trials(row *collective.Row) int {
 	fewest := r.Shape.Measure.Trials
 	for _, mode := range r.Shape.Modes {

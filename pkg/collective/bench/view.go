@@ -17,12 +17,12 @@ type View struct {
 	Percentiles  bool // add columns
 }
 
-// across selects how the times of the ranks are reduced, as nccl-tests numbers it.
+// across selects how the times of the ranks are reduced, with the numbers of nccl-tests' -a.
 type across int
 
 func (a across) String() string { return []string{"rank 0", "mean", "min", "max"}[a] }
 
-// Figures holds what nccl-tests prints for a size and placement.
+// Figures holds the figures that nccl-tests prints for a size and placement.
 type Figures struct {
 	TimeUS float64 `json:"time_us"`
 	AlgBW  float64 `json:"algbw_gbps"`
@@ -102,7 +102,7 @@ func where(d *collective.Document) string {
 	return strings.Join(parts, " ")
 }
 
-// at returns what distinguishes a row from others of its size.
+// at returns the placement and the ranks, which distinguish a row from others of its size.
 func at(row *collective.Row) string {
 	if row.Src == nil || row.Dst == nil {
 		return row.Placement

@@ -9,8 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Copied makes and checks copies of buffers on the host: where kernels cannot be compiled, and as
-// the second opinion elsewhere.
+// Copied fills and checks copies of buffers on the host. It is used where kernels cannot be compiled,
+// and to re-check the verdict of kernels.
 type Copied struct {
 	device accel.Device
 	inline Inline
@@ -24,11 +24,11 @@ func NewCopied(d accel.Device) *Copied { return &Copied{device: d} }
 // CheckedBy implements runner.Data.
 func (k *Copied) CheckedBy() string { return "host" }
 
-// pieceBytes is the maximum part of a buffer that is on the host at a time.
+// pieceBytes is the maximum size, in bytes, of a part that is copied to the host at a time.
 const pieceBytes = 64 << 20
 
-// staged calls do for each part of the regions, with staging memory, the corresponding part of the
-// buffer, and a description of its elements.
+// staged calls do for each part of the regions. The arguments of do are staging memory, the address of
+// the part in the buffer, and a region that describes its elements from offset 0.
 func (k *Copied) staged(p workload.Pattern, buf accel.Ptr, regions []workload.Region, do func(stage unsafe.Pointer, at accel.Ptr, r workload.Region) error) error {
 	size, largest := int64(p.Type().Size()), int64(1)
 	for _, r := range regions {

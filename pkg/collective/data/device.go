@@ -1,5 +1,5 @@
-// Package data makes and checks the data of the collective family: with kernels in the memory of a
-// device, on the host on copies, or inline in memory that this process can access.
+// Package data fills and checks buffers of the collective family. It does so with kernels in device
+// memory, on the host through copies, or directly in memory that this process can access.
 package data
 
 import (
@@ -22,7 +22,7 @@ var patternKernels string
 // source returns the source of the kernels with its dependencies.
 func source() string { return kernels.Complete(workload.PatternSource + patternKernels) }
 
-// New returns data that kernels of the device make and check or, if none can be compiled, the host.
+// New returns a runner.Data that uses kernels of the device or, if they cannot be compiled, the host.
 func New(ctx context.Context, d accel.Device) (runner.Data, error) {
 	k, err := newDeviceData(ctx, d, source())
 	if errors.Is(err, accel.ErrUnsupported) {
@@ -40,13 +40,13 @@ type deviceData struct {
 	write, check accel.Kernel
 	verdict      kernels.Verdict
 
-	second *Copied
-	asked  map[opinion]bool // second opinions already requested
+	second    *Copied
+	rechecked map[recheck]bool
 }
 
-// newDeviceData returns data by the kernels of source.
+// newDeviceData compiles the kernels of source.
 func newDeviceData(ctx context.Context, d accel.Device, source string) (*deviceData, error) {
-	k := &deviceData{device: accel.NewScope(d), second: NewCopied(d), asked: map[opinion]bool{}}
+	k := &deviceData{device: accel.NewScope(d), second: NewCopied(d), rechecked: map[recheck]bool{}}
 	err := k.device.Kernels(ctx, "pattern.cu", source, map[string]*accel.Kernel{"cx_pattern_write": &k.write, "cx_pattern_check": &k.check})
 	if err == nil {
 		k.verdict, err = kernels.NewVerdict(k.device)
@@ -57,8 +57,8 @@ func newDeviceData(ctx context.Context, d accel.Device, source string) (*deviceD
 	return k, nil
 }
 
-// opinion is a question that the host re-checks once.
-type opinion struct {
+// recheck identifies buffers of which the host re-checks one.
+type recheck struct {
 	dtype   numeric.Type
 	redop   uint32
 	world   uint32
@@ -66,9 +66,9 @@ type opinion struct {
 	wrong   bool
 }
 
-// secondBytes is the largest buffer, in bytes, that the host re-checks even if the kernels found
-// nothing wrong.
-const secondBytes = 1 << 20
+// maxRecheck is the largest buffer, in bytes, that the host re-checks even if the kernels found nothing
+// wrong.
+const maxRecheck = 1 << 20
 
 func (k *deviceData) CheckedBy() string { return "device" }
 
@@ -80,7 +80,7 @@ func (k *deviceData) Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, r
 	return k.launchAll(s, k.write, p, buf, regions, accel.Arg(^uint64(0)))
 }
 
-// launchAll runs a kernel over each of the regions, with a last argument.
+// launchAll launches a kernel for each region. last is the kernel's last argument.
 func (k *deviceData) launchAll(s accel.Stream, f accel.Kernel, p workload.Pattern, buf accel.Ptr, regions []workload.Region, last unsafe.Pointer) error {
 	params := p.Params()
 	for _, r := range regions {
@@ -95,19 +95,19 @@ func (k *deviceData) launchAll(s accel.Stream, f accel.Kernel, p workload.Patter
 	return nil
 }
 
-// Check implements runner.Data. The host re-checks a copy of the first wrong buffer, and of the first
-// correct one of each size up to secondBytes. This guards against kernels that find nothing.
+// Check implements runner.Data. To detect broken kernels, the host re-checks a copy of the first wrong
+// buffer of each kind, and of the first correct buffer of each size up to maxRecheck.
 func (k *deviceData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
 	v, err := k.compare(s, p, buf, regions)
 	if err != nil {
 		return v, err
 	}
 	params := p.Params()
-	question := opinion{p.Type(), params.RedOp, params.World, v.Checked, v.Wrong > 0}
-	if k.asked[question] || !question.wrong && v.Checked*int64(p.Type().Size()) > secondBytes {
+	r := recheck{p.Type(), params.RedOp, params.World, v.Checked, v.Wrong > 0}
+	if k.rechecked[r] || !r.wrong && v.Checked*int64(p.Type().Size()) > maxRecheck {
 		return v, nil
 	}
-	k.asked[question] = true
+	k.rechecked[r] = true
 	second, err := k.second.Check(s, p, buf, regions)
 	if err == nil && second != v {
 		err = fmt.Errorf("%w: %+v on the device, %+v on the host", runner.ErrDisagree, v, second)

@@ -14,8 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Inline implements runner.Data on memory that this process can access: buffers of the host library,
-// and copies of device buffers. It ignores the stream, for which the caller has waited.
+// Inline implements runner.Data for memory that this process can access: buffers of the host library,
+// and copies of device buffers. It ignores the stream, so the caller waits for the stream first.
 type Inline struct{}
 
 var _ runner.Data = Inline{}

@@ -38,9 +38,9 @@ func TestKernelsThatLie(t *testing.T) {
 		right, wrong bool
 	}{
 		"blind":                     {"0 * wrong", 1024, true, false},
-		"blind, and the buffer big": {"0 * wrong", secondBytes/4 + 1, true, true},
-		"counts twice":              {"2 * wrong", secondBytes/4 + 1, true, false},
-		"alarmed":                   {"1", secondBytes/4 + 1, false, false},
+		"blind, and the buffer big": {"0 * wrong", maxRecheck/4 + 1, true, true},
+		"counts twice":              {"2 * wrong", maxRecheck/4 + 1, true, false},
+		"alarmed":                   {"1", maxRecheck/4 + 1, false, false},
 	} {
 		text := strings.Replace(source(), "if (wrong) {", "wrong = "+c.lie+";\n\tif (wrong) {", 1)
 		k, err := newDeviceData(t.Context(), dev, text)
@@ -51,7 +51,7 @@ func TestKernelsThatLie(t *testing.T) {
 		rs := []workload.Region{{Count: c.count, Source: workload.AllRanks}}
 
 		judge := func(agree bool, write func(*deviceData) error) {
-			k.asked = map[opinion]bool{}
+			k.rechecked = map[recheck]bool{}
 			require.NoError(t, write(k))
 			_, err := k.Check(stream, p, buf, rs)
 			if agree {

@@ -1,6 +1,6 @@
-// Package host is the collective library of a machine without accelerators: collectives among
-// processes of one host over memory that all of them map. It moves real bytes as fast as the memory
-// allows, so that every step of a measurement is real on any machine.
+// Package host is a collective library for machines without accelerators. Its ranks are processes of
+// one host, and operations copy between memory that all of them map. It makes every step of a
+// measurement possible on any machine.
 package host
 
 /*
@@ -32,8 +32,8 @@ type Comm struct {
 	device *hostdev.Device
 	group  *hostrank.Group
 
-	mu sync.Mutex // orders Abort and Close
-	c  *C.cx_comm // nil once closed
+	mu sync.Mutex // serializes Abort and Close
+	c  *C.cx_comm // nil after Close
 }
 
 var _ runner.Comm = (*Comm)(nil)
@@ -43,8 +43,8 @@ func NewComm(ctx context.Context, s *rank.Session, d *hostdev.Device) (*Comm, er
 	return newComm(ctx, s, d, false)
 }
 
-// newComm is NewComm with shared: the ranks may share processors with other threads, and yield them
-// earlier while they wait.
+// newComm is NewComm for ranks that may share processors with other threads. If shared is true, a
+// waiting rank yields its processor earlier.
 func newComm(ctx context.Context, s *rank.Session, d *hostdev.Device, shared bool) (*Comm, error) {
 	group, err := hostrank.Join(ctx, s, d)
 	if err != nil {
@@ -57,8 +57,8 @@ func newComm(ctx context.Context, s *rank.Session, d *hostdev.Device, shared boo
 	return c, nil
 }
 
-// open opens this rank's end over the control memory of rank 0. All ranks allocate some, so that
-// later allocations have the same offset in all heaps; see Alloc.
+// open opens this rank's communicator on the control memory of rank 0. The other ranks allocate control
+// memory too, so that later allocations have the same offset in all heaps; see Alloc.
 func (c *Comm) open(ctx context.Context, s *rank.Session, shared bool) error {
 	own := c.device.Segment()
 	at, err := c.device.Alloc(int64(C.cx_control_bytes(C.int(s.World))))
@@ -81,18 +81,18 @@ func (c *Comm) open(ctx context.Context, s *rank.Session, shared bool) error {
 	c.c = C.cx_open(unsafe.Add(heaps[0], controls[0]), C.int(s.Rank), C.int(s.World), &heaps[0], C.int64_t(own.Handle().Bytes),
 		&pids[0], crowded, C.int64_t(c.device.Info().L2Bytes))
 	if c.c == nil {
-		return errors.New("no memory for a communicator")
+		return errors.New("open a communicator: out of host memory")
 	}
 	return nil
 }
 
-// Supports implements runner.Comm: every call is supported.
+// Supports implements runner.Comm. The library supports all calls.
 func (c *Comm) Supports(runner.Call) error { return nil }
 
 // Path implements runner.Comm.
 func (c *Comm) Path(runner.Op) string { return "native" }
 
-// memory is a range of the heap.
+// memory is an allocation on the heap of the device.
 type memory struct {
 	device *hostdev.Device
 	ptr    accel.Ptr
@@ -102,10 +102,10 @@ func (m memory) Ptr() accel.Ptr   { return m.ptr }
 func (m memory) Registered() bool { return false }
 func (m memory) Close() error     { return m.device.Free(m.ptr) }
 
-// Alloc implements runner.Comm. All ranks map the memory, so registration does not apply.
+// Alloc implements runner.Comm. All ranks map the memory, so there is no registration.
 func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (runner.Memory, error) {
 	if registration != vocab.Unregistered {
-		return nil, rank.Refused("registration %q: host memory has none", registration)
+		return nil, rank.Refused("registration %q: not supported for host memory", registration)
 	}
 	ptr, err := c.device.Alloc(bytes)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (runne
 	return m, nil
 }
 
-// agree waits for all ranks and requires that they pass the same text.
+// agree waits for all ranks. It fails unless all ranks pass the same text.
 func (c *Comm) agree(what string) error {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(what)) // never fails
@@ -132,8 +132,8 @@ func (c *Comm) agree(what string) error {
 	return failure(C.cx_agree(c.c, C.uint32_t(h.Sum32()), &culprit), culprit)
 }
 
-// Enqueue implements runner.Comm. The operations, which run one by one regardless of group, have
-// ended when it returns.
+// Enqueue implements runner.Comm. It runs the operations one by one, ignores group, and returns when
+// they have ended.
 func (c *Comm) Enqueue(_ accel.Stream, calls []runner.Call, _ int) error {
 	if len(calls) == 0 {
 		return nil
@@ -146,7 +146,7 @@ func (c *Comm) Enqueue(_ accel.Stream, calls []runner.Call, _ int) error {
 	return failure(rc, culprit)
 }
 
-// Time implements runner.Comm: operations end inside Enqueue.
+// Time implements runner.Comm. Operations end inside Enqueue.
 func (c *Comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elapsed, error) {
 	e, err := runner.Time(func() error { return c.Enqueue(s, calls, group) })
 	e.Ended = e.Enqueued
@@ -160,18 +160,18 @@ func failure(rc, culprit C.int) error {
 	case C.CX_DIED:
 		return rank.Coded(result.ReasonRankDied, fmt.Errorf("rank %d ended during an operation", culprit))
 	case C.CX_DISAGREE:
-		return rank.Coded(result.ReasonLibrary, fmt.Errorf("rank %d called another operation", culprit))
+		return rank.Coded(result.ReasonLibrary, fmt.Errorf("rank %d called a different operation", culprit))
 	case C.CX_OUTSIDE:
-		return rank.Coded(result.ReasonLibrary, errors.New("a buffer is not from Alloc"))
+		return rank.Coded(result.ReasonLibrary, errors.New("a buffer lies outside memory from Alloc"))
 	default:
-		return rank.Coded(result.ReasonLibrary, errors.New("aborted"))
+		return rank.Coded(result.ReasonLibrary, errors.New("the communicator was aborted"))
 	}
 }
 
-// AsyncError implements runner.Comm: operations end inside Enqueue.
+// AsyncError implements runner.Comm. It returns nil, since operations end inside Enqueue.
 func (c *Comm) AsyncError() error { return nil }
 
-// Abort implements runner.Comm: the operations of all ranks end.
+// Abort implements runner.Comm. It ends the operations of all ranks.
 func (c *Comm) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,5 +191,5 @@ func (c *Comm) Close() error {
 	return c.group.Close()
 }
 
-// callBytes is the size of a call in C; runner.Call must have the same.
+// callBytes is the size of a call in C. runner.Call must have the same size.
 const callBytes = C.sizeof_cx_call

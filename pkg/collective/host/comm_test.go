@@ -189,7 +189,7 @@ func TestDisagreementIsAnError(t *testing.T) {
 		var coded *rank.Error
 		require.ErrorAs(t, err, &coded)
 		require.Equal(t, result.ReasonLibrary, coded.Reason.Code)
-		require.ErrorContains(t, err, fmt.Sprintf("rank %d called another operation", 1-r))
+		require.ErrorContains(t, err, fmt.Sprintf("rank %d called a different operation", 1-r))
 		return nil
 	})
 }
@@ -201,7 +201,7 @@ func TestForeignMemoryIsAnError(t *testing.T) {
 			return err
 		}
 		call := runner.Call{Op: runner.AllReduce, Type: numeric.Float, Count: 1, Send: mem.Ptr(), Recv: 4096}
-		require.ErrorContains(t, c.Enqueue(nil, []runner.Call{call}, 1), "not from Alloc")
+		require.ErrorContains(t, c.Enqueue(nil, []runner.Call{call}, 1), "outside memory from Alloc")
 		_, err = c.Alloc(t.Context(), 4096, "symmetric")
 		require.ErrorContains(t, err, "registration")
 		_, err = c.Alloc(t.Context(), 1<<50, "none")

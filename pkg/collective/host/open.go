@@ -16,13 +16,11 @@ import (
 )
 
 // Backend is the host backend.
-// Backend is the backend.
 var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{
 	collective.Name: Open, steps.Name: OpenSchedule, overlap.Name: OpenOverlap,
 }}
 
-// Open opens the runner of a rank of the host backend; it is a rank.Opener. The
-// caller has locked its OS thread.
+// Open is the rank.Opener of the host backend. The caller has locked its OS thread.
 func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 	p, err := openParts(ctx, s, c)
 	if err != nil {

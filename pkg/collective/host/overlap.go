@@ -20,9 +20,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// OpenOverlap opens the runner of a rank that multiplies matrices beside communication; it is
-// a rank.Opener. The caller has locked its OS thread, which communicates. A second thread
-// computes, on a processor of its own if there are two for each rank.
+// OpenOverlap is a rank.Opener for ranks that multiply matrices beside communication. The caller has
+// locked its OS thread, which communicates. A second thread computes, on a processor of its own if
+// there are two for each rank.
 func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 	cpus, err := affinity.Allowed()
 	if err != nil {
@@ -56,7 +56,7 @@ func loop(string) (runner.Multiplier, error) {
 	return runner.Multiplier{Engine: gemm.Loop{}, Compute: overlap.ComputeLoop}, nil
 }
 
-// threads are the streams of a rank: the calling thread communicates, another one computes.
+// threads holds the streams of a rank: the calling thread communicates and a second thread computes.
 type threads struct {
 	windows chan *window
 	ended   chan struct{}
@@ -65,7 +65,7 @@ type threads struct {
 
 var _ runner.Streams = (*threads)(nil)
 
-// newThreads starts the thread that computes, on the given processors.
+// newThreads starts the compute thread on the given processors.
 func newThreads(cpus []int, apart bool) (*threads, error) {
 	t := &threads{windows: make(chan *window), ended: make(chan struct{}), apart: apart}
 	var set unix.CPUSet
@@ -96,8 +96,8 @@ func (t *threads) Close() error {
 	return nil
 }
 
-// window is a window on which both threads work. Fields written without an atomic may be read by the
-// other thread only after the writer has finished.
+// window is a window on which both threads work. One thread may read non-atomic fields that the other
+// thread writes only after the writer has finished.
 type window struct {
 	runner.Window
 	opened time.Time
@@ -145,7 +145,7 @@ func (w *window) communicate() error {
 	return nil
 }
 
-// compute runs the tasks of the other thread.
+// compute runs the tasks of the compute thread.
 func (w *window) compute() {
 	w.ready.Store(true)
 	until(w.open.Load)
@@ -170,9 +170,10 @@ func (w *window) now() float64 {
 }
 
 const (
-	// polls is how often until checks before it yields the processor, which the awaited event may need.
+	// polls is the number of checks before until first yields the processor, which the awaited thread
+	// may need.
 	polls = 256
-	// yields is how often it yields to other threads before it yields to other goroutines.
+	// yields is the interval, in checks, at which until yields to goroutines instead of threads.
 	yields = 64
 )
 

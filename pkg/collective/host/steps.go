@@ -22,7 +22,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// OpenSchedule is Open for schedules.
+// OpenSchedule is a rank.Opener for schedules; see Open.
 func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 	p, err := openParts(ctx, s, c)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Comm) Steps() stepsrunner.Way { return stepsrunner.Way{Path: "shared-me
 // loaded holds lists of steps in C memory.
 type loaded struct {
 	lists    []*C.cx_steps
-	progress unsafe.Pointer // of the longest list
+	progress unsafe.Pointer // progress of a running list, of the size that the longest list needs
 	lanes    *C.cx_lanes
 	memory   []runner.Memory // lanes, and scratch memory
 }
@@ -62,7 +62,7 @@ func (c *Comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.T
 		l.memory = append(l.memory, m)
 	}
 	if l.lanes = C.cx_lanes_open(c.c, C.uintptr_t(l.memory[0].Ptr()), C.int(channels)); l.lanes == nil {
-		return nil, errors.Join(rank.Coded(result.ReasonMemory, errors.New("no memory for the lanes of a schedule")), l.Close())
+		return nil, errors.Join(rank.Coded(result.ReasonMemory, errors.New("allocate the channels of a schedule: out of host memory")), l.Close())
 	}
 	if err := c.agree("lanes"); err != nil { // all ranks must have opened the lanes
 		return nil, errors.Join(err, l.Close())
@@ -70,7 +70,7 @@ func (c *Comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.T
 	return l, nil
 }
 
-// Run implements stepsrunner.Loaded. The steps have ended when it returns.
+// Run implements stepsrunner.Loaded. It returns when the steps have ended.
 func (l *loaded) Run(_ accel.Stream, i int, buffers []stepsrunner.Buffers) error {
 	var culprit C.int
 	rc := C.cx_steps_run(l.lanes, l.lists[i], (*C.uintptr_t)(unsafe.Pointer(&buffers[0])), C.int64_t(len(buffers)),
@@ -93,7 +93,7 @@ func (l *loaded) Close() error {
 	return err
 }
 
-// newSteps returns a list in C memory, and the size in bytes of its progress.
+// newSteps copies a list to C memory. It returns the copy and the size, in bytes, of its progress.
 func newSteps(l *stepsrunner.Lowered, t numeric.Type) (*C.cx_steps, int) {
 	var all []C.cx_step
 	add := func(list []stepsrunner.Step) {
@@ -105,7 +105,7 @@ func newSteps(l *stepsrunner.Lowered, t numeric.Type) (*C.cx_steps, int) {
 			})
 		}
 	}
-	firsts := make([]int, len(l.Streams)+1) // nodes before each stream
+	firsts := make([]int, len(l.Streams)+1) // index of each stream's first node
 	for i, nodes := range l.Streams {
 		firsts[i+1] = firsts[i] + len(nodes)
 	}
@@ -139,7 +139,7 @@ func freeSteps(l *C.cx_steps) {
 	}
 }
 
-// inC copies a list to C memory; it returns NULL for an empty one.
+// inC copies a list to C memory. It returns NULL for an empty list.
 func inC[T any](list []T) *T {
 	if len(list) == 0 {
 		return nil

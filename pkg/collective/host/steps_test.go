@@ -238,8 +238,8 @@ func TestPlansThatAreNotTheCases(t *testing.T) {
 		{whole, func([]byte) []byte { return nil }, "plan plan.xml: SHA-256 "},
 		{whole, func(b []byte) []byte { return append(b, ' ') }, "plan plan.xml: SHA-256 "},
 		{whole[:len(whole)/2], slices.Clone[[]byte], "plan.xml:"},
-		{text(schedule.AllGather, 3), slices.Clone[[]byte], "plan plan.xml is for all_gather on 3 ranks, and the case for all_gather on 2"},
-		{text(schedule.AllReduce, 2), slices.Clone[[]byte], "plan plan.xml is for all_reduce on 2 ranks, and the case for all_gather on 2"},
+		{text(schedule.AllGather, 3), slices.Clone[[]byte], "plan plan.xml is for all_gather on 3 ranks, but the case is for all_gather on 2"},
+		{text(schedule.AllReduce, 2), slices.Clone[[]byte], "plan plan.xml is for all_reduce on 2 ranks, but the case is for all_gather on 2"},
 		{bytes.Replace(whole, []byte(`outofplace="0"`), []byte(`outofplace="1"`), 1), slices.Clone[[]byte], "plan.xml:4:7: out of place: undefined: rank 0, op 0, chunk 0: "},
 	} {
 		c, files := plantest.Planned(plantest.Schedules(2, 2, plantest.Few)[0], "plan.xml", tt.content)

@@ -1,6 +1,6 @@
-// Package ipc runs schedules and messages between the GPUs of one host without a library: to send,
-// a device copies into the memory of the receiver, which belongs to another process. Streams wait
-// for each other with flags, without help from the host.
+// Package ipc runs schedules and messages between the GPUs of one host without a library. To send, a
+// device copies into memory of the receiving process. Streams of different ranks synchronise with flags
+// that devices write and read without the host.
 package ipc
 
 import (
@@ -32,14 +32,13 @@ var Backend = backend.Backend{Name: "ipc", Open: map[plan.Family]rank.Opener{
 	collective.Name: Open, steps.Name: OpenSchedule, overlap.Name: OpenOverlap,
 }}
 
-// OpenSchedule opens the runner of a rank for schedules, on CUDA, or on HIP where CUDA's driver
-// is not installed; it is a rank.Opener. A rank drives the device of its local rank and has
-// locked its OS thread.
+// OpenSchedule is a rank.Opener for schedules, on CUDA, or on HIP where CUDA's driver is not installed.
+// A rank drives the device of its local rank and has locked its OS thread.
 func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 	return openRunner(ctx, s, c, func(p runner.Parts, k *comm) (rank.Runner, error) { return stepsrunner.NewRunner(s, p, k) })
 }
 
-// OpenOverlap is OpenSchedule for matrix products beside a schedule.
+// OpenOverlap is OpenSchedule for matrix products beside communication.
 func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 	return openRunner(ctx, s, c, func(p runner.Parts, k *comm) (rank.Runner, error) { return overlaprunner.NewDeviceRunner(ctx, p, k) })
 }
@@ -47,7 +46,7 @@ func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner
 // openRunner opens a runner from its parts.
 func openRunner(ctx context.Context, s *rank.Session, c plan.Case, newRunner func(runner.Parts, *comm) (rank.Runner, error)) (rank.Runner, error) {
 	if c.Nodes > 1 {
-		return nil, rank.Refused("devices of %d nodes: their drivers copy within a node only", c.Nodes)
+		return nil, rank.Refused("a case of %d nodes: device drivers copy within one node only", c.Nodes)
 	}
 	g, err := gpurank.OpenAny(s)
 	if err != nil {
@@ -71,12 +70,11 @@ func openRunner(ctx context.Context, s *rank.Session, c plan.Case, newRunner fun
 // comm is the runner.Comm of one rank.
 type comm struct {
 	device  *gpu.Device
-	session *rank.Session // for exchanges between the ranks, over all cases
+	session *rank.Session // of all cases of the group
 	flags   *flags
 	allocs  int
 	live    []*memory
-	// closed is memory that this rank no longer uses. A driver frees it only when no other process has
-	// it open.
+	// closed is memory that this rank no longer uses and frees once no other process has it open.
 	closed []accel.Ptr
 	// sent and received count the messages to and from each rank.
 	sent, received []uint32
@@ -111,35 +109,36 @@ func newComm(ctx context.Context, s *rank.Session, d *gpu.Device) (*comm, error)
 
 func (k *comm) Path(runner.Op) string { return k.Steps().Path }
 
-// AsyncError implements runner.Comm. A driver reports what fails on a device itself.
+// AsyncError implements runner.Comm. It reports an abort; calls of the driver return errors of the
+// device.
 func (k *comm) AsyncError() error {
 	if k.aborted.Load() {
-		return rank.Coded(result.ReasonLibrary, errors.New("aborted"))
+		return rank.Coded(result.ReasonLibrary, errors.New("the communicator was aborted"))
 	}
 	return nil
 }
 
-// Abort implements runner.Comm: streams no longer wait for flags.
+// Abort implements runner.Comm. It makes streams stop waiting for flags.
 func (k *comm) Abort() {
 	if !k.aborted.Swap(true) {
 		k.flags.release()
 	}
 }
 
-// Close implements runner.Comm. Memory that other ranks may have open is freed with the device.
+// Close implements runner.Comm. Closing the device frees memory that other ranks may still have open.
 func (k *comm) Close() error { return k.flags.close() }
 
-// memory is an allocation that every rank has made, and that all have open.
+// memory is one of the allocations that all ranks have made together. Each rank has mapped all of them.
 type memory struct {
 	comm  *comm
 	at    accel.Ptr
 	bytes int64
-	peers []accel.Ptr // the allocations of all ranks, mapped in this process; its own is at
+	peers []accel.Ptr // by rank: the addresses of all allocations in this process
 }
 
 func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (runner.Memory, error) {
 	if registration != vocab.Unregistered {
-		return nil, rank.Refused("registration %q: there is no library to register with", registration)
+		return nil, rank.Refused("registration %q: not supported without a library", registration)
 	}
 	at, handle, err := k.device.AllocShared(bytes)
 	if err != nil {
@@ -150,7 +149,7 @@ func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (run
 	if err != nil {
 		return nil, err
 	}
-	if err := k.free(); err != nil { // all ranks have closed their mappings before they come here
+	if err := k.free(); err != nil { // after Gather, all ranks have closed their mappings
 		return nil, err
 	}
 	m := &memory{comm: k, at: at, bytes: bytes, peers: make([]accel.Ptr, len(handles))}
@@ -182,8 +181,8 @@ func (m *memory) Close() error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// free frees the memory that this rank has closed, after all ranks have closed theirs. After an
-// abort that is unknown, and the memory is freed with the device.
+// free frees the memory that this rank has closed. All ranks must have closed their mappings of it.
+// After an abort this is not certain, so closing the device frees the memory.
 func (k *comm) free() error {
 	if k.aborted.Load() {
 		return nil
@@ -196,13 +195,13 @@ func (k *comm) free() error {
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// on returns the address, in this process, of a rank's counterpart of its own memory. All ranks have
-// the same memory layout.
+// on returns the address, in this process, of rank r's memory that corresponds to address at of this
+// rank. All ranks have the same memory layout.
 func (k *comm) on(r int, at accel.Ptr) (accel.Ptr, error) {
 	for _, m := range k.live {
 		if at >= m.at && at < m.at.Add(m.bytes) {
 			return m.peers[r].Add(int64(at - m.at)), nil
 		}
 	}
-	return 0, rank.Coded(result.ReasonInternal, errors.New("a buffer is not from Alloc"))
+	return 0, rank.Coded(result.ReasonInternal, errors.New("a buffer lies outside memory from Alloc"))
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// flag is a kind of counter, one for each pair of ranks, that only grows: one rank's stream writes
-// it, the other's waits for it. Each counter has its own cache line.
+// flag is a kind of counter. There is one counter for each ordered pair of ranks, in a cache line of its
+// own. A stream of the first rank increases it, and a stream of the second rank waits for a value.
 type flag int
 
 const (
-	ready  flag = iota // receives that have begun: written by the receiver
-	landed             // messages that have arrived: written by the sender
+	ready  flag = iota // number of receives that have begun; the receiver writes it
+	landed             // number of messages that have arrived; the sender writes it
 	kinds
 )
 
@@ -29,22 +29,22 @@ const (
 	lineBytes = 128
 	// open exceeds every counter value and lets every wait pass; see gpu.Device.WaitFlag.
 	open = 1<<31 - 1
-	// releases is the interval at which release opens the flags again: a stream of another rank may
-	// write one meanwhile.
-	releases = 10 * time.Millisecond
+	// releaseInterval is the interval at which release opens the flags again, since a stream of another
+	// rank may overwrite one.
+	releaseInterval = 10 * time.Millisecond
 )
 
-// flags are in host memory that all ranks map and their devices access. The host can thus end every
-// wait, even after a rank has died.
+// flags are in host memory that all ranks map and that their devices access. The host can therefore end
+// every wait, even after a rank has died.
 type flags struct {
 	device  *gpu.Device
 	rank    int
 	world   int
-	own     *host.Segment // of rank 0, while any rank may open it
+	own     *host.Segment // on rank 0: the segment that the other ranks open
 	segment *host.Segment
 	at      accel.Ptr // the segment, for the device
 
-	mu     sync.Mutex // orders release and close
+	mu     sync.Mutex // serializes release and close
 	closed bool
 	ended  chan struct{} // closed to end the goroutine of release
 	opener sync.WaitGroup
@@ -83,7 +83,7 @@ func openFlags(ctx context.Context, s *rank.Session, d *gpu.Device) (*flags, err
 	return f, nil
 }
 
-// offset returns the offset of the flag of a kind that writer writes and waiter waits for.
+// offset returns the byte offset of the flag of a kind that writer writes and waiter waits for.
 func (f *flags) offset(kind flag, writer, waiter int) int64 {
 	return int64((int(kind)*f.world+writer)*f.world+waiter) * lineBytes
 }
@@ -106,7 +106,7 @@ func (f *flags) release() {
 		return
 	}
 	f.opener.Go(func() {
-		for again := time.NewTicker(releases); ; {
+		for again := time.NewTicker(releaseInterval); ; {
 			for kind := range kinds {
 				for r := range f.world {
 					word := (*atomic.Uint32)(unsafe.Add(f.segment.Base(), f.offset(kind, r, f.rank)))

@@ -23,17 +23,17 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 // listed reports whether Call.Exchange lists the messages of an operation.
 func listed(op runner.Op) bool { return op == runner.P2P || op == runner.P2PBidir }
 
-// Supports implements runner.Comm: programs, and operations that consist of messages only.
+// Supports implements runner.Comm for operations that consist of messages only.
 func (k *comm) Supports(c runner.Call) error {
 	if listed(c.Op) || c.Op == runner.SendRecv || c.Op == runner.Hypercube {
 		return nil
 	}
-	return rank.Refused("copies between devices do no %s: they run schedules", c.Op)
+	return rank.Refused("backend ipc has no %s: use a schedule, or the backend of a library", c.Op)
 }
 
 func (k *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 	if group > 1 {
-		return rank.Refused("copies between devices have no groups of operations")
+		return rank.Refused("backend ipc has no group calls of several operations")
 	}
 	err := k.AsyncError()
 	for i := 0; i < len(calls) && err == nil; i++ {
@@ -95,8 +95,8 @@ func (k *comm) enqueue(s accel.Stream, c *runner.Call) error {
 	return nil
 }
 
-// message is one end of a message. A send has its source, and as destination the address of this
-// rank's counterpart of the receiver's memory.
+// message is a send or a receive of this rank. A send has the source address and, as destination, this
+// rank's address that corresponds to the receiver's memory; see comm.on.
 type message struct {
 	peer     int
 	receives bool
@@ -104,9 +104,9 @@ type message struct {
 	bytes    int64
 }
 
-// exchange enqueues messages. A receiver flags that its memory is free, the sender copies into it and
-// flags that the data have arrived, and the receiver waits for that. A flag is written after all
-// earlier writes of its stream, and no rank waits before it has flagged its free memory.
+// exchange enqueues messages. The receiver sets the flag ready, the sender waits for it, copies, and
+// sets the flag landed, for which the receiver waits. A flag becomes visible after all earlier writes of
+// its stream. To avoid a deadlock, a rank sets all its ready flags before it waits.
 func (k *comm) exchange(s accel.Stream, messages []message) error {
 	for _, m := range messages {
 		if m.receives {

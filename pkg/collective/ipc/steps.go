@@ -13,8 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Steps implements stepsrunner.Library. A rank uses a single stream: streams that share a queue of
-// the device would hang if one waits for a flag that depends on later work of the other.
+// Steps implements stepsrunner.Library. A rank uses a single stream. Two streams may share a queue of
+// the device, and would hang if one waited for a flag that depends on later work in that queue.
 func (k *comm) Steps() stepsrunner.Way { return stepsrunner.Way{Path: "peer-copies", Serial: true} }
 
 // loaded holds the steps of a rank.
@@ -24,7 +24,7 @@ type loaded struct {
 	targets []inbox // of all ranks
 }
 
-// inbox is where a rank receives: for each list and sender, the places of the messages in order.
+// inbox holds where a rank receives messages, by list, sender and index of the message.
 type inbox [][][]stepsrunner.Place
 
 func (k *comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.Type, scratch int64) (stepsrunner.Loaded, error) {

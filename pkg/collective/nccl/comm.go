@@ -1,5 +1,5 @@
-// Package nccl implements the collective family on the NCCL C ABI: the backends nccl, rccl and
-// mscclpp.
+// Package nccl runs the collective family through libraries with the C interface of NCCL: the backends
+// nccl, rccl and mscclpp.
 package nccl
 
 /*
@@ -25,7 +25,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// comm is a communicator of the family. It may use the parts that it was made from until Close.
+// comm is the runner.Comm of a communicator, which it closes.
 type comm struct {
 	c      *nccl.Communicator
 	device accel.Device
@@ -66,7 +66,7 @@ func (k *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 func (k *comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elapsed, error) {
 	native, ok := s.(accel.NativeStream)
 	if !ok {
-		return runner.Elapsed{}, fmt.Errorf("stream of type %T is no driver's", s)
+		return runner.Elapsed{}, fmt.Errorf("stream of type %T: want a native stream", s)
 	}
 	var e C.cx_elapsed
 	err := k.enqueue(calls, group, func(at *C.int) C.int {
@@ -86,7 +86,7 @@ func (k *comm) enqueue(calls []runner.Call, group int, call func(at *C.int) C.in
 		return gpurank.NCCLError(err)
 	}
 	if group > 1 && k.c.Library().Kind == nccl.MSCCLPP {
-		return rank.Refused("mscclpp has no groups of operations: it takes them one by one")
+		return rank.Refused("mscclpp has no group calls of several operations")
 	}
 	for i := range calls {
 		if calls[i].RedOp == workload.MulSum {
@@ -104,8 +104,8 @@ func (k *comm) enqueue(calls []runner.Call, group int, call func(at *C.int) C.in
 	return gpurank.NCCLError(fmt.Errorf("operation %d of %d: %w", int(at)+1, len(calls), err))
 }
 
-// multiply creates, once, the reduction that multiplies elements of type t by scalar before their
-// sum.
+// multiply creates the reduction that multiplies elements of type t by scalar before adding them. It
+// reuses the last one for the type if the scalar is the same.
 func (k *comm) multiply(t numeric.Type, scalar float64) error {
 	if have, ok := k.scalars[t]; ok && have == scalar {
 		return nil
@@ -134,7 +134,8 @@ func (k *comm) forget(t numeric.Type) error {
 	return gpurank.NCCLError(k.c.FreePreMulSum(int(k.end.premul[t])))
 }
 
-// scalarBits returns a small whole number as the bits of one element.
+// scalarBits returns the bits of scalar as an element of type t. For integer types it fails unless the
+// scalar is an integer from 0 to 127.
 func scalarBits(t numeric.Type, scalar float64) (uint64, error) {
 	switch t {
 	case numeric.Float:
@@ -151,13 +152,13 @@ func scalarBits(t numeric.Type, scalar float64) (uint64, error) {
 		return uint64(numeric.E5M2.Encode(float32(scalar))), nil
 	}
 	if scalar < 0 || scalar > 127 || scalar != math.Trunc(scalar) {
-		return 0, fmt.Errorf("%v is no scalar for %s", scalar, t)
+		return 0, fmt.Errorf("invalid scalar %v for %s: want an integer from 0 to 127", scalar, t)
 	}
 	return uint64(scalar), nil
 }
 
-// AsyncError implements runner.Comm. An error aborts the communicator: its operations would never
-// end, and freeing their memory waits for them.
+// AsyncError implements runner.Comm. It aborts the communicator on an error. Otherwise its operations
+// would never end, and freeing their memory would wait for them.
 func (k *comm) AsyncError() error {
 	err := k.c.AsyncError()
 	if err != nil {
@@ -179,7 +180,7 @@ func (k *comm) Close() error {
 	return errors.Join(err, gpurank.NCCLError(k.c.Close()))
 }
 
-// memory is a buffer, and its registration with the library if any.
+// memory is a buffer with its registration, which is nil if the buffer is not registered.
 type memory struct {
 	comm         *comm
 	at           accel.Ptr
@@ -187,11 +188,11 @@ type memory struct {
 	registration *nccl.Registration
 }
 
-// Alloc implements runner.Comm. It uses the library's allocator if there is one, since only its
-// memory can be registered with all libraries.
+// Alloc implements runner.Comm. It prefers the library's allocator, since some libraries can register
+// only memory from there.
 func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (runner.Memory, error) {
 	if registration != vocab.Unregistered && k.c.Library().Kind == nccl.MSCCLPP {
-		return nil, rank.Refused("mscclpp registers no buffers")
+		return nil, rank.Refused("registration %q: mscclpp does not register buffers", registration)
 	}
 	m := &memory{comm: k}
 	var err error

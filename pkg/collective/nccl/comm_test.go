@@ -301,7 +301,7 @@ func TestSupportsOfAnotherFormat(t *testing.T) {
 		e.comm.device = onGFX942{e.comm.device}
 		return e.comm.Supports(runner.Call{Type: numeric.F8E4M3})
 	}) {
-		require.EqualError(t, err, "refused: f8e4m3 is of another format on gfx942")
+		require.EqualError(t, err, "refused: gfx942 uses a different format of f8e4m3 (FNUZ), which is not supported")
 	}
 }
 

@@ -98,17 +98,17 @@ func TestMSCCLPPRefuses(t *testing.T) {
 		}, "refused: mscclpp has no mulsum"},
 		{"operation with an entry point", func(e *end) error {
 			return e.comm.Supports(runner.Call{Op: runner.ReduceScatter, Type: numeric.Half})
-		}, "refused: mscclpp has no reduce_scatter of its own"},
+		}, "refused: mscclpp does not implement reduce_scatter itself"},
 		{"operation by sends and receives", func(e *end) error {
 			return e.comm.Supports(runner.Call{Op: runner.Gather, Type: numeric.Half, RedOp: workload.NoRedOp})
-		}, "refused: mscclpp has no gather of its own"},
+		}, "refused: mscclpp does not implement gather itself"},
 		{"registration", func(e *end) error {
 			_, err := e.comm.Alloc(context.Background(), 1<<20, "local")
 			return err
-		}, "refused: mscclpp registers no buffers"},
+		}, "refused: registration \"local\": mscclpp does not register buffers"},
 		{"group", func(e *end) error {
 			return e.comm.Enqueue(e.stream, []runner.Call{call, call}, 2)
-		}, "refused: mscclpp has no groups of operations: it takes them one by one"},
+		}, "refused: mscclpp has no group calls of several operations"},
 		{"nothing to do", func(e *end) error {
 			return e.comm.Enqueue(e.stream, []runner.Call{call}, 1)
 		}, "library-error: ncclAllReduce ncclInvalidArgument"},

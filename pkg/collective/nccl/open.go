@@ -33,22 +33,22 @@ func backendOf(kind nccl.Kind) backend.Backend {
 	return b
 }
 
-// Open returns the rank.Opener of the backend over a kind of library. Its ranks
-// drive the device of their local rank and have locked their OS thread.
+// Open returns the rank.Opener of the backend for a kind of library. A rank drives the device of its
+// local rank and has locked its OS thread.
 func Open(kind nccl.Kind) rank.Opener {
 	return open(kind, func(_ context.Context, _ *rank.Session, p runner.Parts) (rank.Runner, error) {
 		return runner.NewRunner(p)
 	})
 }
 
-// OpenSchedule is Open for schedules.
+// OpenSchedule returns the rank.Opener for schedules; see Open.
 func OpenSchedule(kind nccl.Kind) rank.Opener {
 	return open(kind, func(_ context.Context, s *rank.Session, p runner.Parts) (rank.Runner, error) {
 		return stepsrunner.NewRunner(s, p, p.Comm.(*comm))
 	})
 }
 
-// open returns the rank.Opener of a runner made from parts.
+// open returns a rank.Opener that opens the parts and passes them to newRunner.
 func open(kind nccl.Kind, newRunner func(context.Context, *rank.Session, runner.Parts) (rank.Runner, error)) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 		library, gpu, err := gpurank.OpenNCCL(kind, s)
@@ -85,7 +85,7 @@ func newParts(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.
 	}, nil
 }
 
-// join creates a communicator of all ranks; name distinguishes those of one session.
+// join creates a communicator of all ranks. Each communicator of a session has its own name.
 func join(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU, name string) (*comm, error) {
 	c, err := gpurank.Join(ctx, s, l, name, nccl.Config{NVLinkCentric: true})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// OpenOverlap is Open for matrix products beside communication.
+// OpenOverlap returns the rank.Opener for matrix products beside communication; see Open.
 func OpenOverlap(kind nccl.Kind) rank.Opener {
 	return open(kind, func(ctx context.Context, _ *rank.Session, p collective.Parts) (rank.Runner, error) {
 		return runner.NewDeviceRunner(ctx, p, p.Comm.(*comm))

@@ -16,9 +16,9 @@ import (
 
 var _ stepsrunner.Library = (*comm)(nil)
 
-// Steps implements stepsrunner.Library: each round is a group of ncclSend and ncclRecv. A rank uses
-// one stream: streams of one communicator would not run concurrently, and NCCL guarantees no
-// progress across two communicators.
+// Steps implements stepsrunner.Library. Each round is a group call of ncclSend and ncclRecv. A rank uses
+// one stream, since streams of one communicator would not run concurrently, and NCCL does not guarantee
+// progress on two communicators at the same time.
 func (k *comm) Steps() stepsrunner.Way {
 	return stepsrunner.Way{Path: nccl.GroupedSendRecv, Serial: true}
 }
@@ -31,7 +31,7 @@ func (k *comm) Load(ctx context.Context, all []*stepsrunner.Lowered, t numeric.T
 	if err != nil {
 		return nil, err
 	}
-	var group []nccl.Message // reused memory
+	var group []nccl.Message // reused by all rounds
 	return device.Load(ctx, k.device, all, t, memory, func(s accel.Stream, _ stepsrunner.Buffers, messages []device.Message) error {
 		group = group[:0]
 		for _, m := range messages {

@@ -21,10 +21,9 @@ import (
 
 // way is an implementation of an operation.
 type way struct {
-	how C.int
-	// path names it in documents: the entry point, or its substitute.
-	path    string
-	symbols []string
+	how     C.int
+	path    string   // name in documents
+	symbols []string // functions that it needs
 }
 
 func native(how C.int, symbol string) way { return way{how, symbol, []string{symbol}} }
@@ -33,8 +32,8 @@ func grouped(how C.int) way {
 	return way{how, nccl.GroupedSendRecv, []string{"ncclSend", "ncclRecv"}}
 }
 
-// ways lists the implementations of each operation, best first. RCCL had the all-to-all long before
-// NCCL, with another spelling; NCCL has no alltoallv.
+// ways lists the implementations of each operation in order of preference. RCCL's all-to-all has a
+// different spelling from NCCL's. NCCL has no alltoallv.
 var ways = map[runner.Op][]way{
 	runner.AllReduce:     {native(C.CX_ALL_REDUCE, "ncclAllReduce")},
 	runner.AllGather:     {native(C.CX_ALL_GATHER, "ncclAllGather")},
@@ -53,7 +52,7 @@ var ways = map[runner.Op][]way{
 
 // choose returns the best implementation for which the library has the symbols.
 func choose(l *nccl.Library, op runner.Op) (way, error) {
-	lacks := fmt.Errorf("no way to do %s", op)
+	lacks := fmt.Errorf("operation %s is not implemented", op)
 	all := ways[op]
 	if op.Exchanges() {
 		all = append(slices.Clone(all), grouped(C.CX_EXCHANGE))
@@ -66,7 +65,7 @@ func choose(l *nccl.Library, op runner.Op) (way, error) {
 	return way{}, lacks
 }
 
-// The first releases of NCCL with a type or reduction; RCCL counts the same.
+// The first versions of NCCL with a type or reduction. RCCL uses the same version codes.
 const (
 	sinceBFloat16 = 21003
 	sinceAvg      = 21003
@@ -102,8 +101,9 @@ func (k *comm) Supports(c runner.Call) error {
 	case !mscclpp && fp8 && c.Op.Reduces() && smVersion(arch) > 0 && smVersion(arch) < fp8Arch:
 		return rank.Refused("%s does not reduce %s", arch, c.Type)
 	case fp8 && c.Op.Reduces() && strings.HasPrefix(arch, "gfx94"):
-		// Its fp8 has another exponent bias (FNUZ), for which there is no data.
-		return rank.Refused("%s is of another format on %s", c.Type, arch)
+		// These devices use FNUZ formats, whose exponent bias differs. Package data has no patterns
+		// for them.
+		return rank.Refused("%s uses a different format of %s (FNUZ), which is not supported", arch, c.Type)
 	}
 	return nil
 }
@@ -114,8 +114,8 @@ func smVersion(arch string) int {
 	return n
 }
 
-// supportsMSCCLPP refuses calls that would end the process instead of returning an error, and calls
-// that MSCCL++ forwards to another library (MSCCLPP_NCCL_LIB_PATH).
+// supportsMSCCLPP refuses calls with which MSCCL++ would end the process instead of returning an error,
+// and calls that it forwards to another library (MSCCLPP_NCCL_LIB_PATH).
 func supportsMSCCLPP(c runner.Call) error {
 	switch c.Type {
 	case numeric.Int8, numeric.Int64, numeric.Uint64, numeric.Double:
@@ -125,12 +125,12 @@ func supportsMSCCLPP(c runner.Call) error {
 	case c.Op.Reduces() && c.RedOp != workload.Sum && c.RedOp != workload.Min:
 		return rank.Refused("mscclpp has no %s", c.RedOp)
 	case c.Op != runner.AllReduce && c.Op != runner.AllGather:
-		return rank.Refused("mscclpp has no %s of its own", c.Op)
+		return rank.Refused("mscclpp does not implement %s itself", c.Op)
 	}
 	return nil
 }
 
-// The required layout of a runner.Call; a test compares them.
+// The layout that a runner.Call must have in memory. A test compares it.
 const (
 	callBytes = C.sizeof_cx_call
 	callRecv  = C.sizeof_cx_call - 2*C.sizeof_uintptr_t

@@ -13,17 +13,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// arithmeticMost is the size in bytes of the largest operation of the arithmetic pass, which the
-// host fills and checks.
-const arithmeticMost = 1 << 20
+// maxArithmetic is the maximum size, in bytes, of an operation of the arithmetic pass. The host fills
+// and checks these operations.
+const maxArithmetic = 1 << 20
 
-// unwritten is the byte that fills result buffers before an operation of the arithmetic pass. It is
-// a number in every type, and no result consists of it.
+// unwritten is the byte that fills result buffers before an operation of the arithmetic pass. In each
+// type it makes a number that no operation delivers.
 const unwritten = 0x5a
 
 // arithmetic runs the case's smallest and largest size once each, untimed, with inputs whose results
-// are inexact or not numbers, and emits the verdict. It does nothing if all results of the
-// operation are exact.
+// are inexact, infinite or NaN, and emits the verdict. It does nothing if all results of the operation
+// are exact.
 func (r *Runner) arithmetic(ctx context.Context, s *rank.Session, sp spec, l ladder) error {
 	a, ok := sp.arithmetic()
 	if !ok {
@@ -31,7 +31,7 @@ func (r *Runner) arithmetic(ctx context.Context, s *rank.Session, sp spec, l lad
 	}
 	sizes := make([]int64, len(l.rungs))
 	for i, r := range l.rungs {
-		sizes[i] = min(r.Requested, arithmeticMost)
+		sizes[i] = min(r.Requested, maxArithmetic)
 	}
 	sizes = slices.Compact([]int64{slices.Min(sizes), slices.Max(sizes)})
 	f := sp.form(Pair{})
@@ -60,7 +60,7 @@ func (s spec) arithmetic() (workload.Arithmetic, bool) {
 	return workload.NewArithmetic(s.dtype, s.redop, s.World, seed(s.CaseID, window{Mode: kindArithmetic}, 0))
 }
 
-// arithmetic runs one operation, out of place, and judges its result on this rank.
+// arithmetic runs one operation out of place and checks its result on this rank.
 func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e Extent, recvAt int64) (v workload.ArithmeticVerdict, err error) {
 	size := int64(b.spec.dtype.Size())
 	c := b.spec.call(b.session.Rank)
@@ -87,7 +87,7 @@ func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e
 	return a.Check(got, regions), nil
 }
 
-// foldArithmetic returns the verdict of the case, nil unless every rank has one.
+// foldArithmetic combines the verdicts of the ranks. It returns nil if a rank has none.
 func (s spec) foldArithmetic(tracks []track) *result.Arithmetic {
 	var all workload.ArithmeticVerdict
 	for _, t := range tracks {

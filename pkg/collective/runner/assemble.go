@@ -79,8 +79,8 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	return nil
 }
 
-// agreed returns the setup of the ranks that recorded one, nil if none did, and whether all of these
-// have registered their memory.
+// agreed returns the common setup of the ranks, or nil if none recorded one. registered reports
+// whether all ranks with a setup have registered their memory. Setups that differ are an error.
 func agreed(tracks []track) (common *setup, registered bool, err error) {
 	first := slices.IndexFunc(tracks, func(t track) bool { return t.setup != nil })
 	if first < 0 {
@@ -92,14 +92,14 @@ func agreed(tracks []track) (common *setup, registered bool, err error) {
 			continue
 		}
 		if !t.setup.agrees(common) {
-			return nil, false, fmt.Errorf("ranks %d and %d do not measure the same", first, i)
+			return nil, false, fmt.Errorf("ranks %d and %d recorded different setups", first, i)
 		}
 		registered = registered && t.setup.Registered
 	}
 	return common, registered, nil
 }
 
-// firstWindow returns when the last rank began its first window, nil if none did.
+// firstWindow returns when the last rank began its first window, or nil if none did.
 func firstWindow(tracks []track) *string {
 	var last time.Time
 	for _, t := range tracks {
@@ -159,7 +159,7 @@ func read(s rank.Stream, t *track) error {
 		kindArithmetic: rank.Last(&t.arithmetic),
 		collective.KindSample: rank.Each(func(v sample) error {
 			if _, twice := t.samples[v.Window]; twice {
-				return fmt.Errorf("window %+v is there twice", v.Window)
+				return fmt.Errorf("window %+v is recorded twice", v.Window)
 			}
 			t.samples[v.Window] = v
 			return nil
@@ -171,7 +171,8 @@ func read(s rank.Stream, t *track) error {
 	return err
 }
 
-// row makes the row of a rung; seen reports whether every rank has a window of it.
+// row makes the row of a rung, the one at index at. seen reports whether all ranks have recorded one
+// of its windows.
 func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRank bool) (row collective.Row, seen bool, err error) {
 	row = collective.Row{
 		Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Slots: r.Slots,
@@ -225,9 +226,9 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 	return row, seen, nil
 }
 
-// collect returns the samples of one window by rank, without idle ranks, and the enqueueing time of
-// the slowest; nil unless every rank has the window. It adds the verdicts of the ranks that have it.
-// A window without its required check fails the row.
+// collect returns the samples of one window by rank, without idle ranks, and the enqueueing time of the
+// slowest rank. all is nil if a rank has not recorded the window. collect adds the recorded verdicts to
+// check, and fails it if a verdict is missing or compares another number of elements than required.
 func (sp spec) collect(check *collective.Check, w window, at int, tracks []track) (all [][]float64, enqueue float64) {
 	all = make([][]float64, 0, len(tracks))
 	present, form := 0, sp.form(w.Pair)
@@ -266,7 +267,7 @@ func (sp spec) timing(bytes int64, perRank [][]float64) (*collective.Timing, err
 		return us
 	}
 	slowest, fastest, mean := over(measure.Max), over(measure.Min), over(measure.Mean)
-	if err != nil { // of all three: the ranks differ in their numbers of samples
+	if err != nil { // the ranks have different numbers of samples; the same for all three
 		return nil, err
 	}
 	t := &collective.Timing{
@@ -288,8 +289,8 @@ func (sp spec) timing(bytes int64, perRank [][]float64) (*collective.Timing, err
 	return t, nil
 }
 
-// judge sets the outcome of a case that all ranks completed, or whose data are wrong. Otherwise the
-// shard, which knows why a rank did not complete, sets it.
+// judge sets the outcome of a case that all ranks completed or whose data are wrong. In other cases the
+// shard sets it, since only the shard knows why a rank did not complete.
 func judge(d *collective.Document, done, all bool) {
 	rows := d.Measurement.Rows
 	first := func(f func(collective.Row) bool) int { return slices.IndexFunc(rows, f) }

@@ -224,9 +224,9 @@ func TestAssembleRefusesNonsense(t *testing.T) {
 		change func(p *tape)
 		want   string
 	}{
-		"ranks disagree":      {func(p *tape) { p.editSetup(1, func(s *setup) { s.Rungs[0].Count++ }) }, "do not measure the same"},
+		"ranks disagree":      {func(p *tape) { p.editSetup(1, func(s *setup) { s.Rungs[0].Count++ }) }, "recorded different setups"},
 		"unknown kind":        {func(p *tape) { p.streams[0].Records[3].Kind = "ep-sample" }, `record 4: unknown kind "ep-sample"`},
-		"window twice":        {func(p *tape) { p.streams[0].Records[4] = p.streams[0].Records[3] }, "is there twice"},
+		"window twice":        {func(p *tape) { p.streams[0].Records[4] = p.streams[0].Records[3] }, "is recorded twice"},
 		"samples of no setup": {func(p *tape) { p.streams[1].Records = p.streams[1].Records[1:] }, "samples without a setup"},
 		"not JSON of ours":    {func(p *tape) { p.streams[1].Records[2].Data = []byte(`{"us": 7}`) }, "rank 1: record 3"},
 		"samples differ":      {func(p *tape) { p.edit(0, 1, func(s *sample) { s.US = s.US[:2] }) }, "has"},

@@ -18,8 +18,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// bench measures timing modes of one case on one rank. Everything that the windows need is created
-// before the first of them.
+// bench measures timing modes of one case on one rank. It creates everything that windows need before
+// the first window.
 type bench struct {
 	backend Parts
 	spec    spec
@@ -27,8 +27,8 @@ type bench struct {
 	ladder  ladder
 	modes   []string
 	stream  accel.Stream
-	meet    *rendezvous.Spin // nil if ranks share no memory
-	came    time.Time        // when this rank came to the last meeting, if ranks share no memory
+	meet    *rendezvous.Spin // barrier in shared memory; nil if ranks share no memory
+	came    time.Time        // when this rank entered the last barrier, if ranks share no memory
 
 	memory   Memory
 	flushAt  accel.Ptr
@@ -51,8 +51,8 @@ type bench struct {
 // graphs are launched in a window in graph mode; none in other modes.
 type graphs struct {
 	last accel.Graph
-	// again is for all launches of a window but the last, if there are any: it writes its results
-	// elsewhere, and in place it preserves the input of the last operation.
+	// again is for all launches of a window except the last; nil if there is one launch. It writes its
+	// results elsewhere, and in place it preserves the input of the last operation.
 	again accel.Graph
 }
 
@@ -63,9 +63,9 @@ const (
 	syncBytes = 2 * slotAlign
 )
 
-// run measures trial by trial, each over all rungs, so that a temporary disturbance affects one
-// trial of many sizes and not all trials of a few. The untimed window of a rung follows its last
-// timed one.
+// run measures trial by trial, each over all rungs, so that a temporary disturbance affects one trial
+// of many sizes instead of all trials of a few sizes. The untimed window of a rung follows its last
+// timed window.
 func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.warmUp(ctx); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (b *bench) window(ctx context.Context, mode string, trial int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := b.injure(w); err != nil {
+	if err := b.injectFaults(w); err != nil {
 		return err
 	}
 	verdict, err := b.check(w, b.spec.marks(b.rung))
@@ -136,8 +136,8 @@ func (b *bench) window(ctx context.Context, mode string, trial int) error {
 	return b.session.Emit(collective.KindSample, s)
 }
 
-// warmUp runs operations of every size, once for all windows, as nccl-tests does: the library
-// connects at its first operation of a kind, and clocks and links need load to reach full speed.
+// warmUp runs operations of every size, once for all windows, as nccl-tests does. The library connects
+// at its first operation of a kind, and clocks and links reach full speed only under load.
 func (b *bench) warmUp(ctx context.Context) error {
 	for _, r := range b.ladder.rungs {
 		if r.Placement != b.ladder.rungs[0].Placement {
@@ -177,7 +177,7 @@ func (b *bench) buffers(at place) (send, recv accel.Ptr) {
 	return base.Add(int64(at.slot) * b.rung.stride), base.Add(recvAt)
 }
 
-// together returns the addresses of an operation in place in memory at base.
+// together returns the addresses of an in-place operation in memory at base.
 func (b *bench) together(base accel.Ptr, count int64) (send, recv accel.Ptr) {
 	sendAt, recvAt := b.spec.op.InPlaceOffsets(count, b.session.Rank)
 	size := int64(b.spec.dtype.Size())
@@ -192,7 +192,7 @@ func (b *bench) slotCall(at place) Call {
 	return c
 }
 
-// settleCall returns the operation as settle runs it: no larger than its buffers.
+// settleCall returns the operation as settle runs it, limited to maxSettle.
 func (b *bench) settleCall() Call {
 	c := b.spec.call(b.session.Rank)
 	c.Count, c.Exchange = b.settleExtent(b.rung).Count, b.rung.settle
@@ -203,8 +203,8 @@ func (b *bench) settleCall() Call {
 	return c
 }
 
-// capture makes the graphs of a window, after operations outside of them (a library initializes at
-// its first), and launches each once, which uploads it.
+// capture makes the graphs of a window and launches each once, which uploads it. Before that it runs an
+// operation outside of graphs, since a library initializes at its first operation.
 func (b *bench) capture(ctx context.Context) (g graphs, err error) {
 	if err := b.enqueue(ctx, b.calls[:1]); err != nil {
 		return g, err
@@ -260,8 +260,8 @@ func (g graphs) close() error {
 	return err
 }
 
-// measure times one window. The buffers are filled right before, so that no result of the warm-up or
-// of another window is left in them.
+// measure times one window. It fills the buffers right before, so that they contain no result of the
+// warm-up or of another window.
 func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	if b.idle() {
 		return b.attend(ctx, w)
@@ -296,9 +296,9 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	return s, err
 }
 
-// settle brings host, device and ranks into the state in which a pipeline of this operation runs: its
-// code is in the caches of both, from which filling has evicted it, and the ranks are synchronised.
-// Its operations have buffers of their own.
+// settle prepares host, device and ranks for a window. It runs the operation, on separate buffers, to
+// bring its code back into the caches, from which filling the buffers has evicted it. Then it
+// synchronises the ranks.
 func (b *bench) settle(ctx context.Context) error {
 	if len(b.settles) > 0 {
 		if err := b.backend.Comm.Enqueue(b.stream, b.settles, 1); err != nil {
@@ -308,8 +308,8 @@ func (b *bench) settle(ctx context.Context) error {
 	return b.arrive(ctx)
 }
 
-// arrive synchronises the ranks for a window. If they share no memory they meet twice: the first
-// meeting waits for the last rank, and the time of the second bounds how far apart they leave it.
+// arrive synchronises the ranks for a window. If they share no memory, it runs two barriers. The first
+// waits for the last rank. The time of the second is an upper bound of the entry skew.
 func (b *bench) arrive(ctx context.Context) error {
 	if err := b.sync(ctx); err != nil || b.meet != nil {
 		return err
@@ -318,8 +318,8 @@ func (b *bench) arrive(ctx context.Context) error {
 	return b.sync(ctx)
 }
 
-// sync waits for the stream and synchronises the ranks: it returns on all of them more closely
-// together than the store could achieve.
+// sync waits for the stream and synchronises the ranks. The ranks leave it closer together in time than
+// they would leave a barrier in the store.
 func (b *bench) sync(ctx context.Context) error {
 	if b.meet != nil {
 		if err := b.wait(ctx); err != nil {
@@ -343,7 +343,7 @@ func (b *bench) launch() error {
 	return rank.Coded(result.ReasonDevice, b.graphs.last.Launch(b.stream))
 }
 
-// pipelined records host time of one window, divided by its operations.
+// pipelined records the host time of one window divided by the number of its operations.
 func (b *bench) pipelined(ctx context.Context, s *sample, operations int, run func() (Elapsed, error)) error {
 	e, err := b.time(ctx, run)
 	s.US = []float64{micros(e.Ended) / float64(operations)}
@@ -351,7 +351,7 @@ func (b *bench) pipelined(ctx context.Context, s *sample, operations int, run fu
 	return err
 }
 
-// time runs operations to completion.
+// time calls run, waits for the stream if run did not, and returns the elapsed time.
 func (b *bench) time(ctx context.Context, run func() (Elapsed, error)) (Elapsed, error) {
 	start := time.Now()
 	e, err := run()
@@ -365,8 +365,8 @@ func (b *bench) time(ctx context.Context, run func() (Elapsed, error)) (Elapsed,
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// blocking records host time of each iteration, with a barrier before it. Fresh buffers are
-// rewritten before the barrier.
+// blocking records the host time of each iteration, with a barrier before it. It rewrites fresh buffers
+// before the barrier.
 func (b *bench) blocking(ctx context.Context, w window) error {
 	m := b.spec.block.Measure.Aggregate
 	for i := range b.us {

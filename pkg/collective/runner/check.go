@@ -10,8 +10,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// fill writes the data of window w to a slot: first the poison, or the contents that must remain where
-// this rank receives nothing, then the input, which in place is part of the same buffer.
+// fill writes the data of window w to a slot. It first poisons the result buffer or, where this rank
+// receives nothing, fills it with contents that must remain. Then it writes the input, which in place is
+// part of the same buffer.
 func (b *bench) fill(w window, slot int) error {
 	p := b.spec.pattern(w, slot)
 	send, recv := b.buffers(place{slot: slot})
@@ -27,7 +28,7 @@ func (b *bench) fill(w window, slot int) error {
 		}
 	}
 	for round := b.rung.rounds - 1; round >= 0 && len(out) > 0 && !covered; round-- {
-		// Results of at least two marks overlap: the write of one result poisons the next.
+		// Results of at least two marks overlap, so the poison of one round covers the next.
 		if 0 < round && round < b.rung.rounds-1 && end(out)*int64(b.spec.dtype.Size()) >= 2*markBytes {
 			continue
 		}
@@ -64,7 +65,7 @@ func (b *bench) outputs(r rung) []workload.Region {
 }
 
 // untouched returns the regions that operations of a rung must not change in each slot of this rank. In
-// place, the library may write the whole buffer of a result.
+// place there are none on a rank with a result, since the library may write the whole buffer.
 func (b *bench) untouched(r rung) (send, recv []workload.Region) {
 	form := b.spec.form(r.Pair)
 	switch {
@@ -89,7 +90,7 @@ type part struct {
 	regions []workload.Region
 }
 
-// parts returns the comparisons after a window on r: the results that marks show, and the regions that
+// parts returns the comparisons after a window on r: the marked parts of results, and the regions that
 // must not change.
 func (b *bench) parts(r rung, marks []mark) (parts []part) {
 	if b.spec.form(r.Pair).Idle(b.session.Rank) {
@@ -106,7 +107,7 @@ func (b *bench) parts(r rung, marks []mark) (parts []part) {
 	return slices.DeleteFunc(parts, func(p part) bool { return len(p.regions) == 0 })
 }
 
-// compared returns how many elements check compares after a window on r.
+// compared returns the number of elements that check compares after a window on r.
 func (b *bench) compared(r rung, marks []mark) int64 {
 	total := int64(0)
 	for _, p := range b.parts(r, marks) {
@@ -145,16 +146,16 @@ func add(total *workload.Verdict, v workload.Verdict) {
 	total.Wrong += v.Wrong
 }
 
-// left returns the regions of a result that a mark shows.
+// left returns the regions of a result that its mark retains.
 func (b *bench) left(out []workload.Region, m mark) []workload.Region {
 	if m.whole {
 		return out
 	}
 	var left []workload.Region
-	most := markBytes / int64(b.spec.dtype.Size())
+	limit := markBytes / int64(b.spec.dtype.Size())
 	for _, r := range out {
-		if r.Offset < most {
-			r.Count = min(r.Count, most-r.Offset)
+		if r.Offset < limit {
+			r.Count = min(r.Count, limit-r.Offset)
 			left = append(left, r)
 		}
 	}

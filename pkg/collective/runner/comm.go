@@ -1,6 +1,6 @@
-// Package runner runs collective operations on a rank: what they move, how they are timed and how
-// their results are checked. It is independent of the device; the packages beside it provide the
-// libraries (collective/host, …).
+// Package runner measures collective operations on a rank: it lays out and fills buffers, times
+// windows, and checks results. It is independent of device and library; collective/host and other
+// packages provide these.
 package runner
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Call is the arguments of one operation. Its memory layout is a C struct of nine 64-bit words (op and
-// reduction share the first), so that a slice of calls is passed to C unchanged.
+// Call holds the arguments of one operation. Its memory layout is that of a C struct of nine 64-bit
+// words, in which op and reduction share the first word, so that C reads a slice of calls directly.
 type Call struct {
 	Op    Op
 	RedOp workload.RedOp
@@ -35,19 +35,18 @@ type Call struct {
 // Comm is a communicator of one library, used from the rank's thread. Errors with a reason code are
 // of type *rank.Error.
 type Comm interface {
-	// Supports returns an error (result.ReasonRefused, ReasonNoSymbol) if the library does not support
-	// exactly this call. It ignores addresses.
+	// Supports returns an error (result.ReasonRefused or ReasonNoSymbol) if the library does not
+	// support exactly this call. It ignores addresses.
 	Supports(c Call) error
-	// Alloc returns device memory that suits the library, registered as asked
-	// (none, local, symmetric). All ranks call it in the same order with the same
-	// arguments.
+	// Alloc returns device memory that the library can use, with the given registration (none, local
+	// or symmetric). All ranks call it in the same order with the same arguments.
 	Alloc(ctx context.Context, bytes int64, registration string) (Memory, error)
-	// Enqueue adds the operations to the stream, in order, in one call into C. If group is above 1, each
-	// group call of the library has that many operations. All ranks enqueue the same operations. Calls
-	// to be captured into a graph are enqueued here too.
+	// Enqueue adds the operations to the stream, in order, in one call into C. If group is above 1,
+	// each group call of the library has that many operations. All ranks enqueue the same operations.
+	// During a capture, Enqueue adds them to the graph.
 	Enqueue(s accel.Stream, calls []Call, group int) error
-	// Time enqueues like Enqueue, and waits until the stream is done or for Patience, all in one call
-	// into C.
+	// Time is Enqueue followed by a wait until the stream is done, for at most Patience, all in one
+	// call into C.
 	Time(s accel.Stream, calls []Call, group int) (Elapsed, error)
 	// AsyncError returns an error of a running operation, without waiting.
 	AsyncError() error
@@ -59,11 +58,11 @@ type Comm interface {
 	Close() error
 }
 
-// Elapsed is the time from the start of a window until its last operation was enqueued, and until all
-// have ended, or 0 if they have not.
+// Elapsed holds the time from the start of a window until its last operation was enqueued, and until
+// all operations ended. Ended is 0 if they have not ended.
 type Elapsed struct{ Enqueued, Ended time.Duration }
 
-// Time runs enqueue and returns its elapsed time, without the end of the operations.
+// Time runs enqueue and returns its elapsed time as Enqueued. It does not wait for the operations.
 func Time(enqueue func() error) (Elapsed, error) {
 	start := time.Now()
 	err := enqueue()
@@ -78,31 +77,31 @@ type Memory interface {
 	Close() error
 }
 
-// ErrDisagree is wrapped if two checks of one buffer differ: one of them is broken, and the state of
-// the buffer is unknown.
+// ErrDisagree is wrapped by the error of Data.Check if two checks of one buffer differ. One of them is
+// wrong, so the state of the buffer is unknown.
 var ErrDisagree = errors.New("the checks of a buffer disagree")
 
-// Data fills and checks buffers in device memory. Regions count elements from buf.
+// Data fills and checks buffers in device memory. Offsets of regions are in elements from buf.
 type Data interface {
 	Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error
 	// Poison writes the complement of the expected result.
 	Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error
-	// Check waits for the stream and compares. Its error is ErrDisagree if two checks give different
-	// verdicts.
+	// Check waits for the stream and compares the regions with the pattern. Its error wraps
+	// ErrDisagree if two checks give different verdicts.
 	Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error)
-	// CheckedBy is device, or host if a copy is compared.
+	// CheckedBy returns where the comparison runs: "device", or "host" if a copy is compared.
 	CheckedBy() string
 	Close() error
 }
 
-// Parts are the backend's parts of a Runner, which closes them in this order.
+// Parts are what a backend provides for a Runner. The Runner closes them in this order.
 type Parts struct {
 	Data   Data
 	Comm   Comm
 	Device accel.Device
-	// Another opens an independent communicator of the same ranks, on which graphs are captured: in
-	// NCCL, launches on a communicator remain slower after a capture. Nil if the device has no
-	// graphs.
+	// Another opens an independent communicator of the same ranks. Graphs are captured on that one,
+	// since in NCCL, launches on a communicator remain slower after a capture. Another is nil if the
+	// device has no graphs.
 	Another func(context.Context, *rank.Session) (Comm, error)
 	// Facts are emitted with every case.
 	Facts rank.Facts

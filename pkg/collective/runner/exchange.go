@@ -10,8 +10,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// listExchanges makes the exchanges of all rungs and pins them until close, since calls and captured
-// graphs hold their addresses.
+// listExchanges makes the lists of Form.Exchange for all rungs and pins them until close, since calls
+// and captured graphs hold their addresses.
 func (b *bench) listExchanges() {
 	for i := range b.ladder.rungs {
 		r := &b.ladder.rungs[i]
@@ -19,7 +19,7 @@ func (b *bench) listExchanges() {
 	}
 }
 
-// exchange returns the address of the exchange of a rung, or 0 if it has none.
+// exchange returns the address of a rung's Form.Exchange, or 0 if it has none.
 func (b *bench) exchange(r rung, e Extent) uintptr {
 	words := b.spec.form(r.Pair).Exchange(e, b.session.Rank)
 	if words == nil {
@@ -29,16 +29,15 @@ func (b *bench) exchange(r rung, e Extent) uintptr {
 	return uintptr(unsafe.Pointer(&words[0]))
 }
 
-// settleExtent returns the extent of r as settle runs it: no larger than its buffers.
+// settleExtent returns the extent of r as settle runs it, limited to maxSettle.
 func (b *bench) settleExtent(r rung) Extent {
-	return b.spec.form(r.Pair).Extent(min(r.Requested, settleMost))
+	return b.spec.form(r.Pair).Extent(min(r.Requested, maxSettle))
 }
 
 // idle reports whether this rank takes no part in the current rung.
 func (b *bench) idle() bool { return b.spec.form(b.rung.Pair).Idle(b.session.Rank) }
 
-// attend runs a window on an idle rank: only its barriers, so that the rank is idle while the others
-// measure, and all continue together.
+// attend runs a window on an idle rank: the barriers without the operations.
 func (b *bench) attend(ctx context.Context, w window) (sample, error) {
 	if err := b.arrive(ctx); err != nil {
 		return sample{}, err

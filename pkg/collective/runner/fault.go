@@ -9,11 +9,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Kinds of data faults, for rank.FaultVariable: what a broken library could leave in the receive
-// buffer of a rank after a timed window. They change the buffer between the window and its check.
+// Kinds of data faults, for rank.FaultVariable. Each imitates an error of a library: it changes the
+// receive buffer of a rank between a timed window and its check.
 const (
 	FaultFlip  = "flip-bit" // one bit of one element is flipped
-	FaultStale = "stale"    // the result of the previous window
+	FaultStale = "stale"    // the result is that of the previous window
 	FaultSwap  = "swap"     // the parts of two ranks (or two halves) are swapped
 )
 
@@ -23,8 +23,8 @@ func FaultKinds() []string { return []string{FaultFlip, FaultStale, FaultSwap} }
 // Measurer measures collectives.
 var Measurer = rank.Measurer{Family: collective.Name, Assemble: Assemble, Faults: FaultKinds()}
 
-// checkFaults refuses a data fault on a rank whose buffers no operation of the case writes: it would
-// have no effect.
+// checkFaults refuses a data fault on a rank that receives no data in the case, where it would have no
+// effect.
 func (s spec) checkFaults(session *rank.Session, l ladder) error {
 	receives := func(r rung) bool {
 		form := s.form(r.Pair)
@@ -39,8 +39,8 @@ func (s spec) checkFaults(session *rank.Session, l ladder) error {
 	return nil
 }
 
-// injure applies the data faults of this rank, normally none.
-func (b *bench) injure(w window) error {
+// injectFaults applies the data faults of this rank, normally none.
+func (b *bench) injectFaults(w window) error {
 	regions := b.outputs(b.rung)
 	if len(regions) == 0 || b.idle() {
 		return nil

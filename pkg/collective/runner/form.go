@@ -8,17 +8,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Form is an operation on a world of ranks. Together with a size it determines which elements go
-// where.
+// Form is an operation on a world of ranks. Together with a size it determines which rank sends which
+// elements to which rank.
 type Form struct {
 	Op    Op
 	Type  numeric.Type
 	World int
 	Root  int
-	// Traffic is the bytes, whole elements, from rank (row) to rank (column) of an alltoallv; nil for
-	// other operations.
+	// Traffic holds the bytes from rank (row) to rank (column) of an alltoallv, each a whole number of
+	// elements. It is nil for other operations.
 	Traffic [][]int64
-	// Pair is the ranks of a pairwise operation.
+	// Pair holds the ranks of a pairwise operation.
 	Pair Pair
 }
 
@@ -30,12 +30,12 @@ func (f Form) Idle(rank int) bool {
 	return f.Op.Pairwise() && rank != f.Pair.Src && rank != f.Pair.Dst
 }
 
-// partAlign is the unit, in bytes, of one rank's part of a buffer, as in nccl-tests, where all parts
-// are equal.
+// partAlign is the unit, in bytes, of one rank's part of a buffer where all parts are equal, as in
+// nccl-tests.
 const partAlign = 16
 
-// Extent is how much an operation moves. If ranks have buffers of different lengths, Send and Recv are
-// the longest.
+// Extent holds the buffer sizes of an operation. If the lengths differ between ranks, Send and Recv are
+// the maximum.
 type Extent struct {
 	Bytes int64 // nccl-tests' size column: the larger of the two buffers
 	Count int64 // nccl-tests' count column, and Call.Count; for an alltoallv the elements of the larger buffer
@@ -45,9 +45,10 @@ type Extent struct {
 	flow [][]int64 // elements from rank to rank, for alltoallv and pairwise operations
 }
 
-// Extent returns the extent of a requested size in bytes. If ranks have equal parts of a buffer, a
-// part is rounded down to 16 bytes, as in nccl-tests; the traffic of an alltoallv is scaled down to
-// the size if larger; otherwise the size is rounded down to whole elements. The extent may be zero.
+// Extent returns the extent of a requested size in bytes. If ranks have equal parts of a buffer, a part
+// is rounded down to a multiple of 16 bytes, as in nccl-tests. The traffic of an alltoallv is scaled
+// down to the size if it is larger. For other operations the size is rounded down to whole elements.
+// The extent may be zero.
 func (f Form) Extent(bytes int64) Extent {
 	s, size, world := shapes[f.Op], int64(f.Type.Size()), int64(f.World)
 	if s.send == listed {
@@ -65,16 +66,16 @@ func (f Form) Extent(bytes int64) Extent {
 	return e
 }
 
-// least returns the smallest size in bytes that gives every rank at least one element.
-func (f Form) least() int64 {
+// minBytes returns the minimum size in bytes that gives every rank at least one element.
+func (f Form) minBytes() int64 {
 	if s := shapes[f.Op]; !s.whole() {
 		return max(s.send.parts(int64(f.World)), s.recv.parts(int64(f.World))) * partAlign
 	}
 	return int64(f.Type.Size())
 }
 
-// between returns the flow of count elements from one rank of the pair to the other, and back for a
-// bidirectional operation.
+// between returns the flow of count elements from the first rank of the pair to the second, and back
+// for a bidirectional operation.
 func (f Form) between(count int64) [][]int64 {
 	flow, idle := make([][]int64, f.World), make([]int64, f.World)
 	for r := range flow {
@@ -91,8 +92,8 @@ func (f Form) between(count int64) [][]int64 {
 	return flow
 }
 
-// neighbours returns the flow of count elements from every rank to the next and the previous one. With
-// two ranks both are the other rank; with one rank, itself.
+// neighbours returns the flow of count elements from every rank to the next and to the previous rank.
+// With two ranks, both neighbours of a rank are its peer. With one rank, both are the rank itself.
 func (f Form) neighbours(count int64) [][]int64 {
 	flow := make([][]int64, f.World)
 	for r := range flow {
@@ -145,8 +146,8 @@ func (f Form) Inputs(e Extent, rank int) []workload.Region {
 	return []workload.Region{{Count: n, Source: rank}}
 }
 
-// Outputs returns the contents of rank's receive buffer after the operation, in the order of offsets;
-// nothing if it receives no result.
+// Outputs returns the contents of rank's receive buffer after the operation, in ascending order of
+// offset. It returns nil if the rank receives no result.
 func (f Form) Outputs(e Extent, rank int) []workload.Region {
 	if (f.Op == Reduce || f.Op == Gather) && rank != f.Root {
 		return nil
@@ -178,9 +179,9 @@ func (f Form) Outputs(e Extent, rank int) []workload.Region {
 	return regions
 }
 
-// untouched returns the regions that an operation out of place must not change: the whole send buffer
-// and, if rank receives no result, the receive buffer. Memory that no operation reads is filled too,
-// with data that differ from every rank's input.
+// untouched returns the regions that an out-of-place operation must not change: the whole send buffer
+// and, if rank receives no result, the receive buffer. A buffer that the operation does not read has
+// contents that differ from all ranks' inputs.
 func (f Form) untouched(e Extent, rank int) (send, recv []workload.Region) {
 	if send = f.Inputs(e, rank); send == nil {
 		send = []workload.Region{{Count: e.Send, First: e.Send, Source: rank}}
@@ -191,8 +192,8 @@ func (f Form) untouched(e Extent, rank int) (send, recv []workload.Region) {
 	return send, recv
 }
 
-// received returns the parts that rank receives, in rank order and without gaps. In its sender's buffer
-// a part follows the parts for lower ranks.
+// received returns the parts that rank receives, in the order of sending ranks and without gaps. In the
+// sender's buffer, a part follows the parts for lower ranks.
 func (e Extent) received(rank int) []workload.Region {
 	var regions []workload.Region
 	offset := int64(0)
@@ -205,9 +206,9 @@ func (e Extent) received(rank int) []workload.Region {
 	return regions
 }
 
-// Exchange returns the peers and amounts of rank if the operation's own arguments do not determine
-// them, else nil: four lists of one number per rank, in elements: sent, send offsets, received,
-// receive offsets. ncclAllToAllv takes the same lists.
+// Exchange returns four concatenated lists of one number per rank, in elements: sent, send offsets,
+// received, receive offsets. These are the arguments of ncclAllToAllv. It returns nil for operations
+// whose other arguments determine these numbers.
 func (f Form) Exchange(e Extent, rank int) []int64 {
 	if e.flow == nil {
 		return nil

@@ -5,12 +5,12 @@ import (
 	"runtime/metrics"
 )
 
-// garbageLimit is how many bytes of garbage a rank accumulates before it collects them. A collection
-// puts the measuring thread to sleep a dozen times and wakes other threads: later windows find other
-// caches, and maybe another processor.
+// garbageLimit is the number of bytes that a rank allocates between two garbage collections. A
+// collection puts the measuring thread to sleep a dozen times and wakes other threads, so later windows
+// begin with different caches and perhaps on another processor.
 const garbageLimit = 64 << 20
 
-// garbage collects between windows, and only above the limit.
+// garbage runs the garbage collector between windows, and only above the limit.
 type garbage struct {
 	allocated [1]metrics.Sample
 	collected uint64 // total allocated before the last collection

@@ -7,13 +7,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// cacheMost exceeds the total last level caches of any device: 50 MiB on H200, 126 MB on B200, 256 MB
-// and 32 MiB on MI300X.
-const cacheMost = 512 << 20
+// maxCache exceeds the total last-level caches, in bytes, of all supported devices: 50 MiB on H200,
+// 126 MB on B200, 256 MB and 32 MiB on MI300X.
+const maxCache = 512 << 20
 
-// gate fails a row with physically impossible times. It judges the median, on which bandwidths are
-// based: in single samples, a rank that starts late may find that its peers have already sent. For a
-// host no peak is known.
+// gate fails a row with physically impossible times. It judges the median, from which bandwidths are
+// computed. Single samples can be shorter, since the peers of a rank that starts late may have sent
+// already. Hosts have no limits.
 func (s spec) gate(row *collective.Row, r rungRecord, limits []result.Limit) {
 	if len(limits) == 0 {
 		return
@@ -31,15 +31,15 @@ func (s spec) gate(row *collective.Row, r rungRecord, limits []result.Limit) {
 	}
 }
 
-// moved returns the minimum bytes that an operation of the rung moves.
+// moved returns the minimum numbers of bytes that an operation of the rung moves.
 func (s spec) moved(r rungRecord) plausible.Moved {
 	f, size := s.form(r.Pair), int64(s.dtype.Size())
 	e, inPlace := f.Extent(r.Requested), r.Placement == vocab.InPlace
 	ranks := f.moves(e, inPlace, eachRank)
 	domains := f.moves(e, inPlace, func(rank int) int { return plausible.Domain(s.Case, rank) })
-	// Operations take turns on the slots. A cache saves at most one read and one write of its size in a
-	// turn. Some slots may be out of turn.
-	cached := 2 * cacheMost / int64(max(1, r.Slots/2))
+	// Operations rotate over the slots. In each rotation a cache saves at most one read and one write
+	// of its size. Half of the slots allows for operations that use some slots more often.
+	cached := 2 * maxCache / int64(max(1, r.Slots/2))
 	return plausible.Moved{
 		Link:    f.LinkBytes(e),
 		Network: size * max(domains.Off, domains.Onto),
@@ -47,17 +47,17 @@ func (s spec) moved(r rungRecord) plausible.Moved {
 	}
 }
 
-// eachRank puts every rank into a group of its own.
+// eachRank assigns each rank to a group of its own.
 func eachRank(rank int) int { return rank }
 
-// LinkBytes returns the minimum number of bytes that any algorithm must move in one direction
-// over the links of the busiest rank.
+// LinkBytes returns the minimum number of bytes that any algorithm moves in one direction over the
+// links of the busiest rank.
 func (f Form) LinkBytes(e Extent) int64 {
 	m := f.moves(e, true, eachRank)
 	return int64(f.Type.Size()) * max(m.Off, m.Onto)
 }
 
-// impossible returns a time that is not positive, or nil.
+// impossible returns the first time that is not positive, or nil if there is none.
 func impossible(perRank [][]float64) *float64 {
 	for _, samples := range perRank {
 		for i := range samples {

@@ -11,15 +11,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// limits bound the buffers of a case, the same on all ranks.
+// limits restrict the buffers of a case. All ranks agree on them.
 type limits struct {
 	Bytes    int64 `json:"bytes"`     // device memory for buffers
-	Cache    int64 `json:"cache"`     // last level cache
+	Cache    int64 `json:"cache"`     // bytes of the last-level cache
 	NoGraphs bool  `json:"no_graphs"` // the device cannot capture
-	Untimed  int64 `json:"untimed"`   // of a size, moved and checked besides the timed windows
+	Untimed  int64 `json:"untimed"`   // bytes that the untimed window of a size moves and checks
 }
 
-// unknownCache is assumed for a device that does not report its last level cache.
+// unknownCache is the assumed size, in bytes, of a last-level cache that the device does not report.
 const unknownCache = 64 << 20
 
 // meet returns the stricter of both limits.
@@ -43,48 +43,48 @@ type rung struct {
 	Slots      int
 	rounds     int  // operations of a window that share a slot; 1 in place
 	untimed    int  // operations of the untimed window
-	repeats    bool // the untimed window begins with the same operations as a timed one
+	repeats    bool // the untimed window begins with the operations of a timed window
 	stride     int64
 	recvAt     int64
 	recvStride int64
-	// exchange and settle are the addresses of the exchanges of the rung's calls and of its settling; see
+	// exchange and settle are the addresses of Form.Exchange for the rung's calls and for settle; see
 	// bench.listExchanges.
 	exchange, settle uintptr
 }
 
-// ladder lists what is measured of a case, in order, and what is not.
+// ladder lists the rungs of a case that are measured, in order, and those that are not.
 type ladder struct {
 	rungs    []rung
-	bytes    int64 // of the largest rung
-	settle   int64 // of each of the two buffers that settle takes
+	bytes    int64 // memory of the largest rung
+	settle   int64 // bytes of each of the two buffers of settle
 	flush    int64 // bytes written before a window to empty the caches
 	modes    []string
 	dropped  []collective.DroppedSize
 	excluded []collective.Exclusion
 }
 
-// settleMost is the maximum size of an operation that settle runs: for larger ones, the extra time of
-// a first operation is negligible.
-const settleMost = 1 << 20
+// maxSettle is the maximum size, in bytes, of an operation that settle runs. For larger operations, the
+// extra time of the first one is negligible.
+const maxSettle = 1 << 20
 
-// Enqueued returns the sizes, in bytes, of all operations that a runner enqueues for a case of the
-// given sizes and element type, in place or not: also those that settle, those of the arithmetic pass
-// and the one that synchronises ranks.
+// Enqueued returns the sizes, in bytes, of all operations that a runner enqueues for a case with the
+// given sizes and element type. Besides the measured operations, these are the operations of settle, of
+// the arithmetic pass and of the barrier.
 func Enqueued(sizes []int64, t numeric.Type) (all []int64) {
 	for _, size := range append(slices.Clone(sizes), syncCount*int64(t.Size())) {
-		all = append(all, size, min(size, settleMost), min(size, arithmeticMost))
+		all = append(all, size, min(size, maxSettle), min(size, maxArithmetic))
 	}
 	return all
 }
 
-// slotAlign is the alignment of buffers that suits libraries best.
+// slotAlign is the alignment of buffers, in bytes, at which libraries are fastest.
 const slotAlign = 512
 
-// markBytes is the distance between the results of operations that share a slot, and thus how much
-// remains of each but the last.
+// markBytes is the distance, in bytes, between the results of operations that share a slot. Each later
+// result overwrites all of the previous one except its first markBytes.
 const markBytes = slotAlign
 
-// layOut decides what is measured within the limits.
+// layOut returns the ladder of the case within the limits.
 func (s spec) layOut(l limits) ladder {
 	var out ladder
 	for _, mode := range s.block.Modes {
@@ -105,12 +105,12 @@ func (s spec) layOut(l limits) ladder {
 	if vocab.CachesEmptied(s.block.Buffers) {
 		out.flush = 2 * l.Cache
 	}
-	room := l.Bytes - out.flush - 2*align(s.unaligned()) - 2*settleMost
+	room := l.Bytes - out.flush - 2*align(s.unaligned()) - 2*maxSettle
 	span := s.span(room)
 	for _, size := range s.block.Sizes {
 		e := s.form(Pair{}).Extent(size)
 		if e.Count == 0 {
-			out.dropped = append(out.dropped, collective.DroppedSize{Bytes: size, Reason: result.ReasonSizeTooSmall.With("%d ranks of %s take at least %d bytes", s.World, s.dtype, s.form(Pair{}).least())})
+			out.dropped = append(out.dropped, collective.DroppedSize{Bytes: size, Reason: result.ReasonSizeTooSmall.With("%d ranks of %s take at least %d bytes", s.World, s.dtype, s.form(Pair{}).minBytes())})
 			continue
 		}
 		var rungs []rung
@@ -128,7 +128,7 @@ func (s spec) layOut(l limits) ladder {
 				rungs = append(rungs, r)
 			}
 			out.bytes = max(out.bytes, need, min(s.apartBytes(r), batchBytes, room))
-			out.settle = max(out.settle, align(min(e.Bytes, settleMost)))
+			out.settle = max(out.settle, align(min(e.Bytes, maxSettle)))
 		}
 		if fits {
 			out.rungs = append(out.rungs, rungs...)
@@ -141,7 +141,7 @@ func (l *ladder) exclude(what, format string, args ...any) {
 	l.excluded = append(l.excluded, collective.Exclusion{What: what, Reason: result.ReasonRefused.With(format, args...)})
 }
 
-// operations returns how many operations a window enqueues, or captures.
+// operations returns the number of operations that a window enqueues or captures.
 func (s spec) operations() int {
 	return s.block.Measure.Iterations * s.block.Measure.Aggregate
 }
@@ -149,8 +149,8 @@ func (s spec) operations() int {
 // unaligned returns the offset, in bytes, of all buffers from their alignment.
 func (s spec) unaligned() int64 { return s.block.Unalign * int64(s.dtype.Size()) }
 
-// shares returns the number of results in a slot that n operations share: launches of a graph before
-// the last one write theirs elsewhere.
+// shares returns the number of results in a slot that n operations share. It is twice n with several
+// launches of a graph, since launches before the last one write their results elsewhere.
 func (s spec) shares(n int) int64 {
 	if s.block.Measure.Launches > 1 {
 		n *= 2
@@ -161,8 +161,8 @@ func (s spec) shares(n int) int64 {
 // slack returns an upper bound, in bytes, for the marks of a rung.
 func (s spec) slack() int64 { return 2 * s.shares(s.operations()) * markBytes }
 
-// span returns the size over which shifted buffers shift: the largest for which a send and a receive
-// buffer fit into room.
+// span returns the size, in bytes, of the memory over which shifted buffers move: the largest size of
+// the case for which a send and a receive buffer fit into room.
 func (s spec) span(room int64) int64 {
 	var span int64
 	for _, size := range s.block.Sizes {
@@ -228,16 +228,16 @@ func (r rung) place(i, n int) place {
 	return place{slot: i % (r.Slots - 1)}
 }
 
-// mark is what remains, after a window, of the result of an operation on unchanged input: all of it, or
-// its first markBytes.
+// mark is the part of an operation's result that a window leaves in memory: the whole result or its
+// first markBytes.
 type mark struct {
 	place
 	whole bool
 }
 
-// marks lists what remains of the results of a window. Out of place it is part of each. In place it is
-// the whole results of operations with a slot of their own: a second operation on a slot would have
-// the result of the first as input.
+// marks lists the results of a window that can be checked after it. Out of place, each result leaves a
+// mark. In place, only operations with a slot of their own do, since a second operation on a slot has
+// the result of the first as its input.
 func (s spec) marks(r rung) []mark {
 	n := s.operations()
 	shared := make([]int, r.Slots)

@@ -7,32 +7,29 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// moves is the fewest elements that an operation has to move, whatever the
-// algorithm. A bound is of the group of ranks (one rank, or a scale-up domain)
-// that has to move the most in one direction.
+// moves holds lower bounds on the elements that any algorithm for an operation moves. A group here is
+// one rank or one scale-up domain. Each bound is the maximum over the groups, in one direction.
 //
-// The bounds follow from what the operation is, not from how it is done. Two
-// runs with equal inputs outside of a group and other inputs in it must differ in
-// what is outside: each element of the group's inputs that an output outside
-// depends on has to leave the group. Likewise each element of the group's outputs
-// that depends on an input outside has to come in, at least as a partial result.
-// An element counts once, however many ranks need it: a switch can multicast, and
-// it can reduce on the way (NVLS, SHARP). So of S bytes an all_reduce has to move
-// S in each direction, not the 2(n-1)/n S of a ring, and all_gather, whose ranks
-// receive (n-1)/n S, has to send only S/n. A library that compresses what it sends
-// could stay below these bounds; none does without being told to.
+// The bounds follow from the operation's definition. If an output outside of a group depends on an
+// element of the group's inputs, that element has to leave the group. If an output in the group depends
+// on an input outside, at least a partial result has to enter the group. An element counts once even if
+// several ranks need it, since a switch can multicast and reduce (NVLS, SHARP).
+//
+// For example, an all_reduce of S bytes has to move S in each direction, not the 2(n-1)/n S of a ring.
+// In an all_gather, ranks receive (n-1)/n S and have to send only S/n. A library that compresses data
+// could stay below these bounds, but none compresses by default.
 type moves struct {
-	// Off and Onto are what leaves and what enters a group.
+	// Off is the number of elements that leave a group, Onto the number that enter it.
 	Off, Onto int64
-	// Memory is what a rank reads from and writes to its own buffers: what leaves,
-	// what enters and, out of place, its own part, which is both read and written.
+	// Memory is the number of elements that a rank reads from and writes to its own buffers: those
+	// that leave, those that enter and, out of place, its own part, which is read and written.
 	Memory int64
 }
 
-// span is a run of elements.
+// span is the range of elements from ≤ i < to.
 type span struct{ from, to int64 }
 
-// spans are runs of elements that may overlap.
+// spans are ranges of elements that may overlap.
 type spans []span
 
 func (s *spans) add(r workload.Region) {
@@ -43,7 +40,7 @@ func (s *spans) add(r workload.Region) {
 	*s = append(*s, next)
 }
 
-// total is the number of elements in the spans, each counted once.
+// total returns the number of elements in the spans, each counted once.
 func (s spans) total() int64 {
 	slices.SortFunc(s, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	total, end := int64(0), int64(0)
@@ -54,20 +51,20 @@ func (s spans) total() int64 {
 	return total
 }
 
-// moves returns the bounds of an operation for ranks in groups.
+// moves returns the bounds of an operation. group returns the group of a rank, numbered from 0.
 func (f Form) moves(e Extent, inPlace bool, group func(rank int) int) moves {
 	var m moves
 	groups := 1
 	for r := range f.World {
 		groups = max(groups, group(r)+1)
 	}
-	off := make([]spans, f.World)         // of each rank's input, what another group needs
-	needed := make([]spans, groups)       // of the reduction, what each group needs
-	onto := make([]map[int]spans, groups) // of each rank's input, what another group needs, by source
+	off := make([]spans, f.World)         // by rank: elements of its input that other groups need
+	needed := make([]spans, groups)       // by group: elements of the reduction that it needs
+	onto := make([]map[int]spans, groups) // by group and source rank: elements of the input that it needs
 	for g := range onto {
 		onto[g] = map[int]spans{}
 	}
-	own := make([]spans, f.World) // of each rank's input, what it copies within its memory
+	own := make([]spans, f.World) // by rank: elements of its input that it copies to its own output
 	for r := range f.World {
 		if f.Idle(r) {
 			continue
@@ -115,8 +112,8 @@ func (f Form) moves(e Extent, inPlace bool, group func(rank int) int) moves {
 // alsoRead returns the number of elements of own that are not in off.
 func alsoRead(off, own spans) int64 { return slices.Concat(off, own).total() - off.total() }
 
-// reduction adds to sent and received what groups need of a reduction over all ranks. A group's share
-// of it leaves as one partial result.
+// reduction adds to sent and received the elements of a reduction over all ranks. Each group sends one
+// partial result of the elements that other groups need.
 func reduction(needed []spans, sent, received []int64) {
 	for g := range needed {
 		var elsewhere spans

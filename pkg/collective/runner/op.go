@@ -21,19 +21,18 @@ const (
 	Gather
 	Scatter
 	AllToAllV // parts of unequal sizes, see Form.Traffic
-	P2P       // from one rank of a pair to the other; all others are idle
+	P2P       // from the first rank of a pair to the second; all others are idle
 	P2PBidir  // both directions at once
 	Hypercube // an all_gather in log2(world) steps, with rank^1, rank^2, rank^4, …
-	Halo      // ring: half of the buffer to each neighbour, and a half from each
+	Halo      // ring: each rank exchanges half of its buffer with each neighbour
 )
 
-// shape is an operation of the vocabulary and the sizes of its buffers in counts. Everything else is
-// derived from it.
+// shape is an operation of the vocabulary and the sizes of its buffers in counts.
 type shape struct {
 	vocab.Operation
 	send, recv extent
-	// flow returns the elements from each rank (row) to each (column) for a sized operation whose calls
-	// list them; nil for others.
+	// flow returns the number of elements from each rank (row) to each rank (column), for an operation
+	// with sizes whose calls list these numbers. It is nil for other operations.
 	flow func(f Form, count int64) [][]int64
 }
 
@@ -44,7 +43,7 @@ const (
 	one    extent = iota // count elements
 	two                  // count elements for each neighbour
 	all                  // count elements for every rank
-	listed               // as many as the traffic says
+	listed               // elements as listed in the traffic
 )
 
 // parts returns the length of the buffer in counts, in a world of ranks.
@@ -97,8 +96,7 @@ func (o Op) Reduces() bool { return shapes[o].Reduces }
 // Rooted reports whether one rank is the root.
 func (o Op) Rooted() bool { return shapes[o].Rooted }
 
-// Pairwise reports whether the operation is between two ranks, while the others
-// are idle.
+// Pairwise reports whether the operation is between two ranks while the others are idle.
 func (o Op) Pairwise() bool { return shapes[o].Pairs != vocab.NoPairs }
 
 // Pairs lists the pairs of ranks on which the operation is measured, or the zero pair once if all ranks
@@ -138,8 +136,8 @@ func (o Op) InPlaceOffsets(count int64, rank int) (send, recv int64) {
 	}
 }
 
-// algFactor returns the fraction of the size that nccl-tests counts for algbw: for a hypercube, what a
-// rank receives.
+// algFactor returns the fraction of the size that nccl-tests counts for algbw. For a hypercube that is
+// the part that a rank receives.
 func (o Op) algFactor(world int) float64 {
 	if o == Hypercube {
 		return float64(world-1) / float64(world)

@@ -13,7 +13,7 @@ const (
 	kindArithmetic = "collective-arithmetic"
 )
 
-// setup holds what a rank knows before its first window.
+// setup is the record that a rank emits before its first window.
 type setup struct {
 	Path       string                   `json:"path"`
 	CheckedBy  string                   `json:"checked_by"`
@@ -33,15 +33,15 @@ type rungRecord struct {
 	Placement string `json:"placement"`
 	Pair      Pair   `json:"pair,omitzero"`
 	Slots     int    `json:"slots"`
-	// Checks and Untimed are the elements that this rank compares in each timed and each untimed
-	// window.
+	// Checks and Untimed are the numbers of elements that this rank compares in each timed and each
+	// untimed window.
 	Checks  int64 `json:"checks"`
 	Untimed int64 `json:"untimed_checks"`
 }
 
 type window = collective.Window
 
-// sample is what one rank measured in one window, appended after its check.
+// sample is the record of one window on one rank. It is emitted after the window's check.
 type sample struct {
 	collective.Sample
 	rank.Entry

@@ -15,7 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Runner is the rank half of the family, over the parts of one backend.
+// Runner measures cases of the family on a rank, through the parts of one backend.
 type Runner struct {
 	parts  Parts
 	stream accel.Stream
@@ -37,16 +37,15 @@ func (r *Runner) Close() error {
 	return errors.Join(r.stream.Close(), r.parts.Data.Close(), r.parts.Comm.Close(), r.parts.Device.Close())
 }
 
-// Run implements rank.Runner: every trial, size, placement and timing mode of the case in this order,
-// with graphs after everything else. Each window is appended to the rank's stream after its buffers
-// have been checked.
+// Run implements rank.Runner. It loops over trials, sizes, placements and timing modes of the case, in
+// this nesting, and measures graphs last. It emits the record of a window after checking its buffers.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	sp, err := parse(c)
 	if err != nil {
 		return err
 	}
 	if s.World != c.World {
-		return rank.Refused("%d ranks run a case of %d", s.World, c.World)
+		return rank.Refused("this group has %d ranks, but the case requires %d", s.World, c.World)
 	}
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
@@ -62,19 +61,19 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	l := sp.layOut(agreed)
 	switch {
 	case len(l.modes) == 0:
-		return rank.Refused("none of the timing modes exists here")
+		return rank.Refused("the device supports none of the timing modes %v", sp.block.Modes)
 	case len(l.rungs) == 0 && len(l.dropped) > 0:
 		last := l.dropped[len(l.dropped)-1]
-		return rank.Coded(last.Reason.Code, fmt.Errorf("no size can be measured; the last one, %d bytes: %s", last.Bytes, last.Reason.Detail))
+		return rank.Coded(last.Reason.Code, fmt.Errorf("no size can be measured (the last one, %d bytes: %s)", last.Bytes, last.Reason.Detail))
 	case len(l.rungs) == 0:
-		return rank.Refused("%s has none of the placements %v", sp.op, sp.block.Placements)
+		return rank.Refused("%s supports none of the placements %v", sp.op, sp.block.Placements)
 	}
 
 	if err := sp.checkFaults(s, l); err != nil {
 		return err
 	}
 
-	// Collections happen between the windows only.
+	// bench collects garbage between windows.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	direct := slices.DeleteFunc(slices.Clone(l.modes), func(mode string) bool { return mode == vocab.Graph })
 	first := len(direct) > 0
@@ -100,7 +99,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	return parts.Comm.Close()
 }
 
-// pass measures some timing modes of the case. The first pass emits its setup.
+// pass measures the given timing modes of the case. The first pass emits the setup.
 func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string, first bool) error {
 	b, err := r.prepare(ctx, s, sp, l, p, modes)
 	if err != nil {
@@ -165,7 +164,7 @@ func (r *Runner) noGraphs() (bool, error) {
 	return false, rank.Coded(result.ReasonDevice, g.Close())
 }
 
-// prepare creates what the windows of a pass need.
+// prepare creates the bench of a pass, with all memory and events that its windows need.
 func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string) (*bench, error) {
 	b := &bench{backend: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: newGarbage(), events: accel.NewScope(r.parts.Device)}
 	off := align(sp.unaligned())
@@ -191,7 +190,7 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 			*events = append(*events, e)
 		}
 	}
-	// The results of settle's operations are not used, but their inputs should be numbers.
+	// settle's results are not used, but its inputs must not be NaN.
 	if err := r.parts.Device.Set(r.stream, b.settleAt, 0, flushAt-settleAt); err != nil {
 		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
 	}

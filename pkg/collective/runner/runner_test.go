@@ -248,7 +248,7 @@ func TestRunWithoutGraphs(t *testing.T) {
 	require.Equal(t, "graph", d.Workload.Excluded[0].What)
 
 	_, _, err = run(t, aCase(func(c *plan.Case) { collective.Of(c).Modes = []string{vocab.Graph} }), true, nil)
-	require.ErrorContains(t, err, "none of the timing modes exists here")
+	require.ErrorContains(t, err, "the device supports none of the timing modes")
 }
 
 // What was captured before the library failed is given back.
@@ -462,7 +462,7 @@ func TestRunRefusesWhatDoesNotFit(t *testing.T) {
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, result.ReasonMemoryForSize, coded.Reason.Code)
 	_, _, err = run(t, aCase(func(c *plan.Case) { collective.Of(c).Sizes = []int64{1} }), true, nil)
-	require.ErrorContains(t, err, "no size can be measured; the last one, 1 bytes: 2 ranks of float take at least 4 bytes")
+	require.ErrorContains(t, err, "no size can be measured (the last one, 1 bytes: 2 ranks of float take at least 4 bytes")
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, result.ReasonSizeTooSmall, coded.Reason.Code)
 	_, _, err = run(t, aCase(func(c *plan.Case) {

@@ -21,7 +21,7 @@ type spec struct {
 	op    Op
 	dtype numeric.Type
 	redop workload.RedOp
-	data  workload.Pattern // of its buffers, without the seed
+	data  workload.Pattern // contents of the buffers, without the seed
 }
 
 // parse refuses a case that is invalid for this family.
@@ -29,7 +29,7 @@ func parse(c plan.Case) (spec, error) {
 	b := collective.Of(&c)
 	s := spec{Case: c, block: b}
 	if b == nil {
-		return s, rank.Refused("case of family %q", c.Family)
+		return s, rank.Refused("case of family %q, want %s", c.Family, collective.Name)
 	}
 	var err error
 	if s.op, err = ParseOp(b.Op); err != nil {
@@ -96,7 +96,7 @@ func (s spec) checkTraffic() error {
 	return nil
 }
 
-// unknown reports whether names is empty or contains an unknown name.
+// unknown reports whether names is empty or contains a name that is not in known.
 func unknown(names []string, known ...string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) })
 }
@@ -106,13 +106,13 @@ func (s spec) form(p Pair) Form {
 	return Form{Op: s.op, Type: s.dtype, World: s.World, Root: s.block.Root, Traffic: s.block.Traffic, Pair: p}
 }
 
-// call returns the operation of rank without its buffers.
+// call returns the arguments of rank's operation, without buffers.
 func (s spec) call(rank int) Call {
 	return Call{Op: s.op, RedOp: s.redop, Type: s.dtype, Root: s.block.Root, Scalar: float64(workload.MulSumScalar(rank))}
 }
 
-// pattern returns the data of one buffer in one window. They are unique to both, so that no contents
-// left from another can pass.
+// pattern returns the contents of one buffer in one window. They differ between buffers and between
+// windows, so that stale contents never pass a check.
 func (s spec) pattern(w window, slot int) workload.Pattern {
 	return s.data.Seeded(seed(s.CaseID, w, slot))
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Bounds of the untimed window, which checks operations of a rung in full, each with data of its own.
-// The limit in bytes differs: a device fills and checks at the speed of its memory, a host takes
-// longer for that than for the operation itself.
+// Limits of the untimed window, which checks operations of a rung in full, each with data of its own.
+// The limit in bytes is lower on a host: a device fills and checks at the speed of its memory, but a
+// host takes longer for that than for the operation itself.
 const (
 	untimedShare  = 32       // a device's limit is 1/untimedShare of the memory that buffers may take
 	untimedOnHost = 16 << 20 // bytes
@@ -23,22 +23,22 @@ const (
 	batchBytes = 16 << 20
 )
 
-// checks returns the number of operations that the case requests the untimed window of a size to check.
+// checks returns the requested number of operations that the untimed window of a size checks.
 func (s spec) checks() int { return cmp.Or(s.block.Measure.Checks, collective.DefaultChecks) }
 
-// untimed returns the number of operations that the untimed window of r checks; limit is their maximum
-// total in bytes. The pairs of a pairwise operation share the requested number.
+// untimed returns the number of operations that the untimed window of r checks. limit is their maximum
+// total size in bytes. The pairs of a pairwise operation share the requested number.
 //
-// The window begins with the operations of a timed one if it has fewer operations of its own than
-// requested and each operation of a timed window leaves a mark.
+// repeats reports whether the window begins with the operations of a timed window. It does if it has
+// fewer operations of its own than requested and each operation of a timed window leaves a mark.
 func (s spec) untimed(r rung, limit int64) (operations int, repeats bool) {
 	count := max(collective.MinChecks, s.checks()/len(s.op.Pairs(s.World)))
 	operations = int(min(max(limit/max(1, r.Bytes), collective.MinChecks), int64(count)))
 	return operations, r.Placement == vocab.OutOfPlace && operations < s.checks()
 }
 
-// apart returns r with a slot for each operation that the untimed window enqueues at a time, whole
-// groups if they fit into bytes.
+// apart returns r with a slot for each operation that the untimed window enqueues at a time. bytes is
+// the memory for the slots. The number of slots is a multiple of the group call if one fits.
 func (s spec) apart(r rung, bytes int64) rung {
 	size := int64(s.dtype.Size())
 	r.rounds, r.recvAt, r.stride = 1, 0, align(r.Bytes)
@@ -54,12 +54,12 @@ func (s spec) apart(r rung, bytes int64) rung {
 	return r
 }
 
-// apartBytes returns the memory in which each operation of the untimed window has a slot.
+// apartBytes returns the bytes for one slot per operation of the untimed window.
 func (s spec) apartBytes(r rung) int64 {
 	return int64(r.untimed) * s.apart(r, 0).stride
 }
 
-// each returns the marks of n operations with a slot each.
+// each returns the marks of n operations that have one slot each.
 func each(n int) []mark {
 	marks := make([]mark, n)
 	for i := range marks {
@@ -68,8 +68,9 @@ func each(n int) []mark {
 	return marks
 }
 
-// checkAll runs the untimed window of the current rung: operations through the same calls as in the
-// timed windows of mode, one batch per set of slots, each with data of its own and checked in full.
+// checkAll runs the untimed window of the current rung in batches of as many operations as there are
+// slots. The operations run through the same calls as in the timed windows of mode. Each has data of
+// its own and is checked in full.
 func (b *bench) checkAll(ctx context.Context, mode string) error {
 	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.spec.block.Measure.Trials}
 	s := sample{Sample: collective.Sample{Window: w}, Entry: rank.Enter(time.Time{}), Check: &workload.Verdict{First: -1}}
@@ -92,7 +93,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 			return err
 		}
 		v, err := b.check(w, marks)
-		w.Trial++ // other data for the next
+		w.Trial++ // the next batch has other data
 		add(s.Check, v)
 		return err
 	}
@@ -136,7 +137,7 @@ func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 	return errors.Join(b.wait(ctx), graph.Close())
 }
 
-// comparedUntimed returns how many elements checkAll compares.
+// comparedUntimed returns the number of elements that checkAll compares.
 func (b *bench) comparedUntimed(r rung) int64 {
 	n := r.untimed
 	one := b.spec.apart(r, 0)
@@ -147,7 +148,8 @@ func (b *bench) comparedUntimed(r rung) int64 {
 	return total
 }
 
-// untimedModes returns the modes that have an untimed window: one that enqueues, and graph mode.
+// untimedModes returns the modes that have an untimed window: the first mode without graphs, and graph
+// mode.
 func untimedModes(modes []string) []string {
 	var out []string
 	for _, mode := range modes {

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// looks is how often wait polls the stream before it checks the library for errors.
-	looks = 64
+	// pollsPerCheck is the number of polls of the stream between two checks of the library for errors.
+	pollsPerCheck = 64
 	// Patience is how long a wait only yields the processor. Afterwards it sleeps between polls for a
-	// thousandth of the time waited so far, which bounds the error of the window.
+	// thousandth of the time waited so far, so that the sleep adds at most 0.1 % to the window.
 	Patience = 100 * time.Millisecond
-	// longestSleep bounds the delay before an error or the end of ctx is noticed.
-	longestSleep = 50 * time.Millisecond
+	// maxSleep limits the delay before Wait notices an error or the end of ctx.
+	maxSleep = 50 * time.Millisecond
 )
 
 // wait is Wait for the stream of the windows.
 func (b *bench) wait(ctx context.Context) error { return Wait(ctx, b.backend.Comm, b.stream) }
 
-// Wait polls the stream until it is done, as nccl-tests does: a blocking wait would add its wake-up to
-// the window. It yields to threads of the library and, in a hang, leaves the processor to others. It
-// fails with an error of the operations of c on the stream, and when ctx ends.
+// Wait polls the stream until it is done, as nccl-tests does, because a blocking wait would add its
+// wake-up to the window. Between polls it yields the processor to threads of the library, and later
+// sleeps. It fails when an operation of c fails, and when ctx ends.
 func Wait(ctx context.Context, c Comm, s accel.Stream) error {
 	start := time.Now()
 	for n := 1; ; n++ {
@@ -38,7 +38,7 @@ func Wait(ctx context.Context, c Comm, s accel.Stream) error {
 			return nil
 		}
 		waited := time.Since(start)
-		if n%looks == 0 || waited > Patience {
+		if n%pollsPerCheck == 0 || waited > Patience {
 			if err := c.AsyncError(); err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func Wait(ctx context.Context, c Comm, s accel.Stream) error {
 			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // cannot fail
 			continue
 		}
-		pause := unix.NsecToTimespec(int64(min(waited/1000, longestSleep)))
+		pause := unix.NsecToTimespec(int64(min(waited/1000, maxSleep)))
 		_ = unix.Nanosleep(&pause, nil) // an interrupted sleep is only shorter
 	}
 }

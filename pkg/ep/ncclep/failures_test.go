@@ -89,7 +89,7 @@ func TestWithoutTheLibrary(t *testing.T) {
 		t.Setenv("CX_FAKE_NCCL_VERSION", "22809")
 		f := failed(t, c)
 		require.Equal(t, result.ReasonRefused, f.Reason.Code)
-		require.Contains(t, f.Text, "it needs NCCL 2.29 or newer, this is nccl 2.28.9: set CX_NCCL_LIB to a newer one")
+		require.Contains(t, f.Text, "want NCCL 2.29 or newer, found nccl 2.28.9: set CX_NCCL_LIB to a newer one")
 	})
 	t.Run("none", func(t *testing.T) {
 		setUp(t)

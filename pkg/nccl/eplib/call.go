@@ -14,30 +14,31 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// Array is an array in device memory, row-major. The zero Array is none.
+// Array is an array in device memory, row-major. The zero Array means no array.
 type Array struct {
 	At   accel.Ptr
 	Type numeric.Type
-	Dims []int // up to three
-	// Window is the symmetric window that begins at At, into which peers write; nil for none.
-	// See Config.ZeroCopy.
+	Dims []int // at most three
+	// Window is the symmetric window that begins at At and into which peers write; nil if
+	// there is none. See Config.ZeroCopy.
 	Window *nccl.Registration
 }
 
-// Update tells a group the routing of the tokens that this rank sends.
+// Update sets the routing of the tokens that this rank sends.
 type Update struct {
-	Expert Array // Int32 or Int64 [tokens][K]; −1 is no expert
-	// Counts and Received are what the library counts with HighThroughput: Int32 [L] rows of
-	// each expert, Int32 [1] rows. With LowLatency there are none.
+	Expert Array // Int32 or Int64 [tokens][K]; −1 for no expert
+	// With HighThroughput, the library writes the number of rows of each expert to Counts,
+	// Int32 [L], and the total number of rows to Received, Int32 [1]. With LowLatency both
+	// must be zero.
 	Counts, Received Array
 }
 
-// Dispatch sends rows. With Flat and RankMajor the weights go along, and each row that
-// arrives has K local experts and their weights.
+// Dispatch sends rows. With Flat and RankMajor it also sends the weights, and each received
+// row has K local experts and their weights.
 type Dispatch struct {
 	X      Array // Bfloat16 [tokens][H]
 	Weight Array // Float [tokens][K]; not with ExpertMajor
-	// FP8 casts the rows to F8E4M3 on their way, with a scale for each 128 columns; with
+	// FP8 makes the library send the rows as F8E4M3, with a scale for each 128 columns; with
 	// LowLatency only.
 	FP8      bool
 	Received Array // see Layout
@@ -51,10 +52,10 @@ type Dispatch struct {
 	Counts, RankCounts Array
 }
 
-// Combine returns rows to where they came from, and adds those of each token.
+// Combine returns rows to the ranks that sent them, and adds the rows of each token.
 type Combine struct {
-	Rows   Array // Bfloat16, as the rows that the last dispatch received
-	Weight Array // Float [tokens][K], which the rows are multiplied by; with ExpertMajor only
+	Rows   Array // Bfloat16, arranged like the rows that the last dispatch received
+	Weight Array // Float [tokens][K], factors of the rows; with ExpertMajor only
 	Out    Array // Bfloat16 [tokens][H]
 }
 
@@ -99,7 +100,7 @@ func (g *Group) Combine(m Combine) *Call {
 
 func (g *Group) call(kind C.int) *Call { return &Call{group: g, c: C.cx_ep_new_call(kind)} }
 
-// add adds an array to a call; nil for none.
+// add adds an array to a call. It returns nil for the zero Array.
 func (c *Call) add(a Array) *C.cx_ep_tensor {
 	if a.At == 0 {
 		return nil
@@ -115,7 +116,7 @@ func (c *Call) add(a Array) *C.cx_ep_tensor {
 	return C.cx_ep_add(c.c, C.int(a.Type), C.uintptr_t(a.At), window, C.int(len(a.Dims)), &sizes[0])
 }
 
-// Enqueue enqueues the call on the stream. All ranks do so in the same order.
+// Enqueue enqueues the call on the stream. All ranks must enqueue calls in the same order.
 func (c *Call) Enqueue(s accel.Stream) error {
 	var name *C.char
 	result := C.cx_ep_enqueue(c.group.lib.table, c.group.handle, c.c, C.uintptr_t(s.Handle()), &name)
@@ -125,5 +126,5 @@ func (c *Call) Enqueue(s accel.Stream) error {
 	return c.group.check(C.GoString(name), result)
 }
 
-// Free frees the call, whose work may still be under way.
+// Free frees the call. Its work may still be running.
 func (c *Call) Free() { C.free(unsafe.Pointer(c.c)) }

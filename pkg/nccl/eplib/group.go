@@ -24,7 +24,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/nccl"
 )
 
-// Algorithm is the kernels of a group.
+// Algorithm selects the kernels of a group.
 type Algorithm int
 
 // The algorithms.
@@ -33,8 +33,8 @@ const (
 	HighThroughput Algorithm = C.CX_EP_HIGH_THROUGHPUT
 )
 
-// Layout is how received rows are arranged. L is the experts of a rank, W the ranks, C the
-// most tokens of a rank, K top-k and H the hidden size.
+// Layout is the arrangement of received rows. L is the number of experts of a rank, W the
+// number of ranks, C the maximum number of tokens of a rank, K top-k and H the hidden size.
 type Layout int
 
 // The layouts.
@@ -47,23 +47,23 @@ const (
 	Flat Layout = C.CX_EP_FLAT
 )
 
-// Config is what a group is made for, the same on all ranks.
+// Config holds the properties of a group. It must be the same on all ranks.
 type Config struct {
 	Algorithm   Algorithm
 	Layout      Layout
-	Experts     int // of all ranks
+	Experts     int // of all ranks together
 	TopK        int
-	MaxTokens   int // that any rank sends
-	MaxReceived int // rows that any rank receives; for HighThroughput only
-	TokenBytes  int // of a row, at most
-	QueuePairs  int // for each rank; 0 leaves them to the library
-	// ZeroCopy requires that senders write rows into the window of Dispatch.Received, with
-	// RankMajor in bf16, where all ranks reach each other's memory.
+	MaxTokens   int // maximum tokens that a rank sends
+	MaxReceived int // maximum rows that a rank receives; for HighThroughput only
+	TokenBytes  int // maximum bytes of a row
+	QueuePairs  int // for each rank; 0 lets the library choose
+	// ZeroCopy makes senders write rows directly into the window of Dispatch.Received. It
+	// requires RankMajor, bf16, and that all ranks can access each other's memory.
 	ZeroCopy bool
 }
 
-// Group is one rank's end of a group of ranks, with its only handle: the library mixes up
-// those of one group.
+// Group is one rank's object for a group of ranks, with one handle. It has only one because
+// the library confuses several handles of one group.
 type Group struct {
 	lib    *Library
 	comm   *nccl.Communicator
@@ -78,15 +78,15 @@ func (l *Library) NewGroup(c *nccl.Communicator, config Config) (*Group, error) 
 		return nil, err
 	}
 	g := &Group{lib: l, comm: c}
-	block := C.cx_ep_group_config{
+	raw := C.cx_ep_group_config{
 		algorithm: C.int32_t(config.Algorithm), experts: C.uint32_t(config.Experts), topk: C.uint32_t(config.TopK),
 		maxSentTokens: C.uint32_t(config.MaxTokens), maxReceivedTokens: C.uint32_t(config.MaxReceived),
 		maxTokenBytes: C.uint32_t(config.TokenBytes), queuePairs: C.uint32_t(config.QueuePairs),
 	}
 	if config.ZeroCopy {
-		block.zeroCopy = C.CX_EP_ZERO_COPY_ON
+		raw.zeroCopy = C.CX_EP_ZERO_COPY_ON
 	}
-	if err := g.check("ncclEpCreateGroup", C.cx_ep_create_group(l.table, &g.group, C.uintptr_t(uintptr(comm)), &block)); err != nil {
+	if err := g.check("ncclEpCreateGroup", C.cx_ep_create_group(l.table, &g.group, C.uintptr_t(uintptr(comm)), &raw)); err != nil {
 		return nil, err
 	}
 	if err := g.check("ncclEpInitHandle", C.cx_ep_init_handle(l.table, &g.handle, g.group, C.int(config.Layout), C.int(config.TopK))); err != nil {
@@ -95,8 +95,8 @@ func (l *Library) NewGroup(c *nccl.Communicator, config Config) (*Group, error) 
 	return g, nil
 }
 
-// Close ends the group after its work is done. All ranks call it. The communicator must
-// not have been closed. If it was aborted, Close does nothing.
+// Close frees the group after its work is done. All ranks call it, before they close the
+// communicator. If the communicator was aborted, Close does nothing.
 func (g *Group) Close() (err error) {
 	if _, err := g.comm.Handle(); err != nil {
 		return nil //nolint:nilerr // the library cannot end a group whose communicator is gone

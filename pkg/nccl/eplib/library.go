@@ -1,5 +1,5 @@
-// Package eplib calls NVIDIA's expert-parallel library, NCCL EP, through its C ABI. The
-// library is opened at run time, after the NCCL that it works on.
+// Package eplib calls NVIDIA's expert-parallel library, NCCL EP, through its C ABI. It opens
+// the library at run time, after the NCCL library that it uses.
 package eplib
 
 /*
@@ -23,8 +23,8 @@ var search = dl.Search{What: "NCCL EP", Env: "CX_NCCL_EP_LIB", Names: []string{
 	"libnccl_ep.so.0", "/usr/lib/*-linux-gnu/libnccl_ep.so.0", "/usr/local/lib/libnccl_ep.so.0",
 }}
 
-// leastNCCL is the oldest release whose device interface NCCL EP can use.
-const leastNCCL nccl.Version = 22900
+// minNCCL is the first release whose device interface NCCL EP can use.
+const minNCCL nccl.Version = 22900
 
 // ErrOldNCCL is wrapped by the error for an NCCL that is too old for NCCL EP.
 var ErrOldNCCL = errors.New("NCCL is too old for NCCL EP")
@@ -38,11 +38,11 @@ type Library struct {
 }
 
 // Open opens the library, at the path in CX_NCCL_EP_LIB or where the loader finds it. The
-// library gets its NCCL functions from n, since the loader takes the loaded file with the
-// name that it asks for.
+// library uses the functions of n, since the loader resolves its dependency on NCCL to the
+// file that is already loaded.
 func Open(n *nccl.Library) (*Library, error) {
-	if n.Kind != nccl.NCCL || n.Version < leastNCCL {
-		return nil, fmt.Errorf("%w: it needs NCCL 2.29 or newer, this is %s %s: set CX_NCCL_LIB to a newer one", ErrOldNCCL, n.Kind, n.VersionString())
+	if n.Kind != nccl.NCCL || n.Version < minNCCL {
+		return nil, fmt.Errorf("%w: want NCCL 2.29 or newer, found %s %s: set CX_NCCL_LIB to a newer one", ErrOldNCCL, n.Kind, n.VersionString())
 	}
 	lib, err := search.Open()
 	if err != nil {
@@ -71,6 +71,6 @@ func (l *Library) VersionString() string {
 	return fmt.Sprintf("%d.%d.%d", l.version/10000, l.version/100%100, l.version%100)
 }
 
-// FullVersion returns the version with that of the NCCL that the library works on, such as
-// 0.1.0+nccl2.30.7.
+// FullVersion returns the versions of the library and of the NCCL library that it uses, such
+// as 0.1.0+nccl2.30.7.
 func (l *Library) FullVersion() string { return l.VersionString() + "+nccl" + l.nccl.VersionString() }

@@ -1,4 +1,4 @@
-// Package bench is `cxrun bench overlap`: its flags, and the table and JSON of overlap.
+// Package bench is `cxrun bench overlap`: its flags, table and JSON.
 package bench
 
 import (
@@ -28,18 +28,18 @@ var Command = bench.Command{
 	Use:    "overlap [FORM...]",
 	Short:  "Measure matrix products beside communication: alone, together and serial",
 	Long: `Measure matrix products on one stream beside communication on another: each side alone,
-both together and one after the other, in turns. Both sides of a rank wait at one gate, which
-opens once all ranks are ready.
+both together, and serial (one side after the other), in turns. Both sides of a rank wait at
+one start gate, which opens once all ranks are ready.
 
 Forms: ` + overlap.Beside + ` (products and a collective that do not depend on each other),
 ` + overlap.LinearRotation + ` and ` + overlap.LinearBroadcast + ` (a column-parallel linear layer
-that multiplies each part of its input as soon as it has arrived). Without any, all three run.
+that multiplies each part of its input as soon as it has arrived). By default all three run.
 
 A row has the time that the communication adds (exposed), the overlap efficiency (1 hides the
-shorter side entirely, below 0 is slower than serial), how much slower each side is beside
-the other, what cutting the layer into pieces costs (tax), and the least that together can
-take (floor). A figure that is below the noise of its medians is a dash. Every element that
-the timed windows computed or brought is compared.
+shorter side entirely, below 0 is slower than serial), how much each side slows down while
+both run (slowdown), the cost of cutting the layer into pieces (tax), and the minimum possible
+time of both together (floor). A figure below the noise of its medians is a dash. All elements
+that the timed windows compute or deliver are compared.
 
 The exit code is 1 if an element is wrong or a case failed, and 3 if this machine cannot run
 the case.`,
@@ -52,7 +52,7 @@ the case.`,
 	Flags:  newFlags,
 }
 
-// flags are the flags of computation beside communication, as they were given.
+// flags holds the flags as they were given.
 type flags struct {
 	bench.Output
 	bench.Sizes
@@ -67,32 +67,32 @@ type flags struct {
 	sampling    string
 }
 
-// Default flag values for hosts and GPUs, with which each takes milliseconds, and limits.
+// Default and maximum values of flags. With the defaults, each side takes milliseconds.
 const (
 	hostHidden, gpuHidden = 256, 4096
 	hostSize, gpuSize     = "256K", "64M"
-	mostHidden            = 65536
-	mostProducts          = 256
-	mostCollectives       = 64
+	maxHidden             = 65536
+	maxProducts           = 256
+	maxCollectives        = 64
 )
 
 // newFlags adds the flags to fs and returns them, with the groups in which help shows
 // them.
 func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	f := &flags{}
-	shape := bench.NewGroup("What is measured")
+	shape := bench.NewGroup("Products and communication")
 	g := shape.Flags
 	f.Sizes.AddFlags(shape, "", "first `SIZE` of the communication, in bytes or with K, M or G (powers of 1024); "+hostSize+" on a host, "+gpuSize+" on GPUs",
 		bench.LastUsage+"; the first one unless given")
 	g.StringVar(&f.op, "op", "all_gather", "`COLLECTIVE` of form beside; linear layers gather")
-	g.StringVar(&f.schedule, "schedule", "", "do the collective of form beside by the steps of schedule `NAME`; see 'cxrun schedule list'")
+	g.StringVar(&f.schedule, "schedule", "", "perform the collective of form beside by the steps of schedule `NAME`; see 'cxrun schedule list'")
 	g.StringVarP(&f.dtype, "datatype", "d", "", "element `TYPE` of matrices and communication; the backend's first unless given")
 	g.Int64Var(&f.hidden, "hidden", 0, fmt.Sprintf("matrices of form beside have `N` rows and columns, the input of a linear layer N columns; %d on a host, %d on GPUs", hostHidden, gpuHidden))
 	g.IntVar(&f.products, "products", 1, "multiply `N` times in a window of form beside")
 	g.IntVar(&f.collectives, "collectives", 1, "communicate `N` times in a window of form beside")
-	how := bench.NewGroup("How it is measured, and output")
+	how := bench.NewGroup("Measurement and output")
 	g = how.Flags
-	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
+	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`; auto uses one that supports the GPUs of this machine, otherwise host")
 	g.StringVar(&f.compute, "compute", "", "multiply by `MEANS`: loop (on a host), kernel, cublaslt, hipblaslt, or auto: the vendor's library if it is installed, else kernel; the backend's first unless given")
 	g.IntVarP(&f.ranks, "ngpus", "g", 0, "start `N` ranks, at least 2; 0 is one for each GPU, or 2 on a host")
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`")
@@ -104,7 +104,7 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 // Ranks implements bench.Measurement.
 func (f *flags) Ranks([]string) (int, error) { return f.ranks, nil }
 
-// Plan implements bench.Measurement: the measurement of the named forms, by default all.
+// Plan implements bench.Measurement for the named forms, by default all.
 func (f *flags) Plan(forms []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 	d := f.Direct(be, world)
 	forms, err := f.forms(forms)
@@ -147,7 +147,7 @@ func (f *flags) Plan(forms []string, cat *catalog.Catalog, be *catalog.Backend, 
 	return d, nil
 }
 
-// forms returns the forms that are measured.
+// forms returns the forms to measure, or a usage error.
 func (f *flags) forms(named []string) ([]string, error) {
 	if f.schedule != "" {
 		if len(named) == 0 {
@@ -157,7 +157,7 @@ func (f *flags) forms(named []string) ([]string, error) {
 			return nil, cli.UsageError("--schedule: %w", err)
 		}
 		if !slices.Equal(named, []string{overlap.Beside}) {
-			return nil, cli.UsageError("--schedule %s is of form beside alone: name that form", f.schedule)
+			return nil, cli.UsageError("--schedule %s: supported for form beside only: name that form", f.schedule)
 		}
 	}
 	if len(named) == 0 {
@@ -177,20 +177,20 @@ func (f *flags) forms(named []string) ([]string, error) {
 	return named, nil
 }
 
-// besides refuses flags of form beside if that is not measured.
+// besides refuses flags for form beside if that form is not measured.
 func (f *flags) besides(forms []string) error {
 	if slices.Contains(forms, overlap.Beside) {
 		return nil
 	}
 	for _, name := range []string{"op", "products", "collectives"} {
 		if f.Set(name) {
-			return cli.UsageError("--%s is of form beside, and %s does not take it: leave it out, or name that form too", name, strings.Join(forms, ", "))
+			return cli.UsageError("--%s: supported for form beside only, not %s: omit it, or name that form too", name, strings.Join(forms, ", "))
 		}
 	}
 	return nil
 }
 
-// shape returns the sizes, and the width of the matrices.
+// shape returns the sizes and the width of the matrices.
 func (f *flags) shape(be *catalog.Backend) ([]int64, int64, error) {
 	hidden, first := int64(gpuHidden), gpuSize
 	if slices.Contains(be.Vendors, vocab.Host) {
@@ -201,17 +201,17 @@ func (f *flags) shape(be *catalog.Backend) ([]int64, int64, error) {
 	f.Last = cmp.Or(f.Last, f.First)
 	for _, n := range []struct {
 		flag       string
-		of, atMost int64
-	}{{"--hidden", hidden, mostHidden}, {"--products", int64(f.products), mostProducts}, {"--collectives", int64(f.collectives), mostCollectives}} {
-		if n.of < 1 || n.of > n.atMost {
-			return nil, 0, cli.UsageError("%s %d: want 1 to %d", n.flag, n.of, n.atMost)
+		value, max int64
+	}{{"--hidden", hidden, maxHidden}, {"--products", int64(f.products), maxProducts}, {"--collectives", int64(f.collectives), maxCollectives}} {
+		if n.value < 1 || n.value > n.max {
+			return nil, 0, cli.UsageError("%s %d: want 1 to %d", n.flag, n.value, n.max)
 		}
 	}
 	sizes, err := f.List()
 	return sizes, hidden, err
 }
 
-// Report is overlap as JSON: a head and the documents' own rows.
+// Report is an overlap measurement as JSON: a head, and for each case the contents of its document.
 type Report struct {
 	bench.Head
 
@@ -248,7 +248,7 @@ func (p *Report) Add(doc result.Document) {
 	p.Passed = p.Err() == nil
 }
 
-// multiplier names what computed the products, with its version if it is a library.
+// multiplier returns the means that computed the products, with the version of a library.
 func multiplier(d *overlap.Document) string {
 	compute := d.Measurement.Compute
 	for _, l := range d.Provenance.Libraries {
@@ -259,7 +259,7 @@ func multiplier(d *overlap.Document) string {
 	return compute
 }
 
-// Print implements bench.Reporter: one line per row.
+// Print implements bench.Reporter. It prints one line per row.
 func (*Report) Print(w io.Writer, doc result.Document) {
 	d := doc.(*overlap.Document)
 	c, m := &d.Identity.Case, &d.Measurement

@@ -18,8 +18,8 @@ import (
 func TestRefusals(t *testing.T) {
 	benchtest.Refuses(t, Command, []benchtest.Refusal{
 		benchtest.Usage("beside beside", "a form is named twice: beside, beside"),
-		benchtest.Usage("linear-rotation linear-broadcast --products 2", "--products is of form beside, and linear-rotation, linear-broadcast does not take it: leave it out, or name that form too"),
-		benchtest.Usage("linear-rotation --schedule rotation", "--schedule rotation is of form beside alone: name that form"),
+		benchtest.Usage("linear-rotation linear-broadcast --products 2", "--products: supported for form beside only, not linear-rotation, linear-broadcast: omit it, or name that form too"),
+		benchtest.Usage("linear-rotation --schedule rotation", "--schedule rotation: supported for form beside only: name that form"),
 		benchtest.Usage("beside --products 0", "--products 0: want 1 to 256"),
 	})
 }

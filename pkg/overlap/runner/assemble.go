@@ -45,7 +45,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		m.CommunicationPath, m.CheckedBy = t.setup.Path, t.setup.CheckedBy
 		m.SharedProcessor = m.SharedProcessor || t.setup.SharedProcessor
 		if p := t.setup.Program; m.Program != nil && (p == nil || *p != *m.Program) {
-			return fmt.Errorf("rank %d does not run the program of the others", i)
+			return fmt.Errorf("rank %d ran a different program than earlier ranks", i)
 		} else if p != nil {
 			m.Program = p
 		}
@@ -68,7 +68,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	return nil
 }
 
-// settle records what computed, which is part of the comparison key. All ranks chose the same.
+// settle replaces compute auto in the document and its comparison key by what the ranks chose. It fails if they chose differently.
 func settle(d *overlap.Document, tracks []track) (err error) {
 	computes := ""
 	for of, t := range tracks {
@@ -77,7 +77,7 @@ func settle(d *overlap.Document, tracks []track) (err error) {
 		case computes == "":
 			computes = t.setup.Compute
 		case computes != t.setup.Compute:
-			return fmt.Errorf("rank %d computes by %s and ranks before it by %s: install the same libraries for all", of, t.setup.Compute, computes)
+			return fmt.Errorf("rank %d computes with %s, but earlier ranks compute with %s: install the same libraries for all ranks", of, t.setup.Compute, computes)
 		}
 	}
 	if computes == "" {
@@ -120,7 +120,7 @@ type assembly struct {
 	implausible result.Reasons
 }
 
-// row fills the row. It returns false if a contender has no sample from all ranks, or one without time.
+// row fills the row. It returns false if a contender has no iteration with samples of all ranks, or a sample that is not positive.
 func (a *assembly) row() bool {
 	r := a.asked
 	if a.block.Form != overlap.Beside {
@@ -148,7 +148,7 @@ func (a *assembly) row() bool {
 	return true
 }
 
-// positive reports whether all samples of a contender take time.
+// positive reports whether all samples of a contender are positive. Otherwise it sets a.implausible.
 func (a *assembly) positive(name string, samples [][]sample) bool {
 	for _, ranks := range samples {
 		for i := range ranks {
@@ -163,8 +163,8 @@ func (a *assembly) positive(name string, samples [][]sample) bool {
 	return true
 }
 
-// gate fails a row in which a median is too short for the bytes that had to move. A single sample may be: a rank that opens its
-// gate late finds data that its peers have already sent.
+// gate fails a row in which a median is too short for the bytes that had to move. Single samples can be shorter, since the peers of
+// a rank that opens its gate late may have sent already.
 func (a *assembly) gate() {
 	r := a.asked
 	moved := plausible.Moved{Link: a.form.LinkBytes(a.form.Extent(r.Bytes))}
@@ -182,10 +182,10 @@ func (a *assembly) gate() {
 	}
 }
 
-// named returns the name of a contender's time.
+// named returns the name of a contender's time in reasons.
 func (a *assembly) named(contender string) string { return contender + " of " + a.asked.Name() }
 
-// samples returns the samples of a contender that all ranks have, by iteration and rank.
+// samples returns the samples of a contender by iteration and rank, without iterations that a rank lacks.
 func (a *assembly) samples(contender string) (all [][]sample) {
 	for i := range a.block.Timing.Iterations {
 		var ranks []sample
@@ -217,16 +217,17 @@ func worst(samples [][]sample, value func(*sample) float64) (out []float64) {
 func coverage(samples [][]sample, part func(*sample) float64) float64 {
 	var parts []float64
 	for _, ranks := range samples {
-		least := 1.0
+		smallest := 1.0
 		for i := range ranks {
-			least = min(least, part(&ranks[i]))
+			smallest = min(smallest, part(&ranks[i]))
 		}
-		parts = append(parts, least)
+		parts = append(parts, smallest)
 	}
 	return result.NewBurst(parts).P50
 }
 
-// verify summarizes the checks of a row's samples. Each must have compared every element that its contender computes or delivers.
+// verify summarizes the checks of a row's samples. Each check must have compared all elements that its contender computes or
+// delivers.
 func (a *assembly) verify(v *overlap.Verify) {
 	v.Passed = true
 	for of, t := range a.tracks {
@@ -274,7 +275,7 @@ func (a *assembly) sum(v *overlap.Verify, c *workload.Verdict, elements int64, w
 	}
 }
 
-// elements returns the number of elements of a rank's products, and of those that it receives in a window.
+// elements returns the number of elements of a rank's products, and the number of elements that it receives, in a window.
 func (a *assembly) elements(of int) (products, communicated int64) {
 	r := a.asked
 	products = r.ProductM * r.ProductN
@@ -287,8 +288,8 @@ func (a *assembly) elements(of int) (products, communicated int64) {
 	return products * int64(r.Products), communicated
 }
 
-// judge sets the outcome of a case that all ranks completed, or whose data are wrong. Otherwise the shard, which knows why a rank
-// did not complete, sets it.
+// judge sets the outcome of a case that all ranks completed or whose data are wrong. In other cases the shard sets it, since only
+// the shard knows why a rank did not complete.
 func judge(d *overlap.Document, done bool, asked int, implausible result.Reasons) {
 	rows := d.Measurement.Rows
 	var wrong result.Reasons

@@ -115,12 +115,12 @@ func TestProgramOfSteps(t *testing.T) {
 	d := assembled(t, c, func(int, *sample) {})
 	require.Equal(t, resulttest.OverlapProgram(&c), d.Measurement.Program)
 	d.Measurement.Program = nil
-	require.ErrorContains(t, result.Validate(d), "measurement.program does not say which steps communicated")
+	require.ErrorContains(t, result.Validate(d), "measurement.program is missing")
 
 	left := streams(t, &c, func(int, *sample) {})
 	left[1].Records[0].Data = bytes.Replace(left[1].Records[0].Data, []byte(`"sha256":"0`), []byte(`"sha256":"1`), 1)
 	err := Assemble(resulttest.New(c, resulttest.Attempt()), left)
-	require.EqualError(t, err, "rank 1 does not run the program of the others")
+	require.EqualError(t, err, "rank 1 ran a different program than earlier ranks")
 }
 
 // A computation that waits for nothing cannot be too early.

@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// deviceStreams are two streams of a device. Its events are the clock.
+// deviceStreams runs windows on two streams of a device, timed by events.
 type deviceStreams struct {
 	device        *accel.Scope
 	comm          collective.Comm
@@ -25,20 +25,20 @@ type deviceStreams struct {
 
 var _ Streams = (*deviceStreams)(nil)
 
-// side is a stream, and the events around its tasks.
+// side is a stream and the events around its tasks.
 type side struct {
 	stream       accel.Stream
 	starts, ends []accel.Event
 }
 
-// NewDeviceStreams returns two streams of a device, one of which communicates through comm. A gate holds both until everything is
-// enqueued; if its kernel cannot be compiled, the error is a refusal.
+// NewDeviceStreams returns two streams of a device. Communication runs through comm. A gate holds both streams until everything is
+// enqueued. If its kernel cannot be compiled, the error is a refusal.
 func NewDeviceStreams(ctx context.Context, d accel.Device, comm collective.Comm) (Streams, error) {
 	s := &deviceStreams{device: accel.NewScope(d), comm: comm}
 	var err error
 	s.gate, err = gate.New(ctx, d)
 	if errors.Is(err, accel.ErrUnsupported) {
-		return nil, rank.Refused("nothing compiles the kernel that holds both streams: %w", err)
+		return nil, rank.Refused("compile the kernel of the start gate: %w", err)
 	}
 	if err == nil {
 		s.device.Defer(s.gate.Close)
@@ -92,7 +92,7 @@ func (s *deviceStreams) run(ctx context.Context, w Window, meet func(context.Con
 	return t, nil
 }
 
-// hold makes both streams wait for the gate.
+// hold makes both streams wait for the start gate.
 func (s *deviceStreams) hold() error {
 	if err := s.gate.Hold(s.communication.stream); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *deviceStreams) hold() error {
 	return s.compute.stream.Wait(s.opened)
 }
 
-// enqueue enqueues the tasks of a window, the communication's first.
+// enqueue enqueues the tasks of a window, communication first unless the window is early.
 func (s *deviceStreams) enqueue(w Window) error {
 	if w.Early {
 		for i := range w.Compute {
@@ -159,7 +159,7 @@ func (s *deviceStreams) task(of *side, i int, task Task) error {
 	return rank.Coded(result.ReasonDevice, of.stream.Record(of.ends[i]))
 }
 
-// spans returns when the tasks of a side ran.
+// spans returns the times of the tasks of a side.
 func (s *deviceStreams) spans(of *side, tasks int) ([]Span, error) {
 	spans := make([]Span, tasks)
 	for i := range spans {

@@ -17,19 +17,19 @@ import (
 
 // exchange is the communication of a row.
 type exchange interface {
-	// fill writes what this rank sends in a window, and poisons what it receives.
+	// fill writes the data that this rank sends in a window, and poisons its receive buffers.
 	fill(t turn) error
-	// bring writes what the communication of a window should deliver.
-	bring(t turn) error
-	// tasks returns the tasks of a window; whole: communicate in one piece.
+	// deliver writes the data that the communication of a window should deliver.
+	deliver(t turn) error
+	// tasks returns the tasks of a window. If whole is true, the communication is in one piece.
 	tasks(whole bool) []Task
-	// check compares what the communication delivered.
+	// check compares the delivered data.
 	check(t turn) (workload.Verdict, error)
-	// end returns the address behind an element that this rank receives.
+	// end returns the address after an element that this rank receives.
 	end() accel.Ptr
-	// path names the path of the data.
+	// path returns overlap.Measurement.CommunicationPath.
 	path() string
-	// program describes the communication steps; nil if the library's operations communicate.
+	// program describes the communication steps. It is nil if operations of the library communicate.
 	program() *schedule.About
 	close() error
 }
@@ -37,7 +37,7 @@ type exchange interface {
 // poison is a byte whose repetition is NaN in every element type.
 const poison = 0xff
 
-// collectives implements the communication of form beside: each has buffers of its own.
+// collectives implements the communication of form beside. Each collective has buffers of its own.
 type collectives struct {
 	*bench
 	form   collective.Form
@@ -45,14 +45,14 @@ type collectives struct {
 	data   workload.Pattern
 	calls  []collective.Call
 	comm   collective.Comm
-	about  *schedule.About // of a schedule; may be nil
-	unload func() error    // of a schedule; may be nil
+	about  *schedule.About // nil without a schedule
+	unload func() error    // frees the schedule; nil without one
 }
 
-// slotBytes is the memory of one collective.
+// slotBytes returns the bytes for the buffers of one collective.
 func slotBytes(e collective.Extent, size int64) int64 { return align(e.Send*size) + align(e.Recv*size) }
 
-// newCollectives places n collectives at an address.
+// newCollectives returns n collectives with buffers from an address on.
 func newCollectives(ctx context.Context, b *bench, number int, f collective.Form, e collective.Extent, op workload.RedOp, at accel.Ptr, n int) (*collectives, error) {
 	data, err := workload.NewPattern(f.Type, op, f.World, 0)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *collectives) fill(t turn) error {
 	return nil
 }
 
-func (c *collectives) bring(t turn) error {
+func (c *collectives) deliver(t turn) error {
 	for i, call := range c.calls {
 		if err := c.Data.Fill(c.stream, c.pattern(t, i), call.Recv, c.outputs()); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
@@ -148,15 +148,15 @@ func add(total *workload.Verdict, v workload.Verdict) {
 	total.Wrong += v.Wrong
 }
 
-// gathering is the communication of a linear layer: the parts of X of all ranks, in rank order, including this rank's own.
+// gathering implements the communication of a linear layer. It gathers the parts of X of all ranks, in rank order.
 type gathering struct {
 	*bench
 	x     accel.Ptr
-	part  int64 // elements of a rank
+	part  int64 // elements of a rank's part of X
 	whole collective.Call
 	// pieces are the broadcasts of form linear-broadcast.
 	pieces []collective.Call
-	// loaded holds the lists of steps of form linear-rotation, about describes their program.
+	// loaded holds the lists of steps of form linear-rotation. about describes their program.
 	loaded steps.Loaded
 	about  *schedule.About
 }
@@ -191,12 +191,12 @@ func newGathering(ctx context.Context, b *bench, x accel.Ptr, elements int64) (*
 	return g, nil
 }
 
-// rotated returns the rank i places after this one.
+// rotated returns the rank i positions after this one.
 func (g *gathering) rotated(i int) int {
 	return (g.session.Rank + i + g.session.World) % g.session.World
 }
 
-// at returns the address of the part of a rank.
+// at returns the address of a rank's part of X.
 func (g *gathering) at(of int) accel.Ptr { return g.x.Add(int64(of) * g.part * g.size) }
 
 func (g *gathering) elements() int64 { return g.part * int64(g.session.World) }
@@ -209,7 +209,7 @@ func (g *gathering) fill(t turn) error {
 	return rank.Coded(result.ReasonDevice, g.Matrix.Fill(g.stream, g.at(g.session.Rank), g.values(t), own, g.part))
 }
 
-func (g *gathering) bring(t turn) error {
+func (g *gathering) deliver(t turn) error {
 	return rank.Coded(result.ReasonDevice, g.Matrix.Fill(g.stream, g.x, g.values(t), 0, g.elements()))
 }
 

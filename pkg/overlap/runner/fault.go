@@ -9,14 +9,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Kinds of data faults, for rank.FaultVariable. Flips and stale data change the buffers between a timed window and its checks; an
-// early computation changes the window itself.
+// Kinds of data faults, for rank.FaultVariable. Faults of bits and stale data change the buffers between a timed window and its
+// checks. FaultEarly changes the window itself.
 const (
 	FaultProduct = "flip-product" // one bit of one element of a product is flipped
 	FaultEarly   = "early"        // the computation does not wait for the communication
 )
 
-// FaultKinds lists the data faults, including those shared with collectives: a flipped bit of delivered data, and the data of the
+// FaultKinds lists the data faults. The first two are shared with collectives: a flipped bit of delivered data, and data of the
 // previous window.
 func FaultKinds() []string {
 	return []string{collective.FaultFlip, collective.FaultStale, FaultProduct, FaultEarly}
@@ -32,8 +32,8 @@ func noEffect(f rank.Fault, c *plan.Case) string {
 	return ""
 }
 
-// injure applies the faults of this rank after a window, normally none.
-func (r *row) injure(t turn) error {
+// injectFaults applies the faults of this rank after a window, normally none.
+func (r *row) injectFaults(t turn) error {
 	has := r.session.HasFault
 	if computes(t.Contender) && has(FaultProduct) {
 		bytes := r.shape.M * r.shape.N * r.size
@@ -44,7 +44,7 @@ func (r *row) injure(t turn) error {
 	if communicates(t.Contender) && has(collective.FaultStale) {
 		before := t
 		before.Iteration--
-		if err := r.exchange.bring(before); err != nil {
+		if err := r.exchange.deliver(before); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (r *row) injure(t turn) error {
 	return nil
 }
 
-// flip flips a bit, of sign or exponent, of the element that ends at an address.
+// flip flips an exponent bit of the element that ends at an address.
 func (r *row) flip(end accel.Ptr) error {
 	word, err := accel.Read[byte](r.Device, r.stream, end.Add(-1), 1)
 	if err == nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// NewDeviceRunner returns a runner on the device of p that communicates over the library l; p.Comm is not used. It owns both.
+// NewDeviceRunner returns a runner on the device of p that communicates through l. It owns p and l, and does not use p.Comm.
 func NewDeviceRunner(ctx context.Context, p collective.Parts, l steps.Library) (*Runner, error) {
 	matrix, err := gemm.NewDevice(ctx, p.Device)
 	if errors.Is(err, accel.ErrUnsupported) {
-		return nil, rank.Refused("nothing compiles the kernels that make and check matrices: %w", err)
+		return nil, rank.Refused("compile the kernels that fill and check matrices: %w", err)
 	}
 	if err != nil {
 		return nil, rank.Coded(result.ReasonDevice, err)
@@ -38,7 +38,7 @@ func NewDeviceRunner(ctx context.Context, p collective.Parts, l steps.Library) (
 	return r, nil
 }
 
-// multipliers returns an opener of multipliers on a device: the kernel, or the library of its vendor.
+// multipliers returns a function for Parts.Multiplier. It opens the kernel, or the library of the device's vendor.
 func multipliers(d accel.Device, matrix *gemm.Device) func(string) (Multiplier, error) {
 	vendor := blaslt.CUBLASLt
 	if d.Info().Vendor == vocab.AMD {

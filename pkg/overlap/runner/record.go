@@ -12,13 +12,13 @@ const (
 	kindSample = "overlap-sample"
 )
 
-// setup holds what a rank knows before the first row.
+// setup is the record that a rank emits before its first window.
 type setup struct {
 	Compute         string `json:"compute"` // one of overlap.Computes
 	Path            string `json:"communication_path"`
 	CheckedBy       string `json:"checked_by"`
 	SharedProcessor bool   `json:"shared_processor"`
-	// Program describes the verified communication steps; missing if operations of a library
+	// Program describes the verified communication steps. It is missing if operations of a library
 	// communicate.
 	Program *result.Program `json:"program,omitempty"`
 }
@@ -30,7 +30,7 @@ type turn struct {
 	Contender string `json:"contender"`
 }
 
-// sample is what one rank measured in one window, recorded after its checks. Times are
+// sample is the record of one window on one rank. It is emitted after the window's checks. Times are
 // microseconds.
 type sample struct {
 	turn

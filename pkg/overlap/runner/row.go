@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// row is one size: its buffers, and the work of its contenders.
+// row holds the buffers of one size, and the work of its contenders.
 type row struct {
 	*bench
 	number   int
@@ -26,8 +26,8 @@ type row struct {
 	input    accel.Ptr // A of form beside, X of a linear layer
 	weights  accel.Ptr
 	products gemm.Outputs
-	// inPieces is the computation of a window. inOne is the same in one piece, which differs only
-	// for a linear layer.
+	// inPieces is the computation of a window, and inOne the same computation in one piece. They differ
+	// only for a linear layer.
 	inPieces, inOne []Task
 }
 
@@ -49,7 +49,7 @@ func newRow(ctx context.Context, b *bench, number int, asked overlap.Row) (_ *ro
 	form := collective.Form{Op: b.op, Type: b.dtype, World: b.session.World}
 	extent := form.Extent(asked.Bytes)
 	if beside && extent.Count == 0 {
-		return nil, rank.Refused("%d bytes have no element for each rank in %s", asked.Bytes, b.op)
+		return nil, rank.Refused("%d bytes are too few for %s: each of %d ranks needs at least one element", asked.Bytes, b.op, b.session.World)
 	}
 	outputs := 1
 	if beside {
@@ -91,7 +91,7 @@ func newRow(ctx context.Context, b *bench, number int, asked overlap.Row) (_ *ro
 	return r, nil
 }
 
-// fits refuses buffers that exceed the memory.
+// fits returns an error if buffers exceed memoryShare of the rank's free memory.
 func (b *bench) fits(bytes int64) error {
 	free, _, err := b.Device.Memory()
 	if err != nil {
@@ -102,7 +102,7 @@ func (b *bench) fits(bytes int64) error {
 		limit /= int64(max(1, b.session.World))
 	}
 	if bytes > limit {
-		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("buffers of %d bytes, and %d bytes are free for a rank: choose smaller sizes or fewer products", bytes, limit)}
+		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("buffers need %d bytes, but only %d are available for a rank: choose smaller sizes or fewer products", bytes, limit)}
 	}
 	return nil
 }
@@ -112,28 +112,28 @@ func (r *row) product(i int) accel.Ptr { return r.products.At.Add(int64(i) * r.p
 
 func (r *row) close() error { return errors.Join(r.exchange.close(), r.memory.Close()) }
 
-// Slots of seeds; collectives have those from 0 on.
+// Buffer numbers for seeds. Collectives use the numbers from 0 on.
 const (
-	inputSlot  = -1
-	weightSlot = -2
+	inputBuffer  = -1
+	weightBuffer = -2
 )
 
-// seed returns the seed of the data of one buffer in one window. It differs in every window, so that
-// data left over from another window fail the check.
-func (b *bench) seed(t turn, slot int) uint32 {
+// seed returns the seed for the data of one buffer in one window. It differs between windows, so that
+// stale data fail the check.
+func (b *bench) seed(t turn, buffer int) uint32 {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%s %d %d %s %d", b.planned.CaseID, t.Row, t.Iteration, t.Contender, slot)
+	fmt.Fprintf(h, "%s %d %d %s %d", b.planned.CaseID, t.Row, t.Iteration, t.Contender, buffer)
 	return h.Sum32()
 }
 
 // weight returns the values of the second matrix, which are the same in all windows.
 func (r *row) weight() gemm.Values {
-	return gemm.Values{Type: r.dtype, Seed: r.seed(turn{Row: r.number}, weightSlot)}
+	return gemm.Values{Type: r.dtype, Seed: r.seed(turn{Row: r.number}, weightBuffer)}
 }
 
 // values returns the values of the first matrix in a window.
 func (b *bench) values(t turn) gemm.Values {
-	return gemm.Values{Type: b.dtype, Seed: b.seed(t, inputSlot)}
+	return gemm.Values{Type: b.dtype, Seed: b.seed(t, inputBuffer)}
 }
 
 func computes(contender string) bool {
@@ -157,7 +157,7 @@ func (r *row) prepare(t turn) error {
 		return rank.Coded(result.ReasonDevice, r.Matrix.Fill(r.stream, r.input, r.values(t), 0, r.shape.M*r.shape.K))
 	}
 	if !communicates(t.Contender) {
-		return r.exchange.bring(t)
+		return r.exchange.deliver(t)
 	}
 	return nil
 }
@@ -187,8 +187,8 @@ func (r *row) window(contender string) Window {
 	return w
 }
 
-// prepareProducts makes the tasks of the computation. Form beside has all products in one task, a
-// linear layer a task for each part of X, in the order in which the parts arrive.
+// prepareProducts makes the tasks of the computation. Form beside has one task with all products. A
+// linear layer has one task for each part of X, in the order in which the parts arrive.
 func (r *row) prepareProducts() (err error) {
 	var all []gemm.Product
 	for i := range r.products.Count {
@@ -243,7 +243,7 @@ func (r *row) task(products []gemm.Product, after int) (Task, error) {
 
 // check compares the results of a window.
 func (r *row) check(t turn, s *sample) error {
-	if err := r.injure(t); err != nil {
+	if err := r.injectFaults(t); err != nil {
 		return err
 	}
 	if computes(t.Contender) {

@@ -18,7 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Runner is the rank half of the family, over the parts of one backend.
+// Runner measures cases of the family on a rank, through the parts of one backend.
 type Runner struct {
 	parts  Parts
 	stream accel.Stream
@@ -41,7 +41,7 @@ func (r *Runner) Close() error {
 	return errors.Join(p.Streams.Close(), r.stream.Close(), p.Matrix.Close(), p.Data.Close(), p.Comm.Close(), p.Device.Close())
 }
 
-// bench is one case in one rank.
+// bench measures one case on one rank.
 type bench struct {
 	Parts
 	session *rank.Session
@@ -50,13 +50,13 @@ type bench struct {
 	op      collective.Op
 	redop   workload.RedOp
 	dtype   numeric.Type
-	size    int64        // of an element, in bytes
-	stream  accel.Stream // of fills and checks
+	size    int64        // bytes of an element
+	stream  accel.Stream // for fills and checks
 	meet    *rendezvous.Spin
 	engine  Multiplier
 }
 
-// parse reads the words of a case.
+// parse returns the operation, reduction and element type of a case.
 func parse(c *plan.Case) (collective.Op, workload.RedOp, numeric.Type, error) {
 	b := overlap.Of(c)
 	op, badOp := collective.ParseOp(b.Op)
@@ -65,11 +65,11 @@ func parse(c *plan.Case) (collective.Op, workload.RedOp, numeric.Type, error) {
 	return op, redop, t, errors.Join(badOp, badRedOp, badType)
 }
 
-// Run implements rank.Runner: by size, the contenders in turns.
+// Run implements rank.Runner. It measures size by size, and in each iteration all contenders in turns.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	block := overlap.Of(&c)
 	if block == nil || s.World != c.World || s.World < 2 || c.Nodes != 1 {
-		return rank.Refused("%d ranks on %d nodes cannot run an overlap case of %d", s.World, c.Nodes, c.World)
+		return rank.Refused("family %s with %d ranks on %d nodes, in a group of %d ranks: want an overlap case with the ranks of the group, at least 2, on one node", c.Family, c.World, c.Nodes, s.World)
 	}
 	b := &bench{Parts: r.parts, session: s, planned: &c, block: block, stream: r.stream}
 	var err error
@@ -97,8 +97,7 @@ func (r *Runner) run(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer context.AfterFunc(ctx, b.Comm.Abort)()
-	// Collections happen between the rows only.
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no garbage collection during windows
 	if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World); err != nil {
 		return err
 	}
@@ -122,7 +121,7 @@ func (b *bench) measureSize(ctx context.Context, number int, asked overlap.Row) 
 	if err == nil {
 		err = r.run(ctx)
 	}
-	if err == nil { // nobody gives up memory that another rank still reads
+	if err == nil { // before this rank frees memory, its peers must have finished reading it
 		err = b.meet.Wait(ctx)
 	}
 	return errors.Join(err, r.close())
@@ -152,8 +151,8 @@ func (r *row) run(ctx context.Context) error {
 	return nil
 }
 
-// warm runs each contender once without a gate, since libraries connect and load code at the
-// first operation of a kind, and then as it is timed.
+// warm runs each contender once without a gate, since libraries connect and load code at the first
+// operation of a kind. Then it runs untimed windows.
 func (r *row) warm(ctx context.Context, contenders []string) error {
 	for _, contender := range contenders {
 		t := turn{r.number, -1, contender}
@@ -183,7 +182,7 @@ func (r *row) warm(ctx context.Context, contenders []string) error {
 	return nil
 }
 
-// settle waits for the stream, and for the other ranks.
+// settle waits for the stream and for all ranks.
 func (r *row) settle(ctx context.Context) error {
 	if err := collective.Wait(ctx, r.Comm, r.stream); err != nil {
 		return err
@@ -204,7 +203,7 @@ func (r *row) measure(ctx context.Context, t turn) (sample, error) {
 	if err != nil {
 		return s, err
 	}
-	// The end of ctx aborts what is under way, which then ends with anything in its buffers.
+	// The end of ctx aborts running operations, which leaves undefined contents in the buffers.
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}
@@ -212,5 +211,5 @@ func (r *row) measure(ctx context.Context, t turn) (sample, error) {
 	s.US = max(s.Compute, s.Communication)
 	s.ComputeCovered, s.CommunicationCovered = active(times.Communication, s.Compute), active(times.Compute, s.Communication)
 	s.Entry = rank.Entry{Began: times.Opened.UTC()}
-	return s, r.meet.Wait(ctx) // nobody changes buffers that another rank still reads
+	return s, r.meet.Wait(ctx) // before this rank changes its buffers, its peers must have finished reading them
 }

@@ -1,5 +1,5 @@
-// Package device runs programs in rounds on a GPU, over any carrier of messages: local copies and additions of a rank,
-// alternating with groups of messages of a library.
+// Package device runs programs in rounds on a GPU. It runs the local copies and additions of a rank. The caller's Send carries the
+// messages between ranks.
 package device
 
 import (
@@ -31,34 +31,33 @@ type Rounds struct {
 	send    Send
 	add     accel.Kernel // nil if there are no additions
 	args    *addition
-	moved   []Message // reused memory
+	moved   []Message // reused by all groups
 }
 
 var _ stepsrunner.Loaded = (*Rounds)(nil)
 
-// Message is a sending or receiving step of a rank, in a call.
+// Message is a send or a receive of a rank in a call.
 type Message struct {
 	*stepsrunner.Step
 	List  int       // index in Load's lists
-	At    accel.Ptr // what it sends, or where it receives
+	At    accel.Ptr // source of a send, destination of a receive
 	Bytes int64
 }
 
-// Send enqueues the messages of a call that start together, each with its other end on another rank. It must not keep the
-// list.
+// Send enqueues the messages of a call that start together. It must not retain the list.
 type Send func(s accel.Stream, b stepsrunner.Buffers, messages []Message) error
 
-// group is messages that start together, or one copy or addition.
+// group holds messages that start together, or one copy or addition.
 type group []stepsrunner.Step
 
-// addition is the arguments of the kernel of add.cu.
+// addition holds the arguments of the kernel of add.cu.
 type addition struct {
 	to, from accel.Ptr
 	count    int64
 	dtype    int32
 }
 
-// Load prepares lists of steps in rounds, of elements of type t. It owns the scratch memory.
+// Load prepares lists of steps in rounds on elements of type t. The result owns the scratch memory.
 func Load(ctx context.Context, d accel.Device, all []*stepsrunner.Lowered, t numeric.Type, scratch runner.Memory, send Send) (*Rounds, error) {
 	r := &Rounds{device: accel.NewScope(d), size: int64(t.Size()), scratch: scratch, send: send, args: &addition{dtype: int32(t)}}
 	adds := false
@@ -88,7 +87,7 @@ func isMessage(s stepsrunner.Step) bool {
 	return s.Kind == stepsrunner.Send || s.Kind == stepsrunner.Recv
 }
 
-// split appends the groups of steps that start together.
+// split divides a list of steps into groups and appends these.
 func split(groups []group, list []stepsrunner.Step) []group {
 	for from := 0; from < len(list); {
 		to := from + 1

@@ -11,8 +11,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/steps"
 )
 
-// Assemble fills the document of a schedule case from the records of its ranks: their program, and the rows of the collective
-// family. See shard.Assembler.
+// Assemble fills the document of a schedule case from the records of its ranks; see shard.Assembler. It fills in the program,
+// and the rows of the collective family.
 func Assemble(doc result.Document, streams []rank.Stream) error {
 	d, ok := doc.(*steps.Document)
 	if !ok {
@@ -29,7 +29,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 			return fmt.Errorf("rank %d: record %d: %w", s.Rank, at+1, err)
 		}
 		if known := d.Measurement.Program; known != nil && *known != p {
-			return fmt.Errorf("rank %d does not run the program of the others", s.Rank)
+			return fmt.Errorf("rank %d ran a different program than earlier ranks", s.Rank)
 		}
 		d.Measurement.Program = &p
 		measured[i].Records = slices.Delete(slices.Clone(s.Records), at, at+1)

@@ -15,32 +15,32 @@ import (
 // Library is the communicator of a library that can run steps.
 type Library interface {
 	runner.Comm
-	// Steps describes how it runs them.
+	// Steps describes how the library runs steps.
 	Steps() Way
-	// Load prepares the steps of this rank, of elements of type t, with scratch memory of the given bytes. All ranks call it
-	// together, with the same size.
+	// Load prepares lists of steps of this rank on elements of type t. scratch is the size of the scratch memory in bytes. All
+	// ranks call Load together, with the same scratch.
 	Load(ctx context.Context, all []*Lowered, t numeric.Type, scratch int64) (Loaded, error)
 }
 
 // Way describes how a library runs steps.
 type Way struct {
-	Path string // its name in documents
-	// Serial: it runs one stream, over one channel, and adds only data in the memory of the rank. Programs then run in rounds:
-	// local additions, then a group of all messages that can start together.
+	Path string // name in documents
+	// Serial means that the library runs one stream over one channel, and adds only data in the memory of the rank. Programs
+	// then run in rounds: local copies and additions, then a group of all messages that can start together.
 	Serial bool
 }
 
-// Loaded is steps that a library has prepared. Close frees their memory, after all ranks have run the last of them.
+// Loaded holds lists of steps that a library has prepared. Close frees their memory. All ranks must have run their last steps.
 type Loaded interface {
 	// Run enqueues list i of Load once for each pair of buffers, in order.
 	Run(s accel.Stream, i int, buffers []Buffers) error
 	Close() error
 }
 
-// Buffers are the buffers of a call; their memory layout is two C addresses.
+// Buffers holds the buffers of a call. Its memory layout is that of two C addresses.
 type Buffers struct{ Send, Recv accel.Ptr }
 
-// comm is the library with one of its operations replaced by a program.
+// comm is a library with one of its operations replaced by a program.
 type comm struct {
 	Library
 	rank, world int
@@ -54,7 +54,7 @@ type comm struct {
 
 var _ runner.Comm = (*comm)(nil)
 
-// load replaces operation op on elements of type t by the lists.
+// load replaces operation op on elements of type t by lists of steps. List i is for extent at[i].
 func (c *comm) load(ctx context.Context, op runner.Op, t numeric.Type, at []extent, all []*Lowered, scratch int64) error {
 	loaded, err := c.Load(ctx, all, t, scratch)
 	if err != nil {
@@ -75,14 +75,14 @@ func (c *comm) unload() error {
 
 func (c *comm) Supports(call runner.Call) error {
 	if call.Op != c.op {
-		return rank.Refused("the program of a %s cannot do %s", c.op, call.Op)
+		return rank.Refused("operation %s: the loaded program is for %s", call.Op, c.op)
 	}
 	return nil
 }
 
 func (c *comm) Path(runner.Op) string { return c.Steps().Path }
 
-// Enqueue implements runner.Comm. Other operations, with which the ranks synchronise, use the library.
+// Enqueue implements runner.Comm. It passes other operations, with which the ranks synchronise, to the library.
 func (c *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 	for from := 0; from < len(calls); {
 		if calls[from].Op != c.op {
@@ -95,7 +95,7 @@ func (c *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
 		x := c.extent(&calls[from])
 		i, ok := c.indices[x]
 		if !ok || group > 1 {
-			return rank.Coded(result.ReasonLibrary, fmt.Errorf("no steps for %d elements in groups of %d", x.count, group))
+			return rank.Coded(result.ReasonLibrary, fmt.Errorf("no steps are loaded for %d elements in group calls of %d operations", x.count, group))
 		}
 		c.buffers = c.buffers[:0]
 		for from < len(calls) && calls[from].Op == c.op && c.extent(&calls[from]) == x {

@@ -10,12 +10,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/steps"
 )
 
-// Kinds of faults of a rank's steps, for rank.FaultVariable: the program is correct, but the rank's steps deviate from it. They
-// are applied before anything runs. A schedule case also has the faults of the collective family.
+// Kinds of faults of a rank's steps, for rank.FaultVariable. The program is correct, but the rank's steps deviate from it. Faults
+// are applied before the steps are loaded. Schedule cases also have the faults of the collective family.
 const (
-	FaultSkip   = "skip-step"  // the data of the last receive are dropped
-	FaultChunk  = "swap-chunk" // two steps swap their destinations
-	FaultDouble = "double-add" // the last addition is made twice
+	FaultSkip   = "skip-step"  // the data of the last receive are discarded
+	FaultChunk  = "swap-chunk" // the destinations of two steps are swapped
+	FaultDouble = "double-add" // the last addition runs twice
 )
 
 // FaultKinds lists the kinds of faults of steps.
@@ -28,15 +28,15 @@ var Measurer = rank.Measurer{
 
 func noEffect(f rank.Fault, c *plan.Case) string {
 	if f.Kind == FaultDouble && steps.Of(c).Op == string(schedule.AllGather) {
-		return "an all_gather adds nothing; inject it into an all_reduce or a reduce_scatter"
+		return "an all_gather has no additions; inject it into an all_reduce or a reduce_scatter"
 	}
 	return ""
 }
 
-// damage is a kind of fault, or none.
+// damage is a kind of fault, or "" for none.
 type damage string
 
-// planted returns the fault of this rank.
+// planted returns the fault that is injected into this rank. More than one is an error.
 func planted(s *rank.Session) (damage, error) {
 	var out damage
 	for _, kind := range FaultKinds() {
@@ -44,14 +44,14 @@ func planted(s *rank.Session) (damage, error) {
 			continue
 		}
 		if out != "" {
-			return "", rank.Refused("faults %s and %s: a case takes one fault of its steps for each rank", out, kind)
+			return "", rank.Refused("faults %s and %s: inject at most one fault of steps into a rank", out, kind)
 		}
 		out = damage(kind)
 	}
 	return out, nil
 }
 
-// lower is the function lower with the damage applied; done reports whether there was anything to damage.
+// lower is the function lower with the fault applied. done reports whether the fault had an effect.
 func (d damage) lower(p program, f runner.Form, rank int, x extent, staged bool) (l *Lowered, done bool, err error) {
 	double := -1 // the op whose addition is repeated
 	if d == FaultDouble {
@@ -64,8 +64,8 @@ func (d damage) lower(p program, f runner.Form, rank int, x extent, staged bool)
 	if l, err = lower(p, f, rank, x, func(op int) bool { return staged || op == double }); err != nil {
 		return nil, false, err
 	}
-	var receives, writes []*Step // writes are those to the vector
-	var adds *Node               // the last one
+	var receives, writes []*Step // writes are steps that write to the vector
+	var adds *Node               // the last node with an addition
 	for _, nodes := range l.Streams {
 		for i := range nodes {
 			for j := range nodes[i].Steps {

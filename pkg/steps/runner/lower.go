@@ -40,14 +40,14 @@ type Place struct {
 type Step struct {
 	Kind          Kind
 	Peer, Channel int
-	// Turn counts the steps with the same peer, channel and direction, from 0: the sends of one rank match the receives of the
-	// other in this order.
+	// Turn numbers the steps with the same peer, channel and direction, from 0. A send matches the peer's receive with the same
+	// turn.
 	Turn     int
 	From, To Place
 	Count    int64 // elements, at least one
 }
 
-// Node is steps that start and end together, after the nodes in After have ended.
+// Node holds steps that start and end together, after the nodes in After have ended.
 type Node struct {
 	Steps []Step
 	After []NodeID
@@ -56,16 +56,16 @@ type Node struct {
 // NodeID identifies a node of a stream.
 type NodeID struct{ Stream, Node int }
 
-// Lowered is one rank's work in a call of one size and placement: Before, then all streams at once, each in order, then
-// After.
+// Lowered holds one rank's steps for a call of one size and placement. Before runs first, then all streams at the same time, each
+// in order, then After.
 type Lowered struct {
 	Before, After []Step
 	Streams       [][]Node
 	Channels      int   // of the program
 	Scratch       int64 // elements
 
-	vector   Place // its start
-	elements int64 // its length
+	vector   Place // start of the vector
+	elements int64 // length of the vector
 }
 
 // inVector reports whether a place is in the vector.
@@ -82,13 +82,13 @@ type extent struct {
 // program is the program of a case.
 type program struct {
 	*schedule.Program
-	// alike: all chunks have the same number of elements, as plans of other systems assume. Other sizes are padded in scratch
-	// memory.
+	// alike means that all chunks have the same number of elements, as plan files assume. Vectors of other sizes are padded in
+	// scratch memory.
 	alike bool
 }
 
-// parts returns the number of parts of the vector, and the chunks of each: a part for each rank, or a single one for an
-// all_reduce.
+// parts returns the number of parts of the vector and the number of chunks of each. There is one part for each rank, or a single
+// part for an all_reduce.
 func (p program) parts() (count, chunks int) {
 	if p.Collective == schedule.AllReduce {
 		return 1, p.Chunks
@@ -100,13 +100,13 @@ func (p program) parts() (count, chunks int) {
 type lowering struct {
 	program
 	rank     int
-	elements int64 // of the vector
-	part     int64 // of a part of it
-	chunk    int64 // size in scratch memory
+	elements int64 // elements of the vector
+	part     int64 // elements of a part of the vector
+	chunk    int64 // elements of a chunk in scratch memory
 	vector   Place
 	input    Buffer            // the input of a program that works out of place
-	staged   func(op int) bool // whether an op receives into scratch memory and adds from there
-	staging  int64             // first element of such scratch memory
+	staged   func(op int) bool // reports whether an op receives into scratch memory and adds from there
+	staging  int64             // first element of scratch memory for such ops
 	out      *Lowered
 	ends     map[int]NodeID // of ops
 }
@@ -122,13 +122,13 @@ func lower(p program, f runner.Form, rank int, x extent, staged func(op int) boo
 	l.elements = l.part * int64(count)
 	for r := range count {
 		if first, _ := schedule.Chunk(l.elements, p.Chunks, r*chunks); first != int64(r)*l.part {
-			return nil, fmt.Errorf("%d elements of each rank do not divide into %d chunks: choose sizes that do", x.count, chunks)
+			return nil, fmt.Errorf("%d elements of each rank cannot be divided into %d chunks: choose sizes that are multiples", x.count, chunks)
 		}
 	}
 	l.chunk = (l.elements + int64(p.Chunks) - 1) / int64(p.Chunks)
 	l.staging = int64(p.Scratch) * l.chunk
 	if p.Input > 0 && x.inPlace {
-		return nil, fmt.Errorf("program %s works out of place alone", p.Name)
+		return nil, fmt.Errorf("program %s does not support in-place operations", p.Name)
 	}
 	l.buffers(f.Op, x)
 	l.out.Scratch, l.out.vector, l.out.elements = l.staging, l.vector, l.elements
@@ -138,7 +138,7 @@ func lower(p program, f runner.Form, rank int, x extent, staged func(op int) boo
 	return l.out, nil
 }
 
-// buffers places the vector and the input of a call, and adds copies from and to the call's own buffers where these differ.
+// buffers places the vector and the input of a call. Where they are not in the call's buffers, it adds copies from and to these.
 func (l *lowering) buffers(op runner.Op, x extent) {
 	send, recv := Place{Buffer: SendBuffer}, Place{Buffer: RecvBuffer}
 	gathers, scatters := op == runner.AllGather, op == runner.ReduceScatter
@@ -156,7 +156,7 @@ func (l *lowering) buffers(op runner.Op, x extent) {
 	} else if l.vector = recv; scatters && l.Input == 0 {
 		l.vector = send
 	} else if scatters {
-		l.vector.Element = -mine // only the part of the rank exists
+		l.vector.Element = -mine // recv holds only this rank's part
 	}
 	switch {
 	case l.Input == 0 && (padded || apart || !x.inPlace):
@@ -170,8 +170,8 @@ func (l *lowering) buffers(op runner.Op, x extent) {
 	}
 }
 
-// copies copies a buffer of a call, with count elements of each part, to a vector: all parts, or only the part at an element of
-// the vector.
+// copies returns steps that copy a buffer of a call to a vector. The buffer has count elements of each part. If one is true, only
+// the part at element at of the vector is copied.
 func (l *lowering) copies(buffer, vector Place, count, at int64, one bool) (all []Step) {
 	parts, _ := l.parts()
 	if one {
@@ -179,7 +179,7 @@ func (l *lowering) copies(buffer, vector Place, count, at int64, one bool) (all 
 		parts = 1
 	}
 	size := l.part
-	if size == count { // in one piece
+	if size == count { // parts are contiguous in both
 		size, count, parts = size*int64(parts), count*int64(parts), 1
 	}
 	for range parts {
@@ -203,7 +203,7 @@ func (l *lowering) writesInput() bool {
 // at returns the place of element i of the vector.
 func (l *lowering) at(i int64) Place { return Place{l.vector.Buffer, l.vector.Element + i} }
 
-// place returns the start of a slot.
+// place returns the start of a chunk slot.
 func (l *lowering) place(s schedule.Slot) Place {
 	if j, ok := s.InScratch(); ok && j < l.Input {
 		return Place{l.input, int64(j) * l.chunk}
@@ -214,7 +214,7 @@ func (l *lowering) place(s schedule.Slot) Place {
 	return l.at(first)
 }
 
-// line identifies the messages between this rank and another over a channel, in one direction.
+// line identifies the messages between this rank and a peer over a channel, in one direction.
 type line struct {
 	peer    int32
 	channel uint8
@@ -260,7 +260,7 @@ func (l *lowering) streams() error {
 				s.Count, coming[at] = coming[at][0], coming[at][1:]
 			}
 			if s.Count == 0 {
-				continue // the other side omits it too
+				continue // the peer omits it too
 			}
 			if s.Kind == RecvAdd && l.staged(i) {
 				add := Step{Kind: Add, From: Place{Scratch, staging}, To: s.To, Count: s.Count}
@@ -284,7 +284,7 @@ func (l *lowering) streams() error {
 	return nil
 }
 
-// step is an operation of the rank, but for the count of a receive.
+// step returns the step of an op of the rank, without the count of a receive.
 func (l *lowering) step(o *schedule.Op) Step {
 	s := Step{Peer: int(o.Peer), Channel: int(o.Channel)}
 	switch o.Kind {

@@ -7,7 +7,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// ordered reports whether the sends of p wait for their receives and no rank accesses the memory of another, as in all named
+// ordered reports whether all sends of p wait for their receives and no rank accesses the memory of a peer, as in all named
 // schedules. Such a program can run on its own streams.
 func ordered(p *schedule.Program) bool {
 	return p.Buffer == 0 && !slices.ContainsFunc(p.Ops, func(ops []schedule.Op) bool {
@@ -21,7 +21,7 @@ func ordered(p *schedule.Program) bool {
 	})
 }
 
-// inRounds returns rounds of p, verified. Sends and puts end early if possible.
+// inRounds converts p with the function rounds and verifies the result. Sends and puts end early if the result is then correct.
 func inRounds(ctx context.Context, p *schedule.Program) (q *schedule.Program, err error) {
 	for early := !ordered(p); ; early = false {
 		q = rounds(p, early)
@@ -31,16 +31,17 @@ func inRounds(ctx context.Context, p *schedule.Program) (q *schedule.Program, er
 	}
 }
 
-// rounds converts p, which must be verified, to one stream and one channel for each rank. A round is local copies and additions,
-// then a group of messages that p allows to start together. Both ends of a message are in the same round, and all ranks run the
-// rounds in order, so that groups cannot wait for each other in a cycle.
+// rounds converts p, which must be verified, to a program with one stream and one channel for each rank. A round has local copies
+// and additions, then a group of messages that p allows to start together. The send and the receive of a message are in the same
+// round, and all ranks run the rounds in order. Groups therefore cannot wait for each other in a cycle.
 //
-// A put becomes a message with its receiver in the round, a get one with its sender. Signals, waits and flushes order the rounds
-// and are removed: every access to the memory of a rank is an op of its one stream.
+// A put becomes a send and a receive, and so does a get. Signals, waits and flushes determine the order of rounds and are removed,
+// since every access to the memory of a rank becomes an op of its one stream.
 //
-// A send that does not wait, and whose receive does not begin in its round, goes to a buffer in the scratch memory of the
-// receiver, from which the receive copies or adds, as in MSCCL. If such sends and puts end early, the op after one on its stream
-// can be in its round, such as the receive of a ring. That is wrong if it overwrites the data being sent.
+// If a send does not wait and its receive does not begin in the same round, its data go to a buffer in the scratch memory of the
+// receiver. The receive then becomes a copy or an addition from that buffer, as in MSCCL. If early is true, such sends and puts end
+// early. The next op of their stream, such as the receive of a ring, can then be in the same round. The result is wrong if that op
+// overwrites the data being sent.
 func rounds(p *schedule.Program, early bool) *schedule.Program {
 	out := *p
 	out.Ops, out.Buffer = make([][]schedule.Op, p.Ranks), 0
@@ -77,19 +78,19 @@ func rounds(p *schedule.Program, early bool) *schedule.Program {
 	}
 }
 
-// rounding is the actions of a flow whose messages end with their round.
+// rounding implements the actions of a flow whose messages end with their round.
 type rounding struct {
 	*schedule.Flow
 	out     *schedule.Program
 	early   bool
 	round   int32
 	met     []met
-	leaving map[end]int           // by send or put that departs in this round: index in met
-	late    map[end]int32         // by signal after such an op: the round
-	waits   []end                 // for such signals of this round
-	staged  map[end]schedule.Slot // by send that departed earlier: the buffer of its data
-	busy    map[stream]int32      // the last round in which one of its messages departs
-	slots   []int                 // by rank: number of slots in scratch memory
+	leaving map[end]int           // index in met of each send or put that departs in this round
+	late    map[end]int32         // the round of each signal that follows such an op
+	waits   []end                 // waits for such signals of this round
+	staged  map[end]schedule.Slot // the buffer of each send that departed in an earlier round
+	busy    map[stream]int32      // the last round in which a message of a stream departs
+	slots   []int                 // by rank: number of chunk slots in scratch memory
 	// free lists buffers whose data have been read, by rank and chunks.
 	free []map[int32][]schedule.Slot
 }
@@ -102,13 +103,12 @@ type (
 
 func (r *rounding) stream(rank, op int) stream { return stream{rank, int(r.Ops[rank][op].Stream)} }
 
-// met is a message of a round. Its receive is −1 if the receiver has none yet, or none at all for a put. Its send is −1 if its
-// receive is a get.
+// met is a message of a round. receive is −1 for a put, and if the receive does not begin in this round. send is −1 for a get.
 type met struct{ from, send, to, receive int }
 
 var _ schedule.Actions = (*rounding)(nil)
 
-// append adds an op to this round of rank r; messages form a group.
+// append adds an op of a rank to this round. Messages form a group.
 func (r *rounding) append(rank int, o schedule.Op) {
 	o.Stream, o.Channel, o.Group = 0, 0, r.round
 	if o.Kind == schedule.Reduce || o.Kind == schedule.Copy {
@@ -117,7 +117,7 @@ func (r *rounding) append(rank int, o schedule.Op) {
 	r.out.Append(rank, o)
 }
 
-// message adds both ends of a message to the round.
+// message adds the send and the receive of a message to the round.
 func (r *rounding) message(m met) {
 	if m.send < 0 {
 		get := r.Ops[m.to][m.receive]
@@ -174,7 +174,7 @@ func (r *rounding) Local(rank, i int) {
 	}
 }
 
-// depart adds a message whose receiver has no receive yet.
+// depart adds a message whose receive has not begun.
 func (r *rounding) depart(from, send int) {
 	r.leaving[end{from, send}] = len(r.met)
 	r.met = append(r.met, met{from, send, int(r.Ops[from][send].Peer), -1})

@@ -1,5 +1,5 @@
-// Package runner measures schedules on ranks. It uses the runner of the collective family, with its buffers, timing modes and
-// checks, over a communicator that replaces the operation by a program of package schedule.
+// Package runner measures schedules on a rank. It uses the runner of the collective family with a communicator that replaces the
+// operation by a program of package schedule. Buffers, timing modes and checks are therefore the same.
 package runner
 
 import (
@@ -21,7 +21,7 @@ import (
 // kindProgram is the kind of a record with a result.Program.
 const kindProgram = "schedule-program"
 
-// Runner is the rank half of the family.
+// Runner measures cases of the family on a rank.
 type Runner struct {
 	*runner.Runner
 	comm *comm
@@ -29,7 +29,7 @@ type Runner struct {
 
 var _ rank.Runner = (*Runner)(nil)
 
-// NewRunner returns a runner over the library l; p.Comm is not used. It owns both. It does not support graphs.
+// NewRunner returns a runner that uses the library l. It owns p and l, and does not use p.Comm. It does not support graphs.
 func NewRunner(s *rank.Session, p runner.Parts, l Library) (*Runner, error) {
 	c := &comm{Library: l, rank: s.Rank, world: s.World}
 	p.Comm, p.Another = c, nil
@@ -44,10 +44,10 @@ func NewRunner(s *rank.Session, p runner.Parts, l Library) (*Runner, error) {
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	b := steps.Of(&c)
 	if b == nil {
-		return rank.Refused("case of family %q", c.Family)
+		return rank.Refused("case of family %q, want %s", c.Family, steps.Name)
 	}
 	if s.World != c.World {
-		return rank.Refused("%d ranks run a case of %d", s.World, c.World)
+		return rank.Refused("this group has %d ranks, but the case requires %d", s.World, c.World)
 	}
 	p, about, err := programOf(ctx, s, r.comm.Steps(), b)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	c.Family, c.Block = collective.Name, b.Measured()
 	err = r.Runner.Run(ctx, s, c)
-	if err == nil { // no rank frees memory that another still reads
+	if err == nil { // before this rank frees memory, its peers must have finished reading it
 		err = s.Barrier(ctx, "schedule-over")
 	}
 	return errors.Join(err, r.comm.unload())
@@ -79,7 +79,7 @@ func programOf(ctx context.Context, s *rank.Session, w Way, b *steps.Block) (pro
 	}
 	if w.Serial || !ordered(p.Program) {
 		if p.Program, err = inRounds(ctx, p.Program); err != nil {
-			return program{}, nil, rank.Refused("in rounds, as it runs here: %w", err)
+			return program{}, nil, rank.Refused("verify the program in rounds, as this library runs it: %w", err)
 		}
 	}
 	return p, about, nil
@@ -100,7 +100,7 @@ func read(ctx context.Context, s *rank.Session, b *steps.Block) (program, error)
 		return program{}, rank.Coded(result.ReasonRefused, err)
 	}
 	if p := file.Program; p.Ranks != s.World || string(p.Collective) != b.Op {
-		return program{}, rank.Refused("plan %s is for %s on %d ranks, and the case for %s on %d", b.PlanFile, p.Collective, p.Ranks, b.Op, s.World)
+		return program{}, rank.Refused("plan %s is for %s on %d ranks, but the case is for %s on %d", b.PlanFile, p.Collective, p.Ranks, b.Op, s.World)
 	}
 	if _, err := file.Verify(ctx); err != nil { // for each placement that the plan supports
 		return program{}, rank.Coded(result.ReasonRefused, err)
@@ -108,9 +108,9 @@ func read(ctx context.Context, s *rank.Session, b *steps.Block) (program, error)
 	return program{file.Program, true}, nil
 }
 
-// Instead returns a library that runs the steps of a schedule in place of the operation of a form, on buffers of one extent, out
-// of place; the description of their program; and a function that frees the steps after all ranks have run the last of them. The
-// caller closes the library. All ranks call Instead together, with a name that is new in the session.
+// Instead returns a communicator that runs the steps of a schedule instead of the operation of a form, out of place on buffers of
+// one extent. It also returns a description of the program, and a function that frees the steps after all ranks have run their last
+// ones. The caller closes l. All ranks call Instead together, with a name that is new in the session.
 func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *schedule.Spec, f runner.Form, e runner.Extent) (runner.Comm, *schedule.About, func() error, error) {
 	p, about, err := programOf(ctx, s, l.Steps(), &steps.Block{Op: b.Op, Algorithm: b.Algorithm, Width: b.Width, Segments: b.Segments})
 	if err != nil {
@@ -133,9 +133,9 @@ func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *sc
 	return c, about, c.unload, nil
 }
 
-// Rotation returns the steps of this rank in an in-place all_gather by schedule rotation, in which each
-// rank has count elements, and the description of their program. There is one list for each message
-// that the rank sends and the one that it receives meanwhile, so that other work can follow each.
+// Rotation returns the steps of this rank for an in-place all_gather by schedule rotation, with count
+// elements of each rank, and a description of the program. There is one list for each send and the
+// receive at the same time, so that other work can follow each receive.
 func Rotation(ctx context.Context, s *rank.Session, l Library, f runner.Form, count int64) ([]*Lowered, *schedule.About, error) {
 	p, about, err := programOf(ctx, s, l.Steps(), &steps.Block{Op: f.Op.String(), Algorithm: "rotation"})
 	if err != nil {
@@ -146,7 +146,7 @@ func Rotation(ctx context.Context, s *rank.Session, l Library, f runner.Form, co
 		return nil, nil, rank.Coded(result.ReasonRefused, err)
 	}
 	var lists []*Lowered
-	for _, node := range whole.Streams[0] { // each with other peers, so that all turns are 0
+	for _, node := range whole.Streams[0] { // peers differ between nodes, so all turns are 0
 		lists = append(lists, &Lowered{Channels: whole.Channels, Streams: [][]Node{{{Steps: node.Steps}}}})
 	}
 	return lists, about, nil

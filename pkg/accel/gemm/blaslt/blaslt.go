@@ -1,5 +1,5 @@
-// Package blaslt multiplies matrices through cuBLASLt and hipBLASLt, which are opened at run
-// time. Both have the same C interface but for some numbers.
+// Package blaslt multiplies matrices through cuBLASLt and hipBLASLt, which it opens at run time.
+// Their C interfaces differ only in the numbers of some constants.
 package blaslt
 
 /*
@@ -32,15 +32,15 @@ const (
 	HIPBLASLt Kind = "hipblaslt"
 )
 
-// dialect is what distinguishes a library from the other.
+// dialect describes how one library differs from the rest.
 type dialect struct {
 	search   dl.Search
 	prefix   string // of its functions
 	words    C.cx_blaslt_words
 	statuses map[int]string
-	// told says that the library tells its version without a handle.
-	told bool
-	// version returns the version of a library with an open handle.
+	// versionWithoutHandle reports that the version function takes no handle.
+	versionWithoutHandle bool
+	// version calls the library's version function.
 	version func(function, handle unsafe.Pointer) (string, error)
 }
 
@@ -59,7 +59,7 @@ var dialects = map[Kind]*dialect{
 			1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 7: "INVALID_VALUE", 8: "ARCH_MISMATCH", 11: "MAPPING_ERROR",
 			13: "EXECUTION_FAILED", 14: "INTERNAL_ERROR", 15: "NOT_SUPPORTED", 16: "LICENSE_ERROR",
 		},
-		told: true,
+		versionWithoutHandle: true,
 		version: func(function, _ unsafe.Pointer) (string, error) {
 			return version(int(C.cx_blaslt_version_of_cublas(function)), 100), nil
 		},
@@ -88,28 +88,27 @@ var dialects = map[Kind]*dialect{
 	},
 }
 
-// version is that of a code whose last two digits are the patch, with that many minor versions to
-// a major one.
+// version formats a version code, which is (major × minors + minor) × 100 + patch.
 func version(code, minors int) string {
 	const patches = 100
 	return fmt.Sprintf("%d.%d.%d", code/patches/minors, code/patches%minors, code%patches)
 }
 
-// Error is a call of a library that failed.
+// Error is a failed call of a library.
 type Error struct {
 	Call, Status string // cublasLtMatmul, INVALID_VALUE
 }
 
 func (e *Error) Error() string { return e.Call + ": " + e.Status }
 
-// types are the element types as the libraries number them.
+// types holds the libraries' numbers for the element types.
 var types = map[numeric.Type]C.int{numeric.Float: 0, numeric.Half: 2, numeric.BFloat16: 14}
 
-// workspaceBytes is what the libraries may use for intermediate results: what cuBLAS takes on
-// devices of compute capability 9.
+// workspaceBytes is the memory for intermediate results. It is cuBLAS's default on devices of
+// compute capability 9.
 const workspaceBytes = 32 << 20
 
-// Engine is a gemm.Engine by a library, on the device that was current when it was opened.
+// Engine is a gemm.Engine that calls a library, on the device that was current in Open.
 type Engine struct {
 	*dialect
 	dl.File
@@ -123,16 +122,16 @@ type Engine struct {
 
 var _ gemm.Engine = (*Engine)(nil)
 
-// key is what products have in common that are computed the same way.
+// key is what the choice of an algorithm depends on.
 type key struct {
 	gemm.Shape
 	dtype   numeric.Type
 	a, b, c uint32 // alignments
 }
 
-// Open opens a library, at the path in CX_CUBLASLT_LIB or CX_HIPBLASLT_LIB or where the loader
-// finds it, for the current device. Its error wraps dl.ErrNoLibrary or dl.ErrNoSymbol, or is of
-// the library or the device.
+// Open opens a library for the current device: at the path in CX_CUBLASLT_LIB or CX_HIPBLASLT_LIB,
+// or where the loader finds it. The error wraps dl.ErrNoLibrary, dl.ErrNoSymbol, or an error of the
+// library or the device.
 func Open(kind Kind, d accel.Device) (*Engine, error) {
 	of := dialects[kind]
 	lib, err := of.search.Open()
@@ -147,15 +146,15 @@ func Open(kind Kind, d accel.Device) (*Engine, error) {
 	return e, nil
 }
 
-// Find opens a library as Open does, without a device. The version is empty if the library tells
-// it only to the owner of a handle, as hipBLASLt does.
+// Find opens a library as Open does, without a device. The version is empty if the library's version
+// function requires a handle, as in hipBLASLt.
 func Find(kind Kind) (lib *dl.Library, version string, err error) {
 	of := dialects[kind]
 	if lib, err = of.search.Open(); err != nil {
 		return nil, "", err
 	}
 	_, getVersion, err := of.symbols(lib)
-	if err == nil && of.told {
+	if err == nil && of.versionWithoutHandle {
 		version, err = of.version(getVersion, nil)
 	}
 	if err != nil {
@@ -164,8 +163,7 @@ func Find(kind Kind) (lib *dl.Library, version string, err error) {
 	return lib, version, nil
 }
 
-// symbols returns the functions of a library in the order of the table, and the one that tells its
-// version.
+// symbols returns the functions of a library in the order of the table, and its version function.
 func (d *dialect) symbols(lib *dl.Library) (functions []unsafe.Pointer, getVersion unsafe.Pointer, err error) {
 	for i := range C.cx_blaslt_count() {
 		address, err := lib.Symbol(d.prefix + C.GoString(C.cx_blaslt_name(i)))
@@ -212,8 +210,8 @@ func (e *Engine) check(call string, status C.int) error {
 // Version returns the version of the library, such as 13.1.0.
 func (e *Engine) Version() string { return e.versionOf }
 
-// Prepare implements gemm.Engine. It asks the library for its best algorithm, once for all
-// products of a shape, a type and the same alignments.
+// Prepare implements gemm.Engine. It asks the library for its best algorithm, once for each
+// combination of shape, type and alignments.
 func (e *Engine) Prepare(p gemm.Product) (gemm.Multiply, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -259,10 +257,10 @@ func (e *Engine) release(plan *C.cx_blaslt_plan) error {
 	return e.check(C.GoString(call), status)
 }
 
-// alignment returns the alignment of an address in bytes; the libraries use at most 256.
+// alignment returns the alignment of an address in bytes, limited to what the libraries use.
 func alignment(p accel.Ptr) uint32 {
-	const most = 256
-	return uint32(min(p&-p, most))
+	const maxAlignment = 256
+	return uint32(min(p&-p, maxAlignment))
 }
 
 // Close implements gemm.Engine. The library stays loaded.

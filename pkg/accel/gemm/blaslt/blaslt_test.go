@@ -174,7 +174,7 @@ func TestLibrariesThatFail(t *testing.T) {
 				require.NoError(t, err, "what is prepared needs no algorithm")
 				other.Type = numeric.Double
 				_, err = e.Prepare(other)
-				require.ErrorContains(t, err, "no products of double")
+				require.ErrorContains(t, err, "unsupported element type double")
 				require.NoError(t, e.Close())
 				require.NoError(t, b.Free(p.memory))
 			})
