@@ -51,14 +51,14 @@ func check(p *result.Problems, doc result.Document) {
 	b := Of(&id.Case)
 	m := &d.Measurement
 	p.Check(m.Rows != nil, "measurement.rows is null")
-	p.Check(m.Sampling == SampleCounts{b.Timing.Warmup, b.Timing.Reps, b.Timing.Trials}, "measurement.sampling is not the timing of the case")
+	p.Check(m.Sampling == SampleCounts{b.Timing.Warmup, b.Timing.Reps, b.Timing.Trials}, "measurement.sampling does not match the timing of the case")
 	asked := Asked(b)
 	var bad []string
 	seen := map[string]bool{}
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		at := "measurement.rows[" + r.Name() + "]"
-		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
+		p.Check(!seen[r.Name()], "measurement.rows: %s appears twice", r.Name())
 		seen[r.Name()] = true
 		p.Check(slices.ContainsFunc(asked, func(a Row) bool {
 			return a.Bytes == r.Bytes && a.Streams == r.Streams && a.Pieces == r.Pieces
@@ -71,11 +71,11 @@ func check(p *result.Problems, doc result.Document) {
 		}
 		if both := r.Both; both != nil {
 			p.Check(both.Overlap >= 0 && both.Overlap <= 1 && (both.GBps > 0) == (both.Overlap >= result.MinCoverage),
-				"%s.both: overlap is %v and gbps %v, which is there from an overlap of %v on", at, both.Overlap, both.GBps, result.MinCoverage)
+				"%s.both: overlap is %v and gbps %v: want gbps exactly if overlap is at least %v, and overlap from 0 to 1", at, both.Overlap, both.GBps, result.MinCoverage)
 		}
 		test := TestOf(b.Test)
-		p.Check(!p.Fresh() || !r.Complete || (r.Both != nil) == (test.Both && test.Ranks > 1), "%s: both is there: %v, in test %s", at, r.Both != nil, b.Test)
-		p.Check(b.Victim == (r.Victim != nil) || !r.Complete, "%s: victim is there: %v, and the case asks for one: %v", at, r.Victim != nil, b.Victim)
+		p.Check(!p.Fresh() || !r.Complete || (r.Both != nil) == (test.Both && test.Ranks > 1), "%s: both is present: %v, in test %s", at, r.Both != nil, b.Test)
+		p.Check(b.Victim == (r.Victim != nil) || !r.Complete, "%s: victim is present: %v, requested by the case: %v", at, r.Victim != nil, b.Victim)
 		if r.Victim != nil {
 			checkVictim(p, at+".victim", r.Victim, b, r)
 		}
@@ -97,7 +97,7 @@ func checkClock(p *result.Problems, at string, c *Clock, b *Block, r *Row) {
 	p.Burst(at+".us_per_copy", c.Micros, b.Timing.Trials, r.Complete)
 	if c.Micros.P50 > 0 {
 		want := float64(r.Bytes) / c.Micros.P50 / 1e3
-		p.Check(math.Abs(c.GBps-want) <= 1e-6*want, "%s: gbps is %v, bytes and time make %v", at, c.GBps, want)
+		p.Check(math.Abs(c.GBps-want) <= 1e-6*want, "%s: gbps is %v, want %v from bytes and time", at, c.GBps, want)
 	}
 	test := TestOf(b.Test)
 	p.Check((c.OppositeGBps > 0) == (test.Both && test.Ranks > 1) || !r.Complete, "%s: opposite_gbps is %v in test %s", at, c.OppositeGBps, b.Test)
@@ -109,7 +109,7 @@ func checkVictim(p *result.Problems, at string, v *Victim, b *Block, r *Row) {
 	}
 	p.Check(v.Units > 0, "%s.units is %d", at, v.Units)
 	for name, part := range map[string]float64{"coverage": v.Coverage, "copy_coverage": v.CopyCoverage} {
-		p.Check(part >= 0 && part <= 1, "%s.%s is %v, not from 0 to 1", at, name, part)
+		p.Check(part >= 0 && part <= 1, "%s.%s is %v, want 0 to 1", at, name, part)
 	}
 	want := v.Figures(r.Device)
 	p.Check(result.BothNear(v.Slowdown, want.Slowdown) && result.BothNear(v.CopySlowdown, want.CopySlowdown), "%s: slowdowns do not follow from the medians", at)

@@ -62,7 +62,7 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	test := TestOf(b.Test)
 	switch {
 	case test.Both && b.HostMemory == Pageable:
-		return fmt.Sprintf("%s needs page-locked memory: a copy of pageable memory, the only kind of a host, may return when it is done, and two directions would take turns", b.Test)
+		return fmt.Sprintf("%s needs page-locked memory: a call may wait for its copy of pageable memory, the only kind of a host, so that two directions would take turns", b.Test)
 	case !slices.Contains(has.Tests, b.Test):
 		return fmt.Sprintf("backend %s has no test %s", be.Name, b.Test)
 	case c.World != test.Ranks:
@@ -106,10 +106,10 @@ func Remainder(b *Block) string {
 	return ""
 }
 
-// seconds assumes that copies are as fast as with pageable memory, and that the host paints and checks both sides
-// of a row twice. It counts windows in units of windows of copies alone. Copies beside a victim must outlast it:
-// their number begins at twice a window's and doubles until they do, which takes up to eight times as many if
-// they slow the victim down four times.
+// seconds estimates a case. It assumes the speed of copies of pageable memory, and that the host paints and checks
+// both sides of a row twice. It counts in windows of copies alone. Copies beside a victim must outlast it: their
+// number begins at twice a window's and doubles until they do. If they slow the victim down four times, that takes
+// up to eight times a window's copies.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		slow    = 4.0       // GB/s

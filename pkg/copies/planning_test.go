@@ -23,7 +23,7 @@ func TestDirectRefusesCopies(t *testing.T) {
 	}{
 		{
 			"host", "host_to_device_bidirectional_memcpy_ce", copies.Pageable, nil,
-			"host_to_device_bidirectional_memcpy_ce needs page-locked memory: a copy of pageable memory, the only kind of a host, may return when it is done, and two directions would take turns",
+			"host_to_device_bidirectional_memcpy_ce needs page-locked memory: a call may wait for its copy of pageable memory, the only kind of a host, so that two directions would take turns",
 		},
 		{"host", "host_to_device_memcpy_ce", copies.Pinned, nil, "backend host has no pinned host memory, only pageable"},
 		{"host", "device_local_copy", "", func(b *copies.Block) { b.Submission = copies.Batch }, "backend host has no submission batch, only loop"},

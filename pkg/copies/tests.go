@@ -2,7 +2,7 @@ package copies
 
 import "github.com/collectivex/collectivex/pkg/vocab"
 
-// Test describes a test of copies; the zero value is an unknown one.
+// Test describes a test of copies. The zero value is an unknown test.
 type Test struct {
 	Name   string // nvbandwidth's
 	Ranks  int    // 1, or 2 with two devices: rank 1 copies

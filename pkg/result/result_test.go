@@ -424,14 +424,14 @@ func TestFieldsOfCopiesAgree(t *testing.T) {
 	for want, damage := range map[string]func(*copies.Document){
 		"gbps is":                    func(d *copies.Document) { d.Measurement.Rows[0].Device.GBps *= 2 },
 		"was not asked for":          func(d *copies.Document) { d.Measurement.Rows[0].Pieces++ },
-		"is there twice":             func(d *copies.Document) { d.Measurement.Rows[1] = d.Measurement.Rows[0] },
+		"appears twice":              func(d *copies.Document) { d.Measurement.Rows[1] = d.Measurement.Rows[0] },
 		"no time by the host":        func(d *copies.Document) { d.Measurement.Rows[0].Host = nil },
 		"with 1 rows of 2":           func(d *copies.Document) { d.Measurement.Rows = d.Measurement.Rows[:1] },
 		"opposite_gbps is 0 in test": func(d *copies.Document) { d.Measurement.Rows[0].Host.OppositeGBps = 0 },
 		"overlap is 0.5 and gbps":    func(d *copies.Document) { d.Measurement.Rows[0].Both.Overlap = 0.5 },
-		"both is there: false":       func(d *copies.Document) { d.Measurement.Rows[0].Both = nil },
+		"both is present: false":     func(d *copies.Document) { d.Measurement.Rows[0].Both = nil },
 		"but row 4096 bytes":         func(d *copies.Document) { d.Measurement.Rows[0].Verify.Passed = false },
-		"is not the timing":          func(d *copies.Document) { d.Measurement.Sampling.Copies++ },
+		"does not match the timing":  func(d *copies.Document) { d.Measurement.Sampling.Copies++ },
 	} {
 		d := resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), resulttest.Attempt())
 		require.NoError(t, result.Validate(d))

@@ -83,11 +83,11 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.BoolVar(&f.victim, "victim", false, "also run each copy beside a kernel that computes on all multiprocessors, and report how much they slow each other down; on GPUs, in one direction")
 	how := bench.NewGroup("How it is measured, and output")
 	g = how.Flags
-	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`: ce, copies by the driver of GPUs, sm, by a kernel, sdma, by copy engines of AMD GPUs that it names, or host; auto uses the GPUs here, otherwise host")
+	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`: ce, copies by the driver of GPUs, sm, by a kernel, sdma, by named copy engines of AMD GPUs, or host; auto uses the GPUs here, otherwise host")
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`; fixed-v1 has nvbandwidth's")
 	g.StringSliceVar(&f.minGBps, "min-gbps", nil, "exit 1 if the median rate of a row is below `GBPS`, or SIZE=GBPS for copies of that size, by the device's clock, or by the host's where it has no other; comma-separated list")
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of a copy, by the same clock, is above `SIZE=US`; comma-separated list")
-	g.Float64Var(&f.maxSlowdown, "max-slowdown", 0, "exit 1 if copies slow the victim down by a `FACTOR` above this, such as 1.02, or if that could not be measured; with --victim")
+	g.Float64Var(&f.maxSlowdown, "max-slowdown", 0, "exit 1 if copies slow the victim down by a `FACTOR` above this, such as 1.02, or if the slowdown could not be measured; needs --victim")
 	f.TimeLimit(how)
 	f.Output.AddFlags(how)
 	return f, f.AddGroups(fs, shape, how)
@@ -105,7 +105,7 @@ func (f *flags) Ranks(tests []string) (int, error) {
 		}
 		n := copies.TestOf(name).Ranks
 		if i > 0 && n != ranks {
-			return 0, cli.UsageError("%s runs on %d devices and %s on %d: run them one after the other", tests[0], ranks, name, n)
+			return 0, cli.UsageError("%s runs on %d devices and %s on %d: run the tests in separate commands", tests[0], ranks, name, n)
 		}
 		ranks = n
 	}
@@ -294,9 +294,9 @@ func (p *Report) slowdown(r *copies.Row) string {
 	switch {
 	case p.maxSlowdown == 0:
 	case r.Victim == nil || r.Victim.Slowdown == nil:
-		return "the slowdown of the victim could not be measured, and --max-slowdown asks for it"
+		return "the slowdown of the victim could not be measured, but --max-slowdown limits it"
 	case *r.Victim.Slowdown > p.maxSlowdown:
-		return fmt.Sprintf("the victim is slowed down %.4f times, and --max-slowdown is %v", *r.Victim.Slowdown, p.maxSlowdown)
+		return fmt.Sprintf("copies slow the victim down %.4f times, but --max-slowdown is %v", *r.Victim.Slowdown, p.maxSlowdown)
 	}
 	return ""
 }

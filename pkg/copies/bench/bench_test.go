@@ -46,7 +46,7 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("--victim --max-slowdown 0.9", "--max-slowdown 0.9: want a factor of at least 1, such as 1.02"),
 		benchtest.Usage("--streams 2,1", "--streams 2,1: want numbers from 1 on in ascending order"),
 		benchtest.Usage("device_local_copy device_local_copy", "test device_local_copy is named twice"),
-		benchtest.Usage("device_local_copy device_to_device_memcpy_read_ce", "device_local_copy runs on 1 devices and device_to_device_memcpy_read_ce on 2: run them one after the other"),
+		benchtest.Usage("device_local_copy device_to_device_memcpy_read_ce", "device_local_copy runs on 1 devices and device_to_device_memcpy_read_ce on 2: run the tests in separate commands"),
 		benchtest.Usage("--host-memory pageable device_local_copy", "--host-memory: device_local_copy has no memory of the host; leave it out"),
 		benchtest.Environment("host_to_device_memcpy_sm", "backend host has no test host_to_device_memcpy_sm; use --backend sm"),
 	})
@@ -59,8 +59,8 @@ func TestSlowdownLimit(t *testing.T) {
 	victim := func(slowdown *float64) *copies.Row {
 		return &copies.Row{Victim: &copies.Victim{VictimFigures: copies.VictimFigures{Slowdown: slowdown}}}
 	}
-	require.Equal(t, "the slowdown of the victim could not be measured, and --max-slowdown asks for it", p.slowdown(&copies.Row{}))
-	require.Equal(t, "the victim is slowed down 1.5000 times, and --max-slowdown is 1.02", p.slowdown(victim(&slow)))
+	require.Equal(t, "the slowdown of the victim could not be measured, but --max-slowdown limits it", p.slowdown(&copies.Row{}))
+	require.Equal(t, "copies slow the victim down 1.5000 times, but --max-slowdown is 1.02", p.slowdown(victim(&slow)))
 	require.Empty(t, p.slowdown(victim(&fine)))
 	require.Empty(t, (&Report{}).slowdown(&copies.Row{}))
 }

@@ -44,7 +44,8 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	return g.Around(runner.NewRunner(parts)), nil
 }
 
-// Parts returns the parts for copies by the driver of g. Their Memory closes g; on error Parts does.
+// Parts returns the parts for copies by the driver of g. It takes over g: the returned Memory closes it,
+// or Parts does if it fails.
 func Parts(ctx context.Context, s *rank.Session, g *gpurank.GPU) (runner.Parts, error) {
 	var err error
 	m := &memory{gpu: g, rank: s.Rank}
@@ -114,7 +115,7 @@ func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
 	var h gpu.SharedHandle
 	if err := json.Unmarshal(handle, &h); err != nil {
-		return 0, nil, fmt.Errorf("handle of the other rank: %w", err)
+		return 0, nil, fmt.Errorf("read the handle of the other rank: %w", err)
 	}
 	at, err := gpurank.OpenShared(m.gpu.Device, device.PeerOf(m.rank), h)
 	return at, func() error { return rank.Coded(result.ReasonDevice, m.gpu.CloseShared(at)) }, err
@@ -141,7 +142,7 @@ func (m *memory) Host(kind string, bytes int64) (runner.Buffer, error) {
 	return onHost(p, bytes, func() error { return errors.Join(m.gpu.UnregisterHost(p), unmap()) }), nil
 }
 
-// process returns memory of the process, which the kernel places near the rank, or far away on request.
+// process returns memory of the process on the NUMA node near the rank or, for PinnedFar, on another one.
 func (m *memory) process(kind string, bytes int64) (unsafe.Pointer, func() error, error) {
 	if kind == copies.PinnedFar {
 		node, err := farNode(m.node, sysfs.Here().NUMANodes())

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// farNode returns the lowest of the machine's NUMA nodes that is not the device's own.
+// farNode returns the lowest NUMA node of the machine other than own, the device's node.
 func farNode(own int, nodes []int) (int, error) {
 	if own < 0 {
 		return 0, errors.New("the NUMA node of the device is unknown: measure pinned host memory alone")
@@ -40,13 +40,13 @@ func onNode(node int, bytes int64) (unsafe.Pointer, func() error, error) {
 	return p, free, nil
 }
 
-// bind makes the kernel take the pages of untouched memory from a NUMA node, touches all of them, and checks the
-// node of the first and the last one.
+// bind makes the kernel take the pages of untouched memory from a NUMA node. It touches all pages, and checks the
+// node of the first and the last page.
 func bind(p unsafe.Pointer, bytes int64, node int) error {
 	const bits, pageBytes = 64, 4096
 	var mask [16]uint64
 	if node >= len(mask)*bits {
-		return fmt.Errorf("NUMA node %d is above %d", node, len(mask)*bits-1)
+		return fmt.Errorf("NUMA node %d exceeds the supported maximum of %d", node, len(mask)*bits-1)
 	}
 	mask[node/bits] = 1 << (node % bits)
 	if _, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(p), uintptr(bytes), mpolBind, uintptr(unsafe.Pointer(&mask)), uintptr(len(mask)*bits), mpolMFStrict); errno != 0 {

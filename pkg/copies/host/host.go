@@ -92,7 +92,7 @@ func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
 	var offset int64
 	if err := json.Unmarshal(handle, &offset); err != nil {
-		return 0, nil, fmt.Errorf("handle of the other rank: %w", err)
+		return 0, nil, fmt.Errorf("read the handle of the other rank: %w", err)
 	}
 	at := accel.Ptr(uintptr(unsafe.Add(m.peer.Base(), offset)))
 	return at, func() error { return nil }, nil

@@ -32,7 +32,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
 	copying := &tracks[test.Ranks-1]
-	if copying.setup == nil { // a rank that is done has lost its records
+	if copying.setup == nil { // the records of a finished rank are lost
 		d.Outcome = rank.Judge(d.Outcome, nil, done, false)
 		return nil
 	}
@@ -107,8 +107,8 @@ func clock(name string, r *copies.Row, us, opposite []float64) (*copies.Clock, r
 	return c, nil
 }
 
-// together returns the combined result of both ranks' windows of a row, with each copies per window; nil unless
-// both copied at the same time.
+// together returns the combined result of both ranks' windows of a row. each is the number of copies per window. It
+// returns nil if the ranks did not copy at the same time.
 func together(r *copies.Row, each int, one, other []span) *copies.Both {
 	if len(one) == 0 || len(one) != len(other) {
 		return nil

@@ -23,7 +23,7 @@ type bystander struct {
 func newBystander(ctx context.Context, s *rank.Session, d accel.Device) (*bystander, error) {
 	v, err := victim.New(ctx, d)
 	if errors.Is(err, accel.ErrUnsupported) {
-		return nil, rank.Refused("nothing compiles the kernel of the victim: %w", err)
+		return nil, rank.Refused("compile the kernel of the victim: %w", err)
 	}
 	if err != nil {
 		return nil, coded(err)
@@ -98,9 +98,9 @@ func (b *bystander) span(from accel.Event) (start, end float64, err error) {
 // cover it in other windows too.
 const outlast = 1.25
 
-// calibrate returns the record of a row whose victim alone takes about as long as n copies alone, and whose copies
-// beside the victim outlast it. They are at least disturbance × n, and doubled while the victim outlasts them, up
-// to what a device queues.
+// calibrate chooses the work of the victim and the number of copies beside it, and returns them in a record. The
+// victim alone takes about as long as n copies alone. The number of copies begins at disturbance × n and doubles
+// until they outlast the victim or the device's queue is full.
 func (b *bench) calibrate(ctx context.Context, work []*submission, n int) (*beside, error) {
 	least := b.bystander.victim.LeastUnits()
 	var took float64
@@ -123,7 +123,7 @@ func (b *bench) calibrate(ctx context.Context, work []*submission, n int) (*besi
 	for _, share := range work[0].pieces {
 		pieces += len(share)
 	}
-	for most := queued / pieces; out.Copies < most; out.Copies = min(2*out.Copies, most) {
+	for limit := queued / pieces; out.Copies < limit; out.Copies = min(2*out.Copies, limit) {
 		ended, _, end, err := b.besideWindow(ctx, work, out.Copies, out.Units)
 		if err != nil {
 			return nil, err

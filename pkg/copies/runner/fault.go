@@ -28,14 +28,14 @@ func noEffect(f rank.Fault, c *plan.Case) string {
 	if f.Kind == FaultVictim {
 		switch {
 		case !copies.Of(c).Victim:
-			return "the copies run beside no victim"
+			return "the case has no victim"
 		case f.Rank != test.Ranks-1:
 			return fmt.Sprintf("rank %d runs no victim in %s; inject it into rank %d", f.Rank, test.Name, test.Ranks-1)
 		}
 		return ""
 	}
 	if f.Kind == pool.FaultSwap && slices.Max(copies.Of(c).Sizes) == wordBytes {
-		return "a copy of 8 bytes has no two parts; choose a larger one"
+		return "a copy of 8 bytes cannot be split into two parts; choose a larger one"
 	}
 	source := f.Kind == pool.FaultSource
 	if source {

@@ -18,7 +18,7 @@ func TestIdle(t *testing.T) {
 		{read, pool.FaultFlip, "rank 0 has no destination in " + read + "; inject it into rank 1"},
 		{write, pool.FaultFlip, ""},
 		{write, pool.FaultSource, "rank 0 has no source in " + write + "; inject it into rank 1"},
-		{"device_local_copy", FaultVictim, "the copies run beside no victim"},
+		{"device_local_copy", FaultVictim, "the case has no victim"},
 	} {
 		c := plan.Case{Block: &copies.Block{Test: tt.test, Sizes: []int64{4096}}}
 		require.Equal(t, tt.want, Measurer.Idle(rank.Fault{Kind: tt.kind, At: rank.FaultAtStart}, &c), "%s %s", tt.test, tt.kind)

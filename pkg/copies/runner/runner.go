@@ -28,12 +28,12 @@ func NewRunner(p Parts) *Runner { return &Runner{p} }
 // Close implements rank.Runner.
 func (r *Runner) Close() error { return r.parts.Memory.Close() }
 
-// disturbance is the number of copies of the other direction for each timed one, if it only disturbs: it must not end
-// first. nvbandwidth doubles it too.
+// disturbance is the number of copies in the untimed direction for each timed copy, so that the untimed direction
+// outlasts the timed one. nvbandwidth uses the same factor.
 const disturbance = 2
 
-// queued is the maximum number of pieces that a window enqueues behind the gate. A device queues some thousand; a call
-// beyond that would wait for the gate, which nobody would open.
+// queued is the maximum number of pieces that a window enqueues behind the gate. A device queues about a thousand. The
+// next call would wait for the gate, and never return, since the same thread opens the gate.
 const queued = 512
 
 // Run implements rank.Runner: for each size and number of streams, windows by each clock, a check of their results, and
@@ -194,8 +194,8 @@ func (b *bench) ways(ctx context.Context, bytes int64) ([]*way, error) {
 	return ways, nil
 }
 
-// room returns an error if the host has too little memory for the sides of so many ways. No rank
-// allocates any before all have looked.
+// room returns an error if the host has too little memory for the sides of ways directions. No rank
+// allocates memory before all ranks have checked.
 func (b *bench) room(ctx context.Context, bytes int64, ways int) error {
 	buffers := 0 // of this rank, in the host's memory
 	switch shared := b.Device.Info().SharedHostMem; {
@@ -210,8 +210,8 @@ func (b *bench) room(ctx context.Context, bytes int64, ways int) error {
 	return b.meet.Wait(ctx)
 }
 
-// between allocates this rank's side of a way of a test on two devices. The rank that acts
-// reads the other one's memory or writes it: rank 1 in the direction of the test's name.
+// between allocates this rank's side of a way of a test on two devices. The acting rank reads or
+// writes its peer's memory. In the direction of the test's name, rank 1 acts.
 func (b *bench) between(ctx context.Context, w *way, bytes int64) error {
 	own, handle, err := b.Memory.Shared(leadBytes + bytes + tailBytes)
 	if err != nil {
@@ -286,7 +286,7 @@ func (b *bench) row(ctx context.Context, number int, asked copies.Row, ways []*w
 	}
 	gated := b.Gate != nil && b.block.HostMemory != copies.Pageable && total <= queued
 	if b.bystander != nil && !gated {
-		return rank.Refused("%d pieces of a window beside a victim are more than the %d that a device queues: choose fewer streams, copies of a window or pages", total, queued)
+		return rank.Refused("a window beside a victim needs %d pieces, but a device queues at most %d: choose fewer streams, copies of a window or pages", total, queued)
 	}
 	out := row{Row: number}
 	for pass := range passes {
@@ -327,10 +327,10 @@ func (b *bench) repaint(ctx context.Context, ways []*way) error {
 	return b.meet.Wait(ctx)
 }
 
-// windows makes the copies of a pass: all timed windows in the first, an untimed window in the other.
+// windows makes the copies of a pass: all timed windows in the first pass, an untimed window in the second.
 func (b *bench) windows(ctx context.Context, pass int, gated bool, work []*submission, out *row) error {
 	if len(work) == 0 && !b.test.Both {
-		return nil // the other rank does it
+		return nil // only the other rank copies
 	}
 	t := b.block.Timing
 	if pass > 0 {
@@ -381,8 +381,8 @@ func (b *bench) together(ctx context.Context) error {
 	return b.meet.Wait(ctx)
 }
 
-// hostWindow makes n copies of the first way, interleaved with the other one's, and returns the interval from the first
-// call of the way until its streams are done.
+// hostWindow makes n copies of the first way, interleaved with copies of the second way if there is one. It returns
+// the interval from the first call of the first way to the end of its streams.
 func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (window span, err error) {
 	if err := b.together(ctx); err != nil {
 		return window, err
@@ -460,7 +460,8 @@ func (b *bench) gated(ctx context.Context, work []*submission, n int, units uint
 	return us, b.together(ctx)
 }
 
-// gate enqueues n copies behind the gate. All streams begin with the first one, which ends with the last of its way.
+// gate enqueues n copies behind the gate. All streams start with the first stream, which ends after the last stream of
+// its way.
 func (b *bench) gate(work []*submission, n int) error {
 	first := work[0].streams[0]
 	if err := b.Gate.Hold(first); err != nil {

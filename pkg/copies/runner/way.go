@@ -177,7 +177,7 @@ type list struct {
 // batch makes the lists of a batch.
 func (s *submission) batch() error {
 	if _, ok := s.device.(batcher); !ok {
-		return rank.Refused("this device takes no batches of copies")
+		return rank.Refused("this device does not support batches of copies")
 	}
 	at := func(p Place) accel.Ptr {
 		if p.Host != nil {

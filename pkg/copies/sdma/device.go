@@ -32,8 +32,8 @@ type region struct {
 // direction is the agents of the destination and source of a copy.
 type direction struct{ dst, src hsa.Agent }
 
-// mostSignals is the maximum number of copies in flight. The runtime has some thousand signals that do not poll.
-const mostSignals = 4096
+// maxSignals is the maximum number of copies in flight. The runtime has some thousand signals that do not poll.
+const maxSignals = 4096
 
 // newDevice returns the device of d, whose agent it finds by memory of d.
 func newDevice(r *hsa.Runtime, d accel.Device) (*device, error) {
@@ -48,7 +48,7 @@ func newDevice(r *hsa.Runtime, d accel.Device) (*device, error) {
 	}
 	gpu, err := r.IsGPU(m.Owner)
 	if err == nil && !gpu {
-		err = errors.New("memory of the device belongs to an agent that is no GPU")
+		err = errors.New("memory of the device belongs to an agent other than a GPU")
 	}
 	return &device{Device: d, runtime: r, own: m.Owner, engines: map[direction][]uint32{}}, err
 }
@@ -78,8 +78,8 @@ func (d *device) adopt(at uintptr) error {
 	return err
 }
 
-// find finds the engines of this device for copies between its memory and an agent's. Copies from another GPU use that
-// GPU's engines.
+// find finds the engines of this device for copies between its memory and an agent's memory. Copies from another GPU
+// use the engines of that GPU.
 func (d *device) find(owner hsa.Agent) error {
 	gpu, err := d.runtime.IsGPU(owner)
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *device) end(at uintptr, bytes int64) (hsa.End, error) {
 			return hsa.End{At: at, Agent: r.owner}, nil
 		}
 	}
-	return hsa.End{}, fmt.Errorf("copy of %d bytes outside of the memory of this case", bytes)
+	return hsa.End{}, fmt.Errorf("copy of %d bytes exceeds the memory of this case", bytes)
 }
 
 // signal returns a signal of value 1.
@@ -134,8 +134,8 @@ func (d *device) signal() (hsa.Signal, error) {
 		d.runtime.Store(s, 1)
 		return s, nil
 	}
-	if d.made == mostSignals {
-		return 0, fmt.Errorf("%w: more than %d copies under way: choose fewer streams, copies of a window or pages", accel.ErrUnsupported, mostSignals)
+	if d.made == maxSignals {
+		return 0, fmt.Errorf("%w: more than %d copies in flight: choose fewer streams, copies of a window or pages", accel.ErrUnsupported, maxSignals)
 	}
 	s, err := d.runtime.NewSignal(1)
 	if err == nil {
@@ -164,7 +164,7 @@ func (d *device) NewStream() (accel.Stream, error) {
 
 func (*device) NewEvent() (accel.Event, error) { return &event{}, nil }
 
-// Elapsed implements accel.Device. Only copies have times: it returns the time from the earliest beginning of the copies
+// Elapsed implements accel.Device. Only copies have times. It returns the time from the earliest start of the copies
 // right after start, on any stream, to the latest end of the copies right before end.
 func (d *device) Elapsed(start, end accel.Event) (float64, error) {
 	followed, before := start.(*event).followed, end.(*event).after

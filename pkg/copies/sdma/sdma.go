@@ -22,7 +22,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// disabling lists variables with which the runtime silently copies by kernels on the multiprocessors instead.
+// disabling lists variables that make the runtime copy by kernels on the multiprocessors, without an error.
 var disabling = []string{"HSA_ENABLE_SDMA", "HSA_ENABLE_PEER_SDMA"}
 
 // Backend is the SDMA backend.
@@ -47,7 +47,7 @@ func findRuntime(context.Context) backend.Library {
 func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 	for _, name := range disabling {
 		if os.Getenv(name) == "0" {
-			return nil, rank.Refused("%s=0: the HSA runtime would copy by kernels: unset it", name)
+			return nil, rank.Refused("%s=0 makes the HSA runtime copy by kernels: unset it", name)
 		}
 	}
 	g, err := gpurank.Open("hip", s)

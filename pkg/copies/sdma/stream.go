@@ -20,7 +20,7 @@ type stream struct {
 
 var _ accel.Stream = (*stream)(nil)
 
-// Handle implements accel.Stream: HIP knows nothing of the stream.
+// Handle implements accel.Stream. It is 0, since HIP has no such stream.
 func (*stream) Handle() uintptr { return 0 }
 
 func (s *stream) copy(dst, src uintptr, bytes int64) error {
@@ -35,7 +35,7 @@ func (s *stream) copy(dst, src uintptr, bytes int64) error {
 	}
 	engines := d.engines[direction{to.Agent, from.Agent}]
 	if len(engines) == 0 {
-		return fmt.Errorf("copies in this direction: %w: their engines are another device's", accel.ErrUnsupported)
+		return fmt.Errorf("copies in this direction: %w: they use engines of another device", accel.ErrUnsupported)
 	}
 	if len(s.ended) > 0 { // a new window begins, and the old one's times are no longer needed
 		d.free = append(d.free, s.ended...)
@@ -95,7 +95,7 @@ func (s *stream) Query() (bool, error) {
 }
 
 func noGraphs() error {
-	return fmt.Errorf("graphs of copies by the HSA runtime: %w", accel.ErrUnsupported)
+	return fmt.Errorf("capture copies of the HSA runtime into graphs: %w", accel.ErrUnsupported)
 }
 
 func (*stream) BeginCapture() error { return noGraphs() }
@@ -122,7 +122,7 @@ func (*event) Handle() uintptr { return 0 }
 
 // Query implements accel.Event: the runner waits for streams.
 func (*event) Query() (bool, error) {
-	return false, fmt.Errorf("events of copies by the HSA runtime: %w", accel.ErrUnsupported)
+	return false, fmt.Errorf("query events of copies of the HSA runtime: %w", accel.ErrUnsupported)
 }
 
 func (*event) Close() error { return nil }

@@ -1,5 +1,5 @@
-// Package sm is the copy family's backend on GPUs by a kernel on the multiprocessors, as in nvbandwidth's tests of that
-// name. It shows how much such a copy slows down a victim that copy engines do not affect.
+// Package sm is the copy family's backend on GPUs that copies with a kernel on the multiprocessors, as nvbandwidth's
+// tests named SM do. It shows how much such copies slow down a victim, in contrast to copy engines.
 package sm
 
 import (
@@ -68,7 +68,7 @@ func newDevice(ctx context.Context, d accel.Device) (*device, error) {
 	of := &device{Device: d, scope: accel.NewScope(d)}
 	err := of.scope.Kernels(ctx, "copy.cu", source(), map[string]*accel.Kernel{"cx_copy": &of.kernel})
 	if errors.Is(err, accel.ErrUnsupported) {
-		return nil, rank.Refused("nothing compiles the kernel that copies: %w", err)
+		return nil, rank.Refused("compile the kernel that copies: %w", err)
 	}
 	if err != nil {
 		return nil, rank.Coded(result.ReasonDevice, errors.Join(err, of.scope.Close()))
