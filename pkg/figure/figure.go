@@ -137,9 +137,9 @@ func Burst(name string, b result.Burst, unit float64, tail bool) []Figure {
 	for _, f := range []struct {
 		stat  string
 		value float64
-		left  bool
+		omit  bool
 	}{{"p50", b.P50, false}, {"p95", b.P95, !tail}, {"min", b.Min, false}, {"max", b.Max, false}} {
-		if !f.left {
+		if !f.omit {
 			out = append(out, Figure{name, f.stat, Microseconds, unit * f.value, b.N})
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
-// SuiteBlock requests the simulated time of schedules of one collective: the product of its lists.
+// SuiteBlock requests the simulated times of schedules of one collective: every combination of its lists.
 type SuiteBlock struct {
 	Backends   []string `yaml:"backends" in:"backend"`
 	Op         string   `yaml:"op" in:"op"`

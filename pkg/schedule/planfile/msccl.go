@@ -207,7 +207,7 @@ func (x *xmlReader) algo(a *node, outOfPlace bool) {
 // gpu reads a <gpu> and appends its ops to the program.
 func (x *xmlReader) gpu(a *node) {
 	p := x.plan.Program
-	g := &xmlGPU{xmlReader: x, rank: a.get("id").number(0, p.Ranks-1), scratch: a.get("s_chunks").number(0, maxSlots), crowd: map[int]int{}}
+	g := &xmlGPU{xmlReader: x, rank: a.get("id").number(0, p.Ranks-1), scratch: a.get("s_chunks").number(0, maxSlots), perChannel: map[int]int{}}
 	for _, buffer := range []string{"i", "o"} {
 		// 0 is valid for an unused buffer.
 		if n := a.get(buffer+"_chunks").number(0, maxSlots); n != 0 && n != x.layout.size(buffer) {
@@ -238,12 +238,12 @@ func (x *xmlReader) gpu(a *node) {
 // xmlGPU reads the thread blocks of a rank.
 type xmlGPU struct {
 	*xmlReader
-	rank    int
-	scratch int // chunks of buffer s
-	spare   int // spare slots used by the rank
-	blocks  []block
-	signals [][]bool    // by block and step: whether the step signals its end (hasdep)
-	crowd   map[int]int // number of thread blocks by channel
+	rank       int
+	scratch    int // chunks of buffer s
+	spare      int // spare slots used by the rank
+	blocks     []threadBlock
+	signals    [][]bool    // by block and step: whether the step signals its end (hasdep)
+	perChannel map[int]int // number of thread blocks by channel
 }
 
 // waits checks that all steps that others wait for exist and signal their end.
@@ -272,7 +272,7 @@ func (g *xmlGPU) block(a *node) {
 	if c.channel >= g.channels {
 		a.fail("<tb> chan=\"%d\", must be less than nchannels=\"%d\"", c.channel, g.channels)
 	}
-	if g.crowd[c.channel]++; g.crowd[c.channel] == xmlBlocks+1 {
+	if g.perChannel[c.channel]++; g.perChannel[c.channel] == xmlBlocks+1 {
 		g.plan.note(a.at, "<tb> is one of more than %d thread blocks of channel %d on gpu %d: MSCCL refuses the plan", xmlBlocks, c.channel, g.rank)
 	}
 	if id != len(g.blocks) {
@@ -300,7 +300,7 @@ func (g *xmlGPU) block(a *node) {
 			return
 		}
 	}
-	g.blocks, g.signals = append(g.blocks, block{steps}), append(g.signals, signals)
+	g.blocks, g.signals = append(g.blocks, threadBlock{steps}), append(g.signals, signals)
 }
 
 // connection reads the steps of a thread block, which share its peers and its channel.

@@ -77,7 +77,7 @@ func (l *blockAssigner) block(o *schedule.Op) int {
 }
 
 // threadBlocks returns the thread blocks of rank r.
-func threadBlocks(p *schedule.Program, r int) []block {
+func threadBlocks(p *schedule.Program, r int) []threadBlock {
 	l, assigner := &lowered{last: make([]stepOf, len(p.Ops[r]))}, blockAssigner{byStream: map[[2]uint8]*connections{}}
 	before := map[uint8][]stepOf{} // by stream: the last steps of its previous group
 	ops := p.Ops[r]

@@ -50,7 +50,7 @@ type gpuReader struct {
 	channels [2][]linked // by kind: the channels of the rank
 	switches []switched  // the switch channels of the rank
 	remotes  []remote
-	blocks   []block
+	blocks   []threadBlock
 	barriers map[int][][]stepOf    // by id and occurrence: the steps that meet there
 	acquired map[int]*semaphoreUse // by id of the semaphore
 	sums     int                   // spare slots of the rank, for sums that the plan does not store
@@ -317,7 +317,7 @@ func (x *gpuReader) read(g *node) {
 	}
 	for b, tb := range blocks {
 		tb.get("id").number(b, b)
-		x.blocks = append(x.blocks, block{})
+		x.blocks = append(x.blocks, threadBlock{})
 		x.block(tb)
 	}
 	x.wait(g)

@@ -164,7 +164,7 @@ func (b *blockReader) pipeline(o *node) {
 	b.shares, b.iterates, b.iteration = outer, 0, 0
 }
 
-// opReader reads an op of the plan, which becomes one step of several ops of the program.
+// opReader reads an op of the plan. The op becomes one step, which can have several ops of the program.
 type opReader struct {
 	*blockReader
 	o    *node
@@ -185,7 +185,7 @@ func (b *blockReader) op(o *node) {
 	case o.has("channel_type"):
 		x.kind = channelType(o.get("channel_type"))
 	}
-	b.onPackets = forms[x.name] != (form{}) || x.name == "gstorepkt"
+	b.onPackets = packetOps[x.name] != (packetOp{}) || x.name == "gstorepkt"
 	if o.has("tbg_info") {
 		if b.iterates > 0 {
 			o.fail("%s of a group of thread blocks inside a pipeline is not supported: the pipeline counts iterations of whole chunks", x.name)
@@ -220,12 +220,12 @@ func (x *opReader) read() {
 	case "nop":
 	case "flush":
 		if port { // data over memory channels has arrived when its op ends
-			x.tell(schedule.Flush)
+			x.sync(schedule.Flush)
 		}
 	case "signal", "rlxsignal":
-		x.tell(schedule.Signal)
+		x.sync(schedule.Signal)
 	case "wait", "rlxwait":
-		x.tell(schedule.Wait)
+		x.sync(schedule.Wait)
 	case "put", "pws", "pwsf":
 		s := x.sides()
 		if len(s.far) > 0 || len(s.to) > 0 {
@@ -234,10 +234,10 @@ func (x *opReader) read() {
 		x.oneBuffer(s.from)
 		x.move(schedule.Put, s.from, s.others)
 		if x.name != "put" {
-			x.tell(schedule.Signal)
+			x.sync(schedule.Signal)
 		}
 		if x.name == "pwsf" && port {
-			x.tell(schedule.Flush)
+			x.sync(schedule.Flush)
 		}
 	case "get":
 		x.overMemory()
@@ -298,8 +298,8 @@ func (x *opReader) via() []linked {
 	return named(x.o, "channel_ids", x.channels[x.kind], fmt.Sprintf("%s channels of the thread block", channelTypes[x.kind]))
 }
 
-// tell adds a signal, wait or flush over each channel.
-func (x *opReader) tell(k schedule.Kind) {
+// sync adds an op of kind k, a signal, wait or flush, over each channel.
+func (x *opReader) sync(k schedule.Kind) {
 	for _, l := range x.via() {
 		x.ops = append(x.ops, schedule.Op{Kind: k, Peer: int32(l.peer), Channel: l.channel})
 	}

@@ -11,8 +11,8 @@ import (
 // reader of a packet waits only for its flag. In a program, the op that writes packets signals the op
 // that reads them, over a channel reserved for packets.
 
-// form is what an op on packets reads and writes.
-type form struct {
+// packetOp is what an op on packets reads and writes.
+type packetOp struct {
 	payload bool // its first source is data, not packets
 	reads   bool // it reads packets of the gpu and adds them to the payload, if any
 	stores  bool // it writes the result as data on the gpu
@@ -20,8 +20,8 @@ type form struct {
 	sends   bool // it writes the result as packets on other gpus
 }
 
-// forms lists the form of each op on packets.
-var forms = map[string]form{
+// packetOps lists the ops on packets.
+var packetOps = map[string]packetOp{
 	"ppkt":    {payload: true, sends: true},
 	"rppkt":   {reads: true, sends: true},
 	"upkt":    {reads: true, stores: true},
@@ -54,7 +54,7 @@ func (p *packets) any() bool { return len(p.written)+len(p.read) > 0 }
 
 // packets reads an op on packets.
 func (x *opReader) packets() {
-	s, is := x.sides(), forms[x.name]
+	s, is := x.sides(), packetOps[x.name]
 	raw := x.name == "ppkt" // puts each source to the destination of the same index
 	payload, in := s.from, []chunks(nil)
 	switch {
@@ -68,7 +68,7 @@ func (x *opReader) packets() {
 	if is.stores {
 		stored, kept = firstOf(s.to)
 	}
-	has := form{len(payload) > 0, len(in) > 0, len(stored) > 0, len(kept) > 0, len(s.others) > 0}
+	has := packetOp{len(payload) > 0, len(in) > 0, len(stored) > 0, len(kept) > 0, len(s.others) > 0}
 	if has != is || len(s.far) > 0 || len(kept) > 1 || !is.payload && len(in) > 1 || raw && len(s.from) != len(s.others) {
 		x.refuse(s)
 		return
@@ -120,7 +120,7 @@ func firstOf(all []chunks) (first, others []chunks) {
 
 // packetChannels checks that MSCCL++ supports the op's type of channel, its channels to each
 // destination, and its buffers; data are the sources and destinations that are not packets.
-func (x *opReader) packetChannels(s sides, is form, data []chunks) {
+func (x *opReader) packetChannels(s sides, is packetOp, data []chunks) {
 	port := channelTypes[x.kind] == "port"
 	if is.reads && is.stores && is.sends {
 		x.overMemory()

@@ -115,7 +115,7 @@ func (l *oneSided) channel(from, to int, channel uint8) uint8 {
 }
 
 // blocks returns the streams of rank r, with signals and puts in place of messages.
-func (l *oneSided) blocks(r int) []block {
+func (l *oneSided) blocks(r int) []threadBlock {
 	out := &lowered{last: make([]stepOf, len(l.Ops[r]))}
 	ops := l.Ops[r]
 	for from, to := 0, 0; from < len(ops); from = to {

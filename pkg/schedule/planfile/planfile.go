@@ -33,9 +33,9 @@ func (p *Plan) note(at position, format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", at.in(p.file), fmt.Sprintf(format, args...)))
 }
 
-// Verify verifies the plan for each of its placements. Findings are returned as schedule.Findings, one for
-// each placement that has any, joined. Other errors are those of schedule.Verify. uniform reports whether
-// schedule.Report.Uniform holds for all placements.
+// Verify verifies the plan for each of its placements. It returns the findings as an error: a
+// schedule.Findings for each placement that has any, joined. It also fails as schedule.Verify does. uniform
+// reports whether schedule.Report.Uniform holds for all placements.
 func (p *Plan) Verify(ctx context.Context) (uniform bool, err error) {
 	report, err := schedule.Verify(ctx, p.Program)
 	if err != nil {
@@ -110,9 +110,9 @@ const (
 	maxBlocks = 4096    // of all ranks together; verification needs memory in proportion to their square
 )
 
-// block is a thread block: steps that run in order. A step starts after the steps of other blocks of the rank
+// threadBlock is a sequence of steps that run in order. A step starts after the steps of other blocks of the rank
 // that are in step.after.
-type block struct{ steps []step }
+type threadBlock struct{ steps []step }
 
 // step is a step of a thread block; position is where it is in the file.
 type step struct {
@@ -127,7 +127,7 @@ type stepOf struct{ block, step int }
 // assemble appends the blocks of a rank to a program, each as a stream, and returns the positions of the ops
 // that it appended. The order of the ops depends only on the blocks and their dependencies. If steps wait for
 // each other in a cycle, stuck is one of them.
-func assemble(p *schedule.Program, r int, blocks []block) (at []position, stuck *step) {
+func assemble(p *schedule.Program, r int, blocks []threadBlock) (at []position, stuck *step) {
 	next := make([]int, len(blocks))
 	last := make([][]int, len(blocks)) // by block and step: the block's last op so far, or −1
 	inherited := make([][][]int, len(blocks))
@@ -197,7 +197,7 @@ func lastOfStreams(ops []schedule.Op, some []int) []int {
 
 // lowered is a program without groups whose streams are thread blocks.
 type lowered struct {
-	blocks []block
+	blocks []threadBlock
 	last   []stepOf // by op of the program: its step
 	known  [][]int  // by waiting block and awaited block: the last step waited for, or −1
 }
@@ -207,7 +207,7 @@ type lowered struct {
 func (l *lowered) add(b int, o schedule.Op, after []stepOf) stepOf {
 	for len(l.known) <= b {
 		l.known = append(l.known, nil)
-		l.blocks = append(l.blocks, block{})
+		l.blocks = append(l.blocks, threadBlock{})
 	}
 	var needed []stepOf
 	for _, a := range after {

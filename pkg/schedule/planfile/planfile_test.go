@@ -332,7 +332,7 @@ func TestLimits(t *testing.T) {
 // block, not all that were passed to them.
 func TestStepsWithoutOps(t *testing.T) {
 	const each, steps = 4, 200
-	blocks := make([]block, 2*each)
+	blocks := make([]threadBlock, 2*each)
 	for b := range blocks {
 		for s := range steps {
 			next := step{ops: []schedule.Op{{Kind: schedule.Copy, Dst: 1, Count: 1}}}

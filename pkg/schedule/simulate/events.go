@@ -10,12 +10,14 @@ type event struct {
 	what uint8
 }
 
-func newEvent(at Picoseconds, rank int32, what uint8, of int32) event {
-	return event{at, uint64(rank)<<32 | uint64(of), what}
+func newEvent(at Picoseconds, rank int32, what uint8, item int32) event {
+	return event{at, uint64(rank)<<32 | uint64(item), what}
 }
 
 func (e *event) rank() int { return int(e.key >> 32) }
-func (e *event) of() int32 { return int32(e.key) } // the op or message
+
+// item returns the op or message of the event.
+func (e *event) item() int32 { return int32(e.key) }
 
 // before returns 1 if e is before o, and 0 otherwise. Events are ordered by time, then by rank, then by op
 // or message, so that their order does not depend on when they were pushed. before avoids branches, which

@@ -128,7 +128,7 @@ func (f *flows) fair() {
 		t.route(w.from, w.to, func(l int32) {
 			if f.users[l] == 0 {
 				f.links = append(f.links, l)
-				f.room[l] = 1 / f.machine.of(l).PerByte
+				f.room[l] = 1 / f.machine.linkCost(l).PerByte
 			}
 			f.users[l]++
 		})

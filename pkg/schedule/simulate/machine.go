@@ -86,8 +86,8 @@ type Link struct {
 	PerByte float64 // in picoseconds
 }
 
-// of returns the cost of a link.
-func (m *Machine) of(link int32) Link {
+// linkCost returns the cost of a link.
+func (m *Machine) linkCost(link int32) Link {
 	if m.Topology.isNetwork(link) {
 		return m.Network
 	}
@@ -96,7 +96,7 @@ func (m *Machine) of(link int32) Link {
 
 // flight returns the latency of all links from one rank to another.
 func (m *Machine) flight(from, to int32) (t Picoseconds) {
-	m.Topology.route(from, to, func(link int32) { t += m.of(link).Latency })
+	m.Topology.route(from, to, func(link int32) { t += m.linkCost(link).Latency })
 	return t
 }
 
@@ -202,7 +202,7 @@ func (m *Machine) onRank(k schedule.Kind, n int64) Picoseconds {
 
 // onLink returns the time of n bytes on a link.
 func (m *Machine) onLink(link int32, n int64) Picoseconds {
-	t := bytes(n, m.of(link).PerByte)
+	t := bytes(n, m.linkCost(link).PerByte)
 	if m.Quantum > 1 {
 		t -= t % m.Quantum
 	}

@@ -197,31 +197,31 @@ const (
 
 // happen handles an event.
 func (s *simulation) happen(e event) {
-	of := e.of()
+	i := e.item()
 	switch e.what {
 	case posted:
-		s.post(e.rank(), int(of))
+		s.post(e.rank(), int(i))
 	case ended:
-		s.complete(e.rank(), int(of))
+		s.complete(e.rank(), int(i))
 	case leaves:
-		s.leave(of)
+		s.leave(i)
 	case through:
-		s.passed(of)
+		s.passed(i)
 	case reaches:
-		s.forward(of)
+		s.forward(i)
 	case left: // precedes lands, even if the latency is 0
-		s.left(of)
-		s.at(s.now+s.flight(s.messages[of].from, s.messages[of].to), s.messages[of].to, lands, of)
+		s.left(i)
+		s.at(s.now+s.flight(s.messages[i].from, s.messages[i].to), s.messages[i].to, lands, i)
 	case lands:
-		s.landed(of)
+		s.landed(i)
 	case arrived:
-		s.arrive(of)
+		s.arrive(i)
 	}
 }
 
 // at adds an event at time t.
-func (s *simulation) at(t Picoseconds, rank int32, what uint8, of int32) {
-	s.events.push(newEvent(t, rank, what, of))
+func (s *simulation) at(t Picoseconds, rank int32, what uint8, item int32) {
+	s.events.push(newEvent(t, rank, what, item))
 }
 
 // Start and End implement schedule.Actions.
@@ -448,7 +448,7 @@ func (s *simulation) passed(i int32) {
 		s.left(i)
 	}
 	m.at = node
-	s.at(s.now+s.of(number).Latency, node, reaches, i)
+	s.at(s.now+s.linkCost(number).Latency, node, reaches, i)
 }
 
 // landed handles the arrival of a message's last byte. Its receive begins to process it, if already posted. A

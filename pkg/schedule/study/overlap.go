@@ -53,8 +53,8 @@ func (o *Overlap) series(contender string) string {
 	return fmt.Sprintf("%s %s on %s", o.Name, contender, o.Backend)
 }
 
-// plan returns the rows of the overlap without their times. Their keys do not depend on its name.
-func (o *Overlap) plan() (out []planned) {
+// rows returns the rows of the overlap without their times. Their keys do not depend on its name.
+func (o *Overlap) rows() (out []planned) {
 	same := *o
 	same.Name, same.Bytes = "", nil
 	for _, contender := range overlap.Contenders(o.Form) {

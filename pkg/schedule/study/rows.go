@@ -99,14 +99,14 @@ type Plan struct {
 func (m *Manifest) Plan(known map[string]Row) (*Plan, error) {
 	p := &Plan{Manifest: m, known: known}
 	for i := range m.Cases {
-		rows, err := m.planCase(&m.Cases[i])
+		rows, err := m.caseRows(&m.Cases[i])
 		if err != nil {
 			return nil, err
 		}
 		p.rows = append(p.rows, rows...)
 	}
 	for i := range m.Overlaps {
-		p.rows = append(p.rows, m.Overlaps[i].plan()...)
+		p.rows = append(p.rows, m.Overlaps[i].rows()...)
 	}
 	for _, r := range m.References {
 		for bytes, ns := range r.Points {
@@ -122,8 +122,8 @@ func (m *Manifest) Plan(known map[string]Row) (*Plan, error) {
 	return p, nil
 }
 
-// planCase returns the measured rows of a case, if it has a backend, and its simulated rows for each model.
-func (m *Manifest) planCase(c *Case) (out []planned, err error) {
+// caseRows returns the measured rows of a case, if it has a backend, and its simulated rows for each model.
+func (m *Manifest) caseRows(c *Case) (out []planned, err error) {
 	p, err := c.program()
 	if err != nil {
 		return nil, err
