@@ -152,18 +152,18 @@ type maker struct {
 	device  accel.Device
 	stream  accel.Stream
 	world   *gpurank.Group
-	// buffer has the byte that this rank sends, and then those that it receives.
+	// buffer holds the byte that this rank sends, followed by the bytes that it receives.
 	buffer accel.Ptr
 }
 
-// config is that of collectives in cxrun.
+// config is the configuration of communicators of collectives in cxrun.
 var config = nccl.Config{NVLinkCentric: true}
 
 // way is a way to make a communicator.
 type way struct {
 	name string
-	// group is that of a rank, which gets a communicator of the ranks with the same one; NoColor is
-	// of a rank that gets none and does not take part.
+	// group returns the group of a rank. Ranks of one group get a communicator. A rank with NoColor
+	// gets none and does not take part.
 	group func(rank, world int) int
 	// prepare does what is not timed, and returns the call that is.
 	prepare func(ctx context.Context, m *maker, name string, group int) (func() (*nccl.Communicator, error), error)
@@ -319,7 +319,7 @@ func (m *maker) time(ctx context.Context, w way, name string) (times [columns]fl
 	return times, err
 }
 
-// printRow prints the times of all ranks without those of the first trial.
+// printRow prints the times of all ranks, without the first trial.
 func printRow(stdout io.Writer, name string, ranks [][columns][]float64) error {
 	fields := []string{name}
 	for c := range ranks[0] {

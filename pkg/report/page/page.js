@@ -39,7 +39,7 @@
     return Number(n.toPrecision(4)) + " " + ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][i];
   };
 
-  // A view is its head, its series and what is chosen of them -----------------------------
+  // A view has a head, series and the chosen facets and metric ----------------------------
 
   const views = D.views.map((head, v) => {
     const view = { ...head, series: D.series[v].map((s, id) => ({
@@ -47,7 +47,7 @@
       x: D.lists[s[4]], work: s[5].map(w => D.lists[w]), q: s[6], n: D.lists[s[7]], bad: new Map(s[8]), fits: s[9] || [],
     })) };
     view.metrics = [{ name: "latency", title: view.time || "latency", unit: "µs" }, ...view.rates];
-    // The percentiles that any of its series has.
+    // The percentiles of any of its series.
     view.quantiles = D.quantiles.map((_, q) => q).filter(q => view.series.some(s => s.q[q].some(us => us > 0)));
     view.far = view.quantiles[view.quantiles.length - 1];
     view.root = $("#view-" + view.name);
@@ -56,8 +56,8 @@
     return view;
   });
 
-  // form gives a view its x, facets and series: as they are in the file (0), or with x in the
-  // place of the facet that it may be exchanged with (1).
+  // form gives a view its x, facets and series: as they are in the file (0), or with x and the
+  // facet exchanged that may replace it (1).
   function form(view, k) {
     if (!view.forms[k]) view.forms[k] = swapped(view);
     Object.assign(view, view.forms[k]);
@@ -82,8 +82,8 @@
     return { x: { title: swap, bytes: false }, facets: to, series: [...whole.values()] };
   }
 
-  // initial chooses one value of each facet that separates unlike measurements: the first
-  // that any series has together with the values before it.
+  // initial chooses one value of each facet that separates kinds of measurement: the first that
+  // occurs together with the values chosen before it.
   function initial(view) {
     let left = view.series;
     const chosen = view.facets.map((facet, i) => {
@@ -95,8 +95,8 @@
     return { over: view.forms.findIndex(f => f && f.series === view.series), chosen, metric: view.rates.length && !view.latency ? 1 : 0, q: 0, band: false, fit: false, logX: true, logY: true, hidden: new Set(), at: null };
   }
 
-  // figureOf is one of the metrics at a rung, NaN where there is none. Only a given one may be
-  // 0 or negative.
+  // figureOf returns a metric at a rung, NaN if it is missing. Only given metrics may be 0 or
+  // negative.
   const figureOf = (view, s, i, k, q = view.state.q) => {
     const time = s.q[q][i], work = k && s.work[k - 1][i];
     if (view.metrics[k].given) return work ?? NaN;
@@ -122,7 +122,7 @@
   const facts = c => D.origins[c[5]];
   const fact = (c, name) => (facts(c).find(f => f[0] === name) || ["", ""])[1];
 
-  // select finds the series that are shown, those that are left out, and what they mix.
+  // select finds the series that are shown and the omitted ones, and what the shown ones mix.
   function select(view) {
     const all = view.series.filter(s => fits(view, s) && s.x.some((_, i) => has(value(view, s, i))));
     view.shown = all.slice(0, maxSeries);
@@ -360,7 +360,7 @@
     for (const details of view.tables) if (details.open) fill(view, details);
   }
 
-  // legend makes a button for each series that is shown, unless the buttons are those already.
+  // legend makes a button for each shown series, unless these buttons exist already.
   function legend(view) {
     const is = [theme().name, view.state.over, view.varying, view.shown.map(s => s.id), [...view.state.hidden]].join(";");
     if (view.legend.dataset.is === is) return;
@@ -463,7 +463,7 @@
     return make("label", { className: "choice" }, make("span", { textContent: title }), select);
   }
 
-  // over chooses the x of a view. What is chosen of other facets stays.
+  // over chooses the x of a view. The values chosen for other facets stay.
   function over(view, k) {
     const { state } = view;
     form(view, k);
@@ -502,7 +502,7 @@
         const on = state.chosen[i] ? state.chosen[i].has(k) : false;
         const button = toggle(text || "none", on, e => {
           const set = new Set(state.chosen[i] || []);
-          // A click shows one value of what is unlike; with shift it adds one.
+          // A click shows one value of a facet that separates kinds; with shift it adds one.
           if (facet.one && !e.shiftKey) return pick(new Set([k]));
           if (!set.delete(k)) set.add(k);
           pick(set.size ? set : null);
@@ -562,7 +562,7 @@
 
   // Tables ---------------------------------------------------------------------------------
 
-  // fill makes the tables of a chart, which are made when they are opened.
+  // fill makes the tables of a chart when they are opened.
   function fill(view, details) {
     const table = make("table");
     const head = (names, figures) => table.append(make("thead", {}, make("tr", {}, ...names.map((name, i) => make("th", { textContent: name, className: i >= figures ? "figure" : "", scope: "col" })))));
@@ -605,8 +605,8 @@
     return cell;
   }
 
-  // live makes a table sortable and adds a button that saves it as CSV. Figures are sorted
-  // within a body: rows of unlike comparison keys are in different ones.
+  // live makes a table sortable and adds a button that saves it as CSV. Figures are only sorted
+  // within a body; rows of different comparison keys are in different bodies.
   function live(table, name) {
     const bodies = [...table.tBodies];
     const text = cell => cell.dataset.value ?? cell.textContent;
