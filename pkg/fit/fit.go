@@ -23,7 +23,7 @@ type Point struct {
 // switched its algorithm or protocol there, but the times alone do not show that.
 type Model struct {
 	Segments []Segment `json:"segments"`
-	// Why is why there is no segment; empty if there is one.
+	// Why is the reason if there are no segments.
 	Why string `json:"why,omitempty"`
 }
 

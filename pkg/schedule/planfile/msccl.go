@@ -273,7 +273,7 @@ func (g *xmlGPU) block(a *node) {
 		a.fail("<tb> chan=\"%d\", must be less than nchannels=\"%d\"", c.channel, g.channels)
 	}
 	if g.perChannel[c.channel]++; g.perChannel[c.channel] == xmlBlocks+1 {
-		g.plan.note(a.at, "<tb> is one of more than %d thread blocks of channel %d on gpu %d: MSCCL refuses the plan", xmlBlocks, c.channel, g.rank)
+		g.plan.note(a.at, "<tb> chan=\"%d\": the channel has more than %d thread blocks on gpu %d: MSCCL refuses the plan", c.channel, xmlBlocks, g.rank)
 	}
 	if id != len(g.blocks) {
 		a.fail("<tb> id=\"%d\", must be %d: thread blocks are numbered in order", id, len(g.blocks))

@@ -122,7 +122,7 @@ func (b *blockReader) chunksOf(n *node, where int, buffer string, index, size in
 		n.fail("size %d, must be num_chunks of the pipeline, which is %d", size, b.iterates)
 	}
 	if buffer == "s" && !b.onPackets {
-		b.packets.others = cmp.Or(b.packets.others, n)
+		b.packets.otherUse = cmp.Or(b.packets.otherUse, n)
 	}
 	first, count := index*b.parts, size*b.parts
 	for _, s := range b.shares {

@@ -32,7 +32,7 @@ var packetOps = map[string]packetOp{
 	"recspkt": {payload: true, reads: true, stores: true, keeps: true, sends: true},
 }
 
-// end is a step of a rank, at one end of a transfer of packets.
+// end identifies a step of a rank.
 type end struct {
 	rank int
 	at   stepOf
@@ -47,9 +47,10 @@ type parcel struct {
 // packets records where a plan writes and reads packets.
 type packets struct {
 	written, read map[int][]parcel // by the rank whose buffer s has them
-	others        *node            // the first use of buffer s for other data; nil if there is none
+	otherUse      *node            // the first use of buffer s for other data; nil if there is none
 }
 
+// any reports whether the plan has packets.
 func (p *packets) any() bool { return len(p.written)+len(p.read) > 0 }
 
 // packets reads an op on packets.
@@ -134,11 +135,11 @@ func (x *opReader) packetChannels(s sides, is packetOp, data []chunks) {
 			}
 		}
 	}
-	plain := x.name == "ppkt"
-	if plain && !port {
+	raw := x.name == "ppkt"
+	if raw && !port {
 		x.oneBuffer(s.from)
 	}
-	asTheyAre := plain && port // the proxy copies packets without reading their flags
+	asTheyAre := raw && port // the proxy copies packets without reading their flags
 	for _, c := range data {
 		switch {
 		case asTheyAre && c.buffer != "s":
@@ -148,7 +149,7 @@ func (x *opReader) packetChannels(s sides, is packetOp, data []chunks) {
 		}
 	}
 	for i, c := range s.others {
-		if plain && c.size != s.from[i].size {
+		if raw && c.size != s.from[i].size {
 			c.text.fail("ppkt of %d chunks into %d, must be equally many", s.from[i].size, c.size)
 		}
 	}
@@ -201,8 +202,8 @@ func (x *planReader) meet(top *node) {
 	if !p.any() {
 		return
 	}
-	if p.others != nil {
-		p.others.fail("buffer s, which holds packets in this plan, must not be used for other data: the two overlap")
+	if p.otherUse != nil {
+		p.otherUse.fail("buffer s, which holds packets in this plan, must not be used for other data: the two overlap")
 	}
 	if protocol := top.get("protocol"); protocol.string() != "LL" {
 		protocol.fail("protocol %q, must be LL in a plan with packets: MSCCL++ allocates no memory for packets otherwise", protocol.value)

@@ -314,7 +314,7 @@ func TestLimits(t *testing.T) {
 	}
 	plan, err := Read("plan.xml", []byte(text[:from]+blocks.String()+text[to:]))
 	require.NoError(t, err)
-	require.Equal(t, []string{"plan.xml:38:5: <tb> is one of more than 32 thread blocks of channel 0 on gpu 0: MSCCL refuses the plan"}, plan.Notes)
+	require.Equal(t, []string{"plan.xml:38:5: <tb> chan=\"0\": the channel has more than 32 thread blocks on gpu 0: MSCCL refuses the plan"}, plan.Notes)
 
 	text = string(written(t, program(t, "direct", schedule.AllGather, 2), MSCCLPP))
 	plan, err = Read("plan.json", []byte(strings.Replace(text, `"ops": [`, `"ops": [`+strings.Repeat(`{"name": "nop"}, `, jsonOps), 1)))

@@ -36,6 +36,7 @@ type source struct {
 // maxDepth is the maximum nesting depth of objects, arrays or elements. Plans need eight.
 const maxDepth = 32
 
+// fail records an error at a position, unless there is one already.
 func (t *source) fail(at position, format string, args ...any) {
 	if t.err == nil {
 		t.err = fmt.Errorf("%s: %s", at.in(t.file), fmt.Sprintf(format, args...))

@@ -16,7 +16,7 @@ const Version = 1
 
 // Result is the result of a simulation.
 type Result struct {
-	Makespan Picoseconds   // from the common start of the ranks to the end of the last one
+	Makespan Picoseconds   // from the common start of the ranks to the end of the last rank
 	Ends     []Picoseconds // by rank
 	Messages int           // number of messages with data
 }

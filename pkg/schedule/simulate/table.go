@@ -17,7 +17,7 @@ type Table struct {
 }
 
 // curve has times by size. Between two measured sizes of a class, times are interpolated linearly. Any other
-// size takes the time of the next larger measured size, so that nothing is interpolated across a break.
+// size takes the time of the next larger measured size, so that no time is interpolated between two classes.
 type curve []Class
 
 // maxNanoseconds limits a measured time, so that sums of times cannot overflow.

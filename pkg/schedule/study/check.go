@@ -33,7 +33,7 @@ func (c *checker) add(at any, series string) {
 // check checks the whole manifest. It calls read for the content of each file that a model names.
 func (c *checker) check(read func(file string) ([]byte, error)) {
 	if len(c.Cases)+len(c.Overlaps) == 0 {
-		c.wrong(c.Manifest, "needs cases or overlaps")
+		c.wrong(c.Manifest, "the study needs cases or overlaps")
 	}
 	if len(c.Cases) > 0 && (c.ElementBytes == 0 || len(c.Elements) == 0) {
 		c.wrong(c.Manifest, "cases need element_bytes and elements")

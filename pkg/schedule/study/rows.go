@@ -32,7 +32,7 @@ type Row struct {
 	Origin string `json:"origin"`
 	Series string `json:"series"`
 	Bytes  int64  `json:"bytes"` // of the whole vector
-	// Picoseconds is the time from the common start of all ranks to the end of the last one. In measured
+	// Picoseconds is the time from the common start of all ranks to the end of the last rank. In measured
 	// rows it is the median.
 	Picoseconds int64  `json:"picoseconds"`
 	Collective  string `json:"collective,omitempty"`
@@ -41,7 +41,7 @@ type Row struct {
 	Topology    string `json:"topology,omitempty"`
 	Model       string `json:"model,omitempty"`
 	Backend     string `json:"backend,omitempty"`
-	Device      string `json:"device,omitempty"` // of a measured row, as documents name it
+	Device      string `json:"device,omitempty"` // the device of a measured row, named as in documents
 	Source      string `json:"source,omitempty"`
 	Date        string `json:"date,omitempty"`
 
