@@ -171,22 +171,22 @@ func (s Squashes) make(ctx context.Context, i Image, file string) (Squash, error
 	}
 	// The name of the file includes the name of this machine: another machine may import at the same
 	// time if locks are not shared. A killed import of this machine leaves a file of this name.
-	part := filepath.Join(s.Images, "."+i.Name()+"."+host+".part")
-	if err := os.RemoveAll(part); err != nil {
+	partial := filepath.Join(s.Images, "."+i.Name()+"."+host+".part")
+	if err := os.RemoveAll(partial); err != nil {
 		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)
 	}
-	defer os.Remove(part)
+	defer os.Remove(partial)
 	before := s.digest(ctx, i)
-	if _, err := tool(ctx, s.Starter, s.enroot("import", "--output", part, i.uri())); err != nil {
+	if _, err := tool(ctx, s.Starter, s.enroot("import", "--output", partial, i.uri())); err != nil {
 		return Squash{}, because("image could not be imported", "import image %s: %w: try it on that node: enroot import %s", i.Ref, err, i.uri())
 	}
 	if after := s.digest(ctx, i); after != before {
 		return Squash{}, because("image changed during its import", "import image %s: the tag was %q before and is %q now: run the cell again", i.Ref, before, after)
 	}
-	if _, err := s.verify(ctx, part, part); err != nil {
+	if _, err := s.verify(ctx, partial, partial); err != nil {
 		return Squash{}, because("imported image is corrupted", "import image %s: %w: is there space left in storage.images?", i.Ref, err)
 	}
-	if err := s.keep(i, before, part, file); err != nil {
+	if err := s.keep(i, before, partial, file); err != nil {
 		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)
 	}
 	return Squash{file, before}, nil
@@ -194,15 +194,15 @@ func (s Squashes) make(ctx context.Context, i Image, file string) (Squash, error
 
 // keep puts a new file and its record in place. The record comes first: until the file
 // follows, an older file does not fit it and counts as corrupted.
-func (s Squashes) keep(i Image, digest, part, file string) error {
-	info, err := os.Stat(part)
+func (s Squashes) keep(i Image, digest, partial, file string) error {
+	info, err := os.Stat(partial)
 	if err != nil {
 		return err
 	}
 	if err := safefile.WriteJSON(file+".json", record{i.Ref, i.Arch, digest, info.Size()}); err != nil {
 		return err
 	}
-	return os.Rename(part, file)
+	return os.Rename(partial, file)
 }
 
 // digest asks the registry for the digest of an image. It is empty if enroot is older than
