@@ -196,7 +196,7 @@ func (c *Client) downloadOnce(ctx context.Context, a artifact, f *os.File) (veri
 		return false, false, nil
 	}
 	if got := digest(sum); got != a.Digest {
-		return false, true, fmt.Errorf("the digest of the download is %s, GitHub says %s", got, a.Digest)
+		return false, true, fmt.Errorf("the digest of the download is %s, GitHub lists %s", got, a.Digest)
 	}
 	return true, false, nil
 }

@@ -168,7 +168,7 @@ func TestBrokenDownloads(t *testing.T) {
 		"never a link":         {"BLOB ", githubtest.Status(403, "AuthenticationFailed"), 3, fleet.StateFailed, "the store answers 403 Forbidden (3 tries)"},
 		"cut":                  {"BLOB ", githubtest.Cut(), 1, fleet.StateFetched, ""},
 		"torn":                 {"BLOB ", githubtest.Torn(), 2, fleet.StateFetched, ""},
-		"wrong digest":         {"BLOB ", githubtest.Status(200, "PK something else"), 3, fleet.StateFailed, "GitHub says sha256:"},
+		"wrong digest":         {"BLOB ", githubtest.Status(200, "PK something else"), 3, fleet.StateFailed, "GitHub lists sha256:"},
 		"gone from the store":  {"BLOB ", githubtest.Status(404, ""), 1, fleet.StateExpired, "GitHub has deleted it"},
 		"gone from the API":    {"GET /zip", githubtest.Status(410, `{}`), 1, fleet.StateExpired, "GitHub has deleted it"},
 		"not there":            {"GET /zip", githubtest.Status(404, `{}`), 1, fleet.StateFailed, "not found"},

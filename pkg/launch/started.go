@@ -38,7 +38,7 @@ var starters = []placeVariables{
 const pmixRank = "PMIX_RANK"
 
 // StartedPlace reads the variables of external launchers. It fails if they contradict each other,
-// since one of them is then not about this process.
+// since one of them is then not for this process.
 func StartedPlace(getenv func(string) string) (Started, error) {
 	var chosen *Started
 	for _, by := range starters {
@@ -50,7 +50,7 @@ func StartedPlace(getenv func(string) string) (Started, error) {
 		case chosen == nil:
 			chosen = p
 		case p.Rank != chosen.Rank || p.World != chosen.World:
-			return Started{}, fmt.Errorf("%s says rank %d of %d, and %s says rank %d of %d: unset those that are not about this process",
+			return Started{}, fmt.Errorf("%s says rank %d of %d, and %s says rank %d of %d: unset the variables that are not for this process",
 				chosen.Variable, chosen.Rank, chosen.World, p.Variable, p.Rank, p.World)
 		}
 	}
@@ -65,9 +65,9 @@ func StartedPlace(getenv func(string) string) (Started, error) {
 	case chosen == nil && pmix != "":
 		return Started{}, fmt.Errorf("%s is set, but no variable has the number of ranks: set RANK, WORLD_SIZE and LOCAL_RANK", pmixRank)
 	case chosen == nil:
-		return Started{}, errors.New("no variable says which rank this is: start it with mpirun, torchrun or srun, or set RANK, WORLD_SIZE and LOCAL_RANK")
+		return Started{}, errors.New("no variable has the rank of this process: start it with mpirun, torchrun or srun, or set RANK, WORLD_SIZE and LOCAL_RANK")
 	case pmix != "" && chosen.Variable != starters[0].rank && pmix != strconv.Itoa(chosen.Rank):
-		return Started{}, fmt.Errorf("%s says rank %d, and %s says rank %s: unset the one that is not about this process", chosen.Variable, chosen.Rank, pmixRank, pmix)
+		return Started{}, fmt.Errorf("%s says rank %d, and %s says rank %s: unset the variable that is not for this process", chosen.Variable, chosen.Rank, pmixRank, pmix)
 	}
 	return *chosen, nil
 }

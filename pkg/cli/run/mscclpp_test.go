@@ -48,7 +48,7 @@ func TestBenchMSCCLPPRefuses(t *testing.T) {
 		"reduce_scatter":       "operation reduce_scatter",
 		"alltoall":             "operation alltoall",
 		"all_gather -R 1":      "registration local",
-		"all_reduce -m 4":      "group … 4 … (-m)",
+		"all_reduce -m 4":      "group … -m requests 4",
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, _, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "mscclpp", "-b", "1K", "-e", "1K"}, strings.Fields(args)...)...)
