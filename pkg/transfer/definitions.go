@@ -199,7 +199,7 @@ func (k *Cache) Check(c *catalog.Checker) {
 }
 
 // RefusePage returns why the cache has no pages of page tokens, and the closest valid sizes, or "".
-// Blocks hold whole entries and whole words of 8 bytes, each of which is checked.
+// Blocks hold whole entries and whole words of 8 bytes, because checks compare whole words.
 func (k *Cache) RefusePage(page int) string {
 	why := k.unfit(page)
 	if why == "" {

@@ -43,7 +43,7 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 // memory implements runner.Memory.
 type memory struct {
 	device *host.Device
-	group  *hostrank.Group // nil: there is no other rank
+	group  *hostrank.Group // nil: the case has one rank
 	peer   hostrank.Peer
 }
 

@@ -28,7 +28,7 @@ func room(root sysfs.Root, buffers int, bytes int64, ranks int) error {
 		return nil // for this rank
 	}
 	if fits := Largest(free, buffers*ranks); bytes > fits {
-		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("copies of %d bytes take %d bytes of host memory, of which a rank may take %d: choose sizes of at most %d bytes",
+		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("copies of %d bytes need %d bytes of host memory, but a rank may use only %d: choose sizes of at most %d bytes",
 			bytes, int64(buffers)*(leadBytes+bytes+tailBytes), int64(memoryShare*float64(free))/int64(ranks), fits))
 	}
 	return nil

@@ -20,7 +20,7 @@ func TestRoom(t *testing.T) {
 	require.NoError(t, room(root, 2, most/2-around, 1))
 	require.NoError(t, room(root, 0, most, 1), "buffers of devices")
 	require.EqualError(t, room(root, 2, most, 1),
-		fmt.Sprintf("memory-for-size: copies of %d bytes take %d bytes of host memory, of which a rank may take %d: choose sizes of at most %d bytes", most, 2*(most+around), most, most/2-around))
+		fmt.Sprintf("memory-for-size: copies of %d bytes need %d bytes of host memory, but a rank may use only %d: choose sizes of at most %d bytes", most, 2*(most+around), most, most/2-around))
 	require.Error(t, room(root, 1, most/2-around+1, 2))
 	require.ErrorContains(t, room(sysfs.Root{FS: fstest.MapFS{}}, 1, 1, 1), "/proc/meminfo lacks MemTotal or MemAvailable")
 }

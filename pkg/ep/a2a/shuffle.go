@@ -76,7 +76,7 @@ func newShuffle(e *end, s sizes) (f *shuffle, err error) {
 // the count for each expert.
 func (f *shuffle) countWords() int { return 1 + f.perRank }
 
-// tells returns the counts of the rows that this rank sends to rank.
+// tells returns the counts that this rank sends to rank ahead of its rows; see countWords.
 func (f *shuffle) tells(rank int) []int32 { return f.told[rank*f.countWords():][:f.countWords()] }
 
 // toldBy returns the counts of the rows that this rank receives from rank.

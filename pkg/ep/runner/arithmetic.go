@@ -130,7 +130,7 @@ func (a *arithmetic) asReceived() message {
 	}
 }
 
-// returned returns the messages of received rows, each transformed as by says.
+// returned returns the messages of received rows. by returns the transform of each row.
 func (a *arithmetic) returned(by func(token, part int) workload.Affine) message {
 	received, x := a.asReceived(), make([]uint16, len(a.pattern))
 	return func(dst []uint16, token, part int) {

@@ -119,7 +119,7 @@ func (m *copiedWords) Paint(base uint64) error {
 	return nil
 }
 
-// Wrong implements pool.Memory. It reads the pool in pieces, most of which have many stretches.
+// Wrong implements pool.Memory. It reads the pool in pieces; a piece usually covers many stretches.
 func (m *copiedWords) Wrong(stretches []pool.Stretch) (wrong []int, err error) {
 	var piece []uint64
 	from := 0 // first word of the piece

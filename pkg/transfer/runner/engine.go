@@ -56,8 +56,8 @@ type Engine interface {
 	Close() error
 }
 
-// Lane is what moved data. It is the zero value on a rank that only received, if its library knows only
-// what it sends; the peer then reports the lane.
+// Lane is what moved data. If a library reports only what it sends, Lane is the zero value on a rank
+// that only received; the peer then reports the lane.
 type Lane struct {
 	// Name is one of vocab.Lanes or UnknownLane, or several of these in order, joined by "+".
 	Name string `json:"name"`
