@@ -1,4 +1,4 @@
-// Package affinity restricts a process to processors, and reports which ones it may use.
+// Package affinity reads and restricts the set of processors that a process may use.
 package affinity
 
 import (
@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Narrow restricts this process, with its present and future threads, to those of cpus that
-// it may use. It does nothing if the process may not use all of online, since its launcher
-// has then restricted it already, or if it may use none of cpus.
+// Narrow restricts this process, with its present and future threads, to the processors in
+// cpus that it may use. It does nothing if the process may use none of them, or if it may
+// not use all of online, since its launcher has then restricted it already.
 //
-// It returns the processors to which the process is restricted; none if it may still use
-// all of online.
+// It returns the processors to which the process is restricted, or nil if the process may
+// still use all of online.
 func Narrow(online, cpus []int) (held []int, err error) {
 	allowed, err := Allowed()
 	switch {
@@ -37,7 +37,7 @@ func Narrow(online, cpus []int) (held []int, err error) {
 		return nil, nil
 	}
 	if err := all(&set); err != nil {
-		return nil, fmt.Errorf("hold the process to CPUs %s: %w", List(held), err)
+		return nil, fmt.Errorf("restrict the process to CPUs %s: %w", List(held), err)
 	}
 	return held, nil
 }
@@ -62,7 +62,7 @@ func containsAll(list, of []int) bool {
 }
 
 // all restricts every thread to set. A thread inherits its set from the thread that starts
-// it, so none is missed once a scan finds no new one.
+// it, so all threads are restricted when a scan finds no new one.
 func all(set *unix.CPUSet) error {
 	done := map[int]bool{}
 	for {
@@ -90,7 +90,7 @@ func all(set *unix.CPUSet) error {
 	}
 }
 
-// List formats processors, which must be ascending, as the kernel does: 0-3,8,10-11.
+// List formats processors in the kernel's notation: 0-3,8,10-11. cpus must be ascending.
 func List(cpus []int) string {
 	var parts []string
 	for i := 0; i < len(cpus); {

@@ -1,5 +1,5 @@
-// Package dl opens shared libraries at run time, and reports which file was really loaded.
-// It knows no particular library: its callers know what functions take and return.
+// Package dl opens shared libraries at run time and reports which file was loaded. Callers
+// must know the signatures of the functions.
 package dl
 
 /*
@@ -44,9 +44,9 @@ type File struct {
 	id   identity
 }
 
-// Open loads the library that the dynamic loader finds by name: a path if it contains a
-// slash, otherwise a soname. Its symbols are bound at once and stay local, so that two
-// libraries with the same symbols do not bind to each other.
+// Open loads the library that the dynamic loader finds by name, which is a path if it
+// contains a slash, otherwise a soname. Its symbols are bound at once and stay local, so
+// that two libraries with the same symbols do not bind to each other.
 func Open(name string) (*Library, error) {
 	return open(name, C.RTLD_NOW|C.RTLD_LOCAL)
 }
@@ -77,8 +77,8 @@ func open(name string, flags C.int) (*Library, error) {
 	if abs, err := filepath.Abs(l.path); err == nil {
 		l.path = abs
 	}
-	// A library without a readable file (deleted, or the vdso) works all the same; it only
-	// has no name.
+	// A library without a readable file (deleted, or the vdso) works too, but its soname and
+	// build id stay empty.
 	l.id, _ = readIdentity(l.path)
 	return l, nil
 }
@@ -98,14 +98,14 @@ func (l *Library) Symbol(name string) (unsafe.Pointer, error) {
 	return p, nil
 }
 
-// Path returns the file that was really loaded, with symbolic links resolved. It is
-// private: it belongs in log files, never in a document.
+// Path returns the path of the loaded file, with symbolic links resolved. It is private: it
+// may be written to log files, but never to a document.
 func (f File) Path() string { return f.path }
 
-// SOName returns the library's DT_SONAME; empty if it has none.
+// SOName returns the library's DT_SONAME, or "" if it has none.
 func (f File) SOName() string { return f.id.soname }
 
-// BuildID returns the GNU build id in hexadecimal; empty if it has none.
+// BuildID returns the library's GNU build id in hexadecimal, or "" if it has none.
 func (f File) BuildID() string { return f.id.buildID }
 
 // Close drops this reference. When the last one is dropped, the loader unloads the library

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// identity is what the file of a library contains about its identity.
+// identity holds the soname and the build id in the file of a library.
 type identity struct {
 	soname  string
 	buildID string
@@ -48,8 +48,8 @@ func readIdentity(path string) (identity, error) {
 	return id, nil
 }
 
-// Imports returns the sonames of the libraries that the file at path needs, without those in the
-// directories that it names itself (DT_RPATH and DT_RUNPATH). Nothing is loaded.
+// Imports returns the sonames of the libraries that the file at path needs. It omits libraries in
+// the directories that the file lists (DT_RPATH and DT_RUNPATH). It loads nothing.
 func Imports(path string) ([]string, error) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Search says where a library is looked for.
+// Search describes where to find a library.
 type Search struct {
-	What string // how messages call it, such as "NCCL"
+	What string // name in messages, such as "NCCL"
 	// Env names the environment variable that overrides Names. If it is set, nothing else
 	// is tried.
 	Env string
@@ -21,15 +21,14 @@ type Search struct {
 	// itself. If the library is named by a path, those that exist are opened before it, in
 	// this order, and stay open.
 	Beside []string
-	// Missing says where nothing was found and how to install it, if that is more helpful than
-	// Names.
+	// Missing replaces the list of Names in the error if no file was found. It names the
+	// places that were searched and how to install the library.
 	Missing string
 	// Global makes the symbols of the library visible to later libraries; see OpenGlobal.
 	Global bool
 }
 
-// NamedError is the error for a library that an environment variable names and that cannot
-// be used.
+// NamedError is the error for an unusable library that an environment variable names.
 type NamedError struct {
 	What, Env, Path string
 	Err             error
@@ -51,8 +50,8 @@ func (s Search) Unusable(err error) error {
 	return fmt.Errorf("%s: %w; set %s to the right library", s.What, err, s.Env)
 }
 
-// Open opens the first library that loads. If none does, the error is one line: what was
-// looked for, where, and which variable names the library instead. It wraps ErrNoLibrary.
+// Open opens the first library that loads. If none loads, the error wraps ErrNoLibrary. It
+// lists the names that were tried and the variable that can name the library.
 func (s Search) Open() (*Library, error) {
 	if named := os.Getenv(s.Env); named != "" {
 		l, err := s.open(named)
@@ -85,7 +84,7 @@ func (s Search) Open() (*Library, error) {
 	return nil, fmt.Errorf("%s: %w: %s or set %s to its path", s.What, ErrNoLibrary, missing, s.Env)
 }
 
-// otherFile is the error for a file that exists and is not the library.
+// otherFile is the error for a file that exists but is not an ELF file.
 type otherFile struct {
 	what string
 	err  error // wraps ErrNoLibrary

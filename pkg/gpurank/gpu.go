@@ -1,5 +1,5 @@
-// Package gpurank is common to all ranks on GPUs: it opens the rank's device near its NUMA node, reports the
-// device's facts and its state before and after each case, and joins the ranks over an NCCL library.
+// Package gpurank serves all ranks on GPUs. It restricts the rank to the device's NUMA node, opens the device,
+// reports its facts and its state before and after each case, and joins the ranks through an NCCL library.
 package gpurank
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// drivers by platform; see nccl.Library.Platform.
+// drivers loads the driver of a platform; see nccl.Library.Platform.
 var drivers = map[string]func() (*gpu.Driver, error){"cuda": cuda.Load, "hip": hip.Load}
 
 // GPU is the device of this rank.
@@ -41,7 +41,7 @@ func Open(platform string, s *rank.Session) (*GPU, error) {
 	if s.LocalRank >= count {
 		return nil, &rank.Error{
 			Reason: result.ReasonEnvironment.With("%d devices for local rank %d", count, s.LocalRank),
-			Err:    fmt.Errorf("rank %d wants device %d, and this process sees %d", s.Rank, s.LocalRank, count),
+			Err:    fmt.Errorf("rank %d requires device %d, but %d devices are visible to this process", s.Rank, s.LocalRank, count),
 		}
 	}
 	info, err := driver.Describe(s.LocalRank)
@@ -96,7 +96,8 @@ func (g *GPU) Facts(l rank.Library) rank.Facts {
 	}
 }
 
-// DriverAs returns the driver as the library, of the given kind, of a rank that uses no other.
+// DriverAs returns the driver as the library of a rank, under the given kind, for ranks that use no other
+// library.
 func (g *GPU) DriverAs(kind string) rank.Library {
 	return rank.LibraryOf(kind, g.Info().Runtime, g.Driver().Library().File)
 }
@@ -104,7 +105,7 @@ func (g *GPU) DriverAs(kind string) rank.Library {
 // coded adds the reason code to the error of a driver.
 func coded(err error) error { return rank.Coded(reason(err, result.ReasonDevice), err) }
 
-// reason returns the code for a library that cannot be used, or other.
+// reason returns the code for a library that cannot be used, or other for other errors.
 func reason(err error, other result.Code) result.Code {
 	switch {
 	case errors.Is(err, dl.ErrNoSymbol):

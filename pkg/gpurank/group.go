@@ -11,13 +11,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Group is a communicator of all ranks that is watched while a case runs, and on which the streams of the ranks
-// can synchronise.
+// Group is a communicator of all ranks that can be watched while a case runs, and through which the streams of
+// the ranks can synchronise.
 type Group struct {
 	*nccl.Communicator
-	meeting accel.Ptr
+	meeting accel.Ptr // buffer of Align, a byte for each rank
 	device  accel.Device
-	watch   *Watch // of a case
+	watch   *Watch // watch of the running case, or nil
 }
 
 // JoinGroup makes a group of all ranks on the current device, d; see Join.
@@ -33,8 +33,8 @@ func JoinGroup(ctx context.Context, s *rank.Session, l *nccl.Library, d accel.De
 	return &Group{Communicator: c, meeting: at, device: d}, nil
 }
 
-// Align enqueues an operation that ends on each rank only after it has begun on all: an all-gather of a byte. It
-// can be captured into graphs.
+// Align enqueues an all-gather of a byte. It ends on a rank only after it has begun on all ranks. It can be
+// captured into graphs.
 func (g *Group) Align(s accel.Stream) error {
 	return NCCLError(g.AllGather(s, numeric.Int8, g.meeting.Add(int64(g.Rank())), g.meeting, 1))
 }
@@ -50,7 +50,7 @@ func (g *Group) Unwatch() {
 	g.watch = nil
 }
 
-// Err returns why the group was aborted while it was watched, or nil.
+// Err returns the error for which the watch aborted the group, or nil.
 func (g *Group) Err() error {
 	if g.watch == nil {
 		return nil
@@ -58,14 +58,14 @@ func (g *Group) Err() error {
 	return g.watch.Err()
 }
 
-// Close ends the group.
+// Close frees the group.
 func (g *Group) Close() error {
 	g.Unwatch()
 	return errors.Join(g.device.Free(g.meeting), NCCLError(g.Communicator.Close()))
 }
 
-// Alloc returns memory and the function that frees it. The memory comes from the allocator of c's library, since
-// some libraries register only such memory, or from d if the library has no allocator.
+// Alloc returns memory and a function that frees it. The memory comes from the allocator of c's library, since
+// some libraries can register only such memory. If the library has no allocator, it comes from d.
 func Alloc(c *nccl.Communicator, d accel.Device, bytes int64) (at accel.Ptr, free func() error, err error) {
 	l := c.Library()
 	if l.Has("ncclMemAlloc") {
@@ -81,8 +81,8 @@ func Alloc(c *nccl.Communicator, d accel.Device, bytes int64) (at accel.Ptr, fre
 	return at, free, nil
 }
 
-// Deregister ends a registration, before its memory is freed. It does nothing without a registration, or after an
-// abort of the communicator, which ends its registrations.
+// Deregister ends a registration. Call it before freeing the memory. It does nothing if r is nil, or if the
+// communicator has ended, which also ends its registrations.
 func Deregister(c *nccl.Communicator, r *nccl.Registration) error {
 	if _, ended := c.Handle(); r == nil || ended != nil {
 		return nil

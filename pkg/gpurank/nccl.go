@@ -39,8 +39,8 @@ func LibraryOf(l *nccl.Library) rank.Library {
 	return rank.LibraryOf(string(l.Kind), l.VersionString(), l.File)
 }
 
-// NCCLError adds the reason code to the error of an NCCL library, with the failed call and its result if any, and
-// the library's own text for the log.
+// NCCLError adds the reason code to the error of an NCCL library. The reason has the failed call and its result,
+// if any. The error text also has the library's own text, for the log.
 func NCCLError(err error) error {
 	var e *nccl.Error
 	if !errors.As(err, &e) {
@@ -49,9 +49,9 @@ func NCCLError(err error) error {
 	return &rank.Error{Reason: result.ReasonLibrary.With("%s %s", e.Call, e.Result), Err: nccl.Explain(err)}
 }
 
-// ranksPerID is the maximum number of ranks that share one unique id. One process accepts all ranks of an id, one
-// after another, which takes noticeable time at hundreds of ranks. Other programs use between 32 and 128
-// (PyTorch).
+// ranksPerID is the maximum number of ranks that share one unique id. One process accepts the connections of all
+// ranks of an id one by one, which takes noticeable time at hundreds of ranks. Other programs use between 32 and
+// 128 (PyTorch).
 const ranksPerID = 64
 
 // Join makes a communicator of all ranks on the current device. All ranks of the
@@ -76,8 +76,8 @@ func join(ctx context.Context, s *rank.Session, l *nccl.Library, name string, co
 	return c, nil
 }
 
-// roots returns the ranks that create the ids, in the order in which the library assigns ranks to them: equal
-// ranges of ranks, the first ones longer by one.
+// roots returns the ranks that create the ids. The library assigns to each id a range of successive ranks, of
+// which the first is the root. The ranges are equal, or the first ones are longer by one.
 func roots(world, ids int) []int {
 	out := make([]int, ids)
 	for i := range out {
@@ -105,14 +105,14 @@ func shareIDs(ctx context.Context, s *rank.Session, l *nccl.Library, name string
 			return nil, err
 		}
 		if len(raw) != nccl.IDBytes {
-			return nil, fmt.Errorf("unique id of %d bytes", len(raw))
+			return nil, fmt.Errorf("unique id of %d bytes, want %d", len(raw), nccl.IDBytes)
 		}
 		ids[i] = nccl.ID(raw)
 	}
 	return ids, nil
 }
 
-// Needs maps each kind of library to the need of its backends.
+// Needs holds, for each kind of library, the need of the backends that use it.
 var Needs = map[nccl.Kind]*backend.Need{
 	nccl.NCCL:    need(nccl.NCCL, "NCCL", inventory.NVIDIA),
 	nccl.RCCL:    need(nccl.RCCL, "RCCL", inventory.AMD),

@@ -15,8 +15,8 @@ import (
 
 // view is a rank's view of the machine around its GPU.
 type view struct {
-	cpus     []int // to which this process is restricted; nil if it is not
-	numaNode int   // of these CPUs; −1 if they belong to several, or it is unknown
+	cpus     []int // CPUs to which this process is restricted; nil if it is not
+	numaNode int   // NUMA node of these CPUs; −1 if it is unknown or there are several
 
 	reader *inventory.Reader
 	device *inventory.Device // nil if the driver does not report it
@@ -24,10 +24,11 @@ type view struct {
 }
 
 // look finds the GPU at a PCI address in the inventory, and restricts this process to the processors of its NUMA
-// node. Call it before the device is opened: libraries then start threads, which inherit the affinity, and memory
-// in use before is not ours. A process pinned by its launcher keeps its affinity; see affinity.Narrow.
+// node. A process that its launcher has pinned keeps its affinity; see affinity.Narrow. Call look before opening
+// the device: threads that libraries start later inherit the affinity, and memory in use by then belongs to other
+// processes.
 //
-// It never fails the rank: missing information is missing in the document.
+// It never fails. Information that it cannot read is missing in the document.
 func look(r *inventory.Reader, address string) view {
 	v := view{reader: r}
 	if held, err := affinity.Narrow(r.OnlineCPUs(), r.CPUs(address)); err == nil {
@@ -50,7 +51,7 @@ func look(r *inventory.Reader, address string) view {
 	return v
 }
 
-// limit returns a function that records a peak, if it is known.
+// limit returns a function that records a peak if it is known.
 func (v *view) limit(of string) func(inventory.Peak, bool) {
 	return func(p inventory.Peak, ok bool) {
 		if ok {
@@ -66,13 +67,13 @@ func (v *view) close() {
 	}
 }
 
-// Around returns a runner that reports the state of the device before and after each case of r. It lasts as long
-// as the device, which r closes.
+// Around returns a runner that runs r and reports the state of the device before and after each case. It may be
+// used until r closes the device.
 //
-// The rank reads its own device, so that it works the same on one node and on many. NVML stays open as long as
-// the rank, since opening takes a thousand times as long as reading, and starts no thread. A read holds the
-// driver's lock for some hundred microseconds: it comes before the ranks first meet in a case, and after this
-// rank's last check, when the others are past their last window too.
+// Each rank reads its own device, so that this works the same on one node and on several. NVML stays open until
+// the device is closed, since opening takes a thousand times as long as reading. NVML starts no thread. A read
+// holds the driver's lock for some hundred microseconds. It therefore happens before the first barrier of a case
+// and after the rank's last check, when all ranks have finished their last window.
 func (v *view) Around(r rank.Runner) rank.Runner { return runner{Runner: r, view: v} }
 
 type runner struct {
@@ -121,8 +122,8 @@ func (v *view) read() *result.DeviceState {
 	}
 }
 
-// fabric returns the counters of the node's RDMA ports, only on the first rank of the node, and only if there
-// are any.
+// fabric returns the counters of the node's RDMA ports on the first rank of the node. It returns nil on other
+// ranks, and if the node has no ports.
 func (v *view) fabric(s *rank.Session) *result.Fabric {
 	if s.LocalRank != 0 {
 		return nil

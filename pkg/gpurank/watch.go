@@ -8,19 +8,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/nccl"
 )
 
-// watchEvery is how often a watch checks the library for errors. Once a second does not affect a measurement.
+// watchEvery is the interval at which a watch checks the library for errors. It is long enough not to affect
+// measurements.
 const watchEvery = time.Second
 
-// Watch aborts a communicator whose operations can no longer end: a rank that waits for its device would wait
-// forever.
+// Watch aborts a communicator whose operations can no longer end. Without the abort, a rank that waits for its
+// device would wait forever.
 type Watch struct {
 	failed atomic.Pointer[error]
 	stop   context.CancelFunc
 	ended  chan struct{}
 }
 
-// NewWatch watches c until Stop. When ctx ends, or the library reports an error of work in flight, it aborts c and
-// records why.
+// NewWatch watches c until Stop. When ctx ends, or the library reports an error of work in flight, it aborts c
+// and records the reason.
 func NewWatch(ctx context.Context, c *nccl.Communicator) *Watch {
 	done, stop := context.WithCancel(context.Background())
 	w := &Watch{stop: stop, ended: make(chan struct{})}
@@ -48,7 +49,8 @@ func NewWatch(ctx context.Context, c *nccl.Communicator) *Watch {
 	return w
 }
 
-// Err returns why the communicator was aborted, or nil. The contents of buffers are undefined after an abort.
+// Err returns the reason for the abort, or nil without an abort. After an abort, the contents of buffers are
+// undefined.
 func (w *Watch) Err() error {
 	if err := w.failed.Load(); err != nil {
 		return *err

@@ -1,6 +1,5 @@
-// Package hostrank is what every rank without a GPU needs, whatever its family
-// measures: it opens the rank's share of the host, reports its facts, and maps the
-// memory of a group's ranks into each other.
+// Package hostrank serves all ranks without a GPU. It opens the rank's share of the
+// host, reports its facts, and maps the memory of all ranks of a group into each rank.
 package hostrank
 
 import (
@@ -15,8 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Open opens the device of one of localWorld ranks of this host; see host.Open. Its
-// error has a reason code.
+// Open opens the device of the rank, one of localWorld ranks of this host; see host.Open.
+// Errors have a reason code.
 func Open(s *rank.Session, localWorld int) (*host.Device, error) {
 	d, err := host.Open(s.LocalRank, localWorld)
 	if err != nil {
@@ -42,28 +41,28 @@ func Facts(d *host.Device) rank.Facts {
 type Peer struct {
 	*host.Segment // the memory of its device, mapped here
 	PID           int
-	Pinned        bool // to a processor of its own
+	Pinned        bool // the rank is pinned to a processor of its own
 }
 
-// Group is the ranks of this host by rank, this one among them.
+// Group holds all ranks of this host, by rank.
 type Group struct {
 	Peers []Peer
 	rank  int
 }
 
-// member is what a rank tells the others of itself.
+// member is the data of a rank that Join exchanges.
 type member struct {
-	Boot   string      `json:"boot"` // boot id: the same on one host
+	Boot   string      `json:"boot"` // boot id, the same on all ranks of one host
 	Heap   host.Handle `json:"heap"`
 	Pinned bool        `json:"pinned"`
 }
 
-// Join maps the device memory of all ranks of s, which call it together. It fails with
-// result.ReasonEnvironment if one of them is on another host.
+// Join maps the device memory of all ranks of s. All ranks call it together. It fails with
+// result.ReasonEnvironment if a rank is on another host.
 func Join(ctx context.Context, s *rank.Session, d *host.Device) (*Group, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return nil, fmt.Errorf("tell hosts apart: %w", err)
+		return nil, fmt.Errorf("identify this host: %w", err)
 	}
 	me := member{Boot: strings.TrimSpace(string(boot)), Heap: d.Segment().Handle()}
 	_, me.Pinned = d.CPUs()
@@ -75,19 +74,19 @@ func Join(ctx context.Context, s *rank.Session, d *host.Device) (*Group, error) 
 	if err := g.attach(members, d.Segment()); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
-	// A segment goes with its owner: nobody leaves before all have mapped it.
+	// A segment can be opened only while its owner runs, so wait until all ranks have mapped it.
 	if err := s.Barrier(ctx, "host-group-open"); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
 }
 
-// attach maps what the others offered.
+// attach maps the memory of all other ranks.
 func (g *Group) attach(members []member, own *host.Segment) error {
 	for r, m := range members {
 		p := Peer{Segment: own, PID: m.Heap.PID, Pinned: m.Pinned}
 		if m.Boot != members[g.rank].Boot {
-			return rank.Coded(result.ReasonEnvironment, fmt.Errorf("rank %d is on another host: ranks of the host backend share memory", r))
+			return rank.Coded(result.ReasonEnvironment, fmt.Errorf("rank %d is on another host than rank %d: ranks of the host backend share memory and must run on one host", r, g.rank))
 		}
 		if r != g.rank {
 			var err error
@@ -100,7 +99,7 @@ func (g *Group) attach(members []member, own *host.Segment) error {
 	return nil
 }
 
-// Others returns the ranks but this one.
+// Others returns all ranks except this one.
 func (g *Group) Others() []Peer {
 	var others []Peer
 	for r, p := range g.Peers {
@@ -111,7 +110,7 @@ func (g *Group) Others() []Peer {
 	return others
 }
 
-// Close unmaps the memory of the others. A second call does nothing.
+// Close unmaps the memory of all other ranks. A second call does nothing.
 func (g *Group) Close() error {
 	var err error
 	for _, p := range g.Others() {

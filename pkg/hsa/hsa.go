@@ -1,5 +1,5 @@
-// Package hsa copies memory through AMD's HSA runtime, on copy engines (SDMA) that the caller
-// names, with times by the device.
+// Package hsa copies memory through AMD's HSA runtime. The caller selects the copy engine (SDMA), and
+// the device measures the times.
 package hsa
 
 /*
@@ -32,17 +32,17 @@ type Runtime struct {
 	dl.File
 	table     *C.cx_hsa_library
 	version   string
-	frequency float64 // of the clock of times, in ticks of a microsecond
+	frequency float64 // ticks of the system's clock per microsecond
 	open      bool
 }
 
-// ErrNoEngine is the error of Engines if another copy has all engines.
+// ErrNoEngine is wrapped by the error of Engines if other copies occupy all engines.
 var ErrNoEngine = errors.New("no copy engine is free")
 
 const outOfResources = 0x1008
 
-// Open starts the runtime, at the path in CX_HSA_LIB or where the loader finds it, with the times
-// of copies. Its error wraps dl.ErrNoLibrary or dl.ErrNoSymbol, or is of the runtime.
+// Open starts the runtime, at the path in CX_HSA_LIB or where the loader finds it, and enables the
+// timing of copies. The error wraps dl.ErrNoLibrary, dl.ErrNoSymbol, or an error of the runtime.
 func Open() (*Runtime, error) {
 	lib, err := search.Open()
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *Runtime) start(lib *dl.Library) error {
 	return r.check("hsa_amd_profiling_async_copy_enable", C.cx_hsa_profile(r.table))
 }
 
-// Close lets go of the runtime, which stays loaded.
+// Close shuts down this use of the runtime. The library stays loaded.
 func (r *Runtime) Close() error {
 	var err error
 	if r.open {
@@ -96,7 +96,7 @@ func (r *Runtime) Close() error {
 	return err
 }
 
-// Version returns the version of HSA that the runtime has, such as 1.1.
+// Version returns the version of HSA that the runtime implements, such as 1.1.
 func (r *Runtime) Version() string { return r.version }
 
 func (r *Runtime) check(call string, status C.int) error {
@@ -113,13 +113,13 @@ func (r *Runtime) check(call string, status C.int) error {
 // Memory is an allocation.
 type Memory struct {
 	Owner      Agent
-	Base       uintptr // as agents see it
+	Base       uintptr // address for agents
 	Bytes      int64
 	accessible []Agent
 }
 
-// Locate returns the allocation that has an address. It fails for memory that the runtime does not
-// know, such as what the process allocated without it.
+// Locate returns the allocation that contains an address. It fails for memory that was not allocated
+// through or registered with the runtime.
 func (r *Runtime) Locate(at uintptr) (Memory, error) {
 	var info C.cx_hsa_pointer_info
 	var agents [C.CX_HSA_MOST_AGENTS]C.cx_hsa_agent
@@ -128,7 +128,7 @@ func (r *Runtime) Locate(at uintptr) (Memory, error) {
 		return Memory{}, err
 	}
 	if info._type == 0 {
-		return Memory{}, errors.New("hsa_amd_pointer_info: the address is in no memory that the HSA runtime knows")
+		return Memory{}, errors.New("hsa_amd_pointer_info: the address is not in memory that the HSA runtime knows")
 	}
 	m := Memory{Owner: Agent(info.owner.handle), Base: uintptr(info.agentBase), Bytes: int64(info.bytes)}
 	for _, a := range agents[:count] {
@@ -137,7 +137,7 @@ func (r *Runtime) Locate(at uintptr) (Memory, error) {
 	return m, nil
 }
 
-// Allow makes the allocation with this address accessible to an agent, beside those that have access.
+// Allow gives an agent access to allocation m, which begins at at. Agents with access keep it.
 func (r *Runtime) Allow(a Agent, at uintptr, m Memory) error {
 	if slices.Contains(m.accessible, a) {
 		return nil
@@ -153,9 +153,9 @@ func (r *Runtime) IsGPU(a Agent) (bool, error) {
 	return kind == C.CX_HSA_GPU, err
 }
 
-// Engines returns the copy engines that are free to copy from the memory of an agent to that of
-// another one, a bit for each. They are the source's if it is a GPU, else the destination's. Without
-// any, the error wraps ErrNoEngine.
+// Engines returns the copy engines that are free to copy from the memory of agent src to the memory
+// of agent dst. Each engine is a number with one bit set. The engines belong to the source if it is a
+// GPU, else to the destination. If none is free, the error wraps ErrNoEngine.
 func (r *Runtime) Engines(dst, src Agent) (engines []uint32, err error) {
 	var mask C.uint32_t
 	status := C.cx_hsa_engines(r.table, C.uint64_t(dst), C.uint64_t(src), &mask)
@@ -171,14 +171,14 @@ func (r *Runtime) Engines(dst, src Agent) (engines []uint32, err error) {
 	return engines, err
 }
 
-// NewSignal returns a signal with a value.
+// NewSignal creates a signal with an initial value.
 func (r *Runtime) NewSignal(value int64) (Signal, error) {
 	var s C.uint64_t
 	err := r.check("hsa_signal_create", C.cx_hsa_signal_create(r.table, C.int64_t(value), &s))
 	return Signal(s), err
 }
 
-// Destroy ends a signal, which no copy may use.
+// Destroy frees a signal. No copy may be using it.
 func (r *Runtime) Destroy(s Signal) error {
 	return r.check("hsa_signal_destroy", C.cx_hsa_signal_destroy(r.table, C.uint64_t(s)))
 }
@@ -191,8 +191,8 @@ func (r *Runtime) Store(s Signal, value int64) {
 // Load returns the value of a signal.
 func (r *Runtime) Load(s Signal) int64 { return int64(C.cx_hsa_signal_load(r.table, C.uint64_t(s))) }
 
-// Wait returns when the value of a signal is below 1. It fails if it is negative, which is how the
-// runtime says that the copy failed.
+// Wait returns when the value of a signal is below 1. It fails if the value is negative, with which
+// the runtime reports a failed copy.
 func (r *Runtime) Wait(s Signal) error {
 	if value := C.cx_hsa_signal_wait(r.table, C.uint64_t(s)); value < 0 {
 		return fmt.Errorf("hsa_amd_memory_async_copy_on_engine: the copy failed: its signal is %d", int64(value))
@@ -206,23 +206,23 @@ type End struct {
 	Agent Agent
 }
 
-// Copy starts a copy on an engine as soon as all of after are 0, and lowers done, which is 1, when it
-// has ended.
+// Copy enqueues a copy on an engine. The copy starts when all signals in after are 0, and lowers done
+// from 1 to 0 when it has ended.
 func (r *Runtime) Copy(dst, src End, bytes int64, after []Signal, done Signal, engine uint32) error {
 	return r.check("hsa_amd_memory_async_copy_on_engine", C.cx_hsa_copy(r.table,
 		C.uintptr_t(dst.At), C.uint64_t(dst.Agent), C.uintptr_t(src.At), C.uint64_t(src.Agent), C.size_t(bytes),
 		C.uint32_t(len(after)), (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(after))), C.uint64_t(done), C.uint32_t(engine)))
 }
 
-// Times returns when the copy began and ended that lowered a signal, in microseconds of the
-// system's clock.
+// Times returns when the copy that lowered signal s began and ended, in microseconds of the system's
+// clock.
 func (r *Runtime) Times(s Signal) (start, end float64, err error) {
 	var t C.cx_hsa_copy_time
 	if err := r.check("hsa_amd_profiling_get_async_copy_time", C.cx_hsa_times(r.table, C.uint64_t(s), &t)); err != nil {
 		return 0, 0, err
 	}
 	if t.start == 0 || t.end < t.start {
-		return 0, 0, fmt.Errorf("hsa_amd_profiling_get_async_copy_time: a copy from tick %d to tick %d", uint64(t.start), uint64(t.end))
+		return 0, 0, fmt.Errorf("hsa_amd_profiling_get_async_copy_time: invalid times of a copy: from tick %d to tick %d", uint64(t.start), uint64(t.end))
 	}
 	return float64(t.start) / r.frequency, float64(t.end) / r.frequency, nil
 }

@@ -57,7 +57,7 @@ func TestStandInRefusesMisuse(t *testing.T) {
 	}
 	var outside int
 	_, err = r.Locate(uintptr(unsafe.Pointer(&outside)))
-	require.ErrorContains(t, err, "no memory that the HSA runtime knows")
+	require.ErrorContains(t, err, "not in memory that the HSA runtime knows")
 	engines, err := r.Engines(device.Owner, host.Owner)
 	require.NoError(t, err)
 	require.Equal(t, uint32(1), engines[0])

@@ -19,7 +19,7 @@ type kfdNode struct {
 	address string
 	arch    string
 	memory  int64
-	card    string // its directory in the graphics driver; empty if there is none
+	card    string // directory of the device in sysfs; empty if there is none
 }
 
 // kfd returns the GPUs in order of their PCI addresses.
@@ -103,7 +103,7 @@ func (r *Reader) hwmon(card string) string {
 // ioLinkXGMI is the type of a KFD link; see kfd_crat.h.
 const ioLinkXGMI = 11
 
-// xgmi returns the pairs that the compute driver lists as joined by XGMI.
+// xgmi returns the pairs of devices that XGMI connects, as the compute driver lists them.
 func (r *Reader) xgmi(nodes []kfdNode) []Link {
 	index := map[string]int{}
 	for i, n := range nodes {
@@ -131,7 +131,8 @@ func maxClock(table string) int {
 	return highest
 }
 
-// currentClock returns the clock of the level with a star, and whether that is S, for sleep.
+// currentClock returns the clock of the current level, which has a star. sleeps reports whether it is
+// the sleep level, S.
 func currentClock(table string) (mhz int, sleeps bool) {
 	for line := range strings.Lines(table) {
 		if strings.Contains(line, "*") {

@@ -6,7 +6,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory/nvml"
 )
 
-// Device is one GPU. A reading queries the driver about this device only.
+// Device is one GPU. Its methods query the driver about this device only.
 type Device struct {
 	gpu   GPU
 	state func() (GPUState, error)
@@ -54,7 +54,7 @@ func (d *Device) State() (GPUState, error) { return d.state() }
 // Close releases the driver.
 func (d *Device) Close() { d.close() }
 
-// CPUs returns the processors of the NUMA node of the device at a PCI address; none if
+// CPUs returns the processors of the NUMA node of the device at a PCI address, or nil if
 // sysfs does not report it.
 func (r *Reader) CPUs(address string) []int { return r.root.NUMACPUs(r.numaNode(pciAddress(address))) }
 
@@ -65,8 +65,8 @@ func (r *Reader) numaNode(address string) int {
 	return -1
 }
 
-// OnlineCPUs returns the processors that are online; none if sysfs does not report them.
+// OnlineCPUs returns the processors that are online, or nil if sysfs does not report them.
 func (r *Reader) OnlineCPUs() []int { return r.root.OnlineCPUs() }
 
-// NUMANode returns the node that all of cpus belong to, −1 if there is none.
+// NUMANode returns the NUMA node to which all of cpus belong, or −1 if there is none.
 func (r *Reader) NUMANode(cpus []int) int { return r.root.NUMANode(cpus...) }

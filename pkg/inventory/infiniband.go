@@ -11,7 +11,7 @@ import (
 
 const infiniband = "sys/class/infiniband"
 
-// Published forms. Anything else is left empty.
+// Patterns of texts that may be published. Other texts are omitted.
 var (
 	adapterType = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{1,23}$`)
 	linkRate    = regexp.MustCompile(`^[0-9.]+ Gb/sec( \([0-9A-Z ]+\))?$`)

@@ -1,6 +1,6 @@
-// Package inventory reads which accelerators and fabric a machine has, and their state:
-// NVIDIA's from NVML, AMD's from the kernel's KFD, and links, NUMA nodes and InfiniBand
-// from sysfs. It does not open devices.
+// Package inventory reads which accelerators and fabric a machine has, and their state. It
+// reads NVIDIA devices from NVML, AMD devices from the kernel's KFD, and PCIe links, NUMA
+// nodes and InfiniBand from sysfs. It does not open devices.
 //
 // Every exported field of its types may be published. PCI addresses, serial numbers, UUIDs
 // and adapter names, which identify one machine, have no exported field.
@@ -49,7 +49,7 @@ type Machine struct {
 	// Undriven is the number of GPUs on the PCI bus, by vendor, for which no driver
 	// responds.
 	Undriven map[string]int `json:"undriven,omitempty"`
-	// Warnings name what could not be read, one line each, without names of devices.
+	// Warnings describe what could not be read, one line each, without names of devices.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type GPU struct {
 	Product     string `json:"product"` // as the driver reports it
 	Arch        string `json:"arch"`    // sm_90, gfx942
 	MemoryBytes int64  `json:"memory_bytes"`
-	NUMANode    int    `json:"numa_node"`           // −1: unknown
+	NUMANode    int    `json:"numa_node"`           // −1 if unknown
 	PCIe        string `json:"pcie,omitempty"`      // maximum of the slot: gen5 x16
 	ECC         string `json:"ecc,omitempty"`       // on or off
 	Partition   string `json:"partition,omitempty"` // mig, no-mig; SPX/NPS1
@@ -96,7 +96,7 @@ type Link struct {
 	Width  int    `json:"width,omitempty"` // parallel links of nvlink
 }
 
-// NIC is a kind of RDMA adapter port, of which the machine has Count.
+// NIC is a kind of RDMA adapter port. The machine has Count ports of this kind.
 type NIC struct {
 	Adapter   string `json:"adapter"`    // MT4129
 	LinkLayer string `json:"link_layer"` // InfiniBand or Ethernet
@@ -144,14 +144,14 @@ type Reader struct {
 // New returns a reader of this machine.
 func New() *Reader { return &Reader{root: sysfs.Here(), nvml: nvml.New()} }
 
-// NewReader returns a reader of the machine whose file systems are below root ("sys"), with
-// library as its NVIDIA driver.
+// NewReader returns a reader of the machine whose file systems are below root, such as "sys",
+// and whose NVML is library.
 func NewReader(root fs.FS, library nvml.Library) *Reader {
 	return &Reader{root: sysfs.Root{FS: root}, nvml: library}
 }
 
-// Machine reads the inventory. It leaves out what it cannot read, with a warning if that should
-// be present.
+// Machine reads the inventory. It omits what it cannot read, and adds a warning if that should be
+// present.
 func (r *Reader) Machine() Machine {
 	m := Machine{GPUs: []GPU{}}
 	pci := r.readPCI()

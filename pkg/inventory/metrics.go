@@ -2,10 +2,10 @@ package inventory
 
 import "encoding/binary"
 
-// metricsLayouts has the layouts of gpu_metrics, the table of the power firmware, in the
-// revisions that data-centre devices have: 1.3 on MI200, the others on MI300 and MI350. The
-// size is part of the key, since revision 1.6 had another layout before its release. See
-// kgd_pp_interface.h of the kernel.
+// metricsLayouts has the layouts of gpu_metrics, the table of the power firmware. Revision
+// 1.3 is used on MI200, the later ones on MI300 and MI350. The size is part of the key, since
+// revision 1.6 had a different layout before its release. See kgd_pp_interface.h of the
+// kernel.
 var metricsLayouts = map[metricsHeader]metricsLayout{
 	{size: 120, format: 1, content: 3}:  {status: 112},
 	{size: 1664, format: 1, content: 6}: {residencies: 36},
@@ -40,7 +40,7 @@ var statusReasons = []struct {
 	{0x0000_c000_0000_0000, "prochot"},
 }
 
-// addMetrics adds what a gpu_metrics table reports about throttling; nothing if its layout
+// addMetrics adds the throttling data of a gpu_metrics table. It does nothing if the layout
 // is unknown.
 func (s *GPUState) addMetrics(table []byte) {
 	if len(table) < 4 {

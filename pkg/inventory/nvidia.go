@@ -8,8 +8,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory/nvml"
 )
 
-// withNVML calls read with the devices of the driver, if there is one, in the order of
-// their PCI addresses.
+// withNVML calls read with the devices of NVML, in the order of their PCI addresses. It does
+// not call read without NVML.
 func (r *Reader) withNVML(m *Machine, read func([]nvmlDevice)) {
 	switch ret := r.nvml.Init(); ret {
 	case nvml.Success:
@@ -59,7 +59,7 @@ func (r *Reader) addNVIDIA(m *Machine) {
 	})
 }
 
-// or returns v if the driver responded with success, otherwise the zero value.
+// or returns v if ret is Success, otherwise the zero value.
 func or[T any](v T, ret nvml.Return) T {
 	if ret != nvml.Success {
 		var none T
@@ -68,7 +68,7 @@ func or[T any](v T, ret nvml.Return) T {
 	return v
 }
 
-// describe reads one device. What the driver does not report stays empty.
+// describe reads one device. Fields that the driver does not report stay empty.
 func describe(index int, d nvmlDevice) GPU {
 	g := GPU{
 		Index: index, Vendor: NVIDIA, address: d.address,
@@ -107,8 +107,8 @@ func describe(index int, d nvmlDevice) GPU {
 	return g
 }
 
-// nvlinks returns the pairs that NVLink joins. An active link ends at another GPU or at a
-// switch. Devices on switches reach each other through all of their switch links.
+// nvlinks returns the pairs of devices that NVLink connects. An active link ends at another
+// GPU or at a switch. Devices on switches reach each other through all their switch links.
 func nvlinks(devices []nvmlDevice) []Link {
 	at := map[string]int{}
 	for i, d := range devices {
@@ -144,8 +144,8 @@ func nvlinks(devices []nvmlDevice) []Link {
 	return links
 }
 
-// throttles names the bits of NVML's clock reasons as nvidia-smi does. Idle does not count
-// as throttling.
+// throttles has nvidia-smi's names of the bits of NVML's clock reasons. Idle is not
+// throttling.
 var throttles = []struct {
 	bit  uint64
 	name string

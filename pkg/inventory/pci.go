@@ -14,8 +14,8 @@ const pciDevices = "sys/bus/pci/devices"
 type pciDevice struct {
 	vendor string
 	numa   int
-	// vga reports whether the device drives displays. Such a device may lack a compute driver
-	// on purpose.
+	// vga reports whether the device drives displays. Such a device may intentionally have no
+	// compute driver.
 	vga bool
 	// path is the path from the host bridge to the device: pci0000:15, 0000:15:01.0, …
 	path []string
@@ -89,8 +89,8 @@ func (b pciBus) between(one, other string) string {
 	return LinkPXB
 }
 
-// undriven counts the compute-only devices of vendors that have none among gpus. If the driver
-// of a vendor lists some devices, it leaves out the others on purpose.
+// undriven counts, by vendor, the compute-only devices of vendors without any device in gpus. A
+// driver that lists some devices omits the others intentionally.
 func (b pciBus) undriven(gpus []GPU) map[string]int {
 	var out map[string]int
 	for _, d := range b {
@@ -105,7 +105,7 @@ func (b pciBus) undriven(gpus []GPU) map[string]int {
 	return out
 }
 
-// addPCILinks adds the PCIe link of every pair of one vendor that has no better link.
+// addPCILinks adds the PCIe link of each pair of GPUs of one vendor without a better link.
 func (m *Machine) addPCILinks(bus pciBus) {
 	for i := range m.GPUs {
 		for j := i + 1; j < len(m.GPUs); j++ {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Peak is the raw rate of a part of the machine, before the overhead of encoding and
+// Peak is the raw rate of a part of the machine, before deducting the overhead of encoding and
 // protocol.
 type Peak struct {
 	GBps   float64 // GB/s = 1e9 bytes per second
-	Sum    string  // the parts of the rate
+	Sum    string  // how the rate is composed
 	Source string  // nvml, sysfs, or datasheet of a product
 }
 
 // NetworkPeak returns the sum of the rates of all RDMA ports of the machine in one
-// direction. ok is false if there is no port, or if the rate of one is unknown.
+// direction. ok is false if there is no port, or if the rate of a port is unknown.
 func (r *Reader) NetworkPeak() (p Peak, ok bool) {
 	ports := 0
 	for _, port := range r.ports() {
@@ -38,8 +38,8 @@ func (r *Reader) NetworkPeak() (p Peak, ok bool) {
 	return p, ports > 0
 }
 
-// products has the peaks of devices whose drivers do not report them, from their
-// datasheets: all links of a device in one direction, and its memory, in GB/s.
+// products has the peaks, in GB/s, of devices whose drivers do not report them, from their
+// datasheets: all links of a device in one direction, and its memory.
 var products = map[string]struct{ links, memory float64 }{
 	"mi300x": {7 * 64, 5325},
 	"mi325x": {7 * 64, 6144},
@@ -54,9 +54,9 @@ const c2c = 450
 var grace = regexp.MustCompile(`\bG[BH][0-9]`)
 
 // LinkPeak returns the rate at which data can leave or enter the device through all its
-// links together: a library may use NVLink or XGMI and PCIe at once. ok is false if it is
-// unknown, or if this is a part of a device, since the links to the other parts are not
-// among these.
+// links together, since a library may use NVLink or XGMI and PCIe at once. ok is false if
+// the rate is unknown. It is also false for a partition of a device, since links between
+// partitions are not included.
 func (g *GPU) LinkPeak() (p Peak, ok bool) {
 	if g.partitioned() {
 		return p, false
@@ -90,8 +90,8 @@ func (g *GPU) LinkPeak() (p Peak, ok bool) {
 	return p, true
 }
 
-// MemoryPeak returns the rate at which the device can read and write its memory together.
-// All memory that NVML reports makes two transfers per clock.
+// MemoryPeak returns the rate of the device's memory, reads and writes together. All memory
+// that NVML reports makes two transfers per clock.
 func (g *GPU) MemoryPeak() (p Peak, ok bool) {
 	product, listed := products[g.Model()]
 	switch {

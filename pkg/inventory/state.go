@@ -15,11 +15,11 @@ type GPUState struct {
 	MemMHz       int    `json:"mem_mhz"`
 	TemperatureC int    `json:"temperature_c"`
 	PowerW       int    `json:"power_w"`
-	// Throttle lists why clocks are below their maximum. Idle is not among the reasons.
+	// Throttle lists the reasons for which clocks are below their maximum, except idle.
 	Throttle []string `json:"throttle,omitempty"`
-	// ThrottleCounters count, by reason, for how long clocks were reduced since the driver
-	// started: in nanoseconds on NVIDIA, in cycles of the power firmware on AMD. A reason
-	// that the driver does not count is missing.
+	// ThrottleCounters are, by reason, how long clocks were reduced since the driver started,
+	// in nanoseconds on NVIDIA and in cycles of the power firmware on AMD. Reasons that the
+	// driver does not count are missing.
 	ThrottleCounters map[string]uint64 `json:"throttle_counters,omitempty"`
 	Idle             bool              `json:"idle,omitempty"` // clocks are low because nothing runs
 	MemoryUsedBytes  int64             `json:"memory_used_bytes,omitempty"`
@@ -87,8 +87,8 @@ func (r *Reader) amdState(index int, n kfdNode) GPUState {
 	return s
 }
 
-// Fabric returns the sums of the counters of all RDMA ports; nil if there are none. Data
-// counters count words of 4 bytes.
+// Fabric returns the sums of the counters of all RDMA ports, or nil if there are none. The
+// kernel counts data in words of 4 bytes.
 func (r *Reader) Fabric() *Fabric {
 	var f *Fabric
 	for _, p := range r.ports() {

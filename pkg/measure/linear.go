@@ -3,8 +3,8 @@ package measure
 import "math"
 
 // NonNegativeFit returns the parameters p >= 0 that minimize the sum of ((x·p − y)/y)²,
-// for rows x with the same number of columns and y > 0. ok is false if there are not more
-// rows than columns, or if the rows do not tell the columns apart.
+// for rows x with the same number of columns and y > 0. ok is false unless there are more
+// rows than columns and the columns are linearly independent.
 func NonNegativeFit(x [][]float64, y []float64) (p []float64, ok bool) {
 	if len(x) == 0 || len(x) <= len(x[0]) {
 		return nil, false
@@ -14,7 +14,7 @@ func NonNegativeFit(x [][]float64, y []float64) (p []float64, ok bool) {
 		return nil, false
 	}
 	best := math.Inf(1)
-	for columns := range 1 << n { // the optimum is the best of the subsets without a negative parameter
+	for columns := range 1 << n { // the optimum is the best solution over subsets of columns without a negative parameter
 		q, ok := leastSquares(x, y, columns)
 		if !ok {
 			continue
@@ -37,8 +37,8 @@ func NonNegativeFit(x [][]float64, y []float64) (p []float64, ok bool) {
 	return p, p != nil
 }
 
-// leastSquares solves for the parameters of the columns whose bits are set; the others are
-// 0. ok is false if the columns depend on each other.
+// leastSquares solves for the parameters of the columns whose bits are set in columns. The
+// other parameters are 0. ok is false if the columns are linearly dependent.
 func leastSquares(x [][]float64, y []float64, columns int) (p []float64, ok bool) {
 	n := len(x[0])
 	scale := make([]float64, n) // columns differ by many orders of magnitude

@@ -18,11 +18,12 @@ func Min(values []float64) float64 { return slices.Min(values) }
 // Spread returns the slowest rank's value minus the fastest rank's.
 func Spread(values []float64) float64 { return slices.Max(values) - slices.Min(values) }
 
-// LowerMedian returns the median; for an even number of values, the lower of the two in the
-// middle. It is the nearest-rank p50.
+// LowerMedian returns the median or, for an even number of values, the lower of the two
+// middle values. It is the nearest-rank p50.
 func LowerMedian(values []float64) float64 { return Percentile(values, 50) }
 
-// LargestMagnitude returns the value furthest from 0, with its sign; on a tie, the first.
+// LargestMagnitude returns the value with the largest magnitude, with its sign. On a tie it
+// returns the first.
 func LargestMagnitude(values []float64) float64 {
 	worst := values[0]
 	for _, v := range values[1:] {
@@ -33,8 +34,8 @@ func LargestMagnitude(values []float64) float64 {
 	return worst
 }
 
-// OverRanks reduces perRank, one slice of samples per rank, iteration by iteration. It is
-// an error if the ranks differ in their number of samples.
+// OverRanks reduces perRank, one slice of samples per rank, iteration by iteration. It
+// fails if the ranks have different numbers of samples.
 func OverRanks(perRank [][]float64, reduce Reduction) ([]float64, error) {
 	if len(perRank) == 0 {
 		return nil, fmt.Errorf("reduction over no ranks")

@@ -2,10 +2,10 @@ package measure
 
 import "slices"
 
-// Rotate returns list in the order of a trial (from 0). Over the trials, each value is in
-// every position, with every neighbour on either side. For n values, cycle = trial div n
-// and offset = trial mod n: the list in an even cycle, or its reverse in an odd one,
-// rotated left by offset. Components and token ladders use the same rotation.
+// Rotate returns list in the order of a trial (from 0). For n values, the result is the
+// list rotated left by trial mod n. If trial div n is odd, the list is reversed first.
+// Over 2n trials, each value takes every position, with each of its neighbours on either
+// side. Components and token ladders use the same rotation.
 func Rotate[T any](list []T, trial int) []T {
 	n := len(list)
 	if n == 0 {

@@ -1,5 +1,5 @@
-// Package measure has the statistics and the sampling order that all families share, so
-// that their figures are comparable. It knows no family and measures nothing itself.
+// Package measure has the statistics and the order of samples that all families share, so
+// that their figures are comparable. It does not depend on any family.
 package measure
 
 import (
@@ -10,8 +10,8 @@ import (
 )
 
 // Percentile returns the nearest-rank percentile q (0 to 100) of samples, without
-// interpolation: the sorted value at max(0, min(n−1, ceil(q/100·n) − 1)). It does not
-// change samples. It panics if there are none.
+// interpolation: the sorted value at index max(0, min(n−1, ceil(q/100·n) − 1)). It does not
+// change samples. It panics if samples is empty.
 func Percentile(samples []float64, q float64) float64 {
 	return percentileOfSorted(slices.Sorted(slices.Values(samples)), q)
 }
@@ -41,8 +41,8 @@ func Mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// CV returns the coefficient of variation, the population standard deviation divided by the
-// mean; 0 if the mean is 0.
+// CV returns the coefficient of variation: the population standard deviation divided by the
+// mean. It returns 0 if the mean is 0.
 func CV(values []float64) float64 {
 	mean := Mean(values)
 	if mean == 0 {

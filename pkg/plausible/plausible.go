@@ -1,6 +1,6 @@
-// Package plausible judges whether a time is possible: it compares the minimum number of
-// bytes that must have moved in that time with the peaks of the links, networks and
-// memories that they must have passed.
+// Package plausible checks whether a time is physically possible. It compares the minimum
+// number of bytes that must have moved in that time with the peak rates of links, networks
+// and memories.
 package plausible
 
 import (
@@ -26,10 +26,10 @@ func Domain(c plan.Case, rank int) int {
 	return rank / (nodes * max(1, c.RanksPerNode))
 }
 
-// Limits returns the limits for the rows of a case, from what the ranks reported about
-// their devices. A limit that some rank does not know is left out, and nothing is compared
-// with it. If ranks differ, the highest counts for all. The limit of the network is that of
-// a scale-up domain, the sum over its nodes.
+// Limits returns the limits for the rows of a case, from the peaks that the ranks reported.
+// A limit that a rank did not report is omitted, and nothing is compared with it. If ranks
+// reported different peaks, the highest applies to all. The limit of the network is for a
+// scale-up domain, the sum over its nodes.
 func Limits(c plan.Case, streams []rank.Stream) []result.Limit {
 	limits := []result.Limit{}
 	if len(streams) < c.World {
@@ -49,10 +49,9 @@ func Limits(c plan.Case, streams []rank.Stream) []result.Limit {
 	return limits
 }
 
-// highest returns the highest limit of a kind among every n-th rank, if all of them know
-// it.
-func highest(streams []rank.Stream, of string, n int) (result.Limit, bool) {
-	var best result.Limit
+// highest returns the highest limit of a kind among every n-th rank. ok is false if one of
+// these ranks did not report it.
+func highest(streams []rank.Stream, of string, n int) (best result.Limit, ok bool) {
 	for i := 0; i < len(streams); i += n {
 		l, ok := limit(streams[i], of)
 		if !ok {
@@ -76,8 +75,8 @@ func limit(s rank.Stream, of string) (result.Limit, bool) {
 	return result.Limit{}, false
 }
 
-// network returns the limit of the domain whose nodes have the fastest ports. The first
-// rank of each node reports those of its node.
+// network returns the limit of the network for a domain, from the node with the highest
+// rate. The first rank of each node reports the ports of the node.
 func network(c plan.Case, streams []rank.Stream) (result.Limit, bool) {
 	node, ok := highest(streams, result.LimitNetwork, max(1, c.RanksPerNode))
 	if !ok {
@@ -91,8 +90,8 @@ func network(c plan.Case, streams []rank.Stream) (result.Limit, bool) {
 	return node, true
 }
 
-// Judge returns the reasons why an operation that moves m cannot have taken us
-// microseconds; none if it can. what names the time.
+// Judge returns the reason why an operation that moves m cannot have taken us microseconds,
+// or nil if it can. what names the time in the reason.
 func Judge(limits []result.Limit, m Moved, what string, us float64) result.Reasons {
 	if !(us > 0) {
 		return result.Reasons{result.ReasonImplausible.With("%s takes %v us", what, us)}

@@ -7,21 +7,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory"
 )
 
-// Description is what this machine is, as documents will say it. All of it may
-// be published.
+// Description describes this machine in the words of documents. All of it may be published.
 type Description struct {
 	Program string            `json:"program"` // and its version
 	Host    map[string]string `json:"host"`
 	inventory.Machine
 	State     inventory.State   `json:"state"`
 	Libraries []backend.Library `json:"libraries"`
-	// Backends can run here.
+	// Backends lists the backends that can run on this machine.
 	Backends []string `json:"backends"`
-	// Environment is the allow-listed part that ranks would inherit.
+	// Environment has the allow-listed variables that ranks would inherit.
 	Environment map[string]string `json:"environment"`
 }
 
-// Describe puts together what an examination found.
+// Describe returns the description of the machine for the findings of Examine. The caller fills in
+// Program, Host, State and Environment.
 func (e *Examiner) Describe(findings []Finding) Description {
 	d := Description{Machine: e.inventory, Libraries: []backend.Library{}, Backends: []string{}}
 	for _, n := range e.listed() {
@@ -37,8 +37,8 @@ func (e *Examiner) Describe(findings []Finding) Description {
 	return d
 }
 
-// listed returns the libraries that a description lists, in order: for each vendor its own libraries
-// and then the other libraries for its devices, and last the libraries of no vendor.
+// listed returns the libraries that a description lists, in order. For each vendor these are its own
+// libraries and then other libraries for its devices. Libraries without a vendor come last.
 func (e *Examiner) listed() (all []*backend.Need) {
 	needs := slices.DeleteFunc(e.backends.Needs(), func(n *backend.Need) bool { return n.Unlisted })
 	add := func(vendor string) {

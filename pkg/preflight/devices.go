@@ -14,18 +14,18 @@ import (
 
 // devices are the GPUs of one vendor, as ranks would get them.
 type devices struct {
-	here int // that the machine shows, whether they can be used or not
-	// usable are those that the driver gives to this process, equal ones, in its
-	// order: a rank's device is that of its local rank. Index is −1 where the
-	// inventory does not know the device.
+	here int // number of devices in the machine, usable or not
+	// usable are the devices that ranks can use, all of one product, in the order of the driver. A
+	// rank uses the device whose position is its local rank. Index is −1 for a device that the
+	// inventory does not have.
 	usable []inventory.GPU
-	// missing says why a driver that opens gives ranks none.
+	// missing says why ranks can use no device although the driver works.
 	missing string
-	// note says which ones are left out that nobody asked to leave out.
+	// note names devices that are skipped although the user did not exclude them.
 	note string
 }
 
-// driver returns what was found of a vendor's driver, and the zero Library for a host.
+// driver returns the driver of a vendor, or the zero Library for a host.
 func (e *Examiner) driver(vendor string) (l backend.Library) {
 	if v := vendors[vendor]; v != nil {
 		l = e.libraries[v.driver.Kind]
@@ -33,12 +33,12 @@ func (e *Examiner) driver(vendor string) (l backend.Library) {
 	return l
 }
 
-// shown converts a device that a driver shows to one of the inventory.
+// shown converts a device that a driver reports to a GPU of the inventory.
 func shown(d backend.Device, index int) inventory.GPU {
 	return inventory.GPU{Index: index, Vendor: d.Vendor, Product: d.Product, Arch: d.Arch, NUMANode: -1}
 }
 
-// devicesOf joins what the inventory has of a vendor and what its driver shows.
+// devicesOf combines the GPUs of a vendor in the inventory with the devices that its driver reports.
 func (e *Examiner) devicesOf(vendor string) devices {
 	var lost []int
 	if vendor == inventory.NVIDIA {
@@ -57,7 +57,7 @@ func (e *Examiner) devicesOf(vendor string) devices {
 			}
 		}
 		if g.Index < 0 && len(lost) > 0 {
-			break // it is the one that is lost, and no rank can pass over a device
+			break // this is a lost device, and ranks cannot skip a device
 		}
 		d.usable = append(d.usable, g)
 	}
@@ -74,7 +74,7 @@ func (e *Examiner) devicesOf(vendor string) devices {
 	return d
 }
 
-// products says which of the devices, by their place, are of which product.
+// products lists the products of the devices, each with the positions of its devices.
 func products(gpus []inventory.GPU) []string {
 	var names []string
 	places := map[string][]int{}
@@ -90,7 +90,7 @@ func products(gpus []inventory.GPU) []string {
 	return names
 }
 
-// numbered spells numbers: device 1, devices 0, 2.
+// numbered formats numbers after a noun: device 1, devices 0, 2.
 func numbered(what string, numbers []int) string {
 	words := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ", "), "[]")
 	switch {
@@ -102,7 +102,7 @@ func numbered(what string, numbers []int) string {
 	return what + " " + words
 }
 
-// on says what a backend lacks on GPUs of a vendor that are here.
+// on returns what a backend lacks on the GPUs of a vendor in this machine, and notes.
 func (e *Examiner) on(b *catalog.Backend, vendor string) []Finding {
 	if e.count(vendor) == 0 {
 		why := vendors[vendor].hint
@@ -122,9 +122,9 @@ func (e *Examiner) on(b *catalog.Backend, vendor string) []Finding {
 	return append(found, e.settings(vendor)...)
 }
 
-// misnamedDrivers reports drivers that a variable of the environment names and that cannot be used,
-// of the backend's vendors other than the given one. Whoever names a driver wants its GPUs, so those
-// of another vendor must not take their place.
+// misnamedDrivers reports unusable drivers that an environment variable names, of the backend's vendors
+// except the given one. A user who names a driver expects its GPUs, so cxrun must not use the GPUs of
+// another vendor instead.
 func (e *Examiner) misnamedDrivers(b *catalog.Backend, vendor string) []Finding {
 	var found []Finding
 	for _, v := range b.Vendors {
@@ -135,7 +135,7 @@ func (e *Examiner) misnamedDrivers(b *catalog.Backend, vendor string) []Finding 
 	return found
 }
 
-// lacking are the findings that keep a backend from running.
+// lacking returns the texts of the findings that prevent a backend from running.
 func lacking(found []Finding) []string {
 	var why []string
 	for _, f := range found {

@@ -18,26 +18,26 @@ import (
 
 // States of a Finding.
 const (
-	Ready   = "ready"   // the backend can run here
-	Missing = "missing" // it cannot, and why
-	Note    = "note"    // it can, with less than it could have
+	Ready   = "ready"   // the backend can run on this machine
+	Missing = "missing" // a requirement is missing, so the backend cannot run
+	Note    = "note"    // the backend can run, but with a limitation
 )
 
-// Finding is one line about one backend, or about one tool that starts ranks.
+// Finding is one line about a backend or about a tool that starts ranks.
 type Finding struct {
 	Backend string `json:"backend,omitempty"`
 	Tool    string `json:"tool,omitempty"`
 	State   string `json:"state"`
-	// Text says what is missing, where it was looked for and what to do. It may
-	// name paths of this machine.
+	// Text says what is missing, where it was searched for and what to do. It may
+	// contain paths of this machine.
 	Text string `json:"text"`
-	// Variable of the environment that names a library which cannot be used.
+	// Variable is the environment variable that names an unusable library.
 	Variable string `json:"variable,omitempty"`
-	// Held reports that the backend's library is here, and that what Text says keeps it from running.
+	// Held reports that the backend's library is installed, but cannot run for the reason in Text.
 	Held bool `json:"held,omitempty"`
 }
 
-// Examiner knows the machine it examines.
+// Examiner determines what a machine can run.
 type Examiner struct {
 	inventory inventory.Machine
 	libraries map[string]backend.Library
@@ -46,10 +46,10 @@ type Examiner struct {
 	devices   map[string]devices // by vendor
 }
 
-// NewExaminer returns an examiner of a machine, its libraries and its file
-// systems ("sys", "proc"), with which this program measures by the backends. Devices
-// that a driver shows and the inventory does not have, as in a container without NVML,
-// join the inventory.
+// NewExaminer returns an examiner for a machine with its libraries, by kind. root contains
+// its file systems ("sys", "proc"), and backends are those of this program. If the inventory
+// has no device of a vendor, as in a container without NVML, the devices that the driver
+// reports are added to it.
 func NewExaminer(m inventory.Machine, libraries map[string]backend.Library, root fs.FS, backends backend.Registry) *Examiner {
 	e := &Examiner{inventory: m, libraries: libraries, root: sysfs.Root{FS: root}, backends: backends, devices: map[string]devices{}}
 	for _, vendor := range vendorNames {
@@ -63,8 +63,8 @@ func NewExaminer(m inventory.Machine, libraries map[string]backend.Library, root
 	return e
 }
 
-// Examine says of each backend whether it can run here and, where not, what is
-// missing. A backend has one ready finding, or at least one that is missing.
+// Examine reports for each backend whether it can run on this machine and, if not, what is
+// missing. Each backend has either one finding in state Ready or at least one in state Missing.
 func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 	var all []Finding
 	for i := range backends {
@@ -91,8 +91,8 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 	return all
 }
 
-// backend finds what a backend lacks, and the vendor whose GPUs it runs on: that
-// with the most for it, or the first one that has any here.
+// backend returns the vendor on whose GPUs a backend runs, and findings for it. It chooses the
+// vendor with the most usable GPUs or, if none is usable, the first vendor with GPUs.
 func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) {
 	if _, ok := e.backends.Find(b.Name); !ok {
 		return "", []Finding{{State: Missing, Text: "not supported by this version of cxrun"}}
@@ -103,7 +103,7 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 	if slices.Contains(b.Vendors, vocab.Host) {
 		return "", append(sharedMemory(), e.missingLibraries(b, vocab.Host)...)
 	}
-	most := -1
+	largest := -1
 	for _, v := range b.Vendors {
 		if e.devices[v].here == 0 {
 			continue
@@ -112,8 +112,8 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 		if len(lacking(on)) == 0 {
 			usable = len(e.devices[v].usable)
 		}
-		if usable > most {
-			vendor, found, most = v, on, usable
+		if usable > largest {
+			vendor, found, largest = v, on, usable
 		}
 	}
 	if vendor == "" {
@@ -122,7 +122,7 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 	return vendor, found
 }
 
-// ofBackend returns the first family of a backend that is so, or nil.
+// ofBackend returns the first family of a backend for which is returns true, or nil.
 func ofBackend(b *catalog.Backend, is func(*family.Family) bool) *family.Family {
 	for _, f := range family.All() {
 		if b.Blocks[string(f.Plan.Name)] != nil && is(f) {
@@ -147,8 +147,8 @@ func (e *Examiner) count(vendor string) int {
 	return n
 }
 
-// withoutGPU says that the machine has no GPU of the vendors. It adds the drivers that a variable of
-// the environment names and that cannot be used, since they may be why no GPU was found.
+// withoutGPU returns a text that the machine has no GPU of the vendors. It adds the errors of unusable
+// drivers that an environment variable names, since these may be why no GPU was found.
 func (e *Examiner) withoutGPU(of []string) string {
 	var names, misnamed []string
 	for _, v := range of {
@@ -165,7 +165,7 @@ func gpus(n int, vendor string) string {
 	return plural.Count(n, name, name+"s")
 }
 
-// with says on what a ready backend runs.
+// with describes the devices and libraries that a ready backend uses.
 func (e *Examiner) with(b *catalog.Backend, vendor string) string {
 	text, of := "processes over shared memory", vocab.Host
 	switch d := e.devices[vendor]; {
@@ -187,13 +187,14 @@ func (e *Examiner) with(b *catalog.Backend, vendor string) string {
 	return strings.Join(parts, ", ")
 }
 
-// named is a library that was found, with its version.
+// named returns the label and version of a library that was found.
 func (e *Examiner) named(n *backend.Need) string {
 	return strings.TrimSpace(n.Label + " " + e.libraries[n.Kind].Version)
 }
 
-// multiplies says through which library, of which version and file, a backend multiplies matrices
-// beside communication, or notes what it lacks. Where nobody looked, it says nothing.
+// multiplies returns the library, with version and path, through which a backend multiplies matrices
+// beside communication, or a note if that library is missing. It returns nothing if Multipliers was
+// not called.
 func (e *Examiner) multiplies(b *catalog.Backend, vendor string) (by string, without []Finding) {
 	v := vendors[vendor]
 	if v == nil {
@@ -211,8 +212,8 @@ func (e *Examiner) multiplies(b *catalog.Backend, vendor string) (by string, wit
 	return fmt.Sprintf("; matrix products of %s by %s (%s)", family.Plan.Name, e.named(v.multiplier), l.Path), nil
 }
 
-// sharedMemory tries what the ranks of the host backend do: one makes memory,
-// another maps it.
+// sharedMemory creates and maps shared memory as the ranks of the host backend do. It returns a
+// finding if that fails.
 func sharedMemory() []Finding {
 	const bytes = 1 << 20
 	s, err := host.NewSegment("cx-doctor", bytes)

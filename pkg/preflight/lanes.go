@@ -16,8 +16,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// lanes returns the lanes over which a backend can move data between two processes or two GPUs
-// here, with the handles by which it opens memory of GPUs, and a note for each other lane and handle.
+// lanes returns the lanes over which a backend can move data between two processes or two GPUs of
+// this machine, with the handles by which it opens memory of GPUs. notes has a note for each lane and
+// handle that it cannot use.
 func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) {
 	moves := b.Moves()
 	if moves == nil {
@@ -70,7 +71,7 @@ func (e *Examiner) laneError(b *catalog.Backend, lane string) error {
 }
 
 // handles returns the handles by which a backend can open memory of GPUs of a vendor, and a note for
-// each other one.
+// each handle that it cannot use.
 func (e *Examiner) handles(moves *catalog.Moves, vendor string) (usable []string, notes []Finding) {
 	for i := range moves.Handles {
 		h, why := &moves.Handles[i], ""
@@ -91,8 +92,9 @@ func (e *Examiner) handles(moves *catalog.Moves, vendor string) (usable []string
 	return usable, notes
 }
 
-// peers returns the vendor of the GPUs here between which a backend can move data over a lane, or why
-// there are none. The lane joins what joined says, and needs at least so many GPUs here.
+// peers returns the vendor of the GPUs between which a backend can move data over a lane, or why there
+// are none. The lane requires at least need GPUs of this machine. joined describes in the reason what
+// the lane connects.
 func (e *Examiner) peers(b *catalog.Backend, lane string, need int, joined string) (vendor, why string) {
 	why = e.withoutGPU(slices.DeleteFunc(slices.Clone(b.Vendors), func(vendor string) bool { return vendor == vocab.Host }))
 	for _, vendor := range b.Vendors {
@@ -116,8 +118,8 @@ func (e *Examiner) peers(b *catalog.Backend, lane string, need int, joined strin
 	return "", why
 }
 
-// loopback reports that no loopback interface is up, through which libraries connect the ranks
-// of a host. In a new network namespace it is down.
+// loopback returns a finding if no loopback interface is up. Libraries connect the ranks of a host
+// through it. In a new network namespace it is down.
 func loopback() []Finding {
 	interfaces, err := net.Interfaces()
 	up := func(i net.Interface) bool { return i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp != 0 }
@@ -130,15 +132,15 @@ func loopback() []Finding {
 // capSysPtrace is the bit of CAP_SYS_PTRACE.
 const capSysPtrace = 19
 
-// processVM says why one process cannot read the memory of another one that allows it;
-// empty if it can.
+// processVM returns why a process cannot read the memory of another one that permits it, or "" if it
+// can.
 func processVM(root sysfs.Root) string {
 	scope, _ := root.Number("proc/sys/kernel/yama/ptrace_scope")
 	effective, _ := strconv.ParseUint(strings.TrimSpace(root.Fields(":", "proc/self/status")["CapEff"]), 16, 64)
 	if scope > 2 || scope == 2 && effective>>capSysPtrace&1 == 0 {
 		return fmt.Sprintf("/proc/sys/kernel/yama/ptrace_scope is %d: set it to 1 or less", scope)
 	}
-	// A sandbox that refuses the call refuses it for the own memory, too.
+	// A sandbox that refuses the call also refuses it for the caller's own memory.
 	var from, to uint64
 	local := []unix.Iovec{{Base: (*byte)(unsafe.Pointer(&to))}}
 	local[0].SetLen(8)

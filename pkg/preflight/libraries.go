@@ -1,5 +1,5 @@
-// Package preflight says, before anything is planned, what this machine can run:
-// which libraries are here, what each backend needs, and what of that is missing.
+// Package preflight determines what this machine can run before anything is planned: which
+// libraries are installed, what each backend requires, and which requirements are missing.
 package preflight
 
 import (
@@ -30,11 +30,11 @@ const (
 	HIPBLASLt = string(blaslt.HIPBLASLt)
 )
 
-// vendor is a vendor of GPUs, and its libraries.
+// vendor is a vendor of GPUs with its libraries.
 type vendor struct {
 	label      string // in messages
-	visibility string // variables that pick its devices
-	hint       string // how to see whether its driver works
+	visibility string // environment variables that select its devices
+	hint       string // advice if its driver does not respond
 	driver     *backend.Need
 	compiler   *backend.Need
 	multiplier *backend.Need // multiplies matrices beside communication
@@ -73,7 +73,7 @@ func multiplier(kind blaslt.Kind, label string) *backend.Need {
 // python is the interpreter of python3 on PATH, with its shared library. Every module needs it.
 var python = &backend.Need{Kind: "python", Label: "Python"}
 
-// pythonTimeout is how long python3 may take to say what it is.
+// pythonTimeout limits the time to examine python3 and to find the other libraries.
 const pythonTimeout = time.Minute
 
 // libraries maps each kind to the library of a machine.
@@ -85,8 +85,8 @@ func (all libraries) found(n *backend.Need, l backend.Library) {
 	all[n.Kind] = l
 }
 
-// Libraries opens the drivers and compilers, and what backends need, each in its own namespace. It
-// says by kind what was found. A driver that sees no device counts as missing.
+// Libraries opens drivers, compilers and the libraries that backends need, each in its own namespace.
+// It returns them by kind. A driver that reports no device counts as missing.
 func Libraries(needs []*backend.Need) map[string]backend.Library {
 	ctx, cancel := context.WithTimeout(context.Background(), pythonTimeout)
 	defer cancel()
@@ -109,8 +109,8 @@ func Libraries(needs []*backend.Need) map[string]backend.Library {
 	return all
 }
 
-// Multipliers opens what multiplies matrices beside communication. Libraries leaves it out: it is
-// large, and only cases that multiply matrices need it.
+// Multipliers opens the libraries that multiply matrices beside communication. Libraries omits them,
+// since they are large and only cases that multiply matrices need them.
 func Multipliers() map[string]backend.Library {
 	all := libraries{}
 	for _, v := range vendors {
@@ -119,7 +119,7 @@ func Multipliers() map[string]backend.Library {
 	return all
 }
 
-// open finds the driver and the compiler that suits it, or any compiler if there is no driver.
+// open opens the driver and the compiler that matches it, or any compiler if there is no driver.
 func (v *vendor) open() (driver, compiler backend.Library) {
 	compile := v.compile
 	if d, err := v.load(); err != nil {
@@ -136,7 +136,7 @@ func (v *vendor) open() (driver, compiler backend.Library) {
 	return driver, backend.Opened(c.Library().File, c.Version())
 }
 
-// visible is what a driver says of the devices that this process sees.
+// visible returns the devices that a driver reports to this process. None is an error.
 func visible(d *gpu.Driver) ([]backend.Device, error) {
 	count, err := d.Count()
 	if err != nil {
@@ -157,7 +157,7 @@ func visible(d *gpu.Driver) ([]backend.Device, error) {
 	return devices, nil
 }
 
-// throughPython finds the interpreter and modules, none of which it imports.
+// throughPython finds the Python interpreter and modules, without importing the modules.
 func (all libraries) throughPython(ctx context.Context, needs []*backend.Need) {
 	modules, read := map[string][]string{}, []string{}
 	for _, n := range needs {

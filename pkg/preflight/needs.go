@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory"
 )
 
-// withInterpreter appends a need. The interpreter precedes the first module of Python.
+// withInterpreter appends a need. It inserts the Python interpreter before the first Python module.
 func withInterpreter(needs []*backend.Need, n *backend.Need) []*backend.Need {
 	if n.Module != nil && !slices.Contains(needs, python) {
 		needs = append(needs, python)
@@ -21,8 +21,8 @@ func withInterpreter(needs []*backend.Need, n *backend.Need) []*backend.Need {
 	return append(needs, n)
 }
 
-// needs returns the libraries that a backend requires on GPUs of a vendor, or on a host: the vendor's
-// own and the backend's.
+// needs returns the libraries of the vendor and of the backend that the backend requires on GPUs of a
+// vendor, or on a host.
 func (e *Examiner) needs(b *catalog.Backend, on string) (all []*backend.Need) {
 	v := vendors[on]
 	if v != nil {
@@ -47,7 +47,7 @@ func (e *Examiner) missingLibraries(b *catalog.Backend, on string) []Finding {
 		switch l := e.libraries[n.Kind]; {
 		case !l.Found():
 			f := Finding{State: Missing, Text: l.Err.Error(), Variable: variable(l.Err), Held: l.Held}
-			if !slices.Contains(found, f) { // without Python no package is found either
+			if !slices.Contains(found, f) { // without Python, all modules have the same finding
 				found = append(found, f)
 			}
 		case l.Drives != "" && l.Drives != on:
@@ -68,7 +68,7 @@ func (e *Examiner) missingLibraries(b *catalog.Backend, on string) []Finding {
 	return found
 }
 
-// variable names a library that cannot be used; empty where none does.
+// variable returns the environment variable that names the unusable library of err, or "".
 func variable(err error) string {
 	if named, ok := errors.AsType[*dl.NamedError](err); ok {
 		return named.Env
@@ -76,11 +76,11 @@ func variable(err error) string {
 	return ""
 }
 
-// smallSharedMemory is what containers have unless they are given more, and
-// less than communicators of a whole machine want.
+// smallSharedMemory is more than the default size of /dev/shm in containers, and less than
+// communicators of a whole machine require. It also applies to locked memory.
 const smallSharedMemory = 1 << 30
 
-// settings are what makes a backend fail late or run slowly on GPUs.
+// settings returns notes on settings of the machine with which backends on GPUs fail late or run slowly.
 func (e *Examiner) settings(vendor string) []Finding {
 	var notes []string
 	for i := range e.inventory.GPUs {
@@ -116,7 +116,7 @@ func (e *Examiner) activeRDMA() bool {
 	return false
 }
 
-// sharedMemoryBytes is the size of /dev/shm, as it was mounted.
+// sharedMemoryBytes returns the size of /dev/shm from its mount options.
 func (e *Examiner) sharedMemoryBytes() (int64, bool) {
 	for line := range strings.Lines(e.root.Text("proc/self/mounts")) {
 		fields := strings.Fields(line)
@@ -133,12 +133,13 @@ func (e *Examiner) sharedMemoryBytes() (int64, bool) {
 	return 0, false
 }
 
-// lockedMemory is how much this process may lock, in bytes.
-func (e *Examiner) lockedMemory() (int64, bool) {
+// lockedMemory returns the maximum memory that this process may lock, in bytes. ok is false if it is
+// unlimited or unknown.
+func (e *Examiner) lockedMemory() (bytes int64, ok bool) {
 	for line := range strings.Lines(e.root.Text("proc/self/limits")) {
 		if rest, ok := strings.CutPrefix(line, "Max locked memory"); ok {
 			soft, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-			n, err := strconv.ParseInt(soft, 10, 64) // unlimited is no number
+			n, err := strconv.ParseInt(soft, 10, 64) // fails for "unlimited"
 			return n, err == nil
 		}
 	}

@@ -12,25 +12,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Survey is what a measurement asks of the machine before it is planned. It may
-// name paths of this machine: it is for this program, not for documents.
+// Survey summarizes what a machine can run, for planning a measurement. It may contain paths
+// of this machine, so it must not be published.
 type Survey struct {
-	// Present are the GPUs of the inventory.
+	// Present lists the GPUs of the inventory.
 	Present []inventory.GPU
-	// GPUs are those that ranks can use, an entry a vendor: equal devices and the
-	// backends that run on them. The vendor with the most comes first.
+	// GPUs has an entry for each vendor with GPUs that ranks can use: equal devices and the
+	// backends that run on them. The vendor with the most devices comes first.
 	GPUs []planner.GPUs
 	// Host names the backends that run on the host of this machine.
 	Host []string
-	// Unusable says of each vendor that has GPUs here and no entry in GPUs how many
-	// there are, what failed and what to do.
+	// Unusable has a text for each vendor with GPUs in this machine but no entry in GPUs: the
+	// number of GPUs, what failed and what to do.
 	Unusable []string
-	// Warnings say which devices are left out that nobody asked to leave out.
+	// Warnings name devices that are skipped although the user did not exclude them.
 	Warnings []string
 	Findings []Finding
 }
 
-// Survey sums an examination of backends up.
+// Survey examines backends and summarizes the findings.
 func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 	s := Survey{Present: e.inventory.GPUs, Findings: e.Examine(backends)}
 	for i := range backends {
@@ -45,7 +45,7 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 			continue
 		}
 		var ready []string
-		var why []string // of the backend that lacks least
+		var why []string // what the backend with the fewest missing requirements lacks
 		for i := range backends {
 			b := &backends[i]
 			if _, has := e.backends.Find(b.Name); !has || !slices.Contains(b.Vendors, vendor) {
@@ -75,7 +75,7 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 	return s
 }
 
-// plan is the usable devices of a vendor as plans take them.
+// plan describes the usable devices of a vendor for the planner.
 func (e *Examiner) plan(vendor string, backends []string) planner.GPUs {
 	d := e.devices[vendor]
 	var indices []int
@@ -94,8 +94,8 @@ func (e *Examiner) plan(vendor string, backends []string) planner.GPUs {
 	}
 }
 
-// Choose finds the GPUs that run one of the backends, and the first of the
-// backends that they run; nil for none.
+// Choose returns the first GPUs that run one of the backends, and that backend. The order of
+// backends in Survey.GPUs decides between several. It returns nil if there are none.
 func (s *Survey) Choose(backends []string) (*planner.GPUs, string) {
 	for i := range s.GPUs {
 		for _, name := range s.GPUs[i].Backends {
@@ -107,18 +107,19 @@ func (s *Survey) Choose(backends []string) (*planner.GPUs, string) {
 	return nil, ""
 }
 
-// Lacks says why a backend cannot run here as it is asked to.
+// Lacks returns why a backend cannot run on this machine with the libraries that environment
+// variables name.
 func (s *Survey) Lacks(backend string) []string {
 	return s.texts(func(f Finding) bool { return f.Backend == backend && (f.State == Missing || f.Variable != "") })
 }
 
-// Misnamed says which libraries of the backends are named by a variable of the
-// environment and cannot be used.
+// Misnamed returns a text for each unusable library of the backends that an environment
+// variable names.
 func (s *Survey) Misnamed(backends []string) []string {
 	return s.texts(func(f Finding) bool { return f.Variable != "" && slices.Contains(backends, f.Backend) })
 }
 
-// texts are those of the findings that match, each once.
+// texts returns the distinct texts of the findings for which match returns true.
 func (s *Survey) texts(match func(Finding) bool) []string {
 	var out []string
 	for _, f := range s.Findings {

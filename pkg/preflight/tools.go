@@ -11,12 +11,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/command"
 )
 
-// toolTimeout is how long a scheduler or an engine may take to answer. Slurm's commands try
-// to reach the controller for about ten seconds.
+// toolTimeout limits the time for a command of a scheduler or container engine. Slurm's
+// commands try to reach the controller for about ten seconds.
 const toolTimeout = 30 * time.Second
 
-// Tools examines what ranks can be started with, besides processes of this host: Slurm and
-// container engines.
+// Tools examines the tools that can start ranks: Slurm and container engines.
 func Tools(ctx context.Context, s command.Starter) []Finding {
 	slurm := tool(ctx, s, "slurm", []string{"salloc", "srun", "scancel", "squeue"}, "srun", "--version")
 	if slurm.State == Ready {
@@ -32,7 +31,7 @@ func Tools(ctx context.Context, s command.Starter) []Finding {
 	}
 }
 
-// tool reports whether programs are installed, and the version that one of them gives.
+// tool reports whether programs are installed, and the version that the command version prints.
 func tool(ctx context.Context, s command.Starter, name string, programs []string, version ...string) Finding {
 	f := Finding{Tool: name, State: Missing}
 	if lacks := slices.DeleteFunc(slices.Clone(programs), command.Installed); len(lacks) > 0 {
@@ -68,7 +67,7 @@ func pyxis(ctx context.Context, s command.Starter, slurm Finding) Finding {
 	return f
 }
 
-// answer is the first line that a program writes.
+// answer returns the first line that a program prints.
 func answer(ctx context.Context, s command.Starter, args ...string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, toolTimeout)
 	defer stop()

@@ -34,10 +34,10 @@ func check(p *result.Problems, doc result.Document) {
 	id := d.Identity
 	b := Of(&id.Case)
 	p.Check(b.PlanFile == "" && b.PlanSHA256 == "" || b.PlanFile == b.Algorithm && len(b.PlanSHA256) == 64,
-		"plan_file %q of the case is not its algorithm, or its plan_sha256 %q no digest", b.PlanFile, b.PlanSHA256)
-	p.Check(d.Measurement.Algorithm == b.Algorithm, "measurement.algorithm is not that of the case")
+		"case: plan_file %q differs from the algorithm, or plan_sha256 %q is not a SHA-256 digest", b.PlanFile, b.PlanSHA256)
+	p.Check(d.Measurement.Algorithm == b.Algorithm, "measurement.algorithm differs from the case")
 	about := d.Measurement.Program
-	p.Check(about != nil || len(d.Measurement.Rows) == 0, "measurement.program is null, and there are rows")
+	p.Check(about != nil || len(d.Measurement.Rows) == 0, "measurement.program is null, but there are rows")
 	if about != nil {
 		p.Program("measurement.program", about, id.Case.World)
 	}

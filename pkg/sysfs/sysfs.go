@@ -1,5 +1,5 @@
-// Package sysfs reads the small files of /proc and /sys, in which the kernel describes the
-// machine. A missing file, or one with unexpected content, reads as empty.
+// Package sysfs reads the small files of /proc and /sys in which the kernel describes the
+// machine. It treats missing files and files with unexpected content as empty.
 package sysfs
 
 import (
@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// Root is a directory with the file systems of a machine: "proc", "sys", "etc". Methods
-// take the elements of a path below it.
+// Root is a directory that contains the file systems of a machine: "proc", "sys", "etc".
+// Methods take the elements of a path below it.
 type Root struct{ fs.FS }
 
 // Here returns the root of this machine.
 func Here() Root { return Root{os.DirFS("/")} }
 
-// Bytes returns the content of a file; nil if there is none.
+// Bytes returns the content of a file, or nil if it cannot be read.
 func (r Root) Bytes(elem ...string) []byte {
 	data, err := fs.ReadFile(r.FS, path.Join(elem...))
 	if err != nil {
@@ -38,7 +38,7 @@ func (r Root) Number(elem ...string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// Exists reports whether there is such a file or directory.
+// Exists reports whether a file or directory exists.
 func (r Root) Exists(elem ...string) bool {
 	_, err := fs.Stat(r.FS, path.Join(elem...))
 	return err == nil
@@ -57,8 +57,8 @@ func (r Root) List(elem ...string) []string {
 	return names
 }
 
-// Fields returns the values by name of a file whose lines are a name, a separator and a
-// value. Surrounding white space is removed. If a name occurs twice, the first line counts.
+// Fields returns the values, by name, of a file whose lines are a name, a separator and a
+// value. Surrounding white space is removed. If a name is repeated, the first line counts.
 func (r Root) Fields(separator string, elem ...string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(r.Text(elem...)) {
@@ -71,7 +71,7 @@ func (r Root) Fields(separator string, elem ...string) map[string]string {
 	return out
 }
 
-// Counts returns those Fields that are decimal numbers.
+// Counts returns the Fields that are decimal numbers.
 func (r Root) Counts(separator string, elem ...string) map[string]uint64 {
 	out := map[string]uint64{}
 	for name, value := range r.Fields(separator, elem...) {
@@ -89,8 +89,8 @@ func (r Root) Memory(name string) (bytes int64, ok bool) {
 	return n << 10, err == nil && isKiB
 }
 
-// AvailableMemory returns the bytes of memory that are available without swapping and in total,
-// limited to what the control group leaves.
+// AvailableMemory returns the memory that is available without swapping, and the total memory, in
+// bytes. Both are limited by the control group.
 func (r Root) AvailableMemory() (free, total int64, err error) {
 	total, hasTotal := r.Memory("MemTotal")
 	free, hasFree := r.Memory("MemAvailable")
@@ -106,13 +106,13 @@ func (r Root) AvailableMemory() (free, total int64, err error) {
 	return free, total, nil
 }
 
-// maxNumber is above the number of any processor or rank.
+// maxNumber limits the numbers in a list. It is above the number of any processor or rank.
 const maxNumber = 1 << 16
 
 // CPUs returns the processors in a file with a list; see Numbers.
 func (r Root) CPUs(elem ...string) []int { return Numbers(r.Text(elem...)) }
 
-// Numbers returns the numbers in a list such as 0-3,8,10-11; none if the list is malformed.
+// Numbers returns the numbers in a list such as 0-3,8,10-11, or nil if the list is malformed.
 func Numbers(list string) []int {
 	var numbers []int
 	for part := range strings.SplitSeq(list, ",") {
@@ -132,7 +132,7 @@ func Numbers(list string) []int {
 	return numbers
 }
 
-// OnlineCPUs returns the processors that are online; none if the kernel does not report
+// OnlineCPUs returns the processors that are online, or nil if the kernel does not report
 // them.
 func (r Root) OnlineCPUs() []int { return r.CPUs("sys/devices/system/cpu/online") }
 
@@ -151,10 +151,10 @@ func (r Root) NUMANodes() []int {
 	return found
 }
 
-// NUMACPUs returns the processors of a NUMA node; none if there is no such node.
+// NUMACPUs returns the processors of a NUMA node, or nil if the node does not exist.
 func (r Root) NUMACPUs(node int) []int { return r.CPUs(nodes, fmt.Sprintf("node%d", node), "cpulist") }
 
-// NUMANode returns the node that all of cpus belong to, −1 if there is none.
+// NUMANode returns the NUMA node to which all of cpus belong, or −1 if there is none.
 func (r Root) NUMANode(cpus ...int) int {
 	for _, node := range r.NUMANodes() {
 		of := r.NUMACPUs(node)

@@ -1,6 +1,6 @@
-// Package nvml queries NVIDIA's management library. It opens the library at run time: a
-// binding that leaves its symbols to the linker makes a program that does not start with a
-// tool chain that binds symbols at once (-z now).
+// Package nvml queries NVIDIA's management library, which it opens at run time. With a
+// binding whose symbols the linker resolves, a program built by a tool chain that binds
+// symbols at once (-z now) would not start.
 package nvml
 
 /*
@@ -90,8 +90,8 @@ const MaxNVLinks = 36
 
 // Library is NVML. If the Return of a method is not Success, its other results are zero.
 type Library interface {
-	// Init initialises the library. It returns LibraryNotFound if there is none. Shutdown
-	// ends the use that a successful Init began.
+	// Init initialises the library. It returns LibraryNotFound if the library is missing.
+	// Each successful Init requires a Shutdown.
 	Init() Return
 	Shutdown() Return
 	DriverVersion() (string, Return)
@@ -123,9 +123,9 @@ type Device interface {
 	TemperatureC() (int, Return)
 	// ClockReasons returns, as bits, why clocks are below their maximum.
 	ClockReasons() (uint64, Return)
-	// HeldNanos returns for how many nanoseconds clocks were reduced since the driver
-	// started, by the bit of ClockReasons for the reason. A reason that the driver does not
-	// count is missing.
+	// HeldNanos returns how long clocks were reduced since the driver started, in
+	// nanoseconds, by the bit of ClockReasons. Reasons that the driver does not count are
+	// missing.
 	HeldNanos() (map[uint64]uint64, Return)
 	// ECCErrors returns the number of errors since the driver started.
 	ECCErrors(uncorrected bool) (uint64, Return)
@@ -133,10 +133,10 @@ type Device interface {
 	MemoryBusBits() (int, Return)
 	// NVLinkMBps returns the rate of a link in one direction, in 10⁶ bytes per second.
 	NVLinkMBps(link int) (int, Return)
-	// NVLinkActive reports whether a link is active. It returns an error for a number that
-	// the device has no link for.
+	// NVLinkActive reports whether a link is active. It fails if the device has no link with
+	// this number.
 	NVLinkActive(link int) (bool, Return)
-	// NVLinkRemoteBusID returns the PCI address at the other end of a link.
+	// NVLinkRemoteBusID returns the PCI address of the device at the remote end of a link.
 	NVLinkRemoteBusID(link int) (string, Return)
 }
 
@@ -281,8 +281,8 @@ func (d *device) ClockReasons() (uint64, Return) {
 
 // heldFields are the counters for HeldNanos; see NVML_FI_DEV_PERF_POLICY and
 // NVML_FI_DEV_CLOCKS_EVENT_REASON in nvml.h. Drivers before 575 have a single counter for
-// all effects of heat. If two fields have the same bit, the last one that the driver
-// reports counts.
+// all effects of heat. Of two fields with the same bit, the last one that the driver reports
+// is used.
 var heldFields = []struct {
 	id  C.uint
 	bit uint64
@@ -330,9 +330,9 @@ func (d *device) ECCErrors(uncorrected bool) (uint64, Return) {
 
 func (d *device) MemoryBusBits() (int, Return) { return d.value("nvmlDeviceGetMemoryBusWidth") }
 
-// Fields of nvml.h: NVML_FI_DEV_NVLINK_GET_SPEED, of the link in the field's scope, and
-// NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, of all links, which drivers report only for devices
-// before Hopper. Their value is an unsigned int, of which the driver writes four bytes.
+// Fields of nvml.h. NVML_FI_DEV_NVLINK_GET_SPEED is for the link in the field's scope.
+// NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON is for all links; drivers report it only for devices
+// before Hopper. The driver writes only the four bytes of an unsigned int.
 const (
 	fieldNVLinkSpeed  = 164
 	fieldNVLinkCommon = 90

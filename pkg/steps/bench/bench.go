@@ -29,13 +29,13 @@ var Command = bench.Command{
 	Family: steps.Name,
 	Use:    "schedule (FILE | COLLECTIVE NAME)",
 	Short:  "Measure a collective by the steps of a schedule, with nccl-tests' flags",
-	Long: `Measure a collective by the steps of a schedule on this machine: what 'cxrun schedule
-show' prints, between real ranks. Flags, columns, checks and exit codes are those of
-'cxrun bench'; 'cxrun schedule list' lists the schedules.
+	Long: `Measure a collective by the steps of a schedule, between the ranks of this machine.
+'cxrun schedule show' prints the steps; 'cxrun schedule list' lists the schedules. Flags,
+columns, checks and exit codes are the same as in 'cxrun bench'.
 
-FILE is a plan of MSCCL or MSCCL++. It is verified first, for each placement that it is for;
-findings begin with the file, and line and column of the op. The plan determines the number of
-ranks, and sizes have to divide into its chunks.`,
+FILE is a plan file of MSCCL or MSCCL++. It is verified first, for each placement that it
+supports; findings begin with the file, line and column of the op. The plan determines the
+number of ranks, and sizes must divide into its chunks.`,
 	Example: `  cxrun bench schedule all_reduce ring --backend host -b 1K -e 1M -f 32
   cxrun bench schedule all_gather rotation --backend nccl -g 2 -b 64K -e 256M -f 4
   cxrun bench schedule all_gather hierarchical_sliced --width 2 --backend host -t 4 -b 1M -e 1M
@@ -47,10 +47,10 @@ ranks, and sizes have to divide into its chunks.`,
 	},
 }
 
-// Flags holds the flags of a measurement of a schedule: a collective's, and the shape of the program.
+// Flags holds the flags of a schedule measurement: the flags of a collective, and the shape of the program.
 type Flags struct {
 	*collectives.Flags
-	// Read returns the content and the program of a plan in a file. Ranks requires it.
+	// Read returns the content and the program of a plan file. The caller must set it before Ranks.
 	Read func(file string) ([]byte, *schedule.Program, error)
 
 	given           *pflag.FlagSet
@@ -76,7 +76,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	for name, usage := range usage {
 		fs.Lookup(name).Usage = usage
 	}
-	for _, name := range []string{"traffic", "model"} { // for other operations
+	for _, name := range []string{"traffic", "model"} { // not for schedules
 		fs.Lookup(name).Hidden = true
 	}
 	return f, append([]bench.Group{shape}, groups...)
@@ -85,15 +85,16 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 // usage overrides the help of flags of a collective.
 var usage = map[string]string{
 	"backend":        "use backend `NAME`: auto, host, nccl, rccl or ipc (copies between the GPUs of a host); auto uses the library of the GPUs, or host on a machine without GPUs",
-	"op":             "only `sum`: a schedule adds",
+	"op":             "only `sum`: a schedule supports only sums",
 	"root":           "accepted without effect, whatever `RANK` is: these collectives have no root",
-	"local_register": "only `0`: a schedule registers no buffers",
+	"local_register": "only `0`: a schedule does not register buffers",
 	"unalign":        "only `0`: a schedule runs on aligned buffers",
 	"agg_iters":      "only `1`: a schedule has no group calls of several operations",
 	"cudagraph":      "only `0`: a schedule is not captured in graphs",
 }
 
-// Request reads the flags for a schedule of a collective. Its errors have exit code cli.ExitUsage.
+// Request returns the measurement that the flags request for a schedule of a collective. Errors have exit code
+// cli.ExitUsage.
 func (f *Flags) Request(op, algorithm string) (collectives.Request, error) {
 	of := schedule.Collective(op)
 	_, err := schedule.Find(algorithm, of)
@@ -108,25 +109,25 @@ func (f *Flags) Request(op, algorithm string) (collectives.Request, error) {
 	return r, err
 }
 
-// mostName is the maximum length of the name of a plan's file, in bytes: it is part of case ids, which name files.
-const mostName = 64
+// maxName is the maximum length of the name of a plan file, in bytes. The name is part of case ids, which name files.
+const maxName = 64
 
-// PlanRequest reads the flags for the plan in a file, with its content and its program. Its errors have exit code
-// cli.ExitUsage.
+// PlanRequest returns the measurement that the flags request for a plan file with this content and program. Errors have
+// exit code cli.ExitUsage.
 func (f *Flags) PlanRequest(file string, content []byte, p *schedule.Program) (collectives.Request, error) {
 	name := filepath.Base(file)
 	if f.given.Changed("width") || f.given.Changed("segments") {
-		return collectives.Request{}, cli.UsageError("--width and --segments are for schedules that are known by name; the plan in %s has its own shape", file)
+		return collectives.Request{}, cli.UsageError("--width and --segments: not supported with a plan file: %s has its own shape", file)
 	}
-	if len(name) > mostName || sanitize.Line(name) != name {
-		return collectives.Request{}, cli.UsageError("the name of plan %s stands in documents: take one of at most %d printable characters", sanitize.Line(file), mostName)
+	if len(name) > maxName || sanitize.Line(name) != name {
+		return collectives.Request{}, cli.UsageError("the name of plan %s is published in documents: rename the file to at most %d printable characters", sanitize.Line(file), maxName)
 	}
 	r, err := f.steps(string(p.Collective))
 	if err != nil {
 		return r, err
 	}
 	if r.World != 0 && r.World != p.Ranks {
-		return r, cli.UsageError("%s is a plan of %s, and -t times -g is %d: leave them out, or make it as many", file, plural.Count(p.Ranks, "rank", "ranks"), r.World)
+		return r, cli.UsageError("%s is a plan for %s, but -t times -g is %d: omit them, or make them match", file, plural.Count(p.Ranks, "rank", "ranks"), r.World)
 	}
 	r.World = p.Ranks
 	sum := sha256.Sum256(content)
@@ -139,13 +140,13 @@ func (f *Flags) PlanRequest(file string, content []byte, p *schedule.Program) (c
 	return r, nil
 }
 
-// steps reads the flags of a collective by steps.
+// steps returns the request for a collective by steps. It refuses flags that schedules do not support.
 func (f *Flags) steps(op string) (collectives.Request, error) {
 	for _, r := range []struct{ flag, want, why string }{
-		{"op", "sum", "-o: a schedule adds: want sum"},
+		{"op", "sum", "-o: a schedule supports only sums: want sum"},
 		{"agg_iters", "1", "-m: a schedule has no group calls of several operations: want 1"},
 		{"cudagraph", "0", "-G: a schedule is not captured in graphs: want 0"},
-		{"local_register", "0", "-R: a schedule registers no buffers: want 0"},
+		{"local_register", "0", "-R: a schedule does not register buffers: want 0"},
 		{"unalign", "0", "-u: a schedule runs on aligned buffers: want 0"},
 	} {
 		if f.given.Lookup(r.flag).Value.String() != r.want {
@@ -155,8 +156,8 @@ func (f *Flags) steps(op string) (collectives.Request, error) {
 	return f.Flags.Request(op)
 }
 
-// by returns the replacement of the library's operation by a schedule: its name and shape and, for a plan in a file,
-// the program.
+// by returns the replacement of the library's operation by a schedule. block has its name and shape. program is nil
+// unless it comes from a plan file.
 func by(block steps.Block, program *schedule.Program) *collectives.By {
 	return &collectives.By{
 		Family: steps.Name, Label: block.Algorithm, File: block.PlanFile,
@@ -185,7 +186,7 @@ func by(block steps.Block, program *schedule.Program) *collectives.By {
 	}
 }
 
-// divides refuses sizes that do not divide into the equal chunks of a plan.
+// divides returns an error for a size that cannot be divided into the equal chunks of a plan.
 func divides(file string, p *schedule.Program, f runner.Form, sizes []int64) error {
 	if p == nil {
 		return nil
@@ -199,7 +200,7 @@ func divides(file string, p *schedule.Program, f runner.Form, sizes []int64) err
 	}
 	for _, size := range sizes {
 		if count := f.Extent(size).Count; count%chunks != 0 {
-			return cli.UsageError("%s: %d bytes do not divide into its %d chunks of whole elements of %s: choose multiples of %d bytes with -b, -e and -i or -f",
+			return cli.UsageError("%s: %d bytes cannot be divided into its %d chunks of whole %s elements: choose multiples of %d bytes with -b, -e and -i or -f",
 				file, size, p.Chunks, f.Type, unit)
 		}
 	}

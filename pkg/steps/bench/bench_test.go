@@ -39,17 +39,17 @@ func TestRefusalsOfSchedules(t *testing.T) {
 		return named{f}, groups
 	}
 	benchtest.Refuses(t, command, []benchtest.Refusal{
-		benchtest.Usage("-o max", "-o: a schedule adds: want sum"),
+		benchtest.Usage("-o max", "-o: a schedule supports only sums: want sum"),
 		benchtest.Usage("-m 2", "-m: a schedule has no group calls of several operations: want 1"),
 		benchtest.Usage("-G 1", "-G: a schedule is not captured in graphs: want 0"),
-		benchtest.Usage("-R 1", "-R: a schedule registers no buffers: want 0"),
+		benchtest.Usage("-R 1", "-R: a schedule does not register buffers: want 0"),
 		benchtest.Usage("-u 1", "-u: a schedule runs on aligned buffers: want 0"),
-		benchtest.Usage("ring.xml --width 2", "--width and --segments are for schedules that are known by name; the plan in ring.xml has its own shape"),
-		benchtest.Usage("ring.xml -t 4", "ring.xml is a plan of 3 ranks, and -t times -g is 4: leave them out, or make it as many"),
+		benchtest.Usage("ring.xml --width 2", "--width and --segments: not supported with a plan file: ring.xml has its own shape"),
+		benchtest.Usage("ring.xml -t 4", "ring.xml is a plan for 3 ranks, but -t times -g is 4: omit them, or make them match"),
 		benchtest.Usage("ring.xml -b 1M -e 1M",
-			"ring.xml: 1048576 bytes do not divide into its 3 chunks of whole elements of float: choose multiples of 12 bytes with -b, -e and -i or -f"),
+			"ring.xml: 1048576 bytes cannot be divided into its 3 chunks of whole float elements: choose multiples of 12 bytes with -b, -e and -i or -f"),
 		benchtest.Usage(strings.Repeat("x", 80),
-			"the name of plan "+strings.Repeat("x", 80)+" stands in documents: take one of at most 64 printable characters"),
+			"the name of plan "+strings.Repeat("x", 80)+" is published in documents: rename the file to at most 64 printable characters"),
 	})
 }
 

@@ -31,7 +31,7 @@ type Messages struct {
 	Buffers string
 }
 
-// MessagesOf returns how to measure the messages of the model that a request asks for.
+// MessagesOf returns how to measure the messages of the model that a request selects.
 func MessagesOf(r *collectives.Request) *Messages {
 	m := &Messages{DType: r.DType, Sizes: r.Shape.Sizes, Timing: r.Shape.Measure, Buffers: vocab.Fresh}
 	if r.Shape.Buffers == vocab.FreshCold {
@@ -49,7 +49,7 @@ func together(world int) runner.Op {
 }
 
 // Runs returns how often to measure each case of a model with a backend, and each measurement that is compared with a
-// model. Times on a host vary more between runs than within one.
+// model. On a host it is more than once, since times vary more between runs than within a run.
 func Runs(backend string) int {
 	if backend == bench.HostBackend {
 		return 3
@@ -57,10 +57,12 @@ func Runs(backend string) int {
 	return 1
 }
 
-// Operations lists the cases of the collective family that a model needs, each from a common start. Messages between two
-// ranks, alone and in both directions, have fresh buffers. Messages of all ranks at once have buffers of the given
-// state; with more than two ranks also fresh ones, and the same in a row. They are repeated with warm buffers, also
-// back to back.
+// Operations lists the cases of the collective family that a model needs. Each operation begins at a common start.
+//
+//   - Messages between two ranks, in one direction and in both, have fresh buffers.
+//   - Messages of all ranks at once have buffers of state m.Buffers. With more than two ranks, they are also measured
+//     with fresh buffers, and in the successive steps of a hypercube.
+//   - Messages of all ranks at once are measured again with warm buffers, one by one and back to back.
 func (m *Messages) Operations(world int) []plan.Case {
 	out := []plan.Case{m.operation(runner.P2P, vocab.Fresh, vocab.Blocking)}
 	states := []string{m.Buffers}
@@ -97,8 +99,8 @@ func inHypercube(world int) bool {
 	return world > 2 && collective.WrongWorld(runner.Hypercube.String(), world) == ""
 }
 
-// Schedules lists the cases of the schedule family that a model needs: ring schedules, whose times differ by the times of
-// sums and copies.
+// Schedules lists the cases of the schedule family that a model needs. They are ring schedules whose times differ by the
+// times of sums and copies.
 func (m *Messages) Schedules(world int) []plan.Case {
 	var out []plan.Case
 	for _, c := range []schedule.Collective{schedule.AllGather, schedule.ReduceScatter} {
@@ -121,9 +123,9 @@ func (m *Messages) newCase(f plan.Family, b plan.Block) plan.Case {
 	return plan.Case{Family: f, Precision: m.DType, Sampling: bench.Name, Contract: collective.Contract, Block: b}
 }
 
-// MachineModel computes the model of the machine from measured cases of Operations and Schedules: the medians of the
-// median times of all runs. Classes of sizes are the segments of package fit; times are whole picoseconds. A rank sends
-// one message at a time.
+// MachineModel computes the model of the machine from measured cases of Operations and Schedules. It uses the median over
+// runs of each median time. Classes of sizes are the segments of package fit. Times are rounded to picoseconds. In the
+// model a rank sends one message at a time.
 func MachineModel(backend string, measured []*collective.Document) (*simulate.Model, error) {
 	last := measured[len(measured)-1]
 	b := modelBuilder{world: last.Identity.Case.World, buffers: last.Measurement.Buffers, times: map[group]map[float64][]float64{}}
@@ -165,7 +167,7 @@ func MachineModel(backend string, measured []*collective.Document) (*simulate.Mo
 		for i, p := range cached { // a step of a reduce_scatter is a message and a sum
 			for _, q := range scatter {
 				if q.Bytes == p.Bytes*float64(b.world) {
-					cached[i].Us = max(leastUs, min(p.Us, (q.Us-start)/steps-flight))
+					cached[i].Us = max(minUs, min(p.Us, (q.Us-start)/steps-flight))
 				}
 			}
 		}
@@ -191,7 +193,7 @@ func MachineModel(backend string, measured []*collective.Document) (*simulate.Mo
 type group struct {
 	op        string
 	pair      runner.Pair
-	placement string // in place; empty: out of place
+	placement string // vocab.InPlace, or "" for out of place
 	buffers   string
 	pipelined bool
 }
@@ -215,7 +217,7 @@ func (b *modelBuilder) add(d *collective.Document) error {
 			g.placement = r.Placement
 		}
 		if r.Blocking == nil || !r.Check.Passed {
-			return fmt.Errorf("%s: row of %d bytes without a time or a passed check", m.Op, r.Bytes)
+			return fmt.Errorf("%s: the row of %d bytes has no time or did not pass its check", m.Op, r.Bytes)
 		}
 		b.put(g, r.Bytes, r.Blocking)
 		if r.Pipelined != nil {
@@ -242,8 +244,8 @@ func (b *modelBuilder) curve(g group) []fit.Point {
 	return out
 }
 
-// together returns the times of messages that all ranks send at once, from ranks 0 and 1 if there are two. Times that
-// decrease with size are averaged with their neighbours.
+// together returns the times of messages that all ranks send at once. Times that decrease with size are averaged with
+// their neighbours.
 func (b *modelBuilder) together(buffers string) []fit.Point {
 	out := b.curve(b.atOnce(buffers))
 	for last := range out {
@@ -268,9 +270,9 @@ func (b *modelBuilder) atOnce(buffers string) group {
 	return g
 }
 
-// start returns the time from the common start to the first message with buffers of a state, in µs: the extra time of a
-// message alone over one that follows another, in a hypercube or back to back. It is at least 0, and at most half of any
-// time of all ranks at once.
+// start returns the time from the common start to the first message, in µs, with buffers of a state. It is the extra time
+// of a single message over a message that follows another one in a hypercube or back to back. It is at least 0, and at
+// most half of any time of all ranks at once.
 func (b *modelBuilder) start(buffers string) float64 {
 	more := b.aloneInCube(buffers)
 	if len(more) == 0 {
@@ -284,11 +286,11 @@ func (b *modelBuilder) start(buffers string) float64 {
 	return max(0, min(meanExcess(more), b.together(buffers)[0].Us/2))
 }
 
-// excess is the difference us, in µs, of a time over another one.
+// excess is by how much a time exceeds another one, both in µs.
 type excess struct{ us, time float64 }
 
-// meanExcess returns the mean of all, each weighted by the inverse square of its time: errors grow with the times, so that
-// long messages determine a constant poorly.
+// meanExcess returns the weighted mean of us. Weights are the inverse squares of the times, because errors grow with the
+// times.
 func meanExcess(all []excess) float64 {
 	sum, weights := 0.0, 0.0
 	for _, e := range all {
@@ -299,8 +301,9 @@ func meanExcess(all []excess) float64 {
 	return sum / weights
 }
 
-// aloneInCube returns, by size, the extra time of a message alone over one within a hypercube. Step i of a hypercube sends
-// 2^i times as many bytes as the first. The result is empty if messages of those sizes were not measured.
+// aloneInCube returns, by size, the extra time of a single message over a message within a hypercube. Step i of a
+// hypercube sends 2^i times as many bytes as step 0. The result ends before the first size whose messages were not all
+// measured.
 func (b *modelBuilder) aloneInCube(buffers string) (more []excess) {
 	single := map[float64]float64{}
 	for _, p := range b.together(buffers) {
@@ -321,8 +324,8 @@ func (b *modelBuilder) aloneInCube(buffers string) (more []excess) {
 	return more
 }
 
-// flight returns how long before the arrival of a message its sender is free for the next one, in µs: the shortest time of
-// a message back to back. It is at most half of any time of all ranks at once, minus the start.
+// flight returns how long before the arrival of a message its sender is free for the next one, in µs. It is the shortest
+// time of a message back to back, and at most half of any time of all ranks at once without the start.
 func (b *modelBuilder) flight(start float64) float64 {
 	g := b.atOnce(vocab.Warm)
 	g.pipelined = true
@@ -346,8 +349,8 @@ func (b *modelBuilder) pairs(op runner.Op, without float64) (pairs []simulate.Pa
 	return pairs, nil
 }
 
-// less returns points with times reduced by us, but by at most nine tenths: a message of a single pair can take less than
-// the start and the flight of all ranks.
+// less returns points with times reduced by us, but by at most nine tenths. The limit is for messages of a single pair,
+// which can take less than the start and the flight of all ranks.
 func less(points []fit.Point, us float64) []fit.Point {
 	points = slices.Clone(points)
 	for i := range points {
@@ -362,14 +365,14 @@ func difference(longer, shorter []fit.Point, ranks, steps float64) []fit.Point {
 	for _, p := range longer {
 		i := slices.IndexFunc(shorter, func(q fit.Point) bool { return q.Bytes == p.Bytes })
 		if i >= 0 {
-			out = append(out, fit.Point{Bytes: p.Bytes / ranks, Us: max((p.Us-shorter[i].Us)/steps, leastUs)})
+			out = append(out, fit.Point{Bytes: p.Bytes / ranks, Us: max((p.Us-shorter[i].Us)/steps, minUs)})
 		}
 	}
 	return out
 }
 
-// leastUs is a picosecond, which is below any measurable difference.
-const leastUs = 1e-6
+// minUs is the minimum time of a message, sum or copy: a picosecond, in µs.
+const minUs = 1e-6
 
 // classes splits points at breaks in their times.
 func classes(points []fit.Point) ([]simulate.Class, error) {

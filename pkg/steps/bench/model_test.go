@@ -150,7 +150,7 @@ func TestMachineModel(t *testing.T) {
 	wrong := measuredBy(4)
 	wrong[1].Measurement.Rows[3].Check.Passed = false
 	_, err = MachineModel("host", wrong)
-	require.EqualError(t, err, "p2p_bidir: row of 1024 bytes without a time or a passed check")
+	require.EqualError(t, err, "p2p_bidir: the row of 1024 bytes has no time or did not pass its check")
 	short := measuredBy(4)
 	short[0].Measurement.Rows = short[0].Measurement.Rows[:30]
 	_, err = MachineModel("host", short)
