@@ -28,8 +28,8 @@ int cx_hsa_locate(const cx_hsa_library *f, uintptr_t p, cx_hsa_pointer_info *inf
 	*count = 0;
 	int status = f->amd_pointer_info((const void *)p, info, malloc, count, &list);
 	if (status == 0 && list) {
-		if (*count > CX_HSA_MOST_AGENTS)
-			*count = CX_HSA_MOST_AGENTS;
+		if (*count > CX_HSA_MAX_AGENTS)
+			*count = CX_HSA_MAX_AGENTS;
 		memcpy(accessible, list, *count * sizeof *list);
 	}
 	free(list);

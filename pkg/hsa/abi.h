@@ -61,10 +61,10 @@ const char *cx_hsa_name(int i);
 // cx_hsa_set fills entry i.
 void cx_hsa_set(cx_hsa_library *f, int i, void *address);
 
-enum { CX_HSA_MOST_AGENTS = 64 };
+enum { CX_HSA_MAX_AGENTS = 64 };
 
-// cx_hsa_locate says what memory is at p, and which agents may access it, at most
-// CX_HSA_MOST_AGENTS of them.
+// cx_hsa_locate returns the allocation at p, and the agents that may access it, at most
+// CX_HSA_MAX_AGENTS.
 int cx_hsa_locate(const cx_hsa_library *f, uintptr_t p, cx_hsa_pointer_info *info, cx_hsa_agent *accessible, uint32_t *count);
 
 // Calls by numbers, as Go makes them.

@@ -122,7 +122,7 @@ type Memory struct {
 // through or registered with the runtime.
 func (r *Runtime) Locate(at uintptr) (Memory, error) {
 	var info C.cx_hsa_pointer_info
-	var agents [C.CX_HSA_MOST_AGENTS]C.cx_hsa_agent
+	var agents [C.CX_HSA_MAX_AGENTS]C.cx_hsa_agent
 	var count C.uint32_t
 	if err := r.check("hsa_amd_pointer_info", C.cx_hsa_locate(r.table, C.uintptr_t(at), &info, &agents[0], &count)); err != nil {
 		return Memory{}, err

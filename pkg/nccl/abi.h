@@ -10,7 +10,7 @@
 // A unique id is passed by value, so its type has to have its true size.
 typedef struct { char bytes[128]; } cx_nccl_id;
 
-// ncclConfig_t as of 2.30, 96 bytes. A library reads no more of it than it knows.
+// ncclConfig_t as of 2.30, 96 bytes. A library reads only the fields that it knows.
 typedef struct {
 	size_t size;
 	uint32_t magic;

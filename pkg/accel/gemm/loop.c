@@ -5,8 +5,8 @@
 
 #include "../../workload/hash.h"
 
-// cx_gemm_lanes is how many partial sums of an element the loop has, which a processor adds at the
-// same time. All sums are exact, so that their order does not matter.
+// cx_gemm_lanes is the number of partial sums of an element, which a processor adds at the same time.
+// All sums are exact, so their order does not matter.
 enum { cx_gemm_lanes = 16 };
 
 void cx_gemm_multiply(cx_gemm_shape s, const float *a, const float *b, float *c)

@@ -1,10 +1,10 @@
-// What every kernel source begins with. Kernels are written in what CUDA and HIP
-// share: no includes, no library types, no warp intrinsics and so no assumption
-// of 32 lanes, static __shared__ arrays only. A kernel is declared as
+// The beginning of every kernel source. Kernels use only what CUDA and HIP share:
+// no includes, no library types, no warp intrinsics (so a warp may have any number
+// of threads), and only static __shared__ arrays. A kernel is declared as
 //
 //	extern "C" __global__ void cx_name(parameters)
 //
-// and walks its elements by cx_first() and cx_step(), so that any grid will do.
+// and loops over its elements with cx_first() and cx_step(), so any grid works.
 
 typedef signed char cx_i8;
 typedef unsigned char cx_u8;

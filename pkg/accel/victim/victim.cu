@@ -1,6 +1,6 @@
-// Computes on all multiprocessors, without memory, so that what slows it down is work that
-// takes their time. There is one block for each of them, which leaves room for blocks of other
-// kernels. Blocks take units of work in turns: one that is slowed down does fewer of them.
+// Computes on all multiprocessors without accessing memory, so that only work on the same
+// multiprocessors slows it down. There is one block per multiprocessor, which leaves room for
+// blocks of other kernels. Blocks take units of work dynamically, so a slower block takes fewer.
 #define CX_VICTIM_THREADS 512
 #define CX_VICTIM_CHAINS 8
 #define CX_VICTIM_STEPS 128

@@ -1,13 +1,12 @@
 // The host communicator. Every rank is a process; its buffers are in a heap that all ranks map, so
 // that data move without an intermediate copy.
 //
-// Ranks meet in the control memory. Each has two posts, used in turn. In step k a rank writes its
-// post (k mod 2), marks it with k and waits for the marks of all others. It cannot run two steps
-// ahead, so nobody overwrites what a slower rank still reads. A small operation is one step: inputs
-// travel in the posts and every rank computes its own output from them. A large one is two: the first
-// exchanges the addresses of the buffers, the second ends the work; in between each rank does its
-// share of the work, wherever the outputs are.
-// between each rank does its part of the work, wherever the outputs lie.
+// Ranks synchronise through the control memory. Each rank has two posts that it uses alternately. In
+// step k a rank writes its post (k mod 2), marks it with k and waits for the marks of all other ranks.
+// It cannot run two steps ahead, so it never overwrites data that a slower rank still reads. A small
+// operation is one step: the posts contain the inputs, and each rank computes its own output from
+// them. A large operation is two steps. The first exchanges the addresses of the buffers, and the
+// second ends the operation. Between them each rank does its share of the work on all outputs.
 
 #include "state.h"
 
@@ -22,9 +21,9 @@
 
 #include "reduce.h"
 
-#define LOOK_NS 50000000L // between two checks that the others are alive
-#define NAP_NS 50000L // for a rank that nobody wakes
-#define SLOW_YIELD_NS 1000000L // a yield that takes longer gave the processor to other programs
+#define LOOK_NS 50000000L // between two checks that the other ranks are alive
+#define NAP_NS 50000L // sleep of a rank that no other rank wakes
+#define SLOW_YIELD_NS 1000000L // a longer yield means that other programs used the processor
 #define SLEEPS 20 // after such a yield, before the next one
 #define CROWD_SLEEPS 1000
 

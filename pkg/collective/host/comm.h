@@ -19,7 +19,7 @@ enum {
 	CX_OK,
 	CX_ABORTED,  // cx_abort was called in some rank
 	CX_DIED,     // the process of a rank ended: *culprit
-	CX_DISAGREE, // a rank called something else: *culprit
+	CX_DISAGREE, // a rank called a different operation: *culprit
 	CX_OUTSIDE,  // a buffer is not in the shared heap
 };
 
@@ -28,9 +28,9 @@ typedef struct cx_comm cx_comm;
 // Bytes of the control memory that a world needs; it starts as zeros.
 int64_t cx_control_bytes(int world);
 
-// Opens rank's end. heaps are the addresses in this process of all ranks' heaps of heap_bytes, pids
-// their processes. crowded: the ranks have no processors of their own. cache is the last level cache
-// in bytes. Returns NULL without memory.
+// Opens the communicator of rank. heaps are the addresses, in this process, of all ranks' heaps of
+// heap_bytes bytes; pids are their processes. crowded means that ranks share processors. cache is the
+// size of the last-level cache in bytes. Returns NULL if it is out of memory.
 cx_comm *cx_open(void *control, int rank, int world, void *const *heaps, int64_t heap_bytes,
                  const int *pids, int crowded, int64_t cache);
 void cx_close(cx_comm *c);
@@ -41,7 +41,7 @@ int cx_enqueue(cx_comm *c, const cx_call *calls, int64_t n, int *culprit);
 // A barrier that fails with CX_DISAGREE unless all ranks pass the same value.
 int cx_agree(cx_comm *c, uint32_t value, int *culprit);
 
-// Permanently ends all waiting in all ranks. From any thread.
+// Permanently ends all waits of all ranks. May be called from any thread.
 void cx_abort(cx_comm *c);
 
 #endif

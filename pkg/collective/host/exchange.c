@@ -1,6 +1,6 @@
 // Operations in which only some ranks take part, or with parts of unequal size. Each pair of ranks has
-// a box for each direction. A sender posts the address of its part there and goes on; before the
-// operation ends it waits until the receiver has copied the part. Ranks with nothing to exchange
+// a box for each direction. A sender posts the address of its part there and continues. Before the
+// operation ends, it waits until the receiver has copied the part. Ranks with nothing to exchange
 // do not synchronise. Small parts are exchanged in the same way: from 128 bytes on, one copy and an
 // acknowledgement are faster than a copy into the box and one out of it.
 

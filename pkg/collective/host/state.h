@@ -38,7 +38,7 @@ typedef struct {
 	uint32_t what;           // fingerprint of the part
 	int64_t at;              // offset of the part in the sender's heap
 	_Alignas(128) flag taken; // by the receiver
-	_Atomic uint32_t sleepers; // how many of the two wait in the kernel
+	_Atomic uint32_t sleepers; // number of the two ranks that wait in the kernel
 } box;
 
 typedef struct {
@@ -46,7 +46,7 @@ typedef struct {
 	_Alignas(128) desk desks[];             // followed by the boxes, by sender and receiver
 } control;
 
-// What this rank has exchanged with another.
+// Counters of the parts that this rank has exchanged with a peer.
 typedef struct {
 	uint32_t sent, taken;
 } turns;

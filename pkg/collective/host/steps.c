@@ -1,9 +1,9 @@
-// Steps of a schedule. A rank has a lane from every other rank and channel: the sender writes the
-// address of its data there; the receiver copies them from the sender's heap and acknowledges, which
-// ends the send, as in a program.
+// Steps of a schedule. A lane here is a place in memory for messages from one rank over one channel;
+// it is not the lane of a transfer. The sender writes the address of its data to the lane. The receiver
+// copies the data from the sender's heap and acknowledges, which ends the send.
 //
-// A rank has one thread, which makes progress on its streams in turn. After a while without
-// progress, it asks the others to wake it after changes, checks once more, and sleeps.
+// A rank has one thread, which advances its streams in turn. After some time without progress, it asks
+// its peers to wake it after changes, checks once more, and sleeps.
 
 #include "steps.h"
 

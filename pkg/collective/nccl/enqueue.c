@@ -84,7 +84,7 @@ static int alltoallv(const job *j, int (*f)(const void *, const size_t *, const 
 	return f((const void *)j->c->send, x, x + n, (void *)j->c->recv, x + 2 * n, x + 3 * n, j->type, j->e->comm, j->stream);
 }
 
-// grouped closes the group even if a part failed: an open group would swallow the following abort.
+// grouped ends the group call even if a part failed. Otherwise the following abort would join it.
 static int grouped(const job *j, int (*parts)(const job *)) {
 	TRY(j->f->GroupStart());
 	int result = parts(j), end = j->f->GroupEnd();

@@ -52,15 +52,15 @@ typedef struct {
 // *at.
 int cx_nccl_enqueue(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int group, int *at);
 
-// Nanoseconds from the start of a window until its last operation was enqueued, and until all have
-// ended, or 0 if they have not.
+// Nanoseconds from the start of a window until its last operation was enqueued, and until all
+// operations ended; ended is 0 if they have not.
 typedef struct {
 	int64_t enqueued, ended;
 } cx_elapsed;
 
 // cx_nccl_time is cx_nccl_enqueue with a clock. It then polls the stream with query, which returns 0
-// at its end, until it has ended, failed, or patience nanoseconds have elapsed. The caller then
-// continues to wait and also checks the communicator for errors, which another thread may abort.
+// once the work has ended, until it has ended, failed, or patience nanoseconds have elapsed. In the
+// last case the caller continues to wait, and also checks the communicator for errors.
 int cx_nccl_time(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int group, int *at,
                  uintptr_t query, int64_t patience, cx_elapsed *elapsed);
 

@@ -1,6 +1,6 @@
 // The C ABI of NCCL EP as declared by this project, of nccl_ep.h 0.1.0 with API version 2;
-// nothing here is a vendor header. A library reads no more of a block than its size says
-// and it knows, so that the largest block suits older libraries too.
+// nothing here is a vendor header. A library reads only the part of a struct that it knows
+// and that the size field covers, so older libraries accept the latest struct.
 #ifndef CX_NCCL_EPLIB_ABI_H
 #define CX_NCCL_EPLIB_ABI_H
 
@@ -25,7 +25,7 @@ typedef struct {
 	size_t *sizes; // [ndim]
 } cx_ep_tensor;
 
-// ncclEpGroupConfig_t. What is zero the library chooses.
+// ncclEpGroupConfig_t. The library chooses the value of fields that are zero.
 typedef struct {
 	uint32_t size, magic, version;
 	int32_t algorithm;

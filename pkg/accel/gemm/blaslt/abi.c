@@ -19,7 +19,7 @@ int cx_blaslt_version_of_cublas(void *function) { return (int)((size_t (*)(void)
 
 int cx_blaslt_version_of_hipblas(void *function, void *handle, int *version) { return ((int (*)(void *, int *))function)(handle, version); }
 
-// CX_TRY makes a call unless one has failed already.
+// CX_TRY makes a call unless an earlier one has failed.
 #define CX_TRY(name, args) \
 	do { \
 		if (status == 0) { \
@@ -28,7 +28,7 @@ int cx_blaslt_version_of_hipblas(void *function, void *handle, int *version) { r
 		} \
 	} while (0)
 
-// CX_END frees something that was made, also after a call that failed, whose status stays.
+// CX_END frees an object, also after a failed call. It keeps the status of the failed call.
 #define CX_END(name, object) \
 	do { \
 		int ended = (object) ? f->name(object) : 0; \
@@ -38,9 +38,9 @@ int cx_blaslt_version_of_hipblas(void *function, void *handle, int *version) { r
 		} \
 	} while (0)
 
-// The matrices are stored by rows, and the libraries take them by columns: A [m, k] by rows is
-// a matrix [k, m] by columns. So the libraries compute the transpose of C, [n, m] by columns,
-// as the transpose of their first matrix, which is B, times their second, which is A.
+// The matrices are row-major, but the libraries expect column-major ones. A row-major [m, k] is a
+// column-major [k, m]. The libraries therefore compute the transpose of C, a column-major [n, m],
+// as the transpose of their first matrix, B, times their second matrix, A.
 int cx_blaslt_prepare(const cx_blaslt_library *f, void *handle, const cx_blaslt_words *w, const cx_blaslt_product *p, cx_blaslt_plan *plan, const char **call) {
 	enum { cx_float = 0 }; // CUDA_R_32F and HIP_R_32F
 	int status = 0, found = 0;

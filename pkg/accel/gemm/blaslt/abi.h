@@ -38,11 +38,11 @@ void cx_blaslt_set(cx_blaslt_library *f, int i, void *address);
 int cx_blaslt_version_of_cublas(void *function);
 int cx_blaslt_version_of_hipblas(void *function, void *handle, int *version);
 
-// What one of the libraries calls things.
+// The numbers of constants in one of the libraries.
 typedef struct {
-	int compute;         // computing in float, of its compute types
+	int compute;         // the compute type float
 	int transposeA;      // the attribute of a description that transposes A
-	int transpose;       // that value of it
+	int transpose;       // the value of that attribute for a transposed matrix
 	int maxWorkspace;    // the attribute of a preference: bytes
 	int reductions;      // … the mask of reduction schemes, or −1 without one
 	int reduceInCompute; // the scheme that reduces in the type of the computation
@@ -65,11 +65,11 @@ typedef struct {
 	uint64_t found[64];
 } cx_blaslt_plan;
 
-// The status, outside of all statuses of the libraries, for a product that they have no algorithm for.
+// The status for a product without an algorithm. The libraries do not use this number.
 enum { CX_BLASLT_NONE = -1 };
 
-// cx_blaslt_prepare returns the status of the call that failed, or of the last one, and sets
-// *call to its name. cx_blaslt_release frees what it has made, also after a failure.
+// cx_blaslt_prepare returns the status of the failed or else the last call, and sets *call to its
+// name. cx_blaslt_release frees the objects of a plan, also after cx_blaslt_prepare has failed.
 int cx_blaslt_prepare(const cx_blaslt_library *f, void *handle, const cx_blaslt_words *w, const cx_blaslt_product *p, cx_blaslt_plan *plan, const char **call);
 int cx_blaslt_release(const cx_blaslt_library *f, cx_blaslt_plan *plan, const char **call);
 
