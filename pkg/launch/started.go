@@ -121,11 +121,14 @@ const StoreVariable = "CX_STORE"
 // StoreVariable or, without it, the port in MASTER_ADDR and MASTER_PORT.
 func StartedStore(getenv func(string) string) (string, error) {
 	address := getenv(StoreVariable)
-	if address == "" && getenv("MASTER_ADDR") != "" && getenv("MASTER_PORT") != "" {
+	if host, port := getenv("MASTER_ADDR"), getenv("MASTER_PORT"); address == "" && host != "" && port != "" {
 		if getenv("TORCHELASTIC_USE_AGENT_STORE") == "True" {
 			return "", fmt.Errorf("torchrun itself listens at MASTER_PORT: set %s to a directory that all ranks see, or to tcp://HOST:PORT with another port", StoreVariable)
 		}
-		address = rendezvous.Address(net.JoinHostPort(getenv("MASTER_ADDR"), getenv("MASTER_PORT")))
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "", fmt.Errorf("MASTER_PORT is %q: want a port from 1 to 65535; Kubernetes sets it to a URL for a service called master, so set %s to tcp://HOST:PORT there", port, StoreVariable)
+		}
+		address = rendezvous.Address(net.JoinHostPort(strings.Trim(host, "[]"), port))
 	}
 	hostPort, tcp := rendezvous.OverTCP(address)
 	_, port, err := net.SplitHostPort(hostPort)

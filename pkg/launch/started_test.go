@@ -84,6 +84,8 @@ func TestStartedStore(t *testing.T) {
 		"a directory":      {env: map[string]string{"CX_STORE": "/shared/me", "MASTER_ADDR": "a", "MASTER_PORT": "1"}, want: "/shared/me"},
 		"a port":           {env: map[string]string{"CX_STORE": "tcp://host:7000", "CX_STORE_TOKEN": token}, want: "tcp://host:7000"},
 		"Kubernetes":       {env: map[string]string{"MASTER_ADDR": "fd00::1", "MASTER_PORT": "7000", "CX_STORE_TOKEN": token}, want: "tcp://[fd00::1]:7000"},
+		"brackets":         {env: map[string]string{"MASTER_ADDR": "[::1]", "MASTER_PORT": "7000", "CX_STORE_TOKEN": token}, want: "tcp://[::1]:7000"},
+		"a service":        {env: map[string]string{"MASTER_ADDR": "a", "MASTER_PORT": "tcp://10.96.0.17:29500"}, err: `MASTER_PORT is "tcp://10.96.0.17:29500": want a port from 1 to 65535; Kubernetes sets it to a URL for a service called master, so set CX_STORE to tcp://HOST:PORT there`},
 		"nothing":          {err: "CX_STORE is empty: set it to a directory that all ranks see, or to tcp://HOST:PORT of the host of rank 0"},
 		"torchrun":         {env: map[string]string{"MASTER_ADDR": "a", "MASTER_PORT": "1", "TORCHELASTIC_USE_AGENT_STORE": "True"}, err: "torchrun itself listens at MASTER_PORT: set CX_STORE to a directory that all ranks see, or to tcp://HOST:PORT with another port"},
 		"another scheme":   {env: map[string]string{"CX_STORE": "http://host:1"}, err: `CX_STORE is "http://host:1": want a directory or tcp://HOST:PORT`},
