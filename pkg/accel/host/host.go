@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unsafe"
 
@@ -70,11 +71,26 @@ func open(m machine, localRank, localWorld int) (*Device, error) {
 		Vendor: "host", Product: m.product(), Arch: arch(), Runtime: m.kernel(),
 		L2Bytes: m.lastLevelCache(d.cpus[0]), TotalBytes: total, SharedHostMem: true,
 	}
-	d.heap = heap{bytes: roundUp(min(total, maxHeap), pageBytes), used: map[int64]int64{}}
+	space, err := addressSpace()
+	if err != nil {
+		return nil, err
+	}
+	// A rank maps the heaps of all ranks; half of its address space is left for everything else.
+	bytes := min(total, maxHeap, space/int64(2*localWorld))
+	d.heap = heap{bytes: bytes &^ (largeAlign - 1), used: map[int64]int64{}}
 	if d.segment, err = NewSegment("cxrun-heap", d.heap.bytes); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// addressSpace returns the limit of this process's address space in bytes, as ulimit -v sets it.
+func addressSpace() (int64, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil {
+		return 0, fmt.Errorf("read the limit of the address space: %w", err)
+	}
+	return int64(min(limit.Cur, math.MaxInt64)), nil
 }
 
 // CPUs returns the processors that this rank may run on. pinned reports whether it is the
@@ -91,7 +107,10 @@ func (d *Device) Segment() *Segment { return d.segment }
 func (d *Device) Info() accel.Info { return d.info }
 
 // Memory implements accel.Device. All ranks of the host share the free memory.
-func (d *Device) Memory() (free, total int64, err error) { return d.machine.AvailableMemory() }
+func (d *Device) Memory() (free, total int64, err error) {
+	free, total, err = d.machine.AvailableMemory()
+	return min(free, d.heap.bytes), total, err
+}
 
 // Alloc implements accel.Device. The memory is zeroed, and accesses cause no page faults.
 func (d *Device) Alloc(bytes int64) (accel.Ptr, error) {

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/affinity"
@@ -52,6 +53,27 @@ func openDevice(t *testing.T, rank, world int) *Device {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
+}
+
+// A site that limits the address space (ulimit -v) leaves room for the heaps of all ranks.
+func TestHeapFitsIntoTheAddressSpace(t *testing.T) {
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_AS, &before))
+	t.Cleanup(func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &before)) })
+	const world, limit = 4, 32 << 30
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: before.Max}))
+	d := openDevice(t, 0, world)
+	for range world - 1 { // as the other ranks' heaps are mapped
+		peer, err := OpenSegment(d.Segment().Handle())
+		require.NoError(t, err)
+		defer peer.Close()
+	}
+	free, _, err := d.Memory()
+	require.NoError(t, err)
+	require.LessOrEqual(t, free, int64(limit/world/2))
+	p, err := d.Alloc(free / 1024)
+	require.NoError(t, err)
+	require.NoError(t, d.Free(p))
 }
 
 func TestSegmentIsSharedWithAnotherProcess(t *testing.T) {
