@@ -194,11 +194,14 @@ func (r *vectors) Post() error {
 
 // refused adds the reason code to an error of the system call.
 func refused(err error) error {
+	denied := func(remedy string) error {
+		return &rank.Error{Reason: result.ReasonEnvironment.With("process_vm is denied, %s", remedy), Err: fmt.Errorf("process_vm: %w", err)}
+	}
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return rank.Coded(result.ReasonEnvironment, fmt.Errorf("process_vm: %w: allow it with /proc/sys/kernel/yama/ptrace_scope at 1 or less; in a container, with --cap-add SYS_PTRACE", err))
+		return denied("add SYS_PTRACE to the container or set ptrace_scope to 1")
 	case errors.Is(err, unix.ENOSYS):
-		return rank.Coded(result.ReasonEnvironment, fmt.Errorf("process_vm: %w: the kernel or a sandbox does not provide this system call", err))
+		return denied("the kernel or a sandbox lacks it")
 	case errors.Is(err, unix.ESRCH):
 		return rank.Coded(result.ReasonLibrary, fmt.Errorf("process_vm: %w: the peer is gone", err))
 	default:
