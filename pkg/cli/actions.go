@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/sethvargo/go-githubactions"
 
 	"github.com/collectivex/collectivex/pkg/sanitize"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 // SetOutput sets an output of the Actions step that this program runs in. Without one, it
@@ -63,4 +67,14 @@ func Annotation(kind, title, text string) string {
 		c.Properties = githubactions.CommandProperties{"title": sanitize.Line(title)}
 	}
 	return c.String()
+}
+
+// annotate annotates the lines of the files that err is about.
+func annotate(w io.Writer, err error) {
+	about, _ := errors.AsType[strictyaml.Errors](err)
+	for _, d := range about {
+		fmt.Fprintln(w, &githubactions.Command{Name: "error", Message: sanitize.Line(d.Msg), Properties: githubactions.CommandProperties{
+			"file": sanitize.Line(d.File), "line": strconv.Itoa(d.Line), "col": strconv.Itoa(d.Col),
+		}})
+	}
 }

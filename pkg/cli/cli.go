@@ -81,6 +81,9 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 		err = UsageError("%w; see '%s --help'", err, ran.CommandPath())
 	}
 	fmt.Fprintf(s.Err, "%s: %s\n", root.Name(), sanitize.Lines(err.Error()))
+	if s.OnActions() {
+		annotate(s.Err, err)
+	}
 	if exit, ok := errors.AsType[*ExitError](err); ok {
 		return exit.Code
 	}

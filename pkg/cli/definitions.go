@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	_ "github.com/collectivex/collectivex/pkg/families" // definitions need them
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/strictyaml"
 )
 
 // Definitions is the flag with the definitions that a command reads.
@@ -39,6 +40,9 @@ func (d *Definitions) Load() (*catalog.Catalog, error) {
 	}
 	cat, err := catalog.Load(fsys)
 	if err != nil {
+		if all, ok := errors.AsType[strictyaml.Errors](err); ok {
+			err = all.Below(d.Dir)
+		}
 		return nil, UsageError("invalid definitions:\n%w", err)
 	}
 	return cat, nil

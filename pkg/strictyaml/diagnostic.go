@@ -3,6 +3,7 @@ package strictyaml
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -36,6 +37,15 @@ func (e Errors) Error() string {
 		lines[i] = d.Error()
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Below returns the errors with dir before the name of each file.
+func (e Errors) Below(dir string) Errors {
+	out := slices.Clone(e)
+	for i := range out {
+		out[i].File = filepath.Join(dir, out[i].File)
+	}
+	return out
 }
 
 // Sorted returns the errors by position, each once.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +77,13 @@ func TestValidateShowsAllFaults(t *testing.T) {
 	require.Empty(t, stdout)
 	wording.Has(t, stderr, "cxgen: … sampling.yaml:1:1: … bogus … suites/ep-core.yaml:1:1: … bogus")
 	require.Equal(t, 3, strings.Count(stderr, "\n"), stderr)
+	require.Contains(t, stderr, "\n"+filepath.Join(dir, "sampling.yaml")+":1:1: ", "a path that an editor opens")
+
+	var errs bytes.Buffer
+	onActions := func(name string) string { return map[string]string{"GITHUB_ACTIONS": "true"}[name] }
+	gen.Main(t.Context(), cli.Streams{Out: io.Discard, Err: &errs, Getenv: onActions}, []string{"validate", "--definitions", dir})
+	require.Equal(t, 2, strings.Count(errs.String(), "\n::error "), errs.String())
+	require.Contains(t, errs.String(), "file="+filepath.Join(dir, "suites/ep-core.yaml"))
 }
 
 func TestMatrix(t *testing.T) {
