@@ -138,6 +138,7 @@ func EPRow(c plan.Case, t int) ep.Row {
 	fresh := timing.ItersPerTrial * timing.TrialsPerPoint
 	chain := (timing.ChainItersPerTrial - timing.ChainDrop) * timing.ChainTrialsPerPoint
 	base := 10 + float64(t)
+	middle := component(ep.Measured, ep.OriginChainedMiddle, 1.5*base, chain)
 	measured := func(us float64, n int) ep.Component {
 		return component(ep.Measured, ep.OriginMeasured, us, n)
 	}
@@ -161,6 +162,7 @@ func EPRow(c plan.Case, t int) ep.Row {
 			IsolatedSum: component(ep.Derived, ep.OriginPercentileSum, 2*base, 0),
 			PairPeriod:  component(ep.Measured, ep.OriginChainedMedian, 1.5*base, chain),
 		},
+		PairMiddle: &middle,
 		ChainFloor: ep.Ops{Dispatch: floor(base / 2), Combine: floor(base / 2)},
 		ChainHealth: ep.Health{
 			PairSpread: measured(1, chain), InterpairGap: measured(0.5, timing.ChainTrialsPerPoint),

@@ -177,7 +177,7 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 		tailed := origin != OriginGraphReplay && (origin != OriginPercentileSum || !replayed)
 		if err := c.check(origin, tailed); err != nil {
 			p.Add("%s.%s: %w", at, n.at, err)
-		} else if r.Complete && c.Availability == Unavailable && n.figure != "stage" {
+		} else if r.Complete && c.Availability == Unavailable && n.figure != "stage" && (p.Fresh() || !n.added) {
 			p.Add("%s.%s is unavailable in a complete row", at, n.at)
 		}
 		if r.Good() && !n.signed && c.Percentiles != nil {

@@ -1,6 +1,10 @@
 package ep
 
-import "github.com/collectivex/collectivex/pkg/figure"
+import (
+	"cmp"
+
+	"github.com/collectivex/collectivex/pkg/figure"
+)
 
 // Timings of EP figures. Times with different timings are not comparable.
 const (
@@ -21,6 +25,7 @@ type component struct {
 	chart    string // name in charts; empty: not charted
 	compared bool   // whether comparisons include it, under the name in charts
 	signed   bool   // it is a difference, which may be 0
+	added    bool   // older documents lack it
 	of       func(r *Row) *Component
 }
 
@@ -32,6 +37,7 @@ var components = []component{
 	{at: "components.roundtrip", figure: "roundtrip", timing: fresh, chart: "roundtrip", compared: true, of: func(r *Row) *Component { return &r.Components.Roundtrip }},
 	{at: "components.stage", figure: "stage", timing: fresh, origin: OriginMeasured, chart: "stage", of: func(r *Row) *Component { return &r.Components.Stage }},
 	{at: "components.isolated_sum", figure: "isolated_sum", timing: derived, origin: OriginPercentileSum, chart: "isolated sum", of: func(r *Row) *Component { return &r.Components.IsolatedSum }},
+	{at: "pair_period_middle_mean_us", figure: "pair_period_middle_mean", timing: chained, origin: OriginChainedMiddle, added: true, of: func(r *Row) *Component { return cmp.Or(r.PairMiddle, &missing) }},
 	{at: "chain_floor_us.dispatch", figure: "chain_floor_dispatch", timing: chained, origin: OriginChainedRankMin, chart: "dispatch floor", of: func(r *Row) *Component { return &r.ChainFloor.Dispatch }},
 	{at: "chain_floor_us.combine", figure: "chain_floor_combine", timing: chained, origin: OriginChainedRankMin, chart: "combine floor", of: func(r *Row) *Component { return &r.ChainFloor.Combine }},
 	{at: "chain_health.pair_spread_us", figure: "pair_spread", timing: chained, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.ChainHealth.PairSpread }},
@@ -43,8 +49,11 @@ var components = []component{
 	{at: "cross_rank_spread_us", figure: "cross_rank_spread", timing: fresh, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.RankSpread }},
 }
 
+// missing is a component that a document lacks.
+var missing = Component{Availability: Unavailable}
+
 // charted lists the indices of charted components, in the order of the charts.
-var charted = []int{0, 3, 1, 2, 4, 5, 6, 7}
+var charted = []int{0, 3, 1, 2, 4, 5, 7, 8}
 
 func chartNames() (names []string) {
 	for _, i := range charted {

@@ -14,6 +14,7 @@ const (
 	OriginMeasured       = "measured"
 	OriginPercentileSum  = "derived-percentile-sum"
 	OriginChainedMedian  = "chained-median"
+	OriginChainedMiddle  = "chained-middle-mean"
 	OriginChainedRankMin = "chained-cross-rank-min"
 	OriginGraphReplay    = "cuda-graph-replay" // fresh entries of replayed graphs
 )
@@ -110,11 +111,14 @@ type Row struct {
 	GlobalTokens  int        `json:"global_tokens"`
 	Complete      bool       `json:"complete"` // false: the case ended before all samples of this row were taken
 	Components    Components `json:"components"`
-	ChainFloor    Ops        `json:"chain_floor_us"`
-	ChainHealth   Health     `json:"chain_health"`
-	RankMin       Fresh      `json:"cross_rank_min_us"`
-	RankSpread    Component  `json:"cross_rank_spread_us"` // of roundtrip
-	Correctness   Check      `json:"correctness"`
+	// PairMiddle is the pair period with the mean of the two ranks in the middle. Older documents lack
+	// it.
+	PairMiddle  *Component `json:"pair_period_middle_mean_us,omitempty"`
+	ChainFloor  Ops        `json:"chain_floor_us"`
+	ChainHealth Health     `json:"chain_health"`
+	RankMin     Fresh      `json:"cross_rank_min_us"`
+	RankSpread  Component  `json:"cross_rank_spread_us"` // of roundtrip
+	Correctness Check      `json:"correctness"`
 	// Arithmetic is the verdict on sums that reveal the type and order of combine's accumulation.
 	// Its errors are in units in the last place of bf16. Correctness and the outcome do not depend
 	// on it. It is missing where the case ended early, and in older documents.
@@ -151,7 +155,9 @@ type Components struct {
 	Roundtrip   Component `json:"roundtrip"`
 	Stage       Component `json:"stage"`
 	IsolatedSum Component `json:"isolated_sum"`
-	PairPeriod  Component `json:"pair_period"`
+	// PairPeriod is of the median rank of each pair: with an even number of ranks, the lower of the
+	// two in the middle, as CollectiveX defines it.
+	PairPeriod Component `json:"pair_period"`
 }
 
 // Ops holds a figure for each op of a chained pair.

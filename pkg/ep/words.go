@@ -58,7 +58,7 @@ var Contracts = vocab.List("contract", ContractLayout, ContractCachedLayout)
 func init() {
 	vocab.Register("named EP timing mode", TimingModes()[1:]...)
 	vocab.Register("availability", Measured, Derived, Unavailable)
-	vocab.Register("origin", OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin, OriginGraphReplay)
+	vocab.Register("origin", OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedMiddle, OriginChainedRankMin, OriginGraphReplay)
 	vocab.Register("wire", WirePerRank, WirePerAssignment)
 	vocab.Register("combine dtype", "bf16")
 	vocab.Register("combine semantics", "activation-only")

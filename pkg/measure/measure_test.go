@@ -55,6 +55,10 @@ func TestReductions(t *testing.T) {
 		{"median of an odd world", measure.LowerMedian, []float64{9, 1, 5}, 5},
 		{"median of an even world is the lower", measure.LowerMedian, []float64{9, 1, 5, 7}, 5},
 		{"median of two", measure.LowerMedian, []float64{9, 1}, 1},
+		{"middle of an odd world", measure.MiddleMean, []float64{9, 1, 5}, 5},
+		{"middle of an even world", measure.MiddleMean, []float64{9, 1, 5, 8}, 6.5},
+		{"middle of two", measure.MiddleMean, []float64{9, 1}, 5},
+		{"middle of one", measure.MiddleMean, []float64{9}, 9},
 		{"magnitude keeps the sign", measure.LargestMagnitude, []float64{2, -7, 3}, -7},
 		{"magnitude takes the first of a tie", measure.LargestMagnitude, []float64{2, -7, 7}, -7},
 	} {

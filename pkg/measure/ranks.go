@@ -22,6 +22,13 @@ func Spread(values []float64) float64 { return slices.Max(values) - slices.Min(v
 // middle values. It is the nearest-rank p50.
 func LowerMedian(values []float64) float64 { return Percentile(values, 50) }
 
+// MiddleMean returns the median: for an even number of values, the mean of the two middle ones.
+func MiddleMean(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
 // LargestMagnitude returns the value with the largest magnitude, with its sign. On a tie it
 // returns the first.
 func LargestMagnitude(values []float64) float64 {

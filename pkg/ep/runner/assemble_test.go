@@ -137,6 +137,8 @@ func TestAssemble(t *testing.T) {
 	require.Equal(t, component("measured", 4, 3, 6, 6, 6), row.RankSpread)
 	// Pairs by rank, first trial: early 40 41 42 43, late 37 35 33 31: lower medians 41 and 33.
 	require.Equal(t, component("chained-median", 8, 41, 51, 51, 51), row.Components.PairPeriod)
+	middle := component("chained-middle-mean", 8, 41.5, 51.5, 51.5, 51.5)
+	require.Equal(t, &middle, row.PairMiddle)
 	require.Equal(t, component("chained-cross-rank-min", 8, 4, 14, 14, 14), row.ChainFloor.Dispatch)
 	require.Equal(t, component("chained-cross-rank-min", 8, 8, 18, 18, 18), row.ChainFloor.Combine)
 	require.Equal(t, component("measured", 8, 3, 6, 6, 6), row.ChainHealth.PairSpread)

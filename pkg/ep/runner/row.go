@@ -143,6 +143,8 @@ func chainPair(r chainRecord) []float64     { return r.Pair }
 
 func (m *rowMaker) chains() {
 	m.row.Components.PairPeriod = m.component(m.chained(chainPair), measure.LowerMedian, ep.OriginChainedMedian, "pair_period")
+	middle := m.component(m.chained(chainPair), measure.MiddleMean, ep.OriginChainedMiddle, "")
+	m.row.PairMiddle = &middle
 	m.row.ChainFloor = ep.Ops{
 		Dispatch: m.component(m.chained(chainDispatch), measure.Min, ep.OriginChainedRankMin, ""),
 		Combine:  m.component(m.chained(chainCombine), measure.Min, ep.OriginChainedRankMin, ""),
