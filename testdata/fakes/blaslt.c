@@ -3,13 +3,15 @@
  * a handle cannot be destroyed while its thread has descriptions left, and an algorithm is
  * good for the shape that it was found for alone.
  *
- * cuBLASLt may split a sum into parts and add them in the output type, which rounds
- * twice, unless the preference forbids it.
+ * Long sums are split into parts, which are added in float. cuBLASLt may add them in the output
+ * type, which rounds twice, unless the preference forbids it.
  *
  * The environment orders faults.
  *   CX_FAKE_BLASLT_WRONG=N      product N of a handle, from 0, has one wrong element
  *   CX_FAKE_BLASLT_NONE=1       there is no algorithm for anything
  *   CX_FAKE_BLASLT_FAIL=N       product N of a handle fails to start
+ *   CX_FAKE_BLASLT_BITS=N       factors are rounded to N bits of mantissa, the first one included
+ *   CX_FAKE_BLASLT_SUMS=N       sums are rounded to N bits after every addition
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,16 +29,17 @@
 #ifdef HIP
 #define FN(name) hipblasLt##name
 enum { OK = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 3, EXECUTION_FAILED = 5, INTERNAL_ERROR = 6, NOT_SUPPORTED = 7 };
-enum { OP_N = 111, OP_T = 112, COMPUTE_32F = 2, TRANSA = 0, TRANSB = 1 };
+enum { OP_N = 111, OP_T = 112, COMPUTE_32F = 2, COMPUTE_TF32 = 6, TRANSA = 0, TRANSB = 1 };
 #else
 #define FN(name) cublasLt##name
 enum { OK = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 13, INTERNAL_ERROR = 14, NOT_SUPPORTED = 15 };
-enum { OP_N = 0, OP_T = 1, COMPUTE_32F = 68, TRANSA = 3, TRANSB = 4 };
+enum { OP_N = 0, OP_T = 1, COMPUTE_32F = 68, COMPUTE_TF32 = 77, TRANSA = 3, TRANSB = 4 };
 #endif
 enum { R_32F = 0, R_16F = 2, R_16BF = 14 };
+enum { TF32_BITS = 11 };
 enum { MAX_WORKSPACE = 1, REDUCTIONS = 3, ALIGNMENT_A = 5, ALIGNMENT_D = 8 }; /* of preferences */
 enum { IN_OUTPUT = 1 | 4 };                                                   /* reduction schemes that round to the output type */
-enum { SPLIT = 2048 };                                                        /* longer sums are split where that is allowed */
+enum { SPLIT = 2048 };                                                        /* longer sums are split */
 enum { WORKSPACE = 1 << 16 };                                                 /* that splitting takes */
 
 enum kind { HANDLE = 0x4c54484e, LAYOUT, DESC, PREFERENCE, DEAD };
@@ -55,6 +58,7 @@ struct layout {
 
 struct desc {
 	enum kind kind;
+	int compute;
 	int32_t transposed[2];
 };
 
@@ -66,7 +70,7 @@ struct preference {
 
 struct algorithm {
 	uint64_t magic, m, n, k;
-	uint32_t workspace, parts;
+	uint32_t workspace, parts, rounds; /* rounds: to the output type, each part */
 	uint16_t alignment[4];
 };
 
@@ -185,9 +189,10 @@ API int FN(MatrixLayoutDestroy)(void *layout) { return destroyed(layout, LAYOUT)
 API int FN(MatmulDescCreate)(void **out, int compute, int scale)
 {
 	struct desc *d;
-	if (!out || compute != COMPUTE_32F || scale != R_32F)
+	if (!out || (compute != COMPUTE_32F && compute != COMPUTE_TF32) || scale != R_32F)
 		return INVALID_VALUE;
 	*out = d = made(sizeof *d, DESC);
+	d->compute = compute;
 	d->transposed[0] = d->transposed[1] = OP_N;
 	return OK;
 }
@@ -294,8 +299,9 @@ API int FN(MatmulAlgoGetHeuristic)(void *handle, void *desc, void *a, void *b, v
 	}
 	if (s.k >= SPLIT && p->workspace >= WORKSPACE) {
 		s.workspace = WORKSPACE;
+		s.parts = 4;
 #ifndef HIP
-		s.parts = p->reductions & IN_OUTPUT ? 4 : 1;
+		s.rounds = p->reductions & IN_OUTPUT;
 #endif
 	}
 	memset(found, 0, sizeof *found);
@@ -330,7 +336,7 @@ static int located(const void *p, uint64_t bytes, struct range *r)
 
 struct work {
 	struct algorithm s;
-	int type, transposed[2], wrong;
+	int type, transposed[2], wrong, bits, sums;
 	float alpha, beta;
 	int64_t leading[3];
 	struct range memory[3];
@@ -390,6 +396,17 @@ static float rounded(int type, float x)
 	return load(bits, 0, type);
 }
 
+/* x rounded to so many bits of mantissa, to nearest even; as it is for 0. */
+static float narrowed(float x, int bits)
+{
+	union { float f; uint32_t u; } v = {x};
+	int drop = 24 - bits;
+	if (bits <= 0 || drop <= 0)
+		return x;
+	v.u = (v.u + (1u << (drop - 1)) - 1 + (v.u >> drop & 1)) >> drop << drop;
+	return v.f;
+}
+
 static void multiply(void *arg)
 {
 	struct work *w = arg;
@@ -409,9 +426,10 @@ static void multiply(void *arg)
 				float sum = 0;
 				for (uint64_t k = w->s.k * part / w->s.parts; k < w->s.k * (part + 1) / w->s.parts; k++) {
 					float a = load(at[0], w->transposed[0] ? i * w->leading[0] + k : k * w->leading[0] + i, w->type);
-					sum += a * load(at[1], w->transposed[1] ? k * w->leading[1] + j : j * w->leading[1] + k, w->type);
+					float b = load(at[1], w->transposed[1] ? k * w->leading[1] + j : j * w->leading[1] + k, w->type);
+					sum = narrowed(sum + narrowed(a, w->bits) * narrowed(b, w->bits), w->sums);
 				}
-				total += w->s.parts > 1 ? rounded(w->type, sum) : sum;
+				total += w->s.rounds ? rounded(w->type, sum) : sum;
 			}
 			if (w->wrong && i == w->s.m / 2 && j == w->s.n / 2)
 				total = -total - 1;
@@ -477,6 +495,8 @@ API int FN(Matmul)(void *handle, void *desc, const void *alpha, const void *a, v
 	w->transposed[1] = d->transposed[1] == OP_T;
 	product = h->products++;
 	w->wrong = product == ordered("CX_FAKE_BLASLT_WRONG");
+	w->bits = d->compute == COMPUTE_TF32 && w->type == R_32F ? TF32_BITS : ordered("CX_FAKE_BLASLT_BITS");
+	w->sums = ordered("CX_FAKE_BLASLT_SUMS");
 	if (!rc && product == ordered("CX_FAKE_BLASLT_FAIL"))
 		rc = EXECUTION_FAILED;
 	if (!rc && enqueue(stream, multiply, w, free)) /* a stream of another device */

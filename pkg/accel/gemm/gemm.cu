@@ -1,10 +1,5 @@
 // Matrix products C [m, n] = A [m, k] times the transpose of B [n, k], by rows, and their
-// data; see gemm.go for the values of elements.
-
-// Element types, with the values of package numeric.
-#define CX_HALF 6
-#define CX_FLOAT 7
-#define CX_BFLOAT16 9
+// data.
 
 // A block computes a tile of CX_TILE x CX_TILE elements at a time, in steps of CX_DEPTH along k. Each of
 // its 256 threads has CX_SIDE x CX_SIDE of them. A row of a step in shared memory is padded, so that
@@ -78,17 +73,12 @@ extern "C" __global__ void __launch_bounds__(CX_THREADS) cx_gemm(const void *a, 
 	}
 }
 
-__device__ __forceinline__ int cx_value(cx_u32 seed, cx_u64 i)
+extern "C" __global__ void cx_gemm_fill(void *at, int type, cx_u32 seed, int right, cx_u64 columns, cx_u64 first, cx_u64 count)
 {
-	cx_u32 h = cx_hash(seed, i);
-	int magnitude = 1 + (int)(h >> 30 & 1);
-	return h >> 31 ? -magnitude : magnitude;
-}
-
-extern "C" __global__ void cx_gemm_fill(void *at, cx_u32 seed, cx_u64 first, cx_u64 count, int type)
-{
-	for (cx_u64 i = cx_first(); i < count; i += cx_step())
-		cx_store(at, i, cx_element((float)cx_value(seed, first + i), type), type);
+	for (cx_u64 i = cx_first(); i < count; i += cx_step()) {
+		cx_u64 row = (first + i) / columns, column = (first + i) % columns;
+		cx_store(at, i, cx_element((float)cx_value(type, seed, right, columns, row, column), type), type);
+	}
 }
 
 // Adds wrong elements to verdict[0], and lowers verdict[1] to the first of them.
@@ -100,11 +90,12 @@ __device__ __forceinline__ void cx_report(cx_u64 *verdict, cx_u64 wrong, cx_u64 
 	atomicMin(&verdict[1], first);
 }
 
-extern "C" __global__ void cx_gemm_check(const void *at, cx_u32 seed, cx_u64 first, cx_u64 count, int type, cx_u64 *verdict)
+extern "C" __global__ void cx_gemm_check(const void *at, int type, cx_u32 seed, int right, cx_u64 columns, cx_u64 first, cx_u64 count, cx_u64 *verdict)
 {
 	cx_u64 wrong = 0, where = ~(cx_u64)0;
 	for (cx_u64 i = cx_first(); i < count; i += cx_step()) {
-		if (cx_raw(at, i, type) == cx_element((float)cx_value(seed, first + i), type))
+		cx_u64 row = (first + i) / columns, column = (first + i) % columns;
+		if (cx_raw(at, i, type) == cx_element((float)cx_value(type, seed, right, columns, row, column), type))
 			continue;
 		wrong++;
 		if (i < where)
@@ -131,8 +122,8 @@ extern "C" __global__ void __launch_bounds__(CX_THREADS) cx_gemm_check_products(
 			for (int e = threadIdx.x; e < CX_TILE * CX_DEPTH; e += CX_THREADS) {
 				int line = e / CX_DEPTH, step = e % CX_DEPTH;
 				cx_u64 at = from + step;
-				left[step][line] = at < k ? cx_value(a, (top + line) * k + at) : 0;
-				right[step][line] = at < k ? cx_value(b, (first + line) * k + at) : 0;
+				left[step][line] = at < k ? cx_value(type, a, 0, k, top + line, at) : 0;
+				right[step][line] = at < k ? cx_value(type, b, 1, k, first + line, at) : 0;
 			}
 			__syncthreads();
 			for (int step = 0; step < CX_DEPTH; step++)

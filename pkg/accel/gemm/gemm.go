@@ -1,6 +1,6 @@
-// Package gemm multiplies matrices of small integers and checks the products bit for bit. The
-// value of an element depends only on its index and a seed, so the check can recompute each
-// element of a product exactly.
+// Package gemm multiplies matrices of integers and checks the products bit for bit. The elements
+// need the whole mantissa of their type, and yet no sum is rounded before its end. Their values
+// depend only on their places and a seed, so the check can recompute each element of a product.
 package gemm
 
 import (
@@ -15,9 +15,8 @@ import (
 // Shape is the shape of C [M, N] = A [M, K] times the transpose of B [N, K], all row-major.
 type Shape struct{ M, N, K int64 }
 
-// maxDepth is the maximum of K. Each product of two elements has a magnitude of at most 4, so all
-// partial sums are integers of at most 2²⁴, which float32 represents exactly.
-const maxDepth = 1 << 22
+// maxDepth is the maximum of K. Up to it, all partial sums are exact in float32; see Values.
+const maxDepth = 1 << 20
 
 // Check returns an error for a dimension below 1, and for a K above maxDepth.
 func (s Shape) Check() error {
@@ -65,13 +64,35 @@ type Engine interface {
 // results, so the caller must not run two of them at the same time.
 type Multiply func(s accel.Stream) error
 
-// Values determines the elements of a matrix. Element i, counted in row-major order, is −2, −1, 1
-// or 2. With mix as in workload.Pattern, its sign is bit 31 and its magnitude bit 30 of
+// Values determines the elements of a matrix, which are integers of two kinds.
 //
-//	mix(mix(seed ^ low32(i)) + high32(i))
+// Each row has one wide element. It needs all p bits of the mantissa of the type (float 24, half 11,
+// bfloat16 8) and is s · (2^(p−1) + x), with an x below 2^(p−2) that is odd in A. In B it may be even:
+// cutting the last bit of both would cancel out. The scale s is 1 for float and 16 for the others, whose
+// sums thus need more bits than half has. The column of the wide element is a multiple of 16 in A, and
+// one more than a multiple of 16 in B. All elements of B in the former columns
+// are 1, and all elements of A in the latter are −1. The other elements are −2, −1, 1 or 2.
+//
+// An element of a product thus adds a wide element of A, subtracts one of B, and has K − 2 terms of
+// at most 4. Any of its terms have a sum of at most 3 · 2^22 + 4K, which is at most 2^24 for K up to
+// maxDepth. Partial sums are therefore exact in float32, in any order.
+//
+// With h = mix(mix(seed ^ low32(i)) + high32(i)), and mix as in workload.Pattern, an element that is not
+// wide has for its index i, in row-major order, the sign in bit 31 and the magnitude in bit 30 of h. For i = −1 − row,
+// h modulo the number of possible columns selects that of the wide element, and mix(h) has the bits of x.
 type Values struct {
-	Type numeric.Type
-	Seed uint32
+	Type    numeric.Type
+	Seed    uint32
+	Columns int64 // K of the product
+	Right   bool  // the matrix is B
+}
+
+// right is Right as an argument of C and of kernels.
+func (v Values) right() int32 {
+	if v.Right {
+		return 1
+	}
+	return 0
 }
 
 // Data fills and checks matrices in device memory. Checks wait for the stream.

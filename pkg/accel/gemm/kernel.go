@@ -2,7 +2,7 @@ package gemm
 
 import (
 	"context"
-	_ "embed" // gemm.cu
+	_ "embed" // values.h and gemm.cu
 	"errors"
 	"unsafe"
 
@@ -11,10 +11,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
+//go:embed values.h
+var valuesSource string
+
 //go:embed gemm.cu
 var gemmKernels string
 
-func source() string { return kernels.Complete(workload.HashSource + gemmKernels) }
+func source() string { return kernels.Complete(workload.HashSource + valuesSource + gemmKernels) }
 
 // Device fills and checks matrices with kernels that are compiled at run time.
 type Device struct {
@@ -74,14 +77,14 @@ func (g kernel) Prepare(p Product) (Multiply, error) {
 // Fill implements Data.
 func (g *Device) Fill(s accel.Stream, at accel.Ptr, v Values, first, count int64) error {
 	return g.fill.Launch(s, accel.BlocksFor(g.device, count), accel.BlockThreads, 0,
-		accel.Arg(at), accel.Arg(v.Seed), accel.Arg(first), accel.Arg(count), accel.Arg(int32(v.Type)))
+		accel.Arg(at), accel.Arg(int32(v.Type)), accel.Arg(v.Seed), accel.Arg(v.right()), accel.Arg(v.Columns), accel.Arg(first), accel.Arg(count))
 }
 
 // Check implements Data.
 func (g *Device) Check(s accel.Stream, at accel.Ptr, v Values, first, count int64) (workload.Verdict, error) {
 	return g.verdict.Of(s, count, func(verdict unsafe.Pointer) error {
 		return g.check.Launch(s, accel.BlocksFor(g.device, count), accel.BlockThreads, 0,
-			accel.Arg(at), accel.Arg(v.Seed), accel.Arg(first), accel.Arg(count), accel.Arg(int32(v.Type)), verdict)
+			accel.Arg(at), accel.Arg(int32(v.Type)), accel.Arg(v.Seed), accel.Arg(v.right()), accel.Arg(v.Columns), accel.Arg(first), accel.Arg(count), verdict)
 	})
 }
 

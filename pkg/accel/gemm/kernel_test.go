@@ -33,7 +33,7 @@ func TestKernelsAgreeWithTheLoop(t *testing.T) {
 // products holds two products of a shape that fills no tile against the host.
 func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype numeric.Type) {
 	shape, size := Shape{M: 70, N: 130, K: 50}, int64(dtype.Size())
-	left, right := Values{dtype, 21}, Values{dtype, 22}
+	left, right := matrices(dtype, 21, shape.K)
 	read := func(at accel.Ptr, elements int64) []byte {
 		data, err := accel.Read[byte](d, s, at, int(elements*size))
 		require.NoError(t, err)
@@ -59,9 +59,11 @@ func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype num
 		require.NoError(t, err)
 		require.Equal(t, m.n, v.Checked)
 		require.Zero(t, v.Wrong)
-		v, err = g.Check(s, m.at, Values{dtype, 99}, 0, m.n)
+		other := m.v
+		other.Seed = 99
+		v, err = g.Check(s, m.at, other, 0, m.n)
 		require.NoError(t, err)
-		host, err := Inline{}.Check(nil, ptr(data), Values{dtype, 99}, 0, m.n)
+		host, err := Inline{}.Check(nil, ptr(data), other, 0, m.n)
 		require.NoError(t, err)
 		require.Equal(t, host, v)
 		require.Positive(t, v.Wrong)

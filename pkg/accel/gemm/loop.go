@@ -46,21 +46,21 @@ var _ Data = Inline{}
 
 // Fill implements Data.
 func (Inline) Fill(_ accel.Stream, at accel.Ptr, v Values, first, count int64) error {
-	C.cx_gemm_fill(C.int(v.Type), at.Pointer(), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count))
+	C.cx_gemm_fill(v.c(), at.Pointer(), C.int64_t(first), C.int64_t(count))
 	return nil
 }
 
 // Check implements Data.
 func (Inline) Check(_ accel.Stream, at accel.Ptr, v Values, first, count int64) (workload.Verdict, error) {
 	out := C.cx_gemm_verdict{first: -1}
-	C.cx_gemm_check(C.int(v.Type), at.Pointer(), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count), &out)
+	C.cx_gemm_check(v.c(), at.Pointer(), C.int64_t(first), C.int64_t(count), &out)
 	return verdict(out), nil
 }
 
 // CheckProducts implements Data.
 func (Inline) CheckProducts(_ accel.Stream, c Outputs, p Shape, a, b Values) (workload.Verdict, error) {
 	out := C.cx_gemm_verdict{first: -1}
-	if C.cx_gemm_check_products(C.int(a.Type), c.At.Pointer(), C.int64_t(c.Stride), C.int(c.Count), p.c(), C.uint32_t(a.Seed), C.uint32_t(b.Seed), &out) != 0 {
+	if C.cx_gemm_check_products(c.At.Pointer(), C.int64_t(c.Stride), C.int(c.Count), p.c(), a.c(), b.c(), &out) != 0 {
 		return verdict(out), errors.New("check matrix products: out of host memory")
 	}
 	return verdict(out), nil
@@ -78,4 +78,8 @@ func verdict(v C.cx_gemm_verdict) workload.Verdict {
 
 func (s Shape) c() C.cx_gemm_shape {
 	return C.cx_gemm_shape{m: C.int64_t(s.M), n: C.int64_t(s.N), k: C.int64_t(s.K)}
+}
+
+func (v Values) c() C.cx_gemm_values {
+	return C.cx_gemm_values{_type: C.int(v.Type), right: C.int(v.right()), seed: C.uint32_t(v.Seed), columns: C.int64_t(v.Columns)}
 }

@@ -24,6 +24,11 @@ import (
 // locked its OS thread, which communicates. A second thread computes, on a processor of its own if
 // there are two for each rank.
 func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	return openOverlap(ctx, s, c, gemm.Loop{})
+}
+
+// openOverlap is OpenOverlap with another engine for the products.
+func openOverlap(ctx context.Context, s *rank.Session, c plan.Case, e gemm.Engine) (rank.Runner, error) {
 	cpus, err := affinity.Allowed()
 	if err != nil {
 		return nil, rank.Coded(result.ReasonEnvironment, err)
@@ -45,15 +50,13 @@ func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner
 	if err != nil {
 		return nil, errors.Join(err, threads.Close(), device.Close())
 	}
+	loop := func(string) (runner.Multiplier, error) {
+		return runner.Multiplier{Engine: e, Compute: overlap.ComputeLoop}, nil
+	}
 	return runner.NewRunner(runner.Parts{
 		Streams: threads, Multiplier: loop, Matrix: gemm.Inline{}, Data: data.Inline{}, Comm: comm, Device: device,
 		Facts: hostrank.Facts(device),
 	})
-}
-
-// loop is the only multiplier of a host.
-func loop(string) (runner.Multiplier, error) {
-	return runner.Multiplier{Engine: gemm.Loop{}, Compute: overlap.ComputeLoop}, nil
 }
 
 // threads holds the streams of a rank: the calling thread communicates and a second thread computes.

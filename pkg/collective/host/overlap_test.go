@@ -1,8 +1,13 @@
 package host
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"unsafe"
 
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gemm"
 	"github.com/collectivex/collectivex/pkg/schedule"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +28,12 @@ func overlapped(t *testing.T, faults string, c plan.Case) *overlap.Document {
 	t.Helper()
 	parsed, err := rank.ParseFaults(faults, runner.FaultKinds()...)
 	require.NoError(t, err)
-	return eptest.Assembled(t, c, eptest.RunGroup(t, OpenOverlap, parsed, c)[0], runner.Assemble).(*overlap.Document)
+	return assembled(t, OpenOverlap, parsed, c)
+}
+
+func assembled(t *testing.T, open rank.Opener, faults []rank.Fault, c plan.Case) *overlap.Document {
+	t.Helper()
+	return eptest.Assembled(t, c, eptest.RunGroup(t, open, faults, c)[0], runner.Assemble).(*overlap.Document)
 }
 
 // Each form computes and brings every element in each window that was timed, with 2 and 4
@@ -122,6 +132,61 @@ func TestOverlapFaults(t *testing.T) {
 					require.Contains(t, r.Verify.Detail, "of rank 1")
 				}
 			})
+		}
+	}
+}
+
+// narrow is an engine that rounds factors to fewer bits of mantissa than a float has, in all products
+// of a case but the first ones.
+type narrow struct {
+	gemm.Loop
+	bits, right int
+}
+
+func (n narrow) Prepare(p gemm.Product) (gemm.Multiply, error) {
+	times := 0
+	return func(s accel.Stream) error {
+		from := p
+		if times++; times > n.right {
+			from.A, from.B = n.rounded(p.A, p.M*p.K), n.rounded(p.B, p.N*p.K)
+		}
+		multiply, err := n.Loop.Prepare(from)
+		if err != nil {
+			return err
+		}
+		return multiply(s)
+	}, nil
+}
+
+// rounded returns a copy of elements whose mantissa is cut.
+func (n narrow) rounded(at accel.Ptr, elements int64) accel.Ptr {
+	words := slices.Clone(unsafe.Slice((*uint32)(at.Pointer()), elements))
+	for i := range words {
+		words[i] = words[i] >> (24 - n.bits) << (24 - n.bits)
+	}
+	return accel.Ptr(uintptr(unsafe.Pointer(&words[0])))
+}
+
+// An engine that multiplies in TF32, bfloat16, FP8 or two bits is found for float, in every form, also
+// if only its last products are.
+func TestProductsInFewerBitsAreFound(t *testing.T) {
+	const tf32, bf16, fp8, two = 11, 8, 4, 2
+	for _, form := range overlap.Forms() {
+		for _, bits := range []int{24, 23, tf32, bf16, fp8, two} {
+			for _, right := range []int{0, 10} {
+				c := plantest.Overlap("host", form, 2)
+				d := assembled(t, func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+					return openOverlap(ctx, s, c, narrow{bits: bits, right: right})
+				}, nil, c)
+				if bits == 24 {
+					require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+					continue
+				}
+				require.Equal(t, result.ReasonCheck, d.Outcome.Code(), "%s in %d bits, after %d right ones", form, bits, right)
+				for _, r := range d.Measurement.Rows {
+					require.Positive(t, r.Verify.WrongProducts)
+				}
+			}
 		}
 	}
 }

@@ -92,6 +92,9 @@ func TestWhatMultiplies(t *testing.T) {
 // libraryLies is a library that computes one element wrongly.
 const libraryLies = "library"
 
+// libraryNarrows is a library that rounds factors to half of the bits that their type has.
+const libraryNarrows = "bits"
+
 // The steps of a schedule communicate beside products, in the place of the library's collective, and
 // what they bring is checked like it.
 func TestOverlapOfSchedules(t *testing.T) {
@@ -141,6 +144,9 @@ func TestOverlapFaults(t *testing.T) {
 		{overlap.LinearBroadcast, "", true, true},
 		{overlap.Beside, libraryLies, true, false},
 		{overlap.LinearRotation, libraryLies, true, false},
+		{overlap.Beside, libraryNarrows, true, false},
+		{overlap.LinearRotation, libraryNarrows, true, false},
+		{overlap.LinearBroadcast, libraryNarrows, true, false},
 	} {
 		t.Run(tt.form+"/"+tt.kind, func(t *testing.T) {
 			faults := "rank=1,kind=" + tt.kind
@@ -148,6 +154,9 @@ func TestOverlapFaults(t *testing.T) {
 			case libraryLies:
 				faults = ""
 				t.Setenv("CX_FAKE_BLASLT_WRONG", "20") // behind the warm-up
+			case libraryNarrows:
+				faults = ""
+				t.Setenv("CX_FAKE_BLASLT_BITS", "4")
 			case "":
 				faults = ""
 				t.Setenv("CX_FAKE_NCCL_FLIP", "1:17") // the first iteration of together

@@ -128,12 +128,12 @@ func (b *bench) seed(t turn, buffer int) uint32 {
 
 // weight returns the values of the second matrix, which are the same in all windows.
 func (r *row) weight() gemm.Values {
-	return gemm.Values{Type: r.dtype, Seed: r.seed(turn{Row: r.number}, weightBuffer)}
+	return gemm.Values{Type: r.dtype, Seed: r.seed(turn{Row: r.number}, weightBuffer), Columns: r.block.Hidden, Right: true}
 }
 
 // values returns the values of the first matrix in a window.
 func (b *bench) values(t turn) gemm.Values {
-	return gemm.Values{Type: b.dtype, Seed: b.seed(t, inputBuffer)}
+	return gemm.Values{Type: b.dtype, Seed: b.seed(t, inputBuffer), Columns: b.block.Hidden}
 }
 
 func computes(contender string) bool {

@@ -3,6 +3,7 @@ package blaslt
 import (
 	"os"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,7 +77,7 @@ func (b bench) made(t *testing.T, shape gemm.Shape, dtype numeric.Type, shift in
 	shift *= size
 	p := product{
 		Product: gemm.Product{Shape: shape, Type: dtype, A: memory.Add(shift), B: memory.Add(left + shift), C: memory.Add(left + right + shift)},
-		left:    gemm.Values{Type: dtype, Seed: 31}, right: gemm.Values{Type: dtype, Seed: 32}, memory: memory,
+		left:    gemm.Values{Type: dtype, Seed: 31, Columns: shape.K}, right: gemm.Values{Type: dtype, Seed: 32, Columns: shape.K, Right: true}, memory: memory,
 	}
 	require.NoError(t, b.Set(b.stream, memory, 0xff, left+right+out))
 	require.NoError(t, b.data.Fill(b.stream, p.A, p.left, 0, shape.M*shape.K))
@@ -138,6 +139,87 @@ func TestLongSumsAreRoundedOnce(t *testing.T) {
 			require.Zero(t, b.wrong(t, p), string(kind))
 			require.NoError(t, b.Free(p.memory))
 			require.NoError(t, e.Close())
+		})
+	}
+}
+
+// A library that is allowed TF32 multiplies floats with 11 bits of mantissa, and is found. On a GPU
+// (CX_TEST_CUDA=real) the products are the real library's.
+func TestTF32IsFound(t *testing.T) {
+	libraries, real := kinds(t)
+	shape := gemm.Shape{M: 96, N: 128, K: 64}
+	if real {
+		shape = gemm.Shape{M: 2048, N: 4096, K: 1024}
+	}
+	for _, kind := range libraries {
+		t.Run(string(kind), func(t *testing.T) {
+			allowed := *dialects[kind]
+			if allowed.words.compute = 77; kind == HIPBLASLt { // CUBLAS_COMPUTE_32F_FAST_TF32
+				allowed.words.compute = 6
+			}
+			on(t, kind, func(t *testing.T, b bench) {
+				for _, of := range []struct {
+					*dialect
+					wrong bool
+				}{{dialects[kind], false}, {&allowed, true}} {
+					e, err := Open(kind, b.Device)
+					require.NoError(t, err)
+					e.dialect = of.dialect
+					p := b.made(t, shape, numeric.Float, 0)
+					multiply, err := e.Prepare(p.Product)
+					require.NoError(t, err)
+					require.NoError(t, multiply(b.stream))
+					wrong := b.wrong(t, p)
+					t.Logf("%s: %d of %d elements are wrong with compute type %d", e.SOName(), wrong, p.M*p.N, of.words.compute)
+					require.Equal(t, of.wrong, wrong > p.M*p.N/2)
+					require.Equal(t, of.wrong, wrong > 0)
+					require.NoError(t, b.Free(p.memory))
+					require.NoError(t, e.Close())
+				}
+			})
+		})
+	}
+}
+
+// A library that rounds factors to fewer bits than their type has, or sums to fewer than float has,
+// is found in every type: in the first product, and in one of a plan that it made before.
+func TestFewerBitsAreFound(t *testing.T) {
+	libraries, real := kinds(t)
+	if real {
+		return
+	}
+	const tf32, half, bf16, fp8, two = 11, 11, 8, 4, 2
+	for _, kind := range libraries {
+		t.Run(string(kind), func(t *testing.T) {
+			on(t, kind, func(t *testing.T, b bench) {
+				e, err := Open(kind, b.Device)
+				require.NoError(t, err)
+				for dtype, lies := range map[numeric.Type]struct{ bits, sums []int }{
+					numeric.Float:    {[]int{23, tf32, bf16, fp8, two}, []int{23, half, bf16}},
+					numeric.Half:     {[]int{10, bf16, fp8, two}, []int{half, bf16}},
+					numeric.BFloat16: {[]int{7, fp8, two}, []int{half, bf16}},
+				} {
+					p := b.made(t, gemm.Shape{M: 24, N: 40, K: 64}, dtype, 0)
+					multiply, err := e.Prepare(p.Product)
+					require.NoError(t, err)
+					found := func(name string, bits int) {
+						t.Setenv(name, strconv.Itoa(bits))
+						require.NoError(t, multiply(b.stream))
+						require.Greater(t, b.wrong(t, p), p.M*p.N/4, "%s: %s=%d", dtype, name, bits)
+						t.Setenv(name, "")
+						require.NoError(t, multiply(b.stream))
+						require.Zero(t, b.wrong(t, p), "%s", dtype)
+					}
+					for _, bits := range lies.bits {
+						found("CX_FAKE_BLASLT_BITS", bits)
+					}
+					for _, bits := range lies.sums {
+						found("CX_FAKE_BLASLT_SUMS", bits)
+					}
+					require.NoError(t, b.Free(p.memory))
+				}
+				require.NoError(t, e.Close())
+			})
 		})
 	}
 }
