@@ -40,13 +40,24 @@ func document(t *testing.T, c plan.Case, streams []rank.Stream) *copies.Document
 	return eptest.Assembled(t, c, streams, runner.Assemble).(*copies.Document)
 }
 
-// Arrived requires a row for each size and number of streams, each with every word of both
-// sides checked twice, in both directions if the test has both.
-func Arrived(t *testing.T, d *copies.Document, checks int) {
+// Arrived requires a row for each size and number of streams, and after each of its windows a check
+// of every word of both sides, in both directions if the test has both.
+func Arrived(t *testing.T, d *copies.Document) {
 	t.Helper()
 	require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", d.Identity.CaseID, d.Outcome.Reasons)
-	require.Len(t, d.Measurement.Rows, len(copies.Asked(copies.Of(&d.Identity.Case))))
+	block := copies.Of(&d.Identity.Case)
+	require.Len(t, d.Measurement.Rows, len(copies.Asked(block)))
 	for _, r := range d.Measurement.Rows {
+		checks := 2 * block.Timing.Trials
+		if r.Device != nil {
+			checks *= 2
+		}
+		if r.Victim != nil {
+			checks *= 2
+		}
+		if copies.TestOf(block.Test).Both {
+			checks *= 2
+		}
 		require.Equal(t, checks, r.Verify.Checks, r.Name())
 		require.Greater(t, r.Verify.Checked, int64(checks)*r.Bytes/8, "sides and what lies around them")
 	}

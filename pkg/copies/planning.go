@@ -106,10 +106,10 @@ func Remainder(b *Block) string {
 	return ""
 }
 
-// seconds estimates a case. It assumes the speed of copies of pageable memory, and that the host paints and checks
-// both sides of a row twice. It counts in windows of copies alone. Copies beside a victim must outlast it: their
-// number begins at twice a window's and doubles until they do. If they slow the victim down four times, that takes
-// up to eight times a window's copies.
+// seconds estimates a case. It assumes the speed of copies of pageable memory, which painting and checking exceed: it
+// counts them for two windows, and leaves more to the slack of budgets. It counts in windows of copies alone. Copies
+// beside a victim must outlast it: their number begins at twice a window's and doubles until they do. If they slow the
+// victim down four times, that takes up to eight times a window's copies.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		slow    = 4.0       // GB/s

@@ -37,8 +37,9 @@ directions would take turns.
 
 Each row has two clocks, in columns of their own: events of the device around copies that
 were all enqueued before the first began, as nvbandwidth times them, and the host's clock
-from the first call to the end of the last copy. Every word that the timed copies moved is
-compared, and of one more window with other data.
+from the first call to the end of the last copy. Before each window both sides are painted
+anew, every copy of it changes all of its destination, and after it every word of both sides
+is compared.
 
 Tests: ` + strings.Join(copies.Tests(), ",\n") + `.
 

@@ -30,9 +30,9 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 	} {
 		require.Empty(t, fits)
 	}
-	require.Equal(t, "copies of 8G by host_to_device_memcpy_ce do not fit into the host's memory: choose sizes of at most 8189M",
+	require.Equal(t, "copies of 8G by host_to_device_memcpy_ce do not fit into the host's memory: choose sizes of at most 8188M",
 		tooLarge(cases(8*gib, "device_local_copy", "host_to_device_memcpy_ce"), false, free))
-	require.Equal(t, "copies of 8G by host_to_device_bidirectional_memcpy_ce do not fit into the host's memory: choose sizes of at most 4093M",
+	require.Equal(t, "copies of 8G by host_to_device_bidirectional_memcpy_ce do not fit into the host's memory: choose sizes of at most 4092M",
 		tooLarge(cases(8*gib, "host_to_device_memcpy_ce", "host_to_device_bidirectional_memcpy_ce", "device_to_host_memcpy_ce"), false, free))
 	require.Contains(t, tooLarge(cases(8*gib, "device_local_copy"), true, 1<<20), "choose sizes of at most 0")
 }

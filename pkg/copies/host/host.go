@@ -26,18 +26,26 @@ var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{co
 // Open opens the runner of a rank of the host backend; it is a rank.Opener. The caller has
 // locked its OS thread.
 func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	device, err := hostrank.Open(s, c.RanksPerNode)
+	p, err := parts(ctx, s, c)
 	if err != nil {
 		return nil, err
+	}
+	return runner.NewRunner(p), nil
+}
+
+func parts(ctx context.Context, s *rank.Session, c plan.Case) (p runner.Parts, err error) {
+	device, err := hostrank.Open(s, c.RanksPerNode)
+	if err != nil {
+		return p, err
 	}
 	m := &memory{device: device}
 	if s.World > 1 {
 		if m.group, err = hostrank.Join(ctx, s, device); err != nil {
-			return nil, errors.Join(err, m.Close())
+			return p, errors.Join(err, m.Close())
 		}
 		m.peer = m.group.Peers[1-s.Rank]
 	}
-	return runner.NewRunner(runner.Parts{Device: copier{device}, Memory: m, Facts: hostrank.Facts(device)}), nil
+	return runner.Parts{Device: copier{device}, Memory: m, Facts: hostrank.Facts(device)}, nil
 }
 
 // memory implements runner.Memory.

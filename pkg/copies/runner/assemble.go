@@ -61,7 +61,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		r.Both = together(&r, d.Measurement.Sampling.Copies, measured.Spans, opposite.Spans)
 		both := !test.Both || test.Ranks == 1 || len(opposite.Host) == block.Timing.Trials
 		r.Complete = len(measured.Host) == block.Timing.Trials && both && (r.Device != nil || len(measured.Device) == 0)
-		r.Verify = verdict(tracks, i, test)
+		r.Verify = verdict(tracks, i, test, measured.windows())
 		if v := measured.Victim; v != nil && len(v.Copy) > 0 {
 			implausible := v.implausible(&r)
 			if len(implausible) == 0 {
@@ -127,8 +127,8 @@ func together(r *copies.Row, each int, one, other []span) *copies.Both {
 	return out
 }
 
-// verdict summarizes the checks of a row: both sides of each direction, in each pass.
-func verdict(tracks []track, number int, t copies.Test) result.Verify {
+// verdict summarizes the checks of a row: both sides of each direction, after each of its windows.
+func verdict(tracks []track, number int, t copies.Test, windows int) result.Verify {
 	const sides = 2
 	ways := 1
 	if t.Both {
@@ -152,7 +152,7 @@ func verdict(tracks []track, number int, t copies.Test) result.Verify {
 			found, places = append(found, c.Finding), append(places, place)
 		}
 	}
-	return pool.Sum(passes*sides*ways, found, func(i int) string { return places[i] })
+	return pool.Sum(windows*sides*ways, found, func(i int) string { return places[i] })
 }
 
 // implausible returns reasons for impossible times: a victim always takes some time.

@@ -39,9 +39,9 @@ func withRow(t *testing.T, edit func(r *row)) *copies.Document {
 		s.Records = append(s.Records, rank.Record{Kind: kind, Data: data})
 	}
 	put(kindSetup, setup{Checked: "device"})
-	for pass := range passes {
+	for window := range r.windows() {
 		for _, destination := range []bool{true, false} {
-			put(kindCheck, check{Pass: pass, Destination: destination, Finding: pool.Finding{Checked: 512}})
+			put(kindCheck, check{Window: window, Destination: destination, Finding: pool.Finding{Checked: 512}})
 		}
 	}
 	put(kindRow, r)
@@ -116,7 +116,7 @@ func TestShare(t *testing.T) {
 // What was found wrong is said with its side and its first byte.
 func TestVerdictOfWrongWords(t *testing.T) {
 	found := pool.Finding{Checked: 512, Wrong: result.Wrong{Torn: 4}, Class: "torn", At: 64}
-	v := verdict([]track{{checks: []check{{Destination: true, Finding: found}}}}, 0, copies.TestOf("device_local_copy"))
+	v := verdict([]track{{checks: []check{{Destination: true, Finding: found}}}}, 0, copies.TestOf("device_local_copy"), 1)
 	require.False(t, v.Passed)
 	require.Equal(t, "torn: 4 of 512 words wrong, the first at byte 64 of the destination", v.Detail)
 }

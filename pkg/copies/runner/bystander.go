@@ -144,27 +144,28 @@ func (b *bench) besideWindow(ctx context.Context, work []*submission, copies int
 	return ended, start, end, err
 }
 
-// beside measures the victim alone, beside copies that outlast it, and n copies beside a victim that outlasts them.
-func (b *bench) beside(ctx context.Context, work []*submission, n int, out *beside) error {
+// alone measures the victim without copies.
+func (b *bench) alone(ctx context.Context, work []*submission, out *beside) error {
 	_, start, end, err := b.besideWindow(ctx, work, 0, out.Units)
-	if err != nil {
-		return err
-	}
 	out.Alone = append(out.Alone, end-start)
+	return err
+}
+
+// slowed measures the victim beside copies that outlast it.
+func (b *bench) slowed(ctx context.Context, work []*submission, out *beside) error {
 	ended, start, end, err := b.besideWindow(ctx, work, out.Copies, out.Units)
-	if err != nil {
-		return err
-	}
 	out.Slowed = append(out.Slowed, end-start)
 	out.Covered = append(out.Covered, share(min(ended, end)-start, end-start))
-	ended, start, end, err = b.besideWindow(ctx, work, n, disturbance*out.Units)
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// beside measures n copies beside a victim that outlasts them.
+func (b *bench) beside(ctx context.Context, work []*submission, n int, out *beside) error {
+	ended, start, end, err := b.besideWindow(ctx, work, n, disturbance*out.Units)
 	out.Copy = append(out.Copy, ended/float64(n))
 	out.CopyCovered = append(out.CopyCovered, share(min(ended, end)-start, ended))
 	out.Wrong = b.bystander.wrong
-	return nil
+	return err
 }
 
 // share returns part / of, from 0 to 1.

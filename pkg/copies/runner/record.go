@@ -49,15 +49,20 @@ type beside struct {
 	Wrong       string    `json:"wrong,omitempty"` // first wrong result of the victim
 }
 
-// check is what a rank found in one of its buffers: after the timed copies (pass 0), or after others with other data
-// (pass 1).
+// check is what a rank found in one of its buffers after a timed window.
 type check struct {
 	Row         int  `json:"row"`
-	Pass        int  `json:"pass"`
-	Way         int  `json:"way"` // 1: the direction opposite to the test's
+	Window      int  `json:"window"` // of the row
+	Way         int  `json:"way"`    // 1: the direction opposite to the test's
 	Destination bool `json:"destination"`
 	pool.Finding
 }
 
-// passes is how often the buffers of a row are painted and checked.
-const passes = 2
+// windows returns the number of checked windows of a row.
+func (r *row) windows() int {
+	n := len(r.Device) + len(r.Host)
+	if r.Victim != nil {
+		n += len(r.Victim.Slowed) + len(r.Victim.Copy)
+	}
+	return n
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/collectivex/collectivex/pkg/copies"
@@ -15,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/sysfs"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // Runner is the rank half of the family, over the parts of one backend.
@@ -36,8 +38,8 @@ const disturbance = 2
 // next call would wait for the gate, and never return, since the same thread opens the gate.
 const queued = 512
 
-// Run implements rank.Runner: for each size and number of streams, windows by each clock, a check of their results, and
-// of one more window with other data.
+// Run implements rank.Runner: for each size and number of streams, windows by each clock. Before each window the sides
+// are painted anew; after it, every word of them is compared.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	block := copies.Of(&c)
 	if block == nil || s.World != copies.TestOf(block.Test).Ranks || c.Nodes != 1 {
@@ -260,55 +262,185 @@ func closed(ways []*way) (err error) {
 	return err
 }
 
+// told is what the copying rank of a row tells the other one.
+type told struct {
+	Gated  bool `json:"gated"`  // there are windows behind the gate
+	Beside int  `json:"beside"` // copies beside the victim; 0: no victim
+}
+
+// measuring is one row in one rank.
+type measuring struct {
+	*bench
+	number  int
+	bytes   int64
+	ways    []*way
+	pieces  [][]piece
+	slots   int
+	work    []*submission // of the ways for which this rank copies
+	told    told
+	out     row
+	windows int                 // checked so far
+	left    map[int][]pool.Span // what so many copies leave
+	waste   int                 // spans compared since the last collection
+}
+
 // row measures one size on a number of streams.
 func (b *bench) row(ctx context.Context, number int, asked copies.Row, ways []*way) error {
-	pieces := cut(b.block, asked.Bytes, asked.Streams)
-	var work []*submission // of the ways for which this rank copies
+	m := &measuring{bench: b, number: number, bytes: asked.Bytes, ways: ways, out: row{Row: number}, left: map[int][]pool.Span{}}
+	m.pieces, m.slots = cut(b.block, asked.Bytes, asked.Streams), slotsOf(b.block, asked.Pieces)
 	for _, w := range ways {
 		if !w.acts {
 			continue
 		}
-		s := &submission{device: b.Device, way: w, streams: b.streams[len(work)*asked.Streams:][:asked.Streams], pieces: pieces}
+		s := &submission{device: b.Device, way: w, streams: b.streams[len(m.work)*asked.Streams:][:asked.Streams], pieces: m.pieces, slots: m.slots}
 		if b.block.Submission == copies.Batch {
 			if err := s.batch(); err != nil {
 				return err
 			}
 		}
-		work = append(work, s)
+		m.work = append(m.work, s)
 	}
-	each := b.block.Timing.Reps
-	total := each * asked.Pieces
-	switch {
-	case len(work) > 1:
-		total += disturbance * total
-	case b.bystander != nil:
-		total *= disturbance
+	if err := b.repaint(ctx, ways); err != nil {
+		return err
 	}
-	gated := b.Gate != nil && b.block.HostMemory != copies.Pageable && total <= queued
-	if b.bystander != nil && !gated {
-		return rank.Refused("a window beside a victim needs %d pieces, but a device queues at most %d: choose fewer streams, copies of a window or pages", total, queued)
+	if err := m.prepare(ctx, asked.Pieces); err != nil {
+		return err
 	}
-	out := row{Row: number}
-	for pass := range passes {
-		if err := b.repaint(ctx, ways); err != nil {
+	all, err := rank.Gather(ctx, b.session, fmt.Sprintf("row-%d", number), m.told)
+	if err != nil {
+		return err
+	}
+	m.told = all[b.test.Ranks-1]
+	for range b.block.Timing.Trials {
+		if err := m.trial(ctx); err != nil {
 			return err
 		}
-		if err := b.windows(ctx, pass, gated, work, &out); err != nil {
-			return err
-		}
-		if err := b.meet.Wait(ctx); err != nil {
-			return err
-		}
-		for _, w := range ways {
-			if err := w.check(b.session, check{Row: number, Pass: pass}, b.nonce, pieces); err != nil {
-				return err
-			}
-		}
 	}
-	if len(work) == 0 {
+	if len(m.work) == 0 {
 		return nil
 	}
-	return b.session.Emit(kindRow, out)
+	return b.session.Emit(kindRow, m.out)
+}
+
+// prepare decides which windows the row has, makes the untimed copies and calibrates the victim.
+func (m *measuring) prepare(ctx context.Context, pieces int) error {
+	t := m.block.Timing
+	total := t.Reps * pieces
+	switch {
+	case len(m.work) > 1:
+		total += disturbance * total
+	case m.bystander != nil:
+		total *= disturbance
+	}
+	m.told.Gated = m.Gate != nil && m.block.HostMemory != copies.Pageable && total <= queued
+	if m.bystander != nil && !m.told.Gated {
+		return rank.Refused("a window beside a victim needs %d pieces, but a device queues at most %d: choose fewer streams, copies of a window or pages", total, queued)
+	}
+	if len(m.work) == 0 {
+		return nil // only the other rank copies
+	}
+	if t.Warmup > 0 {
+		if _, err := m.hostWindow(ctx, m.work, t.Warmup); err != nil {
+			return err
+		}
+	}
+	if m.bystander == nil {
+		return nil
+	}
+	var err error
+	m.out.Victim, err = m.calibrate(ctx, m.work, t.Reps)
+	if err == nil {
+		m.told.Beside = m.out.Victim.Copies
+	}
+	return err
+}
+
+// trial measures and checks one window of each kind.
+func (m *measuring) trial(ctx context.Context) error {
+	n := m.block.Timing.Reps
+	if m.told.Gated {
+		if err := m.checked(ctx, n, func() error {
+			us, err := m.gated(ctx, m.work, n, 0)
+			m.out.Device = append(m.out.Device, us/float64(n))
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if err := m.checked(ctx, n, func() error {
+		window, err := m.hostWindow(ctx, m.work, n)
+		m.out.Host = append(m.out.Host, float64(window.End-window.Begin)/1e3/float64(n))
+		if m.test.Both && m.session.World > 1 {
+			m.out.Spans = append(m.out.Spans, window)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if m.told.Beside == 0 {
+		return nil
+	}
+	if m.bystander != nil {
+		if err := m.alone(ctx, m.work, m.out.Victim); err != nil {
+			return err
+		}
+	}
+	if err := m.checked(ctx, m.told.Beside, func() error { return m.slowed(ctx, m.work, m.out.Victim) }); err != nil {
+		return err
+	}
+	return m.checked(ctx, n, func() error { return m.beside(ctx, m.work, n, m.out.Victim) })
+}
+
+// checked paints all sides, has this rank run a window of n copies if it copies, and compares what they left.
+func (m *measuring) checked(ctx context.Context, n int, window func() error) error {
+	if err := m.repaint(ctx, m.ways); err != nil {
+		return err
+	}
+	if len(m.work) > 0 {
+		if err := m.rehearse(ctx, n); err != nil {
+			return err
+		}
+		if err := window(); err != nil {
+			return err
+		}
+	}
+	if err := m.meet.Wait(ctx); err != nil {
+		return err
+	}
+	for i, w := range m.ways {
+		copied := n
+		if i > 0 && m.test.Ranks == 1 {
+			copied *= disturbance
+		}
+		if m.left[copied] == nil {
+			m.left[copied] = spans(m.pieces, copied, m.slots)
+		}
+		if err := w.check(m.session, check{Row: m.number, Window: m.windows}, m.nonce, m.left[copied]); err != nil {
+			return err
+		}
+		m.waste += len(m.left[copied])
+	}
+	m.windows++
+	if m.waste > 1<<20 { // lists that checks made
+		m.waste = 0
+		runtime.GC()
+	}
+	return nil
+}
+
+// rehearsedBytes is about how much a rehearsal copies.
+const rehearsedBytes = 16 << 20
+
+// rehearse makes copies like those of a window of n: all of them if they are small, else fewer, at least one. Afterwards
+// caches are as if nothing had been painted and compared. The words are others than those that the window copies to the
+// same places.
+func (m *measuring) rehearse(ctx context.Context, n int) error {
+	for _, s := range m.work {
+		s.other = true
+		defer func() { s.other = false }()
+	}
+	_, err := m.hostWindow(ctx, m.work, min(n, max(1, int(rehearsedBytes/m.bytes))))
+	return err
 }
 
 // repaint gives all words a new nonce. No copy may be in flight.
@@ -325,52 +457,6 @@ func (b *bench) repaint(ctx context.Context, ways []*way) error {
 		}
 	}
 	return b.meet.Wait(ctx)
-}
-
-// windows makes the copies of a pass: all timed windows in the first pass, an untimed window in the second.
-func (b *bench) windows(ctx context.Context, pass int, gated bool, work []*submission, out *row) error {
-	if len(work) == 0 && !b.test.Both {
-		return nil // only the other rank copies
-	}
-	t := b.block.Timing
-	if pass > 0 {
-		_, err := b.hostWindow(ctx, work, 1)
-		return err
-	}
-	if t.Warmup > 0 {
-		if _, err := b.hostWindow(ctx, work, t.Warmup); err != nil {
-			return err
-		}
-	}
-	if b.bystander != nil {
-		var err error
-		if out.Victim, err = b.calibrate(ctx, work, t.Reps); err != nil {
-			return err
-		}
-	}
-	for range t.Trials {
-		if gated {
-			us, err := b.deviceWindow(ctx, work, t.Reps)
-			if err != nil {
-				return err
-			}
-			out.Device = append(out.Device, us)
-		}
-		window, err := b.hostWindow(ctx, work, t.Reps)
-		if err != nil {
-			return err
-		}
-		out.Host = append(out.Host, float64(window.End-window.Begin)/1e3/float64(t.Reps))
-		if b.test.Both && b.session.World > 1 {
-			out.Spans = append(out.Spans, window)
-		}
-		if b.bystander != nil {
-			if err := b.beside(ctx, work, t.Reps, out.Victim); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // together waits for the other rank if it copies at the same time.
@@ -421,14 +507,8 @@ func monotonic() (int64, error) {
 	return t.Nano(), nil
 }
 
-// deviceWindow makes the same copies behind the gate, between two events.
-func (b *bench) deviceWindow(ctx context.Context, work []*submission, n int) (float64, error) {
-	us, err := b.gated(ctx, work, n, 0)
-	return us / float64(n), err
-}
-
-// gated makes n copies behind the gate, beside units of the victim's work, and returns the microseconds until the copies
-// of the first way ended.
+// gated makes the same copies behind the gate, between two events and beside units of the victim's work, and returns the
+// microseconds until the copies of the first way ended.
 func (b *bench) gated(ctx context.Context, work []*submission, n int, units uint64) (float64, error) {
 	defer b.Gate.Open()
 	if err := b.gate(work, n); err != nil {

@@ -13,17 +13,26 @@ import (
 
 const (
 	wordBytes = 8
-	// leadBytes precede and tailBytes follow the data of a buffer. Nothing may write there. With the lead, data begin
-	// at a multiple of the largest page of a device.
+	// stepBytes is how much further in the destination each copy of a window begins than the one before it, so that it
+	// changes every word and leaves its first stepBytes there. It keeps the alignment that copies depend on, and does
+	// not change their time.
+	stepBytes = 256
+	// maxSlots is the maximum number of places at which the copies of a window begin in turn, and slackBytes what they
+	// take behind the share of a stream.
+	maxSlots   = 64
+	slackBytes = maxSlots * stepBytes
+	// leadBytes precede and tailBytes follow the data of a buffer. With the lead, data begin at a multiple of the
+	// largest page of a device. The tail has the slack of the maximum number of streams, and a page where nothing may
+	// write.
 	leadBytes = 2 << 20
-	tailBytes = 4096
+	tailBytes = 64*slackBytes + 4096
 )
 
 // piece is a part of a copy, with its offsets in the data of both sides.
 type piece struct{ dst, src, bytes int64 }
 
 // cut returns the pieces of a copy by stream: equal shares, each one piece or, if the case has pages, pages in random
-// order in the source.
+// order in the source. Shares have slack between them in the destination, since streams do not wait for each other.
 func cut(b *copies.Block, bytes int64, streams int) [][]piece {
 	n := b.Pieces(bytes, streams)
 	size := bytes / int64(n)
@@ -38,18 +47,28 @@ func cut(b *copies.Block, bytes int64, streams int) [][]piece {
 	out := make([][]piece, streams)
 	for i := range n {
 		s := i * streams / n
-		out[s] = append(out[s], piece{int64(i) * size, int64(order[i]) * size, size})
+		out[s] = append(out[s], piece{int64(i)*size + int64(s)*slackBytes, int64(order[i]) * size, size})
 	}
 	return out
 }
 
-// spans returns the pieces in words of their buffers, in the order of the destination.
-func spans(pieces [][]piece) (out []pool.Span) {
+// spans returns what n copies, each one slot further, leave of the pieces, in words of their buffers and in the order of
+// the destination: the first step of the copy in each slot, and all of the last copy.
+func spans(pieces [][]piece, n, slots int) (out []pool.Span) {
+	last := min(n, slots) - 1
 	for _, share := range pieces {
-		for _, p := range share {
-			out = append(out, pool.Span{
-				Dst: int((leadBytes + p.dst) / wordBytes), Src: int((leadBytes + p.src) / wordBytes), N: int(p.bytes / wordBytes),
-			})
+		for slot := range last + 1 {
+			for _, p := range share {
+				bytes := p.bytes
+				if into := p.dst - share[0].dst; slot < last {
+					if bytes = min(bytes, stepBytes-into); bytes <= 0 {
+						break
+					}
+				}
+				out = append(out, pool.Span{
+					Dst: int((leadBytes + p.dst + int64(slot)*stepBytes) / wordBytes), Src: int((leadBytes + p.src) / wordBytes), N: int(bytes / wordBytes),
+				})
+			}
 		}
 	}
 	return out
@@ -83,12 +102,11 @@ func (w *way) paint(nonce uint16) error {
 	return err
 }
 
-// check compares every word of this rank's sides after the pieces were copied.
-func (w *way) check(s *rank.Session, at check, nonce uint16, pieces [][]piece) error {
+// check compares every word of this rank's sides after copies that leave the given spans.
+func (w *way) check(s *rank.Session, at check, nonce uint16, order []pool.Span) error {
 	dst, src := w.origins(nonce)
 	at.Way = w.number
 	if w.dst != nil {
-		order := spans(pieces)
 		err := pool.Injure(s, dst, src, w.dst.Memory, order)
 		if err == nil {
 			at.Finding, err = pool.Destination(dst, src, w.dst.Memory, order)
@@ -165,13 +183,29 @@ type submission struct {
 	way     *way
 	streams []accel.Stream
 	pieces  [][]piece
-	lists   []list // by stream, for a batch; nil: a call for each piece
+	slots   int
+	lists   map[shift][]list // by stream, for a batch; nil: a call for each piece
+	other   bool             // copy other words of the source
 }
+
+// shift is how much further than the first copy of a window another one begins.
+type shift struct{ dst, src int64 }
 
 // list is what one call of a batch copies.
 type list struct {
 	dst, src []accel.Ptr
 	sizes    []uintptr
+}
+
+// maxListed is about how many pieces the lists of a batch have in all slots.
+const maxListed = 1 << 19
+
+// slotsOf returns the number of slots for copies of so many pieces.
+func slotsOf(b *copies.Block, pieces int) int {
+	if b.Submission == copies.Batch {
+		return max(2, min(maxSlots, maxListed/pieces))
+	}
+	return maxSlots
 }
 
 // batch makes the lists of a batch.
@@ -186,47 +220,74 @@ func (s *submission) batch() error {
 		return p.Device
 	}
 	to, from := at(s.way.to), at(s.way.from)
-	s.lists = make([]list, len(s.pieces))
-	for i, share := range s.pieces {
-		l := &s.lists[i]
-		for _, p := range share {
-			l.dst, l.src, l.sizes = append(l.dst, to.Add(p.dst)), append(l.src, from.Add(p.src)), append(l.sizes, uintptr(p.bytes))
+	s.lists = map[shift][]list{}
+	for i := range 2 * s.slots {
+		by := shift{int64(i/2) * stepBytes, int64(i%2) * slackBytes}
+		for _, share := range s.pieces {
+			var l list
+			for _, p := range share {
+				l.dst, l.src, l.sizes = append(l.dst, to.Add(p.dst+by.dst)), append(l.src, from.Add(p.src+by.src)), append(l.sizes, uintptr(p.bytes))
+			}
+			s.lists[by] = append(s.lists[by], l)
 		}
 	}
 	return nil
 }
 
-// enqueue enqueues n copies.
+// first returns the slot of the first of n copies, so that the last one has the last slot of a window.
+func (s *submission) first(n int) int {
+	if n <= s.slots {
+		return 0
+	}
+	return (s.slots - n%s.slots) % s.slots
+}
+
+// enqueue enqueues n copies, each one slot further than the one before it.
 func (s *submission) enqueue(n int) error {
+	slot, src := s.first(n), int64(0)
+	if s.other {
+		src = slackBytes
+	}
 	for range n {
+		by := shift{int64(slot) * stepBytes, src}
+		var lists []list
+		if s.lists != nil {
+			lists = s.lists[by]
+		}
 		for i, stream := range s.streams {
-			if s.lists != nil {
-				l := &s.lists[i]
+			if lists != nil {
+				l := &lists[i]
 				if err := s.device.(batcher).CopyBatch(stream, l.dst, l.src, l.sizes); err != nil {
 					return coded(err)
 				}
 				continue
 			}
 			for _, p := range s.pieces[i] {
-				if err := s.copy(stream, p); err != nil {
-					return coded(err)
+				if err := s.copy(stream, p, by); err != nil {
+					return err
 				}
 			}
+		}
+		if slot++; slot == s.slots {
+			slot = 0
 		}
 	}
 	return nil
 }
 
-func (s *submission) copy(stream accel.Stream, p piece) error {
-	to, from := s.way.to.Add(p.dst), s.way.from.Add(p.src)
+// copy enqueues the copy of a piece.
+func (s *submission) copy(stream accel.Stream, p piece, by shift) error {
+	to, from := s.way.to.Add(p.dst+by.dst), s.way.from.Add(p.src+by.src)
+	var err error
 	switch {
 	case to.Host != nil:
-		return s.device.CopyOut(stream, to.Host, from.Device, p.bytes)
+		err = s.device.CopyOut(stream, to.Host, from.Device, p.bytes)
 	case from.Host != nil:
-		return s.device.CopyIn(stream, to.Device, from.Host, p.bytes)
+		err = s.device.CopyIn(stream, to.Device, from.Host, p.bytes)
 	default:
-		return s.device.Copy(stream, to.Device, from.Device, p.bytes)
+		err = s.device.Copy(stream, to.Device, from.Device, p.bytes)
 	}
+	return coded(err)
 }
 
 // synchronize waits for the streams.

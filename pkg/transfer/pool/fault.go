@@ -57,7 +57,7 @@ func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error 
 		}
 	}
 	if has(FaultSwap) {
-		if len(blocks) > 1 && last.N == b.N {
+		if last.N == b.N && last.Src != b.Src {
 			other, err := pool.Read(last.Dst, last.N)
 			if err != nil {
 				return err
