@@ -35,8 +35,11 @@ type Comparison struct {
 	// Beside lists differences between the sides outside the comparison key, such as the library's version.
 	Beside []Difference `json:"differences"`
 	// Cases has one entry for each case and metric, the largest effect first, then what was not compared.
+	// The effect of a case that was measured again is that of the second measurement.
 	Cases  []Case         `json:"cases"`
 	Counts map[string]int `json:"counts"` // cases and metrics by status
+
+	lines int // that were compared
 }
 
 // Difference is a factor and its values on the two sides, sorted.
@@ -55,6 +58,7 @@ type Case struct {
 	Metric string `json:"metric,omitempty"` // such as pipelined p50
 	Status string `json:"status"`
 	// Shift is the shift of the case: the median over its rungs, for each run; null if it was not compared.
+	// A confirmation does not change it.
 	Shift *Shift `json:"shift"`
 	// At is the middle rung, whose times the shift shows.
 	At    string `json:"at,omitempty"`
@@ -86,20 +90,31 @@ type Fit struct {
 
 // Rung is one point of a case.
 type Rung struct {
-	Rung  string  `json:"rung"`
-	OldUs float64 `json:"old_us"` // medians over runs
-	NewUs float64 `json:"new_us"`
-	Ratio float64 `json:"ratio"`
-	// Beyond is the ratio that remains without the shift of the case, which all rungs share. Status refers to
-	// it: a rung that shifted like its case is the same.
-	Beyond    float64 `json:"beyond_case"`
-	Status    string  `json:"status"`
-	Confirmed bool    `json:"confirmed"`
+	Rung string `json:"rung"`
+	RungShift
+	Status    string `json:"status"` // of Beyond: a rung that shifted like its case is the same
+	Confirmed bool   `json:"confirmed"`
+	// Again is what the deciding stage of the confirmation measured; missing if nothing was measured again.
+	Again *RungShift `json:"measured_again,omitempty"`
 	// Decision is the decision of the pairs of a confirmation; missing if nothing was measured again.
 	Decision *Decision `json:"decision,omitempty"`
 
 	suspected string // the status before any confirmation, if faster or slower
 }
+
+// RungShift is how NEW differs from OLD at a rung.
+type RungShift struct {
+	OldUs float64 `json:"old_us"` // medians over runs
+	NewUs float64 `json:"new_us"`
+	Ratio float64 `json:"ratio"`
+	// Beyond is the ratio that remains without the shift of the case, which all rungs share.
+	Beyond float64 `json:"beyond_case"`
+}
+
+// shown returns the shift to print: that of the second measurement, if there is one.
+func (k *Case) shown() *Shift { return cmp.Or(k.Again, k.Shift) }
+
+func (r *Rung) shown() *RungShift { return cmp.Or(r.Again, &r.RungShift) }
 
 // Of compares two sides.
 func Of(old, new *Side, o Options) *Comparison {
@@ -131,25 +146,36 @@ func Of(old, new *Side, o Options) *Comparison {
 		}
 	}
 	discover(shifts)
+	c.lines = len(shifts)
+	for _, s := range shifts {
+		s.Enough = s.enough(c.lines)
+	}
 	for i := range c.Cases {
 		if k := &c.Cases[i]; k.Shift != nil {
 			k.Status, k.Why = k.Shift.Status, k.Shift.Why
 		}
 	}
 	c.Cases = append(c.Cases, loneCases(lone, olds)...)
+	c.order()
+	return c
+}
+
+// order sorts the cases and counts them by status.
+func (c *Comparison) order() {
 	slices.SortStableFunc(c.Cases, func(a, b Case) int {
+		x, y := a.shown(), b.shown()
 		switch {
 		case a.Lost != b.Lost:
 			return boolean(b.Lost) - boolean(a.Lost)
-		case a.Shift == nil || b.Shift == nil:
-			return cmp.Or(boolean(a.Shift == nil)-boolean(b.Shift == nil), cmp.Compare(a.Status, b.Status), cmp.Compare(a.CaseID, b.CaseID))
+		case x == nil || y == nil:
+			return cmp.Or(boolean(x == nil)-boolean(y == nil), cmp.Compare(a.Status, b.Status), cmp.Compare(a.CaseID, b.CaseID))
 		}
-		return cmp.Or(bySize(*a.Shift, *b.Shift), cmp.Compare(a.CaseID, b.CaseID), cmp.Compare(a.Metric, b.Metric))
+		return cmp.Or(bySize(*x, *y), cmp.Compare(a.CaseID, b.CaseID), cmp.Compare(a.Metric, b.Metric))
 	})
+	clear(c.Counts)
 	for _, k := range c.Cases {
 		c.Counts[k.Status]++
 	}
-	return c
 }
 
 func boolean(b bool) int {
@@ -502,8 +528,8 @@ func (q *pair) judge(p *pools, o Options) Case {
 			suspected = status
 		}
 		c.Rungs = append(c.Rungs, Rung{
-			Rung: r.label, OldUs: math.Exp(median(oldTimes)), NewUs: math.Exp(median(newTimes)),
-			Ratio: math.Exp(whole), Beyond: beyond.Ratio, Status: status, suspected: suspected,
+			Rung: r.label, Status: status, suspected: suspected,
+			RungShift: RungShift{math.Exp(median(oldTimes)), math.Exp(median(newTimes)), math.Exp(whole), beyond.Ratio},
 		})
 	}
 	return c
@@ -538,18 +564,25 @@ func (q *pair) fits() (out []Fit) {
 // that NEW no longer passes.
 func (c *Comparison) Regressions() []string {
 	var out []string
-	for _, k := range c.Cases {
+	confirmed := func(what string, ratio, first float64, d *Decision) {
+		out = append(out, fmt.Sprintf("%s is %.1f %% slower, confirmed: %s; %s", what, 100*(ratio-1), d, suspectedAt(first)))
+	}
+	for i := range c.Cases {
+		k := &c.Cases[i]
 		switch {
 		case k.Lost:
 			out = append(out, fmt.Sprintf("%s: %s", k.CaseID, k.Why))
 		case k.Status == Slower && k.Confirmed:
-			out = append(out, fmt.Sprintf("%s: %s is %.1f %% slower, confirmed: %s", k.CaseID, k.Metric, 100*(k.Shift.Ratio-1), k.Decision))
+			confirmed(fmt.Sprintf("%s: %s", k.CaseID, k.Metric), k.shown().Ratio, k.Shift.Ratio, k.Decision)
 		}
-		for _, r := range k.Rungs {
-			if r.Status == Slower && r.Confirmed {
-				out = append(out, fmt.Sprintf("%s: %s at %s is %.1f %% slower, confirmed: %s", k.CaseID, k.Metric, r.Rung, 100*(r.Ratio-1), r.Decision))
+		for j := range k.Rungs {
+			if r := &k.Rungs[j]; r.Status == Slower && r.Confirmed {
+				confirmed(fmt.Sprintf("%s: %s at %s", k.CaseID, k.Metric, r.Rung), r.shown().Ratio, r.Ratio, r.Decision)
 			}
 		}
 	}
 	return out
 }
+
+// suspectedAt names the effect that made a case or rung suspect.
+func suspectedAt(ratio float64) string { return "suspected at " + percent(ratio) }

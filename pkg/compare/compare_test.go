@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -114,6 +115,8 @@ func TestAHandicapIsFound(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, k := range compare.Of(b.with(100+seed, nil).side(5), b.with(200+seed, times(1.05)).side(5), compare.Options{}).Cases {
 			require.NotEqual(t, compare.Same, k.Status)
+			enough := regexp.MustCompile(`; \d+ runs a side would (not )?be enough$`).MatchString(k.Rows(true)[0][len(compare.Columns())-1])
+			require.Equal(t, k.Status == compare.Unclear, enough)
 		}
 	}
 }
@@ -321,9 +324,67 @@ func TestConfirm(t *testing.T) {
 		c.Confirm(again[0], again[1], compare.Options{})
 		for _, k := range c.Cases {
 			require.Equal(t, compare.Unclear, k.Status, name)
-			require.Contains(t, k.Why, "suspected, and not", name)
+			require.Regexp(t, `suspected( at \+\d+\.\d %)?, and not `, k.Why, name)
 		}
 		require.Empty(t, c.Regressions(), name)
+	}
+}
+
+// What a confirmation prints is what its runs measured, of the case and of a rung, whether it confirmed the
+// suspect or not. The effect that made it suspect is kept where it is labelled.
+func TestAConfirmationShowsWhatItMeasured(t *testing.T) {
+	b := oneCollective()
+	oneRung := func(by float64) func(*collective.Row) {
+		return func(r *collective.Row) {
+			if r.Requested == 1<<20 {
+				scale(r, by)
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name        string
+		first, then func(*collective.Row)
+		regression  string
+		row         []string // patterns of status, change and case
+	}{
+		{
+			"of a case", times(1.929), times(1.428), "(pipelined|per_iteration) p50 is 4[23]\\.\\d % slower, confirmed: 8 of 8 pairs agree; suspected at \\+9[23]\\.\\d %$",
+			[]string{`^slower \(confirmed\)$`, `^\+4[23]\.\d %$`, `: suspected at \+9[23]\.\d %$`},
+		}, {
+			"of a rung", oneRung(1.929), oneRung(1.428), " at 1048576 .* is 4[23]\\.\\d % slower, confirmed: 8 of 8 pairs agree; suspected at \\+9[23]\\.\\d %$",
+			[]string{`^slower \(confirmed\)$`, `^\+4[23]\.\d %$`, `: \+4[23]\.\d % beyond its case; suspected at \+9[23]\.\d %$`},
+		}, {
+			"not confirmed", times(1.929), nil, "",
+			[]string{`^unclear$`, `^[+-]0\.\d %$`, `: suspected at \+9[23]\.\d %, and not confirmed: 0 of 8 pairs agree`},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := compare.Of(b.side(5), b.with(2, tc.first).side(5), compare.Options{})
+			c.Confirm(b.with(3, nil).side(compare.Pairs), b.with(4, tc.then).side(compare.Pairs), compare.Options{})
+			lines := c.Regressions()
+			require.Equal(t, tc.regression == "", len(lines) == 0)
+			for _, line := range lines {
+				require.Regexp(t, tc.regression, line)
+			}
+			rows := 0
+			for i := range c.Cases {
+				for _, row := range c.Cases[i].Rows(false) {
+					rows++
+					for j, at := range []int{0, 1, len(row) - 1} {
+						require.Regexp(t, tc.row[j], row[at])
+					}
+					if tc.regression != "" {
+						var us [2]float64
+						for j, at := range []int{slices.Index(compare.Columns(), "old µs"), slices.Index(compare.Columns(), "new µs")} {
+							_, err := fmt.Sscan(row[at], &us[j])
+							require.NoError(t, err)
+						}
+						require.InEpsilon(t, 1.428, us[1]/us[0], 0.02, "the times are those of the same runs")
+					}
+				}
+			}
+			require.Positive(t, rows)
+		})
 	}
 }
 
@@ -380,13 +441,13 @@ func TestStagesOfAConfirmation(t *testing.T) {
 					require.Equal(t, compare.Slower, k.Status)
 				} else {
 					require.Equal(t, compare.Unclear, k.Status)
-					require.Contains(t, k.Why, "suspected, and not confirmed: "+tc.says)
+					require.Contains(t, k.Why, " %, and not confirmed: "+tc.says)
 				}
 			}
 			open := tc.want.Stage == 0
 			require.Equal(t, open, len(c.Open()) == 1)
 			for _, line := range c.Regressions() {
-				require.True(t, strings.HasSuffix(line, "% slower, confirmed: "+tc.says), line)
+				require.Contains(t, line, "% slower, confirmed: "+tc.says+"; suspected at ")
 			}
 
 			c = compare.Of(b.side(5), b.with(2, oneRung).side(5), compare.Options{})
@@ -428,6 +489,15 @@ func TestABusyMachineConfirmsNothing(t *testing.T) {
 		require.Equal(t, compare.Unclear, k.Status)
 	}
 	require.Empty(t, c.Regressions())
+
+	// Of a machine that is noisy all the time, the second measurement says how many runs it would take.
+	c = compare.Of(b.side(5), b.with(2, times(1.1)).side(5), compare.Options{})
+	b.noise = 0.1
+	c.Confirm(b.with(3, nil).side(compare.Pairs), b.with(4, nil).side(compare.Pairs), compare.Options{})
+	for _, k := range c.Cases {
+		require.Equal(t, compare.Unclear, k.Status)
+		require.Regexp(t, `, and not confirmed: \d of 8 pairs agree.*; \d+ runs a side would (not )?be enough$`, k.Rows(false)[0][len(compare.Columns())-1])
+	}
 }
 
 // A slower schedule is found as a slower collective is.

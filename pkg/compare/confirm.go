@@ -43,7 +43,8 @@ func (d *Decision) String() string {
 // pair, and their status.
 type series struct {
 	status   string
-	old, new []float64 // logarithms of times
+	old, new []float64  // logarithms of times
+	rung     *RungShift // nil for a case
 }
 
 // decide decides whether the pairs confirm a suspect that was faster or slower. seen has the results by stage.
@@ -143,14 +144,15 @@ func (c *Comparison) Confirm(old, new *Side, o Options) {
 	for _, stage := range stages {
 		measured = append(measured, upTo(stage.pairs, olds, news))
 	}
-	clear(c.Counts)
 	for i := range c.Cases {
-		k := &c.Cases[i]
-		if k.suspect() {
+		if k := &c.Cases[i]; k.suspect() {
 			k.confirm(measured, o)
+			if k.Again != nil && k.Status == Unclear {
+				k.Again.Enough = k.Again.enough(c.lines)
+			}
 		}
-		c.Counts[k.Status]++
 	}
+	c.order()
 }
 
 // Open returns the ids, sorted, of the cases that a further stage of the confirmation could decide.
@@ -174,47 +176,52 @@ func (k *Case) confirm(measured []again, o Options) {
 		shifts = append(shifts, seen.Shift)
 		old, _ := values(q.old)
 		new, _ := values(q.new)
-		ofCase = append(ofCase, series{seen.Shift.Status, old, new})
+		ofCase = append(ofCase, series{seen.Shift.Status, old, new, nil})
 		for i, r := range seen.Rungs {
 			old, _ := at(q.old, q.rungs[i])
 			new, _ := at(q.new, q.rungs[i])
-			ofRungs[r.Rung] = append(ofRungs[r.Rung], series{r.Status, old, new})
+			ofRungs[r.Rung] = append(ofRungs[r.Rung], series{r.Status, old, new, &r.RungShift})
 		}
 	}
 	if k.Shift.Suspect {
-		direction := Faster
-		if k.Shift.log > 0 {
-			direction = Slower
-		}
-		var d Decision
-		d, k.Confirmed = decide(direction, o.Effect, ofCase)
-		switch {
-		case k.Confirmed:
-			k.Status, k.Why = direction, ""
-		case len(shifts) == 0:
-			k.Status, k.Why = Unclear, "suspected, and not measured again"
-		default:
-			k.Status, k.Why = Unclear, "suspected, and not confirmed: "+d.String()
-		}
-		if len(shifts) > 0 {
-			// An open decision is based on all runs, as is the last stage.
-			k.Decision, k.Again = &d, shifts[cmp.Or(d.Stage, len(shifts))-1]
-			if !k.Confirmed && k.Again.Floor != nil {
-				k.Why += fmt.Sprintf("; %+.1f %% then, with a noise floor of %.1f %%", 100*(k.Again.Ratio-1), 100*(*k.Again.Floor-1))
-			}
-		}
+		k.settle(shifts, ofCase, o)
 	}
 	for i := range k.Rungs {
-		r := &k.Rungs[i]
-		if r.suspected == "" {
-			continue
-		}
-		var d Decision
-		if d, r.Confirmed = decide(r.suspected, o.Effect, ofRungs[r.Rung]); d.Pairs > 0 {
-			r.Decision = &d
-		}
-		if r.Status = r.suspected; !r.Confirmed {
-			r.Status = Unclear
+		if r := &k.Rungs[i]; r.suspected != "" {
+			r.settle(ofRungs[r.Rung], o)
 		}
 	}
+}
+
+// settle decides on the case, whose second measurement by stage has these shifts.
+func (k *Case) settle(shifts []*Shift, seen []series, o Options) {
+	direction := Faster
+	if k.Shift.log > 0 {
+		direction = Slower
+	}
+	if len(shifts) == 0 {
+		k.Status, k.Why = Unclear, "suspected, and not measured again"
+		return
+	}
+	var d Decision
+	d, k.Confirmed = decide(direction, o.Effect, seen)
+	// An open decision is based on all runs, as is the last stage.
+	k.Decision, k.Again = &d, shifts[cmp.Or(d.Stage, len(shifts))-1]
+	k.Status, k.Why = direction, suspectedAt(k.Shift.Ratio)
+	if !k.Confirmed {
+		k.Status, k.Why = Unclear, k.Why+", and not confirmed: "+d.String()
+	}
+}
+
+// settle decides on a rung from its second measurement by stage.
+func (r *Rung) settle(seen []series, o Options) {
+	r.Status = Unclear
+	if len(seen) == 0 {
+		return
+	}
+	var d Decision
+	if d, r.Confirmed = decide(r.suspected, o.Effect, seen); r.Confirmed {
+		r.Status = r.suspected
+	}
+	r.Decision, r.Again = &d, seen[cmp.Or(d.Stage, len(seen))-1].rung
 }

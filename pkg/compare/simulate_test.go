@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/collectivex/collectivex/internal/need"
 )
@@ -80,7 +81,7 @@ func (m *machine) confirms(suspected string, shift float64) bool {
 	for {
 		olds, news := m.session(Pairs, true, shift)
 		a, b = append(a, olds...), append(b, news...)
-		seen = append(seen, series{judgeAlone(a, b, m.tick).Status, a, b})
+		seen = append(seen, series{judgeAlone(a, b, m.tick).Status, a, b, nil})
 		if d, confirmed := decide(suspected, DefaultEffect, seen); !d.open() {
 			return confirmed
 		}
@@ -269,5 +270,62 @@ func TestWorlds(t *testing.T) {
 		if sigma := math.Hypot(w.run, w.within); 5 >= 28*sigma*sigma/0.05/0.05 && w.slow == 0 && w.tick == 0 && !w.heavy {
 			require.GreaterOrEqual(t, up.confirmed, 95.0, w.name)
 		}
+	}
+}
+
+// What was unclear is decided with the number of runs that the comparison names, if shift and noise
+// are as it measured them. A quarter decides it less often, and more lines need more runs.
+func TestEnoughRunsDecide(t *testing.T) {
+	need.Full(t)
+	judged := func(a, b []float64) Shift { return judgeAlone(a, b, 0) }
+	for _, tt := range []struct{ sigma, shift float64 }{{0.04, 0.09}, {0.02, 0.06}, {0.012, 0}} {
+		var s Shift
+		for seed := uint64(1); s.Enough == 0 || s.Enough > 40; seed++ {
+			m := machine{world: world{run: tt.sigma}, rng: rng(seed), all: 1}
+			s = judged(m.session(MinRuns, true, tt.shift))
+			s.Enough = s.enough(1)
+		}
+		sigma := s.floor / normal975 / widening(s.freedom) / math.Sqrt(2.0/MinRuns) // that the session showed
+		decided := func(k int) (per float64) {
+			for i := range 60 {
+				m := machine{world: world{run: sigma}, rng: rng(uint64(1000 + i)), all: 1}
+				if again := judged(m.session(k, true, s.log)); again.Status != Unclear {
+					per += 100.0 / 60
+				}
+			}
+			return per
+		}
+		many, few := decided(s.Enough), decided(max(MinRuns, s.Enough/4))
+		t.Logf("σ %.1f %%, %+.1f %%: %d runs decide %.0f %%, a quarter %.0f %%", 100*tt.sigma, 100*s.log, s.Enough, many, few)
+		require.GreaterOrEqual(t, many, 88.0)
+		require.Less(t, few, many-15)
+		require.GreaterOrEqual(t, s.enough(100), s.Enough)
+	}
+}
+
+// A comparison says how many runs would have been enough for what is unclear, and for nothing else.
+func TestEnoughRuns(t *testing.T) {
+	side := func(center, sigma float64, n int) (v []float64) {
+		for i := range n { // of a normal distribution, evenly
+			v = append(v, center+sigma*distuv.UnitNormal.Quantile((float64(i)+0.5)/float64(n)))
+		}
+		return v
+	}
+	for _, tt := range []struct {
+		sigma, shift, tick float64
+		runs, lines, want  int
+	}{
+		{0.03, 0.10, 0, 5, 1, 0}, // it is slower
+		{0.002, 0, 0, 5, 1, 0},   // it is the same
+		{0.05, 0.06, 0, 5, 1, 25},
+		{0.05, 0.06, 0, 5, 100, 52},
+		{0.05, 0.06, 0, 4, 1, 28},
+		{0.03, 0, 0, 5, 1, 37},
+		{0.03, math.Log(1.03), 0, 5, 1, MaxEnough + 1}, // as large as what counts
+		{0.05, 0.06, 0.1, 5, 1, MaxEnough + 1},         // within the ticks of the clock
+		{0.03, 0.10, 0, 3, 1, 0},                       // the noise is unknown
+	} {
+		s := judgeAlone(side(0, tt.sigma, tt.runs), side(tt.shift, tt.sigma, tt.runs), tt.tick)
+		require.Equal(t, tt.want, s.enough(tt.lines), "%+v, %s", tt, s.Status)
 	}
 }

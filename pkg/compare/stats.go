@@ -177,10 +177,13 @@ func (z *noise) shifts(j, k, pairs int) []float64 {
 	return shifts
 }
 
+// normal975 is the 97.5 % quantile of the normal distribution.
+const normal975 = 1.959964
+
 // widening is the ratio of the 97.5 % quantiles of Student's t and the normal
 // distribution, by the expansion of Cornish and Fisher; within 0.5 % from six degrees on.
 func widening(freedom int) float64 {
-	const z = 1.959964
+	const z = normal975
 	n := float64(freedom)
 	return 1 + (z*z+1)/(4*n) + (5*z*z*z*z+16*z*z+3)/(96*n*n) + (3*z*z*z*z*z*z+19*z*z*z*z+17*z*z-15)/(384*n*n*n)
 }
@@ -234,8 +237,12 @@ type Shift struct {
 	// they are confirmed.
 	Suspect bool   `json:"suspect"`
 	Why     string `json:"why,omitempty"` // unclear: why
+	// Enough is the number of runs a side that decides an unclear shift with a probability of 95 %, if shift and
+	// noise are as measured; MaxEnough+1 stands for more than MaxEnough. It is missing if the noise is unknown.
+	Enough int `json:"enough_runs,omitempty"`
 
-	log float64
+	log, floor, tick float64 // as ln of ratios
+	freedom          int     // of the noise
 }
 
 // question is the input of a judgement on one metric.
@@ -283,7 +290,7 @@ func judge(q question) Shift {
 	if known {
 		floor = max(floor, q.tick)
 		ratio := math.Exp(floor)
-		s.Floor = &ratio
+		s.Floor, s.floor, s.tick, s.freedom = &ratio, floor, q.tick, q.noise.freedom()
 	} else {
 		floor = q.tick
 	}
@@ -329,6 +336,30 @@ func discover(shifts []*Shift) {
 			s.Status, s.Why = Unclear, fmt.Sprintf("beyond its noise, as some of %s are by chance", plural.Count(len(shifts), "line", "lines"))
 		}
 	}
+}
+
+// MaxEnough limits the number of runs that a comparison names as enough.
+const MaxEnough = 1000
+
+// enough returns Shift.Enough in a comparison of so many lines. Twice a probability of 95 % is meant: the noise
+// floor and the adjusted chance are those of so many runs, and the shift is its margin away from them.
+func (s *Shift) enough(lines int) int {
+	if s.Status != Unclear || s.Floor == nil {
+		return 0
+	}
+	size, effect := math.Abs(s.log), math.Log(s.Effect)
+	one := s.floor / (normal975 * widening(s.freedom) * math.Sqrt(1/float64(s.OldRuns)+1/float64(s.NewRuns)))
+	margin := distuv.UnitNormal.Quantile(0.95)
+	for n := MinRuns; n <= MaxEnough; n++ {
+		sigma := one * math.Sqrt(2/float64(n))
+		t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(2*n - 2)}
+		floor := max(s.tick, t.Quantile(0.975)*sigma)
+		chance := t.Quantile(1-falseRate/2/float64(lines)) * sigma
+		if size-margin*sigma > max(effect, floor, chance) || size+margin*sigma+floor <= effect {
+			return n
+		}
+	}
+	return MaxEnough + 1
 }
 
 // bySize orders shifts by the size of their effect, largest first.

@@ -8,7 +8,7 @@ import (
 )
 
 // Columns returns the headings of a table of cases. The change of a case covers all its rungs; its times are
-// from the rung in "at".
+// from the rung in "at". Figures of a case that was measured again are those of the second measurement.
 func Columns() []string {
 	return []string{"status", "change", "95 % interval", "noise", "q", "runs", "old µs", "new µs", "at", "metric", "case"}
 }
@@ -26,6 +26,9 @@ func (k *Case) Rows(all bool) (out [][]string) {
 	if k.OldFailed+k.NewFailed > 0 {
 		notes = append(notes, fmt.Sprintf("failed in %s of OLD and %d of NEW", plural.Count(k.OldFailed, "further run", "further runs"), k.NewFailed))
 	}
+	if s := k.shown(); s != nil && k.Status == Unclear && s.Enough > 0 {
+		notes = append(notes, enough(s.Enough))
+	}
 	why := k.CaseID
 	if len(notes) > 0 {
 		why += ": " + strings.Join(notes, "; ")
@@ -33,7 +36,7 @@ func (k *Case) Rows(all bool) (out [][]string) {
 	if k.Shift == nil {
 		return [][]string{{k.Status, "", "", "", "", "", "", "", "", k.Metric, why}}
 	}
-	s := k.Shift
+	s := k.shown()
 	interval, floor, q := "", "unknown", ""
 	if s.Low != nil {
 		interval = percent(*s.Low) + " … " + percent(*s.High)
@@ -52,13 +55,18 @@ func (k *Case) Rows(all bool) (out [][]string) {
 			microseconds(s.OldUs), microseconds(s.NewUs), k.At, k.Metric, why,
 		})
 	}
-	for _, r := range k.Rungs {
+	for i := range k.Rungs {
+		r := &k.Rungs[i]
 		if r.Status != Slower && r.Status != Faster {
 			continue
 		}
+		s, why := r.shown(), ""
+		if r.Again != nil {
+			why = "; " + suspectedAt(r.Ratio)
+		}
 		out = append(out, []string{
-			marked(r.Status, r.Confirmed), percent(r.Ratio), "", "", "", "", microseconds(r.OldUs), microseconds(r.NewUs),
-			r.Rung, k.Metric, fmt.Sprintf("%s: %s beyond its case", k.CaseID, percent(r.Beyond)),
+			marked(r.Status, r.Confirmed), percent(s.Ratio), "", "", "", "", microseconds(s.OldUs), microseconds(s.NewUs),
+			r.Rung, k.Metric, fmt.Sprintf("%s: %s beyond its case%s", k.CaseID, percent(s.Beyond), why),
 		})
 	}
 	return out
@@ -87,6 +95,14 @@ func marked(status string, confirmed bool) string {
 	default:
 		return status + "?"
 	}
+}
+
+// enough describes a Shift.Enough.
+func enough(runs int) string {
+	if runs > MaxEnough {
+		return fmt.Sprintf("%d runs a side would not be enough", MaxEnough)
+	}
+	return fmt.Sprintf("%d runs a side would be enough", runs)
 }
 
 func percent(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }

@@ -40,7 +40,8 @@ The unit is a run with ranks of its own. A case is faster or slower if its shift
 shift and floor together are within --min-effect. Everything else is unclear: with fewer
 than five runs a side, that is every case. Of many cases, a few are beyond their floor by
 chance: q is how likely that is, given their number, and with a q above 0.05 a case is
-unclear, too.
+unclear, too. What is unclear comes with the number of runs that would be enough if shift
+and noise are as measured.
 
 --confirm measures suspect cases again: eight runs a side in pairs, in the order OLD NEW,
 NEW OLD and so on. It needs to know how OLD and NEW are run: as commands that take the flags
@@ -48,6 +49,7 @@ of 'cxrun sweep', or as this program with other environment, such as the path of
 An effect is confirmed if these runs show it beyond a noise floor of their own, and seven of
 the eight pairs agree. If that fails and at least five agree, a second stage measures eight
 further pairs: of all sixteen, twelve must agree. A suspect that is not confirmed is unclear.
+The figures of a suspect are then those of the second measurement.
 If the directory of --confirm already has such runs, they are read instead.
 
 The exit code is 1 if a regression is confirmed, in either stage, if NEW has only failures

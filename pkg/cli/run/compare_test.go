@@ -184,8 +184,8 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 		says   string
 		stderr string
 	}{
-		{"confirmed", always(1.2), 1, cli.ExitFailed, `(?m)^slower \(confirmed\) +\+20`, "% slower, confirmed: 8 of 8 pairs agree"},
-		{"not confirmed", always(1), 1, cli.ExitOK, `(?m)^unclear +\+20.* suspected, and not confirmed: 0 of 8 pairs agree; .0\.\d % then`, ""},
+		{"confirmed", always(1.1), 1, cli.ExitFailed, `(?m)^slower \(confirmed\) +\+10\.\d %.* suspected at \+20\.\d %$`, "% slower, confirmed: 8 of 8 pairs agree; suspected at +20.0 %"},
+		{"not confirmed", always(1), 1, cli.ExitOK, `(?m)^unclear +[+-]0\.\d %.* suspected at \+20\.\d %, and not confirmed: 0 of 8 pairs agree`, ""},
 		{"confirmed by more pairs", func(i int) float64 {
 			if i == 2 || i == 5 {
 				return 1
