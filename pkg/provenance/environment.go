@@ -1,6 +1,7 @@
 package provenance
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // for variables
 	"encoding/hex"
@@ -18,6 +19,16 @@ const Withheld = "withheld"
 // variables whose names are unknown. It includes a digest, so that runs with different ones
 // have different comparison keys.
 const WithheldVariables = "CX_WITHHELD"
+
+// Preload and tunables are what the dynamic loader and the C library read.
+const (
+	Preload  = "LD_PRELOAD"
+	Tunables = "GLIBC_TUNABLES"
+)
+
+// ProcessorsVariable is the entry of a published environment with the number of processors that the ranks of a
+// node were left, if that is too few for them.
+const ProcessorsVariable = "CX_PROCESSORS"
 
 //go:embed variables.txt
 var variables string
@@ -79,23 +90,23 @@ var (
 		gpu cpu host device global local vmm malloc fabric fd`)
 )
 
-// Environment returns the part of environ ("NAME=value") that documents contain: the
-// variables with known names. If a name occurs twice, the later value counts. A value
-// without a published form becomes Withheld. WithheldVariables stands for the relevant
-// variables with unknown names.
-func (s *Screen) Environment(environ []string) map[string]string {
+// Environment returns the part of environ ("NAME=value") and of found, the settings of ranks beside it, that
+// documents contain: the variables with known names. If a name occurs twice, the later value
+// counts. A value without a published form becomes Withheld. WithheldVariables stands for the
+// relevant variables with unknown names.
+func (s *Screen) Environment(environ []string, found map[string]string) map[string]string {
 	out, unknown := map[string]string{}, map[string]string{}
-	for _, kv := range Relevant(environ) {
+	environ = Relevant(environ)
+	for name, value := range found {
+		environ = append(environ, name+"="+value)
+	}
+	for _, kv := range environ {
 		name, value, ok := strings.Cut(kv, "=")
-		if !ok {
-			continue
-		}
-		if !s.publishes(name, value) {
-			value = Withheld
-		}
-		if known()[name] && s.Check(name) == nil {
+		switch value = s.published(name, value); {
+		case !ok:
+		case known()[name] && s.Check(name) == nil:
 			out[name] = value
-		} else {
+		default:
 			unknown[name] = value
 		}
 	}
@@ -103,6 +114,19 @@ func (s *Screen) Environment(environ []string) map[string]string {
 		out[WithheldVariables] = s.withheld(unknown)
 	}
 	return out
+}
+
+// published returns the published form of the value of a variable, or Withheld.
+func (s *Screen) published(name, value string) string {
+	switch {
+	case name == Preload:
+		return s.libraries(value)
+	case name == Tunables && tunable.MatchString(value) && s.Check(value) == nil:
+		return value
+	case name == Tunables || !s.publishes(name, value):
+		return Withheld
+	}
+	return value
 }
 
 // withheld returns the number of variables, and a digest in which all private names and
@@ -118,6 +142,27 @@ func (s *Screen) withheld(unknown map[string]string) string {
 	slices.Sort(lines)
 	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
 	return strconv.Itoa(len(lines)) + ", sha256 " + hex.EncodeToString(sum[:8])
+}
+
+// tunable matches a value of Tunables, such as glibc.malloc.hugetlb=1:glibc.pthread.rseq=0.
+var tunable = regexp.MustCompile(`^(glibc\.[a-z0-9_.]{1,40}=[A-Za-z0-9_,+-]{0,64}(:|$))+$`)
+
+// preloads matches the names of libraries that are often preloaded.
+var preloads = regexp.MustCompile(`^lib(tcmalloc|tcmalloc_minimal|jemalloc|mimalloc|hugetlbfs|stdc\+\+|gomp|iomp5|omp|asan|tsan|numa|` +
+	`nccl|nccl-net|rccl|cudart|nvshmem_host|fabric|ibverbs|mpi|ucs|fakeroot-sysv|eatmydata|darshan)\.so(\.[0-9]+)*$`)
+
+// libraries returns the published form of a value of Preload: NAME:BUILD-ID for each file NAME:BUILD-ID. A name
+// that is not known, and an id that has not its form, is Withheld.
+func (s *Screen) libraries(value string) string {
+	var files []string
+	for file := range strings.FieldsSeq(value) {
+		name, id, _ := strings.Cut(file[strings.LastIndexByte(file, '/')+1:], ":")
+		if !preloads.MatchString(name) {
+			name = Withheld
+		}
+		files = append(files, name+":"+cmp.Or(s.BuildID(id), Withheld))
+	}
+	return strings.Join(files, " ")
 }
 
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,63}$`)

@@ -190,7 +190,8 @@ func TestEnvironment(t *testing.T) {
 		"NCCL_IB_GID=fe80::1", "NVSHMEM_TOKEN=abc", "NCCL_UNIQUE=GPU-8d7f1a2b-0c1d-4e5f-8a9b-0123456789ab", "MSCCLPP_HOSTID=1",
 		"MSCCLPP_NCCL_LIB_PATH=/opt/nccl/libnccl.so.2", "MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION=allreduce,allgather", "MSCCLPP_NCCL_SYMMETRIC_MEMORY=1",
 		"PATH=/bin", "HOME=/root", "GITHUB_TOKEN=x", "nccl_algo=Ring", "NCCL_weird=1", "NCCL_GPUHOST17_X=1", "NCCL_GHP_0123456789ABCDEFGHIJ=1", "XNCCL_ALGO=Ring", "NOVALUE",
-	})
+		"LD_PRELOAD=/opt/inherited.so",
+	}, nil)
 	w := provenance.Withheld
 	require.Regexp(t, `^6, sha256 [0-9a-f]{16}$`, got[provenance.WithheldVariables])
 	delete(got, provenance.WithheldVariables)
@@ -203,11 +204,29 @@ func TestEnvironment(t *testing.T) {
 	}, got)
 }
 
+// What ranks found beside their environment is published in the same forms, libraries by their names.
+func TestSettings(t *testing.T) {
+	of := func(name, value string) map[string]string {
+		return provenance.NewScreen("gpuhost17").Environment(nil, map[string]string{name: value})
+	}
+	for _, c := range []struct{ name, value, want string }{
+		{"NCCL_ALGO", "Ring", "Ring"},
+		{"NCCL_TOPO_FILE", "/home/casimir/topo.xml", provenance.Withheld},
+		{"LD_PRELOAD", "/home/casimir/libtcmalloc.so.4:0123456789abcdef libgpuhost17.so:gpuhost17", "libtcmalloc.so.4:0123456789abcdef withheld:withheld"},
+		{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=2:glibc.cpu.hwcaps=-AVX512F,-AVX2", "glibc.malloc.hugetlb=2:glibc.cpu.hwcaps=-AVX512F,-AVX2"},
+		{"GLIBC_TUNABLES", "/home/casimir", provenance.Withheld},
+		{provenance.ProcessorsVariable, "12", "12"},
+	} {
+		require.Equal(t, map[string]string{c.name: c.want}, of(c.name, c.value))
+	}
+	require.Contains(t, of("NCCL_GPUHOST17", "1"), provenance.WithheldVariables)
+}
+
 // Names that nobody knows are counted; what they were keeps runs apart, as far as it
 // is not private itself.
 func TestVariablesOfUnknownNames(t *testing.T) {
 	of := func(environ ...string) map[string]string {
-		return provenance.NewScreen("gpuhost17").Environment(environ)
+		return provenance.NewScreen("gpuhost17").Environment(environ, nil)
 	}
 	require.Empty(t, of("HOME=/root"))
 	one := of("MC_ANYTHING=3")
@@ -246,7 +265,7 @@ func TestEnvironmentOfTheDefinitions(t *testing.T) {
 	seen := 0
 	for _, v := range slices.Concat(all...) {
 		seen++
-		require.Equal(t, map[string]string{v.Name: v.Value}, provenance.NewScreen().Environment([]string{v.Name + "=" + v.Value}))
+		require.Equal(t, map[string]string{v.Name: v.Value}, provenance.NewScreen().Environment([]string{v.Name + "=" + v.Value}, nil))
 	}
 	require.NotZero(t, seen)
 }

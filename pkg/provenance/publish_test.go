@@ -75,7 +75,7 @@ func TestNothingPrivateIsPublished(t *testing.T) {
 			screen := provenance.ScreenOf("gpuhost17.dc4.example.internal", environ(secret))
 			dir := t.TempDir()
 			a := resulttest.Attempt()
-			a.Environment = screen.Environment(environ(secret))
+			a.Environment = screen.Environment(environ(secret), map[string]string{"LD_PRELOAD": secret + ":/opt/" + secret + "/lib" + secret + ".so", "GLIBC_TUNABLES": secret, "UCX_TLS": secret})
 			a.Host = provenance.Host(root(secret), screen)
 			require.NotContains(t, a.Host, "hostname")
 

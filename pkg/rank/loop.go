@@ -51,6 +51,7 @@ func Loop(ctx context.Context, place Place, store rendezvous.Store, find Find, f
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var runner Runner
+	processors() // now: runners restrict this thread further
 	for n := 1; ; n++ {
 		order, err := nextOrder(ctx, store, n)
 		switch {
@@ -122,7 +123,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 			return nil
 		}
 		s.strike(FaultAtStart)
-		if err = runner.Run(ctx, s, order.Case); err == nil {
+		if err = s.settled(log, func() error { return runner.Run(ctx, s, order.Case) }); err == nil {
 			err = s.missed(warm, records)
 		}
 		s.strike(FaultAtEnd)

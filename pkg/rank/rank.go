@@ -42,11 +42,12 @@ type Record struct {
 
 // Kinds every rank writes.
 const (
-	kindDone    = "done"    // the case ended in this rank; nothing follows
-	kindFailure = "failure" // Failure; nothing follows
-	KindFacts   = "facts"   // Facts; the family writes it in each Run, as soon as it is known
-	kindWait    = "wait"    // a string: where the rank has waited for waitNotice, empty when the wait has ended
-	KindDevice  = "device"  // result.RankDevice, of ranks that drive one; the last one counts
+	kindDone    = "done"     // the case ended in this rank; nothing follows
+	kindFailure = "failure"  // Failure; nothing follows
+	KindFacts   = "facts"    // Facts; the family writes it in each Run, as soon as it is known
+	kindSetting = "settings" // Settings; the last one counts, and none means that there are none
+	kindWait    = "wait"     // a string: where the rank has waited for waitNotice, empty when the wait has ended
+	KindDevice  = "device"   // result.RankDevice, of ranks that drive one; the last one counts
 )
 
 // Failure is why a rank could not complete its case. Text is private: it is for log files and the terminal of
@@ -66,6 +67,8 @@ type Session struct {
 	note   func(Record) error // writes a record that faults and counts ignore; may be nil
 	faults []Fault
 	files  map[string][]byte
+	// settings is the last record of Settings.
+	settings string
 }
 
 // NewSession returns a session whose records go to emit.

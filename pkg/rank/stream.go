@@ -14,12 +14,14 @@ type Stream struct {
 	Rank    int
 	Records []Record // family records, in order
 	Facts   *Facts
-	Device  *result.RankDevice // nil if the rank drives none
-	Failure *Failure
-	Done    bool // the rank completed the case
+	// Settings is empty if the rank has not reported any.
+	Settings Settings
+	Device   *result.RankDevice // nil if the rank drives none
+	Failure  *Failure
+	Done     bool // the rank completed the case
 	// Waits is where the rank waits for others, such as host-group; empty if it has not reported a wait.
 	Waits string
-	// Written is the number of records that the rank has written, without those about waits.
+	// Written is the number of records that the rank has written, without those about waits and settings.
 	Written int
 }
 
@@ -86,8 +88,12 @@ func (s *Stream) add(line []byte) error {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return err
 	}
-	if r.Kind == kindWait {
+	switch r.Kind {
+	case kindWait:
 		return json.Unmarshal(r.Data, &s.Waits)
+	case kindSetting:
+		s.Settings = Settings{}
+		return json.Unmarshal(r.Data, &s.Settings)
 	}
 	s.Written++
 	switch r.Kind {

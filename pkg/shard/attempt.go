@@ -233,7 +233,7 @@ func (r *runner) write(index int, end ended) (result.Document, error) {
 // document returns the document of an attempt, made from what the ranks left. If that is
 // not valid, the document has no rows and internal-error among its reasons.
 func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
-	doc, err := r.empty(c, end.reasons...)
+	doc, err := r.blank(c, end.streams, end.reasons...)
 	if err != nil {
 		return nil, err
 	}
@@ -288,12 +288,17 @@ func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 // empty returns the document of a failed attempt, without rows. The document of a case without
 // ranks does not describe this machine.
 func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, error) {
+	return r.blank(c, nil, reasons...)
+}
+
+// blank is empty with the settings that ranks found.
+func (r *runner) blank(c plan.Case, streams []rank.Stream, reasons ...result.Reason) (result.Document, error) {
 	a := result.Attempt{
 		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
 		Ordinal: r.history.of(c).attempts, At: time.Now(), Vendor: r.Cell.Vendor, Generator: r.Run.Generator,
 	}
 	if r.compute(c) == nil {
-		r.place(&a, c)
+		r.place(&a, c, streams)
 	}
 	doc, err := result.New(c, a)
 	if err != nil {
@@ -307,7 +312,7 @@ func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, 
 }
 
 // place adds the image, environment and host of the ranks of a case.
-func (r *runner) place(a *result.Attempt, c plan.Case) {
+func (r *runner) place(a *result.Attempt, c plan.Case, streams []rank.Stream) {
 	var image launch.Image
 	if r.machines != nil {
 		image = r.machines.Image()
@@ -318,7 +323,7 @@ func (r *runner) place(a *result.Attempt, c plan.Case) {
 	}
 	maps.Copy(env, r.environment(c))
 	a.Image, a.ImageDigest = r.Cell.Image, image.Digest
-	a.Environment, a.Host = r.Run.Environment(env), r.Run.Host
+	a.Environment, a.Host = r.Run.Environment(env, settings(c, streams)), r.Run.Host
 }
 
 // describe adds what the ranks ran on and where. The ranks of a case have equal devices and

@@ -21,10 +21,10 @@ type ended struct {
 	reasons result.Reasons // why not all ranks ran the case to its end; empty if they did
 	misfit  error          // a device is not one of the cell's platform
 
-	// Of a case without ranks: its document, nil if it was not computed, and why not, which is
-	// private.
+	// computed is the document of a case without ranks, nil if it was not computed.
 	computed result.Document
-	text     string
+	// text is why it was not, or why ranks that ran it do not count. It is private.
+	text string
 }
 
 func (e ended) failure() string {
@@ -100,6 +100,9 @@ func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late 
 	end.streams = streams(r.readers)
 	for _, bad := range left.bad {
 		end.reasons = append(end.reasons, result.ReasonInternal.With("records of rank %d", bad))
+	}
+	if len(end.reasons) == 0 {
+		end.reasons, end.text = unlike(end.streams)
 	}
 	return end, errors.Join(err, left.err)
 }

@@ -28,8 +28,8 @@ type Run struct {
 	// Host has the facts about this machine for documents.
 	Host map[string]string
 	// Environment returns the published environment of ranks that inherit ours with env
-	// added.
-	Environment func(env map[string]string) map[string]string
+	// added, and that found settings beside it.
+	Environment func(env, found map[string]string) map[string]string
 	// Screen decides what may be published.
 	Screen *provenance.Screen
 }

@@ -784,9 +784,40 @@ const char *ncclGetErrorString(int r) {
 
 const char *ncclGetLastError(ncclComm_t c) { (void)c; return last_error; }
 
+static void read_settings(const char *dir, const char *name) {
+	char path[1024], line[4096];
+	snprintf(path, sizeof path, "%s%s", dir, name);
+	FILE *f = fopen(path, "r");
+	while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+		line[strcspn(line, "\r\n")] = 0;
+		char *value = strchr(line, '=');
+		if (line[0] == '#' || value == NULL) continue;
+		*value = 0;
+		setenv(line, value + 1, 0);
+	}
+	if (f != NULL) fclose(f);
+}
+
+// read_environment reads the settings files as the real libraries do: what is set already stays.
+static void read_environment(void) {
+	const char *file = getenv("NCCL_CONF_FILE"), *home = getenv("HOME");
+#ifdef CX_FAKE_RCCL
+	if (home != NULL) read_settings(home, "/.rccl.conf");
+	read_settings("/etc", "/rccl.conf");
+	(void)file;
+#else
+	if (file != NULL && *file != 0) read_settings("", file);
+	else if (home != NULL) read_settings(home, "/.nccl.conf");
+	read_settings("/etc", "/nccl.conf");
+#endif
+}
+
+static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
+
 int ncclGetUniqueId(ncclUniqueId *id) {
 	static _Atomic int made;
 	struct timespec t;
+	pthread_once(&environment_read, read_environment);
 	if (id == NULL) return InvalidArgument;
 	clock_gettime(CLOCK_REALTIME, &t);
 	memset(id, 0x5a, sizeof *id); // all of it has to arrive
@@ -846,6 +877,7 @@ static int init(ncclComm_t *to, int nranks, int rank, int n, const ncclUniqueId 
 			if (memcmp(&ids[k], &ids[i], sizeof ids[i]) == 0) return fail(InvalidArgument, "unique ids %d and %d are one", k, i);
 		for (size_t k = 0; k < sizeof ids[i]; k++) hash = (hash ^ (unsigned char)ids[i].bytes[k]) * 1099511628211u;
 	}
+	pthread_once(&environment_read, read_environment);
 	if (!driver_ok()) return fail(UnhandledCudaError, "no driver");
 	if (fails_at_setup(rank)) return fail(SystemError, "ordered to fail at set-up of rank %d", rank);
 	return join(to, ids[0].bytes, rank, nranks, hash);

@@ -135,9 +135,11 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	run := shard.Run{
 		RunID: s.Getenv(runIDVariable), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
 		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Build(),
-		Environment: func(env map[string]string) map[string]string { return published(screen, os.Environ(), env, faults) },
-		Host:        provenance.Host(sysfs.Here(), screen),
-		Screen:      screen,
+		Environment: func(env, found map[string]string) map[string]string {
+			return published(screen, os.Environ(), env, found, faults)
+		},
+		Host:   provenance.Host(sysfs.Here(), screen),
+		Screen: screen,
 	}
 	if run.RunID == "" {
 		run.RunID, run.RunAttempt = localID, "1"
@@ -145,9 +147,9 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	return run, nil
 }
 
-// published returns the environment of ranks for documents. It includes injected faults, so that a
-// run with faults never looks like one without.
-func published(screen *provenance.Screen, inherited []string, env map[string]string, faults []rank.Fault) map[string]string {
+// published returns the environment of ranks for documents, with the settings that they found beside it. It
+// includes injected faults, so that a run with faults never looks like one without.
+func published(screen *provenance.Screen, inherited []string, env, found map[string]string, faults []rank.Fault) map[string]string {
 	for name, value := range env {
 		inherited = append(inherited, name+"="+value)
 	}
@@ -156,7 +158,7 @@ func published(screen *provenance.Screen, inherited []string, env map[string]str
 		name, _, _ := strings.Cut(kv, "=")
 		return slices.Contains(unset, name)
 	})
-	out := maps.Clone(screen.Environment(inherited))
+	out := maps.Clone(screen.Environment(inherited, found))
 	if len(faults) > 0 {
 		var spelled []string
 		for _, f := range faults {

@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
@@ -51,7 +52,7 @@ func (s site) describe(backends []catalog.Backend) (preflight.Description, error
 	d.Program = "cxrun " + cli.Build()
 	d.Host = provenance.Host(s.root, screen)
 	d.State = s.reader.State()
-	d.Environment = screen.Environment(s.environ)
+	d.Environment = screen.Environment(s.environ, rank.SettingsHere().Variables)
 	text, err := json.Marshal(d)
 	if err != nil {
 		return d, err

@@ -1,0 +1,43 @@
+package shard
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Ranks that found other settings than rank 0 have not measured one thing.
+func TestRanksWithOtherSettings(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	l := s.Launcher.(launch.Local)
+	l.Program = []string{"sh", "-c", `case "$*" in *"--rank 1"*) export GLIBC_TUNABLES=glibc.malloc.arena_max=1;; esac; exec "$0" "$@"`, os.Args[0], "rank"}
+	s.Launcher = l
+	_, err := s.Do(t.Context())
+	require.ErrorIs(t, err, ErrEnvironment)
+	end := s.Observer.(*recorder).ends[0]
+	require.Equal(t, result.Reasons{result.ReasonEnvironment.With("settings of ranks 0 and 1 differ")}, end.Document.Head().Outcome.Reasons)
+	require.Equal(t, `GLIBC_TUNABLES is "" for rank 0 and "glibc.malloc.arena_max=1" for rank 1: make the settings files equal that their logs name`, end.Failure)
+}
+
+func TestProcessors(t *testing.T) {
+	c := plan.Case{World: 4, Nodes: 2, RanksPerNode: 2}
+	of := func(each ...[]int) string {
+		var streams []rank.Stream
+		for r, cpus := range each {
+			streams = append(streams, rank.Stream{Rank: r, Settings: rank.Settings{Processors: cpus}})
+		}
+		return settings(c, streams)[provenance.ProcessorsVariable]
+	}
+	require.Empty(t, of(nil, nil, nil, nil), "no rank is restricted")
+	require.Equal(t, "1", of([]int{0}, []int{0}, nil, nil), "by taskset")
+	require.Equal(t, "2", of([]int{0}, []int{1}, []int{4, 5, 6}, []int{4, 5, 6}), "by the launcher, to one each")
+	require.Empty(t, of([]int{0, 1}, []int{2, 3}, nil, nil), "to enough")
+	require.Empty(t, of([]int{0}, nil, nil, nil), "the other may use all")
+}
