@@ -387,7 +387,7 @@ func TestBenchTypeTheDeviceLacks(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("CX_FAKE_RCCL_VERSION", "22809")
 	_, stderr := benched(t, cli.ExitEnvironment, "all_reduce", "-b", "1K", "-e", "1K", "-d", "f8e4m3")
-	wording.Has(t, stderr, "refused: … f8e4m3 … gfx942")
+	wording.Has(t, stderr, "refused: … gfx942 … f8e4m3")
 }
 
 // A registration that the library took without a handle is told of.

@@ -29,11 +29,11 @@ func TestBenchTraffic(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"alltoallv … --traffic FILE", []string{"alltoallv"}},
-		{"alltoallv … --traffic FILE", []string{"alltoall", "--traffic", file}},
+		{"--traffic FILE … alltoallv", []string{"alltoallv"}},
+		{"--traffic FILE … alltoallv", []string{"alltoall", "--traffic", file}},
 		{"--maxbytes: ", []string{"alltoallv", "--traffic", file, "-e", "1M"}},
 		{"--traffic: open " + file + ".no: no such file or directory", []string{"alltoallv", "--traffic", file + ".no"}},
-		{file + " … 2 ranks … 4: … -t … -g", []string{"alltoallv", "--traffic", file, "-t", "4"}},
+		{file + " … 2 ranks … 4 ranks … -t … -g", []string{"alltoallv", "--traffic", file, "-t", "4"}},
 		{file + ":2:6: 12 bytes … double", []string{"alltoallv", "--traffic", file, "-d", "double"}},
 	} {
 		code, _, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "host"}, tt.args...)...)
