@@ -94,7 +94,7 @@ func valued(path []string) bool {
 			return true
 		}
 	}
-	return path[0] == "concurrency"
+	return path[0] == "concurrency" || path[0] == "run-name"
 }
 
 func parent(path []string) string {

@@ -28,7 +28,7 @@ func (i input) Name() string { return strings.ReplaceAll(i.Filter, "-", "_") }
 func (i input) Variable() string { return "CX_INPUT_" + strings.ToUpper(i.Name()) }
 
 // inputs returns the filters of a plan as typed inputs. Their choices come from the
-// definitions.
+// definitions; a filter without any has no input.
 func inputs(cat *catalog.Catalog) []input {
 	var out []input
 	for _, f := range planner.AllFilters() {
@@ -42,6 +42,8 @@ func inputs(cat *catalog.Catalog) []input {
 			if slices.Contains(choices, smoke) {
 				in.Preset = smoke
 			}
+		case len(choices) == 0:
+			continue
 		}
 		out = append(out, in)
 	}
@@ -61,7 +63,13 @@ func Values(cat *catalog.Catalog, f planner.Filters) (planner.Filters, map[strin
 	out := map[string]string{}
 	only := planner.Only{}
 	var errs []error
-	for _, in := range inputs(cat) {
+	offered := inputs(cat)
+	for name, want := range f.Only {
+		if len(want) > 0 && !slices.ContainsFunc(offered, func(in input) bool { return in.Filter == name }) {
+			errs = append(errs, fmt.Errorf("--%s: the definitions have nothing to choose from, so the workflow has no such input", name))
+		}
+	}
+	for _, in := range offered {
 		want := f.Only[in.Filter]
 		switch {
 		case in.Kind == "number":

@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -58,6 +60,24 @@ func TestWaves(t *testing.T) {
 	for _, read := range regexp.MustCompile(`steps\.plan\.outputs\.([a-z_0-9]+)`).FindAllStringSubmatch(text, -1) {
 		require.Contains(t, value, read[1], "the workflow reads an output that the plan does not set")
 	}
+}
+
+// A small fleet gets a workflow of one sweep job, without inputs that offer nothing to choose.
+func TestSmallFleet(t *testing.T) {
+	cat, err := catalog.Load(os.DirFS("../catalog/testdata/base"))
+	require.NoError(t, err)
+	text, err := workflow.Emit(cat, workflow.Options{})
+	require.NoError(t, err)
+	w := parse(t, text)
+	require.Contains(t, w.Jobs, "sweep_0")
+	require.NotContains(t, w.Jobs, "sweep_1")
+	require.Contains(t, string(text), "--waves=1")
+	for name, in := range w.On["workflow_dispatch"].(map[string]any)["inputs"].(map[string]any) {
+		if in := in.(map[string]any); in["type"] == "choice" && name != planner.FilterSuite {
+			require.NotEqual(t, []any{catalog.All}, in["options"], name)
+		}
+	}
+	require.Empty(t, lint(t, text, ""))
 }
 
 func TestOutputsTooLarge(t *testing.T) {

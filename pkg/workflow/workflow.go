@@ -19,6 +19,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 // Name is the name of the workflow, and File its path in the repository.
@@ -76,15 +77,16 @@ func Emit(cat *catalog.Catalog, o Options) ([]byte, error) {
 		dir = "own/" + dir // where the template checks out the workflow's own repository
 	}
 	data := struct {
-		Name, Glibc  string
-		Request      string
-		Source       Source
-		Directory    string // of the definitions; empty for the built-in ones
-		Inputs       []input
-		Waves        int
-		Environments bool
+		Name, Glibc      string
+		Command, RunName string
+		Request          string
+		Source           Source
+		Directory        string // of the definitions; empty for the built-in ones
+		Inputs           []input
+		Waves            int // one sweep job each
+		Environments     bool
 	}{
-		Name, GlibcFloor, RequestInput, o.Source, dir, inputs(cat), plan.Waves,
+		Name, GlibcFloor, o.Command(), runName(cat), RequestInput, o.Source, dir, inputs(cat), waves(cat),
 		slices.ContainsFunc(cat.Platforms, func(p catalog.Platform) bool { return p.Environment != "" }),
 	}
 	var out bytes.Buffer
@@ -93,6 +95,40 @@ func Emit(cat *catalog.Catalog, o Options) ([]byte, error) {
 		err = fmt.Errorf("the workflow has %d bytes, but GitHub takes at most %d", out.Len(), maxFileBytes)
 	}
 	return out.Bytes(), err
+}
+
+// Command returns the command line that writes the workflow.
+func (o Options) Command() string {
+	command := "go run ./cmd/cxgen workflow"
+	if o.Source != (Source{}) {
+		command = "cxgen workflow --source " + o.Source.Repository + "@" + o.Source.SHA
+	}
+	if o.Definitions != "" {
+		command += " --definitions " + o.Definitions
+	}
+	return command
+}
+
+// runName returns the expression that names a run by its inputs.
+func runName(cat *catalog.Catalog) string {
+	name := "${{ inputs.suite }}"
+	if slices.ContainsFunc(inputs(cat), func(i input) bool { return i.Filter == planner.FilterSKU }) {
+		name += " on ${{ inputs.sku }}"
+	}
+	return name
+}
+
+// waves returns the number of waves that the largest suite needs if each cell has one case.
+func waves(cat *catalog.Catalog) int {
+	most := 1
+	for _, s := range cat.Suites {
+		m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{planner.FilterSuite: {s.Name}}, MaxCases: 1}, planner.Machine{})
+		if err != nil { // more cells than all waves have
+			return plan.Waves
+		}
+		most = max(most, (len(m.Include)+plan.WaveCells-1)/plan.WaveCells)
+	}
+	return most
 }
 
 //go:embed workflow.yml.tmpl

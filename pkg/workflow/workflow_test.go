@@ -52,7 +52,9 @@ func TestSource(t *testing.T) {
 	f := forms(t)
 	require.Contains(t, string(f["defined"]), "          persist-credentials: false\n          path: own\n")
 	require.Contains(t, string(f["defined"]), "CX_DEFINITIONS: own/fleet/matrix\n")
-	require.Equal(t, string(f["another"]), strings.Replace(string(f["own"]),
+	pinned := "cxgen workflow --source collectivex/collectivex@" + commit
+	require.Contains(t, string(f["defined"]), ": "+pinned+" --definitions fleet/matrix\n")
+	require.Equal(t, string(f["another"]), strings.Replace(strings.Replace(string(f["own"]), "go run ./cmd/cxgen workflow", pinned, 1),
 		"          persist-credentials: false\n",
 		"          persist-credentials: false\n          repository: collectivex/collectivex\n          ref: "+commit+"\n", 1))
 }

@@ -38,7 +38,14 @@ func newEstimate(cat *catalog.Catalog, filters planner.Filters) (estimate, error
 	if err != nil {
 		return estimate{}, cli.UsageError("%w", err)
 	}
-	e := estimate{Inputs: inputs, Cells: len(m.Include)}
+	e := estimateOf(cat, m)
+	e.Inputs = inputs
+	return e, nil
+}
+
+// estimateOf returns the size and cost of a plan, without inputs.
+func estimateOf(cat *catalog.Catalog, m *plan.Matrix) estimate {
+	e := estimate{Cells: len(m.Include)}
 	hours := map[string]float64{} // by case
 	for q := range m.Requested() {
 		if q.Disposition != plan.Runnable {
@@ -60,7 +67,7 @@ func newEstimate(cat *catalog.Catalog, filters planner.Filters) (estimate, error
 		e.MaxGPUHours += gpus * float64(c.Minutes) / 60
 	}
 	e.GPUHours, e.MaxGPUHours = math.Round(100*e.GPUHours)/100, math.Round(100*e.MaxGPUHours)/100
-	return e, nil
+	return e
 }
 
 func (e estimate) String() string {

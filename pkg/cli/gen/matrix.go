@@ -1,10 +1,15 @@
 package gen
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -17,6 +22,7 @@ func newMatrix(s cli.Streams) *cobra.Command {
 		filters planner.Filters
 		out     string
 		outputs bool
+		waves   int
 	)
 	cmd := &cobra.Command{
 		Use:   "matrix",
@@ -36,9 +42,12 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
+			if room := waves * plan.WaveCells; len(m.Include) > room {
+				return cli.UsageError("the plan has %d cells, and the workflow has jobs for %d: filter the plan, or write the workflow again with these definitions", len(m.Include), room)
+			}
 			m.Generator = plan.Generator{Program: "cxgen", Version: cli.Version, Format: plan.Format}
 			if outputs {
-				if err := setOutputs(s, m); err != nil {
+				if err := errors.Join(setOutputs(s, m), s.AddStepSummary(summary(cat, m))); err != nil {
 					return err
 				}
 			}
@@ -56,7 +65,8 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
 	cli.AddFilterFlags(cmd.Flags(), &filters)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`; - is standard output")
 	cli.MarkStdout(cmd.Flags(), "output")
-	cmd.Flags().BoolVar(&outputs, "github-output", false, "also set the outputs of the workflow's setup job: matrix_N, count_N, cells, archs")
+	cmd.Flags().BoolVar(&outputs, "github-output", false, "also set the outputs of the workflow's setup job, matrix_N, count_N, cells and archs, and add the plan to its summary")
+	cmd.Flags().IntVar(&waves, "waves", plan.Waves, "fail if the cells need more than `N` sweep jobs of 256 cells, as many as the workflow has")
 	return cmd
 }
 
@@ -70,6 +80,21 @@ func describe(m *plan.Matrix) string {
 
 func size(cells, runnable, unsupported int) string {
 	return fmt.Sprintf("%s, %d runnable and %s", plural.Count(cells, "cell", "cells"), runnable, plural.Count(unsupported, "unsupported case", "unsupported cases"))
+}
+
+// summary returns the plan as Markdown: its size and cost, and what each platform runs of it.
+func summary(cat *catalog.Catalog, m *plan.Matrix) string {
+	cells, cases := map[string]int{}, map[string]int{}
+	for _, c := range m.Include {
+		cells[c.SKU]++
+		cases[c.SKU] += len(c.CaseIDs)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "## Plan\n\n%s\n\n| platform | cells | cases |\n|---|--:|--:|\n", estimateOf(cat, m))
+	for _, sku := range slices.Sorted(maps.Keys(cells)) {
+		fmt.Fprintf(&b, "| %s | %d | %d |\n", sku, cells[sku], cases[sku])
+	}
+	return b.String()
 }
 
 func setOutputs(s cli.Streams, m *plan.Matrix) error {

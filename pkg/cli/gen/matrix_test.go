@@ -137,7 +137,8 @@ func TestMatrixFilters(t *testing.T) {
 func TestMatrixGitHubOutput(t *testing.T) {
 	dir := t.TempDir()
 	output := filepath.Join(dir, "output")
-	env := map[string]string{"GITHUB_OUTPUT": output}
+	summary := filepath.Join(dir, "summary")
+	env := map[string]string{"GITHUB_OUTPUT": output, "GITHUB_STEP_SUMMARY": summary}
 	run := func(args ...string) (int, string) {
 		var errs bytes.Buffer
 		s := cli.Streams{In: new(bytes.Buffer), Out: new(bytes.Buffer), Err: &errs, Getenv: func(k string) string { return env[k] }}
@@ -157,6 +158,11 @@ func TestMatrixGitHubOutput(t *testing.T) {
 	require.Equal(t, "amd64 arm64", got["archs"])
 	require.JSONEq(t, `{"include":[]}`, got["matrix_1"])
 	require.Equal(t, "0", got["count_1"])
+
+	text, err = os.ReadFile(summary)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "## Plan\n\n"+got["cells"]+" cells, ")
+	require.Contains(t, string(text), "\n| gb200 | ")
 
 	delete(env, "GITHUB_OUTPUT")
 	code, stderr = run()

@@ -33,7 +33,7 @@ func newSchema() *cobra.Command {
 				path := filepath.Join(dir, f.Name)
 				known[path] = true
 				if check {
-					errs = append(errs, checkFile(path, f.Data))
+					errs = append(errs, checkFile(path, f.Data, "go run ./cmd/cxgen schema"))
 				} else {
 					errs = append(errs, writeFile(path, f.Data))
 				}

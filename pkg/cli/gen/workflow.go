@@ -46,13 +46,16 @@ workflow's repository, relative to its root, with the definitions to plan with.`
 					return cli.UsageError("%w", err)
 				}
 			}
+			if source == "" && !ownRepository() {
+				return cli.UsageError("outside of CollectiveX's own repository the workflow has nothing to build: name the commit with --source OWNER/NAME@SHA")
+			}
 			text, err := workflow.Emit(cat, options)
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
 			switch {
 			case check:
-				return checkFile(out, text)
+				return checkFile(out, text, options.Command())
 			case out == "-":
 				_, err := s.Out.Write(text)
 				return err
@@ -69,19 +72,35 @@ workflow's repository, relative to its root, with the definitions to plan with.`
 	return cmd
 }
 
-// checkFile returns an error unless the content of the file is want.
-func checkFile(path string, want []byte) error {
+// ownRepository reports whether the working directory is in a module of CollectiveX.
+func ownRepository() bool {
+	dir, err := os.Getwd()
+	for err == nil {
+		text, read := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if read == nil {
+			return bytes.HasPrefix(text, []byte("module github.com/collectivex/collectivex\n"))
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+		dir = filepath.Dir(dir)
+	}
+	return false
+}
+
+// checkFile returns an error unless the content of the file is want, which command writes.
+func checkFile(path string, want []byte, command string) error {
 	got, err := safefile.Read(path, 16<<20)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%s is missing; write it with the same command without --check", path)
+		return fmt.Errorf("%s is missing; write it with: %s", path, command)
 	case err != nil:
 		return err
 	case bytes.Equal(got, want):
 		return nil
 	}
 	line := 1 + bytes.Count(got[:common(got, want)], []byte("\n"))
-	return fmt.Errorf("%s:%d: does not match the definitions; write it again with the same command without --check", path, line)
+	return fmt.Errorf("%s:%d: does not match the definitions; write it again with: %s", path, line, command)
 }
 
 func common(a, b []byte) int {

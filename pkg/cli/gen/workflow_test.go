@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/gen"
 )
@@ -50,6 +51,24 @@ func TestWorkflowCheck(t *testing.T) {
 		require.Equal(t, cli.ExitFailed, code)
 		require.Contains(t, stderr, name)
 	}
+}
+
+// Elsewhere, a workflow that names no commit would build the repository it is in.
+func TestWorkflowOfAnotherRepository(t *testing.T) {
+	t.Chdir(t.TempDir())
+	code, _, stderr := cxgen(t, "workflow", "-o", "-")
+	require.Equal(t, cli.ExitUsage, code)
+	wording.Has(t, stderr, "cxgen: … --source OWNER/NAME@SHA")
+	code, stdout, _ := cxgen(t, "workflow", "-o", "-", "--source", "collectivex/collectivex@0123456789abcdef0123456789abcdef01234567")
+	require.Equal(t, cli.ExitOK, code)
+	require.Contains(t, stdout, "ref: 0123456789abcdef0123456789abcdef01234567\n")
+}
+
+// A plan with more cells than the workflow has jobs for does not start.
+func TestMatrixOfMoreWavesThanTheWorkflow(t *testing.T) {
+	code, _, stderr := cxgen(t, "matrix", "--suite", "collectives-core", "--max-cases", "1", "--waves", "0")
+	require.Equal(t, cli.ExitUsage, code)
+	wording.Has(t, stderr, "cxgen: … cells … filter the plan, or write the workflow again")
 }
 
 func TestWorkflowDefinitions(t *testing.T) {
