@@ -33,9 +33,19 @@ type machine struct {
 	n    int
 	all  int
 	mode bool
+	// recorded are the scores of real runs in the order in which they were measured. They take the place of
+	// the world's, from the first on and again.
+	recorded []float64
 }
 
 func (m *machine) measure(isNew bool, shift float64) float64 {
+	if m.recorded != nil {
+		x := m.recorded[m.n%len(m.recorded)]
+		if m.n++; isNew {
+			x += shift
+		}
+		return x
+	}
 	switch {
 	case m.n == 0, !m.sticky, m.rng.Float64() < 0.25: // a mode lasts four runs on average
 		m.mode = m.rng.Float64() < m.slow
@@ -93,11 +103,18 @@ type outcome struct{ flagged, confirmed, same float64 }
 
 // simulate judges n sessions.
 func simulate(w world, k int, interleaved bool, by float64, n int) outcome {
+	return judgeSessions(n, k, interleaved, by, func(i int) machine {
+		return machine{world: w, rng: rand.New(rand.NewPCG(uint64(i), uint64(k)<<8|uint64(len(w.name)))), all: 2*k + 2*Pairs*Stages}
+	})
+}
+
+// judgeSessions judges n sessions, each on a machine of its own.
+func judgeSessions(n, k int, interleaved bool, by float64, on func(i int) machine) outcome {
 	var o outcome
 	for i := range n {
-		m := machine{world: w, rng: rand.New(rand.NewPCG(uint64(i), uint64(k)<<8|uint64(len(w.name)))), all: 2*k + 2*Pairs*Stages}
+		m := on(i)
 		a, b := m.session(k, interleaved, by)
-		s := judgeAlone(a, b, w.tick)
+		s := judgeAlone(a, b, m.tick)
 		if s.Status == Same {
 			o.same++
 		}

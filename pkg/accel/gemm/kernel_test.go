@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,15 +25,17 @@ func TestKernelsAgreeWithTheLoop(t *testing.T) {
 		g, err := NewDevice(t.Context(), d)
 		require.NoError(t, err)
 		for _, dtype := range Types() {
-			products(t, d, s, g, dtype)
+			for _, shape := range []Shape{{M: 70, N: 130, K: 50}, {M: 3, N: 2, K: 2}, {M: 1 + rand.Int64N(100), N: 1 + rand.Int64N(100), K: 1 + rand.Int64N(500)}} {
+				products(t, d, s, g, dtype, shape)
+			}
 		}
 		require.NoError(t, g.Close())
 	})
 }
 
-// products holds two products of a shape that fills no tile against the host.
-func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype numeric.Type) {
-	shape, size := Shape{M: 70, N: 130, K: 50}, int64(dtype.Size())
+// products holds two products of a shape against the host.
+func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype numeric.Type, shape Shape) {
+	size := int64(dtype.Size())
 	left, right := matrices(dtype, 21, shape.K)
 	read := func(at accel.Ptr, elements int64) []byte {
 		data, err := accel.Read[byte](d, s, at, int(elements*size))
@@ -74,13 +77,13 @@ func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype num
 	v, err := g.CheckProducts(s, c, shape, left, right)
 	require.NoError(t, err)
 	require.Equal(t, 2*elements, v.Checked)
-	require.Zero(t, v.Wrong)
+	require.Zero(t, v.Wrong, "%s %v", dtype, shape)
 	data := read(c.At, elements)
 	host, err := Inline{}.CheckProducts(nil, Outputs{ptr(data), 0, 1}, shape, left, right)
 	require.NoError(t, err)
 	require.Zero(t, host.Wrong)
 
-	const wrong = 4321
+	wrong := elements / 2
 	at := c.At.Add(c.Stride + (wrong+1)*size).Add(-1)
 	word, err := accel.Read[byte](d, s, at, 1)
 	require.NoError(t, err)
@@ -89,7 +92,7 @@ func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype num
 	v, err = g.CheckProducts(s, c, shape, left, right)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), v.Wrong)
-	require.Equal(t, int64(wrong), v.First)
+	require.Equal(t, wrong, v.First)
 	_, err = g.Kernel().Prepare(Product{shape, numeric.Double, a, b, c.At})
 	require.ErrorContains(t, err, "unsupported element type double")
 }
