@@ -64,7 +64,7 @@ const (
 	sides       = 4.0  // α needs a size ≤ n½/4, B a size ≥ 4·n½
 	latencySE   = 0.20 // relative standard error of α must be lower
 	bandwidthSE = 0.10 // relative standard error of B must be lower
-	maxResidual = 0.15 // maximum of Segment.MaxResidual
+	maxResidual = 0.10 // maximum of Segment.MaxResidual
 )
 
 // resolution is the relative error below which errors are treated as equal. It keeps the

@@ -84,6 +84,20 @@ func TestPublishedAllGather(t *testing.T) {
 	}
 }
 
+// A size that is 10 % off the line refutes it.
+func TestASizeOffTheLineRefutesIt(t *testing.T) {
+	for off, why := range map[float64]string{1.1: "", 1.17: "a size is 11 % off the fit, more than 10 %"} {
+		var p []fit.Point
+		for n := 8.0; n <= 8*gib; n *= 64 {
+			p = append(p, fit.Point{Bytes: n, Us: 20 + n/400e3})
+		}
+		p[2].Us *= off
+		s := fit.Fit(p).Segments[0]
+		require.Equal(t, why, s.Why)
+		require.Equal(t, why == "", s.Bandwidth != nil && s.Latency != nil)
+	}
+}
+
 // One side of n½ does not identify the other figure.
 func TestOneSideIdentifiesOneFigure(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))

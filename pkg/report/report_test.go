@@ -177,14 +177,14 @@ func TestCopiesInASummary(t *testing.T) {
 }
 
 // The headline of a transfer counts the points that were not measured, by why. What a block costs is
-// a dash if the fit misses a row by 10 %.
+// a dash without a fit.
 func TestTransfersInASummary(t *testing.T) {
-	for percent, cost := range map[float64]string{9.9: "3.50", 10: "–"} {
+	for cost, fit := range map[string][]transfer.Fit{"3.50": {{Op: transfer.Pull, Beta: 3.5, GBps: 4, Points: 4, MaxPercent: 9.9}}, "–": {}} {
 		r := newRun(t)
 		c := plantest.Transfer(func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{transfer.Pull} })
 		r.ask(c, plan.Runnable, "")
 		d := resulttest.Transfer(c, attempt(1, "host"))
-		d.Measurement.Fit = []transfer.Fit{{Op: transfer.Pull, Beta: 3.5, Points: 4, MaxPercent: percent}}
+		d.Measurement.Fit = fit
 		for i, code := range []result.Code{result.ReasonRefused, result.ReasonMemoryForSize, result.ReasonRefused} {
 			d.Workload.Dropped = append(d.Workload.Dropped, transfer.DroppedPoint{ISL: i + 1, PageTokens: 1, Batch: 1, Reason: result.Reason{Code: code}})
 		}

@@ -138,6 +138,8 @@ func checkBursts(p *result.Problems, d *Document) (bad []string) {
 	for _, f := range m.Fit {
 		p.Check(slices.Contains(t.Ops, f.Op) && f.Alpha >= 0 && f.Beta >= 0 && f.GBps >= 0 && f.Points > 0 && f.MaxPercent >= 0,
 			"measurement.fit[%s] was not asked for, or has a figure below 0: %+v", f.Op, f)
+		why := f.Refuted(d.Limits)
+		p.Check(!p.Fresh() || why == "", "measurement.fit[%s]: %s", f.Op, why)
 	}
 	return bad
 }

@@ -137,14 +137,30 @@ type Fit struct {
 	Op         string  `json:"op" in:"transfer op"`
 	Alpha      float64 `json:"alpha_us"`
 	Beta       float64 `json:"beta_us_per_block"`
-	GBps       float64 `json:"gbps"` // 0: time does not depend on the bytes
+	GBps       float64 `json:"gbps"`
 	Points     int     `json:"points"`
 	MaxPercent float64 `json:"max_residual_percent"`
 }
 
-// Reliable reports whether the fit describes its rows: no median is off by 10 % or more. Only then is
-// Beta the cost of a block.
-func (f Fit) Reliable() bool { return f.MaxPercent < 10 }
+// Refuted returns why the fit does not describe its rows, or "": a median is off it by 10 % or more, time does not grow
+// with the bytes, or bytes are faster than the link or network allows. Older documents have such fits.
+func (f Fit) Refuted(limits []result.Limit) string {
+	var peak float64 // 0: unknown
+	for _, l := range limits {
+		if l.Of != result.LimitMemory {
+			peak = max(peak, l.GBps)
+		}
+	}
+	switch {
+	case f.MaxPercent >= 10:
+		return fmt.Sprintf("a median is %.0f %% off", f.MaxPercent)
+	case f.GBps == 0:
+		return "time does not grow with the bytes"
+	case peak > 0 && f.GBps > peak:
+		return fmt.Sprintf("%.0f GB/s exceed the %.0f GB/s of the link", f.GBps, peak)
+	}
+	return ""
+}
 
 // Row is one point and operation.
 type Row struct {

@@ -83,7 +83,7 @@ func headlineOf(d *Document) *Headline {
 			}
 		}
 		for _, f := range m.Fit {
-			if f.Op == op && f.Reliable() {
+			if f.Op == op && f.Refuted(d.Limits) == "" {
 				o.PerBlock = f.Beta
 			}
 		}

@@ -415,10 +415,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	}
 	for _, f := range m.Fit {
 		cost := "no time that grows with the number of blocks"
-		switch {
-		case !f.Reliable():
-			cost = "the cost of a block is unknown"
-		case f.Beta > 0:
+		if f.Beta > 0 {
 			cost = fmt.Sprintf("%.3f us per block", f.Beta)
 		}
 		fmt.Fprintf(w, "# %s: %s (fit of %d rows, largest residual %.0f %%)\n", f.Op, cost, f.Points, f.MaxPercent)

@@ -49,10 +49,10 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		return err
 	}
 	d.EntrySkew = a.entrySkew()
+	d.Limits = plausible.Limits(d.Identity.Case, streams)
 	if err := a.rest(); err != nil {
 		return err
 	}
-	d.Limits = plausible.Limits(d.Identity.Case, streams)
 	a.judge(done)
 	return nil
 }
@@ -290,7 +290,7 @@ func (a assembly) rest() error {
 		if v := a.verdict(rowReleased, op, transfer.Ranks); v.Checks > 0 {
 			m.Released = append(m.Released, transfer.Released{Op: op, Verify: v})
 		}
-		if f, ok := fit(op, m.Rows); ok {
+		if f, ok := fit(op, m.Rows); ok && f.Refuted(a.Limits) == "" {
 			m.Fit = append(m.Fit, f)
 		}
 	}

@@ -1,14 +1,17 @@
 package runner
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
@@ -111,6 +114,43 @@ func TestRanksPostEquallyMany(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
+}
+
+// A fit is published only if neither a row nor the link refutes it, and a fresh document with another one is refused.
+func TestRefutedFits(t *testing.T) {
+	c := plantest.Transfer(func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{transfer.Pull} })
+	const us, perBlock = 5, 0.5
+	for name, tc := range map[string]struct {
+		gbps, off float64 // rate of the rows, and by how much the last one is off
+		peak      float64 // of the link
+		fits      bool
+	}{
+		"a line":               {100, 0, 478, true},
+		"no known link":        {742, 0, 0, true},
+		"faster than its link": {742, 0, 478, false},
+		"no rate":              {math.Inf(1), 0, 478, false},
+		"off the line":         {100, 1, 478, false},
+	} {
+		d := resulttest.Transfer(c, resulttest.Attempt())
+		d.Limits = []result.Limit{{Of: result.LimitMemory, GBps: 1}}
+		if tc.peak > 0 {
+			d.Limits = append(d.Limits, result.Limit{Of: result.LimitLink, GBps: tc.peak})
+		}
+		d.Measurement.Rows = nil
+		for i, blocks := range []int{1, 64, 1, 64, 8, 512} {
+			r := transfer.Row{Op: transfer.Pull, Kind: transfer.KindPaged, Batch: 1, Descs: blocks, ReqBytes: 1 << (16 + 2*i), Verify: result.Verify{Passed: true}}
+			r.Latency.P50 = (us + perBlock*float64(blocks) + float64(r.ReqBytes)/tc.gbps/1e3) / 1e3
+			d.Measurement.Rows = append(d.Measurement.Rows, r)
+		}
+		d.Measurement.Rows[5].Latency.P50 *= 1 + tc.off
+		a := assembly{d, transfer.Of(&c), []track{{setup: &setup{}}, {setup: &setup{}}}}
+		require.NoError(t, a.rest())
+		require.Equal(t, tc.fits, len(d.Measurement.Fit) == 1, "%s: %+v", name, d.Measurement.Fit)
+	}
+
+	d := resulttest.Transfer(c, resulttest.Attempt())
+	d.Measurement.Fit = []transfer.Fit{{Op: transfer.Pull, Alpha: 1, GBps: 0, Points: 4}}
+	require.ErrorContains(t, result.Validate(d), "measurement.fit[pull]: time does not grow with the bytes")
 }
 
 // Ranks whose lists or pools differ are refused before they register anything; like ones are not.
