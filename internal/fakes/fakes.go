@@ -246,10 +246,10 @@ func Compiler(t testing.TB) string {
 	return cc
 }
 
-// Environ returns the environment in which a program finds the libraries, with device memory in dir
-// and a cache of compiled kernels.
+// Environ returns the environment in which a program finds the libraries, with device memory in dir,
+// where processes also take turns at devices, and a cache of compiled kernels.
 func (s Set) Environ(dir string) []string {
-	env := []string{"CX_FAKE_DIR=" + dir, "XDG_CACHE_HOME=" + filepath.Join(s.dir, "cache")}
+	env := []string{"CX_FAKE_DIR=" + dir, "CX_DEVICE_LOCKS=" + dir, "XDG_CACHE_HOME=" + filepath.Join(s.dir, "cache")}
 	for _, lib := range libraries {
 		if lib.env != "" {
 			env = append(env, lib.env+"="+filepath.Join(s.dir, lib.file))

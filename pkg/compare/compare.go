@@ -32,7 +32,8 @@ type Options struct {
 
 // Comparison is OLD against NEW. It is also the JSON form.
 type Comparison struct {
-	// Beside lists differences between the sides outside the comparison key, such as the library's version.
+	// Beside lists differences between the sides outside the comparison key, such as the library's version, and
+	// whether other processes used the devices.
 	Beside []Difference `json:"differences"`
 	// Cases has one entry for each case and metric, the largest effect first, then what was not compared.
 	// The effect of a case that was measured again is that of the second measurement.
@@ -305,7 +306,7 @@ func one(s string) []string {
 	return []string{strings.Trim(s, `"`)}
 }
 
-// unlike returns the factors outside the key that differ between the sides.
+// unlike returns the factors outside the key that differ between the sides, or disturbed both.
 func unlike(a, b []*run) []Difference {
 	collect := func(runs []*run) map[string]map[string]bool {
 		m := map[string]map[string]bool{}
@@ -326,7 +327,7 @@ func unlike(a, b []*run) []Difference {
 	maps.Copy(all, y)
 	out := []Difference{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if !maps.Equal(x[name], y[name]) {
+		if name == neighbours || !maps.Equal(x[name], y[name]) {
 			out = append(out, Difference{name, sorted(x[name]), sorted(y[name])})
 		}
 	}

@@ -237,6 +237,18 @@ func TestDifferencesBesideTheKeyAreNamed(t *testing.T) {
 	require.Equal(t, []compare.Difference{{Factor: "program", Old: []string{resulttest.Attempt().Generator}, New: []string{"cxrun devel (source other)"}}}, c.Beside)
 }
 
+// Other users of the devices are named, also if both sides had them.
+func TestNeighboursAreNamed(t *testing.T) {
+	b := oneCollective()
+	disturbed := b.side(1)
+	d := resulttest.Collective(b.c, resulttest.Attempt())
+	d.Devices = result.NewDevices([]result.RankDevice{{After: &result.DeviceState{OtherProcesses: new(1)}}})
+	disturbed.Add(d)
+	const factor = "other users of the devices"
+	require.Equal(t, []compare.Difference{{Factor: factor, Old: []string{}, New: []string{"seen"}}}, compare.Of(b.side(1), disturbed, compare.Options{}).Beside)
+	require.Equal(t, []compare.Difference{{Factor: factor, Old: []string{"seen"}, New: []string{"seen"}}}, compare.Of(disturbed, disturbed, compare.Options{}).Beside)
+}
+
 // A tail that is 20 % longer leaves the medians the same.
 func TestATailOfItsOwn(t *testing.T) {
 	b := oneCollective()

@@ -74,6 +74,9 @@ func read(d result.Document) *run {
 	return r
 }
 
+// neighbours is the factor of what else used the devices. It is reported also if both sides have it.
+const neighbours = "other users of the devices"
+
 // beside returns the factors outside the key, which may differ but are reported.
 func beside(e *result.Envelope) map[string]string {
 	text := func(s *string) string {
@@ -93,6 +96,9 @@ func beside(e *result.Envelope) map[string]string {
 	}
 	if l := e.Runtime.CollectiveLibrary; l != nil && b["library version"] == "" && l.Version != nil {
 		b["library version"] = l.Kind + " " + *l.Version
+	}
+	if e.Devices != nil && e.Devices.Neighbours() {
+		b[neighbours] = "seen"
 	}
 	for name, value := range e.Provenance.Host {
 		b["host "+name] = value

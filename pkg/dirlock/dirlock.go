@@ -1,7 +1,8 @@
 // Package dirlock marks directories as belonging to this program. A claimed directory has a
 // marker file, which its owner keeps locked as long as it lives. The kernel releases the lock
 // however the owner ends. The next process can therefore distinguish an abandoned directory
-// from one in use, and from a directory of another program.
+// from one in use, and from a directory of another program. Processes take turns at devices
+// with files of the same form.
 package dirlock
 
 import (
@@ -50,6 +51,12 @@ const (
 	pollLock    = 5 * time.Millisecond
 )
 
+// held is the error for a file that another process keeps locked. It wraps ErrHeld.
+type held struct{ pid int }
+
+func (h held) Error() string { return fmt.Sprintf("%v by process %d", ErrHeld, h.pid) }
+func (held) Unwrap() error   { return ErrHeld }
+
 // Claim is the ownership of a directory.
 type Claim struct {
 	dir  string
@@ -68,14 +75,19 @@ func Take(ctx context.Context, dir string, kind Kind) (*Claim, error) {
 		return nil, err
 	}
 	c := &Claim{dir: dir, file: file}
-	if err := c.take(ctx, kind); err != nil {
+	if err := c.take(ctx, kind, false); err != nil {
 		file.Close()
+		if by, ok := errors.AsType[held](err); ok {
+			err = fmt.Errorf("%w: process %d writes to %s; wait until it ends, or use another directory", ErrHeld, by.pid, dir)
+		}
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Claim) take(ctx context.Context, kind Kind) error {
+// take locks the file and writes the owner into it. It waits for an owner that is dying or dead, unless
+// atOnce is set.
+func (c *Claim) take(ctx context.Context, kind Kind, atOnce bool) error {
 	text, err := c.text()
 	if err != nil {
 		return err
@@ -83,7 +95,7 @@ func (c *Claim) take(ctx context.Context, kind Kind) error {
 	if text != "" && !strings.HasPrefix(text, kind.format()) {
 		return fmt.Errorf("%w: %s is not a marker of %s; use another directory", ErrForeign, c.file.Name(), kind)
 	}
-	if err := c.wait(ctx); err != nil {
+	if err := c.wait(ctx, atOnce); err != nil {
 		return err
 	}
 	owner := kind.format() + self().String()
@@ -94,7 +106,7 @@ func (c *Claim) take(ctx context.Context, kind Kind) error {
 	return err
 }
 
-func (c *Claim) wait(ctx context.Context) error {
+func (c *Claim) wait(ctx context.Context, atOnce bool) error {
 	for began := time.Now(); ; {
 		err := c.lock()
 		if !errors.Is(err, unix.EWOULDBLOCK) {
@@ -105,12 +117,12 @@ func (c *Claim) wait(ctx context.Context) error {
 			return err
 		}
 		waited := time.Since(began)
-		if owner := parseOwner(text); waited > orphanGrace || waited > dyingGrace && owner.lives() {
-			return fmt.Errorf("%w: process %d writes to %s; wait until it ends, or use another directory", ErrHeld, owner.pid, c.dir)
+		if owner := parseOwner(text); atOnce || waited > orphanGrace || waited > dyingGrace && owner.lives() {
+			return held{owner.pid}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the owner of %s: %w", c.dir, ctx.Err())
+			return fmt.Errorf("wait for the owner of %s: %w", c.file.Name(), ctx.Err())
 		case <-time.After(pollLock):
 		}
 	}
@@ -134,7 +146,10 @@ func Abandoned(dir string, kind Kind) (*Claim, bool) {
 
 // openMarker opens the marker file of dir, which must be a regular file.
 func openMarker(dir string, flag int) (*os.File, error) {
-	path := filepath.Join(dir, Marker)
+	return openRegular(filepath.Join(dir, Marker), flag)
+}
+
+func openRegular(path string, flag int) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|flag, 0o600)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, fmt.Errorf("%w: %s is a symbolic link", ErrForeign, path)
@@ -165,15 +180,21 @@ func (c *Claim) lock() error { return unix.Flock(int(c.file.Fd()), unix.LOCK_EX|
 // Another process may have removed the directory in the meantime.
 func (c *Claim) oursStill() bool {
 	opened, err := c.file.Stat()
-	if err != nil {
-		return false
-	}
-	named, err := os.Lstat(c.file.Name())
-	if err != nil || !os.SameFile(opened, named) {
+	if err != nil || !c.named() {
 		return false
 	}
 	stat, ok := opened.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()
+}
+
+// named reports whether the file still exists under its name.
+func (c *Claim) named() bool {
+	opened, err := c.file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(c.file.Name())
+	return err == nil && os.SameFile(opened, named)
 }
 
 // Dir returns the claimed directory.

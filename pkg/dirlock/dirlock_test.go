@@ -14,8 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerVariable makes this test binary the owner of its working directory.
-const ownerVariable = "CLAIM_TEST_OWNER"
+// ownerVariable makes this test binary the owner of its working directory, or of a turn there that turnVariable
+// names.
+const (
+	ownerVariable = "CLAIM_TEST_OWNER"
+	turnVariable  = "CLAIM_TEST_TURN"
+)
 
 // TestMain lets this test binary be an owner that is killed.
 func TestMain(m *testing.M) {
@@ -28,6 +32,14 @@ func TestMain(m *testing.M) {
 // ownerMain claims the working directory, starts a process that inherits the lock, as a forked
 // child does until it is another program, and waits to be killed.
 func ownerMain() int {
+	if name := os.Getenv(turnVariable); name != "" {
+		if _, err := TakeTurn(context.Background(), ".", name, refuse); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Println("claimed")
+		time.Sleep(time.Hour)
+	}
 	c, err := Take(context.Background(), ".", Results)
 	if err != nil {
 		fmt.Println(err)
@@ -45,15 +57,12 @@ func ownerMain() int {
 	return 0
 }
 
-func TestTakeWaitsForTheForkedChildrenOfADeadOwner(t *testing.T) {
-	dir := t.TempDir()
+// startOwner starts an owner in dir, and returns once it has what it claims.
+func startOwner(t *testing.T, dir string, stdin *os.File, variables ...string) *exec.Cmd {
+	t.Helper()
 	owner := exec.Command(os.Args[0])
-	owner.Env = append(os.Environ(), ownerVariable+"=1")
-	owner.Dir = dir
-	read, write, err := os.Pipe()
-	require.NoError(t, err)
-	defer read.Close()
-	owner.Stdin = read
+	owner.Env = append(append(os.Environ(), ownerVariable+"=1"), variables...)
+	owner.Dir, owner.Stdin = dir, stdin
 	out, err := owner.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, owner.Start())
@@ -61,6 +70,15 @@ func TestTakeWaitsForTheForkedChildrenOfADeadOwner(t *testing.T) {
 	_, err = out.Read(line)
 	require.NoError(t, err)
 	require.Equal(t, "claimed\n", string(line))
+	return owner
+}
+
+func TestTakeWaitsForTheForkedChildrenOfADeadOwner(t *testing.T) {
+	dir := t.TempDir()
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer read.Close()
+	owner := startOwner(t, dir, read)
 	require.NoError(t, owner.Process.Kill())
 	_ = owner.Wait()
 

@@ -21,6 +21,7 @@ type view struct {
 	reader *inventory.Reader
 	device *inventory.Device // nil if the driver does not report it
 	about  result.RankDevice
+	others neighbours
 }
 
 // look finds the GPU at a PCI address in the inventory, and restricts this process to the processors of its NUMA
@@ -48,6 +49,8 @@ func look(r *inventory.Reader, address string) view {
 	if s, err := device.State(); err == nil {
 		v.about.MemoryInUse = s.MemoryUsedBytes
 	}
+	v.about.BusyPercent = busy(device)
+	v.others = newNeighbours(device)
 	return v
 }
 
@@ -116,6 +119,8 @@ func (v *view) read() *result.DeviceState {
 		return nil
 	}
 	return &result.DeviceState{
+		OtherProcesses: v.others.count(v.device),
+
 		SMMHz: s.SMMHz, MemMHz: s.MemMHz, TemperatureC: s.TemperatureC, PowerW: s.PowerW, Idle: s.Idle,
 		Throttle: s.Throttle, ThrottleCounters: s.ThrottleCounters,
 		ECCCorrected: s.ECCCorrected, ECCUncorrected: s.ECCUncorrected,

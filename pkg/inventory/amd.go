@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 const (
+	kfdProcesses = "sys/class/kfd/kfd/proc"
+
 	kfdNodes = "sys/class/kfd/kfd/topology/nodes"
 	drm      = "sys/class/drm"
 )
@@ -120,6 +123,28 @@ func (r *Reader) xgmi(nodes []kfdNode) []Link {
 		}
 	}
 	return links
+}
+
+// amdProcesses returns the processes with a queue on a device. The compute driver lists every process that has
+// opened it, with its queues, by the host's process ids.
+func (r *Reader) amdProcesses(n kfdNode) (pids []int, ok bool) {
+	if !r.root.Exists(kfdProcesses) {
+		return nil, false
+	}
+	id := r.root.Text(kfdNodes, n.number, "gpu_id")
+	for _, name := range r.root.List(kfdProcesses) {
+		pid, err := strconv.Atoi(name)
+		queues := path.Join(kfdProcesses, name, "queues")
+		if err == nil && slices.ContainsFunc(r.root.List(queues), func(q string) bool { return r.root.Text(queues, q, "gpuid") == id }) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, true
+}
+
+func (r *Reader) amdBusy(n kfdNode) (percent int, ok bool) {
+	p, ok := r.root.Number(n.card, "gpu_busy_percent")
+	return int(p), ok
 }
 
 // maxClock returns the highest clock in a table of levels such as "0: 132Mhz *".

@@ -8,9 +8,11 @@ import (
 
 // Device is one GPU. Its methods query the driver about this device only.
 type Device struct {
-	gpu   GPU
-	state func() (GPUState, error)
-	close func()
+	gpu       GPU
+	state     func() (GPUState, error)
+	processes func() (pids []int, ok bool)
+	busy      func() (percent int, ok bool)
+	close     func()
 }
 
 // Device returns the GPU at a PCI address, in any spelling. Its index is unknown, since
@@ -22,7 +24,10 @@ func (r *Reader) Device(address string) (*Device, error) {
 		if n.address == address {
 			g := r.describeAMD(i, n)
 			g.NUMANode = numa
-			return &Device{gpu: g, state: func() (GPUState, error) { return r.amdState(i, n), nil }, close: func() {}}, nil
+			return &Device{
+				gpu: g, state: func() (GPUState, error) { return r.amdState(i, n), nil }, close: func() {},
+				processes: func() ([]int, bool) { return r.amdProcesses(n) }, busy: func() (int, bool) { return r.amdBusy(n) },
+			}, nil
 		}
 	}
 	if ret := r.nvml.Init(); ret != nvml.Success {
@@ -42,14 +47,27 @@ func (r *Reader) Device(address string) (*Device, error) {
 		}
 		return nvidiaState(0, d), nil
 	}
-	return &Device{gpu: g, state: state, close: func() { r.nvml.Shutdown() }}, nil
+	return &Device{
+		gpu: g, state: state, close: func() { r.nvml.Shutdown() },
+		processes: func() ([]int, bool) { return known(d.Processes()) }, busy: func() (int, bool) { return known(d.BusyPercent()) },
+	}, nil
 }
+
+func known[T any](v T, ret nvml.Return) (T, bool) { return v, ret == nvml.Success }
 
 // GPU describes the device.
 func (d *Device) GPU() GPU { return d.gpu }
 
 // State reads the state of the device.
 func (d *Device) State() (GPUState, error) { return d.state() }
+
+// Processes returns the ids of the processes that use the device, which are private; ok is false if the driver
+// does not list them. In a container, they may be those of the host, and processes outside may be missing.
+func (d *Device) Processes() (pids []int, ok bool) { return d.processes() }
+
+// BusyPercent returns the part of the last second or less in which the device computed; ok is false if it is
+// unknown.
+func (d *Device) BusyPercent() (percent int, ok bool) { return d.busy() }
 
 // Close releases the driver.
 func (d *Device) Close() { d.close() }

@@ -61,6 +61,32 @@ func TestDeviceOfAMD(t *testing.T) {
 	require.Equal(t, r.State().GPUs[3], s)
 }
 
+// The compute driver lists all processes that opened it; those with a queue on the device use it.
+func TestProcessesOfAMD(t *testing.T) {
+	root := mi300x()
+	d, err := inventory.NewReader(root, noNVML(nvml.ERROR_LIBRARY_NOT_FOUND)).Device("0000:65:00.0")
+	require.NoError(t, err)
+	defer d.Close()
+	_, ok := d.Processes()
+	require.False(t, ok, "a kernel that does not list them")
+	_, ok = d.BusyPercent()
+	require.False(t, ok)
+	root["sys/class/kfd/kfd/topology/nodes/6/gpu_id"] = file("51237\n")
+	for pid, gpu := range map[int]string{100: "51237", 200: "99", 300: "51237"} {
+		root[fmt.Sprintf("sys/class/kfd/kfd/proc/%d/queues/0/gpuid", pid)] = file(gpu + "\n")
+		root[fmt.Sprintf("sys/class/kfd/kfd/proc/%d/queues/1/gpuid", pid)] = file("7\n")
+		root[fmt.Sprintf("sys/class/kfd/kfd/proc/%d/vram_51237", pid)] = file("0\n")
+	}
+	root["sys/class/kfd/kfd/proc/400/vram_51237"] = file("0\n")
+	root["sys/class/drm/renderD152/device/gpu_busy_percent"] = file("12\n")
+	pids, ok := d.Processes()
+	require.True(t, ok)
+	require.Equal(t, []int{100, 300}, pids)
+	percent, ok := d.BusyPercent()
+	require.True(t, ok)
+	require.Equal(t, 12, percent)
+}
+
 func TestCPUs(t *testing.T) {
 	root := twoNodes(fstest.MapFS{})
 	pciFiles(root, "0x10de", "0x030200", "1", "pci0000:10", "0000:10:00.0")

@@ -140,6 +140,10 @@ func (d mockDevice) ECCErrors(uncorrected bool) (uint64, nvml.Return) {
 	return v, nvml.Return(ret)
 }
 
+// The machines of go-nvml run no processes.
+func (d mockDevice) Processes() ([]int, nvml.Return) { return nil, nvml.Success }
+func (d mockDevice) BusyPercent() (int, nvml.Return) { return 0, nvml.Success }
+
 func (d mockDevice) MemoryBusBits() (int, nvml.Return) { return number(d.GetMemoryBusWidth()) }
 
 // NVLinkMBps is field 164 of NVML.

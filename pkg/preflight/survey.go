@@ -22,6 +22,9 @@ type Survey struct {
 	GPUs []planner.GPUs
 	// Host names the backends that run on the host of this machine.
 	Host []string
+	// Addresses lists, by vendor, the PCI addresses of the devices that ranks can use: a rank uses the device
+	// whose position is its local rank.
+	Addresses map[string][]string
 	// Unusable has a text for each vendor with GPUs in this machine but no entry in GPUs: the
 	// number of GPUs, what failed and what to do.
 	Unusable []string
@@ -32,7 +35,7 @@ type Survey struct {
 
 // Survey examines backends and summarizes the findings.
 func (e *Examiner) Survey(backends []catalog.Backend) Survey {
-	s := Survey{Present: e.inventory.GPUs, Findings: e.Examine(backends)}
+	s := Survey{Present: e.inventory.GPUs, Findings: e.Examine(backends), Addresses: map[string][]string{}}
 	for i := range backends {
 		name := backends[i].Name
 		if slices.Contains(backends[i].Vendors, vocab.Host) && slices.ContainsFunc(s.Findings, func(f Finding) bool { return f.Backend == name && f.State == Ready }) {
@@ -43,6 +46,9 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 		d := e.devices[vendor]
 		if d.here == 0 {
 			continue
+		}
+		for _, seen := range e.driver(vendor).Devices {
+			s.Addresses[vendor] = append(s.Addresses[vendor], strings.ToLower(seen.Address))
 		}
 		var ready []string
 		var why []string // what the backend with the fewest missing requirements lacks

@@ -37,6 +37,9 @@ type RankDevice struct {
 	// MemoryInUse is the device memory, in bytes, that the driver and other processes used before the rank
 	// opened the device.
 	MemoryInUse int64 `json:"memory_in_use_bytes"`
+	// BusyPercent is how much of the last second the device computed before the rank opened it; missing if it is
+	// unknown.
+	BusyPercent *int `json:"busy_percent,omitempty"`
 	// Limits are the known peaks of the device and, for the first rank of a node, of the node's network.
 	Limits []Limit `json:"limits,omitempty"`
 	// The states are null if they could not be read.
@@ -70,11 +73,14 @@ func (f Fabric) Rise(before Fabric) Fabric {
 
 // DeviceState is the variable state of a device. Zero clocks, temperature and power are unknown.
 type DeviceState struct {
-	SMMHz        int  `json:"sm_mhz"`
-	MemMHz       int  `json:"mem_mhz"`
-	TemperatureC int  `json:"temperature_c"`
-	PowerW       int  `json:"power_w"`
-	Idle         bool `json:"idle"` // clocks are low because nothing runs
+	// OtherProcesses counts processes of others that use the device; missing if the driver does not list even
+	// those of the ranks.
+	OtherProcesses *int `json:"other_processes,omitempty"`
+	SMMHz          int  `json:"sm_mhz"`
+	MemMHz         int  `json:"mem_mhz"`
+	TemperatureC   int  `json:"temperature_c"`
+	PowerW         int  `json:"power_w"`
+	Idle           bool `json:"idle"` // clocks are low because nothing runs
 	// Throttle lists why clocks are currently reduced.
 	Throttle []string `json:"throttle,omitempty"`
 	// ThrottleCounters grow while a reason reduces clocks: nanoseconds on NVIDIA, cycles of the power
@@ -92,7 +98,7 @@ func NewDevices(ranks []RankDevice) *Devices {
 	}
 	d := &Devices{Throttled: []Throttle{}, Warnings: []string{}, Ranks: ranks}
 	reasons := map[string][]int{}
-	var unread, mig, shared, uncorrected, fabric []int
+	var unread, mig, shared, occupied, busy, uncorrected, fabric []int
 	for _, r := range ranks {
 		for _, reason := range r.throttled() {
 			reasons[reason] = append(reasons[reason], r.Rank)
@@ -111,6 +117,12 @@ func NewDevices(ranks []RankDevice) *Devices {
 		}
 		if r.MemoryInUse > memoryOfNobody {
 			shared = append(shared, r.Rank)
+		}
+		if r.occupied() {
+			occupied = append(occupied, r.Rank)
+		}
+		if r.busy() {
+			busy = append(busy, r.Rank)
 		}
 		if f := r.Fabric; f != nil && f.SymbolErrors+f.LinkDowned > 0 {
 			fabric = append(fabric, r.Rank)
@@ -134,8 +146,24 @@ func NewDevices(ranks []RankDevice) *Devices {
 	warn(fabric, "RDMA ports of the node counted symbol errors or lost links")
 	warn(mig, "MIG is on")
 	warn(shared, "more than %d MiB of device memory in use before the rank opened it", memoryOfNobody>>20)
+	warn(occupied, "processes of others used the device before or after the case")
+	warn(busy, "the device computed, at least %d %% of the time, before the rank opened it", BusyFrom)
 	warn(unread, StateUnread)
 	return d
+}
+
+// Neighbours reports whether anything else seems to have used the devices.
+func (d *Devices) Neighbours() bool {
+	return slices.ContainsFunc(d.Ranks, func(r RankDevice) bool { return r.MemoryInUse > memoryOfNobody || r.occupied() || r.busy() })
+}
+
+func (r RankDevice) busy() bool { return r.BusyPercent != nil && *r.BusyPercent >= BusyFrom }
+
+// occupied reports whether processes of others used the device at one of the readings.
+func (r RankDevice) occupied() bool {
+	return slices.ContainsFunc([]*DeviceState{r.Before, r.After}, func(s *DeviceState) bool {
+		return s != nil && s.OtherProcesses != nil && *s.OtherProcesses > 0
+	})
 }
 
 // StateUnread begins the warning that names ranks whose states are missing, such as ranks that did not
@@ -147,6 +175,8 @@ const (
 	// memoryOfNobody exceeds what drivers use themselves. More means that another process uses the
 	// device.
 	memoryOfNobody = 1 << 30
+	// BusyFrom is the utilisation, in percent, from which a device computes for somebody.
+	BusyFrom = 5
 	// clockSpread is the accepted ratio of the fastest device's clock to the slowest's.
 	clockSpread = 1.1
 )

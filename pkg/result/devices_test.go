@@ -1,6 +1,7 @@
 package result_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,10 @@ func TestDevicesWarn(t *testing.T) {
 		{"clock unknown", func(d *result.RankDevice) { d.After.SMMHz = 0 }, nil, ""},
 		{"MIG", func(d *result.RankDevice) { d.Partition = "mig" }, nil, "MIG is on: rank 1"},
 		{"shared", func(d *result.RankDevice) { d.MemoryInUse = 20 << 30 }, nil, "more than 1024 MiB of device memory in use before the rank opened it: rank 1"},
+		{"neighbour before", func(d *result.RankDevice) { d.Before.OtherProcesses = new(1) }, nil, "processes of others used the device before or after the case: rank 1"},
+		{"neighbour after", func(d *result.RankDevice) { d.Before.OtherProcesses, d.After.OtherProcesses = new(0), new(2) }, nil, "processes of others used the device before or after the case: rank 1"},
+		{"no neighbour", func(d *result.RankDevice) { d.Before.OtherProcesses, d.BusyPercent = new(0), new(4) }, nil, ""},
+		{"busy", func(d *result.RankDevice) { d.BusyPercent = new(5) }, nil, "the device computed, at least 5 % of the time, before the rank opened it: rank 1"},
 		{"fabric at work", func(d *result.RankDevice) { d.Fabric = &result.Fabric{SentBytes: 1, ReceivedBytes: 1, WaitTicks: 1} }, nil, ""},
 		{"fabric errs", func(d *result.RankDevice) { d.Fabric = &result.Fabric{LinkDowned: 1} }, nil, "RDMA ports of the node counted symbol errors or lost links: rank 1"},
 		{"not read at the end", func(d *result.RankDevice) { d.After = nil }, nil, "state of the device not read before and after: rank 1"},
@@ -65,6 +70,7 @@ func TestDevicesWarn(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := result.NewDevices([]result.RankDevice{rankDevice(0, well), rankDevice(1, tt.change)})
 			require.Equal(t, append([]result.Throttle{}, tt.throttled...), d.Throttled)
+			require.Equal(t, strings.Contains(tt.warning, "the device before") || strings.Contains(tt.warning, "before the rank opened"), d.Neighbours())
 			if tt.warning == "" {
 				require.Equal(t, []string{}, d.Warnings)
 			} else {

@@ -11,14 +11,21 @@
  *   CX_FAKE_SM_CLOCKS=A,B   MHz of the devices in their order; the last stands
  *                           for all that follow
  *   CX_FAKE_NVML_LOST=N     device N answers only that it is lost
+ *   CX_FAKE_PROCESSES=A,B   other processes that compute on every device
+ *   CX_FAKE_SELF=PID        as which the driver lists this process, which it
+ *                           does always; 0: it does not
+ *   CX_FAKE_GRAPHICS=PID    a process that draws
+ *   CX_FAKE_MPS=PID         a client of MPS
+ *   CX_FAKE_BUSY=PERCENT    utilisation
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, LOST = 15 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, LOST = 15 };
 enum { LINKS = 18 };
 
 struct device { int index; unsigned long long held, uncorrected; };
@@ -199,6 +206,48 @@ EXPORT int nvmlDeviceGetFieldValues(struct device *d, int n, struct field *f)
 		f[i].value = reasons() & bit ? d->held : 0;
 	}
 	return OK;
+}
+
+struct process { unsigned pid; unsigned long long memory; unsigned gpu_instance, compute_instance; };
+
+/* Lists the processes in s, a list with commas, behind first, if that is one. */
+static int processes(struct device *d, unsigned *n, struct process *p, long long first, const char *s)
+{
+	int wrong = bad(d);
+	if (wrong)
+		return wrong;
+	unsigned room = *n;
+	*n = 0;
+	if (first && (*n)++ < room)
+		p[0].pid = first;
+	while (s && *s) {
+		if ((*n)++ < room)
+			p[*n - 1].pid = strtoul(s, NULL, 10);
+		s = strchr(s, ',');
+		s = s ? s + 1 : NULL;
+	}
+	return *n > room ? INSUFFICIENT_SIZE : OK;
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct device *d, unsigned *n, struct process *p)
+{
+	return processes(d, n, p, number("CX_FAKE_SELF", getpid()), getenv("CX_FAKE_PROCESSES"));
+}
+
+EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *d, unsigned *n, struct process *p)
+{
+	return processes(d, n, p, 0, getenv("CX_FAKE_MPS"));
+}
+
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *d, unsigned *n, struct process *p)
+{
+	return processes(d, n, p, 0, getenv("CX_FAKE_GRAPHICS"));
+}
+
+EXPORT int nvmlDeviceGetUtilizationRates(struct device *d, unsigned *percent)
+{
+	percent[1] = 0;
+	ANSWER(d, percent, (unsigned)number("CX_FAKE_BUSY", 0));
 }
 
 EXPORT int nvmlDeviceGetMemoryBusWidth(struct device *d, unsigned *v) { ANSWER(d, v, 6144); }

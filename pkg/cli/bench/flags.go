@@ -53,7 +53,8 @@ type Output struct {
 	File        string // the JSON goes there too
 	Out         string // documents and samples are kept here
 	Backend     string
-	Timeout     int // maximum seconds of a case; 0: chosen from its sizes
+	Timeout     int  // maximum seconds of a case; 0: chosen from its sizes
+	Wait        bool // for devices that another process uses
 	Definitions cli.Definitions
 	Set         func(name string) bool // whether a flag was given
 }
@@ -79,11 +80,15 @@ func (o *Output) Refuse() error {
 	return nil
 }
 
+// WaitUsage is the help of --wait.
+const WaitUsage = "wait for GPUs that another cxrun uses, instead of failing"
+
 // AddFlags adds the flags of the output.
 func (o *Output) AddFlags(g Group) {
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
 	g.Flags.StringVarP(&o.File, "output_file", "J", "", "write the JSON to `FILE` as well")
 	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not have a run yet")
+	g.Flags.BoolVar(&o.Wait, "wait", false, WaitUsage)
 	o.Definitions.AddFlag(g.Flags)
 }
 

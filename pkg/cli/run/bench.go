@@ -143,6 +143,7 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 		return err
 	}
 	defer b.drop()
+	c.SetContext(b.turn) // for what else is measured
 	if f, ok := asked.(bench.Filed); ok {
 		b.cell.files = f.Files()
 	}

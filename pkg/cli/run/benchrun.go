@@ -31,6 +31,9 @@ type benchRun struct {
 	cell  cellRun
 	out   string // plan, documents, samples, logs
 	owned *dirlock.Claim
+	// turn is the context that has the turn at the devices, until leave is called.
+	turn  context.Context
+	leave func()
 	keep  bool // out was asked for
 	json  *safefile.AtomicFile
 	toOut bool // JSON to standard output
@@ -81,9 +84,14 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 		return nil, err
 	}
 	tellListeners(s, m)
-	b := &benchRun{place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &cli.Whole{Out: s.Out}}
+	turn, leave, err := takeTurn(ctx, s, devicesOf(m, m.Include, p.survey), o.Wait)
+	if err != nil {
+		return nil, err
+	}
+	b := &benchRun{turn: turn, leave: leave, place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &cli.Whole{Out: s.Out}}
 	if o.File != "" {
 		if b.json, err = safefile.CreateAtomic(o.File); err != nil {
+			b.drop()
 			return nil, cli.EnvironmentError("-J: %w", err)
 		}
 	}
@@ -104,8 +112,9 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	return b, nil
 }
 
-// drop removes the JSON file unless it is complete, and releases the directory.
+// drop removes the JSON file unless it is complete, and releases the directory and the devices.
 func (b *benchRun) drop() {
+	b.leave()
 	if b.owned != nil {
 		_ = b.owned.Release() // nothing was written through it
 	}

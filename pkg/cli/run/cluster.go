@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -64,17 +63,17 @@ func (h cluster) request(cell plan.Cell) launch.Request {
 	return launch.Request{Cell: cell, Operator: h.operator.Platform(cell.SKU), SlurmJob: h.slurmJob}
 }
 
-// joinTeam makes this process one of the ranks of a cell that an external launcher started.
-func joinTeam(ctx context.Context, s cli.Streams, m *plan.Matrix, cell plan.Cell, around cluster) (*launch.Team, error) {
+// memberOf returns the place of this process among the ranks of a cell that an external launcher started.
+func memberOf(s cli.Streams, m *plan.Matrix, cell plan.Cell, around cluster) (member launch.Member, err error) {
 	if cell.Container != "none" {
-		return nil, cli.UsageError("cell %s runs in containers (%s), and --join runs where it was started: use a platform with container: none", cell.ID, cell.Container)
+		return member, cli.UsageError("cell %s runs in containers (%s), and --join runs where it was started: use a platform with container: none", cell.ID, cell.Container)
 	}
 	if families()[cell.Family].Computes != nil {
-		return nil, cli.UsageError("cell %s has no ranks, so no process can join as one: leave out --join", cell.ID)
+		return member, cli.UsageError("cell %s has no ranks, so no process can join as one: leave out --join", cell.ID)
 	}
 	cases, err := m.Cases(cell)
 	if err != nil {
-		return nil, cli.UsageError("%w", err)
+		return member, cli.UsageError("%w", err)
 	}
 	ranksPerNode := 1
 	for _, q := range cases {
@@ -82,25 +81,21 @@ func joinTeam(ctx context.Context, s cli.Streams, m *plan.Matrix, cell plan.Cell
 	}
 	started, err := launch.StartedPlace(s.Getenv)
 	if err != nil {
-		return nil, cli.EnvironmentError("--join: %w", err)
+		return member, cli.EnvironmentError("--join: %w", err)
 	}
-	member := launch.Member{
+	member = launch.Member{
 		Token: s.Getenv(rendezvous.TokenVariable), Task: cli.Build() + " " + m.SHA256 + " " + cell.ID, Network: around.request(cell).Network(),
 	}
 	if member.Place, err = started.Place(cell.Nodes, ranksPerNode); err != nil {
-		return nil, cli.EnvironmentError("--join: %w", err)
+		return member, cli.EnvironmentError("--join: %w", err)
 	}
 	if member.Store, err = launch.StartedStore(s.Getenv); err != nil {
-		return nil, cli.EnvironmentError("--join: %w", err)
+		return member, cli.EnvironmentError("--join: %w", err)
 	}
 	if err := os.Unsetenv(rendezvous.TokenVariable); err != nil { // the ranks have a token of their own
-		return nil, cli.EnvironmentError("%w", err)
+		return member, cli.EnvironmentError("%w", err)
 	}
-	team, err := launch.Join(ctx, member, command.Host{})
-	if err != nil {
-		return nil, cli.EnvironmentError("--join: %w", err)
-	}
-	return team, nil
+	return member, nil
 }
 
 func newCleanup(s cli.Streams) *cobra.Command {

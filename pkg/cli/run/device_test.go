@@ -51,12 +51,13 @@ func TestDocumentsTellTheStateOfDevices(t *testing.T) {
 
 func TestSummaryWarnsOfThrottledDevices(t *testing.T) {
 	need.Full(t)
-	// The power limit, and heat.
-	d, summary := sweepGPUs(t, map[string]string{"CX_FAKE_REASONS": "68", "CX_FAKE_SM_CLOCKS": "1980,900"})
+	// The power limit, heat, and a neighbour.
+	d, summary := sweepGPUs(t, map[string]string{"CX_FAKE_PROCESSES": "1", "CX_FAKE_REASONS": "68", "CX_FAKE_SM_CLOCKS": "1980,900"})
 	require.Equal(t, []result.Throttle{
 		{Reason: "hw-thermal-slowdown", Ranks: []int{0, 1}}, {Reason: "sw-power-cap", Ranks: []int{0, 1}},
 	}, d.Devices.Throttled)
 	wording.Has(t, summary, "hw-thermal-slowdown: ranks 0, 1")
+	wording.Has(t, summary, "processes of others … ranks 0, 1")
 	require.Contains(t, summary, "900 to 1980 MHz")
 	require.NotContains(t, summary, "sw-power-cap")
 }

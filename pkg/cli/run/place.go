@@ -22,7 +22,8 @@ import (
 type place struct {
 	machine planner.Machine
 	backend *catalog.Backend
-	note    string // why this backend
+	note    string           // why this backend
+	survey  preflight.Survey // of a machine whose GPUs it uses
 }
 
 const (
@@ -58,7 +59,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 		return place{}, cli.UsageError("unknown backend %q%s", o.Backend, vocab.Hint(o.Backend, names))
 	}
 	if o.Backend == bench.HostBackend {
-		return place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(o.Backend), "asked for"}, nil
+		return place{machine: planner.Machine{CPU: runtime.GOARCH}, backend: cat.Backend(o.Backend), note: "asked for"}, nil
 	}
 	m := machineHere(ctx, o.Definitions)
 	if o.Backend == bench.Auto {
@@ -74,7 +75,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 		return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(why, "; "))
 	}
 	warn(s, m.Warnings...)
-	return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, be, "asked for"}, nil
+	return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, be, "asked for", m}, nil
 }
 
 // hostBackend returns the backend that measures on the host unless another is named: host, or the first
@@ -103,7 +104,7 @@ func automatic(cat *catalog.Catalog, name plan.Family) []string {
 // measures the host. It is an error if there are GPUs that cannot be used, since their user
 // does not want to measure the host instead.
 func chooseGPUs(s cli.Streams, m preflight.Survey, cat *catalog.Catalog, onHost string, backends []string) (place, error) {
-	host := place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(onHost), "chosen: no GPU in this machine"}
+	host := place{machine: planner.Machine{CPU: runtime.GOARCH}, backend: cat.Backend(onHost), note: "chosen: no GPU in this machine"}
 	if len(backends) == 0 {
 		host.note = "chosen: no GPU backend can measure this yet"
 		return host, nil
@@ -113,7 +114,7 @@ func chooseGPUs(s cli.Streams, m preflight.Survey, cat *catalog.Catalog, onHost 
 	}
 	if g, name := m.Choose(backends); g != nil {
 		warn(s, m.Warnings...)
-		return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(name), fmt.Sprintf("chosen: %d × %s, with its library", g.Count, g.Product)}, nil
+		return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(name), fmt.Sprintf("chosen: %d × %s, with its library", g.Count, g.Product), m}, nil
 	}
 	if len(m.Unusable) > 0 {
 		return place{}, cli.EnvironmentError("%s; --backend %s measures the host instead", strings.Join(m.Unusable, "; "), onHost)

@@ -13,8 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plural"
+	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -26,7 +30,7 @@ const jobReserve = 5 * time.Minute
 type sharding struct {
 	cli.Streams
 	matrix, id, results, runID string
-	resume, join               bool
+	resume, join, wait         bool
 	limit                      time.Duration
 }
 
@@ -73,6 +77,7 @@ docs/fleet.md.`,
 	f.BoolVar(&r.resume, "resume", false, "continue where an earlier shard stopped in this results directory")
 	f.BoolVar(&r.join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")
 	f.StringVar(&r.runID, "run-id", "", "write documents of the run `ID`; for several cells of one run, started by hand")
+	f.BoolVar(&r.wait, waitFlag, false, bench.WaitUsage)
 	f.DurationVar(&r.limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout less five minutes)")
 	return cmd
 }
@@ -90,7 +95,8 @@ func (r *sharding) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := admitCells(ctx, r.Streams, []plan.Cell{cell}); err != nil {
+	this, err := admitCells(ctx, r.Streams, []plan.Cell{cell})
+	if err != nil {
 		return err
 	}
 	if err := r.identify(&cells.run); err != nil {
@@ -100,9 +106,23 @@ func (r *sharding) run(ctx context.Context) (err error) {
 	if r.limit == 0 {
 		cells.limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
 	}
+	devices := devicesOf(m, []plan.Cell{cell}, this)
+	var member launch.Member
 	if r.join {
-		if cells.team, err = joinTeam(ctx, r.Streams, m, cell, cells.cluster); err != nil {
+		if member, err = memberOf(r.Streams, m, cell, cells.cluster); err != nil {
 			return err
+		}
+		first := min(member.Place.LocalRank, len(devices)) // each process has a rank of its own
+		devices = devices[first:min(first+1, len(devices))]
+	}
+	ctx, release, err := takeTurn(ctx, r.Streams, devices, r.wait)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if r.join {
+		if cells.team, err = launch.Join(ctx, member, command.Host{}); err != nil {
+			return cli.EnvironmentError("--join: %w", err)
 		}
 		defer func() { err = errors.Join(err, cells.team.Close(ctx)) }()
 		if !cells.team.Leads() {
@@ -122,15 +142,15 @@ func (r *sharding) run(ctx context.Context) (err error) {
 }
 
 // admitCells refuses cells that are for another machine. It does not look for devices, which
-// takes seconds, if all cells are for hosts.
-func admitCells(ctx context.Context, s cli.Streams, cells []plan.Cell) error {
+// takes seconds, if all cells are for hosts. It returns what it found.
+func admitCells(ctx context.Context, s cli.Streams, cells []plan.Cell) (this preflight.Survey, err error) {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(cell plan.Cell) bool { return cell.Vendor == vocab.Host })
 	if len(cells) == 0 {
-		return nil
+		return this, nil
 	}
-	this := machineHere(ctx, cli.Definitions{})
+	this = machineHere(ctx, cli.Definitions{})
 	warn(s, this.Unusable...)
-	return admit(cells, this.Present)
+	return this, admit(cells, this.Present)
 }
 
 // runIDs matches the run ids that people may give, which are part of documents and file names.

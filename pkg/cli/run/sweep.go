@@ -17,6 +17,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -43,6 +44,7 @@ type sweeping struct {
 	filters     planner.Filters
 	out, resume string
 	repeat      int
+	wait        bool
 }
 
 func newSweep(s cli.Streams) *cobra.Command {
@@ -77,6 +79,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 	cmd.Flags().StringVar(&r.out, "out", "", "write everything into `DIR` (default: results/RUN)")
 	cmd.Flags().StringSliceVar(&r.filters.Cases, caseFlag, nil, "only these cases, by `ID`; a list with commas")
 	cmd.Flags().IntVar(&r.repeat, repeatFlag, 0, "measure each case in `N` independent runs, all cases once before any again (default: as the suite says)")
+	cmd.Flags().BoolVar(&r.wait, waitFlag, false, bench.WaitUsage)
 	cmd.Flags().StringVar(&r.resume, resumeFlag, "", "complete the sweep in `DIR`, with its plan and under its run id")
 	return cmd
 }
@@ -103,10 +106,15 @@ func (r *sweeping) begin(c *cobra.Command) error {
 			cat.Suites[i].Repeats = r.repeat
 		}
 	}
-	m, err := r.plan(c.Context(), cat)
+	m, this, err := r.plan(c.Context(), cat)
 	if err != nil {
 		return err
 	}
+	ctx, release, err := takeTurn(c.Context(), r.Streams, devicesOf(m, m.Include, this), r.wait)
+	if err != nil {
+		return err
+	}
+	defer release()
 	id := localRunID(time.Now())
 	if r.out == "" {
 		r.out = filepath.Join("results", id)
@@ -118,46 +126,45 @@ func (r *sweeping) begin(c *cobra.Command) error {
 	if requested(m) == 0 {
 		warn(r.Streams, "no case matches the filters, so nothing is run; without --sku, a sweep has only cases for this machine")
 	}
-	owned, err := writePlan(c.Context(), m, r.out)
+	owned, err := writePlan(ctx, m, r.out)
 	if err != nil {
 		return err
 	}
-	return errors.Join(sweep(c.Context(), r.Streams, cells, r.out), owned.Release())
+	return errors.Join(sweep(ctx, r.Streams, cells, r.out), owned.Release())
 }
 
 // plan plans the sweep for this machine, and warns of what it leaves out.
-func (r *sweeping) plan(ctx context.Context, cat *catalog.Catalog) (*plan.Matrix, error) {
+func (r *sweeping) plan(ctx context.Context, cat *catalog.Catalog) (m *plan.Matrix, this preflight.Survey, err error) {
 	backends := gpuBackends(cat, r.filters)
-	this := machineHere(ctx, r.defs)
+	this = machineHere(ctx, r.defs)
 	if why := this.Misnamed(backends); len(why) > 0 {
-		return nil, cli.EnvironmentError("%s", strings.Join(why, "; "))
+		return nil, this, cli.EnvironmentError("%s", strings.Join(why, "; "))
 	}
 	gpus, _ := this.Choose(backends)
 	if gpus == nil && len(this.GPUs) > 0 {
 		gpus = &this.GPUs[0]
 	}
 	machine := planner.Machine{CPU: runtime.GOARCH, GPUs: gpus, Backends: this.Host}
-	m, err := planHere(cat, r.filters, machine)
-	if err != nil {
-		return nil, err
+	if m, err = planHere(cat, r.filters, machine); err != nil {
+		return nil, this, err
 	}
 	if err := tellHeld(r.Streams, cat, r.filters, machine, m, this.Findings); err != nil {
-		return nil, err
+		return nil, this, err
 	}
 	if err := admit(m.Include, this.Present); err != nil {
-		return nil, err
+		return nil, this, err
 	}
 	if len(backends) > 0 {
 		warn(r.Streams, this.Warnings...)
 		tellUnusable(r.Streams, this)
 	}
-	return m, nil
+	return m, this, nil
 }
 
 func (r *sweeping) complete(c *cobra.Command) error {
 	var others []string
 	c.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != resumeFlag {
+		if f.Name != resumeFlag && f.Name != waitFlag {
 			others = append(others, "--"+f.Name)
 		}
 	})
@@ -172,15 +179,21 @@ func (r *sweeping) complete(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := admitCells(c.Context(), r.Streams, m.Include); err != nil {
+	this, err := admitCells(c.Context(), r.Streams, m.Include)
+	if err != nil {
 		return err
 	}
+	ctx, release, err := takeTurn(c.Context(), r.Streams, devicesOf(m, m.Include, this), r.wait)
+	if err != nil {
+		return err
+	}
+	defer release()
 	cells, err := newCellRun(r.Streams, m, localRunID(time.Now()))
 	if err != nil {
 		return err
 	}
 	cells.resume = true
-	owned, err := dirlock.Take(c.Context(), r.resume, dirlock.Run)
+	owned, err := dirlock.Take(ctx, r.resume, dirlock.Run)
 	if err != nil {
 		return cli.EnvironmentError("%w", err)
 	}
@@ -193,7 +206,7 @@ func (r *sweeping) complete(c *cobra.Command) error {
 			cells.run.RunID, cells.run.RunAttempt = id, attempt
 		}
 	}
-	return errors.Join(sweep(c.Context(), r.Streams, cells, r.resume), owned.Release())
+	return errors.Join(sweep(ctx, r.Streams, cells, r.resume), owned.Release())
 }
 
 // sweep runs the cells of r's matrix, each in a directory of its own below out, and folds and

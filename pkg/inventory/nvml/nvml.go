@@ -26,6 +26,13 @@ typedef struct {
 	unsigned long long value;
 } cx_field;
 
+// nvmlProcessInfo_t.
+typedef struct {
+	unsigned pid;
+	unsigned long long memory;
+	unsigned gpu_instance, compute_instance;
+} cx_process;
+
 // One trampoline for each signature.
 static int cx_call(void *f) { return ((int (*)(void))f)(); }
 static int cx_text(void *f, char *s, unsigned cap) { return ((int (*)(char *, unsigned))f)(s, cap); }
@@ -42,12 +49,14 @@ static int cx_device_long_of(void *f, uintptr_t d, unsigned of, unsigned in, uns
 }
 static int cx_device_memory(void *f, uintptr_t d, cx_memory *m) { return ((int (*)(void *, cx_memory *))f)((void *)d, m); }
 static int cx_device_fields(void *f, uintptr_t d, int n, cx_field *v) { return ((int (*)(void *, int, cx_field *))f)((void *)d, n, v); }
+static int cx_device_processes(void *f, uintptr_t d, unsigned *n, cx_process *p) { return ((int (*)(void *, unsigned *, cx_process *))f)((void *)d, n, p); }
 static int cx_device_pci(void *f, uintptr_t d, cx_pci *p) { return ((int (*)(void *, cx_pci *))f)((void *)d, p); }
 static int cx_device_pci_of(void *f, uintptr_t d, unsigned of, cx_pci *p) { return ((int (*)(void *, unsigned, cx_pci *))f)((void *)d, of, p); }
 */
 import "C"
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/dl"
@@ -59,6 +68,8 @@ type Return int
 // Codes that this program distinguishes.
 const (
 	Success          Return = 0
+	notSupported     Return = 3
+	insufficientSize Return = 7
 	LibraryNotFound  Return = 12
 	FunctionNotFound Return = 13
 )
@@ -127,6 +138,11 @@ type Device interface {
 	// nanoseconds, by the bit of ClockReasons. Reasons that the driver does not count are
 	// missing.
 	HeldNanos() (map[uint64]uint64, Return)
+	// Processes returns the ids of the processes that compute or draw on the device, also through MPS. The
+	// driver may report them as the host numbers them, or leave out those of other containers.
+	Processes() ([]int, Return)
+	// BusyPercent returns the part of the last sampling period, at most a second, in which a kernel ran.
+	BusyPercent() (int, Return)
 	// ECCErrors returns the number of errors since the driver started.
 	ECCErrors(uncorrected bool) (uint64, Return)
 	// MemoryBusBits returns the width of the memory bus in bits.
@@ -326,6 +342,51 @@ func (d *device) ECCErrors(uncorrected bool) (uint64, Return) {
 		return C.cx_device_long_of(f, d.handle, kind, volatile, &v)
 	})
 	return uint64(v), ret
+}
+
+// processLists are the functions that list processes of a device, all of one structure. Only the first is in
+// every driver from 510 on.
+var processLists = []string{
+	"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3",
+}
+
+func (d *device) Processes() ([]int, Return) {
+	var pids []int
+	for i, name := range processLists {
+		more, ret := d.processes(name)
+		if ret == Success {
+			pids = append(pids, more...)
+		} else if i == 0 || ret != FunctionNotFound && ret != notSupported {
+			return nil, ret
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), Success
+}
+
+func (d *device) processes(list string) (pids []int, ret Return) {
+	const most = 1 << 12 // processes
+	for length := 64; length <= most; length *= 4 {
+		found := make([]C.cx_process, length)
+		n := C.uint(length)
+		ret = d.with(list, func(f unsafe.Pointer) C.int { return C.cx_device_processes(f, d.handle, &n, &found[0]) })
+		if ret == insufficientSize {
+			continue
+		}
+		if ret == Success {
+			for _, p := range found[:min(int(n), length)] {
+				pids = append(pids, int(p.pid))
+			}
+		}
+		break
+	}
+	return pids, ret
+}
+
+func (d *device) BusyPercent() (int, Return) {
+	var v [2]C.uint // nvmlUtilization_t: kernels, memory
+	ret := d.with("nvmlDeviceGetUtilizationRates", func(f unsafe.Pointer) C.int { return C.cx_device_number(f, d.handle, &v[0]) })
+	return int(v[0]), ret
 }
 
 func (d *device) MemoryBusBits() (int, Return) { return d.value("nvmlDeviceGetMemoryBusWidth") }

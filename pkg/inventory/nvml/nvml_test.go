@@ -2,6 +2,7 @@ package nvml_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,6 +95,17 @@ func TestAnswers(t *testing.T) {
 	errors, ret = d.ECCErrors(true)
 	good(ret)
 	require.Zero(t, errors)
+	t.Setenv("CX_FAKE_PROCESSES", "3"+strings.Repeat(",5", 99)) // more than one call has room for
+	t.Setenv("CX_FAKE_GRAPHICS", "4,3")
+	t.Setenv("CX_FAKE_MPS", "2")
+	t.Setenv("CX_FAKE_SELF", "7")
+	t.Setenv("CX_FAKE_BUSY", "37")
+	pids, ret := d.Processes()
+	good(ret)
+	require.Equal(t, []int{2, 3, 4, 5, 7}, pids)
+	busy, ret := d.BusyPercent()
+	good(ret)
+	require.Equal(t, 37, busy)
 	active, ret := d.NVLinkActive(17)
 	good(ret)
 	require.True(t, active)
@@ -142,6 +154,9 @@ func TestThisMachine(t *testing.T) {
 		active, ret := d.NVLinkActive(0)
 		held, ret2 := d.HeldNanos()
 		_, used, _ := d.Memory()
+		pids, ret3 := d.Processes()
+		busy, ret4 := d.BusyPercent()
+		t.Logf("processes %v %d, busy %d %% %d", pids, ret3, busy, ret4)
 		t.Logf("%s reasons %#x held %v %d link 0 %v %d, %d MiB in use", name, reasons, held, ret2, active, ret, used>>20)
 	}
 }
