@@ -237,13 +237,18 @@ func TestDifferencesBesideTheKeyAreNamed(t *testing.T) {
 	require.Equal(t, []compare.Difference{{Factor: "program", Old: []string{resulttest.Attempt().Generator}, New: []string{"cxrun devel (source other)"}}}, c.Beside)
 }
 
-// Other users of the devices are named, also if both sides had them.
-func TestNeighboursAreNamed(t *testing.T) {
+// Other users of the devices are named, also if both sides had them, and capped clocks if one side had them.
+func TestDisturbancesAreNamed(t *testing.T) {
 	b := oneCollective()
 	disturbed := b.side(1)
 	d := resulttest.Collective(b.c, resulttest.Attempt())
 	d.Devices = result.NewDevices([]result.RankDevice{{After: &result.DeviceState{OtherProcesses: new(1)}}})
 	disturbed.Add(d)
+	capped := &compare.Side{}
+	d = resulttest.Collective(b.c, resulttest.Attempt())
+	d.Devices = result.NewDevices([]result.RankDevice{{Clocks: &result.ClockReadings{Readings: 2, Capped: 1}}})
+	capped.Add(d)
+	require.Equal(t, []compare.Difference{{Factor: "SM clock", Old: []string{}, New: []string{"capped"}}}, compare.Of(b.side(1), capped, compare.Options{}).Beside)
 	const factor = "other users of the devices"
 	require.Equal(t, []compare.Difference{{Factor: factor, Old: []string{}, New: []string{"seen"}}}, compare.Of(b.side(1), disturbed, compare.Options{}).Beside)
 	require.Equal(t, []compare.Difference{{Factor: factor, Old: []string{"seen"}, New: []string{"seen"}}}, compare.Of(disturbed, disturbed, compare.Options{}).Beside)

@@ -100,6 +100,9 @@ func beside(e *result.Envelope) map[string]string {
 	if e.Devices != nil && e.Devices.Neighbours() {
 		b[neighbours] = "seen"
 	}
+	if e.Devices != nil && e.Devices.Capped() {
+		b["SM clock"] = "capped"
+	}
 	for name, value := range e.Provenance.Host {
 		b["host "+name] = value
 	}

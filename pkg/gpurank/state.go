@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/affinity"
@@ -95,7 +96,12 @@ func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := s.Emit(rank.KindDevice, d); err != nil {
 		return err
 	}
+	d.Clocks = r.view.betweenWindows(s)
 	err := r.Runner.Run(ctx, s, c)
+	s.Between = nil
+	if d.Clocks != nil && d.Clocks.Readings == 0 {
+		d.Clocks = nil
+	}
 	if _, known := errors.AsType[*rank.Error](err); !known {
 		if _, ofDevice := errors.AsType[*gpu.Error](err); ofDevice {
 			err = rank.Coded(result.ReasonDevice, err)
@@ -107,6 +113,29 @@ func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		d.Fabric = &rise
 	}
 	return errors.Join(err, s.Emit(rank.KindDevice, d))
+}
+
+// clockEvery is the shortest time between two readings of the clock, so that they take less than a hundredth of
+// a case.
+const clockEvery = 20 * time.Millisecond
+
+// betweenWindows makes the session read the clock between timed windows, until its Between is removed. It returns
+// where the readings go; nil if the driver does not report the device.
+func (v *view) betweenWindows(s *rank.Session) *result.ClockReadings {
+	if v.device == nil {
+		return nil
+	}
+	readings, last := &result.ClockReadings{}, time.Time{}
+	s.Between = func() {
+		if time.Since(last) < clockEvery {
+			return
+		}
+		if c, ok := v.device.Clock(); ok {
+			readings.Add(c.MHz, c.CappedBy)
+		}
+		last = time.Now()
+	}
+	return readings
 }
 
 // read returns nil if the device does not respond.

@@ -154,6 +154,47 @@ func TestStateBeforeAndAfter(t *testing.T) {
 	wording.Has(t, warnings[1], "memory errors … 5 … rank 3")
 }
 
+// The clock is read between windows, of which a state before and after tells nothing.
+func TestClocksBetweenWindows(t *testing.T) {
+	fakes.Build(t).UseWithoutKernels(t)
+	for _, tt := range []struct {
+		name, reasons, clocks string
+		want                  *result.ClockReadings
+	}{
+		{"free", "0", "0,1500", &result.ClockReadings{Readings: 1, LowestMHz: 1500}},
+		{"hot", "64", "0,1950", &result.ClockReadings{Readings: 1, Capped: 1, CappedBy: []string{"hw-thermal-slowdown"}, LowestMHz: 1950}},
+		{"hot and at its limit", "68", "0,900", &result.ClockReadings{Readings: 1, Capped: 1, CappedBy: []string{"hw-thermal-slowdown", "sw-power-cap"}, LowestMHz: 900}},
+		{"at its limit and fast", "4", "0,1951", &result.ClockReadings{Readings: 1, LowestMHz: 1951}},
+		{"as it is set", "2", "0,900", &result.ClockReadings{Readings: 1, LowestMHz: 900}},
+		{"idle", "65", "0,345", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store, err := rendezvous.OpenFile(t.TempDir())
+			require.NoError(t, err)
+			defer store.Close()
+			v := look(inventory.NewReader(fstest.MapFS{}, nvml.New()), address)
+			defer v.close()
+			var last result.RankDevice
+			s := rank.NewSession(rank.Place{World: 1}, store, "case", func(r rank.Record) error { return json.Unmarshal(r.Data, &last) })
+			r := v.Around(stub{func(s *rank.Session) error {
+				t.Setenv("CX_FAKE_REASONS", tt.reasons)
+				t.Setenv("CX_FAKE_SM_CLOCKS", tt.clocks)
+				defer t.Setenv("CX_FAKE_REASONS", "0")
+				defer t.Setenv("CX_FAKE_SM_CLOCKS", "")
+				return s.Emit("sample", nil)
+			}})
+			require.NoError(t, r.Run(t.Context(), s, plan.Case{}))
+			require.Equal(t, tt.want, last.Clocks)
+			throttled := result.NewDevices([]result.RankDevice{last}).Throttled
+			if tt.want == nil {
+				require.Empty(t, throttled)
+			} else {
+				require.Len(t, throttled, len(tt.want.CappedBy))
+			}
+		})
+	}
+}
+
 func TestAFailedCaseTellsItsDeviceToo(t *testing.T) {
 	fakes.Build(t).UseWithoutKernels(t)
 	s, err := watched(t, address, func() error { return rank.Coded(result.ReasonDevice, errors.New("private")) })

@@ -12,6 +12,7 @@ type Device struct {
 	state     func() (GPUState, error)
 	processes func() (pids []int, ok bool)
 	busy      func() (percent int, ok bool)
+	clock     func() (Clock, bool)
 	close     func()
 }
 
@@ -27,6 +28,7 @@ func (r *Reader) Device(address string) (*Device, error) {
 			return &Device{
 				gpu: g, state: func() (GPUState, error) { return r.amdState(i, n), nil }, close: func() {},
 				processes: func() ([]int, bool) { return r.amdProcesses(n) }, busy: func() (int, bool) { return r.amdBusy(n) },
+				clock: func() (Clock, bool) { return Clock{}, false }, // reading it would wait for the power firmware
 			}, nil
 		}
 	}
@@ -50,6 +52,7 @@ func (r *Reader) Device(address string) (*Device, error) {
 	return &Device{
 		gpu: g, state: state, close: func() { r.nvml.Shutdown() },
 		processes: func() ([]int, bool) { return known(d.Processes()) }, busy: func() (int, bool) { return known(d.BusyPercent()) },
+		clock: func() (Clock, bool) { return nvidiaClock(d, g.MaxSMMHz) },
 	}, nil
 }
 
@@ -68,6 +71,9 @@ func (d *Device) Processes() (pids []int, ok bool) { return d.processes() }
 // BusyPercent returns the part of the last second or less in which the device computed; ok is false if it is
 // unknown.
 func (d *Device) BusyPercent() (percent int, ok bool) { return d.busy() }
+
+// Clock reads the SM clock, by two short queries; ok is false if the device is idle or the clock is unknown.
+func (d *Device) Clock() (c Clock, ok bool) { return d.clock() }
 
 // Close releases the driver.
 func (d *Device) Close() { d.close() }

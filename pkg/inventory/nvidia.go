@@ -160,6 +160,24 @@ var throttles = []struct {
 	{nvml.ReasonDisplayClock, "display-clock-setting"},
 }
 
+// settings are the clock reasons that somebody has set.
+const settings = nvml.ReasonApplicationClocks | nvml.ReasonDisplayClock
+
+func nvidiaClock(d nvml.Device, maxMHz int) (c Clock, ok bool) {
+	reasons, known := d.ClockReasons()
+	mhz, read := d.ClockMHz(nvml.ClockSM)
+	if known != nvml.Success || read != nvml.Success || maxMHz == 0 || reasons&nvml.ReasonIdle != 0 {
+		return c, false
+	}
+	c.MHz = mhz
+	for _, t := range throttles {
+		if float64(mhz) < cappedBelow*float64(maxMHz) && reasons&^settings&t.bit != 0 {
+			c.CappedBy = append(c.CappedBy, t.name)
+		}
+	}
+	return c, true
+}
+
 func nvidiaState(index int, d nvml.Device) GPUState {
 	s := GPUState{
 		Index: index, Vendor: NVIDIA,

@@ -28,6 +28,16 @@ type GPUState struct {
 	ECCUncorrected uint64 `json:"ecc_uncorrected"`
 }
 
+// Clock is the SM clock of a busy device.
+type Clock struct {
+	MHz int
+	// CappedBy lists why the clock is capped: the reasons, other than settings, if it is below cappedBelow of its
+	// maximum.
+	CappedBy []string
+}
+
+const cappedBelow = 0.985
+
 // ThrottlePowerCap is the reason for a device at its power limit, which is normal for a
 // busy device.
 const ThrottlePowerCap = "sw-power-cap"

@@ -62,7 +62,10 @@ type Session struct {
 	Place
 	Store rendezvous.Store
 	// Scope prefixes every store key of this case, so that a warm group never sees keys of an earlier case.
-	Scope  string
+	Scope string
+	// Between, if not nil, is called before each record is written: between timed windows of this rank.
+	Between func()
+
 	emit   func(Record) error
 	note   func(Record) error // writes a record that faults and counts ignore; may be nil
 	faults []Fault
@@ -79,6 +82,9 @@ func NewSession(p Place, s rendezvous.Store, scope string, emit func(Record) err
 // Emit appends a record to this rank's stream. Call it only outside timed windows. Written records survive a
 // crash of the rank.
 func (s *Session) Emit(kind string, data any) error {
+	if s.Between != nil {
+		s.Between()
+	}
 	raw, err := json.Marshal(data)
 	if err != nil {
 		return err

@@ -22,8 +22,8 @@ type Devices struct {
 	Ranks []RankDevice `json:"ranks"`
 }
 
-// Throttle is one reason for lower clocks and the ranks whose devices had it: at one of the two
-// readings, or in between if the driver counts.
+// Throttle is one reason for lower clocks and the ranks whose devices had it: at a reading before, between or
+// after the windows, or at any time if the driver counts.
 type Throttle struct {
 	Reason string `json:"reason"`
 	Ranks  []int  `json:"ranks"`
@@ -42,12 +42,37 @@ type RankDevice struct {
 	BusyPercent *int `json:"busy_percent,omitempty"`
 	// Limits are the known peaks of the device and, for the first rank of a node, of the node's network.
 	Limits []Limit `json:"limits,omitempty"`
+	// Clocks is what was read of the clock between the windows; missing if it was not.
+	Clocks *ClockReadings `json:"clocks,omitempty"`
 	// The states are null if they could not be read.
 	Before *DeviceState `json:"state_before"`
 	After  *DeviceState `json:"state_after"`
 	// Fabric is what the RDMA ports of the rank's node counted between the two readings, over all ports.
 	// The first rank of a node with such ports reports it.
 	Fabric *Fabric `json:"fabric,omitempty"`
+}
+
+// ClockReadings counts readings of the SM clock between timed windows, while the device was busy.
+type ClockReadings struct {
+	Readings int `json:"readings"`
+	// Capped counts those with a reason for lower clocks, other than a setting, and less than 98.5 % of the maximum.
+	Capped    int      `json:"capped"`
+	CappedBy  []string `json:"capped_by,omitempty"` // sorted
+	LowestMHz int      `json:"lowest_mhz"`
+}
+
+// Add counts a reading, which is capped if it has reasons.
+func (c *ClockReadings) Add(mhz int, cappedBy []string) {
+	if c.Readings++; c.Readings == 1 || mhz < c.LowestMHz {
+		c.LowestMHz = mhz
+	}
+	if len(cappedBy) == 0 {
+		return
+	}
+	c.Capped++
+	c.CappedBy = append(c.CappedBy, cappedBy...)
+	slices.Sort(c.CappedBy)
+	c.CappedBy = slices.Compact(c.CappedBy)
 }
 
 // Fabric holds counters of RDMA ports.
@@ -152,6 +177,11 @@ func NewDevices(ranks []RankDevice) *Devices {
 	return d
 }
 
+// Capped reports whether the clock of a device was capped at one of the readings between windows.
+func (d *Devices) Capped() bool {
+	return slices.ContainsFunc(d.Ranks, func(r RankDevice) bool { return r.Clocks != nil && r.Clocks.Capped > 0 })
+}
+
 // Neighbours reports whether anything else seems to have used the devices.
 func (d *Devices) Neighbours() bool {
 	return slices.ContainsFunc(d.Ranks, func(r RankDevice) bool { return r.MemoryInUse > memoryOfNobody || r.occupied() || r.busy() })
@@ -192,6 +222,11 @@ func (r RankDevice) throttled() []string {
 			for _, reason := range s.Throttle {
 				seen[reason] = true
 			}
+		}
+	}
+	if r.Clocks != nil {
+		for _, reason := range r.Clocks.CappedBy {
+			seen[reason] = true
 		}
 	}
 	if r.Before != nil && r.After != nil {

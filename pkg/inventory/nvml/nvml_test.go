@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -147,6 +148,12 @@ func TestThisMachine(t *testing.T) {
 	for i := range count {
 		d, ret := l.Device(i)
 		require.Equal(t, nvml.Success, ret)
+		began := time.Now()
+		for range 1000 { // as they are read between windows
+			_, _ = d.ClockReasons()
+			_, _ = d.ClockMHz(nvml.ClockSM)
+		}
+		t.Logf("a reading of the clock takes %s", time.Since(began)/1000)
 		name, ret := d.Name()
 		require.Equal(t, nvml.Success, ret)
 		reasons, ret := d.ClockReasons()
