@@ -56,8 +56,7 @@ func over(lane string, change ...func(*plan.Case)) plan.Case {
 
 // Two processes move every word over each lane, in all arrangements and forms of a cache, those of MLA
 // and GQA included, one case after the other over the same agents; and UCX says that it used the
-// lane. A block of a megabyte moves at more than 0.1 GB/s over vm. Over tcp it does not on a busy
-// machine, where both processes wait for a processor.
+// lane.
 func TestTransfersArriveWhole(t *testing.T) {
 	need.Full(t)
 	dir := wheels.NIXL.Libraries(t)
@@ -79,9 +78,6 @@ func TestTransfersArriveWhole(t *testing.T) {
 				require.Equal(t, wheels.NIXL.Version, *d.Implementation.LibraryVersion)
 				for _, r := range d.Measurement.Rows {
 					require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
-					if lane == vocab.LaneProcessVM && r.Kind == transfer.KindBulk && r.ReqBytes > 1<<20 {
-						require.Greater(t, r.GBps, 0.1, r.Name())
-					}
 				}
 			}
 		})
