@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -49,7 +50,7 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 			maps.Copy(env, d.Env)
 			c.Env = env
 		}
-		if lack := familyOf(&c).Fit(be, &c); lack != "" {
+		if lack := cmp.Or(familyOf(&c).Fit(be, &c), moreMachines(&c)); lack != "" {
 			return nil, fmt.Errorf("%w: %s", ErrCannot, lack)
 		}
 		r.Runnable(be, &c)

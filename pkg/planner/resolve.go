@@ -215,8 +215,21 @@ func (r *Resolver) Request(be *catalog.Backend, c *plan.Case, lacks ...string) {
 	}
 }
 
-// Runnable requests a case, copied as it is, in each of its repeats.
+// moreMachines returns why the current machine cannot run a case alone, or "".
+func moreMachines(c *plan.Case) string {
+	if c.Nodes == 1 {
+		return ""
+	}
+	return fmt.Sprintf("the case needs %d machines, and this is one", c.Nodes)
+}
+
+// Runnable requests a case, copied as it is, in each of its repeats. Of the current machine, one that needs more
+// machines is unsupported.
 func (r *Resolver) Runnable(be *catalog.Backend, c *plan.Case) {
+	if lack := moreMachines(c); r.devices > 0 && lack != "" {
+		r.Unsupported(c, lack)
+		return
+	}
 	q := plan.Requested{Disposition: plan.Runnable, Case: *c, BudgetSeconds: budget(estimate(r.Platform, be, c))}
 	for q.Case.Repeat = 1; q.Case.Repeat <= r.Suite.Repeats && r.err == nil; q.Case.Repeat++ {
 		r.add(&q)

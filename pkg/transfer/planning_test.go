@@ -45,24 +45,54 @@ func TestMooncakeBetweenDevices(t *testing.T) {
 	}
 }
 
+// direct describes one transfer over a lane.
+func direct(lane string) planner.Direct {
+	cat := plantest.Shipped()
+	block := transfer.New(transfer.CacheOf(cat, "kv-tiny"), catalog.SamplingOf[transfer.Sampling](cat.SamplingProfile("smoke")))
+	block.Mode, block.Routing, block.ISLLadder, block.PageTokens, block.BatchSizes, block.Ops = lane, transfer.Paged, plan.Ladder{64}, plan.Ladder{16}, plan.Ladder{1}, transfer.Ops()
+	return planner.Direct{Suite: "bench", Backend: "nixl", World: 2, Repeats: 1, Cases: []plan.Case{{
+		Family: transfer.Name, Precision: "bf16", Sampling: "smoke", Contract: transfer.Contract, Block: block,
+	}}}
+}
+
 // A transfer is placed where its lane is: between processes of the host, whatever devices are
 // here, or between devices, if there are any.
 func TestDirectPlacesATransferByItsLane(t *testing.T) {
 	machine := planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nixl"}}}
-	over := func(lane string) planner.Direct {
-		cat := plantest.Shipped()
-		block := transfer.New(transfer.CacheOf(cat, "kv-tiny"), catalog.SamplingOf[transfer.Sampling](cat.SamplingProfile("smoke")))
-		block.Mode, block.Routing, block.ISLLadder, block.PageTokens, block.BatchSizes, block.Ops = lane, transfer.Paged, plan.Ladder{64}, plan.Ladder{16}, plan.Ladder{1}, transfer.Ops()
-		return planner.Direct{Suite: "bench", Backend: "nixl", World: 2, Repeats: 1, Cases: []plan.Case{{
-			Family: transfer.Name, Precision: "bf16", Sampling: "smoke", Contract: transfer.Contract, Block: block,
-		}}}
-	}
 	for lane, sku := range map[string]string{vocab.LaneTCP: "local", vocab.LanePeer: "local-h200"} {
-		m, err := over(lane).Resolve(plantest.Shipped(), machine)
+		m, err := direct(lane).Resolve(plantest.Shipped(), machine)
 		require.NoError(t, err)
 		require.Equal(t, sku, m.RequestedOther[0].SKU)
 	}
-	_, err := over(vocab.LanePeer).Resolve(plantest.Shipped(), planner.Machine{CPU: "amd64"})
+	_, err := direct(vocab.LanePeer).Resolve(plantest.Shipped(), planner.Machine{CPU: "amd64"})
 	require.ErrorIs(t, err, planner.ErrCannot)
 	require.ErrorContains(t, err, "lane peer of backend nixl joins the memory of GPUs, and no GPU here runs it")
+}
+
+// A sweep of one machine answers what needs two with the reason, instead of ranks that cannot start, and so does a
+// benchmark.
+func TestOneMachineHasNoLaneBetweenTwo(t *testing.T) {
+	machine := planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nixl"}}}
+	m, err := planner.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{
+		planner.FilterSuite: {"kv-transfer"}, planner.FilterSKU: {"local-h200"}, planner.FilterBackend: {"nixl"},
+	}}, machine)
+	require.NoError(t, err)
+	lanes := map[string]int{}
+	for q := range m.Requested() {
+		lane := transfer.Of(&q.Case).Mode
+		lanes[lane]++
+		if _, detail := q.Why(); vocab.BetweenNodes(lane) {
+			require.Equal(t, plan.Unsupported, q.Disposition, q.Case.CaseID)
+			require.Equal(t, "the case needs 2 machines, and this is one", detail)
+		} else {
+			require.NotContains(t, detail, "machines")
+		}
+	}
+	require.NotZero(t, lanes[vocab.LaneRDMA])
+	for _, c := range m.Include {
+		require.Equal(t, 1, c.Nodes)
+	}
+	_, err = direct(vocab.LaneRDMA).Resolve(plantest.Shipped(), machine)
+	require.ErrorIs(t, err, planner.ErrCannot)
+	require.ErrorContains(t, err, "the case needs 2 machines, and this is one")
 }
