@@ -26,8 +26,9 @@ type sides struct {
 	c     plan.Case
 	noise float64 // between runs, standard deviation of ln
 	seed  uint64
-	// attempt and rows may change what a run says; may be nil.
+	// attempt, head and rows may change what a run says; may be nil.
 	attempt func(*result.Attempt)
+	head    func(*result.Envelope)
 	row     func(*collective.Row) // slower or faster: see scale
 }
 
@@ -51,6 +52,9 @@ func (b sides) side(n int) *compare.Side {
 			b.attempt(&a)
 		}
 		d := resulttest.Collective(b.c, a)
+		if b.head != nil {
+			b.head(d.Head())
+		}
 		effect := math.Exp(b.noise * rng.NormFloat64())
 		for k := range d.Measurement.Rows {
 			scale(&d.Measurement.Rows[k], effect)
@@ -252,6 +256,23 @@ func TestDisturbancesAreNamed(t *testing.T) {
 	const factor = "other users of the devices"
 	require.Equal(t, []compare.Difference{{Factor: factor, Old: []string{}, New: []string{"seen"}}}, compare.Of(b.side(1), disturbed, compare.Options{}).Beside)
 	require.Equal(t, []compare.Difference{{Factor: factor, Old: []string{"seen"}, New: []string{"seen"}}}, compare.Of(disturbed, disturbed, compare.Options{}).Beside)
+}
+
+// A library of one version in another build, or another one beside the measured library, is another library.
+func TestBuildsOfLibrariesAreNamed(t *testing.T) {
+	with := func(build, blas string) sides {
+		b := oneCollective()
+		b.head = func(e *result.Envelope) {
+			e.Provenance.Libraries = []result.Library{{Kind: "nccl", Version: "2.28.9", BuildID: build}, {Kind: "cublaslt", Version: blas}}
+		}
+		return b
+	}
+	a, b := with("00112233", "12.9.1"), with("ff112233", "13.0.0")
+	c := compare.Of(a.side(5), b.side(5), compare.Options{})
+	require.Equal(t, []compare.Difference{
+		{Factor: "library cublaslt", Old: []string{"12.9.1"}, New: []string{"13.0.0"}},
+		{Factor: "library nccl", Old: []string{"2.28.9, build 00112233"}, New: []string{"2.28.9, build ff112233"}},
+	}, c.Beside)
 }
 
 // A tail that is 20 % longer leaves the medians the same.

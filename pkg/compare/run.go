@@ -103,6 +103,9 @@ func beside(e *result.Envelope) map[string]string {
 	if e.Devices != nil && e.Devices.Capped() {
 		b["SM clock"] = "capped"
 	}
+	for _, l := range e.Provenance.Libraries {
+		b["library "+l.Kind] = strings.TrimSuffix(l.Version+", build "+l.BuildID, ", build ")
+	}
 	for name, value := range e.Provenance.Host {
 		b["host "+name] = value
 	}
