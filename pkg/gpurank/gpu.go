@@ -89,8 +89,9 @@ func (g *GPU) Close() error {
 // Facts returns the facts of a rank that drives g with a library.
 func (g *GPU) Facts(l rank.Library) rank.Facts {
 	info := g.Info()
+	device := inventory.GPU{Product: info.Product, Partition: g.about.Partition}
 	return rank.Facts{
-		DeviceProduct: info.Product, DeviceArch: info.Arch,
+		DeviceProduct: info.Product, DeviceArch: info.Arch, DeviceVariant: device.Variant(),
 		Framework: g.platform, AcceleratorRuntime: info.Runtime,
 		Library: l, CPUs: g.cpus, NUMANode: g.numaNode,
 	}

@@ -135,6 +135,19 @@ func (g *GPU) Model() string {
 	return strings.ToLower(strings.Join(strings.Fields(g.Product), "-"))
 }
 
+// variants matches the words by which products of one model differ in processors, memory, power or links.
+var variants = regexp.MustCompile(`(?i)\b(PCIe|NVL|MIG|Laptop|Max-Q|Ti|SUPER|Ada|Quadro|(16|24|32|40|48|64|94|96)GB|[1-7]g\.[0-9]+gb)\b`)
+
+// Variant returns what makes the device another one than its model alone says, in lower case, such as pcie for
+// "NVIDIA H100 PCIe", and how it is partitioned, unless it is whole; "" for most devices.
+func (g *GPU) Variant() string {
+	words := variants.FindAllString(strings.ToLower(g.Product), -1)
+	if g.Partition != "" && !slices.Contains(append(words, "no-mig", "spx", "spx/nps1"), strings.ToLower(g.Partition)) {
+		words = append(words, strings.ToLower(g.Partition))
+	}
+	return strings.Join(words, " ")
+}
+
 // Reader reads the inventory and the state of a machine.
 type Reader struct {
 	root sysfs.Root

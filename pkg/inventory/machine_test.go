@@ -308,6 +308,26 @@ func TestThisMachine(t *testing.T) {
 	t.Logf("%+v %+v", m, s)
 }
 
+func TestVariant(t *testing.T) {
+	for want, devices := range map[string][]inventory.GPU{
+		"": {
+			{Product: "NVIDIA H100 80GB HBM3", Partition: "no-mig"}, {Product: "NVIDIA H200"}, {Product: "NVIDIA GB200"}, {Product: "NVIDIA GH200 480GB"},
+			{Product: "NVIDIA B300 SXM6 AC"}, {Product: "NVIDIA A100-SXM4-80GB"}, {Product: "AMD Instinct MI300X OAM", Partition: "SPX/NPS1"}, {Product: "AMD Instinct MI355X", Partition: "SPX"},
+		},
+		"pcie":        {{Product: "NVIDIA H100 PCIe"}},
+		"nvl":         {{Product: "NVIDIA H100 NVL"}},
+		"pcie 40gb":   {{Product: "NVIDIA A100-PCIE-40GB"}},
+		"mig":         {{Product: "NVIDIA H200", Partition: "mig"}},
+		"mig 1g.10gb": {{Product: "NVIDIA H100 80GB HBM3 MIG 1g.10gb", Partition: "mig"}},
+		"cpx/nps4":    {{Product: "AMD Instinct MI300X", Partition: "CPX/NPS4"}},
+		"laptop":      {{Product: "NVIDIA GeForce RTX 4090 Laptop GPU"}},
+	} {
+		for _, g := range devices {
+			require.Equal(t, want, g.Variant(), g.Product)
+		}
+	}
+}
+
 func TestModel(t *testing.T) {
 	for product, want := range map[string]string{
 		"NVIDIA H200":               "h200",

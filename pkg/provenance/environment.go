@@ -30,6 +30,9 @@ const (
 // node were left, if that is too few for them.
 const ProcessorsVariable = "CX_PROCESSORS"
 
+// DeviceVariable is the entry with what makes the devices other ones than the product of the platform says.
+const DeviceVariable = "CX_DEVICE"
+
 //go:embed variables.txt
 var variables string
 
@@ -119,6 +122,8 @@ func (s *Screen) Environment(environ []string, found map[string]string) map[stri
 // published returns the published form of the value of a variable, or Withheld.
 func (s *Screen) published(name, value string) string {
 	switch {
+	case name == DeviceVariable:
+		return s.Public(value)
 	case name == Preload:
 		return s.libraries(value)
 	case name == Tunables && tunable.MatchString(value) && s.Check(value) == nil:

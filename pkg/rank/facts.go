@@ -4,9 +4,11 @@ import "github.com/collectivex/collectivex/pkg/dl"
 
 // Facts is what a rank reports about its device and library while it runs a case. All of it may be published.
 type Facts struct {
-	DeviceProduct      string  `json:"device_product"` // name the runtime reports
-	DeviceArch         string  `json:"device_arch"`    // sm_90, gfx942, x86-64
-	Framework          string  `json:"framework"`      // cuda, hip, host, torch x.y
+	DeviceProduct string `json:"device_product"` // name the runtime reports
+	DeviceArch    string `json:"device_arch"`    // sm_90, gfx942, x86-64
+	// DeviceVariant is what the platform's product does not say of a GPU; see inventory.GPU.Variant.
+	DeviceVariant      string  `json:"device_variant,omitempty"`
+	Framework          string  `json:"framework"` // cuda, hip, host, torch x.y
 	AcceleratorRuntime string  `json:"accelerator_runtime"`
 	Library            Library `json:"library"`
 	// Beside lists other loaded libraries, such as one that multiplies matrices.

@@ -12,12 +12,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// settings returns what the ranks of c found beside the environment of their launcher. The variables are those of
+// settings returns what the ranks of c found beside the environment of their launcher, and what their devices are
+// beside the product of the platform. The variables are those of
 // the first rank, since a case whose ranks differ fails; see unlike.
 func settings(c plan.Case, streams []rank.Stream) map[string]string {
 	found := map[string]string{}
 	if len(streams) > 0 {
 		maps.Copy(found, streams[0].Settings.Variables)
+	}
+	for _, s := range streams {
+		if s.Facts != nil && s.Facts.DeviceVariant != "" {
+			found[provenance.DeviceVariable] = s.Facts.DeviceVariant
+		}
 	}
 	if n := processors(c, streams); n > 0 {
 		found[provenance.ProcessorsVariable] = strconv.Itoa(n)

@@ -26,6 +26,19 @@ func TestRanksWithOtherSettings(t *testing.T) {
 	require.Equal(t, `GLIBC_TUNABLES is "" for rank 0 and "glibc.malloc.arena_max=1" for rank 1: make the settings files equal that their logs name`, end.Failure)
 }
 
+// Products of one model in another form share the platform's product, but no key.
+func TestVariantsOfDevices(t *testing.T) {
+	of := func(facts ...*rank.Facts) map[string]string {
+		var streams []rank.Stream
+		for r, f := range facts {
+			streams = append(streams, rank.Stream{Rank: r, Facts: f})
+		}
+		return provenance.NewScreen().Environment(nil, settings(plan.Case{World: 2, Nodes: 1, RanksPerNode: 2}, streams))
+	}
+	require.Empty(t, of(&rank.Facts{}, &rank.Facts{}, nil))
+	require.Equal(t, map[string]string{"CX_DEVICE": "mig cpx/nps4"}, of(&rank.Facts{}, &rank.Facts{DeviceVariant: "mig cpx/nps4"}))
+}
+
 func TestProcessors(t *testing.T) {
 	c := plan.Case{World: 4, Nodes: 2, RanksPerNode: 2}
 	of := func(each ...[]int) string {

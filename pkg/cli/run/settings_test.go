@@ -126,3 +126,17 @@ func TestRestrictedProcessors(t *testing.T) {
 	require.Equal(t, map[string]string{"CX_PROCESSORS": "1"}, one.Provenance.Environment)
 	require.NotEqual(t, free.ComparisonKey, one.ComparisonKey)
 }
+
+// Devices of one model in another form are never compared.
+func TestVariantOfTheDevice(t *testing.T) {
+	need.Full(t)
+	standIns(t)
+	t.Setenv("CX_FAKE_NAME", "NVIDIA H100 80GB HBM3")
+	usual, _, _ := settled(t)
+	require.Empty(t, usual.Provenance.Environment)
+	t.Setenv("CX_FAKE_NAME", "NVIDIA H100 PCIe")
+	card, _, _ := settled(t)
+	require.Equal(t, "pcie", card.Provenance.Environment["CX_DEVICE"])
+	require.Equal(t, usual.Identity.Case.TopologyClass, card.Identity.Case.TopologyClass)
+	require.NotEqual(t, usual.ComparisonKey, card.ComparisonKey)
+}
