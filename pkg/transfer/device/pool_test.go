@@ -106,6 +106,37 @@ func TestABlindKernel(t *testing.T) {
 	})
 }
 
+// lateKernel is a kernel after whose first launch words arrive.
+type lateKernel struct {
+	accel.Kernel
+	arrive func() error
+}
+
+func (k *lateKernel) Launch(stream accel.Stream, blocks, threads, shared uint32, args ...unsafe.Pointer) error {
+	arrive := k.arrive
+	k.arrive = func() error { return nil }
+	return errors.Join(k.Kernel.Launch(stream, blocks, threads, shared, args...), stream.Synchronize(), arrive())
+}
+
+// Words that arrive between the look of the kernel and that of the host are late, and no disagreement.
+func TestWordsThatArriveBetweenLooks(t *testing.T) {
+	withPools(t, func(t *testing.T, p *Pools) {
+		if p.paint == nil {
+			return
+		}
+		own, err := p.AllocPool(1 << 20)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, own.Close()) }()
+		o := pool.Origin{Pool: pool.Of(0), Nonce: 1}
+		require.NoError(t, own.Paint(o.Word(0)))
+		require.NoError(t, own.Write(8, []uint64{0}))
+		p.check = &lateKernel{p.check, func() error { return own.Write(8, []uint64{o.Word(8)}) }}
+		f, err := pool.Unchanged(o, own, "source")
+		require.NoError(t, err)
+		require.Equal(t, "late", f.Class)
+	})
+}
+
 func TestRealCompilersTakeTheKernels(t *testing.T) {
 	t.Run("NVRTC", func(t *testing.T) { compilers.NVRTC(t, "pool.cu", source()) })
 	t.Run("HIPRTC", func(t *testing.T) { compilers.HIPRTC(t, "pool.cu", source()) })

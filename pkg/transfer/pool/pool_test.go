@@ -55,6 +55,11 @@ func TestClassesOfWrongWords(t *testing.T) {
 	pool[12] = 0
 	clean.Later(find(pool))
 	require.Equal(t, Finding{128, result.Wrong{Late: 1}, "late", 12 * WordBytes}, clean)
+	pool[63] = 0
+	first := find(pool)
+	pool[12] = src.Word(42)
+	first.Later(find(pool))
+	require.Equal(t, Finding{128, result.Wrong{Guard: 1, Late: 1}, "late", 12 * WordBytes}, first, "what came is late, what did not is not")
 
 	own := painted(t, src)
 	whole, err := Unchanged(src, own, "source")

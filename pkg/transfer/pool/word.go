@@ -106,9 +106,15 @@ func compare(pool Memory, stretches []Stretch, classify func(f *Finding, stretch
 		if err != nil {
 			return f, err
 		}
-		if classify(&f, i, words); f.Wrong.Total() == before {
+		if classify(&f, i, words); f.Wrong.Total() > before {
+			continue
+		}
+		if again, err := pool.Wrong(stretches[i : i+1]); err != nil {
+			return f, err
+		} else if len(again) > 0 {
 			return f, fmt.Errorf("%w: of %d words from word %d on some are wrong on the %s, none on the host", ErrDisagree, s.N, s.At, pool.CheckedBy())
 		}
+		f.wrong("late", int64(s.N), s.At) // they came meanwhile
 	}
 	return f, nil
 }
@@ -159,18 +165,19 @@ func (f *Finding) classify(dst, src Origin, words []uint64, b Span) {
 	f.wrong("corrupted", corrupted.n, corrupted.at)
 }
 
-// Later adds the words that changed since the check f: words that are wrong in f or again, but not in
-// both.
+// Later adds a second look at the words of f. Words that are wrong in one of them only are late.
 func (f *Finding) Later(again Finding) {
-	before, after := f.Wrong.Total(), again.Wrong.Total()
+	late := f.Wrong.Total() - again.Wrong.Total()
 	f.Checked += again.Checked
-	if before == after {
-		return
-	}
-	at, class := again.At, f.Class
-	f.Wrong.Late += max(before, after) - min(before, after)
-	if class == "" {
-		f.Class, f.At = "late", at
+	switch {
+	case late > 0:
+		f.Wrong, f.Class = again.Wrong, "late"
+		f.Wrong.Late += late
+	case late < 0:
+		f.Wrong.Late -= late
+		if f.Class == "" {
+			f.Class, f.At = "late", again.At
+		}
 	}
 }
 
