@@ -45,6 +45,9 @@ func (d *Document) Drop(p Point, why result.Reason) {
 	d.Workload.Dropped = append(d.Workload.Dropped, DroppedPoint{p.ISL, p.Page, p.Batch, why})
 }
 
+// compared leaves out the ladders: rows are matched by their bursts. It has what the ladders make of the
+// other bursts, the size of the pools, from which the number of tables of each burst follows, and the row
+// whose bursts are sustained.
 type compared struct {
 	Workload  string           `json:"workload"`
 	Mode      string           `json:"mode"`
@@ -54,11 +57,48 @@ type compared struct {
 	Timing    plan.Repetitions `json:"timing"`
 	PoolSlack int              `json:"pool_slack"`
 	Entries   []CacheEntry     `json:"entries"`
+	PoolBytes int64            `json:"pool_bytes,omitempty"` // without guards; this and Sustained are missing if no burst fits
+	Sustained []int            `json:"sustained,omitempty"`  // context, page and requests
 }
 
 func comparison(c *plan.Case) any {
 	t := Of(c)
-	return compared{t.Workload, t.Mode, t.Handle, t.Routing, t.Seed, t.Timing, t.PoolSlack, t.Entries}
+	of := compared{Workload: t.Workload, Mode: t.Mode, Handle: t.Handle, Routing: t.Routing, Seed: t.Seed, Timing: t.Timing, PoolSlack: t.PoolSlack, Entries: t.Entries}
+	if kept, _ := t.Points(); len(kept) > 0 {
+		last := kept[len(kept)-1]
+		of.PoolBytes, of.Sustained = int64(t.PoolSlack)*largest(kept), []int{last.ISL, last.Page, last.Batch}
+	}
+	return of
+}
+
+// largest returns the bytes of the largest burst.
+func largest(points []Point) (bytes int64) {
+	for _, p := range points {
+		bytes = max(bytes, p.Bytes)
+	}
+	return bytes
+}
+
+// settled returns the case of a document, with the budget that its largest burst takes: the bursts that
+// the ranks dropped exceed it.
+func settled(d result.Document) plan.Case {
+	c := d.Head().Identity.Case
+	t := *Of(&c)
+	t.PoolBudget = int64(t.PoolSlack) * largest(d.(*Document).points())
+	c.Block = &t
+	return c
+}
+
+// older returns the comparison key of earlier documents, which did not depend on the bursts.
+func older(e *result.Envelope) result.Older {
+	c := e.Identity.Case
+	t := *Of(&c)
+	t.PoolBudget, c.Block = 0, &t
+	key, err := result.ComparisonKey(c, e.Provenance.Environment)
+	if err != nil {
+		return result.Older{}
+	}
+	return result.Older{ComparisonKey: key}
 }
 
 func check(p *result.Problems, doc result.Document) {
@@ -125,7 +165,7 @@ func checkBursts(p *result.Problems, d *Document) (bad []string) {
 		s := &m.Sustained[i]
 		at := "measurement.sustained[" + s.Op + "]"
 		p.Check(slices.Contains(t.Ops, s.Op) && s.Bursts > 0 && s.InFlight > 0 && s.Seconds > 0 && s.Bytes > 0, "%s has no bursts, or was not asked for", at)
-		p.Check(m.TwoSided || 1e3*s.Seconds >= float64(t.SustainMillis), "%s lasted %v s, must be at least %d ms", at, s.Seconds, t.SustainMillis)
+		p.Check(m.TwoSided && s.Parts == 0 || 1e3*s.Seconds >= float64(t.SustainMillis), "%s lasted %v s, must be at least %d ms", at, s.Seconds, t.SustainMillis)
 		rate := float64(s.Bytes) / 1e9 / s.Seconds
 		p.Check(math.Abs(s.GBps-rate) <= 1e-6*rate, "%s: gbps is %v, want %v from bytes and seconds", at, s.GBps, rate)
 		p.Check(s.CPUPoster >= 0 && s.CPU >= s.CPUPoster, "%s: cpu_s_per_gb is %v, must be at least cpu_s_per_gb_poster, which is %v", at, s.CPU, s.CPUPoster)
@@ -171,19 +211,20 @@ func checkSuccess(p *result.Problems, d *Document, seen map[string]bool) {
 
 // Asked returns the requested rows that were not dropped, without their figures: for each operation the
 // bulk rows and then the paged ones.
-func (d *Document) Asked() []Row {
-	t := Of(&d.Identity.Case)
+func (d *Document) Asked() []Row { return AskedRows(Of(&d.Identity.Case), d.points()) }
+
+// points returns the bursts of paged rows that were not dropped.
+func (d *Document) points() (points []Point) {
 	dropped := func(p Point) bool {
 		return slices.ContainsFunc(d.Workload.Dropped, func(x DroppedPoint) bool { return x.ISL == p.ISL && x.PageTokens == p.Page && x.Batch == p.Batch })
 	}
-	var points []Point
-	kept, _ := t.Points()
+	kept, _ := Of(&d.Identity.Case).Points()
 	for _, p := range kept {
 		if !dropped(p) {
 			points = append(points, p)
 		}
 	}
-	return AskedRows(t, points)
+	return points
 }
 
 // AskedRows returns the rows of the points, without their figures: for each operation a bulk row for

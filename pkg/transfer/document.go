@@ -105,7 +105,8 @@ type First struct {
 	Op     string       `json:"op" in:"transfer op"`
 	Bytes  int64        `json:"bytes"`
 	Millis result.Burst `json:"latency_ms"`
-	// Verify is the verdict on the result of the last transfer, and of one more. Older documents lack it.
+	// Verify is the verdict on the checked transfers: in older documents, the last one and one more. Still
+	// older ones lack it.
 	Verify *result.Verify `json:"verify,omitempty"`
 }
 
@@ -120,8 +121,11 @@ type Sustained struct {
 	// CPU is processor seconds per GB of both processes, and of the one that posts.
 	CPU       float64 `json:"cpu_s_per_gb"`
 	CPUPoster float64 `json:"cpu_s_per_gb_poster"`
-	// Verify is the verdict on the results of the last bursts and, if it has four checks, of another round
-	// of bursts after them.
+	// Parts is in how many parts the bursts were posted, each up to a random point. The time between them
+	// does not count. Older documents lack it.
+	Parts int `json:"parts,omitempty"`
+	// Verify is the verdict on the results of the last bursts of each part. Older documents have one part
+	// and, if there are four checks, another round of bursts after it.
 	Verify result.Verify `json:"verify"`
 }
 

@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 )
@@ -60,4 +62,25 @@ func TestOlderDocuments(t *testing.T) {
 	require.NoError(t, err)
 	_, err = result.NewInspector(func(string) error { return nil }).Inspect(older)
 	require.NoError(t, err)
+}
+
+// Bursts that are measured beside others in larger pools, or before other sustained ones, are not
+// compared. What the ranks dropped counts as if it had not been asked for.
+func TestKeysOfOtherBursts(t *testing.T) {
+	of := func(batches []int, drop ...int) string {
+		c := plantest.Transfer(func(c *plan.Case) {
+			transfer.Of(c).ISLLadder, transfer.Of(c).BatchSizes = plan.Ladder{48}, batches
+		})
+		d := resulttest.Transfer(c, resulttest.Attempt())
+		for _, batch := range drop {
+			d.Drop(transfer.Point{ISL: 48, Page: transfer.Of(&c).PageTokens[0], Batch: batch}, result.ReasonMemoryForSize.With("pool of 1 bytes"))
+		}
+		key, err := result.ComparisonKey(result.Settled(d), nil)
+		require.NoError(t, err)
+		return key
+	}
+	alone := of([]int{1})
+	require.NotEqual(t, alone, of([]int{1, 64}))
+	require.Equal(t, alone, of([]int{1, 64}, 64))
+	require.Equal(t, of([]int{1, 64}), of([]int{1, 8, 64}), "rows are matched one by one")
 }

@@ -42,6 +42,8 @@ var Family = family.Family{
 		Document:   Document{},
 		New:        newDocument,
 		Comparison: comparison,
+		Settled:    settled,
+		Older:      older,
 		Check:      check,
 		Source:     source,
 	},

@@ -115,8 +115,8 @@ func key(c *plan.Case) planner.Key {
 	return planner.Key{Mode: lane, Label: "kv-" + lane}
 }
 
-// checkedReps is how many bursts of a trial are checked: the first, the last and one between them.
-const checkedReps = 3
+// CheckedReps is how many bursts of a trial are checked.
+const CheckedReps = 3
 
 // otherChecks is the number of further checks of the pools for an operation: twice for each size of
 // small transfers, twice for sustained bursts, and after the release.
@@ -128,12 +128,8 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	t := Of(c)
 	kept, _ := t.Points()
 	bursts := float64(t.Timing.Trials * (t.Timing.Warmup + t.Timing.Reps))
-	checks := float64(t.Timing.Trials * checkedReps)
-	var largest int64
-	for _, p := range kept {
-		largest = max(largest, p.Bytes)
-	}
-	check := 4 * float64(t.PoolSlack) * float64(largest) / (pace.GBps * 1e3)
+	checks := float64(t.Timing.Trials * CheckedReps)
+	check := 4 * float64(t.PoolSlack) * float64(largest(kept)) / (pace.GBps * 1e3)
 	micros := otherChecks * check
 	for _, p := range kept {
 		micros += 2 * bursts * (pace.Micros + float64(p.Blocks) + float64(p.Bytes)/(pace.GBps*1e3)) // bulk rows too
