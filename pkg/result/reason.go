@@ -27,7 +27,7 @@ const (
 	ReasonCheck         Code = "check-failed" // "check-failed: before payload rank 1"
 	ReasonNonFinite     Code = "non-finite-error"
 	ReasonUnchecked     Code = "check-did-not-run"
-	ReasonImplausible   Code = "implausible"     // more data than the limits allow; a time of 0
+	ReasonImplausible   Code = "implausible"     // more data than the limits allow; a time of 0; unchecked bursts too fast
 	ReasonUnpublishable Code = "unpublishable"   // the measurement contained something private
 	ReasonMemoryForSize Code = "memory-for-size" // a size dropped from the ladder
 	ReasonSizeTooSmall  Code = "size-too-small"  // a size that leaves a rank without an element

@@ -118,8 +118,9 @@ func key(c *plan.Case) planner.Key {
 // CheckedReps is how many bursts of a trial are checked.
 const CheckedReps = 3
 
-// otherChecks is the number of further checks of the pools for an operation: twice for each size of
-// small transfers, twice for sustained bursts, and after the release.
+// otherChecks is the number of further checks of the pools for an operation, each as slow as the fabric.
+// Of small transfers, of sustained bursts and after the release there are several times as many, which
+// take the time of memory.
 const otherChecks = 7
 
 // seconds assumes that a check fills and reads both pools at the pace of the fabric, and that a block

@@ -18,8 +18,8 @@ import (
 // Bursts for which a rank lacks the memory are dropped, with the pool that they need, and the rest is
 // measured. If none is left, the document says so too, and the case is refused.
 func TestTooLittleMemory(t *testing.T) {
-	// Bursts of one and of two requests, each of 221,184 bytes, have pools of twice as much.
-	const one, two = 442368 + 8192, 884736 + 8192
+	// Bursts of one and of two requests, each of 221,184 bytes, have pools of twice as much, and five pages.
+	const one, two = 442368 + 20480, 884736 + 20480
 	for _, tc := range []struct {
 		free     int64
 		dropped  []int // pools

@@ -43,8 +43,11 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if !agree(*serving.setup, *posting.setup) {
 		return fmt.Errorf("the setup records of ranks 0 and 1 differ")
 	}
-	a := assembly{d, transfer.Of(&d.Identity.Case), tracks}
+	a := &assembly{Document: d, block: transfer.Of(&d.Identity.Case), tracks: tracks}
 	a.setup()
+	if d.ComparisonKey, err = result.ComparisonKey(result.Settled(d), d.Provenance.Environment); err != nil {
+		return err
+	}
 	if err := a.rows(); err != nil {
 		return err
 	}
@@ -77,11 +80,55 @@ func read(s rank.Stream, t *track) error {
 // assembly is the document and its inputs.
 type assembly struct {
 	*transfer.Document
-	block  *transfer.Block
-	tracks []track
+	block   *transfer.Block
+	tracks  []track
+	hurried result.Reasons // see hurry
 }
 
-func (a assembly) setup() {
+// timedChecks returns the number of checks of the bursts of a row, or of small transfers.
+func (a *assembly) timedChecks() int {
+	return transfer.Ranks * a.block.Timing.Trials * min(transfer.CheckedReps, a.block.Timing.Reps)
+}
+
+const (
+	hurriedFactor = 0.8  // of the fastest checked burst
+	hurriedChance = 1e-4 // a case may have a thousand rows
+)
+
+// hurry returns a reason if bursts that were not checked are too fast: by chance, the checks would miss
+// all of the bursts that take less than hurriedFactor of the fastest checked one with a probability of
+// less than hurriedChance. The times are by trial and burst.
+func (a *assembly) hurry(row int, op string, latency []float64) result.Reasons {
+	reps, checks, fastest := a.block.Timing.Reps, 0, math.Inf(1)
+	for _, c := range a.tracks[postingRank].checks {
+		if at := c.Trial*reps + c.Rep; c.Row == row && c.Op == op && at < len(latency) {
+			checks++
+			fastest = min(fastest, latency[at])
+		}
+	}
+	if transfer.Ranks*checks != a.timedChecks() {
+		return nil // as the verdict says
+	}
+	chance, fast := 1.0, 0
+	for trial := range slices.Chunk(latency, reps) {
+		left := len(trial)
+		for _, ms := range trial {
+			if ms < hurriedFactor*fastest {
+				left--
+				fast++
+			}
+		}
+		for i := range min(transfer.CheckedReps, len(trial)) {
+			chance *= float64(left-i) / float64(len(trial)-i)
+		}
+	}
+	if chance >= hurriedChance {
+		return nil
+	}
+	return result.Reasons{result.ReasonImplausible.With("%d of %d unchecked bursts faster than all checked ones", fast, len(latency)-checks)}
+}
+
+func (a *assembly) setup() {
 	m := &a.Measurement
 	serving, posting := a.tracks[0].setup, a.tracks[1].setup
 	lane := a.lane()
@@ -116,7 +163,7 @@ func (a assembly) setup() {
 
 // lane returns what moved the data, combined from the ranks that post. It is the zero value if one of
 // these ranks did not report its lane.
-func (a assembly) lane() (lane Lane) {
+func (a *assembly) lane() (lane Lane) {
 	posting := a.tracks[1:]
 	if a.tracks[1].setup.TwoSided {
 		posting = a.tracks
@@ -134,7 +181,7 @@ func (a assembly) lane() (lane Lane) {
 }
 
 // rows adds the rows that have a sample.
-func (a assembly) rows() error {
+func (a *assembly) rows() error {
 	for i, row := range transfer.AskedRows(a.block, a.tracks[1].setup.Points) {
 		var all trial
 		trials := map[int]bool{}
@@ -169,11 +216,8 @@ func (a assembly) rows() error {
 			row.GBps = row.Rate() // in full precision: CollectiveX rounds to 0.01, which is 0 on slow lanes
 			row.GBpsPrepared = row.GBps
 		}
-		expected := 0
-		for n := range a.block.Timing.Trials {
-			expected += transfer.Ranks * len(checkedReps(a.block, i, n))
-		}
-		row.Verify = a.verdict(i, row.Op, expected)
+		row.Verify = a.verdict(i, row.Op, a.timedChecks())
+		a.hurried = append(a.hurried, a.hurry(i, row.Op, all.Latency)...)
 		a.Measurement.Rows = append(a.Measurement.Rows, row)
 	}
 	return nil
@@ -181,7 +225,7 @@ func (a assembly) rows() error {
 
 // entrySkew summarizes how far apart both ranks began each trial. For a one-sided library only one
 // rank begins trials.
-func (a assembly) entrySkew() *result.EntrySkew {
+func (a *assembly) entrySkew() *result.EntrySkew {
 	entries := map[[2]int][]rank.Entry{}
 	for _, track := range a.tracks {
 		for _, t := range track.trials {
@@ -194,7 +238,7 @@ func (a assembly) entrySkew() *result.EntrySkew {
 
 // slower raises the burst times of a trial to the slower rank's, if the library is two-sided. It
 // reports whether both ranks have measured all bursts.
-func (a assembly) slower(t *trial) bool {
+func (a *assembly) slower(t *trial) bool {
 	if !a.tracks[1].setup.TwoSided {
 		return true
 	}
@@ -234,7 +278,7 @@ func round(v float64, decimals int) float64 {
 }
 
 // verdict summarizes the checks of a row. expected is the required number of checks.
-func (a assembly) verdict(row int, op string, expected int) result.Verify {
+func (a *assembly) verdict(row int, op string, expected int) result.Verify {
 	type place struct{ rank, trial, rep int }
 	seen := map[place]bool{}
 	var found []pool.Finding
@@ -255,7 +299,7 @@ func (a assembly) verdict(row int, op string, expected int) result.Verify {
 }
 
 // rest adds the measurements other than rows.
-func (a assembly) rest() error {
+func (a *assembly) rest() error {
 	m := &a.Measurement
 	for i, f := range a.tracks[1].firsts {
 		if others := a.tracks[0].firsts; a.tracks[1].setup.TwoSided && (i >= len(others) || !longer(f.Millis, others[i].Millis)) {
@@ -263,7 +307,9 @@ func (a assembly) rest() error {
 		}
 		if len(f.Millis) > 0 {
 			// Each operation has two sizes, in this order.
-			verify := a.verdict(rowFirst-i%firstSizes, f.Op, timedChecks*transfer.Ranks)
+			row := rowFirst - i%firstSizes
+			verify := a.verdict(row, f.Op, a.timedChecks())
+			a.hurried = append(a.hurried, a.hurry(row, f.Op, f.Millis)...)
 			m.First = append(m.First, transfer.First{Op: f.Op, Bytes: f.Bytes, Millis: result.NewBurst(f.Millis), Verify: &verify})
 		}
 	}
@@ -284,7 +330,7 @@ func (a assembly) rest() error {
 			m.Sustained = append(m.Sustained, transfer.Sustained{
 				Op: op, InFlight: posting.InFlight, Bursts: posting.Bursts, Bytes: posting.Bytes, Seconds: seconds,
 				GBps: gb / seconds, CPU: (serving.CPU + posting.CPU) / gb, CPUPoster: posting.CPU / gb,
-				Verify: a.verdict(rowSustained, op, timedChecks*transfer.Ranks),
+				Parts: posting.Parts, Verify: a.verdict(rowSustained, op, posting.Parts*transfer.Ranks),
 			})
 		}
 		if v := a.verdict(rowReleased, op, transfer.Ranks); v.Checks > 0 {
@@ -299,7 +345,7 @@ func (a assembly) rest() error {
 
 // judge sets the outcome of a case that both ranks completed, or whose data are wrong. Otherwise the
 // shard, which knows why a rank did not complete, sets it.
-func (a assembly) judge(done bool) {
+func (a *assembly) judge(done bool) {
 	m := &a.Measurement
 	var verdicts []result.Verify
 	complete := true
@@ -326,6 +372,9 @@ func (a assembly) judge(done bool) {
 		if wrong == nil {
 			wrong = pool.Reasons(v)
 		}
+	}
+	if wrong == nil {
+		wrong = a.hurried
 	}
 	switch {
 	case wrong != nil, !done:

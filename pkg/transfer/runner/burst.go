@@ -13,218 +13,216 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
-// first times transfers of 8 bytes and of a block of the first row. They write to one place from two
-// places in turn, so that each changes the destination. The result of the last transfer is checked.
-// After the pools are repainted, one more transfer is made and checked.
+// first times transfers of 8 bytes and of a block of the first row, like the bursts of a row.
 func (b *bench) first(ctx context.Context, op string) error {
 	i := slices.IndexFunc(b.rows, func(x bursts) bool { return x.row.Op == op && x.row.Kind == transfer.KindPaged })
-	// Their number is even, so that the last one has another source than the first.
-	timed := b.block.Timing.Reps * b.block.Timing.Trials
-	warmup := b.block.Timing.Warmup
-	warmup += (warmup + timed) % 2
-	last := warmup + timed - 1
 	for size, bytes := range []int64{pool.WordBytes, b.rows[i].sets[0][0][0].Bytes} {
-		request := func(n int) []Block { return moved(op, guardBytes+int64((n+size)%2)*bytes, bytes) }
-		requests := [][][]Block{{request(0)}, {request(1)}}
-		at := check{Row: rowFirst - size, Op: op}
-		f := first{Op: op, Bytes: bytes}
-		if b.posts() {
-			for n := range warmup + timed {
-				var one trial
-				if err := b.burst(ctx, op, requests[n%2], &one); err != nil {
-					return err
-				}
-				f.Millis = append(f.Millis, one.Latency...)
-			}
-			f.Millis = f.Millis[warmup:]
-			if err := b.session.Emit(kindFirst, f); err != nil {
+		s := small(op, bytes).series()
+		var out trial
+		for n := range b.block.Timing.Trials {
+			if err := b.round(ctx, s, check{Row: rowFirst - size, Op: op, Trial: n}, &out); err != nil {
 				return err
 			}
 		}
-		if err := b.inspect(ctx, at, request(last)); err != nil {
-			return err
+		if b.posts() {
+			if err := b.session.Emit(kindFirst, first{Op: op, Bytes: bytes, Millis: out.Latency}); err != nil {
+				return err
+			}
 		}
-		at.Rep = 1
-		if err := b.checked(ctx, at, request(last+1), func() error { return b.burst(ctx, op, requests[0], nil) }); err != nil {
+		if err := b.clean(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// moved returns a request with one block, from an offset in the source to the beginning of the
-// destination.
-func moved(op string, from, bytes int64) []Block {
-	if op == transfer.Pull {
-		return []Block{{Local: guardBytes, Remote: from, Bytes: bytes}}
+// row measures the trials of a row.
+func (b *bench) row(ctx context.Context, row int) error {
+	s := b.rows[row].series()
+	for n := range b.block.Timing.Trials {
+		out := trial{Row: row, Trial: n}
+		if err := b.round(ctx, s, check{Row: row, Op: s.row.Op, Trial: n}, &out); err != nil {
+			return fmt.Errorf("%s, trial %d: %w", s.row.Name(), n, err)
+		}
+		if !b.posts() {
+			continue
+		}
+		if best := slices.Min(out.Latency); n == 0 || best < b.fastest[row] {
+			b.fastest[row] = best
+		}
+		if err := b.session.Emit(kindTrial, out); err != nil {
+			return err
+		}
 	}
-	return []Block{{Local: from, Remote: guardBytes, Bytes: bytes}}
+	return b.clean(ctx, s)
 }
 
-// trial measures one trial of a row. The checked bursts are among the timed ones.
-func (b *bench) trial(ctx context.Context, row, n int) error {
-	x, timing := b.rows[row], b.block.Timing
-	out := trial{Row: row, Trial: n}
-	if b.posts() {
-		for i := range timing.Warmup {
-			if err := b.burst(ctx, x.row.Op, x.sets[x.set(i, x.tables)], nil); err != nil {
-				return err
-			}
-		}
-	}
-	checked := checkedReps(b.block, row, n)
-	for i := range timing.Reps {
-		set := x.set(i, x.tables)
-		if slices.Contains(checked, i) {
-			at := check{Row: row, Op: x.row.Op, Trial: n, Rep: i}
-			err := b.checked(ctx, at, x.blocks(set), func() error {
-				return b.burst(ctx, x.row.Op, x.sets[set], &out)
-			})
-			if err != nil {
-				return err
-			}
-		} else if b.posts() {
-			if err := b.burst(ctx, x.row.Op, x.sets[set], &out); err != nil {
-				return err
-			}
-		}
-	}
-	if !b.posts() {
+// clean paints the pools if bursts have left anything there.
+func (b *bench) clean(ctx context.Context, s *series) error {
+	if s.fresh == s.made {
 		return nil
 	}
-	if best := slices.Min(out.Latency); n == 0 || best < b.fastest[row] {
-		b.fastest[row] = best
+	s.fresh = s.made
+	return b.repaint(ctx)
+}
+
+// round makes the bursts of a trial, and checks what some of the timed ones, which no library can
+// foresee, left in the pools.
+func (b *bench) round(ctx context.Context, s *series, at check, out *trial) error {
+	timing := b.block.Timing
+	checked := b.drawn(timing.Reps)
+	for i := range timing.Warmup + timing.Reps {
+		at.Rep = i - timing.Warmup
+		var times *trial
+		if at.Rep >= 0 {
+			times = out
+		}
+		var look func() error
+		if slices.Contains(checked, at.Rep) {
+			look = func() error { return b.inspect(ctx, at, s.arrived()) }
+		}
+		requests := s.next()
+		var err error
+		if b.posts() {
+			err = b.burst(ctx, s.row.Op, requests, times, look)
+		} else if look != nil {
+			err = look()
+		}
+		if err == nil && look != nil {
+			err = b.clean(ctx, s)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return b.session.Emit(kindTrial, out)
+	return nil
 }
 
 // inFlight is how many bursts are posted and not completed while bursts follow each other.
 const inFlight = 2
 
+// Sustained bursts come in parts, whose last bursts are checked. partBursts is the least mean number of
+// bursts of a part: the first and the last burst of a part are alone in flight.
+const (
+	minParts, maxParts = 2, 16
+	partBursts         = 16
+)
+
 // sustained posts back-to-back bursts of a row, inFlight at a time, and measures the processor time of
-// both ranks meanwhile. Rank 0 waits in the store, where waiting costs next to nothing. The results of
-// the last bursts are checked. Then the pools are repainted, and inFlight more bursts follow in the same
-// manner and are checked: a library that has stopped moving data fails this.
+// both ranks meanwhile. It ends them in several parts at points that no library can foresee: after each
+// burst with the same probability, once one has written where another did. The clock runs while bursts
+// flow. After each part the results of the last bursts are checked, and the pools are painted.
 func (b *bench) sustained(ctx context.Context, op string, row int) error {
-	x := b.rows[row]
-	depth := min(inFlight, x.tables)
+	s := b.rows[row].series()
+	limit := float64(b.block.SustainMillis) / 1e3
+	parts, mean, err := b.parts(ctx, op, row, limit)
+	if err != nil {
+		return err
+	}
 	out := sustained{Op: op}
-	enough, err := b.enough(ctx, op, row, depth)
-	if err != nil {
-		return err
-	}
-	if err := b.repaint(ctx); err != nil {
-		return err
-	}
-	before, err := cpuSeconds()
-	if err != nil {
-		return err
-	}
-	if b.posts() {
-		if err := b.follow(ctx, x, 0, depth, enough, &out); err != nil {
+	for seconds := 0.0; out.Parts < parts || seconds < limit; out.Parts++ {
+		if out.Parts >= parts {
+			mean *= 2
+		}
+		if seconds, err = b.part(ctx, s, s.tables+1+int(mean*b.chance.ExpFloat64()), &out); err != nil {
 			return err
 		}
 	}
-	bursts, err := rank.Gather(ctx, b.session, "sustained-"+op, out.Bursts)
+	return b.session.Emit(kindSustained, out)
+}
+
+// parts returns the least number of parts of sustained bursts, and the mean number of bursts in each, by
+// which they take about limit seconds. It estimates them from rank 1's fastest burst of the row.
+func (b *bench) parts(ctx context.Context, op string, row int, limit float64) (parts int, mean float64, err error) {
+	fastest, err := rank.Gather(ctx, b.session, "fastest-"+op, b.fastest[row])
 	if err != nil {
-		return err
+		return 0, 0, err
+	}
+	const least = 1e-3 // no burst takes less than a microsecond
+	n := 1e3 * limit / max(least, fastest[postingRank])
+	parts = min(maxParts, max(minParts, int(n/partBursts)))
+	return parts, n / float64(parts), nil
+}
+
+// part makes a part of n sustained bursts. It returns for how many seconds bursts have flowed in all
+// parts. Rank 0 waits in the store, where waiting costs next to nothing.
+func (b *bench) part(ctx context.Context, s *series, n int, out *sustained) (float64, error) {
+	before, err := cpuSeconds()
+	if err != nil {
+		return 0, err
+	}
+	var last []Request
+	if b.posts() {
+		if last, err = b.follow(ctx, s, n, out); err != nil {
+			return 0, err
+		}
+	} else {
+		s.made += n
+	}
+	seconds, err := rank.Gather(ctx, b.session, fmt.Sprintf("sustained-%s-%d", s.row.Op, out.Parts), out.Seconds)
+	if err != nil {
+		return 0, err
 	}
 	after, err := cpuSeconds()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	out.CPU = after - before
-	if err := b.session.Emit(kindSustained, out); err != nil {
-		return err
+	out.CPU += after - before
+	if err := b.inspect(ctx, check{Row: rowSustained, Op: s.row.Op, Rep: out.Parts}, s.arrived()); err != nil {
+		return 0, err
 	}
-	posted := bursts[postingRank]
-	latest := func(n int) (blocks []Block) {
-		for i := n - depth; i < n; i++ {
-			blocks = append(blocks, x.blocks(x.set(i, depth))...)
-		}
-		return blocks
+	if err := release(last); err != nil {
+		return 0, err
 	}
-	at := check{Row: rowSustained, Op: op}
-	if err := b.inspect(ctx, at, latest(posted)); err != nil {
-		return err
-	}
-	at.Rep = 1
-	return b.checked(ctx, at, latest(posted+depth), func() error {
-		once := func(n int, _ time.Time) bool { return n >= depth }
-		return b.follow(ctx, x, posted, depth, once, &sustained{})
-	})
+	return slices.Max(seconds), b.clean(ctx, s)
 }
 
-// enough returns a function that reports whether the bursts posted since start suffice. They must take
-// as long as the case requires. Each of depth tables must have been used in both of its sets, so that
-// the last bursts leave other data than the first ones. If both ranks must post equally many, the duration
-// is estimated from rank 1's fastest burst of the row.
-func (b *bench) enough(ctx context.Context, op string, row, depth int) (func(posted int, start time.Time) bool, error) {
-	limit := time.Duration(b.block.SustainMillis) * time.Millisecond
-	if !b.TwoSided {
-		return func(posted int, start time.Time) bool {
-			return posted > 0 && posted%(2*depth) == 0 && time.Since(start) >= limit
-		}, nil
-	}
-	fastest, err := rank.Gather(ctx, b.session, "fastest-"+op, b.fastest[row])
-	if err != nil {
-		return nil, err
-	}
-	const least = 1e-3 // no burst takes less than a microsecond
-	turns := 1 + int(millis(limit)/max(least, fastest[postingRank]))/(2*depth)
-	asked := 2 * depth * turns
-	return func(posted int, _ time.Time) bool { return posted >= asked }, nil
-}
-
-// follow posts bursts until there are enough. from is the number of the first one.
-func (b *bench) follow(ctx context.Context, x bursts, from, depth int, enough func(posted int, start time.Time) bool, out *sustained) error {
+// follow posts n bursts, and returns the requests of the last ones, which have completed.
+func (b *bench) follow(ctx context.Context, s *series, n int, out *sustained) ([]Request, error) {
+	depth := min(inFlight, s.tables)
 	var flying [][]Request
-	finish := func() error {
-		for _, request := range flying[0] {
-			if err := b.wait(ctx, request); err != nil {
-				return err
-			}
-			if err := request.Release(); err != nil {
-				return err
-			}
-		}
-		flying = flying[1:]
-		out.Bursts++
-		return nil
-	}
 	start := time.Now()
-	for posted := 0; !enough(posted, start); posted++ {
+	for range n {
 		if len(flying) == depth {
-			if err := finish(); err != nil {
-				return err
+			for _, request := range flying[0] {
+				if err := b.wait(ctx, request); err != nil {
+					return nil, err
+				}
+				if err := request.Release(); err != nil {
+					return nil, err
+				}
 			}
+			flying = flying[1:]
 		}
 		var burst []Request
-		for _, blocks := range x.sets[x.set(from+posted, depth)] {
-			request, err := b.Engine.Prepare(x.row.Op, blocks)
+		for _, blocks := range s.next() {
+			request, err := b.Engine.Prepare(s.row.Op, blocks)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if err := request.Post(); err != nil {
-				return err
+				return nil, err
 			}
 			burst = append(burst, request)
 		}
 		flying = append(flying, burst)
 	}
-	for len(flying) > 0 {
-		if err := finish(); err != nil {
-			return err
+	last := slices.Concat(flying...)
+	for _, request := range last {
+		if err := b.wait(ctx, request); err != nil {
+			return nil, err
 		}
 	}
-	out.Seconds = time.Since(start).Seconds()
-	out.InFlight, out.Bytes = depth, int64(out.Bursts)*x.row.ReqBytes*int64(x.row.Batch)
-	return nil
+	out.Seconds += time.Since(start).Seconds()
+	out.InFlight, out.Bursts = depth, out.Bursts+n
+	out.Bytes += int64(n) * s.row.ReqBytes * int64(s.row.Batch)
+	return last, nil
 }
 
 // burst prepares, posts and completes the requests of a burst, and adds its times to out unless that is
-// nil. The clock stops before the requests are released.
-func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *trial) error {
+// nil. When the clock has stopped, it looks at what has arrived unless look is nil, and then releases
+// the requests.
+func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *trial, look func() error) error {
 	posted := make([]Request, len(requests))
 	ends := make([]float64, len(requests))
 	var prepare, post time.Duration
@@ -251,12 +249,17 @@ func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *t
 		ends[i] = millis(at.Sub(start))
 	}
 	latency := at.Sub(start)
-	for _, request := range posted {
-		if err := request.Release(); err != nil {
+	if look != nil {
+		if err := look(); err != nil {
 			return err
 		}
+		at = time.Now()
+	}
+	if err := release(posted); err != nil {
+		return err
 	}
 	if out != nil {
+		released := since(at)
 		if out.Began.IsZero() {
 			out.Began = start.UTC()
 		}
@@ -264,7 +267,16 @@ func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *t
 		out.Request = append(out.Request, ends...)
 		out.Prepare = append(out.Prepare, millis(prepare))
 		out.Post = append(out.Post, millis(post))
-		out.Release = append(out.Release, since(at))
+		out.Release = append(out.Release, released)
+	}
+	return nil
+}
+
+func release(requests []Request) error {
+	for _, request := range requests {
+		if err := request.Release(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

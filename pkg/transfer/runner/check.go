@@ -2,10 +2,11 @@ package runner
 
 import (
 	"context"
+	crand "crypto/rand"
 	"math/rand/v2"
-	"slices"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
@@ -16,44 +17,46 @@ func (b *bench) origin(rank int) pool.Origin { return pool.Origin{Pool: pool.Of(
 // paint writes its origin to each word of this rank's pool.
 func (b *bench) paint() error { return b.pool.Paint(b.origin(b.session.Rank).Word(0)) }
 
-// checkedReps returns the bursts of a trial that are checked: the first, the last and one that the seed
-// chooses between them.
-func checkedReps(t *transfer.Block, row, trial int) []int {
-	reps := []int{0, t.Timing.Reps - 1}
-	if t.Timing.Reps > 2 {
-		reps = append(reps, 1+rand.New(rand.NewPCG(t.Seed, uint64(row)<<32|uint64(trial))).IntN(t.Timing.Reps-2))
-	}
-	slices.Sort(reps)
-	return slices.Compact(reps)
-}
-
-// checked repaints both pools, runs the work of the posting ranks, and inspects the pools.
-func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func() error) error {
-	if err := b.repaint(ctx); err != nil {
+// agreeOnChance gives both ranks the same source of chance, which nothing but the posting rank's system
+// knows before.
+func (b *bench) agreeOnChance(ctx context.Context) error {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // never fails
+	all, err := rank.Gather(ctx, b.session, "chance", seed[:])
+	if err != nil {
 		return err
 	}
-	if b.posts() {
-		if err := work(); err != nil {
-			return err
-		}
-	}
-	return b.inspect(ctx, at, blocks)
+	copy(seed[:], all[postingRank])
+	b.chance = rand.New(rand.NewChaCha8(seed))
+	return nil
 }
 
-// inspect checks each rank's pool after the posting ranks have moved the blocks. The first meeting of the
-// ranks notifies rank 0, which then checks what was pushed to it. After a second meeting it checks again.
-func (b *bench) inspect(ctx context.Context, at check, blocks []Block) error {
-	if err := b.meet.Wait(ctx); err != nil {
-		return err
-	}
+// drawn draws the bursts of a trial that are checked.
+func (b *bench) drawn(reps int) []int { return b.chance.Perm(reps)[:min(transfer.CheckedReps, reps)] }
+
+// inspect checks each rank's pool, in which the posting ranks have moved blocks to their places. A
+// receiving rank that posts looks at once. Otherwise, the first meeting of the ranks notifies rank 0,
+// which then checks what was pushed to it. After a second meeting it checks again. The ranks meet next
+// to paint their pools.
+func (b *bench) inspect(ctx context.Context, at check, blocks []pool.Span) error {
 	pull := at.Op == transfer.Pull
 	src, dst := b.origin(1-destinationOf(at.Op)), b.origin(destinationOf(at.Op))
 	receives := b.session.Rank == destinationOf(at.Op)
 	var err error
-	if receives {
-		at.Finding, err = b.arrived(dst, src, blocks, pull)
-	} else if err = pool.Spoil(b.session, b.pool); err == nil {
-		at.Finding, err = pool.Unchanged(src, b.pool, "source")
+	if receives && pull {
+		if at.Finding, err = b.arrived(ctx, dst, src, blocks); err != nil {
+			return err
+		}
+	}
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	if receives && !pull {
+		at.Finding, err = b.arrived(ctx, dst, src, blocks)
+	} else if !receives {
+		if err = pool.Spoil(b.session, b.pool); err == nil {
+			at.Finding, err = pool.Unchanged(src, b.pool, "source")
+		}
 	}
 	if err != nil {
 		return err
@@ -65,25 +68,33 @@ func (b *bench) inspect(ctx context.Context, at check, blocks []Block) error {
 		if err := pool.Disturb(b.session, b.pool); err != nil {
 			return err
 		}
-		again, err := pool.Destination(dst, src, b.pool, spans(blocks, pull))
+		again, err := pool.Destination(dst, src, b.pool, blocks)
 		if err != nil {
 			return err
 		}
 		at.Later(again)
 	}
-	if err := b.session.Emit(kindCheck, at); err != nil {
-		return err
-	}
-	return b.meet.Wait(ctx)
+	return b.session.Emit(kindCheck, at)
 }
 
-// arrived checks this rank's pool after the blocks were moved there.
-func (b *bench) arrived(dst, src pool.Origin, blocks []Block, pull bool) (pool.Finding, error) {
-	order := spans(blocks, pull)
-	if err := pool.Injure(b.session, dst, src, b.pool, order); err != nil {
-		return pool.Finding{}, err
+// arrived checks this rank's pool after the blocks were moved there. It looks again at what is wrong: it
+// may be late.
+func (b *bench) arrived(ctx context.Context, dst, src pool.Origin, blocks []pool.Span) (f pool.Finding, err error) {
+	if err := pool.Injure(b.session, dst, src, b.pool, blocks); err != nil {
+		return f, err
 	}
-	return pool.Destination(dst, src, b.pool, order)
+	if f, err = pool.Destination(dst, src, b.pool, blocks); err != nil || f.Wrong.Total() == 0 {
+		return f, err
+	}
+	if err := pause(ctx, nextLook); err != nil {
+		return f, err
+	}
+	again, err := pool.Destination(dst, src, b.pool, blocks)
+	if err != nil {
+		return f, err
+	}
+	f.Later(again)
+	return f, nil
 }
 
 // repaint gives the words of both pools a new nonce. Rank 1 must have no request in flight.
@@ -100,18 +111,28 @@ func (b *bench) repaint(ctx context.Context) error {
 	return b.meet.Wait(ctx)
 }
 
-// lateWait is how long a released pool is watched.
-const lateWait = 100 * time.Millisecond
+const (
+	nextLook = 2 * time.Millisecond   // until a check looks again at wrong words
+	lateWait = 100 * time.Millisecond // how long a released pool is watched
+)
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, wait time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(wait):
+		return nil
+	}
+}
 
 // released repaints the pools after all requests were released, and checks them later.
 func (b *bench) released(ctx context.Context, op string) error {
 	if err := b.repaint(ctx); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(lateWait):
+	if err := pause(ctx, lateWait); err != nil {
+		return err
 	}
 	at := check{Row: rowReleased, Op: op}
 	if b.session.Rank == destinationOf(op) {

@@ -58,10 +58,6 @@ const (
 	rowFirst     = -3 // for transfers of a block, one less
 )
 
-// timedChecks is the number of checks of small transfers and of sustained bursts: of the timed ones, and
-// of one more round.
-const timedChecks = 2
-
 // firstSizes is how many sizes of small transfers are timed: 8 bytes, and a block.
 const firstSizes = 2
 
@@ -70,7 +66,7 @@ type check struct {
 	Row   int    `json:"row"` // or one of the numbers above
 	Op    string `json:"op"`
 	Trial int    `json:"trial"`
-	Rep   int    `json:"rep"`
+	Rep   int    `json:"rep"` // or the part of sustained bursts
 	pool.Finding
 }
 
@@ -78,6 +74,7 @@ type check struct {
 type sustained struct {
 	Op       string  `json:"op"`
 	CPU      float64 `json:"cpu_seconds"`
+	Parts    int     `json:"parts"`
 	InFlight int     `json:"in_flight,omitempty"` // this and the following are rank 1's
 	Bursts   int     `json:"bursts,omitempty"`
 	Bytes    int64   `json:"bytes,omitempty"`

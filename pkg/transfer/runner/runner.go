@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -71,7 +72,8 @@ type bench struct {
 	block   *transfer.Block
 	owned   *owned // the engine
 	rows    []bursts
-	fastest []float64 // fastest burst of each row that this rank has timed, in milliseconds
+	fastest []float64  // fastest burst of each row that this rank has timed, in milliseconds
+	chance  *rand.Rand // draws the same on both ranks
 	meet    barrier
 	pool    pool.Memory
 	nonce   uint16
@@ -127,6 +129,9 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	if err := b.sameLists(ctx, own.Pool); err != nil {
 		return err
 	}
+	if err := b.agreeOnChance(ctx); err != nil {
+		return err
+	}
 	start := time.Now()
 	if b.pool, err = b.Engine.Register(ctx, own.Pool, b.block.Handle); err != nil {
 		return err
@@ -155,6 +160,9 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 			return err
 		}
 		b.meet = spin
+	}
+	if err := b.repaint(ctx); err != nil { // over what came to connect
+		return err
 	}
 	return b.session.Emit(kindSetup, own)
 }
@@ -211,9 +219,7 @@ func (b *bench) connect(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 		op := b.block.Ops[0]
-		// No later transfer writes the same bytes there.
-		request := moved(op, guardBytes-pool.WordBytes, pool.WordBytes)
-		if err := b.burst(ctx, op, [][]Block{request}, nil); err != nil {
+		if err := b.burst(ctx, op, small(op, pool.WordBytes).sets[0], nil, nil); err != nil {
 			return 0, err
 		}
 		millis = since(start)
@@ -241,10 +247,8 @@ func (b *bench) run(ctx context.Context) error {
 				continue
 			}
 			last = i
-			for n := range b.block.Timing.Trials {
-				if err := b.trial(ctx, i, n); err != nil {
-					return fmt.Errorf("%s, trial %d: %w", b.rows[i].row.Name(), n, err)
-				}
+			if err := b.row(ctx, i); err != nil {
+				return err
 			}
 		}
 		if err := b.sustained(ctx, op, last); err != nil {

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,15 +55,89 @@ func TestTablesAreDisjoint(t *testing.T) {
 	}
 }
 
+// Each burst changes all words of its table: none of the bursts before it, up to a whole turn, has left
+// them there.
+func TestEachBurstChangesItsTable(t *testing.T) {
+	for _, op := range transfer.Ops() {
+		c := plantest.Transfer(func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{op} })
+		block := transfer.Of(&c)
+		points, _ := block.Points()
+		all := []bursts{small(op, pool.WordBytes)}
+		for _, row := range transfer.AskedRows(block, points) {
+			all = append(all, newBursts(block, row, poolBytes(block.PoolSlack, points[len(points)-1].Bytes)))
+		}
+		for _, b := range all {
+			s := b.series()
+			before := map[pool.Span]int{} // by words of either side
+			for n := range 2 * len(b.sets) {
+				requests := s.next()
+				moved := spans(slices.Concat(requests...), op == transfer.Pull)
+				require.Subset(t, s.arrived(), moved)
+				require.Len(t, s.arrived(), len(moved)*min(n+1, b.tables), "the last burst of each table")
+				for _, block := range moved {
+					if last, ok := before[block]; ok {
+						require.Equal(t, len(b.sets), n-last, b.row.Name())
+					}
+					before[block] = n
+				}
+			}
+			require.Len(t, before, len(b.sets)*len(b.blocks(0)))
+			s.fresh = s.made
+			require.Empty(t, s.arrived(), "the pools are painted")
+		}
+	}
+}
+
+// A row whose unchecked bursts are faster than the checked ones by more than chance allows is
+// implausible, and so are small transfers.
+func TestUncheckedBurstsAreNotFaster(t *testing.T) {
+	const reps, trials = 8, 3
+	c := plantest.Transfer(func(c *plan.Case) {
+		transfer.Of(c).Timing = plan.Repetitions{Reps: reps, Trials: trials}
+	})
+	reason := result.Reasons{{Code: result.ReasonImplausible, Detail: "15 of 15 unchecked bursts faster than all checked ones"}}
+	for name, tc := range map[string]struct {
+		unchecked func(n int) float64 // time of unchecked burst n
+		checked   float64
+		checks    int
+		want      result.Reasons
+	}{
+		"alike":                      {func(int) float64 { return 1 }, 1, transfer.CheckedReps, nil},
+		"checked ones are faster":    {func(int) float64 { return 2 }, 1, transfer.CheckedReps, nil},
+		"a little faster":            {func(int) float64 { return 0.9 }, 1, transfer.CheckedReps, nil},
+		"all faster":                 {func(int) float64 { return 0.5 }, 1, transfer.CheckedReps, reason},
+		"half of them faster":        {func(n int) float64 { return 0.5 + float64(n%2) }, 1, transfer.CheckedReps, nil},
+		"all faster, and not looked": {func(int) float64 { return 0.5 }, 1, 1, nil},
+	} {
+		a := &assembly{block: transfer.Of(&c), tracks: make([]track, transfer.Ranks)}
+		var latency []float64
+		for n := range trials {
+			for rep := range reps {
+				at := (rep + n) % reps
+				if at >= transfer.CheckedReps {
+					latency = append(latency, tc.unchecked(at))
+					continue
+				}
+				latency = append(latency, tc.checked)
+				if at < tc.checks {
+					a.tracks[postingRank].checks = append(a.tracks[postingRank].checks, check{Row: 2, Op: transfer.Push, Trial: n, Rep: rep})
+				}
+			}
+		}
+		require.Equal(t, tc.want, a.hurry(2, transfer.Push, latency), name)
+		require.Nil(t, a.hurry(1, transfer.Push, latency), "another row")
+	}
+}
+
 // Blocks that overlap, or lie on a guard, are refused before anything is posted.
 func TestBadBlocksAreRefused(t *testing.T) {
-	const pool = 2*guardBytes + 4096
+	const pool = 2*guardBytes + slideBytes + 4096
 	for name, blocks := range map[string][]Block{
 		"overlap":    {{guardBytes, guardBytes, 64}, {guardBytes + 64, guardBytes + 56, 64}},
 		"in front":   {{guardBytes - 8, guardBytes, 64}},
 		"at the end": {{pool - guardBytes - 56, guardBytes, 64}},
 	} {
-		b := bursts{sets: [][][]Block{{blocks}}}
+		b := bursts{tables: 1, sets: [][][]Block{{blocks}}}
 		require.Error(t, b.check(pool), name)
 	}
 }
@@ -107,7 +182,7 @@ func TestRanksPostEquallyMany(t *testing.T) {
 		}
 	}
 	for _, twoSided := range []bool{false, true} {
-		a := assembly{&transfer.Document{}, transfer.Of(&c), []track{of(3, twoSided), of(4, twoSided)}}
+		a := assembly{Document: &transfer.Document{}, block: transfer.Of(&c), tracks: []track{of(3, twoSided), of(4, twoSided)}}
 		if err := a.rest(); twoSided {
 			require.EqualError(t, err, "pull: rank 0 posted 3 sustained bursts, but rank 1 posted 4")
 		} else {
@@ -143,7 +218,7 @@ func TestRefutedFits(t *testing.T) {
 			d.Measurement.Rows = append(d.Measurement.Rows, r)
 		}
 		d.Measurement.Rows[5].Latency.P50 *= 1 + tc.off
-		a := assembly{d, transfer.Of(&c), []track{{setup: &setup{}}, {setup: &setup{}}}}
+		a := assembly{Document: d, block: transfer.Of(&c), tracks: []track{{setup: &setup{}}, {setup: &setup{}}}}
 		require.NoError(t, a.rest())
 		require.Equal(t, tc.fits, len(d.Measurement.Fit) == 1, "%s: %+v", name, d.Measurement.Fit)
 	}
@@ -155,7 +230,7 @@ func TestRefutedFits(t *testing.T) {
 
 // Ranks whose lists or pools differ are refused before they register anything; like ones are not.
 func TestUnlikeRanksAreRefused(t *testing.T) {
-	lists := func(bytes int64) []bursts { return []bursts{{sets: [][][]Block{{{{0, 0, bytes}}}}}} }
+	lists := func(bytes int64) []bursts { return []bursts{small(transfer.Pull, bytes)} }
 	for name, tc := range map[string]struct {
 		rows    [2][]bursts
 		pools   [2]int64

@@ -18,12 +18,20 @@ const guardBytes = 4096
 // maxSets is the maximum number of disjoint block tables over which bursts rotate.
 const maxSets = 4
 
+// places is the number of places of the source, placeBytes apart, from which bursts fill a table of the
+// destination in turn, so that each burst changes its table.
+const (
+	places     = 4
+	placeBytes = 4096
+	slideBytes = (places - 1) * placeBytes
+)
+
 // bursts are the bursts of a row.
 type bursts struct {
 	row    transfer.Row
 	tables int // disjoint sets of places for a burst in each pool
-	// sets are by set and request. Sets i and tables+i write to table i of the destination. Set i
-	// reads table i of the source, and set tables+i the next table.
+	// sets are by set and request. Bursts rotate over them. Set i writes to table i%tables of the
+	// destination, from place i/tables of the same table of the source.
 	sets [][][]Block
 }
 
@@ -31,14 +39,14 @@ type bursts struct {
 func poolBytes(slack int, largest int64) int64 {
 	const page = 4096
 	data := (int64(slack)*largest + page - 1) / page * page
-	return 2*guardBytes + data
+	return 2*guardBytes + data + slideBytes
 }
 
 // newBursts lays out the blocks of a row in pools of the given size. The seed makes both ranks compute
 // the same tables.
 func newBursts(t *transfer.Block, row transfer.Row, pool int64) bursts {
-	tables := int(min(maxSets, (pool-2*guardBytes)/(row.ReqBytes*int64(row.Batch))))
-	b := bursts{row: row, tables: tables, sets: make([][][]Block, 2*tables)}
+	tables := int(min(maxSets, (pool-2*guardBytes-slideBytes)/(row.ReqBytes*int64(row.Batch))))
+	b := bursts{row: row, tables: tables, sets: make([][][]Block, tables)}
 	for k := range b.sets {
 		b.sets[k] = make([][]Block, row.Batch)
 	}
@@ -51,16 +59,11 @@ func newBursts(t *transfer.Block, row transfer.Row, pool int64) bursts {
 		}
 		for range e.Regions {
 			for k := range b.sets {
-				local := k % tables
-				remote := (k + k/tables) % tables
-				if row.Op == transfer.Push {
-					local, remote = remote, local
-				}
 				for j := range row.Batch * n {
 					request := &b.sets[k][j/n]
 					*request = append(*request, Block{
-						Local:  at + int64(slots[1][local*row.Batch*n+j])*size,
-						Remote: at + int64(slots[0][remote*row.Batch*n+j])*size,
+						Local:  at + int64(slots[1][k*row.Batch*n+j])*size,
+						Remote: at + int64(slots[0][k*row.Batch*n+j])*size,
 						Bytes:  size,
 					})
 				}
@@ -68,12 +71,33 @@ func newBursts(t *transfer.Block, row transfer.Row, pool int64) bursts {
 			at += int64(tables*row.Batch*n) * size
 		}
 	}
-	return b
+	return b.slid()
 }
 
-// set returns the set of burst n when bursts rotate over the given number of tables. Consecutive bursts
-// of a table write different data, so that a library that does nothing leaves wrong words.
-func (b bursts) set(n, tables int) int { return n%tables + n/tables%2*b.tables }
+// small returns the bursts of one block.
+func small(op string, bytes int64) bursts {
+	block := Block{Local: guardBytes, Remote: guardBytes, Bytes: bytes}
+	return bursts{row: transfer.Row{Op: op, ReqBytes: bytes, Batch: 1}, tables: 1, sets: [][][]Block{{{block}}}}.slid()
+}
+
+// slid adds the sets that read from the other places.
+func (b bursts) slid() bursts {
+	for i := b.tables; i < places*b.tables; i++ {
+		set := make([][]Block, len(b.sets[i%b.tables]))
+		for j, request := range b.sets[i%b.tables] {
+			set[j] = slices.Clone(request)
+			for k := range set[j] {
+				if block := &set[j][k]; b.row.Op == transfer.Pull {
+					block.Remote += int64(i/b.tables) * placeBytes
+				} else {
+					block.Local += int64(i/b.tables) * placeBytes
+				}
+			}
+		}
+		b.sets = append(b.sets, set)
+	}
+	return b
+}
 
 // entries returns the parts of the cache that a row moves: one entry for a bulk row.
 func entries(t *transfer.Block, row transfer.Row) []transfer.CacheEntry {
@@ -123,10 +147,59 @@ func (b bursts) merged() int {
 	return n
 }
 
+// series is bursts that follow each other, and what they have left in the destination.
+type series struct {
+	bursts
+	made  int // bursts so far
+	fresh int // the first burst since the pools were painted
+	order []placed
+	left  []pool.Span // reused
+}
+
+// placed is a block of the first place, and its table.
+type placed struct {
+	pool.Span
+	table int
+}
+
+func (b bursts) series() *series {
+	s := &series{bursts: b}
+	for table := range b.tables {
+		for _, block := range spans(b.blocks(table), b.row.Op == transfer.Pull) {
+			s.order = append(s.order, placed{block, table})
+		}
+	}
+	slices.SortFunc(s.order, func(a, b placed) int { return cmp.Compare(a.Dst, b.Dst) })
+	return s
+}
+
+// next returns the requests of the next burst.
+func (s *series) next() [][]Block {
+	s.made++
+	return s.sets[(s.made-1)%len(s.sets)]
+}
+
+// arrived returns the words that the bursts since the paint have left in the destination, in its order:
+// those of the last burst of each table.
+func (s *series) arrived() []pool.Span {
+	last := make([]int, s.tables)
+	for n := max(s.fresh, s.made-s.tables); n < s.made; n++ {
+		last[n%s.tables] = n + 1
+	}
+	s.left = s.left[:0]
+	for _, p := range s.order {
+		if n := last[p.table] - 1; n >= 0 {
+			place := n / s.tables % places
+			s.left = append(s.left, pool.Span{Dst: p.Dst, Src: p.Src + place*placeBytes/pool.WordBytes, N: p.N})
+		}
+	}
+	return s.left
+}
+
 // check refuses lists without blocks, blocks outside of the pools, and blocks of one burst that overlap
 // on a side: libraries accept them, with undefined results.
 func (b bursts) check(size int64) error {
-	for set := range b.sets {
+	for set := range b.tables {
 		for _, request := range b.sets[set] {
 			if len(request) == 0 {
 				return &rank.Error{Reason: result.ReasonRefused.With("empty list of blocks"), Err: fmt.Errorf("%s: a request has no blocks", b.row.Name())}
@@ -135,7 +208,7 @@ func (b bursts) check(size int64) error {
 		for _, pull := range []bool{true, false} {
 			end := guardBytes / pool.WordBytes
 			for _, s := range spans(b.blocks(set), pull) {
-				if s.Dst < end || int64(s.Dst+s.N)*pool.WordBytes > size-guardBytes {
+				if s.Dst < end || int64(s.Dst+s.N)*pool.WordBytes > size-guardBytes-slideBytes {
 					return rank.Coded(result.ReasonInternal,
 						fmt.Errorf("%s: a block of %d bytes at %d lies outside the pool or overlaps another block", b.row.Name(), s.N*pool.WordBytes, s.Dst*pool.WordBytes))
 				}
