@@ -34,6 +34,21 @@ void cx_nixl_set(cx_nixl_library *f, int i, void *address) { *(void **)((char *)
 		} \
 	} while (0)
 
+int cx_nixl_probe(const cx_nixl_library *f, const char **call) {
+	int status = 0;
+	void *agent = NULL, *memories = NULL, *params = NULL;
+	cx_nixl_config config = {0};
+	CX_TRY(create_configured_agent, ("doctor", &config, &agent));
+	CX_TRY(get_plugin_params, (agent, "UCX", &memories, &params));
+	if (memories)
+		CX_END(destroy_mem_list, (memories));
+	if (params)
+		CX_END(destroy_params, (params));
+	if (agent)
+		CX_END(destroy_agent, (agent));
+	return status;
+}
+
 int cx_nixl_open(const cx_nixl_library *f, const char *name, bool progress, cx_nixl_agent *a, const char **call) {
 	int status = 0;
 	void *memories = NULL, *params = NULL;

@@ -78,6 +78,9 @@ int cx_nixl_open(const cx_nixl_library *f, const char *name, bool progress, cx_n
 // cx_nixl_close undoes cx_nixl_open, also if that failed halfway.
 int cx_nixl_close(const cx_nixl_library *f, cx_nixl_agent *a, const char **call);
 
+// cx_nixl_probe opens the plugin UCX, and creates no backend.
+int cx_nixl_probe(const cx_nixl_library *f, const char **call);
+
 // A kind of memory, and the number of its device.
 typedef struct {
 	int type;

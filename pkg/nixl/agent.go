@@ -35,6 +35,14 @@ type Status int
 // statusNames describes the errors of nixl_capi_status_t.
 var statusNames = map[Status]string{-1: "invalid parameter", -2: "backend error", -3: "invalid state", -4: "exception", -6: "not found"}
 
+// String returns the name of the status.
+func (s Status) String() string {
+	if name, ok := statusNames[s]; ok {
+		return name
+	}
+	return "unknown status"
+}
+
 // StatusError is the error of a function of the library.
 type StatusError struct {
 	Function string // such as create_xfer_req
@@ -42,11 +50,7 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string {
-	name, ok := statusNames[e.Status]
-	if !ok {
-		name = "unknown status"
-	}
-	return fmt.Sprintf("nixl_capi_%s: %s (%d)", e.Function, name, e.Status)
+	return fmt.Sprintf("nixl_capi_%s: %s (%d)", e.Function, e.Status, int(e.Status))
 }
 
 // check returns the error of a function that returned status, or nil.
@@ -79,6 +83,29 @@ func (l *Library) NewAgent(name string, progress bool) (*Agent, error) {
 		return nil, errors.Join(withoutPlugin(err), a.Close())
 	}
 	return a, nil
+}
+
+// Quiet are variables that keep UCX from handling signals of its process.
+var Quiet = map[string]string{"UCX_HANDLE_ERRORS": "none", "UCX_DEBUG_SIGNO": "0"}
+
+// PluginError returns why the plugin UCX does not open, without which the library moves nothing, or nil.
+func (l *Library) PluginError() error {
+	for name, value := range Quiet {
+		before, set := os.LookupEnv(name)
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+		defer func() {
+			if set {
+				_ = os.Setenv(name, before) // it was set before
+			} else {
+				_ = os.Unsetenv(name)
+			}
+		}()
+	}
+	var call *C.char
+	status := C.cx_nixl_probe(l.table, &call)
+	return withoutPlugin(checkCall(call, status))
 }
 
 // pluginVariable names the directory in which NIXL looks for its plugins, instead of the one beside it.

@@ -31,6 +31,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 	require.Equal(t, wheels.NIXL.Version, l.Version())
 	require.ErrorContains(t, l.DeviceError(), "_cuda.so.0.0.0 of UCX needs libcuda", "no driver is here")
 	require.NoError(t, l.ModuleError("cma"))
+	require.NoError(t, l.PluginError())
 	require.EqualError(t, l.ModuleError("warp"), "the UCX in NIXL's wheel has no libuct_warp.so: reinstall the wheel")
 
 	const bytes = 1 << 16

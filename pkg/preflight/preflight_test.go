@@ -328,6 +328,19 @@ func TestMisnamedDriver(t *testing.T) {
 	wording.Has(t, s.Lacks("nccl")[0], "no NVIDIA GPU … ; "+named.Error())
 }
 
+// NIXL moves nothing without its plugin UCX: a library that opens is not ready yet.
+func TestNIXLWithoutItsPlugin(t *testing.T) {
+	fakes.Build(t).UseWithoutKernels(t)
+	require.NoError(t, libraries()["nixl"].Err)
+	require.Empty(t, os.Getenv("UCX_DEBUG_SIGNO"))
+	t.Setenv("CX_FAKE_NIXL_NO_PLUGIN", "1")
+	libraries := libraries()
+	require.ErrorContains(t, libraries["nixl"].Err, "no plugin UCX that loads")
+	e := preflight.NewExaminer(inventory.Machine{}, libraries, shm(1<<20), known)
+	found := e.Examine([]catalog.Backend{{Name: "nixl", Vendors: []string{vocab.Host}}})
+	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: libraries["nixl"].Err.Error()}}, found)
+}
+
 // NIXL cannot run while the environment decides what UCX uses: its ranks refuse that.
 func TestPresetTransports(t *testing.T) {
 	fakes.Build(t).UseWithoutKernels(t)

@@ -5,6 +5,7 @@
  * The environment orders faults. N is how many requests of an agent come before, from 0.
  *   CX_FAKE_UCX_TRANSPORT=NAME/DEVICE  the transport that the table names
  *   CX_FAKE_UCX_NO_CUDA=1              UCX's module for CUDA is missing
+ *   CX_FAKE_NIXL_NO_PLUGIN=1           the plugin UCX does not open
  *   CX_FAKE_NIXL_FLIP=N                a request flips a bit
  *   CX_FAKE_NIXL_FAIL=N                a request cannot be posted
  *   CX_FAKE_NIXL_STRICT=1              memory that a peer knows cannot be deregistered, as the
@@ -150,6 +151,8 @@ API int nixl_capi_get_plugin_params(void *agent, const char *plugin, void **memo
 {
 	if (strcmp(plugin, "UCX"))
 		return NOT_FOUND;
+	if (getenv("CX_FAKE_NIXL_NO_PLUGIN"))
+		return BACKEND;
 	*memories = malloc(1);
 	*params = malloc(1);
 	return OK;

@@ -35,7 +35,7 @@ var Backend = backend.Backend{
 	Needs: []*backend.Need{{Kind: "nixl", Label: "NIXL", Find: findLibrary}},
 }
 
-// findLibrary finds NIXL; the environment must not set UCX's transports, which the ranks choose.
+// findLibrary finds NIXL and opens its plugin UCX; the environment must not set UCX's transports, which the ranks choose.
 func findLibrary(ctx context.Context) backend.Library {
 	n, err := nixl.Open(ctx)
 	if err != nil {
@@ -43,7 +43,9 @@ func findLibrary(ctx context.Context) backend.Library {
 	}
 	found := backend.Opened(n.File, n.Version())
 	found.Err = laneenv.UCX.Check()
-	found.Held = found.Err != nil
+	if found.Held = found.Err != nil; !found.Held {
+		found.Err = n.PluginError()
+	}
 	found.Lanes = map[string]error{
 		vocab.LaneProcessVM: n.ModuleError("cma"), vocab.LanePeer: n.DeviceError(), vocab.LaneMNNVL: n.DeviceError(),
 		vocab.LaneRDMA: cmp.Or(n.DeviceError(), n.ModuleError("ib")),
@@ -154,7 +156,7 @@ func (e *engine) failed(err error) error {
 	if text := lastError(e.log); text != "" {
 		err = fmt.Errorf("%w: UCX: %s", err, text)
 	}
-	return &rank.Error{Reason: result.ReasonLibrary.With("nixl %d", status.Status), Err: err}
+	return &rank.Error{Reason: result.ReasonLibrary.With("nixl %d (%s)", int(status.Status), status.Status), Err: err}
 }
 
 // limited adds the limit of memory available to an adapter, if there is one.

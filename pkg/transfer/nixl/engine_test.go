@@ -169,7 +169,7 @@ func TestAPeerThatIsKilled(t *testing.T) {
 	use(t, dir)
 	for _, lane := range []string{vocab.LaneProcessVM, vocab.LaneTCP} {
 		t.Run(lane, func(t *testing.T) {
-			transfertest.KilledPeer(t, "library-error: nixl -2", over(lane))
+			transfertest.KilledPeer(t, "library-error: nixl -2 (backend error)", over(lane))
 		})
 	}
 }
@@ -261,7 +261,7 @@ func TestFailuresBetweenNodes(t *testing.T) {
 		"UCX falls back":           {rdma, "CX_FAKE_UCX_TRANSPORT", "tcp/eth0", result.Invalid, "check-failed: lane tcp instead of rdma"},
 		"NVLink instead":           {rdma, "CX_FAKE_UCX_TRANSPORT", "cuda_ipc/cuda", result.Invalid, "check-failed: lane mnnvl instead of rdma"},
 		"transports are chosen":    {rdma, "UCX_TLS", "tcp", result.Failed, "refused"},
-		"UCX without its module":   {rdma, "CX_FAKE_UCX_NO_CUDA", "1", result.Failed, "library-error: nixl -2"},
+		"UCX without its module":   {rdma, "CX_FAKE_UCX_NO_CUDA", "1", result.Failed, "library-error: nixl -2 (backend error)"},
 		"a bit is flipped":         {rdma, "CX_FAKE_NIXL_FLIP", "5", result.Invalid, "check-failed: corrupted, 1 words"},
 		"NVLink falls back":        {mnnvl, "CX_FAKE_UCX_TRANSPORT", "tcp/eth0", result.Invalid, "check-failed: lane tcp instead of mnnvl"},
 		"no handles for NVLink":    {mnnvl, fabricVariable, "", result.Failed, "refused"},
@@ -308,8 +308,8 @@ func TestFailuresBetweenDevices(t *testing.T) {
 		"UCX falls back":         {"CX_FAKE_UCX_TRANSPORT", "tcp/lo", result.Invalid, "check-failed: lane tcp instead of peer"},
 		"a new transport":        {"CX_FAKE_UCX_TRANSPORT", "warp/0", result.Invalid, "check-failed: lane unknown instead of peer"},
 		"a bit is flipped":       {"CX_FAKE_NIXL_FLIP", "5", result.Invalid, "check-failed: corrupted, 1 words"},
-		"a request fails":        {"CX_FAKE_NIXL_FAIL", "5", result.Failed, "library-error: nixl -2"},
-		"UCX without its module": {"CX_FAKE_UCX_NO_CUDA", "1", result.Failed, "library-error: nixl -2"},
+		"a request fails":        {"CX_FAKE_NIXL_FAIL", "5", result.Failed, "library-error: nixl -2 (backend error)"},
+		"UCX without its module": {"CX_FAKE_UCX_NO_CUDA", "1", result.Failed, "library-error: nixl -2 (backend error)"},
 		"too little memory":      {"CX_FAKE_FAIL", "cuMemAlloc_v2#1=2", result.Failed, "out-of-memory"},
 		"no driver":              {"CX_CUDA_LIB", "/nowhere/libcuda.so.1", result.Failed, "library-missing"},
 	} {

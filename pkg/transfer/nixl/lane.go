@@ -13,6 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/laneenv"
 	"github.com/collectivex/collectivex/pkg/memlog"
+	"github.com/collectivex/collectivex/pkg/nixl"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
@@ -63,8 +64,9 @@ func configure(lane string) (*memlog.Log, error) {
 		return nil, err
 	}
 	maps.Copy(settings, map[string]string{
-		"UCX_TLS": transports[lane], "UCX_PROTO_INFO": "y", "UCX_LOG_FILE": l.Path(), "UCX_DEBUG_SIGNO": "0", "UCX_HANDLE_ERRORS": "none",
+		"UCX_TLS": transports[lane], "UCX_PROTO_INFO": "y", "UCX_LOG_FILE": l.Path(),
 	})
+	maps.Copy(settings, nixl.Quiet)
 	for name, value := range settings {
 		if err := os.Setenv(name, value); err != nil {
 			return nil, errors.Join(err, l.Close())
