@@ -76,6 +76,23 @@ func (e *Block) AlternatingCalls(tokensPerRank int) int {
 	return calls - calls%2
 }
 
+// Seeds is the number of seeds that make different activations.
+const Seeds = 257
+
+// Limits of TimedInputs.
+const (
+	minTimedInputs     = 4
+	maxTimedInputBytes = 4 << 20 // much less than the caches of GPUs
+)
+
+// TimedInputs returns over how many inputs, all different, the timed operations of a rung rotate: as
+// many as a window or a chain has operations if these inputs take at most 4 MiB on a rank,
+// otherwise fewer, but at least 4.
+func (e *Block) TimedInputs(tokensPerRank int) int {
+	fit := maxTimedInputBytes / max(1, 2*e.Hidden*tokensPerRank)
+	return min(max(e.Timing.ItersPerTrial, e.Timing.ChainItersPerTrial), max(fit, minTimedInputs), Seeds-1)
+}
+
 // Of returns the block of an EP case, or nil for a case of another family.
 func Of(c *plan.Case) *Block {
 	b, _ := c.Block.(*Block)

@@ -27,19 +27,18 @@ func TestALibraryThatLies(t *testing.T) {
 	for _, l := range []struct {
 		lie   string
 		cases []plan.Case
-		when  string
 		check string
 	}{
 		// Normal mode receives rows, what is beside them, and the rows that come back.
-		{"lost:60", normal, "post-combine-changed", runner.CheckPayload},
-		{"cut:60", normal, "post-combine-changed", runner.CheckPayload},
-		{"turned:60", normal, "post-combine", runner.CheckCombine},
+		{"lost:60", normal, runner.CheckPayload},
+		{"cut:60", normal, runner.CheckPayload},
+		{"turned:60", normal, runner.CheckCombine},
 		// Low latency gathers, and receives the sums that come back.
-		{"from:20", low, "post-combine-changed", runner.CheckPayload},
-		{"every:7", low, "post-combine-changed", runner.CheckPayload},
-		{"lost:12", low, "post-roundtrip-changed", runner.CheckCombine},
-		{"cut:12", low, "post-roundtrip-changed", runner.CheckCombine},
-		{"turned:12", low, "post-roundtrip", runner.CheckCombine},
+		{"from:20", low, runner.CheckPayload},
+		{"every:7", low, runner.CheckPayload},
+		{"lost:12", low, runner.CheckCombine},
+		{"cut:12", low, runner.CheckCombine},
+		{"turned:12", low, runner.CheckCombine},
 	} {
 		for _, c := range l.cases {
 			t.Run(l.lie+" "+c.CaseID, func(t *testing.T) {
@@ -48,7 +47,7 @@ func TestALibraryThatLies(t *testing.T) {
 				require.Equal(t, result.Invalid, d.Outcome.Status)
 				check := d.Measurement.Rows[0].Correctness
 				require.True(t, check.OraclePassed.Pre)
-				require.Contains(t, check.Reasons.String(), "check-failed: "+l.when+" "+l.check+" ")
+				require.Regexp(t, "check-failed: [a-z-]+ "+l.check+" ", check.Reasons.String())
 			})
 		}
 	}

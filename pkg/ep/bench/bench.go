@@ -29,7 +29,8 @@ var Command = bench.Command{
 	Short:  "Measure expert-parallel dispatch and combine",
 	Long: `Measure expert-parallel dispatch and combine on this machine: one shape, mode and
 routing, at each number of tokens per rank. An oracle checks the data they move before
-and after the timing, and after the last windows and chains, also with changed inputs.`,
+and after the timing, at random places in windows and chains, and after the last of them, also
+with changed inputs.`,
 	Example: `  cxrun bench ep
   cxrun bench ep --backend host --tokens 1,8,64 --hidden 512 --topk 4 --experts 32
   cxrun bench ep --mode low-latency --precision fp8 --routing zipf --json`,

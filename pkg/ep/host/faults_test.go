@@ -168,3 +168,62 @@ func TestFaultsInTurn(t *testing.T) {
 		}
 	}
 }
+
+// A library that keeps results is found in windows and chains: where it gives back the result of an
+// input that it had before, the memory has the result of another. The inputs are so
+// large that windows and chains repeat them.
+func TestCachedResults(t *testing.T) {
+	need.Full(t)
+	timing := ep.Timing{
+		ItersPerTrial: 40, TrialsPerPoint: 2, WarmupItersPerTrial: 2,
+		ChainItersPerTrial: 40, ChainTrialsPerPoint: 1, ChainDrop: 2,
+	}
+	for _, f := range []struct {
+		kind, at string
+		moments  []string
+	}{
+		{runner.FaultCachedDispatch, "start", []string{"(timed|post)-dispatch", "(timed|post)-roundtrip", "chain-output"}},
+		{runner.FaultCachedCombine, "start", []string{"(timed|post)-roundtrip", "chain-output"}},
+		{runner.FaultCachedDispatch, "chain", []string{"chain-output"}},
+		{runner.FaultCachedCombine, "chain", []string{"chain-output"}},
+	} {
+		t.Run(f.kind+" "+f.at, func(t *testing.T) {
+			cases := slices.DeleteFunc(planned(t, timing, bothPrecisions[:1]), func(c plan.Case) bool {
+				return c.Contract != ep.ContractLayout || f.at == "chain" && ep.Of(&c).Mode == ep.ModeLowLatency
+			})
+			for i := range cases {
+				ep.Of(&cases[i]).Ladder, ep.Of(&cases[i]).Hidden = plan.Ladder{64}, 1024
+				require.Less(t, ep.Of(&cases[i]).TimedInputs(64), timing.ItersPerTrial)
+			}
+			fault := ",kind=" + f.kind + ",at=" + f.at
+			for i, streams := range eptest.Run(t, host.Open(host.Variant{}), "rank=0"+fault+";rank=1"+fault, cases...) {
+				d := eptest.Document(t, cases[i], streams)
+				require.Equal(t, result.Invalid, d.Outcome.Status)
+				moments := f.moments
+				if f.kind == runner.FaultCachedCombine && f.at == "start" && ep.Of(&cases[i]).Mode == ep.ModeNormal {
+					moments = append(moments, "timed-combine") // all samples combine one dispatch
+				}
+				for _, when := range moments {
+					require.Regexp(t, "check-failed: "+when+" ", d.Measurement.Rows[0].Correctness.Reasons.String(), cases[i].CaseID)
+				}
+			}
+		})
+	}
+}
+
+// Operations that work only where a window ends, and do nothing before, are found by the ones that
+// are judged at random places.
+func TestOnlyTheLastOfAWindowWorks(t *testing.T) {
+	need.Full(t)
+	timing := long
+	timing.TrialsPerPoint = 3 // of two components at least: the draws miss in one of 12^6 runs
+	for _, kind := range []string{runner.FaultNoDispatch, runner.FaultNoCombine} {
+		fault := ",kind=" + kind + ",at=windows"
+		cases := planned(t, timing, bothPrecisions[:1])
+		for i, streams := range eptest.Run(t, host.Open(host.Variant{}), "rank=0"+fault+";rank=1"+fault, cases...) {
+			d := eptest.Document(t, cases[i], streams)
+			require.Equal(t, result.Invalid, d.Outcome.Status, "%s %s", kind, cases[i].CaseID)
+			require.Regexp(t, `^((check-failed|non-finite-error): timed-[^;]*(; |$))+$`, d.Measurement.Rows[0].Correctness.Reasons.String(), cases[i].CaseID)
+		}
+	}
+}

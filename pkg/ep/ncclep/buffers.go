@@ -165,7 +165,10 @@ func (b *buffers) close() (err error) {
 
 // calls holds the prepared operations of a problem.
 type calls struct {
-	update, dispatch *eplib.Call
+	update *eplib.Call
+	// dispatch has a call for each input of p.
+	p        *runner.Problem
+	dispatch []*eplib.Call
 	// combine takes the received rows, combineOthers the rows in others.
 	combine, combineOthers *eplib.Call
 }
@@ -192,7 +195,7 @@ func (b *buffers) bind(p *runner.Problem) calls {
 		dispatch.ReceivedExpert = eplib.Array{At: b.experts, Type: numeric.Int64, Dims: []int{b.capacity, b.topk}}
 		dispatch.ReceivedWeight = eplib.Array{At: b.weights, Type: numeric.Float, Dims: []int{b.capacity, b.topk}}
 	}
-	of := calls{update: b.group.Update(update)}
+	of := calls{p: p, update: b.group.Update(update)}
 	combine.Rows = dispatch.Received
 	of.combine = b.group.Combine(combine)
 	combine.Rows.At = b.others
@@ -202,7 +205,10 @@ func (b *buffers) bind(p *runner.Problem) calls {
 		dispatch.Scales = rows(b.scales, numeric.Float, b.codec.Scales(b.hidden))
 	}
 	dispatch.Received.Window = b.window
-	of.dispatch = b.group.Dispatch(dispatch)
+	for _, x := range p.Inputs {
+		dispatch.X.At = x
+		of.dispatch = append(of.dispatch, b.group.Dispatch(dispatch))
+	}
 	return of
 }
 
@@ -211,7 +217,7 @@ func (b *buffers) bf16(at accel.Ptr, rows int) eplib.Array {
 }
 
 func (c calls) free() {
-	for _, call := range []*eplib.Call{c.update, c.dispatch, c.combine, c.combineOthers} {
+	for _, call := range append(c.dispatch, c.update, c.combine, c.combineOthers) {
 		if call != nil {
 			call.Free()
 		}

@@ -247,11 +247,11 @@ func (a *adapter) Dispatch() (runner.Handle, error) {
 			return nil, err
 		}
 	}
-	return handle{}, a.enqueue(a.calls.dispatch)
+	return handle{}, a.enqueue(a.calls.dispatch[a.calls.p.Input])
 }
 
 func (a *adapter) DispatchCached(runner.Handle) (runner.Handle, error) {
-	return handle{}, a.enqueue(a.calls.dispatch)
+	return handle{}, a.enqueue(a.calls.dispatch[a.calls.p.Input])
 }
 
 // Stage implements runner.Adapter. The staged value is the combine call for the rows, in place or

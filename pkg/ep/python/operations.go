@@ -82,6 +82,18 @@ func (a *adapter) Bind(p *runner.Problem) error {
 		x, scales = a.memory.codes, a.memory.scales
 	}
 	_, err := a.python.Call(a.call.Bind, int64(x), int64(scales), int64(p.Expert), int64(p.Weight), int64(p.Tokens), int64(p.Capacity))
+	for i := 1; i < len(p.Inputs) && err == nil && a.memory.codes == 0; i++ {
+		_, err = a.python.Call(a.call.Input, int64(p.Inputs[i]))
+	}
+	return err
+}
+
+// Choose implements runner.Chooser. Rows that are cast first have one place.
+func (a *adapter) Choose() error {
+	if a.memory.codes != 0 {
+		return nil
+	}
+	_, err := a.python.Call(a.call.Choose, int64(a.problem.Input))
 	return err
 }
 

@@ -8,6 +8,8 @@
 //	open(json) → json      imports the library; returns the versions of what it imported
 //	prepare(json) → json   creates the buffers of a case; returns where rows will arrive
 //	bind(x, scales, expert, weight, tokens, most)   most: maximum tokens of any rank
+//	input(x)               adds another input of the bound problem; the first is bind's
+//	choose(n)              makes input n the bound rows
 //	dispatch()             sends the bound rows
 //	cached()               the same with the layout of the first dispatch after the bind
 //	combine(staged) → out  staged 0: the received rows in place
@@ -72,8 +74,8 @@ type versions struct {
 
 // functions holds the functions of an adapter module.
 type functions struct {
-	Open, Prepare, Bind, Dispatch, Cached, Combine, Count, Staging, Close *pyhost.Function
-	ValuesAt, ScalesAt, CountsAt, ExpertsAt, WeightsAt, RowsOf            *pyhost.Function
+	Open, Prepare, Bind, Input, Choose, Dispatch, Cached, Combine, Count, Staging, Close *pyhost.Function
+	ValuesAt, ScalesAt, CountsAt, ExpertsAt, WeightsAt, RowsOf                           *pyhost.Function
 }
 
 // module is an adapter module.
@@ -105,7 +107,10 @@ type adapter struct {
 	problem  *runner.Problem
 }
 
-var _ runner.CachedDispatcher = (*adapter)(nil)
+var (
+	_ runner.CachedDispatcher = (*adapter)(nil)
+	_ runner.Chooser          = (*adapter)(nil)
+)
 
 // given is the argument of a module's open, as JSON.
 type given struct {

@@ -133,10 +133,18 @@ type Problem struct {
 	Hidden        int
 	TopK          int
 	Experts       int       // global; expert e lives on rank e div (Experts/World)
-	X             accel.Ptr // bf16, [Tokens][Hidden]
+	X             accel.Ptr // bf16, [Tokens][Hidden]; one of Inputs
 	Expert        accel.Ptr // Description.IndexType, [Tokens][TopK]; −1 is no expert
 	Weight        accel.Ptr // float32, [Tokens][TopK]
+
+	// Inputs are the buffers that X can be while the problem is bound, Input the index of X. The
+	// runner changes both between two dispatches, so that timed operations do not repeat an input.
+	Inputs []accel.Ptr
+	Input  int
 }
+
+// choose makes an input the one that the next dispatch sends.
+func (p *Problem) choose(input int) { p.X, p.Input = p.Inputs[input], input }
 
 // Capacity holds the maxima over the problems of a case.
 type Capacity struct {
@@ -216,6 +224,13 @@ type Adapter interface {
 	// the group; nil if they did. If it is not nil, the results are not judged.
 	Err() error
 	Close() error
+}
+
+// Chooser is an Adapter that must learn which input the next dispatch sends, outside of Dispatch.
+type Chooser interface {
+	Adapter
+	// Choose takes the current Input of the bound problem. It enqueues no work.
+	Choose() error
 }
 
 // CachedDispatcher is an Adapter that can measure the cached-layout contract.

@@ -441,7 +441,7 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 				return f
 			}
 			return record
-		}, "rank 0: record 18 (ep-fresh): 1 samples, must be 2"},
+		}, "rank 0: record 22 (ep-fresh): 1 samples, must be 2"},
 		{"too few pairs", func(_ int, record any) any {
 			if f, ok := record.(chainRecord); ok {
 				f.Pair = nil

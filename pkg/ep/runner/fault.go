@@ -41,6 +41,14 @@ const (
 	FaultOnes       = "ones"        // combine returns ones
 )
 
+// Kinds of faults that keep results: a call whose input equals that of an earlier call of the binding
+// does nothing, and returns where that call had left its result. In graphs, inputs at one address
+// are equal. They too must be injected into all ranks.
+const (
+	FaultCachedDispatch = "cached-dispatch"
+	FaultCachedCombine  = "cached-combine" // of rows that Stage staged
+)
+
 // Kinds of faults in the library's arithmetic, from the start of the case to its end. Only a
 // FaultInjector has them.
 const (
@@ -59,8 +67,9 @@ const FaultNoReplay = "no-replay"
 // at the N-th such call after each bind. "dispatch-every-N" and "combine-every-N" strike at the N-th,
 // 2N-th, … call of the case, and "replay-N" at the N-th launch of the case.
 const (
-	faultAtTimed    = "timed" // after the first oracle, until the end
-	faultAtChain    = "chain" // only in the chains
+	faultAtTimed    = "timed"   // after the first oracle, until the end
+	faultAtChain    = "chain"   // only in the chains
+	faultInWindows  = "windows" // in the samples of fresh-entry windows, except the last of each
 	faultAtDispatch = "dispatch-"
 	faultAtCombine  = "combine-"
 	faultAtReplay   = "replay-"
@@ -74,12 +83,13 @@ var (
 	}
 	combineFaults    = []string{FaultNoCombine, FaultStale, FaultOnes}
 	replayFaults     = []string{FaultNoReplay}
+	cachingFaults    = []string{FaultCachedDispatch, FaultCachedCombine} // in both timing modes
 	arithmeticFaults = []string{FaultBF16Sum, FaultReversedSum, FaultTruncatedSum, FaultNeighborScale, FaultPeriodicScale}
 )
 
 // FaultKinds lists the kinds of data faults of EP cases.
 func FaultKinds() []string {
-	return slices.Concat(dispatchFaults, combineFaults, replayFaults, arithmeticFaults)
+	return slices.Concat(dispatchFaults, combineFaults, cachingFaults, replayFaults, arithmeticFaults)
 }
 
 // Measurer measures dispatch and combine.
@@ -100,12 +110,89 @@ type faulty struct {
 	out       accel.Ptr // of the last combine since then
 	bound     *disguise
 	copies    map[*Problem]*disguise
+	cache
 }
+
+// cache is the state of a fault that keeps results, since the last bind.
+type cache struct {
+	p       *Problem // given to the library as it is
+	known   map[string]bool
+	current string // input of the last dispatch
+	staged  bool   // the last rows were staged by Stage
+}
+
+// input names the input of the next dispatch: by its values, in graphs by its address.
+func (f *faulty) input() (string, error) {
+	p := f.p
+	if f.m.d.Replayed {
+		return strconv.FormatUint(uint64(p.X), 16), nil
+	}
+	x, err := f.read(p.X, 2*p.Tokens*p.Hidden)
+	if err != nil {
+		return "", err
+	}
+	weights, err := f.read(p.Weight, 4*p.Tokens*p.TopK)
+	return string(x) + string(weights), err
+}
+
+// cachedDispatch is dispatch of a fault that keeps results.
+func (f *faulty) cachedDispatch(send func() (Handle, error)) (h Handle, err error) {
+	if f.current, err = f.input(); err != nil {
+		return nil, err
+	}
+	if f.kind == FaultCachedDispatch && f.active && f.known[f.current] {
+		return f.handle, nil
+	}
+	if f.kind == FaultCachedDispatch {
+		f.known[f.current] = true
+	}
+	f.handle, err = send()
+	return f.handle, err
+}
+
+// cachedCombine is Combine of a fault that keeps results.
+func (f *faulty) cachedCombine(h Handle, s Staged) (out accel.Ptr, err error) {
+	if f.kind == FaultCachedCombine && f.active && f.staged && f.known[f.current] {
+		return f.out, nil
+	}
+	if f.kind == FaultCachedCombine && f.staged {
+		f.known[f.current] = true
+	}
+	f.out, err = f.Adapter.Combine(h, s)
+	return f.out, err
+}
+
+// caches reports whether the fault keeps results.
+func (f *faulty) caches() bool { return slices.Contains(cachingFaults, f.kind) }
+
+// Stage implements Adapter.
+func (f *faulty) Stage(h Handle) (Staged, error) {
+	f.staged = true
+	return f.Adapter.Stage(h)
+}
+
+// StageRows implements Adapter.
+func (f *faulty) StageRows(h Handle, fill func(to []Rows) error) (Staged, error) {
+	f.staged = false
+	return f.Adapter.StageRows(h, fill)
+}
+
+// Choose implements Chooser.
+func (f *faulty) Choose() error {
+	if c, ok := f.Adapter.(Chooser); ok {
+		return c.Choose()
+	}
+	return nil
+}
+
+// Align implements Capturer. Only adapters that can be captured are asked.
+func (f *faulty) Align() error { return f.Adapter.(Capturer).Align() }
 
 // disguise is a copy of a problem in its own buffers, which the fault corrupts.
 type disguise struct {
-	honest, given Problem
-	previous      []byte // last output, for FaultStale
+	honest   *Problem
+	given    Problem
+	previous []byte // last output, for FaultStale
 }
 
 // injectArithmetic begins the arithmetic fault that the session names for this rank, or ends the
@@ -136,7 +223,7 @@ func (m *run) injectArithmetic() error {
 
 // injected returns the case's adapter with the fault that the session names for this rank, or nil.
 func injected(m *run) (*faulty, error) {
-	for _, kind := range slices.Concat(dispatchFaults, combineFaults, replayFaults) {
+	for _, kind := range slices.Concat(dispatchFaults, combineFaults, cachingFaults, replayFaults) {
 		at, ok := m.Fault(kind)
 		if !ok {
 			continue
@@ -145,12 +232,16 @@ func injected(m *run) (*faulty, error) {
 			ep.Of(&m.c).Mode == ep.ModeLowLatency && m.c.Contract == ep.ContractCachedLayout {
 			return nil, rank.RefusedFault(kind, "at %q, a cached low-latency dispatch sends rows by its layout, not by the experts", at)
 		}
-		if slices.Contains(replayFaults, kind) != (ep.Of(&m.c).TimingMode == vocab.Graph) {
-			return nil, rank.RefusedFault(kind, "in timing mode graph only %v apply; all other kinds need timing mode eager", replayFaults)
+		caching := slices.Contains(cachingFaults, kind)
+		if !caching && slices.Contains(replayFaults, kind) != (ep.Of(&m.c).TimingMode == vocab.Graph) {
+			return nil, rank.RefusedFault(kind, "in timing mode graph only %v apply; other kinds need timing mode eager", slices.Concat(replayFaults, cachingFaults))
 		}
 		f := &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}
-		if slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain}, at) {
+		if slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain, faultInWindows}, at) {
 			return f, nil
+		}
+		if caching {
+			return nil, rank.RefusedFault(kind, "it cannot begin at %q", at)
 		}
 		call := faultAtDispatch
 		if f.inCombine() {
@@ -213,6 +304,15 @@ func (f *faulty) enter(point string) {
 	}
 }
 
+// sample begins or ends a fault that strikes all samples of a window but the last.
+func (f *faulty) sample(last bool) {
+	if last {
+		f.leave(faultInWindows)
+	} else {
+		f.enter(faultInWindows)
+	}
+}
+
 // leave ends the fault if it began at point.
 func (f *faulty) leave(point string) {
 	if f != nil && f.at == point {
@@ -222,6 +322,10 @@ func (f *faulty) leave(point string) {
 
 // Bind implements Adapter: the library gets the disguised problem.
 func (f *faulty) Bind(p *Problem) error {
+	if f.caches() {
+		f.cache = cache{p: p, known: map[string]bool{}}
+		return f.Adapter.Bind(p)
+	}
 	d, ok := f.copies[p]
 	if !ok {
 		var err error
@@ -244,6 +348,9 @@ func (f *faulty) DispatchCached(h Handle) (Handle, error) {
 }
 
 func (f *faulty) dispatch(send func() (Handle, error)) (h Handle, err error) {
+	if f.caches() {
+		return f.cachedDispatch(send)
+	}
 	strikes := false
 	if !f.inCombine() {
 		f.count()
@@ -264,6 +371,9 @@ func (f *faulty) dispatch(send func() (Handle, error)) (h Handle, err error) {
 }
 
 func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
+	if f.caches() {
+		return f.cachedCombine(h, s)
+	}
 	strikes := false
 	if f.inCombine() {
 		f.count()
@@ -299,12 +409,13 @@ func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
 
 // disguise returns a copy of p with its own buffers.
 func (f *faulty) disguise(p *Problem) (d *disguise, err error) {
-	d = &disguise{honest: *p, given: *p}
+	d = &disguise{honest: p, given: *p}
 	for _, b := range f.buffers(d) {
 		if *b.to, err = f.m.alloc(b.bytes); err != nil {
 			return nil, err
 		}
 	}
+	d.given.Inputs, d.given.Input = []accel.Ptr{d.given.X}, 0
 	return d, nil
 }
 
@@ -317,7 +428,7 @@ type buffer struct {
 }
 
 func (f *faulty) buffers(d *disguise) []buffer {
-	p := &d.honest
+	p := d.honest
 	return []buffer{
 		{p.X, &d.given.X, 2 * p.Tokens * p.Hidden},
 		{p.Expert, &d.given.Expert, f.m.d.IndexType.Size() * p.Tokens * p.TopK},

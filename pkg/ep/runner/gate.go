@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
@@ -62,6 +63,60 @@ func (m *rowMaker) instants(d Description) {
 	check("chain_floor dispatch", m.chained(chainDispatch))
 	check("chain_floor combine", m.chained(chainCombine))
 	check("pair_period", m.chained(chainPair))
+}
+
+// Limits of repeated.
+const (
+	leastCompared = 32  // samples on either side
+	mostGained    = 2.0 // times faster
+)
+
+// repeated fails a row whose operations are faster with an input that they had before in the same
+// window or chain: if even the fastest with a new input takes more than twice the median of the
+// others. Combines of one dispatch are compared with those of the chains.
+func (m *rowMaker) repeated(d Description) {
+	inputs := m.block.TimedInputs(m.rung)
+	for _, component := range d.components() {
+		first, again := m.split(m.fresh(component), inputs)
+		if d.repeats(component) {
+			first, _ = m.split(m.chained(chainCombine), m.block.Timing.ChainItersPerTrial)
+			_, again = m.split(m.fresh(component), 0)
+		}
+		m.gained(component, first, again)
+	}
+	drop := m.block.Timing.ChainDrop
+	for _, part := range []struct {
+		name string
+		of   func(chainRecord) []float64
+	}{{"chain_floor dispatch", chainDispatch}, {"chain_floor combine", chainCombine}, {"pair_period", chainPair}} {
+		first, again := m.split(m.chained(part.of), max(0, inputs-drop))
+		m.gained(part.name, first, again)
+	}
+}
+
+// split pools the fastest rank's samples, the first n of each trial apart.
+func (m *rowMaker) split(s series, n int) (first, others []float64) {
+	us, err := s.pooled(m.ranks, measure.Min)
+	if m.err == nil {
+		m.err = err
+	}
+	for i, v := range us {
+		if i%s.perTrial < n {
+			first = append(first, v)
+		} else {
+			others = append(others, v)
+		}
+	}
+	return first, others
+}
+
+func (m *rowMaker) gained(name string, first, again []float64) {
+	if min(len(first), len(again)) < leastCompared {
+		return
+	}
+	if least, usual := slices.Min(first), measure.Percentile(again, 50); least > mostGained*usual {
+		m.fail(result.ReasonImplausible.With("%s takes %.6g us, with a new input at least %.6g us", name, usual, least))
+	}
 }
 
 // crossing is the minimum number of rows that leave and enter a group (one rank or a scale-up

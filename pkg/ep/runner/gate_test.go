@@ -1,11 +1,15 @@
 package runner
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -58,4 +62,66 @@ func TestNothingIsFasterThanItsLink(t *testing.T) {
 	require.Equal(t, result.Success, d.Outcome.Status, "one rank does not know its link")
 	require.NotNil(t, d.Limits)
 	require.Empty(t, d.Limits)
+}
+
+// Operations that are more than twice as fast with an input that they had before are invalid, and so
+// is a combine that returns the sums of one dispatch faster than any combine of a chain.
+func TestNothingIsFasterTheSecondTime(t *testing.T) {
+	c := assembledCase()
+	block := ep.Of(&c)
+	block.Hidden = 1 << 20 // the minimum of inputs
+	block.Timing = ep.Timing{ItersPerTrial: 40, TrialsPerPoint: 8, WarmupItersPerTrial: 1, ChainItersPerTrial: 34, ChainTrialsPerPoint: 2, ChainDrop: 1}
+	inputs := block.TimedInputs(1)
+	require.Equal(t, 4, inputs)
+	times := func(n int, first, again float64) []float64 {
+		us := slices.Repeat([]float64{again}, n)
+		for i := range inputs {
+			us[i] = first
+		}
+		return us
+	}
+	judged := func(slower string, by float64) []string {
+		streams := left(t, c, plain, func(_ int, record any) any {
+			switch r := record.(type) {
+			case freshRecord:
+				if r.Trial > 0 {
+					return nil
+				}
+				r.Microseconds = times(block.Timing.ItersPerTrial, 10, 10)
+				if r.Component == slower && slower != compCombine {
+					r.Microseconds = times(block.Timing.ItersPerTrial, 10*by, 10)
+				}
+				return r
+			case chainRecord:
+				r.Dispatch, r.Combine = times(33, 10, 10), times(33, 10, 10)
+				if slower == compCombine {
+					r.Combine = times(33, 10*by, 10*by)
+				}
+				r.Pair, r.StartToStart = times(33, 30, 30), times(32, 30, 30)
+				return r
+			}
+			return record
+		})
+		for i := range streams { // the other trials are like the first
+			for _, r := range slices.Clone(streams[i].Records) {
+				var f freshRecord
+				if r.Kind != kindFresh {
+					continue
+				}
+				require.NoError(t, json.Unmarshal(r.Data, &f))
+				for f.Trial = 1; f.Trial < block.Timing.TrialsPerPoint; f.Trial++ {
+					raw, err := json.Marshal(f)
+					require.NoError(t, err)
+					streams[i].Records = append(streams[i].Records, rank.Record{Kind: kindFresh, Data: raw})
+				}
+			}
+		}
+		row := assembleEP(t, c, streams).Measurement.Rows[0]
+		require.Equal(t, len(row.Correctness.Reasons) == 0, row.Good())
+		return strings.Split(row.Correctness.Reasons.String(), "; ")
+	}
+	for _, component := range plain.components() {
+		require.Equal(t, []string{""}, judged(component, 1.9), component)
+		require.Equal(t, []string{"implausible: " + component + " takes 10 us, with a new input at least 30 us"}, judged(component, 3), component)
+	}
 }

@@ -32,7 +32,7 @@ func (m *run) judgeWindow(p *point, component string) error {
 func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 	v.Passed = true
 	if !m.left.combined {
-		if v, err = m.judgeDelivered(&p.oracle); err != nil {
+		if v, err = m.judgeDelivered(p.now()); err != nil {
 			return v, err
 		}
 		finish := steps{m.combine, m.stream.Synchronize}
@@ -43,14 +43,14 @@ func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 			return v, err
 		}
 	}
-	err = p.oracle.combinedValues(m.data, &v, m.left.out, m.left.rows)
+	err = p.now().combinedValues(m.data, &v, m.left.out, m.left.rows)
 	return v, err
 }
 
-// judgeLeft judges what the last dispatch delivered and what its combine returned.
-func (m *run) judgeLeft(o *oracle) (v Verdict, err error) {
-	if v, err = m.judgeDelivered(o); err == nil {
-		err = o.combinedValues(m.data, &v, m.left.out, m.left.rows)
+// judgeLeft judges what the last dispatch delivered and what the last combine returned.
+func (m *run) judgeLeft(dispatched, combined *oracle) (v Verdict, err error) {
+	if v, err = m.judgeDelivered(dispatched); err == nil {
+		err = combined.combinedValues(m.data, &v, m.left.out, m.left.rows)
 	}
 	return v, err
 }
@@ -70,7 +70,7 @@ func (m *run) judgeChain(p *point, left Verdict) error {
 	if err := m.emitVerdict(p, whenChainOutput, left); err != nil {
 		return err
 	}
-	if err := m.judge(p, whenPostChain, p.oracle, false); err != nil {
+	if err := m.judge(p, whenPostChain, *p.now(), false); err != nil {
 		return err
 	}
 	if err := m.judgeChanged(p, whenPostChain, false); err != nil {

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -31,9 +32,10 @@ func (s steps) do() error {
 	return nil
 }
 
-// bind makes p the problem and drops the cached layout.
+// bind makes p the problem, with the input that the contract names, and drops the cached layout.
 func (m *run) bind(p *point) error {
 	m.cached = nil
+	p.Problem.choose(0)
 	return m.adapter.Bind(p.Problem)
 }
 
@@ -141,6 +143,13 @@ func (m *run) warmUp(p *point, stageEach bool) error {
 // withoutGC runs f with the garbage collector off.
 func withoutGC(f func() error) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	return f()
+}
+
+// withGC runs f with the garbage collector on, for a caller that has it off, and collects.
+func withGC(f func() error) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	defer runtime.GC()
 	return f()
 }
 

@@ -16,14 +16,18 @@ import (
 type point struct {
 	*Problem
 	trace   *workload.Trace
-	first   int    // global index of this rank's first token
-	oracle  oracle // for the inputs that the contract names
-	changed oracle // for other activations, and other weights if each dispatch sends them
-	sent    oracle // oracle or changed, whichever matches the buffers
+	first   int      // global index of this rank's first token
+	oracle  oracle   // for the inputs that the contract names
+	changed oracle   // for other activations, and other weights if each dispatch sends them
+	sent    []oracle // by input: what its buffer holds
 	routed  [2]routed
+	timed   map[string]*Verdict // by component, and of chains: on operations at random places
 	// notRewritten: a replay of a graph did not write the whole output.
 	notRewritten bool
 }
+
+// inputUnit divides the distance of inputs, in bytes.
+const inputUnit = 256
 
 // Indices of a point's routing.
 const (
@@ -40,7 +44,7 @@ type routed struct {
 // newPoint makes the inputs of a rung on the device.
 func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error) {
 	first, tokens := trace.First[m.Rank], trace.RankTokens(m.Rank)
-	p := &point{trace: trace, first: first}
+	p := &point{trace: trace, first: first, timed: map[string]*Verdict{}}
 	p.Problem = &Problem{
 		TokensPerRank: tokensPerRank, Tokens: tokens, Capacity: trace.MaxRankTokens(), World: m.World,
 		Hidden: m.block.Hidden, TopK: m.block.TopK, Experts: trace.Experts,
@@ -63,10 +67,12 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 			}
 		}
 	}
-	var err error
-	if p.X, err = m.alloc(2 * tokens * p.Hidden); err != nil {
+	x, err := m.alloc(p.inputBytes())
+	if err != nil {
 		return nil, err
 	}
+	p.Inputs, p.sent = []accel.Ptr{x}, make([]oracle, 1)
+	p.choose(0)
 	for i, in := range []struct {
 		at   *accel.Ptr
 		made []byte
@@ -93,9 +99,17 @@ func (p *point) weights(o oracle) (weights []byte) {
 	return weights
 }
 
-// send writes the inputs of o to the problem's buffers.
+// now returns the oracle for the current input.
+func (p *point) now() *oracle { return &p.sent[p.Input] }
+
+// inputBytes returns the size of an input, with room that keeps the next one aligned.
+func (p *Problem) inputBytes() int {
+	return (2*p.Tokens*p.Hidden + inputUnit - 1) / inputUnit * inputUnit
+}
+
+// send writes the inputs of o to the problem's buffers, the activations to the current input.
 func (m *run) send(p *point, o oracle) error {
-	p.sent = o
+	p.sent[p.Input] = o
 	weights := &p.routed[routedWeight]
 	weights.made = p.weights(o)
 	return errors.Join(m.data.fill(&o, p.X), accel.Write(m.device, m.stream, weights.at, weights.made))
@@ -115,6 +129,6 @@ func (m *run) inputsChanged(p *point) (bool, error) {
 			return true, nil
 		}
 	}
-	same, err := m.data.filled(&p.sent, p.X)
+	same, err := m.data.filled(p.now(), p.X)
 	return !same, err
 }

@@ -36,6 +36,7 @@ type pointRecord struct {
 
 // Moments at which the oracle judges.
 const (
+	chain           = "chain"
 	whenBefore      = "before"       // before any timing
 	whenChainOutput = "chain-output" // the last output of the last chain
 	whenPostChain   = "post-chain"   // on the state that the last chain left
@@ -44,6 +45,9 @@ const (
 
 // afterWindow names the moment after the last window of a component.
 func afterWindow(component string) string { return "post-" + component }
+
+// timed names the operations at random places among the timed ones of a component, or of the chains.
+func timed(component string) string { return "timed-" + component }
 
 // changed names the moment when, with other inputs.
 func changed(when string) string { return when + "-changed" }
@@ -64,13 +68,18 @@ func (d Description) alternated() []string {
 	return []string{compRoundtrip, compDispatch, compCombine}
 }
 
+// repeats reports whether all samples of a component combine one dispatch.
+func (d Description) repeats(component string) bool {
+	return component == compCombine && !d.FreshPair && !d.Replayed
+}
+
 // moments lists the moments of each rung, in the order in which rows list failures.
 func (d Description) moments() []string {
 	all := []string{whenBefore}
 	for _, c := range d.components() {
-		all = append(all, afterWindow(c), changed(afterWindow(c)))
+		all = append(all, timed(c), afterWindow(c), changed(afterWindow(c)))
 	}
-	all = append(all, whenChainOutput, whenPostChain, changed(whenPostChain))
+	all = append(all, timed(chain), whenChainOutput, whenPostChain, changed(whenPostChain))
 	for _, c := range d.alternated() {
 		all = append(all, alternating(c))
 	}

@@ -104,18 +104,19 @@ func (m *run) checkMemory(routing *workload.Routing) error {
 }
 
 // leastMemory returns a lower bound of the bytes that a rank and its device use. For each rung it
-// counts twice the routing of all ranks and the rank's inputs; for the largest rung, also what the
-// rank receives from each rank and sends back.
+// counts twice the routing of all ranks and the rank's inputs; for the largest rungs, also the timed
+// inputs, and what the rank receives from each rank and sends back.
 func (m *run) leastMemory(routing *workload.Routing) float64 {
 	const assignmentBytes = 4 + 4 // expert and weight
 	world, topk, token := float64(m.c.World), float64(m.block.TopK), 2*float64(m.block.Hidden)
-	bytes, most := 0.0, 0.0
+	bytes, most, timed := 0.0, 0.0, 0.0
 	for _, rung := range m.rungs {
 		tokens := float64(routing.MaxRankTokens(rung))
+		timed = max(timed, float64(m.block.TimedInputs(rung))*tokens*token)
 		bytes += world*float64(rung)*topk*assignmentBytes + 2*tokens*(token+topk*assignmentBytes)
 		most = max(most, tokens)
 	}
-	return bytes + world*most*(float64(m.d.Codec.ValueBytes())*float64(m.block.Hidden)+token)
+	return bytes + timed + world*most*(float64(m.d.Codec.ValueBytes())*float64(m.block.Hidden)+token)
 }
 
 // clamp splits the rungs by whether every rank has at most limit tokens; a limit of 0 keeps all.

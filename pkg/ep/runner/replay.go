@@ -107,9 +107,10 @@ func (m *run) replayPair(component string) steps {
 // replayWindow takes the samples of one component of one rung in one trial, and in the last trial
 // judges launches after them.
 func (m *run) replayWindow(p *point, component string, trial int) (err error) {
-	if err := m.warmUp(p, false); err != nil {
+	if err := errors.Join(m.renew(p), m.warmUp(p, false)); err != nil {
 		return err
 	}
+	t, at := m.newTurn(p), m.drawSample(component)
 	m.left = remains{}
 	if m.d.Hoisted() {
 		if err := m.hoist(p); err != nil {
@@ -131,8 +132,15 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	m.entry = m.enter()
 	err = withoutGC(func() (err error) {
 		for i := range us {
-			if err = m.replay(g); err == nil {
+			m.fault.sample(i == len(us)-1)
+			if err = t.load(i); err == nil {
+				err = m.replay(g)
+			}
+			if err == nil {
 				us[i], err = m.device.Elapsed(m.start, m.end)
+			}
+			if err == nil && i == at {
+				err = m.judgeTimed(p, component, func() (Verdict, error) { return m.judgeLeft(p.now(), p.now()) }, nil)
 			}
 			if err != nil {
 				return err
@@ -149,12 +157,15 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	if trial < m.block.Timing.TrialsPerPoint-1 {
 		return nil
 	}
-	return m.judgeReplays(p, afterWindow(component), g)
+	if err := m.judgeReplays(p, afterWindow(component), g); err != nil {
+		return err
+	}
+	return m.emitVerdict(p, timed(component), *p.verdict(component))
 }
 
 // judgeReplays judges another launch, and one with other inputs in the same memory.
 func (m *run) judgeReplays(p *point, when string, g accel.Graph) error {
-	if err := m.judgeReplay(p, when, g, &p.oracle); err != nil {
+	if err := m.judgeReplay(p, when, g, p.now()); err != nil {
 		return err
 	}
 	if err := m.send(p, p.changed); err != nil {
@@ -171,7 +182,7 @@ func (m *run) judgeReplay(p *point, when string, g accel.Graph, o *oracle) error
 	if err := m.replayOverNaN(p, g); err != nil {
 		return err
 	}
-	v, err := m.judgeLeft(o)
+	v, err := m.judgeLeft(o, o)
 	if err != nil {
 		return err
 	}
@@ -280,16 +291,13 @@ func (m *run) wholePair(p *point) (accel.Graph, error) {
 }
 
 // replayChain captures a chain as one graph and launches it twice. Only the second launch is
-// timed.
+// timed, and has other inputs.
 func (m *run) replayChain(p *point, chain func() error) error {
 	g, err := m.captured(chain)
 	if err != nil {
 		return err
 	}
-	err = m.replay(g)
-	if err == nil {
-		err = m.replayOverNaN(p, g)
-	}
+	err = steps{func() error { return m.replay(g) }, func() error { return m.renew(p) }, func() error { return m.replayOverNaN(p, g) }}.do()
 	return errors.Join(err, g.Close())
 }
 

@@ -53,6 +53,7 @@ func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers 
 	m.correctness(declared.Description, strangers)
 	m.arithmetic(declared.Description)
 	m.instants(declared.Description)
+	m.repeated(declared.Description)
 	m.gate(declared, trace, limits)
 	if q := r.Components.Roundtrip.Percentiles; q != nil && q.P50 > 0 {
 		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
@@ -296,7 +297,7 @@ func (m *rowMaker) oracle(when string, failed []string, whole bool) {
 	switch when {
 	case whenBefore:
 		verdict, names = &passed.Pre, &checks.Pre
-	case whenChainOutput, whenPostChain, changed(whenPostChain):
+	case timed(chain), whenChainOutput, whenPostChain, changed(whenPostChain):
 		verdict, names = &passed.Chained, &checks.Chained
 	}
 	*verdict = *verdict && whole && len(failed) == 0

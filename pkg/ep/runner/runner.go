@@ -46,8 +46,9 @@ func (r *Runner) Close() error {
 }
 
 // Run implements rank.Runner. The contract fixes its order: bring up and judge all rungs, the
-// fresh-entry windows, the chains, the alternating passes, judge all rungs again. In their last
-// trial, windows and chains are judged too, each on the state that it left.
+// fresh-entry windows, the chains, the alternating passes, judge all rungs again. Windows and chains
+// are judged too: in each trial on an operation at a random place, and in the last one on the state
+// that they left.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := checkCase(c, s.World); err != nil {
 		return err
@@ -76,6 +77,7 @@ type run struct {
 	data    data    // the runner's, with second opinions
 	fault   *faulty // nil in normal runs
 	points  []*point
+	lots    lottery
 	rungs   []int  // tokens per rank of the points
 	cached  Handle // dispatch whose layout later ones reuse, under the cached-layout contract
 	left    remains
@@ -172,6 +174,12 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 		}
 		m.points = append(m.points, p)
 	}
+	if err = m.newInputs(); err != nil {
+		return err
+	}
+	if m.lots, err = newLottery(ctx, m.Session); err != nil {
+		return err
+	}
 	if m.lastOutput, err = m.alloc(2 * need.Tokens * m.block.Hidden); err != nil {
 		return err
 	}
@@ -223,7 +231,7 @@ func (m *run) measureFresh() error {
 // enqueueWindow takes the samples of one component of one rung in one trial, and in the last trial
 // judges the state after them.
 func (m *run) enqueueWindow(p *point, component string, trial int) error {
-	us, err := m.fresh(p, component)
+	us, err := m.fresh(p, component, m.drawSample(component))
 	if err != nil {
 		return err
 	}
@@ -233,29 +241,45 @@ func (m *run) enqueueWindow(p *point, component string, trial int) error {
 	if trial < m.block.Timing.TrialsPerPoint-1 {
 		return nil
 	}
-	return m.judgeWindow(p, component)
+	if err := m.judgeWindow(p, component); err != nil {
+		return err
+	}
+	return m.emitVerdict(p, timed(component), *p.verdict(component))
 }
 
 func (m *run) measureChains() error {
 	trials := m.block.Timing.ChainTrialsPerPoint
 	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
-			record, left, err := m.chains(p, trial)
-			if err != nil {
-				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
+			both := []func() error{
+				func() error { return m.chainTrial(p, trial) },
+				func() error { return m.stopChains(p) },
 			}
-			if err := m.Emit(kindChain, record); err != nil {
-				return err
+			m.lots.Shuffle(2, func(i, j int) { both[i], both[j] = both[j], both[i] })
+			if err := (steps(both)).do(); err != nil {
+				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
 			}
 			if trial < trials-1 {
 				continue
 			}
-			if err := m.judgeChain(p, left); err != nil {
+			if err := m.emitVerdict(p, timed(chain), *p.verdict(chain)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// chainTrial times the chains of one rung in one trial, and in the last judges the state after them.
+func (m *run) chainTrial(p *point, trial int) error {
+	record, left, err := m.timeChains(p, trial)
+	if err != nil {
+		return err
+	}
+	if err := m.Emit(kindChain, record); err != nil || trial < m.block.Timing.ChainTrialsPerPoint-1 {
+		return err
+	}
+	return m.judgeChain(p, left)
 }
 
 func (m *run) judgeAfter() error {

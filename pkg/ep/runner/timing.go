@@ -49,41 +49,94 @@ func (m *run) mark(e accel.Event) func() error {
 	return func() error { return m.stream.Record(e) }
 }
 
-// fresh takes the samples of one component of one rung in one trial. Nothing synchronises between
-// pre and the start event: stream order already excludes pre from the window, and a synchronise
-// would include the launch of op and spread the ranks apart. So would garbage collection between
-// the warm-up and the first sample.
-func (m *run) fresh(p *point, component string) (us []float64, err error) {
+// fresh takes the samples of one component of one rung in one trial, and judges the sample with
+// index at. Nothing synchronises between pre and the start event: stream order already excludes pre
+// from the window, and a synchronise would include the launch of op and spread the ranks apart. So
+// would garbage collection between the warm-up and the first sample.
+func (m *run) fresh(p *point, component string, at int) (us []float64, err error) {
+	if err := m.renew(p); err != nil {
+		return nil, err
+	}
 	err = withoutGC(func() error {
-		us, err = m.samples(p, component)
+		us, err = m.samples(p, component, at)
 		return err
 	})
 	return us, err
 }
 
-func (m *run) samples(p *point, component string) ([]float64, error) {
+func (m *run) samples(p *point, component string, at int) ([]float64, error) {
 	if err := m.warmUp(p, component == compStage); err != nil {
+		return nil, err
+	}
+	t := m.newTurn(p)
+	if err := t.choose(0); err != nil {
 		return nil, err
 	}
 	w, err := m.window(p, component)
 	if err != nil {
 		return nil, err
 	}
+	before := t.choose
+	if m.d.repeats(component) { // all samples combine one dispatch
+		before = func(i int) error { return m.spoil(p, i == at) }
+	}
 	sample := slices.Concat(w.pre, steps{m.mark(m.start)}, w.op, steps{m.mark(m.end), m.device.Synchronize})
 	us := make([]float64, m.block.Timing.ItersPerTrial)
 	m.entry = m.enter()
 	for i := range us {
+		m.fault.sample(i == len(us)-1)
+		if err := before(i); err != nil {
+			return us, err
+		}
 		if err := sample.do(); err != nil {
 			return us, err
 		}
 		if us[i], err = m.device.Elapsed(m.start, m.end); err != nil {
 			return us, err
 		}
-		if err := w.post.do(); err != nil {
+		after := w.post.do
+		if i == at {
+			after = func() error { return m.judgeSample(p, component, t, i) }
+		}
+		if err := after(); err != nil {
 			return us, err
 		}
 	}
 	return us, nil
+}
+
+// judgeSample judges what sample i left and, of a roundtrip, what a dispatch in the place of the
+// next one delivers. It completes the pair.
+func (m *run) judgeSample(p *point, component string, t turn, i int) error {
+	meet := steps{m.pair}
+	switch {
+	case component == compRoundtrip:
+		meet = append(m.roundtrip(), m.device.Synchronize)
+	case component == compDispatch:
+		m.left.staged = nil // of the sample before
+	case m.d.repeats(component):
+		meet = steps{m.combine, m.device.Synchronize}
+	}
+	return m.judgeTimed(p, component, func() (v Verdict, err error) {
+		if v, err = m.judgeRemains(p); err != nil || component != compRoundtrip {
+			return v, err
+		}
+		if err := (steps{func() error { return t.choose(i + 1) }, m.dispatch, m.stream.Synchronize}).do(); err != nil {
+			return v, err
+		}
+		delivered, err := m.judgeDelivered(p.now())
+		v.add(delivered)
+		return v, errors.Join(err, append(m.roundtrip()[1:], m.device.Synchronize).do())
+	}, meet)
+}
+
+// spoil overwrites the output of the last combine with NaN, so that the next one cannot leave it.
+func (m *run) spoil(p *point, now bool) error {
+	n := p.oracle.values()
+	if !now || n == 0 || m.left.out == 0 {
+		return nil
+	}
+	return errors.Join(m.device.Set(m.stream, m.left.out, 0xff, int64(2*n)), m.device.Synchronize())
 }
 
 // enter returns how this rank enters a window. Ranks of several nodes have met in the last warm-up
@@ -95,104 +148,175 @@ func (m *run) enter() rank.Entry {
 	return rank.Enter(m.came)
 }
 
-// chains runs the two sibling chains of one rung and one drained pair. Each chain
-// issues its pairs back to back. The first has events around each op. The second has
-// events only around each pair, because events around each op lengthen the pair by
-// their host time. A replayed chain is one graph of all its pairs. Of the last trial it returns the
-// verdict on what the second chain left.
-func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err error) {
-	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
-	if err := m.warmUp(p, false); err != nil {
-		return r, left, err
+// chains are the two sibling chains of one rung. Each issues its pairs back to back. The first, of
+// floors, has events around each op. The second, of periods, has events only around each pair,
+// because events around each op lengthen the pair by their host time. A replayed chain is one graph
+// of all its pairs. Both have n pairs, unless they stop at a random one to be judged there.
+type chains struct {
+	*run
+	p                            *point
+	n                            int
+	scope                        *accel.Scope
+	dispatched, combined, paired [][]accel.Event
+	turn                         turn      // of the last chain
+	length                       int       // of the last chain
+	i                            int       // index of the pair
+	enqueue                      float64   // host time of a pair of the last chain, in microseconds
+	began                        time.Time // when the last chain began
+}
+
+// newChains binds p, runs the warm-up, and stages the rows that hoisted pairs reuse.
+func (m *run) newChains(p *point) (c *chains, err error) {
+	if err := errors.Join(m.renew(p), m.warmUp(p, false)); err != nil {
+		return nil, err
 	}
+	if m.d.Hoisted() {
+		if err := m.hoist(p); err != nil {
+			return nil, err
+		}
+	}
+	c = &chains{run: m, p: p, n: m.block.Timing.ChainItersPerTrial, scope: accel.NewScope(m.device.Device)}
+	all, err := newEvents(c.scope, 6*c.n)
+	if err != nil {
+		return nil, errors.Join(err, c.scope.Close())
+	}
+	events := slices.Collect(slices.Chunk(all, c.n))
+	c.dispatched, c.combined, c.paired = events[0:2], events[2:4], events[4:6]
+	return c, nil
+}
+
+// mark records the event of the current pair.
+func (c *chains) mark(events []accel.Event) func() error {
+	record := c.stream.Record
+	if c.d.Replayed {
+		record = c.stream.RecordExternal
+	}
+	return func() error { return record(events[c.i]) }
+}
+
+// until runs the chains up to their pair stop, of 2n.
+func (c *chains) until(stop int) error {
 	var stage steps
-	if !m.d.Hoisted() {
-		stage = steps{m.stage}
-	} else if err := m.hoist(p); err != nil {
-		return r, left, err
+	if !c.d.Hoisted() {
+		stage = steps{c.stage}
 	}
-	n := m.block.Timing.ChainItersPerTrial
-	scope := accel.NewScope(m.device.Device)
-	defer func() { err = errors.Join(err, scope.Close()) }() // after the graphs that contain the events
-	all, err := newEvents(scope, 6*n)
+	c.fault.enter(faultAtChain)
+	floors := slices.Concat(
+		steps{c.mark(c.dispatched[0]), c.dispatch, c.mark(c.dispatched[1])}, stage,
+		steps{c.mark(c.combined[0]), c.combine, c.mark(c.combined[1])})
+	if err := c.chain(floors, min(stop, c.n), stop <= c.n); err != nil || stop <= c.n {
+		return err
+	}
+	if err := errors.Join(c.renew(c.p), c.settle()); err != nil {
+		return err
+	}
+	period := slices.Concat(steps{c.mark(c.paired[0])}, c.roundtrip(), steps{c.mark(c.paired[1])})
+	return c.chain(period, stop-c.n, true)
+}
+
+// chain runs n pairs. Behind the last ones it dispatches the next input, for its
+// delivery to be judged: inspecting that of a timed pair would need a wait in the chain. A replayed
+// chain is one launch; its last delivery is still in memory.
+func (c *chains) chain(pair steps, n int, last bool) error {
+	c.turn, c.length, c.began = c.newTurn(c.p), n, time.Now()
+	next := func() error { return c.turn.choose(c.i) }
+	pair = append(steps{next}, pair...)
+	pairs := func() error {
+		began := time.Now()
+		for c.i = range n {
+			if err := pair.do(); err != nil {
+				return err
+			}
+		}
+		c.i = n
+		c.enqueue = float64(time.Since(began)) / float64(n) / float64(time.Microsecond)
+		return nil
+	}
+	if c.d.Replayed {
+		c.p.notRewritten = false // of graphs that are reported
+		err := c.replayChain(c.p, pairs)
+		c.p.verdict(chain).require(CheckCombine, !c.p.notRewritten)
+		return err
+	}
+	end := steps{c.device.Synchronize}
+	if last {
+		end = steps{next, c.dispatch, c.device.Synchronize}
+	}
+	return withoutGC(append(steps{pairs}, end...).do)
+}
+
+// last returns the input of the last pair.
+func (c *chains) last() int { return c.turn.input(c.length - 1) }
+
+// judge judges what the last pair and the dispatch behind it left.
+func (c *chains) judge() (Verdict, error) { return c.judgeLeft(c.p.now(), &c.p.sent[c.last()]) }
+
+// complete completes the dispatch behind the last pair.
+func (c *chains) complete() error {
+	defer c.fault.leave(faultAtChain)
+	if c.d.Replayed { // nothing was dispatched since the last pair
+		return nil
+	}
+	return steps{c.stage, c.combine, c.device.Synchronize}.do()
+}
+
+// timeChains times the chains of one rung in one trial. Of the last trial it returns the verdict on
+// what the second chain left.
+func (m *run) timeChains(p *point, trial int) (r chainRecord, left Verdict, err error) {
+	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
+	c, err := m.newChains(p)
 	if err != nil {
 		return r, left, err
 	}
-	events := slices.Collect(slices.Chunk(all, n))
-	dispatched, combined, paired := events[0:2], events[2:4], events[4:6]
-
-	i := 0 // index of the pair
-	record, finish := m.stream.Record, steps{m.dispatch, m.device.Synchronize}
-	if m.d.Replayed {
-		record, finish = m.stream.RecordExternal, nil
+	defer func() { err = errors.Join(err, c.scope.Close()) }() // after the graphs that contain the events
+	if err := c.until(2 * c.n); err != nil {
+		return r, left, err
 	}
-	mark := func(events []accel.Event) func() error {
-		return func() error { return record(events[i]) }
-	}
-	chain := func(pair, last steps) error {
-		pairs := func() error {
-			began := time.Now()
-			for i = range n {
-				if err := pair.do(); err != nil {
-					return err
-				}
-			}
-			r.Enqueue = float64(time.Since(began)) / float64(n) / float64(time.Microsecond)
-			return nil
+	r.Began, r.Enqueue = c.began.UTC(), c.enqueue
+	if trial >= m.block.Timing.ChainTrialsPerPoint-1 {
+		if left, err = c.judge(); err != nil {
+			return r, left, err
 		}
-		if m.d.Replayed {
-			return m.replayChain(p, pairs)
-		}
-		return withoutGC(append(steps{pairs}, last...).do)
 	}
-	m.fault.enter(faultAtChain)
-	floors := slices.Concat(
-		steps{mark(dispatched[0]), m.dispatch, mark(dispatched[1])}, stage,
-		steps{mark(combined[0]), m.combine, mark(combined[1])})
-	if err := chain(floors, steps{m.device.Synchronize}); err != nil {
+	if err := c.end(&r); err != nil {
 		return r, left, err
 	}
-	r.Began = time.Now().UTC()
-	period := slices.Concat(steps{mark(paired[0])}, m.roundtrip(), steps{mark(paired[1])})
-	if err := chain(period, finish); err != nil {
-		return r, left, err
-	}
-	if left, err = m.endChains(p, &r); err != nil {
-		return r, left, err
-	}
-	err = m.chainTimes(&r, dispatched, combined, paired)
+	err = m.chainTimes(&r, c.dispatched, c.combined, c.paired)
 	return r, left, err
 }
 
-// endChains judges what the second chain left, makes the ranks meet again, and compares the last
-// output of the chain with the output of a single pair.
-func (m *run) endChains(p *point, r *chainRecord) (left Verdict, err error) {
-	if left, err = m.judgeChainEnd(p, r.Trial); err != nil {
-		return left, err
-	}
-	if n := p.oracle.values(); n > 0 && !m.d.Hoisted() {
-		if err := m.device.Copy(m.stream, m.lastOutput, m.left.out, int64(2*n)); err != nil {
-			return left, err
+// end makes the ranks meet again, and compares the last output of the chain with the output of a
+// single pair with the same input.
+func (c *chains) end(r *chainRecord) error {
+	n := c.p.oracle.values()
+	if n > 0 && !c.d.Hoisted() {
+		if err := c.device.Copy(c.stream, c.lastOutput, c.left.out, int64(2*n)); err != nil {
+			return err
 		}
 	}
-	if !m.d.Replayed { // otherwise nothing was dispatched since the last pair
-		if err := (steps{m.stage, m.combine, m.device.Synchronize}).do(); err != nil {
-			return left, err
-		}
+	if err := (steps{c.complete, func() error { return c.choose(c.p, c.last()) }, c.pair}).do(); err != nil || c.d.Hoisted() {
+		return err
 	}
-	m.fault.leave(faultAtChain)
-	if err := m.pair(); err != nil {
-		return left, err
+	worst, err := c.data.compare(c.lastOutput, c.left.out, n)
+	if err != nil {
+		return err
 	}
-	if !m.d.Hoisted() {
-		worst, err := m.data.compare(m.lastOutput, m.left.out, p.oracle.values())
-		if err != nil {
-			return left, err
-		}
-		passed := within(worst)
-		r.OutputPassed, r.OutputError = &passed, finite(worst)
+	passed := within(worst)
+	r.OutputPassed, r.OutputError = &passed, finite(worst)
+	return nil
+}
+
+// stopChains runs the chains again up to a random pair and judges what it left.
+func (m *run) stopChains(p *point) (err error) {
+	c, err := m.newChains(p)
+	if err != nil {
+		return err
 	}
-	return left, nil
+	defer func() { err = errors.Join(err, c.scope.Close()) }()
+	if err := c.until(1 + m.lots.IntN(2*c.n)); err != nil {
+		return err
+	}
+	return m.judgeTimed(p, chain, c.judge, steps{c.complete, m.pair})
 }
 
 // chainTimes reads the events of the pairs that are kept.
@@ -212,14 +336,4 @@ func (m *run) chainTimes(r *chainRecord, dispatched, combined, paired [][]accel.
 		}
 	}
 	return nil
-}
-
-// judgeChainEnd judges, in the last trial, the output of the last pair of a chain, and what an
-// untimed dispatch right after it delivered: inspecting the timed pairs' deliveries would need a
-// wait in the chain. A replayed chain is one launch; its last delivery is still in memory.
-func (m *run) judgeChainEnd(p *point, trial int) (v Verdict, err error) {
-	if trial < m.block.Timing.ChainTrialsPerPoint-1 {
-		return v, nil
-	}
-	return m.judgeLeft(&p.oracle)
 }

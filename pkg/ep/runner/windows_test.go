@@ -3,6 +3,8 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 	"unsafe"
@@ -120,7 +122,10 @@ func (*tape) Close() error { return nil }
 func emptyPoint() *point {
 	trace := &workload.Trace{World: 1, TopK: 1, Experts: 1, First: []int{0, 0}}
 	o := oracle{arithmetic: newArithmetic(layouts[TokenRank], trace, contract, testHidden, 1)}
-	return &point{Problem: &Problem{}, trace: trace, oracle: o, changed: o, sent: o}
+	return &point{
+		Problem: &Problem{Inputs: make([]accel.Ptr, 3)}, trace: trace, oracle: o, changed: o, sent: []oracle{o, o, o},
+		timed: map[string]*Verdict{},
+	}
 }
 
 var timingOf3 = ep.Timing{
@@ -133,7 +138,7 @@ func newTape(d Description, contract string) (*tape, *run) {
 	m := &run{
 		device: accel.NewScope(t), stream: t, adapter: t, data: &copied{t, t}, d: d,
 		c: plan.Case{Contract: contract}, block: &ep.Block{Timing: timingOf3},
-		start: &tapeEvent{}, end: &tapeEvent{},
+		start: &tapeEvent{}, end: &tapeEvent{}, lots: lottery{rand.New(rand.NewPCG(1, 2))},
 	}
 	return t, m
 }
@@ -171,7 +176,7 @@ func TestFreshWindows(t *testing.T) {
 	} {
 		t.Run(c.form+" "+c.component, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], ep.ContractLayout)
-			us, err := m.fresh(emptyPoint(), c.component)
+			us, err := m.fresh(emptyPoint(), c.component, -1)
 			require.NoError(t, err)
 			require.Equal(t, c.want, tape.log.String())
 			require.Equal(t, []float64{1, 1}, us)
@@ -179,18 +184,42 @@ func TestFreshWindows(t *testing.T) {
 	}
 }
 
-// Section 3: floors chain, period chain, one drained pair; three pairs each. Behind the
-// period chain, a dispatch without a wait in front of it is inspected and completed.
+// A judged sample is followed by what completes and judges it and by a pair in which the ranks meet,
+// outside of the clock. Behind a roundtrip one more dispatch is judged.
+func TestJudgedSamples(t *testing.T) {
+	for _, c := range []struct{ form, component, want string }{
+		{"reusable", compRoundtrip, "|DSC|." + "|DSC|." + "D.ISC." + "W." + "DSC."},
+		{"reusable", compDispatch, "|D|." + "|D|." + "ISC." + "W." + "DSC."},
+		{"reusable", compCombine, "DS." + "|C|." + "|C|." + "W." + "C."},
+		{"fresh", compDispatch, "|D|.SC." + "|D|." + "ISC." + "W." + "DSC."},
+		{"fresh", compCombine, "DS|C|." + "DS|C|." + "W." + "DSC."},
+		{"reusable hoisted", compRoundtrip, "|DC1|." + "|DC1|." + "D.IC1." + "W." + "DC1."},
+		{"reusable hoisted", compStage, "D|S|." + "D|S|." + "IC." + "W." + "DSC."},
+	} {
+		t.Run(c.form+" "+c.component, func(t *testing.T) {
+			tape, m := newTape(forms[c.form], ep.ContractLayout)
+			p := emptyPoint()
+			_, err := m.fresh(p, c.component, 1)
+			require.NoError(t, err)
+			require.Regexp(t, regexp.QuoteMeta(c.want)+"$", tape.log.String())
+			require.NotNil(t, p.timed[c.component])
+		})
+	}
+}
+
+// Section 3: floors chain, period chain, one drained pair; three pairs each. Between
+// them the inputs change. Behind the period chain, a dispatch without a wait in front of it is
+// inspected and completed.
 func TestChains(t *testing.T) {
 	for _, c := range []struct{ form, want string }{
-		{"reusable", "BW." + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
-		{"fresh", "BW." + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
-		{"reusable hoisted", "BW." + "DSC.DC0.DC0." + "D.IRC.W." + "|D||C1|" + "|D||C1|" + "|D||C1|." + "|DC1|" + "|DC1|" + "|DC1|" + "D.ISC." + "DSC."},
-		{"reusable staged in pair", "BW." + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
+		{"reusable", "BW." + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "W." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
+		{"fresh", "BW." + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "W." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
+		{"reusable hoisted", "BW." + "DSC.DC0.DC0." + "D.IRC.W." + "|D||C1|" + "|D||C1|" + "|D||C1|." + "W." + "|DC1|" + "|DC1|" + "|DC1|" + "D.ISC." + "DSC."},
+		{"reusable staged in pair", "BW." + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "W." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
 	} {
 		t.Run(c.form, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], ep.ContractLayout)
-			r, _, err := m.chains(emptyPoint(), 7)
+			r, _, err := m.timeChains(emptyPoint(), 7)
 			require.NoError(t, err)
 			require.Equal(t, c.want, tape.log.String())
 			// The first pair is dropped; the floors have four events a pair, the period two.
@@ -210,9 +239,9 @@ func TestChains(t *testing.T) {
 // layout, and no window has it.
 func TestCachedLayout(t *testing.T) {
 	tape, m := newTape(forms["reusable"], ep.ContractCachedLayout)
-	_, err := m.fresh(emptyPoint(), compDispatch)
+	_, err := m.fresh(emptyPoint(), compDispatch, -1)
 	require.NoError(t, err)
-	_, err = m.fresh(emptyPoint(), compCombine)
+	_, err = m.fresh(emptyPoint(), compCombine, -1)
 	require.NoError(t, err)
 	require.Equal(t, "BW.DSC.LSC.LSC.|L|.|L|."+"BW.DSC.LSC.LSC.LS.|C|.|C|.", tape.log.String())
 }
@@ -245,7 +274,7 @@ func TestJudgedAfterWindows(t *testing.T) {
 				return nil
 			})
 			p := emptyPoint()
-			_, err := m.fresh(p, c.component)
+			_, err := m.fresh(p, c.component, -1)
 			require.NoError(t, err)
 			tape.log.Reset()
 			require.NoError(t, m.judgeWindow(p, c.component))

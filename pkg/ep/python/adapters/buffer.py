@@ -149,6 +149,14 @@ def bind(x, scales, expert, weight, tokens, _):
     layout = None
 
 
+def input(x):
+    bound.input(x)
+
+
+def choose(n):
+    bound.choose(n)
+
+
 def sent():
     """Returns the rows to dispatch in normal mode. UCCL reads the scales column by column."""
     if uccl and bound.scales is not None:

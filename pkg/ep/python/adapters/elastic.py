@@ -82,6 +82,14 @@ def bind(x, scales, expert, weight, tokens, _):
     layout = None
 
 
+def input(x):
+    bound.input(x)
+
+
+def choose(n):
+    bound.choose(n)
+
+
 def dispatch():
     global handle, rows, scales, ids, weights, layout
     x, ids, weights, handle, _ = library_dispatch(

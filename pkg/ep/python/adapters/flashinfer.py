@@ -53,6 +53,14 @@ def bind(x, scales, expert, weight, tokens, largest):
     most = largest
 
 
+def input(x):
+    bound.input(x)
+
+
+def choose(n):
+    bound.choose(n)
+
+
 def dispatch():
     global rows, scales, ids, weights, region
     region = None

@@ -62,6 +62,14 @@ def bind(x, scales, expert, weight, tokens, _):
     bound = Bound(case, x, scales, expert, weight, tokens)
 
 
+def input(x):
+    bound.input(x)
+
+
+def choose(n):
+    bound.choose(n)
+
+
 def dispatch():
     global rows, weights, ids, total
     rows, weights, _, ids, total = op.dispatch(

@@ -109,10 +109,19 @@ class Bound:
         ids = torch.int32 if case["index_bytes"] == 4 else torch.int64
         kind = {"": torch.bfloat16, "e4m3fn": torch.float8_e4m3fn}.get(case["cast"]) or torch.float8_e4m3fnuz
         self.tokens = tokens
-        self.x = tensor(x, (tokens, hidden), kind)
+        self.shape, self.kind = (tokens, hidden), kind
+        self.inputs = []
+        self.input(x)
+        self.choose(0)
         self.scales = tensor(scales, (tokens, hidden // 128), torch.float32) if scales else None
         self.expert = tensor(expert, (tokens, topk), ids)
         self.weight = tensor(weight, (tokens, topk), torch.float32)
+
+    def input(self, x):
+        self.inputs.append(tensor(x, self.shape, self.kind))
+
+    def choose(self, n):
+        self.x = self.inputs[n]
 
     def sent(self):
         """Returns the rows to dispatch, with their scales if they have any."""
