@@ -168,7 +168,7 @@ func TestTracesThatCannotBeMade(t *testing.T) {
 	_, err = traced(t, d, `{"rank":2,"kind":"ep-point","data":{}}`)
 	require.ErrorContains(t, err, ".ndjson.gz:1: rank 2 of 2")
 	_, err = traced(t, d, `{"rank":1,"kind":"ep-chain","data":{"pair_us":[1]}}`)
-	require.ErrorContains(t, err, "a chain of 1 pairs with 0 dispatches")
+	require.ErrorContains(t, err, "a chain has 1 pairs, but 0 dispatches")
 	_, err = export.Write([]string{documents(t)}, filepath.Join(t.TempDir(), "t.json"), "cxrun test")
 	require.ErrorContains(t, err, "has no raw samples beside it")
 }

@@ -123,7 +123,7 @@ var standIns = []standIn{
 			{ep.ModeLowLatency, "sm_90", "mooncake-ep supports at most top-11 in mode low-latency, not top-12", topk(12)},
 		},
 		mistakes: []mistake{
-			{ep.ModeLowLatency, `process_group("nccl"), size`, `process_group("nccl"), size, rank.rank == 1`, "refused: Mooncake EP has neither IBGDA nor the memory of all peers"},
+			{ep.ModeLowLatency, `process_group("nccl"), size`, `process_group("nccl"), size, rank.rank == 1`, "refused: Mooncake EP found neither IBGDA nor access to the memory of all peers"},
 			{ep.ModeLowLatency, `process_group("nccl")`, `process_group("gloo")`, "AssertionError: addresses are gathered in tensors on devices"},
 			{ep.ModeLowLatency, "torch.full((rank.world,), 1", "torch.full((rank.world + 1,), 1", "AssertionError: the library would take all ranks to be alive"},
 			{ep.ModeLowLatency, "1, dtype=torch.int32", "1, dtype=torch.int64", "AssertionError: .* torch.int64"},
