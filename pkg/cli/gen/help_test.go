@@ -36,6 +36,9 @@ func TestExamples(t *testing.T) {
 			data, err := os.ReadFile("run.ndjson")
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join("run", "aggregate", "collectivex-1001.ndjson"), data, 0o644))
+			module, err := os.ReadFile(filepath.Join(root, "go.mod"))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile("go.mod", module, 0o644))
 			for _, dir := range []string{"matrix", "schema"} {
 				require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, dir))))
 			}
