@@ -22,6 +22,8 @@ const histogramBins = 32
 type track struct {
 	setup   *setup
 	samples map[window]sample
+	// truncated has the records of the windows that truncated ones follow.
+	truncated map[window]truncated
 	// arithmetic is nil until that pass has run.
 	arithmetic *workload.ArithmeticVerdict
 }
@@ -153,7 +155,7 @@ func (s setup) agrees(o *setup) bool {
 }
 
 func read(s rank.Stream, t *track) error {
-	t.samples = map[window]sample{}
+	t.samples, t.truncated = map[window]sample{}, map[window]truncated{}
 	err := s.Read(rank.Kinds{
 		kindSetup:      rank.Last(&t.setup),
 		kindArithmetic: rank.Last(&t.arithmetic),
@@ -162,6 +164,10 @@ func read(s rank.Stream, t *track) error {
 				return fmt.Errorf("window %+v is recorded twice", v.Window)
 			}
 			t.samples[v.Window] = v
+			return nil
+		}),
+		kindTruncated: rank.Each(func(v truncated) error {
+			t.truncated[v.Window] = v
 			return nil
 		}),
 	})
@@ -182,6 +188,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 	if sp.op.Pairwise() {
 		row.Src, row.Dst = &r.Pair.Src, &r.Pair.Dst
 	}
+	fresh := 0.0
 	for _, mode := range common.Modes {
 		var perRank [][]float64 // [rank][sample]
 		var enqueues []float64  // by window
@@ -205,6 +212,8 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 			if all, _ := sp.collect(&row.Check, w, at, tracks); all == nil {
 				row.Complete = false
 			}
+			us, complete := sp.collectTruncated(&row.Check, w, r.Truncated, tracks)
+			fresh, row.Complete = max(fresh, us), row.Complete && complete
 		}
 		if perRank == nil {
 			continue
@@ -221,6 +230,11 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 		seen = true
 		timing.Enqueue = measure.Percentile(enqueues, 50)
 		*row.Timing(mode) = timing
+	}
+	for _, mode := range common.Modes {
+		if t := *row.Timing(mode); t != nil && tooFast(t.Percentiles.P50, fresh) {
+			row.Check.Reasons = append(row.Check.Reasons, result.ReasonImplausible.With("%s of %.6g us, but %.6g us with new data", mode, t.Percentiles.P50, fresh))
+		}
 	}
 	row.Check.Passed = row.Check.Passed && row.Check.Checked > 0 && row.Check.Wrong == 0 && len(row.Check.Reasons) == 0
 	return row, seen, nil
@@ -257,6 +271,22 @@ func (sp spec) collect(check *collective.Check, w window, at int, tracks []track
 		return nil, 0
 	}
 	return all, enqueue
+}
+
+// collectTruncated adds the verdicts of the truncated windows that belong to w to check. It returns the
+// minimum time of operations with new data, and whether each rank checked as many windows as it had to.
+func (sp spec) collectTruncated(check *collective.Check, w window, windows int, tracks []track) (fresh float64, complete bool) {
+	complete = true
+	for r, t := range tracks {
+		v := t.truncated[w]
+		complete = complete && v.Windows >= windows
+		check.Checked += v.Check.Checked
+		check.Wrong += v.Check.Wrong
+		if v.Fresh > 0 && !sp.form(w.Pair).Idle(r) && (fresh == 0 || v.Fresh < fresh) {
+			fresh = v.Fresh
+		}
+	}
+	return fresh, complete
 }
 
 // timing reduces the samples of the ranks to the slowest rank of each sample.

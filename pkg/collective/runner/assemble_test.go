@@ -38,7 +38,7 @@ func newTape(t *testing.T, c plan.Case) *tape {
 	for r := range c.World {
 		set := setup{Path: "native", CheckedBy: "host", Modes: l.modes, Dropped: l.dropped, Excluded: l.excluded}
 		for _, x := range l.rungs {
-			set.Rungs = append(set.Rungs, rungRecord{x.Requested, x.Bytes, x.Count, x.Placement, x.Pair, x.Slots, x.Count, 2 * x.Count})
+			set.Rungs = append(set.Rungs, rungRecord{x.Requested, x.Bytes, x.Count, x.Placement, x.Pair, x.Slots, x.Count, 2 * x.Count, x.truncated})
 		}
 		s := rank.Stream{Rank: r, Done: true, Facts: &rank.Facts{Library: rank.Library{Kind: "host", Version: "1"}}}
 		s.Records = append(s.Records, record(t, kindSetup, set))
@@ -59,6 +59,7 @@ func newTape(t *testing.T, c plan.Case) *tape {
 			for _, mode := range untimedModes(l.modes) {
 				w := window{Requested: x.Requested, Placement: x.Placement, Pair: x.Pair, Mode: mode, Trial: collective.Of(&c).Measure.Trials}
 				s.Records = append(s.Records, record(t, collective.KindSample, sample{Sample: collective.Sample{Window: w}, Check: &workload.Verdict{Checked: 2 * x.Count, First: -1}}))
+				s.Records = append(s.Records, record(t, kindTruncated, truncated{Window: w, Windows: x.truncated, Check: workload.Verdict{Checked: 1, First: -1}, Fresh: 120 + float64(r)}))
 			}
 		}
 		if _, inexact := sp.arithmetic(); inexact {
@@ -115,7 +116,7 @@ func TestAssemble(t *testing.T) {
 		Key:       row.Key,
 		Requested: 1 << 20, Bytes: 1 << 20, Count: 1 << 18, Placement: vocab.OutOfPlace, Slots: 1, Complete: true,
 		Pipelined: row.Pipelined, PerIteration: row.PerIteration,
-		Check: collective.Check{Passed: true, Checked: 12 << 18},
+		Check: collective.Check{Passed: true, Checked: 12<<18 + 2},
 	}, row)
 	// Slowest rank: 101 and 111; nearest rank p50 of two is the lower.
 	require.Equal(t, *result.PercentilesOf(101, 111, 111, 111), row.Pipelined.Percentiles)
@@ -178,9 +179,9 @@ func TestAssembleNeverPassesWhatWasNotChecked(t *testing.T) {
 // What a group left that died in the third row's second trial.
 func TestAssembleKeepsWhatWasMeasured(t *testing.T) {
 	p := newTape(t, aCase())
-	p.streams[1].Records = p.streams[1].Records[:1+5+5+2]
+	p.streams[1].Records = p.streams[1].Records[:1+6+6+2]
 	p.streams[1].Done = false
-	p.streams[0].Records = p.streams[0].Records[:1+5+5+3]
+	p.streams[0].Records = p.streams[0].Records[:1+6+6+3]
 	p.streams[0].Done = false
 	d := p.mustDocument()
 	require.Equal(t, result.Failed, d.Outcome.Status)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"time"
@@ -41,6 +42,9 @@ type bench struct {
 	pins     runtime.Pinner // of the exchanges
 	garbage  *garbage
 
+	truncated []truncated // by rung
+	draw      *rand.Rand  // the same on all ranks
+
 	// For the current rung:
 	rung    rung
 	calls   []Call // of a window
@@ -54,6 +58,10 @@ type graphs struct {
 	// again is for all launches of a window except the last; nil if there is one launch. It writes its
 	// results elsewhere, and in place it preserves the input of the last operation.
 	again accel.Graph
+	// short has the first operations of last; see capture. It is nil if nothing is truncated.
+	short      accel.Graph
+	operations int  // of short
+	refilled   bool // short itself writes new data before its last operations
 }
 
 // The untimed operation that synchronises ranks that share no memory: an all_reduce of four floats,
@@ -64,8 +72,8 @@ const (
 )
 
 // run measures trial by trial, each over all rungs, so that a temporary disturbance affects one trial
-// of many sizes instead of all trials of a few sizes. The untimed window of a rung follows its last
-// timed window.
+// of many sizes instead of all trials of a few sizes. Truncated windows are beside timed windows. The
+// untimed window of a rung follows its last timed window.
 func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.warmUp(ctx); err != nil {
 		return err
@@ -81,7 +89,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 			if b.enter(r); b.idle() {
 				continue
 			}
-			if captured[i], err = b.capture(ctx); err != nil {
+			if captured[i], err = b.capture(ctx, &b.truncated[i]); err != nil {
 				return b.at(err)
 			}
 		}
@@ -91,22 +99,38 @@ func (b *bench) run(ctx context.Context) (err error) {
 		for i, r := range b.ladder.rungs {
 			b.enter(r)
 			b.graphs = captured[i]
-			for _, mode := range b.modes {
-				if err := b.window(ctx, mode, trial); err != nil {
-					return b.at(fmt.Errorf("%s trial %d: %w", mode, trial, err))
-				}
-			}
-			if trial < b.spec.block.Measure.Trials-1 {
-				continue
-			}
-			for _, mode := range untimedModes(b.modes) {
-				if err := b.checkAll(ctx, mode); err != nil {
-					return b.at(fmt.Errorf("%s, untimed: %w", mode, err))
-				}
+			if err := b.trial(ctx, &b.truncated[i], trial); err != nil {
+				return b.at(err)
 			}
 		}
 	}
-	return nil
+	return b.conclude(ctx)
+}
+
+// trial runs the windows of the current rung in one trial.
+func (b *bench) trial(ctx context.Context, t *truncated, trial int) error {
+	for _, mode := range b.modes {
+		if err := b.truncate(ctx, t, mode, trial, false); err != nil {
+			return err
+		}
+		us, err := b.window(ctx, mode, trial)
+		if err != nil {
+			return fmt.Errorf("%s trial %d: %w", mode, trial, err)
+		}
+		t.timed[mode] = append(t.timed[mode], us...)
+		if err := b.truncate(ctx, t, mode, trial, true); err != nil {
+			return err
+		}
+	}
+	if trial < b.spec.block.Measure.Trials-1 {
+		return nil
+	}
+	mode := untimedMode(b.modes)
+	if err := b.checkAll(ctx, mode); err != nil {
+		return fmt.Errorf("%s, untimed: %w", mode, err)
+	}
+	t.Window = b.named(mode, trial+1)
+	return b.session.Emit(kindTruncated, t)
 }
 
 // at adds the current rung to an error.
@@ -114,26 +138,31 @@ func (b *bench) at(err error) error {
 	return fmt.Errorf("%s, %d bytes %s: %w", b.spec.op, b.rung.Requested, b.rung.Placement, err)
 }
 
-// window measures and checks one window of the current rung.
-func (b *bench) window(ctx context.Context, mode string, trial int) error {
-	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: trial}
+// named returns the key of a window of the current rung.
+func (b *bench) named(mode string, trial int) window {
+	return window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: trial}
+}
+
+// window measures and checks one window of the current rung, and returns its samples.
+func (b *bench) window(ctx context.Context, mode string, trial int) ([]float64, error) {
+	w := b.named(mode, trial)
 	s, err := b.measure(ctx, w)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// The end of ctx aborts running operations, which leaves undefined contents in the buffers.
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := b.injectFaults(w); err != nil {
-		return err
+		return nil, err
 	}
 	verdict, err := b.check(w, b.spec.marks(b.rung))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.Check = &verdict
-	return b.session.Emit(collective.KindSample, s)
+	return s.US, b.session.Emit(collective.KindSample, s)
 }
 
 // warmUp runs operations of every size, once for all windows, as nccl-tests does. The library connects
@@ -203,45 +232,65 @@ func (b *bench) settleCall() Call {
 	return c
 }
 
-// capture makes the graphs of a window and launches each once, which uploads it. Before that it runs an
-// operation outside of graphs, since a library initializes at its first operation.
-func (b *bench) capture(ctx context.Context) (g graphs, err error) {
+// capture makes the graphs of a rung and launches each once, which uploads it. Before that it runs an
+// operation outside of graphs, since a library initializes at its first operation. The order of the
+// captures is drawn, so that it does not tell a library which graph is the short one.
+func (b *bench) capture(ctx context.Context, t *truncated) (g graphs, err error) {
 	if err := b.enqueue(ctx, b.calls[:1]); err != nil {
 		return g, err
 	}
-	if g.last, err = b.captured(b.calls); err != nil {
-		return g, err
+	group := b.spec.block.Measure.Aggregate
+	enqueue := func(calls []Call) func() error {
+		return func() error { return b.backend.Comm.Enqueue(b.stream, calls, group) }
 	}
+	type capture struct {
+		to      *accel.Graph
+		enqueue func() error
+	}
+	captures := [3]capture{{&g.last, enqueue(b.calls)}}
 	if b.spec.block.Measure.Launches > 1 {
 		calls := slices.Clone(b.calls)
-		for i := range calls {
-			at := b.rung.place(i, len(calls))
-			at.round += b.rung.rounds
-			if b.rung.Placement == vocab.InPlace {
-				if at.round = 0; i == len(calls)-1 {
-					at.slot = 0 // the last slot is for the last launch
-				}
-			}
+		for i, at := range b.again() {
 			calls[i] = b.slotCall(at)
 		}
-		if g.again, err = b.captured(calls); err != nil {
-			return g, err
-		}
-		if err := g.again.Launch(b.stream); err != nil {
-			return g, rank.Coded(result.ReasonDevice, err)
-		}
+		captures[1] = capture{&g.again, enqueue(calls)}
 	}
-	if err := g.last.Launch(b.stream); err != nil {
-		return g, rank.Coded(result.ReasonDevice, err)
+	if short := b.short(t, &g); short != nil {
+		captures[2] = capture{&g.short, short}
+	}
+	for _, i := range t.order {
+		c := captures[i]
+		if c.to == nil {
+			continue
+		}
+		if *c.to, err = b.captured(c.enqueue); err != nil {
+			return g, errors.Join(err, g.close())
+		}
+		if err := (*c.to).Launch(b.stream); err != nil {
+			return g, rank.Coded(result.ReasonDevice, errors.Join(err, g.close()))
+		}
 	}
 	return g, b.wait(ctx)
 }
 
-func (b *bench) captured(calls []Call) (accel.Graph, error) {
+// again returns the places of the operations of graphs.again.
+func (b *bench) again() []place {
+	places := b.rung.places(len(b.calls))
+	for i := range places {
+		if b.rung.Placement == vocab.OutOfPlace {
+			places[i].round += b.rung.rounds
+		} else if i == len(places)-1 {
+			places[i].slot = 0 // the last slot is for the last launch
+		}
+	}
+	return places
+}
+
+func (b *bench) captured(enqueue func() error) (accel.Graph, error) {
 	if err := b.stream.BeginCapture(); err != nil {
 		return nil, rank.Coded(result.ReasonDevice, err)
 	}
-	enqueued := b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate)
+	enqueued := enqueue()
 	graph, err := b.stream.EndCapture()
 	if enqueued != nil {
 		return nil, errors.Join(enqueued, graphs{last: graph}.close())
@@ -251,32 +300,34 @@ func (b *bench) captured(calls []Call) (accel.Graph, error) {
 
 func (g graphs) close() error {
 	var err error
-	if g.again != nil {
-		err = g.again.Close()
-	}
-	if g.last != nil {
-		err = errors.Join(err, g.last.Close())
+	for _, graph := range []accel.Graph{g.last, g.again, g.short} {
+		if graph != nil {
+			err = errors.Join(err, graph.Close())
+		}
 	}
 	return err
 }
 
-// measure times one window. It fills the buffers right before, so that they contain no result of the
-// warm-up or of another window.
-func (b *bench) measure(ctx context.Context, w window) (sample, error) {
-	if b.idle() {
-		return b.attend(ctx, w)
-	}
-	for slot := range b.rung.Slots {
-		if err := b.fill(w, slot); err != nil {
-			return sample{}, err
-		}
+// ready prepares a window: it fills the buffers, so that they contain no result of the warm-up or of
+// another window, flushes the caches, and settles.
+func (b *bench) ready(ctx context.Context, w window) error {
+	if err := b.fillAll(w); err != nil {
+		return err
 	}
 	if b.ladder.flush > 0 {
 		if err := b.backend.Device.Set(b.stream, b.flushAt, byte(w.Trial), b.ladder.flush); err != nil {
-			return sample{}, rank.Coded(result.ReasonDevice, err)
+			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
-	if err := b.settle(ctx); err != nil {
+	return b.settle(ctx)
+}
+
+// measure times one window.
+func (b *bench) measure(ctx context.Context, w window) (sample, error) {
+	if b.idle() {
+		return b.attend(ctx, w, len(b.us))
+	}
+	if err := b.ready(ctx, w); err != nil {
 		return sample{}, err
 	}
 	s := sample{Sample: collective.Sample{Window: w}, Entry: rank.Enter(b.came)}
@@ -365,26 +416,30 @@ func (b *bench) time(ctx context.Context, run func() (Elapsed, error)) (Elapsed,
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// blocking records the host time of each iteration, with a barrier before it. It rewrites fresh buffers
-// before the barrier.
-func (b *bench) blocking(ctx context.Context, w window) error {
-	m := b.spec.block.Measure.Aggregate
+// blocking records the host time of each iteration.
+func (b *bench) blocking(ctx context.Context, w window) (err error) {
 	for i := range b.us {
-		if vocab.InputWritten(b.spec.block.Buffers) {
-			if err := b.renew(w, i*m, (i+1)*m); err != nil {
-				return err
-			}
-		}
-		if err := b.sync(ctx); err != nil {
+		if b.us[i], err = b.block(ctx, w, i); err != nil {
 			return err
 		}
-		e, err := b.time(ctx, func() (Elapsed, error) { return b.backend.Comm.Time(b.stream, b.calls[i*m:(i+1)*m], m) })
-		if err != nil {
-			return err
-		}
-		b.us[i] = micros(e.Ended) / float64(m)
 	}
 	return nil
+}
+
+// block returns the host time of an operation of iteration i, which a barrier precedes. It rewrites
+// fresh buffers before the barrier.
+func (b *bench) block(ctx context.Context, w window, i int) (us float64, err error) {
+	m := b.spec.block.Measure.Aggregate
+	if vocab.InputWritten(b.spec.block.Buffers) {
+		if err := b.renew(w, i*m, (i+1)*m); err != nil {
+			return 0, err
+		}
+	}
+	if err := b.sync(ctx); err != nil {
+		return 0, err
+	}
+	e, err := b.time(ctx, func() (Elapsed, error) { return b.backend.Comm.Time(b.stream, b.calls[i*m:(i+1)*m], m) })
+	return micros(e.Ended) / float64(m), err
 }
 
 // perIteration records the time between two events around each iteration.

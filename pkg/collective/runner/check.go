@@ -40,6 +40,16 @@ func (b *bench) fill(w window, slot int) error {
 	return rank.Coded(result.ReasonDevice, b.backend.Data.Fill(b.stream, p, send, in))
 }
 
+// fillAll fills all slots of the current rung.
+func (b *bench) fillAll(w window) error {
+	for slot := range b.rung.Slots {
+		if err := b.fill(w, slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // renew rewrites the input of operations first to last−1 of window w.
 func (b *bench) renew(w window, first, last int) error {
 	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)

@@ -37,13 +37,13 @@ func (b *bench) settleExtent(r rung) Extent {
 // idle reports whether this rank takes no part in the current rung.
 func (b *bench) idle() bool { return b.spec.form(b.rung.Pair).Idle(b.session.Rank) }
 
-// attend runs a window on an idle rank: the barriers without the operations.
-func (b *bench) attend(ctx context.Context, w window) (sample, error) {
+// attend runs a window of this many iterations on an idle rank: the barriers without the operations.
+func (b *bench) attend(ctx context.Context, w window, iterations int) (sample, error) {
 	if err := b.arrive(ctx); err != nil {
 		return sample{}, err
 	}
 	if w.Mode == vocab.Blocking {
-		for range b.us {
+		for range iterations {
 			if err := b.sync(ctx); err != nil {
 				return sample{}, err
 			}

@@ -17,6 +17,8 @@ type limits struct {
 	Cache    int64 `json:"cache"`     // bytes of the last-level cache
 	NoGraphs bool  `json:"no_graphs"` // the device cannot capture
 	Untimed  int64 `json:"untimed"`   // bytes that the untimed window of a size moves and checks
+	// Draw is random; where truncated windows end follows from that of all ranks.
+	Draw uint64 `json:"draw"`
 }
 
 // unknownCache is the assumed size, in bytes, of a last-level cache that the device does not report.
@@ -26,7 +28,7 @@ const unknownCache = 64 << 20
 func (l limits) meet(o limits) limits {
 	return limits{
 		Bytes: min(l.Bytes, o.Bytes), Cache: max(l.Cache, o.Cache), NoGraphs: l.NoGraphs || o.NoGraphs,
-		Untimed: min(l.Untimed, o.Untimed),
+		Untimed: min(l.Untimed, o.Untimed), Draw: l.Draw ^ o.Draw,
 	}
 }
 
@@ -41,9 +43,9 @@ type rung struct {
 	Placement  string
 	Pair       Pair // zero except for pairwise operations
 	Slots      int
-	rounds     int  // operations of a window that share a slot; 1 in place
-	untimed    int  // operations of the untimed window
-	repeats    bool // the untimed window begins with the operations of a timed window
+	rounds     int // operations of a window that share a slot; 1 in place
+	untimed    int // operations of the untimed window
+	truncated  int // truncated windows
 	stride     int64
 	recvAt     int64
 	recvStride int64
@@ -61,6 +63,7 @@ type ladder struct {
 	modes    []string
 	dropped  []collective.DroppedSize
 	excluded []collective.Exclusion
+	draw     uint64
 }
 
 // maxSettle is the maximum size, in bytes, of an operation that settle runs. For larger operations, the
@@ -86,7 +89,7 @@ const markBytes = slotAlign
 
 // layOut returns the ladder of the case within the limits.
 func (s spec) layOut(l limits) ladder {
-	var out ladder
+	out := ladder{draw: l.Draw}
 	for _, mode := range s.block.Modes {
 		if mode == vocab.Graph && l.NoGraphs {
 			out.exclude(mode, "the device has no graphs")
@@ -122,7 +125,8 @@ func (s spec) layOut(l limits) ladder {
 				fits = false
 				break
 			}
-			r.untimed, r.repeats = s.untimed(r, l.Untimed)
+			r.untimed = s.untimed(r, l.Untimed)
+			r.truncated = s.truncated(r)
 			for _, r.Pair = range s.op.Pairs(s.World) {
 				r.Extent = s.form(r.Pair).Extent(size)
 				rungs = append(rungs, r)
@@ -235,22 +239,38 @@ type mark struct {
 	whole bool
 }
 
-// marks lists the results of a window that can be checked after it. Out of place, each result leaves a
-// mark. In place, only operations with a slot of their own do, since a second operation on a slot has
-// the result of the first as its input.
-func (s spec) marks(r rung) []mark {
-	n := s.operations()
-	shared := make([]int, r.Slots)
-	for i := range n {
-		shared[r.place(i, n).slot]++
+// places returns the places of the n operations of a window.
+func (r rung) places(n int) []place {
+	places := make([]place, n)
+	for i := range places {
+		places[i] = r.place(i, n)
 	}
-	var marks []mark
-	for i := range n {
-		p := r.place(i, n)
-		kept := shared[p.slot] == 1 && (s.block.Measure.Launches == 1 || p.slot == r.Slots-1)
-		if kept || r.Placement == vocab.OutOfPlace {
-			marks = append(marks, mark{p, kept || i+r.Slots >= n})
+	return places
+}
+
+// left lists the results of operations at places, run in this order, that can be checked after them.
+// Out of place, each result leaves a mark. In place, only operations with a slot of their own do, since
+// a second operation on a slot has the result of the first as its input.
+func (r rung) left(places []place) (marks []mark) {
+	shared, last := make([]int, r.Slots), make([]int, r.Slots)
+	for i, p := range places {
+		shared[p.slot]++
+		last[p.slot] = i
+	}
+	for i, p := range places {
+		if shared[p.slot] == 1 || r.Placement == vocab.OutOfPlace {
+			marks = append(marks, mark{p, i == last[p.slot]})
 		}
+	}
+	return marks
+}
+
+// marks lists the results of a timed window that can be checked after it. In place, only the last slot
+// has results of the last launch alone.
+func (s spec) marks(r rung) []mark {
+	marks := r.left(r.places(s.operations()))
+	if r.Placement == vocab.InPlace && s.block.Measure.Launches > 1 {
+		return slices.DeleteFunc(marks, func(m mark) bool { return m.slot != r.Slots-1 })
 	}
 	return marks
 }

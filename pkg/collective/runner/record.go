@@ -11,6 +11,8 @@ const (
 	kindSetup = "collective-setup"
 	// kindArithmetic is a workload.ArithmeticVerdict on this rank's results.
 	kindArithmetic = "collective-arithmetic"
+	// kindTruncated is a truncated, for each rung and pass; the last one counts.
+	kindTruncated = "collective-truncated"
 )
 
 // setup is the record that a rank emits before its first window.
@@ -37,6 +39,8 @@ type rungRecord struct {
 	// untimed window.
 	Checks  int64 `json:"checks"`
 	Untimed int64 `json:"untimed_checks"`
+	// Truncated is the minimum number of truncated windows.
+	Truncated int `json:"truncated"`
 }
 
 type window = collective.Window

@@ -2,8 +2,11 @@ package runner
 
 import (
 	"context"
+	cryptorand "crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 
@@ -138,14 +141,18 @@ func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limit
 			return limits{}, err
 		}
 	}
+	var draw [8]byte
+	_, _ = cryptorand.Read(draw[:]) // never fails
+	mine.Draw = binary.NativeEndian.Uint64(draw[:])
 	all, err := rank.Gather(ctx, s, "limits", mine)
 	if err != nil {
 		return limits{}, err
 	}
-	for _, other := range all {
-		mine = mine.meet(other)
+	common := all[0]
+	for _, other := range all[1:] {
+		common = common.meet(other)
 	}
-	return mine, nil
+	return common, nil
 }
 
 // noGraphs tries an empty capture and reports whether it is unsupported.
@@ -177,6 +184,8 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 	}
 	b.memory = memory
 	b.listExchanges()
+	b.draw = rand.New(rand.NewPCG(l.draw, 0))
+	b.drawEnds()
 	b.settleAt, b.flushAt, b.syncAt = memory.Ptr().Add(settleAt), memory.Ptr().Add(flushAt), memory.Ptr().Add(syncAt)
 	b.calls = make([]Call, sp.operations())
 	b.settles = make([]Call, sp.block.Measure.Warmup)
@@ -211,7 +220,7 @@ func (b *bench) setup() setup {
 	for _, r := range b.ladder.rungs {
 		out.Rungs = append(out.Rungs, rungRecord{
 			Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Pair: r.Pair, Slots: r.Slots,
-			Checks: b.compared(r, b.spec.marks(r)), Untimed: b.comparedUntimed(r),
+			Checks: b.compared(r, b.spec.marks(r)), Untimed: b.comparedUntimed(r), Truncated: r.truncated,
 		})
 	}
 	return out

@@ -2,7 +2,9 @@ package runner_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -141,6 +143,119 @@ func TestWritesWhereItMayNot(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, result.Invalid, d.Outcome.Status)
 			require.Equal(t, result.Reasons{{Code: result.ReasonSemantics}}, d.Outcome.Reasons)
+		})
+	}
+}
+
+// liar is a library that does less where it believes that nobody looks. It sees its calls one by one, and
+// a window begins with what settles it, on buffers that no other call has.
+type liar struct {
+	window []runner.Call // calls since
+	cache  map[accel.Ptr]cached
+}
+
+// cached is the input of an operation with its result.
+type cached struct{ in, out []byte }
+
+// does says how much of a call the liar does, as the i-th of a window.
+type does func(l *liar, c *comm, s accel.Stream, i int, call runner.Call) error
+
+func (l *liar) enqueue(do does) func(c *comm, s accel.Stream, calls []runner.Call) error {
+	return func(c *comm, s accel.Stream, calls []runner.Call) error {
+		for _, call := range calls {
+			if len(calls) == warmup {
+				l.window, c.launches = nil, 0
+				if err := c.Comm.Enqueue(s, []runner.Call{call}, 1); err != nil {
+					return err
+				}
+				continue
+			}
+			if len(l.window) == timed {
+				l.window = nil
+			}
+			if err := do(l, c, s, len(l.window), call); err != nil {
+				return err
+			}
+			l.window = append(l.window, call)
+		}
+		return nil
+	}
+}
+
+// The operations that settle a window, unlike any other number of calls, and those of a timed window.
+const warmup, timed = 23, 20
+
+func all(c *comm, s accel.Stream, call runner.Call) error {
+	return c.Comm.Enqueue(s, []runner.Call{call}, 1)
+}
+
+func bytesOf(at accel.Ptr, call runner.Call) []byte {
+	return hostdev.Bytes(at, call.Count*int64(call.Type.Size()))
+}
+
+// Libraries that do unchecked operations in part, or not at all, and those that are checked in full.
+func TestUncheckedWork(t *testing.T) {
+	const launches, marked = 4, 512
+	for name, lie := range map[string]struct {
+		do      does
+		code    result.Code
+		edit    func(*collective.Block)
+		replays func(n int) bool // whether the n-th launch of a window runs
+	}{
+		"writes only what is marked": {func(l *liar, c *comm, s accel.Stream, i int, call runner.Call) error {
+			if 0 < i && i < timed-1 && call.Send == l.window[0].Send {
+				call.Count = min(call.Count, marked/int64(call.Type.Size()))
+			}
+			return all(c, s, call)
+		}, result.ReasonSemantics, func(b *collective.Block) { b.Placements = []string{vocab.OutOfPlace} }, nil},
+		"skips repeats in place": {func(l *liar, c *comm, s accel.Stream, i int, call runner.Call) error {
+			if slices.Contains(l.window, call) {
+				return nil
+			}
+			return all(c, s, call)
+		}, result.ReasonSemantics, func(b *collective.Block) { b.Placements = []string{vocab.InPlace} }, nil},
+		"repeats the first result of its arguments": {func(l *liar, c *comm, s accel.Stream, _ int, call runner.Call) error {
+			known := slices.IndexFunc(l.window, func(o runner.Call) bool { return o.Send == call.Send })
+			if known < 0 {
+				return all(c, s, call)
+			}
+			copy(bytesOf(call.Recv, call), slices.Clone(bytesOf(l.window[known].Recv, call)))
+			return nil
+		}, result.ReasonSemantics, func(b *collective.Block) { b.Placements, b.Sizes = []string{vocab.OutOfPlace}, []int64{256} }, nil},
+		"caches the results of equal inputs": {func(l *liar, c *comm, s accel.Stream, _ int, call runner.Call) error {
+			in := bytesOf(call.Send, call)
+			if known, ok := l.cache[call.Send]; ok && slices.Equal(known.in, in) {
+				copy(bytesOf(call.Recv, call), known.out)
+				return nil
+			}
+			time.Sleep(3 * time.Millisecond) // what the work takes
+			in = slices.Clone(in)
+			err := all(c, s, call)
+			l.cache[call.Send] = cached{in, slices.Clone(bytesOf(call.Recv, call))}
+			return err
+		}, result.ReasonImplausible, func(b *collective.Block) { b.Placements = []string{vocab.OutOfPlace} }, nil},
+		"replays the last of four launches": {func(_ *liar, c *comm, s accel.Stream, _ int, call runner.Call) error {
+			return all(c, s, call)
+		}, result.ReasonSemantics, func(b *collective.Block) {
+			b.Modes, b.Measure.Launches = []string{vocab.Graph}, launches
+		}, func(n int) bool { return n == launches-1 || n >= launches }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _, err := runOn(t, aCase(func(p *plan.Case) {
+				b := collective.Of(p)
+				b.Sizes, b.Modes = []int64{1 << 16}, []string{vocab.Pipelined}
+				b.Measure = collective.Counts{Warmup: warmup, Iterations: timed, Trials: 2, Aggregate: 1, Launches: 1}
+				lie.edit(b)
+			}), false, func(c *comm) {
+				c.spoil = (&liar{cache: map[accel.Ptr]cached{}}).enqueue(lie.do)
+				c.replays = lie.replays
+			})
+			require.NoError(t, err)
+			require.Equal(t, result.Invalid, d.Outcome.Status, "%+v", d.Measurement.Rows)
+			require.Equal(t, lie.code, d.Outcome.Reasons[0].Code, "%v", d.Outcome.Reasons)
+			for _, row := range d.Measurement.Rows {
+				require.False(t, row.Check.Passed, row.Placement)
+			}
 		})
 	}
 }

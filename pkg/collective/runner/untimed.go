@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -28,13 +29,9 @@ func (s spec) checks() int { return cmp.Or(s.block.Measure.Checks, collective.De
 
 // untimed returns the number of operations that the untimed window of r checks. limit is their maximum
 // total size in bytes. The pairs of a pairwise operation share the requested number.
-//
-// repeats reports whether the window begins with the operations of a timed window. It does if it has
-// fewer operations of its own than requested and each operation of a timed window leaves a mark.
-func (s spec) untimed(r rung, limit int64) (operations int, repeats bool) {
+func (s spec) untimed(r rung, limit int64) int {
 	count := max(collective.MinChecks, s.checks()/len(s.op.Pairs(s.World)))
-	operations = int(min(max(limit/max(1, r.Bytes), collective.MinChecks), int64(count)))
-	return operations, r.Placement == vocab.OutOfPlace && operations < s.checks()
+	return int(min(max(limit/max(1, r.Bytes), collective.MinChecks), int64(count)))
 }
 
 // apart returns r with a slot for each operation that the untimed window enqueues at a time. bytes is
@@ -72,16 +69,14 @@ func each(n int) []mark {
 // slots. The operations run through the same calls as in the timed windows of mode. Each has data of
 // its own and is checked in full.
 func (b *bench) checkAll(ctx context.Context, mode string) error {
-	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.spec.block.Measure.Trials}
+	w := b.named(mode, b.spec.block.Measure.Trials)
 	s := sample{Sample: collective.Sample{Window: w}, Entry: rank.Enter(time.Time{}), Check: &workload.Verdict{First: -1}}
 	if b.idle() {
 		return b.session.Emit(collective.KindSample, s)
 	}
 	judge := func(marks []mark, operate func() error) error {
-		for slot := range b.rung.Slots {
-			if err := b.fill(w, slot); err != nil {
-				return err
-			}
+		if err := b.fillAll(w); err != nil {
+			return err
 		}
 		if err := operate(); err != nil {
 			return err
@@ -99,15 +94,6 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 	}
 	timed := b.rung
 	defer func() { b.rung = timed }()
-	if timed.repeats {
-		operate := func() error { return b.backend.Comm.Enqueue(b.stream, b.calls, b.spec.block.Measure.Aggregate) }
-		if mode == vocab.Graph {
-			operate = b.launch
-		}
-		if err := judge(b.spec.marks(timed), operate); err != nil {
-			return err
-		}
-	}
 	for left := timed.untimed; left > 0; left -= b.rung.Slots {
 		b.rung = b.spec.apart(timed, b.ladder.bytes)
 		b.rung.Slots = min(b.rung.Slots, left)
@@ -127,7 +113,7 @@ func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 	if mode != vocab.Graph {
 		return b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate)
 	}
-	graph, err := b.captured(calls)
+	graph, err := b.captured(func() error { return b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate) })
 	if err != nil {
 		return err
 	}
@@ -139,28 +125,22 @@ func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 
 // comparedUntimed returns the number of elements that checkAll compares.
 func (b *bench) comparedUntimed(r rung) int64 {
-	n := r.untimed
-	one := b.spec.apart(r, 0)
-	total := int64(n) * b.compared(one, each(1))
-	if r.repeats {
-		total += b.compared(r, b.spec.marks(r))
-	}
-	return total
+	return int64(r.untimed) * b.compared(b.spec.apart(r, 0), each(1))
 }
 
-// untimedModes returns the modes that have an untimed window: the first mode without graphs, and graph
-// mode.
+// untimedMode returns the mode of the untimed window of a pass: its first one. A case has a pass for the
+// modes that enqueue and one for graphs.
+func untimedMode(modes []string) string { return modes[0] }
+
+// untimedModes returns the modes of a case that have an untimed window: the first mode without graphs,
+// and graph mode.
 func untimedModes(modes []string) []string {
 	var out []string
-	for _, mode := range modes {
-		if mode != vocab.Graph && len(out) == 0 {
-			out = append(out, mode)
-		}
+	if i := slices.IndexFunc(modes, func(mode string) bool { return mode != vocab.Graph }); i >= 0 {
+		out = append(out, modes[i])
 	}
-	for _, mode := range modes {
-		if mode == vocab.Graph {
-			out = append(out, mode)
-		}
+	if slices.Contains(modes, vocab.Graph) {
+		out = append(out, vocab.Graph)
 	}
 	return out
 }

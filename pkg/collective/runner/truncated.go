@@ -1,0 +1,374 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// A truncated window begins like a timed one, with the same operations on the same buffers in the same
+// order, but ends after a number of them, or of graph launches, that is drawn at run time. While a library
+// enqueues, it does not know which operation is the last one on a buffer and thus compared in full, nor
+// that new data is written before the last operations, in the order of the stream. Their time, with data
+// that no operation has had before, limits that of the timed ones.
+
+const (
+	// checksPerTruncated is the number of checks of the sampling profile for each truncated window of a
+	// rung. A library that does a share f of the operations only in part is found with a probability of
+	// 1 − (1−f)^windows.
+	checksPerTruncated = 16
+
+	// A time per operation is implausible if operations with new data take more than freshFactor times
+	// as long and freshSlack, in µs, longer.
+	freshFactor = 4
+	freshSlack  = 200
+	// doubts is how often a case repeats the truncated windows of rungs where that is so, and repeats how
+	// many more windows each of these rungs then has.
+	doubts  = 3
+	repeats = 6
+
+	// changedElements is the minimum size of an input that a reduction is expected to change somewhere.
+	changedElements = 64
+)
+
+// minTruncated is the minimum number of truncated windows of a rung. Tests of the order of operations
+// change it.
+var minTruncated = 2
+
+// truncated returns the number of truncated windows of a rung. A window of one operation cannot be
+// truncated, and is compared in full.
+func (s spec) truncated(r rung) int {
+	if m := s.block.Measure; m.Iterations == 1 && m.Launches == 1 {
+		return 0
+	}
+	return max(minTruncated, r.untimed/checksPerTruncated)
+}
+
+// truncated is the record of the truncated windows of a rung on one rank, with their state.
+type truncated struct {
+	Window  window           `json:"window"`
+	Windows int              `json:"windows"` // windows that were checked
+	Check   workload.Verdict `json:"check"`
+	// Fresh is the minimum time, in µs, of an operation with new data; 0 if unknown, as in graphs.
+	Fresh float64 `json:"fresh_us,omitempty"`
+
+	ends  []ending
+	short int                  // iterations of graphs.short
+	order []int                // in which graphs are captured
+	timed map[string][]float64 // samples by mode
+	runs  int
+}
+
+// ending says beside which timed window a truncated one runs, and where it ends.
+type ending struct {
+	trial      int
+	after      bool // else before
+	iterations int
+	launches   int  // of graphs
+	again      bool // the last launch is of graphs.again
+}
+
+// drawEnd draws an end. It runs before the last timed window at the latest, so that the untimed window
+// follows that one.
+func (b *bench) drawEnd(again bool) ending {
+	m := b.spec.block.Measure
+	e := ending{trial: b.draw.IntN(m.Trials), iterations: b.drawIterations(), again: again && m.Launches > 1}
+	e.after = b.draw.IntN(2) == 1 && e.trial < m.Trials-1
+	e.launches = m.Launches
+	if e.again {
+		e.launches--
+	}
+	e.launches = 1 + b.draw.IntN(e.launches)
+	return e
+}
+
+// drawIterations returns less than all iterations, if there is more than one.
+func (b *bench) drawIterations() int {
+	return 1 + b.draw.IntN(max(1, b.spec.block.Measure.Iterations-1))
+}
+
+// drawEnds draws the truncated windows of all rungs.
+func (b *bench) drawEnds() {
+	for _, r := range b.ladder.rungs {
+		t := truncated{Check: workload.Verdict{First: -1}, timed: map[string][]float64{}, order: []int{0, 1, 2}}
+		for i := range r.truncated {
+			t.ends = append(t.ends, b.drawEnd(i%2 == 0))
+			t.short, t.order = b.drawIterations(), b.draw.Perm(3)
+		}
+		b.truncated = append(b.truncated, t)
+	}
+}
+
+// truncate runs the truncated windows that belong before or after a timed window of the current rung.
+func (b *bench) truncate(ctx context.Context, t *truncated, mode string, trial int, after bool) error {
+	if mode != untimedMode(b.modes) {
+		return nil
+	}
+	for _, e := range t.ends {
+		if e.trial != trial || e.after != after {
+			continue
+		}
+		if err := b.endAt(ctx, t, e); err != nil {
+			return fmt.Errorf("%s, truncated: %w", mode, err)
+		}
+	}
+	return nil
+}
+
+// endAt runs and checks one truncated window of the current rung.
+func (b *bench) endAt(ctx context.Context, t *truncated, e ending) error {
+	w := b.named(untimedMode(b.modes), -2*t.runs-2) // data of its own
+	t.runs++
+	if b.idle() {
+		t.Windows++
+		_, err := b.attend(ctx, w, e.iterations)
+		return err
+	}
+	if err := b.ready(ctx, w); err != nil {
+		return err
+	}
+	run := b.stop
+	if w.Mode == vocab.Graph {
+		run = b.replay
+	}
+	last, places, us, err := run(ctx, w, e)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil { // see window
+		return err
+	}
+	marks := b.known(places)
+	v, err := b.check(last, marks)
+	if err != nil {
+		return err
+	}
+	if v.Checked == b.compared(b.rung, marks) {
+		t.Windows++
+	}
+	if len(marks) == 0 {
+		if v, err = b.unchanged(last, places[len(places)-1]); err != nil {
+			return err
+		}
+	}
+	add(&t.Check, v)
+	if us > 0 && (t.Fresh == 0 || us < t.Fresh) {
+		t.Fresh = us
+	}
+	return nil
+}
+
+// stop runs a window without graphs. It returns the data and places of the last operations, one for each
+// buffer, and the time of one of these.
+func (b *bench) stop(ctx context.Context, w window, e ending) (last window, places []place, us float64, err error) {
+	n := e.iterations * b.spec.block.Measure.Aggregate
+	head := b.head(n)
+	if err := b.issue(ctx, w, 0, head, nil); err != nil {
+		return w, nil, 0, err
+	}
+	if head > 0 {
+		w.Trial-- // other data
+		if err := b.fillAll(w); err != nil {
+			return w, nil, 0, err
+		}
+	}
+	if err := b.issue(ctx, w, head, n, &us); err != nil {
+		return w, nil, 0, err
+	}
+	return w, b.rung.places(len(b.calls))[head:n], us / float64(n-head), b.wait(ctx)
+}
+
+// head returns how many of the first n operations of a window precede the last ones on each buffer.
+func (b *bench) head(n int) int {
+	m, slots := b.spec.block.Measure.Aggregate, b.rung.Slots
+	if b.rung.Placement == vocab.InPlace && slots > 1 {
+		slots-- // the last one is for the last operation
+	}
+	return max(0, min(n-slots+m-1, n-1)/m*m)
+}
+
+// issue runs the operations from first to last−1 as the window's mode does. If us is not nil, it waits
+// for them and stores their time.
+func (b *bench) issue(ctx context.Context, w window, first, last int, us *float64) error {
+	m := b.spec.block.Measure.Aggregate
+	if w.Mode == vocab.Blocking {
+		total := 0.0
+		for ; first < last; first += m {
+			one, err := b.block(ctx, w, first/m)
+			if err != nil {
+				return err
+			}
+			total += one * float64(m)
+		}
+		if us != nil {
+			*us = total
+		}
+		return nil
+	}
+	if first == last {
+		return nil
+	}
+	if us == nil {
+		return b.backend.Comm.Enqueue(b.stream, b.calls[first:last], m)
+	}
+	if err := b.stream.Record(b.starts[0]); err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	if err := b.backend.Comm.Enqueue(b.stream, b.calls[first:last], m); err != nil {
+		return err
+	}
+	if err := b.stream.Record(b.ends[0]); err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	if err := b.wait(ctx); err != nil {
+		return err
+	}
+	var err error
+	*us, err = b.backend.Device.Elapsed(b.starts[0], b.ends[0])
+	return rank.Coded(result.ReasonDevice, err)
+}
+
+// short returns what enqueues the operations of graphs.short, or nil if the rung has no truncated
+// windows. In place, where operations overwrite their input, kernels that write new data become part of
+// the graph.
+func (b *bench) short(t *truncated, g *graphs) func() error {
+	if len(t.ends) == 0 {
+		return nil
+	}
+	m := b.spec.block.Measure.Aggregate
+	g.operations = t.short * m
+	head := b.head(g.operations)
+	g.refilled = head > 0 && b.rung.Placement == vocab.InPlace && b.backend.Data.CheckedBy() == "device"
+	if !g.refilled {
+		head = 0
+	}
+	return func() error {
+		if g.refilled {
+			if err := b.backend.Comm.Enqueue(b.stream, b.calls[:head], m); err != nil {
+				return err
+			}
+			if err := b.fillAll(b.named(vocab.Graph, -1)); err != nil {
+				return err
+			}
+		}
+		return b.backend.Comm.Enqueue(b.stream, b.calls[head:g.operations], m)
+	}
+}
+
+// replay runs a window of graph launches: those that precede the last one, new data, and the last one.
+func (b *bench) replay(ctx context.Context, w window, e ending) (last window, places []place, us float64, err error) {
+	for range e.launches - 1 {
+		if err := b.graphs.again.Launch(b.stream); err != nil {
+			return w, nil, 0, rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	if e.launches > 1 {
+		w.Trial--
+		if err := b.fillAll(w); err != nil {
+			return w, nil, 0, err
+		}
+	}
+	graph := b.graphs.short
+	switch places = b.rung.places(len(b.calls))[:b.graphs.operations]; {
+	case e.again:
+		graph, places = b.graphs.again, b.again()
+	case b.graphs.refilled:
+		w, places = b.named(vocab.Graph, -1), places[b.head(b.graphs.operations):]
+	}
+	if err := graph.Launch(b.stream); err != nil {
+		return w, nil, 0, rank.Coded(result.ReasonDevice, err)
+	}
+	return w, places, 0, b.wait(ctx)
+}
+
+// known lists the results of the operations at places that are known. Copies, minima and maxima remain
+// the same if they are repeated in place.
+func (b *bench) known(places []place) []mark {
+	if marks := b.rung.left(places); len(marks) > 0 || b.spec.op.Reduces() && b.spec.redop != workload.Min && b.spec.redop != workload.Max {
+		return marks
+	}
+	return []mark{{places[len(places)-1], true}}
+}
+
+// unchanged counts the input at a place as wrong if reductions in place left all of it as it was.
+func (b *bench) unchanged(w window, at place) (workload.Verdict, error) {
+	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
+	if len(b.outputs(b.rung)) == 0 || b.spec.World == 1 || end(in) < changedElements {
+		return workload.Verdict{First: -1}, nil
+	}
+	send, _ := b.buffers(at)
+	v, err := b.backend.Data.Check(b.stream, b.spec.pattern(w, at.slot), send, in)
+	if v.Wrong > 0 {
+		return workload.Verdict{Checked: v.Checked, First: -1}, err
+	}
+	return workload.Verdict{Checked: v.Checked, Wrong: v.Checked}, err
+}
+
+// conclude repeats truncated windows of rungs where the times of all ranks are suspicious, which another
+// load of the machine may have caused, and emits their records anew.
+func (b *bench) conclude(ctx context.Context) error {
+	for n := range doubts {
+		rungs, err := b.suspicious(ctx, n)
+		if err != nil {
+			return err
+		}
+		if len(rungs) == 0 {
+			break
+		}
+		for _, i := range rungs {
+			b.enter(b.ladder.rungs[i])
+			for range repeats {
+				if err := b.endAt(ctx, &b.truncated[i], b.drawEnd(false)); err != nil {
+					return b.at(err)
+				}
+			}
+			if err := b.session.Emit(kindTruncated, b.truncated[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// suspicious returns the indices of the rungs on which each rank that takes part finds its times too
+// short. n numbers the calls.
+func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
+	if untimedMode(b.modes) == vocab.Graph {
+		return nil, nil // the times of operations in a graph are unknown
+	}
+	mine := []int{}
+	for i, r := range b.ladder.rungs {
+		if t := &b.truncated[i]; b.spec.form(r.Pair).Idle(b.session.Rank) || tooFast(t.fastest(), t.Fresh) {
+			mine = append(mine, i)
+		}
+	}
+	all, err := rank.Gather(ctx, b.session, fmt.Sprintf("suspicious-%d", n), mine)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all[0], func(i int) bool {
+		return slices.ContainsFunc(all[1:], func(list []int) bool { return !slices.Contains(list, i) })
+	}), nil
+}
+
+// fastest returns the smallest median over the modes of the timed windows.
+func (t *truncated) fastest() float64 {
+	us := math.Inf(1)
+	for _, samples := range t.timed {
+		if len(samples) > 0 {
+			us = min(us, measure.Percentile(samples, 50))
+		}
+	}
+	return us
+}
+
+// tooFast reports whether the time of timed operations is too short for that of operations with new
+// data.
+func tooFast(timed, fresh float64) bool { return fresh > freshFactor*timed+freshSlack }
