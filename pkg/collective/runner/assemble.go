@@ -232,7 +232,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 		*row.Timing(mode) = timing
 	}
 	for _, mode := range common.Modes {
-		if t := *row.Timing(mode); t != nil && tooFast(t.Percentiles.P50, fresh) {
+		if t := *row.Timing(mode); t != nil && tooFast(common.CheckedBy, t.Percentiles.P50, fresh) {
 			row.Check.Reasons = append(row.Check.Reasons, result.ReasonImplausible.With("%s of %.6g us, but %.6g us with new data", mode, t.Percentiles.P50, fresh))
 		}
 	}

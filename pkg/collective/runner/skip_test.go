@@ -228,12 +228,12 @@ func TestUncheckedWork(t *testing.T) {
 				copy(bytesOf(call.Recv, call), known.out)
 				return nil
 			}
-			time.Sleep(3 * time.Millisecond) // what the work takes
+			time.Sleep(20 * time.Millisecond) // what the work takes
 			in = slices.Clone(in)
 			err := all(c, s, call)
 			l.cache[call.Send] = cached{in, slices.Clone(bytesOf(call.Recv, call))}
 			return err
-		}, result.ReasonImplausible, func(b *collective.Block) { b.Placements = []string{vocab.OutOfPlace} }, nil},
+		}, result.ReasonImplausible, func(b *collective.Block) { b.Placements, b.Measure.Checks = []string{vocab.OutOfPlace}, 8 }, nil},
 		"replays the last of four launches": {func(_ *liar, c *comm, s accel.Stream, _ int, call runner.Call) error {
 			return all(c, s, call)
 		}, result.ReasonSemantics, func(b *collective.Block) {
