@@ -59,7 +59,7 @@ func newTape(t *testing.T, c plan.Case) *tape {
 			for _, mode := range untimedModes(l.modes) {
 				w := window{Requested: x.Requested, Placement: x.Placement, Pair: x.Pair, Mode: mode, Trial: collective.Of(&c).Measure.Trials}
 				s.Records = append(s.Records, record(t, collective.KindSample, sample{Sample: collective.Sample{Window: w}, Check: &workload.Verdict{Checked: 2 * x.Count, First: -1}}))
-				s.Records = append(s.Records, record(t, kindTruncated, truncated{Window: w, Windows: x.truncated, Check: workload.Verdict{Checked: 1, First: -1}, Fresh: 120 + float64(r)}))
+				s.Records = append(s.Records, record(t, kindTruncated, truncated{Window: w, Windows: x.truncated, Check: workload.Verdict{Checked: 1, First: -1}, Fresh: 90 + float64(r)}))
 			}
 		}
 		if _, inexact := sp.arithmetic(); inexact {
