@@ -23,8 +23,10 @@ func TestNeighboursAreFound(t *testing.T) {
 	stdin, err := child.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
-	defer child.Wait()
-	defer stdin.Close()
+	defer func() {
+		require.NoError(t, stdin.Close())
+		_ = child.Wait() // read ends with 1 at the end of its input
+	}()
 	const foreign = "1" // a process that this one did not start
 	for _, tt := range []struct {
 		name, variable    string

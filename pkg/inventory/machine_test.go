@@ -311,8 +311,14 @@ func TestThisMachine(t *testing.T) {
 func TestVariant(t *testing.T) {
 	for want, devices := range map[string][]inventory.GPU{
 		"": {
-			{Product: "NVIDIA H100 80GB HBM3", Partition: "no-mig"}, {Product: "NVIDIA H200"}, {Product: "NVIDIA GB200"}, {Product: "NVIDIA GH200 480GB"},
-			{Product: "NVIDIA B300 SXM6 AC"}, {Product: "NVIDIA A100-SXM4-80GB"}, {Product: "AMD Instinct MI300X OAM", Partition: "SPX/NPS1"}, {Product: "AMD Instinct MI355X", Partition: "SPX"},
+			{Product: "NVIDIA H100 80GB HBM3", Partition: "no-mig"},
+			{Product: "NVIDIA H200"},
+			{Product: "NVIDIA GB200"},
+			{Product: "NVIDIA GH200 480GB"},
+			{Product: "NVIDIA B300 SXM6 AC"},
+			{Product: "NVIDIA A100-SXM4-80GB"},
+			{Product: "AMD Instinct MI300X OAM", Partition: "SPX/NPS1"},
+			{Product: "AMD Instinct MI355X", Partition: "SPX"},
 		},
 		"pcie":        {{Product: "NVIDIA H100 PCIe"}},
 		"nvl":         {{Product: "NVIDIA H100 NVL"}},

@@ -148,12 +148,12 @@ func ofLoader(own map[string]string) (found []variable) {
 		found = append(found, variable{name: provenance.Tunables, value: value})
 	}
 	v := variable{name: provenance.Preload}
-	from := strings.ReplaceAll(own[v.name], ":", " ")
+	libraries := strings.Fields(strings.ReplaceAll(own[v.name], ":", " "))
 	for line := range lines(preloaded) {
 		v.file = preloaded
-		from += " " + line
+		libraries = append(libraries, strings.Fields(line)...)
 	}
-	for library := range strings.FieldsSeq(from) {
+	for _, library := range libraries {
 		v.value += " " + library + ":" + dl.Loaded(filepath.Base(library)).BuildID()
 	}
 	if v.value == "" {

@@ -474,7 +474,7 @@ func TestBenchWhereALibraryHangs(t *testing.T) {
 	} {
 		h := &hung{name: c.order + " of " + c.backend, memory: fakes.MemoryDir(t)}
 		h.cmd = program("bench", "--json", "all_reduce", "--backend", c.backend, "-b", "1K", "-e", "2K", "-f", "2", "-n", "1", "-w", "0", "-T", "10")
-		h.cmd.Env = append(h.cmd.Env, c.order+"=1:130", "CX_FAKE_DIR="+h.memory)
+		h.cmd.Env = append(h.cmd.Env, c.order+"=1:130", "CX_FAKE_DIR="+h.memory, "CX_DEVICE_LOCKS="+h.memory)
 		h.cmd.Stdout, h.cmd.Stderr = &h.stdout, &h.stderr
 		require.NoError(t, h.cmd.Start())
 		all = append(all, h)

@@ -256,7 +256,7 @@ func (m *run) measureChains() error {
 				func() error { return m.stopChains(p) },
 			}
 			m.lots.Shuffle(2, func(i, j int) { both[i], both[j] = both[j], both[i] })
-			if err := (steps(both)).do(); err != nil {
+			if err := steps(both).do(); err != nil {
 				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
 			}
 			if trial < trials-1 {
