@@ -81,6 +81,7 @@ func TestWrongExchanges(t *testing.T) {
 // Each ordered pair of three ranks has its row; its times are of the two, and the
 // third enqueues none of its operations.
 func TestPairs(t *testing.T) {
+	runner.Untruncated(t)
 	need.Full(t)
 	for op, pairs := range map[string][][2]int{
 		"p2p":       {{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 0}, {2, 1}},
