@@ -83,6 +83,31 @@ func TestChecksOfACase(t *testing.T) {
 	}
 }
 
+// Of a window in place too, whose operations overwrite their input: each has a buffer of its own where
+// there is room.
+func TestEachOperationInPlace(t *testing.T) {
+	runner.Untruncated(t)
+	const operations = 4
+	for n := range operations {
+		d, _, err := run(t, aCase(func(p *plan.Case) {
+			b := collective.Of(p)
+			b.Buffers, b.Modes, b.Placements, b.Sizes = vocab.Shifted, []string{vocab.Pipelined}, []string{vocab.InPlace}, []int64{1024, 4096}
+			b.Measure = collective.Counts{Warmup: 1, Iterations: operations, Trials: 1, Aggregate: 1, Launches: 1, Checks: collective.MinChecks}
+		}), true, func(c *comm, s accel.Stream, calls []runner.Call) error {
+			if err := c.execute(s, calls); err != nil {
+				return err
+			}
+			if c.rank == 1 && len(calls) == operations && calls[0].Count == 1024/4 {
+				hostdev.Bytes(calls[n].Recv, 1)[0] ^= 1
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, d.Measurement.Rows[0].Check.Wrong, "operation %d", n)
+		require.Zero(t, d.Measurement.Rows[1].Check.Wrong, "operation %d", n)
+	}
+}
+
 // A library that moves half of each operation, except of the last of a window.
 func TestHalfOfAnOperation(t *testing.T) {
 	d, _, err := run(t, aCase(func(c *plan.Case) {
