@@ -201,13 +201,16 @@ func (s spec) rung(size int64, e Extent, placement string, room, cache, span int
 	if !apart && n*int64(s.block.Measure.Launches) > 1 {
 		slots = max(slots, 2)
 	}
+	if apart { // a library may run the operations of a group call in any order
+		slots = max(slots, min(int64(s.block.Measure.Aggregate), n))
+	}
 	r.Slots = int(slots)
 	r.recvStride = r.stride
 	if apart {
 		r.rounds = (int(n) + r.Slots - 1) / r.Slots
 	}
 	if s.block.Buffers == vocab.Shifted && apart {
-		r.recvAt = align(max(span, e.Bytes))
+		r.recvAt = align(max(span, slots*r.stride))
 		r.recvStride += (s.shares(r.rounds) - 1) * markBytes
 		return r, r.recvAt + align(slots*r.recvStride)
 	}

@@ -180,20 +180,23 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// The results of a rung neither leave its memory nor meet those of another slot.
+// The results of a rung neither leave its memory nor meet those of another slot. The operations of a group call,
+// which a library may run in any order, have a slot each.
 func TestResultsFit(t *testing.T) {
 	const mib = 1 << 20
 	for _, buffers := range []string{vocab.Warm, vocab.Cold, vocab.Shifted} {
-		for _, launches := range []int{1, 3} {
+		for _, sampling := range [][2]int{{1, 1}, {3, 1}, {1, 4}} {
+			launches, group := sampling[0], sampling[1]
 			s, err := parse(aCase(func(p *plan.Case) {
 				collective.Of(p).Buffers, collective.Of(p).Placements = buffers, []string{vocab.OutOfPlace}
 				collective.Of(p).Sizes = []int64{8, 1000, 4096, mib, 3 * mib, 8 * mib}
-				collective.Of(p).Measure.Iterations, collective.Of(p).Measure.Launches = 7, launches
+				collective.Of(p).Measure.Iterations, collective.Of(p).Measure.Launches, collective.Of(p).Measure.Aggregate = 7, launches, group
 			}))
 			require.NoError(t, err)
 			l := s.layOut(limits{Bytes: 1 << 30, Untimed: untimedOnHost, Cache: 4 * mib})
 			require.Len(t, l.rungs, 6)
 			for _, r := range l.rungs {
+				require.GreaterOrEqual(t, r.Slots, group)
 				ends := int64(0)
 				require.LessOrEqual(t, int64(r.Slots-1)*r.stride+r.Bytes, r.recvAt+int64(r.Slots-1)*r.stride, "inputs end before results begin")
 				for slot := range r.Slots {
