@@ -85,7 +85,8 @@ func TestFaultsOfTheLibrary(t *testing.T) {
 			t.Setenv(tc.variable, tc.value)
 			d := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{transfer.Pull} }))[0]
 			require.Equal(t, tc.status, d.Outcome.Status)
-			require.Equal(t, tc.reason, d.Outcome.Reasons[0].String())
+			// The document has the reason of the last failed rank, which may be the peer.
+			require.Contains(t, []string{tc.reason, "library-error"}, d.Outcome.Reasons[0].String())
 		})
 	}
 }
