@@ -119,7 +119,7 @@ func TestRestrictedProcessors(t *testing.T) {
 	allowed, err := affinity.Allowed()
 	require.NoError(t, err)
 	if len(allowed) < 2 {
-		t.Skip("this process may use one processor only")
+		need.Missing(t, "a second processor", "allow this process to use two, for example with taskset")
 	}
 	free, _, _ := settled(t)
 	one, _, _ := settled(t, "taskset", "-c", affinity.List(allowed[:1]))

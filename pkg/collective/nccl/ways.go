@@ -52,7 +52,7 @@ var ways = map[runner.Op][]way{
 
 // choose returns the best implementation for which the library has the symbols.
 func choose(l *nccl.Library, op runner.Op) (way, error) {
-	lacks := fmt.Errorf("operation %s is not implemented", op)
+	lacks := fmt.Errorf("no call of the library does operation %s", op)
 	all := ways[op]
 	if op.Exchanges() {
 		all = append(slices.Clone(all), grouped(C.CX_EXCHANGE))
