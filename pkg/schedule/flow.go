@@ -203,12 +203,8 @@ func (f *Flow) Left() int { return f.left }
 
 // node returns the number of ops in the next node of a stream.
 func (f *Flow) node(r int, s *stream) int {
-	n := 1
-	first := &f.Ops[r][s.ops[s.next]]
-	for first.Group != 0 && s.next+n < len(s.ops) && f.Ops[r][s.ops[s.next+n]].Group == first.Group {
-		n++
-	}
-	return n
+	first := int(s.ops[s.next])
+	return NodeEnd(f.Ops[r], first) - first
 }
 
 // advance starts the next node of a stream, or ends its open node. It reports whether it did either.

@@ -160,8 +160,7 @@ func (p *Program) Append(r int, o Op, deps ...int) int {
 	return len(p.Ops[r]) - 1
 }
 
-// NodeEnd returns the index after the last op that starts and ends together with op from, which is the first of
-// its group or has none.
+// NodeEnd returns the index after the last op that starts and ends together with op from.
 func NodeEnd(ops []Op, from int) int {
 	to := from + 1
 	for to < len(ops) && ops[from].Group != 0 && ops[to].Group == ops[from].Group {

@@ -225,12 +225,9 @@ func (t *Timeline) cause(r, i int) int {
 
 // node returns the range of the ops in the node of op i.
 func node(ops []schedule.Op, i int) (first, last int) {
-	first, last = i, i+1
+	first = i
 	for ops[i].Group != 0 && first > 0 && ops[first-1].Group == ops[i].Group {
 		first--
 	}
-	for ops[i].Group != 0 && last < len(ops) && ops[last].Group == ops[i].Group {
-		last++
-	}
-	return first, last
+	return first, schedule.NodeEnd(ops, i)
 }

@@ -237,10 +237,7 @@ func (l *lowering) streams() error {
 	turns := map[line]int{}
 	ops := l.Ops[l.rank]
 	for from := 0; from < len(ops); {
-		to := from + 1
-		for to < len(ops) && ops[from].Group != 0 && ops[to].Group == ops[from].Group {
-			to++
-		}
+		to := schedule.NodeEnd(ops, from)
 		var node Node
 		var adds []Node // after it, one for each staged receive
 		staging := l.staging
