@@ -121,7 +121,7 @@ type cache struct {
 	staged  bool   // the last rows were staged by Stage
 }
 
-// input names the input of the next dispatch: by its values, in graphs by its address.
+// input identifies the input of the next dispatch by its values, or in graphs by its address.
 func (f *faulty) input() (string, error) {
 	p := f.p
 	if f.m.d.Replayed {
@@ -140,10 +140,10 @@ func (f *faulty) cachedDispatch(send func() (Handle, error)) (h Handle, err erro
 	if f.current, err = f.input(); err != nil {
 		return nil, err
 	}
-	if f.kind == FaultCachedDispatch && f.active && f.known[f.current] {
-		return f.handle, nil
-	}
 	if f.kind == FaultCachedDispatch {
+		if f.active && f.known[f.current] {
+			return f.handle, nil
+		}
 		f.known[f.current] = true
 	}
 	f.handle, err = send()
@@ -152,10 +152,10 @@ func (f *faulty) cachedDispatch(send func() (Handle, error)) (h Handle, err erro
 
 // cachedCombine is Combine of a fault that keeps results.
 func (f *faulty) cachedCombine(h Handle, s Staged) (out accel.Ptr, err error) {
-	if f.kind == FaultCachedCombine && f.active && f.staged && f.known[f.current] {
-		return f.out, nil
-	}
 	if f.kind == FaultCachedCombine && f.staged {
+		if f.active && f.known[f.current] {
+			return f.out, nil
+		}
 		f.known[f.current] = true
 	}
 	f.out, err = f.Adapter.Combine(h, s)
@@ -232,15 +232,14 @@ func injected(m *run) (*faulty, error) {
 			ep.Of(&m.c).Mode == ep.ModeLowLatency && m.c.Contract == ep.ContractCachedLayout {
 			return nil, rank.RefusedFault(kind, "at %q, a cached low-latency dispatch sends rows by its layout, not by the experts", at)
 		}
-		caching := slices.Contains(cachingFaults, kind)
-		if !caching && slices.Contains(replayFaults, kind) != (ep.Of(&m.c).TimingMode == vocab.Graph) {
+		f := &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}
+		if !f.caches() && f.inAdapter() == (ep.Of(&m.c).TimingMode == vocab.Graph) {
 			return nil, rank.RefusedFault(kind, "in timing mode graph only %v apply; other kinds need timing mode eager", slices.Concat(replayFaults, cachingFaults))
 		}
-		f := &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}
 		if slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain, faultInWindows}, at) {
 			return f, nil
 		}
-		if caching {
+		if f.caches() {
 			return nil, rank.RefusedFault(kind, "it cannot begin at %q", at)
 		}
 		call := faultAtDispatch

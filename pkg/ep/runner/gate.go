@@ -60,20 +60,20 @@ func (m *rowMaker) instants(d Description) {
 	for _, component := range d.components() {
 		check(component, m.fresh(component))
 	}
-	check("chain_floor dispatch", m.chained(chainDispatch))
-	check("chain_floor combine", m.chained(chainCombine))
-	check("pair_period", m.chained(chainPair))
+	for _, part := range chainParts {
+		check(part.name, m.chained(part.of))
+	}
 }
 
 // Limits of repeated.
 const (
-	leastCompared = 32  // samples on either side
-	mostGained    = 2.0 // times faster
+	minCompared = 32  // samples on either side
+	maxGain     = 2.0 // ratio of the fastest new sample to the median of the repeated ones
 )
 
-// repeated fails a row whose operations are faster with an input that they had before in the same
-// window or chain: if even the fastest with a new input takes more than twice the median of the
-// others. Combines of one dispatch are compared with those of the chains.
+// repeated fails a row if its operations are implausibly fast with an input that their window or chain
+// has used before: the fastest operation with a new input takes more than maxGain times the median of
+// the others. Combines that repeat one dispatch are compared with the combines of the chains.
 func (m *rowMaker) repeated(d Description) {
 	inputs := m.block.TimedInputs(m.rung)
 	for _, component := range d.components() {
@@ -84,17 +84,13 @@ func (m *rowMaker) repeated(d Description) {
 		}
 		m.gained(component, first, again)
 	}
-	drop := m.block.Timing.ChainDrop
-	for _, part := range []struct {
-		name string
-		of   func(chainRecord) []float64
-	}{{"chain_floor dispatch", chainDispatch}, {"chain_floor combine", chainCombine}, {"pair_period", chainPair}} {
-		first, again := m.split(m.chained(part.of), max(0, inputs-drop))
+	for _, part := range chainParts {
+		first, again := m.split(m.chained(part.of), max(0, inputs-m.block.Timing.ChainDrop))
 		m.gained(part.name, first, again)
 	}
 }
 
-// split pools the fastest rank's samples, the first n of each trial apart.
+// split pools the fastest rank's samples. It returns the first n samples of each trial and the others.
 func (m *rowMaker) split(s series, n int) (first, others []float64) {
 	us, err := s.pooled(m.ranks, measure.Min)
 	if m.err == nil {
@@ -110,11 +106,12 @@ func (m *rowMaker) split(s series, n int) (first, others []float64) {
 	return first, others
 }
 
+// gained fails the row if again is implausibly fast beside first; see repeated.
 func (m *rowMaker) gained(name string, first, again []float64) {
-	if min(len(first), len(again)) < leastCompared {
+	if min(len(first), len(again)) < minCompared {
 		return
 	}
-	if least, usual := slices.Min(first), measure.Percentile(again, 50); least > mostGained*usual {
+	if least, usual := slices.Min(first), measure.Percentile(again, 50); least > maxGain*usual {
 		m.fail(result.ReasonImplausible.With("%s takes %.6g us, with a new input at least %.6g us", name, usual, least))
 	}
 }

@@ -142,6 +142,12 @@ func chainDispatch(r chainRecord) []float64 { return r.Dispatch }
 func chainCombine(r chainRecord) []float64  { return r.Combine }
 func chainPair(r chainRecord) []float64     { return r.Pair }
 
+// chainParts are these quantities under their names in reasons.
+var chainParts = []struct {
+	name string
+	of   func(chainRecord) []float64
+}{{"chain_floor dispatch", chainDispatch}, {"chain_floor combine", chainCombine}, {"pair_period", chainPair}}
+
 func (m *rowMaker) chains() {
 	m.row.Components.PairPeriod = m.component(m.chained(chainPair), measure.LowerMedian, ep.OriginChainedMedian, "pair_period")
 	middle := m.component(m.chained(chainPair), measure.MiddleMean, ep.OriginChainedMiddle, "")
