@@ -194,14 +194,15 @@ func (r *vectors) Post() error {
 
 // refused adds the reason code to an error of the system call.
 func refused(err error) error {
-	denied := func(remedy string) error {
-		return &rank.Error{Reason: result.ReasonEnvironment.With("process_vm is denied, %s", remedy), Err: fmt.Errorf("process_vm: %w", err)}
+	denied := func(remedy, details string) error {
+		return &rank.Error{Reason: result.ReasonEnvironment.With("process_vm is denied, %s", remedy), Err: fmt.Errorf("process_vm: %w: %s", err, details)}
 	}
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return denied("add SYS_PTRACE to the container or set ptrace_scope to 1")
+		return denied("add SYS_PTRACE to the container or set ptrace_scope to 1",
+			"set /proc/sys/kernel/yama/ptrace_scope to 1 or less; in a container, use --cap-add SYS_PTRACE")
 	case errors.Is(err, unix.ENOSYS):
-		return denied("the kernel or a sandbox lacks it")
+		return denied("the kernel or a sandbox lacks it", "use a kernel and a sandbox with process_vm_readv and process_vm_writev")
 	case errors.Is(err, unix.ESRCH):
 		return rank.Coded(result.ReasonLibrary, fmt.Errorf("process_vm: %w: the peer is gone", err))
 	default:
