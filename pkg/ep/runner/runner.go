@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -77,9 +78,9 @@ type run struct {
 	data    data    // the runner's, with second opinions
 	fault   *faulty // nil in normal runs
 	points  []*point
-	lots    lottery
-	rungs   []int  // tokens per rank of the points
-	cached  Handle // dispatch whose layout later ones reuse, under the cached-layout contract
+	chance  *rand.Rand // the same on all ranks
+	rungs   []int      // tokens per rank of the points
+	cached  Handle     // dispatch whose layout later ones reuse, under the cached-layout contract
 	left    remains
 	start   accel.Event // of a fresh-entry window
 	end     accel.Event
@@ -177,7 +178,7 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	if err = m.newInputs(); err != nil {
 		return err
 	}
-	if m.lots, err = newLottery(ctx, m.Session); err != nil {
+	if m.chance, err = rank.Chance(ctx, m.Session); err != nil {
 		return err
 	}
 	if m.lastOutput, err = m.alloc(2 * need.Tokens * m.block.Hidden); err != nil {
@@ -255,7 +256,7 @@ func (m *run) measureChains() error {
 				func() error { return m.chainTrial(p, trial) },
 				func() error { return m.stopChains(p) },
 			}
-			m.lots.Shuffle(2, func(i, j int) { both[i], both[j] = both[j], both[i] })
+			m.chance.Shuffle(2, func(i, j int) { both[i], both[j] = both[j], both[i] })
 			if err := steps(both).do(); err != nil {
 				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
 			}

@@ -105,8 +105,8 @@ func (m *run) samples(p *point, component string, at int) ([]float64, error) {
 	return us, nil
 }
 
-// judgeSample judges what sample i left and, of a roundtrip, what a dispatch in the place of the
-// next one delivers. It completes the pair.
+// judgeSample judges the state after sample i. After a roundtrip, it also dispatches the next input and
+// judges what that delivers. It completes the pair.
 func (m *run) judgeSample(p *point, component string, t turn, i int) error {
 	meet := steps{m.pair}
 	switch {
@@ -194,7 +194,7 @@ func (c *chains) mark(events []accel.Event) func() error {
 	return func() error { return record(events[c.i]) }
 }
 
-// until runs the chains up to their pair stop, of 2n.
+// until runs the chains and stops after stop of their 2n pairs.
 func (c *chains) until(stop int) error {
 	var stage steps
 	if !c.d.Hoisted() {
@@ -214,9 +214,9 @@ func (c *chains) until(stop int) error {
 	return c.chain(period, stop-c.n, true)
 }
 
-// chain runs n pairs. Behind the last ones it dispatches the next input, for its
-// delivery to be judged: inspecting that of a timed pair would need a wait in the chain. A replayed
-// chain is one launch; its last delivery is still in memory.
+// chain runs n pairs. If no chain follows, it then dispatches the next input, whose delivery is judged:
+// to inspect the delivery of a timed pair, the chain would have to wait. A replayed chain is one
+// launch, and its last delivery is still in memory.
 func (c *chains) chain(pair steps, n int, last bool) error {
 	c.turn, c.length, c.began = c.newTurn(c.p), n, time.Now()
 	next := func() error { return c.turn.choose(c.i) }
@@ -260,8 +260,8 @@ func (c *chains) complete() error {
 	return steps{c.stage, c.combine, c.device.Synchronize}.do()
 }
 
-// timeChains times the chains of one rung in one trial. Of the last trial it returns the verdict on
-// what the second chain left.
+// timeChains times the chains of one rung in one trial. In the last trial it returns the verdict on
+// the state after the second chain.
 func (m *run) timeChains(p *point, trial int) (r chainRecord, left Verdict, err error) {
 	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
 	c, err := m.newChains(p)
@@ -306,14 +306,14 @@ func (c *chains) end(r *chainRecord) error {
 	return nil
 }
 
-// stopChains runs the chains again up to a random pair and judges what it left.
+// stopChains runs the chains again, up to a random pair, and judges the state after it.
 func (m *run) stopChains(p *point) (err error) {
 	c, err := m.newChains(p)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.scope.Close()) }()
-	if err := c.until(1 + m.lots.IntN(2*c.n)); err != nil {
+	if err := c.until(1 + m.chance.IntN(2*c.n)); err != nil {
 		return err
 	}
 	return m.judgeTimed(p, chain, c.judge, steps{c.complete, m.pair})

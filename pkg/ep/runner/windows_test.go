@@ -138,7 +138,7 @@ func newTape(d Description, contract string) (*tape, *run) {
 	m := &run{
 		device: accel.NewScope(t), stream: t, adapter: t, data: &copied{t, t}, d: d,
 		c: plan.Case{Contract: contract}, block: &ep.Block{Timing: timingOf3},
-		start: &tapeEvent{}, end: &tapeEvent{}, lots: lottery{rand.New(rand.NewPCG(1, 2))},
+		start: &tapeEvent{}, end: &tapeEvent{}, chance: rand.New(rand.NewPCG(1, 2)),
 	}
 	return t, m
 }

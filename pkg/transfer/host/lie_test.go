@@ -81,11 +81,11 @@ type overheard struct {
 func (o overheard) Gather(ctx context.Context, name string, rank, world int, value []byte) ([][]byte, error) {
 	all, err := o.Store.Gather(ctx, name, rank, world, value)
 	if err == nil && rank == 1 && strings.HasSuffix(name, "/chance") {
-		var seed []byte
-		if err := json.Unmarshal(all[1], &seed); err != nil {
+		var seed [32]byte
+		if err := json.Unmarshal(all[0], &seed); err != nil {
 			return nil, err
 		}
-		o.by.chance = rand.New(rand.NewChaCha8([32]byte(seed)))
+		o.by.chance = rand.New(rand.NewChaCha8(seed))
 	}
 	return all, err
 }

@@ -2,11 +2,8 @@ package runner
 
 import (
 	"context"
-	crand "crypto/rand"
-	"math/rand/v2"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
@@ -17,27 +14,13 @@ func (b *bench) origin(rank int) pool.Origin { return pool.Origin{Pool: pool.Of(
 // paint writes its origin to each word of this rank's pool.
 func (b *bench) paint() error { return b.pool.Paint(b.origin(b.session.Rank).Word(0)) }
 
-// agreeOnChance gives both ranks the same source of chance, which nothing but the posting rank's system
-// knows before.
-func (b *bench) agreeOnChance(ctx context.Context) error {
-	var seed [32]byte
-	_, _ = crand.Read(seed[:]) // never fails
-	all, err := rank.Gather(ctx, b.session, "chance", seed[:])
-	if err != nil {
-		return err
-	}
-	copy(seed[:], all[postingRank])
-	b.chance = rand.New(rand.NewChaCha8(seed))
-	return nil
-}
-
-// drawn draws the bursts of a trial that are checked.
+// drawn draws the timed bursts of a trial that are checked.
 func (b *bench) drawn(reps int) []int { return b.chance.Perm(reps)[:min(transfer.CheckedReps, reps)] }
 
-// inspect checks each rank's pool, in which the posting ranks have moved blocks to their places. A
-// receiving rank that posts looks at once. Otherwise, the first meeting of the ranks notifies rank 0,
-// which then checks what was pushed to it. After a second meeting it checks again. The ranks meet next
-// to paint their pools.
+// inspect checks both pools after the posting ranks have moved blocks. For a pull, rank 1 posts and
+// receives, and checks its pool at once. For a push, the first meeting of the ranks notifies rank 0,
+// which then checks its pool, and checks it again after the second meeting. The peer of the receiving
+// rank checks that its pool is unchanged. Before a pool is painted, the ranks meet again.
 func (b *bench) inspect(ctx context.Context, at check, blocks []pool.Span) error {
 	pull := at.Op == transfer.Pull
 	src, dst := b.origin(1-destinationOf(at.Op)), b.origin(destinationOf(at.Op))
@@ -77,8 +60,8 @@ func (b *bench) inspect(ctx context.Context, at check, blocks []pool.Span) error
 	return b.session.Emit(kindCheck, at)
 }
 
-// arrived checks this rank's pool after the blocks were moved there. It looks again at what is wrong: it
-// may be late.
+// arrived checks this rank's pool after the blocks were moved there. If words are wrong, it checks again
+// after nextLook, because they may be late.
 func (b *bench) arrived(ctx context.Context, dst, src pool.Origin, blocks []pool.Span) (f pool.Finding, err error) {
 	if err := pool.Injure(b.session, dst, src, b.pool, blocks); err != nil {
 		return f, err

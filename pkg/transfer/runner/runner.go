@@ -73,7 +73,7 @@ type bench struct {
 	owned   *owned // the engine
 	rows    []bursts
 	fastest []float64  // fastest burst of each row that this rank has timed, in milliseconds
-	chance  *rand.Rand // draws the same on both ranks
+	chance  *rand.Rand // the same on both ranks
 	meet    barrier
 	pool    pool.Memory
 	nonce   uint16
@@ -129,7 +129,7 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	if err := b.sameLists(ctx, own.Pool); err != nil {
 		return err
 	}
-	if err := b.agreeOnChance(ctx); err != nil {
+	if b.chance, err = rank.Chance(ctx, b.session); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -161,7 +161,7 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 		}
 		b.meet = spin
 	}
-	if err := b.repaint(ctx); err != nil { // over what came to connect
+	if err := b.repaint(ctx); err != nil { // over the word that connect moved
 		return err
 	}
 	return b.session.Emit(kindSetup, own)
