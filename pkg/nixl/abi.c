@@ -38,7 +38,7 @@ int cx_nixl_probe(const cx_nixl_library *f, const char **call) {
 	int status = 0;
 	void *agent = NULL, *memories = NULL, *params = NULL;
 	cx_nixl_config config = {0};
-	CX_TRY(create_configured_agent, ("doctor", &config, &agent));
+	CX_TRY(create_configured_agent, ("probe", &config, &agent));
 	CX_TRY(get_plugin_params, (agent, "UCX", &memories, &params));
 	if (memories)
 		CX_END(destroy_mem_list, (memories));

@@ -85,10 +85,11 @@ func (l *Library) NewAgent(name string, progress bool) (*Agent, error) {
 	return a, nil
 }
 
-// Quiet are variables that keep UCX from handling signals of its process.
+// Quiet holds environment variables that keep UCX from handling the signals of its process.
 var Quiet = map[string]string{"UCX_HANDLE_ERRORS": "none", "UCX_DEBUG_SIGNO": "0"}
 
-// PluginError returns why the plugin UCX does not open, without which the library moves nothing, or nil.
+// PluginError returns why the plugin UCX does not open, or nil. Without it the library moves no data. The
+// call sets the variables of Quiet and restores them.
 func (l *Library) PluginError() error {
 	for name, value := range Quiet {
 		before, set := os.LookupEnv(name)
@@ -97,7 +98,7 @@ func (l *Library) PluginError() error {
 		}
 		defer func() {
 			if set {
-				_ = os.Setenv(name, before) // it was set before
+				_ = os.Setenv(name, before) // cannot fail: it was set before
 			} else {
 				_ = os.Unsetenv(name)
 			}

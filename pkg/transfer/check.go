@@ -45,9 +45,9 @@ func (d *Document) Drop(p Point, why result.Reason) {
 	d.Workload.Dropped = append(d.Workload.Dropped, DroppedPoint{p.ISL, p.Page, p.Batch, why})
 }
 
-// compared leaves out the ladders: rows are matched by their bursts. It has what the ladders make of the
-// other bursts, the size of the pools, from which the number of tables of each burst follows, and the row
-// whose bursts are sustained.
+// compared is the part of a case that two documents must share to be compared. It has no ladders, because
+// rows are matched one by one. It has what a row's times and the sustained bursts take from the ladders:
+// the size of the pools, which sets the number of tables of each burst, and the row that is sustained.
 type compared struct {
 	Workload  string           `json:"workload"`
 	Mode      string           `json:"mode"`
@@ -79,8 +79,8 @@ func largest(points []Point) (bytes int64) {
 	return bytes
 }
 
-// settled returns the case of a document, with the budget that its largest burst takes: the bursts that
-// the ranks dropped exceed it.
+// settled returns the case of a document with the pool budget that its largest burst needs. The bursts
+// that the ranks dropped exceed this budget.
 func settled(d result.Document) plan.Case {
 	c := d.Head().Identity.Case
 	t := *Of(&c)

@@ -146,8 +146,9 @@ type Fit struct {
 	MaxPercent float64 `json:"max_residual_percent"`
 }
 
-// Refuted returns why the fit does not describe its rows, or "": a median is off it by 10 % or more, time does not grow
-// with the bytes, or bytes are faster than the link or network allows. Older documents have such fits.
+// Refuted returns why the fit does not describe its rows, or "". A fit is refuted if it misses a median by
+// 10 % or more, if time does not grow with the bytes, or if its rate exceeds the peak of the link or
+// network. Older documents have such fits.
 func (f Fit) Refuted(limits []result.Limit) string {
 	var peak float64 // 0: unknown
 	for _, l := range limits {

@@ -118,9 +118,9 @@ func key(c *plan.Case) planner.Key {
 // CheckedReps is how many bursts of a trial are checked.
 const CheckedReps = 3
 
-// otherChecks is the number of further checks of the pools for an operation, each as slow as the fabric.
-// Of small transfers, of sustained bursts and after the release there are several times as many, which
-// take the time of memory.
+// otherChecks is the number of checks that an operation is charged for small transfers, sustained bursts
+// and released requests. There are several times as many, but a check runs at the speed of memory, and
+// the estimate at the speed of the fabric.
 const otherChecks = 7
 
 // seconds assumes that a check fills and reads both pools at the pace of the fabric, and that a block

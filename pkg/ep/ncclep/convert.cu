@@ -5,7 +5,8 @@ struct alignas(16) cx_eight {
 };
 
 // cx_ep_convert converts received rows to bf16: code times scale, one scale for 128 columns. All
-// three arrays have blocks with room for capacity rows each; counts has the number of rows of each block.
+// three arrays have blocks with room for capacity rows each. counts holds the number of rows in each
+// block.
 extern "C" __global__ void cx_ep_convert(const cx_u64 *codes, const float *scales, const cx_i32 *counts, cx_eight *out, cx_i32 blocks,
                                          cx_i32 capacity, cx_i32 hidden)
 {

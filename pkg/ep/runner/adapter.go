@@ -105,8 +105,9 @@ func (d Description) accumulation() string {
 // Hoisted reports whether staging is excluded from the roundtrip and the chain.
 func (d Description) Hoisted() bool { return d.StageWorks && d.FP8Consume != ConsumeDequant }
 
-// SetPrecision declares a dispatch of bf16, or of fp8 in the format of a device architecture, by
-// blocks or by a plain cast. It refuses other precisions for the backend.
+// SetPrecision declares a dispatch of bf16, or of fp8 in the format of the device architecture arch.
+// blocks selects fp8 with a scale for each block of columns instead of a plain cast. Any other precision
+// is refused in the name of backend.
 func (d *Description) SetPrecision(backend, precision, arch string, blocks bool) error {
 	d.DispatchDType, d.FP8Consume = "bf16", ConsumeNative
 	switch precision {

@@ -9,8 +9,9 @@ import (
 )
 
 // The check of the declared arithmetic sends chosen rows back to combine. Their terms differ much in
-// size, and some cancel, so that every result reveals the type and the order of the sum. The result of the declared order is known exactly before the final rounding to bf16, so the
-// error may be at most half a unit in the last place.
+// size, and some cancel, so that every result reveals the type and the order of the sum. The result of
+// the declared order is known exactly before the final rounding to bf16, so the error may be at most
+// half a unit in the last place.
 
 // ArithmeticBound is the largest error of a combine that follows its declaration, in units in the
 // last place of bf16.

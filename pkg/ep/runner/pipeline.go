@@ -146,7 +146,7 @@ func withoutGC(f func() error) error {
 	return f()
 }
 
-// withGC runs f with the garbage collector on, for a caller that has it off, and collects.
+// withGC runs f with the garbage collector on and then collects, for callers that turned it off.
 func withGC(f func() error) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	defer runtime.GC()

@@ -21,13 +21,13 @@ type point struct {
 	changed oracle   // for other activations, and other weights if each dispatch sends them
 	sent    []oracle // by input: what its buffer holds
 	routed  [2]routed
-	timed   map[string]*Verdict // by component, and of chains: on operations at random places
+	timed   map[string]*Verdict // see verdict
 	// notRewritten: a replay of a graph did not write the whole output.
 	notRewritten bool
 }
 
-// inputUnit divides the distance of inputs, in bytes.
-const inputUnit = 256
+// inputAlign is the alignment of inputs, in bytes.
+const inputAlign = 256
 
 // Indices of a point's routing.
 const (
@@ -102,9 +102,9 @@ func (p *point) weights(o oracle) (weights []byte) {
 // now returns the oracle for the current input.
 func (p *point) now() *oracle { return &p.sent[p.Input] }
 
-// inputBytes returns the size of an input, with room that keeps the next one aligned.
+// inputBytes returns the size of an input, rounded up to the alignment of the next one.
 func (p *Problem) inputBytes() int {
-	return (2*p.Tokens*p.Hidden + inputUnit - 1) / inputUnit * inputUnit
+	return (2*p.Tokens*p.Hidden + inputAlign - 1) / inputAlign * inputAlign
 }
 
 // send writes the inputs of o to the problem's buffers, the activations to the current input.

@@ -36,7 +36,6 @@ type pointRecord struct {
 
 // Moments at which the oracle judges.
 const (
-	chain           = "chain"
 	whenBefore      = "before"       // before any timing
 	whenChainOutput = "chain-output" // the last output of the last chain
 	whenPostChain   = "post-chain"   // on the state that the last chain left
@@ -46,7 +45,11 @@ const (
 // afterWindow names the moment after the last window of a component.
 func afterWindow(component string) string { return "post-" + component }
 
-// timed names the operations at random places among the timed ones of a component, or of the chains.
+// chain is the argument of timed and point.verdict for the chains.
+const chain = "chain"
+
+// timed names the moments at random places among the timed operations of a component, or of the
+// chains.
 func timed(component string) string { return "timed-" + component }
 
 // changed names the moment when, with other inputs.

@@ -183,7 +183,7 @@ func (k *kernelWords) Wrong(stretches []pool.Stretch) ([]int, error) {
 		if slices.Equal(first, second) {
 			return wrong, nil
 		}
-		// Words that come meanwhile are right in a third look.
+		// Words that arrived in the meantime are right in a third look.
 		third, err := k.find(stretches[:n])
 		if err != nil {
 			return nil, err
@@ -197,7 +197,7 @@ func (k *kernelWords) Wrong(stretches []pool.Stretch) ([]int, error) {
 	return nil, rank.Coded(result.ReasonInternal, fmt.Errorf("%w: the device and the host find different ones of the first %d stretches wrong", pool.ErrDisagree, n))
 }
 
-// looks is how often the device and the host look at words before they disagree.
+// looks is the number of times that the device and the host compare their findings before they disagree.
 const looks = 3
 
 // tileWords is the part of a stretch, in words, that a block of threads checks at a time.

@@ -35,7 +35,8 @@ var Backend = backend.Backend{
 	Needs: []*backend.Need{{Kind: "nixl", Label: "NIXL", Find: findLibrary}},
 }
 
-// findLibrary finds NIXL and opens its plugin UCX; the environment must not set UCX's transports, which the ranks choose.
+// findLibrary finds NIXL and opens its plugin UCX. The environment must not set UCX's transports, because
+// the ranks choose them.
 func findLibrary(ctx context.Context) backend.Library {
 	n, err := nixl.Open(ctx)
 	if err != nil {

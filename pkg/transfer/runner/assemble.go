@@ -95,9 +95,9 @@ const (
 	hurriedChance = 1e-4 // a case may have a thousand rows
 )
 
-// hurry returns a reason if bursts that were not checked are too fast: by chance, the checks would miss
-// all of the bursts that take less than hurriedFactor of the fastest checked one with a probability of
-// less than hurriedChance. The times are by trial and burst.
+// hurry returns a reason if unchecked bursts are implausibly fast. A burst is fast if it takes less than
+// hurriedFactor of the fastest checked one. The reason is returned if random checks would miss all fast
+// bursts with a probability of less than hurriedChance. The times are by trial and burst.
 func (a *assembly) hurry(row int, op string, latency []float64) result.Reasons {
 	reps, checks, fastest := a.block.Timing.Reps, 0, math.Inf(1)
 	for _, c := range a.tracks[postingRank].checks {
@@ -107,7 +107,7 @@ func (a *assembly) hurry(row int, op string, latency []float64) result.Reasons {
 		}
 	}
 	if transfer.Ranks*checks != a.timedChecks() {
-		return nil // as the verdict says
+		return nil // the verdict reports missing checks
 	}
 	chance, fast := 1.0, 0
 	for trial := range slices.Chunk(latency, reps) {

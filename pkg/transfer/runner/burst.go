@@ -66,8 +66,8 @@ func (b *bench) clean(ctx context.Context, s *series) error {
 	return b.repaint(ctx)
 }
 
-// round makes the bursts of a trial, and checks what some of the timed ones, which no library can
-// foresee, left in the pools.
+// round makes the bursts of a trial. It checks the pools after some of the timed bursts, drawn so that no
+// library can predict which.
 func (b *bench) round(ctx context.Context, s *series, at check, out *trial) error {
 	timing := b.block.Timing
 	checked := b.drawn(timing.Reps)
@@ -98,20 +98,20 @@ func (b *bench) round(ctx context.Context, s *series, at check, out *trial) erro
 	return nil
 }
 
-// inFlight is how many bursts are posted and not completed while bursts follow each other.
+// inFlight is the number of sustained bursts in flight at a time.
 const inFlight = 2
 
-// Sustained bursts come in parts, whose last bursts are checked. partBursts is the least mean number of
-// bursts of a part: the first and the last burst of a part are alone in flight.
+// Sustained bursts come in parts, whose last bursts are checked. partBursts is the minimum mean number of
+// bursts in a part. It is not smaller, because the first and the last burst of a part are alone in flight.
 const (
 	minParts, maxParts = 2, 16
 	partBursts         = 16
 )
 
 // sustained posts back-to-back bursts of a row, inFlight at a time, and measures the processor time of
-// both ranks meanwhile. It ends them in several parts at points that no library can foresee: after each
-// burst with the same probability, once one has written where another did. The clock runs while bursts
-// flow. After each part the results of the last bursts are checked, and the pools are painted.
+// both ranks meanwhile. It posts them in several parts. Once a burst has overwritten another, a part ends
+// after each burst with the same probability, so that no library can predict its end. After each part
+// the results of the last bursts are checked, and the pools are painted. The clock stops between parts.
 func (b *bench) sustained(ctx context.Context, op string, row int) error {
 	s := b.rows[row].series()
 	limit := float64(b.block.SustainMillis) / 1e3
@@ -131,8 +131,9 @@ func (b *bench) sustained(ctx context.Context, op string, row int) error {
 	return b.session.Emit(kindSustained, out)
 }
 
-// parts returns the least number of parts of sustained bursts, and the mean number of bursts in each, by
-// which they take about limit seconds. It estimates them from rank 1's fastest burst of the row.
+// parts returns the minimum number of parts of sustained bursts and the mean number of bursts in a part,
+// so that all parts together take about limit seconds. It estimates this from rank 1's fastest burst of
+// the row.
 func (b *bench) parts(ctx context.Context, op string, row int, limit float64) (parts int, mean float64, err error) {
 	fastest, err := rank.Gather(ctx, b.session, "fastest-"+op, b.fastest[row])
 	if err != nil {
@@ -144,8 +145,8 @@ func (b *bench) parts(ctx context.Context, op string, row int, limit float64) (p
 	return parts, n / float64(parts), nil
 }
 
-// part makes a part of n sustained bursts. It returns for how many seconds bursts have flowed in all
-// parts. Rank 0 waits in the store, where waiting costs next to nothing.
+// part makes a part of n sustained bursts. It returns the time of the bursts of all parts so far, in
+// seconds. Rank 0 waits in the store, which takes almost no processor time.
 func (b *bench) part(ctx context.Context, s *series, n int, out *sustained) (float64, error) {
 	before, err := cpuSeconds()
 	if err != nil {
@@ -219,9 +220,8 @@ func (b *bench) follow(ctx context.Context, s *series, n int, out *sustained) ([
 	return last, nil
 }
 
-// burst prepares, posts and completes the requests of a burst, and adds its times to out unless that is
-// nil. When the clock has stopped, it looks at what has arrived unless look is nil, and then releases
-// the requests.
+// burst prepares, posts and completes the requests of a burst. It then calls look, unless that is nil,
+// and releases the requests. It adds the times of the burst, without look, to out, unless that is nil.
 func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *trial, look func() error) error {
 	posted := make([]Request, len(requests))
 	ends := make([]float64, len(requests))

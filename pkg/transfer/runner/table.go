@@ -18,8 +18,8 @@ const guardBytes = 4096
 // maxSets is the maximum number of disjoint block tables over which bursts rotate.
 const maxSets = 4
 
-// places is the number of places of the source, placeBytes apart, from which bursts fill a table of the
-// destination in turn, so that each burst changes its table.
+// Bursts fill a table of the destination from several places of the source in turn, placeBytes apart.
+// Each burst therefore changes its table.
 const (
 	places     = 4
 	placeBytes = 4096
@@ -151,7 +151,7 @@ func (b bursts) merged() int {
 type series struct {
 	bursts
 	made  int // bursts so far
-	fresh int // the first burst since the pools were painted
+	fresh int // number of the first burst since the pools were painted, from 0
 	order []placed
 	left  []pool.Span // reused
 }
@@ -179,8 +179,8 @@ func (s *series) next() [][]Block {
 	return s.sets[(s.made-1)%len(s.sets)]
 }
 
-// arrived returns the words that the bursts since the paint have left in the destination, in its order:
-// those of the last burst of each table.
+// arrived returns the blocks that the bursts since the last paint have left in the destination, in the
+// order of the destination. Of each table, these are the blocks of its last burst.
 func (s *series) arrived() []pool.Span {
 	last := make([]int, s.tables)
 	for n := max(s.fresh, s.made-s.tables); n < s.made; n++ {
