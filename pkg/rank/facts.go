@@ -6,7 +6,7 @@ import "github.com/collectivex/collectivex/pkg/dl"
 type Facts struct {
 	DeviceProduct string `json:"device_product"` // name the runtime reports
 	DeviceArch    string `json:"device_arch"`    // sm_90, gfx942, x86-64
-	// DeviceVariant is what the platform's product does not say of a GPU; see inventory.GPU.Variant.
+	// DeviceVariant distinguishes GPUs of one product of a platform; see inventory.GPU.Variant.
 	DeviceVariant      string  `json:"device_variant,omitempty"`
 	Framework          string  `json:"framework"` // cuda, hip, host, torch x.y
 	AcceleratorRuntime string  `json:"accelerator_runtime"`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"os/user"
@@ -21,29 +22,23 @@ import (
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// Settings is what changes the libraries of a rank beside the variables that its launcher set. The values are
-// private; see provenance.Screen.Environment.
+// Settings holds what affects the libraries of a rank in addition to the variables that its launcher set. The
+// values are private; see provenance.Screen.Environment.
 type Settings struct {
-	// Variables are in effect because of a settings file of a library, or for the dynamic loader and the C
-	// library.
+	// Variables come from the settings files of libraries, or are for the dynamic loader and the C library.
 	Variables map[string]string `json:"variables,omitempty"`
-	// Processors are those that the launcher left to the rank; nil if it may use all that are online.
+	// Processors are the processors that the launcher left to the rank; nil if it may use all that are online.
 	Processors []int `json:"processors,omitempty"`
 
 	found []variable
 }
 
-// variable is one of Settings, and the file that sets it; "" if a variable of the process does.
+// variable is one of Settings.Variables. file sets it, or is "" if the environment of the process does.
 type variable struct{ name, value, file string }
 
 // SettingsHere returns the settings of this process now.
 func SettingsHere() (s Settings) {
-	own := map[string]string{}
-	for _, kv := range os.Environ() {
-		name, value, _ := strings.Cut(kv, "=")
-		own[name] = value
-	}
-	s.Processors, s.found = processors(), slices.Concat(ofNCCL(own), ofUCX(own, dl.Loaded("libucs").Path()), ofLoader(own))
+	s.Processors, s.found = processors(), slices.Concat(ofNCCL(), ofUCX(dl.Loaded("libucs").Path()), ofLoader())
 	for _, v := range s.found {
 		if s.Variables == nil {
 			s.Variables = map[string]string{}
@@ -75,25 +70,25 @@ func (s *Session) settle(log io.Writer) error {
 	return s.note(Record{Kind: kindSetting, Data: raw})
 }
 
-// ofNCCL returns what NCCL or RCCL of any version read from its files: it puts a variable that is not set into the
-// environment of the process, where the value shows that a file counted. Versions differ in the files that
-// they read, but not in their order.
-func ofNCCL(own map[string]string) (found []variable) {
+// ofNCCL returns the variables that NCCL or RCCL, of any version, read from its files. The library adds them to the
+// environment of the process, which os.LookupEnv does not see, unless they are set already. Each variable comes from
+// the first file that has its value: versions differ in the files that they read, but not in the order.
+func ofNCCL() (found []variable) {
 	set := map[string]string{}
 	for _, kv := range provenance.Relevant(dl.Environ()) {
 		name, value, _ := strings.Cut(kv, "=")
-		if _, inherited := own[name]; !inherited {
+		if _, inherited := os.LookupEnv(name); !inherited {
 			set[name] = value
 		}
 	}
 	if len(set) == 0 {
 		return nil
 	}
-	homes := []string{own["HOME"]} // since NCCL 2.30; before, and in RCCL, that of the account
+	homes := []string{os.Getenv("HOME")} // NCCL 2.30 and later; earlier ones and RCCL use the account's home
 	if account, err := user.Current(); err == nil {
 		homes = append(homes, account.HomeDir)
 	}
-	files := []string{own["NCCL_CONF_FILE"]}
+	files := []string{os.Getenv("NCCL_CONF_FILE")}
 	for _, home := range homes {
 		files = append(files, filepath.Join(home, ".nccl.conf"), filepath.Join(home, ".rccl.conf"))
 	}
@@ -109,28 +104,31 @@ func ofNCCL(own map[string]string) (found []variable) {
 	return found
 }
 
-// ofUCX returns what UCX read from its files, of which the last one counts; nothing if library, the path of its
-// libucs, is empty. It leaves out sections for some processors or machines: UCX brings them along.
-func ofUCX(own map[string]string, library string) []variable {
+// ofUCX returns the variables that UCX read from its files; the last file counts. It returns nothing if library, the
+// path of UCX's libucs, is empty. It omits sections for certain processors or machines, which are part of UCX.
+func ofUCX(library string) []variable {
 	if library == "" {
 		return nil
 	}
 	const name = "ucx.conf"
 	found := map[string]variable{}
-	for _, dir := range []string{"/etc/ucx", filepath.Join(filepath.Dir(library), "../etc/ucx"), own["HOME"], own["UCX_CONFIG_DIR"], "."} {
-		special := false
+	for _, dir := range []string{"/etc/ucx", filepath.Join(filepath.Dir(library), "../etc/ucx"), os.Getenv("HOME"), os.Getenv("UCX_CONFIG_DIR"), "."} {
+		if dir == "" {
+			continue
+		}
+		conditional := false // in a section that begins with keys other than variables
 		file := filepath.Join(dir, name)
 		for line := range lines(file) {
 			line, _, _ = strings.Cut(strings.TrimSpace(line), " ;")
 			key, value, assigns := strings.Cut(line, "=")
 			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-			_, inherited := own[key]
+			_, inherited := os.LookupEnv(key)
 			switch {
 			case strings.HasPrefix(line, "["):
-				special = false
+				conditional = false
 			case assigns && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";"):
-				special = special || !strings.HasPrefix(key, "UCX_")
-				if !special && !inherited && dir != "" {
+				conditional = conditional || !strings.HasPrefix(key, "UCX_")
+				if !conditional && !inherited {
 					found[key] = variable{key, value, file}
 				}
 			}
@@ -142,24 +140,25 @@ func ofUCX(own map[string]string, library string) []variable {
 // preloaded is the file with the libraries that the dynamic loader loads into every process.
 const preloaded = "/etc/ld.so.preload"
 
-// ofLoader returns what the dynamic loader and the C library read. It adds to each library its build id.
-func ofLoader(own map[string]string) (found []variable) {
-	if value := own[provenance.Tunables]; value != "" {
+// ofLoader returns the variables of the dynamic loader and the C library. It adds the build id to each preloaded
+// library.
+func ofLoader() (found []variable) {
+	if value := os.Getenv(provenance.Tunables); value != "" {
 		found = append(found, variable{name: provenance.Tunables, value: value})
 	}
 	v := variable{name: provenance.Preload}
-	libraries := strings.Fields(strings.ReplaceAll(own[v.name], ":", " "))
+	libraries := strings.Fields(strings.ReplaceAll(os.Getenv(v.name), ":", " "))
 	for line := range lines(preloaded) {
 		v.file = preloaded
 		libraries = append(libraries, strings.Fields(line)...)
 	}
-	for _, library := range libraries {
-		v.value += " " + library + ":" + dl.Loaded(filepath.Base(library)).BuildID()
-	}
-	if v.value == "" {
+	if len(libraries) == 0 {
 		return found
 	}
-	v.value = v.value[1:]
+	for i, library := range libraries {
+		libraries[i] = library + ":" + dl.Loaded(filepath.Base(library)).BuildID()
+	}
+	v.value = strings.Join(libraries, " ")
 	return append(found, v)
 }
 
@@ -167,7 +166,7 @@ func ofLoader(own map[string]string) (found []variable) {
 const maxSettings = 1 << 20
 
 // lines yields the lines of a file, none if it cannot be read.
-func lines(file string) func(yield func(string) bool) {
+func lines(file string) iter.Seq[string] {
 	raw, _ := safefile.Read(file, maxSettings) // a library that cannot read it ignores it, too
 	return func(yield func(string) bool) {
 		for line := range strings.Lines(string(raw)) {
@@ -178,8 +177,8 @@ func lines(file string) func(yield func(string) bool) {
 	}
 }
 
-// processors returns the processors that the thread which called it first could use then, or nil if these were all
-// that are online.
+// processors returns the processors that the first thread that called it was allowed to use at that time, or nil if
+// these were all that are online.
 var processors = sync.OnceValue(func() []int {
 	allowed, err := affinity.Allowed()
 	if online := sysfs.Here().OnlineCPUs(); err != nil || len(allowed) >= len(online) {
