@@ -167,6 +167,14 @@ func completeStandard(root *cobra.Command) {
 // takesStdout marks a flag for which - is standard output.
 const takesStdout = "takes-stdout"
 
+// WaitFlag is the name of the flag that AddWaitFlag adds.
+const WaitFlag = "wait"
+
+// AddWaitFlag adds the flag of commands that take turns at GPUs.
+func AddWaitFlag(flags *pflag.FlagSet, wait *bool) {
+	flags.BoolVar(wait, WaitFlag, false, "wait for GPUs that another cxrun uses, instead of failing")
+}
+
 // MarkStdout makes - stand for standard output in a flag.
 func MarkStdout(flags *pflag.FlagSet, flag string) {
 	_ = flags.SetAnnotation(flag, takesStdout, nil) // fails only for unknown flags

@@ -80,15 +80,12 @@ func (o *Output) Refuse() error {
 	return nil
 }
 
-// WaitUsage is the help of --wait.
-const WaitUsage = "wait for GPUs that another cxrun uses, instead of failing"
-
 // AddFlags adds the flags of the output.
 func (o *Output) AddFlags(g Group) {
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
 	g.Flags.StringVarP(&o.File, "output_file", "J", "", "write the JSON to `FILE` as well")
 	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not have a run yet")
-	g.Flags.BoolVar(&o.Wait, "wait", false, WaitUsage)
+	cli.AddWaitFlag(g.Flags, &o.Wait)
 	o.Definitions.AddFlag(g.Flags)
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -77,7 +76,7 @@ docs/fleet.md.`,
 	f.BoolVar(&r.resume, "resume", false, "continue where an earlier shard stopped in this results directory")
 	f.BoolVar(&r.join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")
 	f.StringVar(&r.runID, "run-id", "", "write documents of the run `ID`; for several cells of one run, started by hand")
-	f.BoolVar(&r.wait, waitFlag, false, bench.WaitUsage)
+	cli.AddWaitFlag(f, &r.wait)
 	f.DurationVar(&r.limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout less five minutes)")
 	return cmd
 }
@@ -112,7 +111,7 @@ func (r *sharding) run(ctx context.Context) (err error) {
 		if member, err = memberOf(r.Streams, m, cell, cells.cluster); err != nil {
 			return err
 		}
-		first := min(member.Place.LocalRank, len(devices)) // each process has a rank of its own
+		first := min(member.Place.LocalRank, len(devices)) // this process only runs the rank of its place
 		devices = devices[first:min(first+1, len(devices))]
 	}
 	ctx, release, err := takeTurn(ctx, r.Streams, devices, r.wait)

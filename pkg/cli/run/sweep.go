@@ -17,7 +17,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -79,7 +78,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 	cmd.Flags().StringVar(&r.out, "out", "", "write everything into `DIR` (default: results/RUN)")
 	cmd.Flags().StringSliceVar(&r.filters.Cases, caseFlag, nil, "only these cases, by `ID`; a list with commas")
 	cmd.Flags().IntVar(&r.repeat, repeatFlag, 0, "measure each case in `N` independent runs, all cases once before any again (default: as the suite says)")
-	cmd.Flags().BoolVar(&r.wait, waitFlag, false, bench.WaitUsage)
+	cli.AddWaitFlag(cmd.Flags(), &r.wait)
 	cmd.Flags().StringVar(&r.resume, resumeFlag, "", "complete the sweep in `DIR`, with its plan and under its run id")
 	return cmd
 }
@@ -164,7 +163,7 @@ func (r *sweeping) plan(ctx context.Context, cat *catalog.Catalog) (m *plan.Matr
 func (r *sweeping) complete(c *cobra.Command) error {
 	var others []string
 	c.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != resumeFlag && f.Name != waitFlag {
+		if f.Name != resumeFlag && f.Name != cli.WaitFlag {
 			others = append(others, "--"+f.Name)
 		}
 	})

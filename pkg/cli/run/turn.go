@@ -19,9 +19,6 @@ import (
 // one machine, a directory that all of them mount.
 const locksVariable = "CX_DEVICE_LOCKS"
 
-// waitFlag is a flag of every command that takes turns.
-const waitFlag = "wait"
-
 // turnKey is the key under which a context lists the devices that this process has its turn at.
 type turnKey struct{}
 
