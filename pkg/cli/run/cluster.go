@@ -63,6 +63,14 @@ func (h cluster) request(cell plan.Cell) launch.Request {
 	return launch.Request{Cell: cell, Operator: h.operator.Platform(cell.SKU), SlurmJob: h.slurmJob}
 }
 
+// maxRanksPerNode returns the maximum number of ranks of a case on a node.
+func maxRanksPerNode(cases []plan.Requested) (n int) {
+	for _, q := range cases {
+		n = max(n, q.Case.RanksPerNode)
+	}
+	return n
+}
+
 // memberOf returns the place of this process among the ranks of a cell that an external launcher started.
 func memberOf(s cli.Streams, m *plan.Matrix, cell plan.Cell, around cluster) (member launch.Member, err error) {
 	if cell.Container != "none" {
@@ -75,10 +83,6 @@ func memberOf(s cli.Streams, m *plan.Matrix, cell plan.Cell, around cluster) (me
 	if err != nil {
 		return member, cli.UsageError("%w", err)
 	}
-	ranksPerNode := 1
-	for _, q := range cases {
-		ranksPerNode = max(ranksPerNode, q.Case.RanksPerNode)
-	}
 	started, err := launch.StartedPlace(s.Getenv)
 	if err != nil {
 		return member, cli.EnvironmentError("--join: %w", err)
@@ -86,7 +90,7 @@ func memberOf(s cli.Streams, m *plan.Matrix, cell plan.Cell, around cluster) (me
 	member = launch.Member{
 		Token: s.Getenv(rendezvous.TokenVariable), Task: cli.Build() + " " + m.SHA256 + " " + cell.ID, Network: around.request(cell).Network(),
 	}
-	if member.Place, err = started.Place(cell.Nodes, ranksPerNode); err != nil {
+	if member.Place, err = started.Place(cell.Nodes, max(1, maxRanksPerNode(cases))); err != nil {
 		return member, cli.EnvironmentError("--join: %w", err)
 	}
 	if member.Store, err = launch.StartedStore(s.Getenv); err != nil {

@@ -26,8 +26,8 @@ type turnKey struct{}
 // has it already. It waits for the processes that use them if wait is set, and fails otherwise. The turn is for
 // commands called with the returned context, and lasts until release is called.
 //
-// A host takes no turns: other programs use its processors and memory, too, and whoever tests on one, with
-// whatever user, would wait for nothing.
+// Processes take no turns at a host. Programs other than cxrun use its processors and memory too, and tests on one
+// host, of any users, would wait for each other without need.
 func takeTurn(ctx context.Context, s cli.Streams, devices []string, wait bool) (held context.Context, release func(), err error) {
 	mine, _ := ctx.Value(turnKey{}).([]string)
 	devices = slices.DeleteFunc(slices.Clone(devices), func(d string) bool { return slices.Contains(mine, d) })
@@ -59,8 +59,8 @@ func takeTurn(ctx context.Context, s cli.Streams, devices []string, wait bool) (
 	return context.WithValue(ctx, turnKey{}, slices.Concat(mine, devices)), release, nil
 }
 
-// devicesOf returns the devices of this machine on which ranks of the cells run. A scheduler's machines are
-// not among them.
+// devicesOf returns the devices of this machine on which ranks of the cells run: for each cell, the devices of local
+// ranks 0, 1 and so on. It omits cells that a scheduler runs on other machines.
 func devicesOf(m *plan.Matrix, cells []plan.Cell, this preflight.Survey) []string {
 	var devices []string
 	for _, cell := range cells {
@@ -69,10 +69,7 @@ func devicesOf(m *plan.Matrix, cells []plan.Cell, this preflight.Survey) []strin
 			continue // what runs the cell reports the error
 		}
 		usable := this.Addresses[cell.Vendor]
-		for _, q := range cases {
-			devices = append(devices, usable[:min(q.Case.RanksPerNode, len(usable))]...)
-		}
+		devices = append(devices, usable[:min(maxRanksPerNode(cases), len(usable))]...)
 	}
-	slices.Sort(devices)
-	return slices.Compact(devices)
+	return devices
 }
