@@ -23,7 +23,7 @@ type ended struct {
 
 	// computed is the document of a case without ranks, nil if it was not computed.
 	computed result.Document
-	// text is why it was not, or why ranks that ran it do not count. It is private.
+	// text is why it was not computed, or why a case that all ranks ran does not count. It is private.
 	text string
 }
 

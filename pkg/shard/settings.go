@@ -12,9 +12,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// settings returns what the ranks of c found beside the environment of their launcher, and what their devices are
-// beside the product of the platform. The variables are those of
-// the first rank, since a case whose ranks differ fails; see unlike.
+// settings returns, as variables, the settings that the ranks of c found in addition to the environment of their
+// launcher, the variant of their devices, and the number of processors if it is too small. The settings come from the
+// first rank, since a case fails if its ranks differ; see unlike.
 func settings(c plan.Case, streams []rank.Stream) map[string]string {
 	found := map[string]string{}
 	if len(streams) > 0 {
@@ -31,15 +31,14 @@ func settings(c plan.Case, streams []rank.Stream) map[string]string {
 	return found
 }
 
-// enough is the number of processors that a rank needs: one measures, and one does everything else. With more, times
-// do not depend on their number.
+// enough is the number of processors that a rank needs: one to measure, and one for everything else. Additional
+// processors do not change its times.
 const enough = 2
 
-// processors returns how many processors the ranks of a node share, on the node with the fewest, or 0 if no launcher
-// left them fewer than enough.
+// processors returns how many processors the ranks of a node share, on the node with the fewest. It returns 0 if the
+// ranks of every node have enough.
 func processors(c plan.Case, streams []rank.Stream) (fewest int) {
-	perNode := max(1, c.RanksPerNode)
-	for node := range slices.Chunk(streams, perNode) {
+	for node := range slices.Chunk(streams, max(1, c.RanksPerNode)) {
 		shared := map[int]bool{}
 		for _, s := range node {
 			for _, cpu := range s.Settings.Processors {
@@ -54,23 +53,17 @@ func processors(c plan.Case, streams []rank.Stream) (fewest int) {
 	return fewest
 }
 
-// unlike returns why ranks that all ran a case cannot have measured one thing, and whether that is so: settings
-// files differ between them. The text is private.
+// unlike returns why a case that all ranks ran does not count: their settings differ. It returns nothing if they are
+// equal. The text is private.
 func unlike(streams []rank.Stream) (reasons result.Reasons, text string) {
-	for i := range streams {
-		a, b := streams[0].Settings.Variables, streams[i].Settings.Variables
-		if maps.Equal(a, b) {
-			continue
-		}
-		names := maps.Clone(a)
-		if names == nil {
-			names = map[string]string{}
-		}
-		maps.Copy(names, b)
-		for _, name := range slices.Sorted(maps.Keys(names)) {
+	for i, s := range streams {
+		a, b := streams[0].Settings.Variables, s.Settings.Variables
+		names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+		slices.Sort(names)
+		for _, name := range names {
 			if a[name] != b[name] {
 				return result.Reasons{result.ReasonEnvironment.With("settings of ranks 0 and %d differ", i)},
-					fmt.Sprintf("%s is %q for rank 0 and %q for rank %d: make the settings files equal that their logs name", name, a[name], b[name], i)
+					fmt.Sprintf("%s is %q for rank 0 and %q for rank %d: give both ranks the same settings; their logs name the settings files", name, a[name], b[name], i)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Ranks that found other settings than rank 0 have not measured one thing.
+// A case fails if a rank found other settings than rank 0.
 func TestRanksWithOtherSettings(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
 	l := s.Launcher.(launch.Local)
@@ -23,10 +23,10 @@ func TestRanksWithOtherSettings(t *testing.T) {
 	require.ErrorIs(t, err, ErrEnvironment)
 	end := s.Observer.(*recorder).ends[0]
 	require.Equal(t, result.Reasons{result.ReasonEnvironment.With("settings of ranks 0 and 1 differ")}, end.Document.Head().Outcome.Reasons)
-	require.Equal(t, `GLIBC_TUNABLES is "" for rank 0 and "glibc.malloc.arena_max=1" for rank 1: make the settings files equal that their logs name`, end.Failure)
+	require.Equal(t, `GLIBC_TUNABLES is "" for rank 0 and "glibc.malloc.arena_max=1" for rank 1: give both ranks the same settings; their logs name the settings files`, end.Failure)
 }
 
-// Products of one model in another form share the platform's product, but no key.
+// Variants of one model have the platform's product, but a comparison key of their own.
 func TestVariantsOfDevices(t *testing.T) {
 	of := func(facts ...*rank.Facts) map[string]string {
 		var streams []rank.Stream

@@ -28,7 +28,7 @@ type Run struct {
 	// Host has the facts about this machine for documents.
 	Host map[string]string
 	// Environment returns the published environment of ranks that inherit ours with env
-	// added, and that found settings beside it.
+	// added. found has the settings that the ranks found in addition to it.
 	Environment func(env, found map[string]string) map[string]string
 	// Screen decides what may be published.
 	Screen *provenance.Screen
