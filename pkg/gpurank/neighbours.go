@@ -14,8 +14,8 @@ import (
 // neighbours finds the processes of others that use the device of this rank.
 type neighbours struct {
 	before []int // what the driver listed before the rank opened the device
-	// alias has the ids under which the driver lists this rank if it does not list its process id: those that came when
-	// the rank opened the device. So it is in a container for which the driver does not translate the ids of the host.
+	// alias has the ids that the driver lists since the rank opened the device, if the rank's process id is not among
+	// them. In some containers, the driver lists processes by their ids on the host.
 	alias []int
 }
 
@@ -24,14 +24,14 @@ func newNeighbours(d *inventory.Device) neighbours {
 	return neighbours{before: before}
 }
 
-// count returns the number of processes of others; nil if the driver does not list this rank, and so perhaps not
-// the others either. The rank has opened the device.
+// count returns the number of processes of others. Call it while the rank has the device open. It returns nil if the
+// driver does not list this rank, since it may not list others either.
 func (n *neighbours) count(d *inventory.Device) *int {
 	pids, ok := d.Processes()
 	if !ok {
 		return nil
 	}
-	ours := ours
+	belongs := ours
 	if !slices.Contains(pids, os.Getpid()) {
 		if n.alias == nil {
 			n.alias = slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return slices.Contains(n.before, pid) })
@@ -39,14 +39,14 @@ func (n *neighbours) count(d *inventory.Device) *int {
 		if len(n.alias) == 0 {
 			return nil
 		}
-		ours = func(pid int) bool { return slices.Contains(n.alias, pid) }
+		belongs = func(pid int) bool { return slices.Contains(n.alias, pid) }
 	}
-	others := len(slices.DeleteFunc(pids, ours))
+	others := len(slices.DeleteFunc(pids, belongs))
 	return &others
 }
 
-// ours reports whether a process belongs to the run: it is this rank, or what started the rank has started it.
-// What cannot be seen in /proc does not.
+// ours reports whether a process belongs to the run: it is this rank or its parent, or a descendant of one of them. A
+// process that is not visible in /proc does not belong to it.
 func ours(pid int) bool {
 	self, starter := os.Getpid(), os.Getppid()
 	for range 64 { // generations
@@ -60,8 +60,8 @@ func ours(pid int) bool {
 	return false
 }
 
-// The time in which a device has to become idle. It is longer than the period over which drivers average, in which
-// earlier ranks of this run may have used it.
+// busyFor is how long busy waits for a device to become idle. Earlier ranks of this run may have used it during the
+// period over which drivers average, which is shorter.
 const (
 	busyFor  = 1500 * time.Millisecond
 	busyPoll = 100 * time.Millisecond

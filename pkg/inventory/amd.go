@@ -10,10 +10,9 @@ import (
 )
 
 const (
+	kfdNodes     = "sys/class/kfd/kfd/topology/nodes"
 	kfdProcesses = "sys/class/kfd/kfd/proc"
-
-	kfdNodes = "sys/class/kfd/kfd/topology/nodes"
-	drm      = "sys/class/drm"
+	drm          = "sys/class/drm"
 )
 
 // kfdNode is a GPU in the list of the compute driver.

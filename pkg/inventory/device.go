@@ -65,11 +65,11 @@ func (d *Device) GPU() GPU { return d.gpu }
 func (d *Device) State() (GPUState, error) { return d.state() }
 
 // Processes returns the ids of the processes that use the device, which are private; ok is false if the driver
-// does not list them. In a container, they may be those of the host, and processes outside may be missing.
+// does not list them. In a container, they may be the host's ids, and processes outside may be missing.
 func (d *Device) Processes() (pids []int, ok bool) { return d.processes() }
 
-// BusyPercent returns the part of the last second or less in which the device computed; ok is false if it is
-// unknown.
+// BusyPercent returns the percentage of the driver's sampling period, at most a second, in which the device computed;
+// ok is false if it is unknown.
 func (d *Device) BusyPercent() (percent int, ok bool) { return d.busy() }
 
 // Clock reads the SM clock, by two short queries; ok is false if the device is idle or the clock is unknown.

@@ -138,8 +138,8 @@ func (g *GPU) Model() string {
 // variants matches the words by which products of one model differ in processors, memory, power or links.
 var variants = regexp.MustCompile(`(?i)\b(PCIe|NVL|MIG|Laptop|Max-Q|Ti|SUPER|Ada|Quadro|(16|24|32|40|48|64|94|96)GB|[1-7]g\.[0-9]+gb)\b`)
 
-// Variant returns what makes the device another one than its model alone says, in lower case, such as pcie for
-// "NVIDIA H100 PCIe", and how it is partitioned, unless it is whole; "" for most devices.
+// Variant distinguishes devices of one model. It returns the words of the product that do, in lower case, such as pcie
+// for "NVIDIA H100 PCIe", and the partition mode of a partitioned device. It returns "" for most devices.
 func (g *GPU) Variant() string {
 	words := variants.FindAllString(strings.ToLower(g.Product), -1)
 	if g.Partition != "" && !slices.Contains(append(words, "no-mig", "spx", "spx/nps1"), strings.ToLower(g.Partition)) {

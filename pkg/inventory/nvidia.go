@@ -160,7 +160,7 @@ var throttles = []struct {
 	{nvml.ReasonDisplayClock, "display-clock-setting"},
 }
 
-// settings are the clock reasons that somebody has set.
+// settings are the clock reasons that are settings of a user.
 const settings = nvml.ReasonApplicationClocks | nvml.ReasonDisplayClock
 
 func nvidiaClock(d nvml.Device, maxMHz int) (c Clock, ok bool) {

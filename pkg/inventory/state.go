@@ -31,11 +31,12 @@ type GPUState struct {
 // Clock is the SM clock of a busy device.
 type Clock struct {
 	MHz int
-	// CappedBy lists why the clock is capped: the reasons, other than settings, if it is below cappedBelow of its
-	// maximum.
+	// CappedBy lists the driver's reasons, other than settings, for a clock below cappedBelow of its maximum. It is
+	// empty for a higher clock.
 	CappedBy []string
 }
 
+// cappedBelow is the fraction of the maximum clock below which a clock can be capped.
 const cappedBelow = 0.985
 
 // ThrottlePowerCap is the reason for a device at its power limit, which is normal for a

@@ -22,8 +22,8 @@ type Survey struct {
 	GPUs []planner.GPUs
 	// Host names the backends that run on the host of this machine.
 	Host []string
-	// Addresses lists, by vendor, the PCI addresses of the devices that ranks can use: a rank uses the device
-	// whose position is its local rank.
+	// Addresses lists, by vendor, the PCI addresses of the devices that the driver reports, in its order. A rank
+	// uses the device whose position is its local rank.
 	Addresses map[string][]string
 	// Unusable has a text for each vendor with GPUs in this machine but no entry in GPUs: the
 	// number of GPUs, what failed and what to do.

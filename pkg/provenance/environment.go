@@ -20,17 +20,17 @@ const Withheld = "withheld"
 // have different comparison keys.
 const WithheldVariables = "CX_WITHHELD"
 
-// Preload and tunables are what the dynamic loader and the C library read.
+// Preload and Tunables are variables of the dynamic loader and of the C library.
 const (
 	Preload  = "LD_PRELOAD"
 	Tunables = "GLIBC_TUNABLES"
 )
 
-// ProcessorsVariable is the entry of a published environment with the number of processors that the ranks of a
-// node were left, if that is too few for them.
+// ProcessorsVariable is the entry of a published environment with the number of processors that the ranks of a node
+// share, if there are too few.
 const ProcessorsVariable = "CX_PROCESSORS"
 
-// DeviceVariable is the entry with what makes the devices other ones than the product of the platform says.
+// DeviceVariable is the entry of a published environment with the variant of the devices; see inventory.GPU.Variant.
 const DeviceVariable = "CX_DEVICE"
 
 //go:embed variables.txt
@@ -93,10 +93,10 @@ var (
 		gpu cpu host device global local vmm malloc fabric fd`)
 )
 
-// Environment returns the part of environ ("NAME=value") and of found, the settings of ranks beside it, that
-// documents contain: the variables with known names. If a name occurs twice, the later value
-// counts. A value without a published form becomes Withheld. WithheldVariables stands for the
-// relevant variables with unknown names.
+// Environment returns the part of environ ("NAME=value") that documents contain, and of found, which
+// has the settings that ranks found in addition to it: the variables with known names. If a name
+// occurs twice, the later value counts. A value without a published form becomes Withheld.
+// WithheldVariables stands for the relevant variables with unknown names.
 func (s *Screen) Environment(environ []string, found map[string]string) map[string]string {
 	out, unknown := map[string]string{}, map[string]string{}
 	environ = Relevant(environ)
@@ -156,8 +156,8 @@ var tunable = regexp.MustCompile(`^(glibc\.[a-z0-9_.]{1,40}=[A-Za-z0-9_,+-]{0,64
 var preloads = regexp.MustCompile(`^lib(tcmalloc|tcmalloc_minimal|jemalloc|mimalloc|hugetlbfs|stdc\+\+|gomp|iomp5|omp|asan|tsan|numa|` +
 	`nccl|nccl-net|rccl|cudart|nvshmem_host|fabric|ibverbs|mpi|ucs|fakeroot-sysv|eatmydata|darshan)\.so(\.[0-9]+)*$`)
 
-// libraries returns the published form of a value of Preload: NAME:BUILD-ID for each file NAME:BUILD-ID. A name
-// that is not known, and an id that has not its form, is Withheld.
+// libraries returns the published form of a value of Preload: NAME:BUILD-ID for each PATH:BUILD-ID. An unknown name
+// and an invalid id become Withheld.
 func (s *Screen) libraries(value string) string {
 	var files []string
 	for file := range strings.FieldsSeq(value) {

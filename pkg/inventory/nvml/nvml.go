@@ -141,7 +141,7 @@ type Device interface {
 	// Processes returns the ids of the processes that compute or draw on the device, also through MPS. The
 	// driver may report them as the host numbers them, or leave out those of other containers.
 	Processes() ([]int, Return)
-	// BusyPercent returns the part of the last sampling period, at most a second, in which a kernel ran.
+	// BusyPercent returns the percentage of the last sampling period, at most a second, in which a kernel ran.
 	BusyPercent() (int, Return)
 	// ECCErrors returns the number of errors since the driver started.
 	ECCErrors(uncorrected bool) (uint64, Return)
@@ -344,7 +344,7 @@ func (d *device) ECCErrors(uncorrected bool) (uint64, Return) {
 	return uint64(v), ret
 }
 
-// processLists are the functions that list processes of a device, all of one structure. Only the first is in
+// processLists are the functions that list processes of a device. All fill the same structure. Only the first is in
 // every driver from 510 on.
 var processLists = []string{
 	"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3",
@@ -365,20 +365,19 @@ func (d *device) Processes() ([]int, Return) {
 }
 
 func (d *device) processes(list string) (pids []int, ret Return) {
-	const most = 1 << 12 // processes
-	for length := 64; length <= most; length *= 4 {
+	const maxProcesses = 1 << 12
+	for length := 64; length <= maxProcesses; length *= 4 {
 		found := make([]C.cx_process, length)
 		n := C.uint(length)
 		ret = d.with(list, func(f unsafe.Pointer) C.int { return C.cx_device_processes(f, d.handle, &n, &found[0]) })
-		if ret == insufficientSize {
-			continue
-		}
 		if ret == Success {
 			for _, p := range found[:min(int(n), length)] {
 				pids = append(pids, int(p.pid))
 			}
 		}
-		break
+		if ret != insufficientSize {
+			break
+		}
 	}
 	return pids, ret
 }
