@@ -37,12 +37,12 @@ type RankDevice struct {
 	// MemoryInUse is the device memory, in bytes, that the driver and other processes used before the rank
 	// opened the device.
 	MemoryInUse int64 `json:"memory_in_use_bytes"`
-	// BusyPercent is how much of the last second the device computed before the rank opened it; missing if it is
-	// unknown.
+	// BusyPercent is the percentage of the last second in which the device computed, before the rank opened it;
+	// missing if it is unknown.
 	BusyPercent *int `json:"busy_percent,omitempty"`
 	// Limits are the known peaks of the device and, for the first rank of a node, of the node's network.
 	Limits []Limit `json:"limits,omitempty"`
-	// Clocks is what was read of the clock between the windows; missing if it was not.
+	// Clocks counts the readings of the clock between the windows; missing if there are none.
 	Clocks *ClockReadings `json:"clocks,omitempty"`
 	// The states are null if they could not be read.
 	Before *DeviceState `json:"state_before"`
@@ -55,7 +55,7 @@ type RankDevice struct {
 // ClockReadings counts readings of the SM clock between timed windows, while the device was busy.
 type ClockReadings struct {
 	Readings int `json:"readings"`
-	// Capped counts those with a reason for lower clocks, other than a setting, and less than 98.5 % of the maximum.
+	// Capped counts the readings below 98.5 % of the maximum for which the driver had a reason other than a setting.
 	Capped    int      `json:"capped"`
 	CappedBy  []string `json:"capped_by,omitempty"` // sorted
 	LowestMHz int      `json:"lowest_mhz"`
@@ -98,8 +98,8 @@ func (f Fabric) Rise(before Fabric) Fabric {
 
 // DeviceState is the variable state of a device. Zero clocks, temperature and power are unknown.
 type DeviceState struct {
-	// OtherProcesses counts processes of others that use the device; missing if the driver does not list even
-	// those of the ranks.
+	// OtherProcesses counts processes of others that use the device; missing if the driver does not list the
+	// rank's own process.
 	OtherProcesses *int `json:"other_processes,omitempty"`
 	SMMHz          int  `json:"sm_mhz"`
 	MemMHz         int  `json:"mem_mhz"`
@@ -182,7 +182,7 @@ func (d *Devices) Capped() bool {
 	return slices.ContainsFunc(d.Ranks, func(r RankDevice) bool { return r.Clocks != nil && r.Clocks.Capped > 0 })
 }
 
-// Neighbours reports whether anything else seems to have used the devices.
+// Neighbours reports whether processes outside of the run seem to have used the devices.
 func (d *Devices) Neighbours() bool {
 	return slices.ContainsFunc(d.Ranks, func(r RankDevice) bool { return r.MemoryInUse > memoryOfNobody || r.occupied() || r.busy() })
 }
@@ -205,7 +205,7 @@ const (
 	// memoryOfNobody exceeds what drivers use themselves. More means that another process uses the
 	// device.
 	memoryOfNobody = 1 << 30
-	// BusyFrom is the utilisation, in percent, from which a device computes for somebody.
+	// BusyFrom is the minimum utilisation, in percent, of a device that is in use.
 	BusyFrom = 5
 	// clockSpread is the accepted ratio of the fastest device's clock to the slowest's.
 	clockSpread = 1.1
