@@ -69,7 +69,7 @@ func Annotation(kind, title, text string) string {
 	return c.String()
 }
 
-// annotate annotates the lines of the files that err is about.
+// annotate writes an annotation for each diagnostic in err, at its file, line and column.
 func annotate(w io.Writer, err error) {
 	about, _ := errors.AsType[strictyaml.Errors](err)
 	for _, d := range about {

@@ -74,7 +74,7 @@ func read(d result.Document) *run {
 	return r
 }
 
-// neighbours is the factor of what else used the devices. It is reported also if both sides have it.
+// neighbours is the factor for other users of the devices. It is reported even if it is equal on both sides.
 const neighbours = "other users of the devices"
 
 // beside returns the factors outside the key, which may differ but are reported.

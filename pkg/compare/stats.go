@@ -341,8 +341,10 @@ func discover(shifts []*Shift) {
 // MaxEnough limits the number of runs that a comparison names as enough.
 const MaxEnough = 1000
 
-// enough returns Shift.Enough in a comparison of so many lines. Twice a probability of 95 % is meant: the noise
-// floor and the adjusted chance are those of so many runs, and the shift is its margin away from them.
+// enough returns Shift.Enough in a comparison with the given number of lines. It is the smallest number of runs a side
+// at which the shift exceeds the effect, the noise floor and the adjusted chance, or stays within the effect, by a
+// margin. Floor and chance are computed for that number of runs. A new measurement of the shift is off by more than
+// the margin, in the wrong direction, with a probability of 5 %.
 func (s *Shift) enough(lines int) int {
 	if s.Status != Unclear || s.Floor == nil {
 		return 0

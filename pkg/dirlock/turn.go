@@ -15,8 +15,8 @@ import (
 // turn is the kind of the files of turns.
 const turn Kind = "turn"
 
-// pollTurn is the interval at which TakeTurn looks again, long enough not to disturb what the other process
-// measures.
+// pollTurn is the interval at which TakeTurn tries again. It is long enough not to disturb the measurements of the
+// other process.
 const pollTurn = time.Second
 
 // Turn is the exclusive use of something on this machine, among the processes of all users.
@@ -77,18 +77,18 @@ func openTurn(path string) (*Claim, error) {
 				err = file.Chmod(0o666) // whatever the umask
 			}
 		}
-		// Between these calls of another process, the file exists, or belongs to its user only.
-		created := errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrPermission)
-		switch {
-		case err == nil:
+		if err == nil {
 			return alone(file)
-		case !created || time.Since(began) > dyingGrace:
+		}
+		// Another process may be creating the file: it exists, or only its user can open it yet.
+		created := errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrPermission)
+		if !created || time.Since(began) > dyingGrace {
 			return nil, err
 		}
 	}
 }
 
-// alone returns the file, or an error if it has another name.
+// alone returns a claim with the file, or closes it and returns an error if it has another name.
 func alone(file *os.File) (*Claim, error) {
 	var stat unix.Stat_t
 	err := unix.Fstat(int(file.Fd()), &stat)

@@ -54,7 +54,7 @@ func TestWaitForATurnEnds(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// What others planted is neither followed nor written to.
+// TakeTurn neither follows links nor writes to files that another user planted.
 func TestPlantedTurns(t *testing.T) {
 	const thesis = "thesis"
 	for name, plant := range map[string]func(victim, path string) error{

@@ -215,7 +215,7 @@ func (r *Resolver) Request(be *catalog.Backend, c *plan.Case, lacks ...string) {
 	}
 }
 
-// moreMachines returns why the current machine cannot run a case alone, or "".
+// moreMachines returns that a case needs more than the current machine, or "" if it does not.
 func moreMachines(c *plan.Case) string {
 	if c.Nodes == 1 {
 		return ""
@@ -223,8 +223,8 @@ func moreMachines(c *plan.Case) string {
 	return fmt.Sprintf("the case needs %d machines, and this is one", c.Nodes)
 }
 
-// Runnable requests a case, copied as it is, in each of its repeats. Of the current machine, one that needs more
-// machines is unsupported.
+// Runnable requests a case, copied as it is, in each of its repeats. In a plan for the current machine, a case that
+// needs more machines is unsupported.
 func (r *Resolver) Runnable(be *catalog.Backend, c *plan.Case) {
 	if lack := moreMachines(c); r.devices > 0 && lack != "" {
 		r.Unsupported(c, lack)

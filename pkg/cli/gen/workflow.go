@@ -74,16 +74,13 @@ workflow's repository, relative to its root, with the definitions to plan with.`
 
 // ownRepository reports whether the working directory is in a module of CollectiveX.
 func ownRepository() bool {
-	dir, err := os.Getwd()
-	for err == nil {
-		text, read := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if read == nil {
+	for dir, err := os.Getwd(); err == nil; dir = filepath.Dir(dir) {
+		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {
 			return bytes.HasPrefix(text, []byte("module github.com/collectivex/collectivex\n"))
 		}
 		if dir == filepath.Dir(dir) {
-			return false
+			break
 		}
-		dir = filepath.Dir(dir)
 	}
 	return false
 }
