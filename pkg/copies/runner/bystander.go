@@ -99,19 +99,20 @@ func (b *bystander) span(from accel.Event) (start, end float64, err error) {
 const outlast = 1.25
 
 // calibrate chooses the work of the victim and the number of copies beside it, and returns them in a record. The
-// victim alone takes about as long as n copies alone. The number of copies begins at disturbance × n and doubles
-// until they outlast the victim or the device's queue is full.
-func (b *bench) calibrate(ctx context.Context, work []*submission, n int) (*beside, error) {
-	least := b.bystander.victim.LeastUnits()
+// victim alone takes about as long as the copies of a window alone. The number of copies begins at disturbance times
+// a window's copies and doubles until they outlast the victim or the device's queue is full.
+func (m *measuring) calibrate(ctx context.Context) (*beside, error) {
+	n := m.block.Timing.Reps
+	least := m.bystander.victim.LeastUnits()
 	var took float64
 	for range 2 { // the first one warms up
-		_, start, end, err := b.besideWindow(ctx, work, 0, least)
+		_, start, end, err := m.besideWindow(ctx, 0, least)
 		if err != nil {
 			return nil, err
 		}
 		took = end - start
 	}
-	copies, err := b.gated(ctx, work, n, 0)
+	copies, err := m.gated(ctx, n, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -120,11 +121,11 @@ func (b *bench) calibrate(ctx context.Context, work []*submission, n int) (*besi
 		out.Units = max(least, uint64(float64(least)*copies/took))
 	}
 	pieces := 0
-	for _, share := range work[0].pieces {
+	for _, share := range m.work[0].pieces {
 		pieces += len(share)
 	}
 	for limit := queued / pieces; out.Copies < limit; out.Copies = min(2*out.Copies, limit) {
-		ended, _, end, err := b.besideWindow(ctx, work, out.Copies, out.Units)
+		ended, _, end, err := m.besideWindow(ctx, out.Copies, out.Units)
 		if err != nil {
 			return nil, err
 		}
@@ -137,34 +138,37 @@ func (b *bench) calibrate(ctx context.Context, work []*submission, n int) (*besi
 
 // besideWindow makes copies beside units of the victim's work. It returns when the copies ended, and when the
 // victim began and ended, in microseconds from the opening of the gate.
-func (b *bench) besideWindow(ctx context.Context, work []*submission, copies int, units uint64) (ended, start, end float64, err error) {
-	if ended, err = b.gated(ctx, work, copies, units); err == nil {
-		start, end, err = b.bystander.span(b.start)
+func (m *measuring) besideWindow(ctx context.Context, copies int, units uint64) (ended, start, end float64, err error) {
+	if ended, err = m.gated(ctx, copies, units); err == nil {
+		start, end, err = m.bystander.span(m.start)
 	}
 	return ended, start, end, err
 }
 
 // alone measures the victim without copies.
-func (b *bench) alone(ctx context.Context, work []*submission, out *beside) error {
-	_, start, end, err := b.besideWindow(ctx, work, 0, out.Units)
+func (m *measuring) alone(ctx context.Context) error {
+	out := m.out.Victim
+	_, start, end, err := m.besideWindow(ctx, 0, out.Units)
 	out.Alone = append(out.Alone, end-start)
 	return err
 }
 
 // slowed measures the victim beside copies that outlast it.
-func (b *bench) slowed(ctx context.Context, work []*submission, out *beside) error {
-	ended, start, end, err := b.besideWindow(ctx, work, out.Copies, out.Units)
+func (m *measuring) slowed(ctx context.Context) error {
+	out := m.out.Victim
+	ended, start, end, err := m.besideWindow(ctx, out.Copies, out.Units)
 	out.Slowed = append(out.Slowed, end-start)
 	out.Covered = append(out.Covered, share(min(ended, end)-start, end-start))
 	return err
 }
 
 // beside measures n copies beside a victim that outlasts them.
-func (b *bench) beside(ctx context.Context, work []*submission, n int, out *beside) error {
-	ended, start, end, err := b.besideWindow(ctx, work, n, disturbance*out.Units)
+func (m *measuring) beside(ctx context.Context, n int) error {
+	out := m.out.Victim
+	ended, start, end, err := m.besideWindow(ctx, n, disturbance*out.Units)
 	out.Copy = append(out.Copy, ended/float64(n))
 	out.CopyCovered = append(out.CopyCovered, share(min(ended, end)-start, ended))
-	out.Wrong = b.bystander.wrong
+	out.Wrong = m.bystander.wrong
 	return err
 }
 

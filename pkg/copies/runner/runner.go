@@ -7,11 +7,10 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/collectivex/collectivex/pkg/copies"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
@@ -277,10 +276,10 @@ type measuring struct {
 	pieces  [][]piece
 	slots   int
 	work    []*submission // of the ways for which this rank copies
-	told    told
+	told    told          // by the copying rank
 	out     row
 	windows int                 // checked so far
-	left    map[int][]pool.Span // what so many copies leave
+	left    map[int][]pool.Span // by number of copies: spans
 	waste   int                 // spans compared since the last collection
 }
 
@@ -340,7 +339,7 @@ func (m *measuring) prepare(ctx context.Context, pieces int) error {
 		return nil // only the other rank copies
 	}
 	if t.Warmup > 0 {
-		if _, err := m.hostWindow(ctx, m.work, t.Warmup); err != nil {
+		if _, err := m.hostWindow(ctx, t.Warmup); err != nil {
 			return err
 		}
 	}
@@ -348,7 +347,7 @@ func (m *measuring) prepare(ctx context.Context, pieces int) error {
 		return nil
 	}
 	var err error
-	m.out.Victim, err = m.calibrate(ctx, m.work, t.Reps)
+	m.out.Victim, err = m.calibrate(ctx)
 	if err == nil {
 		m.told.Beside = m.out.Victim.Copies
 	}
@@ -360,7 +359,7 @@ func (m *measuring) trial(ctx context.Context) error {
 	n := m.block.Timing.Reps
 	if m.told.Gated {
 		if err := m.checked(ctx, n, func() error {
-			us, err := m.gated(ctx, m.work, n, 0)
+			us, err := m.gated(ctx, n, 0)
 			m.out.Device = append(m.out.Device, us/float64(n))
 			return err
 		}); err != nil {
@@ -368,7 +367,7 @@ func (m *measuring) trial(ctx context.Context) error {
 		}
 	}
 	if err := m.checked(ctx, n, func() error {
-		window, err := m.hostWindow(ctx, m.work, n)
+		window, err := m.hostWindow(ctx, n)
 		m.out.Host = append(m.out.Host, float64(window.End-window.Begin)/1e3/float64(n))
 		if m.test.Both && m.session.World > 1 {
 			m.out.Spans = append(m.out.Spans, window)
@@ -381,17 +380,18 @@ func (m *measuring) trial(ctx context.Context) error {
 		return nil
 	}
 	if m.bystander != nil {
-		if err := m.alone(ctx, m.work, m.out.Victim); err != nil {
+		if err := m.alone(ctx); err != nil {
 			return err
 		}
 	}
-	if err := m.checked(ctx, m.told.Beside, func() error { return m.slowed(ctx, m.work, m.out.Victim) }); err != nil {
+	if err := m.checked(ctx, m.told.Beside, func() error { return m.slowed(ctx) }); err != nil {
 		return err
 	}
-	return m.checked(ctx, n, func() error { return m.beside(ctx, m.work, n, m.out.Victim) })
+	return m.checked(ctx, n, func() error { return m.beside(ctx, n) })
 }
 
-// checked paints all sides, has this rank run a window of n copies if it copies, and compares what they left.
+// checked paints all sides, runs a window of n copies if this rank copies, and compares every word of the sides with what
+// the copies must have left.
 func (m *measuring) checked(ctx context.Context, n int, window func() error) error {
 	if err := m.repaint(ctx, m.ways); err != nil {
 		return err
@@ -421,7 +421,7 @@ func (m *measuring) checked(ctx context.Context, n int, window func() error) err
 		m.waste += len(m.left[copied])
 	}
 	m.windows++
-	if m.waste > 1<<20 { // lists that checks made
+	if m.waste > 1<<20 { // checks allocate memory for each span
 		m.waste = 0
 		runtime.GC()
 	}
@@ -431,15 +431,14 @@ func (m *measuring) checked(ctx context.Context, n int, window func() error) err
 // rehearsedBytes is about how much a rehearsal copies.
 const rehearsedBytes = 16 << 20
 
-// rehearse makes copies like those of a window of n: all of them if they are small, else fewer, at least one. Afterwards
-// caches are as if nothing had been painted and compared. The words are others than those that the window copies to the
-// same places.
+// rehearse makes the copies of a window of n, up to about rehearsedBytes but at least one, to undo the effect of painting
+// and comparing on caches. The copies write other words than the window writes to the same places.
 func (m *measuring) rehearse(ctx context.Context, n int) error {
 	for _, s := range m.work {
 		s.other = true
 		defer func() { s.other = false }()
 	}
-	_, err := m.hostWindow(ctx, m.work, min(n, max(1, int(rehearsedBytes/m.bytes))))
+	_, err := m.hostWindow(ctx, min(n, max(1, int(rehearsedBytes/m.bytes))))
 	return err
 }
 
@@ -469,11 +468,11 @@ func (b *bench) together(ctx context.Context) error {
 
 // hostWindow makes n copies of the first way, interleaved with copies of the second way if there is one. It returns
 // the interval from the first call of the first way to the end of its streams.
-func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (window span, err error) {
-	if err := b.together(ctx); err != nil {
+func (m *measuring) hostWindow(ctx context.Context, n int) (window span, err error) {
+	if err := m.together(ctx); err != nil {
 		return window, err
 	}
-	for _, other := range work[1:] {
+	for _, other := range m.work[1:] {
 		if err := other.enqueue(disturbance * n); err != nil {
 			return window, err
 		}
@@ -481,21 +480,21 @@ func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (wind
 	if window.Begin, err = monotonic(); err != nil {
 		return window, err
 	}
-	if err := work[0].enqueue(n); err != nil {
+	if err := m.work[0].enqueue(n); err != nil {
 		return window, err
 	}
-	if err := work[0].synchronize(); err != nil {
+	if err := m.work[0].synchronize(); err != nil {
 		return window, err
 	}
 	if window.End, err = monotonic(); err != nil {
 		return window, err
 	}
-	for _, other := range work[1:] {
+	for _, other := range m.work[1:] {
 		if err := other.synchronize(); err != nil {
 			return window, err
 		}
 	}
-	return window, b.together(ctx)
+	return window, m.together(ctx)
 }
 
 // monotonic returns the time of the clock that all processes of a host share, in nanoseconds.
@@ -507,60 +506,60 @@ func monotonic() (int64, error) {
 	return t.Nano(), nil
 }
 
-// gated makes the same copies behind the gate, between two events and beside units of the victim's work, and returns the
-// microseconds until the copies of the first way ended.
-func (b *bench) gated(ctx context.Context, work []*submission, n int, units uint64) (float64, error) {
-	defer b.Gate.Open()
-	if err := b.gate(work, n); err != nil {
+// gated makes the same copies behind the gate, between two events and beside units of the victim's work. It returns the
+// time until the copies of the first way ended, in microseconds.
+func (m *measuring) gated(ctx context.Context, n int, units uint64) (float64, error) {
+	defer m.Gate.Open()
+	if err := m.gate(n); err != nil {
 		return 0, err
 	}
 	if units > 0 {
-		if err := b.bystander.enqueue(b.start, units); err != nil {
+		if err := m.bystander.enqueue(m.start, units); err != nil {
 			return 0, coded(err)
 		}
 	}
-	if err := b.together(ctx); err != nil {
+	if err := m.together(ctx); err != nil {
 		return 0, err
 	}
-	b.Gate.Open()
-	for _, s := range work {
+	m.Gate.Open()
+	for _, s := range m.work {
 		if err := s.synchronize(); err != nil {
 			return 0, err
 		}
 	}
 	if units > 0 {
-		if err := b.bystander.check(units); err != nil {
+		if err := m.bystander.check(units); err != nil {
 			return 0, coded(err)
 		}
 	}
-	us, err := b.Device.Elapsed(b.start, b.end)
+	us, err := m.Device.Elapsed(m.start, m.end)
 	if err != nil {
 		return 0, coded(err)
 	}
-	return us, b.together(ctx)
+	return us, m.together(ctx)
 }
 
 // gate enqueues n copies behind the gate. All streams start with the first stream, which ends after the last stream of
 // its way.
-func (b *bench) gate(work []*submission, n int) error {
-	first := work[0].streams[0]
-	if err := b.Gate.Hold(first); err != nil {
+func (m *measuring) gate(n int) error {
+	first := m.work[0].streams[0]
+	if err := m.Gate.Hold(first); err != nil {
 		return coded(err)
 	}
-	if err := first.Record(b.start); err != nil {
+	if err := first.Record(m.start); err != nil {
 		return coded(err)
 	}
-	for _, s := range work {
+	for _, s := range m.work {
 		for _, stream := range s.streams {
 			if stream == first {
 				continue
 			}
-			if err := stream.Wait(b.start); err != nil {
+			if err := stream.Wait(m.start); err != nil {
 				return coded(err)
 			}
 		}
 	}
-	for i, s := range work {
+	for i, s := range m.work {
 		copies := n
 		if i > 0 {
 			copies *= disturbance
@@ -569,13 +568,13 @@ func (b *bench) gate(work []*submission, n int) error {
 			return err
 		}
 	}
-	for i, stream := range work[0].streams[1:] {
-		if err := stream.Record(b.ends[i]); err != nil {
+	for i, stream := range m.work[0].streams[1:] {
+		if err := stream.Record(m.ends[i]); err != nil {
 			return coded(err)
 		}
-		if err := first.Wait(b.ends[i]); err != nil {
+		if err := first.Wait(m.ends[i]); err != nil {
 			return coded(err)
 		}
 	}
-	return coded(first.Record(b.end))
+	return coded(first.Record(m.end))
 }

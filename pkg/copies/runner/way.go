@@ -13,12 +13,12 @@ import (
 
 const (
 	wordBytes = 8
-	// stepBytes is how much further in the destination each copy of a window begins than the one before it, so that it
-	// changes every word and leaves its first stepBytes there. It keeps the alignment that copies depend on, and does
-	// not change their time.
+	// stepBytes is the distance in the destination from the start of a copy to the start of the next copy of the
+	// window. Each copy therefore changes every word of its destination, and its first stepBytes remain. The distance
+	// keeps the alignment that copies depend on, and does not change their time.
 	stepBytes = 256
-	// maxSlots is the maximum number of places at which the copies of a window begin in turn, and slackBytes what they
-	// take behind the share of a stream.
+	// maxSlots is the maximum number of slots: the places in the destination where the copies of a window begin in turn.
+	// slackBytes is the memory that they need behind the share of a stream.
 	maxSlots   = 64
 	slackBytes = maxSlots * stepBytes
 	// leadBytes precede and tailBytes follow the data of a buffer. With the lead, data begin at a multiple of the
@@ -52,8 +52,8 @@ func cut(b *copies.Block, bytes int64, streams int) [][]piece {
 	return out
 }
 
-// spans returns what n copies, each one slot further, leave of the pieces, in words of their buffers and in the order of
-// the destination: the first step of the copy in each slot, and all of the last copy.
+// spans returns the parts of pieces that remain after n copies, each one slot further: the first step of the copy in each
+// slot, and all of the last copy. Spans are in words of the buffers, in the order of the destination.
 func spans(pieces [][]piece, n, slots int) (out []pool.Span) {
 	last := min(n, slots) - 1
 	for _, share := range pieces {
@@ -188,7 +188,7 @@ type submission struct {
 	other   bool             // copy other words of the source
 }
 
-// shift is how much further than the first copy of a window another one begins.
+// shift is the distance in bytes from where the pieces begin to where a copy of them begins.
 type shift struct{ dst, src int64 }
 
 // list is what one call of a batch copies.
@@ -200,7 +200,7 @@ type list struct {
 // maxListed is about how many pieces the lists of a batch have in all slots.
 const maxListed = 1 << 19
 
-// slotsOf returns the number of slots for copies of so many pieces.
+// slotsOf returns the number of slots for copies of the given number of pieces.
 func slotsOf(b *copies.Block, pieces int) int {
 	if b.Submission == copies.Batch {
 		return max(2, min(maxSlots, maxListed/pieces))
@@ -221,7 +221,7 @@ func (s *submission) batch() error {
 	}
 	to, from := at(s.way.to), at(s.way.from)
 	s.lists = map[shift][]list{}
-	for i := range 2 * s.slots {
+	for i := range 2 * s.slots { // for the words of a window, and the other ones
 		by := shift{int64(i/2) * stepBytes, int64(i%2) * slackBytes}
 		for _, share := range s.pieces {
 			var l list
@@ -250,10 +250,7 @@ func (s *submission) enqueue(n int) error {
 	}
 	for range n {
 		by := shift{int64(slot) * stepBytes, src}
-		var lists []list
-		if s.lists != nil {
-			lists = s.lists[by]
-		}
+		lists := s.lists[by]
 		for i, stream := range s.streams {
 			if lists != nil {
 				l := &lists[i]
@@ -268,9 +265,7 @@ func (s *submission) enqueue(n int) error {
 				}
 			}
 		}
-		if slot++; slot == s.slots {
-			slot = 0
-		}
+		slot = (slot + 1) % s.slots
 	}
 	return nil
 }
