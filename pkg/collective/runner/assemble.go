@@ -22,7 +22,7 @@ const histogramBins = 32
 type track struct {
 	setup   *setup
 	samples map[window]sample
-	// truncated has the records of the windows that truncated ones follow.
+	// truncated has the records of truncated windows by the untimed window of their rung and pass.
 	truncated map[window]truncated
 	// arithmetic is nil until that pass has run.
 	arithmetic *workload.ArithmeticVerdict
@@ -233,7 +233,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 	}
 	for _, mode := range common.Modes {
 		if t := *row.Timing(mode); t != nil && tooFast(common.CheckedBy, t.Percentiles.P50, fresh) {
-			row.Check.Reasons = append(row.Check.Reasons, result.ReasonImplausible.With("%s of %.6g us, but %.6g us with new data", mode, t.Percentiles.P50, fresh))
+			row.Check.Reasons = append(row.Check.Reasons, result.ReasonImplausible.With("%s: an operation takes %.6g us, but %.6g us with new data", mode, t.Percentiles.P50, fresh))
 		}
 	}
 	row.Check.Passed = row.Check.Passed && row.Check.Checked > 0 && row.Check.Wrong == 0 && len(row.Check.Reasons) == 0
@@ -273,8 +273,9 @@ func (sp spec) collect(check *collective.Check, w window, at int, tracks []track
 	return all, enqueue
 }
 
-// collectTruncated adds the verdicts of the truncated windows that belong to w to check. It returns the
-// minimum time of operations with new data, and whether each rank checked as many windows as it had to.
+// collectTruncated adds the verdicts of truncated windows to check. w is the untimed window of their rung
+// and pass, and windows their minimum number on each rank. fresh is the minimum time of operations with
+// new data. complete reports whether each rank checked that number of windows.
 func (sp spec) collectTruncated(check *collective.Check, w window, windows int, tracks []track) (fresh float64, complete bool) {
 	complete = true
 	for r, t := range tracks {

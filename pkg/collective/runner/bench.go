@@ -58,7 +58,7 @@ type graphs struct {
 	// again is for all launches of a window except the last; nil if there is one launch. It writes its
 	// results elsewhere, and in place it preserves the input of the last operation.
 	again accel.Graph
-	// short has the first operations of last; see capture. It is nil if nothing is truncated.
+	// short has the first operations of last; see bench.short. It is nil if no window is truncated.
 	short      accel.Graph
 	operations int  // of short
 	refilled   bool // short itself writes new data before its last operations
@@ -234,7 +234,7 @@ func (b *bench) settleCall() Call {
 
 // capture makes the graphs of a rung and launches each once, which uploads it. Before that it runs an
 // operation outside of graphs, since a library initializes at its first operation. The order of the
-// captures is drawn, so that it does not tell a library which graph is the short one.
+// captures is random, so that a library cannot infer which graph is the short one.
 func (b *bench) capture(ctx context.Context, t *truncated) (g graphs, err error) {
 	if err := b.enqueue(ctx, b.calls[:1]); err != nil {
 		return g, err
@@ -446,14 +446,8 @@ func (b *bench) block(ctx context.Context, w window, i int) (us float64, err err
 func (b *bench) perIteration(ctx context.Context) error {
 	m := b.spec.block.Measure.Aggregate
 	for i := range b.us {
-		if err := b.stream.Record(b.starts[i]); err != nil {
-			return rank.Coded(result.ReasonDevice, err)
-		}
-		if err := b.backend.Comm.Enqueue(b.stream, b.calls[i*m:(i+1)*m], m); err != nil {
+		if err := b.enqueueTimed(i, b.calls[i*m:(i+1)*m]); err != nil {
 			return err
-		}
-		if err := b.stream.Record(b.ends[i]); err != nil {
-			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
 	if err := b.wait(ctx); err != nil {
@@ -467,6 +461,17 @@ func (b *bench) perIteration(ctx context.Context) error {
 		b.us[i] = us / float64(m)
 	}
 	return nil
+}
+
+// enqueueTimed enqueues operations between the events of iteration i.
+func (b *bench) enqueueTimed(i int, calls []Call) error {
+	if err := b.stream.Record(b.starts[i]); err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	if err := b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate); err != nil {
+		return err
+	}
+	return rank.Coded(result.ReasonDevice, b.stream.Record(b.ends[i]))
 }
 
 // enqueue runs operations to completion.

@@ -13,27 +13,27 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// A truncated window begins like a timed one, with the same operations on the same buffers in the same
-// order, but ends after a number of them, or of graph launches, that is drawn at run time. While a library
-// enqueues, it does not know which operation is the last one on a buffer and thus compared in full, nor
-// that new data is written before the last operations, in the order of the stream. Their time, with data
-// that no operation has had before, limits that of the timed ones.
+// A truncated window begins like a timed window, with the same operations on the same buffers in the same
+// order. It ends after a random number of operations or graph launches. New data is written before its
+// last operations, in the order of the stream, and their results are compared in full. A library that
+// enqueues an operation therefore cannot know whether its result will be compared. If timed operations
+// take much less time than operations with new data, their times are implausible.
 
 const (
-	// A rung has one truncated window for so many operations of the untimed window, or for so many that the
-	// sampling profile requests, whichever gives more. A library that does a share f of the operations only
-	// in part is found with a probability of 1 − (1−f)^windows.
+	// A rung has one truncated window per untimedPerTruncated operations of its untimed window, or per
+	// requestedPerTruncated checks that the sampling profile requests, whichever gives more. If a library
+	// does a fraction f of the operations incompletely, the probability of detection is 1 − (1−f)^windows.
 	untimedPerTruncated   = 16
 	requestedPerTruncated = 32
 
-	// A time per operation is implausible if operations with new data take more than deviceFactor times
-	// as long, on a host hostFactor times, and freshSlack, in µs, longer. Measured were up to 1.11 on two
-	// H200, and on hosts 2.05 times with the caches of four ranks in use.
+	// A time is implausible if an operation with new data takes longer than factor × time + freshSlack, in
+	// µs. The factor is deviceFactor, or hostFactor where a host compares. The largest measured factors
+	// are 1.11 on two H200, and 2.05 on a host with four ranks.
 	deviceFactor = 2
 	hostFactor   = 4
 	freshSlack   = 100
-	// doubts is how often a case repeats the truncated windows of rungs where that is so, and repeats how
-	// many more windows each of these rungs then has.
+	// doubts is the maximum number of times that a case repeats truncated windows of rungs with implausible
+	// times. Each time it repeats this number of windows of each such rung.
 	doubts  = 3
 	repeats = 6
 
@@ -41,8 +41,8 @@ const (
 	changedElements = 64
 )
 
-// minTruncated is the minimum number of truncated windows of a rung. Tests of the order of operations
-// change it.
+// minTruncated is the minimum number of truncated windows of a rung. Tests of the order of operations set
+// it to 0.
 var minTruncated = 1
 
 // truncated returns the number of truncated windows of a rung. A window of one operation cannot be
@@ -56,7 +56,7 @@ func (s spec) truncated(r rung) int {
 
 // truncated is the record of the truncated windows of a rung on one rank, with their state.
 type truncated struct {
-	Window  window           `json:"window"`
+	Window  window           `json:"window"`  // the untimed window of the rung and pass
 	Windows int              `json:"windows"` // windows that were checked
 	Check   workload.Verdict `json:"check"`
 	// Fresh is the minimum time, in µs, of an operation with new data; 0 if unknown, as in graphs.
@@ -64,22 +64,22 @@ type truncated struct {
 
 	ends  []ending
 	short int                  // iterations of graphs.short
-	order []int                // in which graphs are captured
+	order []int                // order in which graphs are captured
 	timed map[string][]float64 // samples by mode
 	runs  int
 }
 
-// ending says beside which timed window a truncated one runs, and where it ends.
+// ending determines the timed window beside which a truncated window runs, and where it ends.
 type ending struct {
 	trial      int
 	after      bool // else before
 	iterations int
 	launches   int  // of graphs
-	again      bool // the last launch is of graphs.again
+	again      bool // the last launch uses graphs.again
 }
 
-// drawEnd draws an end. It runs before the last timed window at the latest, so that the untimed window
-// follows that one.
+// drawEnd draws an ending. The window is never after the last timed window, which the untimed window
+// follows.
 func (b *bench) drawEnd(again bool) ending {
 	m := b.spec.block.Measure
 	e := ending{trial: b.draw.IntN(m.Trials), iterations: b.drawIterations(), again: again && m.Launches > 1}
@@ -92,7 +92,7 @@ func (b *bench) drawEnd(again bool) ending {
 	return e
 }
 
-// drawIterations returns less than all iterations, if there is more than one.
+// drawIterations draws a number of iterations below that of a timed window, but at least 1.
 func (b *bench) drawIterations() int {
 	return 1 + b.draw.IntN(max(1, b.spec.block.Measure.Iterations-1))
 }
@@ -101,9 +101,11 @@ func (b *bench) drawIterations() int {
 func (b *bench) drawEnds() {
 	for _, r := range b.ladder.rungs {
 		t := truncated{Check: workload.Verdict{First: -1}, timed: map[string][]float64{}, order: []int{0, 1, 2}}
+		if r.truncated > 0 {
+			t.short, t.order = b.drawIterations(), b.draw.Perm(3)
+		}
 		for i, odd := 0, b.draw.IntN(2); i < r.truncated; i++ {
 			t.ends = append(t.ends, b.drawEnd(i%2 == odd))
-			t.short, t.order = b.drawIterations(), b.draw.Perm(3)
 		}
 		b.truncated = append(b.truncated, t)
 	}
@@ -168,8 +170,8 @@ func (b *bench) endAt(ctx context.Context, t *truncated, e ending) error {
 	return nil
 }
 
-// stop runs a window without graphs. It returns the data and places of the last operations, one for each
-// buffer, and the time of one of these.
+// stop runs a window without graphs. It returns the window and the places of the last operations, one for
+// each buffer, and the time of one of them. The window identifies their data.
 func (b *bench) stop(ctx context.Context, w window, e ending) (last window, places []place, us float64, err error) {
 	n := e.iterations * b.spec.block.Measure.Aggregate
 	head := b.head(n)
@@ -177,7 +179,7 @@ func (b *bench) stop(ctx context.Context, w window, e ending) (last window, plac
 		return w, nil, 0, err
 	}
 	if head > 0 {
-		w.Trial-- // other data
+		w.Trial-- // new data
 		if err := b.fillAll(w); err != nil {
 			return w, nil, 0, err
 		}
@@ -188,7 +190,7 @@ func (b *bench) stop(ctx context.Context, w window, e ending) (last window, plac
 	return w, b.rung.places(len(b.calls))[head:n], us / float64(n-head), b.wait(ctx)
 }
 
-// head returns how many of the first n operations of a window precede the last ones on each buffer.
+// head returns the number of operations, of the first n of a window, before the last ones on each buffer.
 func (b *bench) head(n int) int {
 	m, slots := b.spec.block.Measure.Aggregate, b.rung.Slots
 	if b.rung.Placement == vocab.InPlace && slots > 1 {
@@ -198,7 +200,7 @@ func (b *bench) head(n int) int {
 }
 
 // issue runs the operations from first to last−1 as the window's mode does. If us is not nil, it waits
-// for them and stores their time.
+// for them and stores their total time.
 func (b *bench) issue(ctx context.Context, w window, first, last int, us *float64) error {
 	m := b.spec.block.Measure.Aggregate
 	if w.Mode == vocab.Blocking {
@@ -221,14 +223,8 @@ func (b *bench) issue(ctx context.Context, w window, first, last int, us *float6
 	if us == nil {
 		return b.backend.Comm.Enqueue(b.stream, b.calls[first:last], m)
 	}
-	if err := b.stream.Record(b.starts[0]); err != nil {
-		return rank.Coded(result.ReasonDevice, err)
-	}
-	if err := b.backend.Comm.Enqueue(b.stream, b.calls[first:last], m); err != nil {
+	if err := b.enqueueTimed(0, b.calls[first:last]); err != nil {
 		return err
-	}
-	if err := b.stream.Record(b.ends[0]); err != nil {
-		return rank.Coded(result.ReasonDevice, err)
 	}
 	if err := b.wait(ctx); err != nil {
 		return err
@@ -238,9 +234,9 @@ func (b *bench) issue(ctx context.Context, w window, first, last int, us *float6
 	return rank.Coded(result.ReasonDevice, err)
 }
 
-// short returns what enqueues the operations of graphs.short, or nil if the rung has no truncated
-// windows. In place, where operations overwrite their input, kernels that write new data become part of
-// the graph.
+// short returns a function that enqueues the operations of graphs.short, or nil if the rung has no
+// truncated windows. In place, where operations overwrite their input, the graph also has kernels that
+// write new data.
 func (b *bench) short(t *truncated, g *graphs) func() error {
 	if len(t.ends) == 0 {
 		return nil
@@ -291,8 +287,8 @@ func (b *bench) replay(ctx context.Context, w window, e ending) (last window, pl
 	return w, places, 0, b.wait(ctx)
 }
 
-// known lists the results of the operations at places that are known. Copies, minima and maxima remain
-// the same if they are repeated in place.
+// known lists the results of operations at places whose values are known: their marks or, in place if
+// there are none, the last result of a copy, minimum or maximum, which repetition does not change.
 func (b *bench) known(places []place) []mark {
 	if marks := b.rung.left(places); len(marks) > 0 || b.spec.op.Reduces() && b.spec.redop != workload.Min && b.spec.redop != workload.Max {
 		return marks
@@ -300,7 +296,8 @@ func (b *bench) known(places []place) []mark {
 	return []mark{{places[len(places)-1], true}}
 }
 
-// unchanged counts the input at a place as wrong if reductions in place left all of it as it was.
+// unchanged checks that reductions in place changed the input at a place. If all of it is unchanged, all
+// of it is wrong.
 func (b *bench) unchanged(w window, at place) (workload.Verdict, error) {
 	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
 	if len(b.outputs(b.rung)) == 0 || b.spec.World == 1 || end(in) < changedElements {
@@ -314,8 +311,8 @@ func (b *bench) unchanged(w window, at place) (workload.Verdict, error) {
 	return workload.Verdict{Checked: v.Checked, Wrong: v.Checked}, err
 }
 
-// conclude repeats truncated windows of rungs where the times of all ranks are suspicious, which another
-// load of the machine may have caused, and emits their records anew.
+// conclude repeats truncated windows of rungs with times that all ranks suspect, since other load on the
+// machine may have slowed operations with new data down. It emits their records again.
 func (b *bench) conclude(ctx context.Context) error {
 	for n := range doubts {
 		rungs, err := b.suspicious(ctx, n)
@@ -340,8 +337,8 @@ func (b *bench) conclude(ctx context.Context) error {
 	return nil
 }
 
-// suspicious returns the indices of the rungs on which each rank that takes part finds its times too
-// short. n numbers the calls.
+// suspicious returns the indices of the rungs for which all ranks that take part consider the timed
+// operations too fast. n numbers the calls.
 func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
 	if untimedMode(b.modes) == vocab.Graph {
 		return nil, nil // the times of operations in a graph are unknown
@@ -372,8 +369,8 @@ func (t *truncated) fastest() float64 {
 	return us
 }
 
-// tooFast reports whether the time of timed operations is too short for that of operations with new
-// data, which checkedBy compares; see Data.CheckedBy.
+// tooFast reports whether timed operations are implausibly fast, given the time of operations with new
+// data. checkedBy is from Data.CheckedBy.
 func tooFast(checkedBy string, timed, fresh float64) bool {
 	factor := float64(hostFactor)
 	if checkedBy == "device" {

@@ -74,24 +74,6 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 	if b.idle() {
 		return b.session.Emit(collective.KindSample, s)
 	}
-	judge := func(marks []mark, operate func() error) error {
-		if err := b.fillAll(w); err != nil {
-			return err
-		}
-		if err := operate(); err != nil {
-			return err
-		}
-		if err := b.wait(ctx); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil { // see window
-			return err
-		}
-		v, err := b.check(w, marks)
-		w.Trial++ // the next batch has other data
-		add(s.Check, v)
-		return err
-	}
 	timed := b.rung
 	defer func() { b.rung = timed }()
 	for left := timed.untimed; left > 0; left -= b.rung.Slots {
@@ -101,19 +83,35 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 		for i := range calls {
 			calls[i] = b.slotCall(place{slot: i})
 		}
-		if err := judge(each(len(calls)), func() error { return b.operate(ctx, mode, calls) }); err != nil {
+		if err := b.fillAll(w); err != nil {
 			return err
 		}
+		if err := b.operate(ctx, mode, calls); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil { // see window
+			return err
+		}
+		v, err := b.check(w, each(len(calls)))
+		if err != nil {
+			return err
+		}
+		add(s.Check, v)
+		w.Trial++ // the next batch has new data
 	}
 	return b.session.Emit(collective.KindSample, s)
 }
 
-// operate runs calls once in the given mode.
+// operate runs calls once in the given mode, and waits for them.
 func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
+	enqueue := func() error { return b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate) }
 	if mode != vocab.Graph {
-		return b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate)
+		if err := enqueue(); err != nil {
+			return err
+		}
+		return b.wait(ctx)
 	}
-	graph, err := b.captured(func() error { return b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate) })
+	graph, err := b.captured(enqueue)
 	if err != nil {
 		return err
 	}
