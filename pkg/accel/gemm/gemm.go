@@ -66,20 +66,24 @@ type Multiply func(s accel.Stream) error
 
 // Values determines the elements of a matrix, which are integers of two kinds.
 //
-// Each row has one wide element. It needs all p bits of the mantissa of the type (float 24, half 11,
-// bfloat16 8) and is s · (2^(p−1) + x), with an x below 2^(p−2) that is odd in A. In B it may be even:
-// cutting the last bit of both would cancel out. The scale s is 1 for float and 16 for the others, whose
-// sums thus need more bits than half has. The column of the wide element is a multiple of 16 in A, and
-// one more than a multiple of 16 in B. All elements of B in the former columns
-// are 1, and all elements of A in the latter are −1. The other elements are −2, −1, 1 or 2.
+// Each row has one wide element, except in a B with one column. It is s · (2^(p−1) + x), where p is the
+// number of bits in the mantissa of the type (float 24, half 11, bfloat16 8) and x is below 2^(p−2). In A,
+// x is odd, so that the element needs all p bits. In B, x may be even: if all were odd, cutting the last
+// bit in both matrices would cancel out. The scale s is 1 for float. For the other types it is 16, so that
+// sums need more bits than half has.
 //
-// An element of a product thus adds a wide element of A, subtracts one of B, and has K − 2 terms of
-// at most 4. Any of its terms have a sum of at most 3 · 2^22 + 4K, which is at most 2^24 for K up to
-// maxDepth. Partial sums are therefore exact in float32, in any order.
+// The column of the wide element is a multiple of 16 in A, and a multiple of 16 plus 1 in B. In the
+// possible columns of wide elements of A, all elements of B are 1. In the possible columns of wide
+// elements of B, all elements of A are −1. The other elements are −2, −1, 1 or 2.
 //
-// With h = mix(mix(seed ^ low32(i)) + high32(i)), and mix as in workload.Pattern, an element that is not
-// wide has for its index i, in row-major order, the sign in bit 31 and the magnitude in bit 30 of h. For i = −1 − row,
-// h modulo the number of possible columns selects that of the wide element, and mix(h) has the bits of x.
+// An element of a product thus adds a wide element of A, subtracts a wide element of B, and has K − 2
+// terms of at most 4. The sum of any of its terms is at most 3 · 2^22 + 4K, which is at most 2^24 for K up
+// to maxDepth. Partial sums are therefore exact in float32, in any order.
+//
+// Let h(i) = mix(mix(seed ^ low32(i)) + high32(i)), with mix as in workload.Pattern. The element at index
+// i, in row-major order, has its sign in bit 31 of h(i) and its magnitude in bit 30. For the wide element of
+// a row, h(−1 − row) modulo the number of possible columns selects the column, and mix of h(−1 − row) has
+// the bits of x.
 type Values struct {
 	Type    numeric.Type
 	Seed    uint32
@@ -87,7 +91,7 @@ type Values struct {
 	Right   bool  // the matrix is B
 }
 
-// right is Right as an argument of C and of kernels.
+// right returns Right as an argument of C functions and kernels.
 func (v Values) right() int32 {
 	if v.Right {
 		return 1

@@ -15,7 +15,7 @@ typedef struct {
 // cx_gemm_multiply computes c = a times the transpose of b, of floats.
 void cx_gemm_multiply(cx_gemm_shape s, const float *a, const float *b, float *c);
 
-// Matrices of a type, of rows of so many columns; see Values in gemm.go.
+// The values of a matrix; see Values in gemm.go.
 typedef struct {
 	int type, right;
 	uint32_t seed;

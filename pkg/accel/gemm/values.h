@@ -6,11 +6,11 @@
 // Element types, with the values of package numeric.
 enum { CX_HALF = 6, CX_FLOAT = 7, CX_BFLOAT16 = 9 };
 
-// CX_PERIOD is the distance of columns in which the wide element of a row may be.
+// CX_PERIOD is the distance between possible columns of wide elements.
 enum { CX_PERIOD = 16 };
 
-// cx_wide returns the wide element of a row, and sets *column to its column. It returns 0 for the right
-// matrix with one column, which has none.
+// cx_wide returns the wide element of a row, and sets *column to its column. It returns 0 for a right
+// matrix with one column, which has no wide elements.
 CX_FN int cx_wide(int type, cx_u32 seed, int right, cx_u64 columns, cx_u64 row, cx_u64 *column) {
 	int bits = type == CX_FLOAT ? 24 : type == CX_HALF ? 11 : 8;
 	int top = 1 << (bits - 1), scale = type == CX_FLOAT ? 1 : 16;
@@ -21,7 +21,7 @@ CX_FN int cx_wide(int type, cx_u32 seed, int right, cx_u64 columns, cx_u64 row, 
 	return (top | (int)(cx_mix(h) & (top / 2 - 1)) | !right) * scale;
 }
 
-// cx_value returns the element in a row and column of a matrix with so many columns.
+// cx_value returns the element in a row and column of a matrix.
 CX_FN int cx_value(int type, cx_u32 seed, int right, cx_u64 columns, cx_u64 row, cx_u64 column) {
 	int place = (int)(column % CX_PERIOD);
 	if (place == !right)

@@ -197,7 +197,7 @@ type list struct {
 	sizes    []uintptr
 }
 
-// maxListed is about how many pieces the lists of a batch have in all slots.
+// maxListed is the approximate maximum number of pieces in the lists of a batch, over all slots.
 const maxListed = 1 << 19
 
 // slotsOf returns the number of slots for copies of the given number of pieces.
