@@ -77,7 +77,7 @@ func check(p *result.Problems, doc result.Document) {
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		at := "measurement.rows[" + r.Name() + "]"
-		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
+		p.Check(!seen[r.Name()], "measurement.rows: %s appears twice", r.Name())
 		seen[r.Name()] = true
 		p.Check(slices.ContainsFunc(asked, func(a Row) bool {
 			return a.Bytes == r.Bytes && a.ProductM == r.ProductM && a.ProductN == r.ProductN && a.ProductK == r.ProductK &&

@@ -17,7 +17,7 @@ func TestFieldsAgree(t *testing.T) {
 		"do not match the medians":         func(m *overlap.Measurement) { *m.Rows[0].Efficiency += 0.1 },
 		"rows[2048 bytes]: exposed":        func(m *overlap.Measurement) { m.Rows[0].Together.P95, m.Rows[0].Exposed = 99, 1 },
 		"was not asked for":                func(m *overlap.Measurement) { m.Rows[0].ProductM++ },
-		"is there twice":                   func(m *overlap.Measurement) { m.Rows[1] = m.Rows[0] },
+		"appears twice":                    func(m *overlap.Measurement) { m.Rows[1] = m.Rows[0] },
 		"has no time of whole-compute":     func(m *overlap.Measurement) { m.Rows[0].WholeCompute = nil },
 		"with 1 rows of 2":                 func(m *overlap.Measurement) { m.Rows = m.Rows[:1] },
 		"a coverage is 1.5":                func(m *overlap.Measurement) { m.Rows[0].ComputeCoverage = 1.5 },

@@ -13,7 +13,7 @@ import (
 // receive buffer of a rank between a timed window and its check.
 const (
 	FaultFlip  = "flip-bit" // one bit of one element is flipped
-	FaultStale = "stale"    // the result is that of the previous window
+	FaultStale = "stale"    // the result of the previous window
 	FaultSwap  = "swap"     // the parts of two ranks (or two halves) are swapped
 )
 

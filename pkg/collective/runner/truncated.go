@@ -92,7 +92,7 @@ func (b *bench) drawEnd(again bool) ending {
 	return e
 }
 
-// drawIterations draws a number of iterations below that of a timed window, but at least 1.
+// drawIterations draws fewer iterations than a timed window has, but at least 1.
 func (b *bench) drawIterations() int {
 	return 1 + b.draw.IntN(max(1, b.spec.block.Measure.Iterations-1))
 }

@@ -123,7 +123,7 @@ func (d *device) end(at uintptr, bytes int64) (hsa.End, error) {
 			return hsa.End{At: at, Agent: r.owner}, nil
 		}
 	}
-	return hsa.End{}, fmt.Errorf("copy of %d bytes exceeds the memory of this case", bytes)
+	return hsa.End{}, fmt.Errorf("copy of %d bytes outside the memory of this case", bytes)
 }
 
 // signal returns a signal of value 1.

@@ -87,7 +87,7 @@ func TestStreamsAreOrdered(t *testing.T) {
 	require.Equal(t, 3, d.made, "of signals")
 
 	err = d.CopyIn(streams[0], p.Add(bytes+8), host, bytes)
-	require.ErrorContains(t, err, "exceeds the memory of this case")
+	require.ErrorContains(t, err, "outside the memory of this case")
 	_, err = d.Elapsed(events[0], &event{})
 	require.ErrorContains(t, err, "no copy between two events")
 	d.made = maxSignals
@@ -100,7 +100,7 @@ func TestStreamsAreOrdered(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 	d.forget(uintptr(p))
-	require.ErrorContains(t, d.CopyIn(streams[0], p, host, bytes), "exceeds the memory")
+	require.ErrorContains(t, d.CopyIn(streams[0], p, host, bytes), "outside the memory")
 	require.NoError(t, d.close())
 	require.NoError(t, r.Destroy(closed))
 	require.NoError(t, r.Close())

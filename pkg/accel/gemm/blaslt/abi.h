@@ -46,7 +46,7 @@ typedef struct {
 	int maxWorkspace;    // the attribute of a preference: bytes
 	int reductions;      // … the mask of reduction schemes, or −1 without one
 	int reduceInCompute; // the scheme that reduces in the type of the computation
-	int alignmentA;      // … the least alignment of A, followed by those of B, C and D; or −1
+	int alignmentA;      // … the minimum alignment of A, followed by the attributes for B, C and D; or −1
 } cx_blaslt_words;
 
 // A product C [m, n] = A [m, k] times the transpose of B [n, k], by rows, of one element type.
