@@ -3,10 +3,13 @@ package catalog
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/strictyaml"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -120,11 +123,17 @@ func noBlock() string {
 }
 
 func (c *Checker) checkPlatform(p *Platform) {
+	c.checkDevice(p)
 	la := &p.Launch
-	if la.Container == "pyxis" && la.Launcher != "slurm" {
-		c.Diagnose(&la.Container, "pyxis is a plugin of slurm; the launcher is %q", la.Launcher)
+	if runtimes := vocab.Containers(la.Launcher); !slices.Contains(runtimes, la.Container) {
+		c.Diagnose(&la.Container, "launcher %q has no container %q; choose from %s", la.Launcher, la.Container, strings.Join(runtimes, ", "))
 	}
-	if la.Container != "none" && p.Image == "" {
+	for _, key := range operator.Needs(la.Launcher, la.Container) {
+		if slices.Contains(vocab.Containers(la.Launcher), la.Container) && !slices.Contains(la.Requires, key) {
+			c.Diagnose(&la.Launcher, "launcher %q with container %q needs the operator value %s; list it under \"requires\"", la.Launcher, la.Container, key)
+		}
+	}
+	if la.Container != vocab.NoContainer && p.Image == "" {
 		c.Diagnose(&la.Container, "container %q needs an image", la.Container)
 	}
 	if strings.Contains(p.Image, "@") {
@@ -142,6 +151,38 @@ func (c *Checker) checkPlatform(p *Platform) {
 	for i := range p.Backends {
 		c.checkSupport(p, &p.Backends[i])
 	}
+}
+
+// archs holds the form of the architectures of each vendor's GPUs.
+var archs = map[string]struct {
+	form *regexp.Regexp
+	want string
+}{
+	vocab.NVIDIA: {regexp.MustCompile(`^sm[1-9][0-9]{1,2}$`), "sm and the compute capability without its dot, such as sm90"},
+	vocab.AMD:    {regexp.MustCompile(`^gfx[1-9][0-9a-f]{2,3}$`), "gfx and the version of the instruction set, such as gfx942"},
+}
+
+// checkDevice refuses names that no rank on a GPU of the vendor reports.
+func (c *Checker) checkDevice(p *Platform) {
+	arch, known := archs[p.Vendor]
+	if !known {
+		return // a host's ranks are not compared with its platform
+	}
+	if !arch.form.MatchString(p.Arch) {
+		c.Diagnose(&p.Arch, "invalid arch %q of vendor %q: want %s", p.Arch, p.Vendor, arch.want)
+	}
+	if vocab.IsModel(p.Product) {
+		return
+	}
+	hint := vocab.Model(p.Product) // in other letters
+	if hint == p.Product {
+		known := namesOf(c.Platforms, func(p *Platform) string { return p.Product })
+		hint = vocab.Nearest(p.Product, slices.DeleteFunc(known, func(name string) bool { return !vocab.IsModel(name) }))
+	}
+	if hint != "" {
+		hint = fmt.Sprintf("; did you mean %q?", hint)
+	}
+	c.Diagnose(&p.Product, "invalid product %q: want the model of the device, such as h100 or mi300x%s", p.Product, hint)
 }
 
 // ownedArgs lists arguments that the launchers set themselves, from the case.

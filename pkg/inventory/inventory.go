@@ -123,17 +123,8 @@ func (m *Machine) Transport(vendor string, indices ...int) string {
 	return cmp.Or(kind, "pcie")
 }
 
-// model matches the common name of a product in its full name.
-var model = regexp.MustCompile(`(?i)\b(MI|GB|RTX|[ABHLPTVW])[ -]?([0-9]{1,4}[A-Z]{0,2})\b`)
-
-// Model returns the common name of the product: h200 for "NVIDIA H200", mi300x for "AMD
-// Instinct MI300X OAM". It is lower case, without blanks.
-func (g *GPU) Model() string {
-	if m := model.FindStringSubmatch(g.Product); m != nil {
-		return strings.ToLower(m[1] + m[2])
-	}
-	return strings.ToLower(strings.Join(strings.Fields(g.Product), "-"))
-}
+// Model returns vocab.Model of the product.
+func (g *GPU) Model() string { return vocab.Model(g.Product) }
 
 // variants matches the words by which products of one model differ in processors, memory, power or links.
 var variants = regexp.MustCompile(`(?i)\b(PCIe|NVL|MIG|Laptop|Max-Q|Ti|SUPER|Ada|Quadro|(16|24|32|40|48|64|94|96)GB|[1-7]g\.[0-9]+gb)\b`)

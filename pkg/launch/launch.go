@@ -115,14 +115,14 @@ type Request struct {
 func For(r Request) Launcher {
 	c := r.Cell
 	var lacks []string
-	if !slices.Contains(containers[c.Launcher], c.Container) {
+	if !slices.Contains(vocab.Containers(c.Launcher), c.Container) {
 		lacks = append(lacks, fmt.Sprintf("this program has no launcher %q with container %q", c.Launcher, c.Container))
 	}
 	if m := r.Operator.Missing(c.Launch.Requires); len(m) > 0 {
 		lacks = append(lacks, fmt.Sprintf("operator values of platform %s are missing: %s; write them into the file that CX_OPERATOR_CONFIG names",
 			c.SKU, strings.Join(m, ", ")))
 	}
-	if c.Container == pyxis && r.Operator.Storage.Images == "" {
+	if c.Container == vocab.Pyxis && r.Operator.Storage.Images == "" {
 		lacks = append(lacks, fmt.Sprintf("no directory for container images: name one among the operator values of platform %s, as storage.images", c.SKU))
 	}
 	scratch, err := r.scratchBase()
@@ -136,15 +136,15 @@ func For(r Request) Launcher {
 	switch {
 	case len(lacks) > 0:
 		return refusing{errors.New(strings.Join(lacks, "; "))}
-	case c.Launcher == slurm:
+	case c.Launcher == vocab.Slurm:
 		return Slurm{
 			Starter: command.Host{}, Request: r, Queue: time.Duration(c.QueueMinutes) * time.Minute,
 			Program: program, Scratch: scratch, Delay: cacheDelay,
 		}
-	case c.Container == docker:
+	case c.Container == vocab.Docker:
 		engine := r.Operator.Docker.Command
 		if len(engine) == 0 {
-			engine = []string{docker}
+			engine = []string{vocab.Docker}
 		}
 		return Docker{
 			Engine:    container.Engine{Starter: command.Host{}, Command: engine, Locks: r.Operator.Storage.Locks},
@@ -161,7 +161,7 @@ func (r Request) Listen() string {
 	switch {
 	case r.Cell.Launch.Store != vocab.StoreTCP:
 		return ""
-	case r.Cell.Launcher == bare:
+	case r.Cell.Launcher == vocab.Bare:
 		return "127.0.0.1"
 	default:
 		return r.Operator.Network.StoreAddress // the cell requires it
@@ -171,21 +171,8 @@ func (r Request) Listen() string {
 // cacheDelay is longer than shared file systems cache a directory.
 const cacheDelay = 90 * time.Second
 
-// Names of launchers and of container runtimes in platforms.
-const (
-	bare  = "bare" // ranks are processes on this host
-	slurm = "slurm"
-	none  = "none"
-	pyxis = "pyxis"
-
-	docker = "docker" // or podman
-)
-
 // nodeTask is the plan.Launch.TaskPer of platforms whose Slurm tasks are nodes, not ranks.
 const nodeTask = "node"
-
-// containers lists the container runtimes that each launcher supports.
-var containers = map[string][]string{bare: {none, docker}, slurm: {none, pyxis}}
 
 // refusing is a Launcher that allocates nothing.
 type refusing struct{ err error }

@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/sysfs"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // adapters is the sysfs of a node with an interface and two adapters.
@@ -94,7 +95,7 @@ func TestNodesWithDifferentLinkLayers(t *testing.T) {
 // node cannot have it.
 func TestANodeWithoutTheNetwork(t *testing.T) {
 	s, tools := pool(t)
-	s.Cell.Container, s.Operator.Network = none, operator.Network{SocketInterface: "nosuchinterface"}
+	s.Cell.Container, s.Operator.Network = vocab.NoContainer, operator.Network{SocketInterface: "nosuchinterface"}
 	_, err := s.Allocate(t.Context())
 	unready := &Unready{}
 	require.ErrorAs(t, err, &unready)

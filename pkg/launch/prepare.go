@@ -20,6 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/sysfs"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Unready is the error of machines that cannot run ranks.
@@ -122,7 +123,7 @@ func inherited() map[string]string {
 // and makes the image ready on each.
 func (a *slurmAllocation) prepare(ctx context.Context) error {
 	p, limit := preparation{Nonce: rand.Text(), Storage: a.Operator.Storage, Network: a.Network()}, answerLimit
-	boxed := a.Cell.Container == pyxis
+	boxed := a.Cell.Container == vocab.Pyxis
 	if boxed {
 		p.Image, limit = container.Image{Ref: a.Cell.Image, Arch: a.Cell.Arch}, importLimit
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/container"
 	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // TestMain makes the copy of this program that stand-ins start in containers and on nodes do
@@ -64,7 +65,7 @@ func pool(t *testing.T) (Slurm, fakes.Containers) {
 		Starter: command.Host{}, Program: os.Args[0], Scratch: filepath.Join(t.TempDir(), "stage"),
 		Request: Request{
 			Cell: plan.Cell{
-				Nodes: 2, Container: pyxis, Image: "vendor/libraries:v1", Arch: "amd64", Launch: plan.Launch{Srun: []string{"--container-writable"}},
+				Nodes: 2, Container: vocab.Pyxis, Image: "vendor/libraries:v1", Arch: "amd64", Launch: plan.Launch{Srun: []string{"--container-writable"}},
 			},
 			Operator: operator.Platform{Storage: operator.Storage{Images: filepath.Join(t.TempDir(), "images"), EnrootCache: t.TempDir(), Locks: t.TempDir()}},
 		},
@@ -136,11 +137,11 @@ func TestNodesThatAreNotReady(t *testing.T) {
 		reason, says string
 	}{
 		"a node does not see the directory": {
-			"FAKE_BLIND=1", func(c *plan.Cell) { c.Container = none }, "no answer from node of node 1",
+			"FAKE_BLIND=1", func(c *plan.Cell) { c.Container = vocab.NoContainer }, "no answer from node of node 1",
 			"node 1: srun: exit status 2 (1: slurmstepd: error: execve(): <storage.stage>/cxrun: No such file or directory): does it see storage.stage, at the same path as the runner, and may it write there?",
 		},
 		"nothing comes back from a node": {
-			"FAKE_DEAF=0", func(c *plan.Cell) { c.Container = none }, "nothing came back from node of node 0", "node 0: its report is not visible here",
+			"FAKE_DEAF=0", func(c *plan.Cell) { c.Container = vocab.NoContainer }, "nothing came back from node of node 0", "node 0: its report is not visible here",
 		},
 		"the image does not get the directory": {
 			"FAKE_NO_MOUNT=1", func(*plan.Cell) {}, "no answer from image of node 0", "does the image start there, and with the directory of the cell mounted?",
@@ -210,7 +211,7 @@ func TestEachHostAndAccountHasADirectory(t *testing.T) {
 	require.NoError(t, os.Mkdir(other, 0o700))
 	left := abandon(t, other)
 	s, _ := pool(t)
-	s.Cell.Container = none
+	s.Cell.Container = vocab.NoContainer
 	var err error
 	s.Scratch, err = stageOf(stage)
 	require.NoError(t, err)

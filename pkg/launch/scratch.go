@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // scratchPrefix is the prefix of scratch directories, which a shard and its ranks share
@@ -27,8 +28,8 @@ const scratchPrefix = "cxscratch-"
 // program cannot know which of its file systems other hosts see. Each host and account has
 // a directory of its own there.
 func (r Request) scratchBase() (string, error) {
-	if r.Cell.Launcher == bare {
-		if r.Cell.Container != none && !executable(rendezvous.Memory()) {
+	if r.Cell.Launcher == vocab.Bare {
+		if r.Cell.Container != vocab.NoContainer && !executable(rendezvous.Memory()) {
 			return os.TempDir(), nil
 		}
 		return rendezvous.Memory(), nil

@@ -6,6 +6,8 @@ package operator
 import (
 	"slices"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Values are the operator values of a fleet.
@@ -64,6 +66,18 @@ const StoreAddressKey = "network.store_address"
 // Keys lists the values that a platform can require.
 func Keys() []string {
 	return []string{"slurm.partition", "slurm.account", "storage.images", "storage.stage", "storage.enroot_cache", "network.rdma_devices", StoreAddressKey}
+}
+
+// Needs lists the values without which no rank can start under a launcher and a container runtime.
+func Needs(launcher, container string) []string {
+	var keys []string
+	if launcher == vocab.Slurm {
+		keys = append(keys, "storage.stage")
+	}
+	if container == vocab.Pyxis {
+		keys = append(keys, "storage.images")
+	}
+	return keys
 }
 
 // Missing returns the keys that p has no value for.

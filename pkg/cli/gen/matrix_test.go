@@ -236,7 +236,7 @@ routings:
 		sku := fmt.Sprintf("pool-%02d", i)
 		skus = append(skus, sku)
 		files["platforms/"+sku+".yaml"] = `vendor: nvidia
-product: x
+product: h100
 arch: sm90
 cpu: amd64
 gpus_per_node: 8
