@@ -16,6 +16,8 @@ import (
 // Command is a program to start. Its standard input is empty.
 type Command struct {
 	Args []string // the program and its arguments
+	// Without, if not nil, selects the variables of this process that the program does not get.
+	Without func(name string) bool
 	// Env is added to the environment of this process and overrides it.
 	Env            map[string]string
 	Stdout, Stderr io.Writer // nil discards

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -31,6 +32,12 @@ var _ Starter = Host{}
 func (Host) Start(c Command) (Process, error) {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Env = os.Environ()
+	if c.Without != nil {
+		cmd.Env = slices.DeleteFunc(cmd.Env, func(kv string) bool {
+			name, _, _ := strings.Cut(kv, "=")
+			return c.Without(name)
+		})
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		cmd.Env = append(cmd.Env, name+"="+c.Env[name]) // the last entry of a name wins
 	}

@@ -106,8 +106,16 @@ type Request struct {
 	// Cell names the launcher, the container and its image, and the nodes.
 	Cell     plan.Cell
 	Operator operator.Platform
-	// SlurmJob is the id of the Slurm allocation that this program runs in, or empty.
-	SlurmJob string
+	// SlurmJob is the id of the Slurm allocation that this program runs in, and SlurmStep of the step; or empty.
+	SlurmJob, SlurmStep string
+	// Tell, if not nil, prints a line for the user.
+	Tell func(format string, args ...any)
+}
+
+func (r Request) tell(format string, args ...any) {
+	if r.Tell != nil {
+		r.Tell(format, args...)
+	}
 }
 
 // For returns the launcher of a cell. If this program cannot run the ranks of the cell,

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -159,11 +158,7 @@ func sameImage(ref string, reports []report) error {
 }
 
 func (a *slurmAllocation) prepareStep(ctx context.Context, step, nonce string, limit time.Duration) ([]report, error) {
-	nodes := strconv.Itoa(a.Cell.Nodes)
-	args := []string{
-		"srun", "--jobid=" + a.id, "--nodes=" + nodes, "--ntasks=" + nodes, "--ntasks-per-node=1", "--mpi=none", "--input=none",
-		"--label", "--kill-on-bad-exit=0", // every node reports
-	}
+	args := append(a.step(a.Cell.Nodes, a.Cell.Nodes, 1), "--kill-on-bad-exit=0") // every node reports
 	if step == inContainer {
 		args = append(append(args, a.containerArgs(nil)...), a.Cell.Launch.Srun...)
 	}
@@ -219,6 +214,8 @@ func readReport(ctx context.Context, dir, step string, node int, delay time.Dura
 	case err != nil && tooOld.MatchString(said):
 		needed := tooOld.FindStringSubmatch(said)[1]
 		return r, unready(node, where+" has a glibc older than "+needed, "the %s has a glibc older than %s, which this program needs: use a newer one, or build cxrun on a machine with that glibc", where, needed)
+	case err != nil && failed != nil && !taskRan(said):
+		return r, &Unready{Reason: "srun started no step", Err: fmt.Errorf("%w (%s)", failed, lastWords(said))}
 	case err != nil && failed != nil:
 		return r, unready(node, fmt.Sprintf("no answer from %s of node %d", where, node), "%w (%s): %s", failed, lastWords(said), what)
 	case err != nil || r.Nonce != nonce:
@@ -227,6 +224,16 @@ func readReport(ctx context.Context, dir, step string, node int, delay time.Dura
 		return r, unready(node, r.Reason, "%s", r.Error)
 	}
 	return r, nil
+}
+
+// taskRan reports whether a step whose output is said had a task. Otherwise, only srun itself said something.
+func taskRan(said string) bool {
+	for line := range strings.Lines(said) {
+		if line = strings.TrimSpace(line); line != "" && (!strings.HasPrefix(line, "srun: ") || endOf.MatchString(line)) {
+			return true
+		}
+	}
+	return false
 }
 
 // lastWords returns the last line of a step's output that is not srun's own about its tasks.

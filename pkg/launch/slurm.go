@@ -52,6 +52,7 @@ const stagedProgram = "cxrun"
 
 // Allocate implements Launcher.
 func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
+	s.Starter = slurmClient{s.Starter}
 	if err := ownDirectory(s.Scratch, "storage.stage"); err != nil {
 		return nil, err
 	}
@@ -59,6 +60,7 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.inherit(ctx)
 	a := &slurmAllocation{Slurm: s, machines: machines{scratch: scratch}, id: s.SlurmJob}
 	if err := stage(s.Program, filepath.Join(scratch.Dir(), stagedProgram)); err != nil {
 		return nil, errors.Join(err, scratch.Remove())
@@ -73,6 +75,20 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 		return nil, errors.Join(err, a.release(ctx))
 	}
 	return a, nil
+}
+
+// inherit drops the job that this program inherited unless that job runs.
+func (s *Slurm) inherit(ctx context.Context) {
+	if s.SlurmJob == "" {
+		return
+	}
+	switch err := running(ctx, s.Starter, s.SlurmJob); {
+	case err != nil:
+		s.tell("SLURM_JOB_ID=%s is ignored and another job requested: %v", s.SlurmJob, err)
+		s.SlurmJob, s.SlurmStep = "", ""
+	case s.SlurmStep != "":
+		s.tell("this program is a step of job %s, so its ranks share the resources of that job with it (srun --overlap)", s.SlurmJob)
+	}
 }
 
 // stage copies a program to a file that may be run.
@@ -192,7 +208,7 @@ func cancel(ctx context.Context, s command.Starter, id string) error {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
 	defer stop()
-	if _, err := command.Output(ctx, s, command.Command{Args: []string{"scancel", id}}); err != nil {
+	if _, err := command.Output(ctx, slurmClient{s}, command.Command{Args: []string{"scancel", id}}); err != nil {
 		return fmt.Errorf("cancel job %s: %w; cancel it with scancel %s", id, err, id)
 	}
 	return nil
@@ -228,25 +244,24 @@ func (a *slurmAllocation) release(ctx context.Context) error {
 	return a.machines.Release()
 }
 
-// runs returns an error unless the job still runs. It may have been cancelled, or a node may have
-// failed.
-func (a *slurmAllocation) runs(ctx context.Context) error {
-	queue, err := command.Output(ctx, a.Starter, command.Command{Args: []string{"squeue", "--noheader", "--jobs=" + a.id, "--format=%A %T"}})
+// running returns an error unless the job runs. It may have been cancelled, or a node may have failed.
+func running(ctx context.Context, s command.Starter, job string) error {
+	queue, err := command.Output(ctx, s, command.Command{Args: []string{"squeue", "--noheader", "--jobs=" + job, "--format=%A %T"}})
 	if err != nil {
-		return fmt.Errorf("ask for the state of job %s: %w", a.id, err)
+		return fmt.Errorf("ask for the state of job %s: %w", job, err)
 	}
 	for line := range strings.Lines(string(queue)) { // an array job has several
-		if strings.TrimSpace(line) == a.id+" RUNNING" {
+		if strings.TrimSpace(line) == job+" RUNNING" {
 			return nil
 		}
 	}
-	return fmt.Errorf("job %s no longer runs: it was cancelled, a node failed, or its time is over", a.id)
+	return fmt.Errorf("job %s no longer runs: it was cancelled, a node failed, or its time is over", job)
 }
 
 // Start implements Allocation. It returns when srun runs; a step that cannot be created
 // ends all its ranks.
 func (a *slurmAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
-	if err := a.runs(ctx); err != nil {
+	if err := running(ctx, a.Starter, a.id); err != nil {
 		return nil, fmt.Errorf("start ranks: %w", err)
 	}
 	if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
@@ -287,14 +302,26 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 			program[0], "node", "--store", spec.Store, "--world", strconv.Itoa(last.World), "--ranks-per-node", strconv.Itoa(perNode),
 		}
 	}
-	args := []string{
-		"srun", "--jobid=" + a.id, "--nodes=" + strconv.Itoa(last.Node+1), "--ntasks=" + strconv.Itoa(tasks),
-		"--ntasks-per-node=" + strconv.Itoa(tasksPerNode), "--distribution=block", "--mpi=none", "--input=none", "--label",
+	args := append(a.step(last.Node+1, tasks, tasksPerNode),
+		"--distribution=block",
 		"--cpu-bind=none",      // a rank chooses its processors itself, near its device
 		"--kill-on-bad-exit=1", // a rank that waits for a dead one would wait for ever
-	}
+	)
 	args = append(append(args, a.containerArgs(spec.Env)...), a.Cell.Launch.Srun...)
 	return append(args, program...)
+}
+
+// step returns how srun starts any step of the allocation.
+func (a *slurmAllocation) step(nodes, tasks, tasksPerNode int) []string {
+	args := []string{
+		"srun", "--jobid=" + a.id, "--nodes=" + strconv.Itoa(nodes), "--ntasks=" + strconv.Itoa(tasks),
+		"--ntasks-per-node=" + strconv.Itoa(tasksPerNode), "--mpi=none", "--input=none", "--label",
+		"--export=ALL", // the variables of the case, among others
+	}
+	if a.SlurmStep != "" {
+		args = append(args, "--overlap") // otherwise the step waits for the end of this program's
+	}
+	return args
 }
 
 // containerArgs are the arguments of srun that start a step in the image. Nothing but the

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -105,8 +106,8 @@ func TestStepInAContainer(t *testing.T) {
 	a := &slurmAllocation{machines: machines{scratch: scratch}, id: "7", squash: "example/image:v1"}
 	a.Cell.Launch.Srun = []string{"--container-writable"}
 	require.Equal(t, []string{
-		"srun", "--jobid=7", "--nodes=2", "--ntasks=3", "--ntasks-per-node=2", "--distribution=block", "--mpi=none", "--input=none", "--label",
-		"--cpu-bind=none", "--kill-on-bad-exit=1", "--container-image=example/image:v1", "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
+		"srun", "--jobid=7", "--nodes=2", "--ntasks=3", "--ntasks-per-node=2", "--mpi=none", "--input=none", "--label", "--export=ALL",
+		"--distribution=block", "--cpu-bind=none", "--kill-on-bad-exit=1", "--container-image=example/image:v1", "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
 		"--container-writable", a.Dir() + "/cxrun", "rank", "--slurm", "--store", "/store",
 	}, a.srun(Spec{Places: Places(3, 2), Store: "/store"}))
 }
@@ -249,6 +250,65 @@ func TestSlurm(t *testing.T) {
 		}
 		require.NoError(t, inner.Release())
 		require.Contains(t, slurmtest.Jobs(t), outer.id+" RUNNING")
+	})
+
+	for name, env := range map[string]map[string]string{
+		"no variables for ranks":   {"SLURM_EXPORT_ENV": "NONE", "SALLOC_EXPORT": "NONE"},
+		"two amounts of memory":    {"SLURM_MEM_PER_CPU": "1", "SLURM_MEM_PER_NODE": "2"},
+		"fewer GPUs":               {"SLURM_GPUS_PER_NODE": "1"},
+		"other nodes":              {"SLURM_NODELIST": "node9"},
+		"nodes for one step":       {"SLURM_EXCLUSIVE": "1"},
+		"a queue of somebody else": {"SQUEUE_USERS": "nobody"},
+	} {
+		t.Run("Slurm's variables say "+name, func(t *testing.T) {
+			for name, value := range env {
+				t.Setenv(name, value)
+			}
+			a := allocate(t, onSlurm(t, `echo "$SLURM_PROCID of $SLURM_NTASKS on $(hostname): $CX_TEST" >&2`, plain))
+			g, spec := stepOf(t, a, 4, 2)
+			require.Len(t, exits(g), 4)
+			log, err := os.ReadFile(LogFile(spec.LogDir, 3))
+			require.NoError(t, err)
+			require.Equal(t, "3 of 4 on node2: a b;$(c)\n", string(log))
+			require.NoError(t, a.Release())
+		})
+	}
+
+	t.Run("in a job that does not exist", func(t *testing.T) {
+		var told []string
+		a := allocate(t, onSlurm(t, "exit 0", func(s *Slurm) {
+			s.SlurmJob, s.SlurmStep = "4242", "0"
+			s.Tell = func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
+		}))
+		g, _ := stepOf(t, a, 4, 2)
+		require.Len(t, exits(g), 4)
+		require.Len(t, told, 1)
+		require.Contains(t, told[0], "SLURM_JOB_ID=4242 is ignored and another job requested: ask for the state of job 4242: ")
+		require.NoError(t, a.Release())
+	})
+
+	t.Run("in a step that has all of its job", func(t *testing.T) {
+		outer := allocate(t, onSlurm(t, `[ "$SLURM_PROCID" != 0 ] || touch "$(dirname "$0")/up"; exec sleep 1000`, plain)).(*slurmAllocation)
+		stepOf(t, outer, 4, 2)
+		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(outer.Dir(), "up")); return err == nil }, 10*time.Minute, 10*time.Millisecond)
+		var told []string
+		inner := allocate(t, onSlurm(t, "exit 0", func(s *Slurm) {
+			s.SlurmJob, s.SlurmStep = outer.id, "0"
+			s.Tell = func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
+		}))
+		g, _ := stepOf(t, inner, 4, 2)
+		require.Len(t, exits(g), 4)
+		require.Equal(t, []string{"this program is a step of job " + outer.id + ", so its ranks share the resources of that job with it (srun --overlap)"}, told)
+	})
+
+	t.Run("a step that is not started", func(t *testing.T) {
+		outer := allocate(t, onSlurm(t, "", func(s *Slurm) { s.Cell.Nodes = 1 })).(*slurmAllocation)
+		_, err := onSlurm(t, "", func(s *Slurm) { s.SlurmJob = outer.id }).Allocate(t.Context())
+		unready := &Unready{}
+		require.ErrorAs(t, err, &unready)
+		require.Equal(t, "srun started no step", unready.Reason)
+		require.ErrorContains(t, err, "srun: exit status 1 (srun: error: Only allocated 1 nodes asked for 2)")
+		require.NotContains(t, err.Error(), "storage.stage")
 	})
 
 	t.Run("dump", func(t *testing.T) {

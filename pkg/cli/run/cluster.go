@@ -27,12 +27,14 @@ const (
 // cluster is the cluster that this host belongs to. The zero value means that it belongs to none.
 type cluster struct {
 	operator operator.Values
-	slurmJob string // that this program runs in
+	// slurmJob and slurmStep are the job and its step that this program runs in.
+	slurmJob, slurmStep string
+	tell                func(format string, args ...any)
 }
 
 // newCluster reads the operator values, if the environment names a file.
 func newCluster(s cli.Streams) (cluster, error) {
-	here := cluster{slurmJob: s.Getenv("SLURM_JOB_ID")}
+	here := cluster{slurmJob: s.Getenv("SLURM_JOB_ID"), slurmStep: s.Getenv("SLURM_STEP_ID"), tell: func(format string, args ...any) { s.Tell("cxrun: "+format, args...) }}
 	path := s.Getenv(operatorVariable)
 	if path == "" {
 		return here, nil
@@ -60,7 +62,7 @@ func (h cluster) stages() []string {
 }
 
 func (h cluster) request(cell plan.Cell) launch.Request {
-	return launch.Request{Cell: cell, Operator: h.operator.Platform(cell.SKU), SlurmJob: h.slurmJob}
+	return launch.Request{Cell: cell, Operator: h.operator.Platform(cell.SKU), SlurmJob: h.slurmJob, SlurmStep: h.slurmStep, Tell: h.tell}
 }
 
 // maxRanksPerNode returns the maximum number of ranks of a case on a node.

@@ -1,0 +1,25 @@
+package launch
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/command"
+)
+
+// slurmClient starts Slurm's commands. They read options from variables, which a batch script, a step or a
+// profile may have set for something else. A command gets none of them: its arguments say everything. It gets
+// only the variables that say which cluster this is.
+type slurmClient struct{ command.Starter }
+
+func (s slurmClient) Start(c command.Command) (command.Process, error) {
+	c.Without = slurmOption
+	return s.Starter.Start(c)
+}
+
+// slurmOption reports whether a variable is an option of Slurm's commands, or describes a job.
+func slurmOption(name string) bool {
+	return slices.ContainsFunc([]string{"SLURM", "SALLOC_", "SRUN_", "SBATCH_", "SCANCEL_", "SQUEUE_"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	}) && !slices.Contains([]string{"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"}, name)
+}
