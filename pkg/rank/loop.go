@@ -52,6 +52,7 @@ func Loop(ctx context.Context, place Place, store rendezvous.Store, find Find, f
 	defer runtime.UnlockOSThread()
 	var runner Runner
 	processors() // now: runners restrict this thread further
+	environ()    // now: runners set variables for libraries
 	for n := 1; ; n++ {
 		order, err := nextOrder(ctx, store, n)
 		switch {
@@ -96,7 +97,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 		return nil
 	}
 	s := NewSession(place, store, order.Scope, nil)
-	s.note, s.files = write, order.Files
+	s.note, s.files, s.planned = write, order.Files, order.Case.Env
 	s.faults = matching(faults, order.Case.CaseID, place.Rank)
 	records := 0
 	s.emit = func(r Record) error {

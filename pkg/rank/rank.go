@@ -70,6 +70,8 @@ type Session struct {
 	note   func(Record) error // writes a record that faults and counts ignore; may be nil
 	faults []Fault
 	files  map[string][]byte
+	// planned has the variables of the case.
+	planned map[string]string
 	// settings is the last record of Settings.
 	settings string
 }

@@ -25,6 +25,9 @@ import (
 // Settings holds what affects the libraries of a rank in addition to the variables that its launcher set. The
 // values are private; see provenance.Screen.Environment.
 type Settings struct {
+	// Environment has the variables that the rank was started with: those that change what libraries do, and those of
+	// its case. It is nil only if the rank has not reported its settings.
+	Environment map[string]string `json:"environment"`
 	// Variables come from the settings files of libraries, or are for the dynamic loader and the C library.
 	Variables map[string]string `json:"variables,omitempty"`
 	// Processors are the processors that the launcher left to the rank; nil if it may use all that are online.
@@ -59,8 +62,9 @@ func (s *Session) settled(log io.Writer, run func() error) error {
 // settle reports the settings in the stream if they have changed, and writes them with their files to log.
 func (s *Session) settle(log io.Writer) error {
 	now := SettingsHere()
+	now.Environment = startedWith(s.planned)
 	raw, err := json.Marshal(now)
-	if err != nil || string(raw) == cmp.Or(s.settings, "{}") || s.note == nil {
+	if err != nil || string(raw) == s.settings || s.note == nil {
 		return err
 	}
 	s.settings = string(raw)
@@ -68,6 +72,21 @@ func (s *Session) settle(log io.Writer) error {
 		fmt.Fprintf(log, "setting %s=%s from %s\n", v.name, v.value, cmp.Or(v.file, "the environment"))
 	}
 	return s.note(Record{Kind: kindSetting, Data: raw})
+}
+
+// environ is the environment that this process was started with. Runners may add to it later.
+var environ = sync.OnceValue(os.Environ)
+
+// startedWith returns the relevant part of environ, and the variables in it that are planned.
+func startedWith(planned map[string]string) map[string]string {
+	found := map[string]string{}
+	for _, kv := range environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if _, is := planned[name]; is || len(provenance.Relevant([]string{kv})) > 0 {
+			found[name] = value
+		}
+	}
+	return found
 }
 
 // ofNCCL returns the variables that NCCL or RCCL, of any version, read from its files. The library adds them to the

@@ -102,6 +102,9 @@ func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late 
 		end.reasons = append(end.reasons, result.ReasonInternal.With("records of rank %d", bad))
 	}
 	if len(end.reasons) == 0 {
+		end.reasons, end.text = unplanned(g.env, end.streams)
+	}
+	if len(end.reasons) == 0 {
 		end.reasons, end.text = unlike(end.streams)
 	}
 	return end, errors.Join(err, left.err)

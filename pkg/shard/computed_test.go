@@ -38,7 +38,7 @@ func computing(t *testing.T, f Compute) *Shard {
 		Launcher: noMachines{t}, Results: t.TempDir(), Limit: time.Hour, Observer: &recorder{},
 		Run: Run{
 			RunID: "run-1", RunAttempt: "1", Generator: "cxrun test", Host: map[string]string{"kernel": "6.1"},
-			Environment: func(_, _ map[string]string) map[string]string { return map[string]string{"NCCL_ALGO": "ring"} },
+			Environment: func(_, _, _ map[string]string) map[string]string { return map[string]string{"NCCL_ALGO": "ring"} },
 			Screen:      provenance.NewScreen("secret"),
 		},
 		Families: Registry{simulation.Name: {Computes: map[string]Compute{"simulator": func(ctx context.Context, d result.Document) error {

@@ -266,7 +266,7 @@ func fakeShard(results, scratch string, cases ...plan.Requested) *Shard {
 		Cases: cases,
 		Run: Run{
 			RunID: "run-1", RunAttempt: "1", Generator: "cxrun test",
-			Environment: func(env, found map[string]string) map[string]string { maps.Copy(env, found); return env },
+			Environment: func(env, _, found map[string]string) map[string]string { maps.Copy(env, found); return env },
 			Screen:      provenance.NewScreen("secret"),
 		},
 		Families: fakeFamilies(),

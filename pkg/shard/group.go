@@ -56,6 +56,7 @@ type group struct {
 	world  int
 	orders int
 	files  map[string][]byte // for every case
+	env    map[string]string // of its ranks; see runner.environment
 	broken bool              // a rank has ended
 	// fits returns an error for a rank whose device is not one of the cell's platform.
 	fits func(rank.Facts) error
@@ -77,13 +78,13 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 	name := fmt.Sprintf("group-%03d", r.groups)
 	g := &group{
 		key: groupKey(c), dir: filepath.Join(r.machines.Dir(), name), logs: filepath.Join(r.logs, name),
-		world: c.World, files: r.Files, fits: r.Fits, deadline: r.deadline(),
+		world: c.World, files: r.Files, env: r.environment(c), fits: r.Fits, deadline: r.deadline(),
 	}
 	var err error
 	if g.store, err = r.openStore(g.dir, c.World); err != nil {
 		return nil, err
 	}
-	env := r.environment(c)
+	env := maps.Clone(g.env)
 	maps.Copy(env, g.store.Env())
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()

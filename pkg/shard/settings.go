@@ -5,7 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -53,11 +55,45 @@ func processors(c plan.Case, streams []rank.Stream) (fewest int) {
 	return fewest
 }
 
+// seen returns the environment that the ranks report, nil if none does. They have equal ones, or their case fails.
+func seen(streams []rank.Stream) map[string]string {
+	for _, s := range streams {
+		if s.Settings.Environment != nil {
+			return s.Settings.Environment
+		}
+	}
+	return nil
+}
+
+// unplanned returns why a case that all ranks ran does not count: a rank was started without a variable of env, with
+// another value of it, or with one that env unsets. It returns nothing if none was. The text is private.
+func unplanned(env map[string]string, streams []rank.Stream) (reasons result.Reasons, text string) {
+	for _, s := range streams {
+		got := s.Settings.Environment
+		if got == nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			if value, is := got[name]; name != launch.UnsetVariable && (!is || value != env[name]) {
+				return result.Reasons{result.ReasonEnvironment.With("rank %d did not get the %s of the plan", s.Rank, name)},
+					fmt.Sprintf("%s is %q for rank %d and %q in the plan: look for what changes it between this program and the rank", name, value, s.Rank, env[name])
+			}
+		}
+		for name := range strings.SplitSeq(env[launch.UnsetVariable], ",") {
+			if value, is := got[name]; is {
+				return result.Reasons{result.ReasonEnvironment.With("rank %d got a %s, which the plan unsets", s.Rank, name)},
+					fmt.Sprintf("%s is %q for rank %d, and the plan unsets it: look for what sets it there", name, value, s.Rank)
+			}
+		}
+	}
+	return nil, ""
+}
+
 // unlike returns why a case that all ranks ran does not count: their settings differ. It returns nothing if they are
 // equal. The text is private.
 func unlike(streams []rank.Stream) (reasons result.Reasons, text string) {
 	for i, s := range streams {
-		a, b := streams[0].Settings.Variables, s.Settings.Variables
+		a, b := all(streams[0].Settings), all(s.Settings)
 		names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 		slices.Sort(names)
 		for _, name := range names {
@@ -68,4 +104,12 @@ func unlike(streams []rank.Stream) (reasons result.Reasons, text string) {
 		}
 	}
 	return nil, ""
+}
+
+// all returns the variables of a rank, of its environment and others.
+func all(s rank.Settings) map[string]string {
+	vars := map[string]string{}
+	maps.Copy(vars, s.Environment)
+	maps.Copy(vars, s.Variables)
+	return vars
 }

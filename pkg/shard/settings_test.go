@@ -26,6 +26,47 @@ func TestRanksWithOtherSettings(t *testing.T) {
 	require.Equal(t, `GLIBC_TUNABLES is "" for rank 0 and "glibc.malloc.arena_max=1" for rank 1: give both ranks the same settings; their logs name the settings files`, end.Failure)
 }
 
+// A case fails if a rank was started without a variable of the plan, with another value, or with one that the plan
+// unsets. The reason does not have the value.
+func TestRanksWithoutTheVariablesOfThePlan(t *testing.T) {
+	for script, want := range map[string]struct{ reason, failure string }{
+		"unset NCCL_ALGO": {
+			"rank 0 did not get the NCCL_ALGO of the plan",
+			`NCCL_ALGO is "" for rank 0 and "Ring" in the plan: look for what changes it between this program and the rank`,
+		},
+		`case "$*" in *"--rank 1"*) export NCCL_ALGO=Tree;; esac`: {
+			"rank 1 did not get the NCCL_ALGO of the plan",
+			`NCCL_ALGO is "Tree" for rank 1 and "Ring" in the plan: look for what changes it between this program and the rank`,
+		},
+		"export NCCL_IB_HCA=mlx5_7": {
+			"rank 0 got a NCCL_IB_HCA, which the plan unsets", `NCCL_IB_HCA is "mlx5_7" for rank 0, and the plan unsets it: look for what sets it there`,
+		},
+	} {
+		q := fakeCase(0, 2, 1)
+		q.Case.Env = map[string]string{"NCCL_ALGO": "Ring"}
+		s := fakeShard(t.TempDir(), t.TempDir(), q)
+		s.Network = launch.Request{}.NetworkEnv
+		l := s.Launcher.(launch.Local)
+		l.Program = []string{"sh", "-c", script + `; exec "$0" "$@"`, os.Args[0], "rank"}
+		s.Launcher = l
+		_, err := s.Do(t.Context())
+		require.ErrorIs(t, err, ErrEnvironment)
+		end := s.Observer.(*recorder).ends[0]
+		require.Equal(t, result.Reasons{result.ReasonEnvironment.With("%s", want.reason)}, end.Document.Head().Outcome.Reasons)
+		require.Equal(t, want.failure, end.Failure)
+	}
+}
+
+// A document has the environment that the ranks saw, not the one that the shard meant to give them.
+func TestDocumentsHaveWhatRanksSaw(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	s.Run.Environment = func(_, seen, _ map[string]string) map[string]string { return seen }
+	s = withVariable(s, "NCCL_PROTO", "LL")
+	_, err := s.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "LL", s.Observer.(*recorder).ends[0].Document.Head().Provenance.Environment["NCCL_PROTO"])
+}
+
 // Variants of one model have the platform's product, but a comparison key of their own.
 func TestVariantsOfDevices(t *testing.T) {
 	of := func(facts ...*rank.Facts) map[string]string {

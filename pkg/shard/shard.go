@@ -27,9 +27,9 @@ type Run struct {
 	Generator    string // program and version
 	// Host has the facts about this machine for documents.
 	Host map[string]string
-	// Environment returns the published environment of ranks that inherit ours with env
-	// added. found has the settings that the ranks found in addition to it.
-	Environment func(env, found map[string]string) map[string]string
+	// Environment returns the published environment of ranks: seen, which they reported, or if
+	// that is nil, ours with env added. found has the settings that they found in addition to it.
+	Environment func(env, seen, found map[string]string) map[string]string
 	// Screen decides what may be published.
 	Screen *provenance.Screen
 }

@@ -27,7 +27,7 @@ import (
 type cellRun struct {
 	matrix  *plan.Matrix
 	cluster cluster
-	team    *launch.Team // of --join; else nil
+	team    *launch.Team // of ranks that another launcher started; else nil
 	run     shard.Run
 	results string
 	resume  bool
@@ -135,8 +135,11 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	run := shard.Run{
 		RunID: s.Getenv(runIDVariable), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
 		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Build(),
-		Environment: func(env, found map[string]string) map[string]string {
-			return published(screen, os.Environ(), env, found, faults)
+		Environment: func(env, seen, found map[string]string) map[string]string {
+			if seen == nil {
+				seen = given(os.Environ(), env)
+			}
+			return published(screen, seen, found, faults)
 		},
 		Host:   provenance.Host(sysfs.Here(), screen),
 		Screen: screen,
@@ -147,18 +150,28 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	return run, nil
 }
 
+// given returns the environment that ranks should get: what they inherit, with env added.
+func given(inherited []string, env map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, kv := range inherited {
+		name, value, _ := strings.Cut(kv, "=")
+		all[name] = value
+	}
+	maps.Copy(all, env)
+	for name := range strings.SplitSeq(env[launch.UnsetVariable], ",") {
+		delete(all, name)
+	}
+	return all
+}
+
 // published returns the environment of ranks for documents, with the settings that they found beside it. It
 // includes injected faults, so that a run with faults never looks like one without.
-func published(screen *provenance.Screen, inherited []string, env, found map[string]string, faults []rank.Fault) map[string]string {
-	for name, value := range env {
-		inherited = append(inherited, name+"="+value)
+func published(screen *provenance.Screen, seen, found map[string]string, faults []rank.Fault) map[string]string {
+	var environ []string
+	for name, value := range seen {
+		environ = append(environ, name+"="+value)
 	}
-	unset := strings.Split(env[launch.UnsetVariable], ",")
-	inherited = slices.DeleteFunc(inherited, func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return slices.Contains(unset, name)
-	})
-	out := maps.Clone(screen.Environment(inherited, found))
+	out := maps.Clone(screen.Environment(environ, found))
 	if len(faults) > 0 {
 		var spelled []string
 		for _, f := range faults {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -142,7 +141,7 @@ func TestDefinitionsThatAreNotThere(t *testing.T) {
 func TestPublishedEnvironmentShowsFaults(t *testing.T) {
 	faults, err := rank.ParseFaults("rank=1,kind=exit; case=a*,rank=0,kind=hang,at=end")
 	require.NoError(t, err)
-	got := published(provenance.NewScreen(), []string{"NCCL_ALGO=Ring", "HOME=/root"}, map[string]string{"NCCL_ALGO": "Tree"}, nil, faults)
+	got := published(provenance.NewScreen(), given([]string{"NCCL_ALGO=Ring", "HOME=/root"}, map[string]string{"NCCL_ALGO": "Tree"}), nil, faults)
 	require.Equal(t, map[string]string{
 		"NCCL_ALGO": "Tree",
 		"CX_FAULT":  "case=*,rank=1,kind=exit,at=start;case=a*,rank=0,kind=hang,at=end",
@@ -163,7 +162,7 @@ func TestPublishedEnvironmentShowsTheNetwork(t *testing.T) {
 		c := plantest.EP(2)
 		c.Nodes = nodes
 		env := cluster{operator: operator}.request(plan.Cell{SKU: "pair"}).NetworkEnv(c)
-		return published(provenance.NewScreen("gpuhost17"), slices.Clone(inherited), env, nil, nil)
+		return published(provenance.NewScreen("gpuhost17"), given(inherited, env), nil, nil)
 	}
 	require.Equal(t, map[string]string{"NCCL_DEBUG": "WARN"}, document(1))
 	two := document(2)
