@@ -27,6 +27,7 @@ var packages = map[string]string{
 	"chromium-headless-shell": "chromium-headless-shell",
 	"g++":                     "g++",
 	"jq":                      "jq",
+	"mpirun":                  "openmpi-bin",
 	"munged":                  "munge",
 	"python3":                 "python3",
 	"qemu-aarch64":            "qemu-user",

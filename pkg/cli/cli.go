@@ -30,10 +30,28 @@ const (
 // without one ends it with ExitFailed.
 type ExitError struct {
 	Code int
-	Err  error
+	Err  error // nil if another process prints it
 }
 
-func (e *ExitError) Error() string { return e.Err.Error() }
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Code returns the exit code with which an error ends the program.
+func Code(err error) int {
+	exit, ok := errors.AsType[*ExitError](err)
+	switch {
+	case err == nil:
+		return ExitOK
+	case ok:
+		return exit.Code
+	default:
+		return ExitFailed
+	}
+}
 
 // Unwrap returns the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
@@ -74,20 +92,18 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 	if err == nil && out.Err != nil {
 		err = &ExitError{ExitFailed, out.Err}
 	}
-	if err == nil {
-		return ExitOK
-	}
-	if _, known := errors.AsType[*ExitError](err); !started && !known {
+	exit, known := errors.AsType[*ExitError](err)
+	switch {
+	case err == nil, known && exit.Err == nil:
+		return Code(err)
+	case !started && !known:
 		err = UsageError("%w; see '%s --help'", err, ran.CommandPath())
 	}
 	fmt.Fprintf(s.Err, "%s: %s\n", root.Name(), sanitize.Lines(err.Error()))
 	if s.OnActions() {
 		annotate(s.Err, err)
 	}
-	if exit, ok := errors.AsType[*ExitError](err); ok {
-		return exit.Code
-	}
-	return ExitFailed
+	return Code(err)
 }
 
 // inWords replaces an error that names Go's functions by one that says which values a flag

@@ -26,6 +26,7 @@ type agentCommand struct {
 	Do    string `json:"do"`
 	Group int    `json:"group,omitempty"` // to start, from 1
 	Spec  Spec   `json:"spec,omitzero"`
+	Code  int    `json:"code,omitempty"` // exit code, to stop
 }
 
 // agentEvent is what an agent appends to its stream.
@@ -41,6 +42,9 @@ type agentEvent struct {
 func agentCommandKey(n int) string { return fmt.Sprintf("agents/order-%06d", n) }
 func agentStream(agent int) string { return fmt.Sprintf("agents/agent-%d", agent) }
 
+// lifeKey is the key that the process of an agent waits for as long as it lives. Nothing is stored there.
+func lifeKey(agent int) string { return fmt.Sprintf("agents/life-%d", agent) }
+
 // agent starts the ranks of one place of a Team: one of each group that has a rank there. It
 // runs in a process of an external launcher, which outlives the ranks.
 type agent struct {
@@ -53,9 +57,9 @@ type agent struct {
 	reported chan struct{} // closed when the end of the rank is in the stream
 }
 
-// serve follows the commands until the last one, or until ctx ends. No rank is left when it
-// returns.
-func (a *agent) serve(ctx context.Context) (err error) {
+// serve follows the commands until the last one, whose exit code it returns, or until ctx ends. No
+// rank is left when it returns.
+func (a *agent) serve(ctx context.Context) (code int, err error) {
 	defer func() {
 		a.kill()
 		if unwritten := a.report(agentEvent{Left: true}); err == nil {
@@ -65,11 +69,11 @@ func (a *agent) serve(ctx context.Context) (err error) {
 	for n := 1; ; n++ {
 		raw, err := a.store.Get(ctx, agentCommandKey(n))
 		if err != nil {
-			return fmt.Errorf("wait for rank 0: %w", err)
+			return 0, fmt.Errorf("wait for rank 0: %w", err)
 		}
 		var c agentCommand
 		if err := json.Unmarshal(raw, &c); err != nil {
-			return fmt.Errorf("%s: %w", agentCommandKey(n), err)
+			return 0, fmt.Errorf("%s: %w", agentCommandKey(n), err)
 		}
 		switch c.Do {
 		case agentStart:
@@ -81,10 +85,10 @@ func (a *agent) serve(ctx context.Context) (err error) {
 		case agentKill:
 			a.kill()
 		case agentStop:
-			return nil
+			return c.Code, nil
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
 }

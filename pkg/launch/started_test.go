@@ -114,8 +114,8 @@ func TestAgree(t *testing.T) {
 	}
 	require.NoError(t, agree(two(func(*description) {})))
 	for want, change := range map[string]func(*description){
-		"rank 1 was started with another matrix, cell or version of this program than rank 0: start all with the same command": func(m *description) { m.Task = "other" },
-		"rank 1 has another NCCL_ALGO, NCCL_PROTO than rank 0: start all ranks in the same environment":                        func(m *description) { m.Env = map[string]string{"NCCL_PROTO": "LL", "NCCL_ALGO": "Ring"} },
+		"rank 1 was started with another command, matrix, backend or version of this program than rank 0: start all with the same command": func(m *description) { m.Task = "other" },
+		"rank 1 has another NCCL_ALGO, NCCL_PROTO than rank 0: start all ranks in the same environment":                                    func(m *description) { m.Env = map[string]string{"NCCL_PROTO": "LL", "NCCL_ALGO": "Ring"} },
 		"as the member says": func(m *description) { m.Unusable = "as the member says" },
 		"the operator values of rank 1 select another network than rank 0's: set CX_OPERATOR_CONFIG for all":        func(m *description) { m.Network = map[string]string{"NCCL_IB_SL": "1"} },
 		"network.rdma_devices are Ethernet on rank 1 and  on rank 0: name devices of one kind":                      func(m *description) { m.LinkLayer = "Ethernet" },

@@ -12,10 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/operator"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/sysfs"
@@ -30,7 +33,9 @@ const (
 
 // Member is a process that an external launcher started as one of a cell's ranks.
 type Member struct {
-	Place rank.Place
+	// Started is the place that the launcher gave this process, if the hosts are not known; then Place is not set.
+	Started *Started
+	Place   rank.Place
 	// Store is the address of the store of all members; see StartedStore.
 	Store string
 	Token string // of a store over TCP
@@ -38,6 +43,12 @@ type Member struct {
 	Task string
 	// Network is the operator's choice, which this node must have; zero for one node.
 	Network operator.Network
+	// Devices is the number of devices that this process can choose from; 0: it needs none.
+	Devices int
+	// Tell prints a line for the user, if Started is set.
+	Tell func(format string, args ...any)
+
+	meeting meeting
 }
 
 // Team is the processes that an external launcher started as the ranks of a cell. In each of
@@ -48,13 +59,15 @@ type Team struct {
 	store  rendezvous.Store
 	agent  *agent
 	dir    string // of the store in files
+	card   string // file that says where the store is; removed when all have found it
 	served chan error
 
 	places  []rank.Place // of the agents
 	sent    int
 	groups  int
-	offsets []int64 // in the streams of the agents
-	left    []bool  // by agent
+	offsets []int64       // in the streams of the agents
+	left    []bool        // by agent
+	gone    []atomic.Bool // by agent: its process has ended without notice
 }
 
 var _ Launcher = (*Team)(nil)
@@ -69,23 +82,55 @@ func Join(ctx context.Context, m Member, s command.Starter) (_ *Team, err error)
 	if err != nil {
 		return nil, fmt.Errorf("join: %w", err)
 	}
-	t := &Team{member: m, offsets: make([]int64, m.Place.World), left: make([]bool, m.Place.World)}
-	if t.store, err = t.open(ctx); err != nil {
+	if m.Started != nil {
+		m.Place = rank.Place{Rank: m.Started.Rank, World: m.Started.World}
+	}
+	t := &Team{member: m, offsets: make([]int64, m.Place.World), left: make([]bool, m.Place.World), gone: make([]atomic.Bool, m.Place.World)}
+	if m.meeting.file != "" {
+		t.store, err = t.meet(ctx)
+	} else {
+		t.store, err = t.open(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	t.agent = &agent{local: Local{Starter: s, Program: []string{program, "rank"}}, place: m.Place, store: t.store}
-	if err := t.exchange(ctx); err != nil {
+	if m.Started != nil {
+		err = t.locate(ctx)
+	}
+	t.agent = &agent{local: Local{Starter: s, Program: []string{program, "rank"}}, place: t.member.Place, store: t.store}
+	if err == nil {
+		err = t.exchange(ctx)
+	}
+	if t.card != "" {
+		err = errors.Join(err, os.Remove(t.card))
+	}
+	if err != nil {
 		err = fmt.Errorf("join: %w", err)
 		if t.Leads() && t.dir != "" && !errors.Is(err, os.ErrExist) {
 			err = errors.Join(err, os.RemoveAll(t.dir))
 		}
 		return nil, errors.Join(err, t.store.Close())
 	}
+	if leader, is := t.store.(*rendezvous.Leader); is {
+		leader.OnLeave(t.lose)
+	}
 	if t.Leads() {
 		t.served = make(chan error, 1)
-		go func() { t.served <- t.agent.serve(ctx) }()
+		go func() {
+			_, err := t.agent.serve(ctx)
+			t.served <- err
+		}()
 	}
 	return t, nil
+}
+
+// lose notes the end of the process that waited for this key.
+func (t *Team) lose(key string) {
+	for agent := range t.gone {
+		if key == lifeKey(agent) {
+			t.gone[agent].Store(true)
+		}
+	}
 }
 
 func (t *Team) open(ctx context.Context) (rendezvous.Store, error) {
@@ -128,6 +173,7 @@ type description struct {
 	Env       map[string]string `json:"env"`
 	Network   map[string]string `json:"network"`
 	LinkLayer string            `json:"link_layer"`
+	Devices   int               `json:"devices"`
 	Unusable  string            `json:"unusable"` // what is wrong with the network here
 }
 
@@ -141,32 +187,44 @@ func (t *Team) exchange(ctx context.Context) error {
 	}
 	ctx, stop := context.WithTimeout(ctx, joinLimit)
 	defer stop()
-	raw, err := json.Marshal(me)
+	members, err := gather(ctx, t, "join", me)
 	if err != nil {
 		return err
 	}
-	all, err := t.store.Gather(ctx, "join", me.Rank, me.World, raw)
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("rank %d has joined already: another start uses the same %s, or an earlier one has left %s there (%w)", me.Rank, StoreVariable, storeDir, os.ErrExist)
-	}
-	if err != nil {
-		return err
-	}
-	members := make([]description, len(all))
-	for r, raw := range all {
-		if err := json.Unmarshal(raw, &members[r]); err != nil {
-			return fmt.Errorf("rank %d: %w", r, err)
-		}
-		t.places = append(t.places, members[r].Place)
+	for _, m := range members {
+		t.places = append(t.places, m.Place)
 	}
 	if err := t.store.Barrier(ctx, "joined-"+members[0].Nonce, me.Rank, me.World); err != nil {
 		return err
 	}
 	if wrong := agree(members); wrong != nil {
 		t.leave(ctx)
-		return wrong
+		return Disagreement{wrong}
 	}
 	return nil
+}
+
+// gather returns the values of all processes by rank.
+func gather[V any](ctx context.Context, t *Team, name string, value V) ([]V, error) {
+	me := t.member.Place
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	all, err := t.store.Gather(ctx, name, me.Rank, me.World, raw)
+	if errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("rank %d has joined already: another start uses the same %s, or an earlier one has left %s there (%w)", me.Rank, StoreVariable, storeDir, os.ErrExist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	values := make([]V, len(all))
+	for r, raw := range all {
+		if err := json.Unmarshal(raw, &values[r]); err != nil {
+			return nil, fmt.Errorf("rank %d: %w", r, err)
+		}
+	}
+	return values, nil
 }
 
 // leave makes the process of rank 0, whose store ends with it, wait until the others no longer
@@ -177,28 +235,36 @@ func (t *Team) leave(ctx context.Context) {
 		_ = t.store.Put(ctx, key(t.member.Place.Rank), nil)
 		return
 	}
-	for r := 1; r < len(t.places); r++ {
+	for r := 1; r < t.member.Place.World; r++ {
 		_, _ = t.store.Get(ctx, key(r)) // ctx limits the wait
 	}
 }
 
 func (t *Team) describe() (description, error) {
-	d := description{Place: t.member.Place, Nonce: rand.Text(), Task: t.member.Task, Env: inherited(), Network: network(t.member.Network).selection()}
-	name, err := os.Hostname()
-	if err != nil {
+	d := description{
+		Place: t.member.Place, Nonce: rand.Text(), Task: t.member.Task, Env: inherited(), Network: network(t.member.Network).selection(),
+		Devices: t.member.Devices,
+	}
+	var err error
+	if d.Host, err = hostID(); err != nil {
 		return d, err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return d, err
-	}
-	d.Host = name + "/" + strings.TrimSpace(string(boot))
 	layer, wrong := network(t.member.Network).check(sysfs.Here())
 	if wrong != nil {
 		d.Unusable = wrong.reason(d.Node)
 	}
 	d.LinkLayer = layer
 	return d, nil
+}
+
+// hostID returns a text that no other host has.
+func hostID() (string, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return name + "/" + strings.TrimSpace(string(boot)), err
 }
 
 // agree returns an error unless the members have the same task and equal environments, and each
@@ -216,11 +282,14 @@ func agree(members []description) error {
 		}
 		switch {
 		case m.Task != first.Task:
-			return fmt.Errorf("rank %d was started with another matrix, cell or version of this program than rank 0: start all with the same command", r)
+			return fmt.Errorf("rank %d was started with another command, matrix, backend or version of this program than rank 0: start all with the same command", r)
 		case len(differ) > 0:
 			return fmt.Errorf("rank %d has another %s than rank 0: start all ranks in the same environment", r, strings.Join(differ, ", "))
 		case m.Unusable != "":
 			return errors.New(m.Unusable)
+		case m.Devices > 0 && m.Devices <= m.LocalRank:
+			return fmt.Errorf("rank %d sees %s, and needs number %d of its host: start one process for each device, and let all of them see all devices of their host",
+				r, plural.Count(m.Devices, "device", "devices"), m.LocalRank)
 		case !maps.Equal(m.Network, first.Network):
 			return fmt.Errorf("the operator values of rank %d select another network than rank 0's: set CX_OPERATOR_CONFIG for all", r)
 		case m.LinkLayer != first.LinkLayer:
@@ -241,8 +310,26 @@ func agree(members []description) error {
 // Leads reports whether this is the process of rank 0.
 func (t *Team) Leads() bool { return t.member.Place.Rank == 0 }
 
-// Serve starts the ranks of this process until the one of rank 0 ends.
-func (t *Team) Serve(ctx context.Context) error { return t.agent.serve(ctx) }
+// Nodes returns the number of hosts.
+func (t *Team) Nodes() int { return t.places[len(t.places)-1].Node + 1 }
+
+// LocalRank returns the number of this process on its host.
+func (t *Team) LocalRank() int { return t.member.Place.LocalRank }
+
+// Serve starts the ranks of this process until the one of rank 0 ends, and returns the exit code of that.
+func (t *Team) Serve(ctx context.Context) (code int, err error) {
+	if hostPort, tcp := rendezvous.OverTCP(t.member.Store); tcp {
+		alive := rendezvous.Dial(hostPort, t.member.Token) // a connection that only waits, so that rank 0 sees its end
+		defer alive.Close()
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() { _, _ = alive.Get(ctx, lifeKey(t.member.Place.Rank)) }()
+	}
+	if code, err = t.agent.serve(ctx); err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("rank 0 has ended, or cannot be reached: %w", err)
+	}
+	return code, err
+}
 
 // Listen returns the host at which the stores of groups are served over TCP; empty for stores
 // in files.
@@ -282,17 +369,19 @@ func (t *Team) events(agent int) ([]agentEvent, error) {
 	return events, nil
 }
 
-// Close makes the other processes end and removes the store, if this is the process of rank 0.
-func (t *Team) Close(ctx context.Context) error {
+// Close makes the other processes end with the exit code and removes the store, if this is the process of rank 0.
+func (t *Team) Close(ctx context.Context, code int) error {
 	if !t.Leads() {
 		return t.store.Close()
 	}
-	err := t.send(ctx, agentCommand{Do: agentStop})
+	err := t.send(ctx, agentCommand{Do: agentStop, Code: code})
 	for end := time.Now().Add(agentGrace); err == nil && slices.Contains(t.left, false) && time.Now().Before(end); time.Sleep(pollAgents) {
 		for agent, left := range t.left {
 			if !left {
+				gone := t.gone[agent].Load()
 				_, failed := t.events(agent)
 				err = errors.Join(err, failed)
+				t.left[agent] = t.left[agent] || gone
 			}
 		}
 	}
@@ -355,6 +444,9 @@ func (a *teamAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 		if of < 0 {
 			return nil, fmt.Errorf("start ranks: rank %d of %d has no process among the %d that were started", p.Rank, p.World, len(t.places))
 		}
+		if t.gone[of].Load() {
+			return nil, fmt.Errorf("start ranks: the process of rank %d has ended", of)
+		}
 		g.agents = append(g.agents, of)
 	}
 	if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
@@ -396,15 +488,30 @@ type teamGroup struct {
 func (g *teamGroup) follow() {
 	defer close(g.ended)
 	defer close(g.exits)
-	running := slices.Clone(g.agents)
+	running := map[int]int{} // ranks by their agents
+	for r, agent := range g.agents {
+		running[agent] = r
+	}
+	started := map[int]bool{}
 	for ; len(running) > 0; time.Sleep(pollAgents) {
-		running = slices.DeleteFunc(running, func(agent int) bool {
+		for agent, r := range running {
+			gone := g.team.gone[agent].Load() // before its last events are read
 			events, err := g.team.events(agent)
 			if err != nil {
-				return false // others see that the store fails, too
+				continue // others see that the store fails, too
 			}
-			return slices.ContainsFunc(events, g.take)
-		})
+			ended := slices.ContainsFunc(events, g.take)
+			started[agent] = started[agent] || slices.ContainsFunc(events, func(e agentEvent) bool { return e.Started && e.Group == g.number })
+			switch {
+			case gone && !ended && !started[agent]:
+				g.started <- fmt.Errorf("the process of rank %d has ended", agent)
+			case gone && !ended: // its rank died with it
+				g.exits <- Exit{Rank: r, Signal: int(syscall.SIGKILL)}
+			}
+			if ended || gone {
+				delete(running, agent)
+			}
+		}
 	}
 }
 

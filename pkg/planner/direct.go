@@ -50,7 +50,7 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 			maps.Copy(env, d.Env)
 			c.Env = env
 		}
-		if lack := cmp.Or(familyOf(&c).Fit(be, &c), moreMachines(&c)); lack != "" {
+		if lack := cmp.Or(familyOf(&c).Fit(be, &c), moreMachines(&c, m.Nodes)); lack != "" {
 			return nil, fmt.Errorf("%w: %s", ErrCannot, lack)
 		}
 		r.Runnable(be, &c)
@@ -84,10 +84,10 @@ func (d Direct) lane() string {
 func (d Direct) platform(cat *catalog.Catalog, m Machine, be *catalog.Backend) (*catalog.Platform, error) {
 	lane := d.lane()
 	if g := m.GPUs; g != nil && !vocab.OfHost(lane) && slices.Contains(g.Backends, be.Name) && slices.Contains(be.Vendors, g.Vendor) {
-		if d.World > g.Count {
+		if d.World > g.Count*max(1, m.Nodes) {
 			return nil, fmt.Errorf("%w: %d ranks, each with a device of its own, and this machine has %d", ErrCannot, d.World, g.Count)
 		}
-		return cat.Platform(g.SKU()), nil
+		return m.over(d.World, cat.Platform(g.SKU())), nil
 	}
 	if lane != "" && !vocab.OfHost(lane) && be.OnGPUs() {
 		return nil, fmt.Errorf("%w: lane %s of backend %s joins the memory of GPUs, and no GPU here runs it", ErrCannot, lane, be.Name)
@@ -96,8 +96,20 @@ func (d Direct) platform(cat *catalog.Catalog, m Machine, be *catalog.Backend) (
 		if p := cat.Platforms[i]; p.Local && slices.Contains(be.Vendors, p.Vendor) {
 			p.GPUsPerNode = max(p.GPUsPerNode, d.World)
 			p.ScaleUp.Domain = max(p.ScaleUp.Domain, d.World)
-			return &p, nil
+			return m.over(d.World, &p), nil
 		}
 	}
 	return nil, fmt.Errorf("%w: no device of this machine runs backend %s", ErrCannot, be.Name)
+}
+
+// over returns a platform on whose nodes world ranks are spread evenly over the machines.
+func (m Machine) over(world int, p *catalog.Platform) *catalog.Platform {
+	if m.Nodes < 2 {
+		return p
+	}
+	out := *p
+	out.GPUsPerNode = world / m.Nodes
+	out.ScaleUp.Domain = out.GPUsPerNode
+	out.ScaleOut = &catalog.ScaleOut{Pace: p.ScaleUp.Pace} // used only for budgets
+	return &out
 }

@@ -50,6 +50,24 @@ func TestDirectPlacesACaseAsASuiteDoes(t *testing.T) {
 	}
 }
 
+// Equal machines that measure together are the nodes of a case.
+func TestDirectOnSeveralMachines(t *testing.T) {
+	for _, backend := range []string{"host", "nccl"} {
+		here := twoGPUs
+		here.Nodes = 2
+		m, err := direct(backend, 4).Resolve(plantest.Shipped(), here)
+		require.NoError(t, err)
+		c := m.RequestedOther[0].Case
+		require.Equal(t, []int{4, 2, 2, 2}, []int{c.World, c.Nodes, c.RanksPerNode, c.ScaleUpDomain})
+		require.Equal(t, "scale-out", c.Scope)
+		require.Equal(t, 2, m.Include[0].Nodes)
+	}
+	here := twoGPUs
+	here.Nodes = 2
+	_, err := direct("nccl", 6).Resolve(plantest.Shipped(), here)
+	require.ErrorIs(t, err, planner.ErrCannot)
+}
+
 func TestDirectIDsTellCasesApart(t *testing.T) {
 	d := direct("host", 3)
 	d.Repeats = 2

@@ -13,6 +13,8 @@ import (
 type Machine struct {
 	CPU  string // amd64 or arm64
 	GPUs *GPUs  // nil: none
+	// Nodes is the number of equal machines that measure together; 0 is this one alone.
+	Nodes int
 	// Backends names the backends that run on its host and whose libraries were found, in addition to
 	// those that the definition of the local platform lists.
 	Backends []string

@@ -215,9 +215,10 @@ func (r *Resolver) Request(be *catalog.Backend, c *plan.Case, lacks ...string) {
 	}
 }
 
-// moreMachines returns that a case needs more than the current machine, or "" if it does not.
-func moreMachines(c *plan.Case) string {
-	if c.Nodes == 1 {
+// moreMachines returns that a case needs more machines than measure together, 0 or 1 for the current one, or "" if it
+// does not.
+func moreMachines(c *plan.Case, together int) string {
+	if c.Nodes == 1 || c.Nodes == together {
 		return ""
 	}
 	return fmt.Sprintf("the case needs %d machines, and this is one", c.Nodes)
@@ -226,7 +227,7 @@ func moreMachines(c *plan.Case) string {
 // Runnable requests a case, copied as it is, in each of its repeats. In a plan for the current machine, a case that
 // needs more machines is unsupported.
 func (r *Resolver) Runnable(be *catalog.Backend, c *plan.Case) {
-	if lack := moreMachines(c); r.devices > 0 && lack != "" {
+	if lack := moreMachines(c, 1); r.devices > 0 && lack != "" {
 		r.Unsupported(c, lack)
 		return
 	}

@@ -50,6 +50,7 @@ type Leader struct {
 	keys    int
 	stored  int64 // bytes
 	full    int64 // maxStored, or less in tests
+	leave   func(key string)
 
 	encoding sync.Mutex
 	encoded  struct {
@@ -210,6 +211,22 @@ func (l *Leader) Get(ctx context.Context, key string) ([]byte, error) {
 	}
 }
 
+// OnLeave makes the leader call f with the key for which a client waited when its connection ended.
+func (l *Leader) OnLeave(f func(key string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leave = f
+}
+
+func (l *Leader) left(key string) {
+	l.mu.Lock()
+	f := l.leave
+	l.mu.Unlock()
+	if f != nil {
+		f(key)
+	}
+}
+
 // Append implements Store.
 func (l *Leader) Append(key string, record []byte) error {
 	return of("append", key, l.append(key, record, ""))
@@ -361,7 +378,11 @@ func (l *Leader) handler() http.Handler {
 	answer(valuePath, func(r *http.Request, key string) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), hold)
 		defer cancel()
-		return l.Get(ctx, key)
+		data, err := l.Get(ctx, key)
+		if r.Context().Err() != nil {
+			l.left(key)
+		}
+		return data, err
 	})
 	answer(streamPath, func(r *http.Request, key string) ([]byte, error) {
 		from, err := strconv.ParseInt(r.FormValue(fromParam), 10, 64)

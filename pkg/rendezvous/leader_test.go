@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -38,6 +39,27 @@ func TestALeaderRefusesWhoeverLacksItsToken(t *testing.T) {
 	require.NotContains(t, l.Address(), l.token)
 	_, err := Join(l.Address(), func(string) string { return "" })
 	require.ErrorContains(t, err, "CX_STORE_TOKEN is empty")
+}
+
+// A leader notices the end of a client that waits, but not of a wait.
+func TestALeaderNoticesWhoLeaves(t *testing.T) {
+	l := lead(t)
+	gone := make(chan string, 10)
+	l.OnLeave(func(key string) { gone <- key })
+	waits := func(key string) (leave func()) {
+		ctx, leave := context.WithCancel(t.Context())
+		go func() { _, _ = client(t, l, l.token).Get(ctx, key) }()
+		require.Eventually(t, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.waits[key] != nil
+		}, 10*time.Minute, time.Millisecond)
+		return leave
+	}
+	defer waits("answered")()
+	require.NoError(t, l.Put(t.Context(), "answered", nil))
+	waits("dead")()
+	require.Equal(t, "dead", <-gone)
 }
 
 func TestJoinOfADirectoryThatIsMissing(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	collectivebench "github.com/collectivex/collectivex/pkg/collective/bench"
+	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/safefile"
@@ -88,6 +89,9 @@ func withModel(ctx context.Context, s cli.Streams, b *benchRun, request *collect
 	if request.Model == "" {
 		return measure()
 	}
+	if b.cell.team != nil {
+		return cli.UsageError("--model: not supported by processes that a launcher started together: start one with -g")
+	}
 	model, err := safefile.CreateAtomic(request.Model)
 	if err != nil {
 		return cli.EnvironmentError("--model: %w", err)
@@ -131,27 +135,45 @@ func newBenchOf(s cli.Streams, of bench.Command) (*cobra.Command, bench.Measurem
 // calls it with the function that measures, and around must call that.
 func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Measurement, words []string, around func(b *benchRun, measure func() error) error) error {
 	defer whileRead(c)()
-	started := time.Now()
+	began := time.Now()
+	group, err := startedTogether(s)
+	if err != nil {
+		return err
+	}
+	o := asked.Options()
 	ranks, err := asked.Ranks(words)
+	if err == nil {
+		ranks, err = group.ranks(o, ranks)
+	}
 	if err != nil {
-		return err
+		return group.once(err)
 	}
-	b, err := newBenchRun(c.Context(), s, *asked.Options(), of.Family, ranks, func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-		return asked.Plan(words, cat, be, world)
-	})
+	cat, p, err := benchPlace(c.Context(), s, *o, of.Family)
 	if err != nil {
-		return err
+		return group.once(err)
 	}
-	defer b.drop()
-	c.SetContext(b.turn) // for what else is measured
-	if f, ok := asked.(bench.Filed); ok {
-		b.cell.files = f.Files()
+	measure := func(team *launch.Team) error {
+		b, err := newBenchRun(c.Context(), s, *o, cat, p, ranks, team, func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+			return asked.Plan(words, cat, be, world)
+		})
+		if err != nil {
+			return err
+		}
+		defer b.drop()
+		c.SetContext(b.turn) // for what else is measured
+		if f, ok := asked.(bench.Filed); ok {
+			b.cell.files = f.Files()
+		}
+		documents := func() error { return b.measure(c, s, asked, words, began) }
+		if around == nil {
+			return documents()
+		}
+		return around(b, documents)
 	}
-	measure := func() error { return b.measure(c, s, asked, words, started) }
-	if around == nil {
-		return measure()
+	if group == nil {
+		return measure(nil)
 	}
-	return around(b, measure)
+	return group.run(c.Context(), s, &p, strings.Join(arguments(c, words...), " "), o.Wait, measure)
 }
 
 // measure runs the measurement and prints the documents as they come.

@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/family"
+	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/plural"
@@ -46,20 +47,22 @@ type benchRun struct {
 // measurement returns the cases that the flags request with a backend on a world of ranks.
 type measurement func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error)
 
-// newBenchRun plans a measurement of a family and creates its files. With 0 ranks, it chooses
-// their number for this machine.
-func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan.Family, ranks int, measurement measurement) (*benchRun, error) {
+// benchPlace reads the definitions and chooses where a family is measured.
+func benchPlace(ctx context.Context, s cli.Streams, o bench.Output, family plan.Family) (cat *catalog.Catalog, p place, err error) {
 	if err := o.Refuse(); err != nil {
-		return nil, err
+		return nil, p, err
 	}
-	cat, err := o.Definitions.Load()
-	if err != nil {
-		return nil, err
+	if cat, err = o.Definitions.Load(); err != nil {
+		return nil, p, err
 	}
-	p, err := choosePlace(ctx, s, o, cat, family)
-	if err != nil {
-		return nil, err
-	}
+	p, err = choosePlace(ctx, s, o, cat, family)
+	return cat, p, err
+}
+
+// newBenchRun plans a measurement and creates its files. With 0 ranks, it chooses their number for
+// this machine. The ranks are those of team if it is not nil; then this process has its turn at its
+// device.
+func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, cat *catalog.Catalog, p place, ranks int, team *launch.Team, measurement measurement) (*benchRun, error) {
 	world, err := p.world(ranks)
 	if err != nil {
 		return nil, err
@@ -84,7 +87,11 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 		return nil, err
 	}
 	tellListeners(s, m)
-	turn, leave, err := takeTurn(ctx, s, devicesOf(m, m.Include, p.survey), o.Wait)
+	var devices []string
+	if team == nil {
+		devices = devicesOf(m, m.Include, p.survey)
+	}
+	turn, leave, err := takeTurn(ctx, s, devices, o.Wait)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +115,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 		}
 		return nil, err
 	}
-	b.cell = cellRun{matrix: m, run: run, results: filepath.Join(b.out, cellsDir, m.Include[0].ID)}
+	b.cell = cellRun{matrix: m, run: run, results: filepath.Join(b.out, cellsDir, m.Include[0].ID), team: team}
 	return b, nil
 }
 

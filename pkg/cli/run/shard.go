@@ -123,9 +123,10 @@ func (r *sharding) run(ctx context.Context) (err error) {
 		if cells.team, err = launch.Join(ctx, member, command.Host{}); err != nil {
 			return cli.EnvironmentError("--join: %w", err)
 		}
-		defer func() { err = errors.Join(err, cells.team.Close(ctx)) }()
+		defer func() { err = errors.Join(err, cells.team.Close(ctx, cli.ExitOK)) }()
 		if !cells.team.Leads() {
-			return cells.team.Serve(ctx)
+			_, err := cells.team.Serve(ctx)
+			return err
 		}
 	}
 	counts, err := cells.do(ctx, r.Streams, cell)

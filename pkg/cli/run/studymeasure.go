@@ -234,7 +234,11 @@ func asCollective(d result.Document) (*collective.Document, bool) {
 func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend string, ranks int, of func(result.Document) (D, bool), cases []plan.Case) ([]D, error) {
 	flags, _ := collectivebench.NewFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	flags.Backend = backend
-	b, err := newBenchRun(ctx, s, flags.Output, cases[0].Family, ranks, func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	cat, p, err := benchPlace(ctx, s, flags.Output, cases[0].Family)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBenchRun(ctx, s, flags.Output, cat, p, ranks, nil, func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 		return planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Cases: cases}, nil
 	})
 	if err != nil {

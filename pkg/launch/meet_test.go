@@ -1,0 +1,76 @@
+package launch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// A process belongs to others only if a launcher started them together.
+func TestTogether(t *testing.T) {
+	step := map[string]string{"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "1", "SLURM_STEP_ID": "0"}
+	torchrun := map[string]string{"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
+	without := func(env map[string]string, name string) map[string]string {
+		out := map[string]string{}
+		for k, v := range env {
+			if k != name {
+				out[k] = v
+			}
+		}
+		return out
+	}
+	for name, of := range map[string]struct {
+		env  map[string]string
+		want *Started
+	}{
+		"srun":                  {step, &Started{1, 2, 1, "SLURM_PROCID"}},
+		"sbatch":                {without(step, "SLURM_STEP_ID"), nil},
+		"a step of one task":    {map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0"}, nil},
+		"torchrun":              {torchrun, &Started{1, 2, 1, "RANK"}},
+		"a pod of an operator":  {without(torchrun, "LOCAL_RANK"), nil},
+		"mpirun":                {map[string]string{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1"}, &Started{1, 2, -1, "OMPI_COMM_WORLD_RANK"}},
+		"mpirun -np 1":          {map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}, nil},
+		"MPICH":                 {map[string]string{"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0"}, &Started{0, 2, 0, "PMI_RANK"}},
+		"nothing":               {nil, nil},
+		"PMIx of a daemon only": {map[string]string{"PMIX_RANK": "0"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Together(environment(of.env))
+			require.NoError(t, err)
+			require.Equal(t, of.want, got)
+		})
+	}
+}
+
+// On one host, processes meet in its memory, and on several in the home directory. What does not say which processes
+// belong together needs an address.
+func TestMeeting(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	of := func(p Started, env map[string]string) meeting {
+		m, err := p.meeting(environment(env))
+		require.NoError(t, err)
+		return m
+	}
+	mpirun, srun := Started{1, 4, 1, "OMPI_COMM_WORLD_RANK"}, Started{1, 4, 1, "SLURM_PROCID"}
+	one := of(mpirun, map[string]string{"OMPI_COMM_WORLD_LOCAL_SIZE": "4", "PMIX_NAMESPACE": "1"})
+	require.Equal(t, "127.0.0.1", one.host)
+	require.NotEqual(t, one, of(mpirun, map[string]string{"OMPI_COMM_WORLD_LOCAL_SIZE": "4", "PMIX_NAMESPACE": "2"}))
+	several := of(srun, map[string]string{"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "MASTER_ADDR": "[fd00::1]"})
+	require.Equal(t, "fd00::1", several.host)
+	require.NotEqual(t, several.file, of(srun, map[string]string{"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "1", "SLURM_STEP_NUM_NODES": "2"}).file)
+	_, err := Started{1, 4, 1, "PMI_RANK"}.meeting(environment(map[string]string{"MPI_LOCALNRANKS": "2"}))
+	require.EqualError(t, err, "mpirun does not say which processes belong together: set MASTER_ADDR and MASTER_PORT to where rank 0 listens, and CX_STORE_TOKEN to a random text of at least 16 characters, for all")
+}
+
+// Ranks are numbered host after host, whatever the launcher did.
+func TestPlacesOnHosts(t *testing.T) {
+	places, err := placesOn([]string{"b", "a", "b", "a"})
+	require.NoError(t, err)
+	require.Equal(t, []rank.Place{
+		{Rank: 0, World: 4}, {Rank: 2, World: 4, Node: 1}, {Rank: 1, World: 4, LocalRank: 1}, {Rank: 3, World: 4, LocalRank: 1, Node: 1},
+	}, places)
+	_, err = placesOn([]string{"a", "a", "b"})
+	require.EqualError(t, err, "2 processes were started on the host of rank 0 and 1 on another: start equally many on each")
+}
