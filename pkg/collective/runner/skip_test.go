@@ -3,6 +3,7 @@ package runner_test
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -218,8 +219,36 @@ func bytesOf(at accel.Ptr, call runner.Call) []byte {
 	return hostdev.Bytes(at, call.Count*int64(call.Type.Size()))
 }
 
+// caching keeps the results of its inputs. A result that it does not have takes 20 ms.
+func caching(l *liar, c *comm, s accel.Stream, _ int, call runner.Call) error {
+	in := bytesOf(call.Send, call)
+	if known, ok := l.cache[call.Send]; ok && slices.Equal(known.in, in) {
+		copy(bytesOf(call.Recv, call), known.out)
+		return nil
+	}
+	time.Sleep(20 * time.Millisecond)
+	in = slices.Clone(in)
+	err := all(c, s, call)
+	l.cache[call.Send] = cached{in, slices.Clone(bytesOf(call.Recv, call))}
+	return err
+}
+
+// On a machine so busy that a rank is preempted whenever it works on new data, such data may seem slow.
+func TestNewDataOnABusyMachine(t *testing.T) {
+	var n atomic.Int64
+	runner.Preemptions(t, func() int64 { return n.Add(1) })
+	d, _, err := runOn(t, aCase(func(p *plan.Case) {
+		b := collective.Of(p)
+		b.Sizes, b.Modes, b.Placements = []int64{1 << 16}, []string{vocab.Pipelined}, []string{vocab.OutOfPlace}
+		b.Measure = collective.Counts{Warmup: warmup, Iterations: timed, Trials: 2, Aggregate: 1, Launches: 1, Checks: 8}
+	}), false, func(c *comm) { c.spoil = (&liar{cache: map[accel.Ptr]cached{}}).enqueue(caching) })
+	require.NoError(t, err)
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+}
+
 // Libraries that do unchecked operations in part, or not at all, and those that are checked in full.
 func TestUncheckedWork(t *testing.T) {
+	runner.Preemptions(t, func() int64 { return 0 })
 	const launches, marked = 4, 512
 	for name, lie := range map[string]struct {
 		do      does
@@ -247,18 +276,7 @@ func TestUncheckedWork(t *testing.T) {
 			copy(bytesOf(call.Recv, call), slices.Clone(bytesOf(l.window[known].Recv, call)))
 			return nil
 		}, result.ReasonSemantics, func(b *collective.Block) { b.Placements, b.Sizes = []string{vocab.OutOfPlace}, []int64{256} }, nil},
-		"caches the results of equal inputs": {func(l *liar, c *comm, s accel.Stream, _ int, call runner.Call) error {
-			in := bytesOf(call.Send, call)
-			if known, ok := l.cache[call.Send]; ok && slices.Equal(known.in, in) {
-				copy(bytesOf(call.Recv, call), known.out)
-				return nil
-			}
-			time.Sleep(20 * time.Millisecond) // what the work takes
-			in = slices.Clone(in)
-			err := all(c, s, call)
-			l.cache[call.Send] = cached{in, slices.Clone(bytesOf(call.Recv, call))}
-			return err
-		}, result.ReasonImplausible, func(b *collective.Block) { b.Placements, b.Measure.Checks = []string{vocab.OutOfPlace}, 8 }, nil},
+		"caches the results of equal inputs": {caching, result.ReasonImplausible, func(b *collective.Block) { b.Placements, b.Measure.Checks = []string{vocab.OutOfPlace}, 8 }, nil},
 		"replays the last of four launches": {func(_ *liar, c *comm, s accel.Stream, _ int, call runner.Call) error {
 			return all(c, s, call)
 		}, result.ReasonSemantics, func(b *collective.Block) {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -67,6 +69,14 @@ type truncated struct {
 	order []int                // order in which graphs are captured
 	timed map[string][]float64 // samples by mode
 	runs  int
+	doubt bool // Fresh is only from windows that conclude ran
+}
+
+// took records the time of an operation with new data; 0 if unknown.
+func (t *truncated) took(us float64) {
+	if us > 0 && (t.Fresh == 0 || us < t.Fresh) {
+		t.Fresh = us
+	}
 }
 
 // ending determines the timed window beside which a truncated window runs, and where it ends.
@@ -120,24 +130,27 @@ func (b *bench) truncate(ctx context.Context, t *truncated, mode string, trial i
 		if e.trial != trial || e.after != after {
 			continue
 		}
-		if err := b.endAt(ctx, t, e); err != nil {
+		us, err := b.endAt(ctx, t, e)
+		if err != nil {
 			return fmt.Errorf("%s, truncated: %w", mode, err)
 		}
+		t.took(us)
 	}
 	return nil
 }
 
-// endAt runs and checks one truncated window of the current rung.
-func (b *bench) endAt(ctx context.Context, t *truncated, e ending) error {
+// endAt runs and checks one truncated window of the current rung. It returns the time, in µs, of an operation
+// with new data; 0 if unknown.
+func (b *bench) endAt(ctx context.Context, t *truncated, e ending) (float64, error) {
 	w := b.named(untimedMode(b.modes), -2*t.runs-2) // data of its own
 	t.runs++
 	if b.idle() {
 		t.Windows++
 		_, err := b.attend(ctx, w, e.iterations)
-		return err
+		return 0, err
 	}
 	if err := b.ready(ctx, w); err != nil {
-		return err
+		return 0, err
 	}
 	run := b.stop
 	if w.Mode == vocab.Graph {
@@ -145,29 +158,26 @@ func (b *bench) endAt(ctx context.Context, t *truncated, e ending) error {
 	}
 	last, places, us, err := run(ctx, w, e)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := ctx.Err(); err != nil { // see window
-		return err
+		return 0, err
 	}
 	marks := b.known(places)
 	v, err := b.check(last, marks)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if v.Checked == b.compared(b.rung, marks) {
 		t.Windows++
 	}
 	if len(marks) == 0 {
 		if v, err = b.unchanged(last, places[len(places)-1]); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	add(&t.Check, v)
-	if us > 0 && (t.Fresh == 0 || us < t.Fresh) {
-		t.Fresh = us
-	}
-	return nil
+	return us, nil
 }
 
 // stop runs a window without graphs. It returns the window and the places of the last operations, one for
@@ -312,7 +322,8 @@ func (b *bench) unchanged(w window, at place) (workload.Verdict, error) {
 }
 
 // conclude repeats truncated windows of rungs with times that all ranks suspect, since other load on the
-// machine may have slowed operations with new data down. It emits their records again.
+// machine may have slowed operations with new data down. From then on, only these windows give the time of such
+// operations, and where a host compares, only those in which no rank was preempted. It emits their records again.
 func (b *bench) conclude(ctx context.Context) error {
 	for n := range doubts {
 		rungs, err := b.suspicious(ctx, n)
@@ -324,12 +335,7 @@ func (b *bench) conclude(ctx context.Context) error {
 		}
 		for _, i := range rungs {
 			b.enter(b.ladder.rungs[i])
-			for range repeats {
-				if err := b.endAt(ctx, &b.truncated[i], b.drawEnd(false)); err != nil {
-					return b.at(err)
-				}
-			}
-			if err := b.session.Emit(kindTruncated, b.truncated[i]); err != nil {
+			if err := b.repeat(ctx, &b.truncated[i], fmt.Sprintf("calm-%d-%d", n, i)); err != nil {
 				return err
 			}
 		}
@@ -337,15 +343,48 @@ func (b *bench) conclude(ctx context.Context) error {
 	return nil
 }
 
+// repeat repeats truncated windows of the current rung. name is new in the session.
+func (b *bench) repeat(ctx context.Context, t *truncated, name string) error {
+	if !t.doubt {
+		t.Fresh, t.doubt = 0, true
+	}
+	for k := range repeats {
+		before := preemptions()
+		us, err := b.endAt(ctx, t, b.drawEnd(false))
+		if err != nil {
+			return b.at(err)
+		}
+		calm := b.backend.Data.CheckedBy() == "device" || preemptions() == before
+		all, err := rank.Gather(ctx, b.session, fmt.Sprintf("%s-%d", name, k), calm)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(all, false) {
+			t.took(us)
+		}
+	}
+	return b.session.Emit(kindTruncated, *t)
+}
+
+// preemptions returns how often other threads have taken a processor from a thread of this process.
+var preemptions = func() int64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return u.Nivcsw
+}
+
 // suspicious returns the indices of the rungs for which all ranks that take part consider the timed
-// operations too fast. n numbers the calls.
+// operations too fast, or have doubts and no window yet that counts. n numbers the calls.
 func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
 	if untimedMode(b.modes) == vocab.Graph {
 		return nil, nil // the times of operations in a graph are unknown
 	}
 	mine := []int{}
 	for i, r := range b.ladder.rungs {
-		if t := &b.truncated[i]; b.spec.form(r.Pair).Idle(b.session.Rank) || tooFast(b.backend.Data.CheckedBy(), t.fastest(), t.Fresh) {
+		t := &b.truncated[i]
+		if b.spec.form(r.Pair).Idle(b.session.Rank) || t.doubt && t.Fresh == 0 || tooFast(b.backend.Data.CheckedBy(), t.fastest(), t.Fresh) {
 			mine = append(mine, i)
 		}
 	}
