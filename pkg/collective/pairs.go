@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/table"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -13,6 +14,8 @@ import (
 // Pairs summarizes a pairwise case: the figures of each pair of ranks, in the first timing mode that
 // was measured. For a bidirectional operation, both directions of a pair are one figure.
 type Pairs struct {
+	family.Repeats[*Pairs] `json:"-"`
+
 	CaseID  string `json:"case_id"`
 	SKU     string `json:"sku"`
 	Backend string `json:"backend"`
@@ -79,7 +82,6 @@ func (p *Pairs) fill(rows []Row, oneWay bool) {
 	}
 	p.Bandwidth, p.Latency = newSquare(slices.Max(sizes), p.World), newSquare(slices.Min(sizes), p.World)
 	var all []float64
-	var worst Slow
 	for _, r := range rows {
 		t := *r.Timing(p.Mode)
 		if r.Bytes == p.Latency.Bytes {
@@ -89,14 +91,22 @@ func (p *Pairs) fill(rows []Row, oneWay bool) {
 			continue
 		}
 		p.Bandwidth.set(*r.Src, *r.Dst, t.BusBW, oneWay)
-		if len(all) == 0 || t.BusBW < worst.GBps {
-			worst = Slow{*r.Src, *r.Dst, t.BusBW}
-		}
 		all = append(all, t.BusBW)
 	}
 	p.Median = measure.Percentile(all, 50)
-	if worst.GBps < slowPart*p.Median {
-		p.Worst = &worst
+	p.Settle()
+}
+
+// Settle finds the slow pair.
+func (p *Pairs) Settle() {
+	p.Worst = nil
+	least := slowPart * p.Median
+	for src, row := range p.Bandwidth.Values {
+		for dst, v := range row {
+			if v != nil && *v < least {
+				p.Worst, least = &Slow{src, dst, *v}, *v
+			}
+		}
 	}
 }
 
@@ -127,7 +137,7 @@ func pairSection(cases []*Pairs) table.Section {
 		}
 		t.Rows = append(t.Rows, []string{
 			p.SKU, p.Backend, strconv.Itoa(p.World), p.Op, p.DType, p.Buffers, words(p.Mode),
-			table.Size(p.Bandwidth.Bytes), table.OrDash(p.Median), slow,
+			table.Size(p.Bandwidth.Bytes), table.OrDash(p.Median) + p.Spread(func(o *Pairs) float64 { return o.Median }), slow,
 		})
 	}
 	return table.Section{

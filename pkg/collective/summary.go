@@ -53,6 +53,8 @@ func Rows(d *Document) (measured, asked int) {
 // Headline is the headline of one timing mode and placement of a collective case, and its sizes. It
 // never mixes timing modes.
 type Headline struct {
+	family.Repeats[*Headline] `json:"-"`
+
 	CaseID    string  `json:"case_id"`
 	SKU       string  `json:"sku"`
 	Backend   string  `json:"backend"`
@@ -126,13 +128,28 @@ func p99(t *Timing) float64 {
 
 func (c *Headline) add(p Point) {
 	c.Points = append(c.Points, p)
-	i := len(c.Points) - 1
-	if p.BusBW > c.Points[c.Peak].BusBW {
-		c.Peak = i
+	c.Settle()
+}
+
+// Settle finds the highest bandwidth and the lowest latency.
+func (c *Headline) Settle() {
+	c.Peak, c.Floor = 0, 0
+	for i, p := range c.Points {
+		if p.BusBW > c.Points[c.Peak].BusBW {
+			c.Peak = i
+		}
+		if p.P50 < c.Points[c.Floor].P50 {
+			c.Floor = i
+		}
 	}
-	if p.P50 < c.Points[c.Floor].P50 {
-		c.Floor = i
+}
+
+// peak returns the highest bandwidth, or 0 without points.
+func (c *Headline) peak() float64 {
+	if len(c.Points) == 0 {
+		return 0
 	}
+	return c.Points[c.Peak].BusBW
 }
 
 // keys are the columns that identify collective cases.
@@ -150,7 +167,7 @@ func Peaks(kind string, cases []*Headline) []table.Section {
 			table.Headline("peak busbw GB/s"), table.Figures("at", "lowest µs", "at"))}
 		for _, c := range g.cases {
 			peak, floor := c.Points[c.Peak], c.Points[c.Floor]
-			t.Rows = append(t.Rows, append(c.key(), table.OrDash(peak.BusBW), table.Size(peak.Bytes), table.OrDash(floor.P50), table.Size(floor.Bytes)))
+			t.Rows = append(t.Rows, append(c.key(), table.OrDash(peak.BusBW)+c.Spread((*Headline).peak), table.Size(peak.Bytes), table.OrDash(floor.P50), table.Size(floor.Bytes)))
 		}
 		out = append(out, table.Section{
 			Title: kind + ", " + g.title, Table: t, Keys: len(keys),

@@ -69,6 +69,8 @@ type Series struct {
 	// Basis describes what the bytes of the rates count; empty if there is a single basis.
 	Basis  string
 	Points []Point
+	// Spreads has the times of each of Points over the repeats that Merge took them from; nil for one repeat.
+	Spreads []Spread
 
 	bases []string // the distinct bases of its points
 }

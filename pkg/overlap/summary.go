@@ -14,6 +14,8 @@ const list = "overlaps"
 
 // Headline is the headline of an overlap case.
 type Headline struct {
+	family.Repeats[*Headline] `json:"-"`
+
 	CaseID          string        `json:"case_id"`
 	SKU             string        `json:"sku"`
 	Backend         string        `json:"backend"`
@@ -41,7 +43,7 @@ type HeadlineRow struct {
 	ComputeCoverage       float64 `json:"compute_coverage"`
 	CommunicationCoverage float64 `json:"communication_coverage"`
 
-	exposed *float64 // see Row.ExposedBeyondNoise
+	Beyond *float64 `json:"-"` // see Row.ExposedBeyondNoise
 }
 
 func headlineOf(d *Document) *Headline {
@@ -59,6 +61,14 @@ func headlineOf(d *Document) *Headline {
 		}
 	}
 	return h
+}
+
+// efficiency returns the efficiency of the largest size, or 0.
+func (o *Headline) efficiency() float64 {
+	if n := len(o.Rows); n > 0 && o.Rows[n-1].Efficiency != nil {
+		return *o.Rows[n-1].Efficiency
+	}
+	return 0
 }
 
 // sections shows the headlines.
@@ -90,7 +100,7 @@ func computes(compute string, shared bool) string {
 func (r *HeadlineRow) cells() []string {
 	return []string{
 		table.Size(r.Bytes), table.Significant(r.Compute), table.Significant(r.Communication), table.Significant(r.Together), table.Significant(r.Serial),
-		maybe(r.exposed), maybe(r.Efficiency),
+		maybe(r.Beyond), maybe(r.Efficiency),
 	}
 }
 
@@ -110,7 +120,9 @@ func overview(cases []*Headline) table.Section {
 	s := &table.Table{Columns: slices.Concat(keys, table.Figures(times...), efficiencyColumn)}
 	for _, c := range cases {
 		if n := len(c.Rows); n > 0 {
-			s.Rows = append(s.Rows, append(c.key(), c.Rows[n-1].cells()...))
+			cells := c.Rows[n-1].cells()
+			cells[len(cells)-1] += c.Spread((*Headline).efficiency)
+			s.Rows = append(s.Rows, append(c.key(), cells...))
 		}
 	}
 	return table.Section{

@@ -146,6 +146,34 @@ func TestSummaryOfAMixedRun(t *testing.T) {
 	golden.Equal(t, "testdata/mixed.json", b.String())
 }
 
+// The repeats of a case are one row with the spread of its headline. The JSON form has each of them.
+func TestRepeatsAreOneRow(t *testing.T) {
+	r := newRun(t)
+	for i := range 5 {
+		c := collectiveCase("h200-dgxc", "all_reduce", 2)
+		c.Repeat = i + 1
+		c.CaseID = c.ID()
+		r.ask(c, plan.Runnable, "")
+		d := resulttest.Collective(c, attempt(1, "nvidia"))
+		for k := range d.Measurement.Rows {
+			row := &d.Measurement.Rows[k]
+			for _, mode := range collective.Of(&c).Modes {
+				t := *row.Timing(mode)
+				*row.Timing(mode) = resulttest.Timing(row.Requested, t.Percentiles.P50*(1+float64(i)/50), t.SampleCount)
+			}
+		}
+		r.answer(d)
+	}
+	s := r.build()
+	require.Len(t, s.Headlines["collectives"], 5)
+	var b strings.Builder
+	require.NoError(t, s.Text(&b))
+	_, table, _ := strings.Cut(b.String(), "Collectives, pipelined, out of place\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	require.Len(t, strings.Split(table, "\n"), 3, table)
+	require.Regexp(t, `\n +9\.\d+ ± 4\.\d % \(n=5\) +512 MiB +2\.08 +8 B$`, table)
+}
+
 // The headline of copies has the largest copy on the streams that are fastest, by each clock;
 // a clock that a row does not have is a dash.
 func TestCopiesInASummary(t *testing.T) {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,8 +14,8 @@ import (
 func (s *Summary) sections() []table.Section {
 	var of family.Sections
 	for _, f := range family.All() {
-		got := f.Summary.Sections(s.Headlines)
-		of.Warnings = append(of.Warnings, got.Warnings...)
+		of.Warnings = append(of.Warnings, f.Summary.Sections(s.Headlines).Warnings...)
+		got := f.Summary.Sections(s.repeated)
 		of.Headlines = append(of.Headlines, got.Headlines...)
 		of.Details = append(of.Details, got.Details...)
 	}
@@ -57,7 +58,7 @@ func (s *Summary) verdict() string {
 	}
 	line := strings.Join(parts, ", ")
 	if len(s.Runs) == 1 && s.Runs[0] != "" {
-		line = "run " + s.Runs[0] + ": " + line
+		line = "run " + cmp.Or(s.names[s.Runs[0]], s.Runs[0]) + ": " + line
 	}
 	return line
 }

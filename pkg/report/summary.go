@@ -34,7 +34,9 @@ type Summary struct {
 	// Headlines are the lists of the families. In JSON each list is a member under its own name.
 	Headlines family.Headlines `json:"-"`
 
-	err error
+	names    map[string]string // of runs
+	repeated family.Headlines  // one headline for all repeats of a case
+	err      error
 }
 
 // Counts counts cases. For requested ones, Cases counts the runnable ones.
@@ -114,6 +116,9 @@ func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
 	return sum(v, standing, m), v, nil
 }
 
+// Name sets the names of runs by their ids, for the text forms.
+func (s *Summary) Name(names map[string]string) { s.names = names }
+
 // unreadable is the warning of a document that counts, since its digest matches, but does not match the schema
 // of this version.
 const unreadable = "figures that this version cannot read"
@@ -124,13 +129,14 @@ type figures struct {
 	simulated       bool // on no machine
 	warnings        []string
 	measured, asked int
+	first           string // id of the first repeat of the case
 	list            string // of the headline
 	headline        any
 }
 
 func figuresOf(d result.Document) figures {
 	h := d.Head()
-	f := figures{machine: machineOf(h)}
+	f := figures{machine: machineOf(h), first: First(&h.Identity.Case)}
 	if h.Devices != nil {
 		f.warnings = h.Devices.Warnings
 	}
@@ -143,6 +149,13 @@ func figuresOf(d result.Document) figures {
 	return f
 }
 
+// First returns the id of the first repeat of a case.
+func First(c *plan.Case) string {
+	first := *c
+	first.Repeat = 1
+	return first.ID()
+}
+
 func machineOf(h *result.Envelope) Machine {
 	return Machine{
 		SKU: h.Identity.CaseFactors.SKU, Backend: h.Implementation.Name, Vendor: h.Runtime.Vendor,
@@ -153,6 +166,7 @@ func machineOf(h *result.Envelope) Machine {
 
 func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summary {
 	s := &Summary{Runs: v.Runs, Unrequested: v.Unrequested, Headlines: family.Headlines{}, err: v.Err()}
+	var repeats Repeats
 	cells := cellsOf(m)
 	machines := map[Machine]int{}
 	for _, a := range v.Answers {
@@ -166,6 +180,7 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 			}
 			if f.headline != nil {
 				s.Headlines[f.list] = append(s.Headlines[f.list], f.headline)
+				repeats.Add(fold.Case{Run: a.Run, ID: f.first}, f.list, f.headline)
 			}
 		case result.Unsupported:
 		default:
@@ -175,6 +190,7 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 			})
 		}
 	}
+	s.repeated = repeats.Headlines("")
 	for m, n := range machines {
 		m.Cases = n
 		s.Machines = append(s.Machines, m)
@@ -195,6 +211,40 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 		}
 	}
 	return s
+}
+
+// Repeats collects the headlines of cases by their first repeats.
+type Repeats struct {
+	cases []listed
+	of    map[listed][]any
+}
+
+type listed struct {
+	fold.Case
+	list string
+}
+
+// Add adds a headline to a list. c has the id of the first repeat.
+func (r *Repeats) Add(c fold.Case, list string, headline any) {
+	if r.of == nil {
+		r.of = map[listed][]any{}
+	}
+	key := listed{c, list}
+	if len(r.of[key]) == 0 {
+		r.cases = append(r.cases, key)
+	}
+	r.of[key] = append(r.of[key], headline)
+}
+
+// Headlines returns one headline for each case of a run, or of all runs if run is empty.
+func (r *Repeats) Headlines(run string) family.Headlines {
+	out := family.Headlines{}
+	for _, c := range r.cases {
+		if run == "" || c.Run == run {
+			out[c.list] = append(out[c.list], family.Repeated(r.of[c]))
+		}
+	}
+	return out
 }
 
 // cellsOf returns the cell of each case.

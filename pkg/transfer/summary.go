@@ -16,6 +16,8 @@ const list = "transfers"
 
 // Headline is the headline of a transfer case.
 type Headline struct {
+	family.Repeats[*Headline] `json:"-"`
+
 	CaseID      string       `json:"case_id"`
 	SKU         string       `json:"sku"`
 	Backend     string       `json:"backend"`
@@ -122,8 +124,9 @@ func overview(cases []*Headline) table.Section {
 	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bulk GB/s"), table.Headline("paged GB/s"),
 		table.Figures("sustained GB/s", "CPU s/GB", "8 B µs", "µs/block", "register ms/GiB", "connect ms"), table.Text("not measured"))}
 	for _, c := range cases {
-		for _, o := range c.Ops {
-			s.Rows = append(s.Rows, append(c.key(o.Op), table.OrDash(o.Bulk), table.OrDash(o.Paged), table.OrDash(o.Sustained), table.OrDash(o.CPU),
+		for i, o := range c.Ops {
+			paged := table.OrDash(o.Paged) + c.Spread(func(h *Headline) float64 { return h.Ops[i].Paged })
+			s.Rows = append(s.Rows, append(c.key(o.Op), table.OrDash(o.Bulk), paged, table.OrDash(o.Sustained), table.OrDash(o.CPU),
 				table.OrDash(o.First*1e3), table.OrDash(o.PerBlock), table.OrDash(c.Register), table.OrDash(c.Connect), droppedPoints(c.Dropped)))
 		}
 	}
