@@ -61,7 +61,7 @@ type Case struct {
 	// Shift is the shift of the case: the median over its rungs, for each run; null if it was not compared.
 	// A confirmation does not change it.
 	Shift *Shift `json:"shift"`
-	// At is the middle rung, whose times the shift shows.
+	// At is the rung whose times the shift shows: that whose change is nearest to the shift.
 	At    string `json:"at,omitempty"`
 	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; empty for a single rung
 	// Fits are the latency and bandwidth of each curve of medians.
@@ -493,12 +493,10 @@ func (q *pair) judge(p *pools, o Options) Case {
 	new, newRuns := values(q.new)
 	middle, _ := at(slices.Concat(q.old, q.new), q.rungs[len(q.rungs)/2])
 	relative := 2 * q.tick / math.Exp(median(middle))
-	c.At = q.rungs[len(q.rungs)/2].label
 	s := judge(question{old: old, new: new, effect: o.Effect, noise: p.cases[q.pool], own: noiseOf(oldRuns, newRuns, old, new), tail: 0.05, tick: relative, pairs: resampled, exact: q.exact()})
-	// Readers can look up the times of the middle rung.
-	a, _ := at(q.old, q.rungs[len(q.rungs)/2])
-	b, _ := at(q.new, q.rungs[len(q.rungs)/2])
-	s.OldUs, s.NewUs = math.Exp(median(a)), math.Exp(median(b))
+	r := q.nearest(s.log)
+	c.At = r.label
+	q.show(&s, r)
 	c.Shift = &s
 	if q.pool.metric.stat != "p99" {
 		c.Fits = q.fits()
@@ -534,6 +532,27 @@ func (q *pair) judge(p *pools, o Options) Case {
 		})
 	}
 	return c
+}
+
+// nearest returns the rung whose change is nearest to a shift.
+func (q *pair) nearest(shift float64) rung {
+	return slices.MinFunc(q.rungs, func(x, y rung) int {
+		return cmp.Compare(math.Abs(q.change(x)-shift), math.Abs(q.change(y)-shift))
+	})
+}
+
+// change returns the logarithm of the ratio of the medians at a rung.
+func (q *pair) change(r rung) float64 {
+	old, _ := at(q.old, r)
+	new, _ := at(q.new, r)
+	return median(new) - median(old)
+}
+
+// show sets the times of a shift to those at a rung, which readers can look up.
+func (q *pair) show(s *Shift, r rung) {
+	old, _ := at(q.old, r)
+	new, _ := at(q.new, r)
+	s.OldUs, s.NewUs = math.Exp(median(old)), math.Exp(median(new))
 }
 
 // fits returns the fits of the curves with enough sizes.

@@ -173,6 +173,11 @@ func (k *Case) confirm(measured []again, o Options) {
 			break
 		}
 		seen := q.judge(m.pools, o)
+		for _, r := range q.rungs {
+			if r.label == k.At {
+				q.show(seen.Shift, r)
+			}
+		}
 		shifts = append(shifts, seen.Shift)
 		old, _ := values(q.old)
 		new, _ := values(q.new)

@@ -208,6 +208,9 @@ func Statuses() []string {
 // MinRuns is the minimum number of runs of a side for a decision.
 const MinRuns = 5
 
+// fewRuns says why nothing is decided.
+const fewRuns = "fewer than 5 runs a side"
+
 // DefaultEffect is the default smallest effect that counts, as ln of a ratio.
 var DefaultEffect = math.Log(1.03)
 
@@ -215,7 +218,7 @@ var DefaultEffect = math.Log(1.03)
 type Shift struct {
 	OldRuns int     `json:"old_runs"`
 	NewRuns int     `json:"new_runs"`
-	OldUs   float64 `json:"old_us"` // medians over runs
+	OldUs   float64 `json:"old_us"` // medians over runs, at one rung
 	NewUs   float64 `json:"new_us"`
 	Ratio   float64 `json:"ratio"` // new / old, from the Hodges–Lehmann shift
 	// Low and High are the exact interval of the ratio, and Coverage is its probability;
@@ -302,7 +305,7 @@ func judge(q question) Shift {
 	s.Suspect = size > max(q.effect, floor)
 	switch {
 	case min(j, k) < MinRuns:
-		s.Why = "fewer than 5 runs a side"
+		s.Why = fewRuns
 	case !known:
 		s.Why = "too few repeats to know the noise"
 	case s.Suspect && s.log > 0:

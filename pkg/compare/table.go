@@ -2,22 +2,96 @@ package compare
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/collectivex/collectivex/pkg/plural"
+	"github.com/collectivex/collectivex/pkg/sanitize"
+	"github.com/collectivex/collectivex/pkg/table"
 )
 
-// Columns returns the headings of a table of cases. The change of a case covers all its rungs; its times are
-// from the rung in "at". Figures of a case that was measured again are those of the second measurement.
+// Columns of Line.Cells.
+const (
+	columnMetric = iota
+	columnStatus
+	columnTime
+	columnNoise
+	columnRuns
+	columnOld
+	columnNew
+	columnAt
+)
+
+// columns are the headings of Line.Cells.
+var columns = slices.Concat(table.Text("metric", "status"), table.Figures("time, − is faster", "noise", "runs", "old µs", "new µs"), table.Text("at"))
+
+// Columns returns the headings of Line.Cells.
 func Columns() []string {
-	return []string{"status", "change", "95 % interval", "noise", "q", "runs", "old µs", "new µs", "at", "metric", "case"}
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = c.Name
+	}
+	return out
 }
 
-// Rows returns the rows of a case in such a table: one for the case, and one for each rung that did not shift with it.
-// Unchanged cases have a row only if all is set. Texts of documents are not escaped.
-func (k *Case) Rows(all bool) (out [][]string) {
-	var notes []string
-	if k.Why != "" {
+// Line is a line of a table of comparisons: a metric of a case, or a rung that did not shift with its case. The
+// change of the time is that at the rung shown; the status is that of the case, over all its rungs.
+type Line struct {
+	CaseID string
+	Cells  []string
+	Notes  []string // why, and what to do
+}
+
+// Lines returns the lines of a case. Unchanged cases have a line only if all is set. Figures of a case that was
+// measured again are those of the second measurement. Texts of documents are not escaped.
+func (k *Case) Lines(all bool) (out []Line) {
+	if k.Shift == nil {
+		cells := make([]string, len(columns))
+		cells[columnMetric], cells[columnStatus] = k.Metric, k.Status
+		return []Line{{k.CaseID, cells, k.notes()}}
+	}
+	s := k.shown()
+	if all || k.Status != Same || k.OldFailed+k.NewFailed > 0 {
+		status, floor := marked(k.Status, k.Confirmed), "unknown"
+		if k.Status == Unclear && s.Enough > 0 {
+			status += fmt.Sprintf(" (%s)", enough(s.Enough))
+		}
+		if s.Floor != nil {
+			floor = "±" + strings.TrimLeft(percent(*s.Floor), "+")
+		}
+		out = append(out, Line{k.CaseID, []string{
+			k.Metric, status, percent(s.NewUs / s.OldUs), floor, fmt.Sprintf("%d+%d", s.OldRuns, s.NewRuns),
+			microseconds(s.OldUs), microseconds(s.NewUs), k.At,
+		}, k.notes()})
+	}
+	for i := range k.Rungs {
+		r := &k.Rungs[i]
+		if r.Status != Slower && r.Status != Faster {
+			continue
+		}
+		s, notes := r.shown(), []string{"the rung changed by " + percent(r.shown().Beyond) + " beyond its case"}
+		if r.Again != nil {
+			notes = append(notes, suspectedAt(r.Ratio))
+		}
+		out = append(out, Line{k.CaseID, []string{
+			k.Metric, marked(r.Status, r.Confirmed), percent(s.NewUs / s.OldUs), "", "", microseconds(s.OldUs), microseconds(s.NewUs), r.Rung,
+		}, notes})
+	}
+	return out
+}
+
+// notes returns why a case has its status, and what would decide it.
+func (k *Case) notes() (notes []string) {
+	suite := ""
+	if k.Suite != "" {
+		suite = " --suite " + k.Suite
+	}
+	switch {
+	case k.Why == fewRuns:
+		notes = append(notes, fmt.Sprintf("%s: measure both again with 'cxrun sweep%s --repeat %d'", fewRuns, suite, MinRuns))
+	case k.Why != "":
 		notes = append(notes, k.Why)
 	}
 	for _, d := range k.Differs {
@@ -26,50 +100,128 @@ func (k *Case) Rows(all bool) (out [][]string) {
 	if k.OldFailed+k.NewFailed > 0 {
 		notes = append(notes, fmt.Sprintf("failed in %s of OLD and %d of NEW", plural.Count(k.OldFailed, "further run", "further runs"), k.NewFailed))
 	}
-	if s := k.shown(); s != nil && k.Status == Unclear && s.Enough > 0 {
-		notes = append(notes, enough(s.Enough))
-	}
-	why := k.CaseID
-	if len(notes) > 0 {
-		why += ": " + strings.Join(notes, "; ")
-	}
-	if k.Shift == nil {
-		return [][]string{{k.Status, "", "", "", "", "", "", "", "", k.Metric, why}}
-	}
-	s := k.shown()
-	interval, floor, q := "", "unknown", ""
-	if s.Low != nil {
-		interval = percent(*s.Low) + " … " + percent(*s.High)
-	}
-	if s.Floor != nil {
-		floor = "±" + strings.TrimLeft(percent(*s.Floor), "+")
-	}
-	if s.Q != nil {
-		if q = fmt.Sprintf("%.3f", *s.Q); *s.Q < 0.001 {
-			q = "<0.001"
+	return notes
+}
+
+// width is the maximum width of a table in columns, apart from the ids of cases.
+const width = 100
+
+// Text writes the lines of all cases for a terminal: a case, its lines below it, and at the end each note once.
+func (c *Comparison) Text(w io.Writer, all bool) error {
+	var order []string
+	lines := map[string][]Line{}
+	for i := range c.Cases {
+		for _, l := range c.Cases[i].Lines(all) {
+			if lines[l.CaseID] == nil {
+				order = append(order, l.CaseID)
+			}
+			lines[l.CaseID] = append(lines[l.CaseID], l)
 		}
 	}
-	if all || k.Status != Same || k.OldFailed+k.NewFailed > 0 {
-		out = append(out, []string{
-			marked(k.Status, k.Confirmed), percent(s.Ratio), interval, floor, q, fmt.Sprintf("%d+%d", s.OldRuns, s.NewRuns),
-			microseconds(s.OldUs), microseconds(s.NewUs), k.At, k.Metric, why,
-		})
+	if len(order) == 0 {
+		return nil
 	}
-	for i := range k.Rungs {
-		r := &k.Rungs[i]
-		if r.Status != Slower && r.Status != Faster {
+	var notes Notes
+	t := &table.Table{Columns: slices.Clone(columns)}
+	t.Columns[columnTime].Name = "time"
+	for _, id := range order {
+		for _, l := range lines[id] {
+			t.Rows = append(t.Rows, notes.Mark(l).Cells)
+		}
+	}
+	shorten(t)
+	var b strings.Builder
+	rows := strings.SplitAfter(t.Text(), "\n")
+	b.WriteString("case (time: − is faster)\n" + rows[0])
+	rows = rows[1:]
+	for _, id := range order {
+		n := len(lines[id])
+		b.WriteString(sanitize.Line(id) + "\n" + strings.Join(rows[:n], ""))
+		rows = rows[n:]
+	}
+	b.WriteString("\n")
+	for _, legend := range [][2]string{
+		{"unclear (", "unclear (N): N runs a side would decide it, if shift and noise are as measured"},
+		{"?", "?: a suspect until a second measurement confirms it: add --confirm DIR"},
+	} {
+		if slices.ContainsFunc(t.Rows, func(r []string) bool { return strings.Contains(r[columnStatus], legend[0]) }) {
+			b.WriteString(legend[1] + "\n")
+		}
+	}
+	for _, n := range notes {
+		head, text, _ := strings.Cut(n, " ")
+		b.WriteString(wrapped(head+" ", sanitize.Line(text)))
+	}
+	if len(notes) > 0 {
+		b.WriteString("\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Notes are the notes of a table, each once, after its mark.
+type Notes []string
+
+// Mark returns a line whose status has the mark of its notes.
+func (n *Notes) Mark(l Line) Line {
+	if len(l.Notes) == 0 {
+		return l
+	}
+	text := " " + strings.Join(l.Notes, "; ")
+	i := 0
+	for i < len(*n) && (*n)[i] != superscript(i+1)+text {
+		i++
+	}
+	if i == len(*n) {
+		*n = append(*n, superscript(i+1)+text)
+	}
+	l.Cells = slices.Clone(l.Cells)
+	l.Cells[columnStatus] += superscript(i + 1)
+	return l
+}
+
+func superscript(n int) string {
+	return strings.Map(func(r rune) rune { return []rune("⁰¹²³⁴⁵⁶⁷⁸⁹")[r-'0'] }, fmt.Sprint(n))
+}
+
+// shorten cuts names of rungs off, so that a table has at most width columns.
+func shorten(t *table.Table) {
+	used := 0
+	for i, c := range t.Columns {
+		if i == columnAt {
 			continue
 		}
-		s, why := r.shown(), ""
-		if r.Again != nil {
-			why = "; " + suspectedAt(r.Ratio)
+		widest := utf8.RuneCountInString(c.Name)
+		for _, r := range t.Rows {
+			widest = max(widest, utf8.RuneCountInString(r[i]))
 		}
-		out = append(out, []string{
-			marked(r.Status, r.Confirmed), percent(s.Ratio), "", "", "", "", microseconds(s.OldUs), microseconds(s.NewUs),
-			r.Rung, k.Metric, fmt.Sprintf("%s: %s beyond its case%s", k.CaseID, percent(s.Beyond), why),
-		})
+		used += 2 + widest
 	}
-	return out
+	left := max(8, width-used-2)
+	for _, r := range t.Rows {
+		if at := []rune(r[columnAt]); len(at) > left {
+			r[columnAt] = string(at[:left-1]) + "…"
+		}
+	}
+}
+
+// wrapped returns text in lines of at most width columns, the first after a head and the others indented like it.
+func wrapped(head, text string) string {
+	var b strings.Builder
+	line := head
+	indent := strings.Repeat(" ", utf8.RuneCountInString(head))
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case utf8.RuneCountInString(line+" "+word) > width:
+			b.WriteString(line + "\n")
+			line = indent
+		default:
+			line += " "
+		}
+		line += word
+	}
+	return b.String() + line + "\n"
 }
 
 // String formats a line such as "library version: 2.27.3 → 2.28.9".
@@ -97,12 +249,12 @@ func marked(status string, confirmed bool) string {
 	}
 }
 
-// enough describes a Shift.Enough.
+// enough formats a Shift.Enough.
 func enough(runs int) string {
 	if runs > MaxEnough {
-		return fmt.Sprintf("%d runs a side would not be enough", MaxEnough)
+		return fmt.Sprintf(">%d", MaxEnough)
 	}
-	return fmt.Sprintf("%d runs a side would be enough", runs)
+	return fmt.Sprint(runs)
 }
 
 func percent(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }

@@ -41,10 +41,11 @@ type Verdict struct {
 	Documents  int // lines of the fold
 	Duplicates int // byte-identical repetitions, omitted
 	Problems   []*Problem
-	Replaced   []*Problem // torn documents of cases with a newer document
-	Irregular  []*Problem // not regular files; their cases are missing
-	Answers    []Answer   // in order of run and case id
-	Runs       []string   // run ids seen, sorted
+	Replaced   []*Problem     // torn documents of cases with a newer document
+	Irregular  []*Problem     // not regular files; their cases are missing
+	Answers    []Answer       // in order of run and case id
+	Runs       []string       // run ids seen, sorted
+	Inputs     map[string]int // of each run: index of the first path that has a document of it
 
 	// The following fields are set only if there is a matrix.
 	Requested   int      // runnable cases
@@ -134,6 +135,12 @@ func (j *Judge) Record(r Record) (belongs, stands bool) {
 		j.Problem(&Problem{Source: r.Source, Err: fmt.Errorf("%w: attempt %d of case %s", errClash, h.Ordinal, h.CaseID)})
 	}
 	j.seen[id] = sum
+	if _, ok := j.v.Inputs[h.RunID]; !ok {
+		if j.v.Inputs == nil {
+			j.v.Inputs = map[string]int{}
+		}
+		j.v.Inputs[h.RunID] = r.Input
+	}
 	j.v.Documents++
 	return true, j.answer(h)
 }
@@ -214,6 +221,29 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 		}
 	}
 	return &v
+}
+
+// Names names each run after the path that it was read from; names are those of the paths. Runs of one path are
+// told apart by their ids. A run without a name has its id.
+func (v *Verdict) Names(names []string) map[string]string {
+	out, runs := map[string]string{}, map[string]int{}
+	for _, run := range v.Runs {
+		name := ""
+		if i := v.Inputs[run]; i < len(names) {
+			name = names[i]
+		}
+		out[run] = name
+		runs[name]++
+	}
+	for run, name := range out {
+		switch {
+		case name == "":
+			out[run] = run
+		case runs[name] > 1:
+			out[run] = name + " " + run
+		}
+	}
+	return out
 }
 
 // Fold writes the documents below in, one per line, to out, atomically, and returns the verdict of the run

@@ -23,6 +23,7 @@ import (
 // Record is one document of a run.
 type Record struct {
 	Source string // file, or file:line in NDJSON
+	Input  int    // index of the path that it is below
 	result.Inspected
 }
 
@@ -75,7 +76,8 @@ func (p *Problem) irregular() bool {
 func Read(paths []string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := &reader{yield: yield, inspector: result.NewInspector(provenance.NewScreen().Check)}
-		for _, p := range paths {
+		for i, p := range paths {
+			r.input = i
 			if err := r.path(p); err != nil {
 				if !errors.Is(err, errStopped) {
 					yield(Record{}, err)
@@ -91,6 +93,7 @@ var errStopped = errors.New("the caller has enough")
 type reader struct {
 	yield     func(Record, error) bool
 	inspector *result.Inspector
+	input     int
 	raw       []byte
 }
 
@@ -201,7 +204,7 @@ func (r *reader) document(source string, data []byte) error {
 	if err != nil {
 		return r.problem(source, err)
 	}
-	return r.emit(Record{Source: source, Inspected: d}, nil)
+	return r.emit(Record{Source: source, Input: r.input, Inspected: d}, nil)
 }
 
 func (r *reader) problem(source string, err error) error {

@@ -33,7 +33,8 @@ func newCompare(s cli.Streams) *cobra.Command {
 		Long: `Compare the documents of OLD and NEW. Each is a directory or an NDJSON file, of any
 number of runs; 'cxrun sweep --repeat N' makes several. Cases are matched by their
 comparison key. A case that has no counterpart is listed with the factors that differ.
-The change of a case covers all its rungs; the times are from the rung named in "at".
+A case has the status of all its rungs together; the times and their change are those
+of the rung named in "at". The sides have the NAME of NAME=DIR, by default that of DIR.
 
 The unit is a run with ranks of its own. A case is faster or slower if its shift is beyond
 --min-effect and beyond the noise floor, which comes from the repeats. It is the same if
@@ -57,6 +58,7 @@ in a case that OLD passed, if a side has no document, or if a file or line was l
 because it is not a document; everything else is still compared.`,
 		Example: `  cxrun compare old.ndjson new.ndjson
   cxrun compare results/monday results/tuesday --json
+  cxrun compare old=results/monday new=results/tuesday
   cxrun compare --baseline history results/today
   cxrun compare old.ndjson new.ndjson --confirm again --old-env CX_NCCL_LIB=/opt/old/libnccl.so.2
   cxrun compare old.ndjson new.ndjson --confirm again2 --old-run '/opt/old/cxrun sweep --suite smoke'`,
@@ -84,6 +86,9 @@ func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
 	if !(r.effect > 0 && r.effect < 1000) {
 		return cli.UsageError("--min-effect %v: want per cent above 0, such as 3", r.effect)
 	}
+	sides := named{args: paths}
+	sides.split()
+	paths = sides.paths
 	for _, path := range paths {
 		if err := checkInput(path); err != nil {
 			return cli.UsageError("%w", err)
@@ -117,7 +122,7 @@ func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
 	if r.json {
 		err = r.JSON(c)
 	} else {
-		err = printComparison(r.Out, c, r.all)
+		err = printComparison(r.Out, c, sides.names, r.all)
 	}
 	if err != nil {
 		return err
@@ -172,20 +177,15 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 	return out, v, nil
 }
 
-// printComparison prints what differs beside the keys, the cases by the size of their
-// effect, and counts.
-func printComparison(w io.Writer, c *compare.Comparison, all bool) error {
+// printComparison prints the names of the sides, what differs beside the keys, the cases by
+// the size of their effect, and counts.
+func printComparison(w io.Writer, c *compare.Comparison, names []string, all bool) error {
+	fmt.Fprintf(w, "OLD %s, NEW %s\n", sanitize.Line(names[0]), sanitize.Line(names[1]))
 	for _, d := range c.Beside {
 		fmt.Fprintln(w, sanitize.Line(d.String()))
 	}
-	if len(c.Beside) > 0 {
-		fmt.Fprintln(w)
-	}
-	table := [][]string{compare.Columns()}
-	for i := range c.Cases {
-		table = append(table, c.Cases[i].Rows(all)...)
-	}
-	if err := cli.Table(w, table); err != nil {
+	fmt.Fprintln(w)
+	if err := c.Text(w, all); err != nil {
 		return err
 	}
 	var counts []string
@@ -194,6 +194,6 @@ func printComparison(w io.Writer, c *compare.Comparison, all bool) error {
 			counts = append(counts, fmt.Sprintf("%d %s", n, status))
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(counts, ", "))
+	_, err := fmt.Fprintf(w, "%s\n", strings.Join(counts, ", "))
 	return err
 }

@@ -85,7 +85,8 @@ func TestCompare(t *testing.T) {
 	history(t, slow, "slow", 5, 1.2)
 	code, stdout, stderr := cxrun(nil, "compare", old, slow)
 	require.Equal(t, cli.ExitOK, code, "it is not confirmed: %s", stderr)
-	require.Regexp(t, `(?m)^status +change +95 % interval +noise +q +runs +old µs +new µs +at +metric +case\nslower\? +\+20\.0 % +\+19\.\d % … \+20\.\d % +±\d\.\d % +<0\.001 +5\+5 `, stdout)
+	require.Regexp(t, `(?m)^OLD old, NEW slow$`, stdout)
+	require.Regexp(t, `(?m)^case \(time: − is faster\)\n +metric +status +time +noise +runs +old µs +new µs +at\nlocal-host-\S+\n +\S+ p50 +slower\? +\+20\.\d % +±\d\.\d % +5\+5 `, stdout)
 	require.Regexp(t, `(?m)^2 slower$`, stdout)
 
 	code, stdout, _ = cxrun(nil, "compare", old, slow, "--json")
@@ -112,7 +113,7 @@ func TestCompare(t *testing.T) {
 	history(t, old, "slow", 5, 1.2)
 	code, stdout, _ = cxrun(nil, "compare", "--baseline", old, slow)
 	require.Equal(t, cli.ExitOK, code)
-	require.Regexp(t, `(?m)^slower\? +\+20\.0 % .* 5\+5 `, stdout)
+	require.Regexp(t, `(?m) slower\? +\+20\.\d % .* 5\+5 `, stdout)
 
 	require.NoError(t, os.Mkdir(gone, 0o755))
 	for _, tc := range []struct{ args, says string }{
@@ -184,14 +185,14 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 		says   string
 		stderr string
 	}{
-		{"confirmed", always(1.1), 1, cli.ExitFailed, `(?m)^slower \(confirmed\) +\+10\.\d %.* suspected at \+20\.\d %$`, "% slower, confirmed: 8 of 8 pairs agree; suspected at +20.0 %"},
-		{"not confirmed", always(1), 1, cli.ExitOK, `(?m)^unclear +[+-]0\.\d %.* suspected at \+20\.\d %, and not confirmed: 0 of 8 pairs agree`, ""},
+		{"confirmed", always(1.1), 1, cli.ExitFailed, `(?ms) slower \(confirmed\)¹ +\+10\.\d %.*^¹ suspected at \+20\.\d %$`, "% slower, confirmed: 8 of 8 pairs agree; suspected at +20.0 %"},
+		{"not confirmed", always(1), 1, cli.ExitOK, `(?ms) unclear( \(\d+\))?¹ +[+-]0\.\d %.*^¹ suspected at \+20\.\d %, and not confirmed: 0 of 8 pairs agree`, ""},
 		{"confirmed by more pairs", func(i int) float64 {
 			if i == 2 || i == 5 {
 				return 1
 			}
 			return 1.2
-		}, 2, cli.ExitFailed, `(?m)^slower \(confirmed\) +\+20`, "% slower, confirmed: 14 of 16 pairs agree"},
+		}, 2, cli.ExitFailed, `(?m) slower \(confirmed\)¹ +\+20`, "% slower, confirmed: 14 of 16 pairs agree"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/safefile"
@@ -16,7 +15,7 @@ import (
 
 func newReport(s cli.Streams) *cobra.Command {
 	var (
-		in           inputs
+		in           named
 		matrices     []string
 		out, figures string
 	)
@@ -26,13 +25,16 @@ func newReport(s cli.Streams) *cobra.Command {
 		Long: `Write the documents below directories or in NDJSON files as one HTML file with
 charts, tables, coverage and, for several runs, a comparison with the first. The file
 needs no network, and its tables can be read without scripts. docs/report.md explains it.
+A run has the NAME of --in, by default that of its directory or file. The matrix
+of a sweep is found beside its documents.
 
 With --figures, the first chart of each view is also written as an SVG file.
 
 The file is written in any case. The exit code is 1 if a file was left out because it is
 not a document, or if there is no document and no --matrix that says what was requested.`,
 		Example: `  cxrun report --in run.ndjson --matrix matrix_full.json -o report.html
-  cxrun report --in monday.ndjson --in tuesday.ndjson -o week.html --figures figures`,
+  cxrun report --in monday.ndjson --in tuesday.ndjson -o week.html --figures figures
+  cxrun report --in before=monday.ndjson --in after=tuesday.ndjson -o upgrade.html`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return writeReport(s, in, matrices, out, figures) },
 	}
@@ -45,19 +47,12 @@ not a document, or if there is no document and no --matrix that says what was re
 }
 
 // writeReport writes the page to out and, unless figures is empty, charts into that directory.
-func writeReport(s cli.Streams, in inputs, matrices []string, out, figures string) error {
-	if err := in.check(); err != nil {
+func writeReport(s cli.Streams, in named, matrices []string, out, figures string) error {
+	plans, err := in.plans(s, matrices)
+	if err != nil {
 		return err
 	}
-	var plans []*plan.Matrix
-	for _, path := range matrices {
-		m, err := in.answering(path)
-		if err != nil {
-			return err
-		}
-		plans = append(plans, m)
-	}
-	p, v, err := page.Build(in, plans)
+	p, v, err := page.Build(in.paths, in.names, plans)
 	if err != nil {
 		return cli.EnvironmentError("%w", err)
 	}
@@ -81,7 +76,7 @@ func writeReport(s cli.Streams, in inputs, matrices []string, out, figures strin
 	if len(plans) > 0 && len(v.Problems) == 0 {
 		return nil // the page lists what is missing
 	}
-	return incomplete(in, v)
+	return incomplete(in.paths, v)
 }
 
 // writeFigures writes the first chart of each view, and returns how many there are.

@@ -12,7 +12,7 @@ import (
 
 func newSummarize(s cli.Streams) *cobra.Command {
 	var (
-		in             inputs
+		in             named
 		matrix, format string
 		gate           bool
 	)
@@ -29,14 +29,18 @@ standard output as text. With --format it always goes to standard output.`,
 			if !slices.Contains([]string{"", "markdown", "text", "json"}, format) {
 				return cli.UsageError("unknown --format %q: want markdown, text or json", format)
 			}
-			m, err := in.answering(matrix)
+			if err := in.parse(); err != nil {
+				return err
+			}
+			m, err := in.paths.answering(matrix)
 			if err != nil {
 				return err
 			}
-			sum, verdict, err := report.Build(in, m)
+			sum, verdict, err := report.Build(in.paths, m)
 			if err != nil {
 				return cli.EnvironmentError("%w", err)
 			}
+			sum.Name(verdict.Names(in.given))
 			printLeftOut(s, verdict)
 			if err := printSummary(s, sum, format); err != nil {
 				return err

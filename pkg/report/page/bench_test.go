@@ -131,7 +131,7 @@ type cost struct {
 
 // report writes the report of the documents at path.
 func report(path string) (c cost, err error) {
-	p, _, err := page.Build([]string{path}, nil)
+	p, _, err := page.Build([]string{path}, nil, nil)
 	if err != nil {
 		return c, err
 	}
@@ -178,7 +178,7 @@ func tenThousand(b *testing.B, memory bool) {
 // BenchmarkBrowser shows that report in Chromium: the time to the first chart, and that of
 // a change of what a chart with 500 series shows.
 func BenchmarkBrowser(b *testing.B) {
-	p, _, err := page.Build([]string{many(b, 10000, false)}, nil)
+	p, _, err := page.Build([]string{many(b, 10000, false)}, nil, nil)
 	require.NoError(b, err)
 	var html bytes.Buffer
 	require.NoError(b, p.WriteHTML(&html))

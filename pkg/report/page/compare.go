@@ -3,6 +3,7 @@ package page
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/fold"
@@ -15,14 +16,18 @@ type Comparison struct {
 	Beside     []string   // differences besides the comparison keys
 	Rows       [][]string // by Heads, the largest effect first, then rows that were not compared
 	More       int        // omitted rows
+	Notes      compare.Notes
+	Counts     map[string]int // cases and metrics by status
 }
 
 // maxCompared limits the rows of a comparison.
 const maxCompared = 2000
 
-// Heads returns the column headings of comparisons: the columns of package compare, then one for the spread
-// of changes over the rungs of a case.
-func (*Page) Heads() []string { return append(compare.Columns(), "rungs") }
+// Heads returns the column headings of comparisons: the case, the columns of package compare, and one for the
+// spread of changes over the rungs of a case.
+func (*Page) Heads() []string {
+	return slices.Concat([]string{"case"}, compare.Columns(), []string{"rungs"})
+}
 
 // compare compares the later runs with the first. It reads their documents again, since most reports have
 // one run and need not keep figures.
@@ -48,17 +53,17 @@ func (b *builder) compare(in []string) error {
 	}
 	for run := 1; run < len(sides); run++ {
 		c := compare.Of(&sides[0], &sides[run], compare.Options{})
-		out := Comparison{Run: b.Runs[run].ID, First: b.Runs[0].ID}
+		out := Comparison{Run: b.Runs[run].Name, First: b.Runs[0].Name, Counts: c.Counts}
 		for _, d := range c.Beside {
 			out.Beside = append(out.Beside, sanitize.Line(d.String()))
 		}
 		for i := range c.Cases {
-			for n, row := range c.Cases[i].Rows(true) {
+			for n, line := range c.Cases[i].Lines(true) {
 				rungs := ""
 				if n == 0 {
 					rungs = apart(c.Cases[i].Rungs)
 				}
-				row = append(row, rungs)
+				row := slices.Concat([]string{line.CaseID}, out.Notes.Mark(line).Cells, []string{rungs})
 				for j := range row {
 					row[j] = sanitize.Line(row[j])
 				}

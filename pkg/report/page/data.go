@@ -91,7 +91,8 @@ type facetHead struct {
 // encode writes one JSON object: the head's members, the lists that series share (x and
 // work), and for each view its series as
 // [case, [facets], look, basis, x, [work], [[quantile]…], samples, [[point, reason]…],
-// [[first byte, last byte, µs of the first, µs of the last, text]…]].
+// [[first byte, last byte, µs of the first, µs of the last, text]…], [lowest], [highest], repeats]. The fits and,
+// for the medians of repeats, the spread of their times may be missing.
 func (p *Page) encode(w io.Writer, kept []quantile) error {
 	h := head{Quantiles: kept, Themes: themes, Markers: markers, Dashes: dashes, Mixed: mixedFacts, Cases: [][]any{}, Origins: [][][]any{}, Views: []viewHead{}}
 	for _, c := range p.Cases {
@@ -164,8 +165,16 @@ func (e *encoder) series(v *View, s *Series) []any {
 		s.Case, s.Facets, s.Look, s.Basis, e.shared(list(s.Points, func(p *figure.Point) float64 { return float64(p.X) }, whole)), work, times,
 		e.shared(list(s.Points, func(p *figure.Point) float64 { return float64(p.Samples) }, whole)), bad,
 	}
-	if len(s.Fits) > 0 {
-		out = append(out, s.Fits)
+	if len(s.Fits) > 0 || s.Spreads != nil {
+		out = append(out, append([]Fit{}, s.Fits...))
+	}
+	if s.Spreads != nil {
+		of := func(value func(figure.Spread) float64) json.RawMessage {
+			i := -1
+			return list(s.Points, func(*figure.Point) float64 { i++; return value(s.Spreads[i]) }, digits)
+		}
+		out = append(out, of(func(s figure.Spread) float64 { return s.Low }), of(func(s figure.Spread) float64 { return s.High }),
+			e.shared(of(func(s figure.Spread) float64 { return float64(s.N) })))
 	}
 	return out
 }

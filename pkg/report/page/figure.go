@@ -143,9 +143,10 @@ func (v *View) lines(p *plot.Plot, shown []*Series, of func(figure.Point) float6
 	}
 	chart.AddGrid(p)
 	t := themes[0]
+	byRun := v.onlyRunsDiffer(shown)
 	for _, s := range shown {
-		var good, bad plotter.XYs
-		for _, point := range s.Points {
+		var good, bad, low, high plotter.XYs
+		for i, point := range s.Points {
 			at := plotter.XY{X: float64(point.X), Y: of(point)}
 			switch {
 			case !(at.X > 0 && at.Y > 0):
@@ -153,13 +154,25 @@ func (v *View) lines(p *plot.Plot, shown []*Series, of func(figure.Point) float6
 				bad = append(bad, at)
 			default:
 				good = append(good, at)
+				if s.Spreads != nil {
+					a, b := point, point
+					a.Time.P50, b.Time.P50 = s.Spreads[i].Low, s.Spreads[i].High
+					low, high = append(low, plotter.XY{X: at.X, Y: of(a)}), append(high, plotter.XY{X: at.X, Y: of(b)})
+				}
 			}
 		}
-		n := len(t.Series)
-		ink := colour(t.Series[s.Look%n])
+		n, look := len(t.Series), s.Look
+		if byRun {
+			look = s.Facets[facetRun]
+		}
+		ink := colour(t.Series[look%n])
+		if len(low) > 0 {
+			slices.Reverse(high)
+			p.Add(&plotter.Polygon{XYs: []plotter.XYs{append(low, high...)}, Color: faint(ink)})
+		}
 		line := &plotter.Line{XYs: good, LineStyle: draw.LineStyle{Color: ink, Width: vg.Points(1.4), Dashes: dashes[s.Facets[facetRun]%len(dashes)]}}
 		marks := &plotter.Scatter{XYs: good, GlyphStyle: draw.GlyphStyle{
-			Color: ink, Radius: vg.Points(3), Shape: glyphs[(s.Look%n+s.Look/n+s.Facets[facetRepeat])%len(glyphs)],
+			Color: ink, Radius: vg.Points(3), Shape: glyphs[(look%n+look/n)%len(glyphs)],
 		}}
 		grey := &plotter.Scatter{XYs: bad, GlyphStyle: draw.GlyphStyle{Color: colour(t.Muted), Radius: vg.Points(3), Shape: draw.RingGlyph{}}}
 		for _, of := range []plot.Plotter{line, marks, grey} {
@@ -231,6 +244,19 @@ func (m *square) Plot(c draw.Canvas, p *plot.Plot) {
 // colour returns a colour of a theme.
 func colour(hex string) color.Color { return mixed(hex, hex, 0) }
 
+// faint returns the colour of the band around a line.
+func faint(ink color.Color) color.Color {
+	r, g, b, _ := ink.RGBA()
+	return color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 40}
+}
+
+// onlyRunsDiffer reports whether series differ only in the run, which colours then tell apart.
+func (v *View) onlyRunsDiffer(shown []*Series) bool {
+	return len(shown) > 1 && !slices.ContainsFunc(shown, func(s *Series) bool {
+		return !slices.Equal(s.Facets[facetRun+1:], shown[0].Facets[facetRun+1:])
+	})
+}
+
 // mixed interpolates between two colours.
 func mixed(from, to string, part float64) color.Color {
 	channel := func(i int) uint8 {
@@ -241,14 +267,14 @@ func mixed(from, to string, part float64) color.Color {
 	return color.RGBA{channel(1), channel(3), channel(5), 0xff}
 }
 
-// label identifies a series by its facets except the run.
+// label identifies a series by its facets, except the run if there is one.
 func (v *View) label(s *Series) string {
 	var parts []string
 	for i, k := range s.Facets {
 		value := v.Facets[i].Found[k]
 		n, err := strconv.Atoi(value)
 		switch {
-		case i == facetRun || value == "":
+		case i == facetRun && len(v.Facets[facetRun].Found) == 1 || i == facetRepeat && value == middle || value == "":
 		case i == facetRanks:
 			parts = append(parts, plural.Count(n, "rank", "ranks"))
 		case v.Facets[i].Number && err == nil:

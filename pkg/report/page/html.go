@@ -147,6 +147,9 @@ func (v *View) Columns() []string {
 func (v *View) telling() []int {
 	var out []int
 	for i, f := range v.Facets {
+		if i == facetRepeat {
+			continue // tables have the medians
+		}
 		if len(f.Found) > 1 || i == facetSKU || i == facetBackend || i == facetRanks || f.One {
 			out = append(out, i)
 		}
@@ -162,15 +165,25 @@ func (v *View) Common() string {
 		telling[i] = true
 	}
 	for i, f := range v.Facets {
-		if !telling[i] && len(f.Found) == 1 && f.Found[0] != "" {
+		if !telling[i] && i != facetRepeat && len(f.Found) == 1 && f.Found[0] != "" {
 			out = append(out, f.Title+" "+f.Found[0])
 		}
 	}
 	return strings.Join(out, ", ")
 }
 
+// Listed returns the series in the tables of a view: all but single repeats of a case.
+func (v *View) Listed() []Series {
+	n := slices.IndexFunc(v.Series, func(s Series) bool { return s.Facets[facetRepeat] > 0 })
+	if n < 0 {
+		n = len(v.Series)
+	}
+	return v.Series[:n]
+}
+
 // Groups returns the rows of a view, grouped by what may be ranked.
 func (p *Page) Groups(v View) [][]Row {
+	v.Series = v.Listed()
 	v.Series = v.Series[:min(len(v.Series), maxRows)]
 	return grouped(p, &v, func(s *Series, c *Case) []Row { return []Row{row(&v, s, c)} })
 }
@@ -199,12 +212,12 @@ func grouped[R any](p *Page, v *View, rows func(*Series, *Case) []R) [][]R {
 }
 
 // Unlisted returns how many series the table of a view omits.
-func (v *View) Unlisted() int { return max(0, len(v.Series)-maxRows) }
+func (v *View) Unlisted() int { return max(0, len(v.Listed())-maxRows) }
 
 func row(v *View, s *Series, c *Case) Row {
 	r := Row{Key: c.Key, Status: c.Status, Reason: c.Reason, Rungs: len(s.Points), Cells: v.cells(s)}
 	low, high := math.Inf(1), math.Inf(-1)
-	for _, p := range s.Points {
+	for i, p := range s.Points {
 		if p.Reason != "" {
 			continue
 		}
@@ -218,14 +231,31 @@ func row(v *View, s *Series, c *Case) Row {
 		}
 		if p.Time.P50 > 0 && p.Time.P50 < low {
 			low = p.Time.P50
-			r.Low = Figure{significant(low), strconv.FormatFloat(low, 'g', digits, 64), at}
+			r.Low = Figure{significant(low) + s.spread(i), strconv.FormatFloat(low, 'g', digits, 64), at}
 		}
 		if len(v.Rates) > 0 && v.rate(0, p) > high {
 			high = v.rate(0, p)
-			r.High = Figure{significant(high), strconv.FormatFloat(high, 'g', digits, 64), at}
+			r.High = Figure{significant(high) + v.spread(s, i, 0), strconv.FormatFloat(high, 'g', digits, 64), at}
 		}
 	}
 	return r
+}
+
+// spread returns the text of the spread of a point's time over repeats.
+func (s *Series) spread(i int) string {
+	if s.Spreads == nil {
+		return ""
+	}
+	return s.Spreads[i].String()
+}
+
+// spread returns the text of the spread over repeats of a rate of a point that follows from its time.
+func (v *View) spread(s *Series, i, rate int) string {
+	if s.Spreads == nil || v.Rates[rate].Given {
+		return ""
+	}
+	of, work := s.Spreads[i], s.Points[i].Work[rate]
+	return figure.Spread{Median: work / of.Median, Low: work / of.High, High: work / of.Low, N: of.N}.String()
 }
 
 func (v *View) cells(s *Series) []string {
@@ -346,6 +376,7 @@ func (v *View) Quantiles() []string {
 // Rungs returns the rungs of a view, grouped by what may be ranked, or nil if there are too many.
 func (p *Page) Rungs(v View) [][]Rung {
 	n := 0
+	v.Series = v.Listed()
 	for _, s := range v.Series {
 		n += len(s.Points)
 	}
@@ -355,7 +386,7 @@ func (p *Page) Rungs(v View) [][]Rung {
 	kept := v.quantiles()
 	return grouped(p, &v, func(s *Series, _ *Case) []Rung {
 		var out []Rung
-		for _, point := range s.Points {
+		for i, point := range s.Points {
 			r := Rung{Cells: v.cells(s), X: point.X, At: v.at(s, point.X), Bad: point.Reason, Samples: point.Samples}
 			for _, q := range kept {
 				us := q.of(point.Time)
@@ -363,6 +394,9 @@ func (p *Page) Rungs(v View) [][]Rung {
 					us = math.NaN()
 				}
 				r.Figures = append(r.Figures, figureOf(us))
+			}
+			if s.Spreads != nil && len(kept) > 0 {
+				r.Figures[0].Text += s.spread(i)
 			}
 			for k := range v.Rates {
 				r.Figures = append(r.Figures, figureOf(v.rate(k, point)))

@@ -156,7 +156,7 @@ func TestContextsHaveAllDigits(t *testing.T) {
 		b := transfer.Of(c)
 		b.Mode, b.ISLLadder, b.PageTokens, b.BatchSizes = vocab.LaneSharedMemory, plan.Ladder{16384, 65536}, plan.Ladder{16}, plan.Ladder{1}
 	}), attempt("1")))
-	p, _, err := page.Build([]string{r.dir}, nil)
+	p, _, err := page.Build([]string{r.dir}, nil, nil)
 	require.NoError(t, err)
 	pictures, err := p.Pictures()
 	require.NoError(t, err)
@@ -174,7 +174,7 @@ func TestPointsThatWereNotMeasured(t *testing.T) {
 	d.Workload.Dropped = []transfer.DroppedPoint{{ISL: 512, PageTokens: 16, Batch: 1, Reason: result.Reason{Code: result.ReasonMemoryForSize}}}
 	r.add(d)
 	r.add(overLane(vocab.LaneProcessVM, "1"))
-	p, _, err := page.Build([]string{r.dir}, nil)
+	p, _, err := page.Build([]string{r.dir}, nil, nil)
 	require.NoError(t, err)
 	reasons := map[string]string{}
 	for _, c := range p.Coverage {

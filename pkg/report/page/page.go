@@ -17,16 +17,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/sanitize"
+	"github.com/collectivex/collectivex/pkg/table"
 )
 
 // Page holds the contents of the file.
 type Page struct {
-	Runs     []Run
-	Cases    []Case
-	Origins  []Origin
-	Views    []View
-	Coverage []Coverage
-	Rejected []report.Rejected // files that are not documents
+	Runs []Run
+	// Headlines has the figures of the first screen.
+	Headlines []table.Section
+	Cases     []Case
+	Origins   []Origin
+	Views     []View
+	Coverage  []Coverage
+	Rejected  []report.Rejected // files that are not documents
 	// Comparisons are of later runs with the first.
 	Comparisons []Comparison
 }
@@ -34,6 +37,7 @@ type Page struct {
 // Run is the documents of one run id. Runs are in the order of their first document.
 type Run struct {
 	ID    string
+	Name  string // of the input that it was read from, or its id
 	First string // time of the first document, ISO 8601
 	Count report.Counts
 	// Planned reports whether a matrix of the run was given. Without one, missing cases are unknown.
@@ -58,6 +62,7 @@ type Case struct {
 	At              string
 
 	repeat int
+	first  string // id of the first repeat
 }
 
 // Origin is the provenance of cases: facts that many cases share.
@@ -72,11 +77,14 @@ type Fact struct{ Name, Value string }
 // mixedFacts are the facts that a chart mentions if it mixes different values.
 var mixedFacts = []string{"topology", "contract", "library version"}
 
-// Coverage is one requested case and its outcome.
+// Coverage is one requested case and its outcome, or the repeats of a case with the same outcome.
 type Coverage struct {
 	Run                             string
 	ID, SKU, Backend, State, Reason string
 	Measured, Asked, Attempts       int
+	Repeats                         int
+
+	first string // id of the first repeat
 }
 
 // States of a Coverage, in addition to the statuses of documents.
@@ -105,7 +113,7 @@ const (
 	facetSKU
 	facetBackend
 	facetRanks
-	facetRepeat // empty if no case of the page is repeated
+	facetRepeat // middle, or the number of a repeat of a case whose middle is a series too
 	facetsOfCase
 )
 
@@ -131,13 +139,18 @@ type answered struct {
 	measured  int
 	asked     int
 	dropped   string // what was not requested of the ranks, and why
+	list      string // of the headline
+	headline  any
 	series    []figure.Series
 }
 
-// Build reads the documents below the given paths (see fold.Read). A matrix lists the cases requested of the
+// middle is the value of facetRepeat of the median of the repeats of a case; empty if no case is repeated.
+const middle = "median"
+
+// Build reads the documents below the given paths (see fold.Read), which may have names. A matrix lists the cases requested of the
 // runs whose documents name its digest, or of the only run if no document names any. The verdict names the
 // files that are not documents.
-func Build(in []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
+func Build(in, names []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
 	of := map[string]string{} // run id → digest of its matrix
 	found, v, err := fold.Keep(in, nil, func(rec fold.Record) *answered {
 		of[rec.Head.RunID] = cmp.Or(of[rec.Head.RunID], rec.Head.MatrixSHA256)
@@ -147,7 +160,7 @@ func Build(in []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
 		return nil, nil, err
 	}
 	b := builder{runs: map[string]int{}, sources: map[string]int{}, origins: map[string]int{}, views: map[string]*view{}}
-	b.add(v, found)
+	b.add(v, v.Names(names), found)
 	for _, m := range matrices {
 		b.plan(m, of)
 	}
@@ -174,6 +187,7 @@ func read(rec fold.Record) *answered {
 			s.dropped = of.Dropped(d)
 		}
 		s.series = report.Series(d)
+		s.list, s.headline = of.Headline(d)
 	}
 	return s
 }
@@ -185,18 +199,18 @@ type builder struct {
 	origins map[string]int
 	sources map[string]int // of the documents that count: their runs
 	views   map[string]*view
+	repeats report.Repeats
 }
 
 // view is a View while its series are collected.
 type view struct {
 	View
 	values []map[string]int // of each facet: index in Found
-	looks  []string         // identity of each series
 }
 
-func (b *builder) add(v *fold.Verdict, found map[fold.Case]*answered) {
+func (b *builder) add(v *fold.Verdict, names map[string]string, found map[fold.Case]*answered) {
 	for _, run := range v.Runs {
-		b.Runs = append(b.Runs, Run{ID: cmp.Or(run, "no run id")})
+		b.Runs = append(b.Runs, Run{ID: cmp.Or(run, "no run id"), Name: sanitize.Line(cmp.Or(names[run], "no run id"))})
 	}
 	for _, a := range v.Answers {
 		r := &b.Runs[slices.Index(v.Runs, a.Run)]
@@ -223,7 +237,7 @@ func (b *builder) add(v *fold.Verdict, found map[fold.Case]*answered) {
 		}
 	}
 	for name, v := range b.views {
-		v.Series, v.looks = make([]Series, 0, drawn[name]), make([]string, 0, drawn[name])
+		v.Series = make([]Series, 0, drawn[name])
 	}
 	for _, a := range answers {
 		b.answer(a, found[a.Case])
@@ -254,7 +268,7 @@ func (b *builder) answer(a fold.Answer, s *answered) {
 		Run: b.runs[cmp.Or(a.Run, "no run id")], ID: a.ID, SKU: sanitize.Line(e.Identity.CaseFactors.SKU), Backend: sanitize.Line(e.Implementation.Name),
 		World: e.Topology.WorldSize, Key: e.ComparisonKey, Status: a.Status, Reason: sanitize.Line(a.Reasons.String()), Attempts: a.Attempts,
 		Measured: s.measured, Asked: s.asked, Origin: b.origin(e), At: e.GeneratedAt,
-		repeat: e.Identity.Repeat,
+		repeat: e.Identity.Repeat, first: report.First(&e.Identity.Case),
 	}
 	b.sources[s.source] = c.Run
 	if !s.readable {
@@ -262,6 +276,9 @@ func (b *builder) answer(a fold.Answer, s *answered) {
 	}
 	b.Cases = append(b.Cases, c)
 	b.Runs[c.Run].Count.Add(a)
+	if a.Status == result.Success && s.headline != nil {
+		b.repeats.Add(fold.Case{Run: b.Runs[c.Run].ID, ID: c.first}, s.list, s.headline)
+	}
 	state := c.Status
 	if state == result.Success {
 		if state = measured; s.simulated {
@@ -273,20 +290,19 @@ func (b *builder) answer(a fold.Answer, s *answered) {
 		reason = strings.TrimPrefix(reason+"; not measured: "+s.dropped, "; ")
 	}
 	b.Coverage = append(b.Coverage, Coverage{
-		Run: b.Runs[c.Run].ID, ID: c.ID, SKU: c.SKU, Backend: c.Backend, State: state, Reason: reason,
-		Measured: c.Measured, Asked: c.Asked, Attempts: c.Attempts,
+		Run: b.Runs[c.Run].Name, ID: c.ID, SKU: c.SKU, Backend: c.Backend, State: state, Reason: reason,
+		Measured: c.Measured, Asked: c.Asked, Attempts: c.Attempts, first: c.first,
 	})
 	for _, series := range s.series {
 		if v := b.views[series.View]; v != nil {
-			v.add(len(b.Cases)-1, b.Runs[c.Run].ID, c, series)
+			v.add(len(b.Cases)-1, b.Runs[c.Run].Name, c, series)
 		}
 	}
 }
 
 func (v *view) add(index int, run string, c Case, s figure.Series) {
-	values := slices.Concat([]string{run, c.SKU, c.Backend, strconv.Itoa(c.World), strconv.Itoa(c.repeat)}, s.Facets)
+	values := slices.Concat([]string{run, c.SKU, c.Backend, strconv.Itoa(c.World), ""}, s.Facets)
 	out := Series{Case: index, Facets: make([]int, len(v.Facets)), Series: s}
-	var look []string
 	for i, value := range values {
 		value = sanitize.Line(value)
 		k, ok := v.values[i][value]
@@ -296,14 +312,11 @@ func (v *view) add(index int, run string, c Case, s figure.Series) {
 			v.Facets[i].Found = append(v.Facets[i].Found, value)
 		}
 		out.Facets[i] = k
-		if i != facetRun && i != facetRepeat && !v.Facets[i].One {
-			look = append(look, value)
-		}
 	}
 	if v.View.Fits {
 		out.Fits = fitted(&out)
 	}
-	v.Series, v.looks = append(v.Series, out), append(v.looks, strings.Join(look, "\x00"))
+	v.Series = append(v.Series, out)
 }
 
 // origin returns the index of the origin of e.
@@ -398,7 +411,7 @@ func (b *builder) plan(m *plan.Matrix, of map[string]string) {
 			answered[c.ID] = answered[c.ID] || c.Run == i
 		}
 		for r := range m.Requested() {
-			c := Coverage{Run: run.ID, ID: r.Case.CaseID, SKU: r.SKU, Backend: r.Case.Backend}
+			c := Coverage{Run: run.Name, ID: r.Case.CaseID, SKU: r.SKU, Backend: r.Case.Backend, first: report.First(&r.Case)}
 			switch {
 			case answered[c.ID]:
 				continue
@@ -420,18 +433,83 @@ func (b *builder) plan(m *plan.Matrix, of map[string]string) {
 var stateOrder = []string{missing, result.Failed, result.Invalid, measured, simulated, result.Unsupported}
 
 func (b *builder) finish() {
+	b.Coverage = gathered(b.Coverage)
+	b.Headlines = b.headlines()
 	slices.SortStableFunc(b.Coverage, func(x, y Coverage) int {
 		return cmp.Compare(slices.Index(stateOrder, x.State), slices.Index(stateOrder, y.State))
 	})
 	for _, f := range family.All() {
 		for _, v := range f.Views {
 			if v := b.views[v.Name]; len(v.Series) > 0 {
+				v.merge(b.Cases)
 				v.order()
-				v.assignLooks()
 				b.Page.Views = append(b.Page.Views, v.View)
 			}
 		}
 	}
+	assignLooks(b.Page.Views)
+}
+
+// gathered returns the coverage with one row for the repeats of a case that have the same outcome.
+func gathered(all []Coverage) []Coverage {
+	at, out := map[Coverage]int{}, make([]Coverage, 0, len(all))
+	for _, c := range all {
+		alike := c
+		alike.ID = ""
+		i, ok := at[alike]
+		if !ok {
+			i = len(out)
+			at[alike] = i
+			out = append(out, c)
+		}
+		if out[i].Repeats++; out[i].Repeats > 1 {
+			out[i].ID = c.first
+		}
+	}
+	return out
+}
+
+// merge adds a series of the medians of each case that has several repeats, and puts those of single repeats last.
+func (v *view) merge(cases []Case) {
+	groups, keys := map[string][]int{}, make([]string, len(v.Series))
+	for i := range v.Series {
+		s := &v.Series[i]
+		keys[i] = fmt.Sprint(cases[s.Case].first, s.Facets)
+		groups[keys[i]] = append(groups[keys[i]], i)
+	}
+	if len(groups) == len(v.Series) {
+		return
+	}
+	f := &v.Facets[facetRepeat]
+	f.Found, f.One = []string{middle}, true
+	var singles []Series
+	all := make([]Series, 0, len(groups)+len(v.Series))
+	for i := range v.Series {
+		s, repeats := v.Series[i], groups[keys[i]]
+		if len(repeats) == 1 {
+			all = append(all, s)
+			continue
+		}
+		if repeats[0] == i {
+			list := make([]*figure.Series, len(repeats))
+			for k, r := range repeats {
+				list[k] = &v.Series[r].Series
+			}
+			whole := Series{Case: s.Case, Facets: slices.Clone(s.Facets), Series: figure.Merge(list)}
+			if v.View.View.Fits {
+				whole.Fits = fitted(&whole)
+			}
+			all = append(all, whole)
+		}
+		number := strconv.Itoa(cases[s.Case].repeat)
+		s.Facets = slices.Clone(s.Facets)
+		if s.Facets[facetRepeat] = slices.Index(f.Found, number); s.Facets[facetRepeat] < 0 {
+			s.Facets[facetRepeat] = len(f.Found)
+			f.Found = append(f.Found, number)
+		}
+		singles = append(singles, s)
+	}
+	v.Series = append(all, singles...)
 }
 
 // order sorts the values found of each facet in the order of the facet.
@@ -445,6 +523,9 @@ func (v *view) order() {
 			f.Values = slices.SortedFunc(slices.Values(f.Found), func(a, b string) int {
 				return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 			})
+		}
+		if i == facetRepeat && len(f.Found) > 1 {
+			f.Values = append([]string{middle}, slices.DeleteFunc(f.Values, func(s string) bool { return s == middle })...)
 		}
 		found := f.Found
 		f.Found = slices.DeleteFunc(slices.Clone(f.Values), func(s string) bool { return !slices.Contains(found, s) })
@@ -460,8 +541,5 @@ func (v *view) order() {
 		for k := range v.Series {
 			v.Series[k].Facets[i] = at[v.Series[k].Facets[i]]
 		}
-	}
-	if f := &v.Facets[facetRepeat]; len(f.Found) == 1 {
-		f.Found[0] = ""
 	}
 }

@@ -45,6 +45,7 @@
     const view = { ...head, series: D.series[v].map((s, id) => ({
       id, case: s[0], c: D.cases[s[0]], f: s[1], look: s[2], basis: s[3],
       x: D.lists[s[4]], work: s[5].map(w => D.lists[w]), q: s[6], n: D.lists[s[7]], bad: new Map(s[8]), fits: s[9] || [],
+      low: s[10], high: s[11], repeats: D.lists[s[12]], // of the medians of repeats
     })) };
     view.metrics = [{ name: "latency", title: view.time || "latency", unit: "µs" }, ...view.rates];
     // The percentiles of any of its series.
@@ -69,10 +70,12 @@
     const whole = new Map(), looks = new Map();
     const put = (map, key, v) => map.get(key) || map.set(key, v()).get(key);
     for (const s of [...series].sort((a, b) => a.case - b.case || a.f[at] - b.f[at])) s.x.forEach((n, i) => {
-      const f = s.f.with(at, found.indexOf(n)), alike = f.filter((_, k) => k !== 0 && !to[k].one && to[k].title !== "repeat");
+      const f = s.f.with(at, found.indexOf(n)), alike = f.filter((_, k) => k !== 0 && !to[k].one);
       const one = put(whole, s.case + ";" + f, () => ({
         ...s, f, id: whole.size, look: put(looks, String(alike), () => looks.size), x: [], work: s.work.map(() => []), q: s.q.map(() => []), n: [], bad: new Map(), fits: [],
+        ...(s.low ? { low: [], high: [], repeats: [] } : {}),
       }));
+      if (s.low) for (const name of ["low", "high", "repeats"]) one[name].push(s[name][i]);
       if (s.bad.has(i)) one.bad.set(one.x.length, s.bad.get(i));
       one.x.push(Number(facets[at].found[s.f[at]]));
       one.n.push(s.n[i]);
@@ -103,6 +106,12 @@
     return !(time > 0) ? NaN : k === 0 ? time : work > 0 ? work / time : NaN;
   };
   const value = (view, s, i, q) => figureOf(view, s, i, view.state.metric, q);
+  // spread returns the largest distance of a repeat from the median, for the time or a rate that follows from it.
+  const spread = (s, i, k, q) => {
+    if (q !== 0 || !s.low || s.repeats[i] < 2 || !(s.q[0][i] > 0)) return "";
+    const t = s.q[0][i], part = k === 0 ? Math.max(s.high[i] / t - 1, 1 - s.low[i] / t) : Math.max(t / s.low[i] - 1, 1 - t / s.high[i]);
+    return ` ± ${(100 * part).toFixed(part >= 0.0995 ? 0 : 1)} % (n=${s.repeats[i]})`;
+  };
   const has = v => !Number.isNaN(v);
   const metricOf = view => view.metrics[view.state.metric];
   // Titles that depend on the percentile name it. Simulated times and given figures have no percentile.
@@ -189,23 +198,36 @@
 
   // Drawing ------------------------------------------------------------------------------
 
-  const W = 960, H = 440, M = { left: 74, right: 18, top: 34, bottom: 50 };
+  const W = 960, H = 440, M = { left: 74, right: 18, top: 50, bottom: 50 };
   const lookOf = (view, s) => {
     const t = theme(), colours = t.series.length;
-    // Repeats, and series of one identity that measure different things, share its colour, not its marker.
-    const others = view.varying.filter(i => view.facets[i].one || view.facets[i].title === "repeat").reduce((n, i) => n + s.f[i], 0);
+    // Series of one identity that measure different things share its colour, not its marker. Runs have colours if only they differ.
+    const others = view.varying.filter(i => view.facets[i].one).reduce((n, i) => n + s.f[i], 0);
+    const look = String(view.varying) === "0" ? s.f[0] : s.look;
     return {
-      colour: t.series[s.look % colours],
-      marker: D.markers[(s.look % colours + Math.floor(s.look / colours) + others) % D.markers.length],
+      colour: t.series[look % colours],
+      marker: D.markers[(look % colours + Math.floor(look / colours) + others) % D.markers.length],
       dash: D.dashes[s.f[0] % D.dashes.length],
     };
   };
 
-  function scale(values, log, from, to, zero) {
+  // round125 returns 1, 2 or 5 times a power of ten (or, over three decades, only that): the next below or above v.
+  const round125 = (v, up, coarse) => {
+    const decade = 10 ** Math.floor(Math.log10(v) + 1e-9), steps = coarse ? [1, 10] : [1, 2, 5, 10];
+    return up ? decade * steps.find(k => k * decade >= v * 0.9999) : decade * steps.findLast(k => k * decade <= v * 1.0001);
+  };
+
+  // scale maps values to positions. A logarithmic axis of rates or times begins and ends at a line of its own.
+  function scale(values, log, from, to, zero, lined = false) {
     let low = Math.min(...values), high = Math.max(...values);
     if (log) {
+      if (lined) {
+        const coarse = high / low >= 1000;
+        low = round125(low, false, coarse);
+        high = round125(Math.max(high, low * 1.01), true, coarse);
+      }
       low = Math.log2(low); high = Math.log2(high);
-      const pad = Math.max(0.15, (high - low) * 0.04);
+      const pad = lined ? 0 : Math.max(0.15, (high - low) * 0.04);
       low -= pad; high += pad;
       const of = v => from + (Math.log2(v) - low) / (high - low) * (to - from);
       return { of, low: 2 ** low, high: 2 ** high };
@@ -223,7 +245,7 @@
       const base = binary ? 2 : 10, decades = Math.log(axis.high / axis.low) / Math.log(base);
       const fine = !binary && decades < 3, step = base ** Math.max(1, Math.ceil(decades / (binary ? 12 : 8)));
       for (let v = base ** Math.ceil(Math.log(axis.low) / Math.log(base) - 1e-9); v <= axis.high * 1.0001; v *= step)
-        for (const part of fine ? [1, 2, 5] : [1]) if (v * part <= axis.high) out.push(v * part);
+        for (const part of fine ? [1, 2, 5] : [1]) if (v * part <= axis.high * 1.0001) out.push(v * part);
       if (fine && out.length) out.unshift(...[0.2, 0.5].map(part => out[0] * part).filter(v => v >= axis.low));
       if (out.length < 2) return ticks(axis, false);
       return out;
@@ -241,10 +263,38 @@
   function frame(view, height) {
     const t = theme(), metric = metricOf(view);
     const title = `${view.title}: ${[percentile(view, metric), metric.title].filter(Boolean).join(" ")}`;
+    // What all series have in common, where the page has more than that.
+    const common = view.shown.length ? label(view, view.shown[0], view.facets.map((_, i) => i).filter(i => !view.varying.includes(i) && (view.facets[i].found.length > 1 || view.facets[i].one || [1, 2, 3].includes(i)))) : "";
     const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${W} ${height}`, role: "img", "font-family": "system-ui, sans-serif", "font-size": 12 });
-    root.append(svg("title", {}, title), svg("desc", {}, `${view.visible.length} series. The table below the chart has the figures.`),
+    root.append(svg("title", {}, [title, common].filter(Boolean).join(": ")), svg("desc", {}, `${view.visible.length} series. The table below the chart has the figures.`),
       svg("rect", { width: W, height, fill: t.ground }),
-      svg("text", { x: M.left, y: 20, fill: t.ink, "font-weight": 600 }, metric.unit ? `${title} in ${metric.unit}` : title));
+      svg("text", { x: M.left, y: 20, fill: t.ink, "font-weight": 600 }, metric.unit ? `${title} in ${metric.unit}` : title),
+      svg("text", { x: M.left, y: 38, fill: t.muted, class: "common" }, common));
+    return root;
+  }
+
+  // bars draws one bar for each series, where x has one value.
+  function bars(view, root, points) {
+    const t = theme(), given = metricOf(view).given, shown = points.slice(0, 60), each = (W - M.left - M.right) / shown.length;
+    const ends = p => p.s.low && !given && view.state.q === 0 && !p.s.bad.has(p.i) ? ["low", "high"].map(name => p.y * (p.s[name][p.i] / p.s.q[0][p.i]) ** (view.state.metric ? -1 : 1)) : [];
+    const Y = scale(shown.flatMap(p => [p.y, ...ends(p)]), false, H - M.bottom, M.top, true);
+    for (const v of ticks(Y, false, false)) {
+      const y = round(Y.of(v));
+      root.append(svg("path", { d: `M${M.left} ${y}H${W - M.right}`, stroke: v === 0 ? t.muted : t.grid }),
+        svg("text", { x: M.left - 8, y: y + 4, fill: t.muted, "text-anchor": "end" }, significant(v)));
+    }
+    shown.forEach((p, k) => {
+      const x = M.left + (k + 0.5) * each, wide = Math.min(each * 0.7, 90), bad = p.s.bad.has(p.i);
+      p.px = x; p.py = Y.of(p.y);
+      root.append(svg("rect", { class: bad ? "bad" : "bar", x: round(x - wide / 2), y: round(Math.min(p.py, Y.of(0))), width: round(wide), height: round(Math.abs(Y.of(0) - p.py)), fill: bad ? t.ground : lookOf(view, p.s).colour, ...(bad ? { stroke: t.muted } : {}) }));
+      const [low, high] = ends(p);
+      if (low !== undefined && low !== high) root.append(svg("path", { class: "band", d: `M${round(x)} ${round(Y.of(low))}V${round(Y.of(high))}`, stroke: t.ink, "stroke-width": 1.5 }));
+      if (shown.length > 8) return;
+      const words = label(view, p.s, view.varying), most = Math.floor(each / 6.5);
+      root.append(svg("text", { x: round(x), y: H - M.bottom + 16, fill: t.muted, "text-anchor": "middle" }, words.length > most ? words.slice(0, most - 1) + "…" : words));
+    });
+    root.append(svg("text", { x: (M.left + W - M.right) / 2, y: H - 10, fill: t.muted, "text-anchor": "middle" }, `at ${xLabel(view, points[0].s, points[0].i)}`));
+    view.points = shown;
     return root;
   }
 
@@ -254,11 +304,16 @@
     const points = series.flatMap(l => l.points);
     view.points = points;
     if (!points.length) return root;
+    if (points.every(p => p.x === points[0].x)) return bars(view, root, points);
     const { far } = view, bands = state.band && !given && series.length <= maxBands;
     const ys = points.map(p => p.y);
     if (bands) for (const p of points) ys.push(value(view, p.s, p.i, 0), value(view, p.s, p.i, far));
+    // The band of a median over repeats is between the lowest and the highest of them.
+    const repeated = !given && !bands && state.q === 0 && series.length <= maxBands;
+    const end = (p, name) => p.y * (p.s[name][p.i] / p.s.q[0][p.i]) ** (state.metric ? -1 : 1);
+    if (repeated) for (const p of points) if (p.s.low) ys.push(end(p, "low"), end(p, "high"));
     const X = scale(points.map(p => p.x), state.logX, M.left, W - M.right, true);
-    const Y = scale(ys.filter(has), logY, H - M.bottom, M.top, true);
+    const Y = scale(ys.filter(has), logY, H - M.bottom, M.top, true, true);
     for (const v of ticks(X, state.logX, state.logX)) {
       const x = round(X.of(v));
       root.append(svg("path", { d: `M${x} ${M.top}V${H - M.bottom}`, stroke: t.grid }),
@@ -276,6 +331,10 @@
       if (bands && good.every(p => s.q[far][p.i] > 0)) {
         const edge = (q, list) => list.map(p => [X.of(p.x), Y.of(value(view, s, p.i, q))]);
         root.append(svg("path", { class: "band", d: path(edge(0, good)) + path(edge(far, [...good].reverse())).replace(/^M/, "L") + "z", fill: look.colour, "fill-opacity": 0.15 }));
+      }
+      if (repeated && s.low && good.length) {
+        const edge = name => good.map(p => [p.px, Y.of(end(p, name))]);
+        root.append(svg("path", { class: "band", d: path(edge("low")) + path(edge("high").reverse()).replace(/^M/, "L") + "z", fill: look.colour, "fill-opacity": 0.15 }));
       }
       root.append(svg("path", { class: "line", d: path(good.map(p => [p.px, p.py])), fill: "none", stroke: look.colour, "stroke-width": 1.8, "stroke-dasharray": look.dash }),
         svg("path", { class: "points", d: stamps(look.marker, good.map(p => [p.px, p.py])), fill: look.colour }));
@@ -303,14 +362,14 @@
   function grids(view) {
     const t = theme(), shown = view.visible.slice(0, maxGrids);
     const columns = Math.min(shown.length, 3) || 1, size = Math.min(420, (W - 40 * (columns + 1)) / columns), rows = Math.ceil(shown.length / columns);
-    const root = frame(view, 30 + rows * (size + 70) + 40);
+    const root = frame(view, 46 + rows * (size + 70) + 40);
     view.points = shown.flatMap(s => s.x.map((x, i) => ({ s, i, x, y: value(view, s, i) })).filter(p => has(p.y)));
     const counted = view.points.filter(p => !p.s.bad.has(p.i)).map(p => p.y);
     const low = Math.min(...counted), high = Math.max(...counted);
     const part = v => high > low ? (v - low) / (high - low) : 1;
     shown.forEach((s, k) => {
       const world = Math.round(Math.sqrt(1 + Math.max(...s.x))), cell = size / world;
-      const left = 40 + (k % columns) * (size + 40), top = 80 + Math.floor(k / columns) * (size + 70);
+      const left = 40 + (k % columns) * (size + 40), top = 96 + Math.floor(k / columns) * (size + 70);
       root.append(svg("text", { x: left, y: top - 26, fill: t.ink }, label(view, s, view.varying) || label(view, s, [1, 2, 3])));
       for (let r = 0; r < world && world <= 32; r++) root.append(
         svg("text", { x: left + (r + 0.5) * cell, y: top - 6, fill: t.muted, "text-anchor": "middle", "font-size": 10 }, r),
@@ -324,7 +383,7 @@
       }
     });
     if (counted.length) for (let k = 0; k <= 4; k++) {
-      const y = 30 + rows * (size + 70) + 6, v = low + (high - low) * k / 4;
+      const y = 46 + rows * (size + 70) + 6, v = low + (high - low) * k / 4;
       root.append(svg("rect", { x: 40 + k * 90, y, width: 18, height: 14, fill: mix(...t.heat, k / 4), stroke: t.grid }),
         svg("text", { x: 62 + k * 90, y: y + 11, fill: t.muted }, significant(v)));
     }
@@ -398,6 +457,7 @@
     const add = (text, className = "") => lines.push(make("div", { textContent: text, className }));
     add(label(view, s, view.facets.map((_, k) => k)), "name");
     add(xLabel(view, s, i));
+    if (s.low) add(`median of ${count(s.repeats[i], "repeat")}: p50 from ${significant(s.low[i])} to ${significant(s.high[i])} µs`);
     if (s.bad.has(i)) add(s.bad.get(i), "reason");
     add(view.metrics[0].title + " " + view.quantiles.filter(q => s.q[q][i] > 0).map(q => `${view.time ? "" : D.quantiles[q].name + " "}${significant(s.q[q][i])}`).join(", ") + " µs");
     view.rates.forEach((r, k) => {
@@ -583,8 +643,8 @@
           const x = make("td", { textContent: xLabel(view, s, i) });
           x.dataset.value = s.x[i];
           body(s.c[2] + s.f.filter((_, k) => view.facets[k].one)).append(make("tr", { className: bad ? "bad" : "" }, make("td", { textContent: name }), x, make("td", { textContent: bad || "ok" }),
-            ...view.quantiles.map(q => number(figureOf(view, s, i, 0, q), n)),
-            ...view.rates.map((_, k) => number(figureOf(view, s, i, k + 1), n)), ...(view.time ? [] : [number(s.n[i], n)])));
+            ...view.quantiles.map(q => number(figureOf(view, s, i, 0, q), n, spread(s, i, 0, q))),
+            ...view.rates.map((r, k) => number(figureOf(view, s, i, k + 1), n, r.given ? "" : spread(s, i, k + 1, view.state.q))), ...(view.time ? [] : [number(s.n[i], n)])));
         }
       }
     } else {
@@ -599,23 +659,25 @@
     live(table, view.name + "-" + details.dataset.table);
   }
 
-  function number(v, title) {
-    const cell = make("td", { className: "figure", textContent: has(v) ? significant(v) : "–", title });
+  function number(v, title, spread = "") {
+    const cell = make("td", { className: "figure", textContent: has(v) ? significant(v) + spread : "–", title });
     cell.dataset.value = has(v) ? v : "";
     return cell;
   }
 
-  // live makes a table sortable and adds a button that saves it as CSV. Figures are only sorted
-  // within a body; rows of different comparison keys are in different bodies.
+  // live makes a table sortable and adds a button that saves it as CSV. Rows of different comparison keys are
+  // in different bodies, which stay together and are in the order of their first rows.
   function live(table, name) {
     const bodies = [...table.tBodies];
     const text = cell => cell.dataset.value ?? cell.textContent;
+    const figure = text => parseFloat(text.replace(/^[±<>]/, "")); // +1.5 %, ±2 %, 5+5
     const order = (a, b) => {
-      const [x, y] = [Number(a), Number(b)];
-      return a !== "" && b !== "" && !Number.isNaN(x) && !Number.isNaN(y) ? x - y : a.localeCompare(b, "en");
+      const [x, y] = [figure(a), figure(b)];
+      if (!Number.isNaN(x) && !Number.isNaN(y) && x !== y) return x - y;
+      return (a === "") - (b === "") || a.localeCompare(b, "en", { numeric: true });
     };
     [...table.tHead.rows[0].cells].forEach((th, column) => {
-      const button = make("button", { type: "button", textContent: th.textContent, title: th.classList.contains("figure") && bodies.length > 1 ? "Sorts rows of equal comparison keys; unlike ones are not ranked" : "" });
+      const button = make("button", { type: "button", textContent: th.textContent, title: th.classList.contains("figure") && bodies.length > 1 ? "Rows of equal comparison keys stay together; do not rank unlike ones" : "" });
       th.replaceChildren(button);
       button.addEventListener("click", () => {
         const down = th.getAttribute("aria-sort") === "ascending", sign = down ? -1 : 1;
@@ -623,7 +685,7 @@
         th.setAttribute("aria-sort", down ? "descending" : "ascending");
         const by = (a, b) => sign * order(text(a.cells[column]), text(b.cells[column]));
         for (const body of bodies) body.append(...[...body.rows].sort(by));
-        if (!th.classList.contains("figure")) table.append(...bodies.sort((a, b) => by(a.rows[0], b.rows[0])));
+        table.append(...bodies.sort((a, b) => by(a.rows[0], b.rows[0])));
       });
     });
     const csv = make("button", { type: "button", className: "csv", textContent: "save CSV" });
@@ -673,6 +735,14 @@
   }
   window.addEventListener("hashchange", all);
   for (const table of document.querySelectorAll("table[data-name]")) live(table, table.dataset.name);
+  const search = $("#search");
+  search.hidden = false;
+  search.addEventListener("input", () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const table of document.querySelectorAll("table[data-name]")) for (const body of table.tBodies) for (const row of body.rows)
+      row.hidden = !words.every(word => row.textContent.toLowerCase().includes(word));
+    if (words.length) $("#coverage details").open = true;
+  });
   const look = $("#theme");
   look.hidden = false;
   look.addEventListener("click", () => {

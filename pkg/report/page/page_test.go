@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func (r *runs) add(d result.Document) {
 }
 
 func (r *runs) html(matrices ...*plan.Matrix) []byte {
-	p, _, err := page.Build([]string{r.dir}, matrices)
+	p, _, err := page.Build([]string{r.dir}, nil, matrices)
 	require.NoError(r.t, err)
 	var b bytes.Buffer
 	require.NoError(r.t, p.WriteHTML(&b))
@@ -141,7 +142,7 @@ func TestLinesOfAnAxis(t *testing.T) {
 	}
 	r.add(d)
 	b := show(t, r.html(), "#collectives.show=latency")
-	require.Equal(t, []string{"2", "5", "10", "20", "50"}, b.texts(`#view-collectives .plot svg > text[text-anchor="end"]`))
+	require.Equal(t, []string{"1", "2", "5", "10", "20", "50", "100"}, b.texts(`#view-collectives .plot svg > text[text-anchor="end"]`))
 }
 
 func TestTheAddressHasTheState(t *testing.T) {
@@ -341,7 +342,7 @@ func TestComparisonOfRuns(t *testing.T) {
 	other.Environment = map[string]string{"NCCL_ALGO": "Tree"}
 	r.add(resulttest.Collective(c, other))
 	html := r.html()
-	p, _, err := page.Build([]string{r.dir}, nil)
+	p, _, err := page.Build([]string{r.dir}, nil, nil)
 	require.NoError(t, err)
 	require.Len(t, p.Comparisons, 1)
 	rows := p.Comparisons[0].Rows
@@ -349,12 +350,14 @@ func TestComparisonOfRuns(t *testing.T) {
 	require.Len(t, rows, 2*2+1, "two cases, each with two timing modes, and one that cannot be compared")
 	for _, row := range rows[:4] {
 		require.Len(t, row, len(p.Heads()))
-		require.Equal(t, []string{"unclear", "+10.0 %"}, row[:2])
-		require.Contains(t, row[len(row)-2], "fewer than 5 runs a side")
+		require.Equal(t, []string{"unclear¹", "+10.0 %"}, row[2:4])
 		require.Equal(t, "6: +10.0 … +10.0 %", row[len(row)-1], "three sizes, each with two placements")
 	}
-	require.Equal(t, "incomparable", rows[4][0])
-	require.Contains(t, strings.Join(rows[4], " "), `environment.NCCL_ALGO Ring → Tree`)
+	require.Equal(t, "incomparable²", rows[4][2])
+	notes := p.Comparisons[0].Notes
+	require.Len(t, notes, 2)
+	require.Contains(t, notes[0], "¹ fewer than 5 runs a side: measure both again with ")
+	require.Contains(t, notes[1], `environment.NCCL_ALGO Ring → Tree`)
 	require.Contains(t, string(html), ">&#43;10.0 %</td>")
 }
 
@@ -366,7 +369,7 @@ func TestRunsWithNothingInCommon(t *testing.T) {
 	later.At = later.At.AddDate(0, 0, 1)
 	r.add(resulttest.Collective(libraryCase("h200", "nccl", "all_gather", 2), later))
 	b := show(t, r.html(), "")
-	require.Equal(t, []string{"gone", "new"}, get[[]string](b, `[...document.querySelectorAll("#comparison tbody tr")].map(row => row.cells[0].textContent)`))
+	require.Equal(t, []string{"gone", "new"}, get[[]string](b, `[...document.querySelectorAll("#comparison tbody tr")].map(row => row.cells[2].textContent)`))
 }
 
 // With five repeats a side, the page has the verdicts of compare.
@@ -390,7 +393,7 @@ func TestVerdictsOfRepeatedRuns(t *testing.T) {
 	add("all_reduce", 5, 1.2)
 	add("all_gather", 5, 1)
 	add("broadcast", 4, 1.2)
-	p, _, err := page.Build([]string{r.dir, r.dir}, nil)
+	p, _, err := page.Build([]string{r.dir, r.dir}, nil, nil)
 	require.NoError(t, err)
 	require.Len(t, p.Comparisons, 1)
 	c := p.Comparisons[0]
@@ -399,8 +402,8 @@ func TestVerdictsOfRepeatedRuns(t *testing.T) {
 	require.Contains(t, c.Beside, "library version: – → nccl 2.28.9")
 	statuses := map[string]int{}
 	for _, row := range c.Rows {
-		require.Equal(t, strings.Contains(row[len(row)-2], "broadcast"), row[0] == "unclear", "%v", row)
-		statuses[row[0]]++
+		require.Equal(t, strings.Contains(row[0], "broadcast"), strings.HasPrefix(row[2], "unclear"), "%v", row)
+		statuses[strings.TrimRight(strings.Fields(row[2])[0], "¹²³")]++
 	}
 	require.Equal(t, map[string]int{"slower?": 2, "same": 2, "unclear": 2}, statuses)
 	b := show(t, r.html(), "")
@@ -408,34 +411,81 @@ func TestVerdictsOfRepeatedRuns(t *testing.T) {
 	require.Contains(t, b.texts(`#comparison table[data-name=comparison] td`), "+20.0 %")
 }
 
-// Repeats of a case have one colour, and each has a marker and names itself in the legend and
-// the figure. Where nothing is repeated, nothing says so.
-func TestRepeatsAreToldApart(t *testing.T) {
+// repeated has three repeats of one case in each of some runs.
+func repeated(t *testing.T, names ...string) *runs {
 	r := newRuns(t)
-	for i := range 3 {
-		c := libraryCase("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Repeat = i + 1 })
-		r.add(slower(resulttest.Collective(c, attempt("1")), 1+float64(i)/50))
+	for k, run := range names {
+		for i := range 3 {
+			c := libraryCase("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Repeat = i + 1 })
+			a := attempt(run)
+			a.At = a.At.AddDate(0, 0, k)
+			r.add(slower(resulttest.Collective(c, a), 1+float64(i)/50))
+		}
 	}
-	b := show(t, r.html(), "")
-	require.Equal(t, []string{"repeat 1", "repeat 2", "repeat 3"}, b.texts(legend))
-	strokes := get[[]string](b, `[...document.querySelectorAll("`+drawn+`")].map(e => e.getAttribute("stroke"))`)
-	require.Len(t, strokes, 3)
-	require.Len(t, slices.Compact(strokes), 1, "they are of one thing")
-	markers := get[[]string](b, `[...document.querySelectorAll("`+legend+` svg path:last-child")].map(e => e.getAttribute("d"))`)
-	slices.Sort(markers)
-	require.Len(t, slices.Compact(markers), 3, "each has a marker")
-	p, _, err := page.Build([]string{r.dir}, nil)
+	return r
+}
+
+// The repeats of a case are one line with a band, and one row with their spread. Single ones are a choice away.
+func TestRepeatsAreOneLine(t *testing.T) {
+	r := repeated(t, "1")
+	p, _, err := page.Build([]string{r.dir}, nil, nil)
 	require.NoError(t, err)
+	v := p.Views[0]
+	require.Len(t, v.Series, 4*4, "of each mode and placement, the median and three repeats")
+	require.Len(t, v.Listed(), 4)
+	require.Equal(t, "2.041 ± 2.0 % (n=3)", p.Groups(v)[0][0].Low.Text)
+	require.Equal(t, "2.041 ± 2.0 % (n=3)", p.Rungs(v)[0][0].Figures[0].Text)
+	require.Len(t, p.Coverage, 1)
+	require.Equal(t, 3, p.Coverage[0].Repeats)
 	pictures, err := p.Pictures()
 	require.NoError(t, err)
-	require.NotEmpty(t, pictures)
-	for _, name := range []string{"repeat 1", "repeat 2", "repeat 3"} {
-		require.Contains(t, string(pictures[0].SVG), "h200 nccl 2 ranks "+name)
-	}
+	require.Contains(t, string(pictures[0].SVG), ">h200 nccl 2 ranks ")
+	require.NotContains(t, string(pictures[0].SVG), "repeat")
 
 	once := newRuns(t)
 	once.add(resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1")))
-	require.NotContains(t, string(once.html()), "repeat 1")
+	p, _, err = page.Build([]string{once.dir}, nil, nil)
+	require.NoError(t, err)
+	require.NotContains(t, p.Views[0].Columns(), "repeat")
+	require.Equal(t, []string{""}, p.Views[0].Facets[4].Found, "nothing is repeated")
+
+	b := show(t, r.html(), "")
+	require.Equal(t, 1, b.count(drawn))
+	require.Equal(t, 1, b.count("#view-collectives svg .band"))
+	require.Contains(t, b.tip("collectives"), "median of 3 repeats: p50 from 2.001 to 2.081 µs")
+	b.press("view-collectives", "2")
+	require.Equal(t, 1, b.count(drawn))
+	require.Equal(t, 0, b.count("#view-collectives svg .band"))
+	require.Contains(t, b.tip("collectives"), "repeat 2")
+}
+
+// Runs that differ in nothing else have colours of their own, and their names, wherever they are shown.
+func TestRunsHaveNamesAndColours(t *testing.T) {
+	first, second := repeated(t, "first"), newRuns(t)
+	a := attempt("second")
+	a.At = a.At.AddDate(0, 0, 1)
+	second.add(resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), a))
+	a.RunID = "third"
+	second.add(resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), a))
+	p, _, err := page.Build([]string{first.dir, second.dir}, []string{"monday", "tuesday"}, nil)
+	require.NoError(t, err)
+	var names []string
+	for _, r := range p.Runs {
+		names = append(names, r.Name)
+	}
+	require.Equal(t, []string{"monday", "tuesday second", "tuesday third"}, names)
+	require.Equal(t, "monday", p.Comparisons[0].First)
+	pictures, err := p.Pictures()
+	require.NoError(t, err)
+	picture := string(pictures[0].SVG)
+	for _, name := range names {
+		require.Contains(t, picture, ">"+name+" h200 nccl 2 ranks")
+	}
+	colours := map[string]bool{}
+	for _, m := range regexp.MustCompile(`<path d="M[^"]*" style="fill:none;[^"]*stroke:(#[0-9A-F]{6})`).FindAllStringSubmatch(picture, -1) {
+		colours[m[1]] = true
+	}
+	require.GreaterOrEqual(t, len(colours), 3, "a colour for each run")
 }
 
 // The lines of fits run where α + n/B does, and a point says what they are.
@@ -495,7 +545,7 @@ func TestReadableWithoutScripts(t *testing.T) {
 	b := open(t, r.html(m), "", emulation.SetScriptExecutionDisabled(true))
 	b.wait(`document.querySelector("#provenance table")`)
 	require.Equal(t, 0, b.count("#view-collectives .controls"), "no script ran")
-	require.Equal(t, []string{"1", "4", "1", "0", "1", "1", "1", "2"}, slices.Delete(b.texts("#runs td"), 1, 2))
+	require.Equal(t, []string{"1", "4", "1", "0", "1", "1", "1", "2"}, slices.Delete(b.texts("#runs td"), 1, 3))
 	states := get[[][]string](b, `[...document.querySelectorAll("#coverage table[data-name=coverage] tbody tr")].map(r => [r.cells[1].textContent, r.cells[4].textContent, r.cells[5].textContent])`)
 	require.Equal(t, [][]string{
 		{"missing", lost.CaseID, "the cell wrote no document"},
@@ -521,7 +571,7 @@ func TestSimulationsStandAlone(t *testing.T) {
 		r.add(resulttest.Schedule(measured, a))
 		r.add(resulttest.Simulation(simulated, a))
 	}
-	p, _, err := page.Build([]string{r.dir}, nil)
+	p, _, err := page.Build([]string{r.dir}, nil, nil)
 	require.NoError(t, err)
 	states := map[string]string{}
 	for _, c := range p.Coverage {
@@ -543,7 +593,7 @@ func TestSimulationsStandAlone(t *testing.T) {
 	}
 	require.Len(t, p.Comparisons, 1)
 	for _, row := range p.Comparisons[0].Rows {
-		require.Equal(t, strings.Contains(row[len(row)-2], simulated.CaseID), row[9] == "simulated", "%v", row)
+		require.Equal(t, row[0] == simulated.CaseID, row[1] == "simulated", "%v", row)
 	}
 }
 
@@ -569,7 +619,7 @@ func TestSimulatedTimesHaveNoPercentiles(t *testing.T) {
 	require.NotRegexp(t, `p50|percentile|sample|latency`, texts())
 	require.NotContains(t, strings.Join(b.texts("#view-simulations td[title], #comparison td[title]"), "")+
 		get[string](b, `[...document.querySelectorAll("#view-simulations td, #comparison td")].map(e => e.title).join()`), "samples of")
-	p, _, err := page.Build([]string{r.dir}, nil)
+	p, _, err := page.Build([]string{r.dir}, nil, nil)
 	require.NoError(t, err)
 	pictures, err := p.Pictures()
 	require.NoError(t, err)
@@ -597,7 +647,7 @@ func TestHostileText(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%d.json", r.n)), data, 0o644))
 		r.n++
 	}
-	p, _, err := page.Build([]string{r.dir}, nil)
+	p, _, err := page.Build([]string{r.dir}, nil, nil)
 	require.NoError(t, err)
 	require.Len(t, p.Cases, 3)
 	pictures, err := p.Pictures()

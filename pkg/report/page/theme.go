@@ -3,6 +3,7 @@ package page
 import (
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -89,27 +90,90 @@ func (p polygon) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 var dashes = [][]vg.Length{{}, {7, 3}, {2, 3}, {9, 3, 2, 3}, {4, 2}, {12, 4}}
 
 // assignLooks assigns each identity a colour and a marker: Look is round·colours+colour, and the marker has index
-// round+colour, so that different colours have different markers. The colour follows from a digest of the
-// identity, so that it is the same on other pages, unless another colour is used less on this one.
-func (v *view) assignLooks() {
-	names := slices.Clone(v.looks)
-	slices.Sort(names)
-	names = slices.Compact(names)
-	used := make([]int, len(themes[0].Series))
-	looks := map[string]int{}
-	for _, name := range names {
-		h := fnv.New32a()
-		h.Write([]byte(name))
-		best := int(h.Sum32() % uint32(len(used)))
-		for i := range used {
-			if k := (best + i) % len(used); used[k] < used[best] {
-				best = k
-			}
+// round+colour, so that different colours have different markers. SKU, backend and ranks have one look in all
+// views, which the first identity of a view with them gets. Colours follow from a digest, so that they are the
+// same on other pages, unless another one is used less.
+func assignLooks(views []View) {
+	l := looks{map[string]int{}, make([]int, len(themes[0].Series))}
+	var subjects []string
+	for i := range views {
+		for k := range views[i].Series {
+			subjects = append(subjects, views[i].subject(&views[i].Series[k]))
 		}
-		looks[name] = used[best]*len(used) + best
-		used[best]++
 	}
-	for i := range v.Series {
-		v.Series[i].Look = looks[v.looks[i]]
+	slices.Sort(subjects)
+	for _, name := range slices.Compact(subjects) {
+		l.assign(name)
 	}
+	for i := range views {
+		views[i].assignLooks(l.of)
+	}
+}
+
+// assignLooks assigns the looks of a view; those of subjects are given.
+func (v *View) assignLooks(subjects map[string]int) {
+	l := looks{map[string]int{}, make([]int, len(themes[0].Series))}
+	var others []string
+	taken := map[string]bool{}
+	for k := range v.Series {
+		subject, name := v.subject(&v.Series[k]), v.identity(&v.Series[k])
+		if _, ok := l.of[name]; ok {
+			continue
+		}
+		if taken[subject] {
+			others = append(others, name)
+			continue
+		}
+		taken[subject] = true
+		look := subjects[subject]
+		l.of[name] = look
+		l.rounds[look%len(l.rounds)] = max(l.rounds[look%len(l.rounds)], look/len(l.rounds)+1)
+	}
+	for _, name := range others {
+		if _, ok := l.of[name]; !ok {
+			l.assign(name)
+		}
+	}
+	for k := range v.Series {
+		v.Series[k].Look = l.of[v.identity(&v.Series[k])]
+	}
+}
+
+// looks has the looks of names, and how often each colour is used.
+type looks struct {
+	of     map[string]int
+	rounds []int
+}
+
+// assign gives a name a look.
+func (l *looks) assign(name string) {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	n := len(l.rounds)
+	best := int(h.Sum32() % uint32(n))
+	for i := range n {
+		if k := (best + i) % n; l.rounds[k] < l.rounds[best] {
+			best = k
+		}
+	}
+	l.of[name] = l.rounds[best]*n + best
+	l.rounds[best]++
+}
+
+// subject names the SKU, backend and ranks of a series.
+func (v *View) subject(s *Series) string {
+	return strings.Join([]string{
+		v.Facets[facetSKU].Found[s.Facets[facetSKU]], v.Facets[facetBackend].Found[s.Facets[facetBackend]], v.Facets[facetRanks].Found[s.Facets[facetRanks]],
+	}, "\x00")
+}
+
+// identity names what a series is of: its subject, and the facets of its view that tell series apart.
+func (v *View) identity(s *Series) string {
+	parts := []string{v.subject(s)}
+	for i, k := range s.Facets[facetsOfCase:] {
+		if f := &v.Facets[facetsOfCase+i]; !f.One && len(f.Found) > 1 {
+			parts = append(parts, f.Title+" "+f.Found[k])
+		}
+	}
+	return strings.Join(parts, "\x00")
 }

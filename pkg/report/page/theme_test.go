@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/figure"
 )
 
 // linear returns the linear red, green and blue of a colour.
@@ -85,21 +87,31 @@ func TestColoursCanBeToldApart(t *testing.T) {
 	}
 }
 
-// A series looks alike in every report, whatever else is in it, while colours suffice.
-func TestLooksAreStable(t *testing.T) {
-	alone := view{looks: []string{"h200\x00nccl"}}
-	alone.Series = make([]Series, 1)
-	alone.assignLooks()
-	many := view{looks: []string{"h200\x00nccl", "h200\x00nccl", "a", "b", "c", "d", "e", "f"}}
-	many.Series = make([]Series, 8)
-	many.assignLooks()
-	require.Equal(t, many.Series[0].Look, many.Series[1].Look)
-	seen := map[int]bool{}
-	for _, s := range many.Series[1:] {
-		require.False(t, seen[s.Look], "looks differ")
-		seen[s.Look] = true
+// backendsOf returns a view with a series for each name of a backend.
+func backendsOf(names ...string) View {
+	v := newView(figure.View{}).View
+	for i := range v.Facets {
+		v.Facets[i].Found = []string{""}
 	}
-	again := many
-	again.assignLooks()
-	require.Equal(t, many.Series, again.Series)
+	v.Facets[facetBackend].Found = names
+	for k := range names {
+		facets := make([]int, facetsOfCase)
+		facets[facetBackend] = k
+		v.Series = append(v.Series, Series{Facets: facets})
+	}
+	return v
+}
+
+// A series looks alike in every view, whatever else is in it.
+func TestLooksAreStable(t *testing.T) {
+	many := []View{backendsOf("nccl", "a", "b", "c", "d", "e", "f"), backendsOf("x", "y", "nccl")}
+	assignLooks(many)
+	for _, v := range many {
+		seen := map[int]bool{}
+		for _, s := range v.Series {
+			require.False(t, seen[s.Look], "looks differ")
+			seen[s.Look] = true
+		}
+	}
+	require.Equal(t, many[0].Series[0].Look, many[1].Series[2].Look)
 }

@@ -1,0 +1,126 @@
+package run
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// named is inputs whose runs have names: NAME=PATH, or the name of the directory or file.
+type named struct {
+	args  []string
+	paths inputs
+	names []string
+	given []string // names that were given, empty for others
+}
+
+func (n *named) addFlag(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&n.args, "in", nil, "read documents below `[NAME=]DIR`, or the lines of a FILE.ndjson; NAME is that of the run (default: of DIR); may be repeated")
+	_ = cmd.MarkFlagRequired("in") // fails only for unknown flags
+}
+
+// parse sets paths and names, and refuses inputs that do not exist or cannot be read.
+func (n *named) parse() error {
+	n.split()
+	return n.paths.check()
+}
+
+// split sets paths and names.
+func (n *named) split() {
+	for _, arg := range n.args {
+		name, path := nameOf(arg)
+		n.paths, n.names = append(n.paths, path), append(n.names, name)
+	}
+	n.given = slices.Clone(n.names)
+	n.name()
+}
+
+// plans parses the inputs and reads the matrices at the given paths. Without any, it reads those that sweeps left
+// beside their documents.
+func (n *named) plans(s cli.Streams, paths []string) (out []*plan.Matrix, err error) {
+	if err := n.parse(); err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		m, err := n.paths.answering(path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	if len(paths) > 0 {
+		return out, nil
+	}
+	for _, path := range n.paths {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			path = filepath.Dir(path)
+		}
+		path = filepath.Join(path, matrixFile)
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		m, err := plan.ReadArchived(path, cli.Version)
+		if err != nil {
+			s.Tell("left out, so that cases without a document are unknown: %v", err)
+			continue
+		}
+		if !slices.ContainsFunc(out, func(o *plan.Matrix) bool { return o.SHA256 == m.SHA256 }) {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// nameOf splits NAME=PATH. A path that exists as it stands has no name.
+func nameOf(arg string) (name, path string) {
+	name, path, ok := strings.Cut(arg, "=")
+	if _, err := os.Lstat(arg); !ok || err == nil || name == "" || strings.ContainsRune(name, filepath.Separator) {
+		return "", arg
+	}
+	return name, path
+}
+
+// name names the paths without a name after their last element, or as many as tell different paths apart.
+func (n *named) name() {
+	depth := make([]int, len(n.paths))
+	for clash := true; clash; {
+		paths := map[string]map[string]bool{} // by name
+		for i, path := range n.paths {
+			all := elements(path)
+			n.names[i] = cmp.Or(n.given[i], strings.Join(all[max(0, len(all)-1-depth[i]):], "/"))
+			if paths[n.names[i]] == nil {
+				paths[n.names[i]] = map[string]bool{}
+			}
+			paths[n.names[i]][strings.Join(all, "/")] = true
+		}
+		clash = false
+		for i, path := range n.paths {
+			if n.given[i] == "" && len(paths[n.names[i]]) > 1 && depth[i]+1 < len(elements(path)) {
+				depth[i]++
+				clash = true
+			}
+		}
+	}
+}
+
+// elements returns the elements of a path that may name its run: without the extension of a file of documents,
+// and without the name that a sweep gives such a file. There are none for that file in the working directory.
+func elements(path string) []string {
+	if filepath.Base(path) == foldFile {
+		if path = filepath.Dir(path); path == "." {
+			return nil
+		}
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	path = strings.TrimSuffix(filepath.ToSlash(path), ".ndjson")
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+}
