@@ -534,11 +534,16 @@ func (q *pair) judge(p *pools, o Options) Case {
 	return c
 }
 
-// nearest returns the rung whose change is nearest to a shift.
+// nearest returns the rung whose change is nearest to a shift, the middle one if it is as near as any.
 func (q *pair) nearest(shift float64) rung {
-	return slices.MinFunc(q.rungs, func(x, y rung) int {
-		return cmp.Compare(math.Abs(q.change(x)-shift), math.Abs(q.change(y)-shift))
-	})
+	const alike = 1e-6
+	far := func(r rung) float64 { return math.Abs(q.change(r) - shift) }
+	middle := q.rungs[len(q.rungs)/2]
+	nearest := slices.MinFunc(q.rungs, func(x, y rung) int { return cmp.Compare(far(x), far(y)) })
+	if far(middle) <= far(nearest)+alike {
+		return middle
+	}
+	return nearest
 }
 
 // change returns the logarithm of the ratio of the medians at a rung.

@@ -140,6 +140,7 @@ func (c *Comparison) Text(w io.Writer, all bool) error {
 		rows = rows[n:]
 	}
 	b.WriteString("\n")
+	written := b.Len()
 	for _, legend := range [][2]string{
 		{"unclear (", "unclear (N): N runs a side would decide it, if shift and noise are as measured"},
 		{"?", "?: a suspect until a second measurement confirms it: add --confirm DIR"},
@@ -152,7 +153,7 @@ func (c *Comparison) Text(w io.Writer, all bool) error {
 		head, text, _ := strings.Cut(n, " ")
 		b.WriteString(wrapped(head+" ", sanitize.Line(text)))
 	}
-	if len(notes) > 0 {
+	if b.Len() > written {
 		b.WriteString("\n")
 	}
 	_, err := io.WriteString(w, b.String())

@@ -274,6 +274,33 @@ func TestReportOfAMatrixAlone(t *testing.T) {
 	require.Contains(t, stdout, "x.html: ")
 }
 
+// A report names runs as --in does, and finds the matrix of a sweep beside its documents.
+func TestReportNamesRuns(t *testing.T) {
+	empty := t.TempDir()
+	_, matrix := shards(t)
+	data, err := os.ReadFile(matrix)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(empty, "matrix_full.json"), data, 0o644))
+	code, _, stderr := cxrun(nil, "report", "--in", empty, "-o", filepath.Join(t.TempDir(), "x.html"))
+	require.Equal(t, cli.ExitOK, code, "the page lists what is missing: %s", stderr)
+
+	dir := t.TempDir()
+	history(t, dir, "before", 1, 1)
+	history(t, dir, "after", 1, 1.2)
+	html := filepath.Join(dir, "x.html")
+	code, _, stderr = cxrun(nil, "report", "--in", "monday="+dir+"/before", "--in", dir+"/after", "-o", html, "--figures", filepath.Join(dir, "figures"))
+	require.Equal(t, cli.ExitOK, code, stderr)
+	for _, file := range []string{html, filepath.Join(dir, "figures", "collectives.svg")} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Contains(t, string(data), ">monday")
+		require.Contains(t, string(data), ">after")
+	}
+	code, stdout, stderr := cxrun(nil, "summarize", "--in", "monday="+dir+"/before")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "run monday: 1 of 1 case passed")
+}
+
 // A directory that a command does not make is named.
 func TestNoDirectoryToWriteInto(t *testing.T) {
 	sound, matrix := shards(t)
