@@ -38,7 +38,7 @@ func Spans(d *Document, kind string, data json.RawMessage) ([]figure.Span, error
 	m := Of(&d.Identity.Case).Measure
 	s := figure.Span{
 		Track: r.Mode, Name: what, Began: r.Began, Us: r.US,
-		Args: map[string]any{"trial": r.Trial, "checked_elements": r.Check.Checked, "wrong_elements": r.Check.Wrong},
+		Args: map[string]any{"trial": r.Trial, "repeat": r.Repeat, "checked_elements": r.Check.Checked, "wrong_elements": r.Check.Wrong},
 	}
 	operations := m.Iterations * cmp.Or(m.Aggregate, 1)
 	switch {
@@ -73,6 +73,7 @@ type Window struct {
 	Pair      Pair   `json:"pair,omitzero"`
 	Mode      string `json:"mode"`
 	Trial     int    `json:"trial"`
+	Repeat    int    `json:"repeat,omitempty"` // of the trial; see rank.Session.Trials
 }
 
 // Sample is what one rank measured in one window.

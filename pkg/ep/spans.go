@@ -22,6 +22,7 @@ func spans(_ result.Document, kind string, data json.RawMessage) ([]figure.Span,
 	var r struct {
 		Tokens    int       `json:"tokens_per_rank"`
 		Trial     int       `json:"trial"`
+		Repeat    int       `json:"repeat"`
 		Component string    `json:"component"`
 		Us        []float64 `json:"us"`
 		Dispatch  []float64 `json:"dispatch_us"`
@@ -36,7 +37,7 @@ func spans(_ result.Document, kind string, data json.RawMessage) ([]figure.Span,
 		return nil, err
 	}
 	tokens := plural.Count(r.Tokens, "token", "tokens") + " per rank"
-	args := map[string]any{"tokens_per_rank": r.Tokens, "trial": r.Trial}
+	args := map[string]any{"tokens_per_rank": r.Tokens, "trial": r.Trial, "repeat": r.Repeat}
 	switch kind {
 	case RecordFresh:
 		return []figure.Span{{Track: r.Component, Name: tokens, Began: r.Began, Us: r.Us, Args: args}}, nil

@@ -99,6 +99,7 @@ func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	d.Clocks = r.view.betweenWindows(s)
 	err := r.Runner.Run(ctx, s, c)
 	s.Between = nil
+	d.TrialsRepeated, d.TrialsCapped = s.Repeated, s.StillCapped
 	if d.Clocks != nil && d.Clocks.Readings == 0 {
 		d.Clocks = nil
 	}
@@ -116,24 +117,28 @@ func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 }
 
 // clockEvery is the shortest time between two readings of the clock, so that they take less than a hundredth of
-// a case.
+// a case. Until the next reading, the clock counts as capped if it was.
 const clockEvery = 20 * time.Millisecond
 
 // betweenWindows makes the session read the clock between timed windows, until its Between is removed. It returns
-// where the readings go; nil if the driver does not report the device.
+// where the readings go; nil if the driver does not report the device, whose clock then never seems capped.
 func (v *view) betweenWindows(s *rank.Session) *result.ClockReadings {
 	if v.device == nil {
+		s.Between = func() bool { return false }
 		return nil
 	}
-	readings, last := &result.ClockReadings{}, time.Time{}
-	s.Between = func() {
+	readings, last, capped := &result.ClockReadings{}, time.Time{}, false
+	s.Between = func() bool {
 		if time.Since(last) < clockEvery {
-			return
+			return capped
 		}
+		capped = false
 		if c, ok := v.device.Clock(); ok {
 			readings.Add(c.MHz, c.CappedBy)
+			capped = len(c.CappedBy) > 0
 		}
 		last = time.Now()
+		return capped
 	}
 	return readings
 }

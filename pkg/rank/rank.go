@@ -48,6 +48,7 @@ const (
 	kindSetting = "settings" // Settings; the last one counts, and none means that there are none
 	kindWait    = "wait"     // a string: where the rank has waited for waitNotice, empty when the wait has ended
 	KindDevice  = "device"   // result.RankDevice, of ranks that drive one; the last one counts
+	kindTrials  = "trials"   // repeats, for each name
 )
 
 // Failure is why a rank could not complete its case. Text is private: it is for log files and the terminal of
@@ -63,8 +64,12 @@ type Session struct {
 	Store rendezvous.Store
 	// Scope prefixes every store key of this case, so that a warm group never sees keys of an earlier case.
 	Scope string
-	// Between, if not nil, is called before each record is written: between timed windows of this rank.
-	Between func()
+	// Between, if not nil, is called before each record is written: between timed windows of this rank. It
+	// reports whether the clock of the device is capped. All ranks of a case have one, or none.
+	Between func() (capped bool)
+	// Repeated is the number of repetitions that Trials made, and StillCapped the number of trials that were
+	// capped in all of them.
+	Repeated, StillCapped int
 
 	emit   func(Record) error
 	note   func(Record) error // writes a record that faults and counts ignore; may be nil
@@ -74,6 +79,7 @@ type Session struct {
 	planned map[string]string
 	// settings is the last record of Settings.
 	settings string
+	capped   bool // in this trial; see Trials
 }
 
 // NewSession returns a session whose records go to emit.
@@ -84,8 +90,8 @@ func NewSession(p Place, s rendezvous.Store, scope string, emit func(Record) err
 // Emit appends a record to this rank's stream. Call it only outside timed windows. Written records survive a
 // crash of the rank.
 func (s *Session) Emit(kind string, data any) error {
-	if s.Between != nil {
-		s.Between()
+	if s.Between != nil && s.Between() {
+		s.capped = true
 	}
 	raw, err := json.Marshal(data)
 	if err != nil {

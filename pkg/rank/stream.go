@@ -16,7 +16,8 @@ type Stream struct {
 	Facts   *Facts
 	// Settings is empty if the rank has not reported any.
 	Settings Settings
-	Device   *result.RankDevice // nil if the rank drives none
+	Device   *result.RankDevice     // nil if the rank drives none
+	Repeats  map[string]map[int]int // see Counting
 	Failure  *Failure
 	Done     bool // the rank completed the case
 	// Waits is where the rank waits for others, such as host-group; empty if it has not reported a wait.
@@ -108,6 +109,14 @@ func (s *Stream) add(line []byte) error {
 	case KindDevice:
 		s.Device = new(result.RankDevice)
 		return json.Unmarshal(r.Data, s.Device)
+	case kindTrials:
+		var v repeats
+		err := json.Unmarshal(r.Data, &v)
+		if s.Repeats == nil {
+			s.Repeats = map[string]map[int]int{}
+		}
+		s.Repeats[v.Name] = v.Counts
+		return err
 	default:
 		s.Records = append(s.Records, r)
 	}

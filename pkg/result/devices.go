@@ -44,6 +44,11 @@ type RankDevice struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// Clocks counts the readings of the clock between the windows; missing if there are none.
 	Clocks *ClockReadings `json:"clocks,omitempty"`
+	// TrialsRepeated counts repetitions of trials in which the clock of a rank was capped. They replace these
+	// trials in the figures, except TrialsCapped ones, which were capped in three repetitions too. Both are the
+	// same on all ranks.
+	TrialsRepeated int `json:"trials_repeated,omitempty"`
+	TrialsCapped   int `json:"trials_capped,omitempty"`
 	// The states are null if they could not be read.
 	Before *DeviceState `json:"state_before"`
 	After  *DeviceState `json:"state_after"`

@@ -28,6 +28,15 @@ type track struct {
 	arithmetic *workload.ArithmeticVerdict
 }
 
+// counting returns, for each timing mode, which repetition of each trial counts.
+func counting(modes []string, streams []rank.Stream) map[string]map[int]int {
+	by := map[string]map[int]int{}
+	for _, mode := range modes {
+		by[mode] = rank.Counting(streams, trialsOf(mode))
+	}
+	return by
+}
+
 // Assemble fills the document of a collective case from the records of its ranks; see
 // shard.Assembler.
 func Assemble(doc result.Document, streams []rank.Stream) error {
@@ -56,8 +65,9 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	d.EntrySkew = sp.entrySkew(tracks)
 	d.Workload.SizesDropped = append(d.Workload.SizesDropped, common.Dropped...)
 	d.Workload.Excluded = append(d.Workload.Excluded, common.Excluded...)
+	counts := counting(common.Modes, streams)
 	for i, rung := range common.Rungs {
-		row, seen, err := sp.row(i, rung, common, tracks, whole)
+		row, seen, err := sp.row(i, rung, common, tracks, counts, whole)
 		if err != nil {
 			return err
 		}
@@ -178,8 +188,8 @@ func read(s rank.Stream, t *track) error {
 }
 
 // row makes the row of a rung, the one at index at. seen reports whether all ranks have recorded one
-// of its windows.
-func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRank bool) (row collective.Row, seen bool, err error) {
+// of its windows. counts is from counting; verdicts on all windows count.
+func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts map[string]map[int]int, everyRank bool) (row collective.Row, seen bool, err error) {
 	row = collective.Row{
 		Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Slots: r.Slots,
 		Complete: everyRank,
@@ -194,7 +204,14 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 		var enqueues []float64  // by window
 		for trial := range sp.block.Measure.Trials {
 			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: trial}
-			all, enqueue := sp.collect(&row.Check, w, at, tracks)
+			var all [][]float64
+			var enqueue float64
+			for w.Repeat = range rank.MaxRepeats + 1 {
+				of, us := sp.collect(&row.Check, w, at, tracks)
+				if w.Repeat == counts[mode][trial] {
+					all, enqueue = of, us
+				}
+			}
 			if all == nil || !everyRank {
 				row.Complete = false
 				continue

@@ -73,7 +73,8 @@ const (
 
 // run measures trial by trial, each over all rungs, so that a temporary disturbance affects one trial
 // of many sizes instead of all trials of a few sizes. Truncated windows are beside timed windows. The
-// untimed window of a rung follows its last timed window.
+// untimed window of a rung follows its last timed window. Only timed windows are repeated where clocks were
+// capped.
 func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.warmUp(ctx); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 			}
 		}
 	}
-	for trial := range b.spec.block.Measure.Trials {
+	if err := b.session.Trials(ctx, trialsOf(b.modes[0]), b.spec.block.Measure.Trials, func(trial rank.Trial) error {
 		b.garbage.check()
 		for i, r := range b.ladder.rungs {
 			b.enter(r)
@@ -103,33 +104,49 @@ func (b *bench) run(ctx context.Context) (err error) {
 				return b.at(err)
 			}
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	return b.conclude(ctx)
 }
 
+// trialsOf returns the name, in rank.Session.Trials, of the trials that have a timing mode.
+func trialsOf(mode string) string {
+	if mode == vocab.Graph {
+		return mode
+	}
+	return "enqueued"
+}
+
 // trial runs the windows of the current rung in one trial.
-func (b *bench) trial(ctx context.Context, t *truncated, trial int) error {
+func (b *bench) trial(ctx context.Context, t *truncated, trial rank.Trial) error {
+	first := trial.Repeat == 0
 	for _, mode := range b.modes {
-		if err := b.truncate(ctx, t, mode, trial, false); err != nil {
-			return err
+		if first {
+			if err := b.truncate(ctx, t, mode, trial.Number, false); err != nil {
+				return err
+			}
 		}
 		us, err := b.window(ctx, mode, trial)
 		if err != nil {
-			return fmt.Errorf("%s trial %d: %w", mode, trial, err)
+			return fmt.Errorf("%s trial %d: %w", mode, trial.Number, err)
 		}
 		t.timed[mode] = append(t.timed[mode], us...)
-		if err := b.truncate(ctx, t, mode, trial, true); err != nil {
-			return err
+		if first {
+			if err := b.truncate(ctx, t, mode, trial.Number, true); err != nil {
+				return err
+			}
 		}
 	}
-	if trial < b.spec.block.Measure.Trials-1 {
+	if !first || trial.Number < b.spec.block.Measure.Trials-1 {
 		return nil
 	}
 	mode := untimedMode(b.modes)
 	if err := b.checkAll(ctx, mode); err != nil {
 		return fmt.Errorf("%s, untimed: %w", mode, err)
 	}
-	t.Window = b.named(mode, trial+1)
+	t.Window = b.named(mode, trial.Number+1)
 	return b.session.Emit(kindTruncated, t)
 }
 
@@ -144,8 +161,9 @@ func (b *bench) named(mode string, trial int) window {
 }
 
 // window measures and checks one window of the current rung, and returns its samples.
-func (b *bench) window(ctx context.Context, mode string, trial int) ([]float64, error) {
-	w := b.named(mode, trial)
+func (b *bench) window(ctx context.Context, mode string, trial rank.Trial) ([]float64, error) {
+	w := b.named(mode, trial.Number)
+	w.Repeat = trial.Repeat
 	s, err := b.measure(ctx, w)
 	if err != nil {
 		return nil, err

@@ -281,6 +281,6 @@ func (s spec) marks(r rung) []mark {
 // seed returns a unique number for every buffer of every window of every case.
 func seed(caseID string, w window, slot int) uint32 {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%s %d %s %s %d %d %d %d", caseID, w.Requested, w.Placement, w.Mode, w.Trial, slot, w.Pair.Src, w.Pair.Dst)
+	fmt.Fprintf(h, "%s %d %s %s %d %d %d %d %d", caseID, w.Requested, w.Placement, w.Mode, w.Trial, w.Repeat, slot, w.Pair.Src, w.Pair.Dst)
 	return h.Sum32()
 }

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -100,6 +101,8 @@ type comm struct {
 	// replays says which launch since the last settling, from 0, runs.
 	replays  func(n int) bool
 	launches int
+	// capped says whether the clock of the rank is capped; nil where nobody reads it.
+	capped func() bool
 }
 
 // execute does the operations that the library does.
@@ -199,11 +202,25 @@ func runRank(ctx context.Context, dir string, r int, c plan.Case, noGraphs bool,
 	}
 	defer store.Close()
 	s := rank.NewSession(rank.Place{Rank: r, World: c.World, LocalRank: r}, store, "case", func(rec rank.Record) error {
-		if rec.Kind != rank.KindFacts {
+		switch rec.Kind {
+		case rank.KindFacts:
+		case "trials":
+			var v struct {
+				Name   string
+				Counts map[int]int
+			}
+			if out.Repeats == nil {
+				out.Repeats = map[string]map[int]int{}
+			}
+			err := json.Unmarshal(rec.Data, &v)
+			out.Repeats[v.Name] = v.Counts
+			return err
+		default:
 			out.Records = append(out.Records, rec)
 		}
 		return nil
 	})
+	s.Between = wrapper.capped
 	d, err := hostdev.Open(r, c.World)
 	if err != nil {
 		return err

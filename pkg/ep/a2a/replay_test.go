@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -140,4 +141,25 @@ func TestOnlyTheLastLaunchWorks(t *testing.T) {
 	d := eptest.Document(t, c, eptest.Run(t, Open, "rank=0"+fault+";rank=1"+fault, c)[0])
 	require.Equal(t, result.Invalid, d.Outcome.Status)
 	require.Regexp(t, `^((check-failed|non-finite-error): timed-[^;]*(; |$))+$`, d.Measurement.Rows[0].Correctness.Reasons.String())
+}
+
+// On devices whose clocks stay capped, every trial is repeated in vain, counts and is marked.
+func TestCappedTrialsAreRepeated(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_REASONS", "64")
+	for _, c := range []plan.Case{replayed(ep.ModeLowLatency, "bf16"), brief(2, ep.ModeLowLatency, "bf16")} {
+		streams := eptest.Run(t, Open, "", c)[0]
+		d := eptest.Document(t, c, streams)
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		timing := ep.Of(&c).Timing
+		all := timing.TrialsPerPoint + timing.ChainTrialsPerPoint
+		row := d.Measurement.Rows[0]
+		require.Equal(t, timing.TrialsPerPoint*timing.ItersPerTrial, row.Components.Roundtrip.SampleCount)
+		require.Equal(t, timing.ChainTrialsPerPoint*(timing.ChainItersPerTrial-timing.ChainDrop), row.Components.PairPeriod.SampleCount)
+		for _, s := range streams {
+			require.Equal(t, all, s.Device.TrialsCapped)
+			require.Equal(t, rank.MaxRepeats*all, s.Device.TrialsRepeated)
+			require.Empty(t, s.Repeats)
+		}
+	}
 }

@@ -33,7 +33,11 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if declared != nil {
 		d.Limits = plausible.Limits(c, streams)
 		d.EntrySkew = entrySkew(c, ranks)
-		if err := fill(d, c, ranks, declared); err != nil {
+		m := rowMaker{
+			c: c, block: ep.Of(&c), ranks: ranks,
+			freshCounts: rank.Counting(streams, freshTrials), chainCounts: rank.Counting(streams, chainTrials),
+		}
+		if err := fill(d, m, declared); err != nil {
 			return err
 		}
 	}
@@ -55,9 +59,9 @@ func entrySkew(c plan.Case, ranks []evidence) *result.EntrySkew {
 	return rank.EntrySkew(c.Nodes, len(ranks), windows)
 }
 
-// fill sets everything in the document except its outcome.
-func fill(d *ep.Document, c plan.Case, ranks []evidence, declared *planRecord) error {
-	routing, _, err := routingOf(c)
+// fill sets everything in the document except its outcome. rows is the maker of its rows, without a rung.
+func fill(d *ep.Document, rows rowMaker, declared *planRecord) error {
+	routing, _, err := routingOf(rows.c)
 	if err != nil {
 		return err
 	}
@@ -87,11 +91,12 @@ func fill(d *ep.Document, c plan.Case, ranks []evidence, declared *planRecord) e
 	d.Workload.CrossRankConsistent = true
 	for _, rung := range declared.Measured {
 		trace := routing.Trace(rung)
-		strangers := otherTraces(ranks, rung, trace)
+		strangers := otherTraces(rows.ranks, rung, trace)
 		if strangers != nil {
 			d.Workload.CrossRankConsistent = false
 		}
-		m := rowMaker{c: c, block: ep.Of(&c), ranks: ranks, rung: rung}
+		m := rows
+		m.rung = rung
 		if err := m.build(declared, trace, strangers, d.Limits); err != nil {
 			return fmt.Errorf("rung %d: %w", rung, err)
 		}

@@ -64,7 +64,7 @@ func left(t *testing.T, c plan.Case, d Description, change func(r int, record an
 			for trial := range 2 {
 				for i, component := range d.components() {
 					us := []float64{float64(1 + 100*i + 10*trial + r), float64(1 + 100*i + 10*trial + 2*r)}
-					emit(kindFresh, freshRecord{trial, rung, component, rank.Entry{}, us})
+					emit(kindFresh, freshRecord{trial, 0, rung, component, rank.Entry{}, us})
 				}
 				f := float64(10*trial + r)
 				record := chainRecord{

@@ -29,10 +29,13 @@ type moment struct {
 type freshKey struct {
 	rung      int
 	component string
-	trial     int
+	rank.Trial
 }
 
-type chainKey struct{ rung, trial int }
+type chainKey struct {
+	rung int
+	rank.Trial
+}
 
 // read sorts the records of a rank.
 func read(block *ep.Block) func(rank.Stream, *evidence) error {
@@ -62,7 +65,10 @@ func (e *evidence) kinds(block *ep.Block) rank.Kinds {
 			return nil
 		}),
 		kindVerdict: rank.Each(func(v verdictRecord) error {
-			e.verdicts[moment{v.TokensPerRank, v.When}] = v.Verdict
+			at := moment{v.TokensPerRank, v.When}
+			if old, again := e.verdicts[at]; !again || old.Passed { // after a repeated trial, a failure stays
+				e.verdicts[at] = v.Verdict
+			}
 			return nil
 		}),
 		kindArithmetic: rank.Index(e.sums, func(a arithmeticRecord) int { return a.TokensPerRank }),
@@ -71,7 +77,7 @@ func (e *evidence) kinds(block *ep.Block) rank.Kinds {
 			if len(f.Microseconds) != block.Timing.ItersPerTrial {
 				return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), block.Timing.ItersPerTrial)
 			}
-			e.fresh[freshKey{f.TokensPerRank, f.Component, f.Trial}] = f
+			e.fresh[freshKey{f.TokensPerRank, f.Component, rank.Trial{Number: f.Trial, Repeat: f.Repeat}}] = f
 			return nil
 		}),
 		kindChain: rank.Each(func(r chainRecord) error {
@@ -79,7 +85,7 @@ func (e *evidence) kinds(block *ep.Block) rank.Kinds {
 			if len(r.Dispatch) != kept || len(r.Combine) != kept || len(r.Pair) != kept || len(r.StartToStart) != kept-1 {
 				return fmt.Errorf("%d pairs and %d distances, must be %d and %d", len(r.Pair), len(r.StartToStart), kept, kept-1)
 			}
-			e.chains[chainKey{r.TokensPerRank, r.Trial}] = r
+			e.chains[chainKey{r.TokensPerRank, rank.Trial{Number: r.Trial, Repeat: r.Repeat}}] = r
 			return nil
 		}),
 	}
@@ -110,7 +116,7 @@ type series struct {
 // fresh returns the series of a component.
 func (m *rowMaker) fresh(component string) series {
 	return series{m.block.Timing.TrialsPerPoint, m.block.Timing.ItersPerTrial, func(e evidence, trial int) ([]float64, bool) {
-		f, ok := e.fresh[freshKey{m.rung, component, trial}]
+		f, ok := e.fresh[freshKey{m.rung, component, rank.Trial{Number: trial, Repeat: m.freshCounts[trial]}}]
 		return f.Microseconds, ok
 	}}
 }
@@ -119,7 +125,7 @@ func (m *rowMaker) fresh(component string) series {
 func (m *rowMaker) chained(part func(chainRecord) []float64) series {
 	t := m.block.Timing
 	return series{t.ChainTrialsPerPoint, t.ChainItersPerTrial - t.ChainDrop, func(e evidence, trial int) ([]float64, bool) {
-		r, ok := e.chains[chainKey{m.rung, trial}]
+		r, ok := e.chains[chainKey{m.rung, rank.Trial{Number: trial, Repeat: m.chainCounts[trial]}}]
 		return part(r), ok
 	}}
 }

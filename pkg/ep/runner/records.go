@@ -76,6 +76,12 @@ func (d Description) repeats(component string) bool {
 	return component == compCombine && !d.FreshPair && !d.Replayed
 }
 
+// Names of the trials in rank.Session.Trials.
+const (
+	freshTrials = "fresh"
+	chainTrials = "chain"
+)
+
 // moments lists the moments of each rung, in the order in which rows list failures.
 func (d Description) moments() []string {
 	all := []string{whenBefore}
@@ -134,6 +140,7 @@ type replayRecord struct {
 // freshRecord holds the samples, in microseconds, of one component in one trial.
 type freshRecord struct {
 	Trial         int       `json:"trial"`
+	Repeat        int       `json:"repeat,omitempty"` // of the trial; see rank.Session.Trials
 	TokensPerRank int       `json:"tokens_per_rank"`
 	Component     string    `json:"component"`
 	rank.Entry              // to the first sample
@@ -144,6 +151,7 @@ type freshRecord struct {
 // output, which is null where staging is hoisted.
 type chainRecord struct {
 	Trial         int       `json:"trial"`
+	Repeat        int       `json:"repeat,omitempty"`
 	TokensPerRank int       `json:"tokens_per_rank"`
 	Began         time.Time `json:"began,omitzero"` // when the first of Pair began, UTC; earlier versions lack it
 	Dispatch      []float64 `json:"dispatch_us"`

@@ -106,7 +106,7 @@ func (m *run) replayPair(component string) steps {
 
 // replayWindow takes the samples of one component of one rung in one trial, and in the last trial
 // judges launches after them.
-func (m *run) replayWindow(p *point, component string, trial int) (err error) {
+func (m *run) replayWindow(p *point, component string, trial rank.Trial) (err error) {
 	if err := errors.Join(m.renew(p), m.warmUp(p, false)); err != nil {
 		return err
 	}
@@ -151,16 +151,7 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.entry, us}); err != nil {
-		return err
-	}
-	if trial < m.block.Timing.TrialsPerPoint-1 {
-		return nil
-	}
-	if err := m.judgeReplays(p, afterWindow(component), g); err != nil {
-		return err
-	}
-	return m.emitVerdict(p, timed(component), *p.verdict(component))
+	return m.endWindow(p, component, trial, us, func() error { return m.judgeReplays(p, afterWindow(component), g) })
 }
 
 // judgeReplays judges another launch, and one with other inputs in the same memory.

@@ -27,6 +27,8 @@ type rowMaker struct {
 	row   ep.Row
 	any   bool
 	err   error // first error of a component
+	// freshCounts and chainCounts say which repetition of a trial counts; see rank.Counting.
+	freshCounts, chainCounts map[int]int
 }
 
 // build makes the row of the rung. strangers are the ranks from otherTraces.
@@ -352,12 +354,13 @@ func (m *rowMaker) chainOutputs() {
 	var failed, nonFinite []int
 	taken, want := 0, len(m.ranks)*m.block.Timing.ChainTrialsPerPoint
 	for r, e := range m.ranks {
-		for trial := range m.block.Timing.ChainTrialsPerPoint {
-			record, ok := e.chains[chainKey{m.rung, trial}]
-			if !ok || record.OutputPassed == nil {
+		for key, record := range e.chains {
+			if key.rung != m.rung || record.OutputPassed == nil {
 				continue
 			}
-			taken++
+			if key.Repeat == m.chainCounts[key.Number] {
+				taken++
+			}
 			if !*record.OutputPassed {
 				failed = append(failed, r)
 			}

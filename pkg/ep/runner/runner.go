@@ -58,7 +58,8 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := m.prepare(ctx, r); err != nil {
 		return errors.Join(err, m.device.Close())
 	}
-	for _, phase := range []func() error{m.bringUp, m.measureFresh, m.checkReplays, m.measureChains, m.alternate, m.judgeAfter} {
+	fresh, chains := func() error { return m.measureFresh(ctx) }, func() error { return m.measureChains(ctx) }
+	for _, phase := range []func() error{m.bringUp, fresh, m.checkReplays, chains, m.alternate, m.judgeAfter} {
 		if err := phase(); err != nil {
 			return errors.Join(m.adapter.Err(), err, m.device.Close())
 		}
@@ -210,77 +211,89 @@ func (m *run) bringUp() error {
 	return nil
 }
 
-func (m *run) measureFresh() error {
+func (m *run) measureFresh(ctx context.Context) error {
 	m.fault.enter(faultAtTimed)
-	trials := m.block.Timing.TrialsPerPoint
-	for trial := range trials {
-		for _, p := range measure.Rotate(m.points, trial) {
-			for _, component := range measure.Rotate(m.d.components(), trial) {
+	return m.Trials(ctx, freshTrials, m.block.Timing.TrialsPerPoint, func(trial rank.Trial) error {
+		for _, p := range measure.Rotate(m.points, trial.Number) {
+			for _, component := range measure.Rotate(m.d.components(), trial.Number) {
 				measure := m.enqueueWindow
 				if m.d.Replayed {
 					measure = m.replayWindow
 				}
 				if err := measure(p, component, trial); err != nil {
-					return fmt.Errorf("rung %d, trial %d, %s: %w", p.TokensPerRank, trial, component, err)
+					return fmt.Errorf("rung %d, trial %d, %s: %w", p.TokensPerRank, trial.Number, component, err)
 				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // enqueueWindow takes the samples of one component of one rung in one trial, and in the last trial
 // judges the state after them.
-func (m *run) enqueueWindow(p *point, component string, trial int) error {
+func (m *run) enqueueWindow(p *point, component string, trial rank.Trial) error {
 	us, err := m.fresh(p, component, m.drawSample(component))
 	if err != nil {
 		return err
 	}
-	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.entry, us}); err != nil {
+	return m.endWindow(p, component, trial, us, func() error { return m.judgeWindow(p, component) })
+}
+
+// endWindow emits the samples of a window. In the last trial it judges the state after them and emits the
+// verdict on the judged samples of all windows, which it emits again after each repetition.
+func (m *run) endWindow(p *point, component string, trial rank.Trial, us []float64, judge func() error) error {
+	if err := m.Emit(kindFresh, freshRecord{trial.Number, trial.Repeat, p.TokensPerRank, component, m.entry, us}); err != nil {
 		return err
 	}
-	if trial < m.block.Timing.TrialsPerPoint-1 {
-		return nil
-	}
-	if err := m.judgeWindow(p, component); err != nil {
-		return err
+	if trial.Repeat == 0 {
+		if trial.Number < m.block.Timing.TrialsPerPoint-1 {
+			return nil
+		}
+		if err := judge(); err != nil {
+			return err
+		}
 	}
 	return m.emitVerdict(p, timed(component), *p.verdict(component))
 }
 
-func (m *run) measureChains() error {
+func (m *run) measureChains(ctx context.Context) error {
 	trials := m.block.Timing.ChainTrialsPerPoint
-	for trial := range trials {
-		for _, p := range measure.Rotate(m.points, trial) {
+	return m.Trials(ctx, chainTrials, trials, func(trial rank.Trial) error {
+		for _, p := range measure.Rotate(m.points, trial.Number) {
 			both := []func() error{
 				func() error { return m.chainTrial(p, trial) },
 				func() error { return m.stopChains(p) },
 			}
 			m.chance.Shuffle(2, func(i, j int) { both[i], both[j] = both[j], both[i] })
 			if err := steps(both).do(); err != nil {
-				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
+				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial.Number, err)
 			}
-			if trial < trials-1 {
+			if trial.Repeat == 0 && trial.Number < trials-1 {
 				continue
 			}
 			if err := m.emitVerdict(p, timed(chain), *p.verdict(chain)); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // chainTrial times the chains of one rung in one trial, and in the last judges the state after them.
-func (m *run) chainTrial(p *point, trial int) error {
+func (m *run) chainTrial(p *point, trial rank.Trial) error {
 	record, left, err := m.timeChains(p, trial)
 	if err != nil {
 		return err
 	}
-	if err := m.Emit(kindChain, record); err != nil || trial < m.block.Timing.ChainTrialsPerPoint-1 {
+	if err := m.Emit(kindChain, record); err != nil || !m.lastChain(trial) {
 		return err
 	}
 	return m.judgeChain(p, left)
+}
+
+// lastChain reports whether the state after the chains of a trial is judged.
+func (m *run) lastChain(trial rank.Trial) bool {
+	return trial.Repeat == 0 && trial.Number >= m.block.Timing.ChainTrialsPerPoint-1
 }
 
 func (m *run) judgeAfter() error {

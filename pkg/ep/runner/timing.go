@@ -262,8 +262,8 @@ func (c *chains) complete() error {
 
 // timeChains times the chains of one rung in one trial. In the last trial it returns the verdict on
 // the state after the second chain.
-func (m *run) timeChains(p *point, trial int) (r chainRecord, left Verdict, err error) {
-	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
+func (m *run) timeChains(p *point, trial rank.Trial) (r chainRecord, left Verdict, err error) {
+	r = chainRecord{Trial: trial.Number, Repeat: trial.Repeat, TokensPerRank: p.TokensPerRank}
 	c, err := m.newChains(p)
 	if err != nil {
 		return r, left, err
@@ -273,7 +273,7 @@ func (m *run) timeChains(p *point, trial int) (r chainRecord, left Verdict, err 
 		return r, left, err
 	}
 	r.Began, r.Enqueue = c.began.UTC(), c.enqueue
-	if trial >= m.block.Timing.ChainTrialsPerPoint-1 {
+	if m.lastChain(trial) {
 		if left, err = c.judge(); err != nil {
 			return r, left, err
 		}

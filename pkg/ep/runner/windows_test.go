@@ -219,7 +219,7 @@ func TestChains(t *testing.T) {
 	} {
 		t.Run(c.form, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], ep.ContractLayout)
-			r, _, err := m.timeChains(emptyPoint(), 7)
+			r, _, err := m.timeChains(emptyPoint(), rank.Trial{Number: 7})
 			require.NoError(t, err)
 			require.Equal(t, c.want, tape.log.String())
 			// The first pair is dropped; the floors have four events a pair, the period two.

@@ -1,0 +1,98 @@
+package rank
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// MaxRepeats is the maximum number of repetitions of a trial.
+const MaxRepeats = 3
+
+// capPause is how long Trials waits before it repeats trials. It is longer than a reading of the clock stays
+// valid, so that no repetition is judged by an earlier reading.
+const capPause = 40 * time.Millisecond
+
+// Trial is one pass over the points of a case: trial Number or, if Repeat is not 0, a repetition of it.
+type Trial struct{ Number, Repeat int }
+
+// repeats is the record of which repetitions count.
+type repeats struct {
+	Name string `json:"name"`
+	// Counts has the repetition by trial. Without an entry, the trial itself counts.
+	Counts map[int]int `json:"counts"`
+}
+
+// Trials calls run for the trials from 0 to n−1. Then it repeats those in which the clock of a rank was capped,
+// each until it was not, up to MaxRepeats times; see Between. The first repetition without a capped clock
+// counts, and none if all were capped. All ranks agree on both over the store. name is a key that each case
+// uses once.
+func (s *Session) Trials(ctx context.Context, name string, n int, run func(Trial) error) error {
+	var capped []int // on this rank
+	one := func(t Trial) error {
+		s.capped = false
+		err := run(t)
+		if s.capped {
+			capped = append(capped, t.Number)
+		}
+		return err
+	}
+	for i := range n {
+		if err := one(Trial{Number: i}); err != nil {
+			return err
+		}
+	}
+	if s.Between == nil { // as on all ranks
+		return nil
+	}
+	counts, again := map[int]int{}, []int{}
+	for repeat := 1; ; repeat++ {
+		all, err := Gather(ctx, s, fmt.Sprintf("capped-%s-%d", name, repeat), capped)
+		if err != nil {
+			return err
+		}
+		last := again
+		again = slices.Compact(slices.Sorted(slices.Values(slices.Concat(all...))))
+		for _, number := range last {
+			if !slices.Contains(again, number) {
+				counts[number] = repeat - 1
+			}
+		}
+		if len(again) == 0 || repeat > MaxRepeats {
+			break
+		}
+		capped = nil
+		select {
+		case <-time.After(capPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for _, number := range again {
+			if err := one(Trial{number, repeat}); err != nil {
+				return err
+			}
+		}
+		s.Repeated += len(again)
+	}
+	s.StillCapped += len(again)
+	if len(counts) == 0 {
+		return nil
+	}
+	return s.Emit(kindTrials, repeats{name, counts})
+}
+
+// Counting returns which repetition of each trial counts, by trial, under a name of Trials. It is empty unless
+// all ranks have recorded the same.
+func Counting(streams []Stream, name string) map[int]int {
+	for _, s := range streams {
+		if !maps.Equal(s.Repeats[name], streams[0].Repeats[name]) {
+			return nil
+		}
+	}
+	if len(streams) == 0 {
+		return nil
+	}
+	return streams[0].Repeats[name]
+}
