@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -50,6 +51,7 @@ type waiter struct {
 	ctx   context.Context
 	peers []peer
 	busy  int // loads before the processor is yielded
+	yield rendezvous.Yield
 }
 
 // wait returns when rank has raised n to at least the value least. It fails when the context ends, or
@@ -59,7 +61,7 @@ func (w *waiter) wait(rank int, n *counter, least uint64) error {
 		if spins < w.busy {
 			continue
 		}
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		w.yield.Once()
 		if spins%peekEvery != 0 {
 			continue
 		}
