@@ -54,10 +54,37 @@ func ParseSource(s string) (Source, error) {
 	return Source{Repository: m[1], SHA: m[2]}, nil
 }
 
+// Release is a release of CollectiveX that setup downloads instead of building it. The zero value is
+// none.
+type Release struct {
+	Version string // v1.2.3
+	SHA256  string // of its SHA256SUMS, in hexadecimal
+}
+
+// Releases is the address below which the files of a release are, in a directory with its version.
+const Releases = "https://github.com/collectivex/collectivex/releases/download"
+
+var release = regexp.MustCompile(`^(v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?)@([0-9a-f]{64})$`)
+
+// ParseRelease parses VERSION@SHA256. A version alone is refused: its files could be replaced.
+func ParseRelease(s string) (Release, error) {
+	m := release.FindStringSubmatch(s)
+	if m == nil {
+		version, _, _ := strings.Cut(s, "@")
+		return Release{}, fmt.Errorf("release %q: want VERSION@SHA256 with what this prints: curl -sL %s/%s/SHA256SUMS | sha256sum", s, Releases, version)
+	}
+	return Release{Version: m[1], SHA256: m[2]}, nil
+}
+
+// Number returns the version without its v, as names of files have it.
+func (r Release) Number() string { return strings.TrimPrefix(r.Version, "v") }
+
 // Options are the differences from the workflow of CollectiveX's own repository with the
 // built-in definitions, which is the zero value.
 type Options struct {
 	Source Source
+	// Release excludes Source.
+	Release Release
 	// Definitions is the directory of the definitions in the workflow's own repository,
 	// slash-separated and relative to its root; empty for the built-in ones.
 	Definitions string
@@ -81,12 +108,14 @@ func Emit(cat *catalog.Catalog, o Options) ([]byte, error) {
 		Command, RunName string
 		Request          string
 		Source           Source
+		Release          Release
+		Releases         string
 		Directory        string // of the definitions; empty for the built-in ones
 		Inputs           []input
 		Waves            int // one sweep job each
 		Environments     bool
 	}{
-		Name, GlibcFloor, o.Command(), runName(cat), RequestInput, o.Source, dir, inputs(cat), waves(cat),
+		Name, GlibcFloor, o.Command(), runName(cat), RequestInput, o.Source, o.Release, Releases, dir, inputs(cat), waves(cat),
 		slices.ContainsFunc(cat.Platforms, func(p catalog.Platform) bool { return p.Environment != "" }),
 	}
 	var out bytes.Buffer
@@ -102,6 +131,9 @@ func (o Options) Command() string {
 	command := "go run ./cmd/cxgen workflow"
 	if o.Source != (Source{}) {
 		command = "cxgen workflow --source " + o.Source.Repository + "@" + o.Source.SHA
+	}
+	if o.Release != (Release{}) {
+		command = "cxgen workflow --release " + o.Release.Version + "@" + o.Release.SHA256
 	}
 	if o.Definitions != "" {
 		command += " --definitions " + o.Definitions

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,7 +20,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
-const commit = "0123456789abcdef0123456789abcdef01234567"
+const (
+	commit = "0123456789abcdef0123456789abcdef01234567"
+	digest = commit + "0123456789abcdef01234567"
+)
 
 func emit(t *testing.T, o workflow.Options) []byte {
 	t.Helper()
@@ -31,11 +35,12 @@ func emit(t *testing.T, o workflow.Options) []byte {
 }
 
 // forms are the workflow as it is emitted for CollectiveX's own repository, for
-// one that takes CollectiveX from elsewhere, and for one with definitions besides.
+// one that takes CollectiveX from elsewhere or from a release, and for one with definitions besides.
 func forms(t *testing.T) map[string][]byte {
 	return map[string][]byte{
 		"own":     emit(t, workflow.Options{}),
 		"another": emit(t, workflow.Options{Source: workflow.Source{Repository: "collectivex/collectivex", SHA: commit}}),
+		"release": emit(t, workflow.Options{Release: workflow.Release{Version: "v1.2.3", SHA256: digest}, Definitions: "fleet/matrix"}),
 		"defined": emit(t, workflow.Options{Source: workflow.Source{Repository: "collectivex/collectivex", SHA: commit}, Definitions: "fleet/matrix"}),
 	}
 }
@@ -109,11 +114,19 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestLintOwn lints the workflow that is written by hand.
+// TestLintOwn lints the workflows and scripts that are written by hand.
 func TestLintOwn(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", ".github", "workflows", "ci.yml"))
-	require.NoError(t, err)
-	requireClean(t, text)
+	for _, name := range []string{"ci.yml", "release.yml"} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("..", "..", ".github", "workflows", name))
+			require.NoError(t, err)
+			requireClean(t, text)
+		})
+	}
+	t.Run(".ci", func(t *testing.T) {
+		out, err := exec.Command(need.Tool(t, "shellcheck"), "../../.ci/run", "../../.ci/bare", "../../.ci/release").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	})
 }
 
 // TestLintFinds shows that the linter sees what it is there for.
@@ -146,6 +159,18 @@ func TestParseSource(t *testing.T) {
 		_, err := workflow.ParseSource(bad)
 		require.Error(t, err, "%q", bad)
 	}
+}
+
+func TestParseRelease(t *testing.T) {
+	got, err := workflow.ParseRelease("v1.20.3-rc.1@" + digest)
+	require.NoError(t, err)
+	require.Equal(t, workflow.Release{Version: "v1.20.3-rc.1", SHA256: digest}, got)
+	for _, bad := range []string{"", "v1.2.3", "v1.2.3@", "v1.2@" + digest, "1.2.3@" + digest, "v1.2.3@" + commit, "v1.2.3-$(x)@" + digest, "v1.2.3/../..@" + digest, "v1.2.3@" + digest + "\n"} {
+		_, err := workflow.ParseRelease(bad)
+		require.Error(t, err, "%q", bad)
+	}
+	_, err = workflow.ParseRelease("v1.2.3")
+	require.ErrorContains(t, err, "/v1.2.3/SHA256SUMS | sha256sum")
 }
 
 func TestDefinitions(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 
 func newWorkflow(s cli.Streams) *cobra.Command {
 	var (
-		defs        cli.Definitions
-		out, source string
-		check       bool
+		defs                 cli.Definitions
+		out, source, release string
+		check                bool
 	)
 	cmd := &cobra.Command{
 		Use:   "workflow",
@@ -28,12 +28,14 @@ func newWorkflow(s cli.Streams) *cobra.Command {
 offer the suites, platforms and other names of the definitions.
 
 In a repository other than CollectiveX's own, --source names the commit of
-CollectiveX that the workflow builds. --definitions names a directory of the
+CollectiveX that the workflow builds, or --release the release that it downloads
+and the SHA-256 of the release's SHA256SUMS. --definitions names a directory of the
 workflow's repository, relative to its root, with the definitions to plan with.`,
 		Example: `  cxgen workflow
   cxgen workflow --check
   cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567
-  cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567 --definitions matrix`,
+  cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567 --definitions matrix
+  cxgen workflow --release v1.2.3@0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cat, err := defs.Load()
@@ -46,8 +48,13 @@ workflow's repository, relative to its root, with the definitions to plan with.`
 					return cli.UsageError("%w", err)
 				}
 			}
-			if source == "" && !ownRepository() {
-				return cli.UsageError("outside of CollectiveX's own repository the workflow has nothing to build: name the commit with --source OWNER/NAME@SHA")
+			if release != "" {
+				if options.Release, err = workflow.ParseRelease(release); err != nil {
+					return cli.UsageError("%w", err)
+				}
+			}
+			if source == "" && release == "" && !ownRepository() {
+				return cli.UsageError("outside of CollectiveX's own repository the workflow has nothing to build: name the commit with --source OWNER/NAME@SHA, or a release with --release")
 			}
 			text, err := workflow.Emit(cat, options)
 			if err != nil {
@@ -69,6 +76,8 @@ workflow's repository, relative to its root, with the definitions to plan with.`
 	cli.MarkStdout(cmd.Flags(), "output")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; exit 1 if FILE is not what would be written")
 	cmd.Flags().StringVar(&source, "source", "", "build CollectiveX from `REPO@SHA` instead of the workflow's own repository")
+	cmd.Flags().StringVar(&release, "release", "", "download the CollectiveX of `VERSION@SHA256` instead of building it")
+	cmd.MarkFlagsMutuallyExclusive("source", "release")
 	return cmd
 }
 
