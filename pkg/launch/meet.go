@@ -89,11 +89,11 @@ func (p Started) job(getenv func(string) string) string {
 	default:
 		return ""
 	}
-	id := p.Variable
+	id := []string{p.Variable}
 	for _, name := range names {
-		id += " " + getenv(name)
+		id = append(id, getenv(name))
 	}
-	return id
+	return strings.Join(id, " ")
 }
 
 // meeting is where processes that one launcher started find the store that the first of them serves.
@@ -155,15 +155,15 @@ func (m meeting) lead(world int) (*rendezvous.Leader, card, error) {
 	return l, c, nil
 }
 
-// find waits for a card whose store answers.
-func (m meeting) find(ctx context.Context) (*rendezvous.Client, card, error) {
-	err := os.ErrNotExist
+// find waits for a card whose store answers this rank.
+func (m meeting) find(ctx context.Context, rank int) (*rendezvous.Client, card, error) {
 	for {
 		var c card
-		if err = safefile.ReadJSON(m.file, maxCard, &c); err == nil {
+		err := safefile.ReadJSON(m.file, maxCard, &c)
+		if err == nil {
 			hostPort, _ := rendezvous.OverTCP(c.Address)
 			client := rendezvous.Dial(hostPort, c.Token)
-			if _, _, err = client.Records(agentStream(0), 0); err == nil {
+			if err = client.Put(ctx, fmt.Sprintf("found/rank-%d", rank), nil); err == nil {
 				return client, c, nil
 			}
 			_ = client.Close()
@@ -190,7 +190,7 @@ func (t *Team) meet(ctx context.Context) (rendezvous.Store, error) {
 			store, t.card = l, m.meeting.file
 		}
 	} else {
-		store, c, err = m.meeting.find(ctx)
+		store, c, err = m.meeting.find(ctx, m.Place.Rank)
 	}
 	t.member.Store, t.member.Token = c.Address, c.Token
 	return store, err

@@ -48,7 +48,8 @@ func TestALeaderNoticesWhoLeaves(t *testing.T) {
 	l.OnLeave(func(key string) { gone <- key })
 	waits := func(key string) (leave func()) {
 		ctx, leave := context.WithCancel(t.Context())
-		go func() { _, _ = client(t, l, l.token).Get(ctx, key) }()
+		c := client(t, l, l.token)
+		go func() { _, _ = c.Get(ctx, key) }()
 		require.Eventually(t, func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
