@@ -214,7 +214,7 @@ func readReport(ctx context.Context, dir, step string, node int, delay time.Dura
 	case err != nil && tooOld.MatchString(said):
 		needed := tooOld.FindStringSubmatch(said)[1]
 		return r, unready(node, where+" has a glibc older than "+needed, "the %s has a glibc older than %s, which this program needs: use a newer one, or build cxrun on a machine with that glibc", where, needed)
-	case err != nil && failed != nil && !taskRan(said):
+	case err != nil && failed != nil && noTask(said):
 		return r, &Unready{Reason: "srun started no step", Err: fmt.Errorf("%w (%s)", failed, lastWords(said))}
 	case err != nil && failed != nil:
 		return r, unready(node, fmt.Sprintf("no answer from %s of node %d", where, node), "%w (%s): %s", failed, lastWords(said), what)
@@ -226,14 +226,17 @@ func readReport(ctx context.Context, dir, step string, node int, delay time.Dura
 	return r, nil
 }
 
-// taskRan reports whether a step whose output is said had a task. Otherwise, only srun itself said something.
-func taskRan(said string) bool {
+// noTask reports whether a step whose output is said had no task: srun says why, and nothing else says anything.
+func noTask(said string) (none bool) {
 	for line := range strings.Lines(said) {
-		if line = strings.TrimSpace(line); line != "" && (!strings.HasPrefix(line, "srun: ") || endOf.MatchString(line)) {
-			return true
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if none = strings.HasPrefix(line, "srun: ") && !endOf.MatchString(line); !none {
+			return false
 		}
 	}
-	return false
+	return none
 }
 
 // lastWords returns the last line of a step's output that is not srun's own about its tasks.
