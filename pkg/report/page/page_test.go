@@ -361,6 +361,45 @@ func TestComparisonOfRuns(t *testing.T) {
 	require.Contains(t, string(html), ">&#43;10.0 %</td>")
 }
 
+// A table sorts by the figures in its texts, over all its groups, and a search leaves the rows that match.
+func TestTablesAreSortedAndSearched(t *testing.T) {
+	r := newRuns(t)
+	for i, by := range []float64{1.2, 0.5, 1.1, 0.9} {
+		c := libraryCase("h200", "nccl", []string{"all_reduce", "all_gather", "broadcast", "reduce"}[i], 2)
+		later := attempt("second")
+		later.At = later.At.AddDate(0, 0, 1)
+		r.add(resulttest.Collective(c, attempt("first")))
+		r.add(slower(resulttest.Collective(c, later), by))
+	}
+	b := show(t, r.html(), "")
+	sorted := func(table, column string, cell int) []string {
+		b.run(fmt.Sprintf(`[...document.querySelectorAll("%s th button")].find(b => b.textContent === %q).click()`, table, column))
+		return slices.Compact(get[[]string](b, fmt.Sprintf(`[...document.querySelectorAll("%s tbody tr")].map(row => row.cells[%d].textContent)`, table, cell)))
+	}
+	const comparison = "table[data-name=comparison]"
+	require.Equal(t, []string{"-50.0 %", "-10.0 %", "+10.0 %", "+20.0 %"}, sorted(comparison, "time, − is faster", 3))
+	require.Equal(t, []string{"+20.0 %", "+10.0 %", "-10.0 %", "-50.0 %"}, sorted(comparison, "time, − is faster", 3))
+	sorted("table[data-name=collectives-series]", "lowest latency µs", 9)
+	heads := slices.Compact(get[[]string](b, `[...document.querySelectorAll("table[data-name=collectives-series] tbody")].map(body => body.rows[0].cells[9].textContent)`))
+	require.Equal(t, []string{"1", "1.801", "2.001"}, heads, "groups are in the order of their first rows")
+
+	b.run(`(() => { const s = document.querySelector("#search"); s.value = "broadcast"; s.dispatchEvent(new Event("input")); })()`)
+	require.Equal(t, 2, get[int](b, `document.querySelectorAll("#coverage table[data-name=coverage] tbody tr:not([hidden])").length`))
+}
+
+// Where x has one value, there is a bar for each series, from zero.
+func TestOneValueOfXHasBars(t *testing.T) {
+	r := newRuns(t)
+	for _, world := range []int{2, 4} {
+		r.add(resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", world, func(c *plan.Case) { collective.Of(c).Sizes = []int64{1 << 20} }), attempt("1")))
+	}
+	b := show(t, r.html(), "")
+	require.Equal(t, 2, b.count("#view-collectives svg .bar"))
+	require.Contains(t, b.texts("#view-collectives .plot svg > text"), "0")
+	require.Contains(t, b.texts("#view-collectives .plot svg > text"), "at 1 MiB")
+	require.Contains(t, b.tip("collectives"), "1 MiB")
+}
+
 // Of runs without a case in common, each case is new or gone.
 func TestRunsWithNothingInCommon(t *testing.T) {
 	r := newRuns(t)
