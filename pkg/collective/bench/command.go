@@ -21,7 +21,8 @@ var Command = bench.Command{
 	Short:  "Measure collectives (nccl-tests), KV caches (NIXL), copies (nvbandwidth), expert parallelism, overlap",
 	Long: `Measure one collective operation on this machine, without a plan and without MPI.
 Flags and columns have the names and the meaning of nccl-tests'; docs/bench.md lists
-the differences flag by flag.
+the differences flag by flag. The processes that mpirun, srun or torchrun starts with
+one command are the ranks of one measurement.
 
 'cxrun bench ep' measures expert-parallel dispatch and combine, 'cxrun bench schedule' a
 collective by the steps of a schedule, 'cxrun bench kv' transfers of KV caches by NIXL and
