@@ -42,16 +42,9 @@ workflow's repository, relative to its root, with the definitions to plan with.`
 			if err != nil {
 				return err
 			}
-			options := workflow.Options{Definitions: filepath.ToSlash(defs.Dir)}
-			if source != "" {
-				if options.Source, err = workflow.ParseSource(source); err != nil {
-					return cli.UsageError("%w", err)
-				}
-			}
-			if release != "" {
-				if options.Release, err = workflow.ParseRelease(release); err != nil {
-					return cli.UsageError("%w", err)
-				}
+			options, err := workflowOptions(defs, source, release)
+			if err != nil {
+				return cli.UsageError("%w", err)
 			}
 			if source == "" && release == "" && !ownRepository() {
 				return cli.UsageError("outside of CollectiveX's own repository the workflow has nothing to build: name the commit with --source OWNER/NAME@SHA, or a release with --release")
@@ -79,6 +72,18 @@ workflow's repository, relative to its root, with the definitions to plan with.`
 	cmd.Flags().StringVar(&release, "release", "", "download the CollectiveX of `VERSION@SHA256` instead of building it")
 	cmd.MarkFlagsMutuallyExclusive("source", "release")
 	return cmd
+}
+
+// workflowOptions returns the options that the flags name.
+func workflowOptions(defs cli.Definitions, source, release string) (o workflow.Options, err error) {
+	o.Definitions = filepath.ToSlash(defs.Dir)
+	if source != "" {
+		o.Source, err = workflow.ParseSource(source)
+	}
+	if release != "" && err == nil {
+		o.Release, err = workflow.ParseRelease(release)
+	}
+	return o, err
 }
 
 // ownRepository reports whether the working directory is in a module of CollectiveX.
