@@ -12,9 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/internal/wheels"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/export"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -25,23 +28,29 @@ func TestExportExamples(t *testing.T) {
 	packages := wheels.Dataframes(t)
 
 	dir := t.TempDir()
+	other := resulttest.Attempt()
+	other.RunID = "4712"
+	pairs := plantest.Collective(2, func(c *plan.Case) {
+		collective.Of(c).Op, collective.Of(c).RedOp, collective.Of(c).Placements = "p2p", "", []string{"out_of_place"}
+	})
+	measured := []*collective.Document{
+		resulttest.Collective(resulttest.CollectiveCase(), other),
+		resulttest.Collective(pairs, resulttest.Attempt()),
+		resulttest.Collective(pairs, other),
+	}
 	var lines []byte
 	for _, d := range []result.Document{
 		resulttest.EP(resulttest.EPCase(), resulttest.Attempt()),
 		resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), resulttest.Attempt()), "timeout"),
+		measured[0], measured[1], measured[2],
 	} {
 		line, err := result.EncodeDocument(d)
 		require.NoError(t, err)
 		lines = append(lines, line...)
 	}
-	other := resulttest.Attempt()
-	other.RunID = "4712"
-	c := resulttest.Collective(resulttest.CollectiveCase(), other)
-	line, err := result.EncodeDocument(c)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.ndjson"), append(lines, line...), 0o644))
-	for _, name := range []string{"run.csv", "run.parquet"} {
-		_, err := export.Write([]string{filepath.Join(dir, "run.ndjson")}, filepath.Join(dir, name), "cxrun test")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.ndjson"), lines, 0o644))
+	for _, format := range []string{"csv", "parquet"} {
+		_, err := export.Write([]string{filepath.Join(dir, "run.ndjson")}, filepath.Join(dir, "run."+format), format, "cxrun test")
 		require.NoError(t, err)
 	}
 
@@ -83,13 +92,18 @@ print(json.dumps([duckdb.sql(query).fetchall() for query in json.load(sys.stdin)
 	require.Len(t, python, 1)
 	printed := strings.Split(strings.TrimSpace(string(run(python[0]+`
 import json
-print(json.dumps([sorted(set(table.run_id)), busbw.value.tolist()]))`, ""))), "\n")
-	var busbw []any
-	for _, r := range c.Measurement.Rows {
-		busbw = append(busbw, r.Pipelined.BusBW)
+print(json.dumps([sorted(set(table.run_id)), curves.stack().tolist()]))`, ""))), "\n")
+	var busbw []float64
+	for _, d := range measured {
+		for _, r := range d.Measurement.Rows {
+			busbw = append(busbw, r.Pipelined.BusBW)
+		}
 	}
-	var got []any
-	require.NoError(t, json.Unmarshal([]byte(printed[len(printed)-1]), &got))
-	require.Equal(t, []any{[]any{"4711", "4712"}, busbw}, got, "run ids are text")
+	var runs []string
+	var curves []float64
+	got := printed[len(printed)-1]
+	require.NoError(t, json.Unmarshal([]byte(got), &[]any{&runs, &curves}))
+	require.Equal(t, []string{"4711", "4712"}, runs, "run ids are text")
+	require.ElementsMatch(t, busbw, curves, "one value for each pair and run")
 	require.Contains(t, strings.Join(printed, "\n"), "out_of_place")
 }

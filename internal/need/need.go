@@ -29,6 +29,7 @@ var packages = map[string]string{
 	"jq":                      "jq",
 	"mpirun":                  "openmpi-bin",
 	"munged":                  "munge",
+	"promtool":                "prometheus",
 	"python3":                 "python3",
 	"qemu-aarch64":            "qemu-user",
 	"shellcheck":              "shellcheck",

@@ -106,14 +106,14 @@ func TestAFamilyFromElsewhereFromDefinitionToExport(t *testing.T) {
 	require.Contains(t, string(fileOf(t, out, "page.html")), "Toys there and back")
 	require.Contains(t, string(fileOf(t, out, "toys.svg")), "Toys there and back")
 
-	for _, extension := range export.Extensions() {
+	for _, format := range export.Formats() {
 		in := ndjson
-		if extension == ".json" { // a trace is of one case
+		if format == "json" { // a trace is of one case
 			documents, err := filepath.Glob(filepath.Join(cells, "*", "*.json"))
 			require.NoError(t, err)
 			in = documents[0]
 		}
-		passes(t, "export", "--in", in, "-o", filepath.Join(out, "toys"+extension))
+		passes(t, "export", "--in", in, "-o", filepath.Join(out, "toys."+format))
 	}
 	require.Equal(t, 2*2, strings.Count(string(fileOf(t, out, "toys.csv")), ",latency,p50,us,"), "cases and sizes")
 	require.Equal(t, "PAR1", string(fileOf(t, out, "toys.parquet")[:4]))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,55 +56,61 @@ func (c Case) Rows() []Row {
 	return append([]Row{attempts}, rowsOf(c.Document, head)...)
 }
 
-// forms lists the formats by file extension.
+// forms lists the formats, which are also the extensions of their files.
 var forms = []struct {
-	extension string
-	open      func(w io.Writer, program string) (Form, error)
+	format string
+	open   func(w io.Writer, program string) (Form, error)
 }{
-	{".csv", newCSV},
-	{".parquet", newParquet},
-	{".prom", newPrometheus},
-	{".json", newTrace},
+	{"csv", newCSV},
+	{"parquet", newParquet},
+	{"prom", newPrometheus},
+	{"json", newTrace},
 }
 
-// Extensions returns the file extensions that Write supports.
-func Extensions() []string {
+// Formats returns the names of the formats.
+func Formats() []string {
 	var all []string
 	for _, f := range forms {
-		all = append(all, f.extension)
+		all = append(all, f.format)
 	}
 	return all
 }
 
-// ErrForm is wrapped by the error for a file extension without a format.
-var ErrForm = errors.New("unknown form")
+// Errors of To and Write.
+var (
+	// ErrInput is wrapped by the error for documents that cannot be written in the format, such as documents of
+	// two runs in a textfile.
+	ErrInput = errors.New("nothing was written")
+	// ErrNone says that there is no document. The verdict lists what was left out.
+	ErrNone = errors.New("no document")
+)
 
-// ErrInput is wrapped by the error for documents that cannot be written in the format, such as documents of two
-// runs in a textfile.
-var ErrInput = errors.New("nothing was written")
-
-// Write writes the attempt that counts for each case below in (see fold.Read) to the file out, atomically, in
-// the format of its extension. program names the writing program. The verdict lists the files that are not
-// documents. On error nothing was written.
-func Write(in []string, out, program string) (*fold.Verdict, error) {
-	for _, f := range forms {
-		if strings.HasSuffix(out, f.extension) {
-			_ = safefile.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
-			var v *fold.Verdict
-			err := safefile.WriteAtomic(out, func(w io.Writer) error {
-				form, err := f.open(w, program)
-				if err != nil {
-					return err
-				}
-				if v, err = addAll(in, form); err != nil {
-					return err
-				}
-				return form.Close()
-			})
-			return v, err
-		}
+// To writes the attempt that counts for each case below in (see fold.Read) to w, in one of Formats. program names
+// the writing program. The verdict lists the files that are not documents.
+func To(w io.Writer, in []string, format, program string) (*fold.Verdict, error) {
+	i := slices.Index(Formats(), format)
+	if i < 0 {
+		return nil, fmt.Errorf("unknown format %q: want one of %s", format, strings.Join(Formats(), ", "))
 	}
-	return nil, fmt.Errorf("%w: %s does not end in %s", ErrForm, out, strings.Join(Extensions(), ", "))
+	form, err := forms[i].open(w, program)
+	if err != nil {
+		return nil, err
+	}
+	v, err := addAll(in, form)
+	if err != nil {
+		return v, err
+	}
+	return v, form.Close()
+}
+
+// Write is To the file out, which appears whole or, on error, not at all.
+func Write(in []string, out, format, program string) (v *fold.Verdict, err error) {
+	_ = safefile.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
+	err = safefile.WriteAtomic(out, func(w io.Writer) (err error) {
+		v, err = To(w, in, format, program)
+		return err
+	})
+	return v, err
 }
 
 // addAll adds the attempt that counts for each case to form.
@@ -111,6 +118,9 @@ func addAll(in []string, form Form) (*fold.Verdict, error) {
 	verdict, documents, err := fold.Standing(in)
 	if err != nil {
 		return nil, err
+	}
+	if len(verdict.Answers) == 0 {
+		return verdict, ErrNone
 	}
 	attempts := map[fold.Case]int{}
 	for _, a := range verdict.Answers {

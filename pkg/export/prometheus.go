@@ -35,6 +35,12 @@ var base = map[string]struct {
 	figure.Dimensionless: {"", 1},
 }
 
+// inBase renames a metric whose unit is in its name, and converts it.
+var inBase = map[string]struct {
+	name   string
+	factor float64
+}{"cpu_s_per_gb": {"cpu_seconds_per_byte", 1e-9}}
+
 // Add implements Form. It omits figures of rows that are incomplete or failed.
 func (f *prometheusForm) Add(c Case) error {
 	rows := c.Rows()
@@ -51,7 +57,11 @@ func (f *prometheusForm) Add(c Case) error {
 	for _, row := range rows[1:] {
 		if row.Complete && row.Passed {
 			unit := base[row.Unit]
-			f.gauge(row.Metric+unit.suffix, "See docs/export.md.", row, row.Value*unit.factor)
+			name, factor := row.Metric+unit.suffix, unit.factor
+			if in, ok := inBase[row.Metric]; ok {
+				name, factor = in.name, in.factor
+			}
+			f.gauge(name, "See docs/export.md.", row, row.Value*factor)
 		}
 	}
 	return nil

@@ -289,3 +289,13 @@ func TestWrongDataIsInvalid(t *testing.T) {
 		})
 	}
 }
+
+// A sweep that plans nothing says so, and leaves nothing behind.
+func TestSweepOfNothing(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	code, stdout, stderr := cxrun(t, nil, "sweep", "--sku", "local", "--backend", "nccl", "--out", out)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	wording.Has(t, stderr, "no case matches the filters … --suite")
+	require.Empty(t, stdout)
+	require.NoDirExists(t, out)
+}

@@ -207,6 +207,14 @@ func TestExport(t *testing.T) {
 	require.Equal(t, out+": 2 cases of 1 run\n", stdout)
 	require.FileExists(t, out)
 
+	// In a pipe there are only the figures.
+	file, err := os.ReadFile(out)
+	require.NoError(t, err)
+	code, stdout, stderr = cxrun(nil, "export", "--in", dir, "-o", "-", "--format", "csv")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, string(file), stdout)
+	require.Equal(t, "cxrun: 2 cases of 1 run\n", stderr)
+
 	// A table that lacks a file says so.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "torn.json"), []byte(`{"version":1,`), 0o644))
 	code, _, stderr = cxrun(nil, "export", "--in", dir, "-o", out)
@@ -214,9 +222,34 @@ func TestExport(t *testing.T) {
 	require.Contains(t, stderr, "left out: "+filepath.Join(dir, "torn.json"))
 	wording.Has(t, stderr, "cxrun: 1 file or line … left out")
 
-	code, _, stderr = cxrun(nil, "export", "--in", dir, "-o", "run.xlsx")
+	for args, says := range map[string]string{
+		"-o run.xlsx":              "cxrun: -o run.xlsx: … .csv, .parquet, .prom, .json",
+		"-o -":                     "cxrun: -o -: … --format … csv, parquet, prom, json",
+		"-o run.csv --format xlsx": `cxrun: … --format "xlsx" … csv, parquet, prom, json`,
+	} {
+		code, _, stderr = cxrun(nil, append([]string{"export", "--in", dir}, strings.Fields(args)...)...)
+		require.Equal(t, cli.ExitUsage, code)
+		wording.Has(t, stderr, says)
+	}
+}
+
+func TestReportInAPipe(t *testing.T) {
+	dir, _ := shards(t)
+	file := filepath.Join(t.TempDir(), "page")
+	code, _, stderr := cxrun(nil, "report", "--in", dir, "-o", file, "--format", "html")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	page, err := os.ReadFile(file)
+	require.NoError(t, err)
+	code, stdout, stderr := cxrun(nil, "report", "--in", dir, "-o", "-")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, string(page), stdout)
+	require.Equal(t, "cxrun: 2 cases of 1 run\n", stderr)
+
+	pdf := filepath.Join(t.TempDir(), "x.pdf")
+	code, _, stderr = cxrun(nil, "report", "--in", dir, "-o", pdf)
 	require.Equal(t, cli.ExitUsage, code)
-	wording.Has(t, stderr, "cxrun: -o run.xlsx: … .csv, .parquet, .prom, .json")
+	wording.Has(t, stderr, "x.pdf: … .html")
+	require.NoFileExists(t, pdf)
 }
 
 // What shows documents ends alike where there are none, and where some were left out: what
@@ -256,6 +289,9 @@ func TestDamagedAndEmptyInput(t *testing.T) {
 			}
 			require.Equal(t, want, code, "%s%s: %s", command, tc.in, stderr)
 			require.Contains(t, stderr, tc.says)
+			if words := strings.Fields(command); tc.in == torn && words[0] != "compare" {
+				require.NoFileExists(t, words[2])
+			}
 			require.Equal(t, tc.left, strings.Count(stderr, "left out: "), stderr)
 			if tc.in == partly {
 				require.NotEmpty(t, stdout, "what is sound is shown")

@@ -74,7 +74,7 @@ func TestExamplesOfExportAndPrune(t *testing.T) {
 			ran++
 		}
 	}
-	require.Equal(t, 4, ran)
+	require.Equal(t, 5, ran)
 	files, err := filepath.Glob("*.*")
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"run.ndjson", "monday.csv", "run.parquet"}, files)

@@ -295,7 +295,7 @@ func TestBenchKVOverMooncake(t *testing.T) {
 	code, _, stderr = cxrun(t, env, "sweep", "--suite", "kv-transfer", "--backend", "mooncake", "--out", out)
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stderr, "no case matches the filters")
-	require.Zero(t, plannedCases(t, out), "it is not asked of a machine without it")
+	require.NoDirExists(t, out, "it is not asked of a machine without it")
 }
 
 // Two processes move a cache over each lane of the host. A planted fault and a threshold

@@ -1,23 +1,21 @@
 package run
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 func newReport(s cli.Streams) *cobra.Command {
 	var (
-		in           named
-		matrices     []string
-		out, figures string
+		in                   named
+		matrices             []string
+		out, format, figures string
 	)
 	cmd := &cobra.Command{
 		Use:   "report --in DIR|FILE -o FILE.html",
@@ -30,21 +28,28 @@ of a sweep is found beside its documents.
 
 With --figures, the first chart of each view is also written as an SVG file.
 
-The file is written in any case. The exit code is 1 if a file was left out because it is
-not a document, or if there is no document and no --matrix that says what was requested.`,
+The exit code is 1 if a file was left out because it is not a document, or if there is no
+document and no --matrix that says what was requested; then nothing is written.`,
 		Example: `  cxrun report --in run.ndjson --matrix matrix_full.json -o report.html
   cxrun report --in monday.ndjson --in tuesday.ndjson -o week.html --figures figures
   cxrun report --in before=monday.ndjson --in after=tuesday.ndjson -o upgrade.html`,
 		Args: cli.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return writeReport(s, in, matrices, out, figures) },
+		RunE: func(*cobra.Command, []string) error {
+			if _, err := formatOf(out, format, pageFormats); err != nil {
+				return err
+			}
+			return writeReport(s, in, matrices, out, figures)
+		},
 	}
 	in.addFlag(cmd)
 	cmd.Flags().StringArrayVar(&matrices, "matrix", nil, "also list missing and unsupported cases of the matrix in `FILE`; may be repeated")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write the page to `FILE`")
-	_ = cmd.MarkFlagRequired("output") // fails only for unknown flags
+	addOutput(cmd, &out, &format, pageFormats)
 	cmd.Flags().StringVar(&figures, "figures", "", "also write charts as SVG files into `DIR`")
 	return cmd
 }
+
+// pageFormats are the formats of a report. A browser prints it as PDF.
+var pageFormats = []string{"html"}
 
 // writeReport writes the page to out and, unless figures is empty, charts into that directory.
 func writeReport(s cli.Streams, in named, matrices []string, out, figures string) error {
@@ -56,10 +61,11 @@ func writeReport(s cli.Streams, in named, matrices []string, out, figures string
 	if err != nil {
 		return cli.EnvironmentError("%w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
-		return cli.EnvironmentError("-o: %w", err)
+	if len(plans) == 0 && len(v.Answers) == 0 {
+		printLeftOut(s, v)
+		return noDocument(in.paths...)
 	}
-	if err := safefile.WriteAtomic(out, p.WriteHTML); err != nil {
+	if err := writePage(s, p, out); err != nil {
 		return cli.EnvironmentError("-o: %w", err)
 	}
 	if figures != "" {
@@ -72,11 +78,21 @@ func writeReport(s cli.Streams, in named, matrices []string, out, figures string
 		}
 	}
 	printLeftOut(s, v)
-	fmt.Fprintf(s.Out, "%s: %s of %s\n", out, plural.Count(len(p.Cases), "case", "cases"), plural.Count(len(p.Runs), "run", "runs"))
+	tellWritten(s, out, len(p.Cases), len(p.Runs))
 	if len(plans) > 0 && len(v.Problems) == 0 {
 		return nil // the page lists what is missing
 	}
 	return incomplete(in.paths, v)
+}
+
+func writePage(s cli.Streams, p *page.Page, out string) error {
+	if out == stdout {
+		return p.WriteHTML(s.Out)
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	return safefile.WriteAtomic(out, p.WriteHTML)
 }
 
 // writeFigures writes the first chart of each view, and returns how many there are.

@@ -109,6 +109,10 @@ func (r *sweeping) begin(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if requested(m) == 0 {
+		warn(r.Streams, "no case matches the filters, so nothing is run or written; name another --suite, or leave filters out")
+		return nil
+	}
 	ctx, release, err := takeTurn(c.Context(), r.Streams, devicesOf(m, m.Include, this), r.wait)
 	if err != nil {
 		return err
@@ -121,9 +125,6 @@ func (r *sweeping) begin(c *cobra.Command) error {
 	cells, err := newCellRun(r.Streams, m, id)
 	if err != nil {
 		return err
-	}
-	if requested(m) == 0 {
-		warn(r.Streams, "no case matches the filters, so nothing is run; without --sku, a sweep has only cases for this machine")
 	}
 	owned, err := writePlan(ctx, m, r.out)
 	if err != nil {
