@@ -70,7 +70,8 @@ func (p *Problem) irregular() bool {
 }
 
 // Read yields the documents below the given paths: all *.json below a directory except plans (plan.FileName),
-// in lexical order of their paths, and the lines of an NDJSON file in order. A file or line that is not an
+// in lexical order of their paths, the lines of an NDJSON file in order, and the documents in a file of
+// `cxrun bench -J`. A file or line that is not an
 // acceptable document (see result.Inspector) is yielded as a *Problem, and so is a link to a directory, which
 // is not followed. Any other error ends the sequence.
 func Read(paths []string) iter.Seq2[Record, error] {
@@ -199,7 +200,24 @@ func (r *reader) line(in *bufio.Reader) (line []byte, size int, err error) {
 	return bytes.TrimSuffix(r.raw, []byte("\n")), size, err
 }
 
+// document reads a document, or those in the JSON of `cxrun bench`.
 func (r *reader) document(source string, data []byte) error {
+	enclosed, err := result.Enclosed(data)
+	if err != nil {
+		return r.problem(source, err)
+	}
+	for i, line := range enclosed {
+		if err := r.inspect(fmt.Sprintf("%s#%d", source, i+1), line); err != nil {
+			return err
+		}
+	}
+	if enclosed != nil {
+		return nil
+	}
+	return r.inspect(source, data)
+}
+
+func (r *reader) inspect(source string, data []byte) error {
 	d, err := r.inspector.Inspect(data)
 	if err != nil {
 		return r.problem(source, err)

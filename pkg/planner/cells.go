@@ -124,6 +124,11 @@ func Estimate(cat *catalog.Catalog, c *plan.Case) time.Duration {
 	return time.Duration(estimate(cat.Platform(c.SKU), cat.Backend(c.Backend), c) * float64(time.Second))
 }
 
+// Measuring returns the expected time of a case on the machine, once its ranks have started. It is rough.
+func (m Machine) Measuring(cat *catalog.Catalog, c *plan.Case) time.Duration {
+	return time.Duration(familyOf(c).Seconds(c, m.in(cat).Platform(c.SKU).ScaleUp.Pace) * float64(time.Second))
+}
+
 // budget returns the seconds after which a case counts as hung: a minute plus ten times its estimate,
 // since estimates are rough and machines are shared, but at most CollectiveX's hour and a half.
 func budget(estimate float64) int { return min(60+int(math.Ceil(10*estimate)), 5400) }

@@ -5,6 +5,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,21 +109,22 @@ func Profile[S any](cat *catalog.Catalog, name, cases string) (*S, error) {
 // maxSizes is the maximum number of sizes of a measurement. More are probably a typing error.
 const maxSizes = 4096
 
-// ParseSize reads a size in bytes as nccl-tests does: a number, which may have a fraction, and an
-// optional binary unit K, M or G.
+// ParseSize reads a size in bytes: a number, which may have a fraction, and an optional unit. As in nccl-tests,
+// all units are binary: M, MB and MiB are 2²⁰ bytes.
 func ParseSize(s string) (int64, error) {
 	number, unit := strings.TrimSpace(s), 1.0
-	if n := len(number); n > 0 {
-		if i := strings.IndexByte("KMG", number[n-1]&^0x20); i >= 0 {
-			number, unit = strings.TrimSpace(number[:n-1]), math.Pow(1024, float64(i+1))
-		}
+	if m := sizeUnit.FindStringSubmatch(number); m != nil {
+		number = strings.TrimSpace(strings.TrimSuffix(number, m[0]))
+		unit = math.Pow(1024, float64(strings.Index("KMG", strings.ToUpper(m[1]))+1))
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(v) || v < 0 || v*unit > catalog.MaxBytes {
-		return 0, fmt.Errorf("invalid size %q: want bytes, or a number with K, M or G (powers of 1024), such as 8, 1.5K, 32M or 4G", s)
+		return 0, fmt.Errorf("invalid size %q: want bytes, or a number with K, M or G (powers of 1024, also as MB or MiB), such as 8, 1.5K, 32M or 4G", s)
 	}
 	return int64(v * unit), nil
 }
+
+var sizeUnit = regexp.MustCompile(`(?i)([KMG])(?:i?B)?$`)
 
 // Spelled writes a size as ParseSize reads it, in the largest unit that divides it.
 func Spelled(bytes int64) string {

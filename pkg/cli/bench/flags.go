@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -53,8 +54,10 @@ type Output struct {
 	File        string // the JSON goes there too
 	Out         string // documents and samples are kept here
 	Backend     string
-	Timeout     int  // maximum seconds of a case; 0: chosen from its sizes
-	Wait        bool // for devices that another process uses
+	Timeout     int    // maximum seconds of a case; 0: chosen from its sizes
+	Wait        bool   // for devices that another process uses
+	Baseline    string // a file of -J
+	MaxRegress  string // how much slower than it, in per cent
 	Definitions cli.Definitions
 	Set         func(name string) bool // whether a flag was given
 }
@@ -80,11 +83,25 @@ func (o *Output) Refuse() error {
 	return nil
 }
 
+// Regress returns the fraction of time by which a size may be slower than in the baseline.
+func (o *Output) Regress() (float64, error) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(o.MaxRegress, "%")), 64)
+	switch {
+	case err != nil || !(v >= 0 && v < 1e15):
+		return 0, cli.UsageError("--max-regress %q: want per cent, such as 5%%", o.MaxRegress)
+	case o.Baseline == "" && o.Set("max-regress"):
+		return 0, cli.UsageError("--max-regress needs --baseline FILE, which an earlier measurement wrote with -J")
+	}
+	return v / 100, nil
+}
+
 // AddFlags adds the flags of the output.
 func (o *Output) AddFlags(g Group) {
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
 	g.Flags.StringVarP(&o.File, "output_file", "J", "", "write the JSON to `FILE` as well")
 	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not have a run yet")
+	g.Flags.StringVar(&o.Baseline, "baseline", "", "exit 1 if a size is slower than in `FILE`, which -J wrote, by more than --max-regress")
+	g.Flags.StringVar(&o.MaxRegress, "max-regress", "5%", "how many `PERCENT` more time than in --baseline is accepted")
 	cli.AddWaitFlag(g.Flags, &o.Wait)
 	o.Definitions.AddFlag(g.Flags)
 }
@@ -111,7 +128,7 @@ func (s *Sizes) AddFlags(g Group, bytes, first, last string) {
 
 // FirstUsage and LastUsage are the usual help of the first and the last size.
 const (
-	FirstUsage = "first `SIZE`, in bytes or with K, M or G (powers of 1024), such as 1.5K"
+	FirstUsage = "first `SIZE`, in bytes or with K, M or G (powers of 1024, also as MB or MiB), such as 1.5K"
 	LastUsage  = "last `SIZE`"
 )
 

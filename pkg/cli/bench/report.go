@@ -26,6 +26,8 @@ type Head struct {
 	Library *result.CollectiveLibrary `json:"library"`
 	Device  *string                   `json:"device_product"`
 	World   int                       `json:"world"`
+	// Regressions describes the sizes that are slower than in --baseline, or missing there, one line each.
+	Regressions []string `json:"regressions,omitempty"`
 
 	verdict verdict
 }
@@ -46,6 +48,12 @@ func (h *Head) Explain(err error) error { return err }
 
 // Missed sets the number of violated thresholds.
 func (h *Head) Missed(thresholds int) { h.verdict.broken = thresholds }
+
+// Regressed adds lines to Regressions.
+func (h *Head) Regressed(lines []string) {
+	h.Regressions = append(h.Regressions, lines...)
+	h.verdict.regressed = len(h.Regressions)
+}
 
 // Lenient sets whether cases that the library does not support are tolerated, since the user did not
 // name them.

@@ -28,16 +28,16 @@ func TestLimitsByRow(t *testing.T) {
 		require.Equal(t, tt.want, limits.Broken("t", rows))
 	}
 	for want, tt := range map[string]struct{ rates, times []string }{
-		`--min-gbps "fast": write GBPS or SIZE=GBPS, such as 1M=40`:                                                        {[]string{"fast"}, nil},
-		`--min-gbps 1M=0: want a value above 0`:                                                                            {[]string{"1M=0"}, nil},
-		`--min-gbps -1: want a value above 0`:                                                                              {[]string{"-1"}, nil},
-		`--max-time 1M=-Inf: want a value above 0`:                                                                         {nil, []string{"1M=-Inf"}},
-		`--min-gbps "nan": write GBPS or SIZE=GBPS, such as 1M=40`:                                                         {[]string{"nan"}, nil},
-		`--min-gbps "inf": write GBPS or SIZE=GBPS, such as 1M=40`:                                                         {[]string{"inf"}, nil},
-		`--min-gbps "4": duplicate threshold for all sizes`:                                                                {[]string{"3", "4"}, nil},
-		`--max-time "35": write SIZE=US, such as 1M=35.5`:                                                                  {nil, []string{"35"}},
-		`--max-time "1024=2": duplicate threshold for 1024 bytes`:                                                          {nil, []string{"1K=1", "1024=2"}},
-		`--min-gbps: invalid size "": want bytes, or a number with K, M or G (powers of 1024), such as 8, 1.5K, 32M or 4G`: {[]string{"=3"}, nil},
+		`--min-gbps "fast": write GBPS or SIZE=GBPS, such as 1M=40`: {[]string{"fast"}, nil},
+		`--min-gbps 1M=0: want a value above 0`:                     {[]string{"1M=0"}, nil},
+		`--min-gbps -1: want a value above 0`:                       {[]string{"-1"}, nil},
+		`--max-time 1M=-Inf: want a value above 0`:                  {nil, []string{"1M=-Inf"}},
+		`--min-gbps "nan": write GBPS or SIZE=GBPS, such as 1M=40`:  {[]string{"nan"}, nil},
+		`--min-gbps "inf": write GBPS or SIZE=GBPS, such as 1M=40`:  {[]string{"inf"}, nil},
+		`--min-gbps "4": duplicate threshold for all sizes`:         {[]string{"3", "4"}, nil},
+		`--max-time "35": write SIZE=US, such as 1M=35.5`:           {nil, []string{"35"}},
+		`--max-time "1024=2": duplicate threshold for 1024 bytes`:   {nil, []string{"1K=1", "1024=2"}},
+		`--min-gbps: invalid size "": want bytes, or a number with K, M or G (powers of 1024, also as MB or MiB), such as 8, 1.5K, 32M or 4G`: {[]string{"=3"}, nil},
 	} {
 		_, err := ParseLimits(MinGBps, tt.rates, tt.times, nil)
 		require.EqualError(t, err, want)
@@ -87,4 +87,19 @@ func TestRatesOfSlowLanes(t *testing.T) {
 		require.Equal(t, want, Rate(gbps))
 	}
 	require.Equal(t, []string{"t: 0.000391 GB/s, and --min-gbps is 1"}, Limits{{MinGBps, everySize, 1}}.Broken("", []Measured{{"t", 8, 0.000390625, 1}}))
+}
+
+// All units are binary, as in nccl-tests, which ignores what follows K, M and G.
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"8": 8, "1.5K": 1536, "1k": 1 << 10, "1M": 1 << 20, "1MB": 1 << 20, "1MiB": 1 << 20, "1 mib": 1 << 20, "0.5GB": 1 << 29, "4GiB": 4 << 30,
+	} {
+		got, err := ParseSize(text)
+		require.NoError(t, err)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "M", "MiB", "1Mi", "1iB", "1MM", "1TB", "-1M", "nan"} {
+		_, err := ParseSize(text)
+		require.Error(t, err, text)
+	}
 }

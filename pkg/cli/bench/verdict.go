@@ -14,6 +14,7 @@ type verdict struct {
 	lenient                bool // see Head.Lenient
 	cases, failed, lacking int
 	broken                 int // thresholds
+	regressed              int // sizes, against a baseline
 }
 
 // add takes the outcome of a case.
@@ -35,8 +36,8 @@ func (v *verdict) err() error {
 		return fmt.Errorf("%d of %s failed", v.failed, plural.Count(v.cases, "case", "cases"))
 	case v.lacking > 0 && (!v.lenient || v.lacking == v.cases):
 		return cli.EnvironmentError("%d of %s cannot be measured here", v.lacking, plural.Count(v.cases, "case", "cases"))
-	case v.broken > 0:
-		return errors.New(plural.Count(v.broken, "figure missed its threshold", "figures missed their threshold"))
+	case v.broken+v.regressed > 0:
+		return errors.New(plural.Count(v.broken+v.regressed, "figure missed its threshold", "figures missed their threshold"))
 	default:
 		return nil
 	}

@@ -148,6 +148,10 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 	if err != nil {
 		return group.once(err)
 	}
+	base, err := readBaseline(s, o)
+	if err != nil {
+		return group.once(err)
+	}
 	cat, p, err := benchPlace(c.Context(), s, *o, of.Family)
 	if err != nil {
 		return group.once(err)
@@ -160,6 +164,7 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 			return err
 		}
 		defer b.drop()
+		b.base = base
 		c.SetContext(b.turn) // for what else is measured
 		if f, ok := asked.(bench.Filed); ok {
 			b.cell.files = f.Files()
@@ -185,11 +190,16 @@ func (b *benchRun) measure(c *cobra.Command, s cli.Streams, asked bench.Measurem
 	if table {
 		fmt.Fprintf(b.shown, "# %s: %s\n", program, report.Title(fmt.Sprintf("on backend %s (%s)", b.place.backend.Name, b.place.note)))
 	}
+	b.begin(s, table)
 	var grow func(result.Document)
 	if table && follows {
 		grow = func(d result.Document) { follower.Grow(b.shown, d) }
 	}
+	var slower []string
 	err := b.run(c.Context(), s, func(d result.Document) {
+		lines := b.base.slower(d)
+		slower = append(slower, lines...)
+		report.Regressed(lines)
 		report.Add(d)
 		if table && (follows || !bench.Lacking(d.Head().Outcome)) {
 			report.Print(b.shown, d)
@@ -201,7 +211,7 @@ func (b *benchRun) measure(c *cobra.Command, s cli.Streams, asked bench.Measurem
 	if table && follows {
 		follower.Foot(b.shown)
 	}
-	return report.Explain(b.end(s, report, report.Broken(), report.Err()))
+	return report.Explain(b.end(s, report, slices.Concat(report.Broken(), slower), report.Err()))
 }
 
 // arguments returns the command line with the flags as they were parsed.

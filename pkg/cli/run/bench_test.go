@@ -34,7 +34,7 @@ import (
 // masked has what differs from machine to machine and run to run taken out.
 func masked(text string) string {
 	text = regexp.MustCompile(`(?m)^# library .*$`).ReplaceAllString(text, "# library LIBRARY")
-	text = regexp.MustCompile(`(?m)^(#  Rank +\d+ device +\d+) .*$`).ReplaceAllString(text, "$1 DEVICE")
+	text = regexp.MustCompile(`\d+ processors? of this host`).ReplaceAllString(text, "N processors of this host")
 	text = regexp.MustCompile(`chosen: [^)]*`).ReplaceAllString(text, "chosen: WHY")
 	text = regexp.MustCompile(`(Avg bus bandwidth +:) \S+`).ReplaceAllString(text, "$1 X")
 	text = regexp.MustCompile(`(start to first timed op +:) \S+`).ReplaceAllString(text, "$1 X")
@@ -90,7 +90,7 @@ func shape(at string, v any) []string {
 	case map[string]any:
 		var out []string
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if k == "environment" { // this machine's
+			if k == "environment" || k == "documents" { // this machine's; tested where they are made
 				out = append(out, fmt.Sprintf("%s.%s %T", at, k, v[k]))
 				continue
 			}

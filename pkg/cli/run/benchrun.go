@@ -22,16 +22,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/safefile"
+	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/shard"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // benchRun runs the cases of a bench command as a sweep runs a cell.
 type benchRun struct {
 	place place
 	world int // ranks
-	cell  cellRun
-	out   string // plan, documents, samples, logs
-	owned *dirlock.Claim
+	// expected is the estimated time of measuring.
+	expected time.Duration
+	cell     cellRun
+	out      string // plan, documents, samples, logs
+	owned    *dirlock.Claim
 	// turn is the context that has the turn at the devices, until leave is called.
 	turn  context.Context
 	leave func()
@@ -40,6 +44,7 @@ type benchRun struct {
 	toOut bool // JSON to standard output
 	shown *cli.Whole
 	ended []shard.End
+	base  *baseline // nil without one
 	// warned lists the warnings that were printed.
 	warned []string
 }
@@ -115,8 +120,34 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 		}
 		return nil, err
 	}
+	for q := range m.Requested() {
+		b.expected += p.machine.Measuring(cat, &q.Case)
+	}
 	b.cell = cellRun{matrix: m, run: run, results: filepath.Join(b.out, cellsDir, m.Include[0].ID), team: team}
 	return b, nil
+}
+
+// begin prints where the ranks run and how long that may take, and warns of ranks that share processors.
+func (b *benchRun) begin(s cli.Streams, table bool) {
+	vendor, perNode := b.cell.matrix.Include[0].Vendor, b.world
+	for q := range b.cell.matrix.Requested() {
+		perNode = q.Case.RanksPerNode // the same in all
+	}
+	if text := takingTurns(perNode); vendor == vocab.Host && text != "" {
+		warn(s, text)
+	}
+	if !table {
+		return
+	}
+	fmt.Fprintf(b.shown, "#\n# Using devices\n")
+	for _, line := range b.place.devices(vendor, b.world, perNode) {
+		fmt.Fprintf(b.shown, "# %s\n", sanitize.Line(line))
+	}
+	expected := "less than a second"
+	if b.expected >= time.Second {
+		expected = "about " + b.expected.Round(time.Second).String()
+	}
+	fmt.Fprintf(b.shown, "# estimate: %s of measuring, once the ranks have started\n", expected)
 }
 
 // drop removes the JSON file unless it is complete, and releases the directory and the devices.
@@ -257,7 +288,11 @@ func (b *benchRun) failures() []string {
 
 // write writes the JSON, if asked for. It also returns the first error of standard output.
 func (b *benchRun) write(report any) error {
-	data, err := result.Encode(report)
+	var documents []result.Document
+	for _, e := range b.ended {
+		documents = append(documents, e.Document)
+	}
+	data, err := result.Enclose(report, documents)
 	if err != nil {
 		return err
 	}

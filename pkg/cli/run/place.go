@@ -51,6 +51,33 @@ func (p place) world(asked int) (int, error) {
 	}
 }
 
+// takingTurns returns a warning if ranks on the host of this machine share processors, else "".
+func takingTurns(ranks int) string {
+	n := runtime.NumCPU()
+	if ranks <= n {
+		return ""
+	}
+	return fmt.Sprintf("%s on %s take turns: measured times are longer than with a processor for each rank",
+		plural.Count(ranks, "rank", "ranks"), plural.Count(n, "processor", "processors"))
+}
+
+// devices returns a line for the device of each rank, and one for all ranks on a host.
+func (p place) devices(vendor string, world, perNode int) (lines []string) {
+	if vendor == vocab.Host {
+		return []string{fmt.Sprintf(" %s on %s of this host", plural.Count(world, "rank", "ranks"), plural.Count(runtime.NumCPU(), "processor", "processors"))}
+	}
+	product := p.machine.GPUs.Product
+	for _, g := range p.survey.Present {
+		if g.Vendor == vendor {
+			product = g.Product
+		}
+	}
+	for r := range world {
+		lines = append(lines, fmt.Sprintf(" Rank %2d device %2d %s", r, r%perNode, product))
+	}
+	return lines
+}
+
 // choosePlace finds the backend for a family: the named one, which must be able to run here.
 // If none is named, it is the backend of the GPUs here, or without GPUs the host's.
 func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalog.Catalog, of plan.Family) (place, error) {

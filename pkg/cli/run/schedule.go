@@ -347,7 +347,7 @@ waits for that, puts the data there and signals.
 	f.add(cmd.Flags())
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, whose extension names the form")
 	_ = cmd.MarkFlagRequired("output") // fails only for unknown flags
-	cmd.Flags().StringVar(&size, "bytes", "1M", "let a trace have a whole vector of `SIZE` bytes; suffixes K, M, G")
+	cmd.Flags().StringVar(&size, "bytes", "1M", "let a trace have a whole vector of `SIZE`, in bytes or with K, M or G (powers of 1024, also as MB or MiB)")
 	return cmd
 }
 

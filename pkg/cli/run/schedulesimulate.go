@@ -80,7 +80,7 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 	}
 	fs := cmd.Flags()
 	r.add(fs)
-	fs.StringVar(&r.size, "bytes", "1M", "take a whole vector of `SIZE` bytes; suffixes K, M, G")
+	fs.StringVar(&r.size, "bytes", "1M", "take a whole vector of `SIZE`, in bytes or with K, M or G (powers of 1024, also as MB or MiB)")
 	fs.StringVar(&r.topology, "topology", "full", "connect the ranks as `NAME`: full, switch, ring, torus, mesh or hosts")
 	fs.StringVar(&r.constants.Sharing, "sharing", string(simulate.Unloaded), "let messages share links as `MODEL` says: unloaded, fifo or fair")
 	fs.Float64Var(&r.constants.Latency, "latency", 1000, "let each link take `NS` nanoseconds")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -19,7 +18,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/schedule"
@@ -188,10 +186,9 @@ func (m *studyMeasurer) Model(ctx context.Context, p study.Pairs) (simulate.Mode
 
 // warn warns once of ranks of a host that take turns.
 func (m *studyMeasurer) warn(backend string, ranks int) {
-	if n := runtime.NumCPU(); backend == bench.HostBackend && ranks > n && !m.warned {
+	if text := takingTurns(ranks); backend == bench.HostBackend && text != "" && !m.warned {
 		m.warned = true
-		m.streams.Tell("warning: %s on %s take turns: measured times are longer than with a processor for each rank",
-			plural.Count(ranks, "rank", "ranks"), plural.Count(n, "processor", "processors"))
+		warn(m.streams, text)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 type Table struct {
 	w       io.Writer
 	r       *Request
-	devices bool     // devices have been printed
+	begun   bool     // the library has been printed
 	rows    int      // printed rows of the current case
 	skipped []string // the reason of each case that was not started
 }
@@ -145,10 +145,9 @@ func (t *Table) next(d *collective.Document) []collective.Row {
 	return rows[:n]
 }
 
-// ranks prints the devices and library of the first document that reports them, and the column
-// headings.
-func (t *Table) ranks(d *collective.Document) {
-	t.devices = true
+// library prints the library of the first document that reports it, and the column headings.
+func (t *Table) library(d *collective.Document) {
+	t.begun = true
 	library := "none"
 	if l := d.Runtime.CollectiveLibrary; l != nil {
 		library = l.Kind
@@ -156,10 +155,7 @@ func (t *Table) ranks(d *collective.Document) {
 			library += " " + *l.Version
 		}
 	}
-	fmt.Fprintf(t.w, "# library %s on %s\n#\n# Using devices\n", sanitize.Line(library), sanitize.Line(d.Runtime.AcceleratorRuntime))
-	for r := range d.Topology.WorldSize {
-		fmt.Fprintf(t.w, "#  Rank %2d device %2d %s\n", r, r, sanitize.Line(d.Topology.DeviceProduct))
-	}
+	fmt.Fprintf(t.w, "# library %s on %s\n", sanitize.Line(library), sanitize.Line(d.Runtime.AcceleratorRuntime))
 	t.columns()
 }
 
@@ -197,8 +193,8 @@ func (t *Table) columns() {
 
 // line prints a size: its row out of place and its row in place, if any.
 func (t *Table) line(d *collective.Document, rows []collective.Row) {
-	if !t.devices {
-		t.ranks(d)
+	if !t.begun {
+		t.library(d)
 	}
 	t.rows += len(rows)
 	fmt.Fprintf(t.w, "%12d  %12d  %8s  %6s  %6d", rows[0].Bytes, rows[0].Count, d.Measurement.DType, redopName(d), t.r.rootOf(d))

@@ -165,7 +165,7 @@ func TestATableGrows(t *testing.T) {
 	require.Equal(t, 3, printed())
 	table.Document(document(rows...))
 	require.Equal(t, 6, printed(), "the next case begins anew")
-	require.Equal(t, 1, strings.Count(out.String(), "# Using devices"))
+	require.Equal(t, 1, strings.Count(out.String(), "# library "))
 }
 
 // Rows of a case that did not end keep their columns, and are not passed off as whole.

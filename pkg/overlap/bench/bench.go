@@ -82,7 +82,7 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	f := &flags{}
 	shape := bench.NewGroup("Products and communication")
 	g := shape.Flags
-	f.Sizes.AddFlags(shape, "", "first `SIZE` of the communication, in bytes or with K, M or G (powers of 1024); "+hostSize+" on a host, "+gpuSize+" on GPUs",
+	f.Sizes.AddFlags(shape, "", "first `SIZE` of the communication, in bytes or with K, M or G (powers of 1024, also as MB or MiB); "+hostSize+" on a host, "+gpuSize+" on GPUs",
 		bench.LastUsage+"; the first one unless given")
 	g.StringVar(&f.op, "op", "all_gather", "`COLLECTIVE` of form beside; linear layers gather")
 	g.StringVar(&f.schedule, "schedule", "", "perform the collective of form beside by the steps of schedule `NAME`; see 'cxrun schedule list'")
@@ -273,26 +273,42 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	if m.SharedProcessor {
 		fmt.Fprintln(w, "# "+overlap.SharedProcessor)
 	}
-	fmt.Fprintf(w, "# %10s %17s  %10s %10s %10s %10s %10s %7s %10s  %-21s %-15s  %s\n",
-		"bytes", "product m n k", "compute", "communic.", "together", "serial", "exposed", "E", "floor", "covered, slowdown", "tax", "check")
-	maybe := func(v *float64) string {
-		if v == nil {
-			return "-"
-		}
-		return fmt.Sprintf("%.2f", *v)
-	}
-	for i := range m.Rows {
-		r := &m.Rows[i]
-		fmt.Fprintf(w, "  %10d %17s  %10.2f %10.2f %10.2f %10.2f %10s %7s %10.2f  %-21s %-15s  %s\n",
-			r.Bytes, fmt.Sprintf("%d %d %d", r.ProductM, r.ProductN, r.ProductK),
-			r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, maybe(r.ExposedBeyondNoise()), maybe(r.Efficiency), r.Floor,
-			fmt.Sprintf("%3.0f%% %s, %3.0f%% %s", 100*r.ComputeCoverage, maybe(r.ComputeSlowdown), 100*r.CommunicationCoverage, maybe(r.CommunicationSlowdown)),
-			maybe(r.ComputeTax)+", "+maybe(r.CommunicationTax), bench.CheckOf(r.Verify.Passed, r.Complete))
-	}
+	printTimes(w, m.Rows)
+	printOverlap(w, m.Rows)
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
 			fmt.Fprintf(w, "# %s: %s\n", r.Name(), sanitize.Line(r.Verify.Detail))
 		}
 	}
 	bench.Ended(w, d.Outcome)
+}
+
+// printTimes prints the times of each row.
+func printTimes(w io.Writer, rows []overlap.Row) {
+	fmt.Fprintf(w, "# m n k: a product; times in us: computing, communicating, both together,\n# one after the other (serial), and at least (floor)\n")
+	fmt.Fprintf(w, "# %8s %5s %5s %5s %8s %8s %8s %8s %8s  %s\n", "bytes", "m", "n", "k", "comput.", "commun.", "together", "serial", "floor", "check")
+	for i := range rows {
+		r := &rows[i]
+		fmt.Fprintf(w, "%10d %5d %5d %5d %8.2f %8.2f %8.2f %8.2f %8.2f  %s\n", r.Bytes, r.ProductM, r.ProductN, r.ProductK,
+			r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, r.Floor, bench.CheckOf(r.Verify.Passed, r.Complete))
+	}
+}
+
+// printOverlap prints what each row says of the overlap.
+func printOverlap(w io.Writer, rows []overlap.Row) {
+	fmt.Fprintf(w, "# exposed: us that communication adds; E: efficiency, 1 hides the shorter side;\n"+
+		"# of each side: part with the other running, slowdown, and tax of its pieces\n")
+	fmt.Fprintf(w, "# %8s %9s %7s %17s %17s %15s\n", "", "", "", "covered", "slowdown", "tax")
+	fmt.Fprintf(w, "# %8s %9s %7s %8s %8s %8s %8s %7s %7s\n", "bytes", "exposed", "E", "comput.", "commun.", "comput.", "commun.", "comput.", "commun.")
+	maybe := func(v *float64) string {
+		if v == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.2f", *v)
+	}
+	for i := range rows {
+		r := &rows[i]
+		fmt.Fprintf(w, "%10d %9s %7s %8.2f %8.2f %8s %8s %7s %7s\n", r.Bytes, maybe(r.ExposedBeyondNoise()), maybe(r.Efficiency),
+			r.ComputeCoverage, r.CommunicationCoverage, maybe(r.ComputeSlowdown), maybe(r.CommunicationSlowdown), maybe(r.ComputeTax), maybe(r.CommunicationTax))
+	}
 }

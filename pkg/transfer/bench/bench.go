@@ -359,13 +359,8 @@ func droppedPoint(d *transfer.Document, x transfer.DroppedPoint) string {
 	return fmt.Sprintf("%d bytes in blocks of %s, batch %d", int64(x.ISL)*token, bench.Spelled(int64(x.PageTokens)*token), x.Batch)
 }
 
-// millis formats milliseconds, with nanoseconds below one.
-func millis(ms float64) string {
-	if ms < 1 {
-		return fmt.Sprintf("%.6f", ms)
-	}
-	return fmt.Sprintf("%.3f", ms)
-}
+// micros formats milliseconds as microseconds, with nanoseconds.
+func micros(ms float64) string { return fmt.Sprintf("%.3f", 1e3*ms) }
 
 // Print implements bench.Reporter: a line for each row.
 func (*Report) Print(w io.Writer, doc result.Document) {
@@ -385,7 +380,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	if m.Transport != "" {
 		fmt.Fprintf(w, "# the data took lane %s: %s\n", sanitize.Line(m.Lane), sanitize.Line(m.Transport))
 	}
-	fmt.Fprintf(w, "#\n# %-5s %-5s %8s %5s %5s %9s %12s  %10s %10s %10s %9s  %s\n", "op", "kind", "isl", "page", "batch", "blocks", "bytes", "p50(ms)", "p95(ms)", "post(ms)", "GB/s", "check")
+	fmt.Fprintf(w, "#\n# %-5s %-5s %8s %5s %5s %9s %12s  %10s %10s %10s %9s  %s\n", "op", "kind", "isl", "page", "batch", "blocks", "bytes", "p50(us)", "p95(us)", "post(us)", "GB/s", "check")
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		page := "-"
@@ -396,7 +391,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 			}
 		}
 		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10s %10s %10s %9s  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
-			millis(r.Latency.P50), millis(r.Latency.P95), millis(r.Parts.Post), bench.Rate(r.Rate()), bench.CheckOf(r.Verify.Passed, r.Complete))
+			micros(r.Latency.P50), micros(r.Latency.P95), micros(r.Parts.Post), bench.Rate(r.Rate()), bench.CheckOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {

@@ -93,8 +93,9 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-func TestMillis(t *testing.T) {
-	for ms, want := range map[float64]string{0.000418: "0.000418", 0.5: "0.500000", 1: "1.000", 12345.6789: "12345.679"} {
-		require.Equal(t, want, millis(ms))
+// Short and long times of a column have the same unit and decimals.
+func TestTimesOfAColumn(t *testing.T) {
+	for ms, want := range map[float64]string{0.000418: "0.418", 0.84015: "840.150", 2.991: "2991.000", 12345.6789: "12345678.900"} {
+		require.Equal(t, want, micros(ms))
 	}
 }
