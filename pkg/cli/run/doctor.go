@@ -3,7 +3,6 @@ package run
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -51,7 +50,7 @@ The exit code is 3 if a backend named with --backend cannot run.`,
 			if asJSON {
 				err = s.JSON(findings)
 			} else {
-				err = printFindings(s.Out, findings)
+				err = printFindings(s, findings)
 			}
 			if err != nil || len(names) == 0 {
 				return err
@@ -90,12 +89,36 @@ func chosen(cat *catalog.Catalog, names []string) ([]catalog.Backend, error) {
 	return out, nil
 }
 
-func printFindings(out io.Writer, findings []preflight.Finding) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	for _, f := range findings {
+// printFindings prints what is ready first.
+func printFindings(s cli.Streams, findings []preflight.Finding) error {
+	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
+	for _, f := range inOrder(findings) {
 		fmt.Fprintf(w, "%s%s\t%s\t%s\n", f.Backend, f.Tool, f.State, sanitize.Line(f.Text))
 	}
 	return w.Flush()
+}
+
+// inOrder returns the findings of ready backends, then the others, then those of tools, ready ones first.
+func inOrder(findings []preflight.Finding) []preflight.Finding {
+	ready := map[string]bool{}
+	for _, f := range findings {
+		if f.State == preflight.Ready {
+			ready[f.Backend+f.Tool] = true
+		}
+	}
+	out := slices.Clone(findings)
+	place := func(f preflight.Finding) int {
+		n := 0
+		if f.Tool != "" {
+			n = 2
+		}
+		if !ready[f.Backend+f.Tool] {
+			n++
+		}
+		return n
+	}
+	slices.SortStableFunc(out, func(a, b preflight.Finding) int { return place(a) - place(b) })
+	return out
 }
 
 // missing returns an error that names the backends that cannot run, nil if all can.

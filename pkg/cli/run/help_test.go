@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -48,6 +50,26 @@ func TestHelpNamesOtherPrograms(t *testing.T) {
 	code, stdout, stderr := cxrun(t, nil, "--help")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Regexp(t, `(?m)^  bench .*\(nccl-tests\).*\(NIXL\).*\(nvbandwidth\)`, stdout)
+}
+
+// doctor begins with what is ready.
+func TestDoctorBeginsWithWhatIsReady(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, printFindings(streams(&out, nil), []preflight.Finding{
+		{Backend: "nccl", State: preflight.Missing, Text: "no NVIDIA GPU"},
+		{Backend: "a2a", State: preflight.Missing, Text: "no NVIDIA GPU"},
+		{Backend: "host", State: preflight.Ready, Text: "2 processors"},
+		{Backend: "host", State: preflight.Note, Text: "slow"},
+		{Tool: "slurm", State: preflight.Missing, Text: "not on PATH"},
+		{Tool: "docker", State: preflight.Ready, Text: "27.1"},
+	}))
+	require.Equal(t, `host    ready    2 processors
+host    note     slow
+nccl    missing  no NVIDIA GPU
+a2a     missing  no NVIDIA GPU
+docker  ready    27.1
+slurm   missing  not on PATH
+`, out.String())
 }
 
 // The examples of export and prune do what they say.
