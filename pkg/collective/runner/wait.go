@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -29,6 +30,7 @@ func (b *bench) wait(ctx context.Context) error { return Wait(ctx, b.backend.Com
 // sleeps. It fails when an operation of c fails, and when ctx ends.
 func Wait(ctx context.Context, c Comm, s accel.Stream) error {
 	start := time.Now()
+	var yield rendezvous.Yield
 	for n := 1; ; n++ {
 		done, err := s.Query()
 		if err != nil {
@@ -47,7 +49,7 @@ func Wait(ctx context.Context, c Comm, s accel.Stream) error {
 			}
 		}
 		if waited < Patience {
-			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // cannot fail
+			yield.Once()
 			continue
 		}
 		pause := unix.NsecToTimespec(int64(min(waited/1000, maxSleep)))

@@ -95,7 +95,7 @@ func TestAFailingLibraryCostsItsCaseOnly(t *testing.T) {
 		Cases: requested,
 		Run: shard.Run{
 			RunID: "run-1", RunAttempt: "1", Generator: "test",
-			Environment: func(env, _ map[string]string) map[string]string { return nil },
+			Environment: func(_, _, _ map[string]string) map[string]string { return nil },
 			Screen:      provenance.NewScreen("secret"),
 		},
 		Families: shard.Registry{ep.Name: {Assemble: runner.Assemble, Backends: map[string]rank.Opener{name: openerOf(name)}}},
