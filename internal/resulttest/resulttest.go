@@ -3,6 +3,7 @@
 package resulttest
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -145,7 +148,6 @@ func EPRow(c plan.Case, t int) ep.Row {
 	floor := func(us float64) ep.Component {
 		return component(ep.Measured, ep.OriginChainedRankMin, us, chain)
 	}
-	rate := float64(t*c.World) / (2 * base * 1e-6)
 	failure := 0.001
 	copies := int64(2 * t * c.World)
 	bytes := copies * int64(ep.Of(&c).Hidden) * 2
@@ -184,7 +186,6 @@ func EPRow(c plan.Case, t int) ep.Row {
 		WireBytes:     &count,
 		LogicalCopies: ep.Copies{Routed: copies, Assignments: int64(t * c.World * ep.Of(&c).TopK), Wire: ep.WirePerRank},
 		Receive:       ep.Receive{Min: t, Mean: float64(copies) / float64(c.World), Max: 2 * t, Total: int(copies)},
-		TokenRate:     result.PercentilesOf(rate, rate, rate, rate),
 		RoutingStats: ep.Routing{
 			FanoutHistogram:      []int{0, t * c.World},
 			PayloadCopiesPerRank: []int64{copies / 2, copies / 2}, ExpertAssignmentsPerRank: []int64{copies, copies},
@@ -195,6 +196,9 @@ func EPRow(c plan.Case, t int) ep.Row {
 			},
 		},
 	}
+	row.Components.IsolatedSum.Percentiles = row.Components.Sum()
+	rate := row.Components.Roundtrip.Percentiles.Map(func(us float64) float64 { return float64(t*c.World) / (us * 1e-6) })
+	row.TokenRate = &rate
 	row.RoutingStats.Derive()
 	if ep.Of(&c).TimingMode == vocab.Graph {
 		replay(&row)
@@ -220,12 +224,12 @@ func replay(r *ep.Row) {
 // pair of ranks, with the timing modes of c.
 func Collective(c plan.Case, a result.Attempt) *collective.Document {
 	d := New(c, a).(*collective.Document)
-	for _, size := range collective.Of(&c).Sizes {
+	setSizes(d)
+	for _, size := range d.Workload.SizesMeasured {
 		for _, placement := range collective.Of(&c).Placements {
 			d.Measurement.Rows = append(d.Measurement.Rows, collectiveRows(c, size, placement)...)
 		}
 	}
-	d.Workload.SizesMeasured = collective.Of(&c).Sizes
 	d.Measurement.CheckedBy = "host"
 	d.Measurement.Path = "native"
 	succeed(&d.Envelope)
@@ -266,7 +270,11 @@ func Transfer(c plan.Case, a result.Attempt) *transfer.Document {
 	seconds := max(1, float64(t.SustainMillis)/1e3)
 	for _, op := range t.Ops {
 		m.First = append(m.First, transfer.First{Op: op, Bytes: 8, Millis: samples(0.01, n), Verify: &verify})
-		m.Sustained = append(m.Sustained, transfer.Sustained{Op: op, InFlight: 1, Bursts: 4, Bytes: int64(4e9 * seconds), Seconds: seconds, GBps: 4, CPU: 0.5, CPUPoster: 0.25, Verify: verify})
+		first := &m.Rows[slices.IndexFunc(m.Rows, func(r transfer.Row) bool { return r.Op == op })]
+		bytes := 4 * first.ReqBytes * int64(first.Batch)
+		m.Sustained = append(m.Sustained, transfer.Sustained{
+			Op: op, InFlight: 1, Bursts: 4, Bytes: bytes, Seconds: seconds, GBps: float64(bytes) / 1e9 / seconds, CPU: 0.5, CPUPoster: 0.25, Verify: verify,
+		})
 		m.Released = append(m.Released, transfer.Released{Op: op, Verify: verify})
 	}
 	succeed(&d.Envelope)
@@ -350,12 +358,12 @@ func program(c *plan.Case) *result.Program {
 func Schedule(c plan.Case, a result.Attempt) *steps.Document {
 	d := New(c, a).(*steps.Document)
 	rows := d.Collective()
-	for _, size := range steps.Of(&c).Sizes {
+	setSizes(rows)
+	for _, size := range rows.Workload.SizesMeasured {
 		for _, placement := range steps.Of(&c).Placements {
 			rows.Measurement.Rows = append(rows.Measurement.Rows, collectiveRow(rows.Identity.Case, size, placement))
 		}
 	}
-	rows.Workload.SizesMeasured = steps.Of(&c).Sizes
 	rows.Measurement.CheckedBy, rows.Measurement.Path = "host", "steps"
 	succeed(&rows.Envelope)
 	d.SetCollective(rows)
@@ -399,30 +407,74 @@ func collectiveRows(c plan.Case, size int64, placement string) []collective.Row 
 	return rows
 }
 
+// setSizes sets the sizes of a document: those that leave no rank without an element are measured.
+func setSizes(d *collective.Document) {
+	c := &d.Identity.Case
+	_, least := leastBytes(c)
+	d.Workload.SizesMeasured = nil
+	for _, size := range collective.Of(c).Sizes {
+		if size >= least {
+			d.Workload.SizesMeasured = append(d.Workload.SizesMeasured, size)
+			continue
+		}
+		why := result.ReasonSizeTooSmall.With("%d ranks of %s take at least %d bytes", c.World, c.Precision, least)
+		d.Workload.SizesDropped = append(d.Workload.SizesDropped, collective.DroppedSize{Bytes: size, Reason: why})
+	}
+}
+
+// leastBytes returns the bytes of an element of a collective case, and its smallest size.
+func leastBytes(c *plan.Case) (element, least int64) {
+	element = 4
+	if t, err := numeric.ParseType(c.Precision); err == nil {
+		element = int64(t.Size())
+	}
+	return element, element * collective.Parts(collective.Of(c).Op, c.World)
+}
+
 func collectiveRow(c plan.Case, size int64, placement string) collective.Row {
 	us := 2 + float64(size)/10e3
+	b := collective.Of(&c)
+	element, least := leastBytes(&c)
+	requested, count := size, size/least
+	size = count * least
 	row := collective.Row{
-		Requested: size, Bytes: size, Count: size / 4, Placement: placement, Slots: 1, Complete: true,
-		Check: collective.Check{Passed: true, Checked: 2 * size / 4},
+		Requested: requested, Bytes: size, Count: count, Placement: placement, Slots: 1, Complete: true,
+		Check: collective.Check{Passed: true, Checked: 2 * size / element},
 	}
-	for _, mode := range collective.Of(&c).Modes {
-		*row.Timing(mode) = Timing(size, us, collective.Of(&c).Measure.Trials)
+	for _, mode := range b.Modes {
+		samples := b.Measure.Trials
+		if mode == vocab.Blocking || mode == vocab.PerIteration {
+			samples *= b.Measure.Iterations
+		}
+		*row.Timing(mode) = Timing(&c, size, us, samples)
 	}
 	return row
 }
 
 // Timing returns the figures of samples that take us microseconds each for size
-// bytes. The last sample of several takes a tenth longer.
-func Timing(size int64, us float64, samples int) *collective.Timing {
+// bytes of a collective case. The last sample of several takes a tenth longer.
+func Timing(c *plan.Case, size int64, us float64, samples int) *collective.Timing {
 	slowest := us
 	if samples > 1 {
 		slowest *= 1.1
 	}
+	q := *result.PercentilesOf(us, us, us, us)
+	if samples < 100 {
+		q = *result.PercentilesOf(us, us, us, slowest)
+	}
+	if samples < 20 {
+		*q.P95 = slowest
+	}
+	if samples < 10 {
+		*q.P90 = slowest
+	}
+	op := collective.Of(c).Op
+	rate := float64(size) / us / 1e3 * collective.AlgFactor(op, c.World)
 	return &collective.Timing{
-		Percentiles: *result.PercentilesOf(us, us, us, slowest),
+		Percentiles: q,
 		Min:         us, Mean: us + (slowest-us)/float64(samples), Max: slowest, SampleCount: samples,
 		RankMin: us, RankMean: us, RankP50: []float64{us, us},
-		AlgBW: float64(size) / us / 1e3, BusBW: float64(size) / us / 1e3,
+		AlgBW: rate, BusBW: rate * collective.BusFactor(op, c.World),
 		Histogram: &result.Histogram{Min: us, Width: slowest - us, Counts: []int{samples}},
 	}
 }
@@ -455,8 +507,32 @@ func succeed(e *result.Envelope) {
 }
 
 func component(availability, origin string, us float64, n int) ep.Component {
-	return ep.Component{
-		Availability: availability, Origin: &origin, SampleCount: n,
-		Percentiles: result.PercentilesOf(us, us*1.1, us*1.2, us*1.5),
+	q := *result.PercentilesOf(us, us*1.1, us*1.2, us*1.5)
+	if n > 0 {
+		q = measure.Percentiles(samples(q, n))
 	}
+	return ep.Component{Availability: availability, Origin: &origin, SampleCount: n, Percentiles: &q}
+}
+
+// samples returns n samples with these percentiles, of which the higher ones win if they are of one sample.
+func samples(q result.Percentiles, n int) (us []float64) {
+	for i := range n {
+		switch at := float64(i) / float64(n); {
+		case at < 0.5:
+			us = append(us, q.P50)
+		case at < 0.9:
+			us = append(us, *q.P90)
+		case at < 0.95:
+			us = append(us, *q.P95)
+		default:
+			us = append(us, *q.P99)
+		}
+	}
+	us[n-1] = *q.P99
+	return us
+}
+
+// Histogram returns the histogram of n samples with these percentiles.
+func Histogram(q result.Percentiles, n, bins int) result.Histogram {
+	return measure.Histogram(samples(q, n), bins)
 }

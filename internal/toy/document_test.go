@@ -44,6 +44,7 @@ func check(p *result.Problems, doc result.Document) {
 			bad = append(bad, at+": "+r.verdict())
 		}
 	}
-	p.Good(d.Outcome.Status, len(d.Rows), bad)
-	p.Check(d.Outcome.Status != result.Success || len(d.Rows) == len(b.Sizes), "outcome is success with %d rows of %d", len(d.Rows), len(b.Sizes))
+	p.Outcome(d.Outcome, len(d.Rows), bad, func(p *result.Problems) {
+		p.Check(len(d.Rows) == len(b.Sizes), "outcome is success with %d rows of %d", len(d.Rows), len(b.Sizes))
+	})
 }

@@ -1,11 +1,14 @@
 package collective
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -89,7 +92,12 @@ func CheckDocument(p *result.Problems, d *Document) {
 		"measurement: op, dtype, redop, root or buffers differ from the case")
 	if a := m.Arithmetic; a != nil {
 		p.Arithmetic("measurement.arithmetic_as_declared", a)
-		p.Check(a.Passed || d.Outcome.Status != result.Success, "outcome is success, but the arithmetic is not as declared")
+	}
+	p.Check(m.Warmup == b.Measure.Warmup && m.Iterations == b.Measure.Iterations && m.Trials == b.Measure.Trials && m.SamplingProfile == id.Case.Sampling,
+		"measurement: warmup, iterations, trials or sampling_profile differ from the case")
+	p.Check(!m.RegistrationHandle || b.Registration != vocab.Unregistered, "measurement.registration_handle is true, but the case registers no memory")
+	for _, size := range d.Workload.SizesMeasured {
+		p.Check(slices.Contains(b.Sizes, size), "workload.sizes_measured has %d, which was not asked for", size)
 	}
 	for _, s := range d.Workload.SizesDropped {
 		if err := s.Reason.Check(); err != nil {
@@ -106,6 +114,10 @@ func CheckDocument(p *result.Problems, d *Document) {
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
+		p.Check(slices.Contains(d.Workload.SizesMeasured, r.Requested), "%s: requested_bytes %d is not in workload.sizes_measured", at, r.Requested)
+		if t, err := numeric.ParseType(id.Case.Precision); err == nil {
+			p.Check(r.Bytes == r.Count*int64(t.Size())*Parts(b.Op, id.Case.World), "%s: count %d of %s is not %d bytes", at, r.Count, t, r.Bytes)
+		}
 		p.Check(pairwise == r.IsOf(id.Case.World), "%s: src and dst must be two ranks of the case for a pairwise operation, and missing for others", at)
 		p.Check(slices.Contains(b.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(b.Placements, r.Placement), "%s was not asked for", at)
 		if r.Key != "" {
@@ -120,25 +132,21 @@ func CheckDocument(p *result.Problems, d *Document) {
 			p.Check(slices.Contains(b.Modes, mode), "%s: %s was not asked for", at, mode)
 			p.Check(t.SampleCount > 0, "%s.%s has no samples", at, mode)
 			p.Check(t.Percentiles.P50 > 0, "%s.%s: p50 is %v µs, must be positive", at, mode, t.Percentiles.P50)
-			if err := t.check(); err != nil {
+			if err := cmp.Or(t.check(), t.derived(&id.Case, mode, r)); err != nil {
 				p.Add("%s.%s: %w", at, mode, err)
 			}
 		}
 		p.Reasons(at+".correctness", r.Check.Reasons)
+		p.Check(r.Check.ToleranceULP == 0 || r.Check.ToleranceULP == 1 && b.RedOp == "avg", "%s: tolerance_ulp is %d, and only averages are not exact", at, r.Check.ToleranceULP)
 		if r.Check.Passed {
 			p.Check(len(r.Check.Reasons) == 0, "%s passed with reasons %q", at, r.Check.Reasons)
-			p.Check(r.Check.Wrong == 0 && (r.Check.Checked > 0 || r.Count == 0), "%s passed with %d of %d elements wrong", at, r.Check.Wrong, r.Check.Checked)
+			p.Check(r.Check.Wrong == 0 && (r.Check.Checked > 0 || r.Count == 0), "%s passed with wrong_elements %d of checked_elements %d", at, r.Check.Wrong, r.Check.Checked)
 		}
 		if !r.Good() {
 			bad = append(bad, fmt.Sprintf("%d bytes %s%s is complete %v, passed %v", r.Bytes, r.Placement, r.between(), r.Complete, r.Check.Passed))
 		}
 	}
-	p.Good(d.Outcome.Status, len(m.Rows), bad)
-	if d.Outcome.Status == result.Success {
-		whole(p, d)
-		p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
-		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
-	}
+	p.Outcome(d.Outcome, len(m.Rows), bad, func(p *result.Problems) { whole(p, d) })
 }
 
 // whole checks that a successful document has a row for each requested size and placement that was
@@ -155,6 +163,10 @@ func whole(p *result.Problems, d *Document) {
 			return slices.ContainsFunc(w.Excluded, func(x Exclusion) bool { return x.What == name })
 		})
 	}
+	a := d.Measurement.Arithmetic
+	p.Check(a == nil || a.Passed, "outcome is success, but the arithmetic is not as declared")
+	p.Check(d.Measurement.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
+	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
 	rows := len(w.SizesMeasured) * len(kept(b.Placements)) * max(1, b.Pairs(c.World))
 	p.Check(len(d.Measurement.Rows) == rows, "outcome is success with %d rows of %d", len(d.Measurement.Rows), rows)
 	for _, r := range d.Measurement.Rows {
@@ -166,14 +178,94 @@ func whole(p *result.Problems, d *Document) {
 
 // check requires that the figures of a timing mode are consistent with each other.
 func (t *Timing) check() error {
-	if err := t.Percentiles.Check(true); err != nil {
+	if err := t.Percentiles.Check(true, t.SampleCount); err != nil {
 		return err
 	}
 	if t.Min > t.Percentiles.P50 || *t.Percentiles.P99 > t.Max {
-		return fmt.Errorf("percentiles %v do not lie between min_us %v and max_us %v", t.Percentiles, t.Min, t.Max)
+		return fmt.Errorf("percentiles_us %v do not lie between min_us %v and max_us %v", t.Percentiles, t.Min, t.Max)
 	}
 	if t.Histogram == nil {
 		return nil
 	}
-	return t.Histogram.Check(t.SampleCount, t.Percentiles)
+	h := t.Histogram
+	if end := h.Min + h.Width*float64(len(h.Counts)); h.Min != t.Min || !result.Near(end, t.Max) {
+		return fmt.Errorf("histogram is from min_us %v in bins of width_us %v to %v, but min_us is %v and max_us %v", h.Min, h.Width, end, t.Min, t.Max)
+	}
+	return h.Check(t.SampleCount, t.Percentiles)
+}
+
+// derived requires that the figures of a timing mode follow from its times.
+func (t *Timing) derived(c *plan.Case, mode string, r *Row) error {
+	b, p50 := Of(c), t.Percentiles.P50
+	alg := float64(r.Bytes) / p50 / 1e3 * AlgFactor(b.Op, c.World)
+	for _, f := range []struct {
+		name      string
+		has, want float64
+	}{{"algbw_gbps", t.AlgBW, alg}, {"busbw_gbps", t.BusBW, alg * BusFactor(b.Op, c.World)}} {
+		if math.Abs(f.has-f.want) > 1e-6*f.want {
+			return fmt.Errorf("%s is %v, want %v from bytes and p50", f.name, f.has, f.want)
+		}
+	}
+	samples := b.Measure.Trials
+	if mode == vocab.Blocking || mode == vocab.PerIteration {
+		samples *= b.Measure.Iterations
+	}
+	if t.SampleCount > samples || r.Complete && t.SampleCount != samples {
+		return fmt.Errorf("sample_count is %d, want %d by the case", t.SampleCount, samples)
+	}
+	ascends := func(values ...float64) bool {
+		return slices.IsSortedFunc(values, func(a, b float64) int {
+			if result.Near(a, b) {
+				return 0
+			}
+			return cmp.Compare(a, b)
+		})
+	}
+	if !ascends(t.Min, t.Mean, t.Max) {
+		return fmt.Errorf("mean_us %v does not lie between min_us %v and max_us %v", t.Mean, t.Min, t.Max)
+	}
+	for _, of := range append(slices.Clone(t.RankP50), t.RankMean) {
+		if !ascends(t.RankMin, of, p50) {
+			return fmt.Errorf("rank_p50_us or cross_rank_mean_p50_us %v does not lie between cross_rank_min_p50_us %v and p50 %v", of, t.RankMin, p50)
+		}
+	}
+	if mode == vocab.Pipelined && !ascends(t.Enqueue, p50) {
+		return fmt.Errorf("enqueue_p50_us is %v, above p50 %v", t.Enqueue, p50)
+	}
+	return nil
+}
+
+// Parts returns the number of parts of count elements in the size of an operation.
+func Parts(op string, world int) int64 {
+	switch op {
+	case "all_gather", "reduce_scatter", "alltoall", "gather", "scatter", "hypercube":
+		return int64(world)
+	case "halo":
+		return 2
+	default:
+		return 1
+	}
+}
+
+// AlgFactor returns the fraction of the size that nccl-tests counts for algbw. For a hypercube that is the part
+// that a rank receives.
+func AlgFactor(op string, world int) float64 {
+	if op == "hypercube" {
+		return float64(world-1) / float64(world)
+	}
+	return 1
+}
+
+// BusFactor returns the ratio of busbw to algbw, as in nccl-tests: the fraction of the data that must cross each
+// rank's link.
+func BusFactor(op string, world int) float64 {
+	n := float64(world)
+	switch op {
+	case "all_reduce":
+		return 2 * (n - 1) / n
+	case "all_gather", "reduce_scatter", "alltoall", "alltoallv", "gather", "scatter":
+		return (n - 1) / n
+	default: // broadcast, reduce, sendrecv, halo, hypercube, p2p (in either direction)
+		return 1
+	}
 }

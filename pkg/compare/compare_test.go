@@ -278,7 +278,7 @@ func TestBuildsOfLibrariesAreNamed(t *testing.T) {
 // A tail that is 20 % longer leaves the medians the same.
 func TestATailOfItsOwn(t *testing.T) {
 	b := oneCollective()
-	collective.Of(&b.c).Measure.Trials = 400
+	collective.Of(&b.c).Measure.Trials, collective.Of(&b.c).Measure.Iterations = 400, 1
 	tail := b.with(2, func(r *collective.Row) {
 		for _, t := range []*collective.Timing{r.Pipelined, r.PerIteration} {
 			*t.Percentiles.P99 *= 1.2

@@ -84,13 +84,11 @@ func check(p *result.Problems, doc result.Document) {
 			bad = append(bad, r.Name()+": "+r.Verify.Detail)
 		}
 	}
-	p.Good(d.Outcome.Status, len(m.Rows), bad)
-	if d.Outcome.Status != result.Success {
-		return
-	}
-	p.Check(len(m.Rows) == len(asked), "outcome is success with %d rows of %d", len(m.Rows), len(asked))
-	p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
-	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	p.Outcome(d.Outcome, len(m.Rows), bad, func(p *result.Problems) {
+		p.Check(len(m.Rows) == len(asked), "outcome is success with %d rows of %d", len(m.Rows), len(asked))
+		p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
+		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	})
 }
 
 func checkClock(p *result.Problems, at string, c *Clock, b *Block, r *Row) {

@@ -137,6 +137,7 @@ func check(p *result.Problems, doc result.Document) {
 	if i := d.Implementation; i.CUDAGraphReplay != nil {
 		p.Check(*i.CUDAGraphReplay == (Of(&id.Case).TimingMode == vocab.Graph), "implementation.cuda_graph_replay does not match the timing mode of the case")
 	}
+	p.Check(d.Implementation.ChainedPeriod == nil || *d.Implementation.ChainedPeriod, "implementation.chained_period is false, but every pair period is of a chain")
 	var bad []string
 	last := 0
 	for i := range m.Rows {
@@ -146,6 +147,11 @@ func check(p *result.Problems, doc result.Document) {
 		last = r.TokensPerRank
 		p.Check(r.GlobalTokens == r.TokensPerRank*id.Case.World, "%s: global_tokens is %d", at, r.GlobalTokens)
 		checkRow(p, at, r, Of(&id.Case).TimingMode == vocab.Graph)
+		checkCounts(p, at, &id.Case, r)
+		checkTimes(p, at, Of(&id.Case), r)
+		hoisted := d.Implementation.StageExcludedFromRoundtrip
+		p.Check(hoisted == nil || !r.Good() || *hoisted == (r.Correctness.ChainLastOutputPassed == nil),
+			"%s.correctness.chain_last_output_passed does not match implementation.stage_excluded_from_roundtrip", at)
 		if !r.Good() {
 			bad = append(bad, fmt.Sprintf("T=%d is complete %v, passed %v", r.TokensPerRank, r.Complete, r.Correctness.Passed))
 		}
@@ -153,16 +159,15 @@ func check(p *result.Problems, doc result.Document) {
 			p.Check(slices.Contains(d.Workload.LadderMeasured, r.TokensPerRank), "%s is not in workload.ladder_measured", at)
 		}
 	}
-	p.Good(d.Outcome.Status, len(m.Rows), bad)
-	if d.Outcome.Status == result.Success {
+	p.Outcome(d.Outcome, len(m.Rows), bad, func(p *result.Problems) {
 		p.Check(len(m.Rows) == len(d.Workload.LadderMeasured), "%d rows for a measured ladder of %d rungs", len(m.Rows), len(d.Workload.LadderMeasured))
-		p.Check(d.Workload.CrossRankConsistent, "outcome is success, but the routing traces of the ranks differ")
+		p.Check(d.Workload.CrossRankConsistent, "outcome is success, but workload.cross_rank_consistent is false")
 		p.Check(m.DispatchDType != "", "measurement.dispatch_dtype is empty")
 		i := d.Implementation
 		p.Check(i.Maturity != "" && i.KernelGeneration != "" && i.CombineReduction != "" && i.FP8Consume != "" &&
 			i.StageExcludedFromRoundtrip != nil && i.ChainedPeriod != nil, "implementation lacks a declaration of the adapter")
 		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
-	}
+	})
 }
 
 // checkRow checks a row. replayed means that its fresh entries are graph launches.
@@ -177,6 +182,8 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 		tailed := origin != OriginGraphReplay && (origin != OriginPercentileSum || !replayed)
 		if err := c.check(origin, tailed); err != nil {
 			p.Add("%s.%s: %w", at, n.at, err)
+		} else if c.Percentiles != nil && !n.each && c.Percentiles.P50 < 0 {
+			p.Add("%s.%s: percentiles_us are below 0: %v", at, n.at, c.Percentiles)
 		} else if r.Complete && c.Availability == Unavailable && n.figure != "stage" && (p.Fresh() || !n.added) {
 			p.Add("%s.%s is unavailable in a complete row", at, n.at)
 		}
@@ -193,11 +200,21 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 	p.Reasons(at+".correctness", r.Correctness.Reasons)
 	if a := r.Arithmetic; a != nil {
 		p.Arithmetic(at+".arithmetic_as_declared", a)
+		p.Check(a.Bound == nil || *a.Bound == ArithmeticBound, "%s.arithmetic_as_declared: bound is not %v", at, ArithmeticBound)
 	} else {
 		p.Check(!p.Fresh() || !r.Complete, "%s: no arithmetic_as_declared in a complete row", at)
 	}
-	if r.Correctness.Passed {
-		p.Check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without max_relative_error", at)
+	if c := &r.Correctness; c.Passed {
+		p.Check(len(c.Reasons) == 0, "%s.correctness passed with reasons %q", at, c.Reasons)
+		p.Check(c.PostChainPassed && (c.ChainLastOutputPassed == nil || *c.ChainLastOutputPassed),
+			"%s.correctness passed, but post_chain_state_passed or chain_last_output_passed is false", at)
+		p.Check(c.MaxRelativeError != nil, "%s.correctness passed without max_relative_error", at)
+		for _, e := range []struct {
+			name  string
+			value *float64
+		}{{"max_relative_error", c.MaxRelativeError}, {"chain_last_output_error", c.ChainLastOutputError}, {"cuda_graph_last_output_error", c.GraphOutputError}} {
+			p.Check(e.value == nil || *e.value < Tolerance, "%s.correctness passed with %s above %v", at, e.name, Tolerance)
+		}
 	}
 	oracle(p, at+".correctness", r.Correctness)
 	replays(p, at+".correctness", r.Correctness, replayed)
@@ -296,7 +313,7 @@ func (c Component) check(origin string, tailed bool) error {
 		if c.Percentiles == nil || (c.SampleCount > 0) != (c.Availability == Measured) {
 			return fmt.Errorf("%s with %d samples and percentiles %v", c.Availability, c.SampleCount, c.Percentiles)
 		}
-		return c.Percentiles.Check(tailed)
+		return c.Percentiles.Check(tailed, c.SampleCount)
 	default:
 		return fmt.Errorf("unknown availability %q", c.Availability)
 	}

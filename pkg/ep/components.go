@@ -21,17 +21,19 @@ type component struct {
 	at       string // path in a row
 	figure   string // its name in exports
 	timing   string
-	origin   string // empty: the origin of fresh entries
-	chart    string // name in charts; empty: not charted
-	compared bool   // whether comparisons include it, under the name in charts
-	signed   bool   // it is a difference, which may be 0
-	added    bool   // older documents lack it
+	origin   string                  // empty: the origin of fresh entries
+	chart    string                  // name in charts; empty: not charted
+	compared bool                    // whether comparisons include it, under the name in charts
+	signed   bool                    // it is a difference, which may be 0
+	added    bool                    // older documents lack it
+	each     bool                    // one sample for each chain
+	below    func(r *Row) *Component // what it is a part of, sample by sample; nil: of nothing
 	of       func(r *Row) *Component
 }
 
 // components are in the order of exports.
 var components = []component{
-	{at: "components.pair_period", figure: "pair_period", timing: chained, origin: OriginChainedMedian, chart: "pair period", compared: true, of: func(r *Row) *Component { return &r.Components.PairPeriod }},
+	{at: "components.pair_period", figure: "pair_period", timing: chained, origin: OriginChainedMedian, chart: "pair period", compared: true, below: func(r *Row) *Component { return cmp.Or(r.PairMiddle, &missing) }, of: func(r *Row) *Component { return &r.Components.PairPeriod }},
 	{at: "components.dispatch", figure: "dispatch", timing: fresh, chart: "dispatch", compared: true, of: func(r *Row) *Component { return &r.Components.Dispatch }},
 	{at: "components.combine", figure: "combine", timing: fresh, chart: "combine", compared: true, of: func(r *Row) *Component { return &r.Components.Combine }},
 	{at: "components.roundtrip", figure: "roundtrip", timing: fresh, chart: "roundtrip", compared: true, of: func(r *Row) *Component { return &r.Components.Roundtrip }},
@@ -41,12 +43,12 @@ var components = []component{
 	{at: "chain_floor_us.dispatch", figure: "chain_floor_dispatch", timing: chained, origin: OriginChainedRankMin, chart: "dispatch floor", of: func(r *Row) *Component { return &r.ChainFloor.Dispatch }},
 	{at: "chain_floor_us.combine", figure: "chain_floor_combine", timing: chained, origin: OriginChainedRankMin, chart: "combine floor", of: func(r *Row) *Component { return &r.ChainFloor.Combine }},
 	{at: "chain_health.pair_spread_us", figure: "pair_spread", timing: chained, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.ChainHealth.PairSpread }},
-	{at: "chain_health.interpair_gap_us", figure: "interpair_gap", timing: chained, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.ChainHealth.InterpairGap }},
-	{at: "chain_health.settle_drift_us", figure: "settle_drift", timing: chained, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.ChainHealth.SettleDrift }},
-	{at: "cross_rank_min_us.dispatch", figure: "cross_rank_min_dispatch", timing: fresh, of: func(r *Row) *Component { return &r.RankMin.Dispatch }},
-	{at: "cross_rank_min_us.combine", figure: "cross_rank_min_combine", timing: fresh, of: func(r *Row) *Component { return &r.RankMin.Combine }},
-	{at: "cross_rank_min_us.roundtrip", figure: "cross_rank_min_roundtrip", timing: fresh, of: func(r *Row) *Component { return &r.RankMin.Roundtrip }},
-	{at: "cross_rank_spread_us", figure: "cross_rank_spread", timing: fresh, origin: OriginMeasured, signed: true, of: func(r *Row) *Component { return &r.RankSpread }},
+	{at: "chain_health.interpair_gap_us", figure: "interpair_gap", timing: chained, origin: OriginMeasured, signed: true, each: true, of: func(r *Row) *Component { return &r.ChainHealth.InterpairGap }},
+	{at: "chain_health.settle_drift_us", figure: "settle_drift", timing: chained, origin: OriginMeasured, signed: true, each: true, of: func(r *Row) *Component { return &r.ChainHealth.SettleDrift }},
+	{at: "cross_rank_min_us.dispatch", figure: "cross_rank_min_dispatch", timing: fresh, below: func(r *Row) *Component { return &r.Components.Dispatch }, of: func(r *Row) *Component { return &r.RankMin.Dispatch }},
+	{at: "cross_rank_min_us.combine", figure: "cross_rank_min_combine", timing: fresh, below: func(r *Row) *Component { return &r.Components.Combine }, of: func(r *Row) *Component { return &r.RankMin.Combine }},
+	{at: "cross_rank_min_us.roundtrip", figure: "cross_rank_min_roundtrip", timing: fresh, below: func(r *Row) *Component { return &r.Components.Roundtrip }, of: func(r *Row) *Component { return &r.RankMin.Roundtrip }},
+	{at: "cross_rank_spread_us", figure: "cross_rank_spread", timing: fresh, origin: OriginMeasured, signed: true, below: func(r *Row) *Component { return &r.Components.Roundtrip }, of: func(r *Row) *Component { return &r.RankSpread }},
 }
 
 // missing is a component that a document lacks.

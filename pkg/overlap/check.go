@@ -88,20 +88,18 @@ func check(p *result.Problems, doc result.Document) {
 			bad = append(bad, r.Name()+": "+r.Verify.Detail)
 		}
 	}
-	p.Good(d.Outcome.Status, len(m.Rows), bad)
 	steps := b.Algorithm != "" || b.Form == LinearRotation
 	if m.Program != nil {
 		p.Program("measurement.program", m.Program, id.Case.World)
 		p.Check(steps, "measurement.program is set, but operations of a library communicate")
 	}
-	if d.Outcome.Status != result.Success {
-		return
-	}
-	p.Check(len(m.Rows) == len(asked), "outcome is success with %d rows of %d", len(m.Rows), len(asked))
-	p.Check(m.CheckedBy != "" && m.CommunicationPath != "", "outcome is success, but measurement.checked_by or communication_path is empty")
-	p.Check(m.Program != nil || !steps || !p.Fresh(), "outcome is success, but measurement.program is missing")
-	p.Check(m.Compute != ComputeAuto, "outcome is success, but measurement.compute is still auto")
-	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	p.Outcome(d.Outcome, len(m.Rows), bad, func(p *result.Problems) {
+		p.Check(len(m.Rows) == len(asked), "outcome is success with %d rows of %d", len(m.Rows), len(asked))
+		p.Check(m.CheckedBy != "" && m.CommunicationPath != "", "outcome is success, but measurement.checked_by or communication_path is empty")
+		p.Check(m.Program != nil || !steps || !p.Fresh(), "outcome is success, but measurement.program is missing")
+		p.Check(m.Compute != ComputeAuto, "outcome is success, but measurement.compute is still auto")
+		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	})
 }
 
 func checkRow(p *result.Problems, at string, c *plan.Case, r *Row) {
@@ -119,6 +117,8 @@ func checkRow(p *result.Problems, at string, c *plan.Case, r *Row) {
 	for _, coverage := range []float64{r.ComputeCoverage, r.CommunicationCoverage} {
 		p.Check(coverage >= 0 && coverage <= 1, "%s: a coverage is %v", at, coverage)
 	}
+	p.Check(r.ComputeInside.Below(r.Together) || r.ComputeInside.N != r.Together.N, "%s.compute_inside_us is above together_us, of the same windows", at)
+	p.Check(r.CommunicationInside.Below(r.Together) || r.CommunicationInside.N != r.Together.N, "%s.communication_inside_us is above together_us, of the same windows", at)
 	figures := r.Derive(b.Form, c.World)
 	if !p.Fresh() && r.Efficiency != nil { // earlier versions had one regardless of the noise
 		figures.Efficiency = r.efficiency()

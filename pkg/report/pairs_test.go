@@ -26,8 +26,8 @@ func pairwise(t *testing.T, op string, gbps func(src, dst int) float64) *report.
 	d := resulttest.Collective(c, attempt(1, "host"))
 	for _, row := range d.Measurement.Rows {
 		busbw := gbps(*row.Src, *row.Dst)
-		*row.Pipelined = *resulttest.Timing(row.Bytes, float64(row.Bytes)/busbw/1e3, collective.Of(&c).Measure.Trials)
-		row.Pipelined.BusBW = busbw
+		*row.Pipelined = *resulttest.Timing(&c, row.Bytes, float64(row.Bytes)/busbw/1e3, collective.Of(&c).Measure.Trials)
+		row.Pipelined.BusBW = busbw // to the last bit
 	}
 	r.answer(d)
 	return r.build()

@@ -159,7 +159,7 @@ func TestRepeatsAreOneRow(t *testing.T) {
 			row := &d.Measurement.Rows[k]
 			for _, mode := range collective.Of(&c).Modes {
 				t := *row.Timing(mode)
-				*row.Timing(mode) = resulttest.Timing(row.Requested, t.Percentiles.P50*(1+float64(i)/50), t.SampleCount)
+				*row.Timing(mode) = resulttest.Timing(&c, row.Requested, t.Percentiles.P50*(1+float64(i)/50), t.SampleCount)
 			}
 		}
 		r.answer(d)

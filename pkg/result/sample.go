@@ -86,6 +86,11 @@ func (w Wrong) Total() (n int64) {
 	return n
 }
 
+// Below reports whether no figure is above the one of o.
+func (b Burst) Below(o Burst) bool {
+	return b.Min <= o.Min && b.P50 <= o.P50 && b.P95 <= o.P95 && b.Max <= o.Max
+}
+
 // Burst checks that the figures ascend from above 0 and are based on the given number of samples.
 func (p *Problems) Burst(at string, b Burst, samples int, complete bool) {
 	p.Check(b.Min > 0 && b.Min <= b.P50 && b.P50 <= b.P95 && b.P95 <= b.Max, "%s: min, p50, p95 and max do not ascend from above 0: %+v", at, b)
@@ -95,6 +100,6 @@ func (p *Problems) Burst(at string, b Burst, samples int, complete bool) {
 // Verdict checks that a passed check compared words and found none wrong.
 func (p *Problems) Verdict(at string, v *Verify) {
 	if v.Passed {
-		p.Check(v.Checks > 0 && v.Checked > 0 && v.Wrong.Total() == 0, "%s passed with %d of %d words wrong in %d checks", at, v.Wrong.Total(), v.Checked, v.Checks)
+		p.Check(v.Checks > 0 && v.Checked > 0 && v.Wrong.Total() == 0, "%s passed with wrong_words %+v of checked_words %d in %d checks", at, v.Wrong, v.Checked, v.Checks)
 	}
 }

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -37,10 +39,14 @@ func judge(d Document, fresh bool) error {
 		p.envelope(d, family)
 		family.Check(p, d)
 	}
-	if len(p.errs) == 0 {
+	err = errors.Join(p.errs...)
+	switch n := len(p.errs); {
+	case n == 0:
 		return nil
+	case n > 1 && !fresh: // a line for a person; one wrong member often contradicts several others
+		err = fmt.Errorf("%w (and %s)", p.errs[0], plural.Count(n-1, "further contradiction", "further contradictions"))
 	}
-	return fmt.Errorf("document of case %s: %w", d.Head().Identity.CaseID, errors.Join(p.errs...))
+	return fmt.Errorf("document of case %s: %w", d.Head().Identity.CaseID, err)
 }
 
 // Problems collects the problems of a document.
@@ -67,13 +73,11 @@ func (p *Problems) Check(ok bool, format string, args ...any) {
 func (p *Problems) envelope(d Document, family *Family) {
 	e := d.Head()
 	c := e.Identity.Case
-	var older Older
-	if !p.fresh && family.Older != nil {
-		older = family.Older(e)
+	same := func(is, want string, older func(o Older) string) bool {
+		return is == want || is != "" && !p.fresh && family.Older != nil && is == older(family.Older(e))
 	}
-	same := func(is, want, older string) bool { return is == want || is != "" && is == older }
 	record := family.recordType(&c)
-	p.Check(same(e.RecordType, record, older.RecordType), "record_type is %q, documents of the case have %q", e.RecordType, record)
+	p.Check(same(e.RecordType, record, func(o Older) string { return o.RecordType }), "record_type is %q, documents of the case have %q", e.RecordType, record)
 	p.Check(e.Version == Version, "version is %d, must be %d", e.Version, Version)
 	if at, err := time.Parse(time.RFC3339, e.GeneratedAt); err != nil {
 		p.Add("generated_at: %w", err)
@@ -87,14 +91,15 @@ func (p *Problems) envelope(d Document, family *Family) {
 	p.Check(id.AttemptOrdinal > 0, "identity.attempt_ordinal is %d, must be positive", id.AttemptOrdinal)
 	p.Check(id.Repeat > 0 && id.Repeat == id.Case.Repeat, "identity.repeat is %d, the case says %d", id.Repeat, id.Case.Repeat)
 	p.Check(id.CaseFactors.SKU == id.Case.SKU, "identity.case_factors.sku is %q, must be %q as in the case", id.CaseFactors.SKU, id.Case.SKU)
-	p.Check(same(id.CaseID, c.ID(), older.CaseID), "identity.case_id is %q, the fields of the case make %q", id.CaseID, c.ID())
+	made := c.ID()
+	p.Check(same(id.CaseID, made, func(o Older) string { return o.CaseID }), "identity.case_id is %q, the fields of the case make %q", id.CaseID, made)
 	if key, err := ComparisonKey(Settled(d), e.Provenance.Environment); err != nil {
 		p.Add("%w", err)
 	} else {
-		p.Check(same(e.ComparisonKey, key, older.ComparisonKey), "comparison_key is %q, must be %q for this case and environment", e.ComparisonKey, key)
+		p.Check(same(e.ComparisonKey, key, func(o Older) string { return o.ComparisonKey }), "comparison_key is %q, must be %q for this case and environment", e.ComparisonKey, key)
 	}
 	p.Check(e.Implementation.Name == id.Case.Backend, "implementation.name is %q, must be the backend of the case, %q", e.Implementation.Name, id.Case.Backend)
-	p.Check(e.Topology.WorldSize == id.Case.World, "topology.world_size is %d, the case says %d", e.Topology.WorldSize, id.Case.World)
+	p.topology(e, &c)
 	p.Check(slices.Contains(vocab.Vendors(), e.Runtime.Vendor), "runtime.vendor %q is not one of %s", e.Runtime.Vendor, strings.Join(vocab.Vendors(), ", "))
 	p.Check(e.Provenance.Generator != "", "provenance.generator is empty")
 	if e.Devices != nil {
@@ -103,18 +108,82 @@ func (p *Problems) envelope(d Document, family *Family) {
 	if s := e.EntrySkew; s != nil {
 		p.Check(s.Windows > 0 && s.P50 >= 0 && s.Max >= s.P50, "entry_skew: %d windows with a median of %v us and a maximum of %v us", s.Windows, s.P50, s.Max)
 	}
+	p.limits(e)
 	p.outcome(e.Outcome)
 	if _, is := family.Factors.(plan.Case); is {
 		p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	}
 }
 
+// topology checks that the topology of a document is that of its case.
+func (p *Problems) topology(e *Envelope, c *plan.Case) {
+	t := &e.Topology
+	gpus, domain := c.GPUsPerNode, c.ScaleUpDomain
+	if e.Runtime.Vendor == vocab.Host && (p.fresh || t.GPUsPerNode == 0) { // the first versions repeat the case's
+		gpus, domain = 0, 0
+	}
+	for _, f := range []struct {
+		name      string
+		has, want int
+	}{
+		{"world_size", t.WorldSize, c.World},
+		{"nodes", t.Nodes, c.Nodes},
+		{"gpus_per_node", t.GPUsPerNode, gpus},
+		{"scale_up_domain", t.ScaleUpDomain, domain},
+		{"ranks_per_node", cmp.Or(t.RanksPerNode, c.RanksPerNode), c.RanksPerNode},
+	} {
+		p.Check(f.has == f.want, "topology.%s is %d, want %d by the case", f.name, f.has, f.want)
+	}
+	p.Check(t.ScaleUpTransport == c.ScaleUpTransport && deref(t.ScaleOutTransport) == deref(c.ScaleOutTransport) &&
+		t.Scope == c.Scope && t.TopologyClass == c.TopologyClass && t.Transport == c.Transport, "topology: scope, class or transports differ from the case")
+	last := -1
+	for _, r := range t.Ranks {
+		p.Check(last < r.Rank && r.Rank < c.World && r.NUMANode >= -1, "topology.ranks: rank %d on numa_node %d, want ranks below %d in order", r.Rank, r.NUMANode, c.World)
+		last = r.Rank
+	}
+	last = -1
+	if e.Devices != nil {
+		for _, r := range e.Devices.Ranks {
+			p.Check(last < r.Rank && r.Rank < c.World, "devices.ranks: rank %d, want ranks below %d in order", r.Rank, c.World)
+			last = r.Rank
+		}
+	}
+}
+
+// limits checks that each limit is the peak that a rank reported: for a network, of one of its nodes.
+func (p *Problems) limits(e *Envelope) {
+	if p.fresh && e.Devices == nil {
+		return // the shard adds devices last
+	}
+	for _, l := range e.Limits {
+		reported := e.Devices != nil && slices.ContainsFunc(e.Devices.Ranks, func(r RankDevice) bool {
+			return slices.ContainsFunc(r.Limits, func(of Limit) bool {
+				nodes := 1.0
+				if l.Of == LimitNetwork && of.GBps > 0 {
+					nodes = max(1, math.Round(l.GBps/of.GBps))
+				}
+				return of.Of == l.Of && Near(of.GBps*nodes, l.GBps) && nodes <= float64(e.Identity.Case.Nodes)
+			})
+		})
+		p.Check(reported, "limits: no rank reported %v gbps of its %s", l.GBps, l.Of)
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 func (p *Problems) outcome(o Outcome) {
 	switch o.Status {
 	case Success:
 		p.Check(len(o.Reasons) == 0, "outcome is success with reasons %q", o.Reasons)
-	case Invalid, Failed, Unsupported:
+	case Invalid, Failed:
 		p.Check(len(o.Reasons) > 0, "outcome is %s without a reason", o.Status)
+	case Unsupported:
+		p.Add("outcome.status is %s: only the matrix says which cases are", o.Status)
 	default:
 		p.Add("outcome.status %q is unknown", o.Status)
 	}
@@ -134,31 +203,51 @@ func (p *Problems) Reasons(at string, reasons Reasons) {
 // Arithmetic checks that a verdict on sums follows from its counts.
 func (p *Problems) Arithmetic(at string, a *Arithmetic) {
 	p.Reasons(at, a.Reasons)
-	p.Check(a.Passed == (a.Checked > 0 && a.Wrong == 0), "%s: passed is %v with %d of %d elements wrong", at, a.Passed, a.Wrong, a.Checked)
+	p.Check(a.Passed == (a.Checked > 0 && a.Wrong == 0), "%s: passed is %v with wrong_elements %d of checked_elements %d", at, a.Passed, a.Wrong, a.Checked)
+	p.Check(!a.Passed || a.MaxError == nil || a.Bound == nil || *a.MaxError <= *a.Bound, "%s passed with a max_error above its bound", at)
 }
 
-// Good checks the rows of a document with the given status; bad are the rows that are incomplete or failed.
-func (p *Problems) Good(status string, rows int, bad []string) {
-	if status != Success {
-		return
+// Outcome checks the rows of a document against its outcome. bad are the rows that are incomplete or failed, and
+// whole adds the other problems of a document that claims success. A document that has none of these problems is
+// not invalid, unless its times are implausible or a check did not run.
+func (p *Problems) Outcome(o Outcome, rows int, bad []string, whole func(p *Problems)) {
+	success := func(p *Problems) {
+		p.Check(rows > 0, "outcome.status is success without rows")
+		for _, b := range bad {
+			p.Add("outcome.status is success, but row %s", b)
+		}
+		whole(p)
 	}
-	p.Check(rows > 0, "outcome is success without rows")
-	for _, b := range bad {
-		p.Add("outcome is success, but row %s", b)
+	switch o.Status {
+	case Success:
+		success(p)
+	case Invalid:
+		found := &Problems{fresh: p.fresh}
+		success(found)
+		p.Check(len(found.errs) > 0 || o.Code() == ReasonImplausible || o.Code() == ReasonUnchecked, "outcome.status is invalid, but every row is complete and passed")
 	}
 }
 
-// Check requires ascending tails if tailed, and no tails otherwise.
-func (q Percentiles) Check(tailed bool) error {
+// Check requires ascending tails if tailed, and no tails otherwise. Percentiles of samples values that are one and
+// the same value must be equal; 0 samples mean that it is unknown how many there are.
+func (q Percentiles) Check(tailed bool, samples int) error {
+	all, n := q.named()
+	for i := 1; i < n && samples > 0; i++ {
+		for _, o := range all[:i] {
+			if p := all[i]; nearest(p.q, samples) == nearest(o.q, samples) && p.us != o.us {
+				return fmt.Errorf("percentiles_us: %s and %s of %d samples are of one sample, but %v and %v", o.name, p.name, samples, o.us, p.us)
+			}
+		}
+	}
 	switch {
 	case !tailed && q.P90 == nil && q.P95 == nil && q.P99 == nil:
 		return nil
 	case !tailed:
-		return errors.New("tails that are not published")
+		return errors.New("percentiles_us: tails that are not published")
 	case !q.Tailed():
-		return errors.New("percentiles without tails")
+		return errors.New("percentiles_us without tails")
 	case q.P50 > *q.P90 || *q.P90 > *q.P95 || *q.P95 > *q.P99:
-		return fmt.Errorf("percentiles do not ascend: %v", q)
+		return fmt.Errorf("percentiles_us do not ascend: %v", q)
 	}
 	return nil
 }
@@ -182,11 +271,58 @@ func (h Histogram) Check(samples int, q Percentiles) error {
 	if counted != samples {
 		return fmt.Errorf("histogram counts %d of %d samples", counted, samples)
 	}
-	const rounding = 1e-9 // relative to the width of a bin
-	if end := h.Min + h.Width*float64(len(h.Counts)); q.P50 < h.Min || q.P99 != nil && *q.P99 > end+rounding*math.Abs(end) {
-		return fmt.Errorf("percentiles %v do not lie in the histogram, from %v to %v µs", q, h.Min, end)
+	all, n := q.named()
+	for _, p := range all[:n] {
+		if low, high := h.bin(nearest(p.q, samples)); p.us < low || p.us > high {
+			return fmt.Errorf("histogram: %s %v is not in its bin, from %v to %v", p.name, p.us, low, high)
+		}
 	}
 	return nil
+}
+
+// bin returns the range of the bin that holds the k-th smallest sample, from 1, allowing for rounding.
+func (h Histogram) bin(k int) (low, high float64) {
+	i := 0
+	for counted := 0; i < len(h.Counts)-1; i++ {
+		if counted += h.Counts[i]; counted >= k {
+			break
+		}
+	}
+	rounding := 1e-9 * (h.Min + h.Width*float64(len(h.Counts)))
+	low = h.Min + h.Width*float64(i)
+	return low - rounding, low + h.Width + rounding
+}
+
+// nearest returns which sample, from 1 in ascending order, is percentile q of n.
+func nearest(q, n int) int { return max(1, (q*n+99)/100) }
+
+// percentile is one of Percentiles.
+type percentile struct {
+	name string
+	q    int
+	us   float64
+}
+
+// named returns the percentiles, in ascending order.
+func (q Percentiles) named() (all [4]percentile, n int) {
+	all[0] = percentile{"p50", 50, q.P50}
+	if !q.Tailed() {
+		return all, 1
+	}
+	all[1], all[2], all[3] = percentile{"p90", 90, *q.P90}, percentile{"p95", 95, *q.P95}, percentile{"p99", 99, *q.P99}
+	return all, 4
+}
+
+// Below reports whether no percentile is above the one of o, within the precision of documents.
+func (q Percentiles) Below(o Percentiles) bool {
+	below, n := q.named()
+	above, m := o.named()
+	for i := range min(n, m) {
+		if below[i].us > above[i].us && !Near(below[i].us, above[i].us) {
+			return false
+		}
+	}
+	return true
 }
 
 // isCase reports whether v, a case or (after Decode) a pointer to one, is c.

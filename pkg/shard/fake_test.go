@@ -228,8 +228,8 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 	passed := true
 	for _, bytes := range collective.Of(&c).Sizes {
 		row := collective.Row{
-			Requested: bytes, Bytes: bytes, Count: bytes, Placement: "out_of_place", Slots: 1,
-			Complete: told[bytes] == c.World, Pipelined: resulttest.Timing(bytes, 1, 1),
+			Requested: bytes, Bytes: bytes, Count: bytes / 4, Placement: "out_of_place", Slots: 1,
+			Complete: told[bytes] == c.World, Pipelined: resulttest.Timing(&c, bytes, 1, collective.Of(&c).Measure.Trials),
 			Check: collective.Check{Checked: bytes, Wrong: wrong[bytes]},
 		}
 		row.Check.Passed = row.Complete && row.Check.Wrong == 0

@@ -118,10 +118,7 @@ func check(p *result.Problems, doc result.Document) {
 	}
 	bad = append(bad, checkBursts(p, d)...)
 	checkSetup(p, m)
-	p.Good(d.Outcome.Status, len(m.Rows), bad)
-	if d.Outcome.Status == result.Success {
-		checkSuccess(p, d, seen)
-	}
+	p.Outcome(d.Outcome, len(m.Rows), bad, func(p *result.Problems) { checkSuccess(p, d, seen) })
 }
 
 // checkHead checks the fields of a document that repeat its case.
@@ -132,6 +129,12 @@ func checkHead(p *result.Problems, d *Document) {
 	p.Check(d.Implementation.Fabric == t.Mode, "implementation.fabric is %q, want the lane of the case, %q", d.Implementation.Fabric, t.Mode)
 	p.Check(m.Rows != nil && m.Points != nil && m.First != nil && m.Sustained != nil && m.Released != nil && m.Fit != nil && w.Dropped != nil,
 		"measurement or workload has a null list")
+	p.Check(w.MaxBurstTokens == MaxBurstTokens, "workload.max_burst_tokens is %d, want %d", w.MaxBurstTokens, MaxBurstTokens)
+	p.Check(m.PoolBudget <= t.PoolBudget && (m.Setup == nil || m.Setup.PoolBytes <= m.PoolBudget), "measurement.pool_budget is %d, below the pool or above the budget of the case, %d", m.PoolBudget, t.PoolBudget)
+	for _, x := range m.Points {
+		ok := slices.Contains(t.ISLLadder, x.ISL) && slices.Contains(t.PageTokens, x.PageTokens) && len(x.TableSets) <= len(x.Batches)
+		p.Check(ok && !slices.ContainsFunc(x.Batches, func(n int) bool { return !slices.Contains(t.BatchSizes, n) }), "measurement.points: isl %d in pages of page_tokens %d with batches %v were not asked for", x.ISL, x.PageTokens, x.Batches)
+	}
 	p.Check(m.Sampling == SampleCounts{t.Timing.Warmup, t.Timing.Reps, t.Timing.Trials}, "measurement.sampling does not match the timing of the case")
 	p.Check(w.Preset == t.Workload && w.Seed == t.Seed && slices.Equal(w.ISLLadder, t.ISLLadder) && slices.Equal(w.PageTokens, t.PageTokens) &&
 		slices.Equal(w.BatchSizes, t.BatchSizes) && slices.Equal(w.Ops, t.Ops) && (w.RowBytes == 0 || w.RowBytes == rowBytes(t)), "workload does not match the case")
@@ -166,6 +169,9 @@ func checkBursts(p *result.Problems, d *Document) (bad []string) {
 		at := "measurement.sustained[" + s.Op + "]"
 		p.Check(slices.Contains(t.Ops, s.Op) && s.Bursts > 0 && s.InFlight > 0 && s.Seconds > 0 && s.Bytes > 0, "%s has no bursts, or was not asked for", at)
 		p.Check(m.TwoSided && s.Parts == 0 || 1e3*s.Seconds >= float64(t.SustainMillis), "%s lasted %v s, must be at least %d ms", at, s.Seconds, t.SustainMillis)
+		p.Check(d.Outcome.Status != result.Success || slices.ContainsFunc(m.Rows, func(r Row) bool { return r.Op == s.Op && r.ReqBytes*int64(r.Batch)*int64(s.Bursts) == s.Bytes }),
+			"%s: bytes %d are not those of %d bursts of a row", at, s.Bytes, s.Bursts)
+		p.Check(s.Parts == 0 || !s.Verify.Passed || s.Verify.Checks >= s.Parts*Ranks, "%s passed with %d checks of parts %d", at, s.Verify.Checks, s.Parts)
 		rate := float64(s.Bytes) / 1e9 / s.Seconds
 		p.Check(math.Abs(s.GBps-rate) <= 1e-6*rate, "%s: gbps is %v, want %v from bytes and seconds", at, s.GBps, rate)
 		p.Check(s.CPUPoster >= 0 && s.CPU >= s.CPUPoster, "%s: cpu_s_per_gb is %v, must be at least cpu_s_per_gb_poster, which is %v", at, s.CPU, s.CPUPoster)
@@ -273,6 +279,14 @@ func checkRow(p *result.Problems, t *Block, r *Row) {
 	p.Check(r.DescsMerged > 0 && r.DescsMerged <= r.Descs, "%s: descs_merged is %d, want 1 to %d", at, r.DescsMerged, r.Descs)
 	p.Burst(at+".latency_ms", r.Latency, t.Timing.Reps*t.Timing.Trials, r.Complete)
 	p.Burst(at+".request_ms", r.Request, r.Batch*t.Timing.Reps*t.Timing.Trials, r.Complete)
+	const nanosecond = 2e-6 // times are rounded to one
+	for _, part := range []struct {
+		name string
+		p50  float64
+	}{{"prepare_p50", r.Parts.Prepare}, {"post_p50", r.Parts.Post}, {"wait_p50", r.Parts.Wait}, {"request_ms.p50", r.Request.P50}} {
+		p.Check(part.p50 <= r.Latency.P50+nanosecond, "%s: %s is %v, above the latency_ms of the burst, %v", at, part.name, part.p50, r.Latency.P50)
+	}
+	p.Check(r.Request.Max <= r.Latency.Max+nanosecond, "%s: request_ms.max is %v, above latency_ms.max, %v", at, r.Request.Max, r.Latency.Max)
 	if r.Latency.P50 > 0 {
 		want, rounding := r.Rate(), 0.01
 		if p.Fresh() {

@@ -43,7 +43,7 @@ func oneRun(t *testing.T, dir, name string, i int, by float64) {
 		r := &d.Measurement.Rows[k]
 		for _, mode := range collective.Of(&d.Identity.Case).Modes {
 			timing := *r.Timing(mode)
-			*r.Timing(mode) = resulttest.Timing(r.Requested, timing.Percentiles.P50*by, timing.SampleCount)
+			*r.Timing(mode) = resulttest.Timing(&d.Identity.Case, r.Requested, timing.Percentiles.P50*by, timing.SampleCount)
 		}
 	}
 	writeDocument(t, dir, d, i)

@@ -327,7 +327,7 @@ func (sp spec) timing(bytes int64, perRank [][]float64) (*collective.Timing, err
 		RankMin:     measure.Percentile(fastest, 50),
 		RankMean:    measure.Percentile(mean, 50),
 	}
-	t.AlgBW = AlgBW(bytes, t.Percentiles.P50) * sp.op.algFactor(sp.World)
+	t.AlgBW = AlgBW(bytes, t.Percentiles.P50) * collective.AlgFactor(sp.op.String(), sp.World)
 	t.BusBW = t.AlgBW * sp.op.BusFactor(sp.World)
 	for _, samples := range perRank {
 		t.RankP50 = append(t.RankP50, measure.Percentile(samples, 50))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
@@ -82,7 +83,7 @@ func TestMovesAreNotMoreThanBusBandwidthCounts(t *testing.T) {
 			f := Form{Op: op, Type: numeric.Float, World: n, Pair: Pair{Src: 0, Dst: 1}}
 			e := f.Extent(1 << 20)
 			m := f.moves(e, false, func(r int) int { return r })
-			bus := float64(e.Bytes) * op.algFactor(n) * op.BusFactor(n)
+			bus := float64(e.Bytes) * collective.AlgFactor(op.String(), n) * op.BusFactor(n)
 			require.LessOrEqual(t, float64(4*max(m.Off, m.Onto)), bus, "%s of %d", op, n)
 		}
 	}

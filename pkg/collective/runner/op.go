@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -136,28 +137,8 @@ func (o Op) InPlaceOffsets(count int64, rank int) (send, recv int64) {
 	}
 }
 
-// algFactor returns the fraction of the size that nccl-tests counts for algbw. For a hypercube that is
-// the part that a rank receives.
-func (o Op) algFactor(world int) float64 {
-	if o == Hypercube {
-		return float64(world-1) / float64(world)
-	}
-	return 1
-}
-
-// BusFactor returns the ratio of busbw to algbw, as in nccl-tests: the fraction of the data that must
-// cross each rank's link.
-func (o Op) BusFactor(world int) float64 {
-	n := float64(world)
-	switch o {
-	case AllReduce:
-		return 2 * (n - 1) / n
-	case AllGather, ReduceScatter, AllToAll, AllToAllV, Gather, Scatter:
-		return (n - 1) / n
-	default: // broadcast, reduce, sendrecv, halo, hypercube, p2p (in either direction)
-		return 1
-	}
-}
+// BusFactor returns the ratio of busbw to algbw; see collective.BusFactor.
+func (o Op) BusFactor(world int) float64 { return collective.BusFactor(o.String(), world) }
 
 // AlgBW returns bytes (nccl-tests' size column) over time, in GB/s = 1e9 bytes per second.
 func AlgBW(bytes int64, us float64) float64 { return float64(bytes) / us / 1e3 }

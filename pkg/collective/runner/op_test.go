@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
 func TestBandwidthFactors(t *testing.T) {
@@ -14,8 +17,12 @@ func TestBandwidthFactors(t *testing.T) {
 		require.InDelta(t, want, op.BusFactor(8), 1e-12, op)
 	}
 	require.InDelta(t, 2.0, AlgBW(1e6, 500), 1e-12)
-	require.InDelta(t, 0.875, Hypercube.algFactor(8), 1e-12)
-	require.InDelta(t, 1, AllGather.algFactor(8), 1e-12)
+	for _, op := range []Op{AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, SendRecv, Reduce, Gather, Scatter, P2P, P2PBidir, Hypercube, Halo} {
+		e := Form{Op: op, Type: numeric.Float, World: 4, Pair: Pair{Src: 0, Dst: 1}}.Extent(1 << 20)
+		require.Equal(t, e.Bytes, 4*e.Count*collective.Parts(op.String(), 4), op)
+	}
+	require.InDelta(t, 0.875, collective.AlgFactor(Hypercube.String(), 8), 1e-12)
+	require.InDelta(t, 1, collective.AlgFactor(AllGather.String(), 8), 1e-12)
 }
 
 func TestInPlaceOffsets(t *testing.T) {

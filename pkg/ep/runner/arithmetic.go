@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -323,9 +324,6 @@ func (a *arithmetic) slotTree(token int, m message) []float32 {
 // minReference is the smallest denominator of a relative error.
 const minReference = 0.02
 
-// tolerance is 8 units of the last place of bf16; an error must be below it.
-const tolerance = 8.0 / 256
-
 // worse returns the larger of sofar and the error of got against want, |got−want| / max(|want|,
 // 0.02). NaN is sticky.
 func worse(sofar float64, got uint16, want float32) float64 {
@@ -334,7 +332,7 @@ func worse(sofar float64, got uint16, want float32) float64 {
 }
 
 // within reports whether an error is below the tolerance.
-func within(err float64) bool { return err < tolerance }
+func within(err float64) bool { return err < ep.Tolerance }
 
 // finite returns an error as published: null if it is not finite.
 func finite(err float64) *float64 {

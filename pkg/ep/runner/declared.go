@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -12,10 +13,6 @@ import (
 // size, and some cancel, so that every result reveals the type and the order of the sum. The result of
 // the declared order is known exactly before the final rounding to bf16, so the error may be at most
 // half a unit in the last place.
-
-// ArithmeticBound is the largest error of a combine that follows its declaration, in units in the
-// last place of bf16.
-const ArithmeticBound = 0.5
 
 // Exponents of the terms. A large term makes a float32 sum lose the last bits of
 // the small ones that are added before it is cancelled.
@@ -192,7 +189,7 @@ func (o *oracle) declared(out []uint16) (worst float64, wrong int) {
 			}
 			e := ulps(out[i*hidden+c], wants...)
 			worst = max(worst, e)
-			if e > ArithmeticBound {
+			if e > ep.ArithmeticBound {
 				wrong++
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -46,7 +47,7 @@ func TestWeightedSumsAsDeclared(t *testing.T) {
 	} {
 		worst, wrong := o.declared(combine(c.add, c.round))
 		require.Equal(t, c.want, wrong == 0, c.name)
-		require.Equal(t, c.want, worst <= ArithmeticBound, c.name)
+		require.Equal(t, c.want, worst <= ep.ArithmeticBound, c.name)
 	}
 }
 

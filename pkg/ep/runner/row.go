@@ -108,7 +108,7 @@ func (m *rowMaker) components(d Description) {
 	if slices.Contains(d.components(), compStage) {
 		k.Stage = fresh(compStage, measure.Max, compStage)
 	}
-	k.IsolatedSum = isolatedSum(k.Dispatch, k.Stage, k.Combine)
+	k.IsolatedSum = isolatedSum(k)
 	m.row.RankMin = ep.Fresh{
 		Dispatch:  fresh(compDispatch, measure.Min, ""),
 		Combine:   fresh(compCombine, measure.Min, ""),
@@ -117,26 +117,14 @@ func (m *rowMaker) components(d Description) {
 	m.row.RankSpread = m.component(m.fresh(compRoundtrip), measure.Spread, ep.OriginMeasured, "")
 }
 
-// isolatedSum adds dispatch, stage (0 if unavailable) and combine percentile by percentile.
-func isolatedSum(dispatch, stage, combine ep.Component) ep.Component {
-	if dispatch.Percentiles == nil || combine.Percentiles == nil {
+// isolatedSum returns the component with the sum of the parts, if there is one.
+func isolatedSum(k *ep.Components) ep.Component {
+	sum := k.Sum()
+	if sum == nil {
 		return unavailable()
 	}
 	origin := ep.OriginPercentileSum
-	sum := *dispatch.Percentiles
-	if stage.Percentiles != nil {
-		sum = plus(sum, *stage.Percentiles)
-	}
-	sum = plus(sum, *combine.Percentiles)
-	return ep.Component{Availability: ep.Derived, Origin: &origin, Percentiles: &sum}
-}
-
-// plus adds percentile by percentile. If either lacks tails, the sum does.
-func plus(a, b result.Percentiles) result.Percentiles {
-	if !a.Tailed() || !b.Tailed() {
-		return result.Percentiles{P50: a.P50 + b.P50}
-	}
-	return *result.PercentilesOf(a.P50+b.P50, *a.P90+*b.P90, *a.P95+*b.P95, *a.P99+*b.P99)
+	return ep.Component{Availability: ep.Derived, Origin: &origin, Percentiles: sum}
 }
 
 // Quantities of a chain that rows report.
@@ -316,7 +304,7 @@ func (m *rowMaker) oracle(when string, failed []string, whole bool) {
 
 // arithmetic merges the verdicts on the chosen rows. It stays null if a rank is missing.
 func (m *rowMaker) arithmetic(d Description) {
-	bound, worst, finite := ArithmeticBound, 0.0, true
+	bound, worst, finite := ep.ArithmeticBound, 0.0, true
 	a := &result.Arithmetic{Accumulation: d.accumulation()}
 	var wrong []int
 	for r, e := range m.ranks {

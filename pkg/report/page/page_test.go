@@ -87,7 +87,7 @@ func slower(d *collective.Document, by float64) *collective.Document {
 		r := &d.Measurement.Rows[i]
 		for _, mode := range vocab.TimingModes() {
 			if t := *r.Timing(mode); t != nil {
-				*r.Timing(mode) = resulttest.Timing(r.Bytes, t.Percentiles.P50*by, t.SampleCount)
+				*r.Timing(mode) = resulttest.Timing(&d.Identity.Case, r.Bytes, t.Percentiles.P50*by, t.SampleCount)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func TestLinesOfAnAxis(t *testing.T) {
 		for _, mode := range vocab.TimingModes() {
 			if timing := *d.Measurement.Rows[i].Timing(mode); timing != nil {
 				us := map[int64]float64{8: 1.6, 1024: 12, 1 << 20: 80}[d.Measurement.Rows[i].Requested]
-				*d.Measurement.Rows[i].Timing(mode) = resulttest.Timing(d.Measurement.Rows[i].Bytes, us, timing.SampleCount)
+				*d.Measurement.Rows[i].Timing(mode) = resulttest.Timing(&d.Identity.Case, d.Measurement.Rows[i].Bytes, us, timing.SampleCount)
 			}
 		}
 	}
@@ -542,7 +542,7 @@ func TestFitsAreDrawn(t *testing.T) {
 		row := &d.Measurement.Rows[i]
 		for _, mode := range vocab.TimingModes() {
 			if timing := *row.Timing(mode); timing != nil {
-				*row.Timing(mode) = resulttest.Timing(row.Bytes, alpha+float64(row.Requested)/(bandwidth*1e3), timing.SampleCount)
+				*row.Timing(mode) = resulttest.Timing(&d.Identity.Case, row.Bytes, alpha+float64(row.Requested)/(bandwidth*1e3), timing.SampleCount)
 			}
 		}
 	}
@@ -669,19 +669,18 @@ func TestSimulatedTimesHaveNoPercentiles(t *testing.T) {
 func TestHostileText(t *testing.T) {
 	const hostile = "</script></svg><img src=x onerror=window.hurt=1><script>window.hurt=2</script>\"'`${window.hurt=3}\x00\u202e]]>"
 	r := newRuns(t)
-	for _, d := range []result.Document{
-		resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1")),
-		resulttest.Collective(libraryCase("h200", "nccl", "p2p", 2), attempt("1")),
-		resulttest.EP(expert("h200", "deepep-v2"), attempt("1")),
+	a := attempt("1")
+	a.Environment = map[string]string{hostile: hostile}
+	for _, c := range []plan.Case{
+		libraryCase("h200", "nccl", "all_reduce", 2), libraryCase("h200", "nccl", "p2p", 2), expert("h200", "deepep-v2"),
 	} {
+		c.TopologyClass = hostile
+		d := resulttest.Successful(c, a)
 		e := d.Head()
-		e.Implementation.Name, e.Topology.DeviceProduct, e.Identity.CaseFactors.SKU = hostile, hostile, hostile
-		e.Topology.TopologyClass, e.Runtime.Framework = hostile, hostile
-		e.Provenance.Environment = map[string]string{hostile: hostile}
-		if c, ok := d.(*collective.Document); ok {
-			c.Measurement.Buffers = hostile
-		}
-		data, err := result.EncodeDocument(d) // the validator would not write it
+		e.Topology.DeviceProduct, e.Runtime.Framework, e.Runtime.AcceleratorRuntime = hostile, hostile, hostile
+		version := hostile
+		e.Implementation.LibraryVersion = &version
+		data, err := result.EncodeDocument(d)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%d.json", r.n)), data, 0o644))
 		r.n++
