@@ -130,12 +130,7 @@ func addAll(in []string, form Form) (*fold.Verdict, error) {
 		if err != nil {
 			return nil, err
 		}
-		d, err := rec.Document()
-		if err != nil {
-			verdict.Problems = append(verdict.Problems, &fold.Problem{Source: rec.Source, Err: err})
-			continue
-		}
-		c := Case{Document: d, Attempts: attempts[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}], Source: rec.Source}
+		c := Case{Document: rec.Document, Attempts: attempts[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}], Source: rec.Source}
 		if err := form.Add(c); err != nil {
 			return nil, err
 		}

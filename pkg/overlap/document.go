@@ -77,12 +77,12 @@ type Row struct {
 // Figures are derived from the medians of a row.
 type Figures struct {
 	// Exposed is together − compute: the cost of the communication.
-	Exposed float64 `json:"exposed_us"`
+	Exposed float64 `json:"exposed_us" sign:"any"`
 	// Efficiency is (compute + communication − together) / min(compute, communication): 1 if
 	// the shorter side is hidden entirely, below 0 if together is slower than one after the
 	// other. It is missing where min(compute, communication) is not above the noise of the three
 	// medians: the sum of (p95 − p50) / √n over compute, communication and together.
-	Efficiency *float64 `json:"efficiency,omitempty"`
+	Efficiency *float64 `json:"efficiency,omitempty" sign:"any"`
 	// ComputeSlowdown is compute_inside / compute, if the coverage of the computation is at
 	// least 0.95; CommunicationSlowdown likewise.
 	ComputeSlowdown       *float64 `json:"compute_slowdown,omitempty"`

@@ -2,7 +2,15 @@
 // files. It does not depend on definitions, so ranks can import it; package planner creates its values.
 package plan
 
-import "github.com/collectivex/collectivex/pkg/vocab"
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // MatrixVersion is the version every matrix and every document carries.
 // Readers accept 1 only, so it never changes.
@@ -156,4 +164,35 @@ type Matrix struct {
 	SHA256 string `json:"-"`
 	// Archived reports whether another version wrote the matrix; see ParseArchived.
 	Archived bool `json:"-"`
+}
+
+// Differences returns the JSON names of the members in which the case differs from o, sorted.
+func (c Case) Differences(o Case) (names []string) {
+	if reflect.DeepEqual(c, o) {
+		return nil
+	}
+	a, b := c.members(), o.members()
+	for name := range b {
+		if _, has := a[name]; !has {
+			a[name] = nil
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if !bytes.Equal(a[name], b[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// members returns the JSON of each member of the case.
+func (c Case) members() (of map[string]json.RawMessage) {
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = json.Unmarshal(text, &of)
+	}
+	if err != nil {
+		return map[string]json.RawMessage{"case": []byte(err.Error())}
+	}
+	return of
 }

@@ -119,9 +119,10 @@ func parse(data []byte, version string, archived bool) (*Matrix, error) {
 		return nil, fmt.Errorf("matrix: made by %s %s, this program is %s; use one version for all jobs of a run", by.Program, by.Version, version)
 	}
 	m := Matrix{Archived: !ours}
-	err = strictjson.Unmarshal(data, &m)
-	if err == nil && ours {
-		err = matrixForm().Check(data)
+	if ours {
+		err = matrixForm().Decode(data, &m)
+	} else {
+		err = strictjson.Unmarshal(data, &m)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("matrix: %w", err)

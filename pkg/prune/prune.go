@@ -211,12 +211,7 @@ func (e *Entry) documents() error {
 		} else if err != nil {
 			return err
 		}
-		d, err := rec.Document()
-		if err != nil { // perhaps a newer version wrote it
-			e.Keep = keepDamaged
-			continue
-		}
-		e.add(rec.Head, d.Head().ComparisonKey)
+		e.add(rec.Head, rec.Document.Head().ComparisonKey)
 	}
 	slices.Sort(e.Runs)
 	e.Runs = slices.Compact(e.Runs)

@@ -276,22 +276,6 @@ func TestSummaryOfNothing(t *testing.T) {
 	require.Equal(t, "0 of 0 cases passed\n", b.String())
 }
 
-func TestHeadlineIsThePairPeriodOrSaysSo(t *testing.T) {
-	r := newRun(t)
-	c := epCase("h200-dgxc", "deepep-v2", "normal", plan.Ladder{1, 2, 4})
-	r.ask(c, plan.Runnable, "")
-	d := resulttest.EP(c, attempt(1, "nvidia"))
-	for i := range d.Measurement.Rows { // as artifacts from before the chain have it
-		d.Measurement.Rows[i].Components.PairPeriod = ep.Component{Availability: ep.Unavailable}
-	}
-	data, err := result.EncodeDocument(d) // today's validator would not write it
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "old.json"), data, 0o644))
-	var b bytes.Buffer
-	require.NoError(t, r.build().Text(&b))
-	require.Contains(t, b.String(), "24.0 (roundtrip)")
-}
-
 // A reader of the page must see cells as they are, whatever is in them.
 func TestMarkdownEscapesCells(t *testing.T) {
 	r := newRun(t)

@@ -103,13 +103,7 @@ type Machine struct {
 // Build reads the documents below the given paths (see fold.Read) and summarizes them, compared with m
 // unless it is nil.
 func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
-	standing, v, err := fold.Keep(in, m, func(rec fold.Record) figures {
-		d, err := rec.Document()
-		if err != nil {
-			return figures{warnings: []string{unreadable}}
-		}
-		return figuresOf(d)
-	})
+	standing, v, err := fold.Keep(in, m, func(rec fold.Record) figures { return figuresOf(rec.Document) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,10 +112,6 @@ func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
 
 // Name sets the names of runs by their ids, for the text forms.
 func (s *Summary) Name(names map[string]string) { s.names = names }
-
-// unreadable is the warning of a document that counts, since its digest matches, but does not match the schema
-// of this version.
-const unreadable = "figures that this version cannot read"
 
 // figures is the part of a document that a summary keeps.
 type figures struct {
@@ -182,7 +172,6 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 				s.Headlines[f.list] = append(s.Headlines[f.list], f.headline)
 				repeats.Add(fold.Case{Run: a.Run, ID: f.first}, f.list, f.headline)
 			}
-		case result.Unsupported:
 		default:
 			s.Failed = append(s.Failed, Failed{
 				Cell: cells[a.ID], CaseID: a.ID, Status: a.Status, Reasons: a.Reasons, Attempts: a.Attempts,
@@ -270,8 +259,6 @@ func (c *Counts) Add(a fold.Answer) {
 		c.Success++
 	case result.Invalid:
 		c.Invalid++
-	case result.Unsupported:
-		c.Unsupported++
 	default:
 		c.Failed++
 	}

@@ -160,8 +160,8 @@ type Topology struct {
 // RankPlace is where one rank ran.
 type RankPlace struct {
 	Rank     int    `json:"rank"`
-	CPUs     string `json:"cpus"`      // as the kernel lists them: 0-47,96-143
-	NUMANode int    `json:"numa_node"` // of these CPUs; −1 if they belong to several, or it is unknown
+	CPUs     string `json:"cpus"`                 // as the kernel lists them: 0-47,96-143
+	NUMANode int    `json:"numa_node" sign:"any"` // of these CPUs; −1 if they belong to several, or it is unknown
 }
 
 // Runtime describes the software on which the case ran.
@@ -222,10 +222,10 @@ func (o Outcome) Code() Code {
 // Percentiles of a set of samples, microseconds, nearest rank. The tails P90, P95 and P99 are all
 // present or all null: tails of replayed graphs are not published.
 type Percentiles struct {
-	P50 float64  `json:"p50"`
-	P90 *float64 `json:"p90"`
-	P95 *float64 `json:"p95"`
-	P99 *float64 `json:"p99"`
+	P50 float64  `json:"p50" sign:"any"`
+	P90 *float64 `json:"p90" sign:"any"`
+	P95 *float64 `json:"p95" sign:"any"`
+	P99 *float64 `json:"p99" sign:"any"`
 }
 
 // PercentilesOf returns percentiles with tails.

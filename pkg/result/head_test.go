@@ -22,8 +22,8 @@ func TestHeadsAreOfClosedListsAndForms(t *testing.T) {
 	}
 	require.NoError(t, inspect(func(*result.Envelope) {}))
 	hostile := "x\n::error::y ##[add-mask]\x1b"
+	require.ErrorContains(t, inspect(func(e *result.Envelope) { e.Outcome.Status = hostile }), "outcome.status")
 	for what, change := range map[string]func(*result.Envelope){
-		"outcome.status": func(e *result.Envelope) { e.Outcome.Status = hostile },
 		"closed list": func(e *result.Envelope) {
 			e.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons(hostile)}
 		},

@@ -33,21 +33,11 @@ type Head struct {
 
 // Inspected is an accepted document.
 type Inspected struct {
-	Head Head
+	Head     Head
+	Document Document
 	// Line is the document as compact JSON, without newline. It is valid until the next document is
 	// inspected.
 	Line []byte
-
-	kind *kind
-	doc  Document // nil if a valid digest made decoding unnecessary
-}
-
-// Document returns the whole document.
-func (d *Inspected) Document() (Document, error) {
-	if d.doc != nil {
-		return d.doc, nil
-	}
-	return d.kind.read(d.Line)
 }
 
 // Inspector decides whether data is an acceptable document, for aggregate, summarize and --resume. It
@@ -63,27 +53,25 @@ func NewInspector(screen func(text string) error) *Inspector {
 	return &Inspector{screen: screen, harmless: map[string]struct{}{}}
 }
 
-// Inspect returns the document in data, or why it is refused. A document with a matching digest is
-// unchanged since this program validated and wrote it, so only its head is read. Any other is checked
-// against schema and validator; a digest that does not match is always refused. The error wraps
-// strictjson.ErrTruncated, strictjson.ErrSyntax, ErrForeign, ErrInvalid, ErrDigest or the screen's error.
+// Inspect returns the document in data, or why it is refused. Every document must satisfy its schema and the
+// validator, and a digest, if there is one, must match. A digest proves only that nothing was changed since
+// somebody made it, not that the document is consistent. The error wraps strictjson.ErrTruncated,
+// strictjson.ErrSyntax, ErrForeign, ErrInvalid, ErrDigest or the screen's error.
 func (x *Inspector) Inspect(data []byte) (Inspected, error) {
 	text, err := strictjson.Screen(data, x.check)
+	if errors.Is(err, strictjson.ErrForm) {
+		err = fmt.Errorf("%w: %w", ErrForeign, err)
+	}
 	if err != nil {
-		return Inspected{}, foreign(err)
+		return Inspected{}, err
 	}
-	d, err := inspectHead(text)
+	d, err := judged(text)
 	content, digest, sealed := cutDigest(text)
-	if sealed && holds(content, digest) {
-		return d, err
-	}
-	if err == nil {
-		d.doc, err = d.kind.judged(text)
-	}
 	switch {
-	case err != nil && sealed:
+	case sealed && holds(content, digest):
+	case sealed && err != nil:
 		err = fmt.Errorf("%w; %w", ErrDigest, err)
-	case sealed, err == nil && d.doc.Head().Digest != "": // the digest is not at the end
+	case sealed, err == nil && d.Document.Head().Digest != "": // the digest is not at the end
 		err = ErrDigest
 	}
 	if err != nil {
@@ -110,40 +98,43 @@ func (x *Inspector) check(raw []byte) error {
 	return nil
 }
 
-// inspectHead inspects only the head.
-func inspectHead(text []byte) (Inspected, error) {
-	h, err := readHeads(text)
-	if err != nil {
-		return Inspected{}, err
-	}
-	k, err := h.kind()
-	if err != nil {
-		return Inspected{}, err
-	}
-	a := h.Identity.AllocationFactors
-	d := Inspected{Line: text, kind: k, Head: Head{
-		Version: h.Version, RecordType: h.RecordType, GeneratedAt: h.GeneratedAt,
-		CaseID: h.Identity.CaseID, Ordinal: h.Identity.AttemptOrdinal,
-		RunID: orEmpty(a.RunID), RunAttempt: orEmpty(a.RunAttempt),
-		SourceSHA: orEmpty(a.SourceSHA), MatrixSHA256: a.MatrixSHA256,
-		Status: h.Outcome.Status, Reasons: h.Outcome.Reasons,
-	}}
-	return d, d.Head.known()
-}
-
 // judged returns a document after checking it against schema and validator.
-func (k *kind) judged(text []byte) (Document, error) {
-	d, err := k.read(text)
-	if err == nil {
-		err = k.form.Check(text)
-	}
-	if err == nil {
-		err = judge(d, false)
-	}
+func judged(text []byte) (Inspected, error) {
+	k, err := kindOf(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return Inspected{}, err
+	}
+	doc, err := k.read(text)
+	if err != nil {
+		return Inspected{}, invalid(err)
+	}
+	d := Inspected{Head: headOf(doc.Head()), Document: doc, Line: text}
+	if err := d.Head.known(); err != nil {
+		return Inspected{}, err
+	}
+	if err := judge(doc, false); err != nil {
+		return Inspected{}, invalid(err)
 	}
 	return d, nil
+}
+
+// invalid adds ErrInvalid to an error for a document of this program, unless its text is damaged.
+func invalid(err error) error {
+	if errors.Is(err, strictjson.ErrTruncated) || errors.Is(err, strictjson.ErrSyntax) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrInvalid, err)
+}
+
+func headOf(e *Envelope) Head {
+	a := e.Identity.AllocationFactors
+	return Head{
+		Version: e.Version, RecordType: e.RecordType, GeneratedAt: e.GeneratedAt,
+		CaseID: e.Identity.CaseID, Ordinal: e.Identity.AttemptOrdinal,
+		RunID: orEmpty(a.RunID), RunAttempt: orEmpty(a.RunAttempt),
+		SourceSHA: orEmpty(a.SourceSHA), MatrixSHA256: a.MatrixSHA256,
+		Status: e.Outcome.Status, Reasons: e.Outcome.Reasons,
+	}
 }
 
 func orEmpty(s *string) string {

@@ -1,9 +1,7 @@
 package shard
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -103,7 +101,7 @@ func readDocument(x *result.Inspector, path string) (result.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.Document()
+	return in.Document, nil
 }
 
 // admits returns nil if a shard may run the cases: the run has no documents of them, or the
@@ -114,7 +112,7 @@ func (h history) admits(cases []plan.Requested, matrix string, resume bool) erro
 		case old == nil:
 		case !resume:
 			return ErrExists
-		case !sameCase(*old, q.Case):
+		case len(old.Differences(q.Case)) > 0:
 			return fmt.Errorf("%w: case %s was planned differently then", ErrOther, q.Case.CaseID)
 		}
 	}
@@ -122,12 +120,6 @@ func (h history) admits(cases []plan.Requested, matrix string, resume bool) erro
 		return fmt.Errorf("%w: documents name the matrix %.12s, not %.12s", ErrOther, h.other, matrix)
 	}
 	return nil
-}
-
-func sameCase(a, b plan.Case) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // untried reports whether a case failed only because there was no time or no suitable machine

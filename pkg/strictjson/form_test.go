@@ -1,6 +1,9 @@
 package strictjson
 
 import (
+	"bytes"
+	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +14,7 @@ type formed struct {
 	Kind  string         `json:"kind"`
 	N     int            `json:"n" in:"ns"`
 	X     float64        `json:"x"`
+	D     float64        `json:"d,omitempty" sign:"any"`
 	Maybe *int           `json:"maybe"`
 	Left  *int           `json:"left,omitempty"`
 	Rows  []formedRow    `json:"rows"`
@@ -38,12 +42,7 @@ var aForm = New(formed{}, Types{
 })
 
 // read reads a text that must be of the form.
-func read(text string, v *formed) error {
-	if err := Unmarshal([]byte(text), v); err != nil {
-		return err
-	}
-	return aForm.Check([]byte(text))
-}
+func read(text string, v *formed) error { return aForm.Decode([]byte(text), v) }
 
 // A text of the form has the members of the type and no others, of their types
 // and values; without the form, it may have more or fewer.
@@ -52,6 +51,7 @@ func TestForm(t *testing.T) {
 	var v formed
 	require.NoError(t, read(good+" \n", &v))
 	require.Equal(t, 2, v.Rows[1].At)
+	require.NoError(t, read(strings.Replace(good, `"x":0.5`, `"x":-0,"d":-0.5`, 1), new(formed)))
 	for _, tc := range []struct {
 		old, new, says string
 		lenient        bool // is taken where reading is not strict
@@ -65,6 +65,7 @@ func TestForm(t *testing.T) {
 		{`"n":1,`, `"n":null,`, `n: null`, true},
 		{`"n":1,`, `"N":1,`, `unknown member "N"`, true},
 		{`"x":0.5`, `"x":1e999`, `x: want a number, not 1e999`, false},
+		{`"x":0.5`, `"x":-0.5`, `x: -0.5 is below 0`, true},
 		{`"x":0.5`, `"x":"0.5"`, `x: want a number`, false},
 		{`"kind":"one"`, `"kind":"three"`, `kind "three" is not one of one, two`, true},
 		{`"maybe":null,`, `"maybe":null,"left":null,`, `left: null`, true},
@@ -74,7 +75,7 @@ func TestForm(t *testing.T) {
 		{`,"b":""`, ``, `missing member "b"`, true},
 		{`"kind":"one",`, ``, `kind "" is not one of one, two`, true},
 		{`"kind":"one",`, `"kind":7,`, `kind: want a string`, false},
-		{`"kind":"one"`, `"kind":"two"`, `a: "" is not one of 3`, true},
+		{`"kind":"one"`, `"kind":"two"`, `a: want an integer`, true},
 		{`"rows":[{"at":1}`, `"rows":[{"at":1,"n":{"x":[]}}`, `rows[0]: unknown member "n"`, true},
 		{`"b":""`, `"b":"","kind":"two"`, `duplicate member "kind"`, false},
 	} {
@@ -107,4 +108,58 @@ func TestReadingBoundsMemory(t *testing.T) {
 	_, err := Screen([]byte(text), nil)
 	require.ErrorIs(t, err, ErrForm)
 	require.EqualError(t, err, "more than one list or object in 16 bytes")
+}
+
+type anything struct {
+	S    string             `json:"s"`
+	T    ladder             `json:"t"`
+	B    bool               `json:"b"`
+	I    int64              `json:"i" sign:"any"`
+	U    uint64             `json:"u"`
+	F    float64            `json:"f" sign:"any"`
+	P    *float64           `json:"p"`
+	List []anything         `json:"list,omitempty"`
+	Map  map[string]float64 `json:"map,omitempty"`
+}
+
+// ladder has a text form.
+type ladder []int
+
+func (l *ladder) UnmarshalText(text []byte) error {
+	*l = append(*l, len(text))
+	return nil
+}
+
+// What Decode reads is what Unmarshal reads, and nothing is read that is not JSON.
+func TestDecodingAgreesWithUnmarshal(t *testing.T) {
+	const one = `{"s":"é\u00e9\n\"\\ /x","t":"1 2","b":true,"i":-12,"u":18446744073709551615,"f":-0.5e+7,"p":null}`
+	text := []byte(strings.Replace(one, "null}", `1.25,"list":[`+one+`,`+one+`],"map":{"a":1,"\u00e9":2e3,"c":0.1}}`, 1))
+	form := New(anything{}, Types{})
+	var whole anything
+	require.NoError(t, form.Decode(text, &whole))
+	require.Equal(t, "é", string([]rune(whole.List[1].S)[:1]))
+	agrees := func(text []byte) {
+		var got, want anything
+		err, other := form.Decode(text, &got), Unmarshal(text, &want)
+		switch {
+		case err == nil:
+			require.NoError(t, other, "%s", text)
+			require.Equal(t, want, got, "%s", text)
+		case other == nil:
+			require.ErrorIs(t, err, ErrForm, "%s", text)
+		}
+	}
+	for i := range text {
+		require.ErrorIs(t, form.Decode(text[:i], &anything{}), ErrTruncated, "%s", text[:i])
+	}
+	rng := rand.New(rand.NewSource(1))
+	alphabet := []byte("{}[]\":,\\ntru0123456789.eE+- \t\n\x00\xc3\xa9\xff")
+	for range 20_000 { // a byte or two changed, added or removed
+		m := bytes.Clone(text)
+		for range 1 + rng.Intn(2) {
+			i := rng.Intn(len(m))
+			m = slices.Replace(m, i, i+rng.Intn(2), slices.Repeat(alphabet[rng.Intn(len(alphabet)):][:1], rng.Intn(2))...)
+		}
+		agrees(m)
+	}
 }

@@ -176,17 +176,25 @@ func explain(err error) error {
 
 // unfit returns why a value does not have the type that it is read into.
 func unfit(e *json.SemanticError) string {
-	value := ""
-	if e.JSONKind == jsontext.KindNumber && e.JSONValue != nil {
-		value = ", not " + quotable(e.JSONValue)
-	}
 	switch {
 	case e.Err != nil && !errors.Is(e.Err, strconv.ErrSyntax) && !errors.Is(e.Err, strconv.ErrRange):
 		return e.Err.Error()
 	case e.GoType == nil:
 		return e.Error()
+	case e.JSONKind == jsontext.KindNumber:
+		return wanted(e.GoType.Kind(), e.JSONValue)
+	default:
+		return wanted(e.GoType.Kind(), nil)
 	}
-	switch e.GoType.Kind() {
+}
+
+// wanted returns what a value must be to be read into a type. number is its text, if it is a number.
+func wanted(kind reflect.Kind, number []byte) string {
+	value := ""
+	if number != nil {
+		value = ", not " + quotable(number)
+	}
+	switch kind {
 	case reflect.Bool:
 		return "want true or false"
 	case reflect.String:

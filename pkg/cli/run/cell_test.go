@@ -86,7 +86,7 @@ func TestShardRefuses(t *testing.T) {
 		{"matrix of another version", variant("version.json", `"version":"dev"`, `"version":"v9"`), cell, "v9 … dev"},
 		{"truncated matrix", variant("cut.json", `"include":[`, ``), cell, "cut.json: matrix"},
 		{"case that no matrix has", variant("case.json", `"case_ids":["`, `"case_ids":["other","`), cell, "other"},
-		{"case without a budget", variant("budget.json", `,"budget_seconds":`, `,"budget_seconds":-`), "local-host-bf16-n1", "time budget"},
+		{"case without a budget", variant("budget.json", `,"budget_seconds":`, `,"budget_seconds":-`), "local-host-bf16-n1", "budget_seconds"},
 		{"no matrix", filepath.Join(t.TempDir(), "none.json"), cell, "no such file"},
 		{"no cell", matrix, "", "--id"},
 	}

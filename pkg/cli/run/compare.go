@@ -156,12 +156,7 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 		if _, counts := judge.Record(rec); !counts {
 			continue
 		}
-		d, err := rec.Document()
-		if err != nil {
-			judge.Problem(&fold.Problem{Source: rec.Source, Err: err})
-			continue
-		}
-		counting[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = d
+		counting[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = rec.Document
 	}
 	v := judge.Verdict(nil)
 	printLeftOut(s, v)

@@ -1,6 +1,8 @@
 package run_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +18,7 @@ import (
 )
 
 // A document that was damaged after it was written passes no gate, whether it has a
-// digest or is from before there were any: aggregate and summarize --gate name the
+// digest, one made again, or is from before there were any: aggregate and summarize --gate name the
 // same file and the same reason, and nothing but the file differs from the sound
 // run, which passes.
 func TestDamagedDocumentsPassNoGate(t *testing.T) {
@@ -32,17 +34,21 @@ func TestDamagedDocumentsPassNoGate(t *testing.T) {
 		{"a number as text", "ep", `"global_tokens":2,`, `"global_tokens":"2",`, "measurement.rows[0].global_tokens: want an integer"},
 		{"a member twice", "ep", `"global_tokens":2,`, `"global_tokens":2,"global_tokens":2,`, `duplicate member "global_tokens"`},
 		{"an unknown value", "collective", `"placement":"in_place"`, `"placement":"elsewhere"`, "is not one of out_of_place, in_place"},
-		{"another size", "collective", `"requested_bytes":1024`, `"requested_bytes":1000`, "was not asked for"},
+		{"another size", "collective", `"requested_bytes":1024`, `"requested_bytes":1000`, "requested_bytes 1000"},
 		{"no ranks", "collective", `"world":2`, `"world":0`, "identity.case_factors.case is not the case"},
 		{"no nodes", "ep", `"family":"ep","suite":"smoke","backend":"host","world":2,"nodes":1`, `"family":"ep","suite":"smoke","backend":"host","world":2,"nodes":0`, "0 nodes"},
 		{"another world", "collective", `"world_size":2`, `"world_size":20000`, "world_size is 20000"},
 		{"a lower maximum", "collective", `"max_us":2.2`, `"max_us":0.2`, "do not lie between min_us"},
+		{"a time below 0", "collective", `"p50":2.0008,`, `"p50":-5,`, "p50"},
+		{"a higher bus bandwidth", "collective", `"busbw_gbps":0.003`, `"busbw_gbps":0.03`, "busbw_gbps"},
+		{"a large error that passed", "ep", `"max_relative_error":0.001`, `"max_relative_error":9.5`, "max_relative_error"},
+		{"unsupported, though runnable", "ep", `"status":"success","reasons":[]`, `"status":"unsupported","reasons":["refused"]`, "outcome.status is unsupported"},
 		{"a histogram of other samples", "collective", `"counts":[3]`, `"counts":[2]`, "2 of 3 samples"},
 		{"null", "ep", `"fanout_histogram":[0,2]`, `"fanout_histogram":null`, "fanout_histogram: null"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for _, sealed := range []bool{true, false} {
-				if !sealed && tc.reason == "" {
+			for _, seal := range []string{"kept", "none", "made again"} {
+				if seal != "kept" && tc.reason == "" {
 					continue
 				}
 				dir := t.TempDir()
@@ -84,7 +90,7 @@ func TestDamagedDocumentsPassNoGate(t *testing.T) {
 					require.Contains(t, string(data), old)
 					require.NoError(t, os.WriteFile(files[tc.family], []byte(strings.Replace(string(data), old, new, 1)), 0o644))
 				}
-				if !sealed { // as the documents were before they had digests
+				if seal == "none" { // as the documents were before they had digests
 					data, err := os.ReadFile(files[tc.family])
 					require.NoError(t, err)
 					before, _, found := strings.Cut(string(data), `,"digest":"`)
@@ -94,13 +100,18 @@ func TestDamagedDocumentsPassNoGate(t *testing.T) {
 				code, left := gates()
 				require.Equal(t, cli.ExitOK, code, left)
 				damage(tc.old, tc.new)
+				if seal == "made again" {
+					data, err := os.ReadFile(files[tc.family])
+					require.NoError(t, err)
+					content, _, found := strings.Cut(string(data), `,"digest":"`)
+					require.True(t, found)
+					require.NoError(t, os.WriteFile(files[tc.family], fmt.Appendf(nil, "%s,\"digest\":\"sha256:%x\"}\n", content, sha256.Sum256([]byte(content))), 0o644))
+				}
 				code, left = gates()
 				require.Equal(t, cli.ExitFailed, code)
 				require.Contains(t, left, filepath.Base(files[tc.family]))
 				require.Contains(t, left, tc.reason)
-				if sealed {
-					require.Contains(t, left, "digest does not match")
-				}
+				require.Equal(t, seal == "kept", strings.Contains(left, "digest does not match"))
 			}
 		})
 	}

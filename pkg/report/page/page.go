@@ -126,15 +126,10 @@ type Series struct {
 	figure.Series
 }
 
-// unreadable is the remark on a document that counts, since its digest matches, but does not match the schema
-// of this version.
-const unreadable = "figures that this version cannot read"
-
 // answered is the kept part of the document that counts for a case.
 type answered struct {
 	source    string
 	envelope  result.Envelope
-	readable  bool
 	simulated bool
 	measured  int
 	asked     int
@@ -172,13 +167,8 @@ func Build(in, names []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, e
 }
 
 func read(rec fold.Record) *answered {
-	s := &answered{source: rec.Source}
-	d, err := rec.Document()
-	if err != nil {
-		s.envelope.GeneratedAt = rec.Head.GeneratedAt
-		return s
-	}
-	s.readable, s.envelope = true, *d.Head()
+	d := rec.Document
+	s := &answered{source: rec.Source, envelope: *d.Head()}
 	if f := family.Find(s.envelope.Identity.Case.Family); f != nil {
 		of := &f.Summary
 		s.simulated = f.Computed
@@ -271,9 +261,6 @@ func (b *builder) answer(a fold.Answer, s *answered) {
 		repeat: e.Identity.Repeat, first: report.First(&e.Identity.Case),
 	}
 	b.sources[s.source] = c.Run
-	if !s.readable {
-		c.Reason = unreadable
-	}
 	b.Cases = append(b.Cases, c)
 	b.Runs[c.Run].Count.Add(a)
 	if a.Status == result.Success && s.headline != nil {

@@ -197,9 +197,9 @@ func (m *maker) schema(file string, t reflect.Type) *jsonschema.Schema {
 	case reflect.Bool:
 		return &jsonschema.Schema{Type: "boolean"}
 	case reflect.Float64:
-		return &jsonschema.Schema{Type: "number"}
+		return &jsonschema.Schema{Type: "number", Minimum: "0"}
 	case reflect.Int, reflect.Int64, reflect.Uint64:
-		return &jsonschema.Schema{Type: "integer"}
+		return &jsonschema.Schema{Type: "integer", Minimum: "0"}
 	default:
 		panic(fmt.Sprintf("schema: no schema of type %v", t))
 	}
@@ -226,6 +226,9 @@ func (m *maker) fields(s *jsonschema.Schema, file string, t reflect.Type) {
 		}
 		p := m.schema(file, f.Type)
 		p.Enum = m.closed[f.Tag.Get("in")]
+		if f.Tag.Get("sign") == "any" {
+			p.Minimum = ""
+		}
 		omitted := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
 		if f.Type.Kind() == reflect.Pointer && !omitted {
 			p = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{p, {Type: "null"}}}
