@@ -54,11 +54,11 @@ type Verdict struct {
 	Unrequested []string // case ids with a document that the matrix does not have
 }
 
-// Failed returns the answers that are neither success nor unsupported.
+// Failed returns the answers that are not successes.
 func (v *Verdict) Failed() []Answer {
 	var out []Answer
 	for _, a := range v.Answers {
-		if a.Status != result.Success && a.Status != result.Unsupported {
+		if a.Status != result.Success {
 			out = append(out, a)
 		}
 	}
@@ -93,6 +93,7 @@ func (v *Verdict) Err() error {
 // Judge collects a verdict from the records of a fold.
 type Judge struct {
 	want    Expected
+	plan    map[string]*plan.Requested // by case id; nil without a matrix
 	seed    maphash.Seed
 	seen    map[attempt]uint64 // hash of the document
 	answers map[Case]*Answer
@@ -107,10 +108,35 @@ type attempt uint64
 // NewJudge returns an empty judge. It refuses documents that do not belong to the matrix m, which may be nil,
 // or whose run is not as expected.
 func NewJudge(m *plan.Matrix, want Expected) *Judge {
-	return &Judge{
+	j := &Judge{
 		want: want.of(m), seed: maphash.MakeSeed(), seen: map[attempt]uint64{},
 		answers: map[Case]*Answer{},
 	}
+	if m != nil {
+		j.plan = map[string]*plan.Requested{}
+		for r := range m.Requested() {
+			j.plan[r.Case.CaseID] = r
+		}
+	}
+	return j
+}
+
+var errOtherPlan = errors.New("document of another plan")
+
+// planned returns an error if the matrix requests another case under the id of a document, or does not run it.
+// A case that the matrix does not have is in the verdict.
+func (j *Judge) planned(r Record) error {
+	asked := j.plan[r.Head.CaseID]
+	if asked == nil {
+		return nil
+	}
+	if asked.Disposition != plan.Runnable {
+		return fmt.Errorf("%w: the matrix does not run case %s: %s", errOtherPlan, r.Head.CaseID, asked.Disposition)
+	}
+	if other := r.Document.Head().Identity.Case.Differences(asked.Case); len(other) > 0 {
+		return fmt.Errorf("%w: identity.case has another %s than the matrix", errOtherPlan, strings.Join(other, ", "))
+	}
+	return nil
 }
 
 // Problem records a file that is not a document.
@@ -121,7 +147,7 @@ func (j *Judge) Problem(p *Problem) { j.v.Problems = append(j.v.Problems, p) }
 // documents for the same attempt both belong, and are a problem.
 func (j *Judge) Record(r Record) (belongs, stands bool) {
 	h := r.Head
-	if err := j.want.check(h); err != nil {
+	if err := cmp.Or(j.want.check(h), j.planned(r)); err != nil {
 		j.Problem(&Problem{Source: r.Source, Err: err})
 		return false, false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -133,6 +134,32 @@ func TestNothingIsSkippedSilently(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, string(good), string(folded[:len(good)]))
 		})
+	}
+}
+
+// A document answers the case that the matrix plans under its id, and only if the matrix runs it.
+func TestDocumentsAnswerThePlannedCase(t *testing.T) {
+	c := resulttest.CollectiveCase()
+	in := t.TempDir()
+	write1(t, in, resulttest.Collective(c, attemptOf("1", 1, 0)), 0)
+	other := c
+	block := *collective.Of(&c)
+	block.Measure.Warmup++
+	other.Block = &block
+	excluded := requested(c)
+	excluded.RequestedCases[0].Disposition = plan.Unsupported
+	for want, m := range map[string]*plan.Matrix{
+		"": requested(c), "identity.case has another measure than the matrix": requested(other), "the matrix does not run case " + c.CaseID: excluded,
+	} {
+		v, err := Fold([]string{in}, m, Expected{}, filepath.Join(t.TempDir(), "x.ndjson"))
+		require.NoError(t, err)
+		if want == "" {
+			require.NoError(t, v.Err())
+			continue
+		}
+		require.ErrorContains(t, v.Err(), "1 file")
+		require.Equal(t, "document of another plan", v.Problems[0].Kind())
+		require.ErrorContains(t, v.Problems[0], want)
 	}
 }
 

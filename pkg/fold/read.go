@@ -51,6 +51,7 @@ var kinds = []struct {
 	{provenance.ErrPrivate, "document that holds something private"},
 	{errClash, "second document for one attempt"},
 	{errOtherRun, "document of another run"},
+	{errOtherPlan, "document of another plan"},
 }
 
 // Kind describes the problem in a few words, without quoting the file.
