@@ -134,7 +134,7 @@ func (r *runner) skip(n, index int, reason result.Reason) (result.Outcome, error
 }
 
 // ran returns the time of the running attempt, without the wait for machines.
-func (r *runner) ran() time.Duration { return time.Since(r.began) - r.waited }
+func (r *runner) ran() time.Duration { return max(0, time.Since(r.began)-r.waited) }
 
 // elapsed returns the times of the running attempt, nil if it has no machines.
 func (r *runner) elapsed() *result.Elapsed {
