@@ -270,6 +270,28 @@ func TestSimulationsStandAlone(t *testing.T) {
 	require.Contains(t, b.String(), "\nMeasured on\n")
 }
 
+// The headline counts each requested case once, whatever other runs and cases the documents are of.
+func TestTheHeadlineCountsEachCaseOnce(t *testing.T) {
+	r := newRun(t)
+	var cases []plan.Case
+	for _, op := range []string{"all_reduce", "all_gather", "reduce_scatter", "alltoall"} {
+		cases = append(cases, collectiveCase("h200-dgxc", op, 2))
+	}
+	for _, c := range cases[:3] {
+		r.ask(c, plan.Runnable, "")
+	}
+	later := attempt(1, "nvidia")
+	later.RunID = "4712"
+	r.answer(resulttest.Collective(cases[0], attempt(1, "nvidia")))
+	r.answer(resulttest.Collective(cases[0], later))
+	r.answer(resulttest.Fail(resulttest.New(cases[1], attempt(1, "nvidia")), "timeout"))
+	r.answer(resulttest.Fail(resulttest.New(cases[1], later), "timeout"))
+	r.answer(resulttest.Collective(cases[3], later))
+	var b bytes.Buffer
+	require.NoError(t, r.build().Text(&b))
+	require.Equal(t, "1 of 3 cases passed, 1 failed, 1 without a document, 1 not requested", strings.SplitN(b.String(), "\n", 2)[0])
+}
+
 func TestSummaryOfNothing(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, newRun(t).build().Text(&b))

@@ -33,27 +33,19 @@ func (s *Summary) sections() []table.Section {
 // verdict returns the first line of every output format.
 func (s *Summary) verdict() string {
 	c := s.Counts
-	asked := c.Cases
 	if s.Requests != nil {
-		asked = s.Requests.Cases
+		c = *s.Requests
 	}
-	parts := []string{fmt.Sprintf("%d of %s passed", c.Success, table.Plural(asked, "case"))}
+	parts := []string{fmt.Sprintf("%d of %s passed", c.Success, table.Plural(c.Cases, "case"))}
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{c.Failed, "failed"}, {c.Invalid, "invalid"}, {c.Missing, "without a document"}} {
+	}{{c.Failed, "failed"}, {c.Invalid, "invalid"}, {c.Missing, "without a document"}, {c.Unsupported, "unsupported"}, {len(s.Unrequested), "not requested"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	unsupported := c.Unsupported
-	if s.Requests != nil {
-		unsupported += s.Requests.Unsupported
-	}
-	if unsupported > 0 {
-		parts = append(parts, fmt.Sprintf("%d unsupported", unsupported))
-	}
-	if extra := c.Attempts - c.Cases; extra > 0 {
+	if extra := s.Counts.Attempts - s.Counts.Cases; extra > 0 {
 		parts = append(parts, table.Plural(extra, "further attempt"))
 	}
 	line := strings.Join(parts, ", ")

@@ -39,7 +39,8 @@ type Summary struct {
 	err      error
 }
 
-// Counts counts cases. For requested ones, Cases counts the runnable ones.
+// Counts counts cases. For requested ones, Cases counts the runnable ones, and each counts once, whatever the
+// number of runs: as a success if it succeeded in any.
 type Counts struct {
 	Cases       int `json:"cases"`
 	Success     int `json:"success"`
@@ -191,7 +192,7 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 		for _, id := range v.Missing {
 			s.Missing = append(s.Missing, Missing{Cell: cells[id], CaseID: id})
 		}
-		s.Requests = &Counts{Cases: v.Requested, Unsupported: v.Unsupported}
+		s.Requests = requested(v)
 		for r := range m.Requested() {
 			if r.Disposition == plan.Unsupported {
 				reason, detail := r.Why()
@@ -200,6 +201,26 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 		}
 	}
 	return s
+}
+
+// requested counts the requested cases of a verdict.
+func requested(v *fold.Verdict) *Counts {
+	answers := map[string]fold.Answer{}
+	for _, a := range v.Answers {
+		if answers[a.ID].Status != result.Success {
+			answers[a.ID] = a
+		}
+	}
+	for _, id := range v.Unrequested {
+		delete(answers, id)
+	}
+	var c Counts
+	for _, a := range answers {
+		c.Add(a)
+	}
+	c.Cases, c.Missing = v.Requested, len(v.Missing)
+	c.Unsupported = v.Unsupported
+	return &c
 }
 
 // Repeats collects the headlines of cases by their first repeats.
