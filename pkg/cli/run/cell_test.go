@@ -208,6 +208,10 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Regexp(t, `(?m)^\[1/1\] success   local-host-tiny-normal-decode-ep2-uniform-bf16  \d+\.\ds$`, stderr)
 	require.Contains(t, stdout, "all in one "+filepath.Join(out, foldFile))
+	_, next, _ := strings.Cut(stdout, "charts: cxrun ")
+	code, _, stderr = cxrun(t, nil, strings.Fields(next)...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.FileExists(t, filepath.Join(out, "report.html"))
 	docs := sweptDocuments(t, out)
 	require.Len(t, docs, 1)
 	for id, d := range docs {

@@ -345,7 +345,7 @@ func writePlan(ctx context.Context, m *plan.Matrix, out string) (*dirlock.Claim,
 	return owned, nil
 }
 
-// sumUp folds the documents, and prints the summary and the paths of the results.
+// sumUp folds the documents, and prints the summary, the paths of the results and the next command.
 func sumUp(s cli.Streams, m *plan.Matrix, runID, out string) (*fold.Verdict, error) {
 	path := filepath.Join(out, foldFile)
 	verdict, err := fold.Fold([]string{filepath.Join(out, cellsDir)}, m, fold.Expected{RunID: runID}, path)
@@ -363,5 +363,8 @@ func sumUp(s cli.Streams, m *plan.Matrix, runID, out string) (*fold.Verdict, err
 	fmt.Fprintf(s.Out, "\nplan       %s\ndocuments  %s\nsamples    %s\nlogs       %s (private)\nall in one %s\n",
 		filepath.Join(out, matrixFile), filepath.Join(out, cellsDir, "*", "*.json"),
 		filepath.Join(out, cellsDir, "*", "samples"), filepath.Join(out, cellsDir, "*", "logs"), path)
+	if len(verdict.Answers) > 0 {
+		fmt.Fprintf(s.Out, "\ncharts: cxrun report --in %s -o %s\n", out, filepath.Join(out, "report.html"))
+	}
 	return verdict, nil
 }
