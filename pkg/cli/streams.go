@@ -68,12 +68,30 @@ func (s Streams) JSON(v any) error {
 // that can redraw lines: in CI, whose logs keep every line, on a dumb one, and on one without
 // a width, as act gives its steps.
 func (s Streams) Terminal(w io.Writer) (width int, ok bool) {
+	for whole, ok := w.(*Whole); ok; whole, ok = w.(*Whole) {
+		w = whole.Out
+	}
 	f, isFile := w.(*os.File)
 	if !isFile || s.Getenv("CI") != "" || s.Getenv("TERM") == "dumb" || !term.IsTerminal(int(f.Fd())) {
 		return 0, false
 	}
 	width, _, err := term.GetSize(int(f.Fd()))
 	return width, err == nil && width > 0
+}
+
+// Colours for Paint.
+const (
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+)
+
+// Paint returns text in a colour if w is a terminal and NO_COLOR is not set, else text as it is.
+func (s Streams) Paint(w io.Writer, colour, text string) string {
+	if _, ok := s.Terminal(w); !ok || s.Getenv("NO_COLOR") != "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
 // OnActions reports whether this is a step of an Actions job.

@@ -55,7 +55,7 @@ func (s *Summary) JSON(w io.Writer) error {
 func (s *Summary) Markdown(w io.Writer, limit int) error {
 	b := budget{left: limit - reserve}
 	mark := "✅"
-	if s.err != nil {
+	if !s.Passed() {
 		mark = "❌"
 	}
 	b.add(fmt.Sprintf("## CollectiveX\n\n%s **%s**\n", mark, sanitize.Markdown(s.verdict())))

@@ -39,6 +39,9 @@ type Summary struct {
 	err      error
 }
 
+// Passed reports whether aggregate would pass the run.
+func (s *Summary) Passed() bool { return s.err == nil }
+
 // Counts counts cases. For requested ones, Cases counts the runnable ones, and each counts once, whatever the
 // number of runs: as a success if it succeeded in any.
 type Counts struct {

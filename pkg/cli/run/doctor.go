@@ -89,11 +89,15 @@ func chosen(cat *catalog.Catalog, names []string) ([]catalog.Backend, error) {
 	return out, nil
 }
 
+// stateColours has a colour for every state, so that the cells of a column have escapes of the same length.
+var stateColours = map[string]string{preflight.Ready: cli.Green, preflight.Missing: cli.Red, preflight.Note: cli.Yellow}
+
 // printFindings prints what is ready first.
 func printFindings(s cli.Streams, findings []preflight.Finding) error {
 	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 	for _, f := range inOrder(findings) {
-		fmt.Fprintf(w, "%s%s\t%s\t%s\n", f.Backend, f.Tool, f.State, sanitize.Line(f.Text))
+		state := s.Paint(s.Out, stateColours[f.State], f.State)
+		fmt.Fprintf(w, "%s%s\t%s\t%s\n", f.Backend, f.Tool, state, sanitize.Line(f.Text))
 	}
 	return w.Flush()
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type progress struct {
 	w       io.Writer
 	width   int // of the terminal; 0 without one
 	actions bool
+	paint   func(colour, text string) string
 
 	mu      sync.Mutex
 	running string // the case; "" between cases
@@ -52,6 +54,7 @@ func newProgress(s cli.Streams, title string) *progress {
 
 func startProgress(s cli.Streams) *progress {
 	p := &progress{w: s.Err, stop: make(chan struct{})}
+	p.paint = func(colour, text string) string { return s.Paint(s.Err, colour, text) }
 	p.width, _ = s.Terminal(s.Err)
 	tick := plainTick
 	if p.width > 0 {
@@ -147,7 +150,9 @@ func (p *progress) Started(n, total int, c plan.Case, attempt int) {
 func (p *progress) Ended(n, total int, e shard.End) {
 	id, o := e.Document.Head().Identity.CaseID, e.Document.Head().Outcome
 	text, annotation := fmt.Sprintf("%s %-9s %s  %.1fs", counter(n, total), o.Status, id, e.Took.Seconds()), ""
+	colour := cli.Green
 	if o.Status != result.Success {
+		colour = cli.Red
 		reasons := o.Reasons.String()
 		text += "  " + reasons
 		if e.Logs != "" {
@@ -157,7 +162,7 @@ func (p *progress) Ended(n, total int, e shard.End) {
 			annotation = "\n" + cli.Annotation("error", id, reasons)
 		}
 	}
-	p.print(sanitize.Line(text) + annotation)
+	p.print(strings.Replace(sanitize.Line(text), o.Status, p.paint(colour, o.Status), 1) + annotation)
 }
 
 func (p *progress) Kept(n, total int, c plan.Case, passed bool) {

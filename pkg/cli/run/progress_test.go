@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -87,11 +88,13 @@ func TestProgressOnATerminal(t *testing.T) {
 		width uint16
 		env   map[string]string
 		drawn bool
+		green bool
 	}{
-		{"terminal", 12, nil, true},
-		{"CI", 80, map[string]string{"CI": "true"}, false},
-		{"dumb terminal", 80, map[string]string{"TERM": "dumb"}, false},
-		{"no width", 0, nil, false},
+		{"terminal", 12, nil, true, true},
+		{"NO_COLOR", 12, map[string]string{"NO_COLOR": "1"}, true, false},
+		{"CI", 80, map[string]string{"CI": "true"}, false, false},
+		{"dumb terminal", 80, map[string]string{"TERM": "dumb"}, false, false},
+		{"no width", 0, nil, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -102,7 +105,28 @@ func TestProgressOnATerminal(t *testing.T) {
 			got := string(raw)
 			require.Equal(t, tt.drawn, strings.Contains(got, "\r\x1b[K[2/3] runni\r\x1b[K"), "the running case, cut to the width, drawn over: %q", got)
 			require.Equal(t, tt.drawn, strings.Contains(got, "\x1b"))
+			require.Equal(t, tt.green, strings.Contains(got, "\x1b[32msuccess\x1b[0m   b"), "%q", got)
 		})
+	}
+}
+
+// Verdicts are coloured on a terminal, through the writers that Main puts around it.
+func TestColours(t *testing.T) {
+	dir := t.TempDir()
+	_, err := result.Write(dir, resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt()), 1, func([]byte) error { return nil })
+	require.NoError(t, err)
+	for _, noColour := range []string{"", "1"} {
+		master, terminal := pty(t, 80)
+		s := cli.Streams{Out: terminal, Err: io.Discard, Getenv: func(k string) string { return map[string]string{"NO_COLOR": noColour}[k] }}
+		for _, command := range []string{"summarize --in " + dir, "doctor --backend host"} {
+			require.Equal(t, cli.ExitOK, Main(t.Context(), s, strings.Fields(command)))
+		}
+		require.NoError(t, terminal.Close())
+		got, _ := io.ReadAll(master) // ends with EIO, as terminals do
+		for _, text := range []string{"1 of 1 case passed", "ready"} {
+			require.Contains(t, string(got), text)
+			require.Equal(t, noColour == "", regexp.MustCompile("\x1b\\[32m[^\x1b]*"+text+"\x1b\\[0m").Match(got), "%q", got)
+		}
 	}
 }
 

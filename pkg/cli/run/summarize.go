@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -65,7 +66,7 @@ const minMarkdown = 4096
 func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 	switch format {
 	case "text":
-		return sum.Text(s.Out)
+		return printText(s, sum)
 	case "json":
 		return sum.JSON(s.Out)
 	case "markdown":
@@ -77,11 +78,26 @@ func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 		ok = false
 	}
 	if !ok {
-		return sum.Text(s.Out)
+		return printText(s, sum)
 	}
 	var b strings.Builder
 	if err := sum.Markdown(&b, left); err != nil {
 		return err
 	}
 	return s.AddStepSummary(b.String())
+}
+
+// printText prints sum for people. On a terminal its first line has the colour of the verdict.
+func printText(s cli.Streams, sum *report.Summary) error {
+	var b strings.Builder
+	if err := sum.Text(&b); err != nil {
+		return err
+	}
+	colour := cli.Red
+	if sum.Passed() {
+		colour = cli.Green
+	}
+	verdict, rest, _ := strings.Cut(b.String(), "\n")
+	_, err := fmt.Fprintf(s.Out, "%s\n%s", s.Paint(s.Out, colour, verdict), rest)
+	return err
 }
