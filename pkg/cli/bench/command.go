@@ -40,6 +40,8 @@ type Filed interface {
 // Follower is a Reporter whose table grows while a case runs. It prints every document, whatever
 // its outcome.
 type Follower interface {
+	// Fit adapts the table to a terminal of this width. It is not called without a terminal.
+	Fit(width int)
 	// Grow prints the complete rows of a case that is running.
 	Grow(w io.Writer, d result.Document)
 	// Foot ends the table.

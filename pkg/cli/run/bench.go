@@ -187,6 +187,9 @@ func (b *benchRun) measure(c *cobra.Command, s cli.Streams, asked bench.Measurem
 	program := "cxrun " + cli.Build()
 	report := asked.Report(bench.NewHead(program, arguments(c, words...), started, b.place.backend.Name, b.world))
 	follower, follows := report.(bench.Follower)
+	if width, ok := s.Terminal(s.Out); ok && follows {
+		follower.Fit(width)
+	}
 	if table {
 		fmt.Fprintf(b.shown, "# %s: %s\n", program, report.Title(fmt.Sprintf("on backend %s (%s)", b.place.backend.Name, b.place.note)))
 	}

@@ -83,6 +83,9 @@ func NewReport(r *Request, head bench.Head) *Report {
 // Title implements bench.Reporter.
 func (p *Report) Title(place string) string { return p.table.head(place, p.World) }
 
+// Fit implements bench.Follower.
+func (p *Report) Fit(width int) { p.table.fit(width) }
+
 // Print implements bench.Reporter.
 func (p *Report) Print(w io.Writer, doc result.Document) {
 	d, _, _ := p.r.ran(doc)

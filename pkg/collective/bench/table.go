@@ -24,6 +24,7 @@ type Table struct {
 	begun   bool     // the library has been printed
 	rows    int      // printed rows of the current case
 	skipped []string // the reason of each case that was not started
+	narrow  bool     // has fewer columns, for a terminal, whose output no program parses
 }
 
 // NewTable returns a table for the documents of a request.
@@ -35,7 +36,11 @@ func (t *Table) head(place string, world int) string {
 	c, m := &t.r.Shape, t.r.Shape.Measure
 	first, last := c.Sizes[0], c.Sizes[len(c.Sizes)-1]
 	fmt.Fprintf(&w, "%s %s\n", t.r.Name(), place)
-	fmt.Fprintf(&w, "# nccl-tests compatible columns\n")
+	if t.narrow {
+		fmt.Fprintf(&w, "# fewer columns than nccl-tests, for this terminal; pipes get all\n")
+	} else {
+		fmt.Fprintf(&w, "# nccl-tests compatible columns\n")
+	}
 	fmt.Fprintf(&w, "# ranks %d minBytes %d maxBytes %d sizes: %d warmup iters: %d iters: %d agg iters: %d graph: %d unalign: %d trials: %d\n",
 		world, first, last, len(c.Sizes), m.Warmup, m.Iterations, m.Aggregate, t.graphs(), c.Unalign, m.Trials)
 	fmt.Fprintf(&w, "# timing: %s, across ranks: %s, buffers: %s, registration: %s\n", t.timing(), t.r.View.Across, c.Buffers, c.Registration)
@@ -159,6 +164,31 @@ func (t *Table) library(d *collective.Document) {
 	t.columns()
 }
 
+// fit makes the table narrow if it is wider than a terminal of this width. Call it before head.
+func (t *Table) fit(width int) {
+	full := 118 + 18*len(t.r.View.extraNames())
+	if t.r.Op.Pairwise() {
+		full += 12
+	}
+	t.narrow = width < full
+}
+
+// halves returns the placements that have columns. A narrow table leaves out one that nothing is measured in.
+func (t *Table) halves() []string {
+	if t.narrow {
+		return t.r.Shape.Placements
+	}
+	return []string{vocab.OutOfPlace, vocab.InPlace}
+}
+
+// prefix returns the columns before the figures. A narrow table has only the size; a line above has the others.
+func (t *Table) prefix(size, count, dtype, redop, root string) string {
+	if t.narrow {
+		return fmt.Sprintf("%10s", size)
+	}
+	return fmt.Sprintf("%10s  %12s  %8s  %6s  %6s", size, count, dtype, redop, root)
+}
+
 // columns prints the column headings in the widths of nccl-tests.
 func (t *Table) columns() {
 	extra := t.r.View.extraNames()
@@ -178,17 +208,19 @@ func (t *Table) columns() {
 	for i := range units {
 		units[i] = "(us)"
 	}
-	pad := strings.Repeat(" ", 9*len(extra))
-	fmt.Fprintf(t.w, "#\n# %10s  %12s  %8s  %6s  %6s           out-of-place%s                       in-place          \n", "", "", "", "", "", pad)
-	pair := ""
+	titles, heads, below := "", "", ""
+	for i, placement := range t.halves() {
+		title := map[string]string{vocab.OutOfPlace: "           out-of-place", vocab.InPlace: "             in-place          "}[placement]
+		titles = fmt.Sprintf("%-*s%s", i*(33+9*len(extra)), titles, title)
+		heads += half(time, "algbw", "busbw", "#wrong", extra)
+		below += half("(us)", "(GB/s)", "(GB/s)", "", units)
+	}
 	if t.r.Op.Pairwise() {
-		pair = fmt.Sprintf("  %4s  %4s", "src", "dst")
+		heads += fmt.Sprintf("  %4s  %4s", "src", "dst")
 	}
-	row := func(a, b, c, d, e, half, pair string) {
-		fmt.Fprintf(t.w, "# %10s  %12s  %8s  %6s  %6s%s%s%s\n", a, b, c, d, e, half, half, pair)
-	}
-	row("size", "count", "type", "redop", "root", half(time, "algbw", "busbw", "#wrong", extra), pair)
-	row("(B)", "(elements)", "", "", "", half("(us)", "(GB/s)", "(GB/s)", "", units), "")
+	fmt.Fprintf(t.w, "#\n# %s%s\n", t.prefix("", "", "", "", ""), titles)
+	fmt.Fprintf(t.w, "# %s%s\n", t.prefix("size", "count", "type", "redop", "root"), heads)
+	fmt.Fprintf(t.w, "# %s%s\n", t.prefix("(B)", "(elements)", "", "", ""), below)
 }
 
 // line prints a size: its row out of place and its row in place, if any.
@@ -196,9 +228,12 @@ func (t *Table) line(d *collective.Document, rows []collective.Row) {
 	if !t.begun {
 		t.library(d)
 	}
+	if t.narrow && t.rows == 0 {
+		fmt.Fprintf(t.w, "# %s\n", where(d))
+	}
 	t.rows += len(rows)
-	fmt.Fprintf(t.w, "%12d  %12d  %8s  %6s  %6d", rows[0].Bytes, rows[0].Count, d.Measurement.DType, redopName(d), t.r.rootOf(d))
-	for _, placement := range []string{vocab.OutOfPlace, vocab.InPlace} {
+	fmt.Fprint(t.w, "  "+t.prefix(strconv.FormatInt(rows[0].Bytes, 10), strconv.FormatInt(rows[0].Count, 10), d.Measurement.DType, redopName(d), strconv.Itoa(t.r.rootOf(d))))
+	for _, placement := range t.halves() {
 		var row *collective.Row
 		for i := range rows {
 			if rows[i].Placement == placement {

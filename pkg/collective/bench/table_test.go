@@ -95,6 +95,34 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// A narrow terminal has a table that fits. Without a terminal, the columns are those of nccl-tests.
+func TestANarrowTable(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"all_reduce -b 1K -e 1K", "        1024     8.00    0.13    0.13       0     4.00    0.26    0.26       0"},
+		{"p2p -b 1K -e 1K", "        1024     8.00    0.13    0.13       0     1     0"},
+	} {
+		r, err := ask(t, tt.line)
+		require.NoError(t, err)
+		rows := []collective.Row{rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 4)}
+		if r.Op.Pairwise() {
+			src, dst := 1, 0
+			rows = rows[:1]
+			rows[0].Src, rows[0].Dst = &src, &dst
+		}
+		var narrow, wide bytes.Buffer
+		for width, out := range map[int]*bytes.Buffer{80: &narrow, 200: &wide} {
+			table := NewTable(out, &r)
+			table.fit(width)
+			table.Document(document(rows...))
+		}
+		require.Contains(t, narrow.String(), "# all_reduce float sum\n"+tt.want+"\n")
+		for l := range strings.Lines(narrow.String()) {
+			require.LessOrEqual(t, len(l), 81, l)
+		}
+		require.NotContains(t, wide.String(), tt.want)
+	}
+}
+
 func TestWhatIsWrongIsShown(t *testing.T) {
 	wrong := rowOf(vocab.OutOfPlace, 8)
 	wrong.Check = collective.Check{Wrong: 3, Checked: 512}
