@@ -26,7 +26,7 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather of float, by loop and native, on `, stdout)
 	require.Regexp(t, `(?m)^# linear-rotation of float, by loop and shared-memory-steps, on `, stdout)
-	require.Regexp(t, `(?m)^ +32768 +256 64 32 .* OK$`, stdout)
+	require.Regexp(t, `(?m)^ +32768 +256 +64 +32 .* OK$`, stdout)
 
 	out := filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr = cxrun(t, nil, append(args, "linear-broadcast", "--json", "--out", out)...)
