@@ -132,7 +132,7 @@ func TestCaseOfTheHeadline(t *testing.T) {
 	cell, err := m.Cell("b200-nscale-deepep-v2-ll-fp8-n2")
 	require.NoError(t, err)
 	require.Equal(t, []string{c.CaseID}, cell.CaseIDs)
-	require.Equal(t, []string{"slurm.partition", "slurm.account", "storage.images", "network.rdma_devices"}, cell.Launch.Requires)
+	require.Equal(t, []string{"storage.stage", "slurm.partition", "slurm.account", "storage.images", "network.rdma_devices"}, cell.Launch.Requires)
 	require.Equal(t, "sm_100", cell.DeviceArch)
 
 	for id, class := range map[string]string{

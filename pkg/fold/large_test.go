@@ -60,13 +60,13 @@ func largeRun(t testing.TB, dir string, bytes int64) (paths []string, size int64
 func TestReadingHoldsFewDocuments(t *testing.T) {
 	dir := t.TempDir()
 	_, size := largeRun(t, dir, 24<<20)
-	live := func() uint64 {
+	live := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+		return int64(m.HeapAlloc)
 	}
-	before, held, n := live(), uint64(0), 0
+	before, held, n := live(), int64(0), 0
 	for _, err := range Read([]string{dir}) {
 		require.NoError(t, err)
 		if n++; n%50 == 0 {
@@ -74,7 +74,7 @@ func TestReadingHoldsFewDocuments(t *testing.T) {
 		}
 	}
 	t.Logf("%d bytes of %d documents: %d bytes in memory", size, n, held-before)
-	require.Less(t, held-before, uint64(12<<20))
+	require.Less(t, held-before, int64(12<<20))
 }
 
 // BenchmarkFold compares a fold with jq -c . over the same files, one process
