@@ -61,7 +61,7 @@ type Case struct {
 	// Shift is the shift of the case: the median over its rungs, for each run; null if it was not compared.
 	// A confirmation does not change it.
 	Shift *Shift `json:"shift"`
-	// At is the rung whose times the shift shows: that whose change is nearest to the shift.
+	// At is the rung of the times in the shift: the one whose change is nearest to the shift.
 	At    string `json:"at,omitempty"`
 	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; empty for a single rung
 	// Fits are the latency and bandwidth of each curve of medians.
@@ -534,7 +534,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 	return c
 }
 
-// nearest returns the rung whose change is nearest to a shift, the middle one if it is as near as any.
+// nearest returns the rung whose change is nearest to a shift, and prefers the middle rung.
 func (q *pair) nearest(shift float64) rung {
 	const alike = 1e-6
 	far := func(r rung) float64 { return math.Abs(q.change(r) - shift) }
@@ -553,7 +553,7 @@ func (q *pair) change(r rung) float64 {
 	return median(new) - median(old)
 }
 
-// show sets the times of a shift to those at a rung, which readers can look up.
+// show sets the times of a shift to the medians at a rung, which readers can look up.
 func (q *pair) show(s *Shift, r rung) {
 	old, _ := at(q.old, r)
 	new, _ := at(q.new, r)

@@ -208,7 +208,7 @@ func Statuses() []string {
 // MinRuns is the minimum number of runs of a side for a decision.
 const MinRuns = 5
 
-// fewRuns says why nothing is decided.
+// fewRuns is the Why of a shift with fewer than MinRuns runs on a side.
 const fewRuns = "fewer than 5 runs a side"
 
 // DefaultEffect is the default smallest effect that counts, as ln of a ratio.

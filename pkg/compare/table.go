@@ -36,8 +36,8 @@ func Columns() []string {
 	return out
 }
 
-// Line is a line of a table of comparisons: a metric of a case, or a rung that did not shift with its case. The
-// change of the time is that at the rung shown; the status is that of the case, over all its rungs.
+// Line is a line of a table of comparisons: a metric of a case, or a rung that did not shift with its case. Its
+// times and their change are from one rung. The status of a metric covers all rungs of the case.
 type Line struct {
 	CaseID string
 	Cells  []string
@@ -158,6 +158,17 @@ func (c *Comparison) Text(w io.Writer, all bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Verdict formats how many cases and metrics have each status.
+func (c *Comparison) Verdict() string {
+	var parts []string
+	for _, status := range Statuses() {
+		if n := c.Counts[status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Notes are the notes of a table, each once, after its mark.

@@ -34,8 +34,8 @@ func readBaseline(s cli.Streams, o *bench.Output) (*baseline, error) {
 	return &baseline{o.Baseline, strings.TrimSuffix(o.MaxRegress, "%") + "%", older, accepted}, nil
 }
 
-// slower returns a line for each size of a document whose median time is longer than in the baseline by more than
-// is accepted, and one if the baseline has nothing that it can be compared with.
+// slower returns a line for each size of a document whose median time exceeds the baseline's by more than is
+// accepted, and a line for each case without a comparable case in the baseline.
 func (b *baseline) slower(d result.Document) (lines []string) {
 	if b == nil || d.Head().Outcome.Status != result.Success {
 		return nil // its failure is reported

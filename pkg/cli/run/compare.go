@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ func newCompare(s cli.Streams) *cobra.Command {
 number of runs; 'cxrun sweep --repeat N' makes several. Cases are matched by their
 comparison key. A case that has no counterpart is listed with the factors that differ.
 A case has the status of all its rungs together; the times and their change are those
-of the rung named in "at". The sides have the NAME of NAME=DIR, by default that of DIR.
+of the rung named in "at". NAME=DIR names a side; by default it has the name of DIR.
 
 The unit is a run with ranks of its own. A case is faster or slower if its shift is beyond
 --min-effect and beyond the noise floor, which comes from the repeats. It is the same if
@@ -89,10 +90,11 @@ func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
 	sides := named{args: paths}
 	sides.split()
 	paths = sides.paths
-	for _, path := range paths {
+	for i, path := range paths {
 		if err := checkInput(path); err != nil {
 			return cli.UsageError("%w", err)
 		}
+		sides.names[i] = cmp.Or(sides.names[i], path)
 	}
 	newer, verdict, err := side(r.Streams, paths[1], nil)
 	if err != nil {
@@ -183,12 +185,6 @@ func printComparison(w io.Writer, c *compare.Comparison, names []string, all boo
 	if err := c.Text(w, all); err != nil {
 		return err
 	}
-	var counts []string
-	for _, status := range compare.Statuses() {
-		if n := c.Counts[status]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, status))
-		}
-	}
-	_, err := fmt.Fprintf(w, "%s\n", strings.Join(counts, ", "))
+	_, err := fmt.Fprintln(w, c.Verdict())
 	return err
 }

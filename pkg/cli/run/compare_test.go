@@ -78,6 +78,17 @@ func TestExamplesOfCompare(t *testing.T) {
 	}
 }
 
+// The file that a sweep writes is named by its path in the directory of the sweep, which gives it no other name.
+func TestCompareInTheDirectoryOfASweep(t *testing.T) {
+	t.Chdir(t.TempDir())
+	history(t, ".", "old", 1, 1)
+	code, _, stderr := cxrun(nil, "aggregate", "--in", "old", "-o", "run.ndjson")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	code, stdout, stderr := cxrun(nil, "compare", "old", "run.ndjson")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "OLD old, NEW run.ndjson\n")
+}
+
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	old, slow, gone := filepath.Join(dir, "old"), filepath.Join(dir, "slow"), filepath.Join(dir, "gone")

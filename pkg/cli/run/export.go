@@ -36,7 +36,7 @@ format that --format or the extension of the output names:
 For each case of a run, the attempt that counts is written: the newest success,
 else the newest attempt. docs/export.md describes every column.
 
-The exit code is 1 if there is no document, and then nothing is written, or if a file
+Without a document nothing is written, and the exit code is 1. It is also 1 if a file
 was left out because it is not a document.`,
 		Example: `  cxrun export --in results/monday -o monday.csv
   cxrun export --in run.ndjson -o run.parquet
@@ -76,10 +76,10 @@ was left out because it is not a document.`,
 	return cmd
 }
 
-// stdout as an output is standard output.
+// stdout is the output that means standard output.
 const stdout = "-"
 
-// addOutput adds the flags of a command that writes a file in one of formats, whose names are extensions too.
+// addOutput adds the flags of a command that writes a file in one of formats. Their names are also file extensions.
 func addOutput(cmd *cobra.Command, out, format *string, formats []string) {
 	f := cmd.Flags()
 	f.StringVarP(out, "output", "o", "", "write to `FILE`; - is standard output")
@@ -89,8 +89,8 @@ func addOutput(cmd *cobra.Command, out, format *string, formats []string) {
 	complete(cmd, map[string][]string{"format": formats})
 }
 
-// formatOf returns the format in which to write to out: the named one, else that of its extension, else the only
-// one there is for standard output.
+// formatOf returns the format in which to write to out: the named one, else the one of its extension. Standard
+// output needs no name if there is only one format.
 func formatOf(out, named string, formats []string) (string, error) {
 	format := cmp.Or(named, strings.TrimPrefix(filepath.Ext(out), "."))
 	switch {
@@ -106,7 +106,7 @@ func formatOf(out, named string, formats []string) (string, error) {
 	return "", cli.UsageError("-o %s: name a file that ends in .%s, or the format with --format", out, strings.Join(formats, ", ."))
 }
 
-// tellWritten says what was written to out, beside the output if that is standard output.
+// tellWritten reports how much was written to out: on standard error if out is standard output.
 func tellWritten(s cli.Streams, out string, cases, runs int) {
 	text := fmt.Sprintf("%s of %s", plural.Count(cases, "case", "cases"), plural.Count(runs, "run", "runs"))
 	if out == stdout {

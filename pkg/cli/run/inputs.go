@@ -13,16 +13,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-// named is inputs whose runs have names: NAME=PATH, or the name of the directory or file.
+// named is inputs with names for their runs: the NAME of NAME=PATH, by default the name of the directory or file.
 type named struct {
 	args  []string
 	paths inputs
 	names []string
-	given []string // names that were given, empty for others
+	given []string // the NAME of each input, empty without one
 }
 
 func (n *named) addFlag(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&n.args, "in", nil, "read documents below `[NAME=]DIR`, or the lines of a FILE.ndjson; NAME is that of the run (default: of DIR); may be repeated")
+	cmd.Flags().StringArrayVar(&n.args, "in", nil, "read documents below `[NAME=]DIR`, or the lines of a FILE.ndjson; NAME names the run (default: the name of DIR); may be repeated")
 	_ = cmd.MarkFlagRequired("in") // fails only for unknown flags
 }
 
@@ -68,7 +68,7 @@ func (n *named) plans(s cli.Streams, paths []string) (out []*plan.Matrix, err er
 		}
 		m, err := plan.ReadArchived(path, cli.Version)
 		if err != nil {
-			s.Tell("left out, so that cases without a document are unknown: %v", err)
+			s.Tell("the matrix beside the documents was left out, so cases without a document are unknown: %v", err)
 			continue
 		}
 		if !slices.ContainsFunc(out, func(o *plan.Matrix) bool { return o.SHA256 == m.SHA256 }) {
@@ -78,16 +78,16 @@ func (n *named) plans(s cli.Streams, paths []string) (out []*plan.Matrix, err er
 	return out, nil
 }
 
-// nameOf splits NAME=PATH. A path that exists as it stands has no name.
+// nameOf splits NAME=PATH. An argument that is itself an existing path has no name.
 func nameOf(arg string) (name, path string) {
 	name, path, ok := strings.Cut(arg, "=")
-	if _, err := os.Lstat(arg); !ok || err == nil || name == "" || strings.ContainsRune(name, filepath.Separator) {
+	if _, err := os.Lstat(arg); !ok || err == nil || name == "" || path == "" || strings.ContainsRune(name, filepath.Separator) {
 		return "", arg
 	}
 	return name, path
 }
 
-// name names the paths without a name after their last element, or as many as tell different paths apart.
+// name names each path without a given name after its last element, and after as many more as tell different paths apart.
 func (n *named) name() {
 	depth := make([]int, len(n.paths))
 	for clash := true; clash; {
@@ -111,7 +111,7 @@ func (n *named) name() {
 }
 
 // elements returns the elements of a path that may name its run: without the extension of a file of documents,
-// and without the name that a sweep gives such a file. There are none for that file in the working directory.
+// and without the file name that a sweep uses. A path of only that file name has none.
 func elements(path string) []string {
 	if filepath.Base(path) == foldFile {
 		if path = filepath.Dir(path); path == "." {

@@ -19,6 +19,7 @@ func TestNamesOfInputs(t *testing.T) {
 		{[]string{"a/out", "b/out", "results"}, []string{"a/out", "b/out", "results"}},
 		{[]string{"monday=a/out", "b/out"}, []string{"monday", "out"}},
 		{[]string{"x=y"}, []string{"x=y"}},
+		{[]string{"x="}, []string{"x="}},
 		{[]string{"monday.ndjson", "tuesday.ndjson"}, []string{"monday", "tuesday"}},
 		{[]string{"run.ndjson", "a/run.ndjson"}, []string{"", "a"}},
 		{[]string{"a/out", "./a/out"}, []string{"out", "out"}},

@@ -23,13 +23,13 @@ func newReport(s cli.Streams) *cobra.Command {
 		Long: `Write the documents below directories or in NDJSON files as one HTML file with
 charts, tables, coverage and, for several runs, a comparison with the first. The file
 needs no network, and its tables can be read without scripts. docs/report.md explains it.
-A run has the NAME of --in, by default that of its directory or file. The matrix
-of a sweep is found beside its documents.
+NAME=DIR names the runs below DIR; by default they have the name of the directory or
+file. Without --matrix, the matrix that a sweep left beside its documents is read.
 
 With --figures, the first chart of each view is also written as an SVG file.
 
-The exit code is 1 if a file was left out because it is not a document, or if there is no
-document and no --matrix that says what was requested; then nothing is written.`,
+Without a document and without a matrix nothing is written, and the exit code is 1. It is
+also 1 if a file was left out because it is not a document.`,
 		Example: `  cxrun report --in run.ndjson --matrix matrix_full.json -o report.html
   cxrun report --in monday.ndjson --in tuesday.ndjson -o week.html --figures figures
   cxrun report --in before=monday.ndjson --in after=tuesday.ndjson -o upgrade.html`,

@@ -17,7 +17,7 @@ type Comparison struct {
 	Rows       [][]string // by Heads, the largest effect first, then rows that were not compared
 	More       int        // omitted rows
 	Notes      compare.Notes
-	Counts     map[string]int // cases and metrics by status
+	Verdict    string // how many cases and metrics have each status
 }
 
 // maxCompared limits the rows of a comparison.
@@ -51,7 +51,7 @@ func (b *builder) compare(in []string) error {
 	}
 	for run := 1; run < len(sides); run++ {
 		c := compare.Of(&sides[0], &sides[run], compare.Options{})
-		out := Comparison{Run: b.Runs[run].Name, First: b.Runs[0].Name, Counts: c.Counts}
+		out := Comparison{Run: b.Runs[run].Name, First: b.Runs[0].Name, Verdict: c.Verdict()}
 		for _, d := range c.Beside {
 			out.Beside = append(out.Beside, sanitize.Line(d.String()))
 		}

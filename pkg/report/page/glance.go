@@ -6,14 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/table"
 )
 
-// headlines returns the headlines of the cases of all runs, as a summary shows them: those of one case below each
-// other.
+// headlines returns the headlines of the cases of all runs, as a summary shows them. Rows of the same case in
+// several runs are adjacent.
 func (b *builder) headlines() (out []table.Section) {
 	for _, f := range family.All() {
 		var of []table.Section
@@ -47,7 +46,8 @@ func (b *builder) headlines() (out []table.Section) {
 	return out
 }
 
-// under adds the rows of a section of a run, whose name comes first, to the section with its title.
+// under appends the rows of section s to the section of all with the same title, with the name of the run as their
+// first cell.
 func under(all []table.Section, s table.Section, run string) []table.Section {
 	i := slices.IndexFunc(all, func(o table.Section) bool { return o.Title == s.Title })
 	if i < 0 {
@@ -64,24 +64,13 @@ func under(all []table.Section, s table.Section, run string) []table.Section {
 
 // Verdict formats the outcome of the cases of a run.
 func (r Run) Verdict() string {
-	parts := []string{fmt.Sprintf("%d of %s passed", r.Count.Success, plural.Count(r.Asked()-r.Count.Unsupported, "case", "cases"))}
+	parts := []string{fmt.Sprintf("%d of %s passed", r.Count.Success, plural.Count(r.Count.Cases+r.Count.Missing, "case", "cases"))}
 	for _, p := range []struct {
 		n    int
 		what string
 	}{{r.Count.Failed, "failed"}, {r.Count.Invalid, "invalid"}, {r.Count.Missing, "without a document"}, {r.Count.Unsupported, "unsupported"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// Verdict formats how many cases and metrics have each status.
-func (c Comparison) Verdict() string {
-	var parts []string
-	for _, status := range compare.Statuses() {
-		if n := c.Counts[status]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, status))
 		}
 	}
 	return strings.Join(parts, ", ")
