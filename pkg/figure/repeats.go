@@ -37,9 +37,9 @@ func (s Spread) String() string {
 	return fmt.Sprintf(" ± %.*f %% (n=%d)", places, part, s.N)
 }
 
-// Medians returns a copy of the first of some values of one type, pointers to structs of fields, slices and
-// pointers, with the median of all for each floating-point number. Elements of slices and pointers that only
-// some of the values have count where they are. Everything else is as in the first value.
+// Medians returns a copy of all[0] in which every floating-point number is the median over all. The values are
+// pointers to structs of one type, which may contain structs, slices and pointers. An element of a slice or the
+// target of a pointer that some values lack is the median of the others. Everything else is as in all[0].
 func Medians(all []any) any {
 	values := make([]reflect.Value, len(all))
 	for i := range all {
@@ -97,8 +97,8 @@ func each(all []reflect.Value, of func(reflect.Value) reflect.Value) []reflect.V
 	return out
 }
 
-// Merge returns the series of the repeats of a case as one: at each X, the medians over the repeats whose point
-// counts, with the Spreads of their times. A point that counts in no repeat is as in the first that has it.
+// Merge merges the series of the repeats of a case. At each X it has the medians over the repeats whose point
+// counts, and the spread of their times. A point that counts in no repeat is copied from the first that has it.
 func Merge(repeats []*Series) Series {
 	out := Series{View: repeats[0].View, Facets: repeats[0].Facets, Basis: repeats[0].Basis}
 	type place struct {

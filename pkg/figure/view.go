@@ -69,7 +69,7 @@ type Series struct {
 	// Basis describes what the bytes of the rates count; empty if there is a single basis.
 	Basis  string
 	Points []Point
-	// Spreads has the times of each of Points over the repeats that Merge took them from; nil for one repeat.
+	// Spreads has, for each of Points, the spread of its time over repeats. Only Merge sets it.
 	Spreads []Spread
 
 	bases []string // the distinct bases of its points

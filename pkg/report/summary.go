@@ -42,8 +42,8 @@ type Summary struct {
 // Passed reports whether aggregate would pass the run.
 func (s *Summary) Passed() bool { return s.err == nil }
 
-// Counts counts cases. For requested ones, Cases counts the runnable ones, and each counts once, whatever the
-// number of runs: as a success if it succeeded in any.
+// Counts counts cases. Of requested cases, Cases counts the runnable ones. Each counts once, even if several runs
+// have it, as a success if it succeeded in any run.
 type Counts struct {
 	Cases       int `json:"cases"`
 	Success     int `json:"success"`

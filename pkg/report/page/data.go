@@ -91,8 +91,8 @@ type facetHead struct {
 // encode writes one JSON object: the head's members, the lists that series share (x and
 // work), and for each view its series as
 // [case, [facets], look, basis, x, [work], [[quantile]…], samples, [[point, reason]…],
-// [[first byte, last byte, µs of the first, µs of the last, text]…], [lowest], [highest], repeats]. The fits and,
-// for the medians of repeats, the spread of their times may be missing.
+// [[first byte, last byte, µs of the first, µs of the last, text]…], [lowest], [highest], repeats].
+// The last four are optional: the fits, and for medians of repeats the spread of each time.
 func (p *Page) encode(w io.Writer, kept []quantile) error {
 	h := head{Quantiles: kept, Themes: themes, Markers: markers, Dashes: dashes, Mixed: mixedFacts, Cases: [][]any{}, Origins: [][][]any{}, Views: []viewHead{}}
 	for _, c := range p.Cases {

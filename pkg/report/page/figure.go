@@ -267,7 +267,7 @@ func mixed(from, to string, part float64) color.Color {
 	return color.RGBA{channel(1), channel(3), channel(5), 0xff}
 }
 
-// label identifies a series by its facets, except the run if there is one.
+// label identifies a series by its facets, except the run if there is only one.
 func (v *View) label(s *Series) string {
 	var parts []string
 	for i, k := range s.Facets {

@@ -42,11 +42,10 @@ type Run struct {
 	Count report.Counts
 	// Planned reports whether a matrix of the run was given. Without one, missing cases are unknown.
 	Planned bool
-	refused int // cases that the matrix marks unsupported
 }
 
 // Asked returns how many cases were requested of the run, as far as known.
-func (r Run) Asked() int { return r.Count.Cases + r.Count.Missing + r.refused }
+func (r Run) Asked() int { return r.Count.Cases + r.Count.Missing + r.Count.Unsupported }
 
 // Case is a case of a run, with the attempt that counts.
 type Case struct {
@@ -142,9 +141,9 @@ type answered struct {
 // middle is the value of facetRepeat of the median of the repeats of a case; empty if no case is repeated.
 const middle = "median"
 
-// Build reads the documents below the given paths (see fold.Read), which may have names. A matrix lists the cases requested of the
-// runs whose documents name its digest, or of the only run if no document names any. The verdict names the
-// files that are not documents.
+// Build reads the documents below the given paths (see fold.Read). names are the names of the paths, for their
+// runs (see fold.Verdict.Names). A matrix lists the cases requested of the runs whose documents name its digest,
+// or of the only run if no document names any. The verdict names the files that are not documents.
 func Build(in, names []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
 	of := map[string]string{} // run id → digest of its matrix
 	found, v, err := fold.Keep(in, nil, func(rec fold.Record) *answered {
@@ -404,7 +403,6 @@ func (b *builder) plan(m *plan.Matrix, of map[string]string) {
 				continue
 			case r.Disposition == plan.Unsupported:
 				run.Count.Unsupported++
-				run.refused++
 				reason, detail := r.Why()
 				c.State, c.Reason = result.Unsupported, strings.TrimSuffix(reason+": "+detail, ": ")
 			default:

@@ -90,9 +90,9 @@ func (p polygon) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 var dashes = [][]vg.Length{{}, {7, 3}, {2, 3}, {9, 3, 2, 3}, {4, 2}, {12, 4}}
 
 // assignLooks assigns each identity a colour and a marker: Look is round·colours+colour, and the marker has index
-// round+colour, so that different colours have different markers. SKU, backend and ranks have one look in all
-// views, which the first identity of a view with them gets. Colours follow from a digest, so that they are the
-// same on other pages, unless another one is used less.
+// round+colour, so that different colours have different markers. A subject (SKU, backend
+// and ranks) has one look in all views; in each view, its first identity gets this look. Colours follow from a
+// digest, so that they are the same on other pages, unless another one is used less.
 func assignLooks(views []View) {
 	l := looks{map[string]int{}, make([]int, len(themes[0].Series))}
 	var subjects []string
