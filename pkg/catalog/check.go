@@ -125,13 +125,10 @@ func noBlock() string {
 func (c *Checker) checkPlatform(p *Platform) {
 	c.checkDevice(p)
 	la := &p.Launch
-	if runtimes := vocab.Containers(la.Launcher); !slices.Contains(runtimes, la.Container) {
+	if runtimes := vocab.Containers(la.Launcher); slices.Contains(runtimes, la.Container) {
+		c.checkRequires(la)
+	} else {
 		c.Diagnose(&la.Container, "launcher %q has no container %q; choose from %s", la.Launcher, la.Container, strings.Join(runtimes, ", "))
-	}
-	for _, key := range operator.Needs(la.Launcher, la.Container) {
-		if slices.Contains(vocab.Containers(la.Launcher), la.Container) && !slices.Contains(la.Requires, key) {
-			c.Diagnose(&la.Launcher, "launcher %q with container %q needs the operator value %s; list it under \"requires\"", la.Launcher, la.Container, key)
-		}
 	}
 	if la.Container != vocab.NoContainer && p.Image == "" {
 		c.Diagnose(&la.Container, "container %q needs an image", la.Container)
@@ -139,17 +136,26 @@ func (c *Checker) checkPlatform(p *Platform) {
 	if strings.Contains(p.Image, "@") {
 		c.Diagnose(&p.Image, "image %q has a digest: name a tag; documents record the digest", p.Image)
 	}
-	if la.TaskPer != "" && la.Launcher != "slurm" {
+	if la.TaskPer != "" && la.Launcher != vocab.Slurm {
 		c.Diagnose(&la.TaskPer, "task_per is about slurm; the launcher is %q", la.Launcher)
 	}
-	if la.QueueMinutes != 0 && la.Launcher != "slurm" {
+	if la.QueueMinutes != 0 && la.Launcher != vocab.Slurm {
 		c.Diagnose(&la.QueueMinutes, "queue_minutes is about slurm; the launcher is %q", la.Launcher)
 	}
-	c.checkArgs(la.Salloc, la.Launcher == "slurm", "salloc", "the launcher is "+la.Launcher)
-	c.checkArgs(la.Srun, la.Launcher == "slurm", "srun", "the launcher is "+la.Launcher)
-	c.checkArgs(la.Docker, la.Container == "docker", "docker", "the container is "+la.Container)
+	c.checkArgs(la.Salloc, la.Launcher == vocab.Slurm, "salloc", "the launcher is "+la.Launcher)
+	c.checkArgs(la.Srun, la.Launcher == vocab.Slurm, "srun", "the launcher is "+la.Launcher)
+	c.checkArgs(la.Docker, la.Container == vocab.Docker, "docker", "the container is "+la.Container)
 	for i := range p.Backends {
 		c.checkSupport(p, &p.Backends[i])
+	}
+}
+
+// checkRequires requires the operator values that the launcher needs.
+func (c *Checker) checkRequires(la *Launch) {
+	for _, key := range operator.Needs(la.Launcher, la.Container) {
+		if !slices.Contains(la.Requires, key) {
+			c.Diagnose(&la.Launcher, "launcher %q with container %q needs the operator value %s; list it under \"requires\"", la.Launcher, la.Container, key)
+		}
 	}
 }
 
@@ -174,7 +180,7 @@ func (c *Checker) checkDevice(p *Platform) {
 	if vocab.IsModel(p.Product) {
 		return
 	}
-	hint := vocab.Model(p.Product) // in other letters
+	hint := vocab.Model(p.Product) // such as h100 for H100
 	if hint == p.Product {
 		known := namesOf(c.Platforms, func(p *Platform) string { return p.Product })
 		hint = vocab.Nearest(p.Product, slices.DeleteFunc(known, func(name string) bool { return !vocab.IsModel(name) }))
