@@ -54,8 +54,8 @@ func ParseSource(s string) (Source, error) {
 	return Source{Repository: m[1], SHA: m[2]}, nil
 }
 
-// Release is a release of CollectiveX that setup downloads instead of building it. The zero value is
-// none.
+// Release is a release of CollectiveX that setup downloads instead of building it. The zero value means
+// no release.
 type Release struct {
 	Version string // v1.2.3
 	SHA256  string // of its SHA256SUMS, in hexadecimal
@@ -71,12 +71,12 @@ func ParseRelease(s string) (Release, error) {
 	m := release.FindStringSubmatch(s)
 	if m == nil {
 		version, _, _ := strings.Cut(s, "@")
-		return Release{}, fmt.Errorf("release %q: want VERSION@SHA256 with what this prints: curl -sL %s/%s/SHA256SUMS | sha256sum", s, Releases, version)
+		return Release{}, fmt.Errorf("release %q: want VERSION@SHA256; get the SHA256 with: curl -fsSL %s/%s/SHA256SUMS | sha256sum", s, Releases, version)
 	}
 	return Release{Version: m[1], SHA256: m[2]}, nil
 }
 
-// Number returns the version without its v, as names of files have it.
+// Number returns the version without its v, as in file names.
 func (r Release) Number() string { return strings.TrimPrefix(r.Version, "v") }
 
 // Options are the differences from the workflow of CollectiveX's own repository with the

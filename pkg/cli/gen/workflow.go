@@ -28,8 +28,8 @@ func newWorkflow(s cli.Streams) *cobra.Command {
 offer the suites, platforms and other names of the definitions.
 
 In a repository other than CollectiveX's own, --source names the commit of
-CollectiveX that the workflow builds, or --release the release that it downloads
-and the SHA-256 of the release's SHA256SUMS. --definitions names a directory of the
+CollectiveX that the workflow builds. --release names the release that it downloads
+instead, with the SHA-256 of the release's SHA256SUMS. --definitions names a directory of the
 workflow's repository, relative to its root, with the definitions to plan with.`,
 		Example: `  cxgen workflow
   cxgen workflow --check
@@ -47,7 +47,7 @@ workflow's repository, relative to its root, with the definitions to plan with.`
 				return cli.UsageError("%w", err)
 			}
 			if source == "" && release == "" && !ownRepository() {
-				return cli.UsageError("outside of CollectiveX's own repository the workflow has nothing to build: name the commit with --source OWNER/NAME@SHA, or a release with --release")
+				return cli.UsageError("outside of CollectiveX's own repository the workflow has nothing to build: name the commit with --source OWNER/NAME@SHA, or a release with --release VERSION@SHA256")
 			}
 			text, err := workflow.Emit(cat, options)
 			if err != nil {
