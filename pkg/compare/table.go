@@ -131,7 +131,7 @@ func (c *Comparison) Text(w io.Writer, all bool) error {
 	}
 	shorten(t)
 	var b strings.Builder
-	rows := strings.SplitAfter(t.Text(), "\n")
+	rows := strings.SplitAfter(t.Text(0), "\n")
 	b.WriteString("case (time: − is faster)\n" + rows[0])
 	rows = rows[1:]
 	for _, id := range order {

@@ -32,7 +32,7 @@ func TestSummary(t *testing.T) {
 	d := resulttest.Overlap(c, resulttest.Attempt())
 	d.Measurement.SharedProcessor = true
 	var b strings.Builder
-	require.NoError(t, summary(t, d).Text(&b))
+	require.NoError(t, summary(t, d).Text(&b, 0))
 	require.Regexp(t, `(?m)^ +16 KiB +20.3 +10.2 +25.4 +30.5 +5.08 +0.500$`, b.String())
 	require.Contains(t, b.String(), "loop (shared processor)")
 	require.Contains(t, b.String(), "ranks 2\n", "a number of ranks has no decimals")
@@ -47,6 +47,6 @@ func TestSummary(t *testing.T) {
 		row.Figures = row.Derive(overlap.LinearBroadcast, 2)
 	}
 	b.Reset()
-	require.NoError(t, summary(t, noisy).Text(&b))
+	require.NoError(t, summary(t, noisy).Text(&b, 0))
 	require.Regexp(t, `(?m)^ +16 KiB +20.3 +10.2 +25.4 +30.5 +– +–$`, b.String())
 }

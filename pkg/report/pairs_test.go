@@ -46,7 +46,7 @@ func TestPairs(t *testing.T) {
 	require.Equal(t, &collective.Slow{Src: 2, Dst: 1, GBps: 60}, p.Worst)
 	require.InDelta(t, 100, p.Median, 1e-9)
 	var b bytes.Buffer
-	require.NoError(t, s.Text(&b))
+	require.NoError(t, s.Text(&b, 0))
 	golden.Equal(t, "testdata/pairs.txt", b.String())
 	b.Reset()
 	require.NoError(t, s.Markdown(&b, report.MaxMarkdown))

@@ -21,8 +21,8 @@ const maxCharts = 6
 // maxTextRows limits the details that a terminal shows.
 const maxTextRows = 24
 
-// Text writes the summary for a terminal.
-func (s *Summary) Text(w io.Writer) error {
+// Text writes the summary for a terminal of width columns, or as wide as it is if width is 0.
+func (s *Summary) Text(w io.Writer, width int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", sanitize.Line(s.verdict()))
 	for _, sec := range s.sections() {
@@ -34,7 +34,7 @@ func (s *Summary) Text(w io.Writer) error {
 			fmt.Fprintf(&b, "  %s: in the JSON form and in the documents\n", table.Plural(n, "row"))
 			continue
 		}
-		b.WriteString(sec.Table.Text())
+		b.WriteString(sec.Table.Text(width))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

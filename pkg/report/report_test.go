@@ -139,7 +139,7 @@ func TestSummaryOfAMixedRun(t *testing.T) {
 	require.NoError(t, s.Markdown(&b, report.MaxMarkdown))
 	golden.Equal(t, "testdata/mixed.md", b.String())
 	b.Reset()
-	require.NoError(t, s.Text(&b))
+	require.NoError(t, s.Text(&b, 0))
 	golden.Equal(t, "testdata/mixed.txt", b.String())
 	b.Reset()
 	require.NoError(t, s.JSON(&b))
@@ -167,7 +167,7 @@ func TestRepeatsAreOneRow(t *testing.T) {
 	s := r.build()
 	require.Len(t, s.Headlines["collectives"], 5)
 	var b strings.Builder
-	require.NoError(t, s.Text(&b))
+	require.NoError(t, s.Text(&b, 0))
 	_, table, _ := strings.Cut(b.String(), "Collectives, pipelined, out of place\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	require.Len(t, strings.Split(table, "\n"), 3, table)
@@ -190,7 +190,7 @@ func TestCopiesInASummary(t *testing.T) {
 	d.Measurement.Rows[0].Device = nil
 	r.answer(d)
 	var b strings.Builder
-	require.NoError(t, r.build().Text(&b))
+	require.NoError(t, r.build().Text(&b, 0))
 	require.Regexp(t, `(?m)^ +1 MiB +52.4 +52.4 +4 KiB +– +1.04$`, b.String())
 
 	for i := range d.Measurement.Rows {
@@ -257,7 +257,7 @@ func TestSimulationsStandAlone(t *testing.T) {
 		require.True(t, len(headlines) == 0 || list == "schedules" || list == "simulations", list)
 	}
 	var b strings.Builder
-	require.NoError(t, s.Text(&b))
+	require.NoError(t, s.Text(&b, 0))
 	var with []string
 	for section := range strings.SplitSeq(b.String(), "\n\n") {
 		title, _, _ := strings.Cut(section, "\n")
@@ -288,13 +288,13 @@ func TestTheHeadlineCountsEachCaseOnce(t *testing.T) {
 	r.answer(resulttest.Fail(resulttest.New(cases[1], later), "timeout"))
 	r.answer(resulttest.Collective(cases[3], later))
 	var b bytes.Buffer
-	require.NoError(t, r.build().Text(&b))
+	require.NoError(t, r.build().Text(&b, 0))
 	require.Equal(t, "1 of 3 cases passed, 1 failed, 1 without a document, 1 not requested", strings.SplitN(b.String(), "\n", 2)[0])
 }
 
 func TestSummaryOfNothing(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, newRun(t).build().Text(&b))
+	require.NoError(t, newRun(t).build().Text(&b, 0))
 	require.Equal(t, "0 of 0 cases passed\n", b.String())
 }
 
@@ -337,7 +337,7 @@ func TestMarkdownFitsAndSaysWhatItLeftOut(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, s.Markdown(&b, 3000))
 	require.Contains(t, b.String(), "sku000-mori", "failed cases come first")
-	require.NoError(t, s.Text(io.Discard))
+	require.NoError(t, s.Text(io.Discard, 0))
 }
 
 // fill puts text into every string of v, and a number into every figure.
@@ -379,7 +379,7 @@ func TestHostileTextInEveryField(t *testing.T) {
 	s.Headlines = family.Headlines{"ep": {expert}, "collectives": {headline}, "pairs": {pairs}}
 
 	var text, page bytes.Buffer
-	require.NoError(t, s.Text(&text))
+	require.NoError(t, s.Text(&text, 0))
 	require.NoError(t, s.Markdown(&page, report.MaxMarkdown))
 	for _, out := range []string{text.String(), page.String()} {
 		require.Greater(t, strings.Count(out, "add-mask"), 10)

@@ -32,6 +32,7 @@ func Filled[T any](s Section, columns []Column, list []T, row func(T) []string) 
 // LiftCommon removes key columns that are equal in all rows from the table and names them in Common.
 func (s *Section) LiftCommon() {
 	var common []string
+	s.Table.keys = s.Keys
 	for i := s.Keys - 1; i >= 0; i-- {
 		value := s.Table.Rows[0][i]
 		if slices.ContainsFunc(s.Table.Rows, func(r []string) bool { return r[i] != value }) {

@@ -87,10 +87,11 @@ func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 	return s.AddStepSummary(b.String())
 }
 
-// printText prints sum for people. On a terminal its first line has the colour of the verdict.
+// printText prints sum for people. On a terminal its tables fit, and its first line has the colour of the verdict.
 func printText(s cli.Streams, sum *report.Summary) error {
 	var b strings.Builder
-	if err := sum.Text(&b); err != nil {
+	width, _ := s.Terminal(s.Out)
+	if err := sum.Text(&b, width); err != nil {
 		return err
 	}
 	colour := cli.Red
