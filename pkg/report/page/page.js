@@ -670,7 +670,11 @@
   function live(table, name) {
     const bodies = [...table.tBodies];
     const text = cell => cell.dataset.value ?? cell.textContent;
-    const figure = text => parseFloat(text.replace(/^[±<>]/, "")); // +1.5 %, ±2 %, 5+5
+    const prefixes = { k: 1e3, M: 1e6, G: 1e9, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, PiB: 1024 ** 5, EiB: 1024 ** 6 };
+    const figure = text => { // +1.5 %, ±2 %, 5+5, 3.31 M, 512 KiB
+      const [, number, prefix] = text.match(/^[±<>]?([-+]?[\d.]+(?:e[-+]?\d+)?)(?: ([kMG]|[KMGTPE]iB))?(?!\w)/) ?? [];
+      return Number(number) * (prefixes[prefix] ?? 1);
+    };
     const order = (a, b) => {
       const [x, y] = [figure(a), figure(b)];
       if (!Number.isNaN(x) && !Number.isNaN(y) && x !== y) return x - y;

@@ -383,6 +383,14 @@ func TestTablesAreSortedAndSearched(t *testing.T) {
 	heads := slices.Compact(get[[]string](b, `[...document.querySelectorAll("table[data-name=collectives-series] tbody")].map(body => body.rows[0].cells[9].textContent)`))
 	require.Equal(t, []string{"1", "1.801", "2.001"}, heads, "groups are in the order of their first rows")
 
+	fill := func(cells string) {
+		b.run(`[...document.querySelectorAll("table[data-name=headlines] tbody tr")].forEach((row, i) => row.cells[0].textContent = ` + cells + `[i % 4])`)
+	}
+	fill(`["512 KiB", "8 B", "1.125 MiB", "2 KiB"]`)
+	require.Equal(t, []string{"8 B", "2 KiB", "512 KiB", "1.125 MiB"}, sorted("table[data-name=headlines]", "run", 0))
+	fill(`["300 k", "1.2 G", "950", "3.31 M"]`)
+	require.Equal(t, []string{"1.2 G", "3.31 M", "300 k", "950"}, sorted("table[data-name=headlines]", "run", 0))
+
 	b.run(`(() => { const s = document.querySelector("#search"); s.value = "broadcast"; s.dispatchEvent(new Event("input")); })()`)
 	require.Equal(t, 2, get[int](b, `document.querySelectorAll("#coverage table[data-name=coverage] tbody tr:not([hidden])").length`))
 }
