@@ -20,14 +20,20 @@ import (
 )
 
 // Together returns the place of this process among those that one launcher started with the same command, nil if
-// it was started alone. Variables that describe something else do not count: those of torchrun without a local rank,
+// it was started alone. It ignores variables that describe something else: those of torchrun without a local rank,
 // which a Kubernetes operator sets for a whole pod, and Slurm's outside of a step, as in a batch script.
 func Together(getenv func(string) string) (*Started, error) {
 	its := func(name string) string {
-		switch {
-		case slices.Contains([]string{starters[0].rank, starters[0].world, starters[0].local}, name) && (getenv(starters[0].local) == "" || getenv("MASTER_ADDR") == ""),
-			strings.HasPrefix(name, "SLURM_") && getenv("SLURM_STEP_ID") == "",
-			name == pmixRank:
+		switch name {
+		case torchStarter.rank, torchStarter.world, torchStarter.local:
+			if getenv(torchStarter.local) == "" || getenv("MASTER_ADDR") == "" {
+				return ""
+			}
+		case slurmStarter.rank, slurmStarter.world, slurmStarter.local:
+			if getenv("SLURM_STEP_ID") == "" {
+				return ""
+			}
+		case pmixRank:
 			return ""
 		}
 		return getenv(name)
@@ -38,6 +44,11 @@ func Together(getenv func(string) string) (*Started, error) {
 	p, err := StartedPlace(its)
 	if err != nil || p.World < 2 {
 		return nil, err
+	}
+	if p.by() == pmiStarter { // srun sets variables of PMI, too
+		if task, err := slurmStarter.read(its); err == nil && task != nil && task.Rank == p.Rank && task.World == p.World {
+			p = *task
+		}
 	}
 	return &p, nil
 }
@@ -54,35 +65,23 @@ func (p Started) Member(getenv func(string) string) (m Member, err error) {
 	return m, err
 }
 
-// launchers names what sets the variables of Started.Variable.
-var launchers = map[string]string{"RANK": "torchrun", "OMPI_COMM_WORLD_RANK": "mpirun", "PMI_RANK": "mpirun", "SLURM_PROCID": "srun"}
-
-// Launcher names the launcher that started the process.
-func (p Started) Launcher() string { return launchers[p.Variable] }
-
 // oneHost reports whether all processes are on this host, as far as the launcher says so.
 func (p Started) oneHost(getenv func(string) string) bool {
-	local := map[string]string{
-		"RANK": "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_RANK": "MPI_LOCALNRANKS",
-	}[p.Variable]
-	return local != "" && getenv(local) == strconv.Itoa(p.World) || p.ofStep(getenv) && getenv("SLURM_STEP_NUM_NODES") == "1"
-}
-
-// ofStep reports whether srun started the processes, as tasks of one step. srun sets variables of PMI, too.
-func (p Started) ofStep(getenv func(string) string) bool {
-	return p.Variable == slurmStarter.rank || p.Variable == "PMI_RANK" && getenv("SLURM_STEP_ID") != "" &&
-		getenv(slurmStarter.rank) == strconv.Itoa(p.Rank) && getenv(slurmStarter.world) == strconv.Itoa(p.World)
+	if by := p.by(); by != slurmStarter {
+		return getenv(by.onHost) == strconv.Itoa(p.World)
+	}
+	return getenv("SLURM_STEP_NUM_NODES") == "1"
 }
 
 // job returns what only the processes of this start have in common, empty if the launcher does not say it.
 func (p Started) job(getenv func(string) string) string {
 	var names []string
 	switch {
-	case p.Variable == "RANK":
+	case p.by() == torchStarter:
 		names = []string{"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}
-	case p.Variable == "OMPI_COMM_WORLD_RANK" && getenv("PMIX_NAMESPACE") != "":
+	case p.by() == openMPIStarter && getenv("PMIX_NAMESPACE") != "":
 		names = []string{"PMIX_NAMESPACE"}
-	case p.ofStep(getenv):
+	case p.by() == slurmStarter:
 		names = []string{"SLURM_JOB_ID", "SLURM_STEP_ID"}
 	case p.oneHost(getenv):
 		return fmt.Sprintf("%s %d", p.Variable, os.Getppid()) // mpirun's process on this host
@@ -96,20 +95,20 @@ func (p Started) job(getenv func(string) string) string {
 	return strings.Join(id, " ")
 }
 
-// meeting is where processes that one launcher started find the store that the first of them serves.
+// meeting is where processes that one launcher started find the store that rank 0 serves.
 type meeting struct {
-	file string // with a card
-	host string // at which the first one listens
+	file string // has a card
+	host string // where rank 0 listens
 }
 
-// card says how to reach a store over TCP.
+// card is the content of a meeting's file: how to reach a store over TCP.
 type card struct {
 	Address string `json:"address"`
 	Token   string `json:"token"`
 }
 
-// meeting returns where the processes meet: at a file of this account that has the address and the token of the store.
-// On one host, it is in memory, and otherwise in the cache directory of the account, which clusters share.
+// meeting returns where the processes meet. The file is in memory if all processes are on one host. Otherwise it is in
+// the cache directory of the account, which the hosts of a cluster share.
 func (p Started) meeting(getenv func(string) string) (meeting, error) {
 	job := p.job(getenv)
 	if job == "" {
@@ -120,7 +119,7 @@ func (p Started) meeting(getenv func(string) string) (meeting, error) {
 	if !p.oneHost(getenv) {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return meeting{}, fmt.Errorf("processes on several hosts meet in the home directory: %w", err)
+			return meeting{}, fmt.Errorf("processes on several hosts meet in the cache directory of the account: %w: set XDG_CACHE_HOME, or %s to a directory that all hosts see", err, StoreVariable)
 		}
 		dir, host = filepath.Join(cache, "collectivex"), getenv("MASTER_ADDR")
 		if host == "" {
@@ -129,7 +128,7 @@ func (p Started) meeting(getenv func(string) string) (meeting, error) {
 			}
 		}
 	}
-	if err := ownDirectory(dir, "the directory above"); err != nil {
+	if err := ownDirectory(dir, StoreVariable); err != nil {
 		return meeting{}, err
 	}
 	return meeting{filepath.Join(dir, fmt.Sprintf("bench-%x.json", sha256.Sum256([]byte(job)))), strings.Trim(host, "[]")}, nil
@@ -138,7 +137,7 @@ func (p Started) meeting(getenv func(string) string) (meeting, error) {
 // maxCard is the maximum size of a card, in bytes.
 const maxCard = 4096
 
-// lead serves the store of world processes and writes its card.
+// lead serves a store for world processes and writes its card.
 func (m meeting) lead(world int) (*rendezvous.Leader, card, error) {
 	token := rand.Text()
 	l, err := rendezvous.LeadAt(net.JoinHostPort(m.host, "0"), token, world)
@@ -170,7 +169,11 @@ func (m meeting) find(ctx context.Context, rank int) (*rendezvous.Client, card, 
 		}
 		select {
 		case <-ctx.Done():
-			return nil, card{}, fmt.Errorf("rank 0 is not to be found: %w: let all hosts see %s, and set MASTER_ADDR to an address of the host of rank 0", err, filepath.Dir(m.file))
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, card{}, fmt.Errorf("find rank 0: %w", ctx.Err())
+			}
+			return nil, card{}, fmt.Errorf("rank 0 not found within %s: %w: check that all hosts see %s, and set MASTER_ADDR to an address of the host of rank 0",
+				joinLimit, err, filepath.Dir(m.file))
 		case <-time.After(pollAgents):
 		}
 	}
@@ -196,8 +199,8 @@ func (t *Team) meet(ctx context.Context) (rendezvous.Store, error) {
 	return store, err
 }
 
-// locate sets the place of this process. The launcher numbered the processes as it likes; here, ranks are numbered
-// host after host, in the order of the launcher's first process on each.
+// locate sets the place of this process. Launchers number processes in any order. Ranks are numbered host after host,
+// in the order of the first process that the launcher started on each.
 func (t *Team) locate(ctx context.Context) error {
 	me := t.member.Place
 	if t.Leads() {
@@ -228,7 +231,7 @@ func (t *Team) locate(ctx context.Context) error {
 // waitNotice is how long rank 0 waits for the others before it says so.
 const waitNotice = 10 * time.Second
 
-// placesOn returns the places of processes on these hosts, which must have equally many.
+// placesOn returns the places of processes, given the host of each. Each host must have the same number.
 func placesOn(hosts []string) ([]rank.Place, error) {
 	var order []string
 	count := map[string]int{}
@@ -253,7 +256,7 @@ func placesOn(hosts []string) ([]rank.Place, error) {
 	return places, nil
 }
 
-// Disagreement is an error that all processes of a Team find in the same way.
+// Disagreement is an error that all processes of a Team return alike.
 type Disagreement struct{ error }
 
 // Unwrap returns the cause.

@@ -1,10 +1,12 @@
 package launch
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
@@ -25,14 +27,18 @@ func TestTogether(t *testing.T) {
 		env  map[string]string
 		want *Started
 	}{
-		"srun":                  {step, &Started{1, 2, 1, "SLURM_PROCID"}},
-		"sbatch":                {without(step, "SLURM_STEP_ID"), nil},
-		"a step of one task":    {map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0"}, nil},
-		"torchrun":              {torchrun, &Started{1, 2, 1, "RANK"}},
-		"a pod of an operator":  {without(torchrun, "LOCAL_RANK"), nil},
-		"mpirun":                {map[string]string{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1"}, &Started{1, 2, -1, "OMPI_COMM_WORLD_RANK"}},
-		"mpirun -np 1":          {map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}, nil},
-		"MPICH":                 {map[string]string{"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0"}, &Started{0, 2, 0, "PMI_RANK"}},
+		"srun":                 {step, &Started{1, 2, 1, "SLURM_PROCID"}},
+		"sbatch":               {without(step, "SLURM_STEP_ID"), nil},
+		"a step of one task":   {map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0"}, nil},
+		"torchrun":             {torchrun, &Started{1, 2, 1, "RANK"}},
+		"a pod of an operator": {without(torchrun, "LOCAL_RANK"), nil},
+		"mpirun":               {map[string]string{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1"}, &Started{1, 2, -1, "OMPI_COMM_WORLD_RANK"}},
+		"mpirun -np 1":         {map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}, nil},
+		"MPICH":                {map[string]string{"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0"}, &Started{0, 2, 0, "PMI_RANK"}},
+		"srun --mpi=pmi2": {
+			map[string]string{"PMI_RANK": "1", "PMI_SIZE": "2", "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "1", "SLURM_STEP_ID": "0"},
+			&Started{1, 2, 1, "SLURM_PROCID"},
+		},
 		"nothing":               {nil, nil},
 		"PMIx of a daemon only": {map[string]string{"PMIX_RANK": "0"}, nil},
 	} {
@@ -73,4 +79,31 @@ func TestPlacesOnHosts(t *testing.T) {
 	}, places)
 	_, err = placesOn([]string{"a", "a", "b"})
 	require.EqualError(t, err, "2 processes were started on the host of rank 0 and 1 on another: start equally many on each")
+}
+
+// A process that leaves before it serves, as where its device is in use, ends the start of the ranks.
+func TestAProcessThatLeaves(t *testing.T) {
+	t.Setenv("CX_RANK", "hang")
+	dir := t.TempDir()
+	var teams [2]*Team
+	var errs [2]error
+	var group sync.WaitGroup
+	for r := range teams {
+		group.Go(func() {
+			teams[r], errs[r] = Join(t.Context(), Member{Place: rank.Place{Rank: r, World: 2, LocalRank: r}, Store: dir}, command.Host{})
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	require.NoError(t, teams[1].Close(t.Context(), 0))
+	a, err := teams[0].Allocate(t.Context())
+	require.NoError(t, err)
+	for range 2 {
+		_, err = a.Start(t.Context(), Spec{Places: Places(2, 2), LogDir: t.TempDir()})
+		require.EqualError(t, err, "start ranks: the process of rank 1 has ended")
+	}
+	require.NoError(t, a.Release())
+	require.NoError(t, teams[0].Close(t.Context(), 0))
 }

@@ -54,17 +54,17 @@ func stageOf(stage string) (string, error) {
 // shared file systems may hold on one host only. With a directory for each host and account,
 // cells elsewhere do not take the files of a living cell for abandoned ones.
 //
-// The key is the operator value that names the directory above.
+// The key is the operator value or the variable that sets the directory above.
 func ownDirectory(path, key string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return fmt.Errorf("scratch directory: %w: can this account write to %s?", err, key)
+		return fmt.Errorf("scratch directory: %w: choose a directory that this account can write to with %s", err, key)
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
 		return fmt.Errorf("scratch directory: %w", err)
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("scratch directory: %s is not a directory of this account: remove it, or name another %s", path, key)
+		return fmt.Errorf("scratch directory: %s is not a directory of this account: remove it, or choose another with %s", path, key)
 	}
 	if err := os.Chmod(path, 0o700); err != nil { // also an older one
 		return fmt.Errorf("scratch directory: %w", err)

@@ -19,19 +19,36 @@ type Started struct {
 	Variable    string // the one with the rank
 }
 
-// placeVariables has the variables in which a launcher passes the place of a rank.
-type placeVariables struct{ rank, world, local string }
+// placeVariables has the variables in which a launcher passes the place of a rank, and the number of ranks on its host
+// if there is such a variable.
+type placeVariables struct{ launcher, rank, world, local, onHost string }
 
-// slurmStarter has the variables of srun, also for steps that this program starts itself.
-var slurmStarter = placeVariables{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}
+var (
+	// torchStarter has variables that Kubernetes operators and users set, too.
+	torchStarter   = placeVariables{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
+	openMPIStarter = placeVariables{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"}
+	// pmiStarter has the variables of MPICH, Intel MPI, and srun --mpi=pmi2.
+	pmiStarter = placeVariables{"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}
+	// slurmStarter has the variables of srun, also for steps that this program starts itself.
+	slurmStarter = placeVariables{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""}
+)
 
 // starters are in order of precedence. Slurm's are not among them: they count only if no others
 // are set, since a program that srun starts may start the ranks.
-var starters = []placeVariables{
-	{"RANK", "WORLD_SIZE", "LOCAL_RANK"}, // torchrun, Kubernetes operators, set by hand
-	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}, // MPICH, Intel MPI, srun --mpi=pmi2
+var starters = []placeVariables{torchStarter, openMPIStarter, pmiStarter}
+
+// by returns the variables of the launcher that started the process.
+func (p Started) by() placeVariables {
+	for _, v := range starters {
+		if v.rank == p.Variable {
+			return v
+		}
+	}
+	return slurmStarter
 }
+
+// Launcher names the launcher that started the process.
+func (p Started) Launcher() string { return p.by().launcher }
 
 // pmixRank is set by mpirun and by srun --mpi=pmix beside their own variables. PMIx has no
 // variable for the number of ranks.
@@ -66,7 +83,7 @@ func StartedPlace(getenv func(string) string) (Started, error) {
 		return Started{}, fmt.Errorf("%s is set, but no variable has the number of ranks: set RANK, WORLD_SIZE and LOCAL_RANK", pmixRank)
 	case chosen == nil:
 		return Started{}, errors.New("no variable has the rank of this process: start it with mpirun, torchrun or srun, or set RANK, WORLD_SIZE and LOCAL_RANK")
-	case pmix != "" && chosen.Variable != starters[0].rank && pmix != strconv.Itoa(chosen.Rank):
+	case pmix != "" && chosen.Variable != torchStarter.rank && pmix != strconv.Itoa(chosen.Rank):
 		return Started{}, fmt.Errorf("%s says rank %d, and %s says rank %s: unset the variable that is not for this process", chosen.Variable, chosen.Rank, pmixRank, pmix)
 	}
 	return *chosen, nil

@@ -61,13 +61,14 @@ type Team struct {
 	dir    string // of the store in files
 	card   string // file that says where the store is; removed when all have found it
 	served chan error
+	serves bool // Serve was called
 
 	places  []rank.Place // of the agents
 	sent    int
 	groups  int
 	offsets []int64       // in the streams of the agents
-	left    []bool        // by agent
-	gone    []atomic.Bool // by agent: its process has ended without notice
+	left    []bool        // by agent: it has reported its end
+	gone    []atomic.Bool // by agent: its process has ended, perhaps without a report
 }
 
 var _ Launcher = (*Team)(nil)
@@ -318,6 +319,7 @@ func (t *Team) LocalRank() int { return t.member.Place.LocalRank }
 
 // Serve starts the ranks of this process until the one of rank 0 ends, and returns the exit code of that.
 func (t *Team) Serve(ctx context.Context) (code int, err error) {
+	t.serves = true
 	if hostPort, tcp := rendezvous.OverTCP(t.member.Store); tcp {
 		alive := rendezvous.Dial(hostPort, t.member.Token) // a connection that only waits, so that rank 0 sees its end
 		defer alive.Close()
@@ -370,9 +372,14 @@ func (t *Team) events(agent int) ([]agentEvent, error) {
 }
 
 // Close makes the other processes end with the exit code and removes the store, if this is the process of rank 0.
+// Otherwise, it tells rank 0 that this process leaves, unless Serve has.
 func (t *Team) Close(ctx context.Context, code int) error {
 	if !t.Leads() {
-		return t.store.Close()
+		var err error
+		if !t.serves {
+			err = t.agent.report(agentEvent{Left: true})
+		}
+		return errors.Join(err, t.store.Close())
 	}
 	err := t.send(ctx, agentCommand{Do: agentStop, Code: code})
 	for end := time.Now().Add(agentGrace); err == nil && slices.Contains(t.left, false) && time.Now().Before(end); time.Sleep(pollAgents) {
@@ -444,7 +451,7 @@ func (a *teamAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 		if of < 0 {
 			return nil, fmt.Errorf("start ranks: rank %d of %d has no process among the %d that were started", p.Rank, p.World, len(t.places))
 		}
-		if t.gone[of].Load() {
+		if t.gone[of].Load() || t.left[of] {
 			return nil, fmt.Errorf("start ranks: the process of rank %d has ended", of)
 		}
 		g.agents = append(g.agents, of)
@@ -500,6 +507,7 @@ func (g *teamGroup) follow() {
 			if err != nil {
 				continue // others see that the store fails, too
 			}
+			gone = gone || g.team.left[agent]
 			ended := slices.ContainsFunc(events, g.take)
 			started[agent] = started[agent] || slices.ContainsFunc(events, func(e agentEvent) bool { return e.Started && e.Group == g.number })
 			switch {

@@ -148,15 +148,15 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 	if err != nil {
 		return group.once(err)
 	}
-	base, err := readBaseline(s, o)
-	if err != nil {
-		return group.once(err)
-	}
 	cat, p, err := benchPlace(c.Context(), s, *o, of.Family)
 	if err != nil {
 		return group.once(err)
 	}
 	measure := func(team *launch.Team) error {
+		base, err := readBaseline(s, o) // on the host of rank 0
+		if err != nil {
+			return err
+		}
 		b, err := newBenchRun(c.Context(), s, *o, cat, p, ranks, team, func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 			return asked.Plan(words, cat, be, world)
 		})

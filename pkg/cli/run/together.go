@@ -13,8 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
-// together is the start of a bench whose processes mpirun, srun or torchrun started as the ranks of one measurement.
-// Its nil is a bench that was started alone.
+// together is the place of this process if mpirun, srun or torchrun started several as the ranks of one bench. It is
+// nil if the bench was started alone.
 type together struct{ launch.Started }
 
 // startedTogether returns how a bench was started.
@@ -29,7 +29,7 @@ func startedTogether(s cli.Streams) (*together, error) {
 	return &together{*p}, nil
 }
 
-// ranks returns the number of ranks: one for each process, which is what the flags must agree with.
+// ranks returns the number of ranks, which is one for each process. It fails if the flags ask for another number.
 func (t *together) ranks(o *bench.Output, asked int) (int, error) {
 	given := o.Set("ngpus") || o.Set("nthreads")
 	switch {
@@ -38,15 +38,16 @@ func (t *together) ranks(o *bench.Output, asked int) (int, error) {
 	case given && asked != 1:
 		return 0, cli.UsageError("%s started %d processes, each of which is one rank: leave -t and -g out", t.Launcher(), t.World)
 	case !given && asked != 0 && asked != t.World:
-		return 0, cli.UsageError("this measurement has %d ranks, and %s started %d processes, each of which is one rank", asked, t.Launcher(), t.World)
+		return 0, cli.UsageError("this measurement has %d ranks, and %s started %d processes, each of which is one rank: start %[1]d", asked, t.Launcher(), t.World)
 	default:
 		return t.World, nil
 	}
 }
 
-// once returns err, without its text if the process of rank 0 prints it: all have the same command.
+// once returns err, without its text if another process on this host prints it: all have the same command. Files may
+// differ between hosts.
 func (t *together) once(err error) error {
-	if t != nil && t.Rank > 0 && cli.Code(err) == cli.ExitUsage {
+	if t != nil && t.Rank > 0 && t.Local != 0 && cli.Code(err) == cli.ExitUsage {
 		return &cli.ExitError{Code: cli.ExitUsage}
 	}
 	return err
@@ -60,7 +61,7 @@ func (t *together) run(ctx context.Context, s cli.Streams, p *place, task string
 		err = os.Unsetenv(rendezvous.TokenVariable) // the ranks have a token of their own
 	}
 	if err != nil {
-		return cli.EnvironmentError("%s started %d processes that are to measure together: %w", t.Launcher(), t.World, err)
+		return cli.EnvironmentError("%s started %d processes for one measurement: %w", t.Launcher(), t.World, err)
 	}
 	var devices []string
 	m.Task = cli.Build() + " " + p.backend.Name + " " + task
@@ -71,7 +72,7 @@ func (t *together) run(ctx context.Context, s cli.Streams, p *place, task string
 	}
 	team, err := launch.Join(ctx, m, command.Host{})
 	if _, all := errors.AsType[launch.Disagreement](err); all && t.Rank > 0 {
-		return &cli.ExitError{Code: cli.ExitEnvironment} // rank 0 says it
+		return &cli.ExitError{Code: cli.ExitEnvironment} // rank 0 prints the error
 	}
 	if err != nil {
 		return cli.EnvironmentError("%w", err)
