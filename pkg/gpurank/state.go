@@ -117,11 +117,11 @@ func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 }
 
 // clockEvery is the shortest time between two readings of the clock, so that they take less than a hundredth of
-// a case. Until the next reading, the clock counts as capped if it was.
+// a case. Until the next reading, the last one counts. It is shorter than the pause before trials are repeated.
 const clockEvery = 20 * time.Millisecond
 
 // betweenWindows makes the session read the clock between timed windows, until its Between is removed. It returns
-// where the readings go; nil if the driver does not report the device, whose clock then never seems capped.
+// where the readings go; nil if the driver does not report the device, whose clock then counts as never capped.
 func (v *view) betweenWindows(s *rank.Session) *result.ClockReadings {
 	if v.device == nil {
 		s.Between = func() bool { return false }

@@ -26,7 +26,7 @@ type agentCommand struct {
 	Do    string `json:"do"`
 	Group int    `json:"group,omitempty"` // to start, from 1
 	Spec  Spec   `json:"spec,omitzero"`
-	Code  int    `json:"code,omitempty"` // exit code, to stop
+	Code  int    `json:"code,omitempty"` // exit code to stop with
 }
 
 // agentEvent is what an agent appends to its stream.
@@ -42,7 +42,7 @@ type agentEvent struct {
 func agentCommandKey(n int) string { return fmt.Sprintf("agents/order-%06d", n) }
 func agentStream(agent int) string { return fmt.Sprintf("agents/agent-%d", agent) }
 
-// lifeKey is the key that the process of an agent waits for as long as it lives. Nothing is stored there.
+// lifeKey is a key without a value. The process of an agent waits for it until it ends, so that rank 0 notices that end.
 func lifeKey(agent int) string { return fmt.Sprintf("agents/life-%d", agent) }
 
 // agent starts the ranks of one place of a Team: one of each group that has a rank there. It

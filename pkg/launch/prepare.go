@@ -226,7 +226,7 @@ func readReport(ctx context.Context, dir, step string, node int, delay time.Dura
 	return r, nil
 }
 
-// noTask reports whether a step whose output is said had no task: srun says why, and nothing else says anything.
+// noTask reports whether srun started no task of a step, given the output of the step: there is only srun's reason.
 func noTask(said string) (none bool) {
 	for line := range strings.Lines(said) {
 		if line = strings.TrimSpace(line); line == "" {

@@ -77,7 +77,7 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 	return a, nil
 }
 
-// inherit drops the job that this program inherited unless that job runs.
+// inherit forgets the job that this program inherited unless it is running.
 func (s *Slurm) inherit(ctx context.Context) {
 	if s.SlurmJob == "" {
 		return
@@ -311,7 +311,7 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 	return append(args, program...)
 }
 
-// step returns how srun starts any step of the allocation.
+// step returns the srun command line that all steps of the allocation have in common.
 func (a *slurmAllocation) step(nodes, tasks, tasksPerNode int) []string {
 	args := []string{
 		"srun", "--jobid=" + a.id, "--nodes=" + strconv.Itoa(nodes), "--ntasks=" + strconv.Itoa(tasks),
@@ -319,7 +319,7 @@ func (a *slurmAllocation) step(nodes, tasks, tasksPerNode int) []string {
 		"--export=ALL", // the variables of the case, among others
 	}
 	if a.SlurmStep != "" {
-		args = append(args, "--overlap") // otherwise the step waits for the end of this program's
+		args = append(args, "--overlap") // otherwise it waits for the step of this program to end
 	}
 	return args
 }

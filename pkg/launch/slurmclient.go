@@ -7,9 +7,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/command"
 )
 
-// slurmClient starts Slurm's commands. They read options from variables, which a batch script, a step or a
-// profile may have set for something else. A command gets none of them: its arguments say everything. It gets
-// only the variables that say which cluster this is.
+// slurmClient starts Slurm's commands without the variables that they read options from: a batch script, a step or
+// a profile may have set these for another command. Variables that name the cluster remain.
 type slurmClient struct{ command.Starter }
 
 func (s slurmClient) Start(c command.Command) (command.Process, error) {
@@ -17,7 +16,8 @@ func (s slurmClient) Start(c command.Command) (command.Process, error) {
 	return s.Starter.Start(c)
 }
 
-// slurmOption reports whether a variable is an option of Slurm's commands, or describes a job.
+// slurmOption reports whether a variable is an option of Slurm's commands or describes a job, and does not name
+// the cluster.
 func slurmOption(name string) bool {
 	return slices.ContainsFunc([]string{"SLURM", "SALLOC_", "SRUN_", "SBATCH_", "SCANCEL_", "SQUEUE_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)

@@ -33,7 +33,7 @@ const (
 
 // Member is a process that an external launcher started as one of a cell's ranks.
 type Member struct {
-	// Started is the place that the launcher gave this process, if the hosts are not known; then Place is not set.
+	// Started is the place that the launcher gave this process. If it is set, Join finds out the hosts and sets Place.
 	Started *Started
 	Place   rank.Place
 	// Store is the address of the store of all members; see StartedStore.
@@ -43,9 +43,9 @@ type Member struct {
 	Task string
 	// Network is the operator's choice, which this node must have; zero for one node.
 	Network operator.Network
-	// Devices is the number of devices that this process can choose from; 0: it needs none.
+	// Devices is the number of devices that this process sees; 0: it needs none.
 	Devices int
-	// Tell prints a line for the user, if Started is set.
+	// Tell prints a line for the user. It is required with Started.
 	Tell func(format string, args ...any)
 
 	meeting meeting
@@ -59,7 +59,7 @@ type Team struct {
 	store  rendezvous.Store
 	agent  *agent
 	dir    string // of the store in files
-	card   string // file that says where the store is; removed when all have found it
+	card   string // file of a meeting; removed when all have found the store
 	served chan error
 	serves bool // Serve was called
 
@@ -289,7 +289,7 @@ func agree(members []description) error {
 		case m.Unusable != "":
 			return errors.New(m.Unusable)
 		case m.Devices > 0 && m.Devices <= m.LocalRank:
-			return fmt.Errorf("rank %d sees %s, and needs number %d of its host: start one process for each device, and let all of them see all devices of their host",
+			return fmt.Errorf("rank %d sees %s, and needs device %d of its host, counted from 0: start one process for each device, and let all of them see all devices of their host",
 				r, plural.Count(m.Devices, "device", "devices"), m.LocalRank)
 		case !maps.Equal(m.Network, first.Network):
 			return fmt.Errorf("the operator values of rank %d select another network than rank 0's: set CX_OPERATOR_CONFIG for all", r)
@@ -317,7 +317,8 @@ func (t *Team) Nodes() int { return t.places[len(t.places)-1].Node + 1 }
 // LocalRank returns the number of this process on its host.
 func (t *Team) LocalRank() int { return t.member.Place.LocalRank }
 
-// Serve starts the ranks of this process until the one of rank 0 ends, and returns the exit code of that.
+// Serve starts the ranks of this process until the process of rank 0 closes its Team, and returns the exit code that it
+// passes to Close.
 func (t *Team) Serve(ctx context.Context) (code int, err error) {
 	t.serves = true
 	if hostPort, tcp := rendezvous.OverTCP(t.member.Store); tcp {

@@ -45,7 +45,7 @@ const (
 	kindDone    = "done"     // the case ended in this rank; nothing follows
 	kindFailure = "failure"  // Failure; nothing follows
 	KindFacts   = "facts"    // Facts; the family writes it in each Run, as soon as it is known
-	kindSetting = "settings" // Settings; the last one counts, and none means that there are none
+	kindSetting = "settings" // Settings; the last one counts
 	kindWait    = "wait"     // a string: where the rank has waited for waitNotice, empty when the wait has ended
 	KindDevice  = "device"   // result.RankDevice, of ranks that drive one; the last one counts
 	kindTrials  = "trials"   // repeats, for each name
@@ -65,10 +65,10 @@ type Session struct {
 	// Scope prefixes every store key of this case, so that a warm group never sees keys of an earlier case.
 	Scope string
 	// Between, if not nil, is called before each record is written: between timed windows of this rank. It
-	// reports whether the clock of the device is capped. All ranks of a case have one, or none.
+	// reports whether the clock of the device is capped. It is nil on all ranks of a case, or on none.
 	Between func() (capped bool)
-	// Repeated is the number of repetitions that Trials made, and StillCapped the number of trials that were
-	// capped in all of them.
+	// Repeated is the number of repetitions that Trials ran. StillCapped is the number of trials whose last
+	// repetition was capped, too.
 	Repeated, StillCapped int
 
 	emit   func(Record) error

@@ -22,8 +22,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// Settings holds what affects the libraries of a rank in addition to the variables that its launcher set. The
-// values are private; see provenance.Screen.Environment.
+// Settings holds what affects the libraries of a rank. The values are private; see
+// provenance.Screen.Environment.
 type Settings struct {
 	// Environment has the variables that the rank was started with: those that change what libraries do, and those of
 	// its case. It is nil only if the rank has not reported its settings.

@@ -18,17 +18,17 @@ const capPause = 40 * time.Millisecond
 // Trial is one pass over the points of a case: trial Number or, if Repeat is not 0, a repetition of it.
 type Trial struct{ Number, Repeat int }
 
-// repeats is the record of which repetitions count.
+// repeats is the record of what Counting returns.
 type repeats struct {
 	Name string `json:"name"`
 	// Counts has the repetition by trial. Without an entry, the trial itself counts.
 	Counts map[int]int `json:"counts"`
 }
 
-// Trials calls run for the trials from 0 to n−1. Then it repeats those in which the clock of a rank was capped,
-// each until it was not, up to MaxRepeats times; see Between. The first repetition without a capped clock
-// counts, and none if all were capped. All ranks agree on both over the store. name is a key that each case
-// uses once.
+// Trials calls run for the trials from 0 to n−1. Then it repeats each trial in which the clock of a rank was
+// capped (see Between) up to MaxRepeats times, until no clock is capped. Counting returns the first repetition
+// without a capped clock; if there is none, the trial itself counts. All ranks agree over the store on what is
+// repeated and what counts. name is a key that each case uses once.
 func (s *Session) Trials(ctx context.Context, name string, n int, run func(Trial) error) error {
 	var capped []int // on this rank
 	one := func(t Trial) error {
@@ -44,7 +44,7 @@ func (s *Session) Trials(ctx context.Context, name string, n int, run func(Trial
 			return err
 		}
 	}
-	if s.Between == nil { // as on all ranks
+	if s.Between == nil { // and on the other ranks
 		return nil
 	}
 	counts, again := map[int]int{}, []int{}
@@ -83,8 +83,8 @@ func (s *Session) Trials(ctx context.Context, name string, n int, run func(Trial
 	return s.Emit(kindTrials, repeats{name, counts})
 }
 
-// Counting returns which repetition of each trial counts, by trial, under a name of Trials. It is empty unless
-// all ranks have recorded the same.
+// Counting returns, by trial, which repetition counts of those that Trials ran under a name. Trials that count
+// themselves are missing. It is empty unless all ranks have recorded the same.
 func Counting(streams []Stream, name string) map[int]int {
 	for _, s := range streams {
 		if !maps.Equal(s.Repeats[name], streams[0].Repeats[name]) {

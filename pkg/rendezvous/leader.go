@@ -211,7 +211,8 @@ func (l *Leader) Get(ctx context.Context, key string) ([]byte, error) {
 	}
 }
 
-// OnLeave makes the leader call f with the key for which a client waited when its connection ended.
+// OnLeave makes the leader call f when the connection of a client ends while the client waits for a key. f gets that
+// key, and may be called by several goroutines at once.
 func (l *Leader) OnLeave(f func(key string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

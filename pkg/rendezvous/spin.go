@@ -93,14 +93,14 @@ func (b *Spin) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Yield gives the processor of a thread that waits to other threads. Where other programs keep it for long, it
-// sleeps instead for a while: a thread that wakes up gets a processor sooner than one that yielded it.
+// Yield gives the processor of a waiting thread to other threads. While other programs use the processor for long, it
+// sleeps instead: a thread that wakes up gets a processor sooner than one that yielded it.
 type Yield struct{ naps int }
 
 const (
 	slowYield = time.Millisecond // a longer yield means that other programs used the processor
 	nap       = 50 * time.Microsecond
-	naps      = 20 // after such a yield, before the next one
+	naps      = 20 // number of naps after such a yield, before the next yield
 )
 
 // Once returns when the thread runs again.

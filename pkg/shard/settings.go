@@ -55,7 +55,7 @@ func processors(c plan.Case, streams []rank.Stream) (fewest int) {
 	return fewest
 }
 
-// seen returns the environment that the ranks report, nil if none does. They have equal ones, or their case fails.
+// seen returns the environment that the ranks report, nil if none does. All report the same, or their case fails.
 func seen(streams []rank.Stream) map[string]string {
 	for _, s := range streams {
 		if s.Settings.Environment != nil {
@@ -66,7 +66,8 @@ func seen(streams []rank.Stream) map[string]string {
 }
 
 // unplanned returns why a case that all ranks ran does not count: a rank was started without a variable of env, with
-// another value of it, or with one that env unsets. It returns nothing if none was. The text is private.
+// another value, or with a variable that env unsets. It returns nothing if all ranks got what env plans. The text is
+// private.
 func unplanned(env map[string]string, streams []rank.Stream) (reasons result.Reasons, text string) {
 	for _, s := range streams {
 		got := s.Settings.Environment
@@ -106,7 +107,7 @@ func unlike(streams []rank.Stream) (reasons result.Reasons, text string) {
 	return nil, ""
 }
 
-// all returns the variables of a rank, of its environment and others.
+// all returns the variables of a rank, from its environment and from settings files.
 func all(s rank.Settings) map[string]string {
 	vars := map[string]string{}
 	maps.Copy(vars, s.Environment)

@@ -53,7 +53,7 @@ type Reporter interface {
 	// Title returns the end of the table's first line; place is a phrase such as "on backend host
 	// (asked for)".
 	Title(place string) string
-	// Regressed adds lines about sizes that are slower than in a baseline. Add is called afterwards.
+	// Regressed adds lines about sizes that are slower than in a baseline. It is called before Add.
 	Regressed(lines []string)
 	Add(d result.Document) // of the family of the command
 	Print(w io.Writer, d result.Document)

@@ -56,8 +56,8 @@ type Output struct {
 	Backend     string
 	Timeout     int    // maximum seconds of a case; 0: chosen from its sizes
 	Wait        bool   // for devices that another process uses
-	Baseline    string // a file of -J
-	MaxRegress  string // how much slower than it, in per cent
+	Baseline    string // a file that -J wrote
+	MaxRegress  string // how much more time than in Baseline is accepted, in per cent
 	Definitions cli.Definitions
 	Set         func(name string) bool // whether a flag was given
 }

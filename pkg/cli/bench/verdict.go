@@ -14,7 +14,7 @@ type verdict struct {
 	lenient                bool // see Head.Lenient
 	cases, failed, lacking int
 	broken                 int // thresholds
-	regressed              int // sizes, against a baseline
+	regressed              int // sizes slower than in a baseline
 }
 
 // add takes the outcome of a case.

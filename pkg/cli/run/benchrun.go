@@ -65,8 +65,8 @@ func benchPlace(ctx context.Context, s cli.Streams, o bench.Output, family plan.
 }
 
 // newBenchRun plans a measurement and creates its files. With 0 ranks, it chooses their number for
-// this machine. The ranks are those of team if it is not nil; then this process has its turn at its
-// device.
+// this machine. If team is not nil, its processes run the ranks, and each has taken the turn at its
+// device already.
 func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, cat *catalog.Catalog, p place, ranks int, team *launch.Team, measurement measurement) (*benchRun, error) {
 	world, err := p.world(ranks)
 	if err != nil {

@@ -188,7 +188,7 @@ func read(s rank.Stream, t *track) error {
 }
 
 // row makes the row of a rung, the one at index at. seen reports whether all ranks have recorded one
-// of its windows. counts is from counting; verdicts on all windows count.
+// of its windows. counts is from counting; it selects samples, not verdicts: all of these count.
 func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts map[string]map[int]int, everyRank bool) (row collective.Row, seen bool, err error) {
 	row = collective.Row{
 		Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Slots: r.Slots,

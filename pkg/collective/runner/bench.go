@@ -73,8 +73,8 @@ const (
 
 // run measures trial by trial, each over all rungs, so that a temporary disturbance affects one trial
 // of many sizes instead of all trials of a few sizes. Truncated windows are beside timed windows. The
-// untimed window of a rung follows its last timed window. Only timed windows are repeated where clocks were
-// capped.
+// untimed window of a rung follows its last timed window. Trials with capped clocks are repeated with their timed
+// windows only.
 func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.warmUp(ctx); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return b.conclude(ctx)
 }
 
-// trialsOf returns the name, in rank.Session.Trials, of the trials that have a timing mode.
+// trialsOf returns the name of the trials of a timing mode for rank.Session.Trials.
 func trialsOf(mode string) string {
 	if mode == vocab.Graph {
 		return mode

@@ -69,7 +69,7 @@ type truncated struct {
 	order []int                // order in which graphs are captured
 	timed map[string][]float64 // samples by mode
 	runs  int
-	doubt bool // Fresh is only from windows that conclude ran
+	doubt bool // Fresh is only from windows that repeat ran
 }
 
 // took records the time of an operation with new data; 0 if unknown.
@@ -321,9 +321,9 @@ func (b *bench) unchanged(w window, at place) (workload.Verdict, error) {
 	return workload.Verdict{Checked: v.Checked, Wrong: v.Checked}, err
 }
 
-// conclude repeats truncated windows of rungs with times that all ranks suspect, since other load on the
-// machine may have slowed operations with new data down. From then on, only these windows give the time of such
-// operations, and where a host compares, only those in which no rank was preempted. It emits their records again.
+// conclude repeats truncated windows of suspicious rungs and emits their records again, since other load on the
+// machine may have slowed down operations with new data. The time of such operations then comes only from the
+// repeated windows and, where a host compares, only from those in which no rank was preempted.
 func (b *bench) conclude(ctx context.Context) error {
 	for n := range doubts {
 		rungs, err := b.suspicious(ctx, n)
@@ -343,7 +343,7 @@ func (b *bench) conclude(ctx context.Context) error {
 	return nil
 }
 
-// repeat repeats truncated windows of the current rung. name is new in the session.
+// repeat repeats truncated windows of the current rung; see conclude. name prefixes keys that each case uses once.
 func (b *bench) repeat(ctx context.Context, t *truncated, name string) error {
 	if !t.doubt {
 		t.Fresh, t.doubt = 0, true
@@ -376,7 +376,7 @@ var preemptions = func() int64 {
 }
 
 // suspicious returns the indices of the rungs for which all ranks that take part consider the timed
-// operations too fast, or have doubts and no window yet that counts. n numbers the calls.
+// operations too fast, or have repeated windows of which none counted. n numbers the calls.
 func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
 	if untimedMode(b.modes) == vocab.Graph {
 		return nil, nil // the times of operations in a graph are unknown
