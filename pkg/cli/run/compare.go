@@ -145,6 +145,7 @@ func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
 func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Verdict, error) {
 	judge := fold.NewJudge(nil, fold.Expected{})
 	counting := map[fold.Case]result.Document{}
+	excluded := false // whether path has documents of the runs in without
 	for rec, err := range fold.Read([]string{path}) {
 		if p, ok := errors.AsType[*fold.Problem](err); ok {
 			judge.Problem(p)
@@ -153,6 +154,7 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 			return nil, nil, cli.EnvironmentError("%w", err)
 		}
 		if slices.Contains(without, rec.Head.RunID) {
+			excluded = true
 			continue
 		}
 		if _, counts := judge.Record(rec); !counts {
@@ -168,10 +170,13 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 			out.Add(d)
 		}
 	}
-	if out.Len() == 0 {
-		return nil, nil, noDocument(path)
+	switch {
+	case out.Len() > 0:
+		return out, v, nil
+	case excluded:
+		return nil, nil, fmt.Errorf("%s has only the runs of NEW: name a directory that also has earlier runs", path)
 	}
-	return out, v, nil
+	return nil, nil, noDocument(path)
 }
 
 // printComparison prints the names of the sides, what differs beside the keys, the cases by

@@ -126,6 +126,10 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code)
 	require.Regexp(t, `(?m) slower\? +\+20\.\d % .* 5\+5 `, stdout)
 
+	code, _, stderr = cxrun(nil, "compare", "--baseline", slow, slow)
+	require.Equal(t, cli.ExitFailed, code)
+	wording.Has(t, stderr, slow+" has only the runs of NEW")
+
 	require.NoError(t, os.Mkdir(gone, 0o755))
 	for _, tc := range []struct{ args, says string }{
 		{"compare", "OLD … NEW"},
