@@ -38,7 +38,7 @@ func NewHead(program string, arguments []string, started time.Time, backend stri
 }
 
 // Err returns nil, or the error with which the program ends, with its exit code.
-func (h *Head) Err() error { return h.verdict.err() }
+func (h *Head) Err() error { return h.verdict.err(len(h.Regressions)) }
 
 // Broken returns nothing: most measurements have no thresholds; see Reporter.
 func (*Head) Broken() []string { return nil }
@@ -50,10 +50,7 @@ func (h *Head) Explain(err error) error { return err }
 func (h *Head) Missed(thresholds int) { h.verdict.broken = thresholds }
 
 // Regressed adds lines to Regressions.
-func (h *Head) Regressed(lines []string) {
-	h.Regressions = append(h.Regressions, lines...)
-	h.verdict.regressed = len(h.Regressions)
-}
+func (h *Head) Regressed(lines []string) { h.Regressions = append(h.Regressions, lines...) }
 
 // Lenient sets whether cases that the library does not support are tolerated, since the user did not
 // name them.

@@ -68,7 +68,7 @@ func TestVerdict(t *testing.T) {
 		for _, o := range tt.outcomes {
 			v.add(o)
 		}
-		err := v.err()
+		err := v.err(0)
 		if tt.code == cli.ExitOK {
 			require.NoError(t, err)
 			continue

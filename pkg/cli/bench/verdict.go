@@ -14,7 +14,6 @@ type verdict struct {
 	lenient                bool // see Head.Lenient
 	cases, failed, lacking int
 	broken                 int // thresholds
-	regressed              int // sizes slower than in a baseline
 }
 
 // add takes the outcome of a case.
@@ -29,15 +28,16 @@ func (v *verdict) add(o result.Outcome) {
 	}
 }
 
-// err returns the error with which the program ends, or nil.
-func (v *verdict) err() error {
+// err returns the error with which the program ends, or nil. regressed is the number of sizes that are slower than in a
+// baseline.
+func (v *verdict) err(regressed int) error {
 	switch {
 	case v.failed > 0:
 		return fmt.Errorf("%d of %s failed", v.failed, plural.Count(v.cases, "case", "cases"))
 	case v.lacking > 0 && (!v.lenient || v.lacking == v.cases):
 		return cli.EnvironmentError("%d of %s cannot be measured here", v.lacking, plural.Count(v.cases, "case", "cases"))
-	case v.broken+v.regressed > 0:
-		return errors.New(plural.Count(v.broken+v.regressed, "figure missed its threshold", "figures missed their threshold"))
+	case v.broken+regressed > 0:
+		return errors.New(plural.Count(v.broken+regressed, "figure missed its threshold", "figures missed their threshold"))
 	default:
 		return nil
 	}
