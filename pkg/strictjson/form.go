@@ -39,14 +39,13 @@ func New(v any, types Types) *Form {
 type member struct {
 	*shape
 	name    string
-	kind    reflect.Kind
-	pointer bool     // to a value of the kind
-	text    bool     // implements encoding.TextUnmarshaler
-	null    bool     // may be null
-	list    []string // the allowed values; empty: any
-	signed  bool     // may be below 0
-	index   []int    // of the field in its struct
-	inBlock bool     // and whether that is the block
+	kind    reflect.Kind // String for an encoding.TextUnmarshaler
+	pointer bool         // to a value of the kind
+	null    bool         // may be null
+	list    []string     // the allowed values; empty: any
+	signed  bool         // may be below 0
+	index   []int        // of the field in its struct
+	inBlock bool         // and whether that is the block
 }
 
 // shape is the form of a struct, list or map. It is nil for any other type.
@@ -74,9 +73,10 @@ func (c *compiler) member(t reflect.Type) member {
 	if m.pointer {
 		t = t.Elem()
 	}
-	m.text = reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
-	if m.kind = t.Kind(); !m.text {
-		m.shape = c.shape(t)
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		m.kind = reflect.String
+	} else {
+		m.kind, m.shape = t.Kind(), c.shape(t)
 	}
 	return m
 }
@@ -148,9 +148,6 @@ func (c *compiler) fields(s *shape, t reflect.Type, index []int, inBlock bool) {
 		}
 		s.numbers[name] = len(s.members)
 		s.members = append(s.members, m)
-	}
-	if len(s.members) > maxMembers {
-		panic(fmt.Sprintf("strictjson: %v has more than %d members", t, maxMembers))
 	}
 }
 

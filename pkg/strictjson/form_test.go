@@ -74,7 +74,7 @@ func TestForm(t *testing.T) {
 		{`"names":{"p":1}`, `"names":{"p":1,"p":1}`, `names: duplicate member "p"`, false},
 		{`,"b":""`, ``, `missing member "b"`, true},
 		{`"kind":"one",`, ``, `kind "" is not one of one, two`, true},
-		{`"kind":"one",`, `"kind":7,`, `kind: want a string`, false},
+		{`"kind":"one",`, `"kind":7,`, `kind "7" is not one of one, two`, false},
 		{`"kind":"one"`, `"kind":"two"`, `a: want an integer`, true},
 		{`"rows":[{"at":1}`, `"rows":[{"at":1,"n":{"x":[]}}`, `rows[0]: unknown member "n"`, true},
 		{`"b":""`, `"b":"","kind":"two"`, `duplicate member "kind"`, false},
@@ -91,7 +91,12 @@ func TestForm(t *testing.T) {
 
 // The members of a block are those that another member selects, wherever that one stands.
 func TestBlocks(t *testing.T) {
-	require.NoError(t, read(`{"a":"p","n":1,"x":0,"maybe":null,"rows":[],"b":"q","kind":"one"}`, new(formed)))
+	const text = `{"a":"p","n":1,"x":0,"maybe":null,"rows":[],"b":"q","kind":"one"}`
+	require.NoError(t, read(text, new(formed)))
+	for i := range text { // also where the selecting member is cut off
+		require.ErrorIs(t, read(text[:i], new(formed)), ErrTruncated, "%s", text[:i])
+	}
+	require.ErrorIs(t, read(text+" {}", new(formed)), ErrSyntax)
 	require.PanicsWithValue(t, `strictjson: struct { N int "json:\"n\"" } has two members "n"`, func() {
 		New(formed{}, Types{Lists: Lists{"ns": {1}}, Blocks: map[string]any{"three": struct {
 			N int `json:"n"`
@@ -128,6 +133,24 @@ type ladder []int
 func (l *ladder) UnmarshalText(text []byte) error {
 	*l = append(*l, len(text))
 	return nil
+}
+
+// step is a number with a text form.
+type step int
+
+func (s *step) UnmarshalText(text []byte) error {
+	*s = step(len(text))
+	return nil
+}
+
+func TestANumberWithATextFormIsAString(t *testing.T) {
+	var v struct {
+		S step `json:"s"`
+	}
+	form := New(v, Types{})
+	require.NoError(t, form.Decode([]byte(`{"s":"12"}`), &v))
+	require.Equal(t, step(2), v.S)
+	require.ErrorIs(t, form.Decode([]byte(`{"s":12}`), &v), ErrForm)
 }
 
 // What Decode reads is what Unmarshal reads, and nothing is read that is not JSON.
