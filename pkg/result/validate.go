@@ -134,7 +134,7 @@ func (p *Problems) topology(e *Envelope, c *plan.Case) {
 	} {
 		p.Check(f.has == f.want, "topology.%s is %d, want %d by the case", f.name, f.has, f.want)
 	}
-	p.Check(t.ScaleUpTransport == c.ScaleUpTransport && deref(t.ScaleOutTransport) == deref(c.ScaleOutTransport) &&
+	p.Check(t.ScaleUpTransport == c.ScaleUpTransport && orEmpty(t.ScaleOutTransport) == orEmpty(c.ScaleOutTransport) &&
 		t.Scope == c.Scope && t.TopologyClass == c.TopologyClass && t.Transport == c.Transport, "topology: scope, class or transports differ from the case")
 	last := -1
 	for _, r := range t.Ranks {
@@ -167,13 +167,6 @@ func (p *Problems) limits(e *Envelope) {
 		})
 		p.Check(reported, "limits: no rank reported %v gbps of its %s", l.GBps, l.Of)
 	}
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 func (p *Problems) outcome(o Outcome) {
