@@ -213,7 +213,7 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 			name  string
 			value *float64
 		}{{"max_relative_error", c.MaxRelativeError}, {"chain_last_output_error", c.ChainLastOutputError}, {"cuda_graph_last_output_error", c.GraphOutputError}} {
-			p.Check(e.value == nil || *e.value < Tolerance, "%s.correctness passed with %s above %v", at, e.name, Tolerance)
+			p.Check(e.value == nil || *e.value < Tolerance, "%s.correctness passed with %s not below %v", at, e.name, Tolerance)
 		}
 	}
 	oracle(p, at+".correctness", r.Correctness)

@@ -79,7 +79,7 @@ func checkTimes(p *result.Problems, at string, b *Block, r *Row) {
 		}
 		is, bound := n.of(r), n.below(r)
 		p.Check(is.Percentiles == nil || bound.Percentiles == nil || is.SampleCount != bound.SampleCount || is.Percentiles.Below(*bound.Percentiles),
-			"%s.%s: percentiles_us are above those that they are a part of", at, n.at)
+			"%s.%s: percentiles_us are above the percentiles of the time that includes it", at, n.at)
 	}
 	if s, want := r.Components.IsolatedSum.Percentiles, r.Components.Sum(); s != nil && want != nil {
 		p.Check(s.Below(*want) && want.Below(*s), "%s.components.isolated_sum: percentiles_us are not the sum of dispatch, stage and combine", at)

@@ -72,9 +72,8 @@ func (p *Problem) irregular() bool {
 
 // Read yields the documents below the given paths: all *.json below a directory except plans (plan.FileName),
 // in lexical order of their paths, the lines of an NDJSON file in order, and the documents in a file of
-// `cxrun bench -J`. A file or line that is not an
-// acceptable document (see result.Inspector) is yielded as a *Problem, and so is a link to a directory, which
-// is not followed. Any other error ends the sequence.
+// `cxrun bench -J`. A file or line that is not an acceptable document (see result.Inspector) is yielded as a
+// *Problem, and so is a link to a directory, which is not followed. Any other error ends the sequence.
 func Read(paths []string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := &reader{yield: yield, inspector: result.NewInspector(provenance.NewScreen().Check)}
