@@ -40,6 +40,7 @@ type member struct {
 	*shape
 	name    string
 	kind    reflect.Kind // String for an encoding.TextUnmarshaler
+	text    bool         // an encoding.TextUnmarshaler
 	pointer bool         // to a value of the kind
 	null    bool         // may be null
 	list    []string     // the allowed values; empty: any
@@ -74,7 +75,7 @@ func (c *compiler) member(t reflect.Type) member {
 		t = t.Elem()
 	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
-		m.kind = reflect.String
+		m.kind, m.text = reflect.String, true
 	} else {
 		m.kind, m.shape = t.Kind(), c.shape(t)
 	}
