@@ -47,6 +47,7 @@ func settled(t *testing.T, before ...string) (head *result.Envelope, document, l
 
 // A library's settings file counts as the variables that it sets, where they are not set already.
 func TestSettingsFiles(t *testing.T) {
+	need.Full(t)
 	standIns(t)
 	t.Setenv("HOME", "")
 	plain, _, _ := settled(t)

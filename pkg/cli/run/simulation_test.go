@@ -1,6 +1,7 @@
 package run
 
 import (
+	"github.com/collectivex/collectivex/internal/need"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,6 +22,7 @@ import (
 // Two sweeps of simulated cases, with other variables of ranks around them, give the same
 // figures byte by byte, and comparison keys. The cell has no ranks to fail or to join.
 func TestSimulatedSweep(t *testing.T) {
+	need.Full(t)
 	figures := func() map[string]string {
 		out := filepath.Join(t.TempDir(), "out")
 		code, _, stderr := cxrun(t, nil, "sweep", "--suite", "schedule-simulated", "--out", out)
@@ -55,6 +57,7 @@ func TestSimulatedSweep(t *testing.T) {
 
 // A suite can name the file that 'bench p2p --model' wrote.
 func TestSweepWithAMeasuredModel(t *testing.T) {
+	need.Full(t)
 	defs := t.TempDir()
 	require.NoError(t, os.CopyFS(defs, matrix.FS))
 	require.NoError(t, os.Mkdir(filepath.Join(defs, "models"), 0o755))

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"github.com/collectivex/collectivex/internal/need"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 
 // What cannot be written ends every command with the same exit code, whichever flag names it.
 func TestWhatCannotBeWritten(t *testing.T) {
+	need.Full(t)
 	study, err := filepath.Abs("../../../studies/all-reduce.yaml")
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())

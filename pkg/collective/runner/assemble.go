@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -294,15 +295,18 @@ func (sp spec) collect(check *collective.Check, w window, at int, tracks []track
 // and pass, and windows their minimum number on each rank. fresh is the minimum time of operations with
 // new data. complete reports whether each rank checked that number of windows.
 func (sp spec) collectTruncated(check *collective.Check, w window, windows int, tracks []track) (fresh float64, complete bool) {
-	complete = true
+	fresh, complete = math.Inf(1), true
 	for r, t := range tracks {
 		v := t.truncated[w]
 		complete = complete && v.Windows >= windows
 		check.Checked += v.Check.Checked
 		check.Wrong += v.Check.Wrong
-		if v.Fresh > 0 && !sp.form(w.Pair).Idle(r) && (fresh == 0 || v.Fresh < fresh) {
-			fresh = v.Fresh
+		if !sp.form(w.Pair).Idle(r) {
+			fresh = min(fresh, v.Fresh)
 		}
+	}
+	if math.IsInf(fresh, 1) {
+		fresh = 0
 	}
 	return fresh, complete
 }

@@ -9,10 +9,3 @@ func Untruncated(t *testing.T) {
 	minTruncated = 0
 	t.Cleanup(func() { minTruncated = before })
 }
-
-// Preemptions replaces the count of the ranks' preemptions.
-func Preemptions(t *testing.T, count func() int64) {
-	before := preemptions
-	preemptions = count
-	t.Cleanup(func() { preemptions = before })
-}

@@ -3,7 +3,6 @@ package runner_test
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -233,22 +232,24 @@ func caching(l *liar, c *comm, s accel.Stream, _ int, call runner.Call) error {
 	return err
 }
 
-// On a machine so busy that a rank is preempted whenever it works on new data, such data may seem slow.
+// On a busy machine, all operations that follow new data may wait for a processor.
 func TestNewDataOnABusyMachine(t *testing.T) {
-	var n atomic.Int64
-	runner.Preemptions(t, func() int64 { return n.Add(1) })
-	d, _, err := runOn(t, aCase(func(p *plan.Case) {
+	d, _, err := run(t, aCase(func(p *plan.Case) {
 		b := collective.Of(p)
 		b.Sizes, b.Modes, b.Placements = []int64{1 << 16}, []string{vocab.Pipelined}, []string{vocab.OutOfPlace}
 		b.Measure = collective.Counts{Warmup: warmup, Iterations: timed, Trials: 2, Aggregate: 1, Launches: 1, Checks: 8}
-	}), false, func(c *comm) { c.spoil = (&liar{cache: map[accel.Ptr]cached{}}).enqueue(caching) })
+	}), false, func(c *comm, s accel.Stream, calls []runner.Call) error {
+		if len(calls) != warmup && len(calls) != timed {
+			time.Sleep(20 * time.Millisecond)
+		}
+		return c.Comm.Enqueue(s, calls, 1)
+	})
 	require.NoError(t, err)
 	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 }
 
 // Libraries that do unchecked operations in part, or not at all, and those that are checked in full.
 func TestUncheckedWork(t *testing.T) {
-	runner.Preemptions(t, func() int64 { return 0 })
 	const launches, marked = 4, 512
 	for name, lie := range map[string]struct {
 		do      does

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -69,7 +67,9 @@ type truncated struct {
 	order []int                // order in which graphs are captured
 	timed map[string][]float64 // samples by mode
 	runs  int
-	doubt bool // Fresh is only from windows that repeat ran
+	last  window // identifies the data of the last truncated window
+	// fresh and same are the times of repeated windows on new data and on the data of the window before.
+	fresh, same []float64
 }
 
 // took records the time of an operation with new data; 0 if unknown.
@@ -86,6 +86,7 @@ type ending struct {
 	iterations int
 	launches   int  // of graphs
 	again      bool // the last launch uses graphs.again
+	same       bool // on the data of the truncated window before
 }
 
 // drawEnd draws an ending. The window is never after the last timed window, which the untimed window
@@ -140,12 +141,16 @@ func (b *bench) truncate(ctx context.Context, t *truncated, mode string, trial i
 }
 
 // endAt runs and checks one truncated window of the current rung. It returns the time, in µs, of an operation
-// with new data; 0 if unknown.
+// with new data, or with the same data if e says so; 0 if unknown.
 func (b *bench) endAt(ctx context.Context, t *truncated, e ending) (float64, error) {
-	w := b.named(untimedMode(b.modes), -2*t.runs-2) // data of its own
-	t.runs++
+	w := t.last
+	if !e.same {
+		w = b.named(untimedMode(b.modes), -2*t.runs-2) // data of its own
+		t.runs++
+	}
 	if b.idle() {
 		t.Windows++
+		t.last = w
 		_, err := b.attend(ctx, w, e.iterations)
 		return 0, err
 	}
@@ -160,6 +165,7 @@ func (b *bench) endAt(ctx context.Context, t *truncated, e ending) (float64, err
 	if err != nil {
 		return 0, err
 	}
+	t.last = last
 	if err := ctx.Err(); err != nil { // see window
 		return 0, err
 	}
@@ -189,7 +195,9 @@ func (b *bench) stop(ctx context.Context, w window, e ending) (last window, plac
 		return w, nil, 0, err
 	}
 	if head > 0 {
-		w.Trial-- // new data
+		if !e.same {
+			w.Trial-- // new data
+		}
 		if err := b.fillAll(w); err != nil {
 			return w, nil, 0, err
 		}
@@ -321,9 +329,9 @@ func (b *bench) unchanged(w window, at place) (workload.Verdict, error) {
 	return workload.Verdict{Checked: v.Checked, Wrong: v.Checked}, err
 }
 
-// conclude repeats truncated windows of suspicious rungs and emits their records again, since other load on the
-// machine may have slowed down operations with new data. The time of such operations then comes only from the
-// repeated windows and, where a host compares, only from those in which no rank was preempted.
+// conclude repeats truncated windows of rungs with times that all ranks suspect, since other load on the
+// machine may have slowed down operations with new data. Each repetition is followed by a window that writes the
+// same data again, which such load slows down as much. Only if most of those are fast, the times remain suspect.
 func (b *bench) conclude(ctx context.Context) error {
 	for n := range doubts {
 		rungs, err := b.suspicious(ctx, n)
@@ -335,7 +343,7 @@ func (b *bench) conclude(ctx context.Context) error {
 		}
 		for _, i := range rungs {
 			b.enter(b.ladder.rungs[i])
-			if err := b.repeat(ctx, &b.truncated[i], fmt.Sprintf("calm-%d-%d", n, i)); err != nil {
+			if err := b.repeat(ctx, &b.truncated[i]); err != nil {
 				return err
 			}
 		}
@@ -343,40 +351,32 @@ func (b *bench) conclude(ctx context.Context) error {
 	return nil
 }
 
-// repeat repeats truncated windows of the current rung; see conclude. name prefixes keys that each case uses once.
-func (b *bench) repeat(ctx context.Context, t *truncated, name string) error {
-	if !t.doubt {
-		t.Fresh, t.doubt = 0, true
+// repeat repeats truncated windows of the current rung; see conclude.
+func (b *bench) repeat(ctx context.Context, t *truncated) error {
+	for range repeats {
+		e := b.drawEnd(false)
+		for _, times := range []*[]float64{&t.fresh, &t.same} {
+			us, err := b.endAt(ctx, t, e)
+			if err != nil {
+				return b.at(err)
+			}
+			if us > 0 {
+				*times = append(*times, us)
+			}
+			e.same = true
+		}
 	}
-	for k := range repeats {
-		before := preemptions()
-		us, err := b.endAt(ctx, t, b.drawEnd(false))
-		if err != nil {
-			return b.at(err)
-		}
-		calm := b.backend.Data.CheckedBy() == "device" || preemptions() == before
-		all, err := rank.Gather(ctx, b.session, fmt.Sprintf("%s-%d", name, k), calm)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(all, false) {
-			t.took(us)
+	t.Fresh = 0
+	if len(t.fresh) > 0 && len(t.same) > 0 {
+		if us := slices.Min(t.fresh); tooFast(b.backend.Data.CheckedBy(), measure.Percentile(t.same, 50), us) {
+			t.Fresh = us
 		}
 	}
 	return b.session.Emit(kindTruncated, *t)
 }
 
-// preemptions returns how often other threads have taken a processor from a thread of this process.
-var preemptions = func() int64 {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return u.Nivcsw
-}
-
 // suspicious returns the indices of the rungs for which all ranks that take part consider the timed
-// operations too fast, or have repeated windows of which none counted. n numbers the calls.
+// operations too fast. n numbers the calls.
 func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
 	if untimedMode(b.modes) == vocab.Graph {
 		return nil, nil // the times of operations in a graph are unknown
@@ -384,7 +384,7 @@ func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
 	mine := []int{}
 	for i, r := range b.ladder.rungs {
 		t := &b.truncated[i]
-		if b.spec.form(r.Pair).Idle(b.session.Rank) || t.doubt && t.Fresh == 0 || tooFast(b.backend.Data.CheckedBy(), t.fastest(), t.Fresh) {
+		if b.spec.form(r.Pair).Idle(b.session.Rank) || tooFast(b.backend.Data.CheckedBy(), t.fastest(), t.Fresh) {
 			mine = append(mine, i)
 		}
 	}
