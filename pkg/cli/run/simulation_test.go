@@ -1,7 +1,6 @@
 package run
 
 import (
-	"github.com/collectivex/collectivex/internal/need"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"

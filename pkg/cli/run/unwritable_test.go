@@ -1,7 +1,6 @@
 package run
 
 import (
-	"github.com/collectivex/collectivex/internal/need"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/result"
