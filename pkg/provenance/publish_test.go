@@ -112,7 +112,7 @@ func TestNothingPrivateIsPublished(t *testing.T) {
 			s, _, err := report.Build([]string{out}, m)
 			require.NoError(t, err)
 			require.NoError(t, s.Markdown(&page, report.MaxMarkdown))
-			require.NoError(t, s.Text(&page))
+			require.NoError(t, s.Text(&page, 0))
 			require.NoError(t, s.JSON(&page))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "summary"), page.Bytes(), 0o644))
 
