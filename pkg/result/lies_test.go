@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,12 +51,12 @@ func lies(t *testing.T, line []byte) (out []lie) {
 		add := func(value string) {
 			out = append(out, lie{indices.ReplaceAllString(strictjson.Path(d.StackPointer()), "[]"), end - len(text), end, value})
 		}
-		switch {
-		case text == "true":
+		switch text {
+		case "true":
 			add("false")
-		case text == "false":
+		case "false":
 			add("true")
-		case text == "0":
+		case "0":
 			add("1")
 			add("-1")
 		default:
@@ -69,8 +70,10 @@ func lies(t *testing.T, line []byte) (out []lie) {
 func tenfold(text string) string {
 	digits, exponent, _ := strings.Cut(text, "e")
 	if exponent != "" || strings.Contains(digits, ".") {
-		var f float64
-		fmt.Sscan(text, &f)
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			panic(err)
+		}
 		return fmt.Sprint(10 * f)
 	}
 	return text + "0"

@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,7 +23,7 @@ func (f *Form) Decode(text []byte, v any) error {
 	if err := d.value(&f.root, reflect.ValueOf(v).Elem()); err != nil {
 		return explain(err)
 	}
-	if _, err := d.ReadToken(); err != io.EOF {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: byte %d: more than one value", ErrSyntax, d.InputOffset())
 	}
 	return nil

@@ -494,7 +494,7 @@ func (v *view) merge(cases []Case) {
 		}
 		singles = append(singles, s)
 	}
-	v.Series = append(all, singles...)
+	v.Series = slices.Concat(all, singles)
 }
 
 // order sorts the values found of each facet in the order of the facet.
