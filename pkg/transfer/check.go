@@ -48,6 +48,7 @@ func (d *Document) Drop(p Point, why result.Reason) {
 // compared is the part of a case that two documents must share to be compared. It has no ladders, because
 // rows are matched one by one. It has what a row's times and the sustained bursts take from the ladders:
 // the size of the pools, which sets the number of tables of each burst, and the row that is sustained.
+// SustainMillis is missing if it is that of sustainOf, as it is in documents of earlier versions.
 type compared struct {
 	Workload  string           `json:"workload"`
 	Mode      string           `json:"mode"`
@@ -59,11 +60,19 @@ type compared struct {
 	Entries   []CacheEntry     `json:"entries"`
 	PoolBytes int64            `json:"pool_bytes,omitempty"` // without guards; this and Sustained are missing if no burst fits
 	Sustained []int            `json:"sustained,omitempty"`  // context, page and requests
+
+	SustainMillis int `json:"sustain_ms,omitempty"`
 }
+
+// sustainOf has the sustain_ms of the sampling profiles that earlier versions shipped.
+var sustainOf = map[string]int{"fixed-v1": 3000, "quick-v1": 1000, "smoke": 100}
 
 func comparison(c *plan.Case) any {
 	t := Of(c)
 	of := compared{Workload: t.Workload, Mode: t.Mode, Handle: t.Handle, Routing: t.Routing, Seed: t.Seed, Timing: t.Timing, PoolSlack: t.PoolSlack, Entries: t.Entries}
+	if t.SustainMillis != sustainOf[c.Sampling] {
+		of.SustainMillis = t.SustainMillis
+	}
 	if kept, _ := t.Points(); len(kept) > 0 {
 		last := kept[len(kept)-1]
 		of.PoolBytes, of.Sustained = int64(t.PoolSlack)*largest(kept), []int{last.ISL, last.Page, last.Batch}
@@ -89,11 +98,12 @@ func settled(d result.Document) plan.Case {
 	return c
 }
 
-// older returns the comparison key of earlier documents, which did not depend on the bursts.
+// older returns the comparison key of earlier documents, which did not depend on the bursts or on how long
+// they are sustained.
 func older(e *result.Envelope) result.Older {
 	c := e.Identity.Case
 	t := *Of(&c)
-	t.PoolBudget, c.Block = 0, &t
+	t.PoolBudget, t.SustainMillis, c.Block = 0, sustainOf[c.Sampling], &t
 	key, err := result.ComparisonKey(c, e.Provenance.Environment)
 	if err != nil {
 		return result.Older{}
