@@ -144,3 +144,26 @@ func TestProgramsPrintTheSourceVersion(t *testing.T) {
 		require.Contains(t, string(out), "(source "+SourceVersion()+")")
 	}
 }
+
+// go install of a tag builds a program that knows the tag and the source.
+func TestGoInstall(t *testing.T) {
+	need.Full(t)
+	clone, bin := filepath.Join(t.TempDir(), "clone"), t.TempDir()
+	run := func(dir string, env []string, name string, args ...string) string {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s %s: %s", name, args, out)
+		return strings.TrimSpace(string(out))
+	}
+	require.NoError(t, os.MkdirAll(clone, 0o755))
+	run(".", nil, "bash", "-c", `git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$0" 2>/dev/null || true`, clone)
+	run(clone, nil, "bash", "-ec", `git init -q; git add -A; git -c user.name=t -c user.email=t@example.org commit -qm tree; git tag v0.1.2`)
+	cache := run(".", nil, "go", "env", "GOMODCACHE")
+	run(bin, []string{
+		"GOBIN=" + bin, "CGO_ENABLED=0", "GOFLAGS=-trimpath -modcacherw", "GOSUMDB=off", "GOMODCACHE=" + t.TempDir(),
+		"GOPROXY=file://" + filepath.Join(cache, "cache", "download"), "GONOPROXY=github.com/collectivex",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url." + clone + ".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/collectivex/collectivex",
+	}, "go", "install", "github.com/collectivex/collectivex/cmd/cxgen@v0.1.2")
+	require.Equal(t, "cxgen version v0.1.2 (source "+SourceVersion()+")", run(bin, nil, "./cxgen", "--version"))
+}
