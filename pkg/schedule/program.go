@@ -3,7 +3,8 @@
 // are known by name and verifies any schedule before it runs.
 //
 // n is the number of ranks, r a rank, S the size of the whole vector in bytes. The whole vector is the
-// input and output of an all_reduce, the output of an all_gather and the input of a reduce_scatter.
+// input and output of an all_reduce and of an alltoall, the output of an all_gather and the input of a
+// reduce_scatter.
 package schedule
 
 import (
@@ -19,11 +20,13 @@ const (
 	AllReduce     Collective = "all_reduce"
 	AllGather     Collective = "all_gather"
 	ReduceScatter Collective = "reduce_scatter"
+	AllToAll      Collective = "alltoall"
 )
 
 // Slot is a place for a chunk in the memory of a rank. Slot k ≥ 0 is chunk k of the vector, which is used
-// in place: an all_reduce replaces the chunks by their sums, an all_gather begins with the chunks of the
-// rank, and a reduce_scatter ends with them. Scratch returns the slots of scratch memory.
+// in place: an all_reduce replaces the chunks by their sums, an alltoall replaces the chunks of each rank
+// by chunks of that rank, an all_gather begins with the chunks of the rank, and a reduce_scatter ends with
+// them. Scratch returns the slots of scratch memory.
 type Slot int32
 
 // Scratch returns slot j of scratch memory, which has room for any chunk. In Program.Bytes, it has the size of
@@ -266,6 +269,20 @@ func (p *Program) inputs() int {
 		return p.Chunks / p.Ranks
 	}
 	return p.Chunks
+}
+
+// result returns which chunk slot k of the vector of rank r holds at the end, and whose: the rank, or −1 if
+// it is the sum over all ranks.
+func (p *Program) result(r, k int) (chunk, from int) {
+	part := p.Chunks / p.Ranks
+	switch p.Collective {
+	case AllGather:
+		return k, k / part
+	case AllToAll:
+		return r*part + k%part, k / part
+	default:
+		return k, -1
+	}
 }
 
 // checkOp calls wrong for each mistake in op i of rank r.

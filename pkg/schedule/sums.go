@@ -19,7 +19,7 @@ type trees map[uint64][2]uint64
 // with the same order share an entry. Sums fails if the program adds nothing or has too many ranks or
 // streams, and when ctx ends.
 func Sums(ctx context.Context, p *Program) ([]string, error) {
-	if p.Collective == AllGather {
+	if RedOp(string(p.Collective)) == "" {
 		return nil, fmt.Errorf("%s adds nothing", p.Collective)
 	}
 	if p.Ranks > maxSums {

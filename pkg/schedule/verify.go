@@ -403,9 +403,10 @@ func (v *verifier) results() {
 				continue
 			}
 			x := v.memory[r].at(k)
-			want := v.Ranks
-			if v.Collective == AllGather {
-				want = 1
+			chunk, from := v.result(r, k)
+			want := 1
+			if from < 0 {
+				want = v.Ranks
 			}
 			have := 0
 			for _, w := range x.ranks {
@@ -414,8 +415,10 @@ func (v *verifier) results() {
 			switch {
 			case !x.defined():
 				v.find(Undefined, r, -1, k, "nothing was written")
-			case int(x.chunk) != k:
+			case int(x.chunk) != chunk:
 				v.find(Misplaced, r, -1, k, "holds the data of chunk %d", x.chunk)
+			case from >= 0 && have == 1 && x.ranks[from/64]>>(from%64)&1 == 0:
+				v.find(Misplaced, r, -1, k, "holds chunk %d of another rank, must hold that of rank %d", chunk, from)
 			case have != want:
 				v.find(Lost, r, -1, k, "holds the data of %s, must hold the data of %d", plural.Count(have, "rank", "ranks"), want)
 			}

@@ -12,7 +12,7 @@ import (
 // Block is the block of a schedule case: one collective by the steps of a named schedule or of a plan in a file, over a
 // ladder of sizes. Ranks register no buffers.
 type Block struct {
-	Op string `json:"op"` // the collective: all_reduce, all_gather, reduce_scatter
+	Op string `json:"op"` // the collective: all_reduce, all_gather, reduce_scatter; of plans also alltoall
 	// Algorithm is the name of the schedule ('cxrun schedule list' lists them) or, for a plan, of the file.
 	Algorithm string `json:"algorithm"`
 	// PlanFile is the name of a file, without its directory, with the steps as a plan of MSCCL or MSCCL++, and PlanSHA256 the

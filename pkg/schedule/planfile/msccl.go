@@ -18,6 +18,7 @@ const (
 // collectives maps the names that both MSCCL and MSCCL++ use.
 var collectives = map[string]schedule.Collective{
 	"allreduce": schedule.AllReduce, "allgather": schedule.AllGather, "reducescatter": schedule.ReduceScatter,
+	"alltoall": schedule.AllToAll,
 }
 
 // oldReduceScatter is how microsoft/msccl names reduce_scatter. Its successors refuse this name. Plans
@@ -30,11 +31,18 @@ func readXML(file string, data []byte) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	ignored := top.prune("gpu", "tb", "step")
 	p := readPlaced(top, false)
 	if top.text.err == nil && p.placement != "" {
 		p.OutOfPlace = readPlaced(top, true)
 	}
-	return p, top.text.err
+	if top.text.err != nil {
+		return nil, top.text.err
+	}
+	for _, e := range ignored {
+		p.note(e.at, "MSCCL ignores the element <%s>", e.name)
+	}
+	return p, nil
 }
 
 // readPlaced reads a plan for one of its placements. The result is valid only if top.text.err is
@@ -48,7 +56,7 @@ func readPlaced(top *node, outOfPlace bool) *Plan {
 	if x.algo(top, outOfPlace); top.text.err != nil {
 		return nil
 	}
-	for _, g := range top.elements("gpu") {
+	for _, g := range top.list {
 		if x.gpu(g); top.text.err != nil {
 			return nil
 		}
@@ -163,8 +171,11 @@ func (x *xmlReader) algo(a *node, outOfPlace bool) {
 	if a.has("minBytes") {
 		least = a.get("minBytes").number(0, math.MaxInt64)
 	}
-	if a.has("maxBytes") && a.get("maxBytes").number(0, math.MaxInt64) < least {
-		a.fail("<algo> minBytes=\"%d\" is above maxBytes=%q: the plan would never be used", least, a.get("maxBytes").string())
+	if a.has("maxBytes") {
+		// 0 is no limit.
+		if most := a.get("maxBytes").number(0, math.MaxInt64); most > 0 && most < least {
+			a.fail("<algo> minBytes=\"%d\" is above maxBytes=\"%d\": the plan would never be used", least, most)
+		}
 	}
 	in := a.get("inplace").number(0, 1) == 1
 	out := !in
@@ -179,7 +190,7 @@ func (x *xmlReader) algo(a *node, outOfPlace bool) {
 		c, known = schedule.ReduceScatter, true
 	}
 	if !known {
-		a.get("coll").wants("allgather, allreduce, reducescatter or reduce_scatter")
+		a.get("coll").wants("allgather, allreduce, alltoall, reducescatter or reduce_scatter")
 	}
 	if c != schedule.AllReduce && chunks%ranks != 0 {
 		a.fail("<algo> nchunksperloop=\"%d\", must be a multiple of ngpus=\"%d\"", chunks, ranks)
@@ -219,7 +230,7 @@ func (x *xmlReader) gpu(a *node) {
 	}
 	x.gpus[g.rank] = true
 	x.layout.scratch = max(x.layout.scratch, x.layout.input+g.scratch)
-	for _, tb := range a.elements("tb") {
+	for _, tb := range a.list {
 		if g.block(tb); a.text.err != nil {
 			return
 		}
@@ -283,7 +294,7 @@ func (g *xmlGPU) block(a *node) {
 	}
 	var steps []step
 	var signals []bool
-	for _, e := range a.elements("step") {
+	for _, e := range a.list {
 		if n := e.get("s").number(0, xmlSteps-1); n != len(steps) {
 			e.fail("<step> s=\"%d\", must be %d: steps are numbered in order", n, len(steps))
 		}
@@ -296,7 +307,7 @@ func (g *xmlGPU) block(a *node) {
 		}
 		s.ops = c.step(e)
 		steps, signals = append(steps, s), append(signals, e.get("hasdep").number(0, 1) == 1)
-		if e.elements("nothing"); a.text.err != nil {
+		if a.text.err != nil {
 			return
 		}
 	}

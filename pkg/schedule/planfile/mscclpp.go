@@ -147,7 +147,7 @@ func readHead(top *node) schedule.Collective {
 	coll := top.get("collective")
 	c, known := collectives[coll.string()]
 	if !known {
-		coll.fail("collective %q, must be allgather, allreduce or reducescatter", coll.value)
+		coll.fail("collective %q, must be allgather, allreduce, alltoall or reducescatter", coll.value)
 	}
 	if top.has("protocol") {
 		top.get("protocol").oneOf("Simple", "LL")

@@ -119,7 +119,7 @@ func TestCut(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	text := string(written(t, program(t, "direct", schedule.AllReduce, 3), "msccl"))
 	for _, tt := range []struct{ old, new, want string }{
-		{`coll="allreduce"`, `coll="alltoall"`, `plan.xml:1:1: <algo> coll="alltoall", must be allgather, allreduce, reducescatter or reduce_scatter`},
+		{`coll="allreduce"`, `coll="broadcast"`, `plan.xml:1:1: <algo> coll="broadcast", must be allgather, allreduce, alltoall, reducescatter or reduce_scatter`},
 		{`coll="allreduce"`, ``, `plan.xml:1:1: <algo> has no attribute coll`},
 		{`ngpus="3"`, `ngpus="4"`, `plan.xml:1:1: ngpus="4", but there are 3 elements <gpu>`},
 		{`ngpus="3"`, `ngpus="3000000"`, `plan.xml:1:1: <algo> ngpus="3000000", must be a number from 1 to 2048`},
@@ -141,7 +141,8 @@ func TestMistakes(t *testing.T) {
 		{`type="re"`, `type="er"`, `<step> type="er", must be s, r, cpy, re, rcs, rrc, rrcs, rrs or nop`},
 		{`srcoff="1"`, `srcoff="3"`, `plan.xml:4:7: <step> uses chunks 3 to 3 of buffer o, which has 3`},
 		{`hasdep="1"`, `hasdep="0"`, `which has hasdep="0" and does not signal its end`},
-		{`<step s="0" type="s"`, `<stop s="0" type="s"`, `plan.xml:4:7: <stop> inside <tb>, must be <step>`},
+		{`<step s="0" type="s"`, `<stop s="0" type="s"`, `plan.xml:5:7: <step> s="1", must be 0: steps are numbered in order`},
+		{`<algo`, `<?xml version="1.0" encoding="plain"?><algo`, `encoding "plain", must be one that the Internet registry of character sets names, such as UTF-8`},
 		{`</algo>`, ``, `the file ends before the plan does`},
 		{"</algo>", "</algo>\n <!-- one more -->\n<algo/>", "plan.xml:52:1: text after the plan"},
 	} {
@@ -161,7 +162,7 @@ func TestMistakes(t *testing.T) {
 
 	text = string(written(t, program(t, "double_tree", schedule.AllReduce, 3), MSCCLPP))
 	for _, tt := range []struct{ old, new, want string }{
-		{`"allreduce"`, `"alltoall"`, `plan.json:3:17: collective "alltoall", must be allgather, allreduce or reducescatter`},
+		{`"allreduce"`, `"broadcast"`, `plan.json:3:17: collective "broadcast", must be allgather, allreduce, alltoall or reducescatter`},
 		{`"inplace": true`, `"inplace": 1`, `plan.json:5:14: inplace 1 must be true or false`},
 		{`"collective": "allreduce",`, `"collective": "allgather", "collective": "allreduce",`, `plan.json:3:30: field "collective" is a duplicate`},
 		{`"name": "double_tree",`, ``, `plan.json:1:1: has no field "name"`},
@@ -192,6 +193,87 @@ func TestMistakes(t *testing.T) {
 	plan, err := Read("plan.xml", []byte(strings.Replace(xmlText, `minBytes="0" `, "", 1)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"plan.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL ignore the plan without a message"}, plan.Notes)
+}
+
+// TestPlansAsMSCCLReadsThem: a limit of 0 bytes is none, elements with other names are ignored, and
+// the encoding is the declared one.
+func TestPlansAsMSCCLReadsThem(t *testing.T) {
+	p := program(t, "ring", schedule.AllReduce, 2)
+	p.Name = "café"
+	text := string(written(t, p, MSCCL))
+	for _, tt := range []struct{ name, old, new, note string }{
+		{"no limit", `minBytes="0" maxBytes="1099511627776"`, `minBytes="393216" maxBytes="0"`, ""},
+		{"element of algo", `<gpu id="0"`, `<about><gpu id="9"/></about><gpu id="0"`, "plan.xml:2:3: MSCCL ignores the element <about>"},
+		{"element of step", `hasdep="0"/>`, `hasdep="0"><why/></step>`, "MSCCL ignores the element <why>"},
+		{"ascii", "café", "caf&#233;", ""},
+		{"latin", "café", "caf\xe9", ""},
+	} {
+		encoding := map[string]string{"ascii": "<?xml version='1.0' encoding='us-ascii'?>\n", "latin": "<?xml version='1.0' encoding='ISO-8859-1'?>\n"}[tt.name]
+		changed := strings.Replace(text, tt.old, tt.new, 1)
+		require.NotEqual(t, text, changed, tt.name)
+		plan, err := Read("plan.xml", []byte(encoding+changed))
+		require.NoError(t, err, tt.name)
+		require.Equal(t, p.Name, plan.Program.Name, tt.name)
+		require.Equal(t, tt.note != "", len(plan.Notes) == 1, tt.name)
+		if tt.note != "" {
+			require.Contains(t, plan.Notes[0], tt.note)
+		}
+		require.NoError(t, verified(t, plan.Program).Err(), tt.name)
+	}
+}
+
+// TestAllToAll reads a plan in which each rank sends chunk p of its input to rank p. A rank that
+// sends another chunk, or stores it elsewhere, is found.
+func TestAllToAll(t *testing.T) {
+	const ranks = 3
+	var b strings.Builder
+	fmt.Fprintf(&b, `<algo name="direct" proto="Simple" nchannels="1" nchunksperloop="%d" ngpus="%[1]d" coll="alltoall" inplace="0" outofplace="1" minBytes="0" maxBytes="0">`, ranks)
+	for r := range ranks {
+		fmt.Fprintf(&b, "\n<gpu id=\"%d\" i_chunks=\"%d\" o_chunks=\"%[2]d\" s_chunks=\"0\">", r, ranks)
+		step := func(s int, kind string, from, to int) {
+			fmt.Fprintf(&b, `<step s="%d" type="%s" srcbuf="i" srcoff="%d" dstbuf="o" dstoff="%d" cnt="1" depid="-1" deps="-1" hasdep="0"/>`, s, kind, from, to)
+		}
+		for i := range ranks - 1 {
+			p := (r + 1 + i) % ranks
+			fmt.Fprintf(&b, "\n<tb id=\"%d\" send=\"%d\" recv=\"%[2]d\" chan=\"0\">", i, p)
+			step(0, "s", p, 0)
+			step(1, "r", 0, p)
+			if i == 0 {
+				step(2, "cpy", r, r)
+			}
+			b.WriteString("</tb>")
+		}
+		b.WriteString("</gpu>")
+	}
+	b.WriteString("</algo>")
+	first, rest, _ := strings.Cut(b.String(), "</gpu>")
+	for _, tt := range []struct {
+		change []string // of the first gpu
+		want   string
+	}{
+		{nil, ""},
+		{[]string{`srcoff="1"`, `srcoff="2"`}, "rank 1, chunk 0: holds the data of chunk 2"},
+		{[]string{`dstoff="1"`, `dstoff="2"`, `dstoff="2"`, `dstoff="1"`}, "rank 0, chunk 1: holds chunk 0 of another rank, must hold that of rank 1"},
+	} {
+		plan, err := Read("plan.xml", []byte(strings.NewReplacer(tt.change...).Replace(first)+"</gpu>"+rest))
+		require.NoError(t, err)
+		require.Equal(t, schedule.AllToAll, plan.Program.Collective)
+		_, err = plan.Verify(t.Context())
+		if tt.want != "" {
+			require.ErrorContains(t, err, tt.want)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, plan.Program.Ops, again(t, plan.Program).Ops)
+	}
+}
+
+// again returns a program after it was written and read.
+func again(t *testing.T, p *schedule.Program) *schedule.Program {
+	t.Helper()
+	plan, err := Read("plan.xml", written(t, p, MSCCL))
+	require.NoError(t, err)
+	return plan.Program
 }
 
 // TestNamesOfReduceScatter: a plan has the name that newer versions of MSCCL know; that of the

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/text/encoding/ianaindex"
 )
 
 // node is a JSON value or an XML element, with its position. An XML element has its attributes as fields and
@@ -130,6 +132,13 @@ func (r *jsonReader) read(depth int, name string) *node {
 // parseXML parses a file that contains one XML element.
 func parseXML(file string, data []byte) (*node, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
+	d.CharsetReader = func(charset string, in io.Reader) (io.Reader, error) {
+		encoding, err := ianaindex.IANA.Encoding(charset)
+		if err != nil || encoding == nil {
+			return nil, fmt.Errorf("encoding %.20q, must be one that the Internet registry of character sets names, such as UTF-8", charset)
+		}
+		return encoding.NewDecoder().Reader(in), nil
+	}
 	top := &node{text: &source{file: file}} // the parent of the file's element
 	open := []*node{top}
 	place := func() position {
@@ -227,14 +236,18 @@ func (n *node) items() []*node {
 	return n.list
 }
 
-// elements returns the elements inside an element. It fails if one has another name.
-func (n *node) elements(name string) []*node {
-	for _, e := range n.list {
-		if e.name != name {
-			e.fail("<%s> inside <%s>, must be <%s>", e.name, n.name, name)
+// prune removes the elements whose name is not the given one at their depth, and returns them: inside
+// n the first name, inside these elements the second one, and so on.
+func (n *node) prune(names ...string) (removed []*node) {
+	n.list = slices.DeleteFunc(n.list, func(e *node) bool {
+		if len(names) == 0 || e.name != names[0] {
+			removed = append(removed, e)
+			return true
 		}
-	}
-	return n.list
+		removed = append(removed, e.prune(names[1:]...)...)
+		return false
+	})
+	return removed
 }
 
 // optional returns the elements of the array in a field, or nil if the field is missing.

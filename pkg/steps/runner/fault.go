@@ -27,8 +27,8 @@ var Measurer = rank.Measurer{
 }
 
 func noEffect(f rank.Fault, c *plan.Case) string {
-	if f.Kind == FaultDouble && steps.Of(c).Op == string(schedule.AllGather) {
-		return "an all_gather has no additions; inject it into an all_reduce or a reduce_scatter"
+	if op := steps.Of(c).Op; f.Kind == FaultDouble && schedule.RedOp(op) == "" {
+		return op + " has no additions; inject it into an all_reduce or a reduce_scatter"
 	}
 	return ""
 }
