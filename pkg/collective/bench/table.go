@@ -70,11 +70,12 @@ func (t *Table) timing() string {
 	return text
 }
 
-// Grow prints the sizes of a running case that are complete and not yet printed.
+// Grow prints the sizes of a running case that are complete and not yet printed. It stops at a size whose times
+// are in doubt, since the case repeats windows of it at its end.
 func (t *Table) Grow(d *collective.Document) {
 	for {
 		rows := t.next(d)
-		if len(rows) < len(t.r.Shape.Placements) || slices.ContainsFunc(rows, func(r collective.Row) bool { return !r.Complete }) {
+		if len(rows) < len(t.r.Shape.Placements) || slices.ContainsFunc(rows, func(r collective.Row) bool { return !r.Complete || len(r.Check.Reasons) > 0 }) {
 			return
 		}
 		t.line(d, rows)

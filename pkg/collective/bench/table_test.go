@@ -196,6 +196,20 @@ func TestATableGrows(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.String(), "# library "))
 }
 
+// The case repeats windows of a row whose times are in doubt: the row is printed when the doubt is gone.
+func TestARowInDoubtIsPrintedAtTheEnd(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 1K")
+	require.NoError(t, err)
+	doubtful := rowOf(vocab.InPlace, 8)
+	doubtful.Check = collective.Check{Checked: 512, Reasons: resulttest.Reasons("implausible: too fast")}
+	var out bytes.Buffer
+	table := NewTable(&out, &r)
+	table.Grow(document(rowOf(vocab.OutOfPlace, 8), doubtful))
+	require.Empty(t, out.String())
+	table.Document(document(rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 8)))
+	require.NotContains(t, out.String(), "N/A")
+}
+
 // Rows of a case that did not end keep their columns, and are not passed off as whole.
 func TestWhatIsNotWholeIsSaid(t *testing.T) {
 	r, err := ask(t, "all_reduce -b 1K -e 1K --trials 9 -n 4 -I 1")
