@@ -61,13 +61,13 @@ func TestRelease(t *testing.T) {
 	require.False(t, o.failed, o.log())
 	require.Contains(t, o.summary("aggregate", ""), allPassed(s.matrix(t, 81)))
 
-	for run, name := range map[int]string{82: "collectivex_1.2.3_linux_arm64.tar.gz", 83: "SHA256SUMS"} {
+	for i, name := range []string{"collectivex_1.2.3_linux_arm64.tar.gz", "SHA256SUMS"} { // in this order: setup checks SHA256SUMS first
 		file, err := os.OpenFile(filepath.Join(dir, name), os.O_APPEND|os.O_WRONLY, 0)
 		require.NoError(t, err)
 		_, err = file.WriteString("\n")
 		require.NoError(t, err)
 		require.NoError(t, file.Close())
-		r.run = run
+		r.run = 82 + i
 		o = s.dispatch(t, r)
 		require.True(t, o.failed)
 		require.Equal(t, "failure", o.step("setup", "", "Download CollectiveX"), name)
