@@ -17,9 +17,11 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
 	eprunner "github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -40,6 +42,34 @@ func few(c *plan.Case) {
 		ItersPerTrial: 2, TrialsPerPoint: 3, WarmupItersPerTrial: 2,
 		ChainItersPerTrial: 6, ChainTrialsPerPoint: 2, ChainDrop: 2,
 	}
+}
+
+// leastMultiprocessors is how many a Hopper device has; later ones and AMD's have more.
+const leastMultiprocessors = 132
+
+// Accepted requires that every runnable EP case of all shipped suites for a backend is accepted by
+// describe, which refuses cases at run time, and by the runner. It returns how many there are.
+func Accepted(t *testing.T, backend string, describe func(plan.Case, accel.Info) (eprunner.Description, error)) (planned int) {
+	t.Helper()
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{planner.FilterBackend: {backend}}})
+	arch := map[string]string{}
+	for _, cell := range m.Include {
+		for _, id := range cell.CaseIDs {
+			arch[id] = cell.DeviceArch
+		}
+	}
+	for q := range m.Requested() {
+		if q.Case.Family != ep.Name || q.Disposition != plan.Runnable {
+			continue
+		}
+		planned++
+		d, err := describe(q.Case, accel.Info{Arch: arch[q.Case.CaseID], Multiproc: leastMultiprocessors})
+		if err == nil {
+			err = eprunner.Refuse(q.Case, d)
+		}
+		require.NoError(t, err, q.Case.CaseID)
+	}
+	return planned
 }
 
 // Run runs the cases in one group of goroutines, each on its own OS thread. It

@@ -2,7 +2,7 @@
 made to fail.
 
 CX_STANDIN_FAULT is "rank:n:kind": in that rank, the n-th dispatch or combine dies, raises,
-hangs, or hangs with the GIL.
+hangs, or hangs with the GIL. CX_STANDIN_PEERS is how many ranks a node has (8).
 """
 import ctypes
 import mmap
@@ -16,6 +16,8 @@ import torch
 import torch.distributed as dist
 
 SLOT = 1 << 16
+
+PEERS = int(os.environ.get("CX_STANDIN_PEERS", "8"))
 
 order = random.Random(67)
 

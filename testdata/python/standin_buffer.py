@@ -7,7 +7,7 @@ import os
 from ctypes import c_float, c_int32, c_int64
 
 import torch
-from standin import address, cast, copy, group_of, mixed, place, read, total, write
+from standin import PEERS, address, cast, copy, group_of, mixed, place, read, total, write
 
 HIDDEN = (2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192)
 
@@ -17,7 +17,8 @@ class Config:
                  num_max_rdma_chunked_send_tokens=6, num_max_rdma_chunked_recv_tokens=256):
         assert 0 < num_max_nvl_chunked_send_tokens < num_max_nvl_chunked_recv_tokens
         assert 0 < num_max_rdma_chunked_send_tokens <= num_max_rdma_chunked_recv_tokens // 2
-        self.num_sms, self.recv = num_sms, num_max_nvl_chunked_recv_tokens
+        self.num_sms, self.recv, self.rdma = num_sms, num_max_nvl_chunked_recv_tokens, num_max_rdma_chunked_recv_tokens
+        self.rdma_send = num_max_rdma_chunked_send_tokens
 
     def get_nvl_buffer_size_hint(self, hidden_bytes, num_ranks):
         assert num_ranks < 8 or num_ranks % 8 == 0
@@ -25,8 +26,10 @@ class Config:
         return (n + 127) // 128 * 128
 
     def get_rdma_buffer_size_hint(self, hidden_bytes, num_ranks):
-        assert num_ranks <= 8
-        return 0
+        if num_ranks <= PEERS:
+            return 0
+        n = self.num_sms // 2 * (num_ranks // PEERS) * self.rdma * (hidden_bytes + 128 * (8 + 4 + 4) + 32) * 2
+        return (n + 127) // 128 * 128
 
 
 class EventOverlap:
@@ -97,7 +100,11 @@ class Buffer:
         from ctypes import c_uint8
 
         write(c_uint8, is_in_rank, here)
-        return per_rank, None, per_expert, is_in_rank, EventOverlap()
+        per_node = None
+        if world > PEERS:
+            per_node = torch.empty((world // PEERS,), dtype=torch.int, device="cuda")
+            write(c_int32, per_node, [sum(any(here[t * world + n * PEERS :][:PEERS]) for t in range(tokens)) for n in range(world // PEERS)])
+        return per_rank, per_node, per_expert, is_in_rank, EventOverlap()
 
     def _rows(self, x, is_token_in_rank, ids, weights, experts):
         """Receives the rows of all ranks: their sources, and the rest as it is in x."""
@@ -146,7 +153,8 @@ class Buffer:
             self.group.barrier()
             return (recv, scales) if scales else recv, None, None, None, None, EventOverlap()
         assert num_tokens_per_rank is not None and is_token_in_rank is not None and num_tokens_per_expert is not None
-        assert num_tokens_per_rdma_rank is None
+        assert (num_tokens_per_rdma_rank is None) == (self.group_size <= PEERS), "tokens of each node"
+        assert config.get_rdma_buffer_size_hint(first.size(1) * first.element_size(), self.group_size) <= self.num_rdma_bytes
         tensor_is(num_tokens_per_rank, 1, torch.int32)
         tensor_is(num_tokens_per_expert, 1, torch.int32)
         tensor_is(topk_idx, 2, torch.int64)

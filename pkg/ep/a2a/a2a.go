@@ -118,10 +118,15 @@ func (a *adapter) open(ctx context.Context, s *rank.Session, l *nccl.Library, so
 }
 
 func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
+	d, err := describe(c, a.device.Info())
+	d.LibraryVersion = a.version
+	return d, err
+}
+
+// describe returns the declaration for a case on a device, or refuses the case.
+func describe(c plan.Case, info accel.Info) (runner.Description, error) {
 	b := ep.Of(&c)
-	d := runner.Description{
-		Mode: b.Mode, LibraryVersion: a.version, IndexType: numeric.Int64,
-	}
+	d := runner.Description{Mode: b.Mode, IndexType: numeric.Int64}
 	switch b.Mode {
 	case ep.ModeNormal:
 		d.KernelGeneration = "a2a-shuffle"
@@ -138,7 +143,7 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	case b.Hidden%hiddenUnit != 0:
 		return d, rank.Refused("a2a needs a hidden size that is a multiple of %d, not %d", hiddenUnit, b.Hidden)
 	}
-	err := d.SetPrecision("a2a", c.Precision, a.device.Info().Arch, true)
+	err := d.SetPrecision("a2a", c.Precision, info.Arch, true)
 	return d, err
 }
 

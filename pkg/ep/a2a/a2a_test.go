@@ -52,3 +52,8 @@ func TestRealCompilersTakeTheKernels(t *testing.T) {
 	t.Run("NVRTC", func(t *testing.T) { compilers.NVRTC(t, "a2a.cu", allKernels()) })
 	t.Run("HIPRTC", func(t *testing.T) { compilers.HIPRTC(t, "a2a.cu", allKernels()) })
 }
+
+// Every runnable case of every shipped suite is accepted: what does not run is unsupported in the plan.
+func TestPlannedCasesAreAccepted(t *testing.T) {
+	require.Positive(t, eptest.Accepted(t, "a2a", describe))
+}

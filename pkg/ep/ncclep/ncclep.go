@@ -111,9 +111,16 @@ var (
 )
 
 func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
+	d, err := describe(c, a.gpu.Info())
+	d.LibraryVersion = a.lib.VersionString()
+	return d, err
+}
+
+// describe returns the declaration for a case on a device, or refuses the case.
+func describe(c plan.Case, info accel.Info) (runner.Description, error) {
 	b := ep.Of(&c)
 	d := runner.Description{
-		Mode: b.Mode, LibraryVersion: a.lib.VersionString(), Reduction: runner.DomainFP32,
+		Mode: b.Mode, Reduction: runner.DomainFP32,
 		DispatchDType: "bf16", FP8Consume: runner.ConsumeNative, IndexType: numeric.Int64, Capturable: true,
 	}
 	hiddenUnit := lowLatencyHidden
@@ -141,7 +148,6 @@ func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
 	default:
 		return d, rank.Refused("nccl-ep does not support %s in mode %s", c.Precision, b.Mode)
 	}
-	info := a.gpu.Info()
 	if err := archLimit(info.Arch); err != nil {
 		return d, err
 	}

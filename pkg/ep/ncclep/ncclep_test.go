@@ -92,3 +92,8 @@ func pass(t *testing.T, cases ...plan.Case) {
 func TestRealCompilersTakeTheKernel(t *testing.T) {
 	t.Run("NVRTC", func(t *testing.T) { compilers.NVRTC(t, "nccl_ep.cu", source.Complete(convertSource)) })
 }
+
+// Every runnable case of every shipped suite is accepted: what does not run is unsupported in the plan.
+func TestPlannedCasesAreAccepted(t *testing.T) {
+	require.Positive(t, eptest.Accepted(t, Backend.Name, describe))
+}

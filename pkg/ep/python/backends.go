@@ -14,15 +14,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/pyrank"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // library describes a backend: what it needs, and how its adapter implements the contract.
 type library struct {
-	name   string                                    // of the backend in matrix/backends.yaml, and the kind of its library in documents
-	needs  []*backend.Need                           // besides torch
-	open   func(*rank.Session) (*gpurank.GPU, error) // the GPU of a rank
-	store  bool                                      // its adapter opens a TCPStore of torch
-	modes  map[string]mode
+	name  string                                    // of the backend in matrix/backends.yaml, and the kind of its library in documents
+	needs []*backend.Need                           // besides torch
+	open  func(*rank.Session) (*gpurank.GPU, error) // the GPU of a rank
+	store bool                                      // its adapter opens a TCPStore of torch
+	modes map[string]mode
+	// across is what it has across scale-up domains instead of the modes of these names.
+	across map[string]mode
 	limits limits
 }
 
@@ -30,6 +33,9 @@ type library struct {
 type mode struct {
 	module     string // file in adapters, without .py
 	generation string // of its kernels
+	kernel     string // the library's name of them, where it has several for a mode
+	older      *mode  // with a library that lacks kernel; nil: the case is refused
+	unsynced   bool   // in decode, dispatch does not wait for the number of rows to arrive
 	receive    runner.Layout
 	combine    runner.Semantics
 	reduction  runner.Reduction
@@ -75,6 +81,7 @@ var (
 	deepepHidden   = []int{2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192}
 	ucclHidden     = []int{2048, 2560, 4096, 5120, 6144, 7168, 8192}
 	bufferWorlds   = []int{2, 4, 8}
+	ucclAcross     = []int{16, 24, 32, 64} // get_dispatch_config has more, which were never brought up
 	lowLatencyTopK = 11
 )
 
@@ -107,7 +114,7 @@ var libraries = []library{
 			ep.ModeNormal: {
 				module: "elastic", generation: "v2-elastic-buffer",
 				receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
-				cached: true, limits: limits{oneDomain: true, topk: 32},
+				cached: true, unsynced: true, limits: limits{topk: 32},
 			},
 			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
 		},
@@ -143,10 +150,11 @@ var libraries = []library{
 		needs: []*backend.Need{pyrank.MoRI},
 		open:  gpurank.OpenHIP,
 		modes: map[string]mode{
-			ep.ModeNormal:     moriMode("intranode", nil),
-			ep.ModeLowLatency: moriMode("intranode-ll", []int{8}),
+			ep.ModeNormal:     moriMode("IntraNode", "intranode", limits{oneNode: true}),
+			ep.ModeLowLatency: moriLowLatency(),
 		},
-		limits: limits{archs: []string{"gfx942", "gfx950"}, oneNode: true, powerOfTwo: true, gpusPerNode: 8, hiddenUnit: 128, topk: 63},
+		across: map[string]mode{ep.ModeNormal: moriMode("InterNodeV1", "inter-node-v1", limits{})},
+		limits: limits{archs: []string{"gfx942", "gfx950"}, powerOfTwo: true, gpusPerNode: 8, hiddenUnit: 128, topk: 63},
 	},
 	{
 		name:  "uccl-ep",
@@ -154,18 +162,16 @@ var libraries = []library{
 		open:  gpurank.OpenAny,
 		store: true,
 		modes: map[string]mode{
-			ep.ModeNormal: {
-				module: "buffer", generation: "uccl-legacy-buffer", receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
-				limits: limits{worlds: bufferWorlds},
-			},
+			ep.ModeNormal: ucclNormal(limits{oneNode: true, worlds: bufferWorlds}),
 			ep.ModeLowLatency: {
 				module: "buffer", generation: "uccl-legacy-buffer-ll", receive: runner.TokenExpert, combine: runner.WeightedKernelSum, reduction: runner.DomainFP32,
 				freshPair: true, cap: lowLatencyCap, cast: cast{inKernel: true},
 				// AMD's 16 groups of warps are too few for the kernels (uccl#1016).
-				limits: limits{arch: 90, archs: []string{"sm_"}, fp8Unit: 512},
+				limits: limits{arch: 90, archs: []string{"sm_"}, fp8Unit: 512, oneNode: true},
 			},
 		},
-		limits: limits{hidden: ucclHidden, topk: 16, oneNode: true},
+		across: map[string]mode{ep.ModeNormal: ucclNormal(limits{worlds: ucclAcross})},
+		limits: limits{hidden: ucclHidden, topk: 16},
 	},
 	{
 		name: "mooncake-ep",
@@ -214,32 +220,67 @@ func older(version string, least []int) bool {
 	return len(parts) > len(least)
 }
 
-// moriMode returns one of MoRI's modes. Both receive by token and rank. Upstream tested the
-// low-latency kernels only with the given world sizes.
-func moriMode(generation string, worlds []int) mode {
-	m := mode{
-		module: "mori", generation: generation, receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
-		freshPair: true, capacity: lowLatencyCap, cast: cast{plain: true}, globalIDs: true, limits: limits{worlds: worlds},
+func ucclNormal(l limits) mode {
+	return mode{
+		module: "buffer", generation: "uccl-legacy-buffer", receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
+		limits: l,
 	}
-	if worlds != nil {
-		m.cap = lowLatencyCap
+}
+
+// moriMode returns one of MoRI's modes. All receive by token and rank.
+func moriMode(kernel, generation string, l limits) mode {
+	return mode{
+		module: "mori", kernel: kernel, generation: generation, receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
+		freshPair: true, capacity: lowLatencyCap, cast: cast{plain: true}, globalIDs: true, limits: l,
 	}
+}
+
+// moriLowLatency returns AsyncLL, or IntraNodeLL where the library lacks the calls that receive.
+// Upstream tested both with eight ranks only.
+func moriLowLatency() mode {
+	l := limits{oneNode: true, worlds: []int{8}}
+	older, m := moriMode("IntraNodeLL", "intranode-ll", l), moriMode("AsyncLL", "async-ll", l)
+	older.cap, m.cap = lowLatencyCap, lowLatencyCap
+	m.older = &older
 	return m
 }
 
-// describe returns the declaration of a library for a case on a device, or refuses the case.
-func (b library) describe(c plan.Case, info accel.Info, version string) (runner.Description, mode, error) {
+// modeOf returns the mode of a case, with the kernels that the imported library has; before the
+// import it returns the newest.
+func (b library) modeOf(c *plan.Case, v versions) (m mode, ok bool) {
+	name := ep.Of(c).Mode
+	if m, ok = b.across[name]; !ok || c.Scope != vocab.ScopeOut {
+		m, ok = b.modes[name]
+	}
+	if m.older != nil && slices.Contains(v.Lacks, m.kernel) {
+		m = *m.older
+	}
+	return m, ok
+}
+
+// unsyncedSuffix ends the generation of kernels whose dispatch does not wait for the host.
+const unsyncedSuffix = "-nosync"
+
+// describe returns the declaration of a library for a case on a device, or refuses the case. v is
+// zero before the library is imported.
+func (b library) describe(c plan.Case, info accel.Info, v versions) (runner.Description, mode, error) {
 	block := ep.Of(&c)
-	m, ok := b.modes[block.Mode]
+	m, ok := b.modeOf(&c, v)
 	if !ok {
 		return runner.Description{}, m, rank.Refused("%s has no mode %s", b.name, block.Mode)
 	}
+	if slices.Contains(v.Lacks, m.kernel) {
+		return runner.Description{}, m, rank.Refused("%s %s lacks the kernels %s that mode %s needs in scope %s", b.name, v.Library, m.kernel, block.Mode, c.Scope)
+	}
+	if m.unsynced = m.unsynced && block.Phase == ep.PhaseDecode; m.unsynced {
+		m.generation += unsyncedSuffix
+	}
 	d := runner.Description{
-		Mode: block.Mode, KernelGeneration: m.generation, LibraryVersion: version,
+		Mode: block.Mode, KernelGeneration: m.generation, LibraryVersion: v.Library,
 		Receive: m.receive, Combine: m.combine, Reduction: m.reduction,
 		FreshPair: m.freshPair, StageWorks: m.stages, LadderCap: m.cap, IndexType: numeric.Int64,
 	}
-	if m.treeBefore != nil && older(version, m.treeBefore) {
+	if m.treeBefore != nil && older(v.Library, m.treeBefore) {
 		d.Reduction = runner.TopKSlotTree
 	}
 	if m.globalIDs {

@@ -192,7 +192,7 @@ func TestRefusals(t *testing.T) {
 					r.change(c)
 				}
 			})
-			_, _, err := libraryOf(s.backend).describe(c, accel.Info{Arch: r.arch}, "")
+			_, _, err := libraryOf(s.backend).describe(c, accel.Info{Arch: r.arch}, versions{})
 			require.ErrorContains(t, err, r.text)
 			require.ErrorContains(t, err, string(result.ReasonRefused))
 		}

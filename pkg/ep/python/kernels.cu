@@ -97,11 +97,12 @@ extern "C" __global__ void cx_py_stage(cx_arrived a, cx_eight *out)
 	}
 }
 
-// cx_py_scales copies the scales of all row slots, row after row.
+// cx_py_scales copies the scales of all row slots, row after row. The library's memory may end with
+// the rows that arrived.
 extern "C" __global__ void cx_py_scales(cx_arrived a, float *out)
 {
 	cx_i32 columns = (a.hidden + 127) / 128;
-	cx_u64 n = (cx_u64)a.groups * a.capacity * columns;
+	cx_u64 n = (cx_u64)a.groups * (a.groups == 1 && a.rows >= 0 ? a.rows : a.capacity) * columns;
 	for (cx_u64 i = cx_first(); i < n; i += cx_step()) {
 		cx_i64 row = i / columns, column = i % columns, g = row / a.capacity;
 		out[i] = a.scales[g * a.group_scales + row % a.capacity * a.row_scales + column * a.column_scales];

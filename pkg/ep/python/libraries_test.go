@@ -3,6 +3,7 @@ package python
 import (
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // standIn is the stand-in for a library, and what the tests of all libraries expect with it.
@@ -15,6 +16,7 @@ type standIn struct {
 	change           func(*plan.Case) // of every case
 	// documents have, by mode, these in common: generation of the kernels, fp8 type, arithmetic.
 	documents map[string]string
+	across    string // generation of normal mode across scale-up domains; empty: none
 	refusals  []refusal
 	mistakes  []mistake
 }
@@ -43,6 +45,15 @@ func topk(n int) func(*plan.Case) { return func(c *plan.Case) { ep.Of(c).TopK = 
 
 func nodes(n int) func(*plan.Case) { return func(c *plan.Case) { c.Nodes = n } }
 
+func phase(name string) func(*plan.Case) { return func(c *plan.Case) { ep.Of(c).Phase = name } }
+
+// twoNodes places the ranks on two nodes, each a scale-up domain of its own.
+func twoNodes(c *plan.Case) {
+	out := "rdma"
+	c.Nodes, c.GPUsPerNode, c.RanksPerNode, c.ScaleUpDomain = 2, 1, 1, 1
+	c.Scope, c.ScaleOutTransport, c.Transport = vocab.ScopeOut, &out, c.ScaleUpTransport+"-"+out
+}
+
 // standIns are those of all libraries.
 var standIns = []standIn{
 	{
@@ -68,14 +79,19 @@ var standIns = []standIn{
 	{
 		backend: "deepep-v2", library: "deep_ep-2", version: "2.0.0+dd758ca",
 		documents: map[string]string{
-			ep.ModeNormal:     "v2-elastic-buffer, fp8-e4m3fn, domain-fp32",
+			ep.ModeNormal:     "v2-elastic-buffer-nosync, fp8-e4m3fn, domain-fp32",
 			ep.ModeLowLatency: "legacy-buffer-ll, fp8-e4m3fn, domain-fp32",
 		},
+		across: "v2-elastic-buffer-nosync",
 		refusals: []refusal{
-			{ep.ModeNormal, "sm_90", "deepep-v2 is supported only inside one scale-up domain in mode normal, not with 2 ranks in domains of 1", func(c *plan.Case) { c.ScaleUpDomain = 1 }},
 			{ep.ModeNormal, "sm_90", "deepep-v2 supports at most top-32 in mode normal, not top-33", topk(33)},
 		},
-		mistakes: []mistake{{ep.ModeNormal, `"EP_DISABLE_GIN", "1"`, `"EP_DISABLE_GIN", "0"`, "AssertionError: no network"}},
+		mistakes: []mistake{
+			{ep.ModeNormal, `["EP_DISABLE_GIN"] = "1"`, `["EP_DISABLE_GIN"] = "0"`, "AssertionError: no network"},
+			{ep.ModeNormal, `allow_hybrid_mode=hybrid`, "allow_hybrid_mode=True", "AssertionError: hybrid mode is for ranks of several scale-up domains"},
+			{ep.ModeNormal, "scaleup_rank[-1:]", "scaleup_rank[:1]", "check-failed: before source_set"},
+			{ep.ModeNormal, "up_to[expert - 1] if expert", "0 if expert", "check-failed: before counts"},
+		},
 	},
 	{
 		backend: "uccl-ep", library: "uccl", version: "0.1.0",
@@ -83,9 +99,12 @@ var standIns = []standIn{
 			ep.ModeNormal:     "uccl-legacy-buffer, fp8-e4m3fn, domain-fp32",
 			ep.ModeLowLatency: "uccl-legacy-buffer-ll, fp8-e4m3fn, domain-fp32",
 		},
+		across: "uccl-legacy-buffer",
 		refusals: []refusal{
 			{ep.ModeLowLatency, "gfx942", "uccl-ep has kernels for sm_, not for gfx942", nil},
 			{ep.ModeNormal, "sm_90", "uccl-ep is supported on one node only in mode normal, not on 2", nodes(2)},
+			{ep.ModeNormal, "sm_90", "uccl-ep has kernels for [16 24 32 64] ranks in mode normal, not for 12", func(c *plan.Case) { twoNodes(c); c.World = 12 }},
+			{ep.ModeLowLatency, "sm_90", "uccl-ep is supported on one node only in mode low-latency, not on 2", twoNodes},
 			{ep.ModeNormal, "sm_90", "uccl-ep has kernels for hidden sizes [2048 2560 4096 5120 6144 7168 8192] in mode normal, not for 3072", hidden(3072)},
 		},
 		mistakes: []mistake{{ep.ModeLowLatency, `process_group("gloo"), nvl`, "comm, nvl", "AssertionError: not a group of torch.distributed"}},
@@ -94,21 +113,29 @@ var standIns = []standIn{
 		backend: "mori", library: "amd_mori", version: "1.0.0", hip: true, // this device is of gfx942
 		documents: map[string]string{
 			ep.ModeNormal:     "intranode, fp8-e4m3fnuz, domain-fp32",
-			ep.ModeLowLatency: "intranode-ll, fp8-e4m3fnuz, domain-fp32",
+			ep.ModeLowLatency: "async-ll, fp8-e4m3fnuz, domain-fp32",
 		},
+		across: "inter-node-v1",
 		refusals: []refusal{
 			{ep.ModeNormal, "gfx90a", "mori has kernels for gfx942 and gfx950, not for gfx90a", nil},
 			{ep.ModeLowLatency, "gfx950", "mori has kernels for [8] ranks in mode low-latency, not for 2", nil},
 			{ep.ModeNormal, "gfx950", "mori needs a power of two of ranks on a node, not 6", func(c *plan.Case) { c.RanksPerNode = 6 }},
 			{ep.ModeNormal, "gfx950", "mori does not support timing contract cached-layout in mode normal", cached},
+			{ep.ModeNormal, "gfx950", "mori is supported on one node only in mode normal, not on 2", nodes(2)},
+			{ep.ModeLowLatency, "gfx950", "mori is supported on one node only in mode low-latency, not on 2", twoNodes},
 		},
-		mistakes: []mistake{{ep.ModeNormal, "bound.expert if sent else ids", "bound.expert[:1]", `ValueError: combine\(\) indices has 1 rows`}},
+		mistakes: []mistake{
+			{ep.ModeNormal, "bound.expert if sent else ids", "bound.expert[:1]", `ValueError: combine\(\) indices has 1 rows`},
+			{ep.ModeLowLatency, "op.dispatch_recv()", "pass", "AssertionError: what was sent has yet to be received"},
+			{ep.ModeLowLatency, "op.combine_recv()", "pass", "AssertionError: what was sent has yet to be received|check-failed: before combine"},
+		},
 	},
 	{
 		backend: "flashinfer-ep", library: "flashinfer", version: "0.6.18", change: mnnvl,
 		documents: map[string]string{ep.ModeNormal: "flashinfer-mnnvl-one-sided, fp8-e4m3fn-blockwise-offpath, domain-fp32"},
 		refusals: []refusal{
 			{ep.ModeNormal, "sm_90", "flashinfer-ep needs scale-up transport mnnvl, not this platform's shm", func(c *plan.Case) { c.ScaleUpTransport = "shm" }},
+			{ep.ModeNormal, "sm_90", "flashinfer-ep is supported only inside one scale-up domain in mode normal, not with 2 ranks in domains of 1", func(c *plan.Case) { c.ScaleUpDomain = 1 }},
 			{ep.ModeLowLatency, "sm_90", "flashinfer-ep has no mode low-latency", nil},
 		},
 		mistakes: []mistake{{ep.ModeNormal, "+ 4 * 128", "// 2", "AssertionError: the workspace is too small"}},

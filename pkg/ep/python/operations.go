@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/pyhost"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // request is the argument of a module's prepare.
@@ -29,12 +30,13 @@ type request struct {
 	Cast       string `json:"cast"` // format of the bound rows; empty: bf16
 	MNNVL      bool   `json:"mnnvl"`
 	PerNode    int    `json:"ranks_per_node"`
-	Nodes      int    `json:"nodes"`
-	Domain     int    `json:"scale_up_domain"`
+	Across     bool   `json:"across"` // scale-up domains
+	Kernel     string `json:"kernel"` // see mode
+	Sync       bool   `json:"sync"`   // dispatch waits for the number of rows to arrive
 }
 
 func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need runner.Capacity) (err error) {
-	if a.d, a.mode, err = a.describe(c, a.gpu.Info(), a.versions.Library); err != nil {
+	if a.d, a.mode, err = a.describe(c, a.gpu.Info(), a.versions); err != nil {
 		return err
 	}
 	if a.session != s {
@@ -59,7 +61,8 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 	of := request{
 		Mode: b.Mode, Hidden: b.Hidden, TopK: b.TopK, Experts: need.Experts, Tokens: need.Tokens,
 		Capacity: max(need.Tokens, a.mode.capacity), IndexBytes: a.d.IndexType.Size(), FP8: a.d.Codec.Format != nil,
-		MNNVL: c.ScaleUpTransport == "mnnvl", PerNode: c.RanksPerNode, Nodes: c.Nodes, Domain: c.ScaleUpDomain,
+		MNNVL: c.ScaleUpTransport == "mnnvl", PerNode: c.RanksPerNode, Across: c.Scope == vocab.ScopeOut,
+		Kernel: a.mode.kernel, Sync: !a.mode.unsynced,
 	}
 	if of.FP8 && !a.mode.cast.inKernel {
 		of.Cast = "e4m3fn"
@@ -263,7 +266,7 @@ func (a *adapter) Inspect(runner.Handle) (*runner.Received, error) {
 // beside reads the ids and weights of the rows.
 func (a *adapter) beside(of arrived) (ids []int32, weights []float32, err error) {
 	rows := int(of.rows)
-	if of.counts != 0 {
+	if rows < 0 {
 		rows = a.geometry.rows()
 	}
 	n := rows * a.problem.TopK

@@ -14,7 +14,7 @@
 //	cached()               the same with the layout of the first dispatch after the bind
 //	combine(staged) → out  staged 0: the received rows in place
 //	values_at(), scales_at(), counts_at(), experts_at(), weights_at()   addresses, 0 for none
-//	rows_of()              received rows; −1 where only the device knows
+//	rows_of()              received rows; −1 where only the device knows. With counts_at, rows in memory
 //	count(expert)          rows of a local expert, where the host knows
 //	staging()              where to write staged rows, 0 for memory of Go
 //	close()
@@ -40,6 +40,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/pyrank"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 //go:embed adapters/*.py
@@ -68,8 +69,9 @@ func (l library) opener(b backend.Backend) rank.Opener {
 
 // versions holds the versions of the packages that a module imported.
 type versions struct {
-	Torch   string `json:"torch"`
-	Library string `json:"library"`
+	Torch   string   `json:"torch"`
+	Library string   `json:"library"`
+	Lacks   []string `json:"lacks"` // kernels of modes that the library does not have
 }
 
 // functions holds the functions of an adapter module.
@@ -119,12 +121,13 @@ type given struct {
 	World     int     `json:"world"`
 	LocalRank int     `json:"local_rank"`
 	Nodes     int     `json:"nodes"`
+	Across    bool    `json:"across"` // scale-up domains
 	Stream    uintptr `json:"stream"`
 }
 
 // open starts Python and makes it import the library.
 func (a *adapter) open(ctx context.Context, c plan.Case, b *backend.Backend) (err error) {
-	_, m, err := a.describe(c, a.gpu.Info(), "")
+	_, m, err := a.describe(c, a.gpu.Info(), versions{})
 	if err != nil { // fail before the import, which takes seconds
 		return err
 	}
@@ -153,7 +156,7 @@ func (a *adapter) use(name string, c plan.Case) error {
 	if err := a.python.Load(name, name, &m.functions); err != nil {
 		return err
 	}
-	if err := a.python.JSON(m.Open, given{a.name, a.session.Rank, a.session.World, a.session.LocalRank, c.Nodes, a.stream.Handle()}, &a.versions); err != nil {
+	if err := a.python.JSON(m.Open, given{a.name, a.session.Rank, a.session.World, a.session.LocalRank, c.Nodes, c.Scope == vocab.ScopeOut, a.stream.Handle()}, &a.versions); err != nil {
 		return err
 	}
 	a.call, a.modules = m, append(a.modules, m)
@@ -173,7 +176,7 @@ func (a *adapter) gather(value []byte) ([]byte, error) {
 }
 
 func (a *adapter) Describe(c plan.Case) (runner.Description, error) {
-	d, _, err := a.describe(c, a.gpu.Info(), a.versions.Library)
+	d, _, err := a.describe(c, a.gpu.Info(), a.versions)
 	return d, err
 }
 

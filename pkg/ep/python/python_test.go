@@ -54,12 +54,20 @@ func openerOf(name string) rank.Opener {
 	return Backends[i].Open[ep.Name]
 }
 
-// liftWorlds lets two ranks stand for the eight that MoRI's low latency is limited to.
+// liftWorlds lets two ranks stand for the eight that MoRI's low latency is limited to, and for two
+// nodes of eight ranks.
 func liftWorlds() {
-	modes := libraryOf("mori").modes
-	m := modes[ep.ModeLowLatency]
-	m.limits.worlds = nil
-	modes[ep.ModeLowLatency] = m
+	for _, m := range []struct {
+		of   map[string]mode
+		name string
+	}{{libraryOf("mori").modes, ep.ModeLowLatency}, {libraryOf("uccl-ep").across, ep.ModeNormal}} {
+		lifted := m.of[m.name]
+		lifted.limits.worlds = nil
+		if lifted.older != nil {
+			lifted.older.limits.worlds = nil
+		}
+		m.of[m.name] = lifted
+	}
 }
 
 // processes runs the cases in one warm group, a process for each rank. It returns what the
@@ -187,6 +195,9 @@ func TestLibraries(t *testing.T) {
 		var cases []plan.Case
 		for _, mode := range modes {
 			cases = append(cases, s.caseOf(mode, "bf16", emptyRank), s.caseOf(mode, "fp8"), s.caseOf(mode, "bf16", hidden(2560)))
+			if libraryOf(s.backend).modes[mode].unsynced {
+				cases = append(cases, s.caseOf(mode, "bf16", phase(ep.PhasePrefill)), s.caseOf(mode, "bf16", phase(ep.PhasePrefill), cached))
+			}
 			if libraryOf(s.backend).modes[mode].cached {
 				several := func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{1, 12} }
 				cases = append(cases, s.caseOf(mode, "bf16", cached, emptyRank), s.caseOf(mode, "fp8", cached, emptyRank, several))
@@ -218,7 +229,48 @@ func TestOldMoRI(t *testing.T) {
 	setUp(t, "amd_mori")
 	t.Setenv("CX_STANDIN_HIP", "1")
 	t.Setenv("CX_STANDIN_MORI", "old")
-	pass(t, caseOf("mori", ep.ModeLowLatency, "bf16"))
+	require.Equal(t, "intranode-ll", pass(t, caseOf("mori", ep.ModeLowLatency, "bf16"))[0].Implementation.KernelGeneration)
+}
+
+// Two nodes with a rank each stand for nodes of eight. Libraries learn where the ranks are, as a
+// network asks of them.
+func TestAcrossNodes(t *testing.T) {
+	each(t, func(t *testing.T, s standIn, _ []string) {
+		if s.across == "" {
+			return
+		}
+		for name, value := range map[string]string{
+			"CX_STANDIN_PEERS": "1", "NCCL_NET": "IB", "NCCL_IB_MERGE_NICS": "0", "UCCL_SOCKET_IFNAME": "lo", "EP_DISABLE_GIN": "1",
+		} {
+			t.Setenv(name, value)
+		}
+		for _, d := range pass(t, s.caseOf(ep.ModeNormal, "bf16", twoNodes, emptyRank), s.caseOf(ep.ModeNormal, "fp8", twoNodes)) {
+			require.Equal(t, s.across, d.Implementation.KernelGeneration)
+			require.Equal(t, 2, d.Topology.Nodes)
+		}
+	})
+}
+
+// MoRI's kernels across nodes sum wrongly with another heap.
+func TestMoRINeedsItsStaticHeap(t *testing.T) {
+	need.Full(t)
+	setUp(t, "amd_mori")
+	t.Setenv("CX_STANDIN_HIP", "1")
+	t.Setenv("MORI_SHMEM_MODE", "VMM_HEAP")
+	streams, logs, _ := processes(t, "", caseOf("mori", ep.ModeNormal, "bf16", twoNodes))
+	require.Equal(t, "refused: MORI_SHMEM_MODE is VMM_HEAP, but InterNodeV1 combines correctly in the static heap only (ROCm/mori#610): unset it",
+		failure(t, streams[0], logs).Text)
+}
+
+// Every runnable case of every shipped suite is accepted: what does not run is unsupported in the plan.
+func TestPlannedCasesAreAccepted(t *testing.T) {
+	for _, l := range libraries {
+		planned := eptest.Accepted(t, l.name, func(c plan.Case, info accel.Info) (runner.Description, error) {
+			d, _, err := l.describe(c, info, versions{})
+			return d, err
+		})
+		require.Equal(t, l.name != "mooncake-ep", planned > 0, "%s: %d cases", l.name, planned)
+	}
 }
 
 // Three libraries have a module deep_ep with a Buffer. Each is measured under its own name
@@ -246,7 +298,7 @@ func TestTheSumOfAVersion(t *testing.T) {
 		"0.6.15": runner.TopKSlotTree, "0.6.16rc1": runner.TopKSlotTree, "0.6.16.dev3": runner.TopKSlotTree, "": runner.TopKSlotTree, "unknown": runner.TopKSlotTree,
 		"0.6.16": runner.DomainFP32, "0.6.18+cu130": runner.DomainFP32, "0.7.1": runner.DomainFP32, "1.0": runner.DomainFP32,
 	} {
-		d, _, err := libraryOf("flashinfer-ep").describe(caseOf("flashinfer-ep", ep.ModeNormal, "bf16", mnnvl), accel.Info{Arch: "sm_100"}, version)
+		d, _, err := libraryOf("flashinfer-ep").describe(caseOf("flashinfer-ep", ep.ModeNormal, "bf16", mnnvl), accel.Info{Arch: "sm_100"}, versions{Library: version})
 		require.NoError(t, err)
 		require.Equal(t, want, d.Reduction, version)
 	}

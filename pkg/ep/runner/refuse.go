@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/ep"
@@ -11,6 +12,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
+
+// Refuse returns why a case with the declaration of its adapter is refused before its buffers are
+// made, or nil.
+func Refuse(c plan.Case, d Description) error {
+	if err := errors.Join(checkCase(c, c.World), checkDescription(c, d)); err != nil {
+		return err
+	}
+	if ep.Of(&c).TimingMode == vocab.Graph && !d.Capturable {
+		return rank.Refused("backend %s cannot be captured into graphs in mode %s", c.Backend, d.Mode)
+	}
+	_, _, err := routingOf(c)
+	return err
+}
 
 // checkCase refuses a case that no backend can run, before anything is opened for it.
 func checkCase(c plan.Case, world int) error {

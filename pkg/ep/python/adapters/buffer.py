@@ -1,7 +1,10 @@
 """DeepEP's Buffer, and libraries with the same interface."""
+import fcntl
 import inspect
 import json
 import os
+import socket
+import struct
 
 from collectivex_rank import Bound, Refused, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
 import collectivex_rank as rank
@@ -10,6 +13,7 @@ library = torch = None
 case = bound = None
 uccl = False  # the library is UCCL's wrapper, which is also named deep_ep
 mooncake = False  # the library is Mooncake's
+nodes = 1  # of the group
 group = None  # of torch.distributed
 buffer = None
 sizes = None  # of buffer
@@ -20,10 +24,11 @@ handle = rows = scales = ids = weights = counts = recv_counts = output = None
 
 def open(text):
     """Imports the library, and returns the versions of what it imported."""
-    global library, torch, uccl, mooncake
+    global library, torch, uccl, mooncake, nodes
     given = json.loads(text)
+    nodes = given["nodes"]
     # One host needs no network, but without one NVSHMEM starts only with this setting.
-    if given["nodes"] == 1:
+    if nodes == 1:
         os.environ.setdefault("NVSHMEM_REMOTE_TRANSPORT", "none")
     if given["backend"] == "deepep-v2":
         keep_kernels_apart(given)
@@ -46,14 +51,29 @@ def open(text):
     return json.dumps({"torch": torch.__version__, "library": version("uccl") if uccl else version("deep_ep", "deep-ep")})
 
 
+def address():
+    """Returns the IPv4 address of this host that the other hosts reach: of the interface that the
+    operator names for UCCL, or of the host's name."""
+    name = os.environ.get("UCCL_SOCKET_IFNAME")
+    if not name:
+        return socket.gethostbyname(socket.gethostname())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        request = struct.pack("256s", name.encode()[:15])
+        return socket.inet_ntoa(fcntl.ioctl(s.fileno(), 0x8915, request)[20:24])  # SIOCGIFADDR
+
+
 def process_group(backend):
-    """Returns the process group of all ranks, which must be on this host."""
+    """Returns the process group of all ranks."""
     global group
     if group is None:
         import torch.distributed as dist
 
-        os.environ.setdefault(backend.upper() + "_SOCKET_IFNAME", "lo")
         host, first = "127.0.0.1", rank.rank == 0
+        interface = "lo"
+        if nodes > 1:
+            host, interface = comm.bcast(address() if first else None), os.environ.get("UCCL_SOCKET_IFNAME")
+        if interface:
+            os.environ.setdefault(backend.upper() + "_SOCKET_IFNAME", interface)
         store = dist.TCPStore(host, 0, rank.world, True, wait_for_workers=False) if first else None
         port = comm.bcast(store.port if first else None)
         store = store or dist.TCPStore(host, port, rank.world, False)
@@ -108,6 +128,12 @@ def prepare(text):
         hint = library.Buffer.get_ep_buffer_size_hint if mooncake else library.Buffer.get_low_latency_rdma_size_hint
         rdma = hint(case["capacity"], hidden, world, experts)
         pairs = (case["capacity"], hidden, experts) if mooncake else experts // world
+    elif uccl and case["across"]:
+        # As the library's own benchmark: sizes from these chunks, launches from its tables.
+        pairs = library.Buffer.num_sms
+        config = (library.Buffer.get_dispatch_config(world), library.Buffer.get_combine_config(world))
+        chunks = library.Config(pairs, 8, 512, 16, 512)
+        nvl, rdma = (int(hint(hidden * 2, world) * 1.2) + 127 & -128 for hint in (chunks.get_nvl_buffer_size_hint, chunks.get_rdma_buffer_size_hint))
     elif uccl:
         nvl = 2 * 10**9
         config = (library.Config(64 if torch.version.hip else 24, 8, 256),) * 2
@@ -125,7 +151,7 @@ def prepare(text):
         if mooncake:
             buffer = Mooncake(rdma)
         elif uccl:
-            buffer = library.Buffer(process_group("gloo"), nvl, rdma, is_intranode=True, **given)
+            buffer = library.Buffer(process_group("gloo"), nvl, rdma, is_intranode=nodes == 1, **given)
         else:
             buffer = library.Buffer(None, nvl, rdma, comm=comm, **given)
         sizes = wanted

@@ -1,15 +1,20 @@
-"""DeepEP's ElasticBuffer in direct mode: inside one scale-up domain."""
+"""DeepEP's ElasticBuffer: in direct mode inside one scale-up domain, in hybrid mode across domains."""
 import json
 import os
 
 from collectivex_rank import Bound, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
 import collectivex_rank as rank
 
+# Queue pairs of a rank to all others. The library's default of up to 129 to each of 16 ranks exceeds
+# what a ConnectX-7 has.
+QUEUE_PAIRS = 512
+
 library = torch = None
 case = bound = None
 group = None
 buffer = None
 launch = None  # multiprocessors and queue pairs
+most = 0  # tokens of any rank
 layout = None  # handle of the last whole dispatch
 handle = rows = scales = ids = weights = output = None
 
@@ -40,7 +45,10 @@ class Group:
 def open(text):
     global library, torch, group
     given = json.loads(text)
-    os.environ.setdefault("EP_DISABLE_GIN", "1")  # direct mode needs no network
+    if given["across"]:
+        os.environ.pop("EP_DISABLE_GIN", None)
+    else:
+        os.environ["EP_DISABLE_GIN"] = "1"  # direct mode needs no network
     keep_kernels_apart(given)
     open_torch(given)
     torch = rank.torch
@@ -60,14 +68,15 @@ def prepare(text):
     case = json.loads(text)
     layout = None
     tokens, hidden, topk, fp8 = case["capacity"], case["hidden"], case["topk"], case["fp8"]
-    size = library.ElasticBuffer.get_buffer_size_hint(group, tokens, hidden, topk, fp8, False)
+    hybrid = case["across"]
+    size = library.ElasticBuffer.get_buffer_size_hint(group, tokens, hidden, topk, fp8, hybrid)
     if buffer is not None and buffer.num_bytes < size:
         buffer.destroy()
         buffer = None
     if buffer is None:
         buffer = library.ElasticBuffer(
             group, num_max_tokens_per_rank=tokens, hidden=hidden, num_topk=topk, use_fp8_dispatch=fp8,
-            allow_hybrid_mode=False, explicitly_destroy=True)
+            allow_hybrid_mode=hybrid, num_allocated_qps=max(9, 1 + QUEUE_PAIRS // rank.world) if hybrid else 0, explicitly_destroy=True)
     sms = buffer.get_theoretical_num_sms(case["experts"], topk)
     launch = {"num_sms": sms, "num_qps": buffer.get_theoretical_num_qps(sms), "async_with_compute_stream": False}
     torch.cuda.synchronize()
@@ -76,9 +85,10 @@ def prepare(text):
     return json.dumps({"groups": 1, "capacity": rank.world * case["capacity"], "row_scales": hidden // 128, "column_scales": 1})
 
 
-def bind(x, scales, expert, weight, tokens, _):
-    global bound, layout
+def bind(x, scales, expert, weight, tokens, largest):
+    global bound, most, layout
     bound = Bound(case, x, scales, expert, weight, tokens)
+    most = largest
     layout = None
 
 
@@ -90,11 +100,17 @@ def choose(n):
     bound.choose(n)
 
 
+def capacity():
+    """Returns the maximum of tokens of a rank that a dispatch is told. Without the host's wait, memory
+    for as many rows of each rank arrives, so it follows the batch, as serving engines have it."""
+    return case["capacity"] if case["sync"] else min(case["capacity"], 1 << max(0, most - 1).bit_length())
+
+
 def dispatch():
     global handle, rows, scales, ids, weights, layout
     x, ids, weights, handle, _ = library_dispatch(
         topk_idx=bound.expert, topk_weights=bound.weight, num_experts=case["experts"],
-        num_max_tokens_per_rank=case["capacity"], expert_alignment=1, do_handle_copy=True, do_cpu_sync=True, do_expand=False)
+        num_max_tokens_per_rank=capacity(), expert_alignment=1, do_handle_copy=True, do_cpu_sync=case["sync"], do_expand=False)
     rows, scales = parted(x)
     layout = handle
 
@@ -133,7 +149,7 @@ def rows_of():
 
 
 def counts_at():
-    return 0
+    return 0 if case["sync"] else handle.psum_num_recv_tokens_per_scaleup_rank[-1:].data_ptr()
 
 
 def experts_at():
@@ -145,7 +161,10 @@ def weights_at():
 
 
 def count(expert):
-    return layout.num_recv_tokens_per_expert_list[expert]
+    if case["sync"]:
+        return layout.num_recv_tokens_per_expert_list[expert]
+    up_to = layout.psum_num_recv_tokens_per_expert.tolist()
+    return up_to[expert] - (up_to[expert - 1] if expert else 0)
 
 
 def staging():

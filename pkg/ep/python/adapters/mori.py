@@ -1,21 +1,26 @@
-"""MoRI's EpDispatchCombineOp (v1) inside one node."""
+"""MoRI's EpDispatchCombineOp (v1)."""
 import json
 import os
 
-from collectivex_rank import Bound, comm, open_torch, settle, tensor, version
+from collectivex_rank import Bound, Refused, comm, open_torch, settle, tensor, version
 import collectivex_rank as rank
 
 ops = shmem = torch = None
 case = bound = None
+launch = None
 op = made = None
 rows = weights = ids = total = output = None
 
-BLOCKS, WARPS = 80, 16
+# How kernels are launched, as serving engines do: blocks, blocks for RDMA, warps.
+LAUNCHES = {"IntraNode": (80, 0, 16), "IntraNodeLL": (80, 0, 16), "InterNodeV1": (96, 64, 8), "AsyncLL": (64, 32, 8)}
 
 
 def open(text):
     global ops, shmem, torch
     given = json.loads(text)
+    heap = os.environ.get("MORI_SHMEM_MODE", "static")
+    if given["across"] and heap.upper() not in ("STATIC", "STATIC_HEAP"):
+        raise Refused("MORI_SHMEM_MODE is %s, but InterNodeV1 combines correctly in the static heap only (ROCm/mori#610): unset it" % heap)
     os.environ.setdefault("MORI_SHMEM_HEAP_SIZE", "6G")
     os.environ["MORI_EP_LAUNCH_CONFIG_MODE"] = "MANUAL"
     open_torch(given)
@@ -26,22 +31,27 @@ def open(text):
     ops, shmem = mori.ops, mori.shmem
     unique = comm.bcast(shmem.shmem_get_unique_id() if rank.rank == 0 else None)
     shmem.shmem_init_attr(shmem.MORI_SHMEM_INIT_WITH_UNIQUEID, rank.rank, rank.world, unique)
-    return json.dumps({"torch": torch.__version__, "library": version("amd_mori", "amd-mori", "mori")})
+    kinds = ops.EpDispatchCombineKernelType
+    lacks = [name for name in LAUNCHES if not hasattr(kinds, name)]
+    if not hasattr(ops.EpDispatchCombineOp, "dispatch_recv") or not hasattr(ops.EpDispatchCombineOp, "combine_recv"):
+        lacks.append("AsyncLL")
+    return json.dumps({"torch": torch.__version__, "library": version("amd_mori", "amd-mori", "mori"), "lacks": lacks})
 
 
 def prepare(text):
     """Makes the operator of a case. Without torch.distributed it does not wait for its peers,
     although it clears their memory, so no rank may use an operator meanwhile."""
-    global case, op, made, rows, weights, ids, total, output
+    global case, launch, op, made, rows, weights, ids, total, output
     case = json.loads(text)
-    kinds = ops.EpDispatchCombineKernelType
+    blocks, rdma, warps = LAUNCHES[case["kernel"]]
+    launch = {"block_num": blocks, "rdma_block_num": rdma, "warp_per_block": warps}
     of = {
         "data_type": torch.bfloat16, "rank": rank.rank, "world_size": rank.world, "hidden_dim": case["hidden"],
         "scale_dim": 0, "scale_type_size": 1, "max_token_type_size": 2, "max_num_inp_token_per_rank": case["capacity"],
         "num_experts_per_rank": case["experts"] // rank.world, "num_experts_per_token": case["topk"],
-        "warp_num_per_block": WARPS, "block_num": BLOCKS, "use_external_inp_buf": True,
-        "kernel_type": kinds.IntraNodeLL if case["mode"] == "low-latency" else kinds.IntraNode,
-        "gpu_per_node": case["ranks_per_node"], "quant_type": "none",
+        "warp_num_per_block": warps, "block_num": blocks, "rdma_block_num": rdma, "use_external_inp_buf": True,
+        "kernel_type": getattr(ops.EpDispatchCombineKernelType, case["kernel"]),
+        "gpu_per_node": case["ranks_per_node"], "num_qp_per_pe": 1, "quant_type": "none",
     }
     torch.cuda.synchronize()
     comm.barrier()
@@ -72,8 +82,9 @@ def choose(n):
 
 def dispatch():
     global rows, weights, ids, total
-    rows, weights, _, ids, total = op.dispatch(
-        bound.x, bound.weight, None, bound.expert, block_num=BLOCKS, rdma_block_num=0, warp_per_block=WARPS)
+    rows, weights, _, ids, total = op.dispatch(bound.x, bound.weight, None, bound.expert, **launch)
+    if case["kernel"] == "AsyncLL":
+        op.dispatch_recv()  # dispatch has only sent
 
 
 def cached():
@@ -86,7 +97,9 @@ def combine(staged):
     global output
     x = rows if staged == 0 else tensor(staged, tuple(rows.shape), torch.bfloat16)
     sent = hasattr(ops.EpDispatchCombineOp, "_check_combine_indices")
-    output, _ = op.combine(x, None, bound.expert if sent else ids, block_num=BLOCKS, rdma_block_num=0, warp_per_block=WARPS)
+    output, _ = op.combine(x, None, bound.expert if sent else ids, **launch)
+    if case["kernel"] == "AsyncLL":
+        op.combine_recv()
     return output.data_ptr()
 
 

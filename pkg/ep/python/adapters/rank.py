@@ -30,12 +30,13 @@ def open_torch(given):
 
 
 def keep_kernels_apart(given):
-    """Sets a separate directory for the kernels that DeepEP V2 compiles on this local rank.
+    """Sets a separate directory for the kernels that DeepEP V2 compiles on this rank.
 
-    It is called before the import. Processes that share a directory race for it.
+    It is called before the import. Processes that share a directory race for it, on nodes that share
+    a home too.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    os.environ.setdefault("EP_JIT_CACHE_DIR", os.path.join(cache, "collectivex", "deep_ep", "rank-%d" % given["local_rank"]))
+    os.environ.setdefault("EP_JIT_CACHE_DIR", os.path.join(cache, "collectivex", "deep_ep", "rank-%d" % given["rank"]))
 
 
 class Memory:

@@ -8,7 +8,7 @@ from ctypes import c_float, c_int32, c_int64
 
 import standin_buffer
 import torch
-from standin import address, copy, place, read, total, write
+from standin import PEERS, address, copy, place, read, total, write
 from standin_buffer import Config, EventOverlap, tensor_is
 
 from . import _C
@@ -34,7 +34,14 @@ class ElasticBuffer:
                  deterministic=False, allow_hybrid_mode=True, allow_multiple_reduction=True, prefer_overlap_with_compute=True, sl_idx=3,
                  num_allocated_qps=0, num_cpu_timeout_secs=300, num_gpu_timeout_secs=100, explicitly_destroy=False):
         hash(group)
-        assert not allow_hybrid_mode and os.environ.get("EP_DISABLE_GIN") == "1", "no network"
+        assert allow_hybrid_mode == (group.size() > PEERS), "hybrid mode is for ranks of several scale-up domains"
+        if allow_hybrid_mode:
+            assert "EP_DISABLE_GIN" not in os.environ, "hybrid mode needs GIN"
+            assert os.environ.get("NCCL_IB_MERGE_NICS") == "0" and os.environ.get("NCCL_NET") == "IB", "fused NICs have no GIN"
+            assert 0 < num_allocated_qps <= max(9, 1 + 512 // group.size()), "ibv_create_qp: out of memory"
+        else:
+            assert os.environ.get("EP_DISABLE_GIN") == "1" and num_allocated_qps == 0, "no network"
+        self.hybrid = allow_hybrid_mode
         self.group = _C.communicators[group._get_backend(torch.device("cuda"))._comm_ptr()]
         assert (self.group.rank, self.group.world) == (group.rank(), group.size())
         self.num_bytes = num_bytes or self.get_buffer_size_hint(
@@ -61,7 +68,7 @@ class ElasticBuffer:
         return 64
 
     def get_theoretical_num_qps(self, num_sms):
-        return min(num_sms, 9, self.num_allocated_qps)
+        return min(num_sms * 16 + 1 if self.hybrid else min(num_sms, 9), self.num_allocated_qps)
 
     def dispatch(self, x, topk_idx=None, topk_weights=None, cumulative_local_expert_recv_stats=None, num_experts=None,
                  num_max_tokens_per_rank=None, expert_alignment=None, num_sms=0, num_qps=0, previous_event=None,
@@ -73,7 +80,7 @@ class ElasticBuffer:
             assert topk_idx is None and not do_cpu_sync
             topk_idx, num_experts, cap = handle.topk_idx, handle.num_experts, handle.num_max_tokens_per_rank
         else:
-            assert do_cpu_sync is not False and do_handle_copy
+            assert do_handle_copy
             cap = num_max_tokens_per_rank or self.num_max_tokens_per_rank
             tensor_is(topk_weights, 2, torch.float32)
         tokens, hidden = x.shape
@@ -82,6 +89,7 @@ class ElasticBuffer:
         if sf is not None:
             tensor_is(sf, 2, torch.float32)
             assert sf.shape == (tokens, hidden // 128)
+        sync = handle.sync if handle is not None else do_cpu_sync is not False
         assert tokens <= cap and topk_idx.size(0) == tokens and topk_idx.size(1) <= 32
         assert self.get_buffer_size_hint(self._self(), cap, hidden, topk_idx.size(1)) <= self.num_bytes
         world, me, topk, local = self.group.world, self.group.rank, topk_idx.size(1), num_experts // self.group.world
@@ -92,8 +100,10 @@ class ElasticBuffer:
         sources = []
         for r, (n, of, *_) in enumerate(peers):
             sources += [(r, t) for t in range(n) if any(e // local == me for e in of[t * topk : (t + 1) * topk])]
-        recv = torch.empty((len(sources), hidden), dtype=x.dtype, device="cuda")
-        recv_sf = torch.empty((len(sources), hidden // 128), dtype=torch.float32, device="cuda") if sf is not None else None
+        # Who does not wait for the number of rows gets memory for all that could arrive.
+        rows = len(sources) if sync else world * cap
+        recv = torch.empty((rows, hidden), dtype=x.dtype, device="cuda")
+        recv_sf = torch.empty((rows, hidden // 128), dtype=torch.float32, device="cuda") if sf is not None else None
         size, per_expert, recv_ids, recv_weights = hidden * x.element_size(), [0] * local, [], []
         for i, (r, t) in enumerate(sources):
             copy(address(recv, i), torch.mapped(peers[r][3]) + t * size, size)
@@ -106,20 +116,25 @@ class ElasticBuffer:
                 recv_weights.append(peers[r][2][k] if mine and peers[r][2] else 0)
                 if mine:
                     per_expert[e] += 1
-        out_ids = torch.empty((len(sources), topk), dtype=torch.int64, device="cuda")
-        write(c_int64, out_ids, recv_ids)
+        out_ids = torch.empty((rows, topk), dtype=torch.int64, device="cuda")
+        write(c_int64, out_ids[: len(sources)], recv_ids)
         out_weights = None
         if weights is not None:
-            out_weights = torch.empty((len(sources), topk), dtype=torch.float32, device="cuda")
-            write(c_float, out_weights, recv_weights)
+            out_weights = torch.empty((rows, topk), dtype=torch.float32, device="cuda")
+            write(c_float, out_weights[: len(sources)], recv_weights)
         if handle is None:
-            metadata = torch.empty((len(sources), topk + 2), dtype=torch.int32, device="cuda")
-            write(c_int32, metadata, [n for r, t in sources for n in [r * cap + t] * (topk + 2)])
+            metadata = torch.empty((rows, topk + 2), dtype=torch.int32, device="cuda")
+            write(c_int32, metadata[: len(sources)], [n for r, t in sources for n in [r * cap + t] * (topk + 2)])
+            per_rank = torch.empty((world,), dtype=torch.int32, device="cuda")
+            write(c_int32, per_rank, [sum(r <= peer for r, _ in sources) for peer in range(world)])
+            up_to = torch.empty((local,), dtype=torch.int32, device="cuda")
+            write(c_int32, up_to, [sum(per_expert[: e + 1]) for e in range(local)])
             clone = torch.empty(topk_idx.shape, dtype=torch.int64, device="cuda")
             write(c_int64, clone, ids)
             handle = EPHandle(topk_idx=clone, num_experts=num_experts, num_max_tokens_per_rank=cap, num_sms=num_sms, recv_src_metadata=metadata,
-                              num_recv_tokens=len(sources), num_recv_tokens_per_expert_list=per_expert)
-        assert handle.num_recv_tokens == len(sources)
+                              num_recv_tokens=rows, num_recv_tokens_per_expert_list=per_expert if sync else None, sync=sync,
+                              psum_num_recv_tokens_per_scaleup_rank=per_rank, psum_num_recv_tokens_per_expert=up_to)
+        assert handle.num_recv_tokens == rows
         self.group.barrier()
         return (recv, recv_sf) if sf is not None else recv, out_ids, out_weights, handle, EventOverlap()
 
@@ -135,7 +150,8 @@ class ElasticBuffer:
         self.group.begin()
         tokens, topk = handle.topk_idx.shape
         hidden, cap = x.size(1), handle.num_max_tokens_per_rank
-        peers = self.group.exchange((place(x), read(c_int32, handle.recv_src_metadata)[:: topk + 2]))
+        count = read(c_int32, handle.psum_num_recv_tokens_per_scaleup_rank)[-1]
+        peers = self.group.exchange((place(x), read(c_int32, handle.recv_src_metadata)[:: topk + 2][:count]))
         parts = [[] for _ in range(tokens)]
         for at, sources in peers:
             for row, source in enumerate(sources):

@@ -142,6 +142,11 @@ class Tensor:
             ctypes.memmove(to + i * size, from_ + at * size, size)
         return copy
 
+    def tolist(self):
+        cuda.synchronize()
+        kind = {int32: ctypes.c_int32, int64: ctypes.c_int64}[self.dtype]
+        return list((kind * self.numel()).from_address(mapped(locate(self.pointer))))
+
     def __getitem__(self, rows):
         first, last, step = rows.indices(self.shape[0])
         if step != 1:

@@ -1,5 +1,5 @@
-"""A make-believe MoRI v1 of 624002c8 (python/mori/ops/dispatch_combine.py), IntraNode and
-IntraNodeLL. With CX_STANDIN_MORI=old its combine is that of before ROCm/mori#546.
+"""A make-believe MoRI v1 of 624002c8 (python/mori/ops/dispatch_combine.py). With CX_STANDIN_MORI=old
+its combine is that of before ROCm/mori#546, and it lacks the calls that receive.
 """
 import enum
 import os
@@ -13,6 +13,8 @@ from mori import shmem
 
 class EpDispatchCombineKernelType(enum.Enum):
     IntraNode = 0
+    InterNodeV1 = 2
+    AsyncLL = 4
     IntraNodeLL = 5
 
 
@@ -22,10 +24,19 @@ class EpDispatchCombineConfig:
                  use_external_inp_buf=True, kernel_type=EpDispatchCombineKernelType.IntraNode, gpu_per_node=8, rdma_block_num=0, num_qp_per_pe=1,
                  quant_type="none"):
         self.__dict__.update({k: v for k, v in locals().items() if k != "self"})
-        assert gpu_per_node & (gpu_per_node - 1) == 0 and world_size <= gpu_per_node and quant_type == "none"
+        assert gpu_per_node & (gpu_per_node - 1) == 0 and quant_type == "none"
+        across = kernel_type is EpDispatchCombineKernelType.InterNodeV1
+        assert (world_size > gpu_per_node) == across, "kernels for one node on several, or the other way"
+        assert not across or (block_num, rdma_block_num, num_qp_per_pe) == (96, 64, 1)
+        assert not across or os.environ.get("MORI_SHMEM_MODE", "static") == "static", "VMM_HEAP corrupts what is combined"
 
 
 operators = 0  # made by this process
+
+LAUNCHES = {
+    EpDispatchCombineKernelType.IntraNode: (80, 0, 16), EpDispatchCombineKernelType.IntraNodeLL: (80, 0, 16),
+    EpDispatchCombineKernelType.InterNodeV1: (96, 64, 8), EpDispatchCombineKernelType.AsyncLL: (64, 32, 8),
+}
 
 
 class EpDispatchCombineOp:
@@ -43,6 +54,7 @@ class EpDispatchCombineOp:
         self.total = torch.empty((1,), dtype=torch.int32, device="cuda")
         self.out = torch.empty((config.max_num_inp_token_per_rank, config.hidden_dim), dtype=torch.bfloat16, device="cuda")
         self.dispatched = None  # ids and sources between a dispatch and its combine
+        self.left = None  # what an operation of AsyncLL leaves to its other half
         self._own()[0] = self.number
 
     def _own(self, rank=None):
@@ -54,7 +66,8 @@ class EpDispatchCombineOp:
             os.abort()
 
     def _begin(self, blocks, rdma, warps):
-        assert blocks > 0 and rdma == 0 and 0 < warps <= 16
+        assert (blocks, rdma, warps) == LAUNCHES[self.config.kernel_type]
+        assert self.left is None, "what was sent has yet to be received"
         self.group.begin()
         for r in range(self.config.world_size):
             assert self._own(r)[0] == self.number, "a peer has yet to make its operator, which clears what is sent to it"
@@ -79,16 +92,40 @@ class EpDispatchCombineOp:
         out = self.memory.view(self.rows * 2 * hidden)[: self.rows * hidden * input.element_size()].view(input.dtype).view(self.rows, hidden)
         size = hidden * input.element_size()
         all_ids, all_weights = [], []
-        for i, (r, t) in enumerate(sources):
-            copy(address(out, i), torch.mapped(peers[r][3]) + t * size, size)
+        for r, t in sources:
             all_ids += peers[r][1][t * topk : (t + 1) * topk]
             all_weights += peers[r][2][t * topk : (t + 1) * topk]
-        write(c_int32, self.indices[: len(sources)], all_ids)
-        write(c_float, self.weights[: len(sources)], all_weights)
-        write(c_int32, self.total, [len(sources)])
+
+        def receive():
+            for i, (r, t) in enumerate(sources):
+                copy(address(out, i), torch.mapped(peers[r][3]) + t * size, size)
+            write(c_int32, self.indices[: len(sources)], all_ids)
+            write(c_float, self.weights[: len(sources)], all_weights)
+            write(c_int32, self.total, [len(sources)])
+            self.group.barrier()
+
         self.dispatched = tokens, sources
-        self.group.barrier()
+        self._receive("dispatch", receive)
         return out, self.weights, None, self.indices, self.total
+
+    def _receive(self, of, work):
+        """Does the other half of an operation, or leaves it to the call that receives."""
+        if self.config.kernel_type is EpDispatchCombineKernelType.AsyncLL:
+            self.left = of, work
+        else:
+            work()
+
+    def _received(self, of):
+        assert self.left is not None and self.left[0] == of, "nothing was sent"
+        torch.cuda.current_stream().synchronize()
+        work, self.left = self.left[1], None
+        work()
+
+    def dispatch_recv(self, block_num=-1, warp_per_block=-1, call_local_expert_count=False):
+        self._received("dispatch")
+
+    def combine_recv(self, block_num=-1, warp_per_block=-1):
+        self._received("combine")
 
     def combine(self, input, weights, indices, block_num=-1, rdma_block_num=-1, warp_per_block=-1, use_external_inp_buf=-1, call_reset=False, *,
                 routing=None):
@@ -109,10 +146,14 @@ class EpDispatchCombineOp:
             for row, (r, t) in enumerate(of):
                 if r == c.rank:
                     parts[t].append(torch.mapped(at) + row * 2 * c.hidden_dim)
-        for t, rows in enumerate(parts):
-            total(address(self.out, t), rows, None, c.hidden_dim)
+
+        def receive():
+            for t, rows in enumerate(parts):
+                total(address(self.out, t), rows, None, c.hidden_dim)
+            self.group.barrier()
+
         self.dispatched = None
-        self.group.barrier()
+        self._receive("combine", receive)
         return self.out, None
 
     @staticmethod
@@ -122,4 +163,4 @@ class EpDispatchCombineOp:
 
 
 if os.environ.get("CX_STANDIN_MORI") == "old":
-    del EpDispatchCombineOp._check_combine_indices
+    del EpDispatchCombineOp._check_combine_indices, EpDispatchCombineOp.dispatch_recv, EpDispatchCombineOp.combine_recv
