@@ -160,6 +160,12 @@ func TestReplayedGraphs(t *testing.T) {
 		ids = append(ids, q.Case.CaseID)
 	}
 	require.ElementsMatch(t, []string{
+		"h200-dgxc-deepep-v2-deepseek-v4-pro-normal-decode-ep8-uniform-bf16-graph",
+		"h200-dgxc-deepep-v2-deepseek-v4-pro-normal-decode-ep8-uniform-fp8-graph",
+		"h200-dgxc-deepep-v2-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-graph",
+		"h200-dgxc-deepep-v2-deepseek-v4-pro-low-latency-decode-ep8-uniform-fp8-graph",
+		"h200-dgxc-uccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-graph",
+		"h200-dgxc-uccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-fp8-graph",
 		"h200-dgxc-nccl-ep-deepseek-v4-pro-normal-decode-ep8-uniform-bf16-graph",
 		"h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-graph",
 		"h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-fp8-graph",

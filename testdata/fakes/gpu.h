@@ -243,6 +243,8 @@ int fake_launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned 
  * cx_fake_enqueue runs fn(arg) in stream order, once for each time the work is
  * launched (a captured stream's work with each launch of the graph), and
  * release(arg) when nothing can launch it again.
+ * cx_fake_capturing says whether a stream is being captured.
+ * cx_fake_relax lets this thread do while it captures what thread-local mode forbids, or not.
  * cx_fake_current says which device is current on the calling thread.
  * cx_fake_find says what memory p is in: of a device, of another process's device that this
  * one opened, or page-locked; 0, or an error when it is none.
@@ -256,6 +258,8 @@ struct place {
 EXPORT int cx_fake_find(const void *p, struct place *out);
 EXPORT int cx_fake_locate(const void *p, char *path, size_t cap, uint64_t *offset, uint64_t *length);
 EXPORT int cx_fake_enqueue(void *stream, void (*fn)(void *), void *arg, void (*release)(void *));
+EXPORT int cx_fake_capturing(void *stream);
+EXPORT void cx_fake_relax(int on);
 EXPORT int cx_fake_current(int *device);
 
 /* First line of every exported driver function. */

@@ -90,8 +90,20 @@ class Group:
         return values
 
     def begin(self):
-        """Begins an operation: what was enqueued before it is done, and its fault strikes."""
+        """Begins an operation that waits: what was enqueued before it is done, and its fault strikes."""
         torch.cuda.current_stream().synchronize()
+        self._strike()
+
+    def run(self, work):
+        """Does an operation that can be captured: now, or at each launch of its graph."""
+
+        def whole():
+            self._strike()
+            work()
+
+        torch.cuda.current_stream().run(whole)
+
+    def _strike(self):
         self.operations += 1
         rank, n, kind = (os.environ.get("CX_STANDIN_FAULT") or "-1:0:").split(":")
         if int(rank) != self.rank or int(n) != self.operations:

@@ -231,8 +231,6 @@ class Buffer:
         assert self.nvshmem_qp_depth >= (cap + 1) * 2 and world * cap % 4 == 0 and self.num_qps_per_rank == local
         assert self.clean == (cap, hidden, num_experts), "the buffer is dirty"
         assert self.pending is None, "the last dispatch was not combined"
-        self.group.begin()
-        peers = self.group.exchange((tokens, read(c_int64, topk_idx), place(x)))
         recv = torch.empty((local, world * cap, hidden), dtype=torch.float8_e4m3fn if use_fp8 else torch.bfloat16, device="cuda")
         scales = None
         if use_fp8:
@@ -241,28 +239,33 @@ class Buffer:
         count = torch.empty((local,), dtype=torch.int32, device="cuda")
         src_info = torch.empty((local, world * cap), dtype=torch.int32, device="cuda")
         layout_range = torch.empty((local, world), dtype=torch.int64, device="cuda")
-        counts, sources, ranges = [], [0] * (local * world * cap), [0] * (local * world)
-        for e in range(local):
-            n = 0
-            for r in mixed(range(world)):
-                _, ids, at = peers[r]
-                begin = n
-                for i in mixed(i for i, expert in enumerate(ids) if expert == me * local + e and r not in self.unheard):
-                    row, slot = torch.mapped(at) + i // topk * 2 * hidden, e * world * cap + n
-                    if use_fp8:
-                        corner = torch.mapped(torch.locate(scales.data_ptr())) + 4 * (e * world * cap * (hidden // 128) + n)
-                        cast(address(recv) + slot * hidden, corner, world * cap, row, hidden)
-                    else:
-                        copy(address(recv) + slot * 2 * hidden, row, 2 * hidden)
-                    sources[slot] = i // topk
-                    n += 1
-                ranges[e * world + r] = begin << 32 | n - begin
-            counts.append(n)
-        write(c_int32, count, counts)
-        write(c_int32, src_info, sources)
-        write(c_int64, layout_range, ranges)
+
+        def work():
+            peers = self.group.exchange((tokens, read(c_int64, topk_idx), place(x)))
+            counts, sources, ranges = [], [0] * (local * world * cap), [0] * (local * world)
+            for e in range(local):
+                n = 0
+                for r in mixed(range(world)):
+                    _, ids, at = peers[r]
+                    begin = n
+                    for i in mixed(i for i, expert in enumerate(ids) if expert == me * local + e and r not in self.unheard):
+                        row, slot = torch.mapped(at) + i // topk * 2 * hidden, e * world * cap + n
+                        if use_fp8:
+                            corner = torch.mapped(torch.locate(scales.data_ptr())) + 4 * (e * world * cap * (hidden // 128) + n)
+                            cast(address(recv) + slot * hidden, corner, world * cap, row, hidden)
+                        else:
+                            copy(address(recv) + slot * 2 * hidden, row, 2 * hidden)
+                        sources[slot] = i // topk
+                        n += 1
+                    ranges[e * world + r] = begin << 32 | n - begin
+                counts.append(n)
+            write(c_int32, count, counts)
+            write(c_int32, src_info, sources)
+            write(c_int64, layout_range, ranges)
+            self.group.barrier()
+
         self.pending = handle = (src_info, layout_range, cap, hidden, num_experts)
-        self.group.barrier()
+        self.group.run(work)
         return (recv, scales) if use_fp8 else recv, count, handle, EventOverlap(), None
 
     def low_latency_combine(self, x, topk_idx, topk_weights, handle, use_logfmt=False, zero_copy=False, async_finish=False,
@@ -276,21 +279,24 @@ class Buffer:
         tensor_is(topk_idx, 2, torch.int64)
         tensor_is(topk_weights, 2, torch.float32)
         assert topk_idx.shape == topk_weights.shape
-        self.group.begin()
-        peers = self.group.exchange((place(x), read(c_int64, layout_range), place(src_info)))
         tokens, topk = topk_idx.shape
-        ids, weights = read(c_int64, topk_idx), read(c_float, topk_weights)
-        at = {}  # rows of this rank's tokens, by token and expert
-        for r, (rows, ranges, infos) in enumerate(peers):
-            for e in range(local):
-                begin, n = ranges[e * world + me] >> 32, ranges[e * world + me] & 0xFFFFFFFF
-                for slot in range(e * world * cap + begin, e * world * cap + begin + n):
-                    token = c_int32.from_address(torch.mapped(infos) + 4 * slot).value
-                    at[token, r * local + e] = torch.mapped(rows) + slot * 2 * hidden
         combined = out or torch.empty((tokens, hidden), dtype=torch.bfloat16, device="cuda")
-        for t in range(tokens):
-            slots = [i for i in range(t * topk, (t + 1) * topk) if ids[i] >= 0 and ids[i] // local not in self.unheard]
-            total(address(combined, t), [at[t, ids[i]] for i in slots], [weights[i] for i in slots], hidden)
+
+        def work():
+            peers = self.group.exchange((place(x), read(c_int64, layout_range), place(src_info)))
+            ids, weights = read(c_int64, topk_idx), read(c_float, topk_weights)
+            at = {}  # rows of this rank's tokens, by token and expert
+            for r, (rows, ranges, infos) in enumerate(peers):
+                for e in range(local):
+                    begin, n = ranges[e * world + me] >> 32, ranges[e * world + me] & 0xFFFFFFFF
+                    for slot in range(e * world * cap + begin, e * world * cap + begin + n):
+                        token = c_int32.from_address(torch.mapped(infos) + 4 * slot).value
+                        at[token, r * local + e] = torch.mapped(rows) + slot * 2 * hidden
+            for t in range(tokens):
+                slots = [i for i in range(t * topk, (t + 1) * topk) if ids[i] >= 0 and ids[i] // local not in self.unheard]
+                total(address(combined, t), [at[t, ids[i]] for i in slots], [weights[i] for i in slots], hidden)
+            self.group.barrier()
+
         self.pending = None
-        self.group.barrier()
+        self.group.run(work)
         return combined, EventOverlap(), None

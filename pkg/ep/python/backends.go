@@ -47,6 +47,7 @@ type mode struct {
 	cast       cast // of fp8
 	globalIDs  bool // expert ids are int32; received ones are global and include other ranks' experts
 	cached     bool // supports dispatch with a cached layout
+	graphs     bool // can be captured into graphs: nothing waits for the host
 	limits     limits
 }
 
@@ -96,10 +97,10 @@ func bufferNormal(generation string) mode {
 	}
 }
 
-func bufferLowLatency(generation string) mode {
+func bufferLowLatency(generation string, graphs bool) mode {
 	return mode{
 		module: "buffer", generation: generation, receive: runner.TokenExpert, combine: runner.WeightedKernelSum, reduction: runner.DomainFP32,
-		freshPair: true, cap: lowLatencyCap, capacity: lowLatencyCap, cast: cast{inKernel: true},
+		graphs: graphs, freshPair: true, cap: lowLatencyCap, capacity: lowLatencyCap, cast: cast{inKernel: true},
 		limits: limits{hidden: deepepHidden, fp8Unit: 512, topk: lowLatencyTopK, rowsUnit: 4},
 	}
 }
@@ -114,9 +115,9 @@ var libraries = []library{
 			ep.ModeNormal: {
 				module: "elastic", generation: "v2-elastic-buffer",
 				receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
-				cached: true, unsynced: true, limits: limits{topk: 32},
+				cached: true, unsynced: true, graphs: true, limits: limits{topk: 32},
 			},
-			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
+			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll", true),
 		},
 		limits: limits{arch: 90, hiddenUnit: 128},
 	},
@@ -126,7 +127,7 @@ var libraries = []library{
 		open:  gpurank.OpenCUDA,
 		modes: map[string]mode{
 			ep.ModeNormal:     bufferNormal("legacy-buffer"),
-			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
+			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll", true),
 		},
 		limits: limits{arch: 90, hiddenUnit: 128},
 	},
@@ -140,7 +141,7 @@ var libraries = []library{
 			ep.ModeNormal: {
 				module: "flashinfer", generation: "flashinfer-mnnvl-one-sided",
 				receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32, treeBefore: []int{0, 6, 16},
-				freshPair: true, stages: true, globalIDs: true, cast: cast{suffix: "-blockwise-offpath"},
+				graphs: true, freshPair: true, stages: true, globalIDs: true, cast: cast{suffix: "-blockwise-offpath"},
 			},
 		},
 		limits: limits{arch: 90, hiddenUnit: 128, topk: 22, maxWorld: 64, transport: "mnnvl", oneDomain: true},
@@ -165,7 +166,7 @@ var libraries = []library{
 			ep.ModeNormal: ucclNormal(limits{oneNode: true, worlds: bufferWorlds}),
 			ep.ModeLowLatency: {
 				module: "buffer", generation: "uccl-legacy-buffer-ll", receive: runner.TokenExpert, combine: runner.WeightedKernelSum, reduction: runner.DomainFP32,
-				freshPair: true, cap: lowLatencyCap, cast: cast{inKernel: true},
+				graphs: true, freshPair: true, cap: lowLatencyCap, cast: cast{inKernel: true},
 				// AMD's 16 groups of warps are too few for the kernels (uccl#1016).
 				limits: limits{arch: 90, archs: []string{"sm_"}, fp8Unit: 512, oneNode: true},
 			},
@@ -180,7 +181,7 @@ var libraries = []library{
 		}}},
 		open:   gpurank.OpenCUDA,
 		store:  true,
-		modes:  map[string]mode{ep.ModeLowLatency: bufferLowLatency("mooncake-ep-ll")},
+		modes:  map[string]mode{ep.ModeLowLatency: bufferLowLatency("mooncake-ep-ll", false)},
 		limits: limits{arch: 80, oneNode: true},
 	},
 }
@@ -231,7 +232,7 @@ func ucclNormal(l limits) mode {
 func moriMode(kernel, generation string, l limits) mode {
 	return mode{
 		module: "mori", kernel: kernel, generation: generation, receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
-		freshPair: true, capacity: lowLatencyCap, cast: cast{plain: true}, globalIDs: true, limits: l,
+		graphs: true, freshPair: true, capacity: lowLatencyCap, cast: cast{plain: true}, globalIDs: true, limits: l,
 	}
 }
 
@@ -272,13 +273,16 @@ func (b library) describe(c plan.Case, info accel.Info, v versions) (runner.Desc
 	if slices.Contains(v.Lacks, m.kernel) {
 		return runner.Description{}, m, rank.Refused("%s %s lacks the kernels %s that mode %s needs in scope %s", b.name, v.Library, m.kernel, block.Mode, c.Scope)
 	}
-	if m.unsynced = m.unsynced && block.Phase == ep.PhaseDecode; m.unsynced {
-		m.generation += unsyncedSuffix
+	if m.unsynced {
+		if m.unsynced = block.Phase == ep.PhaseDecode; m.unsynced {
+			m.generation += unsyncedSuffix
+		}
+		m.graphs = m.graphs && m.unsynced
 	}
 	d := runner.Description{
 		Mode: block.Mode, KernelGeneration: m.generation, LibraryVersion: v.Library,
 		Receive: m.receive, Combine: m.combine, Reduction: m.reduction,
-		FreshPair: m.freshPair, StageWorks: m.stages, LadderCap: m.cap, IndexType: numeric.Int64,
+		FreshPair: m.freshPair, StageWorks: m.stages, Capturable: m.graphs, LadderCap: m.cap, IndexType: numeric.Int64,
 	}
 	if m.treeBefore != nil && older(v.Library, m.treeBefore) {
 		d.Reduction = runner.TopKSlotTree

@@ -129,6 +129,15 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
+// What a graph writes at each launch is in memory that no other tensor of torch has meanwhile.
+func TestGraphsNeedMemoryOfTheirOwn(t *testing.T) {
+	need.Full(t)
+	setUp(t, "deep_ep-2")
+	t.Setenv(mistakeVariable, "allocates.__enter__()"+mistakeVariable+"pass")
+	streams, logs, _ := processes(t, "", caseOf("deepep-v2", ep.ModeNormal, "bf16", graph))
+	require.Contains(t, failure(t, streams[0], logs).Text, "memory of a graph is not in a pool, or other memory is")
+}
+
 // failure is that of the first rank that has one.
 func failure(t *testing.T, streams []rank.Stream, logs []string) rank.Failure {
 	t.Helper()

@@ -47,6 +47,8 @@ func nodes(n int) func(*plan.Case) { return func(c *plan.Case) { c.Nodes = n } }
 
 func phase(name string) func(*plan.Case) { return func(c *plan.Case) { ep.Of(c).Phase = name } }
 
+func graph(c *plan.Case) { ep.Of(c).TimingMode = vocab.Graph }
+
 // twoNodes places the ranks on two nodes, each a scale-up domain of its own.
 func twoNodes(c *plan.Case) {
 	out := "rdma"

@@ -58,6 +58,11 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 		}
 	}
 	b := ep.Of(&c)
+	if b.TimingMode == vocab.Graph && a.meeting == nil {
+		if err := a.meet(ctx); err != nil {
+			return err
+		}
+	}
 	of := request{
 		Mode: b.Mode, Hidden: b.Hidden, TopK: b.TopK, Experts: need.Experts, Tokens: need.Tokens,
 		Capacity: max(need.Tokens, a.mode.capacity), IndexBytes: a.d.IndexType.Size(), FP8: a.d.Codec.Format != nil,

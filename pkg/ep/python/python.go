@@ -16,6 +16,7 @@
 //	values_at(), scales_at(), counts_at(), experts_at(), weights_at()   addresses, 0 for none
 //	rows_of()              received rows; −1 where only the device knows. With counts_at, rows in memory
 //	count(expert)          rows of a local expert, where the host knows
+//	capturing(n)           before operations are captured into a graph (1), and after (0)
 //	staging()              where to write staged rows, 0 for memory of Go
 //	close()
 //
@@ -30,11 +31,13 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/pyhost"
 	"github.com/collectivex/collectivex/pkg/pyrank"
@@ -77,7 +80,7 @@ type versions struct {
 // functions holds the functions of an adapter module.
 type functions struct {
 	Open, Prepare, Bind, Input, Choose, Dispatch, Cached, Combine, Count, Staging, Close *pyhost.Function
-	ValuesAt, ScalesAt, CountsAt, ExpertsAt, WeightsAt, RowsOf                           *pyhost.Function
+	ValuesAt, ScalesAt, CountsAt, ExpertsAt, WeightsAt, RowsOf, Capturing                *pyhost.Function
 }
 
 // module is an adapter module.
@@ -94,8 +97,9 @@ type adapter struct {
 	python   *pyrank.Library
 	modules  []*module // opened so far; a library with two interfaces has two
 	versions versions
-	device   *accel.Scope // of kernels
-	kernels  *kernels     // nil until a case needs them
+	device   *accel.Scope   // of kernels and meeting
+	meeting  *gpurank.Group // where the ranks align at the begin of graphs; nil until a case needs it
+	kernels  *kernels       // nil until a case needs them
 
 	// Of a case:
 	session  *rank.Session
@@ -112,6 +116,7 @@ type adapter struct {
 var (
 	_ runner.CachedDispatcher = (*adapter)(nil)
 	_ runner.Chooser          = (*adapter)(nil)
+	_ runner.CaptureObserver  = (*adapter)(nil)
 )
 
 // given is the argument of a module's open, as JSON.
@@ -161,6 +166,35 @@ func (a *adapter) use(name string, c plan.Case) error {
 	}
 	a.call, a.modules = m, append(a.modules, m)
 	return nil
+}
+
+// meet joins the ranks in a communicator of the NCCL or RCCL that torch has loaded.
+func (a *adapter) meet(ctx context.Context) error {
+	kind := nccl.NCCL
+	if strings.HasPrefix(a.gpu.Info().Arch, "gfx") {
+		kind = nccl.RCCL
+	}
+	l, err := nccl.Open(kind)
+	if err != nil {
+		return gpurank.NCCLError(err)
+	}
+	a.meeting, err = gpurank.JoinGroup(ctx, a.session, l, a.gpu, "python-graphs")
+	if err == nil {
+		a.device.Defer(a.meeting.Close)
+	}
+	return err
+}
+
+func (a *adapter) Align() error { return a.meeting.Align(a.stream) }
+
+// Capturing implements runner.CaptureObserver.
+func (a *adapter) Capturing(begins bool) error {
+	n := int64(0)
+	if begins {
+		n = 1
+	}
+	_, err := a.python.Call(a.call.Capturing, n)
+	return err
 }
 
 // gather implements gather_bytes of adapters/rank.py.

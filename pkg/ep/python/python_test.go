@@ -216,6 +216,34 @@ func TestLibraries(t *testing.T) {
 	})
 }
 
+// What waits for nothing on the host is replayed as graphs, and passes the checks of every launch.
+func TestReplays(t *testing.T) {
+	each(t, func(t *testing.T, s standIn, modes []string) {
+		var cases []plan.Case
+		for _, mode := range modes {
+			if libraryOf(s.backend).modes[mode].graphs {
+				cases = append(cases, s.caseOf(mode, "bf16", graph), s.caseOf(mode, "fp8", graph))
+			}
+		}
+		if len(cases) == 0 {
+			return
+		}
+		for i, d := range pass(t, cases...) {
+			require.True(t, strings.HasSuffix(d.Implementation.KernelGeneration, "-cudagraph"), d.Implementation.KernelGeneration)
+			check := d.Measurement.Rows[0].Correctness
+			require.True(t, *check.GraphRewritten, cases[i].CaseID)
+			require.True(t, *check.GraphOutputPassed, cases[i].CaseID)
+		}
+	})
+}
+
+// A dispatch that waits for the host cannot be captured, and says so before anything is measured.
+func TestPrefillHasNoReplays(t *testing.T) {
+	d, _, err := libraryOf("deepep-v2").describe(caseOf("deepep-v2", ep.ModeNormal, "bf16", graph, phase(ep.PhasePrefill)), accel.Info{Arch: "sm_90"}, versions{})
+	require.NoError(t, err)
+	require.False(t, d.Capturable)
+}
+
 // The second interface of a library is the first that its group opens.
 func TestLowLatencyOfDeepEPV2(t *testing.T) {
 	need.Full(t)

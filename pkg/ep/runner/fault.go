@@ -188,6 +188,14 @@ func (f *faulty) Choose() error {
 // Align implements Capturer. Only adapters that can be captured are asked.
 func (f *faulty) Align() error { return f.Adapter.(Capturer).Align() }
 
+// Capturing implements CaptureObserver.
+func (f *faulty) Capturing(begins bool) error {
+	if o, ok := f.Adapter.(CaptureObserver); ok {
+		return o.Capturing(begins)
+	}
+	return nil
+}
+
 // disguise is a copy of a problem in its own buffers, which the fault corrupts.
 type disguise struct {
 	honest   *Problem

@@ -25,6 +25,14 @@ type Capturer interface {
 	Align() error
 }
 
+// CaptureObserver is a Capturer that must learn when a capture begins and ends, for example because its
+// library allocates memory meanwhile, which must last as long as the graph.
+type CaptureObserver interface {
+	Capturer
+	// Capturing is called before a capture begins and after it has ended.
+	Capturing(begins bool) error
+}
+
 // graphSuffix ends the kernel generation of replayed operations.
 const graphSuffix = "-cudagraph"
 
@@ -52,6 +60,21 @@ func (m *run) replaying() error {
 
 // captured returns a graph of an Align followed by the work.
 func (m *run) captured(work func() error) (accel.Graph, error) {
+	o, observes := m.adapter.(CaptureObserver)
+	if !observes {
+		return m.capture(work)
+	}
+	if err := o.Capturing(true); err != nil {
+		return nil, err
+	}
+	g, err := m.capture(work)
+	if ended := o.Capturing(false); ended != nil && err == nil {
+		return nil, errors.Join(ended, g.Close())
+	}
+	return g, err
+}
+
+func (m *run) capture(work func() error) (accel.Graph, error) {
 	if err := m.stream.BeginCapture(); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 
-from collectivex_rank import Bound, Refused, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
+from collectivex_rank import Bound, Refused, capturing, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version  # noqa: F401
 import collectivex_rank as rank
 
 library = torch = None

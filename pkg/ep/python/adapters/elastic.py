@@ -2,7 +2,7 @@
 import json
 import os
 
-from collectivex_rank import Bound, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
+from collectivex_rank import Bound, capturing, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version  # noqa: F401
 import collectivex_rank as rank
 
 # Queue pairs of a rank to all others. The library's default of up to 129 to each of 16 ranks exceeds

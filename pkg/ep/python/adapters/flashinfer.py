@@ -1,7 +1,7 @@
 """FlashInfer's one-sided all-to-all: MoeAlltoAll over MNNVL."""
 import json
 
-from collectivex_rank import Bound, Comm, comm, open_torch, settle, version
+from collectivex_rank import Bound, Comm, capturing, comm, open_torch, settle, version  # noqa: F401
 import collectivex_rank as rank
 
 Mapping = MoeAlltoAll = MnnvlConfig = size_of = torch = None

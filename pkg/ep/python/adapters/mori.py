@@ -2,7 +2,7 @@
 import json
 import os
 
-from collectivex_rank import Bound, Refused, comm, open_torch, settle, tensor, version
+from collectivex_rank import Bound, Refused, capturing, comm, open_torch, settle, tensor, version  # noqa: F401
 import collectivex_rank as rank
 
 ops = shmem = torch = None

@@ -142,6 +142,22 @@ def end(buffer):
         buffer.destroy()
 
 
+pool = allocates = None  # memory of the last graph
+
+
+def capturing(begins):
+    """Has torch allocate from a pool of the graph while operations are captured: launches of the graph
+    write there, so no other tensor may have this memory."""
+    global pool, allocates
+    if begins:
+        pool = torch.cuda.MemPool()
+        allocates = torch.cuda.use_mem_pool(pool)
+        allocates.__enter__()
+    else:
+        allocates.__exit__(None, None, None)
+        allocates = None
+
+
 def settle():
     """Turns garbage collection off, so that it cannot run between two timed calls."""
     gc.collect()

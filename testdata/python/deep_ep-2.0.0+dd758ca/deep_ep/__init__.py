@@ -92,22 +92,71 @@ class ElasticBuffer:
         sync = handle.sync if handle is not None else do_cpu_sync is not False
         assert tokens <= cap and topk_idx.size(0) == tokens and topk_idx.size(1) <= 32
         assert self.get_buffer_size_hint(self._self(), cap, hidden, topk_idx.size(1)) <= self.num_bytes
-        world, me, topk, local = self.group.world, self.group.rank, topk_idx.size(1), num_experts // self.group.world
+        topk, local = topk_idx.size(1), num_experts // self.group.world
+        if not sync:
+            return self._unsynced(x, sf, topk_idx, topk_weights, handle, num_experts, cap, num_sms)
         self.group.begin()
-        ids = read(c_int64, topk_idx)
+        peers, sources = self._sources(tokens, topk_idx, topk_weights, x, sf, num_experts)
+        if handle is None:
+            handle = self._handle(topk_idx, num_experts, cap, num_sms, len(sources), local)
+            handle.num_recv_tokens_per_expert_list = [0] * local
+        assert handle.num_recv_tokens == len(sources)
+        out = self._outputs(len(sources), hidden, topk, x, sf, topk_weights)
+        self._fill(out, handle, peers, sources)
+        self.group.barrier()
+        return self._returned(out, handle)
+
+    def _unsynced(self, x, sf, topk_idx, topk_weights, handle, num_experts, cap, num_sms):
+        """Does not wait for the number of rows, and returns memory for all that could arrive."""
+        (tokens, hidden), topk, rows = x.shape, topk_idx.size(1), self.group.world * cap
+        if handle is None:
+            handle = self._handle(topk_idx, num_experts, cap, num_sms, rows, num_experts // self.group.world)
+            handle.sync = False
+        out = self._outputs(rows, hidden, topk, x, sf, topk_weights)
+
+        def work():
+            peers, sources = self._sources(tokens, topk_idx, topk_weights, x, sf, num_experts)
+            self._fill(out, handle, peers, sources)
+            self.group.barrier()
+
+        self.group.run(work)
+        return self._returned(out, handle)
+
+    def _sources(self, tokens, topk_idx, topk_weights, x, sf, num_experts):
+        """What the peers send, and by rank and token what of it comes here."""
+        topk, me, local = topk_idx.size(1), self.group.rank, num_experts // self.group.world
         weights = read(c_float, topk_weights) if topk_weights is not None else None
-        peers = self.group.exchange((tokens, ids, weights, place(x), place(sf)))
+        peers = self.group.exchange((tokens, read(c_int64, topk_idx), weights, place(x), place(sf)))
         sources = []
         for r, (n, of, *_) in enumerate(peers):
             sources += [(r, t) for t in range(n) if any(e // local == me for e in of[t * topk : (t + 1) * topk])]
-        # Who does not wait for the number of rows gets memory for all that could arrive.
-        rows = len(sources) if sync else world * cap
+        return peers, sources
+
+    def _handle(self, topk_idx, num_experts, cap, num_sms, rows, local):
+        def ints(*shape):
+            return torch.empty(shape, dtype=torch.int32, device="cuda")
+
+        clone = torch.empty(topk_idx.shape, dtype=torch.int64, device="cuda")
+        return EPHandle(topk_idx=clone, given=topk_idx, num_experts=num_experts, num_max_tokens_per_rank=cap, num_sms=num_sms, num_recv_tokens=rows,
+                        recv_src_metadata=ints(rows, topk_idx.size(1) + 2), psum_num_recv_tokens_per_scaleup_rank=ints(self.group.world),
+                        psum_num_recv_tokens_per_expert=ints(local), num_recv_tokens_per_expert_list=None, sync=True)
+
+    @staticmethod
+    def _outputs(rows, hidden, topk, x, sf, topk_weights):
         recv = torch.empty((rows, hidden), dtype=x.dtype, device="cuda")
         recv_sf = torch.empty((rows, hidden // 128), dtype=torch.float32, device="cuda") if sf is not None else None
-        size, per_expert, recv_ids, recv_weights = hidden * x.element_size(), [0] * local, [], []
+        out_ids = torch.empty((rows, topk), dtype=torch.int64, device="cuda")
+        out_weights = torch.empty((rows, topk), dtype=torch.float32, device="cuda") if topk_weights is not None else None
+        return recv, recv_sf, out_ids, out_weights
+
+    def _fill(self, out, handle, peers, sources):
+        """Writes what arrives. A whole dispatch also writes the handle."""
+        recv, recv_sf, out_ids, out_weights = out
+        topk, me, local, cap = out_ids.size(1), self.group.rank, handle.num_experts // self.group.world, handle.num_max_tokens_per_rank
+        hidden, size, per_expert, recv_ids, recv_weights = recv.size(1), recv.size(1) * recv.element_size(), [0] * local, [], []
         for i, (r, t) in enumerate(sources):
             copy(address(recv, i), torch.mapped(peers[r][3]) + t * size, size)
-            if sf is not None:
+            if recv_sf is not None:
                 copy(address(recv_sf, i), torch.mapped(peers[r][4]) + t * hidden // 32, hidden // 32)
             for k in range(t * topk, (t + 1) * topk):
                 e = peers[r][1][k] - me * local
@@ -116,27 +165,21 @@ class ElasticBuffer:
                 recv_weights.append(peers[r][2][k] if mine and peers[r][2] else 0)
                 if mine:
                     per_expert[e] += 1
-        out_ids = torch.empty((rows, topk), dtype=torch.int64, device="cuda")
         write(c_int64, out_ids[: len(sources)], recv_ids)
-        out_weights = None
-        if weights is not None:
-            out_weights = torch.empty((rows, topk), dtype=torch.float32, device="cuda")
-            write(c_float, out_weights[: len(sources)], recv_weights)
-        if handle is None:
-            metadata = torch.empty((rows, topk + 2), dtype=torch.int32, device="cuda")
-            write(c_int32, metadata[: len(sources)], [n for r, t in sources for n in [r * cap + t] * (topk + 2)])
-            per_rank = torch.empty((world,), dtype=torch.int32, device="cuda")
-            write(c_int32, per_rank, [sum(r <= peer for r, _ in sources) for peer in range(world)])
-            up_to = torch.empty((local,), dtype=torch.int32, device="cuda")
-            write(c_int32, up_to, [sum(per_expert[: e + 1]) for e in range(local)])
-            clone = torch.empty(topk_idx.shape, dtype=torch.int64, device="cuda")
-            write(c_int64, clone, ids)
-            handle = EPHandle(topk_idx=clone, num_experts=num_experts, num_max_tokens_per_rank=cap, num_sms=num_sms, recv_src_metadata=metadata,
-                              num_recv_tokens=rows, num_recv_tokens_per_expert_list=per_expert if sync else None, sync=sync,
-                              psum_num_recv_tokens_per_scaleup_rank=per_rank, psum_num_recv_tokens_per_expert=up_to)
-        assert handle.num_recv_tokens == rows
-        self.group.barrier()
-        return (recv, recv_sf) if sf is not None else recv, out_ids, out_weights, handle, EventOverlap()
+        if out_weights is None:  # the handle is an earlier dispatch's
+            return
+        write(c_float, out_weights[: len(sources)], recv_weights)
+        write(c_int32, handle.recv_src_metadata[: len(sources)], [n for r, t in sources for n in [r * cap + t] * (topk + 2)])
+        write(c_int32, handle.psum_num_recv_tokens_per_scaleup_rank, [sum(r <= peer for r, _ in sources) for peer in range(self.group.world)])
+        write(c_int32, handle.psum_num_recv_tokens_per_expert, [sum(per_expert[: e + 1]) for e in range(local)])
+        write(c_int64, handle.topk_idx, read(c_int64, handle.given))
+        if handle.num_recv_tokens_per_expert_list is not None:
+            handle.num_recv_tokens_per_expert_list[:] = per_expert
+
+    @staticmethod
+    def _returned(out, handle):
+        recv, recv_sf, out_ids, out_weights = out
+        return (recv, recv_sf) if recv_sf is not None else recv, out_ids, out_weights, handle, EventOverlap()
 
     def _self(self):
         world = self.group.world
@@ -147,18 +190,21 @@ class ElasticBuffer:
         assert self.runtime and num_qps <= self.num_allocated_qps and not async_with_compute_stream and topk_weights is None and bias is None
         tensor_is(x, 2, torch.bfloat16)
         assert x.size(0) == handle.num_recv_tokens
-        self.group.begin()
         tokens, topk = handle.topk_idx.shape
         hidden, cap = x.size(1), handle.num_max_tokens_per_rank
-        count = read(c_int32, handle.psum_num_recv_tokens_per_scaleup_rank)[-1]
-        peers = self.group.exchange((place(x), read(c_int32, handle.recv_src_metadata)[:: topk + 2][:count]))
-        parts = [[] for _ in range(tokens)]
-        for at, sources in peers:
-            for row, source in enumerate(sources):
-                if source // cap == self.group.rank:
-                    parts[source % cap].append(torch.mapped(at) + row * 2 * hidden)
         out = torch.empty((tokens, hidden), dtype=torch.bfloat16, device="cuda")
-        for t, rows in enumerate(parts):
-            total(address(out, t), rows, None, hidden)
-        self.group.barrier()
+
+        def work():
+            count = read(c_int32, handle.psum_num_recv_tokens_per_scaleup_rank)[-1]
+            peers = self.group.exchange((place(x), read(c_int32, handle.recv_src_metadata)[:: topk + 2][:count]))
+            parts = [[] for _ in range(tokens)]
+            for at, sources in peers:
+                for row, source in enumerate(sources):
+                    if source // cap == self.group.rank:
+                        parts[source % cap].append(torch.mapped(at) + row * 2 * hidden)
+            for t, rows in enumerate(parts):
+                total(address(out, t), rows, None, hidden)
+            self.group.barrier()
+
+        self.group.run(work)
         return out, None, EventOverlap()

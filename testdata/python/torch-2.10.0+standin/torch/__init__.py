@@ -4,8 +4,11 @@ It has what the adapters and the stand-in libraries use of torch: typed views of
 memory, a caching allocator, devices and streams. It computes nothing. Device memory cannot
 be read at its address; the libraries beside it see it through view().
 """
+import contextlib
 import ctypes
+import itertools
 import os
+import traceback
 import weakref
 
 __version__ = "2.10.0+standin"
@@ -58,24 +61,46 @@ bfloat16 = dtype("bfloat16", 2)
 float8_e4m3fn = dtype("float8_e4m3fn", 1)
 float8_e4m3fnuz = dtype("float8_e4m3fnuz", 1)
 
-_free = {}  # the allocator's: blocks by size
+class _Blocks:
+    """Blocks of a pool by size; what comes back once the pool is gone is the default pool's."""
+
+    def __init__(self):
+        self.free, self.gone = {}, False
+
+    def take_back(self, size, pointer):
+        (_default_pool if self.gone else self).free.setdefault(size, []).append(pointer)
+
+    def leave(self):
+        self.gone = True
+        for size, pointers in self.free.items():
+            _default_pool.free.setdefault(size, []).extend(pointers)
 
 
-def _allocate(size):
-    if _free.get(size):
-        return _free[size].pop()
+_default_pool = _Blocks()
+_pools = []  # that are used in its place
+
+
+def _allocate(free, size):
+    if free.get(size):
+        return free[size].pop()
     pointer = ctypes.c_uint64()
     alloc = _driver.cuMemAlloc_v2 if _cuda else _driver.hipMalloc
+    _driver.cx_fake_relax(1)
     _check(alloc(ctypes.byref(pointer), ctypes.c_size_t(size)), "an allocation")
+    _driver.cx_fake_relax(0)
     return pointer.value
 
 
 class _Block:
-    """Memory of the allocator, which gets it back."""
+    """Memory of the allocator, which gets it back. While a graph is captured, its memory has to be
+    that of a pool: each launch of the graph writes to it."""
 
     def __init__(self, size):
-        self.pointer = _allocate(size)
-        weakref.finalize(self, _free.setdefault(size, []).append, self.pointer)
+        if cuda.current_stream().capturing() != (len(_pools) > 0):
+            raise RuntimeError("memory of a graph is not in a pool, or other memory is")
+        pool = _pools[-1].blocks if _pools else _default_pool
+        self.pointer = _allocate(pool.free, size)
+        weakref.finalize(self, pool.take_back, size, self.pointer)
 
 
 class Tensor:
@@ -193,6 +218,12 @@ class device:
         self.type = type
 
 
+_enqueued = {}  # callbacks of graphs, until these are destroyed
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_numbers = itertools.count(1)
+_release = _Callback(lambda number: _enqueued.pop(number, None))
+
+
 class _Stream:
     def __init__(self, handle):
         self.cuda_stream = handle
@@ -200,6 +231,26 @@ class _Stream:
     def synchronize(self):
         sync = _driver.cuStreamSynchronize if _cuda else _driver.hipStreamSynchronize
         _check(sync(ctypes.c_void_p(self.cuda_stream)), "a stream")
+
+    def capturing(self):
+        return _driver.cx_fake_capturing(ctypes.c_void_p(self.cuda_stream)) != 0
+
+    def run(self, work):
+        """Does work after what was enqueued: now, or at each launch of the graph that is captured."""
+        if not self.capturing():
+            self.synchronize()
+            return work()
+
+        def launched(_):
+            try:
+                work()
+            except BaseException:  # as an assertion of a kernel
+                traceback.print_exc()
+                os._exit(1)
+
+        number = next(_numbers)
+        _enqueued[number] = _Callback(launched)
+        _check(_driver.cx_fake_enqueue(ctypes.c_void_p(self.cuda_stream), _enqueued[number], ctypes.c_void_p(number), _release), "a capture")
 
 
 class _Cuda:
@@ -233,6 +284,21 @@ class _Cuda:
 
     def get_device_name(self):
         return "Stand-in"
+
+    class MemPool:
+        def __init__(self):
+            self.blocks = _Blocks()
+
+        def __del__(self):
+            self.blocks.leave()
+
+    @contextlib.contextmanager
+    def use_mem_pool(self, pool):
+        _pools.append(pool)
+        try:
+            yield
+        finally:
+            _pools.remove(pool)
 
 
 class version:

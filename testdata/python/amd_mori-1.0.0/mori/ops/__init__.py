@@ -68,7 +68,8 @@ class EpDispatchCombineOp:
     def _begin(self, blocks, rdma, warps):
         assert (blocks, rdma, warps) == LAUNCHES[self.config.kernel_type]
         assert self.left is None, "what was sent has yet to be received"
-        self.group.begin()
+
+    def _same(self):
         for r in range(self.config.world_size):
             assert self._own(r)[0] == self.number, "a peer has yet to make its operator, which clears what is sent to it"
 
@@ -84,42 +85,42 @@ class EpDispatchCombineOp:
         assert weights.dtype is torch.float32 and weights.shape == (tokens, topk)
         self._begin(block_num, rdma_block_num, warp_per_block)
         me, local = c.rank, c.num_experts_per_rank
-        peers = self.group.exchange((tokens, read(c_int32, indices), read(c_float, weights), place(input)))
-        sources = []
-        for r, (n, ids, *_) in enumerate(peers):
-            sources += [(r, t) for t in range(n) if any(e // local == me for e in ids[t * topk : (t + 1) * topk])]
-        sources = mixed(sources)
         out = self.memory.view(self.rows * 2 * hidden)[: self.rows * hidden * input.element_size()].view(input.dtype).view(self.rows, hidden)
-        size = hidden * input.element_size()
-        all_ids, all_weights = [], []
-        for r, t in sources:
-            all_ids += peers[r][1][t * topk : (t + 1) * topk]
-            all_weights += peers[r][2][t * topk : (t + 1) * topk]
+        size, sources, peers = hidden * input.element_size(), [], []
+
+        def send():
+            self._same()
+            peers[:] = self.group.exchange((tokens, read(c_int32, indices), read(c_float, weights), place(input)))
+            sources[:] = mixed((r, t) for r, (n, ids, *_) in enumerate(peers) for t in range(n)
+                               if any(e // local == me for e in ids[t * topk : (t + 1) * topk]))
 
         def receive():
+            all_ids, all_weights = [], []
             for i, (r, t) in enumerate(sources):
                 copy(address(out, i), torch.mapped(peers[r][3]) + t * size, size)
+                all_ids += peers[r][1][t * topk : (t + 1) * topk]
+                all_weights += peers[r][2][t * topk : (t + 1) * topk]
             write(c_int32, self.indices[: len(sources)], all_ids)
             write(c_float, self.weights[: len(sources)], all_weights)
             write(c_int32, self.total, [len(sources)])
             self.group.barrier()
 
         self.dispatched = tokens, sources
-        self._receive("dispatch", receive)
+        self._send("dispatch", send, receive)
         return out, self.weights, None, self.indices, self.total
 
-    def _receive(self, of, work):
-        """Does the other half of an operation, or leaves it to the call that receives."""
+    def _send(self, of, send, receive):
+        """Does an operation; one of AsyncLL leaves its other half to the call that receives."""
         if self.config.kernel_type is EpDispatchCombineKernelType.AsyncLL:
-            self.left = of, work
+            self.left = of, receive
+            self.group.run(send)
         else:
-            work()
+            self.group.run(lambda: (send(), receive()))
 
     def _received(self, of):
         assert self.left is not None and self.left[0] == of, "nothing was sent"
-        torch.cuda.current_stream().synchronize()
-        work, self.left = self.left[1], None
-        work()
+        receive, self.left = self.left[1], None
+        torch.cuda.current_stream().run(receive)
 
     def dispatch_recv(self, block_num=-1, warp_per_block=-1, call_local_expert_count=False):
         self._received("dispatch")
@@ -133,27 +134,31 @@ class EpDispatchCombineOp:
         assert self.dispatched is not None, "dispatch and combine alternate"
         tokens, sources = self.dispatched
         assert weights is None and routing is None and not call_reset
-        assert input.dtype is torch.bfloat16 and input.size(0) >= len(sources) and input.size(1) == c.hidden_dim
+        assert input.dtype is torch.bfloat16 and input.size(0) >= self.rows and input.size(1) == c.hidden_dim
         assert indices.dtype is torch.int32
         if os.environ.get("CX_STANDIN_MORI") == "old":
             assert indices.data_ptr() == self.indices.data_ptr(), "combine takes the ids of the rows that arrived"
         else:
             self._check_combine_indices(indices, tokens)
         self._begin(block_num, rdma_block_num, warp_per_block)
-        peers = self.group.exchange((place(input), sources))
-        parts = [[] for _ in range(tokens)]
-        for at, of in peers:
-            for row, (r, t) in enumerate(of):
-                if r == c.rank:
-                    parts[t].append(torch.mapped(at) + row * 2 * c.hidden_dim)
+        peers = []
+
+        def send():
+            self._same()
+            peers[:] = self.group.exchange((place(input), sources))
 
         def receive():
+            parts = [[] for _ in range(tokens)]
+            for at, of in peers:
+                for row, (r, t) in enumerate(of):
+                    if r == c.rank:
+                        parts[t].append(torch.mapped(at) + row * 2 * c.hidden_dim)
             for t, rows in enumerate(parts):
                 total(address(self.out, t), rows, None, c.hidden_dim)
             self.group.barrier()
 
         self.dispatched = None
-        self._receive("combine", receive)
+        self._send("combine", send, receive)
         return self.out, None
 
     @staticmethod

@@ -44,31 +44,34 @@ class MoeAlltoAll:
         assert token_selected_experts.dtype is torch.int32 and token_selected_experts.shape == (tokens, topk)
         for p in input_payloads:
             assert p.is_contiguous() and p.dim() == 2 and p.size(0) == tokens
-        self.group.begin()
-        given = tokens, most, read(c_int32, token_selected_experts), [place(p) for p in input_payloads]
-        peers = self.group.exchange(given)
-        assert len({p[1] for p in peers}) == 1, "all ranks have one maximum"
         local, received, offset = self.num_experts // self.ep_size, [], 4096
         for p in input_payloads:
             view, offset = self._wrap(offset, (self.ep_size, most, p.size(1)), p.dtype)
             received.append(view)
-        self.rows, filled = [], 0
-        for r, (_, _, ids, places) in enumerate(peers):
-            slot = 0
-            for t in range(len(ids) // topk):
-                if not any(e // local == self.ep_rank for e in ids[t * topk : (t + 1) * topk]):
-                    continue
-                for i, p in enumerate(input_payloads):
-                    size = p.size(1) * p.element_size()
-                    copy(address(received[i]) + (r * most + slot) * size, torch.mapped(places[i]) + t * size, size)
-                self.rows.append((r, t, r * most + slot))
-                slot += 1
-        ids = received[expert_id_payload_index]
-        kept = {slot for _, _, slot in self.rows}
-        flat = read(c_int32, ids)
-        write(c_int32, ids, [v if i // topk in kept else invalid_token_expert_id for i, v in enumerate(flat)])
-        self.tokens, self.most, self.offset, self.phase = tokens, most, offset, "dispatched"
-        self.group.barrier()
+        rows = []  # that arrive: their ranks, tokens and slots
+
+        def work():
+            peers = self.group.exchange((tokens, most, read(c_int32, token_selected_experts), [place(p) for p in input_payloads]))
+            assert len({p[1] for p in peers}) == 1, "all ranks have one maximum"
+            rows.clear()
+            for r, (_, _, ids, places) in enumerate(peers):
+                slot = 0
+                for t in range(len(ids) // topk):
+                    if not any(e // local == self.ep_rank for e in ids[t * topk : (t + 1) * topk]):
+                        continue
+                    for i, p in enumerate(input_payloads):
+                        size = p.size(1) * p.element_size()
+                        copy(address(received[i]) + (r * most + slot) * size, torch.mapped(places[i]) + t * size, size)
+                    rows.append((r, t, r * most + slot))
+                    slot += 1
+            ids = received[expert_id_payload_index]
+            kept = {slot for _, _, slot in rows}
+            flat = read(c_int32, ids)
+            write(c_int32, ids, [v if i // topk in kept else invalid_token_expert_id for i, v in enumerate(flat)])
+            self.group.barrier()
+
+        self.rows, self.tokens, self.most, self.offset, self.phase = rows, tokens, most, offset, "dispatched"
+        self.group.run(work)
         return received
 
     def get_combine_payload_tensor_in_workspace(self, runtime_max_tokens_per_rank, hidden_size, dtype):
@@ -81,16 +84,19 @@ class MoeAlltoAll:
         assert self.phase == "dispatched", "combine called before successful dispatch"
         assert runtime_max_tokens_per_rank == self.most and payload_in_workspace and payload.data_ptr() == self.workspace.data_ptr() + self.offset
         assert payload.dtype is torch.bfloat16 and payload.shape[:2] == (self.ep_size, self.most)
-        self.group.begin()
-        hidden = payload.size(2)
-        parts = [[] for _ in range(self.tokens)]
-        for at, rows in self.group.exchange((place(payload), self.rows)):
-            for r, t, slot in rows:
-                if r == self.ep_rank:
-                    parts[t].append(torch.mapped(at) + slot * 2 * hidden)
-        out = torch.empty((self.tokens, hidden), dtype=torch.bfloat16, device="cuda")
-        for t, rows in enumerate(parts):
-            total(address(out, t), rows, None, hidden)
+        hidden, tokens, mine = payload.size(2), self.tokens, self.rows
+        out = torch.empty((tokens, hidden), dtype=torch.bfloat16, device="cuda")
+
+        def work():
+            parts = [[] for _ in range(tokens)]
+            for at, rows in self.group.exchange((place(payload), mine)):
+                for r, t, slot in rows:
+                    if r == self.ep_rank:
+                        parts[t].append(torch.mapped(at) + slot * 2 * hidden)
+            for t, rows in enumerate(parts):
+                total(address(out, t), rows, None, hidden)
+            self.group.barrier()
+
         self.phase = "idle"
-        self.group.barrier()
+        self.group.run(work)
         return out
