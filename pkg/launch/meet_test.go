@@ -1,13 +1,17 @@
 package launch
 
 import (
+	"context"
+	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
 // A process belongs to others only if a launcher started them together.
@@ -106,4 +110,38 @@ func TestAProcessThatLeaves(t *testing.T) {
 	}
 	require.NoError(t, a.Release())
 	require.NoError(t, teams[0].Close(t.Context(), 0))
+}
+
+// A process that ends while the others join ends them too, long before the limit.
+func TestAProcessThatEndsWhileJoining(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address, token := l.Addr().String(), "a token that nobody guesses"
+	require.NoError(t, l.Close())
+	const world = 3
+	var errs [world - 1]error
+	var group sync.WaitGroup
+	for r := range errs {
+		group.Go(func() {
+			_, errs[r] = Join(t.Context(), Member{Place: rank.Place{Rank: r, World: world, LocalRank: r}, Store: rendezvous.Address(address), Token: token}, command.Host{})
+		})
+	}
+	joined := make(chan struct{})
+	go func() { group.Wait(); close(joined) }()
+	c, err := rendezvous.DialUp(t.Context(), address, token)
+	require.NoError(t, err)
+	_, err = c.Get(t.Context(), "join/rank-1") // rank 1 waits, too
+	require.NoError(t, err)
+	for over := false; !over; { // until the end of a connection of rank 2 is one that rank 0 had seen
+		ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, _ = c.Get(ctx, joinKey(world-1))
+		stop()
+		select {
+		case <-joined:
+			over = true
+		default:
+		}
+	}
+	require.EqualError(t, errs[0], "join: the process of rank 2 has ended")
+	require.ErrorContains(t, errs[1], "join: rank 0 has ended: ")
 }

@@ -52,7 +52,7 @@ const stagedProgram = "cxrun"
 
 // Allocate implements Launcher.
 func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
-	s.Starter = slurmClient{s.Starter}
+	s.Starter = SlurmClient{s.Starter}
 	if err := ownDirectory(s.Scratch, "storage.stage"); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,9 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.inherit(ctx)
+	if err := s.inherit(ctx); err != nil {
+		return nil, errors.Join(err, scratch.Remove())
+	}
 	a := &slurmAllocation{Slurm: s, machines: machines{scratch: scratch}, id: s.SlurmJob}
 	if err := stage(s.Program, filepath.Join(scratch.Dir(), stagedProgram)); err != nil {
 		return nil, errors.Join(err, scratch.Remove())
@@ -77,18 +79,22 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 	return a, nil
 }
 
-// inherit forgets the job that this program inherited unless it is running.
-func (s *Slurm) inherit(ctx context.Context) {
+// inherit forgets the job that this program inherited if it no longer runs. It fails if Slurm does not say so: another
+// job would not be where the user wanted to measure.
+func (s *Slurm) inherit(ctx context.Context) error {
 	if s.SlurmJob == "" {
-		return
+		return nil
 	}
 	switch err := running(ctx, s.Starter, s.SlurmJob); {
+	case err != nil && !errors.Is(err, errJobOver):
+		return fmt.Errorf("%w; try again, or unset SLURM_JOB_ID to request another job", err)
 	case err != nil:
 		s.tell("SLURM_JOB_ID=%s is ignored and another job requested: %v", s.SlurmJob, err)
 		s.SlurmJob, s.SlurmStep = "", ""
 	case s.SlurmStep != "":
 		s.tell("this program is a step of job %s, so its ranks share the resources of that job with it (srun --overlap)", s.SlurmJob)
 	}
+	return nil
 }
 
 // stage copies a program to a file that may be run.
@@ -208,7 +214,7 @@ func cancel(ctx context.Context, s command.Starter, id string) error {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
 	defer stop()
-	if _, err := command.Output(ctx, slurmClient{s}, command.Command{Args: []string{"scancel", id}}); err != nil {
+	if _, err := command.Output(ctx, SlurmClient{s}, command.Command{Args: []string{"scancel", id}}); err != nil {
 		return fmt.Errorf("cancel job %s: %w; cancel it with scancel %s", id, err, id)
 	}
 	return nil
@@ -244,10 +250,13 @@ func (a *slurmAllocation) release(ctx context.Context) error {
 	return a.machines.Release()
 }
 
-// running returns an error unless the job runs. It may have been cancelled, or a node may have failed.
+// errJobOver is the error of a job that does not run.
+var errJobOver = errors.New("it was cancelled, a node failed, or its time is over")
+
+// running returns an error unless the job runs; errJobOver if Slurm says so, also of a job that it has forgotten.
 func running(ctx context.Context, s command.Starter, job string) error {
 	queue, err := command.Output(ctx, s, command.Command{Args: []string{"squeue", "--noheader", "--jobs=" + job, "--format=%A %T"}})
-	if err != nil {
+	if failed, ok := errors.AsType[*command.Error](err); err != nil && (!ok || !bytes.Contains(failed.Stderr, []byte("Invalid job id"))) {
 		return fmt.Errorf("ask for the state of job %s: %w", job, err)
 	}
 	for line := range strings.Lines(string(queue)) { // an array job has several
@@ -255,7 +264,7 @@ func running(ctx context.Context, s command.Starter, job string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("job %s no longer runs: it was cancelled, a node failed, or its time is over", job)
+	return fmt.Errorf("job %s no longer runs: %w", job, errJobOver)
 }
 
 // Start implements Allocation. It returns when srun runs; a step that cannot be created

@@ -283,8 +283,19 @@ func TestSlurm(t *testing.T) {
 		g, _ := stepOf(t, a, 4, 2)
 		require.Len(t, exits(g), 4)
 		require.Len(t, told, 1)
-		require.Contains(t, told[0], "SLURM_JOB_ID=4242 is ignored and another job requested: ask for the state of job 4242: ")
+		require.Contains(t, told[0], "SLURM_JOB_ID=4242 is ignored and another job requested: job 4242 no longer runs: ")
 		require.NoError(t, a.Release())
+	})
+
+	t.Run("in a job that Slurm cannot be asked about", func(t *testing.T) {
+		s := onSlurm(t, "exit 0", func(s *Slurm) { s.SlurmJob = "1" })
+		t.Setenv("SLURM_CONF", filepath.Join(t.TempDir(), "missing"))
+		_, err := s.Allocate(t.Context())
+		require.ErrorContains(t, err, "ask for the state of job 1: exit status 1 (")
+		require.ErrorContains(t, err, "; try again, or unset SLURM_JOB_ID to request another job")
+		left, err := os.ReadDir(s.Scratch)
+		require.NoError(t, err)
+		require.Empty(t, left)
 	})
 
 	t.Run("in a step that has all of its job", func(t *testing.T) {

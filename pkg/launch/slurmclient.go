@@ -7,11 +7,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/command"
 )
 
-// slurmClient starts Slurm's commands without the variables that they read options from: a batch script, a step or
+// SlurmClient starts Slurm's commands without the variables that they read options from: a batch script, a step or
 // a profile may have set these for another command. Variables that name the cluster remain.
-type slurmClient struct{ command.Starter }
+type SlurmClient struct{ command.Starter }
 
-func (s slurmClient) Start(c command.Command) (command.Process, error) {
+func (s SlurmClient) Start(c command.Command) (command.Process, error) {
 	c.Without = slurmOption
 	return s.Starter.Start(c)
 }

@@ -95,13 +95,15 @@ func Join(ctx context.Context, m Member, s command.Starter) (_ *Team, err error)
 	if err != nil {
 		return nil, err
 	}
+	joining, done := t.joining(ctx)
 	if m.Started != nil {
-		err = t.locate(ctx)
+		err = t.locate(joining)
 	}
 	t.agent = &agent{local: Local{Starter: s, Program: []string{program, "rank"}}, place: t.member.Place, store: t.store}
 	if err == nil {
-		err = t.exchange(ctx)
+		err = t.exchange(joining)
 	}
+	done()
 	if t.card != "" {
 		err = errors.Join(err, os.Remove(t.card))
 	}
@@ -124,6 +126,32 @@ func Join(ctx context.Context, m Member, s command.Starter) (_ *Team, err error)
 	}
 	return t, nil
 }
+
+// joining returns the context in which the processes join. Each of them holds a connection to rank 0, whose context ends
+// with any of these connections, so that the end of one process ends the others. The caller calls done.
+func (t *Team) joining(ctx context.Context) (_ context.Context, done func()) {
+	ctx, lost := context.WithCancelCause(ctx)
+	end := func() { lost(nil) }
+	if leader, is := t.store.(*rendezvous.Leader); is {
+		leader.OnLeave(func(key string) {
+			for rank := range t.gone {
+				if key == joinKey(rank) {
+					lost(fmt.Errorf("the process of rank %d has ended", rank))
+				}
+			}
+		})
+		return ctx, end
+	}
+	if hostPort, tcp := rendezvous.OverTCP(t.member.Store); tcp {
+		alive := rendezvous.Dial(hostPort, t.member.Token)
+		go func() { _, _ = alive.Get(ctx, joinKey(t.member.Place.Rank)) }()
+		return ctx, func() { end(); _ = alive.Close() }
+	}
+	return ctx, end
+}
+
+// joinKey is a key without a value, for which a process waits while it joins.
+func joinKey(rank int) string { return fmt.Sprintf("join/life-%d", rank) }
 
 // lose notes the end of the process that waited for this key.
 func (t *Team) lose(key string) {
@@ -196,7 +224,7 @@ func (t *Team) exchange(ctx context.Context) error {
 		t.places = append(t.places, m.Place)
 	}
 	if err := t.store.Barrier(ctx, "joined-"+members[0].Nonce, me.Rank, me.World); err != nil {
-		return err
+		return t.alone(ctx, err)
 	}
 	if wrong := agree(members); wrong != nil {
 		t.leave(ctx)
@@ -217,7 +245,7 @@ func gather[V any](ctx context.Context, t *Team, name string, value V) ([]V, err
 		return nil, fmt.Errorf("rank %d has joined already: another start uses the same %s, or an earlier one has left %s there (%w)", me.Rank, StoreVariable, storeDir, os.ErrExist)
 	}
 	if err != nil {
-		return nil, err
+		return nil, t.alone(ctx, err)
 	}
 	values := make([]V, len(all))
 	for r, raw := range all {
@@ -226,6 +254,19 @@ func gather[V any](ctx context.Context, t *Team, name string, value V) ([]V, err
 		}
 	}
 	return values, nil
+}
+
+// alone returns the error of a wait that failed, perhaps because another process has ended.
+func (t *Team) alone(ctx context.Context, err error) error {
+	_, tcp := rendezvous.OverTCP(t.member.Store)
+	switch cause := context.Cause(ctx); {
+	case cause != nil && !errors.Is(cause, ctx.Err()):
+		return cause
+	case cause == nil && tcp && !t.Leads():
+		return fmt.Errorf("rank 0 has ended: %w", err)
+	default:
+		return err
+	}
 }
 
 // leave makes the process of rank 0, whose store ends with it, wait until the others no longer

@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -45,7 +46,7 @@ The exit code is 3 if a backend named with --backend cannot run.`,
 			}
 			findings := here().examiner(preflight.Multipliers()).Examine(backends)
 			if len(names) == 0 {
-				findings = append(findings, preflight.Tools(c.Context(), command.Host{})...)
+				findings = append(findings, preflight.Tools(c.Context(), launch.SlurmClient{Starter: command.Host{}})...)
 			}
 			if asJSON {
 				err = s.JSON(findings)
