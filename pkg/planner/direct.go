@@ -87,7 +87,7 @@ func (d Direct) platform(cat *catalog.Catalog, m Machine, be *catalog.Backend) (
 		if d.World > g.Count*max(1, m.Nodes) {
 			return nil, fmt.Errorf("%w: %d ranks, each with a device of its own, and this machine has %d", ErrCannot, d.World, g.Count)
 		}
-		return m.over(d.World, cat.Platform(g.SKU())), nil
+		return m.over(cat, d.World, cat.Platform(g.SKU())), nil
 	}
 	if lane != "" && !vocab.OfHost(lane) && be.OnGPUs() {
 		return nil, fmt.Errorf("%w: lane %s of backend %s joins the memory of GPUs, and no GPU here runs it", ErrCannot, lane, be.Name)
@@ -96,14 +96,15 @@ func (d Direct) platform(cat *catalog.Catalog, m Machine, be *catalog.Backend) (
 		if p := cat.Platforms[i]; p.Local && slices.Contains(be.Vendors, p.Vendor) {
 			p.GPUsPerNode = max(p.GPUsPerNode, d.World)
 			p.ScaleUp.Domain = max(p.ScaleUp.Domain, d.World)
-			return m.over(d.World, &p), nil
+			return m.over(cat, d.World, &p), nil
 		}
 	}
 	return nil, fmt.Errorf("%w: no device of this machine runs backend %s", ErrCannot, be.Name)
 }
 
-// over returns a platform on whose nodes world ranks are spread evenly over the machines.
-func (m Machine) over(world int, p *catalog.Platform) *catalog.Platform {
+// over returns a platform on whose nodes world ranks are spread evenly over the machines. A scale-up domain is a node,
+// unless a platform of cat with the same product has larger ones.
+func (m Machine) over(cat *catalog.Catalog, world int, p *catalog.Platform) *catalog.Platform {
 	if m.Nodes < 2 {
 		return p
 	}
@@ -111,5 +112,11 @@ func (m Machine) over(world int, p *catalog.Platform) *catalog.Platform {
 	out.GPUsPerNode = world / m.Nodes
 	out.ScaleUp.Domain = out.GPUsPerNode
 	out.ScaleOut = &catalog.ScaleOut{Pace: p.ScaleUp.Pace} // used only for budgets
+	for i := range cat.Platforms {
+		q := &cat.Platforms[i]
+		if q.Vendor == p.Vendor && q.Product == p.Product && q.ScaleUp.Domain > q.GPUsPerNode {
+			out.ScaleUp.Domain, out.ScaleUp.Transport = q.ScaleUp.Domain, q.ScaleUp.Transport
+		}
+	}
 	return &out
 }

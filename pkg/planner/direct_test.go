@@ -63,8 +63,17 @@ func TestDirectOnSeveralMachines(t *testing.T) {
 		require.Equal(t, 2, m.Include[0].Nodes)
 	}
 	here := twoGPUs
+	gpus := *here.GPUs
+	gpus.Product = "gb200"
+	here.Nodes, here.GPUs = 2, &gpus
+	m, err := direct("nccl", 4).Resolve(plantest.Shipped(), here)
+	require.NoError(t, err)
+	c := m.RequestedOther[0].Case
+	require.Equal(t, []any{72, "scale-up", "mnnvl", "gb200-nvl72-mnnvl"}, []any{c.ScaleUpDomain, c.Scope, c.ScaleUpTransport, c.TopologyClass})
+
+	here = twoGPUs
 	here.Nodes = 2
-	_, err := direct("nccl", 6).Resolve(plantest.Shipped(), here)
+	_, err = direct("nccl", 6).Resolve(plantest.Shipped(), here)
 	require.ErrorIs(t, err, planner.ErrCannot)
 }
 
