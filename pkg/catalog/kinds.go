@@ -14,6 +14,7 @@ var vocabulary = map[string][]string{
 	"container":    {vocab.NoContainer, vocab.Pyxis, vocab.Docker},
 	"store":        {"files", vocab.StoreTCP},
 	"task":         {"rank", "node"},
+	"rdma fabric":  {operator.EFA},
 	"maturity":     {"production", "candidate", "reference"},
 }
 

@@ -27,16 +27,35 @@ func (r Request) Network() operator.Network {
 }
 
 // NetworkEnv returns the variables that select the network for the ranks of c. For a case of
-// one node, they unset the variables that ranks would inherit, but not the variables of the case.
+// one node, they unset the variables that ranks would inherit, but not the variables of the case; for
+// one of several nodes over EFA, those that are for InfiniBand.
 func (r Request) NetworkEnv(c plan.Case) map[string]string {
+	env, unset := map[string]string{}, slices.Clone(networkVariables)
 	if c.Nodes > 1 {
-		return network(r.Operator.Network).selection()
+		n := network(r.Operator.Network)
+		env = n.selection()
+		if !n.efa() {
+			return env
+		}
+		maps.DeleteFunc(env, func(name, _ string) bool { return !slices.Contains(efaVariables, name) })
+		unset = append(unset, infinibandVariables...)
 	}
-	unset := slices.DeleteFunc(slices.Clone(networkVariables), func(name string) bool {
+	unset = slices.DeleteFunc(unset, func(name string) bool {
 		_, planned := c.Env[name]
-		return planned
+		_, selected := env[name]
+		return planned || selected
 	})
-	return map[string]string{UnsetVariable: strings.Join(unset, ",")}
+	env[UnsetVariable] = strings.Join(unset, ",")
+	return env
+}
+
+// efaVariables are the variables of a selection that cases over EFA have.
+var efaVariables = []string{"NCCL_CROSS_NIC", "NCCL_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "UCX_NET_DEVICES"}
+
+// infinibandVariables are variables of libraries for InfiniBand and RoCE that no operator value sets. Over
+// EFA, NCCL and NVSHMEM must not have them.
+var infinibandVariables = []string{
+	"NCCL_IB_MERGE_NICS", "NVSHMEM_ENABLE_NIC_PE_MAPPING", "NVSHMEM_IBGDA_NIC_HANDLER", "NVSHMEM_IB_ENABLE_IBGDA",
 }
 
 // UnsetVariable lists the variables that a rank removes from its environment before it loads
@@ -123,8 +142,11 @@ func (n network) check(root sysfs.Root) (layer string, wrong *unusable) {
 			return "", &unusable{"network.socket_interface is not up", "bring it up, or name the node in slurm.exclude"}
 		}
 	}
-	if n.GIDIndex != nil && len(n.RDMADevices) == 0 {
+	switch {
+	case n.GIDIndex != nil && len(n.RDMADevices) == 0:
 		return "", &unusable{"network.gid_index has no devices", "name them as network.rdma_devices"}
+	case n.efa() && (n.GIDIndex != nil || n.ServiceLevel != nil || n.TrafficClass != nil):
+		return "", &unusable{"network.gid_index, service_level or traffic_class is set beside rdma_fabric efa", "leave it out"}
 	}
 	for i, d := range n.RDMADevices {
 		this, wrong := n.checkDevice(root, d)
@@ -142,6 +164,11 @@ func (n network) check(root sysfs.Root) (layer string, wrong *unusable) {
 
 // noGID is an entry of a GID table that is not in use.
 var noGID = regexp.MustCompile(`^[0:]*$`)
+
+// noLinkLayer is the link layer of a port of EFA.
+const noLinkLayer = "Unspecified"
+
+func (n network) efa() bool { return n.RDMAFabric == operator.EFA }
 
 // checkDevice checks a device: the named port must be active, or any port if none is named.
 // The caller puts the key of the device before unusable.what.
@@ -162,6 +189,10 @@ func (n network) checkDevice(root sysfs.Root, device string) (layer string, wron
 			continue
 		case this == "":
 			return "", &unusable{"has no link layer", "update its driver"}
+		case n.efa() != (this == noLinkLayer):
+			return "", &unusable{"does not fit network.rdma_fabric", "which is efa for adapters without a link layer"}
+		case n.efa():
+			layer = operator.EFA
 		case layer != "" && this != layer:
 			return "", &unusable{"has ports with different link layers", "name a port"}
 		case n.GIDIndex != nil && noGID.MatchString(root.Text(port, "gids", strconv.Itoa(*n.GIDIndex))):

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -120,6 +121,43 @@ func TestNetworkOfRanksOnSeveralNodes(t *testing.T) {
 	}, env)
 	require.Equal(t, networkVariables, slices.Sorted(maps.Keys(env)), "ranks of one node unset all of them")
 	require.Empty(t, Request{}.NetworkEnv(c), "nothing is guessed")
+}
+
+// EFA's ports have no link layer and no GIDs. They are taken where the operator says so, and its ranks have no
+// variable for InfiniBand, whether selected or inherited.
+func TestNetworkOverEFA(t *testing.T) {
+	files, port := adapters(), "sys/class/infiniband/mlx5_0/ports/1/"
+	files[port+"link_layer"] = &fstest.MapFile{Data: []byte("Unspecified\n")}
+	n := network{SocketInterface: "bond0", RDMADevices: []string{"mlx5_0"}, RDMAFabric: operator.EFA}
+	layer, wrong := n.check(sysfs.Root{FS: files})
+	require.Nil(t, wrong)
+	require.Equal(t, "efa", layer)
+
+	for what, change := range map[string]func(fstest.MapFS, *network){
+		"network.rdma_devices 1 does not fit network.rdma_fabric":                         func(_ fstest.MapFS, n *network) { n.RDMAFabric = "" },
+		"network.rdma_devices 2 does not fit network.rdma_fabric":                         func(_ fstest.MapFS, n *network) { n.RDMADevices = append(n.RDMADevices, "mlx5_1") },
+		"network.rdma_devices 1 has no active port":                                       func(f fstest.MapFS, _ *network) { f[port+"state"] = &fstest.MapFile{Data: []byte("1: DOWN\n")} },
+		"network.gid_index, service_level or traffic_class is set beside rdma_fabric efa": func(_ fstest.MapFS, n *network) { n.TrafficClass = new(int) },
+	} {
+		files, n := maps.Clone(files), n
+		n.RDMADevices = slices.Clone(n.RDMADevices)
+		change(files, &n)
+		_, wrong := n.check(sysfs.Root{FS: files})
+		require.NotNil(t, wrong, what)
+		require.Equal(t, what, wrong.what)
+		require.NotEmpty(t, result.ReasonEnvironment.With("%s", wrong.reason(4095)).Detail, "has the form of a reason")
+	}
+
+	c := plantest.EP(2)
+	c.Nodes = 2
+	env := Request{Operator: operator.Platform{Network: operator.Network(n)}}.NetworkEnv(c)
+	unset := strings.Split(env[UnsetVariable], ",")
+	delete(env, UnsetVariable)
+	require.Equal(t, map[string]string{
+		"NCCL_SOCKET_IFNAME": "=bond0", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME": "=bond0", "UCX_NET_DEVICES": "mlx5_0:1",
+	}, env)
+	require.Subset(t, unset, []string{"NCCL_IB_HCA", "NCCL_IB_MERGE_NICS", "NVSHMEM_HCA_LIST", "NVSHMEM_IB_ENABLE_IBGDA", "UCCL_IB_HCA", "MORI_RDMA_DEVICES"})
+	require.NotContains(t, unset, "NCCL_SOCKET_IFNAME")
 }
 
 // Ranks of one node have neither the choice nor what they would inherit of another one, but

@@ -15,6 +15,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"unsafe"
@@ -94,7 +95,31 @@ func Open(kind Kind) (*Library, error) {
 	if err := l.lacks(core[kind]...); err != nil {
 		return nil, search.Unusable(err)
 	}
+	if kind == MSCCLPP {
+		return l, nil
+	}
+	if err := netPlugin(); err != nil {
+		return nil, err
+	}
 	return l, nil
+}
+
+// netPlugin returns an error if NCCL_NET_PLUGIN names plugins, and the loader finds none of them. The
+// library would use sockets or InfiniBand instead.
+func netPlugin() error {
+	const variable = "NCCL_NET_PLUGIN"
+	list := os.Getenv(variable)
+	if list == "" || list == "none" {
+		return nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		for _, file := range []string{name, "libnccl-net-" + name + ".so"} {
+			if plugin, err := dl.Open(file); err == nil {
+				return plugin.Close()
+			}
+		}
+	}
+	return fmt.Errorf("%s is %q, but there is no such plugin (libnccl-net-NAME.so): install it, for EFA from aws-ofi-nccl, or unset the variable", variable, list)
 }
 
 // required are the symbols that every library of this ABI has.

@@ -56,6 +56,21 @@ func TestOpenSaysWhatTheLibraryIs(t *testing.T) {
 	require.Equal(t, "2.28.9", again.VersionString())
 }
 
+// Without the plugin that a variable names, NCCL would measure another network.
+func TestOpenWithoutThePluginOfTheNetwork(t *testing.T) {
+	lib := fakes.Build(t).NCCL
+	t.Setenv("CX_NCCL_LIB", lib)
+	for value, want := range map[string]string{"": "", "none": "", lib: "", "nosuch," + lib: "", "ofi": "NCCL_NET_PLUGIN … ofi … aws-ofi-nccl"} {
+		t.Setenv("NCCL_NET_PLUGIN", value)
+		_, err := Open(NCCL)
+		if want == "" {
+			require.NoError(t, err, value)
+			continue
+		}
+		wording.Has(t, err.Error(), want)
+	}
+}
+
 // With global symbols the second library does call into the first: the test
 // above can fail.
 func TestGlobalSymbolsCrossBind(t *testing.T) {

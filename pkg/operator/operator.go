@@ -49,6 +49,7 @@ type Network struct {
 	StoreAddress    string   `yaml:"store_address,optional" in:"host address"`
 	SocketInterface string   `yaml:"socket_interface,optional" in:"network interface"`
 	RDMADevices     []string `yaml:"rdma_devices,optional" in:"rdma device"` // name or name:port
+	RDMAFabric      string   `yaml:"rdma_fabric,optional" in:"rdma fabric"`  // EFA, else InfiniBand or RoCE
 	GIDIndex        *int     `yaml:"gid_index,optional" min:"0" max:"255"`
 	ServiceLevel    *int     `yaml:"service_level,optional" min:"0" max:"15"`
 	TrafficClass    *int     `yaml:"traffic_class,optional" min:"0" max:"255"`
@@ -60,12 +61,15 @@ type Docker struct {
 	Command []string `yaml:"command,optional"` // default: docker; may be sudo docker
 }
 
+// EFA is the RDMA fabric of AWS's adapters. Its ports have neither a link layer nor GIDs.
+const EFA = "efa"
+
 // StoreAddressKey is the key of the value that a store over TCP needs.
 const StoreAddressKey = "network.store_address"
 
 // Keys lists the values that a platform can require.
 func Keys() []string {
-	return []string{"slurm.partition", "slurm.account", "storage.images", "storage.stage", "storage.enroot_cache", "network.rdma_devices", StoreAddressKey}
+	return []string{"slurm.partition", "slurm.account", "storage.images", "storage.stage", "storage.enroot_cache", "network.rdma_devices", "network.rdma_fabric", StoreAddressKey}
 }
 
 // Needs lists the values without which no rank can start under a launcher and a container runtime.
@@ -89,6 +93,7 @@ func (p Platform) Missing(keys []string) []string {
 		"storage.stage":        p.Storage.Stage != "",
 		"storage.enroot_cache": p.Storage.EnrootCache != "",
 		"network.rdma_devices": len(p.Network.RDMADevices) > 0,
+		"network.rdma_fabric":  p.Network.RDMAFabric != "",
 		StoreAddressKey:        p.Network.StoreAddress != "",
 	}
 	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return has[k] })

@@ -22,6 +22,8 @@ func TestFilters(t *testing.T) {
 		cells                 int
 	}{
 		{"none", planner.Filters{Only: planner.Only{"suite": core}}, 142, 26, 88},
+		{"today's pools", planner.Filters{Only: planner.Only{"suite": {"ep-core-v4"}}}, 152, 14, 97},
+		{"the pools of September", planner.Filters{Only: planner.Only{"suite": {"ep-core-v4-2026-09"}}}, 158, 10, 100},
 		{"one backend", planner.Filters{Only: planner.Only{"suite": core, "backend": {"mori"}}}, 18, 6, 12},
 		{"one sku", planner.Filters{Only: planner.Only{"suite": core, "sku": {"b300"}}}, 11, 2, 6},
 		{"all but one sku", planner.Filters{Only: planner.Only{"suite": core, "exclude-sku": {"b300"}}}, 131, 24, 82},
