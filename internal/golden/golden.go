@@ -17,11 +17,18 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // package under test, holds exactly got. With -update it writes got there first.
 func Equal(t testing.TB, path, got string) {
 	t.Helper()
+	require.Equal(t, string(Kept(t, path, []byte(got))), got, "go test -update rewrites %s", path)
+}
+
+// Kept returns the contents of the file at path, relative to the directory of the package
+// under test. With -update it writes got there first.
+func Kept(t testing.TB, path string, got []byte) []byte {
+	t.Helper()
 	if *update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+		require.NoError(t, os.WriteFile(path, got, 0o644))
 	}
-	want, err := os.ReadFile(path)
+	kept, err := os.ReadFile(path)
 	require.NoError(t, err, "go test -update writes it")
-	require.Equal(t, string(want), got, "go test -update rewrites %s", path)
+	return kept
 }

@@ -27,6 +27,7 @@ var packages = map[string]string{
 	"chromium-headless-shell": "chromium-headless-shell",
 	"g++":                     "g++",
 	"jq":                      "jq",
+	"npm":                     "npm",
 	"mpirun":                  "openmpi-bin",
 	"munged":                  "munge",
 	"promtool":                "prometheus",

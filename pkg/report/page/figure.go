@@ -119,8 +119,13 @@ func (v *View) draw() ([]byte, error) {
 		height *= 1.3
 		p.HideAxes()
 		for _, s := range shown {
-			p.Add(newSquare(s, of))
+			square := newSquare(s, of)
+			p.Add(square)
 			p.Legend.Add(v.label(s))
+			if square.high >= square.low {
+				p.Legend.Add("lowest: "+significant(square.low), chart.Swatch{Fill: colour(themes[0].Heat[0]), Border: colour(themes[0].Grid)})
+				p.Legend.Add("highest: "+significant(square.high), chart.Swatch{Fill: colour(themes[0].Heat[1])})
+			}
 		}
 	} else {
 		v.lines(p, shown, of)
@@ -163,14 +168,14 @@ func (v *View) lines(p *plot.Plot, shown []*Series, of func(figure.Point) float6
 		}
 		n, look := len(t.Series), s.Look
 		if byRun {
-			look = s.Facets[facetRun]
+			look = s.Run
 		}
 		ink := colour(t.Series[look%n])
 		if len(low) > 0 {
 			slices.Reverse(high)
 			p.Add(&plotter.Polygon{XYs: []plotter.XYs{append(low, high...)}, Color: faint(ink)})
 		}
-		line := &plotter.Line{XYs: good, LineStyle: draw.LineStyle{Color: ink, Width: vg.Points(1.4), Dashes: dashes[s.Facets[facetRun]%len(dashes)]}}
+		line := &plotter.Line{XYs: good, LineStyle: draw.LineStyle{Color: ink, Width: vg.Points(1.4), Dashes: dashes[s.Run%len(dashes)]}}
 		marks := &plotter.Scatter{XYs: good, GlyphStyle: draw.GlyphStyle{
 			Color: ink, Radius: vg.Points(3), Shape: glyphs[(look%n+look/n)%len(glyphs)],
 		}}
@@ -191,6 +196,9 @@ type square struct {
 	world     int
 	low, high float64
 }
+
+// darkShare is the share of the scale above which the ground is more readable on a cell than the ink.
+const darkShare = 0.7
 
 func newSquare(s *Series, of func(figure.Point) float64) *square {
 	m := &square{Series: s, of: of, world: worldOf(s), low: math.Inf(1), high: math.Inf(-1)}
@@ -232,7 +240,7 @@ func (m *square) Plot(c draw.Canvas, p *plot.Plot) {
 			if m.high > m.low {
 				part = (v - m.low) / (m.high - m.low)
 			}
-			if fill, ink = mixed(t.Heat[0], t.Heat[1], part), t.Ink; part > 0.55 {
+			if fill, ink = mixed(t.Heat[0], t.Heat[1], part), t.Ink; part > darkShare {
 				ink = t.Ground
 			}
 		}

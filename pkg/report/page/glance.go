@@ -80,6 +80,9 @@ func (r Run) Verdict() string {
 func (p *Page) Machines() []string {
 	var out []string
 	for _, o := range p.Origins {
+		if o.fact("device") == "" && len(p.Origins) > 1 {
+			continue // of a case whose ranks did not report
+		}
 		var parts []string
 		for _, name := range []string{"device", "library version", "runtime"} {
 			if v := o.fact(name); v != "" && !slices.Contains(parts, v) {

@@ -119,6 +119,7 @@ const (
 // Series is a figure.Series of a case.
 type Series struct {
 	Case   int   // index into Page.Cases
+	Run    int   // index into Page.Runs
 	Facets []int // index into Found of each facet of the view
 	Look   int   // see assignLooks; equal for equal identities, in any run and kind of measurement
 	Fits   []Fit
@@ -288,7 +289,7 @@ func (b *builder) answer(a fold.Answer, s *answered) {
 
 func (v *view) add(index int, run string, c Case, s figure.Series) {
 	values := slices.Concat([]string{run, c.SKU, c.Backend, strconv.Itoa(c.World), ""}, s.Facets)
-	out := Series{Case: index, Facets: make([]int, len(v.Facets)), Series: s}
+	out := Series{Case: index, Run: c.Run, Facets: make([]int, len(v.Facets)), Series: s}
 	for i, value := range values {
 		value = sanitize.Line(value)
 		k, ok := v.values[i][value]
@@ -480,7 +481,7 @@ func (v *view) merge(cases []Case) {
 			for k, r := range repeats {
 				list[k] = &v.Series[r].Series
 			}
-			whole := Series{Case: s.Case, Facets: slices.Clone(s.Facets), Series: figure.Merge(list)}
+			whole := Series{Case: s.Case, Run: s.Run, Facets: slices.Clone(s.Facets), Series: figure.Merge(list)}
 			if v.View.View.Fits {
 				whole.Fits = fitted(&whole)
 			}

@@ -198,16 +198,32 @@
 
   // Drawing ------------------------------------------------------------------------------
 
-  const W = 960, H = 440, M = { left: 74, right: 18, top: 50, bottom: 50 };
+  // A chart is drawn for its width W in pixels. frame sets its height H and the top margin, below the title.
+  let W, H;
+  const M = {}, savedWidth = 960;
+  const ruler = make("canvas").getContext("2d");
+  const widthOf = (text, bold) => {
+    ruler.font = `${bold ? "600 " : ""}12px system-ui, sans-serif`;
+    return ruler.measureText(text).width;
+  };
+
+  // wrap breaks a text into lines of at most a number of pixels.
+  const wrap = (text, most, bold) => text.split(" ").reduce((lines, word) => {
+    const longer = `${lines.at(-1)} ${word}`;
+    if (!lines.length || widthOf(longer, bold) > most) lines.push(word);
+    else lines[lines.length - 1] = longer;
+    return lines;
+  }, []);
+
   const lookOf = (view, s) => {
     const t = theme(), colours = t.series.length;
     // Series of one identity that measure different things share its colour, not its marker. Runs have colours if only they differ.
     const others = view.varying.filter(i => view.facets[i].one).reduce((n, i) => n + s.f[i], 0);
-    const look = String(view.varying) === "0" ? s.f[0] : s.look;
+    const look = String(view.varying) === "0" ? s.c[0] : s.look;
     return {
       colour: t.series[look % colours],
       marker: D.markers[(look % colours + Math.floor(look / colours) + others) % D.markers.length],
-      dash: D.dashes[s.f[0] % D.dashes.length],
+      dash: D.dashes[s.c[0] % D.dashes.length], // of the run
     };
   };
 
@@ -239,18 +255,19 @@
     return { of: v => from + (v - low) / (high - low) * (to - from), low, high };
   }
 
-  function ticks(axis, log, binary) {
+  // ticks returns at most about as many values of an axis as have room for their labels.
+  function ticks(axis, log, binary, room = 8) {
     const out = [];
     if (log) {
       const base = binary ? 2 : 10, decades = Math.log(axis.high / axis.low) / Math.log(base);
-      const fine = !binary && decades < 3, step = base ** Math.max(1, Math.ceil(decades / (binary ? 12 : 8)));
+      const fine = !binary && decades < 3, step = base ** Math.max(1, Math.ceil(decades / room));
       for (let v = base ** Math.ceil(Math.log(axis.low) / Math.log(base) - 1e-9); v <= axis.high * 1.0001; v *= step)
         for (const part of fine ? [1, 2, 5] : [1]) if (v * part <= axis.high * 1.0001) out.push(v * part);
       if (fine && out.length) out.unshift(...[0.2, 0.5].map(part => out[0] * part).filter(v => v >= axis.low));
-      if (out.length < 2) return ticks(axis, false);
+      if (out.length < 2) return ticks(axis, false, false, room);
       return out;
     }
-    const raw = (axis.high - axis.low) / 6, unit = 10 ** Math.floor(Math.log10(raw));
+    const raw = (axis.high - axis.low) / Math.min(room, 6), unit = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map(k => k * unit).find(k => k >= raw);
     for (let v = Math.ceil(axis.low / step) * step; v <= axis.high; v += step) out.push(Number(v.toPrecision(12)));
     return out;
@@ -260,16 +277,20 @@
   const path = points => points.map((p, i) => `${i ? "L" : "M"}${round(p[0])} ${round(p[1])}`).join("");
   const stamps = (marker, points) => points.map(p => `M${round(p[0] + marker.x)} ${round(p[1] + marker.y)}${marker.path}`).join("");
 
-  function frame(view, height) {
+  // frame begins a chart: its title, and room for a height below it.
+  function frame(view, below) {
     const t = theme(), metric = metricOf(view);
     const title = `${view.title}: ${[percentile(view, metric), metric.title].filter(Boolean).join(" ")}`;
     // What all series have in common, where the page has more than that.
     const common = view.shown.length ? label(view, view.shown[0], view.facets.map((_, i) => i).filter(i => !view.varying.includes(i) && (view.facets[i].found.length > 1 || view.facets[i].one || [1, 2, 3].includes(i)))) : "";
-    const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${W} ${height}`, role: "img", "font-family": "system-ui, sans-serif", "font-size": 12 });
+    const left = W < 640 ? 10 : 74, most = W - left - 10, head = wrap(metric.unit ? `${title} in ${metric.unit}` : title, most, true), rest = common ? wrap(common, most) : [];
+    Object.assign(M, { left: W < 640 ? 56 : 74, right: 18, top: 14 + 18 * (head.length + rest.length), bottom: 50 });
+    H = M.top + below;
+    const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${W} ${H}`, role: "img", "font-family": "system-ui, sans-serif", "font-size": 12 });
     root.append(svg("title", {}, [title, common].filter(Boolean).join(": ")), svg("desc", {}, `${view.visible.length} series. The table below the chart has the figures.`),
-      svg("rect", { width: W, height, fill: t.ground }),
-      svg("text", { x: M.left, y: 20, fill: t.ink, "font-weight": 600 }, metric.unit ? `${title} in ${metric.unit}` : title),
-      svg("text", { x: M.left, y: 38, fill: t.muted, class: "common" }, common));
+      svg("rect", { width: W, height: H, fill: t.ground }),
+      ...head.map((text, k) => svg("text", { x: left, y: 20 + 18 * k, fill: t.ink, "font-weight": 600 }, text)),
+      ...rest.map((text, k) => svg("text", { x: left, y: 20 + 18 * (head.length + k), fill: t.muted, class: "common" }, text)));
     return root;
   }
 
@@ -289,9 +310,8 @@
       root.append(svg("rect", { class: bad ? "bad" : "bar", x: round(x - wide / 2), y: round(Math.min(p.py, Y.of(0))), width: round(wide), height: round(Math.abs(Y.of(0) - p.py)), fill: bad ? t.ground : lookOf(view, p.s).colour, ...(bad ? { stroke: t.muted } : {}) }));
       const [low, high] = ends(p);
       if (low !== undefined && low !== high) root.append(svg("path", { class: "band", d: `M${round(x)} ${round(Y.of(low))}V${round(Y.of(high))}`, stroke: t.ink, "stroke-width": 1.5 }));
-      if (shown.length > 8) return;
-      const words = label(view, p.s, view.varying), most = Math.floor(each / 6.5);
-      root.append(svg("text", { x: round(x), y: H - M.bottom + 16, fill: t.muted, "text-anchor": "middle" }, words.length > most ? words.slice(0, most - 1) + "…" : words));
+      const words = label(view, p.s, view.varying);
+      if (widthOf(words) < each - 4) root.append(svg("text", { x: round(x), y: H - M.bottom + 16, fill: t.muted, "text-anchor": "middle" }, words));
     });
     root.append(svg("text", { x: (M.left + W - M.right) / 2, y: H - 10, fill: t.muted, "text-anchor": "middle" }, `at ${xLabel(view, points[0].s, points[0].i)}`));
     view.points = shown;
@@ -299,7 +319,7 @@
   }
 
   function lines(view) {
-    const t = theme(), { state } = view, { given } = metricOf(view), logY = state.logY && !given, root = frame(view, H);
+    const t = theme(), { state } = view, { given } = metricOf(view), logY = state.logY && !given, root = frame(view, W < 640 ? 300 : 390);
     const series = view.visible.map(s => ({ s, points: s.x.map((x, i) => ({ s, i, x, y: value(view, s, i) })).filter(p => has(p.y) && (p.x > 0 || !state.logX)) }));
     const points = series.flatMap(l => l.points);
     view.points = points;
@@ -314,7 +334,7 @@
     if (repeated) for (const p of points) if (p.s.low) ys.push(end(p, "low"), end(p, "high"));
     const X = scale(points.map(p => p.x), state.logX, M.left, W - M.right, true);
     const Y = scale(ys.filter(has), logY, H - M.bottom, M.top, true, true);
-    for (const v of ticks(X, state.logX, state.logX)) {
+    for (const v of ticks(X, state.logX, state.logX, Math.min(12, Math.floor((W - M.left) / 70)))) {
       const x = round(X.of(v));
       root.append(svg("path", { d: `M${x} ${M.top}V${H - M.bottom}`, stroke: t.grid }),
         svg("text", { x, y: H - M.bottom + 16, fill: t.muted, "text-anchor": "middle" }, view.x.bytes ? bytes(v) : String(v)));
@@ -359,35 +379,53 @@
     return Math.round(x + (y - x) * part).toString(16).padStart(2, "0");
   }).join("");
 
+  // readable returns the ink or the ground of a theme: the one with more contrast to a colour.
+  const readable = (t, fill) => {
+    const light = colour => [1, 3, 5].reduce((sum, i, k) => {
+      const c = parseInt(colour.slice(i, i + 2), 16) / 255;
+      return sum + [0.2126, 0.7152, 0.0722][k] * (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    }, 0.05);
+    const contrast = colour => Math.max(light(colour) / light(fill), light(fill) / light(colour));
+    return contrast(t.ink) > contrast(t.ground) ? t.ink : t.ground;
+  };
+
   function grids(view) {
-    const t = theme(), shown = view.visible.slice(0, maxGrids);
-    const columns = Math.min(shown.length, 3) || 1, size = Math.min(420, (W - 40 * (columns + 1)) / columns), rows = Math.ceil(shown.length / columns);
-    const root = frame(view, 46 + rows * (size + 70) + 40);
+    const t = theme(), shown = view.visible.slice(0, maxGrids), gap = 34;
+    const columns = Math.max(1, Math.min(shown.length, 3, Math.floor(W / 300))), size = Math.min(420, (W - gap * (columns + 1)) / columns), rows = Math.ceil(shown.length / columns);
+    const names = shown.map(s => wrap(label(view, s, view.varying) || label(view, s, [1, 2, 3]), size));
+    const lines = Math.max(0, ...names.map(n => n.length)), row = size + 18 * lines + 34;
+    const root = frame(view, rows * row + 60);
     view.points = shown.flatMap(s => s.x.map((x, i) => ({ s, i, x, y: value(view, s, i) })).filter(p => has(p.y)));
     const counted = view.points.filter(p => !p.s.bad.has(p.i)).map(p => p.y);
     const low = Math.min(...counted), high = Math.max(...counted);
     const part = v => high > low ? (v - low) / (high - low) : 1;
     shown.forEach((s, k) => {
-      const world = Math.round(Math.sqrt(1 + Math.max(...s.x))), cell = size / world;
-      const left = 40 + (k % columns) * (size + 40), top = 96 + Math.floor(k / columns) * (size + 70);
-      root.append(svg("text", { x: left, y: top - 26, fill: t.ink }, label(view, s, view.varying) || label(view, s, [1, 2, 3])));
-      for (let r = 0; r < world && world <= 32; r++) root.append(
-        svg("text", { x: left + (r + 0.5) * cell, y: top - 6, fill: t.muted, "text-anchor": "middle", "font-size": 10 }, r),
-        svg("text", { x: left - 6, y: top + (r + 0.5) * cell + 4, fill: t.muted, "text-anchor": "end", "font-size": 10 }, r));
+      const world = Math.round(Math.sqrt(1 + Math.max(...s.x))), cell = size / world, every = Math.ceil(18 / cell);
+      const left = gap + (k % columns) * (size + gap), top = M.top + 18 * lines + 22 + Math.floor(k / columns) * row;
+      names[k].forEach((text, n) => root.append(svg("text", { x: left, y: top - 22 - 18 * (names[k].length - 1 - n), fill: t.ink }, text)));
+      for (let r = 0; r < world; r += every) root.append(
+        svg("text", { x: left + (r + 0.5) * cell, y: top - 5, fill: t.muted, "text-anchor": "middle", "font-size": 11 }, r),
+        svg("text", { x: left - 5, y: top + (r + 0.5) * cell + 4, fill: t.muted, "text-anchor": "end", "font-size": 11 }, r));
       for (const p of view.points.filter(p => p.s === s)) {
         const bad = s.bad.has(p.i), row = Math.floor(p.x / world), column = p.x % world;
         p.px = left + (column + 0.5) * cell; p.py = top + (row + 0.5) * cell;
-        const share = part(p.y);
-        root.append(svg("rect", { class: bad ? "bad" : "cell", x: round(left + column * cell + 0.5), y: round(top + row * cell + 0.5), width: round(cell - 1), height: round(cell - 1), fill: bad ? t.ground : mix(...t.heat, share), ...(bad ? { stroke: t.muted, "stroke-dasharray": "2 2" } : {}) }));
-        if (cell >= 36) root.append(svg("text", { x: round(p.px), y: round(p.py + 4), "text-anchor": "middle", "font-size": 10, fill: bad ? t.muted : share > 0.55 ? t.ground : t.ink }, significant(p.y)));
+        const fill = bad ? t.ground : mix(...t.heat, part(p.y));
+        root.append(svg("rect", { class: bad ? "bad" : "cell", x: round(left + column * cell + 0.5), y: round(top + row * cell + 0.5), width: round(cell - 1), height: round(cell - 1), fill, ...(bad ? { stroke: t.muted, "stroke-dasharray": "2 2" } : {}) }));
+        const text = significant(p.y);
+        if (cell >= 24 && text.length * 6.5 < cell) root.append(svg("text", { x: round(p.px), y: round(p.py + 4), "text-anchor": "middle", "font-size": 11, fill: bad ? t.muted : readable(t, fill) }, text));
       }
     });
-    if (counted.length) for (let k = 0; k <= 4; k++) {
-      const y = 46 + rows * (size + 70) + 6, v = low + (high - low) * k / 4;
-      root.append(svg("rect", { x: 40 + k * 90, y, width: 18, height: 14, fill: mix(...t.heat, k / 4), stroke: t.grid }),
-        svg("text", { x: 62 + k * 90, y: y + 11, fill: t.muted }, significant(v)));
-    }
+    if (counted.length) scaleOf(root, t, low, high, metricOf(view), M.top + rows * row, gap);
     return root;
+  }
+
+  // scaleOf draws the legend of heat maps: a bar of their colours over the figures at its ends and in its middle.
+  function scaleOf(root, t, low, high, metric, y, x) {
+    const wide = Math.min(320, W - 2 * x), steps = high > low ? 32 : 1;
+    for (let k = 0; k < steps; k++) root.append(svg("rect", { class: "scale", x: round(x + k * wide / steps), y: y + 18, width: round(wide / steps + 0.3), height: 12, fill: mix(...t.heat, steps > 1 ? k / (steps - 1) : 1) }));
+    root.append(svg("text", { x, y: y + 12, fill: t.muted, class: "scale" }, metric.unit ? `${metric.title} in ${metric.unit}` : metric.title));
+    const marks = high > low ? [["start", 0], ["middle", 0.5], ["end", 1]] : [["start", 0]];
+    for (const [anchor, at] of marks) root.append(svg("text", { x: x + at * wide, y: y + 45, fill: t.muted, "text-anchor": anchor, class: "scale" }, significant(low + (high - low) * at)));
   }
 
   const swatch = (view, s) => {
@@ -397,13 +435,20 @@
     return e;
   };
 
+  // chart draws what is selected in a view, for a width.
+  function chart(view, width) {
+    W = view.width = width;
+    return view.shape === "grid" ? grids(view) : lines(view);
+  }
+
   function draw(view) {
     select(view);
-    const chart = view.shape === "grid" ? grids(view) : lines(view);
+    const root = chart(view, view.plot.clientWidth || savedWidth);
     const cursor = svg("circle", { class: "cursor", r: 8, fill: "none", stroke: theme().ink, "stroke-width": 1.5, visibility: "hidden" });
-    chart.append(cursor);
+    root.append(cursor);
     view.cursor = cursor;
-    view.plot.replaceChildren(chart);
+    view.plot.replaceChildren(root);
+    view.plot.setAttribute("aria-label", `${view.title}: a chart of ${view.visible.length} series. Arrow keys move from point to point, Escape leaves them.`);
     point(view, null);
     const notes = [...view.mixes.map(m => `This chart mixes different values of ${m}. Do not compare across them.`)];
     view.banner.replaceChildren(...notes.map(text => make("span", { textContent: text })));
@@ -470,14 +515,14 @@
     add(["device", "library version", "topology", "contract"].map(name => fact(s.c, name)).filter(Boolean).join(", "));
     add("comparison key " + s.c[2]);
     view.tip.replaceChildren(...lines);
-    const box = view.plot.getBoundingClientRect(), ratio = box.width / W;
+    const box = view.plot.getBoundingClientRect(), ratio = box.width / view.width;
     const x = p.px * ratio, y = p.py * ratio;
     view.tip.style.left = Math.max(0, Math.min(x + 14, box.width - view.tip.offsetWidth)) + "px";
     view.tip.style.top = y + 18 + "px";
   }
 
   function hover(view, e) {
-    const box = view.plot.getBoundingClientRect(), ratio = W / box.width;
+    const box = view.plot.getBoundingClientRect(), ratio = view.width / box.width;
     const x = (e.clientX - box.left) * ratio, y = (e.clientY - box.top) * ratio;
     let best = null, least = 40 ** 2;
     for (const p of view.points) {
@@ -513,6 +558,7 @@
     }
     e.preventDefault();
     point(view, next);
+    view.told.textContent = next ? [...view.tip.children].map(line => line.textContent).join(". ") : "";
   }
 
   // Controls -------------------------------------------------------------------------------
@@ -578,24 +624,23 @@
 
   // Saved figures have the legend and the banner in them.
   function figure(view) {
-    const t = theme(), root = view.plot.firstChild.cloneNode(true);
-    const height = Number(root.getAttribute("viewBox").split(" ")[3]);
-    root.querySelector(".cursor").remove();
+    const t = theme(), root = chart(view, savedWidth), height = H, { left } = M;
     const list = view.visible.slice(0, 40), lines = view.mixes.length + list.length + (view.visible.length > list.length ? 1 : 0);
     const whole = height + 14 + lines * 18;
-    root.setAttribute("viewBox", `0 0 ${W} ${whole}`);
-    root.setAttribute("width", W);
+    root.setAttribute("viewBox", `0 0 ${savedWidth} ${whole}`);
+    root.setAttribute("width", savedWidth);
     root.setAttribute("height", whole);
+    draw(view); // for the screen again
     root.querySelector("rect").setAttribute("height", whole);
     let y = height + 10;
-    for (const m of view.mixes) { root.append(svg("text", { x: M.left, y, fill: t.ink, "font-weight": 600 }, `Mixes different values of ${m}`)); y += 18; }
+    for (const m of view.mixes) { root.append(svg("text", { x: left, y, fill: t.ink, "font-weight": 600 }, `Mixes different values of ${m}`)); y += 18; }
     for (const s of list) {
       const mark = swatch(view, s);
-      for (const [name, v] of [["x", M.left], ["y", y - 11]]) mark.setAttribute(name, v);
-      root.append(mark, svg("text", { x: M.left + 40, y, fill: t.ink }, label(view, s, view.facets.map((_, i) => i))));
+      for (const [name, v] of [["x", left], ["y", y - 11]]) mark.setAttribute(name, v);
+      root.append(mark, svg("text", { x: left + 40, y, fill: t.ink }, label(view, s, view.facets.map((_, i) => i))));
       y += 18;
     }
-    if (view.visible.length > list.length) root.append(svg("text", { x: M.left, y, fill: t.muted }, `and ${view.visible.length - list.length} more series`));
+    if (view.visible.length > list.length) root.append(svg("text", { x: left, y, fill: t.muted }, `and ${view.visible.length - list.length} more series`));
     return root;
   }
 
@@ -653,7 +698,9 @@
       for (const s of view.visible) body("").append(make("tr", {}, ...[label(view, s, every), s.c[1], s.c[4] ? `${s.c[3]}: ${s.c[4]}` : s.c[3], s.c[2], s.c[6], ...names.map(name => fact(s.c, name))].map(textContent => make("td", { textContent }))));
     }
     table.append(...groups.values());
-    const scroll = make("div", { className: "scroll" }, table);
+    const scroll = make("div", { className: "scroll", tabIndex: 0 }, table);
+    scroll.setAttribute("role", "group");
+    scroll.setAttribute("aria-label", details.firstElementChild.textContent);
     const left = details.dataset.table === "figures" ? view.visible.reduce((n, s) => n + s.x.length, 0) - maxRows : 0;
     details.replaceChildren(details.firstElementChild, scroll, make("p", { className: "remark", textContent: left > 0 ? `${left} more rows are left out: choose fewer series.` : "" }));
     live(table, view.name + "-" + details.dataset.table);
@@ -710,21 +757,26 @@
     view.banner = $(".banner", view.root);
     view.controls = make("div", { className: "controls" });
     view.plot = make("div", { className: "plot", tabIndex: 0 });
-    view.plot.setAttribute("role", "group");
-    view.plot.setAttribute("aria-label", `${view.title}: chart. Arrow keys move from point to point.`);
+    view.plot.setAttribute("role", "application"); // screen readers leave the arrow keys to the page
+    view.plot.setAttribute("aria-roledescription", "chart");
     view.tip = make("div", { className: "tip", hidden: true });
-    view.tip.setAttribute("role", "status");
+    view.told = make("div", { className: "told" }); // what a screen reader says of the point that a key chose
+    view.told.setAttribute("role", "status");
     view.remark = make("p", { className: "remark" });
     view.legend = make("div", { className: "legend" });
+    view.legend.setAttribute("role", "group");
+    view.legend.setAttribute("aria-label", "series");
     view.tables = [["figures", "Figures of this chart"], ["provenance", "Provenance of these series"]].map(([kind, title]) => {
       const details = make("details", {}, make("summary", { textContent: title }));
       details.dataset.table = kind;
       details.addEventListener("toggle", () => details.open && fill(view, details));
       return details;
     });
-    const holder = make("div", { className: "holder" }, view.plot, view.tip);
-    $("figure", view.root).replaceChildren(view.controls, holder, view.remark, view.legend, ...view.tables);
-    view.plot.addEventListener("pointermove", e => hover(view, e));
+    const holder = make("div", { className: "holder" }, view.plot, view.tip, view.told);
+    const figure = $("figure", view.root);
+    figure.className = "live";
+    figure.replaceChildren(view.controls, holder, view.legend, view.remark, ...view.tables);
+    for (const event of ["pointermove", "pointerdown"]) view.plot.addEventListener(event, e => hover(view, e));
     view.plot.addEventListener("pointerleave", () => point(view, null));
     view.plot.addEventListener("keydown", e => keys(view, e));
     view.plot.addEventListener("blur", () => point(view, null));
@@ -738,6 +790,14 @@
     await new Promise(done => setTimeout(done));
   }
   window.addEventListener("hashchange", all);
+  const resized = new ResizeObserver(() => requestAnimationFrame(() => {
+    document.documentElement.style.setProperty("--nav", $("nav").offsetHeight + "px");
+    for (const view of views) {
+      view.root.style.setProperty("--controls", view.controls.offsetHeight + "px");
+      if (view.plot.clientWidth && view.plot.clientWidth !== view.width) draw(view);
+    }
+  }));
+  for (const e of [$("nav"), ...views.flatMap(view => [view.controls, view.plot])]) resized.observe(e);
   for (const table of document.querySelectorAll("table[data-name]")) live(table, table.dataset.name);
   const search = $("#search");
   search.hidden = false;
