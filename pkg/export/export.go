@@ -27,6 +27,7 @@ type Form interface {
 // Case is the attempt that counts for a case of a run.
 type Case struct {
 	Document result.Document
+	Run      string // name of the run
 	Attempts int    // at the case in its run
 	Source   string // file, or file:line in NDJSON
 }
@@ -37,7 +38,7 @@ func (c Case) Rows() []Row {
 	h := c.Document.Head()
 	at, _ := time.Parse(time.RFC3339, h.GeneratedAt) // checked when the document was read
 	head := Row{
-		GeneratedAt: at, CaseID: h.Identity.CaseID, ComparisonKey: h.ComparisonKey,
+		Run: c.Run, GeneratedAt: at, CaseID: h.Identity.CaseID, ComparisonKey: h.ComparisonKey,
 		SKU: h.Identity.CaseFactors.SKU, Backend: h.Implementation.Name, LibraryVersion: h.LibraryVersion(),
 		Family: string(h.Identity.Case.Family), World: known(h.Topology.WorldSize), Nodes: known(h.Topology.Nodes),
 		Repeat: known(h.Identity.Repeat), AttemptOrdinal: int64(h.Identity.AttemptOrdinal),
@@ -85,9 +86,9 @@ var (
 	ErrNone = errors.New("no document")
 )
 
-// To writes the attempt that counts for each case below in (see fold.Read) to w, in one of Formats. program names
-// the writing program. The verdict lists the files that are not documents.
-func To(w io.Writer, in []string, format, program string) (*fold.Verdict, error) {
+// To writes the attempt that counts for each case below in (see fold.Read) to w, in one of Formats. names are the
+// names of the paths, for their runs (see fold.Verdict.Names). program names the writing program. The verdict lists the files that are not documents.
+func To(w io.Writer, in, names []string, format, program string) (*fold.Verdict, error) {
 	i := slices.Index(Formats(), format)
 	if i < 0 {
 		return nil, fmt.Errorf("unknown format %q: want one of %s", format, strings.Join(Formats(), ", "))
@@ -96,7 +97,7 @@ func To(w io.Writer, in []string, format, program string) (*fold.Verdict, error)
 	if err != nil {
 		return nil, err
 	}
-	v, err := addAll(in, form)
+	v, err := addAll(in, names, form)
 	if err != nil {
 		return v, err
 	}
@@ -104,17 +105,17 @@ func To(w io.Writer, in []string, format, program string) (*fold.Verdict, error)
 }
 
 // Write is To the file out, which appears whole or, on error, not at all.
-func Write(in []string, out, format, program string) (v *fold.Verdict, err error) {
+func Write(in, names []string, out, format, program string) (v *fold.Verdict, err error) {
 	_ = safefile.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
 	err = safefile.WriteAtomic(out, func(w io.Writer) (err error) {
-		v, err = To(w, in, format, program)
+		v, err = To(w, in, names, format, program)
 		return err
 	})
 	return v, err
 }
 
 // addAll adds the attempt that counts for each case to form.
-func addAll(in []string, form Form) (*fold.Verdict, error) {
+func addAll(in, names []string, form Form) (*fold.Verdict, error) {
 	verdict, documents, err := fold.Standing(in)
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func addAll(in []string, form Form) (*fold.Verdict, error) {
 	if len(verdict.Answers) == 0 {
 		return verdict, ErrNone
 	}
-	attempts := map[fold.Case]int{}
+	runs, attempts := verdict.Names(names), map[fold.Case]int{}
 	for _, a := range verdict.Answers {
 		attempts[a.Case] = a.Attempts
 	}
@@ -130,7 +131,7 @@ func addAll(in []string, form Form) (*fold.Verdict, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := Case{Document: rec.Document, Attempts: attempts[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}], Source: rec.Source}
+		c := Case{Document: rec.Document, Run: runs[rec.Head.RunID], Attempts: attempts[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}], Source: rec.Source}
 		if err := form.Add(c); err != nil {
 			return nil, err
 		}

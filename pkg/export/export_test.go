@@ -97,7 +97,7 @@ func others(t *testing.T) string {
 func table(t *testing.T, path string) (rows []map[string]string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run.csv")
-	_, err := export.Write([]string{path}, out, "csv", "cxrun test")
+	_, err := export.Write([]string{path}, nil, out, "csv", "cxrun test")
 	require.NoError(t, err)
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestTheTableHasOneFigurePerRow(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"run_id": "4711", "run_attempt": "1", "generated_at": "2026-01-02T03:04:05.006Z", "case_id": ep, "comparison_key": d.ComparisonKey,
 		"sku": "local", "backend": "host", "library_version": "", "family": "ep", "op_or_phase": "decode", "mode": "normal", "dtype": "bf16",
-		"world": "2", "nodes": "1", "repeat": "1", "attempt_ordinal": "1", "outcome": "success", "reason": "",
+		"world": "2", "nodes": "1", "repeat": "1", "attempt_ordinal": "1", "outcome": "success", "reason": "", "run": "4711",
 		"x_name": "tokens_per_rank", "x": "4", "placement": "", "src": "", "dst": "", "timing": "chained", "metric": "pair_period",
 		"stat": "p50", "unit": "us", "value": "21", "sample_count": "24", "complete": "true", "passed": "true",
 	}, got[0])
@@ -191,17 +191,43 @@ func TestFailedCasesAreInTheTable(t *testing.T) {
 		[]string{got[0]["metric"], got[0]["value"], got[0]["attempt_ordinal"], got[0]["reason"], got[0]["passed"]})
 }
 
+// The runs below a path have its name, in every row of CSV and Parquet.
+func TestRunsHaveNames(t *testing.T) {
+	second := resulttest.Attempt()
+	second.RunID = "4712"
+	in := []string{write(t, resulttest.EP(resulttest.EPCase(), resulttest.Attempt())), write(t, resulttest.EP(resulttest.EPCase(), second))}
+	names := map[string]bool{}
+	var text bytes.Buffer
+	_, err := export.To(&text, in, []string{"before", "after"}, "csv", "cxrun test")
+	require.NoError(t, err)
+	cells, err := csv.NewReader(&text).ReadAll()
+	require.NoError(t, err)
+	run := slices.Index(cells[0], "run")
+	for _, row := range cells[1:] {
+		names[row[slices.Index(cells[0], "run_id")]+" "+row[run]] = true
+	}
+	require.Equal(t, map[string]bool{"4711 before": true, "4712 after": true}, names)
+	out := filepath.Join(t.TempDir(), "run.parquet")
+	_, err = export.Write(in, []string{"before", "after"}, out, "parquet", "cxrun test")
+	require.NoError(t, err)
+	rows, err := parquet.ReadFile[export.Row](out)
+	require.NoError(t, err)
+	for _, r := range rows {
+		require.Equal(t, map[string]string{"4711": "before", "4712": "after"}[r.RunID], r.Run)
+	}
+}
+
 func TestParquetHoldsTheSameTable(t *testing.T) {
 	in := documents(t)
 	want := table(t, in)
 	out := filepath.Join(t.TempDir(), "run.parquet")
-	_, err := export.Write([]string{in}, out, "parquet", "cxrun test")
+	_, err := export.Write([]string{in}, nil, out, "parquet", "cxrun test")
 	require.NoError(t, err)
 	rows, err := parquet.ReadFile[export.Row](out)
 	require.NoError(t, err)
 	require.Len(t, rows, len(want))
 	again := filepath.Join(t.TempDir(), "again.parquet")
-	_, err = export.Write([]string{in}, again, "parquet", "cxrun test")
+	_, err = export.Write([]string{in}, nil, again, "parquet", "cxrun test")
 	require.NoError(t, err)
 	one, err := os.ReadFile(out)
 	require.NoError(t, err)
@@ -224,7 +250,7 @@ func TestParquetHoldsTheSameTable(t *testing.T) {
 func TestPrometheus(t *testing.T) {
 	in := documents(t)
 	out := filepath.Join(t.TempDir(), "run.prom")
-	_, err := export.Write([]string{in}, out, "prom", "cxrun test")
+	_, err := export.Write([]string{in}, nil, out, "prom", "cxrun test")
 	require.NoError(t, err)
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
@@ -262,7 +288,7 @@ func TestPrometheus(t *testing.T) {
 	two := write(t, resulttest.EP(resulttest.EPCase(), resulttest.Attempt()), resulttest.EP(resulttest.EPCase(), other))
 	before, err := os.ReadFile(out)
 	require.NoError(t, err)
-	_, err = export.Write([]string{two}, out, "prom", "cxrun test")
+	_, err = export.Write([]string{two}, nil, out, "prom", "cxrun test")
 	require.ErrorContains(t, err, "these documents are of runs 4711 and 4712; export one run")
 	after, err := os.ReadFile(out)
 	require.NoError(t, err)
@@ -273,7 +299,7 @@ func TestPrometheus(t *testing.T) {
 func TestPromtool(t *testing.T) {
 	cmd := exec.Command(need.Tool(t, "promtool"), "check", "metrics")
 	var gauges bytes.Buffer
-	_, err := export.To(&gauges, []string{documents(t), others(t)}, "prom", "cxrun test")
+	_, err := export.To(&gauges, []string{documents(t), others(t)}, nil, "prom", "cxrun test")
 	require.NoError(t, err)
 	cmd.Stdin = &gauges
 	said, err := cmd.CombinedOutput()
@@ -292,7 +318,7 @@ func TestInvalidRowsAreNoGauges(t *testing.T) {
 	require.Equal(t, []string{"true", "false", "invalid"}, []string{wrong[0]["complete"], wrong[0]["passed"], wrong[0]["outcome"]})
 
 	out := filepath.Join(t.TempDir(), "run.prom")
-	_, err := export.Write([]string{in}, out, "prom", "cxrun test")
+	_, err := export.Write([]string{in}, nil, out, "prom", "cxrun test")
 	require.NoError(t, err)
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
@@ -316,9 +342,9 @@ func TestFormulasAreGuarded(t *testing.T) {
 func TestNothingToWrite(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run.csv")
 	require.NoError(t, os.WriteFile(out, []byte("older"), 0o644))
-	_, err := export.Write([]string{t.TempDir()}, out, "csv", "cxrun test")
+	_, err := export.Write([]string{t.TempDir()}, nil, out, "csv", "cxrun test")
 	require.ErrorIs(t, err, export.ErrNone)
-	_, err = export.Write([]string{documents(t)}, out, "xlsx", "cxrun test")
+	_, err = export.Write([]string{documents(t)}, nil, out, "xlsx", "cxrun test")
 	require.ErrorContains(t, err, "xlsx")
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
@@ -387,7 +413,7 @@ func TestSimulationsStandAlone(t *testing.T) {
 	require.InEpsilon(t, makespan, sum, 1e-9)
 
 	out := filepath.Join(t.TempDir(), "run.prom")
-	_, err := export.Write([]string{path}, out, "prom", "cxrun test")
+	_, err := export.Write([]string{path}, nil, out, "prom", "cxrun test")
 	require.NoError(t, err)
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)

@@ -40,6 +40,7 @@ type Row struct {
 	SampleCount    *int64    `parquet:"sample_count,optional"`
 	Complete       bool      `parquet:"complete"`
 	Passed         bool      `parquet:"passed"`
+	Run            string    `parquet:"run,optional,dict"` // name of the run
 }
 
 // Columns returns the names of the columns in order.

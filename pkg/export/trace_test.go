@@ -49,7 +49,7 @@ func traced(t *testing.T, d result.Document, records ...string) (map[string][]ev
 		require.NoError(t, f.Close())
 	}
 	out := filepath.Join(dir, "trace.json")
-	if _, err := export.Write([]string{path}, out, "json", "cxrun test"); err != nil {
+	if _, err := export.Write([]string{path}, nil, out, "json", "cxrun test"); err != nil {
 		return nil, err
 	}
 	text, err := os.ReadFile(out)
@@ -169,6 +169,6 @@ func TestTracesThatCannotBeMade(t *testing.T) {
 	require.ErrorContains(t, err, ".ndjson.gz:1: rank 2 of 2")
 	_, err = traced(t, d, `{"rank":1,"kind":"ep-chain","data":{"pair_us":[1]}}`)
 	require.ErrorContains(t, err, "a chain has 1 pairs, but 0 dispatches")
-	_, err = export.Write([]string{documents(t)}, filepath.Join(t.TempDir(), "t.json"), "json", "cxrun test")
+	_, err = export.Write([]string{documents(t)}, nil, filepath.Join(t.TempDir(), "t.json"), "json", "cxrun test")
 	require.ErrorContains(t, err, "has no raw samples beside it")
 }

@@ -18,12 +18,12 @@ import (
 
 func newExport(s cli.Streams) *cobra.Command {
 	var (
-		in          inputs
+		in          named
 		out, format string
 	)
 	cmd := &cobra.Command{
 		Use:   "export --in DIR|FILE -o FILE",
-		Short: "Write the figures of a run for other tools: CSV, Parquet, Prometheus, Perfetto",
+		Short: "Write figures for other tools: CSV, Parquet, Prometheus, Perfetto",
 		Long: `Write the figures of the documents below a directory or in an NDJSON file in the
 format that --format or the extension of the output names:
 
@@ -33,18 +33,19 @@ format that --format or the extension of the output names:
   json     the trace of one case, for Perfetto: ranks, windows, checks. It needs
            the raw samples beside the document
 
-For each case of a run, the attempt that counts is written: the newest success,
-else the newest attempt. docs/export.md describes every column.
+NAME=DIR names the runs below DIR, in the column run; by default they have the name of
+the directory or file. For each case of a run, the attempt that counts is written: the
+newest success, else the newest attempt. docs/export.md describes every column.
 
 Without a document nothing is written, and the exit code is 1. It is also 1 if a file
 was left out because it is not a document.`,
 		Example: `  cxrun export --in results/monday -o monday.csv
-  cxrun export --in run.ndjson -o run.parquet
+  cxrun export --in before=run.ndjson --in after=results/monday -o run.parquet
   cxrun export --in run.ndjson -o - --format csv
   cxrun export --in results/monday/cells/CELL/DOCUMENT.json -o trace.json`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := in.check(); err != nil {
+			if err := in.parse(); err != nil {
 				return err
 			}
 			format, err := formatOf(out, format, export.Formats())
@@ -53,14 +54,14 @@ was left out because it is not a document.`,
 			}
 			var v *fold.Verdict
 			if program := "cxrun " + cli.Build(); out == stdout {
-				v, err = export.To(s.Out, in, format, program)
+				v, err = export.To(s.Out, in.paths, in.names, format, program)
 			} else {
-				v, err = export.Write(in, out, format, program)
+				v, err = export.Write(in.paths, in.names, out, format, program)
 			}
 			switch {
 			case errors.Is(err, export.ErrNone):
 				printLeftOut(s, v)
-				return noDocument(in...)
+				return noDocument(in.paths...)
 			case errors.Is(err, export.ErrInput):
 				return cli.UsageError("%w", err)
 			case err != nil:
@@ -68,7 +69,7 @@ was left out because it is not a document.`,
 			}
 			printLeftOut(s, v)
 			tellWritten(s, out, len(v.Answers), len(v.Runs))
-			return incomplete(in, v)
+			return incomplete(in.paths, v)
 		},
 	}
 	in.addFlag(cmd)
