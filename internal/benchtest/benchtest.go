@@ -4,6 +4,7 @@ package benchtest
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,14 @@ func Refuses(t *testing.T, command bench.Command, tests []Refusal) {
 			require.ErrorAs(t, err, &exit)
 			require.Equal(t, tt.code, exit.Code)
 		})
+	}
+}
+
+// Fits requires that the lines of a table fit a terminal of 80 columns.
+func Fits(t *testing.T, table string) {
+	t.Helper()
+	for line := range strings.Lines(table) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, "%s", line)
 	}
 }
 

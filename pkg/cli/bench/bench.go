@@ -136,6 +136,18 @@ func Spelled(bytes int64) string {
 	return strconv.FormatInt(bytes, 10) + []string{"", "K", "M", "G"}[unit]
 }
 
+// Micros formats microseconds in at most seven characters, below 10 s.
+func Micros(us float64) string {
+	digits := 0
+	switch {
+	case us < 9999.995:
+		digits = 2
+	case us < 99999.95:
+		digits = 1
+	}
+	return strconv.FormatFloat(us, 'f', digits, 64)
+}
+
 // Rate formats a rate with two decimals or, below 1, with three significant digits.
 func Rate(v float64) string {
 	switch {
@@ -143,7 +155,7 @@ func Rate(v float64) string {
 		return "0"
 	case v >= 1:
 		return strconv.FormatFloat(v, 'f', 2, 64)
-	case v < 1e-5:
+	case v < 1e-4:
 		return strconv.FormatFloat(v, 'e', 2, 64)
 	default:
 		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(v))), 64)

@@ -82,11 +82,18 @@ func TestVerdict(t *testing.T) {
 // A rate below 1 GB/s has three digits, in the column of the others.
 func TestRatesOfSlowLanes(t *testing.T) {
 	for gbps, want := range map[float64]string{
-		0: "0", 412.345: "412.35", 1: "1.00", 0.9996: "1.000", 0.5: "0.500", 0.01234: "0.0123", 0.0000156: "0.0000156", 0.000000156: "1.56e-07",
+		0: "0", 412.345: "412.35", 1: "1.00", 0.9996: "1.000", 0.5: "0.500", 0.01234: "0.0123", 0.0000156: "1.56e-05", 0.000000156: "1.56e-07",
 	} {
 		require.Equal(t, want, Rate(gbps))
 	}
 	require.Equal(t, []string{"t: 0.000391 GB/s, and --min-gbps is 1"}, Limits{{MinGBps, everySize, 1}}.Broken("", []Measured{{"t", 8, 0.000390625, 1}}))
+}
+
+// Times of a column have the same width.
+func TestMicros(t *testing.T) {
+	for us, want := range map[float64]string{0.418: "0.42", 840.15: "840.15", 9999.99: "9999.99", 45678.91: "45678.9", 1234567.89: "1234568"} {
+		require.Equal(t, want, Micros(us))
+	}
 }
 
 // All units are binary, as in nccl-tests, which ignores what follows K, M and G.

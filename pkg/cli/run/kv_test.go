@@ -355,8 +355,8 @@ func TestBenchKV(t *testing.T) {
 	code, stdout, stderr := cxrun(t, nil, "bench", "kv", "--backend", "host", "--block", "4K,64K", "--total", "128K", "--ops", "push", "--batch", "1", "--sampling", "smoke", "--min-gbps", "128K=0.000001")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	wording.Has(t, stdout, "4096 bytes, blocks paged, over shm on ")
-	require.Regexp(t, `(?m)^  push  paged +32 +4K +1 +32 +131072 .* OK$`, stdout)
-	require.Regexp(t, `(?m)^  push  paged +32 +64K +1 +2 +131072 .* OK$`, stdout)
+	require.Regexp(t, `(?m)^  push +32 +4K +1 +32 +131072 .* OK$`, stdout)
+	require.Regexp(t, `(?m)^  push +32 +64K +1 +2 +131072 .* OK$`, stdout)
 	for flags, want := range map[string]string{
 		"--block 4K --isl 128":      "--block … --isl",
 		"--total 4K":                "cxrun: --total … --block",
@@ -422,7 +422,7 @@ func TestBenchKV(t *testing.T) {
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=half-block"}
 	code, stdout, _ = cxrun(t, env, append(args, "--ops", "pull")...)
 	require.Equal(t, cli.ExitFailed, code)
-	require.Regexp(t, `(?m)^  pull  paged +64 .* FAILED$`, stdout)
+	require.Regexp(t, `(?m)^  pull +64 .* FAILED$`, stdout)
 	require.Regexp(t, `(?m)^# pull paged 64 tokens, pages of 16, batch 1: torn: \d+ of \d+ words .* byte \d+ of the pool of rank 1, trial 0, burst 0$`, stdout)
 	require.Regexp(t, `(?m)^# INVALID: check-failed: torn, \d+ words$`, stdout)
 }

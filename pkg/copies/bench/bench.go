@@ -26,7 +26,7 @@ import (
 var Command = bench.Command{
 	Family: copies.Name,
 	Use:    "copy [TEST...]",
-	Short:  "Measure copies by the copy engines of a GPU, with nvbandwidth's test names",
+	Short:  "Measure copies by the copy engines of a GPU (nvbandwidth)",
 	Long: `Measure copies of memory: from the host to a GPU and back, within a GPU, and between
 two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run. Those
 that end with _sm need --backend sm, in which a kernel copies.
@@ -307,40 +307,44 @@ func (p *Report) Print(w io.Writer, doc result.Document) {
 	d := doc.(*copies.Document)
 	c, m := &d.Identity.Case, &d.Measurement
 	b := copies.Of(c)
-	shape := ""
+	var shape []string
 	if b.HostMemory != "" {
-		shape = ", host memory " + b.HostMemory
+		shape = append(shape, "host memory "+b.HostMemory)
 	}
 	if b.PageBytes > 0 {
-		shape += fmt.Sprintf(", %s of pages of %d bytes", b.Submission, b.PageBytes)
+		shape = append(shape, fmt.Sprintf("%s of pages of %d bytes", b.Submission, b.PageBytes))
 	}
 	if b.Victim {
-		shape += ", in turns with a victim"
+		shape = append(shape, "in turns with a victim")
 	}
-	fmt.Fprintf(w, "#\n# %s%s on %s\n", b.Test, shape, sanitize.Line(d.Topology.DeviceProduct))
+	fmt.Fprintf(w, "#\n# %s on %s\n", b.Test, sanitize.Line(d.Topology.DeviceProduct))
+	if len(shape) > 0 {
+		fmt.Fprintf(w, "# %s\n", strings.Join(shape, ", "))
+	}
 	fmt.Fprintf(w, "# sampling %s: %d windows of %d copies by each clock, and their median\n", c.Sampling, b.Timing.Trials, b.Timing.Reps)
-	fmt.Fprintf(w, "# %12s %7s %8s  %12s %10s %10s  %12s %10s %10s  %s\n", "", "", "", "device clock", "", "opposite", "host clock", "", "opposite", "")
-	fmt.Fprintf(w, "# %12s %7s %8s  %12s %10s %10s  %12s %10s %10s  %s\n", "bytes", "streams", "pieces", "us", "GB/s", "GB/s", "us", "GB/s", "GB/s", "check")
+	fmt.Fprintf(w, "# by the clocks of device and host; str.: streams; opp.: opposite direction\n")
+	fmt.Fprintf(w, "# %10s %4s %6s %8s %7s %7s %8s %7s %7s\n", "", "", "", "device", "device", "device", "host", "host", "host")
+	fmt.Fprintf(w, "# %10s %4s %6s %8s %7s %7s %8s %7s %7s %s\n", "bytes", "str.", "pieces", "us", "GB/s", "opp.", "us", "GB/s", "opp.", "check")
 	figures := func(c *copies.Clock) string {
 		if c == nil {
-			return fmt.Sprintf("%12s %10s %10s", "-", "-", "-")
+			return fmt.Sprintf("%8s %7s %7s", "-", "-", "-")
 		}
 		opposite := "-"
 		if c.OppositeGBps > 0 {
 			opposite = bench.Rate(c.OppositeGBps)
 		}
-		return fmt.Sprintf("%12.2f %10s %10s", c.Micros.P50, bench.Rate(c.GBps), opposite)
+		return fmt.Sprintf("%8s %7s %7s", bench.Micros(c.Micros.P50), bench.Rate(c.GBps), opposite)
 	}
 	for i := range m.Rows {
 		r := &m.Rows[i]
-		fmt.Fprintf(w, "  %12d %7d %8d  %s  %s  %s\n", r.Bytes, r.Streams, r.Pieces, figures(r.Device), figures(r.Host), bench.CheckOf(r.Verify.Passed, r.Complete))
+		fmt.Fprintf(w, "  %10d %4d %6d %s %s %s\n", r.Bytes, r.Streams, r.Pieces, figures(r.Device), figures(r.Host), bench.CheckOf(r.Verify.Passed, r.Complete))
 	}
 	if b.Victim {
 		printVictims(w, m.Rows)
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; r.Both != nil {
-			fmt.Fprintf(w, "# %s, both directions: %s\n", r.Name(), bothWays(r.Both))
+			fmt.Fprintf(w, "# %s, both directions:\n#   %s\n", r.Name(), bothWays(r.Both))
 		}
 	}
 	for i := range m.Rows {
@@ -361,8 +365,8 @@ func bothWays(b *copies.Both) string {
 
 // printVictims prints the mutual slowdown of copies and victim, one line per row.
 func printVictims(w io.Writer, rows []copies.Row) {
-	fmt.Fprintf(w, "# %12s %7s  %12s %12s %9s %9s  %12s %9s %9s\n", "", "", "victim alone", "beside", "covered", "slowdown", "copy beside", "covered", "slowdown")
-	fmt.Fprintf(w, "# %12s %7s  %12s %12s %9s %9s  %12s\n", "bytes", "streams", "us", "us", "", "", "us")
+	fmt.Fprintf(w, "# %10s %4s %8s %9s %7s %8s %9s %7s %8s\n", "", "", "victim", "victim", "victim", "victim", "copy", "copy", "copy")
+	fmt.Fprintf(w, "# %10s %4s %8s %9s %7s %8s %9s %7s %8s\n", "bytes", "str.", "alone us", "beside us", "covered", "slowdown", "beside us", "covered", "slowdown")
 	slowdown := func(f *float64) string {
 		if f == nil {
 			return "-"
@@ -372,8 +376,8 @@ func printVictims(w io.Writer, rows []copies.Row) {
 	for i := range rows {
 		r := &rows[i]
 		if v := r.Victim; v != nil {
-			fmt.Fprintf(w, "  %12d %7d  %12.2f %12.2f %9.3f %9s  %12.2f %9.3f %9s\n", r.Bytes, r.Streams,
-				v.Alone.P50, v.Beside.P50, v.Coverage, slowdown(v.Slowdown), v.CopyBeside.P50, v.CopyCoverage, slowdown(v.CopySlowdown))
+			fmt.Fprintf(w, "  %10d %4d %8s %9s %7.3f %8s %9s %7.3f %8s\n", r.Bytes, r.Streams,
+				bench.Micros(v.Alone.P50), bench.Micros(v.Beside.P50), v.Coverage, slowdown(v.Slowdown), bench.Micros(v.CopyBeside.P50), v.CopyCoverage, slowdown(v.CopySlowdown))
 		}
 	}
 }

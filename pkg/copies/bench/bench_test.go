@@ -1,9 +1,12 @@
 package bench
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/collectivex/collectivex/internal/benchtest"
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/resulttest"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,6 +53,21 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("--host-memory pageable device_local_copy", "--host-memory: device_local_copy has no memory of the host; leave it out"),
 		benchtest.Environment("host_to_device_memcpy_sm", "backend host has no test host_to_device_memcpy_sm; use --backend sm"),
 	})
+}
+
+// The tables of large copies beside a victim fit a terminal.
+func TestTablesFit(t *testing.T) {
+	d := resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce", func(c *plan.Case) { copies.Of(c).Victim = true }), resulttest.Attempt())
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		r.Bytes, r.Streams, r.Pieces = 4<<30, 32, 65536
+		for _, c := range []*copies.Clock{r.Device, r.Host} {
+			c.Micros.P50, c.GBps, c.OppositeGBps = 98765.43, 3350.12, 3350.12
+		}
+	}
+	var out strings.Builder
+	new(Report).Print(&out, d)
+	benchtest.Fits(t, out.String())
 }
 
 // A slowdown that was not measured misses its limit, too.

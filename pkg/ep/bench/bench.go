@@ -216,24 +216,24 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 		how = append(how, c.Contract)
 	}
 	how = slices.DeleteFunc(how, func(s string) bool { return s == "" })
-	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %s on %s\n",
+	fmt.Fprintf(w, "# %s %s %s, %s\n# hidden %d topk %d experts %d, %s on %s\n",
 		b.Workload, strings.Join(how, " "), c.Precision, b.Routing, b.Hidden, b.TopK, b.Experts, plural.Count(c.World, "rank", "ranks"), sanitize.Line(d.Topology.DeviceProduct))
 	s := d.Measurement.Sampling
 	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
 	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")
-	fmt.Fprintf(w, "# %8s  %19s  %19s  %19s  %9s  %8s  %s\n", "tokens", "dispatch", "combine", "roundtrip", "pair", "", "")
-	fmt.Fprintf(w, "# %8s  %9s %9s  %9s %9s  %9s %9s  %9s  %8s  %s\n", "per rank", "p50(us)", "p99(us)", "p50(us)", "p99(us)", "p50(us)", "p99(us)", "p50(us)", "GB/s", "check")
+	fmt.Fprintf(w, "# %6s %15s %15s %15s %8s\n", "tokens", "dispatch", "combine", "roundtrip", "pair")
+	fmt.Fprintf(w, "# %6s %7s %7s %7s %7s %7s %7s %8s %7s %s\n", "/ rank", "p50(us)", "p99(us)", "p50(us)", "p99(us)", "p50(us)", "p99(us)", "p50(us)", "GB/s", "check")
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
-		fmt.Fprintf(w, "%10d", r.TokensPerRank)
+		fmt.Fprintf(w, "%8d", r.TokensPerRank)
 		for _, c := range []ep.Component{r.Components.Dispatch, r.Components.Combine, r.Components.Roundtrip} {
-			fmt.Fprintf(w, "  %9s %9s", percentile(c, 50), percentile(c, 99))
+			fmt.Fprintf(w, " %7s %7s", percentile(c, 50), percentile(c, 99))
 		}
 		gbps := "N/A"
 		if p := r.Components.Roundtrip.Percentiles; p != nil && p.P50 > 0 {
 			gbps = fmt.Sprintf("%.2f", float64(r.Wire().Roundtrip.Total)/float64(c.World)/(p.P50*1e3))
 		}
-		fmt.Fprintf(w, "  %9s  %8s  %s\n", percentile(r.Components.PairPeriod, 50), gbps, check(r))
+		fmt.Fprintf(w, " %8s %7s %s\n", percentile(r.Components.PairPeriod, 50), gbps, check(r))
 	}
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
@@ -269,9 +269,9 @@ func percentile(c ep.Component, p int) string {
 	case c.Percentiles == nil, p == 99 && c.Percentiles.P99 == nil:
 		return "N/A"
 	case p == 99:
-		return fmt.Sprintf("%.2f", *c.Percentiles.P99)
+		return bench.Micros(*c.Percentiles.P99)
 	default:
-		return fmt.Sprintf("%.2f", c.Percentiles.P50)
+		return bench.Micros(c.Percentiles.P50)
 	}
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/internal/benchtest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 func TestRefusals(t *testing.T) {
@@ -21,6 +23,18 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("--experts 4294967296", "--hidden and --experts: want at most 1048576"),
 		benchtest.Usage("--routing unifrom", `unknown routing "unifrom"; did you mean "uniform"?`),
 	})
+}
+
+// The table of long operations fits a terminal.
+func TestTableFits(t *testing.T) {
+	c := resulttest.EPCase()
+	ep.Of(&c).Mode, c.Contract = ep.ModeLowLatency, ep.ContractCachedLayout
+	ep.Of(&c).Ladder = plan.Ladder{128, 131072}
+	d := resulttest.EP(c, resulttest.Attempt())
+	d.Topology.DeviceProduct = "AMD Instinct MI300X OAM"
+	var out strings.Builder
+	(*Report)(nil).Print(&out, d)
+	benchtest.Fits(t, out.String())
 }
 
 func TestCheckOfARowInAWord(t *testing.T) {

@@ -32,9 +32,7 @@ func TestFiguresBelowNoise(t *testing.T) {
 		var b bytes.Buffer
 		new(Report).Print(&b, d)
 		_, second, _ := strings.Cut(b.String(), "# exposed")
-		for l := range strings.Lines(b.String()) {
-			require.LessOrEqual(t, len(strings.TrimRight(l, "\n")), 80, l)
-		}
+		benchtest.Fits(t, b.String())
 		for l := range strings.Lines(second[strings.Index(second, "\n")+1:]) {
 			if !strings.HasPrefix(l, "#") {
 				return strings.Fields(l)

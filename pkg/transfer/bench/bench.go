@@ -359,9 +359,6 @@ func droppedPoint(d *transfer.Document, x transfer.DroppedPoint) string {
 	return fmt.Sprintf("%d bytes in blocks of %s, batch %d", int64(x.ISL)*token, bench.Spelled(int64(x.PageTokens)*token), x.Batch)
 }
 
-// micros formats milliseconds as microseconds, with nanoseconds.
-func micros(ms float64) string { return fmt.Sprintf("%.3f", 1e3*ms) }
-
 // Print implements bench.Reporter: a line for each row.
 func (*Report) Print(w io.Writer, doc result.Document) {
 	d := doc.(*transfer.Document)
@@ -372,7 +369,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 		shape = fmt.Sprintf("no model's cache, a token of which is %d bytes", t.Entries[0].Bytes)
 	}
 	fmt.Fprintf(w, "# %s, blocks %s, over %s on %s\n", shape, t.Routing, t.Mode, sanitize.Line(d.Topology.DeviceProduct))
-	fmt.Fprintf(w, "# sampling %s: %d bursts of each row, %d of them checked; a burst is timed from its first handle to its last completion\n",
+	fmt.Fprintf(w, "# sampling %s: %d bursts of each row, %d of them checked\n# a burst is timed from its first handle to its last completion\n",
 		c.Sampling, t.Timing.Reps*t.Timing.Trials, t.Timing.Trials*min(t.Timing.Reps, 3))
 	if s := m.Setup; s != nil {
 		fmt.Fprintf(w, "# pool %d bytes, registered in %.3f ms; connected in %.3f ms\n", s.PoolBytes, s.RegisterMillis, s.ConnectMillis)
@@ -380,18 +377,18 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	if m.Transport != "" {
 		fmt.Fprintf(w, "# the data took lane %s: %s\n", sanitize.Line(m.Lane), sanitize.Line(m.Transport))
 	}
-	fmt.Fprintf(w, "#\n# %-5s %-5s %8s %5s %5s %9s %12s  %10s %10s %10s %9s  %s\n", "op", "kind", "isl", "page", "batch", "blocks", "bytes", "p50(us)", "p95(us)", "post(us)", "GB/s", "check")
+	fmt.Fprintf(w, "#\n# %-4s %6s %4s %5s %6s %9s %7s %7s %7s %8s %s\n", "op", "isl", "page", "batch", "blocks", "bytes", "p50(us)", "p95(us)", "post", "GB/s", "check")
 	for i := range m.Rows {
 		r := &m.Rows[i]
-		page := "-"
+		page := r.Kind // bulk
 		if r.PageTokens != nil {
 			page = fmt.Sprint(*r.PageTokens)
 			if t.Workload == blockWorkload {
 				page = bench.Spelled(*r.PageBytes)
 			}
 		}
-		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10s %10s %10s %9s  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
-			micros(r.Latency.P50), micros(r.Latency.P95), micros(r.Parts.Post), bench.Rate(r.Rate()), bench.CheckOf(r.Verify.Passed, r.Complete))
+		fmt.Fprintf(w, "  %-4s %6d %4s %5d %6d %9d %7s %7s %7s %8s %s\n", r.Op, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
+			bench.Micros(1e3*r.Latency.P50), bench.Micros(1e3*r.Latency.P95), bench.Micros(1e3*r.Parts.Post), bench.Rate(r.Rate()), bench.CheckOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
