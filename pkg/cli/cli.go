@@ -85,6 +85,7 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 		return UsageError("%w; see '%s --help'", inWords(err), c.CommandPath())
 	})
 	completeStandard(root)
+	fitHelp(s, root)
 	root.AddCommand(newMan(s))
 	completeFilters(root)
 	started := false

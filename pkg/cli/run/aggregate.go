@@ -24,7 +24,7 @@ func newAggregate(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "aggregate --in DIR --matrix FILE -o FILE.ndjson",
-		Short: "Fold the documents of a run into one NDJSON file and decide whether the run passed",
+		Short: "Fold the documents of a run into NDJSON; decide whether it passed",
 		Long: `Write every document below the given directories (*.json) and NDJSON files into
 one NDJSON file, one document a line, and decide whether the run passed.
 
@@ -135,7 +135,7 @@ func incomplete(in []string, v *fold.Verdict) error {
 }
 
 func noDocument(in ...string) error {
-	return fmt.Errorf("no document in %s; name a directory that 'cxrun sweep --out' or 'cxgen fetch' wrote, or a FILE.ndjson of 'cxrun aggregate'", strings.Join(in, ", "))
+	return fmt.Errorf("no document in %s; name a directory that 'cxrun sweep --out' or 'cxgen fetch' wrote, a FILE.ndjson of 'cxrun aggregate', or a file of 'cxrun bench -J'", strings.Join(in, ", "))
 }
 
 // printVerdict names what failed, one line each, and prints counts.

@@ -217,7 +217,7 @@ func TestBenchPlanRefuses(t *testing.T) {
 func TestBenchScheduleHelp(t *testing.T) {
 	code, stdout, stderr := cxrun(t, nil, "bench", "schedule", "--help")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	named := regexp.MustCompile(`use backend NAME: auto, (.*);`).FindStringSubmatch(stdout)
+	named := regexp.MustCompile(`use backend NAME: auto, ([^;]*);`).FindStringSubmatch(strings.Join(strings.Fields(stdout), " "))
 	require.NotNil(t, named, stdout)
 	require.ElementsMatch(t, slices.Collect(maps.Keys(families()[steps.Name].Backends)),
 		regexp.MustCompile(`, | or `).Split(strings.Replace(named[1], " (copies between the GPUs of a host)", "", 1), -1))

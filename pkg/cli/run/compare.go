@@ -30,7 +30,7 @@ func newCompare(s cli.Streams) *cobra.Command {
 	r := comparing{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
-		Short: "Compare two sides, each one or more runs: what is faster, slower, the same or unclear",
+		Short: "Compare two sides of runs: faster, slower, the same or unclear",
 		Long: `Compare the documents of OLD and NEW. Each is a directory or an NDJSON file, of any
 number of runs; 'cxrun sweep --repeat N' makes several. Cases are matched by their
 comparison key. A case that has no counterpart is listed with the factors that differ.

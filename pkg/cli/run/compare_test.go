@@ -69,7 +69,7 @@ func TestExamplesOfCompare(t *testing.T) {
 	_, examples, _ := strings.Cut(help, "Examples:\n")
 	examples, _, _ = strings.Cut(examples, "\n\n")
 	require.NotEmpty(t, examples)
-	for line := range strings.Lines(examples) {
+	for line := range strings.Lines(strings.ReplaceAll(examples, "\\\n", "")) {
 		words := wordsOf(line)
 		require.Equal(t, "cxrun", words[0])
 		code, stdout, stderr := cxrun(nil, words[1:]...)

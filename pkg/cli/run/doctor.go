@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -26,7 +27,7 @@ func newDoctor(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Report which backends can run here, what the others lack, and what to do",
+		Short: "Report which backends can run here, and what the others lack",
 		Long: `Report for every backend, one line each, whether this machine can run it. If not, the
 line says what is missing, where it was looked for, and what to do. Lines about Slurm and
 container engines follow, which start ranks where a platform says so.
@@ -93,10 +94,10 @@ func chosen(cat *catalog.Catalog, names []string) ([]catalog.Backend, error) {
 // stateColours has a colour for every state, so that the cells of a column have escapes of the same length.
 var stateColours = map[string]string{preflight.Ready: cli.Green, preflight.Missing: cli.Red, preflight.Note: cli.Yellow}
 
-// printFindings prints what is ready first.
+// printFindings prints what is ready first, and once what several backends lack.
 func printFindings(s cli.Streams, findings []preflight.Finding) error {
 	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
-	for _, f := range inOrder(findings) {
+	for _, f := range folded(inOrder(findings)) {
 		state := s.Paint(s.Out, stateColours[f.State], f.State)
 		fmt.Fprintf(w, "%s%s\t%s\t%s\n", f.Backend, f.Tool, state, sanitize.Line(f.Text))
 	}
@@ -123,6 +124,27 @@ func inOrder(findings []preflight.Finding) []preflight.Finding {
 		return n
 	}
 	slices.SortStableFunc(out, func(a, b preflight.Finding) int { return place(a) - place(b) })
+	return out
+}
+
+// folded returns the findings with one in the place of those of several backends that lack the same, such as all
+// backends of another vendor.
+func folded(findings []preflight.Finding) (out []preflight.Finding) {
+	names := map[string][]string{} // by what they lack
+	for _, f := range findings {
+		if f.State == preflight.Missing && f.Tool == "" {
+			names[f.Text] = append(names[f.Text], f.Backend)
+		}
+	}
+	for _, f := range findings {
+		switch of := names[f.Text]; {
+		case f.State != preflight.Missing || f.Tool != "" || len(of) == 1:
+			out = append(out, f)
+		case f.Backend == of[0]:
+			f.Backend, f.Text = plural.Count(len(of), "backend", "backends"), strings.Join(of, ", ")+": "+f.Text
+			out = append(out, f)
+		}
+	}
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -49,26 +50,27 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 func TestHelpNamesOtherPrograms(t *testing.T) {
 	code, stdout, stderr := cxrun(t, nil, "--help")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Regexp(t, `(?m)^  bench .*\(nccl-tests\).*\(NIXL\).*\(nvbandwidth\)`, stdout)
+	require.Regexp(t, `(?m)^  bench .*\(nccl-tests\).*\(NIXL\).*\n.*\(nvbandwidth\)`, stdout)
 }
 
-// doctor begins with what is ready.
+// doctor begins with what is ready, and says once what several backends lack.
 func TestDoctorBeginsWithWhatIsReady(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, printFindings(streams(&out, nil), []preflight.Finding{
 		{Backend: "nccl", State: preflight.Missing, Text: "no NVIDIA GPU"},
 		{Backend: "a2a", State: preflight.Missing, Text: "no NVIDIA GPU"},
+		{Backend: "nixl", State: preflight.Missing, Text: "no NIXL"},
 		{Backend: "host", State: preflight.Ready, Text: "2 processors"},
 		{Backend: "host", State: preflight.Note, Text: "slow"},
 		{Tool: "slurm", State: preflight.Missing, Text: "not on PATH"},
 		{Tool: "docker", State: preflight.Ready, Text: "27.1"},
 	}))
-	require.Equal(t, `host    ready    2 processors
-host    note     slow
-nccl    missing  no NVIDIA GPU
-a2a     missing  no NVIDIA GPU
-docker  ready    27.1
-slurm   missing  not on PATH
+	require.Equal(t, `host        ready    2 processors
+host        note     slow
+2 backends  missing  nccl, a2a: no NVIDIA GPU
+nixl        missing  no NIXL
+docker      ready    27.1
+slurm       missing  not on PATH
 `, out.String())
 }
 
@@ -100,4 +102,23 @@ func TestExamplesOfExportAndPrune(t *testing.T) {
 	files, err := filepath.Glob("*.*")
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"run.ndjson", "monday.csv", "run.parquet"}, files)
+}
+
+// The help of every command fits a terminal of 80 columns.
+func TestHelpFits(t *testing.T) {
+	var check func(c *cobra.Command, words ...string)
+	check = func(c *cobra.Command, words ...string) {
+		if c.Hidden {
+			return
+		}
+		code, stdout, stderr := cxrun(t, nil, append(words, "--help")...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		for line := range strings.Lines(stdout) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, "%v: %s", words, line)
+		}
+		for _, sub := range c.Commands() {
+			check(sub, append(words, sub.Name())...)
+		}
+	}
+	check(newRoot(cli.Streams{}))
 }

@@ -37,7 +37,7 @@ func newStudy(s cli.Streams) *cobra.Command {
 	r := studying{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "study FILE -o DIR",
-		Short: "Simulate and measure the cases of a manifest, and render rows and figures",
+		Short: "Simulate and measure a manifest's cases; render rows and figures",
 		Long: `Simulate the cases of a manifest. Measure, on this machine, the cases and the overlaps of
 computation and communication for which it asks. Write into a directory: rows.ndjson and
 rows.csv, with simulated, measured and published figures, and an SVG for each figure.
