@@ -36,7 +36,9 @@ type Block struct {
 	Unalign int64 `json:"unalign,omitempty"`
 	// Registration is none, local or symmetric.
 	Registration string `json:"registration" in:"registration"`
-	Measure      Counts `json:"measure"`
+	// Algorithm is the only one, with its protocol, that the library may use; empty: the library chooses.
+	Algorithm string `json:"algorithm,omitempty" in:"algorithm"`
+	Measure   Counts `json:"measure"`
 }
 
 // Counts holds the sample counts of a collective case.
@@ -55,12 +57,15 @@ type Counts struct {
 	// checked in full for each size, placement and mode; 0 is DefaultChecks. Memory may
 	// allow fewer.
 	Checks int `json:"checks,omitempty"`
+	// Repeatable is how many operations of each size and placement run on one input, after all others,
+	// to compare their results with the first one; 0: none.
+	Repeatable int `json:"repeatable,omitempty"`
 }
 
-// Timed returns the counts that affect the times of a case: all but Checks, whose operations
-// follow the last timed window.
+// Timed returns the counts that affect the times of a case: all but Checks and Repeatable, whose
+// operations follow the last timed window.
 func (t Counts) Timed() Counts {
-	t.Checks = 0
+	t.Checks, t.Repeatable = 0, 0
 	return t
 }
 
@@ -85,6 +90,9 @@ func (b *Block) Factors(c *plan.Case, to []string) []string {
 	to = append(to, "w"+strconv.Itoa(c.World), b.Buffers)
 	if b.Registration != vocab.Unregistered {
 		to = append(to, "reg", b.Registration)
+	}
+	if b.Algorithm != "" {
+		to = append(to, "algo", b.Algorithm)
 	}
 	return to
 }

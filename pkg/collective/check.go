@@ -38,6 +38,7 @@ type comparison struct {
 	Registration string    `json:"registration"`
 	Unalign      int64     `json:"unalign"`
 	Traffic      [][]int64 `json:"traffic,omitempty"`
+	Algorithm    string    `json:"algorithm,omitempty"`
 	Measure      Counts    `json:"measure"`
 }
 
@@ -45,7 +46,7 @@ func comparisonOf(c *plan.Case) any {
 	b := Of(c)
 	return comparison{
 		Op: b.Op, RedOp: b.RedOp, Root: b.Root, Buffers: b.Buffers,
-		Registration: b.Registration, Unalign: b.Unalign, Traffic: b.Traffic, Measure: b.Measure.Timed(),
+		Registration: b.Registration, Unalign: b.Unalign, Traffic: b.Traffic, Algorithm: b.Algorithm, Measure: b.Measure.Timed(),
 	}
 }
 
@@ -137,6 +138,10 @@ func CheckDocument(p *result.Problems, d *Document) {
 			}
 		}
 		p.Reasons(at+".correctness", r.Check.Reasons)
+		if v := r.Repeatable; v != nil {
+			p.Check(v.Operations == b.Measure.Repeatable && 0 <= v.Elements && v.Elements <= v.Bits && (v.Elements > 0) == (v.First != nil) &&
+				v.Elements <= v.Compared*int64(v.Operations-1), "%s: repeatable %+v contradicts the case or itself", at, *v)
+		}
 		p.Check(r.Check.ToleranceULP == 0 || r.Check.ToleranceULP == 1 && b.RedOp == "avg", "%s: tolerance_ulp is %d, and only averages are not exact", at, r.Check.ToleranceULP)
 		if r.Check.Passed {
 			p.Check(len(r.Check.Reasons) == 0, "%s passed with reasons %q", at, r.Check.Reasons)
@@ -170,6 +175,7 @@ func whole(p *result.Problems, d *Document) {
 	rows := len(w.SizesMeasured) * len(kept(b.Placements)) * max(1, b.Pairs(c.World))
 	p.Check(len(d.Measurement.Rows) == rows, "outcome is success with %d rows of %d", len(d.Measurement.Rows), rows)
 	for _, r := range d.Measurement.Rows {
+		p.Check(b.Measure.Repeatable == 0 || !vocab.Op(b.Op).Reduces || r.Repeatable != nil, "outcome is success, but %d bytes %s has no repeatable", r.Bytes, r.Placement)
 		for _, mode := range kept(b.Modes) {
 			p.Check(*r.Timing(mode) != nil, "outcome is success, but %d bytes %s%s has no %s", r.Bytes, r.Placement, r.between(), mode)
 		}

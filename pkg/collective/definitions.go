@@ -21,7 +21,9 @@ type SuiteBlock struct {
 	Modes         []string `yaml:"modes" in:"timing mode"`
 	Buffers       []string `yaml:"buffers" in:"buffers"`
 	Registrations []string `yaml:"registrations" in:"registration"`
-	Sampling      string   `yaml:"sampling,optional" in:"sampling"` // default: the suite's
+	// Algorithms are asked for in addition to the library's own choice, each for the operations that have it.
+	Algorithms []string `yaml:"algorithms,optional" in:"algorithm"`
+	Sampling   string   `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
 // Backend holds a backend's capabilities for the collective family.
@@ -31,6 +33,7 @@ type Backend struct {
 	RedOps        []string `yaml:"redops,optional" in:"redop"` // for operations that reduce
 	Modes         []string `yaml:"modes" in:"timing mode"`
 	Registrations []string `yaml:"registrations" in:"registration"`
+	Algorithms    []string `yaml:"algorithms,optional" in:"algorithm"` // among which a case may choose
 	// Ungrouped means that a group call cannot have several operations.
 	Ungrouped bool `yaml:"ungrouped,optional"`
 	// ByName means that `cxrun bench` uses the backend only if --backend names it, since it is not a
@@ -76,6 +79,7 @@ func (b *SuiteBlock) Check(c *catalog.Checker, s *catalog.Suite) {
 	catalog.Offered(c, "reduction", b.RedOps, has, func(h *Backend) []string { return h.RedOps })
 	catalog.Offered(c, "timing mode", b.Modes, has, func(h *Backend) []string { return h.Modes })
 	catalog.Offered(c, "registration", b.Registrations, has, func(h *Backend) []string { return h.Registrations })
+	catalog.Offered(c, "algorithm", b.Algorithms, has, func(h *Backend) []string { return h.Algorithms })
 	CheckFresh(c, b.Buffers, b.Modes)
 }
 

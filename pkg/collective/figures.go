@@ -112,6 +112,7 @@ var Facets = []figure.Facet{
 	{Title: "traffic"},
 	{Title: "buffers", Values: vocab.BufferStates()},
 	{Title: "registration", Values: vocab.Registrations()},
+	{Title: "algorithm", Values: AlgorithmNames()},
 }
 
 // Rates are the rates of the charts: the bus bandwidth.
@@ -139,6 +140,6 @@ var views = []figure.View{
 
 // facetsOf returns the values of Facets for a series.
 func facetsOf(d *Document, mode, placement string) []string {
-	m := &d.Measurement
-	return []string{m.Op, mode, placement, m.DType, m.RedOp, strconv.Itoa(m.Root), Of(&d.Identity.Case).TrafficName, m.Buffers, m.Registration}
+	m, b := &d.Measurement, Of(&d.Identity.Case)
+	return []string{m.Op, mode, placement, m.DType, m.RedOp, strconv.Itoa(m.Root), b.TrafficName, m.Buffers, m.Registration, b.Algorithm}
 }

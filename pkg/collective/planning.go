@@ -49,13 +49,23 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int,
 			for _, shape.RedOp = range redops {
 				for _, shape.Registration = range b.Registrations {
 					for _, shape.Buffers = range b.Buffers {
-						block := shape
-						c.Block = &block
-						r.Request(be, &c)
+						requestEach(r, be, c, shape, b.Algorithms)
 					}
 				}
 			}
 		}
+	}
+}
+
+// requestEach requests a case, and the same with each of the algorithms that its operation and backend have.
+func requestEach(r *planner.Resolver, be *catalog.Backend, c plan.Case, shape Block, algorithms []string) {
+	has := catalog.BackendOf[Backend](be).Algorithms
+	env := c.Env
+	for _, name := range append([]string{""}, AlgorithmsOf(shape.Op, planner.Ordered(has, algorithms))...) {
+		block := shape
+		block.Algorithm = name
+		c.Block, c.Env = &block, planner.With(env, Selecting(name))
+		r.Request(be, &c)
 	}
 }
 
@@ -98,6 +108,12 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no reduction %s", be.Name, b.RedOp)
 	case !slices.Contains(has.Registrations, b.Registration):
 		return fmt.Sprintf("backend %s has no registration %s", be.Name, b.Registration)
+	case b.Algorithm != "" && len(AlgorithmsOf(b.Op, []string{b.Algorithm})) == 0:
+		return fmt.Sprintf("operation %s has no algorithm %s", b.Op, b.Algorithm)
+	case b.Algorithm != "" && b.Registration == vocab.SymmetricWindow:
+		return fmt.Sprintf("with registration %s, backend %s uses kernels outside of its algorithms", b.Registration, be.Name)
+	case b.Algorithm != "" && !slices.Contains(has.Algorithms, b.Algorithm):
+		return fmt.Sprintf("backend %s has no algorithm %s", be.Name, b.Algorithm)
 	case has.Ungrouped && b.Measure.Aggregate > 1:
 		return fmt.Sprintf("backend %s has no group calls of several operations, but -m requests %d", be.Name, b.Measure.Aggregate)
 	}
@@ -108,6 +124,7 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 func Seconds(c *plan.Case, pace catalog.Pace) float64 {
 	b, t := Of(c), Of(c).Measure
 	ops := float64(len(b.Placements) * len(b.Modes) * t.Trials * (t.Warmup + t.Iterations*t.Aggregate*t.Launches))
+	ops += float64(len(b.Placements) * t.Repeatable)
 	var micros float64
 	for _, size := range b.Sizes {
 		micros += ops * (pace.Micros + 2*float64(size)/(pace.GBps*1e3))

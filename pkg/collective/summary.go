@@ -87,7 +87,7 @@ type Point struct {
 func HeadlineOf(d *Document) *Headline {
 	c := &Headline{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
-		World: d.Topology.WorldSize, Op: d.Measurement.Op, DType: d.Measurement.DType, RedOp: d.Measurement.RedOp,
+		World: d.Topology.WorldSize, Op: named(d), DType: d.Measurement.DType, RedOp: d.Measurement.RedOp,
 		Buffers: d.Measurement.Buffers, Key: d.ComparisonKey,
 	}
 	for _, placement := range vocab.Placements() {
@@ -107,6 +107,14 @@ func HeadlineOf(d *Document) *Headline {
 		}
 	}
 	return c
+}
+
+// named returns the operation of a document, with its algorithm if one was asked for.
+func named(d *Document) string {
+	if b := Of(&d.Identity.Case); b != nil && b.Algorithm != "" {
+		return d.Measurement.Op + "/" + b.Algorithm
+	}
+	return d.Measurement.Op
 }
 
 // fit fits the medians.

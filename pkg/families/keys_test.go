@@ -52,7 +52,7 @@ func keyed() map[string]struct {
 	delete(balanced, "ladder") // its last rung places the experts
 	measured := map[string]string{
 		"sizes": byRow, "placements": byRow, "modes": byRow, "traffic_name": "a name", "plan_file": "equals algorithm",
-		"measure.checks": "checks are beside the timed windows",
+		"measure.checks": "checks are beside the timed windows", "measure.repeatable": "repeats follow the timed windows",
 	}
 	ring, simulated := plantest.Twins()
 	recorded := plantest.EP(2, func(c *plan.Case) { ep.Of(c).Record([]int{0, 1, 2, 3}) })

@@ -78,7 +78,8 @@ typedef void *cx_window; // ncclWindow_t
 	X(GroupStart, int, (void)) \
 	X(GroupEnd, int, (void)) \
 	X(RedOpCreatePreMulSum, int, (int *, void *, int, int, cx_comm)) \
-	X(RedOpDestroy, int, (int, cx_comm))
+	X(RedOpDestroy, int, (int, cx_comm)) \
+	X(ResetDebugInit, void, (void))
 
 // The table: a NULL entry is a symbol that the library lacks.
 typedef struct {

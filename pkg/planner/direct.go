@@ -21,11 +21,10 @@ type Direct struct {
 	Suite   string // used by documents in place of a suite
 	Backend string
 	World   int
-	Repeats int               // independent runs of each case
-	Env     map[string]string // in addition to the environment of the definitions
-	Budget  int               // maximum seconds of a case; 0: as for any plan
-	// Cases set family with its block, precision, sampling and contract. Resolve sets the other
-	// fields.
+	Repeats int // independent runs of each case
+	Budget  int // maximum seconds of a case; 0: as for any plan
+	// Cases set family with its block, precision, sampling and contract, and the environment that they
+	// need in addition to that of the definitions. Resolve sets the other fields.
 	Cases []plan.Case
 }
 
@@ -43,13 +42,9 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	}
 	r := &Resolver{Catalog: cat, Platform: p, Suite: &catalog.Suite{Name: d.Suite, Repeats: d.Repeats}}
 	for _, c := range d.Cases {
+		own := c.Env
 		r.Place(&c, be, d.World)
-		if len(d.Env) > 0 {
-			env := map[string]string{}
-			maps.Copy(env, c.Env)
-			maps.Copy(env, d.Env)
-			c.Env = env
-		}
+		c.Env = With(c.Env, own)
 		if lack := cmp.Or(familyOf(&c).Fit(be, &c), moreMachines(&c, m.Nodes)); lack != "" {
 			return nil, fmt.Errorf("%w: %s", ErrCannot, lack)
 		}
@@ -69,6 +64,20 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	cell.Total, cell.Retries = 1, 0 // ad hoc users should see each failure
 	out.Include = []plan.Cell{cell}
 	return out, nil
+}
+
+// With returns an environment with the variables of more, which override its own.
+func With(env, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return env
+	}
+	out := maps.Clone(more)
+	for name, value := range env {
+		if _, is := more[name]; !is {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // lane returns the lane of the cases, or "" if they name none.

@@ -96,7 +96,7 @@ func TestDirectIDsTellCasesApart(t *testing.T) {
 
 func TestDirectTakesEnvironmentAndBudget(t *testing.T) {
 	d := direct("nccl", 2)
-	d.Env, d.Budget = map[string]string{"NCCL_CTA_POLICY": "2"}, 7
+	d.Cases[0].Env, d.Budget = map[string]string{"NCCL_CTA_POLICY": "2"}, 7
 	m, err := d.Resolve(plantest.Shipped(), twoGPUs)
 	require.NoError(t, err)
 	require.Equal(t, "2", m.RequestedOther[0].Case.Env["NCCL_CTA_POLICY"])

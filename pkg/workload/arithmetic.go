@@ -187,6 +187,20 @@ func (a Arithmetic) Fill(buf []byte, rank int, count int64) {
 	}
 }
 
+// Inexact fills buf with elements of rank's input whose sum depends on the order of the ranks: numbers of
+// either sign from 1/16 to 2 or, of integers, all bits. An element is a pure function of seed, rank and index.
+func (p Pattern) Inexact(buf []byte, rank int) {
+	for i := range int64(len(buf)) / int64(p.p.Size) {
+		h := p.hash(uint32(rank), i)
+		v := p.truncate(wide(h))
+		if m := p.p.Mantissa; m > 0 {
+			exponent := uint64(p.p.Bias) - 4 + uint64(pick(mix(h), 5))
+			v = v&(1<<(8*p.p.Size-1)|1<<m-1) | exponent<<m
+		}
+		p.store(buf, i, v)
+	}
+}
+
 // ArithmeticVerdict is the result of checking results.
 type ArithmeticVerdict struct {
 	Checked int64    `json:"checked"`

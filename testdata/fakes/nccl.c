@@ -16,11 +16,13 @@
 //   CX_FAKE_NCCL_FLIP=RANK:N          one bit of the middle of the result is wrong
 //   CX_FAKE_NCCL_ARITHMETIC=HOW       truncates, flushes (subnormal numbers), loses-nan or drops (the last rank's
 //                                     input where it is not exact to add)
+//   CX_FAKE_NCCL_REORDER=RANK:N       every Nth operation of a communicator adds in another order there
 //   CX_FAKE_NCCL_MEMORY=BYTES         ncclMemAlloc fails beyond
 //   CX_FAKE_NCCL_VIA=TRANSPORT        the log says that data go that way; empty: it says nothing
 //   CX_FAKE_NCCL_NO_HANDLE=1          registrations succeed without a handle
 
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +36,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -285,6 +288,7 @@ struct comm {
 	uint64_t ops; // operations called
 	uint64_t splits, shrinks, host_phase, stream_phase;
 	struct redop redops[MAX_REDOPS];
+	unsigned algos[5], protos[5]; // allowed by the environment: a bit for each, by function
 	int sends_to[MAX_RANKS]; // connections that were made
 };
 
@@ -400,7 +404,7 @@ struct op {
 	const char *send;
 	char *recv;
 	uint64_t count;
-	int hang, async, flip;
+	int hang, async, flip, reorder;
 };
 
 struct work { int n; struct op ops[]; };
@@ -430,6 +434,7 @@ static int reduce_into(struct comm *c, const struct op *o, char *to, uint64_t fi
 		for (int k = 0; k < c->nranks; k++) {
 			// As in a ring, each part of a buffer is reduced in another order.
 			int r = (int)((k + (first + i) / 1024) % c->nranks);
+			if (o->reorder) r = c->nranks - 1 - r;
 			struct post *p = &c->shared->posts[r];
 			uint64_t v = injured(load(in[r] + i * size, o->type), o->type, how);
 			if (p->premul) v = scaled(v, p->scalar, o->type);
@@ -613,31 +618,109 @@ static void run(void *arg) {
 // ---- the log ---------------------------------------------------------------
 
 static FILE *debug_file;
+static int log_opened;
 
 // open_log opens the log once, as the real library does: at INFO it says who is connected how.
 static void open_log(void) {
 	const char *level = getenv("NCCL_DEBUG"), *file = getenv("NCCL_DEBUG_FILE");
+	if (log_opened) return;
+	log_opened = 1;
 	if (level == NULL || strcmp(level, "INFO") != 0) return;
 	debug_file = file != NULL ? fopen(file, "w") : stdout;
 	if (debug_file != NULL) setlinebuf(debug_file);
 }
 
+// ncclResetDebugInit makes the library read the variables of its log again.
+void ncclResetDebugInit(void) {
+	if (debug_file != NULL && debug_file != stdout) fclose(debug_file);
+	debug_file = NULL;
+	log_opened = 0;
+}
+
+// log_tuning logs, on the first rank, how an operation is performed.
+static void log_tuning(struct comm *c, const char *function, uint64_t bytes, const char *algo, const char *proto) {
+	const char *subsystems = getenv("NCCL_DEBUG_SUBSYS");
+	open_log();
+	if (debug_file == NULL || c->rank != 0 || subsystems == NULL || strcmp(subsystems, "TUNING") != 0) return;
+	char text[64];
+	int n = snprintf(text, sizeof text, "%s proto %s", algo, proto);
+	for (int i = 0; i < n; i++) // in capitals, but for the word between
+		if (i < (int)strlen(algo) || i > (int)strlen(algo) + 6) text[i] = (char)toupper(text[i]);
+	fprintf(debug_file, "stand-in:%d:%d [0] NCCL INFO %s: %llu Bytes -> Algo %s channel{Lo..Hi}={0..1}\n",
+		getpid(), getpid(), function, (unsigned long long)bytes, text);
+}
+
 // connect_to makes the connection over which data go to a rank, at the first send. The side
 // that receives does not log it.
 static void connect_to(struct comm *c, int peer) {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 #ifdef CX_FAKE_RCCL
 	const char *via = "P2P/IPC comm 0x55d0 nRanks 02";
 #else
 	const char *via = "P2P/CUMEM/read";
 #endif
 	const char *ordered = getenv("CX_FAKE_NCCL_VIA");
-	pthread_once(&once, open_log);
+	open_log();
 	if (c->sends_to[peer]++ > 0 || debug_file == NULL) return;
 	if (ordered != NULL) via = ordered;
 	for (int channel = 0; channel < 2 && *via != 0; channel++)
 		fprintf(debug_file, "stand-in:%d:%d [%d] NCCL INFO Channel %02d/1 : %d[%d] -> %d[%d] via %s\n",
 			getpid(), getpid(), c->rank, channel, c->rank, c->rank, peer, peer, via);
+}
+
+// ---- algorithms ------------------------------------------------------------
+
+enum { FUNCS = 5, ALGOS = 7, PROTOS = 3 };
+static const char *const funcs[FUNCS] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast", "Reduce"}; // by kind
+static const char *const algos[ALGOS] = {"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
+static const char *const protos[PROTOS] = {"LL", "LL128", "Simple"};
+enum { TREE, RING };
+
+// allow reads NCCL_ALGO or NCCL_PROTO: lists of names after ^ or not, each for all functions or, after its
+// name and a colon, for one.
+static int allow(const char *variable, const char *const names[], int n, unsigned allowed[FUNCS]) {
+	const char *given = getenv(variable);
+	char text[256], *rest, *part;
+	for (int f = 0; f < FUNCS; f++) allowed[f] = (1u << n) - 1;
+	if (given == NULL) return Success;
+	snprintf(text, sizeof text, "%s", given);
+	for (char *at = text; (part = strsep(&at, ";")) != NULL;) {
+		char *list = strchr(part, ':');
+		const char *function = list != NULL ? part : NULL;
+		if (list != NULL) *list++ = 0;
+		else if (part != text) return fail(InvalidUsage, "All entries except the first must have a prefix: %s", given);
+		else list = part;
+		int without = *list == '^';
+		unsigned bits = 0;
+		for (char *name = strtok_r(list + without, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
+			int e = 0;
+			while (e < n && strcasecmp(name, names[e]) != 0) e++;
+			if (e == n) return fail(InvalidUsage, "Unrecognized element token %s when parsing %s", name, given);
+			bits |= 1u << e;
+		}
+		for (int f = 0; f < FUNCS; f++)
+			if (function == NULL || strcasecmp(function, funcs[f]) == 0) allowed[f] = without ? ~bits : bits;
+	}
+	return Success;
+}
+
+// select_algorithm chooses by the size among what is allowed. The machine has rings, and trees that
+// reduce on all ranks: no switch reduces, and there are no further nodes.
+static int select_algorithm(const struct op *o) {
+	static const int by_size[3][PROTOS] = {{0, 1, 2}, {1, 2, 0}, {2, 1, 0}};
+	struct comm *c = o->comm;
+	if (o->kind >= FUNCS) return Success;
+	uint64_t bytes = o->count * formats[o->type].size;
+	int large = bytes > 65536 ? 1 + (bytes > 1 << 20) : 0, first = o->kind == AllReduce && large == 0 ? TREE : RING;
+	for (int i = 0; i < 2; i++) {
+		int a = i == 0 ? first : TREE + RING - first;
+		for (int k = 0; k < PROTOS; k++) {
+			int p = by_size[large][k];
+			if ((a == TREE && o->kind != AllReduce) || (c->algos[o->kind] >> a & 1) == 0 || (c->protos[o->kind] >> p & 1) == 0) continue;
+			log_tuning(c, funcs[o->kind], bytes, algos[a], protos[p]);
+			return Success;
+		}
+	}
+	return fail(InvalidUsage, "No algorithm/protocol available for function %s with datatype %d", funcs[o->kind], o->type);
 }
 
 // ---- groups ----------------------------------------------------------------
@@ -669,6 +752,8 @@ static int submit(struct op *o, void *stream) {
 	o->hang = fault_at("CX_FAKE_NCCL_HANG", c->rank, n);
 	o->async = fault_at("CX_FAKE_NCCL_ASYNC_ERROR", c->rank, n);
 	o->flip = fault_at("CX_FAKE_NCCL_FLIP", c->rank, n);
+	const char *reorder = getenv("CX_FAKE_NCCL_REORDER"), *every = reorder != NULL ? strchr(reorder, ':') : NULL;
+	o->reorder = every != NULL && atoi(reorder) == c->rank && (n + 1) % strtoull(every + 1, NULL, 0) == 0;
 	if (o->kind == Send) connect_to(c, o->root);
 	if (depth == 0) return launch(stream, o, 1);
 	if (pending.n > 0 && pending.stream != stream) return fail(InvalidUsage, "one group on two streams");
@@ -713,6 +798,7 @@ static int check_op(struct op *o) {
 static int call(struct comm *c, int kind, const void *send, void *recv, size_t count, int type, int op, int root, void *stream) {
 	struct op o = {.comm = c, .kind = kind, .type = type, .op = op, .root = root, .send = send, .recv = recv, .count = count};
 	TRY(check_op(&o));
+	TRY(select_algorithm(&o));
 	return submit(&o, stream);
 }
 
@@ -850,6 +936,8 @@ static int join(ncclComm_t *to, const char *path, int rank, int nranks, uint64_t
 	c->nranks = nranks;
 	c->shared = s;
 	snprintf(c->path, sizeof c->path, "%s", path);
+	TRY(allow("NCCL_ALGO", algos, ALGOS, c->algos));
+	TRY(allow("NCCL_PROTO", protos, PROTOS, c->protos));
 	s->ids[rank] = ids;
 	host_barrier(c);
 	if (rank == 0) unlink(path);

@@ -125,6 +125,27 @@ func TestBenchFlagsReachTheLibrary(t *testing.T) {
 	})
 }
 
+// Algorithms are measured beside the library's own choice, and one that it refuses is no failure.
+func TestBenchComparesAlgorithms(t *testing.T) {
+	standIns(t)
+	report, _ := benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "128K", "-f", "128", "--algo", "ring_ll,nvls", "-n", "2")
+	var ran []string
+	for _, c := range report.Results {
+		ran = append(ran, c.Algorithm)
+		if c.Algorithm == "ring_ll" {
+			require.Equal(t, "Ring", c.Environment["NCCL_ALGO"])
+			require.Equal(t, "LL", c.Environment["NCCL_PROTO"])
+		}
+	}
+	require.Equal(t, []string{"", "ring_ll", "nvls_simple"}, ran)
+	require.Len(t, report.Algorithms, 2, "a comparison for each placement")
+	a := report.Algorithms[0]
+	require.Equal(t, map[string]string{"nvls_simple": "refused: nvls_simple not offered, ncclAllReduce ncclInvalidUsage, rank 0"}, a.NotOffered)
+	require.Equal(t, []string{"tree_ll", "ring_ll128"}, []string{a.Sizes[0].Chosen, a.Sizes[1].Chosen})
+	require.Equal(t, "ring_ll", a.Sizes[0].Best)
+	require.NotNil(t, a.Sizes[0].Cost)
+}
+
 // noAMD hides the other vendor's stand-ins too.
 func noAMD(env map[string]string) map[string]string {
 	out := map[string]string{"CX_HIP_LIB": "", "CX_RCCL_LIB": "/nowhere/rccl"}

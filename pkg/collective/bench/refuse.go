@@ -37,6 +37,7 @@ func (f *Flags) refuse() error {
 		{f.trials < 1, "--trials: want at least 1"},
 		{float64(f.iterations)*float64(f.aggregate) > maxOperations, fmt.Sprintf("-n times -m: want at most %d operations in a window; use --trials for more windows", maxOperations)},
 		{f.warmup > maxOperations || f.launches > maxOperations || f.trials > maxOperations, fmt.Sprintf("-w, -G and --trials: want at most %d", maxOperations)},
+		{f.repeatable < 0 || f.repeatable == 1 || f.repeatable > maxOperations, fmt.Sprintf("--repeatable: want 2 to %d operations, or 0", maxOperations)},
 		{f.launches < 0, "-G: want 0 or more"},
 		{f.unalign < 0 || f.unalign > maxUnalign, fmt.Sprintf("-u: want 0 to %d elements", maxUnalign)},
 		{f.blocking == 1 || f.blocking == 2, "-z: figures of modes 1 and 2 include the wait or the barrier; use -z 3, which times each operation from a common start"},

@@ -22,11 +22,14 @@ type Report struct {
 	// there was none.
 	SinceStart *float64   `json:"start_to_first_timed_op_s"`
 	Results    []CaseRows `json:"results"`
+	// Algorithms has a comparison for each type, reduction, root and placement; only with --algo.
+	Algorithms []*Algorithms `json:"algorithms,omitempty"`
 	// OutOfBounds is the number of wrong elements of all rows.
 	OutOfBounds int64 `json:"out_of_bounds"`
-	// AvgBusBW is null if a case was not measured completely.
+	// AvgBusBW is the mean of the cases without an algorithm; null if a case was not measured completely.
 	AvgBusBW *float64 `json:"avg_busbw_gbps"`
-	// Violations describes the violated thresholds, one line each.
+	// Violations describes the violated thresholds, of cases without an algorithm, and the results that are not
+	// repeatable, one line each.
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
@@ -47,6 +50,7 @@ type CaseRows struct {
 	DType         string                   `json:"dtype"`
 	RedOp         string                   `json:"redop"`
 	Root          int                      `json:"root"` // -1 for an operation without one
+	Algorithm     string                   `json:"algorithm,omitempty"`
 	Outcome       result.Outcome           `json:"outcome"`
 	Path          string                   `json:"path"`
 	CheckedBy     string                   `json:"checked_by"`
@@ -132,7 +136,7 @@ func (p *Report) Add(doc result.Document) {
 	}
 	c := CaseRows{
 		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
-		DType: m.DType, RedOp: m.RedOp, Root: r.rootOf(d), Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
+		DType: m.DType, RedOp: m.RedOp, Root: r.rootOf(d), Algorithm: algorithm(d), Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
 		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: bench.Environment(&d.Envelope),
 		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Program: program, PlanSHA256: file, Rows: []Row{},
 	}
@@ -140,17 +144,21 @@ func (p *Report) Add(doc result.Document) {
 		row := Row{Row: m.Rows[i]}
 		if f, timed := r.View.Figures(&m.Rows[i]); timed {
 			row.Shown = &f
-			p.shown++
-			p.sum += f.BusBW
+			if c.Algorithm == "" {
+				p.shown++
+				p.sum += f.BusBW
+			}
 			p.failed = p.failed || !row.Check.Passed
 		}
 		p.OutOfBounds += row.Check.Wrong
 		c.Rows = append(c.Rows, row)
 	}
 	p.Results = append(p.Results, c)
-	if !r.lenient() || !bench.Lacking(d.Outcome) {
+	p.compare(d)
+	if c.Algorithm == "" && (!r.lenient() || !bench.Lacking(d.Outcome)) {
 		p.Violations = append(p.Violations, violations(r.Limits, r.View, d)...)
 	}
+	p.Violations = append(p.Violations, unrepeatable(d)...)
 	p.Missed(len(p.Violations))
 	p.Passed = p.Err() == nil
 	p.unfinished = p.unfinished || r.unfinished(d.Outcome)

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -48,6 +50,7 @@ type Request struct {
 	root    int                 // -1 for all
 	traffic *collective.Traffic // of an alltoallv
 	env     map[string]string
+	algo    []string // names of algorithms or their beginnings, beside the library's own choice
 }
 
 // By describes another family that performs an operation instead of the library and is measured like a
@@ -79,7 +82,7 @@ func Buffers() []string {
 // Request returns the measurement that the flags request for an operation. Errors have exit code
 // cli.ExitUsage.
 func (f *Flags) Request(op string) (Request, error) {
-	r := Request{Cycles: f.cycles, Budget: f.Timeout, redop: f.redop, DType: f.dtype, root: f.root}
+	r := Request{Cycles: f.cycles, Budget: f.Timeout, redop: f.redop, DType: f.dtype, root: f.root, algo: f.algo}
 	var err error
 	if err = bench.Known("operation", op, vocab.Ops()); err != nil {
 		return r, err
@@ -125,6 +128,9 @@ func (f *Flags) Request(op string) (Request, error) {
 	}
 	if f.check != collective.DefaultChecks {
 		r.Shape.Measure.Checks = max(f.check, collective.MinChecks)
+	}
+	if r.Shape.Measure.Repeatable = f.repeatable; f.repeatable > 0 && !r.Op.Reduces() {
+		return r, cli.UsageError("--repeatable: %s adds nothing, and all of its results are checked bit for bit anyway", op)
 	}
 	if f.policy >= 0 {
 		r.env = map[string]string{"NCCL_CTA_POLICY": strconv.Itoa(f.policy)}
@@ -190,7 +196,7 @@ func (f *Flags) amounts(r *Request) (err error) {
 
 // Plan returns the cases of the request for a backend and world ranks.
 func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
-	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: r.Cycles, Env: r.env, Budget: r.Budget}
+	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: r.Cycles, Budget: r.Budget}
 	if world < 1 {
 		return d, cli.UsageError("%d ranks: -t times -g must be at least 1", world)
 	}
@@ -232,6 +238,10 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 	if r.traffic != nil && r.traffic.Ranks() != world {
 		return d, cli.UsageError("%s has %d ranks, but %d ranks are requested: -t times -g must be equal to the ranks of the file", r.traffic.File, r.traffic.Ranks(), world)
 	}
+	algorithms, err := r.algorithms(be)
+	if err != nil {
+		return d, err
+	}
 	for _, dtype := range dtypes {
 		if r.traffic != nil {
 			if err := r.traffic.Whole(dtype); err != nil {
@@ -245,21 +255,62 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 		}
 		for _, redop := range redops {
 			for _, root := range roots {
-				block := r.Shape
-				block.RedOp, block.Root = redop, root
-				d.Cases = append(d.Cases, plan.Case{
-					Family: r.family(), Precision: dtype, Sampling: bench.Name, Contract: collective.Contract, Block: r.block(block),
-				})
+				for _, algorithm := range algorithms {
+					d.Cases = append(d.Cases, r.asCase(dtype, redop, root, algorithm))
+				}
 			}
 		}
 	}
 	return d, nil
 }
 
+// asCase returns a case of the request.
+func (r *Request) asCase(dtype, redop string, root int, algorithm string) plan.Case {
+	block := r.Shape
+	block.RedOp, block.Root, block.Algorithm = redop, root, algorithm
+	return plan.Case{
+		Family: r.family(), Precision: dtype, Sampling: bench.Name, Contract: collective.Contract, Block: r.block(block),
+		Env: planner.With(r.env, collective.Selecting(algorithm)),
+	}
+}
+
 // lenient reports whether the request is for all element types or all reductions. A type or reduction
 // that the library does not support is then not a failure.
 func (r *Request) lenient() bool {
-	return r.DType == all || r.redop == all && r.Op.Reduces()
+	return r.DType == all || r.redop == all && r.Op.Reduces() || len(r.algo) > 0
+}
+
+// algorithms returns the algorithms of the cases, "" first: the library's own choice.
+func (r *Request) algorithms(be *catalog.Backend) ([]string, error) {
+	out := []string{""}
+	if len(r.algo) == 0 {
+		return out, nil
+	}
+	for _, name := range []string{"NCCL_ALGO", "NCCL_PROTO"} {
+		if os.Getenv(name) != "" {
+			return nil, cli.UsageError("--algo: %s is set, so the library would not choose by itself: unset it", name)
+		}
+	}
+	var has []string
+	if of := catalog.BackendOf[collective.Backend](be); of != nil && r.By == nil {
+		has = collective.AlgorithmsOf(r.Shape.Op, of.Algorithms)
+	}
+	if len(has) == 0 {
+		return nil, cli.UsageError("--algo: backend %s has no algorithms to choose from for %s", be.Name, r.Name())
+	}
+	for _, want := range r.algo {
+		if !slices.ContainsFunc(has, func(name string) bool { return begins(name, want) }) {
+			return nil, cli.UsageError("--algo: unknown algorithm %q of %s%s", want, r.Shape.Op, vocab.Hint(want, append(has, all)))
+		}
+	}
+	return append(out, slices.DeleteFunc(has, func(name string) bool {
+		return !slices.ContainsFunc(r.algo, func(want string) bool { return begins(name, want) })
+	})...), nil
+}
+
+// begins reports whether an algorithm is among those that the user wants: whole words at its beginning, or all.
+func begins(name, want string) bool {
+	return want == all || strings.HasPrefix(name+"_", strings.ToLower(want)+"_")
 }
 
 // takes returns an error if By does not support the request's sizes with an element type.

@@ -79,7 +79,8 @@ func TestFlagsReachTheCase(t *testing.T) {
 		{"-z 3 -I 1", modes, []string{"blocking", "per_iteration"}},
 		{"-R 1", registration, "local"},
 		{"-R 2", registration, "symmetric"},
-		{"-x 2", func(d planner.Direct) any { return d.Env }, map[string]string{"NCCL_CTA_POLICY": "2"}},
+		{"--repeatable 5", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Measure.Repeatable }, 5},
+		{"-x 2", func(d planner.Direct) any { return d.Cases[0].Env }, map[string]string{"NCCL_CTA_POLICY": "2"}},
 		{"-u 3", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Unalign }, int64(3)},
 		{"-d bfloat16", types, []string{"bfloat16"}},
 		{"-d all", types, vocab.DTypes()},
@@ -211,6 +212,38 @@ func TestRefusalsOfAPlan(t *testing.T) {
 		_, err = r.Plan(host, tt.world)
 		require.ErrorContains(t, err, tt.want)
 	}
+}
+
+// A case for the library's own choice, and one for each algorithm that the operation and the flag name.
+func TestAlgorithmsAreCases(t *testing.T) {
+	names := func(d planner.Direct) []string {
+		return field(d, func(c plan.Case) string { return collective.Of(&c).Algorithm })
+	}
+	require.Equal(t, []string{"", "tree_ll", "ring_ll", "ring_ll128", "ring_simple"}, names(planned(t, "nccl", "all_reduce --algo ring,TREE_LL")))
+	require.Equal(t, []string{"", "ring_ll", "ring_ll128", "ring_simple"}, names(planned(t, "rccl", "broadcast --algo all")))
+	d := planned(t, "nccl", "all_gather --algo all -x 1")
+	require.Equal(t, []string{"", "ring_ll", "ring_ll128", "ring_simple", "collnet_direct_simple", "nvls_simple", "pat_simple"}, names(d))
+	require.Equal(t, map[string]string{"NCCL_CTA_POLICY": "1"}, d.Cases[0].Env)
+	require.Equal(t, map[string]string{"NCCL_CTA_POLICY": "1", "NCCL_ALGO": "Ring", "NCCL_PROTO": "LL128"}, d.Cases[2].Env)
+
+	for line, want := range map[string]string{
+		"all_reduce --algo ring_l":              `--algo: unknown algorithm "ring_l" of all_reduce; did you mean "ring_ll"?`,
+		"all_gather --algo tree":                `--algo: unknown algorithm "tree" of all_gather; `,
+		"alltoall --algo all":                   "--algo: backend nccl has no algorithms to choose from for alltoall",
+		"all_reduce --algo ring --repeatable 1": "--repeatable: want 2 to 1000000 operations, or 0",
+		"all_gather --repeatable 2":             "--repeatable: all_gather adds nothing, and all of its results are checked bit for bit anyway",
+	} {
+		r, err := ask(t, line)
+		if err == nil {
+			_, err = r.Plan(plantest.Shipped().Backend("nccl"), 2)
+		}
+		require.ErrorContains(t, err, want)
+	}
+	t.Setenv("NCCL_ALGO", "Ring")
+	r, err := ask(t, "all_reduce --algo ring")
+	require.NoError(t, err)
+	_, err = r.Plan(plantest.Shipped().Backend("nccl"), 2)
+	require.EqualError(t, err, "--algo: NCCL_ALGO is set, so the library would not choose by itself: unset it")
 }
 
 func TestHelpShowsEveryFlag(t *testing.T) {

@@ -99,7 +99,7 @@ func (t *Table) Document(d *collective.Document) {
 		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, sanitize.Line(s.Reason.String()))
 	}
 	switch {
-	case d.Outcome.Status == result.Success:
+	case d.Outcome.Status == result.Success, notOffered(d): // Foot names the algorithms that are not offered
 	case len(d.Measurement.Rows) == 0 && bench.Skipped(d.Outcome):
 		t.skipped = append(t.skipped, d.Outcome.Reasons.String())
 	case t.r.lenient() || !bench.Lacking(d.Outcome): // a missing capability that was requested by name ends the program with its own message
@@ -229,7 +229,7 @@ func (t *Table) line(d *collective.Document, rows []collective.Row) {
 	if !t.begun {
 		t.library(d)
 	}
-	if t.narrow && t.rows == 0 {
+	if (t.narrow || algorithm(d) != "") && t.rows == 0 {
 		fmt.Fprintf(t.w, "# %s\n", where(d))
 	}
 	t.rows += len(rows)
@@ -323,6 +323,10 @@ func (t *Table) Foot(p *Report) {
 		fmt.Fprintf(t.w, "# %-20s : SHA-256 %s; every rank ran it, with %s\n", t.r.By.File, c[0].PlanSHA256,
 			plural.Count(c[0].Program.Messages, "message", "messages"))
 	}
+	for _, a := range p.Algorithms {
+		a.print(t.w, t.r.Name())
+	}
+	t.repeatable(p)
 	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
 	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)
 	if p.AvgBusBW != nil {
@@ -332,6 +336,22 @@ func (t *Table) Foot(p *Report) {
 		fmt.Fprintf(t.w, "# %-20s : %.2f s\n", "start to first timed op", *p.SinceStart)
 	}
 	fmt.Fprintf(t.w, "#\n")
+}
+
+// repeatable prints how many rows have results that differ between operations on one input, if that was asked.
+func (t *Table) repeatable(p *Report) {
+	var rows, differ int
+	for _, c := range p.Results {
+		for _, row := range c.Rows {
+			if v := row.Repeatable; v != nil {
+				rows++
+				differ += min(1, int(v.Elements))
+			}
+		}
+	}
+	if n := t.r.Shape.Measure.Repeatable; n > 0 {
+		fmt.Fprintf(t.w, "# %-20s : %d operations on one input, results differ in %d of %s\n", "Repeatable", n, differ, plural.Count(rows, "row", "rows"))
+	}
 }
 
 // unfinished reports whether a case ended before it was measured. If all operations, types or reductions

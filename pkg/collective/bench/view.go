@@ -6,6 +6,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // View selects the figures of a row that the columns show.
@@ -89,6 +90,21 @@ func violations(limits bench.Limits, v View, d *collective.Document) []string {
 	return limits.Broken(where(d), rows)
 }
 
+// unrepeatable returns a line for each row whose results differ.
+func unrepeatable(d *collective.Document) (lines []string) {
+	for i := range d.Measurement.Rows {
+		row := &d.Measurement.Rows[i]
+		v := row.Repeatable
+		if v == nil || v.First == nil {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s %d bytes %s: %s (%s) of %d operations on one input differ from the first result; the first is bit %d of element %d, on rank %d in repeat %d",
+			where(d), row.Requested, at(row), plural.Count(int(v.Elements), "element", "elements"), plural.Count(int(v.Bits), "bit", "bits"),
+			v.Operations, v.First.Bit, v.First.Element, v.First.Rank, v.First.Operation))
+	}
+	return lines
+}
+
 // where returns the name of the case.
 func where(d *collective.Document) string {
 	m := d.Measurement
@@ -98,6 +114,9 @@ func where(d *collective.Document) string {
 	}
 	if m.Root > 0 {
 		parts = append(parts, fmt.Sprintf("root %d", m.Root))
+	}
+	if name := algorithm(d); name != "" {
+		parts = append(parts, name)
 	}
 	return strings.Join(parts, " ")
 }

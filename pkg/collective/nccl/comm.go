@@ -33,9 +33,15 @@ type comm struct {
 	paths  map[runner.Op]string
 	// scalars are the factors of the reductions in end.premul.
 	scalars map[numeric.Type]float64
+	// algorithm is the one that the case requires; empty for none.
+	algorithm string
 }
 
-var _ runner.Comm = (*comm)(nil)
+var (
+	_ runner.Comm    = (*comm)(nil)
+	_ runner.Chooser = (*comm)(nil)
+	_ runner.Namer   = (*comm)(nil)
+)
 
 func newComm(c *nccl.Communicator, d accel.Device) (*comm, error) {
 	handle, err := c.Handle()
@@ -101,7 +107,8 @@ func (k *comm) enqueue(calls []runner.Call, group int, call func(at *C.int) C.in
 		return nil
 	}
 	err := k.c.Library().Check(k.Path(calls[at].Op), k.c.Rank(), nccl.Result(failed))
-	return gpurank.NCCLError(fmt.Errorf("operation %d of %d: %w", int(at)+1, len(calls), err))
+	err = fmt.Errorf("operation %d of %d: %w", int(at)+1, len(calls), err)
+	return notOffered(k.algorithm, gpurank.NCCLError(err))
 }
 
 // multiply creates the reduction that multiplies elements of type t by scalar before adding them. It

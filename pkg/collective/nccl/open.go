@@ -50,14 +50,14 @@ func OpenSchedule(kind nccl.Kind) rank.Opener {
 
 // open returns a rank.Opener that opens the parts and passes them to newRunner.
 func open(kind nccl.Kind, newRunner func(context.Context, *rank.Session, runner.Parts) (rank.Runner, error)) rank.Opener {
-	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 		library, gpu, err := gpurank.OpenNCCL(kind, s)
 		if err != nil {
 			return nil, err
 		}
 		parts, err := newParts(ctx, s, library, gpu)
 		if err != nil {
-			return nil, errors.Join(err, gpu.Close())
+			return nil, errors.Join(notOffered(algorithmOf(c), err), gpu.Close())
 		}
 		r, err := newRunner(ctx, s, parts)
 		if err != nil {

@@ -27,6 +27,8 @@ type track struct {
 	truncated map[window]truncated
 	// arithmetic is nil until that pass has run.
 	arithmetic *workload.ArithmeticVerdict
+	repeated   []repeated // empty until that pass has run
+	named      []named
 }
 
 // counting returns, for each timing mode, which repetition of each trial counts.
@@ -76,6 +78,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 			continue
 		}
 		sp.gate(&row, rung, d.Limits)
+		row.Algorithm, row.Repeatable = algorithmOf(rung, tracks), foldRepeatable(rung, tracks)
 		if row.Key, err = collective.RowKey(d.ComparisonKey, &row); err != nil {
 			return err
 		}
@@ -170,11 +173,19 @@ func read(s rank.Stream, t *track) error {
 	err := s.Read(rank.Kinds{
 		kindSetup:      rank.Last(&t.setup),
 		kindArithmetic: rank.Last(&t.arithmetic),
+		kindRepeatable: rank.Each(func(v []repeated) error {
+			t.repeated = v
+			return nil
+		}),
 		collective.KindSample: rank.Each(func(v sample) error {
 			if _, twice := t.samples[v.Window]; twice {
 				return fmt.Errorf("window %+v is recorded twice", v.Window)
 			}
 			t.samples[v.Window] = v
+			return nil
+		}),
+		kindNamed: rank.Each(func(v []named) error {
+			t.named = v
 			return nil
 		}),
 		kindTruncated: rank.Each(func(v truncated) error {

@@ -58,6 +58,24 @@ type Comm interface {
 	Close() error
 }
 
+// Chooser is a Comm whose library has several algorithms.
+type Chooser interface {
+	// Choose says with which algorithm, of collective.AlgorithmNames, all further operations must run; with ""
+	// the library chooses. Operations for which the library does not offer it fail with result.ReasonRefused.
+	Choose(algorithm string) error
+}
+
+// choose calls Choose on a Chooser. Other libraries have no algorithms.
+func choose(c Comm, algorithm string) error {
+	if of, ok := c.(Chooser); ok {
+		return of.Choose(algorithm)
+	}
+	if algorithm != "" {
+		return rank.Refused("the library has no algorithm %s to choose", algorithm)
+	}
+	return nil
+}
+
 // Elapsed holds the time from the start of a window until its last operation was enqueued, and until
 // all operations ended. Ended is 0 if they have not ended.
 type Elapsed struct{ Enqueued, Ended time.Duration }

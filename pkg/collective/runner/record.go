@@ -11,6 +11,10 @@ const (
 	kindSetup = "collective-setup"
 	// kindArithmetic is a workload.ArithmeticVerdict on this rank's results.
 	kindArithmetic = "collective-arithmetic"
+	// kindRepeatable is the list of what this rank found of each rung; see repeated.
+	kindRepeatable = "collective-repeatable"
+	// kindNamed is the list of the algorithms that the library reported to this rank; see named.
+	kindNamed = "collective-named"
 	// kindTruncated is a truncated, for each rung and pass; the last one counts.
 	kindTruncated = "collective-truncated"
 )

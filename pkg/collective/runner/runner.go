@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	cryptorand "crypto/rand"
 	"encoding/binary"
@@ -53,7 +54,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
 	}
-	if err := r.parts.Comm.Supports(sp.call(s.Rank)); err != nil {
+	if err := cmp.Or(r.parts.Comm.Supports(sp.call(s.Rank)), choose(r.parts.Comm, sp.block.Algorithm)); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, r.parts.Comm.Abort)()
@@ -85,7 +86,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 			return err
 		}
 	}
-	if err := r.arithmetic(ctx, s, sp, l); err != nil {
+	if err := r.inexact(ctx, s, sp, l); err != nil {
 		return err
 	}
 	if len(direct) == len(l.modes) {
@@ -96,10 +97,21 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, parts.Comm.Abort)()
+	if err := choose(parts.Comm, sp.block.Algorithm); err != nil {
+		return err
+	}
 	if err := r.pass(ctx, s, sp, l, parts, []string{vocab.Graph}, !first); err != nil {
 		return err // a failure ends the group, and closing a communicator may need all ranks
 	}
 	return parts.Comm.Close()
+}
+
+// inexact runs the operations whose results depend on their order.
+func (r *Runner) inexact(ctx context.Context, s *rank.Session, sp spec, l ladder) error {
+	if err := r.arithmetic(ctx, s, sp, l); err != nil {
+		return err
+	}
+	return r.repeatable(ctx, s, sp, l)
 }
 
 // pass measures the given timing modes of the case. The first pass emits the setup.
@@ -113,7 +125,11 @@ func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p
 			return errors.Join(err, b.close())
 		}
 	}
-	return errors.Join(b.run(ctx), b.close())
+	err = b.run(ctx)
+	if err == nil && first {
+		err = b.name(ctx)
+	}
+	return errors.Join(err, b.close())
 }
 
 // memoryShare is the fraction of the free device memory that buffers may take.

@@ -51,7 +51,7 @@ func parse(c plan.Case) (spec, error) {
 		{unknown(b.Modes, vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph), fmt.Sprintf("timing modes %q", b.Modes)},
 		{unknown(b.Placements, vocab.OutOfPlace, vocab.InPlace), fmt.Sprintf("placements %q", b.Placements)},
 		{unknown([]string{b.Buffers}, vocab.BufferStates()...), fmt.Sprintf("buffers %q", b.Buffers)},
-		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1 || m.Checks < 0, fmt.Sprintf("sampling %+v", m)},
+		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1 || m.Checks < 0 || m.Repeatable < 0, fmt.Sprintf("sampling %+v", m)},
 		{b.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", b.Unalign)},
 		{len(b.Sizes) == 0 || slices.Min(b.Sizes) < 1, fmt.Sprintf("sizes %v", b.Sizes)},
 		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},

@@ -76,7 +76,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	for name, usage := range usage {
 		fs.Lookup(name).Usage = usage
 	}
-	for _, name := range []string{"traffic", "model"} { // not for schedules
+	for _, name := range []string{"traffic", "model", "algo"} { // not for schedules
 		fs.Lookup(name).Hidden = true
 	}
 	return f, append([]bench.Group{shape}, groups...)

@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/wording"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// with returns a document of a case with an algorithm, with a row for each time.
+func with(algorithm string, times ...float64) *collective.Document {
+	var rows []collective.Row
+	for i, us := range times {
+		row := rowOf(vocab.OutOfPlace, us)
+		row.Requested <<= i
+		rows = append(rows, row)
+	}
+	d := document(rows...)
+	d.Identity.Case.Block = &collective.Block{Op: "all_reduce", Algorithm: algorithm}
+	return d
+}
+
+// The best algorithm of each size, where it changes, what the automatic choice costs, and what is not offered.
+func TestAlgorithmsAreCompared(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 4K -f 2 --algo all --max-time 4K=45")
+	require.NoError(t, err)
+	p := NewReport(&r, bench.Head{})
+	auto := with("", 10, 12, 40)
+	auto.Measurement.Rows[0].Algorithm = "tree_ll"
+	wrong := with("ring_ll128", 1, 1, 1)
+	for i := range wrong.Measurement.Rows {
+		wrong.Measurement.Rows[i].Check = collective.Check{Wrong: 1}
+	}
+	refused := with("nvls_simple")
+	refused.Outcome = result.Outcome{Status: result.Failed, Reasons: result.Reasons{result.ReasonRefused.With("nvls_simple not offered, ncclAllReduce ncclInvalidUsage")}}
+	for _, d := range []*collective.Document{auto, with("tree_ll", 10, 15, 80), with("ring_ll", 20, 10, 50), wrong, refused} {
+		p.Add(d)
+	}
+	var out bytes.Buffer
+	p.Foot(&out)
+	wording.Has(t, out.String(),
+		"# algorithms of all_reduce float sum out of place: time in us, * the shortest; auto is the library's own choice\n"+
+			"#       size     auto   tree_ll   ring_ll   auto costs  auto is\n"+
+			"#       1024    10.00     10.00*    20.00       +0.0 %  tree_ll\n"+
+			"#       2048    12.00     15.00     10.00*     +20.0 %\n"+
+			"#       4096    40.00     80.00     50.00*     -20.0 %\n"+
+			"# best: tree_ll from 1K, ring_ll from 2K\n"+
+			"# not offered: nvls_simple: refused: nvls_simple not offered, ncclAllReduce ncclInvalidUsage\n")
+	require.Empty(t, p.Broken(), "the threshold is for the library's own choice")
+	require.InDelta(t, 20, *p.Algorithms[0].Sizes[1].Cost, 1e-9)
+	require.Equal(t, "tree_ll", p.Algorithms[0].Sizes[0].Chosen)
+	require.InDelta(t, (timing(10).BusBW+timing(12).BusBW+timing(40).BusBW)/3, *p.AvgBusBW, 1e-9, "of the automatic choice")
+}
+
+// A result that differs from the first one breaks the measurement, and is described.
+func TestUnrepeatableResultsAreViolations(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 1K --repeatable 10")
+	require.NoError(t, err)
+	p := NewReport(&r, bench.Head{})
+	d := with("ring_ll", 10)
+	d.Measurement.Rows[0].Repeatable = &collective.Repeatability{
+		Operations: 10, Compared: 512, Elements: 3, Bits: 5, First: &collective.Difference{Operation: 7, Rank: 1, Element: 17, Bit: 2},
+	}
+	p.Add(d)
+	require.Equal(t, []string{
+		"all_reduce float sum ring_ll 1024 bytes out_of_place: 3 elements (5 bits) of 10 operations on one input differ from the first result; " +
+			"the first is bit 2 of element 17, on rank 1 in repeat 7",
+	}, p.Broken())
+	require.Error(t, p.Err())
+	var out bytes.Buffer
+	p.Foot(&out)
+	require.Contains(t, out.String(), "# Repeatable           : 10 operations on one input, results differ in 1 of 1 row\n")
+}

@@ -1,0 +1,111 @@
+package nccl
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// reducing is a case of sums with an algorithm in its environment.
+func reducing(t *testing.T, world int, algorithm string) plan.Case {
+	t.Helper()
+	c := caseOf(nccl.NCCL, runner.AllReduce, world)
+	b := collective.Of(&c)
+	b.RedOp, b.Modes, b.Algorithm = "sum", []string{vocab.Pipelined}, algorithm
+	c.Env = collective.Selecting(algorithm)
+	for name, value := range c.Env {
+		t.Setenv(name, value)
+	}
+	return c
+}
+
+// measured runs a case, and returns its document.
+func measured(t *testing.T, c plan.Case) (*collective.Document, []error) {
+	t.Helper()
+	streams, errs := reported(t.Context(), t, nccl.NCCL, c, func() {})
+	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "nvidia", Generator: "test 0"})
+	require.NoError(t, err)
+	require.NoError(t, runner.Assemble(doc, streams))
+	return doc.(*collective.Document), errs
+}
+
+// The library says which algorithm it has chosen, and that it uses the one that is asked for.
+func TestTheAlgorithmIsNamed(t *testing.T) {
+	setUp(t)
+	for algorithm, want := range map[string][]string{"": {"tree_ll", "tree_ll"}, "ring_ll128": {"ring_ll128", "ring_ll128"}} {
+		t.Run(algorithm, func(t *testing.T) {
+			c := reducing(t, 2, algorithm)
+			d, errs := measured(t, c)
+			require.Equal(t, []error{nil, nil}, errs)
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			var got []string
+			for _, row := range d.Measurement.Rows {
+				got = append(got, row.Algorithm)
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func TestAlgorithmIn(t *testing.T) {
+	for line, want := range map[string]string{
+		"": "",
+		"h:1:2 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..23}\n":     "ring_ll128",
+		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..0}\n":      "nvlstree_simple",
+		"h:1:2 [0] NCCL INFO AllGather: 8 Bytes -> Algo COLLNET_DIRECT proto SIMPLE channel{Lo..Hi}={0..0}\n": "collnet_direct_simple",
+		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo SECRET proto /home channel{Lo..Hi}={0..0}\n":          "",
+	} {
+		require.Equal(t, want, algorithmIn(line), line)
+	}
+}
+
+// What the library does not offer is a refusal with the call, and not a failure of the library.
+func TestAnAlgorithmThatIsNotOffered(t *testing.T) {
+	setUp(t)
+	_, errs := measured(t, reducing(t, 2, "nvls_simple"))
+	for _, err := range errs {
+		require.Equal(t, "refused: nvls_simple not offered, ncclAllReduce ncclInvalidUsage", reason(t, err))
+		require.ErrorContains(t, err, "No algorithm/protocol available for function AllReduce")
+	}
+}
+
+// A library that ignores what it is asked for does not measure another algorithm under its name.
+func TestAnAlgorithmThatIsIgnored(t *testing.T) {
+	setUp(t)
+	c := reducing(t, 2, "ring_ll")
+	t.Setenv("NCCL_ALGO", "Tree")
+	_, errs := measured(t, c)
+	for _, err := range errs {
+		require.Equal(t, "refused: ring_ll not offered, the library used tree_ll", reason(t, err))
+	}
+}
+
+// A rank that adds in another order now and then is found, with the operation, its rank, the element and the bit.
+func TestUnrepeatable(t *testing.T) {
+	setUp(t)
+	c := reducing(t, 3, "")
+	collective.Of(&c).Measure.Repeatable = 6
+	d, errs := measured(t, c)
+	require.Equal(t, []error{nil, nil, nil}, errs)
+	for _, row := range d.Measurement.Rows {
+		require.Equal(t, &collective.Repeatability{Operations: 6, Compared: 3 * row.Count}, row.Repeatable)
+	}
+
+	t.Setenv("CX_FAKE_NCCL_REORDER", "1:4")
+	d, errs = measured(t, c)
+	require.Equal(t, []error{nil, nil, nil}, errs)
+	require.Equal(t, result.Success, d.Outcome.Status, "%v: exact sums do not depend on the order", d.Outcome.Reasons)
+	v := d.Measurement.Rows[1].Repeatable
+	require.Positive(t, v.Elements)
+	require.GreaterOrEqual(t, v.Bits, v.Elements)
+	require.Equal(t, 1, v.First.Rank)
+	require.Positive(t, v.First.Operation)
+}
