@@ -70,6 +70,8 @@ type Library struct {
 	Devices []Device `json:"-"`
 	// Lanes is what keeps the library from lanes of transfers, by lane; nil: nothing.
 	Lanes map[string]error `json:"-"`
+	// PerCall reports that calls of the library take a configuration with the algorithm to use.
+	PerCall bool `json:"-"`
 	// Drives is the vendor whose devices a communication library drives.
 	Drives string `json:"-"`
 }

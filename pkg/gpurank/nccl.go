@@ -127,6 +127,7 @@ func need(kind nccl.Kind, label, vendor string) *backend.Need {
 		}
 		found := backend.Opened(l.File, l.VersionString())
 		found.Drives = map[string]string{"cuda": inventory.NVIDIA, "hip": inventory.AMD}[l.Platform()]
+		found.PerCall = l.PerCall()
 		return found
 	}}
 }

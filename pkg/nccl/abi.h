@@ -35,6 +35,22 @@ typedef struct {
 	int32_t graphStreamOrdering;
 } cx_nccl_config;
 
+// ncclCollConfig_t as of 2.31, 64 bytes: how one call is performed.
+typedef struct {
+	size_t size;
+	uint32_t magic;
+	uint32_t version;
+	void *ext;
+	int32_t minCTAs;
+	int32_t maxCTAs;
+	int32_t nvlsCTAs;
+	int32_t cgaClusterSize;
+	const char *algSelection;
+	int32_t forceAlgSelection;
+	int32_t CTAPolicy;
+	uint64_t userProfilerTag;
+} cx_nccl_call_config;
+
 typedef void *cx_comm;   // ncclComm_t
 typedef void *cx_stream; // cudaStream_t, hipStream_t
 typedef void *cx_window; // ncclWindow_t
@@ -79,7 +95,12 @@ typedef void *cx_window; // ncclWindow_t
 	X(GroupEnd, int, (void)) \
 	X(RedOpCreatePreMulSum, int, (int *, void *, int, int, cx_comm)) \
 	X(RedOpDestroy, int, (int, cx_comm)) \
-	X(ResetDebugInit, void, (void))
+	X(ResetDebugInit, void, (void)) \
+	X(AllReduceConfig, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream, const cx_nccl_call_config *)) \
+	X(ReduceScatterConfig, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream, const cx_nccl_call_config *)) \
+	X(AllGatherConfig, int, (const void *, void *, size_t, int, cx_comm, cx_stream, const cx_nccl_call_config *)) \
+	X(BroadcastConfig, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream, const cx_nccl_call_config *)) \
+	X(ReduceConfig, int, (const void *, void *, size_t, int, int, int, cx_comm, cx_stream, const cx_nccl_call_config *))
 
 // The table: a NULL entry is a symbol that the library lacks.
 typedef struct {

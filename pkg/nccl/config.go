@@ -2,13 +2,37 @@ package nccl
 
 /*
 #include <limits.h>
+#include <stdlib.h>
 #include "abi.h"
 */
 import "C"
 
 import "unsafe"
 
-const configMagic = 0xcafebeef
+// PerCall reports whether calls of the library take a configuration of their own, with the algorithm to use.
+func (l *Library) PerCall() bool {
+	return l.Kind == NCCL && l.Version >= v2_31 && l.has["ncclAllReduceConfig"]
+}
+
+// NewCallConfig returns a cx_nccl_call_config that forces the algorithms of a selection, in NCCL's syntax, and a
+// function that frees it.
+func (l *Library) NewCallConfig(selection string) (config unsafe.Pointer, free func()) {
+	block := (*C.cx_nccl_call_config)(C.calloc(1, C.sizeof_cx_nccl_call_config))
+	*block = C.cx_nccl_call_config{
+		size: C.sizeof_cx_nccl_call_config, magic: configMagic, version: C.uint32_t(l.Version),
+		minCTAs: undefined, maxCTAs: undefined, nvlsCTAs: undefined, cgaClusterSize: undefined, CTAPolicy: undefined,
+		algSelection: C.CString(selection), forceAlgSelection: 1,
+	}
+	return unsafe.Pointer(block), func() {
+		C.free(unsafe.Pointer(block.algSelection))
+		C.free(unsafe.Pointer(block))
+	}
+}
+
+const (
+	configMagic = 0xcafebeef
+	undefined   = C.INT_MIN
+)
 
 // Config holds the options of a communicator. The zero value leaves all of them to the
 // library.
@@ -23,7 +47,6 @@ type Config struct {
 // struct. The struct may therefore have fields that the library does not know, but its
 // version must be the library's. Before 2.17, blocking must not be undefined.
 func (c Config) fill(v Version) C.cx_nccl_config {
-	const undefined = C.INT_MIN
 	block := C.cx_nccl_config{
 		magic: configMagic, version: C.uint32_t(v), blocking: 1,
 		cgaClusterSize: undefined, minCTAs: undefined, maxCTAs: undefined,

@@ -10,6 +10,9 @@ type Version int
 // v2_28 is the first release in which Config.NVLinkCentric may be set.
 const v2_28 Version = 22800
 
+// v2_31 is the first release whose calls take a configuration.
+const v2_31 Version = 23100
+
 // format returns v as x.y.z.
 func (v Version) format(kind Kind) string {
 	if kind != MSCCLPP && v >= 2000 && v < 10000 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/backend"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -20,6 +21,8 @@ type Survey struct {
 	// GPUs has an entry for each vendor with GPUs that ranks can use: equal devices and the
 	// backends that run on them. The vendor with the most devices comes first.
 	GPUs []planner.GPUs
+	// PerCall names the backends whose library takes the algorithm for each call.
+	PerCall []string
 	// Host names the backends that run on the host of this machine.
 	Host []string
 	// Addresses lists, by vendor, the PCI addresses of the devices that the driver reports, in its order. A rank
@@ -38,6 +41,9 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 	s := Survey{Present: e.inventory.GPUs, Findings: e.Examine(backends), Addresses: map[string][]string{}}
 	for i := range backends {
 		name := backends[i].Name
+		if of, ok := e.backends.Find(name); ok && slices.ContainsFunc(of.Needs, func(n *backend.Need) bool { return e.libraries[n.Kind].PerCall }) {
+			s.PerCall = append(s.PerCall, name)
+		}
 		if slices.Contains(backends[i].Vendors, vocab.Host) && slices.ContainsFunc(s.Findings, func(f Finding) bool { return f.Backend == name && f.State == Ready }) {
 			s.Host = append(s.Host, name)
 		}

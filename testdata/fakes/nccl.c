@@ -405,6 +405,7 @@ struct op {
 	char *recv;
 	uint64_t count;
 	int hang, async, flip, reorder;
+	const char *selection; // of algorithms for this call, or NULL
 };
 
 struct work { int n; struct op ops[]; };
@@ -703,6 +704,19 @@ static int allow(const char *variable, const char *const names[], int n, unsigne
 	return Success;
 }
 
+// selected reports whether the configuration of the call allows an algorithm: NAME+^OTHER… of beginnings.
+static int selected(const struct op *o, int a, int p) {
+	char name[32], list[128], *rest;
+	if (o->selection == NULL) return 1;
+	snprintf(name, sizeof name, "%s_%s", algos[a], protos[p]);
+	snprintf(list, sizeof list, "%s", o->selection);
+	for (char *part = strtok_r(list, "+", &rest); part != NULL; part = strtok_r(NULL, "+", &rest)) {
+		int without = *part == '^';
+		if ((strncasecmp(name, part + without, strlen(part + without)) == 0) == without) return 0;
+	}
+	return 1;
+}
+
 // select_algorithm chooses by the size among what is allowed. The machine has rings, and trees that
 // reduce on all ranks: no switch reduces, and there are no further nodes.
 static int select_algorithm(const struct op *o) {
@@ -715,12 +729,13 @@ static int select_algorithm(const struct op *o) {
 		int a = i == 0 ? first : TREE + RING - first;
 		for (int k = 0; k < PROTOS; k++) {
 			int p = by_size[large][k];
+			if (!selected(o, a, p)) continue;
 			if ((a == TREE && o->kind != AllReduce) || (c->algos[o->kind] >> a & 1) == 0 || (c->protos[o->kind] >> p & 1) == 0) continue;
 			log_tuning(c, funcs[o->kind], bytes, algos[a], protos[p]);
 			return Success;
 		}
 	}
-	return fail(InvalidUsage, "No algorithm/protocol available for function %s with datatype %d", funcs[o->kind], o->type);
+	return fail(o->selection != NULL ? InvalidArgument : InvalidUsage, "No algorithm/protocol available for function %s with datatype %d", funcs[o->kind], o->type);
 }
 
 // ---- groups ----------------------------------------------------------------
@@ -795,14 +810,46 @@ static int check_op(struct op *o) {
 	return Success;
 }
 
-static int call(struct comm *c, int kind, const void *send, void *recv, size_t count, int type, int op, int root, void *stream) {
-	struct op o = {.comm = c, .kind = kind, .type = type, .op = op, .root = root, .send = send, .recv = recv, .count = count};
+static int configured(struct comm *c, int kind, const void *send, void *recv, size_t count, int type, int op, int root, void *stream, const char *selection) {
+	struct op o = {.comm = c, .kind = kind, .type = type, .op = op, .root = root, .send = send, .recv = recv, .count = count, .selection = selection};
 	TRY(check_op(&o));
 	TRY(select_algorithm(&o));
 	return submit(&o, stream);
 }
 
+static int call(struct comm *c, int kind, const void *send, void *recv, size_t count, int type, int op, int root, void *stream) {
+	return configured(c, kind, send, recv, count, type, op, root, stream, NULL);
+}
+
 typedef struct comm *ncclComm_t;
+
+#ifndef CX_FAKE_RCCL
+// ncclCollConfig_t of 2.31.
+typedef struct {
+	size_t size;
+	uint32_t magic, version;
+	void *ext;
+	int32_t minCTAs, maxCTAs, nvlsCTAs, cgaClusterSize;
+	const char *algSelection;
+	int32_t forceAlgSelection, CTAPolicy;
+	uint64_t userProfilerTag;
+} ncclCollConfig_t;
+
+static int selecting(struct comm *c, int kind, const void *s, void *r, size_t n, int t, int op, int root, void *stream, const ncclCollConfig_t *config) {
+	if (config == NULL) return call(c, kind, s, r, n, t, op, root, stream);
+	if (config->size < sizeof *config || config->magic != 0xcafebeef || (int)config->version != version())
+		return fail(InvalidArgument, "configuration of %zu bytes, version %u", config->size, config->version);
+	if (config->minCTAs != INT_MIN || config->maxCTAs != INT_MIN || config->CTAPolicy != INT_MIN || config->ext != NULL || config->forceAlgSelection != 1)
+		return fail(InvalidArgument, "configuration with fields that are not undefined");
+	return configured(c, kind, s, r, n, t, op, root, stream, config->algSelection);
+}
+
+int ncclAllReduceConfig(const void *s, void *r, size_t n, int t, int op, ncclComm_t c, void *stream, const ncclCollConfig_t *f) { return selecting(c, AllReduce, s, r, n, t, op, 0, stream, f); }
+int ncclReduceScatterConfig(const void *s, void *r, size_t n, int t, int op, ncclComm_t c, void *stream, const ncclCollConfig_t *f) { return selecting(c, ReduceScatter, s, r, n, t, op, 0, stream, f); }
+int ncclAllGatherConfig(const void *s, void *r, size_t n, int t, ncclComm_t c, void *stream, const ncclCollConfig_t *f) { return selecting(c, AllGather, s, r, n, t, 0, 0, stream, f); }
+int ncclBroadcastConfig(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, void *stream, const ncclCollConfig_t *f) { return selecting(c, Broadcast, s, r, n, t, 0, root, stream, f); }
+int ncclReduceConfig(const void *s, void *r, size_t n, int t, int op, int root, ncclComm_t c, void *stream, const ncclCollConfig_t *f) { return selecting(c, Reduce, s, r, n, t, op, root, stream, f); }
+#endif
 
 int ncclAllReduce(const void *s, void *r, size_t n, int t, int op, ncclComm_t c, void *stream) { return call(c, AllReduce, s, r, n, t, op, 0, stream); }
 int ncclReduceScatter(const void *s, void *r, size_t n, int t, int op, ncclComm_t c, void *stream) { return call(c, ReduceScatter, s, r, n, t, op, 0, stream); }

@@ -37,6 +37,12 @@ type Filed interface {
 	Files() map[string][]byte
 }
 
+// PerCaller is a Measurement whose cases differ if the library takes the algorithm for each call. PerCall is
+// called before Plan.
+type PerCaller interface {
+	PerCall(is bool)
+}
+
 // Follower is a Reporter whose table grows while a case runs. It prints every document, whatever
 // its outcome.
 type Follower interface {

@@ -157,6 +157,9 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 		if err != nil {
 			return err
 		}
+		if of, ok := asked.(bench.PerCaller); ok {
+			of.PerCall(slices.Contains(p.survey.PerCall, p.backend.Name))
+		}
 		b, err := newBenchRun(c.Context(), s, *o, cat, p, ranks, team, func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 			return asked.Plan(words, cat, be, world)
 		})

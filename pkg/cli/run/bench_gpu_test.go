@@ -144,6 +144,14 @@ func TestBenchComparesAlgorithms(t *testing.T) {
 	require.Equal(t, []string{"tree_ll", "ring_ll128"}, []string{a.Sizes[0].Chosen, a.Sizes[1].Chosen})
 	require.Equal(t, "ring_ll", a.Sizes[0].Best)
 	require.NotNil(t, a.Sizes[0].Cost)
+
+	t.Setenv("CX_FAKE_NCCL_VERSION", "23102") // whose calls take the algorithm
+	report, _ = benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "1K", "--algo", "ring_ll,tree_ll128", "-n", "2")
+	for _, c := range report.Results[1:] {
+		require.Equal(t, "ncclAllReduceConfig", c.Path)
+		require.Empty(t, c.Environment["NCCL_ALGO"])
+		require.Equal(t, c.Algorithm, c.Rows[0].Algorithm)
+	}
 }
 
 // noAMD hides the other vendor's stand-ins too.

@@ -69,6 +69,9 @@ func (f *Flags) Plan(_ []string, _ *catalog.Catalog, be *catalog.Backend, world 
 	return f.request.Plan(be, world)
 }
 
+// PerCall implements bench.PerCaller.
+func (f *Flags) PerCall(is bool) { f.request.perCall = is }
+
 // Files implements bench.Filed.
 func (f *Flags) Files() map[string][]byte { return f.request.Files }
 

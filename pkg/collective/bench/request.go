@@ -50,6 +50,7 @@ type Request struct {
 	root    int                 // -1 for all
 	traffic *collective.Traffic // of an alltoallv
 	env     map[string]string
+	perCall bool     // the library takes an algorithm for each call; otherwise the environment of new ranks has it
 	algo    []string // names of algorithms or their beginnings, beside the library's own choice
 }
 
@@ -268,10 +269,14 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 func (r *Request) asCase(dtype, redop string, root int, algorithm string) plan.Case {
 	block := r.Shape
 	block.RedOp, block.Root, block.Algorithm = redop, root, algorithm
-	return plan.Case{
+	c := plan.Case{
 		Family: r.family(), Precision: dtype, Sampling: bench.Name, Contract: collective.Contract, Block: r.block(block),
-		Env: planner.With(r.env, collective.Selecting(algorithm)),
+		Env: r.env,
 	}
+	if !r.perCall {
+		c.Env = planner.With(r.env, collective.Selecting(algorithm))
+	}
+	return c
 }
 
 // lenient reports whether the request is for all element types or all reductions. A type or reduction

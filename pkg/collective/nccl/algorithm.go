@@ -1,23 +1,69 @@
 package nccl
 
+/*
+#include "enqueue.h"
+*/
+import "C"
+
 import (
 	"errors"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Choose implements runner.Chooser. The environment of the case has chosen the algorithm for the
-// communicator.
-func (k *comm) Choose(algorithm string) error {
+// configured lists the calls that take a configuration.
+var configured = map[runner.Op]way{
+	runner.AllReduce:     native(C.CX_ALL_REDUCE_CONFIG, "ncclAllReduceConfig"),
+	runner.AllGather:     native(C.CX_ALL_GATHER_CONFIG, "ncclAllGatherConfig"),
+	runner.ReduceScatter: native(C.CX_REDUCE_SCATTER_CONFIG, "ncclReduceScatterConfig"),
+	runner.Broadcast:     native(C.CX_BROADCAST_CONFIG, "ncclBroadcastConfig"),
+	runner.Reduce:        native(C.CX_REDUCE_CONFIG, "ncclReduceConfig"),
+}
+
+// Choose implements runner.Chooser. Either the environment of the case has chosen the algorithm for the
+// communicator, or the configuration of each call does.
+func (k *comm) Choose(op runner.Op, algorithm string) error {
 	k.algorithm = algorithm
+	if k.unchoose != nil {
+		k.unchoose()
+		k.unchoose = nil
+	}
+	if algorithm == "" || os.Getenv("NCCL_ALGO") != "" {
+		return nil
+	}
+	l, call := k.c.Library(), configured[op]
+	if !l.PerCall() {
+		return rank.Refused("%s %s takes no algorithm for a call: load version 2.31 or newer, or set NCCL_ALGO and NCCL_PROTO", l.Kind, l.VersionString())
+	}
+	if err := l.Need(call.symbols...); err != nil {
+		return rank.Coded(result.ReasonNoSymbol, err)
+	}
+	config, free := l.NewCallConfig(selection(algorithm))
+	plain, path := k.end.how[op], k.paths[op]
+	k.end.how[op], k.paths[op], k.end.config = call.how, call.path, (*C.cx_nccl_call_config)(config)
+	k.unchoose = func() {
+		k.end.how[op], k.paths[op], k.end.config = plain, path, nil
+		free()
+	}
 	return nil
+}
+
+// selection returns NCCL's selection of an algorithm alone. NCCL takes a name for the beginning of names.
+func selection(algorithm string) string {
+	name := strings.ToUpper(algorithm)
+	if strings.HasSuffix(name, "_LL") {
+		return name + "+^" + name + "128"
+	}
+	return name
 }
 
 // Named implements runner.Namer. The library logs the algorithm on rank 0.

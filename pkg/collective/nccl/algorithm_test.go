@@ -1,6 +1,9 @@
 package nccl
 
 import (
+	"cmp"
+	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -75,6 +78,30 @@ func TestAnAlgorithmThatIsNotOffered(t *testing.T) {
 		require.Equal(t, "refused: nvls_simple not offered, ncclAllReduce ncclInvalidUsage", reason(t, err))
 		require.ErrorContains(t, err, "No algorithm/protocol available for function AllReduce")
 	}
+}
+
+// From 2.31 on, each call has the algorithm in its configuration, and one communicator has all of them.
+func TestAnAlgorithmForEachCall(t *testing.T) {
+	setUp(t)
+	c := reducing(t, 2, "ring_ll")
+	require.NoError(t, errors.Join(os.Unsetenv("NCCL_ALGO"), os.Unsetenv("NCCL_PROTO"))) // until reducing restores them
+	_, errs := measured(t, c)
+	for _, err := range errs {
+		require.Equal(t, "refused", reason(t, err))
+		require.ErrorContains(t, err, "nccl 2.28.9 takes no algorithm for a call")
+	}
+
+	t.Setenv("CX_FAKE_NCCL_VERSION", "23102")
+	for _, algorithm := range []string{"ring_ll", "tree_simple", ""} {
+		collective.Of(&c).Algorithm = algorithm
+		d, errs := measured(t, c)
+		require.Equal(t, []error{nil, nil}, errs)
+		require.Equal(t, cmp.Or(algorithm, "tree_ll"), d.Measurement.Rows[0].Algorithm)
+		require.Equal(t, map[bool]string{true: "ncclAllReduce", false: "ncclAllReduceConfig"}[algorithm == ""], d.Measurement.Path)
+	}
+	collective.Of(&c).Algorithm = "nvls_simple"
+	_, errs = measured(t, c)
+	require.Equal(t, "refused: nvls_simple not offered, ncclAllReduceConfig ncclInvalidArgument", reason(t, errs[0]))
 }
 
 // A library that ignores what it is asked for does not measure another algorithm under its name.

@@ -35,6 +35,7 @@ type comm struct {
 	scalars map[numeric.Type]float64
 	// algorithm is the one that the case requires; empty for none.
 	algorithm string
+	unchoose  func() // undoes what Choose did; nil for nothing
 }
 
 var (
@@ -181,6 +182,9 @@ func (k *comm) Close() error {
 		return nil
 	}
 	var err error
+	if k.unchoose != nil {
+		k.unchoose()
+	}
 	for t := range k.scalars {
 		err = errors.Join(err, k.forget(t))
 	}

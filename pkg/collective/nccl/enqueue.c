@@ -134,6 +134,11 @@ static int enqueue(const job *j) {
 	case CX_ALLTOALLV_OLD: return alltoallv(j, f->AllToAllv);
 	case CX_HYPERCUBE: return hypercube(*j);
 	case CX_EXCHANGE: return exchange(j);
+	case CX_ALL_REDUCE_CONFIG: return f->AllReduceConfig(from, to, j->count, j->type, redop, j->e->comm, j->stream, j->e->config);
+	case CX_ALL_GATHER_CONFIG: return f->AllGatherConfig(from, to, j->count, j->type, j->e->comm, j->stream, j->e->config);
+	case CX_REDUCE_SCATTER_CONFIG: return f->ReduceScatterConfig(from, to, j->count, j->type, redop, j->e->comm, j->stream, j->e->config);
+	case CX_BROADCAST_CONFIG: return f->BroadcastConfig(from, to, j->count, j->type, j->root, j->e->comm, j->stream, j->e->config);
+	case CX_REDUCE_CONFIG: return f->ReduceConfig(from, to, j->count, j->type, redop, j->root, j->e->comm, j->stream, j->e->config);
 	default: return grouped(j, ring_parts);
 	}
 }

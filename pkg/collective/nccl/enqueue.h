@@ -37,6 +37,12 @@ enum {
 	CX_ALLTOALLV_OLD,    // ncclAllToAllv
 	CX_HYPERCUBE,        // grouped send/recv with rank^1, then rank^2, rank^4, …
 	CX_EXCHANGE,         // grouped send/recv of what the call lists
+	// With cx_end.config.
+	CX_ALL_REDUCE_CONFIG,
+	CX_ALL_GATHER_CONFIG,
+	CX_REDUCE_SCATTER_CONFIG,
+	CX_BROADCAST_CONFIG,
+	CX_REDUCE_CONFIG,
 };
 
 // Values shared by all operations of a communicator.
@@ -45,6 +51,7 @@ typedef struct {
 	int rank, nranks;
 	int how[32];     // by op
 	int premul[16];  // by type: the library's reduction that multiplies first
+	const cx_nccl_call_config *config;
 } cx_end;
 
 // cx_nccl_enqueue enqueues n operations on the stream, in group calls of group operations if that is

@@ -60,15 +60,15 @@ type Comm interface {
 
 // Chooser is a Comm whose library has several algorithms.
 type Chooser interface {
-	// Choose says with which algorithm, of collective.AlgorithmNames, all further operations must run; with ""
-	// the library chooses. Operations for which the library does not offer it fail with result.ReasonRefused.
-	Choose(algorithm string) error
+	// Choose says with which algorithm, of collective.AlgorithmNames, op must run from now on; with "" the
+	// library chooses. If the library does not offer it, operations fail with result.ReasonRefused.
+	Choose(op Op, algorithm string) error
 }
 
 // choose calls Choose on a Chooser. Other libraries have no algorithms.
-func choose(c Comm, algorithm string) error {
+func choose(c Comm, op Op, algorithm string) error {
 	if of, ok := c.(Chooser); ok {
-		return of.Choose(algorithm)
+		return of.Choose(op, algorithm)
 	}
 	if algorithm != "" {
 		return rank.Refused("the library has no algorithm %s to choose", algorithm)
