@@ -1,7 +1,9 @@
 package collective
 
 import (
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -10,27 +12,43 @@ import (
 type algorithm struct {
 	name        string   // an algorithm and a protocol; in capitals, NCCL's own name of the pair
 	algo, proto string   // values of NCCL_ALGO and NCCL_PROTO
+	kernel      string   // of symmetric windows: the value of NCCL_SYM_KERNEL, after the operation
 	ops         []string // that have it
 }
 
 // algorithms are in the order of tables. PAT names its operations, since every operation of the
 // communicator would fail that has no algorithm left.
 var algorithms = []algorithm{
-	{"tree_ll", "Tree", "LL", reduced},
-	{"tree_ll128", "Tree", "LL128", reduced},
-	{"tree_simple", "Tree", "Simple", reduced},
-	{"ring_ll", "Ring", "LL", ringed},
-	{"ring_ll128", "Ring", "LL128", ringed},
-	{"ring_simple", "Ring", "Simple", ringed},
-	{"collnet_direct_simple", "CollnetDirect", "Simple", switched},
-	{"collnet_chain_simple", "CollnetChain", "Simple", reduced},
-	{"nvls_simple", "NVLS", "Simple", switched},
-	{"nvlstree_simple", "NVLSTree", "Simple", reduced},
-	{"pat_simple", "allgather:PAT;reducescatter:PAT", "Simple", []string{"all_gather", "reduce_scatter"}},
+	{"tree_ll", "Tree", "LL", "", reduced},
+	{"tree_ll128", "Tree", "LL128", "", reduced},
+	{"tree_simple", "Tree", "Simple", "", reduced},
+	{"ring_ll", "Ring", "LL", "", ringed},
+	{"ring_ll128", "Ring", "LL128", "", ringed},
+	{"ring_simple", "Ring", "Simple", "", ringed},
+	{"collnet_direct_simple", "CollnetDirect", "Simple", "", switched},
+	{"collnet_chain_simple", "CollnetChain", "Simple", "", reduced},
+	{"nvls_simple", "NVLS", "Simple", "", switched},
+	{"nvlstree_simple", "NVLSTree", "Simple", "", reduced},
+	{"pat_simple", "allgather:PAT;reducescatter:PAT", "Simple", "", parted},
+	{name: "symk_agxll_r", kernel: "AGxLL_R", ops: reduced},
+	{name: "symk_agxllmc_r", kernel: "AGxLLMC_R", ops: reduced},
+	{name: "symk_rsxtmald_agxtmast", kernel: "RSxTmaLD_AGxTmaST", ops: reduced},
+	{name: "symk_rsxld_agxst", kernel: "RSxLD_AGxST", ops: reduced},
+	{name: "symk_rsxldmc_agxstmc", kernel: "RSxLDMC_AGxSTMC", ops: reduced},
+	{name: "symk_ll", kernel: "LL", ops: parted},
+	{name: "symk_llmc", kernel: "LLMC", ops: parted[:1]},
+	{name: "symk_tmast", kernel: "TmaST", ops: parted[:1]},
+	{name: "symk_st", kernel: "ST", ops: parted[:1]},
+	{name: "symk_tmastmc", kernel: "TmaSTMC", ops: parted[:1]},
+	{name: "symk_stmc", kernel: "STMC", ops: parted[:1]},
+	{name: "symk_tmald", kernel: "TmaLD", ops: parted[1:]},
+	{name: "symk_ld", kernel: "LD", ops: parted[1:]},
+	{name: "symk_ldmc", kernel: "LDMC", ops: parted[1:]},
 }
 
 var (
 	reduced  = []string{"all_reduce"}
+	parted   = []string{"all_gather", "reduce_scatter"}
 	switched = []string{"all_reduce", "all_gather", "reduce_scatter"}
 	ringed   = []string{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"}
 )
@@ -45,10 +63,12 @@ func namesOf(all []algorithm) (names []string) {
 	return names
 }
 
-// AlgorithmsOf lists the algorithms of an operation among has.
-func AlgorithmsOf(op string, has []string) []string {
+// AlgorithmsOf lists the algorithms of an operation on buffers of a registration, among has. Symmetric windows
+// have their own.
+func AlgorithmsOf(op, registration string, has []string) []string {
 	return slices.DeleteFunc(AlgorithmNames(), func(name string) bool {
-		return !slices.Contains(has, name) || !slices.Contains(algorithmOf(name).ops, op)
+		a := algorithmOf(name)
+		return !slices.Contains(has, name) || !slices.Contains(a.ops, op) || (a.kernel != "") != (registration == vocab.SymmetricWindow)
 	})
 }
 
@@ -59,12 +79,39 @@ func algorithmOf(name string) (a algorithm) {
 	return a
 }
 
-// Selecting returns the environment in which a communicator uses an algorithm only; nil for the choice of
-// the library, "".
-func Selecting(name string) map[string]string {
-	a := algorithmOf(name)
-	if a.name == "" {
+// Selecting returns the environment in which an operation has a single algorithm; nil for the choice of the
+// library, "".
+func Selecting(op, name string) map[string]string {
+	switch a := algorithmOf(name); {
+	case a.name == "":
 		return nil
+	case a.kernel != "":
+		return map[string]string{selectors[2]: map[string]string{"all_reduce": "AllReduce_", "all_gather": "AllGather_", "reduce_scatter": "ReduceScatter_"}[op] + a.kernel}
+	default:
+		return map[string]string{selectors[0]: a.algo, selectors[1]: a.proto}
 	}
-	return map[string]string{"NCCL_ALGO": a.algo, "NCCL_PROTO": a.proto}
+}
+
+// selectors are the variables with which NCCL and RCCL select algorithms.
+var selectors = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_SYM_KERNEL"}
+
+// Selected returns a variable of the environment of this process that selects algorithms, or "".
+func Selected() string {
+	for _, name := range selectors {
+		if os.Getenv(name) != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// Selection returns NCCL's selection of an algorithm alone for a call. NCCL takes a name for the beginning of names.
+func Selection(name string) string {
+	out := strings.ToUpper(name)
+	for _, other := range AlgorithmNames() {
+		if other != name && strings.HasPrefix(other, name) {
+			out += "+^" + strings.ToUpper(other)
+		}
+	}
+	return out
 }

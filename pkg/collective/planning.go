@@ -61,10 +61,10 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int,
 func requestEach(r *planner.Resolver, be *catalog.Backend, c plan.Case, shape Block, algorithms []string) {
 	has := catalog.BackendOf[Backend](be).Algorithms
 	env := c.Env
-	for _, name := range append([]string{""}, AlgorithmsOf(shape.Op, planner.Ordered(has, algorithms))...) {
+	for _, name := range append([]string{""}, AlgorithmsOf(shape.Op, shape.Registration, planner.Ordered(has, algorithms))...) {
 		block := shape
 		block.Algorithm = name
-		c.Block, c.Env = &block, planner.With(env, Selecting(name))
+		c.Block, c.Env = &block, planner.With(env, Selecting(shape.Op, name))
 		r.Request(be, &c)
 	}
 }
@@ -108,10 +108,8 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no reduction %s", be.Name, b.RedOp)
 	case !slices.Contains(has.Registrations, b.Registration):
 		return fmt.Sprintf("backend %s has no registration %s", be.Name, b.Registration)
-	case b.Algorithm != "" && len(AlgorithmsOf(b.Op, []string{b.Algorithm})) == 0:
-		return fmt.Sprintf("operation %s has no algorithm %s", b.Op, b.Algorithm)
-	case b.Algorithm != "" && b.Registration == vocab.SymmetricWindow:
-		return fmt.Sprintf("with registration %s, backend %s uses kernels outside of its algorithms", b.Registration, be.Name)
+	case b.Algorithm != "" && len(AlgorithmsOf(b.Op, b.Registration, []string{b.Algorithm})) == 0:
+		return fmt.Sprintf("operation %s with registration %s has no algorithm %s", b.Op, b.Registration, b.Algorithm)
 	case b.Algorithm != "" && !slices.Contains(has.Algorithms, b.Algorithm):
 		return fmt.Sprintf("backend %s has no algorithm %s", be.Name, b.Algorithm)
 	case has.Ungrouped && b.Measure.Aggregate > 1:

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -274,7 +273,7 @@ func (r *Request) asCase(dtype, redop string, root int, algorithm string) plan.C
 		Env: r.env,
 	}
 	if !r.perCall {
-		c.Env = planner.With(r.env, collective.Selecting(algorithm))
+		c.Env = planner.With(r.env, collective.Selecting(r.Shape.Op, algorithm))
 	}
 	return c
 }
@@ -291,14 +290,12 @@ func (r *Request) algorithms(be *catalog.Backend) ([]string, error) {
 	if len(r.algo) == 0 {
 		return out, nil
 	}
-	for _, name := range []string{"NCCL_ALGO", "NCCL_PROTO"} {
-		if os.Getenv(name) != "" {
-			return nil, cli.UsageError("--algo: %s is set, so the library would not choose by itself: unset it", name)
-		}
+	if name := collective.Selected(); name != "" {
+		return nil, cli.UsageError("--algo: %s is set, so the library would not choose by itself: unset it", name)
 	}
 	var has []string
 	if of := catalog.BackendOf[collective.Backend](be); of != nil && r.By == nil {
-		has = collective.AlgorithmsOf(r.Shape.Op, of.Algorithms)
+		has = collective.AlgorithmsOf(r.Shape.Op, r.Shape.Registration, of.Algorithms)
 	}
 	if len(has) == 0 {
 		return nil, cli.UsageError("--algo: backend %s has no algorithms to choose from for %s", be.Name, r.Name())

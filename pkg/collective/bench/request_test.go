@@ -221,6 +221,11 @@ func TestAlgorithmsAreCases(t *testing.T) {
 	}
 	require.Equal(t, []string{"", "tree_ll", "ring_ll", "ring_ll128", "ring_simple"}, names(planned(t, "nccl", "all_reduce --algo ring,TREE_LL")))
 	require.Equal(t, []string{"", "ring_ll", "ring_ll128", "ring_simple"}, names(planned(t, "rccl", "broadcast --algo all")))
+	windows := planned(t, "nccl", "reduce_scatter --algo all -R 2")
+	require.Equal(t, []string{"", "symk_ll", "symk_tmald", "symk_ld", "symk_ldmc"}, names(windows))
+	require.Equal(t, map[string]string{"NCCL_SYM_KERNEL": "ReduceScatter_LD"}, windows.Cases[3].Env)
+	require.Equal(t, "SYMK_LD+^SYMK_LDMC", collective.Selection("symk_ld"))
+	require.Equal(t, "RING_LL+^RING_LL128", collective.Selection("ring_ll"))
 	d := planned(t, "nccl", "all_gather --algo all -x 1")
 	require.Equal(t, []string{"", "ring_ll", "ring_ll128", "ring_simple", "collnet_direct_simple", "nvls_simple", "pat_simple"}, names(d))
 	require.Equal(t, map[string]string{"NCCL_CTA_POLICY": "1"}, d.Cases[0].Env)

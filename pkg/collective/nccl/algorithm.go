@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"errors"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,7 +36,7 @@ func (k *comm) Choose(op runner.Op, algorithm string) error {
 		k.unchoose()
 		k.unchoose = nil
 	}
-	if algorithm == "" || os.Getenv("NCCL_ALGO") != "" {
+	if algorithm == "" || collective.Selected() != "" {
 		return nil
 	}
 	l, call := k.c.Library(), configured[op]
@@ -47,7 +46,7 @@ func (k *comm) Choose(op runner.Op, algorithm string) error {
 	if err := l.Need(call.symbols...); err != nil {
 		return rank.Coded(result.ReasonNoSymbol, err)
 	}
-	config, free := l.NewCallConfig(selection(algorithm))
+	config, free := l.NewCallConfig(collective.Selection(algorithm))
 	plain, path := k.end.how[op], k.paths[op]
 	k.end.how[op], k.paths[op], k.end.config = call.how, call.path, (*C.cx_nccl_call_config)(config)
 	k.unchoose = func() {
@@ -55,15 +54,6 @@ func (k *comm) Choose(op runner.Op, algorithm string) error {
 		free()
 	}
 	return nil
-}
-
-// selection returns NCCL's selection of an algorithm alone. NCCL takes a name for the beginning of names.
-func selection(algorithm string) string {
-	name := strings.ToUpper(algorithm)
-	if strings.HasSuffix(name, "_LL") {
-		return name + "+^" + name + "128"
-	}
-	return name
 }
 
 // Named implements runner.Namer. The library logs the algorithm on rank 0.

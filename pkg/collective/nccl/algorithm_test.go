@@ -23,7 +23,7 @@ func reducing(t *testing.T, world int, algorithm string) plan.Case {
 	c := caseOf(nccl.NCCL, runner.AllReduce, world)
 	b := collective.Of(&c)
 	b.RedOp, b.Modes, b.Algorithm = "sum", []string{vocab.Pipelined}, algorithm
-	c.Env = collective.Selecting(algorithm)
+	c.Env = collective.Selecting(b.Op, algorithm)
 	for name, value := range c.Env {
 		t.Setenv(name, value)
 	}
@@ -61,10 +61,11 @@ func TestTheAlgorithmIsNamed(t *testing.T) {
 func TestAlgorithmIn(t *testing.T) {
 	for line, want := range map[string]string{
 		"": "",
-		"h:1:2 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..23}\n":     "ring_ll128",
-		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..0}\n":      "nvlstree_simple",
-		"h:1:2 [0] NCCL INFO AllGather: 8 Bytes -> Algo COLLNET_DIRECT proto SIMPLE channel{Lo..Hi}={0..0}\n": "collnet_direct_simple",
-		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo SECRET proto /home channel{Lo..Hi}={0..0}\n":          "",
+		"h:1:2 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..23}\n":                      "ring_ll128",
+		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..0}\n":                       "nvlstree_simple",
+		"h:1:2 [0] NCCL INFO AllGather: 8 Bytes -> Algo COLLNET_DIRECT proto SIMPLE channel{Lo..Hi}={0..0}\n":                  "collnet_direct_simple",
+		"h:1:2 [0] NCCL INFO AllReduce [Symmetric]: 8 Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 nthreads 512 nWorks 1\n": "symk_agxllmc_r",
+		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo SECRET proto /home channel{Lo..Hi}={0..0}\n":                           "",
 	} {
 		require.Equal(t, want, algorithmIn(line), line)
 	}
