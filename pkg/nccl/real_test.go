@@ -1,6 +1,7 @@
 package nccl
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -68,7 +69,16 @@ func TestRealLibrary(t *testing.T) {
 	require.NotZero(t, id)
 	if _, err := dl.Open("libcuda.so.1"); err != nil {
 		_, err = l.Init([]ID{id}, 0, 1, Config{NVLinkCentric: true})
-		require.EqualError(t, err, "ncclCommInitRankConfig: ncclUnhandledCudaError on rank 0")
+		const without = "ncclCommInitRankConfig: ncclUnhandledCudaError on rank 0"
+		require.EqualError(t, err, without)
+		// The log that this has opened at another level is opened again, and closed.
+		text, err := l.Logged("ALL", func() error {
+			_, err := l.Init([]ID{id}, 0, 1, Config{})
+			return err
+		})
+		require.EqualError(t, err, without)
+		require.Contains(t, text, " NCCL WARN ")
+		require.Empty(t, os.Getenv("NCCL_DEBUG"))
 	}
 
 	// The stand-in exports the same names under the same soname.
