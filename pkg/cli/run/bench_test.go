@@ -388,7 +388,7 @@ func TestBenchEP(t *testing.T) {
 	require.Len(t, r.Measurement.Rows, 2)
 
 	stdout, _ = onHost(t, append(args, "--contract", "cached-layout")...)
-	require.Contains(t, stdout, "\n# tiny normal cached-layout bf16, uniform: ")
+	require.Contains(t, stdout, "\n# tiny normal cached-layout bf16, uniform\n")
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=flip-bit"}
 	t.Setenv("TMPDIR", t.TempDir())

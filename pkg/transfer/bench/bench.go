@@ -369,7 +369,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 		shape = fmt.Sprintf("no model's cache, a token of which is %d bytes", t.Entries[0].Bytes)
 	}
 	fmt.Fprintf(w, "# %s, blocks %s, over %s on %s\n", shape, t.Routing, t.Mode, sanitize.Line(d.Topology.DeviceProduct))
-	fmt.Fprintf(w, "# sampling %s: %d bursts of each row, %d of them checked\n# a burst is timed from its first handle to its last completion\n",
+	fmt.Fprintf(w, "# sampling %s: %d bursts of each row, %d of them checked\n# a burst is timed from its first handle to its last completion; post is in us\n",
 		c.Sampling, t.Timing.Reps*t.Timing.Trials, t.Timing.Trials*min(t.Timing.Reps, 3))
 	if s := m.Setup; s != nil {
 		fmt.Fprintf(w, "# pool %d bytes, registered in %.3f ms; connected in %.3f ms\n", s.PoolBytes, s.RegisterMillis, s.ConnectMillis)
