@@ -21,8 +21,8 @@ type Group struct {
 }
 
 // JoinGroup makes a group of all ranks on the current device, d; see Join.
-func JoinGroup(ctx context.Context, s *rank.Session, l *nccl.Library, d accel.Device, name string) (*Group, error) {
-	c, err := Join(ctx, s, l, name, nccl.Config{NVLinkCentric: true})
+func JoinGroup(ctx context.Context, s *rank.Session, l *nccl.Library, d accel.Device, name string, config nccl.Config) (*Group, error) {
+	c, err := Join(ctx, s, l, name, config)
 	if err != nil {
 		return nil, err
 	}

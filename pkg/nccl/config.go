@@ -40,6 +40,10 @@ type Config struct {
 	// NVLinkCentric sets nvlinkCentricSched, as nccl-tests does. It is for programs that have
 	// the device to themselves.
 	NVLinkCentric bool
+	// OneGraph promises that graphs of the communicator's operations are launched one at a time, and
+	// never beside operations outside of graphs. Otherwise each captured collective waits for events
+	// that keep the two apart, some 14 µs on an H100.
+	OneGraph bool
 }
 
 // fill returns the ncclConfig_t for a library whose ncclGetVersion returned v. A library
@@ -57,6 +61,9 @@ func (c Config) fill(v Version) C.cx_nccl_config {
 	block.size = C.size_t(unsafe.Sizeof(block))
 	if c.NVLinkCentric && v >= v2_28 {
 		block.nvlinkCentricSched = 1
+	}
+	if c.OneGraph && v >= v2_29 {
+		block.graphUsageMode = 1
 	}
 	return block
 }

@@ -13,6 +13,7 @@ static const char *cx_GetLastError(const cx_nccl *f) { return f->GetLastError(NU
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/pyhost"
 )
 
 // Kind names an implementation.
@@ -36,7 +38,7 @@ const (
 var searches = map[Kind]dl.Search{
 	NCCL: {What: "NCCL", Env: "CX_NCCL_LIB", Names: []string{
 		"libnccl.so.2", "/usr/lib/*-linux-gnu/libnccl.so.2", "/usr/local/lib/libnccl.so.2",
-	}},
+	}, Missing: "libnccl.so.2 is neither on the loader's path, nor in /usr/lib or /usr/local/lib, nor in a wheel of python3 on PATH; run pip install nvidia-nccl-cu13"},
 	RCCL: {What: "RCCL", Env: "CX_RCCL_LIB", Names: []string{
 		"librccl.so.1", "/opt/rocm/lib/librccl.so.1", "/opt/rocm-*/lib/librccl.so.1",
 	}},
@@ -46,6 +48,9 @@ var searches = map[Kind]dl.Search{
 		"/usr/local/mscclpp/lib/libmscclpp_nccl.so.0", "/opt/mscclpp/lib/libmscclpp_nccl.so.0",
 	}, Beside: []string{"libmscclpp.so.0", "libmscclpp_collectives.so.0"}},
 }
+
+// inWheels are the paths of libraries in their installed wheels, below the directory of packages.
+var inWheels = map[Kind]string{NCCL: "nvidia/nccl/lib/libnccl.so.2"}
 
 // Variable returns the environment variable that names the library of a kind.
 func (k Kind) Variable() string { return searches[k].Env }
@@ -71,14 +76,14 @@ type Library struct {
 // ErrNotKind is wrapped by the error of Open for a library of another kind than requested.
 var ErrNotKind = errors.New("another library")
 
-// Open opens the library of a kind, at the path in its environment variable or where the
-// loader finds it.
+// Open opens the library of a kind, at the path in its environment variable, where the loader finds
+// it or, last, in a wheel among the packages of python3 on PATH.
 func Open(kind Kind) (*Library, error) {
 	search, ok := searches[kind]
 	if !ok {
 		return nil, fmt.Errorf("unknown kind of NCCL library %q", kind)
 	}
-	lib, err := search.Open()
+	lib, err := searchAlsoWheels(kind, search)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +125,13 @@ func netPlugin() error {
 		}
 	}
 	return fmt.Errorf("%s is %q, but there is no such plugin (libnccl-net-NAME.so): install it, for EFA from aws-ofi-nccl, or unset the variable", variable, list)
+}
+
+func searchAlsoWheels(kind Kind, search dl.Search) (*dl.Library, error) {
+	if wheel, ok := inWheels[kind]; ok {
+		return pyhost.Packaged(context.Background(), search, wheel)
+	}
+	return search.Open()
 }
 
 // required are the symbols that every library of this ABI has.

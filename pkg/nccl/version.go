@@ -10,6 +10,9 @@ type Version int
 // v2_28 is the first release in which Config.NVLinkCentric may be set.
 const v2_28 Version = 22800
 
+// v2_29 is the first release in which Config.OneGraph may be set.
+const v2_29 Version = 22900
+
 // v2_31 is the first release whose calls take a configuration.
 const v2_31 Version = 23100
 

@@ -19,7 +19,6 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/pyhost"
 )
@@ -51,10 +50,7 @@ type Library struct {
 // the packages of python3 on PATH last. The error wraps dl.ErrNoLibrary, dl.ErrNoSymbol or ErrUnfit.
 // UCX reads its UCX_ variables during the call.
 func Open(ctx context.Context) (*Library, error) {
-	lib, err := search.Open()
-	if err != nil && os.Getenv(search.Env) == "" {
-		lib, err = openPackage(ctx, err)
-	}
+	lib, err := pyhost.Packaged(ctx, search, wheelLibrary)
 	if err != nil {
 		return nil, err
 	}
@@ -64,25 +60,6 @@ func Open(ctx context.Context) (*Library, error) {
 		return nil, search.Unusable(err)
 	}
 	return l, nil
-}
-
-// openPackage opens the library among the packages of python3 on PATH. If there is none, it returns
-// elsewhere, the error of the other places.
-func openPackage(ctx context.Context, elsewhere error) (*dl.Library, error) {
-	python, err := pyhost.Find(ctx, command.Host{}, nil)
-	if err != nil {
-		return nil, elsewhere
-	}
-	ofPython := search
-	ofPython.Names = nil
-	for _, dir := range python.Path {
-		found, _ := filepath.Glob(filepath.Join(dir, wheelLibrary))
-		ofPython.Names = append(ofPython.Names, found...)
-	}
-	if len(ofPython.Names) == 0 {
-		return nil, elsewhere
-	}
-	return ofPython.Open()
 }
 
 func (l *Library) fill() error {

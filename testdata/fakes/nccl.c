@@ -290,7 +290,10 @@ struct comm {
 	struct redop redops[MAX_REDOPS];
 	unsigned algos[5], protos[5]; // allowed by the environment: a bit for each, by function
 	int sends_to[MAX_RANKS]; // connections that were made
+	int graph_mode; // graphUsageMode; 2 by default
 };
+
+int cx_fake_graph_mode(struct comm *c) { return c->graph_mode; }
 
 enum { LIVING = 0x11fe11fe, GONE = 0xdeadc033 };
 
@@ -1039,18 +1042,28 @@ static int check_config(const ncclConfig_t *given) {
 		return fail(InvalidArgument, "config with CTAPolicy %d", config.CTAPolicy);
 	if (config_size() >= 80 && config.version >= 22800 && config.nvlinkCentricSched != INT_MIN && config.nvlinkCentricSched != 0 && config.nvlinkCentricSched != 1)
 		return fail(InvalidArgument, "config with nvlinkCentricSched %d", config.nvlinkCentricSched);
+	if (config_size() >= 88 && config.version >= 22900 && config.graphUsageMode != INT_MIN && (config.graphUsageMode < 0 || config.graphUsageMode > 2))
+		return fail(InvalidArgument, "config with graphUsageMode %d", config.graphUsageMode);
+	return Success;
+}
+
+static int configure(int result, ncclComm_t *to, const ncclConfig_t *config) {
+	if (result != Success) return result;
+	(*to)->graph_mode = 2;
+	if (config != NULL && config_size() >= 88 && config->size >= 88 && config->version >= 22900 && config->graphUsageMode != INT_MIN)
+		(*to)->graph_mode = config->graphUsageMode;
 	return Success;
 }
 
 int ncclCommInitRankConfig(ncclComm_t *to, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
 	TRY(check_config(config));
-	return ncclCommInitRank(to, nranks, id, rank);
+	return configure(ncclCommInitRank(to, nranks, id, rank), to, config);
 }
 
 #ifndef CX_FAKE_RCCL // RCCL of this release has none
 int ncclCommInitRankScalable(ncclComm_t *to, int nranks, int rank, int n, ncclUniqueId *ids, ncclConfig_t *config) {
 	TRY(check_config(config));
-	return init(to, nranks, rank, n, ids);
+	return configure(init(to, nranks, rank, n, ids), to, config);
 }
 #endif
 

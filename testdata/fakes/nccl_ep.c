@@ -11,6 +11,8 @@
 //   CX_FAKE_NCCL_EP_TRUNCATE=RANK:N  a combine leaves the second half of each row as it was
 //   CX_FAKE_NCCL_EP_ROUND=RANK:N     a combine rounds towards zero
 //   CX_FAKE_NCCL_EP_ERROR=RANK:N     a dispatch returns ncclInternalError
+//   CX_FAKE_NCCL_EP_GRAPHS=MODE      refuses communicators of another graph usage mode
+//   CX_FAKE_NCCL_EP_COMPILER=1       a dispatch needs nvcc on PATH, and headers in NCCL_EP_HOME and NCCL_HOME
 
 #include <math.h>
 #include <stddef.h>
@@ -18,10 +20,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // Of the stand-in for NCCL.
 typedef struct comm *ncclComm_t;
 int ncclGetVersion(int *v);
+int cx_fake_graph_mode(ncclComm_t c);
 int ncclCommCount(ncclComm_t c, int *n);
 int ncclCommUserRank(ncclComm_t c, int *r);
 int ncclMemAlloc(void **p, size_t n);
@@ -163,6 +167,8 @@ int ncclEpCreateGroup(group_t *to, ncclComm_t comm, const group_config *given) {
 	TRY(ncclCommUserRank(comm, &rank));
 	TRY(ncclGetVersion(&version));
 	USAGE(version >= 22900, "NCCL has no device interface before 2.29");
+	const char *mode = getenv("CX_FAKE_NCCL_EP_GRAPHS");
+	USAGE(mode == NULL || atoi(mode) == cx_fake_graph_mode(comm), "a communicator of another graph usage mode");
 	group_config c = {0};
 	memcpy(&c, given, given->size < sizeof c ? given->size : sizeof c);
 	RULE(c.algorithm == LowLatency || c.algorithm == HighThroughput, "no such algorithm");
@@ -417,6 +423,15 @@ static void place_rows(void *arg) {
 		}
 }
 
+static int in_home(const char *home, const char *path) {
+	char file[4096];
+	return getenv(home) != NULL && snprintf(file, sizeof file, "%s/%s", getenv(home), path) < (int)sizeof file && access(file, R_OK) == 0;
+}
+
+static int compiles(void) {
+	return in_home("NCCL_EP_HOME", "include/nccl_ep") && in_home("NCCL_HOME", "include/nccl.h") && system("nvcc --version >/dev/null 2>&1") == 0;
+}
+
 int ncclEpDispatch(handle_t h, const inputs *in, const dispatch_outputs *out, const layout_info *info, const dispatch_config *config, void *stream) {
 	RULE(h != NULL, "no handle");
 	group_t g = h->group;
@@ -479,9 +494,10 @@ int ncclEpDispatch(handle_t h, const inputs *in, const dispatch_outputs *out, co
 	RULE(info == NULL || info->size < 48 || info->kind < 2, "this stand-in numbers experts as a rank does");
 	w.received = hold(out->tokens);
 	if (g->config.zero_copy == ZeroCopyOn) {
-		RULE(h->layout == RankMajor && recipe == None, "zero copy is of rank-major LL without quantization here");
+		RULE(h->layout != ExpertMajor && recipe == None, "zero copy is of rank-major LL without quantization, and of HT");
 		RULE(out->tokens->offset == 0 && cx_fake_window(out->tokens->window, out->tokens->data, w.received.bytes), "zero copy needs rows in a window");
 	}
+	if (getenv("CX_FAKE_NCCL_EP_COMPILER") != NULL && !compiles()) return fail(InternalError, "no kernel");
 	uint64_t n = h->dispatches++;
 	if (cx_fake_fault("CX_FAKE_NCCL_EP_ERROR", g->rank, n)) return fail(InternalError, "ordered to fail");
 	w.skip = cx_fake_fault("CX_FAKE_NCCL_EP_SKIP", g->rank, n);
@@ -589,6 +605,8 @@ int ncclEpCombine(handle_t h, const inputs *in, const combine_outputs *out, cons
 		RULE(in->tokens->sizes[0] >= (size_t)h->capacity, "fewer rows than the dispatch has room for");
 	}
 	w.rows = hold(in->tokens);
+	if (g->config.zero_copy == ZeroCopyOn && !ll)
+		RULE(in->tokens->offset == 0 && cx_fake_window(in->tokens->window, in->tokens->data, w.rows.bytes), "zero copy of HT needs the rows to combine in a window");
 	uint64_t n = h->combines++;
 	w.truncate = cx_fake_fault("CX_FAKE_NCCL_EP_TRUNCATE", g->rank, n);
 	w.to_zero = cx_fake_fault("CX_FAKE_NCCL_EP_ROUND", g->rank, n);

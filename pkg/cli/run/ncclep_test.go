@@ -32,10 +32,10 @@ func TestNCCLEP(t *testing.T) {
 
 	for id, of := range map[string][]string{
 		"-normal-decode-ep2-uniform-bf16":                    {"--mode", "normal"},
-		"-low-latency-decode-ep2-uniform-bf16-expert-major":  {"--mode", "low-latency"},
+		"-low-latency-decode-ep2-uniform-bf16-expert-major":  {"--mode", "low-latency", "--layout", "expert-major"},
 		"-low-latency-decode-ep2-uniform-fp8-expert-major":   {"--mode", "low-latency", "--precision", "fp8", "--layout", "expert-major"},
 		"-low-latency-decode-ep2-uniform-bf16-rank-major-zc": {"--mode", "low-latency", "--layout", "rank-major-zc"},
-		"-low-latency-decode-ep2-uniform-bf16-rank-major":    {"--mode", "low-latency", "--layout", "rank-major"},
+		"-low-latency-decode-ep2-uniform-bf16-rank-major":    {"--mode", "low-latency"},
 	} {
 		t.Setenv("TMPDIR", t.TempDir())
 		args := append([]string{

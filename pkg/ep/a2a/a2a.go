@@ -109,7 +109,7 @@ func (a *adapter) open(ctx context.Context, s *rank.Session, l *nccl.Library, so
 	if err := a.kernels.compile(ctx, a.device, source); err != nil {
 		return rank.Coded(result.ReasonDevice, err)
 	}
-	if a.comm, err = gpurank.JoinGroup(ctx, s, l, a.device.Device, "a2a"); err != nil {
+	if a.comm, err = gpurank.JoinGroup(ctx, s, l, a.device.Device, "a2a", nccl.Config{NVLinkCentric: true}); err != nil {
 		return err
 	}
 	a.device.Defer(a.comm.Close)

@@ -21,12 +21,12 @@ const leastTokens = 256
 
 // buffers holds the group of a case and its output buffers. All ranks have the same sizes.
 type buffers struct {
-	device *accel.Scope
-	stream accel.Stream
-	comm   *nccl.Communicator
-	codec  runner.Codec
-	group  *eplib.Group
-	window *nccl.Registration // of received; may be nil
+	device  *accel.Scope
+	stream  accel.Stream
+	comm    *nccl.Communicator
+	codec   runner.Codec
+	group   *eplib.Group
+	windows [2]*nccl.Registration // of received and, in Flat, of others; nil: none
 
 	layout           eplib.Layout
 	rank, world      int
@@ -62,9 +62,8 @@ func (a *adapter) newBuffers(c plan.Case, need runner.Capacity) (b *buffers, err
 		config = eplib.Config{Algorithm: eplib.HighThroughput, Layout: b.layout, MaxReceived: b.capacity}
 	}
 	config.Experts, config.TopK, config.MaxTokens, config.TokenBytes = need.Experts, b.topk, b.tokens, 2*b.hidden
-	if of.Layout == ep.RankMajorWindow {
-		config.ZeroCopy = true
-		if err := b.allocWindow(); err != nil {
+	if config.ZeroCopy = inWindows(c); config.ZeroCopy {
+		if err := b.allocWindows(); err != nil {
 			return nil, errors.Join(err, b.close())
 		}
 	}
@@ -94,19 +93,29 @@ func (b *buffers) receivedBytes() int {
 	return b.blocks * b.capacity * b.hidden * b.codec.ValueBytes()
 }
 
-// allocWindow allocates received as a symmetric window, collectively.
-func (b *buffers) allocWindow() (err error) {
+// allocWindows allocates received as a symmetric window and, in Flat, others too, collectively.
+func (b *buffers) allocWindows() error {
+	parts := []*accel.Ptr{&b.received, &b.others}
+	if b.layout != eplib.Flat {
+		parts = parts[:1]
+	}
 	bytes := int64(b.receivedBytes())
-	var free func() error
-	if b.received, free, err = gpurank.Alloc(b.comm, b.device.Device, bytes); err != nil {
-		return err
+	for i, at := range parts {
+		memory, free, err := gpurank.Alloc(b.comm, b.device.Device, bytes)
+		if err != nil {
+			return err
+		}
+		*at = memory
+		b.device.Defer(free)
+		if b.windows[i], err = b.comm.Register(memory, bytes, true); errors.Is(err, nccl.ErrNoHandle) {
+			return rank.Refused("nccl-ep needs symmetric windows of NCCL: %w", err)
+		}
+		if err != nil {
+			return gpurank.NCCLError(err)
+		}
+		b.device.Defer(func() error { return gpurank.Deregister(b.comm, b.windows[i]) })
 	}
-	b.device.Defer(free)
-	if b.window, err = b.comm.Register(b.received, bytes, true); errors.Is(err, nccl.ErrNoHandle) {
-		return rank.Refused("nccl-ep needs a symmetric window for layout %s: %w", ep.RankMajorWindow, err)
-	}
-	b.device.Defer(func() error { return gpurank.Deregister(b.comm, b.window) })
-	return gpurank.NCCLError(err)
+	return nil
 }
 
 // counted returns how many counts the library reports: one for each rank, or for each expert.
@@ -119,10 +128,7 @@ func (b *buffers) counted() int {
 
 func (b *buffers) alloc() error {
 	rows := b.blocks * b.capacity
-	beside, id, total, received := rows*b.topk, 8, 0, b.receivedBytes()
-	if b.received != 0 { // a window
-		received = 0
-	}
+	beside, id, total := rows*b.topk, 8, 0
 	switch b.layout {
 	case eplib.ExpertMajor:
 		beside = 0
@@ -136,7 +142,7 @@ func (b *buffers) alloc() error {
 		bytes int
 	}{
 		{&b.counts, 4 * b.counted()},
-		{&b.received, received},
+		{&b.received, b.receivedBytes()},
 		{&b.others, rows * b.hidden * 2},
 		{&b.out, b.tokens * b.hidden * 2},
 		{&b.scales, rows * b.codec.Scales(b.hidden) * 4},
@@ -145,7 +151,7 @@ func (b *buffers) alloc() error {
 		{&b.weights, 4 * beside},
 	}
 	for _, p := range parts {
-		if p.bytes == 0 {
+		if p.bytes == 0 || *p.at != 0 { // a window
 			continue
 		}
 		var err error
@@ -197,14 +203,17 @@ func (b *buffers) bind(p *runner.Problem) calls {
 	}
 	of := calls{p: p, update: b.group.Update(update)}
 	combine.Rows = dispatch.Received
+	if b.layout == eplib.Flat {
+		combine.Rows.Window = b.windows[0]
+	}
 	of.combine = b.group.Combine(combine)
-	combine.Rows.At = b.others
+	combine.Rows.At, combine.Rows.Window = b.others, b.windows[1]
 	of.combineOthers = b.group.Combine(combine)
 	if b.codec.Format != nil {
 		dispatch.FP8, dispatch.Received.Type = true, numeric.F8E4M3
 		dispatch.Scales = rows(b.scales, numeric.Float, b.codec.Scales(b.hidden))
 	}
-	dispatch.Received.Window = b.window
+	dispatch.Received.Window = b.windows[0]
 	for _, x := range p.Inputs {
 		dispatch.X.At = x
 		of.dispatch = append(of.dispatch, b.group.Dispatch(dispatch))

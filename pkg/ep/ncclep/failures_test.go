@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/pystandin"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -51,11 +54,11 @@ func TestRefusals(t *testing.T) {
 			func(c *plan.Case) { c.Precision = "fp8" },
 		},
 		{
-			"nccl-ep supports layout rank-major-zc only in bf16 and scope scale-up, not in fp8 and scope scale-up", inWindows,
+			"nccl-ep supports layout rank-major-zc only in bf16 and scope scale-up, not in fp8 and scope scale-up", windowed,
 			func(c *plan.Case) { c.Precision, ep.Of(c).Hidden = "fp8", 512 },
 		},
 		{
-			"nccl-ep supports layout rank-major-zc only in bf16 and scope scale-up, not in bf16 and scope scale-out", inWindows,
+			"nccl-ep supports layout rank-major-zc only in bf16 and scope scale-up, not in bf16 and scope scale-out", windowed,
 			func(c *plan.Case) { c.Scope = vocab.ScopeOut },
 		},
 		{"nccl-ep does not support fp8 in mode normal", normal, func(c *plan.Case) { c.Precision = "fp8" }},
@@ -111,9 +114,57 @@ func TestWithoutTheLibrary(t *testing.T) {
 func TestNoWindow(t *testing.T) {
 	setUp(t)
 	t.Setenv("CX_FAKE_NCCL_NO_HANDLE", "1")
-	f := failed(t, caseOf(inWindows, func(*plan.Case) {}))
-	require.Equal(t, result.ReasonRefused, f.Reason.Code)
-	require.Contains(t, f.Text, "nccl-ep needs a symmetric window for layout rank-major-zc: ncclCommWindowRegister on rank 1")
+	for _, of := range []form{windowed, normal} {
+		f := failed(t, caseOf(of, func(*plan.Case) {}))
+		require.Equal(t, result.ReasonRefused, f.Reason.Code)
+		require.Contains(t, f.Text, "nccl-ep needs symmetric windows of NCCL: ncclCommWindowRegister on rank 1")
+	}
+}
+
+// What the run-time compiler of the library lacks is named, where the library only fails.
+func TestWithoutACompiler(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_EP_COMPILER", "1")
+	for _, name := range []string{"CUDA_HOME", "CUDA_PATH", "NVCC", "NCCL_EP_JIT_NVCC", "NCCL_EP_HOME", "NCCL_HOME"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("PATH", t.TempDir())
+	streams := eptest.Run(t, Open, "", caseOf(normal, func(*plan.Case) {}))[0]
+	f := streams[slices.IndexFunc(streams, func(s rank.Stream) bool { return s.Failure != nil })].Failure // the first ends the others
+	require.Equal(t, "ncclEpDispatch ncclInternalError", f.Reason.Detail)
+	wording.Has(t, f.Text, "its run-time compiler lacks nvcc … CUDA_HOME … NCCL_EP_HOME … NCCL_HOME to a directory with include/nccl.h")
+}
+
+// From the wheels, the library compiles: nothing needs to be set.
+func TestWheels(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_EP_COMPILER", "1")
+	bin, packages := t.TempDir(), t.TempDir()
+	for file, from := range map[string]string{
+		filepath.Join(packages, "nccl/ep/lib/cu13/libnccl_ep.so.0"):   "CX_NCCL_EP_LIB",
+		filepath.Join(packages, "nvidia/nccl/lib/libnccl.so.2"):       "CX_NCCL_LIB",
+		filepath.Join(packages, "nccl/ep/include/nccl_ep/device.cuh"): "",
+		filepath.Join(packages, "nvidia/nccl/include/nccl.h"):         "",
+		filepath.Join(bin, "nvcc"):                                    "",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		if from == "" {
+			require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755))
+			continue
+		}
+		library, err := os.ReadFile(os.Getenv(from))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, library, 0o755))
+		t.Setenv(from, "")
+	}
+	for _, name := range []string{"CUDA_HOME", "CUDA_PATH", "NVCC", "NCCL_EP_JIT_NVCC", "NCCL_EP_HOME", "NCCL_HOME"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("PATH", bin+":"+pystandin.Path(t))
+	t.Setenv("PYTHONPATH", packages)
+	c := caseOf(normal, func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{6} })
+	e := eptest.Processes(t, true, "", c) // this process may have loaded others
+	require.Equal(t, result.Success, eptest.Document(t, c, e.Streams[0]).Outcome.Status, "%s", e.Logs)
 }
 
 // An error of the library is named with its call.
@@ -162,7 +213,7 @@ func TestALibraryThatLies(t *testing.T) {
 func TestAnotherRounding(t *testing.T) {
 	for _, f := range forms {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
-			if f != inWindows {
+			if f != windowed {
 				need.Full(t)
 			}
 			setUp(t)

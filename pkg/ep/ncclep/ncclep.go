@@ -3,10 +3,10 @@
 //
 // Low-latency mode uses the library's low-latency algorithm. In its expert-major layout each
 // row is one token for one expert, and combine applies the weight. In its rank-major layout
-// each row is one token, with its experts and weights; senders may write such rows into windows of
-// the receivers. Normal mode uses the high-throughput algorithm in the flat layout, whose rows
-// are like rank-major ones; unless the contract is cached-layout, its dispatch begins with the
-// exchange of the routing.
+// each row is one token, with its experts and weights; senders write such rows into windows of the
+// receivers, in bf16 inside a scale-up domain. Normal mode uses the high-throughput algorithm in the
+// flat layout, whose rows are like rank-major ones, in windows too; unless the contract is
+// cached-layout, its dispatch begins with the exchange of the routing.
 package ncclep
 
 import (
@@ -50,12 +50,12 @@ var Backend = backend.Backend{
 }
 
 // findLibrary finds NCCL EP, which requires NCCL.
-func findLibrary(context.Context) backend.Library {
+func findLibrary(ctx context.Context) backend.Library {
 	n, err := nccl.Open(nccl.NCCL)
 	if err != nil {
 		return backend.Library{Err: err}
 	}
-	l, err := eplib.Open(n)
+	l, err := eplib.Open(ctx, n)
 	if err != nil {
 		return backend.Library{Err: err}
 	}
@@ -92,12 +92,12 @@ type adapter struct {
 }
 
 func (a *adapter) open(ctx context.Context, s *rank.Session, n *nccl.Library) (err error) {
-	if a.lib, err = eplib.Open(n); errors.Is(err, eplib.ErrOldNCCL) {
+	if a.lib, err = eplib.Open(ctx, n); errors.Is(err, eplib.ErrOldNCCL) {
 		return rank.Refused("%w", err)
 	} else if err != nil {
 		return gpurank.NCCLError(err)
 	}
-	if a.comm, err = gpurank.JoinGroup(ctx, s, n, a.gpu, "nccl-ep"); err != nil {
+	if a.comm, err = gpurank.JoinGroup(ctx, s, n, a.gpu, "nccl-ep", nccl.Config{NVLinkCentric: true, OneGraph: true}); err != nil {
 		return err
 	}
 	a.device.Defer(a.comm.Close)
@@ -126,11 +126,16 @@ func describe(c plan.Case, info accel.Info) (runner.Description, error) {
 	hiddenUnit := lowLatencyHidden
 	switch {
 	case b.Mode == ep.ModeNormal:
-		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ht-routed-static", runner.TokenRank, runner.UnweightedRankSum
+		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ht-routed-zc-static", runner.TokenRank, runner.UnweightedRankSum
+		if b.TimingMode == vocab.Graph { // only its graphs have a collective of NCCL in them; see nccl.Config.OneGraph
+			d.KernelGeneration += "-gum1"
+		}
+		// Without the exchange of the routing, a faster peer's next dispatch overwrites rows in use.
+		d.FreshPair = c.Contract == ep.ContractCachedLayout
 		hiddenUnit = normalHidden
 	case b.Layout == ep.RankMajor, b.Layout == ep.RankMajorWindow:
 		d.KernelGeneration, d.Receive, d.Combine, d.Reduction = "nccl-ep-v02-ll-rm", runner.TokenRank, runner.UnweightedRankSum, runner.RankFP32
-		if b.Layout == ep.RankMajorWindow {
+		if inWindows(c) {
 			d.KernelGeneration += "-zc"
 			d.FreshPair = true // a faster peer's next dispatch overwrites rows that are not combined yet
 		}
@@ -162,6 +167,13 @@ func describe(c plan.Case, info accel.Info) (runner.Description, error) {
 		return d, rank.Refused("nccl-ep does not support timing contract cached-layout in mode low-latency")
 	}
 	return d, expertLimits(b.Mode, b.Experts, b.TopK, info.Multiproc)
+}
+
+// inWindows reports whether peers write the rows of a case into windows: of all layouts that can.
+func inWindows(c plan.Case) bool {
+	b := ep.Of(&c)
+	return b.Mode == ep.ModeNormal || b.Layout == ep.RankMajorWindow ||
+		b.Layout == ep.RankMajor && c.Precision == "bf16" && c.Scope == vocab.ScopeUp
 }
 
 // archLimit refuses unsupported device architectures.

@@ -12,10 +12,14 @@ import (
 	source "github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-func TestMain(m *testing.M) { fakes.Main(m) }
+func TestMain(m *testing.M) {
+	eptest.Main(func(plan.Case) (rank.Opener, error) { return Open, nil })
+	fakes.Main(m)
+}
 
 // setUp makes this process find the stand-ins, with three devices and an NCCL that is new
 // enough.
@@ -32,9 +36,9 @@ var (
 	expertMajor = form{ep.ModeLowLatency, ep.ExpertMajor}
 	rankMajor   = form{ep.ModeLowLatency, ep.RankMajor}
 
-	inWindows = form{ep.ModeLowLatency, ep.RankMajorWindow}
+	windowed = form{ep.ModeLowLatency, ep.RankMajorWindow}
 
-	forms = []form{normal, expertMajor, rankMajor, inWindows}
+	forms = []form{normal, expertMajor, rankMajor, windowed}
 )
 
 // caseOf is a case of three ranks and 12 experts.
@@ -60,7 +64,7 @@ func TestPairs(t *testing.T) {
 		caseOf(normal, with(ep.ContractCachedLayout, "uneven-empty-rank")),
 		caseOf(expertMajor, with(ep.ContractLayout, "uniform")),
 		caseOf(rankMajor, with(ep.ContractLayout, "uneven-empty-rank")),
-		caseOf(inWindows, with(ep.ContractLayout, "uniform")),
+		caseOf(windowed, with(ep.ContractLayout, "uniform")),
 		caseOf(expertMajor, fp8),
 	)
 }
@@ -72,7 +76,7 @@ func TestMorePairs(t *testing.T) {
 		caseOf(normal, with(ep.ContractLayout, "uniform")),
 		caseOf(expertMajor, with(ep.ContractLayout, "uneven-empty-rank")),
 		caseOf(rankMajor, with(ep.ContractLayout, "uniform")),
-		caseOf(inWindows, with(ep.ContractLayout, "uneven-empty-rank")),
+		caseOf(windowed, with(ep.ContractLayout, "uneven-empty-rank")),
 		caseOf(rankMajor, fp8),
 	)
 }

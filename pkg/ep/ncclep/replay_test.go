@@ -2,6 +2,7 @@ package ncclep
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,16 +31,18 @@ func TestReplays(t *testing.T) { replay(t, replayed(normal), replayed(expertMajo
 // Every form can.
 func TestMoreReplays(t *testing.T) {
 	need.Full(t)
-	replay(t, replayed(expertMajor), replayed(rankMajor), replayed(inWindows))
+	replay(t, replayed(expertMajor), replayed(rankMajor), replayed(windowed))
 }
 
 func replay(t *testing.T, cases ...plan.Case) {
 	t.Helper()
 	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_EP_GRAPHS", "1") // the mode in which captured collectives wait for nothing
 	for i, streams := range eptest.Run(t, Open, "", cases...) {
 		d := eptest.Document(t, cases[i], streams)
 		require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", cases[i].CaseID, d.Outcome.Reasons)
 		require.Contains(t, d.Implementation.KernelGeneration, "-cudagraph")
+		require.Equal(t, ep.Of(&cases[i]).Mode == ep.ModeNormal, strings.Contains(d.Implementation.KernelGeneration, "-ht-routed-zc-static-gum1"))
 		require.True(t, *d.Measurement.Rows[0].Correctness.GraphOutputPassed)
 	}
 }

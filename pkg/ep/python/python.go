@@ -178,7 +178,7 @@ func (a *adapter) meet(ctx context.Context) error {
 	if err != nil {
 		return gpurank.NCCLError(err)
 	}
-	a.meeting, err = gpurank.JoinGroup(ctx, a.session, l, a.gpu, "python-graphs")
+	a.meeting, err = gpurank.JoinGroup(ctx, a.session, l, a.gpu, "python-graphs", nccl.Config{NVLinkCentric: true, OneGraph: true})
 	if err == nil {
 		a.device.Defer(a.meeting.Close)
 	}

@@ -40,7 +40,7 @@ func alone(t *testing.T) one {
 	require.NoError(t, err)
 	comm, err := n.Init([]nccl.ID{id}, 0, 1, nccl.Config{})
 	require.NoError(t, err)
-	lib, err := Open(n)
+	lib, err := Open(t.Context(), n)
 	require.NoError(t, err)
 	require.Equal(t, "0.1.0+nccl2.30.7", lib.FullVersion())
 	require.Equal(t, "libnccl_ep.so.0", lib.SOName())
@@ -226,6 +226,6 @@ func TestRCCLIsNoNCCL(t *testing.T) {
 	fakes.Build(t).UseWithoutKernels(t)
 	n, err := nccl.Open(nccl.RCCL)
 	require.NoError(t, err)
-	_, err = Open(n)
+	_, err = Open(t.Context(), n)
 	require.ErrorIs(t, err, ErrOldNCCL)
 }

@@ -19,6 +19,7 @@ import "C"
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/nccl"
@@ -57,8 +58,9 @@ type Config struct {
 	MaxReceived int // maximum rows that a rank receives; for HighThroughput only
 	TokenBytes  int // maximum bytes of a row
 	QueuePairs  int // for each rank; 0 lets the library choose
-	// ZeroCopy makes senders write rows directly into the window of Dispatch.Received. It
-	// requires RankMajor, bf16, and that all ranks can access each other's memory.
+	// ZeroCopy makes senders write rows directly into the window of Dispatch.Received. It requires
+	// bf16 and RankMajor, where all ranks can access each other's memory, or Flat, whose
+	// Combine.Rows then are in a window too.
 	ZeroCopy bool
 }
 
@@ -108,5 +110,9 @@ func (g *Group) Close() (err error) {
 }
 
 func (g *Group) check(call string, result C.int) error {
-	return g.lib.nccl.Check(call, g.comm.Rank(), nccl.Result(result))
+	err := g.lib.nccl.Check(call, g.comm.Rank(), nccl.Result(result))
+	if nccl.Result(result) == nccl.InternalError {
+		return fmt.Errorf("%w: %w", err, compilerLacks())
+	}
+	return err
 }

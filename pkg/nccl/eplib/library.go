@@ -11,17 +11,23 @@ static int cx_ep_version(const cx_ep_library *f, int *v) { return f->GetVersion(
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/pyhost"
 )
+
+// wheelLibraries are the paths of the library in the wheel nccl-extensions, below the directory of
+// packages: for CUDA 13 and 12.
+var wheelLibraries = []string{"nccl/ep/lib/cu13/libnccl_ep.so*", "nccl/ep/lib/cu12/libnccl_ep.so*"}
 
 var search = dl.Search{What: "NCCL EP", Env: "CX_NCCL_EP_LIB", Names: []string{
 	"libnccl_ep.so.0", "/usr/lib/*-linux-gnu/libnccl_ep.so.0", "/usr/local/lib/libnccl_ep.so.0",
-}}
+}, Missing: "libnccl_ep.so.0 is neither on the loader's path, nor in /usr/lib or /usr/local/lib, nor in a wheel of python3 on PATH; run pip install nccl-extensions[cu13]"}
 
 // minNCCL is the first release whose device interface NCCL EP can use.
 const minNCCL nccl.Version = 22900
@@ -37,14 +43,15 @@ type Library struct {
 	version int
 }
 
-// Open opens the library, at the path in CX_NCCL_EP_LIB or where the loader finds it. The
-// library uses the functions of n, since the loader resolves its dependency on NCCL to the
-// file that is already loaded.
-func Open(n *nccl.Library) (*Library, error) {
+// Open opens the library, at the path in CX_NCCL_EP_LIB, where the loader finds it or, last, in a
+// wheel among the packages of python3 on PATH. The library uses the functions of n, since the loader
+// resolves its dependency on NCCL to the file that is already loaded. Open sets the variables that
+// lead its run-time compiler to the headers beside both libraries, unless they are set.
+func Open(ctx context.Context, n *nccl.Library) (*Library, error) {
 	if n.Kind != nccl.NCCL || n.Version < minNCCL {
 		return nil, fmt.Errorf("%w: want NCCL 2.29 or newer, found %s %s: set CX_NCCL_LIB to a newer one", ErrOldNCCL, n.Kind, n.VersionString())
 	}
-	lib, err := search.Open()
+	lib, err := pyhost.Packaged(ctx, search, wheelLibraries...)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +70,7 @@ func Open(n *nccl.Library) (*Library, error) {
 		return nil, search.Unusable(err)
 	}
 	l.version = int(v)
-	return l, nil
+	return l, l.lead()
 }
 
 // VersionString returns the version of the library, such as 0.1.0.

@@ -1,0 +1,76 @@
+package eplib
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The library compiles its kernels with nvcc, when they are first needed. home is a variable that
+// names a directory, and file what the compiler reads below it.
+type home struct{ variable, file, what, install string }
+
+// homes are the homes of the library's sources and of NCCL's headers.
+var homes = []home{
+	{"NCCL_EP_HOME", "include/nccl_ep", "the sources of its kernels", "install the wheel nccl-extensions"},
+	{"NCCL_HOME", "include/nccl.h", "NCCL's headers", "install the wheel nvidia-nccl-cu13"},
+}
+
+// lead sets the homes that are not set to the directories above the libraries that have the files.
+func (l *Library) lead() error {
+	for i, library := range []string{l.Path(), l.nccl.Path()} {
+		h := homes[i]
+		if os.Getenv(h.variable) != "" {
+			continue
+		}
+		for dir := filepath.Dir(library); dir != "/" && dir != "."; dir = filepath.Dir(dir) {
+			if _, err := os.Stat(filepath.Join(dir, h.file)); err != nil {
+				continue
+			}
+			if err := os.Setenv(h.variable, dir); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// compilerLacks returns what the library's compiler needs and does not find, with what to do, or how
+// to learn why it failed.
+func compilerLacks() error {
+	var lacks []string
+	if !compilerFound() {
+		lacks = append(lacks, "nvcc (install the CUDA toolkit, or set CUDA_HOME)")
+	}
+	for _, h := range homes {
+		if _, err := os.Stat(filepath.Join(os.Getenv(h.variable), h.file)); os.Getenv(h.variable) == "" || err != nil {
+			lacks = append(lacks, fmt.Sprintf("%s (%s, or set %s to a directory with %s)", h.what, h.install, h.variable, h.file))
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("its run-time compiler lacks %s", strings.Join(lacks, " and "))
+	}
+	return errors.New("if its run-time compiler failed, NCCL_EP_JIT_LOG=1 logs why")
+}
+
+// compilerFound reports whether there is an nvcc where the library looks for it.
+func compilerFound() bool {
+	nvcc := cmp.Or(os.Getenv("NCCL_EP_JIT_NVCC"), os.Getenv("NVCC"))
+	if cuda := cmp.Or(os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH")); nvcc == "" && cuda != "" {
+		if at := filepath.Join(cuda, "bin", "nvcc"); exists(at) {
+			return true
+		}
+	}
+	_, err := exec.LookPath(cmp.Or(nvcc, "nvcc"))
+	return err == nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
