@@ -54,11 +54,11 @@ func TestParity(t *testing.T) {
 	require.Empty(t, m.RequestedOther)
 }
 
-// TestParityV4 holds ep-core-v4 to the cells that CollectiveX lists since its nccl-ep
+// TestParityV4 holds ep-core-v4-2026-09 to the cells that CollectiveX lists since its nccl-ep
 // v0.2, at revision 2439a605. The counts were computed from its rules, since no output of
 // its generator is known.
 func TestParityV4(t *testing.T) {
-	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"ep-core-v4"}}})
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{"suite": {"ep-core-v4-2026-09"}}})
 	golden.Equal(t, "testdata/ep-core-v4.txt", listing(m))
 	require.Len(t, m.Include, 100)
 	count := map[string]int{}
