@@ -36,6 +36,35 @@ type Block struct {
 	// Layout is how received rows are arranged, for backends with a choice in the mode. Empty means
 	// that there is no choice or, in a plan of CollectiveX, expert-major.
 	Layout string `json:"layout,omitempty" in:"layout"`
+	// Tuning is what the case sets in the place of the library; nil: nothing.
+	Tuning *Tuning `json:"tuning,omitempty"`
+}
+
+// Tuning sets what a library would choose itself. The zero value of a field leaves it to the library.
+type Tuning struct {
+	// SMs is the number of multiprocessors that operations use.
+	SMs int `json:"num_sms,omitempty" yaml:"num_sms,optional" min:"1"`
+	// NoOverlap tells the library that no computation runs beside its operations.
+	NoOverlap bool `json:"no_overlap,omitempty" yaml:"no_overlap,optional"`
+	// NoHandleCopy makes handles keep the caller's expert ids instead of a copy.
+	NoHandleCopy bool `json:"no_handle_copy,omitempty" yaml:"no_handle_copy,optional"`
+}
+
+// Words returns the names of what is set, as in ids and kernel generations. t may be nil.
+func (t *Tuning) Words() (words []string) {
+	if t == nil {
+		return nil
+	}
+	if t.SMs > 0 {
+		words = append(words, "sm"+strconv.Itoa(t.SMs))
+	}
+	if t.NoOverlap {
+		words = append(words, "nooverlap")
+	}
+	if t.NoHandleCopy {
+		words = append(words, "nohandlecopy")
+	}
+	return words
 }
 
 // Timing holds the sample counts of an EP case; see methodology: fresh-entry
@@ -111,7 +140,7 @@ func (e *Block) Factors(c *plan.Case, to []string) []string {
 	if e.TimingMode != "" {
 		to = append(to, e.TimingMode)
 	}
-	return to
+	return append(to, e.Tuning.Words()...)
 }
 
 // upstreamLayouts maps the workloads of CollectiveX's own plans to the layout that its runs use
@@ -119,12 +148,12 @@ func (e *Block) Factors(c *plan.Case, to []string) []string {
 var upstreamLayouts = map[string]string{"deepseek-v3": ExpertMajor, "deepseek-v4-pro": RankMajor}
 
 // upstream implements plan.Descriptor.Upstream. Upstream plans only uniform routing, the layout
-// contract and its own workloads, each in one layout. Its replayed graphs are not separate cases:
+// contract and its own workloads, each in one layout and untuned. Its replayed graphs are not separate cases:
 // the dashboard cannot show rows without tails, and gives one label to cases that differ only in
 // these factors.
 func upstream(c *plan.Case) bool {
 	e := Of(c)
-	if e == nil || e.Routing != "uniform" || c.Contract != ContractLayout || e.TimingMode != "" || c.Repeat != 1 {
+	if e == nil || e.Routing != "uniform" || c.Contract != ContractLayout || e.TimingMode != "" || e.Tuning != nil || c.Repeat != 1 {
 		return false
 	}
 	layout, planned := upstreamLayouts[e.Workload]

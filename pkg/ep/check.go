@@ -81,11 +81,12 @@ type compared struct {
 	Experts  int    `json:"experts"`
 	Seed     uint64 `json:"seed"`
 	// BalancedRung decides where replicated experts are; see Block.BalancedRung.
-	BalancedRung  int    `json:"balanced_rung,omitempty"`
-	RoutingSHA256 string `json:"routing_sha256,omitempty"` // of a routing from a file
-	Timing        Timing `json:"timing"`
-	TimingMode    string `json:"timing_mode,omitempty"` // see Block.TimingMode
-	Layout        string `json:"layout,omitempty"`      // empty: expert-major, or no choice
+	BalancedRung  int     `json:"balanced_rung,omitempty"`
+	RoutingSHA256 string  `json:"routing_sha256,omitempty"` // of a routing from a file
+	Timing        Timing  `json:"timing"`
+	TimingMode    string  `json:"timing_mode,omitempty"` // see Block.TimingMode
+	Tuning        *Tuning `json:"tuning,omitempty"`
+	Layout        string  `json:"layout,omitempty"` // empty: expert-major, or no choice
 }
 
 func comparison(c *plan.Case) any {
@@ -96,7 +97,7 @@ func comparison(c *plan.Case) any {
 	}
 	return compared{
 		Workload: b.Workload, Mode: b.Mode, Phase: b.Phase, Routing: b.Routing,
-		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), RoutingSHA256: b.RoutingSHA256, Timing: b.Timing, TimingMode: b.TimingMode,
+		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), RoutingSHA256: b.RoutingSHA256, Timing: b.Timing, TimingMode: b.TimingMode, Tuning: b.Tuning,
 		Layout: layout,
 	}
 }

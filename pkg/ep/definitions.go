@@ -23,6 +23,8 @@ type SuiteBlock struct {
 	TimingModes []string `yaml:"timing_modes" in:"EP timing mode" default:"[eager]"`
 	// Layouts apply to backends with a choice in a mode; others ignore them.
 	Layouts []string `yaml:"layouts" in:"layout" default:"[expert-major]"`
+	// Tunings apply to backends that can be tuned in a mode; others run once, untuned. {} is untuned.
+	Tunings []Tuning `yaml:"tunings,optional"`
 	// Ladders replace the workload's.
 	Ladders  []Ladder `yaml:"ladders,optional"`
 	Sampling string   `yaml:"sampling,optional" in:"sampling"` // default: the suite's
@@ -50,6 +52,8 @@ type Mode struct {
 	// Layouts lists the layouts of a mode with a choice; the first is the default of a
 	// measurement.
 	Layouts []string `yaml:"layouts,optional" in:"layout"`
+	// Tunable reports whether cases may set a Tuning.
+	Tunable bool `yaml:"tunable,optional"`
 	// Precisions replaces the backend's precisions in this mode.
 	Precisions []string `yaml:"precisions,optional" in:"precision"`
 }

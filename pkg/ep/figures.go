@@ -2,6 +2,7 @@ package ep
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/plural"
@@ -90,6 +91,9 @@ func facetsOf(d *Document) []string {
 	mode := f.Mode
 	if b.Layout != "" && b.Layout != ExpertMajor { // documents may omit it
 		mode += " " + b.Layout
+	}
+	if words := b.Tuning.Words(); len(words) > 0 {
+		mode += " " + strings.Join(words, " ")
 	}
 	return []string{f.Phase, mode, f.Precision, f.Workload, f.Routing, cmp.Or(b.TimingMode, Eager)}
 }

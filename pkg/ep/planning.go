@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -58,9 +59,10 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
 		Ladder: b.Ladder(w, phase), Timing: Timing(*catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling))),
 	}
-	with := func(mode string, routing RoutingRef, precision, layout, timing string) *plan.Case {
+	with := func(mode string, routing RoutingRef, precision, layout, timing string, tuning *Tuning) *plan.Case {
 		block := shape
 		block.Mode, block.Routing, block.Layout, block.LadderCap = mode, routing.Name, layout, ladderCap(has, mode)
+		block.Tuning = tuning
 		if routing.Recorded != nil {
 			block.Record(routing.Recorded.Experts)
 		}
@@ -71,7 +73,7 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int
 		return &c
 	}
 	if !slices.Contains(support.Degrees(ModeNormal), degree) {
-		r.Unsupported(with(ModeNormal, b.Routings[0], slices.Min(has.Precisions), "", b.TimingModes[0]), "")
+		r.Unsupported(with(ModeNormal, b.Routings[0], slices.Min(has.Precisions), "", b.TimingModes[0], nil), "")
 		return
 	}
 	for _, mode := range r.Pick("mode", Modes(), b.Modes) {
@@ -86,8 +88,11 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, degree int
 				for _, c.Contract = range planner.Ordered(has.Contracts, b.Contracts) {
 					for _, layout := range layouts(has.Mode(mode), b.Layouts) {
 						for _, timing := range planner.Ordered(TimingModes(), b.TimingModes) {
-							if timing == Eager || has.Mode(mode).Graphs && phase == PhaseDecode {
-								r.Runnable(be, with(mode, routing, precision, layout, timing))
+							if timing != Eager && !(has.Mode(mode).Graphs && phase == PhaseDecode) {
+								continue
+							}
+							for _, tuning := range tunings(has.Mode(mode), b.Tunings) {
+								r.Runnable(be, with(mode, routing, precision, layout, timing, tuning))
 							}
 						}
 					}
@@ -103,6 +108,22 @@ func layouts(has *Mode, asked []string) []string {
 		return []string{""}
 	}
 	return planner.Ordered(has.Layouts, asked)
+}
+
+// tunings returns the requested tunings, nil where none is set, or one nil if the mode cannot be tuned.
+func tunings(has *Mode, asked []Tuning) []*Tuning {
+	if len(asked) == 0 || !has.Tunable {
+		return []*Tuning{nil}
+	}
+	var out []*Tuning
+	for i := range asked {
+		if asked[i] == (Tuning{}) {
+			out = append(out, nil)
+		} else {
+			out = append(out, &asked[i])
+		}
+	}
+	return out
 }
 
 // ladderCap returns the maximum tokens per rank of the backend's mode, or nil without a cap.
@@ -126,6 +147,8 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no timing contract %s", be.Name, c.Contract)
 	case block.TimingMode == vocab.Graph && !has.Mode(block.Mode).Graphs:
 		return fmt.Sprintf("backend %s cannot be captured into graphs in mode %s", be.Name, block.Mode)
+	case block.Tuning != nil && !has.Mode(block.Mode).Tunable:
+		return fmt.Sprintf("backend %s cannot be tuned (%s) in mode %s", be.Name, strings.Join(block.Tuning.Words(), ", "), block.Mode)
 	case block.Layout != "" && !slices.Contains(has.Mode(block.Mode).Layouts, block.Layout):
 		return fmt.Sprintf("backend %s has no layout %s in mode %s", be.Name, block.Layout, block.Mode)
 	}

@@ -59,6 +59,7 @@ func keyed() map[string]struct {
 	planned, _ := plantest.Planned(ring, "ring.xml", []byte("a plan"))
 	return map[string]keyed{
 		"ep":                     {plantest.EP(2), epFields},
+		"ep, tuned":              {plantest.EP(2, func(c *plan.Case) { ep.Of(c).Tuning = &ep.Tuning{SMs: 24} }), epFields},
 		"ep, recorded":           {recorded, epFields},
 		"ep, replicated experts": {plantest.EP(2, func(c *plan.Case) { ep.Of(c).Routing = "zipf-eplb" }), balanced},
 		"collective":             {plantest.Collective(2), measured},

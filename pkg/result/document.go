@@ -134,8 +134,19 @@ type Implementation struct {
 	// documents lack both.
 	CUDAGraphReplay    *bool `json:"cuda_graph_replay,omitempty"`
 	CUDAGraphSupported *bool `json:"cuda_graph_supported,omitempty"`
+	// Tuning is what a library with such choices ran with. Older documents lack it.
+	Tuning *Tuning `json:"tuning,omitempty"`
 	// Fabric is the lane that a transfer must use.
 	Fabric string `json:"fabric,omitempty"`
+}
+
+// Tuning is what a library ran with, beside what it would have chosen.
+type Tuning struct {
+	SMs            int  `json:"num_sms"`
+	TheoreticalSMs int  `json:"num_sms_theoretical"` // the library's choice
+	QueuePairs     int  `json:"num_qps"`
+	PreferOverlap  bool `json:"prefer_overlap_with_compute"`
+	HandleCopy     bool `json:"do_handle_copy"`
 }
 
 // Topology describes where the case ran.

@@ -11,6 +11,8 @@ import (
 const (
 	streamExpert = 0
 	streamWeight = 1
+	// streamPopularity has numbers of experts, in the place of tokens.
+	streamPopularity = 2
 )
 
 // counter is the keyed random source of every routing. Its output is the 8-byte BLAKE2b

@@ -28,6 +28,7 @@ type Shape struct {
 //	uniform              every expert equally likely; the headline of every suite
 //	zipf-mild, zipf, zipf-heavy
 //	                     expert e with weight 1/(e+1)^s, s = 0.5, 1, 2
+//	lognormal-vioX       the experts' weights are drawn from a lognormal distribution whose MaxVio is X
 //	balanced             every expert equally often, with the maximum fan-out
 //	balanced-rank-local  every expert equally often, a token's experts have consecutive ids:
 //	                     fan-out 1 if top-k divides the experts of a rank
@@ -87,21 +88,14 @@ func NewRouting(name string, s Shape) (*Routing, error) {
 		return recorded(name, s)
 	}
 	base, replicated := strings.CutSuffix(name, eplbSuffix)
-	base, number, stepped := strings.Cut(base, stepSuffix)
-	step, err := strconv.Atoi(number)
-	if stepped && (err != nil || step < 0) {
-		return nil, fmt.Errorf("routing %q: the step must be a whole number from 0", name)
-	}
-	def, known := routings[base]
-	if !known || stepped && !def.stepped {
-		return nil, fmt.Errorf("unknown routing %q", name)
-	}
-	r := &Routing{shape: s, slots: s.Experts, pick: def.picker(s, step), counts: def.counts}
-	if r.counts == nil {
-		r.counts = evenCounts
-	}
-	if base == "alternating-groups" && s.Experts/2 < s.TopK {
-		return nil, fmt.Errorf("routing %s: top-k %d needs %d experts in each half, there are %d", name, s.TopK, s.TopK, s.Experts/2)
+	r := &Routing{shape: s, slots: s.Experts, counts: evenCounts}
+	if wanted, is := strings.CutPrefix(base, LognormalPrefix); is {
+		var err error
+		if r.pick, err = lognormal(s, wanted); err != nil {
+			return nil, fmt.Errorf("routing %q: %w", name, err)
+		}
+	} else if err := r.named(base, name); err != nil {
+		return nil, err
 	}
 	if replicated {
 		if s.LargestRung < 1 {
@@ -111,6 +105,28 @@ func NewRouting(name string, s Shape) (*Routing, error) {
 		r.slots = len(r.eplb.logical)
 	}
 	return r, nil
+}
+
+// named sets what the routing of a name in routings, perhaps with a step, determines. whole is the name
+// in errors.
+func (r *Routing) named(base, whole string) error {
+	base, number, stepped := strings.Cut(base, stepSuffix)
+	step, err := strconv.Atoi(number)
+	if stepped && (err != nil || step < 0) {
+		return fmt.Errorf("routing %q: the step must be a whole number from 0", whole)
+	}
+	def, known := routings[base]
+	if !known || stepped && !def.stepped {
+		return fmt.Errorf("unknown routing %q", whole)
+	}
+	if s := r.shape; base == "alternating-groups" && s.Experts/2 < s.TopK {
+		return fmt.Errorf("routing %s: top-k %d needs %d experts in each half, there are %d", whole, s.TopK, s.TopK, s.Experts/2)
+	}
+	r.pick = def.picker(r.shape, step)
+	if def.counts != nil {
+		r.counts = def.counts
+	}
+	return nil
 }
 
 // recorded returns the routing of s.Recorded. Weights are drawn as for any other.
@@ -212,14 +228,21 @@ func zipf(power func(n float64) float64) func(s Shape, step int) picker {
 			sum += uint64((1 << 40) / power(float64(e+1)))
 			upTo[e] = sum
 		}
-		choose := func(draw uint64) int32 {
-			point := draw % sum
-			return int32(sort.Search(s.Experts, func(e int) bool { return upTo[e] > point }))
-		}
-		return func(c *counter, token int, experts []int32) {
-			for slot := range experts {
-				experts[slot] = firstUnused(c, token, slot, experts[:slot], choose)
-			}
+		return weighted(upTo)
+	}
+}
+
+// weighted chooses experts with integer weights; upTo has the sum of each expert's weight and of those
+// before it.
+func weighted(upTo []uint64) picker {
+	sum := upTo[len(upTo)-1]
+	choose := func(draw uint64) int32 {
+		point := draw % sum
+		return int32(sort.Search(len(upTo), func(e int) bool { return upTo[e] > point }))
+	}
+	return func(c *counter, token int, experts []int32) {
+		for slot := range experts {
+			experts[slot] = firstUnused(c, token, slot, experts[:slot], choose)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -255,6 +256,31 @@ func TestNewRoutingRefuses(t *testing.T) {
 	} {
 		_, err := NewRouting(c.name, c.shape)
 		require.EqualError(t, err, c.want)
+	}
+}
+
+// The busiest expert of a lognormal routing has the wanted excess load, and its id depends on the seed.
+func TestLognormal(t *testing.T) {
+	busiest := map[int]bool{}
+	for seed := range uint64(4) {
+		for _, wanted := range []float64{0.5, 2, 8} {
+			shape := Shape{Seed: seed, World: 8, Experts: 64, TopK: 4, LargestRung: 512}
+			r, err := NewRouting(fmt.Sprintf("lognormal-vio%g", wanted), shape)
+			require.NoError(t, err)
+			loads := make([]int, shape.Experts)
+			for _, e := range r.Trace(512).Expert {
+				loads[e]++
+			}
+			most := slices.Max(loads)
+			require.InEpsilon(t, 1+wanted, float64(most)/256, 0.12, "seed %d, %g", seed, wanted)
+			busiest[slices.Index(loads, most)] = true
+		}
+	}
+	require.Greater(t, len(busiest), 1)
+	shape := Shape{Seed: 67, World: 8, Experts: 256, TopK: 8}
+	for _, wrong := range []string{"", "0", "-1", "31", "x"} {
+		_, err := NewRouting("lognormal-vio"+wrong, shape)
+		require.ErrorContains(t, err, `routing "lognormal-vio`+wrong+`": the wanted MaxVio must be a number above 0 and below 31`)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/sanitize"
+	"github.com/collectivex/collectivex/pkg/workload"
 )
 
 // Command is `cxrun bench ep`.
@@ -47,6 +48,7 @@ type flags struct {
 	phase, routing        string
 	sampling, timing      string
 	layout, contract      string
+	tuning                ep.Tuning
 	ranks                 int
 }
 
@@ -66,6 +68,9 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringVar(&f.contract, "contract", ep.ContractLayout, "time dispatches by `CONTRACT`: layout-and-dispatch-v1, or cached-layout, which reuses the layout of an earlier dispatch")
 	g.StringVar(&f.phase, "phase", ep.PhaseDecode, "record `PHASE` in documents: decode or prefill")
 	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`, or file:PATH, a file with the expert ids of one token per line")
+	g.IntVar(&f.tuning.SMs, "sms", 0, "let operations use `N` multiprocessors; default: what the library chooses")
+	g.BoolVar(&f.tuning.NoOverlap, "no-overlap", false, "tell the library that no computation runs beside its operations")
+	g.BoolVar(&f.tuning.NoHandleCopy, "no-handle-copy", false, "let handles keep the caller's expert ids instead of a copy")
 	how := bench.NewGroup("How it is measured, and output")
 	g = how.Flags
 	g.IntVar(&f.ranks, "ranks", 0, "start `N` ranks; default: one per device, two on a host")
@@ -102,7 +107,7 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 	}
 	block := ep.Block{Routing: f.routing}
 	if path, is := strings.CutPrefix(f.routing, ep.RecordedPrefix); !is {
-		if err := bench.Known("routing", f.routing, cat.Words("routing")); err != nil {
+		if err := f.known(cat, world); err != nil {
 			return d, err
 		}
 	} else {
@@ -119,6 +124,9 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 	if f.timing != ep.Eager {
 		block.TimingMode = f.timing
 	}
+	if f.tuning != (ep.Tuning{}) {
+		block.Tuning = &f.tuning
+	}
 	d.Cases = []plan.Case{{Family: ep.Name, Precision: f.precision, Sampling: f.sampling, Contract: f.contract, Block: &block}}
 	return d, nil
 }
@@ -128,6 +136,8 @@ func (f *flags) refuse(world int) error {
 	switch {
 	case world < 1:
 		return cli.UsageError("--ranks %d: want at least 1", world)
+	case f.tuning.SMs < 0:
+		return cli.UsageError("--sms %d: want at least 1", f.tuning.SMs)
 	case f.hidden < 1 || f.topk < 1 || f.experts < 1:
 		return cli.UsageError("--hidden, --topk and --experts: want at least 1")
 	case f.hidden > maxOfShape || f.experts > maxOfShape:
@@ -141,6 +151,18 @@ func (f *flags) refuse(world int) error {
 	case slices.Max(f.tokens) > ep.MaxTokens(world, f.topk):
 		return cli.UsageError("--tokens %d: want at most %d with --topk %d on %d ranks, since every rank holds the routing of all tokens",
 			slices.Max(f.tokens), ep.MaxTokens(world, f.topk), f.topk, world)
+	}
+	return nil
+}
+
+// known refuses a routing by an unknown rule. Any MaxVio may be wanted of a lognormal one.
+func (f *flags) known(cat *catalog.Catalog, world int) error {
+	if !strings.HasPrefix(f.routing, workload.LognormalPrefix) {
+		return bench.Known("routing", f.routing, cat.Words("routing"))
+	}
+	shape := workload.Shape{Seed: seed, World: world, Experts: f.experts, TopK: f.topk, LargestRung: slices.Max(f.tokens)}
+	if _, err := workload.NewRouting(f.routing, shape); err != nil {
+		return cli.UsageError("--routing: %w", err)
 	}
 	return nil
 }
@@ -215,6 +237,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	if c.Contract != ep.ContractLayout {
 		how = append(how, c.Contract)
 	}
+	how = append(how, b.Tuning.Words()...)
 	how = slices.DeleteFunc(how, func(s string) bool { return s == "" })
 	fmt.Fprintf(w, "# %s %s %s, %s\n# hidden %d topk %d experts %d, %s on %s\n",
 		b.Workload, strings.Join(how, " "), c.Precision, b.Routing, b.Hidden, b.TopK, b.Experts, plural.Count(c.World, "rank", "ranks"), sanitize.Line(d.Topology.DeviceProduct))

@@ -22,6 +22,8 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("--hidden 0", "--hidden, --topk and --experts: want at least 1"),
 		benchtest.Usage("--experts 4294967296", "--hidden and --experts: want at most 1048576"),
 		benchtest.Usage("--routing unifrom", `unknown routing "unifrom"; did you mean "uniform"?`),
+		benchtest.Usage("--routing lognormal-vio31", `--routing: routing "lognormal-vio31": the wanted MaxVio must be a number above 0 and below 31, which is (experts - top-k) / top-k`),
+		benchtest.Usage("--sms -1", "--sms -1: want at least 1"),
 	})
 }
 

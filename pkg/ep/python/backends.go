@@ -1,6 +1,7 @@
 package python
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,7 @@ type mode struct {
 	globalIDs  bool // expert ids are int32; received ones are global and include other ranks' experts
 	cached     bool // supports dispatch with a cached layout
 	graphs     bool // can be captured into graphs: nothing waits for the host
+	tunable    bool // follows the tuning of a case
 	limits     limits
 }
 
@@ -115,7 +117,7 @@ var libraries = []library{
 			ep.ModeNormal: {
 				module: "elastic", generation: "v2-elastic-buffer",
 				receive: runner.TokenRank, combine: runner.UnweightedRankSum, reduction: runner.DomainFP32,
-				cached: true, unsynced: true, graphs: true, limits: limits{topk: 32},
+				cached: true, unsynced: true, graphs: true, tunable: true, limits: limits{topk: 32},
 			},
 			ep.ModeLowLatency: bufferLowLatency("legacy-buffer-ll", true),
 		},
@@ -279,10 +281,16 @@ func (b library) describe(c plan.Case, info accel.Info, v versions) (runner.Desc
 		}
 		m.graphs = m.graphs && m.unsynced
 	}
+	if m.tunable && c.Scope == vocab.ScopeOut && os.Getenv("EP_WIN_RELAXED_ORDERING") == "1" { // of a patched DeepEP
+		m.generation += "-relaxed-ordering"
+	}
+	for _, word := range block.Tuning.Words() {
+		m.generation += "-" + word
+	}
 	d := runner.Description{
 		Mode: block.Mode, KernelGeneration: m.generation, LibraryVersion: v.Library,
 		Receive: m.receive, Combine: m.combine, Reduction: m.reduction,
-		FreshPair: m.freshPair, StageWorks: m.stages, Capturable: m.graphs, LadderCap: m.cap, IndexType: numeric.Int64,
+		FreshPair: m.freshPair, StageWorks: m.stages, Capturable: m.graphs, Tunable: m.tunable, LadderCap: m.cap, IndexType: numeric.Int64,
 	}
 	if m.treeBefore != nil && older(v.Library, m.treeBefore) {
 		d.Reduction = runner.TopKSlotTree

@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 //go:embed kernels.cu
@@ -40,6 +41,8 @@ type geometry struct {
 	RowScales    int64 `json:"row_scales"`
 	ColumnScales int64 `json:"column_scales"`
 	Sparse       bool  `json:"sparse"`
+	// Tuning is what the library runs with; nil: it has no such choices.
+	Tuning *result.Tuning `json:"tuning"`
 	// StagedElsewhere: staged rows go into memory of the library.
 	StagedElsewhere bool `json:"staged_elsewhere"`
 }

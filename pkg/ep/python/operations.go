@@ -19,20 +19,21 @@ import (
 
 // request is the argument of a module's prepare.
 type request struct {
-	Mode       string `json:"mode"`
-	Hidden     int    `json:"hidden"`
-	TopK       int    `json:"topk"`
-	Experts    int    `json:"experts"` // of all ranks
-	Tokens     int    `json:"tokens"`  // maximum of a rank
-	Capacity   int    `json:"capacity"`
-	IndexBytes int    `json:"index_bytes"`
-	FP8        bool   `json:"fp8"`
-	Cast       string `json:"cast"` // format of the bound rows; empty: bf16
-	MNNVL      bool   `json:"mnnvl"`
-	PerNode    int    `json:"ranks_per_node"`
-	Across     bool   `json:"across"` // scale-up domains
-	Kernel     string `json:"kernel"` // see mode
-	Sync       bool   `json:"sync"`   // dispatch waits for the number of rows to arrive
+	Mode       string    `json:"mode"`
+	Hidden     int       `json:"hidden"`
+	TopK       int       `json:"topk"`
+	Experts    int       `json:"experts"` // of all ranks
+	Tokens     int       `json:"tokens"`  // maximum of a rank
+	Capacity   int       `json:"capacity"`
+	IndexBytes int       `json:"index_bytes"`
+	FP8        bool      `json:"fp8"`
+	Cast       string    `json:"cast"` // format of the bound rows; empty: bf16
+	MNNVL      bool      `json:"mnnvl"`
+	PerNode    int       `json:"ranks_per_node"`
+	Across     bool      `json:"across"` // scale-up domains
+	Kernel     string    `json:"kernel"` // see mode
+	Sync       bool      `json:"sync"`   // dispatch waits for the number of rows to arrive
+	Tuning     ep.Tuning `json:"tuning"`
 }
 
 func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need runner.Capacity) (err error) {
@@ -69,6 +70,9 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 		MNNVL: c.ScaleUpTransport == "mnnvl", PerNode: c.RanksPerNode, Across: c.Scope == vocab.ScopeOut,
 		Kernel: a.mode.kernel, Sync: !a.mode.unsynced,
 	}
+	if b.Tuning != nil {
+		of.Tuning = *b.Tuning
+	}
 	if of.FP8 && !a.mode.cast.inKernel {
 		of.Cast = "e4m3fn"
 		if a.d.Codec.Format == numeric.E4M3FNUZ {
@@ -104,6 +108,9 @@ func (a *adapter) Choose() error {
 	_, err := a.python.Call(a.call.Choose, int64(a.problem.Input))
 	return err
 }
+
+// Tuning implements runner.Tuned.
+func (a *adapter) Tuning() *result.Tuning { return a.geometry.Tuning }
 
 // handle identifies a dispatch. A rank has at most one at a time.
 type handle struct{}

@@ -117,6 +117,7 @@ var (
 	_ runner.CachedDispatcher = (*adapter)(nil)
 	_ runner.Chooser          = (*adapter)(nil)
 	_ runner.CaptureObserver  = (*adapter)(nil)
+	_ runner.Tuned            = (*adapter)(nil)
 )
 
 // given is the argument of a module's open, as JSON.

@@ -260,6 +260,20 @@ func TestOldMoRI(t *testing.T) {
 	require.Equal(t, "intranode-ll", pass(t, caseOf("mori", ep.ModeLowLatency, "bf16"))[0].Implementation.KernelGeneration)
 }
 
+// What a case sets in the place of the library is in the generation of the kernels, and what the library
+// would have chosen beside it.
+func TestTuning(t *testing.T) {
+	need.Full(t)
+	setUp(t, "deep_ep-2")
+	tuned := func(c *plan.Case) { ep.Of(c).Tuning = &ep.Tuning{SMs: 24, NoOverlap: true, NoHandleCopy: true} }
+	cases := []plan.Case{caseOf("deepep-v2", ep.ModeNormal, "bf16"), caseOf("deepep-v2", ep.ModeNormal, "bf16", tuned)}
+	documents := pass(t, cases...)
+	require.Equal(t, result.Tuning{SMs: 64, TheoreticalSMs: 64, QueuePairs: 9, PreferOverlap: true, HandleCopy: true}, *documents[0].Implementation.Tuning)
+	require.Equal(t, result.Tuning{SMs: 24, TheoreticalSMs: 64, QueuePairs: 9}, *documents[1].Implementation.Tuning)
+	require.Equal(t, "v2-elastic-buffer-nosync-sm24-nooverlap-nohandlecopy", documents[1].Implementation.KernelGeneration)
+	require.True(t, strings.HasSuffix(cases[1].CaseID, "-sm24-nooverlap-nohandlecopy"), cases[1].CaseID)
+}
+
 // Two nodes with a rank each stand for nodes of eight. Libraries learn where the ranks are, as a
 // network asks of them.
 func TestAcrossNodes(t *testing.T) {

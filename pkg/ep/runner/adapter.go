@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // Layout is the arrangement of received rows.
@@ -85,6 +86,8 @@ type Description struct {
 	Capturable bool `json:"capturable,omitempty"`
 	// Replayed: launches of such graphs are timed. The runner sets it.
 	Replayed bool `json:"replayed,omitempty"`
+	// Tunable: the adapter follows the Tuning of a case.
+	Tunable bool `json:"tunable,omitempty"`
 	// LadderCap is the maximum number of tokens that a rank may send; 0 means no limit. If the case
 	// has a cap too, the smaller one applies.
 	LadderCap int `json:"ladder_cap"`
@@ -232,6 +235,13 @@ type Chooser interface {
 	Adapter
 	// Choose takes the current Input of the bound problem. It enqueues no work.
 	Choose() error
+}
+
+// Tuned is an Adapter whose library has choices that documents publish.
+type Tuned interface {
+	Adapter
+	// Tuning returns what the prepared case runs with; nil: its mode has no such choices.
+	Tuning() *result.Tuning
 }
 
 // CachedDispatcher is an Adapter that can measure the cached-layout contract.

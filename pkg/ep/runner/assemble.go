@@ -76,6 +76,7 @@ func fill(d *ep.Document, rows rowMaker, declared *planRecord) error {
 	i.StageExcludedFromRoundtrip = &hoisted
 	i.ChainedPeriod = &chained
 	i.CUDAGraphReplay, i.CUDAGraphSupported = &declared.Replayed, &declared.Capturable
+	i.Tuning = rows.ranks[0].tuning
 	d.Measurement.DispatchDType = declared.DispatchDType
 
 	if p, ok := routing.Placement(); ok {

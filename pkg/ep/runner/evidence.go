@@ -8,11 +8,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // evidence is what one rank recorded of a case, by rung.
 type evidence struct {
 	plan     *planRecord
+	tuning   *result.Tuning
 	digests  map[int]string
 	verdicts map[moment]Verdict
 	sums     map[int]arithmeticRecord
@@ -58,6 +60,10 @@ func (e *evidence) kinds(block *ep.Block) rank.Kinds {
 				}
 			}
 			e.plan = &p
+			return nil
+		}),
+		kindTuning: rank.Each(func(t result.Tuning) error {
+			e.tuning = &t
 			return nil
 		}),
 		kindPoint: rank.Each(func(p pointRecord) error {

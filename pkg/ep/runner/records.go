@@ -11,6 +11,7 @@ import (
 // names, and may be published.
 const (
 	kindPlan       = "ep-plan"        // planRecord, first
+	kindTuning     = "ep-tuning"      // result.Tuning, once, of libraries with such choices
 	kindPoint      = "ep-point"       // pointRecord, once per rung
 	kindVerdict    = ep.RecordVerdict // verdictRecord, at each moment of each rung
 	kindArithmetic = "ep-arithmetic"  // arithmeticRecord, once per rung

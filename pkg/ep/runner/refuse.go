@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -68,6 +69,8 @@ func checkDescription(c plan.Case, d Description) error {
 		return rank.Refused("combine %q is not allowed in normal mode", d.Combine)
 	case b.Layout != "" && tokenExpert != (b.Layout == ep.ExpertMajor):
 		return rank.Refused("the adapter receives %q, but the case requests layout %q", d.Receive, b.Layout)
+	case b.Tuning != nil && !d.Tunable:
+		return rank.Refused("backend %s cannot be tuned (%s) in mode %s", c.Backend, strings.Join(b.Tuning.Words(), ", "), d.Mode)
 	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree && !(tokenRank && d.Reduction == RankFP32) && !(tokenExpert && d.Reduction == RankPartialFP32):
 		return rank.Refused("no oracle for reduction %q", d.Reduction)
 	case fp8 != (c.Precision != "bf16") || fp8 != (d.Codec.Format != nil):

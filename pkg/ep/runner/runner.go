@@ -185,7 +185,13 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	if m.lastOutput, err = m.alloc(2 * need.Tokens * m.block.Hidden); err != nil {
 		return err
 	}
-	return m.adapter.Prepare(ctx, m.Session, m.c, need)
+	if err := m.adapter.Prepare(ctx, m.Session, m.c, need); err != nil {
+		return err
+	}
+	if t, ok := r.adapter.(Tuned); ok && t.Tuning() != nil {
+		return m.Emit(kindTuning, t.Tuning())
+	}
+	return nil
 }
 
 // bringUp runs each rung's untimed pairs and judges it for the first time.

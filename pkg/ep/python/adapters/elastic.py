@@ -70,19 +70,29 @@ def prepare(text):
     tokens, hidden, topk, fp8 = case["capacity"], case["hidden"], case["topk"], case["fp8"]
     hybrid = case["across"]
     size = library.ElasticBuffer.get_buffer_size_hint(group, tokens, hidden, topk, fp8, hybrid)
-    if buffer is not None and buffer.num_bytes < size:
+    tuning = case["tuning"]
+    overlap, copies = not tuning.get("no_overlap"), not tuning.get("no_handle_copy")
+    if buffer is not None and (buffer.num_bytes < size or buffer.prefer_overlap_with_compute != overlap):
         buffer.destroy()
         buffer = None
     if buffer is None:
         buffer = library.ElasticBuffer(
             group, num_max_tokens_per_rank=tokens, hidden=hidden, num_topk=topk, use_fp8_dispatch=fp8,
-            allow_hybrid_mode=hybrid, num_allocated_qps=max(9, 1 + QUEUE_PAIRS // rank.world) if hybrid else 0, explicitly_destroy=True)
-    sms = buffer.get_theoretical_num_sms(case["experts"], topk)
-    launch = {"num_sms": sms, "num_qps": buffer.get_theoretical_num_qps(sms), "async_with_compute_stream": False}
+            prefer_overlap_with_compute=overlap, allow_hybrid_mode=hybrid, num_allocated_qps=max(9, 1 + QUEUE_PAIRS // rank.world) if hybrid else 0, explicitly_destroy=True)
+    theoretical = buffer.get_theoretical_num_sms(case["experts"], topk)
+    sms = tuning.get("num_sms", theoretical)
+    pairs = buffer.get_theoretical_num_qps(sms)
+    launch = {"num_sms": sms, "num_qps": pairs, "async_with_compute_stream": False}
+    case["handle_copy"] = copies
     torch.cuda.synchronize()
     comm.barrier()
     settle()
-    return json.dumps({"groups": 1, "capacity": rank.world * case["capacity"], "row_scales": hidden // 128, "column_scales": 1})
+    return json.dumps({
+        "groups": 1, "capacity": rank.world * case["capacity"], "row_scales": hidden // 128, "column_scales": 1,
+        "tuning": {
+            "num_sms": sms, "num_sms_theoretical": theoretical, "num_qps": pairs, "prefer_overlap_with_compute": overlap, "do_handle_copy": copies,
+        },
+    })
 
 
 def bind(x, scales, expert, weight, tokens, largest):
@@ -110,7 +120,7 @@ def dispatch():
     global handle, rows, scales, ids, weights, layout
     x, ids, weights, handle, _ = library_dispatch(
         topk_idx=bound.expert, topk_weights=bound.weight, num_experts=case["experts"],
-        num_max_tokens_per_rank=capacity(), expert_alignment=1, do_handle_copy=True, do_cpu_sync=case["sync"], do_expand=False)
+        num_max_tokens_per_rank=capacity(), expert_alignment=1, do_handle_copy=case["handle_copy"], do_cpu_sync=case["sync"], do_expand=False)
     rows, scales = parted(x)
     layout = handle
 

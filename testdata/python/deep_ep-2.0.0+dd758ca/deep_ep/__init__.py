@@ -41,7 +41,7 @@ class ElasticBuffer:
             assert 0 < num_allocated_qps <= max(9, 1 + 512 // group.size()), "ibv_create_qp: out of memory"
         else:
             assert os.environ.get("EP_DISABLE_GIN") == "1" and num_allocated_qps == 0, "no network"
-        self.hybrid = allow_hybrid_mode
+        self.hybrid, self.prefer_overlap_with_compute = allow_hybrid_mode, prefer_overlap_with_compute
         self.group = _C.communicators[group._get_backend(torch.device("cuda"))._comm_ptr()]
         assert (self.group.rank, self.group.world) == (group.rank(), group.size())
         self.num_bytes = num_bytes or self.get_buffer_size_hint(
@@ -80,7 +80,6 @@ class ElasticBuffer:
             assert topk_idx is None and not do_cpu_sync
             topk_idx, num_experts, cap = handle.topk_idx, handle.num_experts, handle.num_max_tokens_per_rank
         else:
-            assert do_handle_copy
             cap = num_max_tokens_per_rank or self.num_max_tokens_per_rank
             tensor_is(topk_weights, 2, torch.float32)
         tokens, hidden = x.shape
