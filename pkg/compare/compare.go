@@ -28,6 +28,9 @@ func (s *Side) Len() int { return len(s.runs) }
 type Options struct {
 	// Effect is the smallest effect that counts, as ln of a ratio; 0 means DefaultEffect.
 	Effect float64
+	// History: OLD is earlier runs of other cases too, and NEW may be a single run. A case that only OLD has is
+	// left out, a single run may make a case suspect, and a confirmation compares further runs of NEW with OLD.
+	History bool
 }
 
 // Comparison is OLD against NEW. It is also the JSON form.
@@ -64,6 +67,8 @@ type Case struct {
 	// At is the rung of the times in the shift: the one whose change is nearest to the shift.
 	At    string `json:"at,omitempty"`
 	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; empty for a single rung
+	// Trend is the time at that rung, in µs, in each run of a history and then of NEW.
+	Trend []float64 `json:"trend_us,omitempty"`
 	// Fits are the latency and bandwidth of each curve of medians.
 	Fits []Fit `json:"fits,omitempty"`
 	// Again is the shift measured by the deciding stage of the confirmation, and Decision the decision of its
@@ -154,11 +159,41 @@ func Of(old, new *Side, o Options) *Comparison {
 	for i := range c.Cases {
 		if k := &c.Cases[i]; k.Shift != nil {
 			k.Status, k.Why = k.Shift.Status, k.Shift.Why
+			if o.History {
+				k.early()
+			}
 		}
 	}
-	c.Cases = append(c.Cases, loneCases(lone, olds)...)
+	for _, k := range loneCases(lone, olds) {
+		if !o.History || k.Status != Gone {
+			c.Cases = append(c.Cases, k)
+		}
+	}
 	c.order()
 	return c
+}
+
+// early judges a case with few new runs by a history: it may be suspect, if the history has enough runs.
+func (k *Case) early() {
+	s := k.Shift
+	if k.Why != fewRuns {
+		return
+	}
+	s.Suspect = s.Suspect && s.OldRuns >= MinRuns
+	k.Why = ""
+	if s.Suspect {
+		k.Status = s.direction()
+	}
+}
+
+// History returns the number of runs that a history has of a case at most; ok is false if OLD is no history.
+func (c *Comparison) History() (runs int, ok bool) {
+	for _, k := range c.Cases {
+		if k.Trend != nil {
+			runs, ok = max(runs, k.Shift.OldRuns), true
+		}
+	}
+	return runs, ok
 }
 
 // order sorts the cases and counts them by status.
@@ -498,6 +533,9 @@ func (q *pair) judge(p *pools, o Options) Case {
 	c.At = r.label
 	q.show(&s, r)
 	c.Shift = &s
+	if o.History {
+		c.Trend = q.trend(r)
+	}
 	if q.pool.metric.stat != "p99" {
 		c.Fits = q.fits()
 	}
@@ -519,6 +557,9 @@ func (q *pair) judge(p *pools, o Options) Case {
 		}
 		whole := shift(oldTimes, newTimes)
 		status := beyond.Status
+		if o.History && beyond.Suspect && beyond.Floor != nil {
+			status = beyond.direction()
+		}
 		if (status == Slower && whole <= o.Effect) || (status == Faster && whole >= -o.Effect) {
 			status = Same // the rung only did not shift as its case did
 		}

@@ -655,3 +655,81 @@ func TestSimulatedTimesAreExact(t *testing.T) {
 		}
 	}
 }
+
+// A single run is compared with a history: what is beyond its noise is suspect, a confirmation compares further runs with
+// it, and cases that only the history has are left out.
+func TestHistory(t *testing.T) {
+	b := oneCollective()
+	b.noise = 0.002
+	o := compare.Options{History: true}
+	text := func(c *compare.Comparison) string {
+		var b strings.Builder
+		require.NoError(t, c.Text(&b, false))
+		return b.String()
+	}
+	history, other := b.side(7), resulttest.CollectiveCase()
+	other.World = 2 * other.World
+	other.CaseID = other.ID()
+	history.Add(resulttest.Collective(other, resulttest.Attempt()))
+	quiet := compare.Of(history, b.with(2, nil).side(1), o)
+	require.Equal(t, map[string]int{compare.Unclear: len(quiet.Cases)}, quiet.Counts)
+	require.Empty(t, quiet.Suspects())
+	require.Empty(t, text(quiet), "what is not suspect is not listed")
+
+	slower := times(1.1)
+	for name, tc := range map[string]struct {
+		again     func(*collective.Row)
+		without   []int
+		confirmed bool
+		says      string
+	}{
+		"confirmed":     {slower, nil, true, "8 of 8 runs agree"},
+		"not confirmed": {nil, nil, false, "0 of 8 runs agree"},
+		"open":          {slower, []int{2, 4, 7}, false, "5 of 8 runs agree, 16 runs would decide"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := compare.Of(history, b.with(2, slower).side(1), o)
+			require.Equal(t, map[string]int{compare.Slower: len(c.Cases)}, c.Counts)
+			require.Equal(t, []string{b.c.CaseID}, c.Suspects())
+			require.Empty(t, c.Regressions(), "a suspect is not yet a regression")
+			require.Regexp(t, "(?m)slower[?].* [▁▂]{7}█$", text(c))
+			again := b.with(3, nil).side(8)
+			if tc.again != nil {
+				again = b.with(3, nil).paired(8, tc.again, tc.without...)
+			}
+			c.Confirm(history, again, o)
+			for _, k := range c.Cases {
+				require.Equal(t, tc.confirmed, k.Confirmed)
+				require.Equal(t, tc.says, k.Decision.String())
+			}
+			require.Equal(t, tc.confirmed, len(c.Regressions()) > 0)
+		})
+	}
+
+	short := compare.Of(b.side(4), b.with(2, slower).side(1), o)
+	require.Empty(t, short.Suspects(), "four runs do not show their noise")
+
+	c := compare.Of(history, b.with(2, func(r *collective.Row) {
+		if r.Requested == 1<<20 {
+			scale(r, 1.3)
+		}
+	}).side(1), o)
+	require.Equal(t, []string{b.c.CaseID}, c.Suspects(), "a single rung")
+}
+
+func TestTrends(t *testing.T) {
+	b := oneCollective()
+	b.noise = 0
+	last := b.with(2, times(2))
+	last.attempt = func(a *result.Attempt) { a.At = a.At.Add(24 * time.Hour) }
+	trends := compare.Trends(b.side(3), last.side(1))
+	require.NotEmpty(t, trends)
+	for _, of := range trends {
+		require.Len(t, of.Us, 4)
+		bars, _, change := of.Columns()
+		require.Equal(t, "▁▁▁█", bars)
+		require.Equal(t, "+100.0 %", change)
+	}
+	require.Empty(t, compare.Trends(b.side(1)))
+	require.Equal(t, "▁▁▂▂", compare.Bars([]float64{100, 100.4, 101, 102}), "noise looks small")
+}

@@ -24,17 +24,23 @@ var stages = [...]struct{ pairs, confirm, proceed int }{
 type Decision struct {
 	// Stage is the stage that decided, from 1; missing if pairs are missing.
 	Stage    int `json:"stage,omitempty"`
-	Pairs    int `json:"pairs"`          // considered
+	Pairs    int `json:"pairs"`          // considered; of a history, the runs of NEW
 	Agreeing int `json:"agreeing_pairs"` // of them
+
+	history bool // whether runs agree with a history, not pairs
 }
 
 // open reports whether a further stage could decide.
 func (d *Decision) open() bool { return d != nil && d.Stage == 0 && d.Pairs >= Pairs }
 
 func (d *Decision) String() string {
-	s := fmt.Sprintf("%d of %d pairs agree", d.Agreeing, d.Pairs)
+	of := "pairs"
+	if d.history {
+		of = "runs"
+	}
+	s := fmt.Sprintf("%d of %d %s agree", d.Agreeing, d.Pairs, of)
 	if d.open() {
-		s += fmt.Sprintf(", %d pairs would decide", stages[Stages-1].pairs)
+		s += fmt.Sprintf(", %d %s would decide", stages[Stages-1].pairs, of)
 	}
 	return s
 }
@@ -50,9 +56,10 @@ type series struct {
 // decide decides whether the pairs confirm a suspect that was faster or slower. seen has the results by stage.
 // A stage confirms an effect beyond its own noise floor, if enough pairs agree. On a machine that is busy part
 // of the time, the load is in the floor, and it splits the pairs.
-func decide(suspected string, effect float64, seen []series) (d Decision, confirmed bool) {
+func decide(suspected string, o Options, seen []series) (d Decision, confirmed bool) {
+	d.history = o.History
 	for i, shown := range seen {
-		d.Pairs, d.Agreeing = shown.agreeing(suspected, effect)
+		d.Pairs, d.Agreeing = shown.agreeing(suspected, o)
 		stage := stages[i]
 		if d.Pairs < stage.pairs {
 			break
@@ -67,15 +74,19 @@ func decide(suspected string, effect float64, seen []series) (d Decision, confir
 }
 
 // agreeing returns the number of pairs, and how many of them show half of the minimum effect in the direction of
-// the status: noise has no common direction, and temporary load is not in all pairs.
-func (s series) agreeing(status string, effect float64) (pairs, agreeing int) {
+// the status: noise has no common direction, and temporary load is not in all pairs. Each run of NEW makes a pair
+// with the median of a history.
+func (s series) agreeing(status string, o Options) (pairs, agreeing int) {
+	if o.History {
+		s.old = slices.Repeat([]float64{median(s.old)}, len(s.new))
+	}
 	pairs = min(len(s.old), len(s.new))
 	for i := range pairs {
 		d := s.new[i] - s.old[i]
 		if status == Faster {
 			d = -d
 		}
-		if d > effect/2 {
+		if d > o.Effect/2 {
 			agreeing++
 		}
 	}
@@ -120,11 +131,14 @@ type again struct {
 	pools *pools
 }
 
-// upTo reads the first n runs of each side of each case.
-func upTo(n int, olds, news map[string][]*run) again {
+// upTo reads the first n runs of each side of each case; of a history all runs.
+func upTo(n int, olds, news map[string][]*run, o Options) again {
 	a := again{map[[2]string]pair{}, newPools()}
-	for key := range olds {
-		pairs, _ := a.pools.collect(key, first(n, olds[key]), first(n, news[key]))
+	for key, old := range olds {
+		if !o.History {
+			old = first(n, old)
+		}
+		pairs, _ := a.pools.collect(key, old, first(n, news[key]))
 		for _, q := range pairs {
 			a.pairs[[2]string{key, q.of.Metric}] = q
 		}
@@ -134,15 +148,15 @@ func upTo(n int, olds, news map[string][]*run) again {
 
 func first(n int, runs []*run) []*run { return runs[:min(n, len(runs))] }
 
-// Confirm confirms the suspects from new runs of both sides, in pairs that alternated in time. An effect that
-// they do not show again becomes unclear. Runs beyond the last stage are ignored. It may be called again with
-// more pairs.
+// Confirm confirms the suspects from new runs of both sides, in pairs that alternated in time, or from new runs of
+// NEW and a history. An effect that they do not show again becomes unclear. Runs beyond the last stage are ignored.
+// It may be called again with more runs.
 func (c *Comparison) Confirm(old, new *Side, o Options) {
 	o.Effect = cmp.Or(o.Effect, DefaultEffect)
 	olds, news := byKey(old.runs), byKey(new.runs)
 	var measured []again
 	for _, stage := range stages {
-		measured = append(measured, upTo(stage.pairs, olds, news))
+		measured = append(measured, upTo(stage.pairs, olds, news, o))
 	}
 	for i := range c.Cases {
 		if k := &c.Cases[i]; k.suspect() {
@@ -200,16 +214,13 @@ func (k *Case) confirm(measured []again, o Options) {
 
 // settle decides on the case, whose second measurement by stage has these shifts.
 func (k *Case) settle(shifts []*Shift, seen []series, o Options) {
-	direction := Faster
-	if k.Shift.log > 0 {
-		direction = Slower
-	}
+	direction := k.Shift.direction()
 	if len(shifts) == 0 {
 		k.Status, k.Why = Unclear, "suspected, and not measured again"
 		return
 	}
 	var d Decision
-	d, k.Confirmed = decide(direction, o.Effect, seen)
+	d, k.Confirmed = decide(direction, o, seen)
 	// An open decision is based on all runs, as is the last stage.
 	k.Decision, k.Again = &d, shifts[cmp.Or(d.Stage, len(shifts))-1]
 	k.Status, k.Why = direction, suspectedAt(k.Shift.Ratio)
@@ -225,7 +236,7 @@ func (r *Rung) settle(seen []series, o Options) {
 		return
 	}
 	var d Decision
-	if d, r.Confirmed = decide(r.suspected, o.Effect, seen); r.Confirmed {
+	if d, r.Confirmed = decide(r.suspected, o, seen); r.Confirmed {
 		r.Status = r.suspected
 	}
 	r.Decision, r.Again = &d, seen[cmp.Or(d.Stage, len(seen))-1].rung

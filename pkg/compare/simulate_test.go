@@ -92,7 +92,7 @@ func (m *machine) confirms(suspected string, shift float64) bool {
 		olds, news := m.session(Pairs, true, shift)
 		a, b = append(a, olds...), append(b, news...)
 		seen = append(seen, series{judgeAlone(a, b, m.tick).Status, a, b, nil})
-		if d, confirmed := decide(suspected, DefaultEffect, seen); !d.open() {
+		if d, confirmed := decide(suspected, Options{Effect: DefaultEffect}, seen); !d.open() {
 			return confirmed
 		}
 	}

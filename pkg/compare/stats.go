@@ -248,6 +248,14 @@ type Shift struct {
 	freedom          int     // of the noise
 }
 
+// direction returns Slower or Faster.
+func (s *Shift) direction() string {
+	if s.log > 0 {
+		return Slower
+	}
+	return Faster
+}
+
 // question is the input of a judgement on one metric.
 type question struct {
 	old, new []float64 // logarithms of µs, by run
@@ -308,10 +316,8 @@ func judge(q question) Shift {
 		s.Why = fewRuns
 	case !known:
 		s.Why = "too few repeats to know the noise"
-	case s.Suspect && s.log > 0:
-		s.Status = Slower
 	case s.Suspect:
-		s.Status = Faster
+		s.Status = s.direction()
 	case size+floor <= q.effect:
 		s.Status = Same
 	case floor > q.effect:

@@ -41,6 +41,7 @@ func Columns() []string {
 type Line struct {
 	CaseID string
 	Cells  []string
+	Trend  string   // of a comparison with a history
 	Notes  []string // why, and what to do
 }
 
@@ -50,10 +51,11 @@ func (k *Case) Lines(all bool) (out []Line) {
 	if k.Shift == nil {
 		cells := make([]string, len(columns))
 		cells[columnMetric], cells[columnStatus] = k.Metric, k.Status
-		return []Line{{k.CaseID, cells, k.notes()}}
+		return []Line{{CaseID: k.CaseID, Cells: cells, Notes: k.notes()}}
 	}
 	s := k.shown()
-	if all || k.Status != Same || k.OldFailed+k.NewFailed > 0 {
+	decided := k.Status == Same || k.Status == Unclear && k.Why == "" // the latter by a history: not suspect
+	if all || !decided || k.OldFailed+k.NewFailed > 0 {
 		status, floor := marked(k.Status, k.Confirmed), "unknown"
 		if k.Status == Unclear && s.Enough > 0 {
 			status += fmt.Sprintf(" (%s)", enough(s.Enough))
@@ -61,10 +63,10 @@ func (k *Case) Lines(all bool) (out []Line) {
 		if s.Floor != nil {
 			floor = "±" + strings.TrimLeft(percent(*s.Floor), "+")
 		}
-		out = append(out, Line{k.CaseID, []string{
+		out = append(out, Line{CaseID: k.CaseID, Trend: Bars(k.Trend), Notes: k.notes(), Cells: []string{
 			k.Metric, status, percent(s.NewUs / s.OldUs), floor, fmt.Sprintf("%d+%d", s.OldRuns, s.NewRuns),
 			microseconds(s.OldUs), microseconds(s.NewUs), k.At,
-		}, k.notes()})
+		}})
 	}
 	for i := range k.Rungs {
 		r := &k.Rungs[i]
@@ -75,9 +77,9 @@ func (k *Case) Lines(all bool) (out []Line) {
 		if r.Again != nil {
 			notes = append(notes, suspectedAt(r.Ratio))
 		}
-		out = append(out, Line{k.CaseID, []string{
+		out = append(out, Line{CaseID: k.CaseID, Notes: notes, Cells: []string{
 			k.Metric, marked(r.Status, r.Confirmed), percent(s.NewUs / s.OldUs), "", "", microseconds(s.OldUs), microseconds(s.NewUs), r.Rung,
-		}, notes})
+		}})
 	}
 	return out
 }
@@ -124,9 +126,17 @@ func (c *Comparison) Text(w io.Writer, all bool) error {
 	var notes Notes
 	t := &table.Table{Columns: slices.Clone(columns)}
 	t.Columns[columnTime].Name = "time"
+	_, history := c.History()
+	if history {
+		t.Columns = append(t.Columns, table.Text("trend")...)
+	}
 	for _, id := range order {
 		for _, l := range lines[id] {
-			t.Rows = append(t.Rows, notes.Mark(l).Cells)
+			row := notes.Mark(l).Cells
+			if history {
+				row = append(slices.Clone(row), l.Trend)
+			}
+			t.Rows = append(t.Rows, row)
 		}
 	}
 	shorten(t)

@@ -32,6 +32,8 @@ type cellRun struct {
 	results string
 	resume  bool
 	repeat  int           // 0: all repeats of the cases
+	only    []string      // case ids, of first repeats; empty: all cases
+	repeats int           // of each case; 0: as planned
 	limit   time.Duration // 0: as long as it takes
 	watch   func(result.Document)
 	files   map[string][]byte // see shard.Shard
@@ -65,12 +67,33 @@ func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.C
 	if r.repeat > 0 {
 		cases = slices.DeleteFunc(cases, func(q plan.Requested) bool { return q.Case.Repeat != r.repeat })
 	}
+	cases = r.selected(cases)
 	if r.repeat > 1 && len(cases) == 0 {
 		return shard.Counts{}, nil
 	}
 	p := newProgress(s, fmt.Sprintf("%s: %s", cell.ID, plural.Count(len(cases), "case", "cases")))
 	defer p.end()
 	return r.observed(ctx, cell, cases, p)
+}
+
+// selected returns the cases that the run is limited to, each as often as it asks.
+func (r cellRun) selected(cases []plan.Requested) (out []plan.Requested) {
+	if len(r.only) == 0 && r.repeats == 0 {
+		return cases
+	}
+	for repeat := range max(r.repeats, 1) {
+		for _, q := range cases {
+			if len(r.only) > 0 && !slices.Contains(r.only, q.Case.CaseID) || r.repeats > 0 && q.Case.Repeat > 1 {
+				continue
+			}
+			if r.repeats > 0 {
+				q.Case.Repeat = repeat + 1
+				q.Case.CaseID = q.Case.ID()
+			}
+			out = append(out, q)
+		}
+	}
+	return out
 }
 
 // observed runs the cases of a cell and reports to an observer.

@@ -14,6 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/plural"
+	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/sanitize"
 )
@@ -54,6 +56,11 @@ further pairs: of all sixteen, twelve must agree. A suspect that is not confirme
 The figures of a suspect are then those of the second measurement.
 If the directory of --confirm already has such runs, they are read instead.
 
+With --baseline, a single run of NEW is enough for a suspect if the history has five runs of
+its case, and --confirm measures NEW alone again, eight or sixteen times, and compares these
+runs with the history. The trend is the time in each run of the history and in NEW. What the
+machine did to all of them, such as a load that lasted, is confirmed too.
+
 The exit code is 1 if a regression is confirmed, in either stage, if NEW has only failures
 in a case that OLD passed, if a side has no document, or if a file or line was left out
 because it is not a document; everything else is still compared.`,
@@ -61,6 +68,7 @@ because it is not a document; everything else is still compared.`,
   cxrun compare results/monday results/tuesday --json
   cxrun compare old=results/monday new=results/tuesday
   cxrun compare --baseline history results/today
+  cxrun compare --baseline history results/today --confirm again
   cxrun compare old.ndjson new.ndjson --confirm again --old-env CX_NCCL_LIB=/opt/old/libnccl.so.2
   cxrun compare old.ndjson new.ndjson --confirm again2 --old-run '/opt/old/cxrun sweep --suite smoke'`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -108,10 +116,13 @@ func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
+	if r.baseline != "" {
+		r.again.compareWith(older)
+	}
 	if err := r.again.check(); err != nil {
 		return err
 	}
-	o := compare.Options{Effect: math.Log1p(r.effect / 100)}
+	o := compare.Options{Effect: math.Log1p(r.effect / 100), History: r.baseline != ""}
 	c := compare.Of(older, newer, o)
 	if r.again.dir != "" {
 		defer whileRead(cmd)()
@@ -124,7 +135,7 @@ func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
 	if r.json {
 		err = r.JSON(c)
 	} else {
-		err = printComparison(r.Out, c, sides.names, r.all)
+		err = r.print(c, sides.names)
 	}
 	if err != nil {
 		return err
@@ -179,12 +190,35 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 	return nil, nil, noDocument(path)
 }
 
+// print prints the comparison, and adds it to the summary of a job of Actions.
+func (r *comparing) print(c *compare.Comparison, names []string) error {
+	var b strings.Builder
+	if err := printComparison(&b, c, names, r.all); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(r.Out, b.String()); err != nil {
+		return err
+	}
+	text := "## Comparison\n\n```\n" + strings.ReplaceAll(b.String(), "`", "'") + "```\n"
+	switch left, ok := r.StepSummaryLeft(report.MaxMarkdown); {
+	case !ok:
+		return nil
+	case len(text) > left:
+		r.Tell("the comparison does not fit into the job summary: it has %d bytes, and %d are left", len(text), left)
+		return nil
+	}
+	return r.AddStepSummary(text)
+}
+
 // printComparison prints the names of the sides, what differs beside the keys, the cases by
 // the size of their effect, and counts.
 func printComparison(w io.Writer, c *compare.Comparison, names []string, all bool) error {
 	fmt.Fprintf(w, "OLD %s, NEW %s\n", sanitize.Line(names[0]), sanitize.Line(names[1]))
 	for _, d := range c.Beside {
 		fmt.Fprintln(w, sanitize.Line(d.String()))
+	}
+	if n, history := c.History(); history && n < compare.MinRuns {
+		fmt.Fprintf(w, "the history has %s of a case at most, and nothing is suspect before it has %d\n", plural.Count(n, "run", "runs"), compare.MinRuns)
 	}
 	fmt.Fprintln(w)
 	if err := c.Text(w, all); err != nil {

@@ -278,3 +278,36 @@ func TestConfirmRefuses(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code)
 	require.Equal(t, "nothing is suspect, so nothing is measured again\n", stderr)
 }
+
+// With a history, NEW alone is measured again, in one go. The comparison is in the job's summary too.
+func TestConfirmByAHistory(t *testing.T) {
+	dir := t.TempDir()
+	history(t, dir, "nights", 7, 1)
+	history(t, dir, "tonight", 1, 1.2)
+	history(t, filepath.Join(dir, "prepared"), "again", compare.Pairs, 1.2)
+	script, again, summary := filepath.Join(dir, "new.sh"), filepath.Join(dir, "again"), filepath.Join(dir, "summary")
+	text := fmt.Sprintf("#!/bin/sh\necho \"$@\" >>%[1]s/log\nwhile [ \"$1\" != --out ]; do shift; done\nmkdir -p \"$(dirname \"$2\")\"\ncp -r %[1]s/prepared/again \"$2\"\n", dir)
+	require.NoError(t, os.WriteFile(script, []byte(text), 0o755))
+	args := []string{"compare", "--baseline", dir + "/nights", dir + "/tonight", "--confirm", again}
+	env := map[string]string{"GITHUB_STEP_SUMMARY": summary}
+	code, stdout, stderr := cxrun(env, append(slices.Clone(args), "--new-run", "sh "+script)...)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Regexp(t, `slower \(confirmed\)¹ .* ▁{7}█`, stdout)
+	require.Contains(t, stderr, "measuring 1 suspect again, in 8 runs\n")
+	require.Regexp(t, resulttest.CollectiveCase().CaseID+`: \w+ p50 is [\d.]+ % slower, confirmed: 8 of 8 runs agree`, stderr)
+	log, err := os.ReadFile(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	require.Equal(t, "--case "+resulttest.CollectiveCase().CaseID+" --repeat 8 --out "+again+"/new/1\n", string(log))
+	added, err := os.ReadFile(summary)
+	require.NoError(t, err)
+	require.Contains(t, string(added), "## Comparison\n\n```\n"+stdout+"```\n")
+
+	code, read, _ := cxrun(nil, args...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Equal(t, stdout, read, "what was measured is read")
+
+	history(t, dir, "short", 4, 1)
+	code, stdout, stderr = cxrun(nil, "compare", "--baseline", dir+"/short", dir+"/tonight")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	wording.Has(t, stdout, "the history has 4 runs … before it has 5")
+}

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,10 +17,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
-// confirmation measures suspects again, both sides in turn.
+// confirmation measures suspects again: both sides in turn, or NEW alone, to compare it with a history.
 type confirmation struct {
-	dir   string
-	sides [2]howToRun // OLD, NEW
+	dir     string
+	sides   [2]howToRun   // OLD, NEW
+	history *compare.Side // nil: both sides in turn
 }
 
 type howToRun struct {
@@ -41,32 +41,40 @@ func (c *confirmation) addFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// measures reports whether the sides can be measured: something distinguishes them.
-func (c *confirmation) measures() bool {
-	for _, side := range c.sides {
-		if side.command != "" || len(side.env) > 0 {
-			return true
-		}
+func (h howToRun) given() bool { return h.command != "" || len(h.env) > 0 }
+
+// given reports whether the flags say how the sides are run.
+func (c *confirmation) given() bool { return c.sides[0].given() || c.sides[1].given() }
+
+// compareWith makes NEW alone be measured, unless the flags say how to run OLD or it was measured before.
+func (c *confirmation) compareWith(history *compare.Side) {
+	if !c.sides[0].given() && !c.holds(c.sides[0]) {
+		c.history = history
 	}
-	return false
 }
+
+// holds reports whether the directory has runs of a side.
+func (c *confirmation) holds(h howToRun) bool {
+	_, err := os.Stat(filepath.Join(c.dir, h.name))
+	return err == nil
+}
+
+// measured reports whether the directory has runs.
+func (c *confirmation) measured() bool { return c.holds(c.sides[0]) || c.holds(c.sides[1]) }
 
 // check refuses flags that contradict each other or the directory.
 func (c *confirmation) check() error {
 	if c.dir == "" {
-		if c.measures() {
+		if c.given() {
 			return cli.UsageError("--old-run, --new-run, --old-env and --new-env say how to confirm: add --confirm DIR")
 		}
 		return nil
 	}
-	_, err := os.Stat(filepath.Join(c.dir, c.sides[0].name))
-	switch there := err == nil; {
-	case there && c.measures():
+	switch there := c.measured(); {
+	case there && c.given():
 		return cli.UsageError("--confirm %s already holds runs: leave out --old-run, --new-run, --old-env and --new-env to read them, or name another directory", c.dir)
-	case !there && !c.measures():
+	case !there && !c.given() && c.history == nil:
 		return cli.UsageError("--confirm %s holds no runs, and nothing distinguishes OLD from NEW: add --old-run, --new-run, --old-env or --new-env", c.dir)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return cli.EnvironmentError("--confirm: %w", err)
 	}
 	for _, side := range c.sides {
 		for _, v := range side.env {
@@ -86,12 +94,16 @@ func (c *confirmation) confirm(ctx context.Context, s cli.Streams, found *compar
 		s.Tell("nothing is suspect, so nothing is measured again")
 		return nil, nil
 	}
-	if !c.measures() {
+	if c.measured() {
 		return c.read(s, found, o)
 	}
 	var problems []*fold.Problem
 	for stage := range compare.Stages {
-		if err := c.measure(ctx, s, stage*compare.Pairs, suspects, found.Suites(suspects)); err != nil {
+		measure := c.measure
+		if c.history != nil {
+			measure = c.measureNew
+		}
+		if err := measure(ctx, s, stage*compare.Pairs, suspects, found.Suites(suspects)); err != nil {
 			return nil, err
 		}
 		var err error
@@ -107,14 +119,18 @@ func (c *confirmation) confirm(ctx context.Context, s cli.Streams, found *compar
 
 // read adds the results of the runs in the directory to found.
 func (c *confirmation) read(s cli.Streams, found *compare.Comparison, o compare.Options) (problems []*fold.Problem, err error) {
-	var sides [2]*compare.Side
+	sides := [2]*compare.Side{c.history}
 	for i, how := range c.sides {
+		if sides[i] != nil {
+			continue
+		}
 		var v *fold.Verdict
 		if sides[i], v, err = side(s, filepath.Join(c.dir, how.name), nil); err != nil {
 			return nil, err
 		}
 		problems = append(problems, v.Problems...)
 	}
+	o.History = c.history != nil
 	found.Confirm(sides[0], sides[1], o)
 	return problems, nil
 }
@@ -132,7 +148,7 @@ func (c *confirmation) measure(ctx context.Context, s cli.Streams, before int, s
 			side := c.sides[(pair+turn)%2]
 			name := strconv.Itoa(before + pair + 1)
 			s.Tell("pair %s of %d: %s", name, before+compare.Pairs, strings.ToUpper(side.name))
-			if err := side.run(ctx, suspects, suites, filepath.Join(c.dir, side.name, name)); err != nil {
+			if err := side.run(ctx, suspects, suites, 1, filepath.Join(c.dir, side.name, name)); err != nil {
 				return err
 			}
 		}
@@ -140,12 +156,19 @@ func (c *confirmation) measure(ctx context.Context, s cli.Streams, before int, s
 	return nil
 }
 
-func (h howToRun) run(ctx context.Context, suspects, suites []string, out string) error {
+// measureNew runs NEW as often as a stage has pairs.
+func (c *confirmation) measureNew(ctx context.Context, s cli.Streams, before int, suspects, suites []string) error {
+	s.Tell("measuring %s again, in %d runs", plural.Count(len(suspects), "suspect", "suspects"), compare.Pairs)
+	side := c.sides[1]
+	return side.run(ctx, suspects, suites, compare.Pairs, filepath.Join(c.dir, side.name, strconv.Itoa(before+1)))
+}
+
+func (h howToRun) run(ctx context.Context, suspects, suites []string, repeats int, out string) error {
 	args, err := h.args(suites)
 	if err != nil {
 		return err
 	}
-	args = append(args, "--"+caseFlag, strings.Join(suspects, ","), "--"+repeatFlag, "1", "--out", out)
+	args = append(args, "--"+caseFlag, strings.Join(suspects, ","), "--"+repeatFlag, strconv.Itoa(repeats), "--"+outFlag, out)
 	env := map[string]string{}
 	for _, v := range h.env {
 		name, value, _ := strings.Cut(v, "=")

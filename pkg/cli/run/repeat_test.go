@@ -38,3 +38,21 @@ func TestRepeatsAreInterleaved(t *testing.T) {
 		require.Equal(t, "cxrun: --repeat "+n+": want 1 to 1000\n", stderr)
 	}
 }
+
+// A shard measures cases of its cell again, for a confirmation.
+func TestShardMeasuresAgain(t *testing.T) {
+	need.Full(t)
+	results := t.TempDir()
+	const id, cell = "local-host-all-reduce-float-sum-w2-warm", "local-host-collective-n1"
+	code, stdout, stderr := cxrun(t, nil, "shard", "--matrix", planned(t), "--id", cell, "--case", id, "--repeat", "2", "--out", results)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, cell+": 2 passed, 0 failed, 0 kept (0 of them failed)\n", stdout)
+	for _, name := range []string{id, id + "-r2"} {
+		found, err := filepath.Glob(filepath.Join(results, "*"+name+"*.json"))
+		require.NoError(t, err)
+		require.NotEmpty(t, found, name)
+	}
+	code, _, stderr = cxrun(t, nil, "shard", "--matrix", planned(t), "--id", cell, "--case", "none", "--out", t.TempDir())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "--case none: cell "+cell+" has no such case")
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/command"
@@ -31,6 +32,8 @@ type sharding struct {
 	matrix, id, results, runID string
 	resume, join, wait         bool
 	limit                      time.Duration
+	only                       []string
+	repeat                     int
 }
 
 func newShard(s cli.Streams) *cobra.Command {
@@ -47,6 +50,9 @@ ranks to logs/. Logs are private: do not publish them.
 
 The exit code is 1 if a case failed, and 3 if this machine cannot continue. All
 finished documents are then complete, and --resume continues after them.
+
+--case and --repeat measure some cases of the cell again, as 'cxrun compare --new-run'
+asks for.
 
 Outside of Actions every cell is a run of its own, unless it resumes one or
 --run-id names one.
@@ -73,6 +79,14 @@ docs/fleet.md.`,
 	for _, name := range []string{"matrix", "id", "results"} {
 		_ = cmd.MarkFlagRequired(name) // fails only for unknown flags
 	}
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == outFlag {
+			name = "results"
+		}
+		return pflag.NormalizedName(name)
+	})
+	f.StringSliceVar(&r.only, caseFlag, nil, "only these cases, by `ID`; a list with commas")
+	f.IntVar(&r.repeat, repeatFlag, 0, "measure each case in `N` independent runs (default: as planned)")
 	f.BoolVar(&r.resume, "resume", false, "continue where an earlier shard stopped in this results directory")
 	f.BoolVar(&r.join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")
 	f.StringVar(&r.runID, "run-id", "", "write documents of the run `ID`; for several cells of one run, started by hand")
@@ -90,6 +104,14 @@ func (r *sharding) run(ctx context.Context) (err error) {
 	if err != nil {
 		return cli.UsageError("%s: %w", r.matrix, err)
 	}
+	for _, id := range r.only {
+		if !slices.Contains(cell.CaseIDs, id) {
+			return cli.UsageError("--case %s: cell %s has no such case", id, cell.ID)
+		}
+	}
+	if r.repeat < 0 || r.repeat > maxRepeats {
+		return cli.UsageError("--repeat %d: want 1 to %d", r.repeat, maxRepeats)
+	}
 	cells, err := newCellRun(r.Streams, m, localRunID(time.Now())) // a fault may be meant for another cell
 	if err != nil {
 		return err
@@ -102,6 +124,7 @@ func (r *sharding) run(ctx context.Context) (err error) {
 		return err
 	}
 	cells.results, cells.resume, cells.limit = r.results, r.resume, r.limit
+	cells.only, cells.repeats = r.only, r.repeat
 	if r.limit == 0 {
 		cells.limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
 	}
@@ -136,7 +159,7 @@ func (r *sharding) run(ctx context.Context) (err error) {
 		return err
 	}
 	if failed := counts.NotPassed(); failed > 0 {
-		return fmt.Errorf("%d of %s failed", failed, plural.Count(len(cell.CaseIDs), "case", "cases"))
+		return fmt.Errorf("%d of %s failed", failed, plural.Count(counts.Passed+counts.Failed+counts.Kept, "case", "cases"))
 	}
 	return nil
 }

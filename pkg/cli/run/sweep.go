@@ -75,7 +75,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 	}
 	r.defs.AddFlag(cmd.Flags())
 	cli.AddFilterFlags(cmd.Flags(), &r.filters)
-	cmd.Flags().StringVar(&r.out, "out", "", "write everything into `DIR` (default: results/RUN)")
+	cmd.Flags().StringVar(&r.out, outFlag, "", "write everything into `DIR` (default: results/RUN)")
 	cmd.Flags().StringSliceVar(&r.filters.Cases, caseFlag, nil, "only these cases, by `ID`; a list with commas")
 	cmd.Flags().IntVar(&r.repeat, repeatFlag, 0, "measure each case in `N` independent runs, all cases once before any again (default: as the suite says)")
 	cli.AddWaitFlag(cmd.Flags(), &r.wait)
@@ -87,6 +87,7 @@ const (
 	resumeFlag = "resume"
 	repeatFlag = "repeat"
 	caseFlag   = "case"
+	outFlag    = "out"
 )
 
 // maxRepeats is the limit that definitions have too.
