@@ -1,6 +1,7 @@
 package githubtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -166,8 +167,10 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	since, _ := time.Parse(time.RFC3339, strings.TrimPrefix(q.Get("created"), ">="))
 	var list []any
 	for _, run := range slices.Backward(s.Runs) {
-		status, _ := s.state(run)
-		if run.Started.Add(s.skew).Before(since) || run.hidden() || q.Get("status") != "" && q.Get("status") != status {
+		status, conclusion := s.state(run)
+		if run.Started.Add(s.skew).Before(since) || run.hidden() ||
+			q.Get("status") != "" && q.Get("status") != status && q.Get("status") != conclusion ||
+			q.Get("branch") != "" && q.Get("branch") != run.Ref {
 			continue
 		}
 		list = append(list, s.show(run))
@@ -223,12 +226,17 @@ func (s *Server) show(run *Run) map[string]any {
 		"id": run.ID, "run_attempt": run.Attempt, "status": status, "conclusion": nil, "head_sha": run.SHA, "event": "workflow_dispatch",
 		"url":      fmt.Sprintf("https://api.github.com/repos/%s/actions/runs/%d", Repo, run.ID),
 		"html_url": s.WebURL(run.ID),
-		"name":     "CollectiveX Sweep", "created_at": run.Started, "run_started_at": run.Started, "updated_at": s.Clock.Now(),
+		"name":     "CollectiveX Sweep", "display_title": run.title(), "head_branch": run.Ref, "workflow_id": 7, "created_at": run.Started, "run_started_at": run.Started, "updated_at": s.Clock.Now(),
 	}
 	if status == "completed" {
 		v["conclusion"] = conclusion
 	}
 	return v
+}
+
+// title names a run by its inputs, as the run-name of the workflow does.
+func (r *Run) title() string {
+	return cmp.Or(r.Inputs["suite"], "smoke") + " on " + cmp.Or(r.Inputs["sku"], "all")
 }
 
 func (s *Server) showJob(run *Run, j *Job) map[string]any {

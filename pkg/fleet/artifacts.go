@@ -76,6 +76,9 @@ const (
 	KindSamples   = "samples" // raw samples of a cell
 )
 
+// Documents returns the kinds of artifacts without raw samples.
+func Documents() []string { return []string{KindMatrix, KindCell, KindAggregate} }
+
 type wanted struct {
 	artifact
 	kind    string

@@ -239,14 +239,17 @@ var runURL = regexp.MustCompile(`^https?://([^/]+)/([A-Za-z0-9][A-Za-z0-9-]*/[A-
 
 // Run is a run of the workflow.
 type Run struct {
-	ID         int64     `json:"run_id"`
-	Attempt    int       `json:"attempt"`
-	URL        string    `json:"url"`
-	Status     string    `json:"status"`     // as GitHub has it: queued, in_progress, completed, …
-	Conclusion string    `json:"conclusion"` // success, failure, cancelled, …; empty until it is completed
-	SHA        string    `json:"sha"`
-	Started    time.Time `json:"started"` // of the attempt
-	Updated    time.Time `json:"updated"`
+	ID         int64  `json:"run_id"`
+	Attempt    int    `json:"attempt"`
+	URL        string `json:"url"`
+	Status     string `json:"status"`     // as GitHub has it: queued, in_progress, completed, …
+	Conclusion string `json:"conclusion"` // success, failure, cancelled, …; empty until it is completed
+	SHA        string `json:"sha"`
+
+	workflow      int64
+	branch, title string    // the title shows the inputs
+	Started       time.Time `json:"started"` // of the attempt
+	Updated       time.Time `json:"updated"`
 }
 
 // Completed reports whether the run is over.
@@ -260,6 +263,7 @@ func runOf(w *github.WorkflowRun) Run {
 	return Run{
 		ID: w.GetID(), Attempt: max(w.GetRunAttempt(), 1), URL: w.GetHTMLURL(), Status: w.GetStatus(), Conclusion: w.GetConclusion(),
 		SHA: w.GetHeadSHA(), Started: started, Updated: w.GetUpdatedAt().Time,
+		workflow: w.GetWorkflowID(), branch: w.GetHeadBranch(), title: w.GetDisplayTitle(),
 	}
 }
 

@@ -81,13 +81,13 @@ const (
 	partialName = ".cxgen-partial"
 )
 
-// Fetch downloads the matrix, the newest attempt of each cell and the aggregate of a run into
-// dir: matrix/, cells/CELL/ and aggregate/; with samples, also the raw samples of all
-// attempts of each cell: cells/CELL/samples/. It keeps unchanged artifacts, so that it
+// Fetch downloads artifacts of these kinds of a run into dir: the matrix, the newest attempt of each
+// cell and the aggregate into matrix/, cells/CELL/ and aggregate/, and the raw samples of all
+// attempts of each cell into cells/CELL/samples/. It keeps unchanged artifacts, so that it
 // continues an interrupted fetch, and fetches what is new after a re-run. Each directory
 // appears whole or not at all, except for samples. The result names the artifacts that cannot be
 // fetched. Fetch calls done after each artifact.
-func (c *Client) Fetch(ctx context.Context, run int64, dir string, samples bool, done func(Artifact)) (*Fetched, error) {
+func (c *Client) Fetch(ctx context.Context, run int64, dir string, kinds []string, done func(Artifact)) (*Fetched, error) {
 	r, err := c.Run(ctx, run)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,10 @@ func (c *Client) Fetch(ctx context.Context, run int64, dir string, samples bool,
 	defer os.RemoveAll(partial)
 	out := &Fetched{Run: r, Dir: dir, Artifacts: []Artifact{}, Missing: []string{}}
 	there := map[string]bool{}
-	for _, w := range choose(run, list, samples) {
+	for _, w := range choose(run, list, true) {
+		if !slices.Contains(kinds, w.kind) {
+			continue
+		}
 		there[w.dir()] = true
 		a := Artifact{Name: w.Name, Kind: w.kind, Cell: w.cell, Attempt: w.attempt, State: StateKept}
 		var err error
@@ -139,17 +142,17 @@ func (c *Client) Fetch(ctx context.Context, run int64, dir string, samples bool,
 		out.Artifacts = append(out.Artifacts, a)
 		done(a)
 	}
-	out.Missing = append(out.Missing, missing(r, dir, there)...)
+	out.Missing = append(out.Missing, missing(r, dir, kinds, there)...)
 	return out, nil
 }
 
-// missing returns what the plan of the run requests and no artifact of the run contains.
-func missing(r Run, dir string, there map[string]bool) []string {
+// missing returns what the plan of the run requests and no artifact of these kinds contains.
+func missing(r Run, dir string, kinds []string, there map[string]bool) []string {
 	var out []string
-	if !there[KindMatrix] {
+	if slices.Contains(kinds, KindMatrix) && !there[KindMatrix] {
 		out = append(out, "matrix")
 	}
-	if m, err := plan.ReadArchived(filepath.Join(dir, "matrix", plan.FileName), ""); err == nil {
+	if m, err := plan.ReadArchived(filepath.Join(dir, "matrix", plan.FileName), ""); err == nil && slices.Contains(kinds, KindCell) {
 		for i := range m.Include {
 			if id := m.Include[i].ID; !there[filepath.Join("cells", id)] {
 				out = append(out, id)

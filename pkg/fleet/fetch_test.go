@@ -106,8 +106,13 @@ func TestFetchSamples(t *testing.T) {
 		a.ID = s.NewID()
 		run.Artifacts = append(run.Artifacts, a)
 	}
+	all := append(fleet.Documents(), fleet.KindSamples)
 	fetch := func(samples bool) map[string]string {
-		f, err := s.client.Fetch(context.Background(), run.ID, dir, samples, func(fleet.Artifact) {})
+		kinds := fleet.Documents()
+		if samples {
+			kinds = all
+		}
+		f, err := s.client.Fetch(context.Background(), run.ID, dir, kinds, func(fleet.Artifact) {})
 		require.NoError(t, err)
 		require.NoError(t, f.Err())
 		return states(f)
@@ -132,7 +137,7 @@ func TestFetchSamples(t *testing.T) {
 	// Without documents, samples are of nothing.
 	other := t.TempDir()
 	s.Fail("BLOB ", append([]githubtest.Fault{nil}, repeat(3, githubtest.HTML(503))...)...)
-	f, err := s.client.Fetch(context.Background(), run.ID, other, true, func(fleet.Artifact) {})
+	f, err := s.client.Fetch(context.Background(), run.ID, other, all, func(fleet.Artifact) {})
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateFailed, states(f)[cell])
 	require.Equal(t, fleet.StateFailed, states(f)[fleet.KindSamples])

@@ -68,7 +68,7 @@ func (s *stage) over(t *testing.T) {
 }
 
 func (s *stage) fetch(id int64, dir string) (*fleet.Fetched, error) {
-	return s.client.Fetch(context.Background(), id, dir, false, func(fleet.Artifact) {})
+	return s.client.Fetch(context.Background(), id, dir, fleet.Documents(), func(fleet.Artifact) {})
 }
 
 // TestOneDispatch injects what can happen to a dispatch: in every case at most one run
@@ -401,7 +401,7 @@ func TestCancelledContext(t *testing.T) {
 		case "POST /cancel":
 			_, err = s.client.Cancel(ctx, run.ID, false)
 		default:
-			_, err = s.client.Fetch(ctx, run.ID, dir, false, func(fleet.Artifact) {})
+			_, err = s.client.Fetch(ctx, run.ID, dir, fleet.Documents(), func(fleet.Artifact) {})
 		}
 		require.ErrorIs(t, err, cause, route)
 	}

@@ -11,6 +11,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
+// tellArtifact reports what became of an artifact.
+func tellArtifact(s cli.Streams, a fleet.Artifact) {
+	if a.Error != "" {
+		s.Tell("%s: %s: %s", a.Name, a.State, a.Error)
+		return
+	}
+	digest := ", digest verified"
+	if !a.Verified {
+		digest = "; GitHub gave no digest to verify"
+	}
+	s.Tell("%s: %s, %s%s", a.Name, a.State, plural.Count(a.Files, "file", "files"), digest)
+}
+
 func newFetch(s cli.Streams, clock fleet.Clock) *cobra.Command {
 	var (
 		dir     string
@@ -38,17 +51,11 @@ are fetched. RUN is a number, a URL, or - for the first line of standard input.`
 			if err != nil {
 				return err
 			}
-			f, err := client.Fetch(c.Context(), id, dir, samples, func(a fleet.Artifact) {
-				if a.Error != "" {
-					s.Tell("%s: %s: %s", a.Name, a.State, a.Error)
-					return
-				}
-				digest := ", digest verified"
-				if !a.Verified {
-					digest = "; GitHub gave no digest to verify"
-				}
-				s.Tell("%s: %s, %s%s", a.Name, a.State, plural.Count(a.Files, "file", "files"), digest)
-			})
+			kinds := fleet.Documents()
+			if samples {
+				kinds = append(kinds, fleet.KindSamples)
+			}
+			f, err := client.Fetch(c.Context(), id, dir, kinds, func(a fleet.Artifact) { tellArtifact(s, a) })
 			if err != nil {
 				return unreachable(err)
 			}

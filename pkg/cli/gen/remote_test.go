@@ -42,7 +42,14 @@ func (c *console) run(line string) (code int, stdout, stderr string) {
 	in := io.Reader(new(bytes.Buffer))
 	for one := range strings.SplitSeq(line, " | ") {
 		var out bytes.Buffer
-		words := strings.Fields(one)
+		var words []string
+		for i, part := range strings.Split(one, "'") { // in quotes or between them
+			if i%2 == 1 {
+				words = append(words, part)
+				continue
+			}
+			words = append(words, strings.Fields(part)...)
+		}
 		require.Equal(c.t, "cxgen", words[0], line)
 		code = gen.MainAt(context.Background(), cli.Streams{In: in, Out: &out, Err: &errs, Getenv: func(n string) string { return c.env[n] }}, words[1:], c.github.Clock)
 		stdout, in = out.String(), bytes.NewReader(out.Bytes())
