@@ -49,6 +49,9 @@ func (b *builder) compare(in []string) error {
 		delete(b.sources, rec.Source) // a file that is named twice counts once
 		sides[run].Add(rec.Document)
 	}
+	if len(sides) >= minTrend {
+		b.trends(sides)
+	}
 	for run := 1; run < len(sides); run++ {
 		c := compare.Of(&sides[0], &sides[run], compare.Options{})
 		out := Comparison{Run: b.Runs[run].Name, First: b.Runs[0].Name, Verdict: c.Verdict()}
@@ -73,6 +76,22 @@ func (b *builder) compare(in []string) error {
 		b.Comparisons = append(b.Comparisons, out)
 	}
 	return nil
+}
+
+// minTrend is the minimum number of runs of a trend: two are compared.
+const minTrend = 3
+
+// trends adds the trend of each case over all runs.
+func (b *builder) trends(sides []compare.Side) {
+	var all []*compare.Side
+	for i := range sides {
+		all = append(all, &sides[i])
+	}
+	for _, t := range compare.Trends(all...) {
+		bars, last, change := t.Columns()
+		b.Trends = append(b.Trends, []string{sanitize.Line(t.CaseID), t.Metric, sanitize.Line(t.At), bars, fmt.Sprint(len(t.Us)), last, change})
+	}
+	b.Trends = b.Trends[:min(len(b.Trends), maxCompared)]
 }
 
 // apart formats the number of rungs of a case and their smallest and largest change. It returns "" for an empty

@@ -32,6 +32,8 @@ type Page struct {
 	Rejected  []report.Rejected // files that are not documents
 	// Comparisons are of later runs with the first.
 	Comparisons []Comparison
+	// Trends are the rows of the trends over at least minTrend runs.
+	Trends [][]string
 }
 
 // Run is the documents of one run id. Runs are in the order of their first document.
