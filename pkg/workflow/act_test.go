@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/githubtest"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
@@ -113,6 +115,7 @@ func write(t *testing.T, file string, data []byte) {
 // request is one dispatch of a workflow.
 type request struct {
 	file    string // of the workflow; workflow.File unless said
+	event   string // workflow_dispatch unless said
 	run     int    // run id
 	attempt int
 	inputs  map[string]string
@@ -166,9 +169,14 @@ func (s *stage) command(t *testing.T, r request) (*exec.Cmd, string) {
 	serial := filepath.Join(s.dir, "serial.yml")
 	write(t, serial, bytes.ReplaceAll(text, []byte("    strategy:\n"), []byte("    strategy:\n      max-parallel: 1\n")))
 	args := []string{
-		"workflow_dispatch", "--json", "-W", serial, "--no-skip-checkout", "--action-offline-mode", "--no-cache-server",
+		cmp.Or(r.event, "workflow_dispatch"), "--json", "-W", serial, "--no-skip-checkout", "--action-offline-mode", "--no-cache-server",
 		"--env", "GITHUB_RUN_ID=" + strconv.Itoa(r.run), "--env", "GITHUB_RUN_ATTEMPT=" + strconv.Itoa(r.attempt),
 		"--concurrent-jobs", "1",
+	}
+	for _, kv := range r.env {
+		if api, ok := strings.CutPrefix(kv, "CX_STANDIN_API="); ok {
+			args = append(args, "--env", "GITHUB_API_URL="+api, "-s", "GITHUB_TOKEN="+githubtest.Token)
+		}
 	}
 	for _, label := range []string{"ubuntu-24.04", "ubuntu-latest", ownLabel} {
 		args = append(args, "-P", label+"=-self-hosted")

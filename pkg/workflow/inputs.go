@@ -27,6 +27,29 @@ func (i input) Name() string { return strings.ReplaceAll(i.Filter, "-", "_") }
 // Variable returns the environment variable that passes the value to the shell.
 func (i input) Variable() string { return "CX_INPUT_" + strings.ToUpper(i.Name()) }
 
+// values returns the values of the template.
+func (i input) values(cron string) values {
+	return values{
+		"Name": i.Name(), "Variable": i.Variable(), "Filter": i.Filter, "Description": i.Description, "Kind": i.Kind, "Options": i.Options, "Preset": i.Preset,
+		"Expression": i.Expression(cron),
+	}
+}
+
+// Expression returns the expression of the input's value. A scheduled run has no inputs, so it takes the preset.
+func (i input) Expression(cron string) string {
+	switch preset := i.Preset.(type) {
+	case string:
+		if cron != "" && preset != "" {
+			return fmt.Sprintf("${{ inputs.%s || '%s' }}", i.Name(), preset)
+		}
+	case int:
+		if cron != "" {
+			return fmt.Sprintf("${{ inputs.%s || %d }}", i.Name(), preset)
+		}
+	}
+	return fmt.Sprintf("${{ inputs.%s }}", i.Name())
+}
+
 // inputs returns the filters of a plan as typed inputs. Their choices come from the
 // definitions; a filter without any has no input.
 func inputs(cat *catalog.Catalog) []input {

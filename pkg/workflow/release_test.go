@@ -21,14 +21,14 @@ for url; do :; done
 exec cp "$CX_STANDIN_RELEASE/${url##*/}" .
 `
 
-// release makes the archives of a release of the tree at hand, and returns their directory and the
+// release makes the archives of a release of the tree in root, and returns their directory and the
 // digest of its SHA256SUMS. Nothing starts the programs of arm64, which are those of this machine.
-func (s *stage) release(t *testing.T, version string) (dir, digest string) {
+func (s *stage) release(t *testing.T, version, root string) (dir, digest string) {
 	t.Helper()
 	dir = filepath.Join(s.dir, "release")
 	bin := filepath.Join(t.TempDir(), "bin")
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-w", "-o", bin+"/", "./cmd/cxgen", "./cmd/cxrun")
-	build.Dir = filepath.Join("..", "..")
+	build.Dir = root
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -50,7 +50,7 @@ func (s *stage) release(t *testing.T, version string) (dir, digest string) {
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	dir, digest := s.release(t, "v1.2.3")
+	dir, digest := s.release(t, "v1.2.3", filepath.Join("..", ".."))
 	write(t, filepath.Join(s.dir, "bin", "curl"), []byte(downloads))
 	write(t, filepath.Join(s.dir, "bin", "go"), []byte("#!/bin/sh\nexit 1\n"))
 	options := workflow.Options{Release: workflow.Release{Version: "v1.2.3", SHA256: digest}}

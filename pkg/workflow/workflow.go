@@ -7,15 +7,12 @@
 package workflow
 
 import (
-	"bytes"
-	_ "embed"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"text/template"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -88,6 +85,29 @@ type Options struct {
 	// Definitions is the directory of the definitions in the workflow's own repository,
 	// slash-separated and relative to its root; empty for the built-in ones.
 	Definitions string
+	// Cron is when the workflow also runs by itself, with the presets of its inputs; empty for never.
+	Cron string
+	// Baseline is the number of successful runs that a scheduled run is compared with; 0 for none. It needs Cron.
+	Baseline int
+	// Suite is the preset of the input suite; empty for smoke.
+	Suite string
+}
+
+// cron matches POSIX cron expressions, which GitHub takes.
+var cron = regexp.MustCompile(`^[0-9A-Za-z*/,-]+( [0-9A-Za-z*/,-]+){4}$`)
+
+func (o Options) check(cat *catalog.Catalog) error {
+	switch {
+	case o.Definitions != "" && !directory.MatchString(o.Definitions):
+		return fmt.Errorf("definitions %q: want a directory of the workflow's repository, relative to its root, in plain letters", o.Definitions)
+	case o.Cron != "" && !cron.MatchString(o.Cron):
+		return fmt.Errorf("cron %q: want five fields, such as \"0 2 * * *\" for 02:00 UTC each day", o.Cron)
+	case o.Baseline > 0 && o.Cron == "":
+		return errors.New("a baseline is for scheduled runs: say when with --cron, such as \"0 2 * * *\"")
+	case o.Suite != "" && !slices.ContainsFunc(cat.Suites, func(s catalog.Suite) bool { return s.Name == o.Suite }):
+		return fmt.Errorf("suite %q: the definitions have no such suite", o.Suite)
+	}
+	return nil
 }
 
 // directory matches valid values of Definitions, without characters that a path or a shell
@@ -96,34 +116,31 @@ var directory = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A
 
 // Emit returns the workflow for the definitions in cat.
 func Emit(cat *catalog.Catalog, o Options) ([]byte, error) {
-	if o.Definitions != "" && !directory.MatchString(o.Definitions) {
-		return nil, fmt.Errorf("definitions %q: want a directory of the workflow's repository, relative to its root, in plain letters", o.Definitions)
+	if err := o.check(cat); err != nil {
+		return nil, err
 	}
 	dir := o.Definitions
 	if dir != "" && o.Source != (Source{}) {
 		dir = "own/" + dir // where the template checks out the workflow's own repository
 	}
-	data := struct {
-		Name, Glibc      string
-		Command, RunName string
-		Request          string
-		Source           Source
-		Release          Release
-		Releases         string
-		Directory        string // of the definitions; empty for the built-in ones
-		Inputs           []input
-		Waves            int // one sweep job each
-		Environments     bool
-	}{
-		Name, GlibcFloor, o.Command(), runName(cat), RequestInput, o.Source, o.Release, Releases, dir, inputs(cat), waves(cat),
-		slices.ContainsFunc(cat.Platforms, func(p catalog.Platform) bool { return p.Environment != "" }),
+	var all []values
+	for _, in := range o.inputs(cat) {
+		all = append(all, in.values(o.Cron))
 	}
-	var out bytes.Buffer
-	err := page.Execute(&out, data)
-	if err == nil && out.Len() > maxFileBytes {
-		err = fmt.Errorf("the workflow has %d bytes, but GitHub takes at most %d", out.Len(), maxFileBytes)
+	out, err := render("workflow", values{
+		"Name": Name, "Glibc": GlibcFloor, "Command": o.Command(), "RunName": o.runName(cat), "Request": RequestInput,
+		"Repository": o.Source.Repository, "SHA": o.Source.SHA,
+		"Release": o.Release.Version, "Digest": o.Release.SHA256, "Archive": o.Release.Number(), "Releases": Releases,
+		"Directory":    dir, // of the definitions; empty for the built-in ones
+		"Inputs":       all,
+		"Waves":        waves(cat), // one sweep job each
+		"Environments": slices.ContainsFunc(cat.Platforms, func(p catalog.Platform) bool { return p.Environment != "" }),
+		"Cron":         o.Cron, "Baseline": o.Baseline, "RetentionDays": retentionDays,
+	})
+	if err == nil && len(out) > maxFileBytes {
+		err = fmt.Errorf("the workflow has %d bytes, but GitHub takes at most %d", len(out), maxFileBytes)
 	}
-	return out.Bytes(), err
+	return out, err
 }
 
 // Command returns the command line that writes the workflow.
@@ -138,16 +155,44 @@ func (o Options) Command() string {
 	if o.Definitions != "" {
 		command += " --definitions " + o.Definitions
 	}
+	if o.Cron != "" {
+		command += " --cron '" + o.Cron + "'"
+	}
+	if o.Baseline > 0 {
+		command += " --baseline " + strconv.Itoa(o.Baseline)
+	}
+	if o.Suite != "" {
+		command += " --suite " + o.Suite
+	}
 	return command
 }
 
+// retentionDays is how long GitHub keeps the datasets of a workflow with a baseline, whatever its default is.
+const retentionDays = 90
+
 // runName returns the expression that names a run by its inputs.
-func runName(cat *catalog.Catalog) string {
-	name := "${{ inputs.suite }}"
-	if slices.ContainsFunc(inputs(cat), func(i input) bool { return i.Filter == planner.FilterSKU }) {
-		name += " on ${{ inputs.sku }}"
+func (o Options) runName(cat *catalog.Catalog) string {
+	name := ""
+	for _, in := range o.inputs(cat) {
+		switch in.Filter {
+		case planner.FilterSuite:
+			name = in.Expression(o.Cron) + name
+		case planner.FilterSKU:
+			name += " on " + in.Expression(o.Cron)
+		}
 	}
 	return name
+}
+
+// inputs returns the inputs of the workflow.
+func (o Options) inputs(cat *catalog.Catalog) []input {
+	all := inputs(cat)
+	for i := range all {
+		if all[i].Filter == planner.FilterSuite && o.Suite != "" {
+			all[i].Preset = o.Suite
+		}
+	}
+	return all
 }
 
 // waves returns the number of waves that the largest suite needs if each cell has one case.
@@ -161,14 +206,4 @@ func waves(cat *catalog.Catalog) int {
 		most = max(most, (len(m.Include)+plan.WaveCells-1)/plan.WaveCells)
 	}
 	return most
-}
-
-//go:embed workflow.yml.tmpl
-var text string
-
-var page = template.Must(template.New("workflow").Delims("<%", "%>").Funcs(template.FuncMap{"yaml": scalar}).Parse(text))
-
-func scalar(v any) (string, error) {
-	out, err := yaml.Marshal(v)
-	return strings.TrimSuffix(string(out), "\n"), err
 }

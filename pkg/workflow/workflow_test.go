@@ -35,10 +35,12 @@ func emit(t *testing.T, o workflow.Options) []byte {
 }
 
 // forms are the workflow as it is emitted for CollectiveX's own repository, for
-// one that takes CollectiveX from elsewhere or from a release, and for one with definitions besides.
+// one that takes CollectiveX from elsewhere or from a release, for one with definitions besides, and with
+// scheduled runs.
 func forms(t *testing.T) map[string][]byte {
 	return map[string][]byte{
 		"own":     emit(t, workflow.Options{}),
+		"nights":  emit(t, workflow.Options{Cron: "0 2 * * *", Baseline: 10}),
 		"another": emit(t, workflow.Options{Source: workflow.Source{Repository: "collectivex/collectivex", SHA: commit}}),
 		"release": emit(t, workflow.Options{Release: workflow.Release{Version: "v1.2.3", SHA256: digest}, Definitions: "fleet/matrix"}),
 		"defined": emit(t, workflow.Options{Source: workflow.Source{Repository: "collectivex/collectivex", SHA: commit}, Definitions: "fleet/matrix"}),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/plural"
@@ -22,6 +23,7 @@ func newMatrix(s cli.Streams) *cobra.Command {
 		filters planner.Filters
 		out     string
 		outputs bool
+		confirm bool
 		waves   int
 	)
 	cmd := &cobra.Command{
@@ -47,7 +49,7 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
 			}
 			m.Generator = plan.Generator{Program: "cxgen", Version: cli.Version, Format: plan.Format}
 			if outputs {
-				if err := errors.Join(setOutputs(s, m), s.AddStepSummary(summary(cat, m))); err != nil {
+				if err := errors.Join(setOutputs(s, m, confirm), s.AddStepSummary(summary(cat, m))); err != nil {
 					return err
 				}
 			}
@@ -66,6 +68,7 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`; - is standard output")
 	cli.MarkStdout(cmd.Flags(), "output")
 	cmd.Flags().BoolVar(&outputs, "github-output", false, "also set the outputs of the workflow's setup job, matrix_N, count_N, cells and archs, and add the plan to its summary")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "give jobs the time to measure their cell again in both stages of a confirmation")
 	cmd.Flags().IntVar(&waves, "waves", plan.Waves, "fail if the cells need more than `N` sweep jobs of 256 cells, as many as the workflow has")
 	return cmd
 }
@@ -97,7 +100,16 @@ func summary(cat *catalog.Catalog, m *plan.Matrix) string {
 	return b.String()
 }
 
-func setOutputs(s cli.Streams, m *plan.Matrix) error {
+func setOutputs(s cli.Streams, m *plan.Matrix, confirm bool) error {
+	if confirm {
+		longer := *m
+		longer.Include = slices.Clone(m.Include)
+		for i := range longer.Include {
+			longer.Include[i].Minutes *= 1 + compare.Stages
+			longer.Include[i].QueueMinutes *= 1 + compare.Stages
+		}
+		m = &longer
+	}
 	outputs, err := m.Outputs()
 	if err != nil {
 		return cli.UsageError("%w", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
@@ -20,6 +21,7 @@ func newWorkflow(s cli.Streams) *cobra.Command {
 		defs                 cli.Definitions
 		out, source, release string
 		check                bool
+		night                workflow.Options // Cron, Baseline and Suite
 	)
 	cmd := &cobra.Command{
 		Use:   "workflow",
@@ -30,21 +32,30 @@ offer the suites, platforms and other names of the definitions.
 In a repository other than CollectiveX's own, --source names the commit of
 CollectiveX that the workflow builds. --release names the release that it downloads
 instead, with the SHA-256 of the release's SHA256SUMS. --definitions names a directory of the
-workflow's repository, relative to its root, with the definitions to plan with.`,
+workflow's repository, relative to its root, with the definitions to plan with.
+
+With --cron the workflow also runs by itself, with the presets of its inputs. --baseline
+compares such a run with the last successful runs with the same inputs: the job summary and
+the report show what is slower and the trend of each case. A cell measures suspects again,
+as 'cxrun compare --confirm' does, and fails if they stay slower.`,
 		Example: `  cxgen workflow
   cxgen workflow --check
   cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567
   cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567 --definitions matrix
-  cxgen workflow --release v1.2.3@0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef`,
+  cxgen workflow --release v1.2.3@0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+  cxgen workflow --cron '0 2 * * *' --baseline 10`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cat, err := defs.Load()
 			if err != nil {
 				return err
 			}
-			options, err := workflowOptions(defs, source, release)
+			options, err := workflowOptions(night, defs, source, release)
 			if err != nil {
 				return cli.UsageError("%w", err)
+			}
+			if n := options.Baseline; n != 0 && (n < compare.MinRuns || n > maxHistory) {
+				return cli.UsageError("--baseline %d: want %d to %d runs", n, compare.MinRuns, maxHistory)
 			}
 			if source == "" && release == "" && !ownRepository() {
 				return cli.UsageError("outside of CollectiveX's own repository the workflow has nothing to build: name the commit with --source OWNER/NAME@SHA, or a release with --release VERSION@SHA256")
@@ -71,11 +82,14 @@ workflow's repository, relative to its root, with the definitions to plan with.`
 	cmd.Flags().StringVar(&source, "source", "", "build CollectiveX from `REPO@SHA` instead of the workflow's own repository")
 	cmd.Flags().StringVar(&release, "release", "", "download the CollectiveX of `VERSION@SHA256` instead of building it")
 	cmd.MarkFlagsMutuallyExclusive("source", "release")
+	cmd.Flags().StringVar(&night.Cron, "cron", "", "also run at the times of `EXPRESSION`, in UTC, such as '0 2 * * *'")
+	cmd.Flags().IntVar(&night.Baseline, "baseline", 0, "compare scheduled runs with the last `N` successful ones; needs --cron")
+	cmd.Flags().StringVar(&night.Suite, "suite", "", "preset the input suite to `NAME` (default: smoke)")
 	return cmd
 }
 
 // workflowOptions returns the options that the flags name.
-func workflowOptions(defs cli.Definitions, source, release string) (o workflow.Options, err error) {
+func workflowOptions(o workflow.Options, defs cli.Definitions, source, release string) (_ workflow.Options, err error) {
 	o.Definitions = filepath.ToSlash(defs.Dir)
 	if source != "" {
 		o.Source, err = workflow.ParseSource(source)

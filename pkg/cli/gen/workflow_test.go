@@ -116,3 +116,28 @@ func TestADirectoryInTheWay(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, "requested_cases")
 }
+
+// A scheduled workflow says how often it runs and with what it compares; what makes no sense is refused.
+func TestWorkflowOfNights(t *testing.T) {
+	code, stdout, stderr := cxgen(t, "workflow", "-o", "-", "--cron", "0 2 * * *", "--baseline", "10", "--suite", "collectives-host")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	for _, want := range []string{
+		"go run ./cmd/cxgen workflow --cron '0 2 * * *' --baseline 10 --suite collectives-host\n",
+		"  schedule:\n    - cron: 0 2 * * *\n",
+		"        default: collectives-host\n",
+		"          CX_INPUT_SUITE: ${{ inputs.suite || 'collectives-host' }}\n",
+		"          retention-days: 90\n",
+	} {
+		require.Contains(t, stdout, want)
+	}
+	for says, args := range map[string][]string{
+		"say when with --cron":        {"--baseline", "10"},
+		"--baseline 3: want 5 to 100": {"--cron", "0 2 * * *", "--baseline", "3"},
+		`cron "tonight": want five`:   {"--cron", "tonight"},
+		`suite "nightly": the`:        {"--suite", "nightly"},
+	} {
+		code, _, stderr := cxgen(t, append([]string{"workflow", "-o", "-"}, args...)...)
+		require.Equal(t, cli.ExitUsage, code, says)
+		require.Contains(t, stderr, says)
+	}
+}
