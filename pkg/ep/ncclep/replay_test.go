@@ -43,6 +43,9 @@ func replay(t *testing.T, cases ...plan.Case) {
 		require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", cases[i].CaseID, d.Outcome.Reasons)
 		require.Contains(t, d.Implementation.KernelGeneration, "-cudagraph")
 		require.Equal(t, ep.Of(&cases[i]).Mode == ep.ModeNormal, strings.Contains(d.Implementation.KernelGeneration, "-ht-routed-zc-static-gum1"))
+		if f := ep.Of(&cases[i]); f.Layout == ep.RankMajor && f.Mode == ep.ModeLowLatency {
+			require.NotContains(t, d.Implementation.KernelGeneration, "-zc", "see inWindows")
+		}
 		require.True(t, *d.Measurement.Rows[0].Correctness.GraphOutputPassed)
 	}
 }

@@ -90,6 +90,7 @@ var standIns = []standIn{
 		},
 		mistakes: []mistake{
 			{ep.ModeNormal, `["EP_DISABLE_GIN"] = "1"`, `["EP_DISABLE_GIN"] = "0"`, "AssertionError: no network"},
+			{ep.ModeNormal, `["EP_REUSE_NCCL_COMM"] = "1"`, `["EP_REUSE_NCCL_COMM"] = "0"`, "AssertionError: expecting a ProcessGroup"},
 			{ep.ModeNormal, `allow_hybrid_mode=hybrid`, "allow_hybrid_mode=True", "AssertionError: hybrid mode is for ranks of several scale-up domains"},
 			{ep.ModeNormal, "scaleup_rank[-1:]", "scaleup_rank[:1]", "check-failed: before source_set"},
 			{ep.ModeNormal, "up_to[expert - 1] if expert", "0 if expert", "check-failed: before counts"},

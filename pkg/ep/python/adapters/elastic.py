@@ -49,6 +49,7 @@ def open(text):
         os.environ.pop("EP_DISABLE_GIN", None)
     else:
         os.environ["EP_DISABLE_GIN"] = "1"  # direct mode needs no network
+    os.environ["EP_REUSE_NCCL_COMM"] = "1"  # 0 needs a group of torch.distributed
     keep_kernels_apart(given)
     open_torch(given)
     torch = rank.torch

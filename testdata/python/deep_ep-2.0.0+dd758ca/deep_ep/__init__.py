@@ -40,6 +40,7 @@ class ElasticBuffer:
             assert os.environ.get("NCCL_IB_MERGE_NICS") == "0" and os.environ.get("NCCL_NET") == "IB", "fused NICs have no GIN"
             assert 0 < num_allocated_qps <= max(9, 1 + 512 // group.size()), "ibv_create_qp: out of memory"
         else:
+            assert os.environ.get("EP_REUSE_NCCL_COMM", "1") == "1", "expecting a ProcessGroup"
             assert os.environ.get("EP_DISABLE_GIN") == "1" and num_allocated_qps == 0, "no network"
         self.hybrid, self.prefer_overlap_with_compute = allow_hybrid_mode, prefer_overlap_with_compute
         self.group = _C.communicators[group._get_backend(torch.device("cuda"))._comm_ptr()]
