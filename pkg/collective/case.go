@@ -62,6 +62,15 @@ type Counts struct {
 	Repeatable int `json:"repeatable,omitempty"`
 }
 
+// Samples returns the number of samples of a row in a timing mode: its windows, or their iterations if each is
+// timed.
+func (t Counts) Samples(mode string) int {
+	if mode == vocab.Blocking || mode == vocab.PerIteration {
+		return t.Trials * t.Iterations
+	}
+	return t.Trials
+}
+
 // Timed returns the counts that affect the times of a case: all but Checks and Repeatable, whose
 // operations follow the last timed window.
 func (t Counts) Timed() Counts {

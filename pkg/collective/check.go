@@ -212,10 +212,7 @@ func (t *Timing) derived(c *plan.Case, mode string, r *Row) error {
 			return fmt.Errorf("%s is %v, want %v from bytes and p50", f.name, f.has, f.want)
 		}
 	}
-	samples := b.Measure.Trials
-	if mode == vocab.Blocking || mode == vocab.PerIteration {
-		samples *= b.Measure.Iterations
-	}
+	samples := b.Measure.Samples(mode)
 	if t.SampleCount > samples || r.Complete && t.SampleCount != samples {
 		return fmt.Errorf("sample_count is %d, want %d by the case", t.SampleCount, samples)
 	}

@@ -78,7 +78,7 @@ type Point struct {
 	Requested int64   `json:"requested_bytes"`
 	Bytes     int64   `json:"bytes"` // the part of the size that was moved
 	P50       float64 `json:"p50_us"`
-	P99       float64 `json:"p99_us"`
+	P99       float64 `json:"p99_us,omitempty"`
 	BusBW     float64 `json:"busbw_gbps"`
 }
 
@@ -126,12 +126,12 @@ func (c *Headline) fit() {
 	c.Fit = table.Fitted(points)
 }
 
-// p99 returns the 99th percentile of a timing mode, or 0 if there is none.
+// p99 returns the 99th percentile of a timing mode, or 0 if there are too few samples.
 func p99(t *Timing) float64 {
-	if t.Percentiles.P99 == nil {
-		return 0
+	if us := t.Percentiles.Of(t.SampleCount).P99; us != nil {
+		return *us
 	}
-	return *t.Percentiles.P99
+	return 0
 }
 
 func (c *Headline) add(p Point) {

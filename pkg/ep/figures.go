@@ -55,7 +55,7 @@ func rowFigures(r *Row, head figure.Labels, world int, tick float64) (rows []fig
 				Clock: f.chart, Figure: f.figure, Size: int64(r.TokensPerRank), Label: plural.Count(r.TokensPerRank, "token", "tokens"), Tick: tick,
 			}
 		}
-		add(f.timing, rung, figure.Percentiles(f.figure, figure.Microseconds, "", *c.Percentiles, c.SampleCount)...)
+		add(f.timing, rung, figure.Percentiles(f.figure, figure.Microseconds, "", r.percentiles(*c), c.SampleCount)...)
 	}
 	wire := r.Wire()
 	for _, f := range []struct {
@@ -83,6 +83,12 @@ func rowFigures(r *Row, head figure.Labels, world int, tick float64) (rows []fig
 		add("", nil, figure.Figure{Name: "max_vio", Stat: "max", Unit: figure.Dimensionless, Value: *x})
 	}
 	return rows
+}
+
+// percentiles returns the percentiles of a component of which there are enough samples. Those of a sum are
+// based on the samples of its parts.
+func (r *Row) percentiles(c Component) result.Percentiles {
+	return c.Percentiles.Of(cmp.Or(c.SampleCount, r.Components.Dispatch.SampleCount))
 }
 
 // facetsOf returns the facets of all lines of a document, without the operation.
@@ -118,7 +124,7 @@ func lines(r *Row, facets []string, world int) []figure.Line {
 			work[1] = float64(bytes.Total) / 1e3 / float64(world)
 			l.Basis = basis(r)
 		}
-		l.Point = figure.Point{X: int64(r.TokensPerRank), Time: *c.Percentiles, Work: work, Samples: c.SampleCount, Reason: reason}
+		l.Point = figure.Point{X: int64(r.TokensPerRank), Time: r.percentiles(*c), Work: work, Samples: c.SampleCount, Reason: reason}
 		lines = append(lines, l)
 	}
 	return lines

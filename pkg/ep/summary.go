@@ -81,10 +81,10 @@ func headlineOf(d *Document) *Headline {
 		}
 		p := HeadlinePoint{
 			TokensPerRank: r.TokensPerRank,
-			PairPeriod:    r.Components.PairPeriod.Percentiles,
-			Roundtrip:     r.Components.Roundtrip.Percentiles,
-			DispatchTime:  r.Components.Dispatch.Percentiles,
-			CombineTime:   r.Components.Combine.Percentiles,
+			PairPeriod:    known(r.Components.PairPeriod),
+			Roundtrip:     known(r.Components.Roundtrip),
+			DispatchTime:  known(r.Components.Dispatch),
+			CombineTime:   known(r.Components.Combine),
 			Arithmetic:    r.Arithmetic,
 		}
 		if r.TokenRate != nil {
@@ -209,6 +209,15 @@ func (e *Headline) dropped() string {
 		return ""
 	}
 	return strings.Trim(fmt.Sprint(e.Dropped), "[]") + " tokens"
+}
+
+// known returns the percentiles of a component of which there are enough samples, or nil without any.
+func known(c Component) *result.Percentiles {
+	if c.Percentiles == nil {
+		return nil
+	}
+	q := c.Percentiles.Of(c.SampleCount)
+	return &q
 }
 
 func p50(q *result.Percentiles) float64 {

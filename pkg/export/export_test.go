@@ -425,3 +425,19 @@ func TestSimulationsStandAlone(t *testing.T) {
 		}
 	}
 }
+
+// The table has no percentile that its samples cannot give.
+func TestPercentilesOfFewSamples(t *testing.T) {
+	for n, want := range map[int][]string{9: {"p50"}, 19: {"p50", "p90"}, 99: {"p50", "p90", "p95"}, 100: {"p50", "p90", "p95", "p99"}} {
+		c := resulttest.CollectiveCase()
+		collective.Of(&c).Measure.Trials, collective.Of(&c).Sizes = n, []int64{1024}
+		in := write(t, resulttest.Collective(c, resulttest.Attempt()))
+		var stats []string
+		for _, row := range pick(table(t, in), map[string]string{"timing": "pipelined", "metric": "latency", "placement": "out_of_place"}) {
+			if strings.HasPrefix(row["stat"], "p") {
+				stats = append(stats, row["stat"])
+			}
+		}
+		require.Equal(t, want, stats, "%d windows", n)
+	}
+}

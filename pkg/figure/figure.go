@@ -100,6 +100,9 @@ func SeriesOf(views []View, rows []Row) (all []Series) {
 				k, at[name] = len(all), len(all)
 				all = append(all, Series{View: l.View, Facets: l.Facets})
 			}
+			if l.Samples > 0 {
+				l.Time = l.Time.Of(l.Samples)
+			}
 			s := &all[k]
 			if s.Points = append(s.Points, l.Point); l.Basis != "" && !slices.Contains(s.bases, l.Basis) {
 				s.bases = append(s.bases, l.Basis)
@@ -116,8 +119,12 @@ func SeriesOf(views []View, rows []Row) (all []Series) {
 	return all
 }
 
-// Percentiles returns a figure for each percentile present; its name begins with prefix.
+// Percentiles returns a figure for each percentile of which there are enough samples, unless their number is
+// unknown. Its name begins with prefix.
 func Percentiles(name, unit, prefix string, p result.Percentiles, samples int) []Figure {
+	if samples > 0 {
+		p = p.Of(samples)
+	}
 	out := make([]Figure, 0, 16)
 	for _, s := range []struct {
 		stat  string
@@ -131,14 +138,14 @@ func Percentiles(name, unit, prefix string, p result.Percentiles, samples int) [
 }
 
 // Burst returns the figures of a sample: its median, minimum and maximum, and its 95th
-// percentile if tail is set. unit is the unit of the sample in microseconds.
+// percentile if tail is set and there are enough samples. unit is the unit of the sample in microseconds.
 func Burst(name string, b result.Burst, unit float64, tail bool) []Figure {
 	var out []Figure
 	for _, f := range []struct {
 		stat  string
 		value float64
 		omit  bool
-	}{{"p50", b.P50, false}, {"p95", b.P95, !tail}, {"min", b.Min, false}, {"max", b.Max, false}} {
+	}{{"p50", b.P50, false}, {"p95", b.P95, !tail || b.Tail() == 0}, {"min", b.Min, false}, {"max", b.Max, false}} {
 		if !f.omit {
 			out = append(out, Figure{name, f.stat, Microseconds, unit * f.value, b.N})
 		}
@@ -219,7 +226,7 @@ func Verified(complete, passed bool, detail string) string {
 // MicrosecondsOf returns the percentiles that a burst has; unit is its unit in microseconds.
 func MicrosecondsOf(b result.Burst, unit float64) result.Percentiles {
 	p := result.Percentiles{P50: b.P50 * unit}
-	if b.P95 > 0 {
+	if b.Tail() > 0 {
 		p95 := b.P95 * unit
 		p.P95 = &p95
 	}

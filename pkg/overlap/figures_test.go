@@ -23,7 +23,7 @@ func TestExport(t *testing.T) {
 		return n
 	}
 	for _, contender := range overlap.Contenders(overlap.LinearRotation) {
-		require.Equal(t, 4, at(func(r *export.Row) bool { return r.Timing == contender && r.Metric == "latency" && r.Unit == "us" }))
+		require.Equal(t, 3, at(func(r *export.Row) bool { return r.Timing == contender && r.Metric == "latency" && r.Unit == "us" }))
 	}
 	for metric, rows := range map[string]int{
 		"exposed": 1, "floor": 1, "efficiency": 1, "compute_coverage": 1, "communication_slowdown": 1, "compute_tax": 1,

@@ -2,11 +2,13 @@ package report_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -409,4 +411,27 @@ func TestHostileTextInEveryField(t *testing.T) {
 		}
 	}
 	require.NotZero(t, summaries)
+}
+
+// A summary has no percentile that its samples cannot give.
+func TestPercentilesOfFewSamples(t *testing.T) {
+	for enough, more := range map[bool]int{false: 0, true: 1} {
+		r := newRun(t)
+		e, c, kv := epCase("h200-dgxc", "deepep-v2", "normal", plan.Ladder{8}), collectiveCase("h200-dgxc", "all_reduce", 2), resulttest.TransferCase()
+		fresh, windows := &ep.Of(&e).Timing, &collective.Of(&c).Measure
+		fresh.ItersPerTrial, fresh.TrialsPerPoint, fresh.ChainItersPerTrial, fresh.ChainTrialsPerPoint, fresh.ChainDrop = 99+more, 1, 99+more, 1, 0
+		windows.Trials = 99 + more
+		bursts := &transfer.Of(&kv).Timing
+		bursts.Reps, bursts.Trials = 19+more, 1
+		for _, d := range []result.Document{resulttest.EP(e, attempt(1, "nvidia")), resulttest.Collective(c, attempt(1, "nvidia")), resulttest.Transfer(kv, attempt(1, "host"))} {
+			r.ask(d.Head().Identity.Case, plan.Runnable, "")
+			r.answer(d)
+		}
+		s := r.build()
+		text, err := json.Marshal(s)
+		require.NoError(t, err)
+		for _, tail := range []string{`"p99":[0-9]`, `"p99_us":`, `"p95_ms":`} {
+			require.Equal(t, enough, regexp.MustCompile(tail).Match(text), tail)
+		}
+	}
 }

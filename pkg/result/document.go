@@ -247,6 +247,26 @@ func PercentilesOf(p50, p90, p95, p99 float64) *Percentiles {
 // Tailed reports whether the tails are present.
 func (q Percentiles) Tailed() bool { return q.P90 != nil && q.P95 != nil && q.P99 != nil }
 
+// Of returns the percentiles of which n samples are enough: p of at least 1/(1−p). With fewer, the nearest rank
+// is that of the maximum. Documents have all percentiles, since existing readers require them.
+func (q Percentiles) Of(n int) Percentiles {
+	for _, tail := range []struct {
+		us    **float64
+		least int
+	}{{&q.P90, 10}, {&q.P95, minForP95}, {&q.P99, MinForP99}} {
+		if n < tail.least {
+			*tail.us = nil
+		}
+	}
+	return q
+}
+
+// The minimum numbers of samples for percentiles.
+const (
+	minForP95 = 20
+	MinForP99 = 100
+)
+
 // Map returns the percentiles with f applied to each that is present.
 func (q Percentiles) Map(f func(float64) float64) Percentiles {
 	if !q.Tailed() {

@@ -19,6 +19,14 @@ func NewBurst(samples []float64) Burst {
 	return Burst{P50: s[n/2], P95: s[min(n-1, int(0.95*float64(n)))], Min: s[0], Max: s[n-1], N: n}
 }
 
+// Tail returns the 95th percentile, or 0 if there are too few samples for one; see Percentiles.Of.
+func (b Burst) Tail() float64 {
+	if b.N < minForP95 {
+		return 0
+	}
+	return b.P95
+}
+
 // Histogram counts samples in bins of equal width: bin i covers
 // [Min + i·Width, Min + (i+1)·Width), microseconds; the last one is closed.
 type Histogram struct {

@@ -51,7 +51,7 @@ type HeadlineBurst struct {
 	Descs int     `json:"descs"` // of a request
 	Bytes int64   `json:"bytes"` // of the burst
 	P50   float64 `json:"p50_ms"`
-	P95   float64 `json:"p95_ms"`
+	P95   float64 `json:"p95_ms,omitempty"`
 	GBps  float64 `json:"gbps"`
 }
 
@@ -77,7 +77,7 @@ func headlineOf(d *Document) *Headline {
 			} else {
 				o.Paged = max(o.Paged, r.Rate())
 			}
-			o.Bursts = append(o.Bursts, HeadlineBurst{r.Name(), r.Descs, r.ReqBytes * int64(r.Batch), r.Latency.P50, r.Latency.P95, r.Rate()})
+			o.Bursts = append(o.Bursts, HeadlineBurst{r.Name(), r.Descs, r.ReqBytes * int64(r.Batch), r.Latency.P50, r.Latency.Tail(), r.Rate()})
 		}
 		for _, f := range m.First {
 			if f.Op == op && f.Bytes == 8 {

@@ -44,8 +44,8 @@ func (t *Table) head(place string, world int) string {
 	fmt.Fprintf(&w, "# ranks %d minBytes %d maxBytes %d sizes: %d warmup iters: %d iters: %d agg iters: %d graph: %d unalign: %d trials: %d\n",
 		world, first, last, len(c.Sizes), m.Warmup, m.Iterations, m.Aggregate, t.graphs(), c.Unalign, m.Trials)
 	fmt.Fprintf(&w, "# timing: %s, across ranks: %s, buffers: %s, registration: %s\n", t.timing(), t.r.View.Across, c.Buffers, c.Registration)
-	if t.r.View.Percentiles && m.Trials == 1 && t.r.View.Mode != vocab.Blocking {
-		fmt.Fprintf(&w, "# percentiles of one window are that window: use --trials, or -z 3\n")
+	if v := t.r.View; v.Percentiles && m.Samples(v.Mode) < result.MinForP99 || v.PerIteration && m.Samples(vocab.PerIteration) < result.MinForP99 {
+		fmt.Fprintf(&w, "# percentiles of too few samples are N/A: p90 needs 10, p95 20 and p99 100 windows (--trials), or iterations with -I or -z 3\n")
 	}
 	fmt.Fprintf(&w, "# checked bit for bit: results that timed windows leave, and all results of one untimed window")
 	return w.String()
@@ -277,7 +277,11 @@ func (t *Table) half(row *collective.Row) {
 	}
 	fmt.Fprintf(t.w, "  %s  %s  %s  %6s", fixed(f.TimeUS, 7), fixed(f.AlgBW, 6), fixed(f.BusBW, 6), wrong)
 	for _, v := range t.r.View.extras(row) {
-		fmt.Fprintf(t.w, "  %s", fixed(v, 7))
+		if v == nil {
+			fmt.Fprintf(t.w, "  %7s", "N/A")
+			continue
+		}
+		fmt.Fprintf(t.w, "  %s", fixed(*v, 7))
 	}
 }
 

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestNumbersAreAsWideAsNCCLTests(t *testing.T) {
 
 func timing(p50 float64) *collective.Timing {
 	return &collective.Timing{
-		Percentiles: *result.PercentilesOf(p50, p50+1, p50+2, p50+3), Min: p50 - 1, Max: p50 + 4, SampleCount: 5,
+		Percentiles: *result.PercentilesOf(p50, p50+1, p50+2, p50+3), Min: p50 - 1, Max: p50 + 4, SampleCount: 100,
 		RankMin: p50 / 2, RankMean: p50 * 0.75, RankP50: []float64{p50 * 0.625, p50}, Enqueue: 1.5,
 		AlgBW: 1024 / p50 / 1e3, BusBW: 1024 / p50 / 1e3,
 	}
@@ -92,6 +93,28 @@ func TestViews(t *testing.T) {
 		t.Run(tt.flags, func(t *testing.T) {
 			require.Equal(t, []string{head + tt.want}, lines(t, "all_reduce -b 1K -e 1K "+tt.flags, d))
 		})
+	}
+}
+
+// The table has no percentile that its samples cannot give, and says why.
+func TestPercentilesOfFewSamples(t *testing.T) {
+	for n, want := range map[int][2]string{
+		9: {"8.00      N/A      N/A      N/A     7.00", "N/A"}, 10: {"8.00     9.00      N/A      N/A     7.00", "N/A"},
+		20: {"8.00     9.00    10.00      N/A     7.00", "N/A"}, 99: {"8.00     9.00    10.00      N/A     7.00", "N/A"},
+		100: {"8.00     9.00    10.00    11.00     7.00", "19.00"},
+	} {
+		d := document(rowOf(vocab.OutOfPlace, 8))
+		row := &d.Measurement.Rows[0]
+		row.PerIteration = timing(16)
+		row.Pipelined.SampleCount, row.PerIteration.SampleCount = n, n
+		require.Contains(t, lines(t, "all_reduce -b 1K -e 1K --percentiles", d)[0], want[0])
+		require.Regexp(t, "15.00    16.00 +"+want[1]+"    20.00", lines(t, "all_reduce -b 1K -e 1K -I 1", d)[0])
+		const note = "# percentiles of too few samples are N/A"
+		for line, few := range map[string]bool{"--percentiles --trials": n < 100, "-z 3 --percentiles -n": n < 100, "-I 1 -n": n < 100, "--trials": false} {
+			r, err := ask(t, fmt.Sprintf("all_reduce -b 1K -e 1K %s %d", line, n))
+			require.NoError(t, err)
+			require.Equal(t, few, strings.Contains(NewTable(nil, &r).head("", 2), note), "%s %d", line, n)
+		}
 	}
 }
 

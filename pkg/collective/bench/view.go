@@ -53,15 +53,16 @@ func (v View) Figures(row *collective.Row) (Figures, bool) {
 	return f, true
 }
 
-// extras returns the values of the extra columns of a placement.
-func (v View) extras(row *collective.Row) []float64 {
-	var out []float64
+// extras returns the values of the extra columns of a placement; nil for a percentile of too few samples.
+func (v View) extras(row *collective.Row) []*float64 {
+	var out []*float64
 	if t := row.PerIteration; v.PerIteration && t != nil {
-		out = append(out, t.Min, t.Percentiles.P50, *t.Percentiles.P99, t.Max)
+		p := t.Percentiles.Of(t.SampleCount)
+		out = append(out, &t.Min, &p.P50, p.P99, &t.Max)
 	}
 	if t := *row.Timing(v.Mode); v.Percentiles && t != nil {
-		p := t.Percentiles
-		out = append(out, p.P50, *p.P90, *p.P95, *p.P99, t.Min, t.Max)
+		p := t.Percentiles.Of(t.SampleCount)
+		out = append(out, &p.P50, p.P90, p.P95, p.P99, &t.Min, &t.Max)
 	}
 	return out
 }

@@ -289,7 +289,7 @@ func more(n int) string {
 
 func percentile(c ep.Component, p int) string {
 	switch {
-	case c.Percentiles == nil, p == 99 && c.Percentiles.P99 == nil:
+	case c.Percentiles == nil, p == 99 && c.Percentiles.Of(c.SampleCount).P99 == nil:
 		return "N/A"
 	case p == 99:
 		return bench.Micros(*c.Percentiles.P99)

@@ -55,3 +55,14 @@ func TestCheckOfARowInAWord(t *testing.T) {
 		require.Equal(t, tt.want, check(&r))
 	}
 }
+
+// The table has no 99th percentile of fewer than 100 samples.
+func TestPercentilesOfFewSamples(t *testing.T) {
+	for n, want := range map[int]string{99: `^ +1( +[0-9.]+ +N/A){3} +[0-9.]+ +[0-9.]+ +OK$`, 100: `^ +1( +[0-9.]+){8} +OK$`} {
+		c := resulttest.EPCase()
+		ep.Of(&c).Ladder, ep.Of(&c).Timing.ItersPerTrial, ep.Of(&c).Timing.TrialsPerPoint = plan.Ladder{1}, n, 1
+		var out strings.Builder
+		(*Report)(nil).Print(&out, resulttest.EP(c, resulttest.Attempt()))
+		require.Regexp(t, "(?m)"+want, out.String())
+	}
+}

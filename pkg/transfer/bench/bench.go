@@ -359,6 +359,14 @@ func droppedPoint(d *transfer.Document, x transfer.DroppedPoint) string {
 	return fmt.Sprintf("%d bytes in blocks of %s, batch %d", int64(x.ISL)*token, bench.Spelled(int64(x.PageTokens)*token), x.Batch)
 }
 
+// tail formats a 95th percentile in milliseconds, if there are enough samples for one.
+func tail(b result.Burst) string {
+	if b.Tail() == 0 {
+		return "N/A"
+	}
+	return bench.Micros(1e3 * b.P95)
+}
+
 // Print implements bench.Reporter: a line for each row.
 func (*Report) Print(w io.Writer, doc result.Document) {
 	d := doc.(*transfer.Document)
@@ -388,7 +396,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 			}
 		}
 		fmt.Fprintf(w, "  %-4s %6d %4s %5d %6d %9d %7s %7s %7s %8s %s\n", r.Op, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
-			bench.Micros(1e3*r.Latency.P50), bench.Micros(1e3*r.Latency.P95), bench.Micros(1e3*r.Parts.Post), bench.Rate(r.Rate()), bench.CheckOf(r.Verify.Passed, r.Complete))
+			bench.Micros(1e3*r.Latency.P50), tail(r.Latency), bench.Micros(1e3*r.Parts.Post), bench.Rate(r.Rate()), bench.CheckOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {

@@ -106,3 +106,14 @@ func TestRefusals(t *testing.T) {
 		benchtest.Environment("--lane tcp", "backend host has no lane tcp, only shm, vm; use --backend nixl or mooncake"),
 	})
 }
+
+// The table has no 95th percentile of fewer than 20 bursts.
+func TestPercentilesOfFewSamples(t *testing.T) {
+	for n, want := range map[int]string{19: `512(\.0+)? +N/A `, 20: `512(\.0+)? +600(\.0+)? `} {
+		d := kvDocument("kv-tiny", 8, 0.512)
+		d.Measurement.Rows[0].Latency.P95, d.Measurement.Rows[0].Latency.N = 0.6, n
+		var out strings.Builder
+		(*Report)(nil).Print(&out, d)
+		require.Regexp(t, want, out.String())
+	}
+}
