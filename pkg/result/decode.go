@@ -17,15 +17,12 @@ var ErrForeign = errors.New("not a document of this program")
 
 // Decode reads one document of any known record type, and does not validate it: use an Inspector for that.
 func Decode(data []byte) (Document, error) {
-	text, err := strictjson.Screen(data, nil)
+	k, err := kindOf(data)
 	if err != nil {
 		return nil, err
 	}
-	k, err := kindOf(text)
-	if err != nil {
-		return nil, err
-	}
-	return k.read(text)
+	d, _, err := k.read(data, strictjson.NewStrings(nil))
+	return d, err
 }
 
 // kind is a record type of a family.
@@ -48,8 +45,8 @@ var kinds = sync.OnceValue(func() map[string][]*kind {
 	return all
 })
 
-// kindOf returns the kind of a text that strictjson.Screen has accepted. If the record type matches but the family
-// does not, the kind refuses the document when it reads it.
+// kindOf returns the kind of a text, which need not be JSON. If the record type matches but the family does not, the
+// kind refuses the document when it reads it.
 func kindOf(text []byte) (*kind, error) {
 	version, record := string(strictjson.Find(text, "version")), strictjson.Unquote(strictjson.Find(text, "record_type"))
 	of := kinds()[record]
@@ -70,14 +67,14 @@ func kindOf(text []byte) (*kind, error) {
 	return of[max(i, 0)], nil
 }
 
-// read reads a document of the kind; its case must belong to the kind's family.
-func (k *kind) read(text []byte) (Document, error) {
-	d := reflect.New(reflect.TypeOf(k.family.Document)).Interface().(Document)
-	if err := k.form.Decode(text, d); err != nil {
-		return nil, err
+// read reads a document of the kind; its case must belong to the kind's family. See strictjson.Form.DecodeScreened.
+func (k *kind) read(text []byte, s *strictjson.Strings) (d Document, compact bool, err error) {
+	d = reflect.New(reflect.TypeOf(k.family.Document)).Interface().(Document)
+	if compact, err = k.form.DecodeScreened(text, d, s); err != nil {
+		return nil, false, err
 	}
 	if c := d.Head().Identity.Case; c.Family != k.family.Name {
-		return nil, fmt.Errorf("%w: a %s of family %q", strictjson.ErrForm, d.Head().RecordType, c.Family)
+		return nil, false, fmt.Errorf("%w: a %s of family %q", strictjson.ErrForm, d.Head().RecordType, c.Family)
 	}
-	return d, nil
+	return d, compact, nil
 }

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -40,17 +41,14 @@ type Inspected struct {
 	Line []byte
 }
 
-// Inspector decides whether data is an acceptable document, for aggregate, summarize and --resume. It
-// caches strings that it has seen; it is for one goroutine.
-type Inspector struct {
-	screen   func(text string) error
-	harmless map[string]struct{} // strings that passed the screen
-}
+// Inspector decides whether data is an acceptable document, for aggregate, summarize and --resume. It is for one
+// goroutine.
+type Inspector struct{ strings *strictjson.Strings }
 
 // NewInspector returns an inspector that passes every potentially private string to screen; an error of
 // screen refuses the document.
 func NewInspector(screen func(text string) error) *Inspector {
-	return &Inspector{screen: screen, harmless: map[string]struct{}{}}
+	return &Inspector{strictjson.NewStrings(screen)}
 }
 
 // Inspect returns the document in data, or why it is refused. Every document must satisfy its schema and the
@@ -58,14 +56,19 @@ func NewInspector(screen func(text string) error) *Inspector {
 // somebody made it, not that the document is consistent. The error wraps strictjson.ErrTruncated,
 // strictjson.ErrSyntax, ErrForeign, ErrInvalid, ErrDigest or the screen's error.
 func (x *Inspector) Inspect(data []byte) (Inspected, error) {
-	text, err := strictjson.Screen(data, x.check)
-	if errors.Is(err, strictjson.ErrForm) {
-		err = fmt.Errorf("%w: %w", ErrForeign, err)
+	text := bytes.TrimSpace(data)
+	d, compact, err := x.judged(text)
+	if !compact {
+		var refused error
+		text, refused = strictjson.Screen(text, x.strings)
+		if errors.Is(refused, strictjson.ErrForm) {
+			refused = fmt.Errorf("%w: %w", ErrForeign, refused)
+		}
+		if refused != nil {
+			return Inspected{}, refused
+		}
 	}
-	if err != nil {
-		return Inspected{}, err
-	}
-	d, err := judged(text)
+	d.Line = text
 	content, digest, sealed := cutDigest(text)
 	switch {
 	case sealed && holds(content, digest):
@@ -80,42 +83,25 @@ func (x *Inspector) Inspect(data []byte) (Inspected, error) {
 	return d, nil
 }
 
-// check screens one raw string. Most strings of a run are repeated, so accepted ones are cached, up to a
-// limit.
-func (x *Inspector) check(raw []byte) error {
-	if _, ok := x.harmless[string(raw)]; ok {
-		return nil
-	}
-	if err := x.screen(strictjson.Unquote(raw)); err != nil {
-		return err
-	}
-	if len(raw) <= 64 {
-		if len(x.harmless) == 4096 { // full of strings that only one document has, such as its case id
-			clear(x.harmless)
-		}
-		x.harmless[string(raw)] = struct{}{}
-	}
-	return nil
-}
-
-// judged returns a document after checking it against schema and validator.
-func judged(text []byte) (Inspected, error) {
+// judged returns a document after checking it against schema and validator. compact is false if its text has white
+// space around tokens, or was not read as a whole.
+func (x *Inspector) judged(text []byte) (d Inspected, compact bool, err error) {
 	k, err := kindOf(text)
 	if err != nil {
-		return Inspected{}, err
+		return d, false, err
 	}
-	doc, err := k.read(text)
+	doc, compact, err := k.read(text, x.strings)
 	if err != nil {
-		return Inspected{}, invalid(err)
+		return d, false, invalid(err)
 	}
-	d := Inspected{Head: headOf(doc.Head()), Document: doc, Line: text}
+	d = Inspected{Head: headOf(doc.Head()), Document: doc}
 	if err := d.Head.known(); err != nil {
-		return Inspected{}, err
+		return d, false, err
 	}
 	if err := judge(doc, false); err != nil {
-		return Inspected{}, invalid(err)
+		return d, compact, invalid(err)
 	}
-	return d, nil
+	return d, compact, nil
 }
 
 // invalid adds ErrInvalid to an error for a document of this program, unless its text is damaged.

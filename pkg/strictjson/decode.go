@@ -14,19 +14,35 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Decode reads text, which Screen has accepted, into the struct that v points to, which is zero and of the type of
-// the form. Unlike Unmarshal it refuses a text that is not of the form. The error wraps ErrTruncated, ErrSyntax or
-// ErrForm.
+// Decode reads text into the struct that v points to, which is zero and of the type of the form. Unlike Unmarshal
+// it refuses a text that is not of the form, and holds it to the limits of Screen. The error wraps ErrTruncated,
+// ErrSyntax or ErrForm.
 func (f *Form) Decode(text []byte, v any) error {
+	_, err := f.DecodeScreened(text, v, NewStrings(nil))
+	return err
+}
+
+// DecodeScreened is Decode and Screen in one pass: s reads all strings but the names of members, and refuses what
+// its screen refuses. compact reports that there is no white space around tokens. Call Screen if it fails: before
+// the failure, it may have seen only part of the text.
+func (f *Form) DecodeScreened(text []byte, v any, s *Strings) (compact bool, err error) {
 	// object and mapping find duplicate names in less time than package jsontext.
-	d := decoder{jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)), text}
+	d := decoder{
+		Decoder: jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)), text: text,
+		strings: s, containers: maxContainers(text),
+	}
 	if err := d.value(&f.root, reflect.ValueOf(v).Elem()); err != nil {
-		return explain(err)
+		return false, explain(err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: byte %d: more than one value", ErrSyntax, d.InputOffset())
+		return false, fmt.Errorf("%w: byte %d: more than one value", ErrSyntax, d.InputOffset())
 	}
-	return nil
+	for _, c := range []byte("\t\r\n") { // not in strings
+		if bytes.IndexByte(text, c) >= 0 {
+			return false, nil
+		}
+	}
+	return bytes.Count(text, []byte(" ")) == d.spaces, nil
 }
 
 // Find returns the value of the member at path within the objects of a text, or nil. The text need not be JSON.
@@ -57,7 +73,11 @@ func find(text []byte, name string) []byte {
 // decoder reads text.
 type decoder struct {
 	*jsontext.Decoder
-	text []byte
+	text       []byte
+	strings    *Strings
+	spaces     int // in strings
+	depth      int
+	containers int // that may still begin
 }
 
 // misformed returns the error of the value that was read last.
@@ -84,9 +104,14 @@ func (d *decoder) value(m *member, v reflect.Value) error {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	switch {
-	case m.shape == nil:
+	if m.shape == nil {
 		return d.scalar(m, v, kind)
+	}
+	if d.depth, d.containers = d.depth+1, d.containers-1; d.depth > maxDepth || d.containers < 0 {
+		return exceeded(d.InputOffset(), d.depth)
+	}
+	defer func() { d.depth-- }()
+	switch {
 	case m.kind == reflect.Slice && kind == jsontext.KindBeginArray:
 		return d.list(m.elem, v)
 	case m.kind == reflect.Map && kind == jsontext.KindBeginObject:
@@ -106,32 +131,52 @@ func (d *decoder) value(m *member, v reflect.Value) error {
 
 // scalar reads a value that is neither a list nor an object.
 func (d *decoder) scalar(m *member, v reflect.Value, kind jsontext.Kind) error {
-	read := func(v reflect.Value) error { return json.UnmarshalDecode(d.Decoder, v.Addr().Interface()) }
+	var err error
 	switch {
 	case kind == jsontext.KindNumber && m.kind != reflect.String && (v.CanInt() || v.CanFloat()):
-		read = d.number
+		err = d.number(v)
 	case kind == jsontext.KindString && !m.text && v.Kind() == reflect.String:
-		read = d.word
+		var word string
+		word, err = d.word()
+		v.SetString(word)
+	default:
+		start := d.InputOffset()
+		if err = json.UnmarshalDecode(d.Decoder, v.Addr().Interface()); err == nil && kind == jsontext.KindString {
+			_, err = d.unquote(bytes.TrimLeft(d.text[start:d.InputOffset()], ":, \t\r\n"))
+		}
 	}
-	if err := read(v); err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !m.signed && (v.CanInt() && v.Int() < 0 || v.CanFloat() && v.Float() < 0) {
+	case !m.signed && (v.CanInt() && v.Int() < 0 || v.CanFloat() && v.Float() < 0):
 		return d.misformed("%v is below 0", v)
-	}
-	if len(m.list) > 0 && !slices.Contains(m.list, fmt.Sprint(v)) {
+	case len(m.list) > 0 && !m.lists(v):
 		return d.misformed("%s is not one of %s", quotable(fmt.Appendf(nil, "%#v", v)), strings.Join(m.list, ", "))
 	}
 	return nil
 }
 
-// word reads a string into v, a string, in less time than package json.
-func (d *decoder) word(v reflect.Value) error {
-	token, err := d.ReadToken()
-	if err == nil {
-		v.SetString(token.String())
+// lists reports whether v is in the closed list.
+func (m *member) lists(v reflect.Value) bool {
+	if v.Kind() == reflect.String && !m.text {
+		return slices.Contains(m.list, v.String())
 	}
-	return err
+	return slices.Contains(m.list, fmt.Sprint(v))
+}
+
+// word reads a string, in less time than package json.
+func (d *decoder) word() (string, error) {
+	raw, err := d.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	return d.unquote(raw)
+}
+
+// unquote returns the text of a string of the text, given in quotes.
+func (d *decoder) unquote(raw []byte) (string, error) {
+	d.spaces += bytes.Count(raw, []byte(" "))
+	return d.strings.read(raw)
 }
 
 // number reads a number into v, an integer or a float, in less time than package json.
@@ -180,11 +225,11 @@ func (d *decoder) mapping(elem *member, v reflect.Value) error {
 	t := v.Type()
 	v.Set(reflect.MakeMap(t))
 	for d.PeekKind() != jsontext.KindEndObject {
-		name, err := d.ReadToken()
+		name, err := d.word()
 		if err != nil {
 			return err
 		}
-		key, value := reflect.ValueOf(name.String()).Convert(t.Key()), reflect.New(t.Elem()).Elem()
+		key, value := reflect.ValueOf(name).Convert(t.Key()), reflect.New(t.Elem()).Elem()
 		if v.MapIndex(key).IsValid() {
 			return d.duplicate()
 		}

@@ -34,13 +34,12 @@ const (
 // are skipped, and null is the zero value. The error wraps ErrTruncated, ErrSyntax or ErrForm.
 func Unmarshal(text []byte, v any) error { return explain(json.Unmarshal(text, v)) }
 
-// Screen limits depth and memory of a text, and calls check, if it is not nil, with every string and
-// key, in quotes, that is long or has a byte other than a letter, digit or underscore. It returns the
-// text without white space around tokens. It does not find every syntax error; Unmarshal does. The error
-// is the one that check returned, or wraps ErrTruncated, ErrSyntax or ErrForm.
-func Screen(text []byte, check func(raw []byte) error) ([]byte, error) {
+// Screen limits depth and memory of a text, and shows every string and key to the screen of s, if it is not nil. It
+// returns the text without white space around tokens. It does not find every syntax error; Unmarshal does. The error
+// is the one that the screen returned, or wraps ErrTruncated, ErrSyntax or ErrForm.
+func Screen(text []byte, s *Strings) ([]byte, error) {
 	text = bytes.TrimSpace(text)
-	spaces, err := scan(text, check)
+	spaces, err := scan(text, s)
 	if err != nil || !spaces {
 		return text, err
 	}
@@ -49,19 +48,19 @@ func Screen(text []byte, check func(raw []byte) error) ([]byte, error) {
 	return compact, err
 }
 
-// scan holds text to the limits and shows its strings to check, if check is not nil. It reports
+// scan holds text to the limits and shows its strings to the screen of s, if s is not nil. It reports
 // whether there is white space between tokens.
-func scan(text []byte, check func(raw []byte) error) (spaces bool, err error) {
-	depth, containers := 0, leastContainers+len(text)/bytesPerContainer
+func scan(text []byte, s *Strings) (spaces bool, err error) {
+	depth, containers := 0, maxContainers(text)
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"':
-			end, plain := stringEnd(text, i)
+			end := stringEnd(text, i)
 			if end < 0 {
 				return false, nil // Unmarshal reports that it is truncated
 			}
-			if raw := text[i:end]; check != nil && (!plain || len(raw) >= shortest) {
-				if err := check(raw); err != nil {
+			if s != nil {
+				if _, err := s.read(text[i:end]); err != nil {
 					return false, err
 				}
 			}
@@ -69,11 +68,8 @@ func scan(text []byte, check func(raw []byte) error) (spaces bool, err error) {
 		case ' ', '\t', '\r', '\n':
 			spaces = true
 		case '{', '[':
-			if depth++; depth > maxDepth {
-				return false, fmt.Errorf("%w: byte %d: nested deeper than %d", ErrSyntax, i, maxDepth)
-			}
-			if containers--; containers < 0 {
-				return false, &FormError{What: fmt.Sprintf("more than one list or object in %d bytes", bytesPerContainer)}
+			if depth, containers = depth+1, containers-1; depth > maxDepth || containers < 0 {
+				return false, exceeded(int64(i), depth)
 			}
 		case '}', ']':
 			depth--
@@ -82,26 +78,83 @@ func scan(text []byte, check func(raw []byte) error) (spaces bool, err error) {
 	return spaces, nil
 }
 
+// maxContainers returns how many lists and objects text may have.
+func maxContainers(text []byte) int { return leastContainers + len(text)/bytesPerContainer }
+
+// exceeded returns the error of a text that exceeds a limit at a byte, in a container at a depth.
+func exceeded(at int64, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%w: byte %d: nested deeper than %d", ErrSyntax, at, maxDepth)
+	}
+	return &FormError{What: fmt.Sprintf("more than one list or object in %d bytes", bytesPerContainer)}
+}
+
+// stringEnd returns the end of the string that begins at start, −1 if it does not end.
+func stringEnd(text []byte, start int) int {
+	for i := start + 1; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
+	}
+	return -1
+}
+
+// Strings reads strings, and shows them to a screen. Most strings of a run are repeated, so it keeps those that it
+// has read, up to a limit. It is for one goroutine.
+type Strings struct {
+	screen func(text string) error
+	known  map[string]string // texts by the strings, in quotes
+}
+
+// Limits of the strings that are kept.
+const (
+	maxKnown      = 4096
+	maxKnownBytes = 64
+)
+
+// NewStrings returns an empty Strings. An error of screen, which may be nil, refuses a string.
+func NewStrings(screen func(text string) error) *Strings {
+	return &Strings{screen: screen, known: map[string]string{}}
+}
+
+// read returns the text of a string, which is given in quotes. It shows it to the screen if it is long or has a byte
+// other than a letter, digit or underscore.
+func (s *Strings) read(raw []byte) (string, error) {
+	if text, ok := s.known[string(raw)]; ok {
+		return text, nil
+	}
+	text := Unquote(raw)
+	if s.screen != nil && !harmless(raw) {
+		if err := s.screen(text); err != nil {
+			return "", err
+		}
+	}
+	if len(raw) <= maxKnownBytes {
+		if len(s.known) == maxKnown { // full of strings that only one text has
+			clear(s.known)
+		}
+		s.known[string(raw)] = text
+	}
+	return text, nil
+}
+
 // shortest is the minimum length, with quotes, at which a string of plain bytes could be a credential.
 const shortest = 22
 
-// stringEnd returns the end of the string that begins at start, −1 if it does not end, and whether
-// all of its bytes are plain: letters, digits and underscores.
-func stringEnd(text []byte, start int) (end int, plain bool) {
-	plain = true
-	for i := start + 1; i < len(text); i++ {
-		switch c := text[i]; {
-		case plainBytes[c]:
-		case c == '"':
-			return i + 1, plain
-		case c == '\\':
-			i++
-			plain = false
-		default:
-			plain = false
+// harmless reports whether a string, in quotes, is too short and plain to be private.
+func harmless(raw []byte) bool {
+	if len(raw) >= shortest {
+		return false
+	}
+	for _, c := range raw[1:max(1, len(raw)-1)] {
+		if !plainBytes[c] {
+			return false
 		}
 	}
-	return -1, false
+	return true
 }
 
 var plainBytes = func() (plain [256]bool) {

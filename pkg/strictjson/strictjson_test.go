@@ -96,7 +96,7 @@ func TestReadingBoundsDepth(t *testing.T) {
 func TestScreenShowsEveryStringThatCouldBePrivate(t *testing.T) {
 	var seen []string
 	in := `{"plain":"word","a.b":1,"mac":"aa-bb","uuid":"0123456789012345678901234","n":{"path":["\/x"]}}`
-	_, err := Screen([]byte(in), func(raw []byte) error { seen = append(seen, Unquote(raw)); return nil })
+	_, err := Screen([]byte(in), NewStrings(func(text string) error { seen = append(seen, text); return nil }))
 	require.NoError(t, err)
 	require.Equal(t, []string{"a.b", "aa-bb", "0123456789012345678901234", "/x"}, seen)
 }
