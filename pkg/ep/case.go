@@ -168,3 +168,21 @@ func (e *Block) BalancedRung() int {
 	}
 	return e.Ladder[len(e.Ladder)-1]
 }
+
+// leastBuffered is the minimum of BufferedTokens in low-latency mode.
+const leastBuffered = 256
+
+// BufferedTokens returns the tokens per rank for which backends size the buffers of a case: the largest rung
+// within the cap and, in low-latency mode, at least 256. It is 0 if the cap leaves no rung.
+func (e *Block) BufferedTokens() int {
+	tokens := 0
+	for _, rung := range e.Ladder {
+		if e.LadderCap == nil || rung <= *e.LadderCap {
+			tokens = max(tokens, rung)
+		}
+	}
+	if tokens > 0 && e.Mode == ModeLowLatency {
+		return max(tokens, leastBuffered)
+	}
+	return tokens
+}

@@ -71,6 +71,11 @@ func (d *Document) Factors() Factors {
 	return f
 }
 
+// compared is the part of a case that two documents must share to be compared. It has no ladder, because rows
+// are matched one by one, and of the other rungs a row has only their buffers: every window begins with a bind
+// and a warm-up of its own, and inputs are sized rung by rung. Libraries size their buffers for the largest
+// rung, and place rows in them by that size: DeepEP, UCCL, NCCL EP and FlashInfer in normal mode, MoRI above 256
+// tokens. BufferedTokens is therefore here, unless it is that of bufferedOf.
 type compared struct {
 	Workload string `json:"workload"`
 	Mode     string `json:"mode"`
@@ -87,10 +92,20 @@ type compared struct {
 	TimingMode    string  `json:"timing_mode,omitempty"` // see Block.TimingMode
 	Tuning        *Tuning `json:"tuning,omitempty"`
 	Layout        string  `json:"layout,omitempty"` // empty: expert-major, or no choice
+
+	BufferedTokens int `json:"buffered_tokens,omitempty"` // see Block.BufferedTokens
 }
+
+// bufferedOf has the buffered tokens of CollectiveX's own ladders, by phase, in normal mode. Documents with
+// these ladders have the keys of earlier versions.
+var bufferedOf = map[string]int{"decode": 512, "prefill": 8192}
 
 func comparison(c *plan.Case) any {
 	b := Of(c)
+	buffered := b.BufferedTokens()
+	if b.Mode == ModeLowLatency && buffered == leastBuffered || b.Mode == ModeNormal && buffered == bufferedOf[b.Phase] {
+		buffered = 0
+	}
 	layout := b.Layout
 	if layout == ExpertMajor { // plans may omit it
 		layout = ""
@@ -98,21 +113,23 @@ func comparison(c *plan.Case) any {
 	return compared{
 		Workload: b.Workload, Mode: b.Mode, Phase: b.Phase, Routing: b.Routing,
 		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), RoutingSHA256: b.RoutingSHA256, Timing: b.Timing, TimingMode: b.TimingMode, Tuning: b.Tuning,
-		Layout: layout,
+		Layout: layout, BufferedTokens: buffered,
 	}
 }
 
-// older returns the rules for earlier documents: up to 6d8324a they have one record type for all EP
-// cases, and the comparison key of a case with replicated experts does not depend on the ladder.
+// older returns the rules for earlier documents: their comparison keys have no buffered tokens. Up to 6d8324a
+// they have one record type for all EP cases, and the key of a case with replicated experts does not depend on
+// the ladder.
 func older(e *result.Envelope) result.Older {
 	old := result.Older{RecordType: result.RecordUpstream}
 	c := e.Identity.Case
-	if e.RecordType == result.RecordUpstream && Of(&c).BalancedRung() > 0 {
-		block := *Of(&c)
-		block.Ladder, c.Block = nil, &block
-		if key, err := result.ComparisonKey(c, e.Provenance.Environment); err == nil {
-			old.ComparisonKey = key
-		}
+	block := *Of(&c)
+	if e.RecordType == result.RecordUpstream {
+		block.Ladder = nil
+	}
+	block.LadderCap, c.Block = new(int), &block // buffers of no rung
+	if key, err := result.ComparisonKey(c, e.Provenance.Environment); err == nil {
+		old.ComparisonKey = key
 	}
 	return old
 }

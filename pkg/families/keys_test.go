@@ -2,7 +2,6 @@ package families_test
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -47,9 +46,7 @@ func keyed() map[string]struct {
 		of    plan.Case
 		apart map[string]string
 	}
-	epFields := map[string]string{"ep": "equals world", "ladder": byRow, "ladder_cap": "drops rungs", "routing_experts": digest}
-	balanced := maps.Clone(epFields)
-	delete(balanced, "ladder") // its last rung places the experts
+	epFields := map[string]string{"ep": "equals world", "routing_experts": digest}
 	measured := map[string]string{
 		"sizes": byRow, "placements": byRow, "modes": byRow, "traffic_name": "a name", "plan_file": "equals algorithm",
 		"measure.checks": "checks are beside the timed windows", "measure.repeatable": "repeats follow the timed windows",
@@ -61,7 +58,7 @@ func keyed() map[string]struct {
 		"ep":                     {plantest.EP(2), epFields},
 		"ep, tuned":              {plantest.EP(2, func(c *plan.Case) { ep.Of(c).Tuning = &ep.Tuning{SMs: 24} }), epFields},
 		"ep, recorded":           {recorded, epFields},
-		"ep, replicated experts": {plantest.EP(2, func(c *plan.Case) { ep.Of(c).Routing = "zipf-eplb" }), balanced},
+		"ep, replicated experts": {plantest.EP(2, func(c *plan.Case) { ep.Of(c).Routing = "zipf-eplb" }), epFields},
 		"collective":             {plantest.Collective(2), measured},
 		"schedule":               {ring, measured},
 		"schedule of a file":     {planned, measured},
@@ -107,6 +104,32 @@ func TestEveryFieldIsInTheKey(t *testing.T) {
 	}
 	for _, f := range family.All() {
 		require.True(t, seen[f.Plan.Name], "no case of family %s", f.Plan.Name)
+	}
+}
+
+// The key of an EP case has the ladder's largest rung, which sizes buffers, and no other: not where buffers have
+// the size of low-latency mode or of CollectiveX's own ladders, whose keys are those of earlier versions.
+func TestRungsInTheKey(t *testing.T) {
+	of := func(mode, phase string, limit *int, rungs ...int) string {
+		return key(t, plantest.EP(2, func(c *plan.Case) {
+			b := ep.Of(c)
+			b.Mode, b.Phase, b.LadderCap, b.Ladder = mode, phase, limit, rungs
+		}))
+	}
+	limit := 64
+	for mode, same := range map[string]bool{ep.ModeNormal: false, ep.ModeLowLatency: true} {
+		require.Equal(t, of(mode, "decode", nil, 1, 128), of(mode, "decode", nil, 8, 32, 128), "smaller rungs")
+		require.Equal(t, of(mode, "decode", &limit, 1, 64), of(mode, "decode", &limit, 1, 64, 128), "rungs above the cap")
+		require.Equal(t, same, of(mode, "decode", nil, 1, 8) == of(mode, "decode", nil, 1, 8, 128))
+		require.Equal(t, same, of(mode, "decode", nil, 1, 8) == of(mode, "decode", nil, 1, 256))
+	}
+	require.NotEqual(t, of(ep.ModeLowLatency, "decode", nil, 1, 256), of(ep.ModeLowLatency, "decode", nil, 1, 512))
+	for phase, largest := range map[string]int{"decode": 512, "prefill": 8192} {
+		factors, err := result.ComparisonFactors(plantest.EP(2, func(c *plan.Case) {
+			ep.Of(c).Phase, ep.Of(c).Ladder = phase, plan.Ladder{1, largest}
+		}), nil)
+		require.NoError(t, err)
+		require.NotContains(t, factors, "ep.buffered_tokens")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // comparisonFactors is everything that must match before two documents may be compared. Rows are matched by
-// tokens per rank or bytes, so it excludes ladders, except for the rung that places replicated experts;
+// tokens per rank or bytes, so it excludes ladders, except for what a row's time takes from other rungs;
 // it also excludes the suite, the repeat, and the SKU, whose product and fabric are in the topology
 // class. The library's version is separate (implementation.library_version), so that old and new can be
 // compared. These factors are followed by the relevant part of the block, under the name of the family,

@@ -168,7 +168,7 @@ var libraries = []library{
 			ep.ModeNormal: ucclNormal(limits{oneNode: true, worlds: bufferWorlds}),
 			ep.ModeLowLatency: {
 				module: "buffer", generation: "uccl-legacy-buffer-ll", receive: runner.TokenExpert, combine: runner.WeightedKernelSum, reduction: runner.DomainFP32,
-				graphs: true, freshPair: true, cap: lowLatencyCap, cast: cast{inKernel: true},
+				graphs: true, freshPair: true, cap: lowLatencyCap, capacity: lowLatencyCap, cast: cast{inKernel: true},
 				// AMD's 16 groups of warps are too few for the kernels (uccl#1016).
 				limits: limits{arch: 90, archs: []string{"sm_"}, fp8Unit: 512, oneNode: true},
 			},
