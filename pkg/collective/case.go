@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -60,6 +61,14 @@ type Counts struct {
 	// Repeatable is how many operations of each size and placement run on one input, after all others,
 	// to compare their results with the first one; 0: none.
 	Repeatable int `json:"repeatable,omitempty"`
+}
+
+// TrialsOf returns how many trials a case with timing modes has. Graphs have trials of their own.
+func (t Counts) TrialsOf(modes []string) int {
+	if len(modes) > 1 && slices.Contains(modes, vocab.Graph) {
+		return 2 * t.Trials
+	}
+	return t.Trials
 }
 
 // Samples returns the number of samples of a row in a timing mode: its windows, or their iterations if each is

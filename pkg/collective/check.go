@@ -140,7 +140,7 @@ func CheckDocument(p *result.Problems, d *Document) {
 		p.Reasons(at+".correctness", r.Check.Reasons)
 		if v := r.Repeatable; v != nil {
 			p.Check(v.Operations == b.Measure.Repeatable && 0 <= v.Elements && v.Elements <= v.Bits && (v.Elements > 0) == (v.First != nil) &&
-				v.Elements <= v.Compared*int64(v.Operations-1), "%s: repeatable %+v contradicts the case or itself", at, *v)
+				v.Elements <= v.Compared*int64(v.Operations-1) && v.First.within(v.Operations, id.Case.World, v.Compared), "%s: repeatable %+v contradicts the case or itself", at, *v)
 		}
 		p.Check(r.Check.ToleranceULP == 0 || r.Check.ToleranceULP == 1 && b.RedOp == "avg", "%s: tolerance_ulp is %d, and only averages are not exact", at, r.Check.ToleranceULP)
 		if r.Check.Passed {
@@ -232,8 +232,8 @@ func (t *Timing) derived(c *plan.Case, mode string, r *Row) error {
 			return fmt.Errorf("rank_p50_us or cross_rank_mean_p50_us %v does not lie between cross_rank_min_p50_us %v and p50 %v", of, t.RankMin, p50)
 		}
 	}
-	if mode == vocab.Pipelined && !ascends(t.Enqueue, p50) {
-		return fmt.Errorf("enqueue_p50_us is %v, above p50 %v", t.Enqueue, p50)
+	if mode == vocab.Pipelined && !ascends(t.Enqueue, p50) || t.Enqueue > 0 && (mode == vocab.Blocking || mode == vocab.PerIteration) {
+		return fmt.Errorf("enqueue_p50_us is %v, above p50 %v, or of operations that are timed one by one", t.Enqueue, p50)
 	}
 	return nil
 }

@@ -119,6 +119,11 @@ type Difference struct {
 	Bit       int   `json:"bit"` // 0 is the lowest
 }
 
+// within reports whether a difference, if there is one, is in one of the operations, ranks and elements compared.
+func (f *Difference) within(operations, world int, elements int64) bool {
+	return f == nil || 0 < f.Operation && f.Operation < operations && f.Rank < world && f.Element < elements && f.Bit < 64
+}
+
 // Timing returns the field of a timing mode; it holds nil if the row was not measured in that mode.
 // For a mode outside vocab.TimingModes, which a case read from a file may name, it returns a new
 // field that holds nil.

@@ -37,6 +37,7 @@ var Family = family.Family{
 		Document:   Document{},
 		New:        func(head result.Envelope) result.Document { return NewDocument(head) },
 		Comparison: comparisonOf,
+		Trials:     func(c *plan.Case) int { return Of(c).Measure.TrialsOf(Of(c).Modes) },
 		Check:      func(p *result.Problems, d result.Document) { CheckDocument(p, d.(*Document)) },
 		Older:      older,
 		Source:     source,

@@ -148,6 +148,12 @@ func check(p *result.Problems, doc result.Document) {
 	}
 	m := d.Measurement
 	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")
+	checkLadder(p, d)
+	if e := d.Workload.EPLB; e != nil {
+		b, c := Of(&id.Case), &id.Case
+		p.Check(b.BalancedRung() > 0 && e.Slots >= b.Experts && e.Slots%c.World == 0 && e.ImbalanceBefore >= 1 && e.ImbalanceAfter >= 1 && max(e.ImbalanceBefore, e.ImbalanceAfter) <= float64(c.World),
+			"workload.eplb: slots %d of %d experts on %d ranks, imbalance_before %v and imbalance_after %v of the mean load", e.Slots, b.Experts, c.World, e.ImbalanceBefore, e.ImbalanceAfter)
+	}
 	p.Check(d.Workload.LadderMeasured != nil && d.Workload.LadderDropped != nil, "workload has a null ladder")
 	p.Check(m.CombineDType == "bf16" && m.CombineSemantics == "activation-only" && m.PayloadUnit == "token-rank",
 		"measurement must have the constants bf16, activation-only and token-rank")
@@ -186,6 +192,20 @@ func check(p *result.Problems, doc result.Document) {
 			i.StageExcludedFromRoundtrip != nil && i.ChainedPeriod != nil, "implementation lacks a declaration of the adapter")
 		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
 	})
+}
+
+// checkLadder checks that each requested rung of a successful document was either measured or dropped.
+func checkLadder(p *result.Problems, d *Document) {
+	w, b := &d.Workload, Of(&d.Identity.Case)
+	if d.Outcome.Status != result.Success {
+		return
+	}
+	rungs := slices.Sorted(slices.Values(slices.Concat(w.LadderMeasured, w.LadderDropped)))
+	p.Check(slices.Equal(rungs, b.Ladder), "workload: ladder_measured %v and ladder_dropped %v are not the ladder of the case, %v", w.LadderMeasured, w.LadderDropped, []int(b.Ladder))
+	if w.LadderCap != nil && len(w.LadderMeasured) > 0 {
+		p.Check(slices.Max(w.LadderMeasured) <= *w.LadderCap && (b.LadderCap == nil || *w.LadderCap <= *b.LadderCap),
+			"workload.ladder_cap is %d, below ladder_measured %v or above the cap of the case", *w.LadderCap, w.LadderMeasured)
+	}
 }
 
 // checkRow checks a row. replayed means that its fresh entries are graph launches.

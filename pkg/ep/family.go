@@ -37,6 +37,7 @@ var Family = family.Family{
 		Document: Document{}, Factors: Factors{},
 		New:        newDocument,
 		Comparison: comparison,
+		Trials:     func(c *plan.Case) int { return Of(c).Timing.TrialsPerPoint + Of(c).Timing.ChainTrialsPerPoint },
 		Check:      check,
 		Older:      older,
 		Source:     source,

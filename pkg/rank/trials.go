@@ -6,17 +6,19 @@ import (
 	"maps"
 	"slices"
 	"time"
-)
 
-// MaxRepeats is the maximum number of repetitions of a trial.
-const MaxRepeats = 3
+	"github.com/collectivex/collectivex/pkg/result"
+)
 
 // capPause is how long Trials waits before it repeats trials. It is longer than a reading of the clock stays
 // valid, so that no repetition is judged by an earlier reading.
 const capPause = 40 * time.Millisecond
 
 // Trial is one pass over the points of a case: trial Number or, if Repeat is not 0, a repetition of it.
-type Trial struct{ Number, Repeat int }
+type Trial struct {
+	Number int `json:"trial"`
+	Repeat int `json:"repeat,omitempty"`
+}
 
 // repeats is the record of what Counting returns.
 type repeats struct {
@@ -26,7 +28,7 @@ type repeats struct {
 }
 
 // Trials calls run for the trials from 0 to n−1. Then it repeats each trial in which the clock of a rank was
-// capped (see Between) up to MaxRepeats times, until no clock is capped. Counting returns the first repetition
+// capped (see Between) up to result.MaxRepeats times, until no clock is capped. Counting returns the first repetition
 // without a capped clock; if there is none, the trial itself counts. All ranks agree over the store on what is
 // repeated and what counts. name is a key that each case uses once.
 func (s *Session) Trials(ctx context.Context, name string, n int, run func(Trial) error) error {
@@ -60,7 +62,7 @@ func (s *Session) Trials(ctx context.Context, name string, n int, run func(Trial
 				counts[number] = repeat - 1
 			}
 		}
-		if len(again) == 0 || repeat > MaxRepeats {
+		if len(again) == 0 || repeat > result.MaxRepeats {
 			break
 		}
 		capped = nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -209,14 +210,32 @@ func TestCopiesInASummary(t *testing.T) {
 // The headline of a transfer counts the points that were not measured, by why. What a block costs is
 // a dash without a fit.
 func TestTransfersInASummary(t *testing.T) {
-	for cost, fit := range map[string][]transfer.Fit{"3.50": {{Op: transfer.Pull, Beta: 3.5, GBps: 4, Points: 4, MaxPercent: 9.9}}, "–": {}} {
+	for cost, fits := range map[string]bool{"3.50": true, "–": false} {
 		r := newRun(t)
-		c := plantest.Transfer(func(c *plan.Case) { transfer.Of(c).Ops = transfer.Words{transfer.Pull} })
+		c := plantest.Transfer(func(c *plan.Case) {
+			t := transfer.Of(c)
+			t.Ops, t.ISLLadder, t.PageTokens, t.BatchSizes = transfer.Words{transfer.Pull}, plan.Ladder{64, 128, 192, 256}, plan.Ladder{16}, plan.Ladder{1}
+		})
 		r.ask(c, plan.Runnable, "")
 		d := resulttest.Transfer(c, attempt(1, "host"))
-		d.Measurement.Fit = fit
+		d.Measurement.Rows = slices.DeleteFunc(d.Measurement.Rows, func(r transfer.Row) bool { return r.ISL > 64 })
 		for i, code := range []result.Code{result.ReasonRefused, result.ReasonMemoryForSize, result.ReasonRefused} {
-			d.Workload.Dropped = append(d.Workload.Dropped, transfer.DroppedPoint{ISL: i + 1, PageTokens: 1, Batch: 1, Reason: result.Reason{Code: code}})
+			d.Workload.Dropped = append(d.Workload.Dropped, transfer.DroppedPoint{ISL: 64 * (i + 2), PageTokens: 16, Batch: 1, Reason: result.Reason{Code: code}})
+		}
+		var err error
+		d.ComparisonKey, err = result.ComparisonKey(result.Settled(d), d.Provenance.Environment)
+		require.NoError(t, err)
+		for i := range d.Measurement.Rows {
+			row := &d.Measurement.Rows[i]
+			ms := 1 + 3.5e-3*float64(row.Descs) + float64(row.ReqBytes)/1e7
+			for _, b := range []*result.Burst{&row.Latency, &row.Request} {
+				*b = result.Burst{P50: ms, P95: ms, Min: ms, Max: ms, N: b.N}
+			}
+			row.GBps = float64(row.ReqBytes) / ms / 1e6
+			row.GBpsPrepared = row.GBps
+		}
+		if fits {
+			d.Measurement.Fit = []transfer.Fit{{Op: transfer.Pull, Alpha: 1000, Beta: 3.5, GBps: 10, Points: 1}}
 		}
 		r.answer(d)
 		var b strings.Builder

@@ -27,6 +27,8 @@ type Family struct {
 	// Settled returns the case on which a document's comparison key is based: its own, with the ranks'
 	// choices filled in; nil if cases leave nothing open.
 	Settled func(d Document) plan.Case
+	// Trials returns how many trials of a case are repeated after a capped clock; nil if none are.
+	Trials func(c *plan.Case) int
 	// Check reports problems of a document beyond its envelope.
 	Check func(p *Problems, d Document)
 	// Older returns how a document of an earlier version may differ; nil if there is no

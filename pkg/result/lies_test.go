@@ -3,9 +3,12 @@ package result_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,10 +21,15 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/steps"
 	"github.com/collectivex/collectivex/pkg/strictjson"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -90,33 +98,48 @@ func sealed(line []byte) []byte {
 
 // taken are the members of documents that nothing else in them determines, and why. A pattern matches whole paths.
 var taken = map[string]string{
-	`identity\.attempt_ordinal`:      "counts attempts, of which a document is one",
-	`elapsed\..*`:                    "clocks of the shard, whose parts no other member repeats",
-	`entry_skew\..*`:                 "is over windows that documents do not have, but its maximum is not below its median",
-	`topology\.ranks\[\]\.numa_node`: "of the machine",
-	`devices\.ranks\[\]\.(memory_in_use_bytes|state_(before|after)\..*)`:         "readings of the driver; the summary must follow from them",
-	`measurement\.rows\[\]\.buffer_slots`:                                        "of rows from before they had a key, which covers it",
-	`.*\.(checks|checked_(elements|words)|(product|communicated)_elements)`:      "how much a check compares depends on buffers, and no figure on it",
-	`measurement\.arithmetic_as_declared\.bound`:                                 "of one element; max_error is not above it",
-	`measurement\.rows\[\]\.[a-z_]+\.(mean_us|enqueue_p50_us)`:                   "of samples that documents do not have; within minimum and maximum, or below p50",
-	`measurement\..*\.(max|min)`:                                                 "of samples that documents do not have, but min, p50, p95 and max ascend",
-	`measurement\.first\[\]\.(bytes|latency_ms\.n)`:                              "small transfers have no rate",
-	`measurement\.points\[\]\.table_sets\[\]`:                                    "depends on the memory of the machine",
-	`measurement\.rows\[\]\.parts_ms\..*`:                                        "medians of parts do not add up to the median of the whole, but no part is above it; release is after it",
-	`measurement\.setup\.connect_ms`:                                             "once, before everything else",
-	`measurement\.sustained\[\]\.(cpu_s_per_gb|in_flight)`:                       "processor time and depth; not below that of the posting rank",
-	`measurement\.rows\[\]\.(compute|communication)_coverage`:                    "of spans that documents do not have; from 0 to 1",
-	`measurement\.rows\[\]\.(communication_inside_us)\.p50`:                      "below its p95, and that of both sides together",
-	`measurement\.shared_processor`:                                              "of the machine",
-	`(measurement|simulation)\.program\..*`:                                      "describes a program, by a digest, that documents do not have",
-	`simulation\.rows\[\]\.critical_path\.ops`:                                   "of that program",
-	`implementation\.cuda_graph_supported`:                                       "of the adapter; graphs that were timed are supported",
-	`measurement\.rows\[\]\..*\.percentiles_us\.p[0-9]+`:                         "of samples that documents do not have; they ascend, lie in their histogram, and a minimum over ranks is not above the maximum",
-	`measurement\.rows\[\]\.histograms\.[a-z_]+\.min_us`:                         "bounded by the bins of the percentiles",
-	`measurement\.rows\[\]\.correctness\.(max_relative|chain_last_output)_error`: "below the tolerance, if the row passed",
-	`measurement\.rows\[\]\.((device|host)\.opposite_gbps|both\.gbps)`:           "of times of the other rank, which documents do not have",
-	`measurement\.rows\[\]\.receive\.max`:                                        "not below the mean",
-	`measurement\.rows\[\]\.routing\.empty_expert_count`:                         "above 0 exactly if the smallest load is 0",
+	`identity\.attempt_ordinal`:            "counts attempts, of which a document is one",
+	`elapsed\..*`:                          "clocks of the shard, whose parts no other member repeats",
+	`entry_skew\.(windows|.*_us)`:          "is over windows that documents do not have, but its maximum is not below its median",
+	`topology\.ranks\[\]\.numa_node`:       "of the machine",
+	`devices\.ranks\[\]\.limits\[\]\.gbps`: "of the machine; those of the document are of one of its ranks",
+	`measurement\.rows\[\]\.victim\.units`: "work of the victim, of which the document has the time",
+	`measurement\.two_sided`:               "of the library",
+	`measurement\.rows\[\]\.repeatable\.(compared_elements|different_(elements|bits)|first\..*)`: "of results that documents do not have; within the operations, ranks and elements compared",
+	`implementation\.tuning\..*`:                                                                 "choices of a library",
+	`measurement\.engines\[\]`:                                                                   "of the machine",
+	`workload\.eplb\.(slots|imbalance_(before|after))`:                                           "of loads that the document does not have, but within the experts and ranks",
+	`devices\.ranks\[\]\.clocks\.(readings|lowest_mhz)`:                                          "counts and minima of readings; capped ones are not more",
+	`devices\.ranks\[\]\.(memory_in_use_bytes|busy_percent|fabric\..*|state_(before|after)\..*)`: "readings of the driver; the summary must follow from them",
+	`measurement\.rows\[\]\.buffer_slots`:                                                        "of rows from before they had a key, which covers it",
+	`.*\.(checks|checked_(elements|words)|(product|communicated)_elements)`:                      "how much a check compares depends on buffers, and no figure on it",
+	`measurement\.arithmetic_as_declared\.bound`:                                                 "of one element; max_error is not above it",
+	`measurement\.rows\[\]\.[a-z_]+\.(mean_us|enqueue_p50_us)`:                                   "of samples that documents do not have; within minimum and maximum, or below p50",
+	`measurement\..*\.(max|min)`:                                                                 "of samples that documents do not have, but min, p50, p95 and max ascend",
+	`measurement\.first\[\]\.(bytes|latency_ms\.n)`:                                              "small transfers have no rate",
+	`measurement\.points\[\]\.table_sets\[\]`:                                                    "depends on the memory of the machine",
+	`measurement\.rows\[\]\.parts_ms\..*`:                                                        "medians of parts do not add up to the median of the whole, but no part is above it; release is after it",
+	`measurement\.setup\.connect_ms`:                                                             "once, before everything else",
+	`measurement\.sustained\[\]\.(cpu_s_per_gb|in_flight)`:                                       "processor time and depth; not below that of the posting rank",
+	`measurement\.rows\[\]\.(compute|communication)_coverage`:                                    "of spans that documents do not have; from 0 to 1",
+	`measurement\.rows\[\]\.(communication_inside_us)\.p50`:                                      "below its p95, and that of both sides together",
+	`measurement\.shared_processor`:                                                              "of the machine",
+	`(measurement|simulation)\.program\..*`:                                                      "describes a program, by a digest, that documents do not have",
+	`simulation\.rows\[\]\.critical_path\.ops`:                                                   "of that program",
+	`implementation\.cuda_graph_supported`:                                                       "of the adapter; graphs that were timed are supported",
+	`measurement\.rows\[\]\..*\.percentiles_us\.p[0-9]+`:                                         "of samples that documents do not have; they ascend, lie in their histogram, and a minimum over ranks is not above the maximum",
+	`measurement\.rows\[\]\.histograms\.[a-z_]+\.min_us`:                                         "bounded by the bins of the percentiles",
+	`measurement\.rows\[\]\.correctness\.(max_relative|chain_last_output)_error`:                 "below the tolerance, if the row passed",
+	`measurement\.rows\[\]\.((device|host)\.opposite_gbps|both\.gbps)`:                           "of times of the other rank, which documents do not have",
+	`measurement\.rows\[\]\.receive\.max`:                                                        "not below the mean",
+	`measurement\.rows\[\]\.routing\.empty_expert_count`:                                         "above 0 exactly if the smallest load is 0",
+}
+
+// absent are members that no successful document has: forms of rows that schedules share with collectives, times that
+// are refused, and what a document has twice.
+var absent = []string{
+	`schedule .*\.(src|dst|graph\..*|sizes_dropped\[\]\..*|repeatable\..*)`,
+	`(collective|schedule) .*\.(blocking|per_iteration)\.enqueue_p50_us`,
 }
 
 // Whatever number of a successful document is changed, under a digest made again, it is refused by name, unless
@@ -127,7 +150,7 @@ func TestNoNumberIsTakenOnTrust(t *testing.T) {
 		patterns[pattern] = regexp.MustCompile("^" + pattern + "$")
 	}
 	inspector := result.NewInspector(func(string) error { return nil })
-	used := map[string]bool{}
+	used, told := map[string]bool{}, map[plan.Family]map[string]bool{"": {}} // told: members by family, "": of any
 	for _, line := range honest(t) {
 		in, err := inspector.Inspect(sealed(line))
 		require.NoError(t, err)
@@ -135,7 +158,12 @@ func TestNoNumberIsTakenOnTrust(t *testing.T) {
 			continue
 		}
 		seen := map[string]int{}
+		of := in.Document.Head().Identity.Case.Family
+		if told[of] == nil {
+			told[of] = map[string]bool{}
+		}
 		for _, l := range lies(t, line) {
+			told[of][l.path], told[""][l.path] = true, true
 			if seen[l.path]++; seen[l.path] > 4 { // rows are alike
 				continue
 			}
@@ -156,6 +184,53 @@ func TestNoNumberIsTakenOnTrust(t *testing.T) {
 	for pattern := range taken {
 		assert.True(t, used[pattern], "%s is determined", pattern)
 	}
+	shared := numbers(reflect.TypeFor[result.Envelope](), "")
+	for _, f := range result.Families() {
+		for _, pattern := range numbers(reflect.TypeOf(f.Document), "") {
+			of := f.Name
+			if slices.Contains(shared, pattern) {
+				of = ""
+			}
+			re := regexp.MustCompile("^" + pattern + "$")
+			if slices.ContainsFunc(absent, func(of string) bool {
+				return regexp.MustCompile("^(" + of + ")$").MatchString(string(f.Name) + " " + strings.ReplaceAll(pattern, `\`, ""))
+			}) {
+				continue
+			}
+			assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(told[of])), re.MatchString), "no document of family %s has %s", f.Name, pattern)
+		}
+	}
+}
+
+// numbers returns patterns for the paths of all numbers and booleans in the JSON of a type at a path, without its
+// case.
+func numbers(t reflect.Type, at string) (all []string) {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return numbers(t.Elem(), at)
+	case reflect.Slice:
+		return numbers(t.Elem(), at+`\[\]`)
+	case reflect.Map:
+		return numbers(t.Elem(), at+`\.[^.]+`)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case f.Anonymous && name == "":
+				all = append(all, numbers(f.Type, at)...)
+			case name == "-" || f.Type == reflect.TypeFor[result.Identity]():
+			default:
+				all = append(all, numbers(f.Type, strings.TrimPrefix(at+`\.`+name, `\.`))...)
+			}
+		}
+	case reflect.String, reflect.Interface:
+	default:
+		return []string{at}
+	}
+	return all
 }
 
 // names reports whether an error names the member at path, or the row or object that it is in.
@@ -166,7 +241,7 @@ func names(err error, path string) bool {
 	text := strings.ReplaceAll(err.Error(), "but row ", "rows[ passed ")
 	parts := strings.Split(strings.ReplaceAll(path, "[]", "["), ".")
 	return slices.ContainsFunc(parts, func(name string) bool {
-		return name != "measurement" && name != "simulation" && (strings.Contains(text, name) || name == "batches[" || name == "ladder_measured[")
+		return name != "measurement" && name != "simulation" && (strings.Contains(text, name) || slices.Contains([]string{"batches[", "ladder_measured[", "ladder_dropped[", "sizes_dropped["}, name))
 	})
 }
 
@@ -185,13 +260,107 @@ func honest(t *testing.T) (lines [][]byte) {
 	graphs := resulttest.EPCase()
 	ep.Of(&graphs).TimingMode = vocab.Graph
 	graphs.CaseID = graphs.ID()
+	documents := whole()
 	for _, c := range []plan.Case{
 		resulttest.EPCase(), graphs, resulttest.CollectiveCase(), resulttest.UpstreamTransferCase(),
-		plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"),
+		plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), plantest.Overlap("host", overlap.Beside, 2),
 	} {
-		data, err := result.EncodeDocument(resulttest.Successful(c, resulttest.Attempt()))
+		documents = append(documents, resulttest.Successful(c, resulttest.Attempt()))
+	}
+	for _, d := range documents {
+		data, err := result.EncodeDocument(d)
 		require.NoError(t, err)
 		lines = append(lines, bytes.TrimSpace(data))
 	}
 	return lines
+}
+
+// whole returns documents with members that few documents have.
+func whole() []result.Document {
+	watched := resulttest.EP(plantest.EP(2, func(c *plan.Case) {
+		most := 4
+		ep.Of(c).Ladder, ep.Of(c).LadderCap = plan.Ladder{1, 4, 8}, &most
+	}), resulttest.Attempt())
+	watched.Devices = result.NewDevices([]result.RankDevice{device(0), device(1)})
+	watched.Limits = []result.Limit{device(0).Limits[0]}
+	watched.Implementation.Tuning = &result.Tuning{SMs: 24, TheoreticalSMs: 20, QueuePairs: 4, PreferOverlap: true, HandleCopy: true}
+
+	apart := resulttest.UpstreamTransferCase()
+	nodes := resulttest.Transfer(apart, resulttest.Attempt())
+	nodes.EntrySkew = &result.EntrySkew{Windows: 3, P50: 1, Max: 2, Bound: true}
+	nodes.Measurement.TwoSided = true
+	for i := range nodes.Measurement.Sustained {
+		s := &nodes.Measurement.Sustained[i]
+		s.Parts, s.Verify.Checks = 3, 6
+		rows := 0
+		for _, r := range nodes.Measurement.Rows {
+			if r.Op == s.Op && r.Kind == transfer.KindPaged {
+				rows++
+			}
+		}
+		nodes.Measurement.Fit = append(nodes.Measurement.Fit, transfer.Fit{Op: s.Op, Alpha: 1000, GBps: 10, Points: rows}) // as resulttest makes times
+	}
+
+	modes := func(c *plan.Case) {
+		collective.Of(c).Modes, collective.Of(c).Sizes = vocab.TimingModes(), []int64{4, 1024}
+		collective.Of(c).Op, collective.Of(c).RedOp = "all_gather", ""
+	}
+	ring, simulated := plantest.Twins()
+	steps.Of(&ring).Modes, steps.Of(&ring).Sizes = []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration}, []int64{4, 1024}
+	ring.CaseID = ring.ID()
+	sums := resulttest.Schedule(ring, resulttest.Attempt())
+	half := 0.5
+	sums.Measurement.Arithmetic = &result.Arithmetic{Passed: true, Accumulation: "rank-fp32", Checked: 64, MaxError: &half, Bound: &half}
+	varying := resulttest.Collective(plantest.Collective(2, func(c *plan.Case) { collective.Of(c).Measure.Repeatable = 4 }), resulttest.Attempt())
+	for i := range varying.Measurement.Rows {
+		varying.Measurement.Rows[i].Repeatable = &collective.Repeatability{
+			Operations: 4, Compared: 8, Elements: 3, Bits: 5, First: &collective.Difference{Operation: 1, Rank: 1, Element: 2, Bit: 7},
+		}
+	}
+	library := resulttest.Collective(plantest.Collective(2, modes), resulttest.Attempt())
+	for i := range library.Measurement.Rows {
+		r := &library.Measurement.Rows[i]
+		r.Graph.Enqueue = r.Graph.Min / 2
+	}
+	times := resulttest.Simulation(simulated, resulttest.Attempt())
+	for i := range times.Simulation.Rows {
+		r := &times.Simulation.Rows[i]
+		r.Path.Issue, r.Path.Memory, r.Makespan = 1e6, 2e6, r.Makespan+3e6
+	}
+	victim := resulttest.Copy(plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { copies.Of(c).Victim = true }), resulttest.Attempt())
+	victim.Measurement.Engines = []int{0, 3}
+	for i := range victim.Measurement.Rows {
+		r := &victim.Measurement.Rows[i]
+		r.Victim.CopyCoverage = 1
+		r.Victim.VictimFigures = r.Victim.Figures(r.Device)
+	}
+	long := resulttest.Transfer(plantest.Transfer(func(c *plan.Case) {
+		transfer.Of(c).ISLLadder, transfer.Of(c).BatchSizes = plan.Ladder{64, transfer.MaxBurstTokens}, plan.Ladder{1, 2}
+	}), resulttest.Attempt())
+	return []result.Document{watched, balanced(), long, nodes, times, victim, sums, library, varying}
+}
+
+// balanced is a document of replicated experts whose rows are staged.
+func balanced() result.Document {
+	d := resulttest.EP(plantest.EP(2, func(c *plan.Case) { ep.Of(c).Routing = "zipf-eplb" }), resulttest.Attempt())
+	d.Workload.EPLB = &ep.Placement{Slots: 2 * ep.Of(&d.Identity.Case).Experts, ImbalanceBefore: 1.5, ImbalanceAfter: 1.25, MappingSHA256: strings.Repeat("0", 64)}
+	for i := range d.Measurement.Rows {
+		k := &d.Measurement.Rows[i].Components
+		k.Stage = k.Dispatch
+		k.IsolatedSum.Percentiles = k.Sum()
+	}
+	return d
+}
+
+// device is a GPU with a clock that was capped in two trials, one of them in all of its repetitions.
+func device(rank int) result.RankDevice {
+	none, busy := 0, 1
+	state := &result.DeviceState{
+		OtherProcesses: &none, SMMHz: 1800, MemMHz: 2600, TemperatureC: 50, PowerW: 500, ThrottleCounters: map[string]uint64{"sw-power-cap": 7}, ECCCorrected: 1, ECCUncorrected: 1,
+	}
+	return result.RankDevice{
+		Rank: rank, MemoryInUse: 1 << 20, BusyPercent: &busy, Limits: []result.Limit{{Of: result.LimitLink, GBps: 450, Sum: "18 x 25 nvlink", Source: "nvml"}},
+		Clocks:         &result.ClockReadings{Readings: 40, Capped: 5, CappedBy: []string{"hw-slowdown", "hw-thermal-slowdown"}, LowestMHz: 1400},
+		TrialsRepeated: 4, TrialsCapped: 1, Before: state, After: state, Fabric: &result.Fabric{SentBytes: 9, ReceivedBytes: 9, WaitTicks: 9},
+	}
 }

@@ -105,8 +105,14 @@ func (p *Problems) envelope(d Document, family *Family) {
 	if e.Devices != nil {
 		p.Check(reflect.DeepEqual(e.Devices, NewDevices(e.Devices.Ranks)), "devices: the summary does not follow from the states of the ranks' devices")
 	}
+	trials := 0
+	if family.Trials != nil {
+		trials = family.Trials(&c)
+	}
+	p.clocks(e, trials)
 	if s := e.EntrySkew; s != nil {
 		p.Check(s.Windows > 0 && s.P50 >= 0 && s.Max >= s.P50, "entry_skew: %d windows with a median of %v us and a maximum of %v us", s.Windows, s.P50, s.Max)
+		p.Check(s.Bound == (c.Nodes > 1), "entry_skew.bound is %v on %d nodes", s.Bound, c.Nodes)
 	}
 	p.limits(e)
 	p.outcome(e.Outcome)
@@ -147,6 +153,28 @@ func (p *Problems) topology(e *Envelope, c *plan.Case) {
 			p.Check(last < r.Rank && r.Rank < c.World, "devices.ranks: rank %d, want ranks below %d in order", r.Rank, c.World)
 			last = r.Rank
 		}
+	}
+}
+
+// MaxRepeats is the maximum number of repetitions of a trial in which a clock was capped.
+const MaxRepeats = 3
+
+// clocks checks the readings of the ranks' clocks, and the counts of trials that were repeated because of them, of
+// a case with a number of trials that can be.
+func (p *Problems) clocks(e *Envelope, trials int) {
+	if e.Devices == nil {
+		return
+	}
+	first := e.Devices.Ranks[0]
+	for _, r := range e.Devices.Ranks {
+		if c := r.Clocks; c != nil {
+			p.Check(c.Readings > 0 && c.Capped <= c.Readings && c.LowestMHz > 0 && (c.Capped > 0) == (len(c.CappedBy) > 0) && slices.IsSorted(c.CappedBy),
+				"devices.ranks: clocks of rank %d: %d of %d readings capped, by %q, the lowest_mhz %d", r.Rank, c.Capped, c.Readings, c.CappedBy, c.LowestMHz)
+		}
+		p.Check(MaxRepeats*r.TrialsCapped <= r.TrialsRepeated && r.TrialsRepeated <= MaxRepeats*trials && (r.TrialsRepeated == 0 || e.Devices.Capped()),
+			"devices.ranks: rank %d has trials_repeated %d and trials_capped %d, of %d trials repeated up to %d times each after a capped clock", r.Rank, r.TrialsRepeated, r.TrialsCapped, trials, MaxRepeats)
+		same := r.TrialsRepeated == first.TrialsRepeated && r.TrialsCapped == first.TrialsCapped
+		p.Check(same || e.Outcome.Status != Success, "devices.ranks: trials_repeated and trials_capped of rank %d are not those of rank %d", r.Rank, first.Rank)
 	}
 }
 

@@ -31,6 +31,7 @@ var Family = family.Family{
 		Document:   Document{},
 		New:        newDocument,
 		Comparison: comparisonOf,
+		Trials:     func(c *plan.Case) int { return Of(c).Measure.TrialsOf(Of(c).Modes) },
 		Check:      check,
 		Source:     source,
 	},

@@ -152,6 +152,8 @@ func checkHead(p *result.Problems, d *Document) {
 		if err := x.Reason.Check(); err != nil {
 			p.Add("workload.dropped[%d]: %w", i, err)
 		}
+		asked := slices.Contains(t.ISLLadder, x.ISL) && slices.Contains(t.PageTokens, x.PageTokens) && slices.Contains(t.BatchSizes, x.Batch)
+		p.Check(asked, "workload.dropped[%d]: isl %d in pages of page_tokens %d with batch %d was not asked for", i, x.ISL, x.PageTokens, x.Batch)
 	}
 }
 
@@ -194,6 +196,10 @@ func checkBursts(p *result.Problems, d *Document) (bad []string) {
 	for _, f := range m.Fit {
 		p.Check(slices.Contains(t.Ops, f.Op) && f.Alpha >= 0 && f.Beta >= 0 && f.GBps >= 0 && f.Points > 0 && f.MaxPercent >= 0,
 			"measurement.fit[%s] was not asked for, or has a figure below 0: %+v", f.Op, f)
+		points, percent := f.residual(m.Rows)
+		failed := slices.ContainsFunc(m.Rows, func(r Row) bool { return r.Op == f.Op && !r.Verify.Passed })
+		p.Check(failed || f.Points == points && math.Abs(f.MaxPercent-percent) <= 0.1+0.01*percent,
+			"measurement.fit[%s] has points %d and max_residual_percent %v, but %d rows and %v by its alpha_us, beta_us_per_block and gbps", f.Op, f.Points, f.MaxPercent, points, percent)
 		why := f.Refuted(d.Limits)
 		p.Check(!p.Fresh() || why == "", "measurement.fit[%s]: %s", f.Op, why)
 	}
@@ -241,6 +247,12 @@ func (d *Document) points() (points []Point) {
 		}
 	}
 	return points
+}
+
+// repeatable returns how many trials of the rows of a case are repeated after a capped clock.
+func repeatable(c *plan.Case) int {
+	points, _ := Of(c).Points()
+	return len(AskedRows(Of(c), points)) * Of(c).Timing.Trials
 }
 
 // AskedRows returns the rows of the points, without their figures: for each operation a bulk row for

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -144,6 +145,23 @@ type Fit struct {
 	GBps       float64 `json:"gbps"`
 	Points     int     `json:"points"`
 	MaxPercent float64 `json:"max_residual_percent"`
+}
+
+// residual returns the number of rows of the fit, and by how many percent it misses the median of one at most.
+func (f Fit) residual(rows []Row) (points int, percent float64) {
+	for i := range rows {
+		r := &rows[i]
+		if r.Op != f.Op || r.Kind != KindPaged || !r.Verify.Passed || r.Latency.P50 <= 0 {
+			continue
+		}
+		points++
+		us, predicted := r.Latency.P50*1e3, f.Alpha+f.Beta*float64(r.Descs*r.Batch)
+		if f.GBps > 0 {
+			predicted += float64(r.ReqBytes) * float64(r.Batch) / f.GBps / 1e3
+		}
+		percent = max(percent, 100*math.Abs(predicted-us)/us)
+	}
+	return points, percent
 }
 
 // Refuted returns why the fit does not describe its rows, or "". A fit is refuted if it misses a median by

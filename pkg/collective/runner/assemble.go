@@ -218,7 +218,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts m
 			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: trial}
 			var all [][]float64
 			var enqueue float64
-			for w.Repeat = range rank.MaxRepeats + 1 {
+			for w.Repeat = range result.MaxRepeats + 1 {
 				of, us := sp.collect(&row.Check, w, at, tracks)
 				if w.Repeat == counts[mode][trial] {
 					all, enqueue = of, us

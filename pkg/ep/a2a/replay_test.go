@@ -10,7 +10,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -158,7 +157,7 @@ func TestCappedTrialsAreRepeated(t *testing.T) {
 		require.Equal(t, timing.ChainTrialsPerPoint*(timing.ChainItersPerTrial-timing.ChainDrop), row.Components.PairPeriod.SampleCount)
 		for _, s := range streams {
 			require.Equal(t, all, s.Device.TrialsCapped)
-			require.Equal(t, rank.MaxRepeats*all, s.Device.TrialsRepeated)
+			require.Equal(t, result.MaxRepeats*all, s.Device.TrialsRepeated)
 			require.Empty(t, s.Repeats)
 		}
 	}

@@ -3,6 +3,7 @@ package page_test
 import (
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,7 +173,11 @@ func TestContextsHaveAllDigits(t *testing.T) {
 func TestPointsThatWereNotMeasured(t *testing.T) {
 	r := newRuns(t)
 	d := overLane(vocab.LaneSharedMemory, "1")
-	d.Workload.Dropped = []transfer.DroppedPoint{{ISL: 512, PageTokens: 16, Batch: 1, Reason: result.Reason{Code: result.ReasonMemoryForSize}}}
+	d.Workload.Dropped = []transfer.DroppedPoint{{ISL: 256, PageTokens: 16, Batch: 4, Reason: result.Reason{Code: result.ReasonMemoryForSize}}}
+	d.Measurement.Rows = slices.DeleteFunc(d.Measurement.Rows, func(r transfer.Row) bool { return r.ISL == 256 && r.Batch == 4 })
+	var err error
+	d.ComparisonKey, err = result.ComparisonKey(result.Settled(d), d.Provenance.Environment)
+	require.NoError(t, err)
 	r.add(d)
 	r.add(overLane(vocab.LaneProcessVM, "1"))
 	p, _, err := page.Build([]string{r.dir}, nil, nil)
