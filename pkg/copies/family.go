@@ -36,6 +36,7 @@ var Family = family.Family{
 		Document:   Document{},
 		New:        newDocument,
 		Comparison: comparison,
+		Trials:     func(c *plan.Case) int { return len(Asked(Of(c))) * Of(c).Timing.Trials },
 		Check:      check,
 		Source:     source,
 	},

@@ -39,6 +39,7 @@ var Family = family.Family{
 		New:        newDocument,
 		Comparison: comparison,
 		Settled:    settled,
+		Trials:     func(c *plan.Case) int { return len(Asked(c)) * Of(c).Timing.Iterations },
 		Check:      check,
 		Source:     source,
 	},

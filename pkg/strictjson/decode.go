@@ -256,7 +256,11 @@ func (d *decoder) object(s *shape, v reflect.Value) error {
 	if _, err := d.ReadToken(); err != nil {
 		return err
 	}
-	seen := make([]bool, len(s.members))
+	var few [64]bool // on the stack
+	seen := few[:]
+	if len(s.members) > len(few) {
+		seen = make([]bool, len(s.members))
+	}
 	for d.PeekKind() != jsontext.KindEndObject {
 		name, err := d.ReadValue() // unlike a token, it needs no copy
 		if err != nil {

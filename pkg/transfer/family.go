@@ -44,6 +44,7 @@ var Family = family.Family{
 		Comparison: comparison,
 		Settled:    settled,
 		Older:      older,
+		Trials:     repeatable,
 		Check:      check,
 		Source:     source,
 	},

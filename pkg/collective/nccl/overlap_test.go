@@ -171,3 +171,18 @@ func TestOverlapFaults(t *testing.T) {
 		})
 	}
 }
+
+// On devices whose clocks stay capped, every iteration is repeated in vain, counts and is checked.
+func TestCappedIterationsAreRepeated(t *testing.T) {
+	setUp(t)
+	c := plantest.Overlap("nccl", overlap.Beside, 2, func(c *plan.Case) {
+		overlap.Of(c).Hidden, overlap.Of(c).Sizes, overlap.Of(c).Compute = 16, []int64{1024}, overlap.ComputeKernel
+	})
+	alone := overlapped(t, nccl.NCCL, "", c).Measurement.Rows[0]
+	t.Setenv("CX_FAKE_REASONS", "64")
+	d := overlapped(t, nccl.NCCL, "", c)
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	row := d.Measurement.Rows[0]
+	require.Equal(t, alone.Together.N, row.Together.N)
+	require.Equal(t, (1+result.MaxRepeats)*alone.Verify.Checks, row.Verify.Checks)
+}

@@ -212,3 +212,17 @@ func TestFailures(t *testing.T) {
 		})
 	}
 }
+
+// On devices whose clocks stay capped, every trial is repeated in vain, counts and is checked.
+func TestCappedTrialsAreRepeated(t *testing.T) {
+	fakes.Build(t).Use(t)
+	c := plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce", func(c *plan.Case) { copies.Of(c).Sizes = []int64{12 << 10} })
+	alone := copytest.Processes(t, "", c).Measurement.Rows[0]
+	t.Setenv("CX_FAKE_REASONS", "64")
+	d := copytest.Processes(t, "", c)
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	row := d.Measurement.Rows[0]
+	require.Equal(t, alone.Device.Micros.N, row.Device.Micros.N)
+	require.Equal(t, alone.Host.Micros.N, row.Host.Micros.N)
+	require.Equal(t, (1+result.MaxRepeats)*alone.Verify.Checks, row.Verify.Checks)
+}

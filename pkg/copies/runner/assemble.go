@@ -46,9 +46,11 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		if !ok {
 			continue
 		}
+		windows, counts := measured.windows(), rank.Counting(streams, trialsOf(i))
+		measured = measured.counting(counts)
 		var opposite row
 		if test.Both && test.Ranks > 1 {
-			opposite = tracks[0].rows[i]
+			opposite = tracks[0].rows[i].counting(counts)
 		}
 		var impossible result.Reasons
 		r.Device, impossible = clock("device", &r, measured.Device, opposite.Device)
@@ -61,7 +63,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		r.Both = together(&r, d.Measurement.Sampling.Copies, measured.Spans, opposite.Spans)
 		both := !test.Both || test.Ranks == 1 || len(opposite.Host) == block.Timing.Trials
 		r.Complete = len(measured.Host) == block.Timing.Trials && both && (r.Device != nil || len(measured.Device) == 0)
-		r.Verify = verdict(tracks, i, test, measured.windows())
+		r.Verify = verdict(tracks, i, test, windows)
 		if v := measured.Victim; v != nil && len(v.Copy) > 0 {
 			implausible := v.implausible(&r)
 			if len(implausible) == 0 {

@@ -20,11 +20,11 @@ import (
 // change what it says of the victim.
 func withVictim(t *testing.T, edit func(v *beside)) *copies.Document {
 	t.Helper()
-	return withRow(t, func(r *row) { edit(r.Victim) })
+	return withRow(t, func(r *row) { edit(r.Victim) }, nil)
 }
 
-// withRow is the same, and edit may change the row.
-func withRow(t *testing.T, edit func(r *row)) *copies.Document {
+// withRow is the same, and edit may change the row. repeats are those of rank.Stream.
+func withRow(t *testing.T, edit func(r *row), repeats map[string]map[int]int) *copies.Document {
 	t.Helper()
 	c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { copies.Of(c).Victim, copies.Of(c).Sizes = true, []int64{1 << 20} })
 	windows := func(us float64) []float64 { return slices.Repeat([]float64{us}, copies.Of(&c).Timing.Trials) }
@@ -32,7 +32,7 @@ func withRow(t *testing.T, edit func(r *row)) *copies.Document {
 		Units: 4096, Alone: windows(1600), Slowed: windows(1632), Covered: windows(1), Copy: windows(105), CopyCovered: windows(0.97),
 	}}
 	edit(&r)
-	s := rank.Stream{Done: true, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
+	s := rank.Stream{Done: true, Repeats: repeats, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
 	put := func(kind string, v any) {
 		data, err := json.Marshal(v)
 		require.NoError(t, err)
@@ -91,13 +91,13 @@ func TestVictimsThatDoNotCount(t *testing.T) {
 // A clock that says that a copy takes no time makes a case implausible, and leaves no figure of the
 // clock.
 func TestTimesThatCannotBe(t *testing.T) {
-	d := withRow(t, func(r *row) { r.Device[1] = 0 })
+	d := withRow(t, func(r *row) { r.Device[1] = 0 }, nil)
 	require.Equal(t, result.Invalid, d.Outcome.Status)
 	require.Equal(t, "implausible: copy of 1048576 bytes on 1 stream by the clock of the device takes 0 us", d.Outcome.Reasons.String())
 	require.Nil(t, d.Measurement.Rows[0].Device)
 	require.False(t, d.Measurement.Rows[0].Complete)
 
-	d = withRow(t, func(r *row) { r.Host[0] = -1 })
+	d = withRow(t, func(r *row) { r.Host[0] = -1 }, nil)
 	require.Equal(t, "implausible: copy of 1048576 bytes on 1 stream by the clock of the host takes -1 us", d.Outcome.Reasons.String())
 	require.Empty(t, d.Measurement.Rows)
 
@@ -119,4 +119,22 @@ func TestVerdictOfWrongWords(t *testing.T) {
 	v := verdict([]track{{checks: []check{{Destination: true, Finding: found}}}}, 0, copies.TestOf("device_local_copy"), 1)
 	require.False(t, v.Passed)
 	require.Equal(t, "torn: 4 of 512 words wrong, the first at byte 64 of the destination", v.Detail)
+}
+
+// The windows of a trial in which a clock was capped give way to those of its repetition. All are checked.
+func TestCappedTrialsAreReplaced(t *testing.T) {
+	trials := []rank.Trial{{Number: 0}, {Number: 1}, {Number: 0, Repeat: 1}, {Number: 0, Repeat: 2}}
+	d := withRow(t, func(r *row) {
+		r.Trials = trials
+		for _, list := range []*[]float64{&r.Device, &r.Host, &r.Victim.Alone, &r.Victim.Slowed, &r.Victim.Covered, &r.Victim.Copy, &r.Victim.CopyCovered} {
+			v := (*list)[0]
+			*list = []float64{v / 2, v, v / 2, v}
+		}
+	}, map[string]map[int]int{trialsOf(0): {0: 2}})
+	require.Equal(t, result.Success, d.Outcome.Status, d.Outcome.Reasons)
+	row := d.Measurement.Rows[0]
+	require.Equal(t, result.Burst{P50: 100, P95: 100, Min: 100, Max: 100, N: 2}, row.Device.Micros)
+	require.Equal(t, result.Burst{P50: 110, P95: 110, Min: 110, Max: 110, N: 2}, row.Host.Micros)
+	require.Equal(t, 1632.0, row.Victim.Beside.Min)
+	require.Equal(t, 2*4*len(trials), row.Verify.Checks)
 }

@@ -1,6 +1,10 @@
 package runner
 
 import (
+	"cmp"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
@@ -19,9 +23,11 @@ type setup struct {
 
 // row holds the measurements of a copying rank, in microseconds per copy, by window.
 type row struct {
-	Row    int       `json:"row"`
-	Device []float64 `json:"device_us,omitempty"`
-	Host   []float64 `json:"host_us"`
+	Row int `json:"row"`
+	// Trials are those of the windows, each with one window of each kind; see rank.Session.Trials.
+	Trials []rank.Trial `json:"trials"`
+	Device []float64    `json:"device_us,omitempty"`
+	Host   []float64    `json:"host_us"`
 	// Spans are the windows of Host, if the other rank copies at the same time.
 	Spans  []span  `json:"spans,omitempty"`
 	Victim *beside `json:"victim,omitempty"`
@@ -56,6 +62,39 @@ type check struct {
 	Way         int  `json:"way"`    // 1: the direction opposite to the test's
 	Destination bool `json:"destination"`
 	pool.Finding
+}
+
+// counting returns the row without the windows of trials that do not count; see rank.Counting.
+func (r row) counting(counts map[int]int) row {
+	var kept []int
+	for i, t := range r.Trials {
+		if t.Repeat == counts[t.Number] {
+			kept = append(kept, i)
+		}
+	}
+	if len(kept) == len(r.Trials) {
+		return r
+	}
+	slices.SortFunc(kept, func(a, b int) int { return cmp.Compare(r.Trials[a].Number, r.Trials[b].Number) })
+	r.Device, r.Host, r.Spans = chosen(r.Device, kept), chosen(r.Host, kept), chosen(r.Spans, kept)
+	if r.Victim != nil {
+		v := *r.Victim
+		for _, list := range []*[]float64{&v.Alone, &v.Slowed, &v.Covered, &v.Copy, &v.CopyCovered} {
+			*list = chosen(*list, kept)
+		}
+		r.Victim = &v
+	}
+	return r
+}
+
+// chosen returns the elements of a list with the given indices; nil of an empty list.
+func chosen[T any](list []T, indices []int) (out []T) {
+	for _, i := range indices {
+		if i < len(list) {
+			out = append(out, list[i])
+		}
+	}
+	return out
 }
 
 // windows returns the number of checked windows of a row.

@@ -310,16 +310,20 @@ func (b *bench) row(ctx context.Context, number int, asked copies.Row, ways []*w
 		return err
 	}
 	m.told = all[b.test.Ranks-1]
-	for range b.block.Timing.Trials {
-		if err := m.trial(ctx); err != nil {
-			return err
-		}
+	if err := b.session.Trials(ctx, trialsOf(number), b.block.Timing.Trials, func(t rank.Trial) error {
+		m.out.Trials = append(m.out.Trials, t)
+		return m.trial(ctx)
+	}); err != nil {
+		return err
 	}
 	if len(m.work) == 0 {
 		return nil
 	}
 	return b.session.Emit(kindRow, m.out)
 }
+
+// trialsOf returns the name of the trials of a row for rank.Session.Trials.
+func trialsOf(row int) string { return fmt.Sprintf("trials-%d", row) }
 
 // prepare decides which windows the row has, makes the untimed copies and calibrates the victim.
 func (m *measuring) prepare(ctx context.Context, pieces int) error {

@@ -56,7 +56,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		d.Limits = plausible.Limits(*c, streams)
 		f := collective.Form{Op: op, Type: t, World: c.World}
 		for i := range asked {
-			a := assembly{block: overlap.Of(c), number: i, asked: &asked[i], form: f, tracks: tracks, limits: d.Limits}
+			a := assembly{block: overlap.Of(c), number: i, asked: &asked[i], form: f, tracks: tracks, counts: rank.Counting(streams, trialsOf(i)), limits: d.Limits}
 			if a.row() {
 				m.Rows = append(m.Rows, asked[i])
 			}
@@ -114,6 +114,7 @@ type assembly struct {
 	asked  *overlap.Row
 	form   collective.Form
 	tracks []track
+	counts map[int]int // which repetition of an iteration counts; see rank.Counting
 	limits []result.Limit
 	wrong  string // first error
 	// implausible lists impossible times.
@@ -190,7 +191,7 @@ func (a *assembly) samples(contender string) (all [][]sample) {
 	for i := range a.block.Timing.Iterations {
 		var ranks []sample
 		for _, t := range a.tracks {
-			if s, ok := t.samples[turn{a.number, i, contender}]; ok {
+			if s, ok := t.samples[turn{a.number, i, contender, a.counts[i]}]; ok {
 				ranks = append(ranks, s)
 			}
 		}
@@ -226,15 +227,16 @@ func coverage(samples [][]sample, part func(*sample) float64) float64 {
 	return result.NewBurst(parts).P50
 }
 
-// verify summarizes the checks of a row's samples. Each check must have compared all elements that its contender computes or
+// verify summarizes the checks of a row's samples, repetitions included. Each check must have compared all elements that its contender computes or
 // delivers.
 func (a *assembly) verify(v *overlap.Verify) {
 	v.Passed = true
 	for of, t := range a.tracks {
 		products, communicated := a.elements(of)
 		for _, contender := range overlap.Contenders(a.block.Form) {
-			for i := range a.block.Timing.Iterations {
-				s, ok := t.samples[turn{a.number, i, contender}]
+			for i := range a.block.Timing.Iterations * (result.MaxRepeats + 1) {
+				i, repeat := i/(result.MaxRepeats+1), i%(result.MaxRepeats+1)
+				s, ok := t.samples[turn{a.number, i, contender, repeat}]
 				if !ok {
 					continue
 				}

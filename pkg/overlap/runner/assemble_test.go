@@ -40,7 +40,7 @@ func streams(t *testing.T, c *plan.Case, edit func(rank int, s *sample)) (all []
 			for n := range overlap.Of(c).Timing.Iterations {
 				for _, name := range overlap.Contenders(overlap.Of(c).Form) {
 					v := sample{
-						turn: turn{i, n, name}, US: 100, Compute: 100, Communication: 100, ComputeCovered: 100, CommunicationCovered: 100,
+						turn: turn{Row: i, Iteration: n, Contender: name}, US: 100, Compute: 100, Communication: 100, ComputeCovered: 100, CommunicationCovered: 100,
 						Products: &workload.Verdict{Checked: products, First: -1}, Communicated: &workload.Verdict{Checked: communicated, First: -1},
 					}
 					edit(r, &v)
@@ -141,4 +141,35 @@ func TestWrongElements(t *testing.T) {
 	a.wrong = ""
 	a.sum(&v, nil, 8, "elements of products", &checked, &wrong)
 	require.Equal(t, "not all of the 8 elements of products were compared", a.wrong)
+}
+
+// The windows of an iteration in which a clock was capped give way to those of its repetition. All are checked.
+func TestCappedIterationsAreReplaced(t *testing.T) {
+	c := plantest.Overlap("host", overlap.Beside, 2)
+	plain := assembled(t, c, func(int, *sample) {}).Measurement.Rows
+	all := streams(t, &c, func(int, *sample) {})
+	again := streams(t, &c, func(_ int, s *sample) { s.Repeat = 1 })
+	for i := range all {
+		all[i].Repeats = map[string]map[int]int{trialsOf(1): {0: 1}}
+		for _, r := range again[i].Records {
+			var s sample
+			require.NoError(t, json.Unmarshal(r.Data, &s))
+			if r.Kind != kindSample || s.Row != 1 || s.Iteration > 0 {
+				continue
+			}
+			s.US, s.Compute, s.Communication = 200, 200, 200
+			data, err := json.Marshal(s)
+			require.NoError(t, err)
+			all[i].Records = append(all[i].Records, rank.Record{Kind: kindSample, Data: data})
+		}
+	}
+	d := resulttest.New(c, resulttest.Attempt()).(*overlap.Document)
+	require.NoError(t, Assemble(d, all))
+	require.Equal(t, result.Success, d.Outcome.Status, d.Outcome.Reasons)
+	for i, row := range d.Measurement.Rows {
+		require.Equal(t, plain[i].Together.N, row.Together.N)
+		require.Equal(t, 100.0, row.Together.Min)
+		require.Equal(t, i == 1, row.Together.Max == 200)
+		require.Equal(t, i == 1, row.Verify.Checks > plain[i].Verify.Checks)
+	}
 }

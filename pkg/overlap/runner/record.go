@@ -28,6 +28,8 @@ type turn struct {
 	Row       int    `json:"row"`
 	Iteration int    `json:"iteration"`
 	Contender string `json:"contender"`
+	// Repeat counts the repetitions of an iteration in which a clock was capped; see rank.Session.Trials.
+	Repeat int `json:"repeat,omitempty"`
 }
 
 // sample is the record of one window on one rank. It is emitted after the window's checks. Times are

@@ -123,6 +123,9 @@ const (
 func (b *bench) seed(t turn, buffer int) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s %d %d %s %d", b.planned.CaseID, t.Row, t.Iteration, t.Contender, buffer)
+	if t.Repeat > 0 {
+		fmt.Fprintf(h, " %d", t.Repeat)
+	}
 	return h.Sum32()
 }
 

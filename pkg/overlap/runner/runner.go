@@ -133,9 +133,9 @@ func (r *row) run(ctx context.Context) error {
 	if err := r.warm(ctx, contenders); err != nil {
 		return fmt.Errorf("warm-up: %w", err)
 	}
-	for i := range r.block.Timing.Iterations {
-		for _, contender := range measure.Rotate(contenders, i) {
-			t := turn{r.number, i, contender}
+	return r.session.Trials(ctx, trialsOf(r.number), r.block.Timing.Iterations, func(trial rank.Trial) error {
+		for _, contender := range measure.Rotate(contenders, trial.Number) {
+			t := turn{r.number, trial.Number, contender, trial.Repeat}
 			s, err := r.measure(ctx, t)
 			if err == nil {
 				err = r.check(t, &s)
@@ -144,18 +144,21 @@ func (r *row) run(ctx context.Context) error {
 				err = r.session.Emit(kindSample, s)
 			}
 			if err != nil {
-				return fmt.Errorf("%s, iteration %d: %w", contender, i, err)
+				return fmt.Errorf("%s, iteration %d: %w", contender, trial.Number, err)
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
+
+// trialsOf returns the name of the iterations of a row for rank.Session.Trials.
+func trialsOf(row int) string { return fmt.Sprintf("iterations-%d", row) }
 
 // warm runs each contender once without a gate, since libraries connect and load code at the first
 // operation of a kind. Then it runs untimed windows.
 func (r *row) warm(ctx context.Context, contenders []string) error {
 	for _, contender := range contenders {
-		t := turn{r.number, -1, contender}
+		t := turn{Row: r.number, Iteration: -1, Contender: contender}
 		if err := r.prepare(t); err != nil {
 			return err
 		}

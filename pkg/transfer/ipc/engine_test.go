@@ -136,3 +136,15 @@ func TestFailures(t *testing.T) {
 		})
 	}
 }
+
+// On devices whose clocks stay capped, every trial is repeated in vain, counts and is checked.
+func TestCappedTrialsAreRepeated(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_REASONS", "64")
+	d := transfertest.Processes(t, "", transfertest.Small(peer))[0]
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	for _, r := range d.Measurement.Rows {
+		require.Equal(t, 4*2, r.Latency.N)
+		require.Equal(t, (1+result.MaxRepeats)*2*2*3, r.Verify.Checks, r.Name())
+	}
+}

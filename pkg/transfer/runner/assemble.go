@@ -43,7 +43,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if !agree(*serving.setup, *posting.setup) {
 		return fmt.Errorf("the setup records of ranks 0 and 1 differ")
 	}
-	a := &assembly{Document: d, block: transfer.Of(&d.Identity.Case), tracks: tracks}
+	a := &assembly{Document: d, block: transfer.Of(&d.Identity.Case), tracks: tracks, counts: func(row int) map[int]int { return rank.Counting(streams, trialsOf(row)) }}
 	a.setup()
 	if d.ComparisonKey, err = result.ComparisonKey(result.Settled(d), d.Provenance.Environment); err != nil {
 		return err
@@ -82,12 +82,13 @@ type assembly struct {
 	*transfer.Document
 	block   *transfer.Block
 	tracks  []track
-	hurried result.Reasons // see hurry
+	counts  func(row int) map[int]int // which repetition of a row's trial counts; see rank.Counting
+	hurried result.Reasons            // see hurry
 }
 
-// timedChecks returns the number of checks of the bursts of a row, or of small transfers.
-func (a *assembly) timedChecks() int {
-	return transfer.Ranks * a.block.Timing.Trials * min(transfer.CheckedReps, a.block.Timing.Reps)
+// timedChecks returns the number of checks of the bursts of trials.
+func (a *assembly) timedChecks(trials int) int {
+	return transfer.Ranks * trials * min(transfer.CheckedReps, a.block.Timing.Reps)
 }
 
 const (
@@ -97,16 +98,17 @@ const (
 
 // hurry returns a reason if unchecked bursts are implausibly fast. A burst is fast if it takes less than
 // hurriedFactor of the fastest checked one. The reason is returned if random checks would miss all fast
-// bursts with a probability of less than hurriedChance. The times are by trial and burst.
-func (a *assembly) hurry(row int, op string, latency []float64) result.Reasons {
+// bursts with a probability of less than hurriedChance. The times are by trial and burst;
+// counts says of which repetition of a trial.
+func (a *assembly) hurry(row int, op string, latency []float64, counts map[int]int) result.Reasons {
 	reps, checks, fastest := a.block.Timing.Reps, 0, math.Inf(1)
 	for _, c := range a.tracks[postingRank].checks {
-		if at := c.Trial*reps + c.Rep; c.Row == row && c.Op == op && at < len(latency) {
+		if at := c.Number*reps + c.Rep; c.Row == row && c.Op == op && c.Repeat == counts[c.Number] && at < len(latency) {
 			checks++
 			fastest = min(fastest, latency[at])
 		}
 	}
-	if transfer.Ranks*checks != a.timedChecks() {
+	if transfer.Ranks*checks != a.timedChecks(a.block.Timing.Trials) {
 		return nil // the verdict reports missing checks
 	}
 	chance, fast := 1.0, 0
@@ -184,16 +186,19 @@ func (a *assembly) lane() (lane Lane) {
 func (a *assembly) rows() error {
 	for i, row := range transfer.AskedRows(a.block, a.tracks[1].setup.Points) {
 		var all trial
-		trials := map[int]bool{}
+		trials, counts := map[rank.Trial]trial{}, a.counts(i)
 		for _, t := range a.tracks[1].trials {
 			if t.Row != i {
 				continue
 			}
-			if trials[t.Trial] || t.Trial < 0 || t.Trial >= a.block.Timing.Trials {
-				return fmt.Errorf("row %d: trial %d appears twice or was not requested", i, t.Trial)
+			if _, twice := trials[t.Trial]; twice || t.Number < 0 || t.Number >= a.block.Timing.Trials {
+				return fmt.Errorf("row %d: trial %d appears twice or was not requested", i, t.Number)
 			}
-			trials[t.Trial] = true
-			if !a.slower(&t) {
+			trials[t.Trial] = t
+		}
+		for n := range a.block.Timing.Trials {
+			t, ok := trials[rank.Trial{Number: n, Repeat: counts[n]}]
+			if !ok || !a.slower(&t) {
 				continue
 			}
 			all.Latency, all.Request = append(all.Latency, t.Latency...), append(all.Request, t.Request...)
@@ -216,8 +221,8 @@ func (a *assembly) rows() error {
 			row.GBps = row.Rate() // in full precision: CollectiveX rounds to 0.01, which is 0 on slow lanes
 			row.GBpsPrepared = row.GBps
 		}
-		row.Verify = a.verdict(i, row.Op, a.timedChecks())
-		a.hurried = append(a.hurried, a.hurry(i, row.Op, all.Latency)...)
+		row.Verify = a.verdict(i, row.Op, a.timedChecks(max(len(trials), a.block.Timing.Trials)))
+		a.hurried = append(a.hurried, a.hurry(i, row.Op, all.Latency, counts)...)
 		a.Measurement.Rows = append(a.Measurement.Rows, row)
 	}
 	return nil
@@ -226,10 +231,14 @@ func (a *assembly) rows() error {
 // entrySkew summarizes how far apart both ranks began each trial. For a one-sided library only one
 // rank begins trials.
 func (a *assembly) entrySkew() *result.EntrySkew {
-	entries := map[[2]int][]rank.Entry{}
+	type window struct {
+		row int
+		rank.Trial
+	}
+	entries := map[window][]rank.Entry{}
 	for _, track := range a.tracks {
 		for _, t := range track.trials {
-			at := [2]int{t.Row, t.Trial}
+			at := window{t.Row, t.Trial}
 			entries[at] = append(entries[at], t.Entry)
 		}
 	}
@@ -279,13 +288,16 @@ func round(v float64, decimals int) float64 {
 
 // verdict summarizes the checks of a row. expected is the required number of checks.
 func (a *assembly) verdict(row int, op string, expected int) result.Verify {
-	type place struct{ rank, trial, rep int }
+	type place struct {
+		rank, rep int
+		rank.Trial
+	}
 	seen := map[place]bool{}
 	var found []pool.Finding
 	var places []place
 	for r := range a.tracks {
 		for _, c := range a.tracks[r].checks {
-			at := place{r, c.Trial, c.Rep}
+			at := place{r, c.Rep, c.Trial}
 			if c.Row != row || c.Op != op || seen[at] {
 				continue
 			}
@@ -294,7 +306,7 @@ func (a *assembly) verdict(row int, op string, expected int) result.Verify {
 		}
 	}
 	return pool.Sum(expected, found, func(i int) string {
-		return fmt.Sprintf("the pool of rank %d, trial %d, burst %d", places[i].rank, places[i].trial, places[i].rep)
+		return fmt.Sprintf("the pool of rank %d, trial %d, burst %d", places[i].rank, places[i].Number, places[i].rep)
 	})
 }
 
@@ -308,8 +320,8 @@ func (a *assembly) rest() error {
 		if len(f.Millis) > 0 {
 			// Each operation has two sizes, in this order.
 			row := rowFirst - i%firstSizes
-			verify := a.verdict(row, f.Op, a.timedChecks())
-			a.hurried = append(a.hurried, a.hurry(row, f.Op, f.Millis)...)
+			verify := a.verdict(row, f.Op, a.timedChecks(a.block.Timing.Trials))
+			a.hurried = append(a.hurried, a.hurry(row, f.Op, f.Millis, nil)...)
 			m.First = append(m.First, transfer.First{Op: f.Op, Bytes: f.Bytes, Millis: result.NewBurst(f.Millis), Verify: &verify})
 		}
 	}

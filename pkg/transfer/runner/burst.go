@@ -20,7 +20,7 @@ func (b *bench) first(ctx context.Context, op string) error {
 		s := small(op, bytes).series()
 		var out trial
 		for n := range b.block.Timing.Trials {
-			if err := b.round(ctx, s, check{Row: rowFirst - size, Op: op, Trial: n}, &out); err != nil {
+			if err := b.round(ctx, s, check{Row: rowFirst - size, Op: op, Trial: rank.Trial{Number: n}}, &out); err != nil {
 				return err
 			}
 		}
@@ -39,23 +39,26 @@ func (b *bench) first(ctx context.Context, op string) error {
 // row measures the trials of a row.
 func (b *bench) row(ctx context.Context, row int) error {
 	s := b.rows[row].series()
-	for n := range b.block.Timing.Trials {
-		out := trial{Row: row, Trial: n}
-		if err := b.round(ctx, s, check{Row: row, Op: s.row.Op, Trial: n}, &out); err != nil {
-			return fmt.Errorf("%s, trial %d: %w", s.row.Name(), n, err)
+	if err := b.session.Trials(ctx, trialsOf(row), b.block.Timing.Trials, func(t rank.Trial) error {
+		out := trial{Row: row, Trial: t}
+		if err := b.round(ctx, s, check{Row: row, Op: s.row.Op, Trial: t}, &out); err != nil {
+			return fmt.Errorf("%s, trial %d: %w", s.row.Name(), t.Number, err)
 		}
 		if !b.posts() {
-			continue
+			return nil
 		}
-		if best := slices.Min(out.Latency); n == 0 || best < b.fastest[row] {
+		if best := slices.Min(out.Latency); b.fastest[row] == 0 || best < b.fastest[row] {
 			b.fastest[row] = best
 		}
-		if err := b.session.Emit(kindTrial, out); err != nil {
-			return err
-		}
+		return b.session.Emit(kindTrial, out)
+	}); err != nil {
+		return err
 	}
 	return b.clean(ctx, s)
 }
+
+// trialsOf returns the name of the trials of a row for rank.Session.Trials.
+func trialsOf(row int) string { return fmt.Sprintf("row-%d", row) }
 
 // clean paints the pools if bursts have left anything there.
 func (b *bench) clean(ctx context.Context, s *series) error {

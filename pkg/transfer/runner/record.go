@@ -42,7 +42,7 @@ type first struct {
 // row, in milliseconds, by burst; Request by burst and request.
 type trial struct {
 	Row        int       `json:"row"`
-	Trial      int       `json:"trial"`
+	rank.Trial           // see rank.Session.Trials
 	rank.Entry           // to the first burst
 	Latency    []float64 `json:"latency_ms"`
 	Request    []float64 `json:"request_ms"`
@@ -63,10 +63,10 @@ const firstSizes = 2
 
 // check is what a rank found in its pool after a burst.
 type check struct {
-	Row   int    `json:"row"` // or one of the numbers above
-	Op    string `json:"op"`
-	Trial int    `json:"trial"`
-	Rep   int    `json:"rep"` // or the part of sustained bursts
+	Row int    `json:"row"` // or one of the numbers above
+	Op  string `json:"op"`
+	rank.Trial
+	Rep int `json:"rep"` // or the part of sustained bursts
 	pool.Finding
 }
 

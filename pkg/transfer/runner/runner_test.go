@@ -120,12 +120,12 @@ func TestUncheckedBurstsAreNotFaster(t *testing.T) {
 				}
 				latency = append(latency, tc.checked)
 				if at < tc.checks {
-					a.tracks[postingRank].checks = append(a.tracks[postingRank].checks, check{Row: 2, Op: transfer.Push, Trial: n, Rep: rep})
+					a.tracks[postingRank].checks = append(a.tracks[postingRank].checks, check{Row: 2, Op: transfer.Push, Trial: rank.Trial{Number: n}, Rep: rep})
 				}
 			}
 		}
-		require.Equal(t, tc.want, a.hurry(2, transfer.Push, latency), name)
-		require.Nil(t, a.hurry(1, transfer.Push, latency), "another row")
+		require.Equal(t, tc.want, a.hurry(2, transfer.Push, latency, nil), name)
+		require.Nil(t, a.hurry(1, transfer.Push, latency, nil), "another row")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestTheSlowerRankCounts(t *testing.T) {
 	}{
 		"one-sided":         {false, nil, true, []float64{2, 3}},
 		"each slower once":  {true, []trial{{Row: 0}, of(1, 5)}, true, []float64{2, 5}},
-		"missing":           {true, []trial{{Row: 1, Trial: 1}}, false, nil},
+		"missing":           {true, []trial{{Row: 1, Trial: rank.Trial{Number: 1}}}, false, nil},
 		"one burst is less": {true, []trial{of(1)}, false, nil},
 	} {
 		counts, latency := posting(tc.twoSided, tc.serving...)
@@ -267,4 +267,30 @@ func TestIdle(t *testing.T) {
 	require.Equal(t, "the pool of rank 0 is not the destination of a pull; inject it into rank 1", Measurer.Idle(rank.Fault{Kind: pool.FaultStale, At: rank.FaultAtStart}, &c))
 	require.Equal(t, "the pool of rank 1 is not the source of a pull; inject it into rank 0", Measurer.Idle(rank.Fault{Kind: pool.FaultSource, Rank: 1, At: rank.FaultAtStart}, &c))
 	require.Empty(t, Measurer.Idle(rank.Fault{Kind: pool.FaultStale, Rank: 1, At: rank.FaultAtStart}, &c))
+}
+
+// The bursts of a trial in which a clock was capped give way to those of its repetition. All are checked.
+func TestCappedTrialsAreReplaced(t *testing.T) {
+	c := plantest.Transfer(func(c *plan.Case) { transfer.Of(c).Timing = plan.Repetitions{Reps: 1, Trials: 3} })
+	points, _ := transfer.Of(&c).Points()
+	rows := transfer.AskedRows(transfer.Of(&c), points)
+	a := assembly{Document: &transfer.Document{}, block: transfer.Of(&c), tracks: make([]track, transfer.Ranks)}
+	a.tracks[1].setup = &setup{Points: points, Merged: make([]int, len(rows))}
+	a.counts = func(row int) map[int]int { return map[int]map[int]int{0: {1: 2}}[row] }
+	for ms, of := range []rank.Trial{{Number: 0}, {Number: 1}, {Number: 2}, {Number: 1, Repeat: 1}, {Number: 1, Repeat: 2}} {
+		took := slices.Repeat([]float64{float64(ms + 1)}, rows[0].Batch)
+		a.tracks[1].trials = append(a.tracks[1].trials, trial{Trial: of, Latency: took[:1], Request: took, Prepare: []float64{0.1}, Post: []float64{0.1}, Release: []float64{0.1}})
+		for r := range a.tracks {
+			a.tracks[r].checks = append(a.tracks[r].checks, check{Op: rows[0].Op, Trial: of, Finding: pool.Finding{Checked: 1}})
+		}
+	}
+	require.NoError(t, a.rows())
+	row := a.Measurement.Rows[0]
+	require.True(t, row.Complete)
+	require.Equal(t, result.Burst{P50: 3, P95: 5, Min: 1, Max: 5, N: 3}, row.Latency, "without 2 and 4 ms")
+	require.Equal(t, transfer.Ranks*5, row.Verify.Checks)
+	require.True(t, row.Verify.Passed, row.Verify.Detail)
+	a.Measurement.Rows, a.counts = nil, func(int) map[int]int { return nil }
+	require.NoError(t, a.rows())
+	require.Equal(t, result.Burst{P50: 2, P95: 3, Min: 1, Max: 3, N: 3}, a.Measurement.Rows[0].Latency)
 }
