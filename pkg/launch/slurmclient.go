@@ -11,6 +11,7 @@ import (
 // a profile may have set these for another command. Variables that name the cluster remain.
 type SlurmClient struct{ command.Starter }
 
+// Start implements command.Starter.
 func (s SlurmClient) Start(c command.Command) (command.Process, error) {
 	c.Without = slurmOption
 	return s.Starter.Start(c)
