@@ -127,6 +127,7 @@ func netPlugin() error {
 	return fmt.Errorf("%s is %q, but there is no such plugin (libnccl-net-NAME.so): install it, for EFA from aws-ofi-nccl, or unset the variable", variable, list)
 }
 
+// searchAlsoWheels opens a library. The search in wheels takes no longer than python3 does to start.
 func searchAlsoWheels(kind Kind, search dl.Search) (*dl.Library, error) {
 	if wheel, ok := inWheels[kind]; ok {
 		return pyhost.Packaged(context.Background(), search, wheel)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -66,8 +66,10 @@ func compilerFound() bool {
 			return true
 		}
 	}
-	_, err := exec.LookPath(cmp.Or(nvcc, "nvcc"))
-	return err == nil
+	if nvcc = cmp.Or(nvcc, "nvcc"); strings.Contains(nvcc, "/") {
+		return exists(nvcc)
+	}
+	return slices.ContainsFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return exists(filepath.Join(dir, nvcc)) })
 }
 
 func exists(path string) bool {
