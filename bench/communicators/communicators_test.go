@@ -224,7 +224,7 @@ func beRank(ctx context.Context, stdout io.Writer, o options) (err error) {
 	if m.stream, err = device.NewStream(); err != nil {
 		return err
 	}
-	if m.world, err = gpurank.JoinGroup(ctx, m.session, library, device, "world"); err != nil {
+	if m.world, err = gpurank.JoinGroup(ctx, m.session, library, device, "world", nccl.Config{NVLinkCentric: true}); err != nil {
 		return err
 	}
 	if m.buffer, err = device.Alloc(int64(1 + o.world)); err != nil {

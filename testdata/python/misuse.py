@@ -13,7 +13,7 @@ def start(device):
     torch._driver.hipInit(0)
     torch._driver.hipSetDevice(device)
     torch.cuda.set_device(device)
-    return torch._allocate(POOL)
+    return torch._allocate({}, POOL)
 
 
 def peer(serve):
