@@ -171,7 +171,7 @@ func (p *Problems) clocks(e *Envelope, trials int) {
 			p.Check(c.Readings > 0 && c.Capped <= c.Readings && c.LowestMHz > 0 && (c.Capped > 0) == (len(c.CappedBy) > 0) && slices.IsSorted(c.CappedBy),
 				"devices.ranks: clocks of rank %d: %d of %d readings capped, by %q, the lowest_mhz %d", r.Rank, c.Capped, c.Readings, c.CappedBy, c.LowestMHz)
 		}
-		p.Check(MaxRepeats*r.TrialsCapped <= r.TrialsRepeated && r.TrialsRepeated <= MaxRepeats*trials && (r.TrialsRepeated == 0 || e.Devices.Capped()),
+		p.Check(MaxRepeats*r.TrialsCapped <= r.TrialsRepeated && r.TrialsRepeated <= MaxRepeats*trials && (r.TrialsRepeated == 0 || e.Devices.Capped() || e.Outcome.Status != Success),
 			"devices.ranks: rank %d has trials_repeated %d and trials_capped %d, of %d trials repeated up to %d times each after a capped clock", r.Rank, r.TrialsRepeated, r.TrialsCapped, trials, MaxRepeats)
 		same := r.TrialsRepeated == first.TrialsRepeated && r.TrialsCapped == first.TrialsCapped
 		p.Check(same || e.Outcome.Status != Success, "devices.ranks: trials_repeated and trials_capped of rank %d are not those of rank %d", r.Rank, first.Rank)

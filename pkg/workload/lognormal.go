@@ -2,9 +2,13 @@ package workload
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 )
+
+// plainNumber is the one form of a wanted MaxVio, so that a routing has one name.
+var plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]*[1-9])?$`)
 
 // LognormalPrefix begins the names of lognormal routings; the wanted MaxVio follows.
 const LognormalPrefix = "lognormal-vio"
@@ -15,8 +19,8 @@ const LognormalPrefix = "lognormal-vio"
 // everywhere, so that traces do not depend on the machine.
 func lognormal(s Shape, text string) (picker, error) {
 	wanted, err := strconv.ParseFloat(text, 64)
-	limit := float64(s.Experts)/float64(s.TopK) - 1 // every token chooses the busiest expert
-	if err != nil || wanted <= 0 || wanted >= limit {
+	limit := float64(s.Experts)/float64(s.TopK) - 1                                      // every token chooses the busiest expert
+	if err != nil || !(wanted > 0 && wanted < limit) || !plainNumber.MatchString(text) { // NaN is neither
 		return nil, fmt.Errorf("the wanted MaxVio must be a number above 0 and below %.4g, which is (experts - top-k) / top-k", limit)
 	}
 	z := normals(s)

@@ -278,7 +278,7 @@ func TestLognormal(t *testing.T) {
 	}
 	require.Greater(t, len(busiest), 1)
 	shape := Shape{Seed: 67, World: 8, Experts: 256, TopK: 8}
-	for _, wrong := range []string{"", "0", "-1", "31", "x"} {
+	for _, wrong := range []string{"", "0", "-1", "31", "x", "nan", "+4", "4.0", "0x1p2"} {
 		_, err := NewRouting("lognormal-vio"+wrong, shape)
 		require.ErrorContains(t, err, `routing "lognormal-vio`+wrong+`": the wanted MaxVio must be a number above 0 and below 31`)
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,6 +293,9 @@ func (r *Request) algorithms(be *catalog.Backend) ([]string, error) {
 	}
 	if name := collective.Selected(); name != "" {
 		return nil, cli.UsageError("--algo: %s is set, so the library would not choose by itself: unset it", name)
+	}
+	if os.Getenv("NCCL_DEBUG") != "" {
+		return nil, cli.UsageError("--algo: NCCL_DEBUG is set, so the log that names the algorithm in use is not read: unset it")
 	}
 	var has []string
 	if of := catalog.BackendOf[collective.Backend](be); of != nil && r.By == nil {

@@ -249,6 +249,10 @@ func TestAlgorithmsAreCases(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.Plan(plantest.Shipped().Backend("nccl"), 2)
 	require.EqualError(t, err, "--algo: NCCL_ALGO is set, so the library would not choose by itself: unset it")
+	t.Setenv("NCCL_ALGO", "")
+	t.Setenv("NCCL_DEBUG", "WARN")
+	_, err = r.Plan(plantest.Shipped().Backend("nccl"), 2)
+	require.ErrorContains(t, err, "--algo: NCCL_DEBUG is set")
 }
 
 func TestHelpShowsEveryFlag(t *testing.T) {

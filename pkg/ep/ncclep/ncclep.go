@@ -163,6 +163,8 @@ func describe(c plan.Case, info accel.Info) (runner.Description, error) {
 		return d, rank.Refused("nccl-ep needs a hidden size that is a multiple of %d in mode %s, not %d", hiddenUnit, b.Mode, b.Hidden)
 	case b.Layout == ep.RankMajorWindow && (c.Precision != "bf16" || c.Scope != vocab.ScopeUp):
 		return d, rank.Refused("nccl-ep supports layout %s only in bf16 and scope scale-up, not in %s and scope %s", b.Layout, c.Precision, c.Scope)
+	case b.Layout == ep.RankMajorWindow && b.TimingMode == vocab.Graph:
+		return d, rank.Refused("nccl-ep does not support layout %s in graphs, whose replays left wrong metadata", b.Layout)
 	case b.Mode == ep.ModeLowLatency && c.Contract == ep.ContractCachedLayout:
 		return d, rank.Refused("nccl-ep does not support timing contract cached-layout in mode low-latency")
 	}

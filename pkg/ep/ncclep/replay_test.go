@@ -31,7 +31,7 @@ func TestReplays(t *testing.T) { replay(t, replayed(normal), replayed(expertMajo
 // Every form can.
 func TestMoreReplays(t *testing.T) {
 	need.Full(t)
-	replay(t, replayed(expertMajor), replayed(rankMajor), replayed(windowed))
+	replay(t, replayed(expertMajor), replayed(rankMajor))
 }
 
 func replay(t *testing.T, cases ...plan.Case) {
@@ -53,6 +53,9 @@ func replay(t *testing.T, cases ...plan.Case) {
 // A dispatch that is captured and delivers nothing leaves the NaN that its launch found.
 func TestAReplayedLibraryThatLies(t *testing.T) {
 	for _, f := range forms {
+		if f == windowed {
+			continue // refused
+		}
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			if f != rankMajor {
 				need.Full(t)

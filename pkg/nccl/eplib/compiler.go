@@ -62,17 +62,18 @@ func compilerLacks() error {
 func compilerFound() bool {
 	nvcc := cmp.Or(os.Getenv("NCCL_EP_JIT_NVCC"), os.Getenv("NVCC"))
 	if cuda := cmp.Or(os.Getenv("CUDA_HOME"), os.Getenv("CUDA_PATH")); nvcc == "" && cuda != "" {
-		if at := filepath.Join(cuda, "bin", "nvcc"); exists(at) {
+		if at := filepath.Join(cuda, "bin", "nvcc"); executable(at) {
 			return true
 		}
 	}
 	if nvcc = cmp.Or(nvcc, "nvcc"); strings.Contains(nvcc, "/") {
-		return exists(nvcc)
+		return executable(nvcc)
 	}
-	return slices.ContainsFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return exists(filepath.Join(dir, nvcc)) })
+	return slices.ContainsFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return executable(filepath.Join(dir, nvcc)) })
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+// executable reports whether there is a program at a path.
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
