@@ -176,6 +176,15 @@ func (c *Comparison) Open() []string {
 	})
 }
 
+// Undecided returns the ids, sorted, of the suspects that a confirmation did not decide on, since runs are missing.
+func (c *Comparison) Undecided() []string {
+	undecided := func(d *Decision) bool { return d == nil || d.Stage == 0 }
+	return c.ids(func(k *Case) bool {
+		return k.Shift != nil && k.Shift.Suspect && undecided(k.Decision) ||
+			slices.ContainsFunc(k.Rungs, func(r Rung) bool { return r.suspected != "" && undecided(r.Decision) })
+	})
+}
+
 // confirm decides on a suspect from the second measurement.
 func (k *Case) confirm(measured []again, o Options) {
 	var shifts []*Shift

@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Limits of a cell. GitHub ends a job on a self-hosted runner after six hours.
+// Limits of a cell. Without a confirmation, a job ends within the six hours that GitHub gives jobs by default.
 const (
 	DefaultMaxCases = 128
 	MaxCellMinutes  = 350

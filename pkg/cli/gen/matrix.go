@@ -49,7 +49,11 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
 			}
 			m.Generator = plan.Generator{Program: "cxgen", Version: cli.Version, Format: plan.Format}
 			if outputs {
-				if err := errors.Join(setOutputs(s, m, confirm), s.AddStepSummary(summary(cat, m))); err != nil {
+				jobs := m
+				if confirm {
+					jobs = confirming(m)
+				}
+				if err := errors.Join(setOutputs(s, jobs), s.AddStepSummary(summary(cat, jobs))); err != nil {
 					return err
 				}
 			}
@@ -100,16 +104,23 @@ func summary(cat *catalog.Catalog, m *plan.Matrix) string {
 	return b.String()
 }
 
-func setOutputs(s cli.Streams, m *plan.Matrix, confirm bool) error {
-	if confirm {
-		longer := *m
-		longer.Include = slices.Clone(m.Include)
-		for i := range longer.Include {
-			longer.Include[i].Minutes *= 1 + compare.Stages
-			longer.Include[i].QueueMinutes *= 1 + compare.Stages
-		}
-		m = &longer
+// maxJobMinutes is when GitHub ends a job on a self-hosted runner: after five days.
+const maxJobMinutes = 5 * 24 * 60
+
+// confirming returns m with the time for both stages of a confirmation in each cell. A stage is one shard, which
+// waits for its allocation once and then measures as many runs as it has pairs.
+func confirming(m *plan.Matrix) *plan.Matrix {
+	longer := *m
+	longer.Include = slices.Clone(m.Include)
+	for i := range longer.Include {
+		c := &longer.Include[i]
+		c.QueueMinutes *= 1 + compare.Stages
+		c.Minutes = min(c.Minutes*(1+compare.Stages*compare.Pairs), maxJobMinutes-c.QueueMinutes)
 	}
+	return &longer
+}
+
+func setOutputs(s cli.Streams, m *plan.Matrix) error {
 	outputs, err := m.Outputs()
 	if err != nil {
 		return cli.UsageError("%w", err)

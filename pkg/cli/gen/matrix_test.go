@@ -164,6 +164,19 @@ func TestMatrixGitHubOutput(t *testing.T) {
 	require.Contains(t, string(text), "## Plan\n\n"+got["cells"]+" cells, ")
 	require.Contains(t, string(text), "\n| gb200 | ")
 
+	require.NoError(t, os.Remove(output))
+	code, stderr = run("--suite", "ep-core", "--sku", "gb200,mi355x", "--confirm")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	text, err = os.ReadFile(output)
+	require.NoError(t, err)
+	m, err := plan.ReadFile(filepath.Join(dir, "m.json"), cli.Version)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal([]byte(parseOutputs(t, string(text))["matrix_0"]), &wave))
+	for i, leg := range wave.Include {
+		c := m.Include[i]
+		require.Equal(t, min(17*c.Minutes+3*c.QueueMinutes, 5*24*60), leg.Minutes, "the cell, and eight runs in each of two stages")
+	}
+
 	delete(env, "GITHUB_OUTPUT")
 	code, stderr = run()
 	require.Equal(t, cli.ExitEnvironment, code)

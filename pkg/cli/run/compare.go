@@ -62,8 +62,9 @@ runs with the history. The trend is the time in each run of the history and in N
 machine did to all of them, such as a load that lasted, is confirmed too.
 
 The exit code is 1 if a regression is confirmed, in either stage, if NEW has only failures
-in a case that OLD passed, if a side has no document, or if a file or line was left out
-because it is not a document; everything else is still compared.`,
+in a case that OLD passed, if a side has no document, if runs that --confirm measured lack
+a suspect, or if a file or line was left out because it is not a document; everything else
+is still compared.`,
 		Example: `  cxrun compare old.ndjson new.ndjson
   cxrun compare results/monday results/tuesday --json
   cxrun compare old=results/monday new=results/tuesday
@@ -142,8 +143,10 @@ func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
 	}
 	before.Problems = append(before.Problems, verdict.Problems...)
 	lines := c.Regressions()
-	if err := incomplete(paths, before); err != nil {
-		lines = append(lines, err.Error())
+	for _, err := range []error{r.again.unfinished(), incomplete(paths, before)} {
+		if err != nil {
+			lines = append(lines, err.Error())
+		}
 	}
 	if len(lines) > 0 {
 		return errors.New(strings.Join(lines, "; "))

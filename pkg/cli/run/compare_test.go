@@ -306,6 +306,15 @@ func TestConfirmByAHistory(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code)
 	require.Equal(t, stdout, read, "what was measured is read")
 
+	// A confirmation that runs out of time says nothing about a regression.
+	history(t, filepath.Join(dir, "late"), "again", compare.Pairs-1, 1.2)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "prepared")))
+	require.NoError(t, os.Rename(filepath.Join(dir, "late"), filepath.Join(dir, "prepared")))
+	code, stdout, stderr = cxrun(nil, "compare", "--baseline", dir+"/nights", dir+"/tonight", "--confirm", again+"2", "--new-run", "sh "+script)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Contains(t, stdout, "7 of 7 runs agree")
+	wording.Has(t, stderr, "cxrun: … lacks runs of 1 suspect … "+resulttest.CollectiveCase().CaseID)
+
 	history(t, dir, "short", 4, 1)
 	code, stdout, stderr = cxrun(nil, "compare", "--baseline", dir+"/short", dir+"/tonight")
 	require.Equal(t, cli.ExitOK, code, stderr)

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,6 +23,16 @@ type confirmation struct {
 	dir     string
 	sides   [2]howToRun   // OLD, NEW
 	history *compare.Side // nil: both sides in turn
+	short   []string      // ids of suspects that lack runs although they were measured again just now
+}
+
+// unfinished returns an error if runs are missing, such as those that a time limit left out: nobody knows then whether
+// there is a regression.
+func (c *confirmation) unfinished() error {
+	if len(c.short) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the confirmation lacks runs of %s, so it decides nothing about %s", plural.Count(len(c.short), "suspect", "suspects"), strings.Join(c.short, ", "))
 }
 
 type howToRun struct {
@@ -114,6 +125,7 @@ func (c *confirmation) confirm(ctx context.Context, s cli.Streams, found *compar
 			break
 		}
 	}
+	c.short = found.Undecided()
 	return problems, nil
 }
 

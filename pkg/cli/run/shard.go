@@ -91,7 +91,7 @@ docs/fleet.md.`,
 	f.BoolVar(&r.join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")
 	f.StringVar(&r.runID, "run-id", "", "write documents of the run `ID`; for several cells of one run, started by hand")
 	cli.AddWaitFlag(f, &r.wait)
-	f.DurationVar(&r.limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout less five minutes)")
+	f.DurationVar(&r.limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout, for each of --repeat, less five minutes)")
 	return cmd
 }
 
@@ -112,6 +112,7 @@ func (r *sharding) run(ctx context.Context) (err error) {
 	if r.repeat < 0 || r.repeat > maxRepeats {
 		return cli.UsageError("--repeat %d: want 1 to %d", r.repeat, maxRepeats)
 	}
+	cell.Minutes *= max(1, r.repeat)                               // the plan has the time of one pass
 	cells, err := newCellRun(r.Streams, m, localRunID(time.Now())) // a fault may be meant for another cell
 	if err != nil {
 		return err
