@@ -118,7 +118,9 @@ func (r *comparing) compare(cmd *cobra.Command, paths []string) error {
 		return err
 	}
 	if r.baseline != "" {
-		r.again.compareWith(older)
+		if err := r.again.compareWith(older); err != nil {
+			return err
+		}
 	}
 	if err := r.again.check(); err != nil {
 		return err

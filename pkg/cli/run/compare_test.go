@@ -273,6 +273,14 @@ func TestConfirmRefuses(t *testing.T) {
 		require.Contains(t, stderr, says, args)
 		require.Contains(t, []int{cli.ExitUsage, cli.ExitEnvironment}, code)
 	}
+	// A directory that cannot be read may hold runs.
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	for _, args := range [][]string{{dir + "/before", dir + "/after", "--old-env", "A=B"}, {"--baseline", dir + "/before", dir + "/after"}} {
+		code, _, stderr := cxrun(nil, append([]string{"compare", "--confirm", file}, args...)...)
+		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		require.Contains(t, stderr, "--confirm: stat "+file+"/old: not a directory")
+	}
 	// Where nothing is suspect, nothing is run.
 	code, _, stderr := cxrun(nil, "compare", dir+"/before", dir+"/before", "--confirm", dir+"/again", "--old-run", dir+"/none")
 	require.Equal(t, cli.ExitOK, code)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -58,20 +59,28 @@ func (h howToRun) given() bool { return h.command != "" || len(h.env) > 0 }
 func (c *confirmation) given() bool { return c.sides[0].given() || c.sides[1].given() }
 
 // compareWith makes NEW alone be measured, unless the flags say how to run OLD or it was measured before.
-func (c *confirmation) compareWith(history *compare.Side) {
-	if !c.sides[0].given() && !c.holds(c.sides[0]) {
+func (c *confirmation) compareWith(history *compare.Side) error {
+	there, err := c.holds(c.sides[0])
+	if !there && !c.sides[0].given() {
 		c.history = history
 	}
+	return err
 }
 
-// holds reports whether the directory has runs of a side.
-func (c *confirmation) holds(h howToRun) bool {
-	_, err := os.Stat(filepath.Join(c.dir, h.name))
-	return err == nil
+// holds reports whether the directory has runs of one of the sides.
+func (c *confirmation) holds(sides ...howToRun) (bool, error) {
+	for _, side := range sides {
+		if _, err := os.Stat(filepath.Join(c.dir, side.name)); err == nil {
+			return true, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return false, cli.EnvironmentError("--confirm: %w", err)
+		}
+	}
+	return false, nil
 }
 
 // measured reports whether the directory has runs.
-func (c *confirmation) measured() bool { return c.holds(c.sides[0]) || c.holds(c.sides[1]) }
+func (c *confirmation) measured() (bool, error) { return c.holds(c.sides[:]...) }
 
 // check refuses flags that contradict each other or the directory.
 func (c *confirmation) check() error {
@@ -81,7 +90,9 @@ func (c *confirmation) check() error {
 		}
 		return nil
 	}
-	switch there := c.measured(); {
+	switch there, err := c.measured(); {
+	case err != nil:
+		return err
 	case there && c.given():
 		return cli.UsageError("--confirm %s already holds runs: leave out --old-run, --new-run, --old-env and --new-env to read them, or name another directory", c.dir)
 	case !there && !c.given() && c.history == nil:
@@ -105,7 +116,9 @@ func (c *confirmation) confirm(ctx context.Context, s cli.Streams, found *compar
 		s.Tell("nothing is suspect, so nothing is measured again")
 		return nil, nil
 	}
-	if c.measured() {
+	if there, err := c.measured(); err != nil {
+		return nil, err
+	} else if there {
 		return c.read(s, found, o)
 	}
 	var problems []*fold.Problem
