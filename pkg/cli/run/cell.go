@@ -81,16 +81,21 @@ func (r cellRun) selected(cases []plan.Requested) (out []plan.Requested) {
 	if len(r.only) == 0 && r.repeats == 0 {
 		return cases
 	}
-	for repeat := range max(r.repeats, 1) {
+	if len(r.only) > 0 {
+		cases = slices.DeleteFunc(cases, func(q plan.Requested) bool { return !slices.Contains(r.only, firstID(q.Case)) })
+	}
+	if r.repeats == 0 {
+		return cases
+	}
+	for repeat := range r.repeats {
+		taken := map[string]bool{} // a cell may have several repeats of a case, or only later ones
 		for _, q := range cases {
-			if len(r.only) > 0 && !slices.Contains(r.only, q.Case.CaseID) || r.repeats > 0 && q.Case.Repeat > 1 {
-				continue
-			}
-			if r.repeats > 0 {
+			if first := firstID(q.Case); !taken[first] {
+				taken[first] = true
 				q.Case.Repeat = repeat + 1
 				q.Case.CaseID = q.Case.ID()
+				out = append(out, q)
 			}
-			out = append(out, q)
 		}
 	}
 	return out

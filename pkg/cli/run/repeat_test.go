@@ -3,12 +3,16 @@ package run
 import (
 	"cmp"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 // All cells run their first repeats before any runs a second one.
@@ -52,7 +56,36 @@ func TestShardMeasuresAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, found, name)
 	}
-	code, _, stderr = cxrun(t, nil, "shard", "--matrix", planned(t), "--id", cell, "--case", "none", "--out", t.TempDir())
-	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "--case none: cell "+cell+" has no such case")
+}
+
+// A shard refuses to select nothing.
+func TestShardRefusesToSelectNothing(t *testing.T) {
+	const id, cell = "local-host-all-reduce-float-sum-w2-warm", "local-host-collective-n1"
+	for args, says := range map[string]string{
+		"--case none":                     "--case none: cell " + cell + " has no such case",
+		"--case " + id + "-r2 --repeat 2": "--case " + id + "-r2: cell " + cell + " has no such case",
+		"--repeat 0":                      "--repeat 0: want 1 to 1000",
+	} {
+		code, _, stderr := cxrun(t, nil, append([]string{"shard", "--matrix", planned(t), "--id", cell, "--out", t.TempDir()}, strings.Fields(args)...)...)
+		require.Equal(t, cli.ExitUsage, code, args)
+		require.Contains(t, stderr, says)
+	}
+}
+
+// Cases are selected by the id of the first repeat, which may be in another cell.
+func TestSelectedByTheFirstRepeat(t *testing.T) {
+	var cases []plan.Requested
+	for _, repeat := range []int{2, 3} {
+		cases = append(cases, plan.Requested{Case: plantest.Collective(2, func(c *plan.Case) { c.Repeat = repeat })})
+	}
+	id := plantest.Collective(2, func(*plan.Case) {}).CaseID
+	ids := func(r cellRun) (ids []string) {
+		for _, q := range r.selected(slices.Clone(cases)) {
+			ids = append(ids, q.Case.CaseID)
+		}
+		return ids
+	}
+	require.Equal(t, []string{id + "-r2", id + "-r3"}, ids(cellRun{only: []string{id}}))
+	require.Equal(t, []string{id, id + "-r2"}, ids(cellRun{only: []string{id}, repeats: 2}))
+	require.Empty(t, ids(cellRun{only: []string{"other"}}))
 }

@@ -69,6 +69,9 @@ docs/fleet.md.`,
 			if r.limit <= 0 && c.Flags().Changed("limit") {
 				return cli.UsageError("--limit %s: want a positive time such as 90m", r.limit)
 			}
+			if c.Flags().Changed(repeatFlag) && (r.repeat < 1 || r.repeat > maxRepeats) {
+				return cli.UsageError("--repeat %d: want 1 to %d", r.repeat, maxRepeats)
+			}
 			return r.run(c.Context())
 		},
 	}
@@ -85,7 +88,7 @@ docs/fleet.md.`,
 		}
 		return pflag.NormalizedName(name)
 	})
-	f.StringSliceVar(&r.only, caseFlag, nil, "only these cases, by `ID`; a list with commas")
+	f.StringSliceVar(&r.only, caseFlag, nil, "only these cases, by the `ID` of the first repeat; a list with commas")
 	f.IntVar(&r.repeat, repeatFlag, 0, "measure each case in `N` independent runs (default: as planned)")
 	f.BoolVar(&r.resume, "resume", false, "continue where an earlier shard stopped in this results directory")
 	f.BoolVar(&r.join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")
@@ -104,13 +107,14 @@ func (r *sharding) run(ctx context.Context) (err error) {
 	if err != nil {
 		return cli.UsageError("%s: %w", r.matrix, err)
 	}
+	cases, err := m.Cases(cell)
+	if err != nil {
+		return cli.UsageError("%s: %w", r.matrix, err)
+	}
 	for _, id := range r.only {
-		if !slices.Contains(cell.CaseIDs, id) {
+		if !slices.ContainsFunc(cases, func(q plan.Requested) bool { return firstID(q.Case) == id }) {
 			return cli.UsageError("--case %s: cell %s has no such case", id, cell.ID)
 		}
-	}
-	if r.repeat < 0 || r.repeat > maxRepeats {
-		return cli.UsageError("--repeat %d: want 1 to %d", r.repeat, maxRepeats)
 	}
 	cell.Minutes *= max(1, r.repeat)                               // the plan has the time of one pass
 	cells, err := newCellRun(r.Streams, m, localRunID(time.Now())) // a fault may be meant for another cell
@@ -163,6 +167,12 @@ func (r *sharding) run(ctx context.Context) (err error) {
 		return fmt.Errorf("%d of %s failed", failed, plural.Count(counts.Passed+counts.Failed+counts.Kept, "case", "cases"))
 	}
 	return nil
+}
+
+// firstID returns the id of the first repeat of c.
+func firstID(c plan.Case) string {
+	c.Repeat = 1
+	return c.ID()
 }
 
 // admitCells refuses cells that are for another machine. It does not look for devices, which
