@@ -91,7 +91,8 @@ func (b *builder) trends(sides []compare.Side) {
 		bars, last, change := t.Columns()
 		b.Trends = append(b.Trends, []string{sanitize.Line(t.CaseID), t.Metric, sanitize.Line(t.At), bars, fmt.Sprint(len(t.Us)), last, change})
 	}
-	b.Trends = b.Trends[:min(len(b.Trends), maxCompared)]
+	b.MoreTrends = max(0, len(b.Trends)-maxCompared)
+	b.Trends = b.Trends[:len(b.Trends)-b.MoreTrends]
 }
 
 // apart formats the number of rungs of a case and their smallest and largest change. It returns "" for an empty

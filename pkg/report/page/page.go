@@ -33,7 +33,8 @@ type Page struct {
 	// Comparisons are of later runs with the first.
 	Comparisons []Comparison
 	// Trends are the rows of the trends over at least minTrend runs.
-	Trends [][]string
+	Trends     [][]string
+	MoreTrends int // omitted rows
 }
 
 // Run is the documents of one run id. Runs are in the order of their first document.
