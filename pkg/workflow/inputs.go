@@ -50,6 +50,16 @@ func (i input) Expression(cron string) string {
 	return fmt.Sprintf("${{ inputs.%s }}", i.Name())
 }
 
+// unlessPreset returns the expression of a blank, the name and the value of the input, and of nothing if the value is
+// the preset.
+func (i input) unlessPreset() string {
+	preset := fmt.Sprint(i.Preset)
+	if i.Kind != "number" {
+		preset = "'" + preset + "'"
+	}
+	return fmt.Sprintf("${{ inputs.%[1]s && inputs.%[1]s != %[2]s && format(' %[1]s {0}', inputs.%[1]s) || '' }}", i.Name(), preset)
+}
+
 // inputs returns the filters of a plan as typed inputs. Their choices come from the
 // definitions; a filter without any has no input.
 func inputs(cat *catalog.Catalog) []input {
@@ -80,7 +90,7 @@ const smoke = "smoke"
 const RequestInput = "request"
 
 // Values returns the inputs of a dispatch that plans with f, and the filters as the workflow
-// will apply them: without a suite it takes its default. It fails if the inputs cannot express
+// will apply them: without a suite it sends smoke, whatever suite the workflow presets. It fails if the inputs cannot express
 // a filter, such as two suites, or do not offer a value.
 func Values(cat *catalog.Catalog, f planner.Filters) (planner.Filters, map[string]string, error) {
 	out := map[string]string{}

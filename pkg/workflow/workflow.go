@@ -170,18 +170,21 @@ func (o Options) Command() string {
 // retentionDays is how long GitHub keeps the datasets of a workflow with a baseline, whatever its default is.
 const retentionDays = 90
 
-// runName returns the expression that names a run by its inputs.
+// runName returns the expression that names a run by its inputs: suite, SKU and what else differs from its preset. The
+// name identifies the inputs, since GitHub's API does not show them.
 func (o Options) runName(cat *catalog.Catalog) string {
-	name := ""
+	name, others := "", ""
 	for _, in := range o.inputs(cat) {
 		switch in.Filter {
 		case planner.FilterSuite:
 			name = in.Expression(o.Cron) + name
 		case planner.FilterSKU:
 			name += " on " + in.Expression(o.Cron)
+		default:
+			others += in.unlessPreset()
 		}
 	}
-	return name
+	return name + others
 }
 
 // inputs returns the inputs of the workflow.

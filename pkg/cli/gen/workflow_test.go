@@ -125,6 +125,11 @@ func TestWorkflowOfNights(t *testing.T) {
 		"go run ./cmd/cxgen workflow --cron '0 2 * * *' --baseline 10 --suite collectives-host\n",
 		"  schedule:\n    - cron: 0 2 * * *\n",
 		"        default: collectives-host\n",
+		"\nrun-name: ${{ inputs.suite || 'collectives-host' }} on ${{ inputs.sku || 'all' }}${{ ",
+		"${{ inputs.backend && inputs.backend != 'all' && format(' backend {0}', inputs.backend) || '' }}",
+		"${{ inputs.max_cases && inputs.max_cases != 128 && format(' max_cases {0}', inputs.max_cases) || '' }}\n",
+		"          CX_CONFIRM: ${{ github.event_name == 'schedule' }}\n",
+		` --confirm="$CX_CONFIRM"`,
 		"          CX_INPUT_SUITE: ${{ inputs.suite || 'collectives-host' }}\n",
 		"          retention-days: 90\n",
 	} {
