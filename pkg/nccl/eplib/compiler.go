@@ -10,28 +10,28 @@ import (
 	"strings"
 )
 
-// The library compiles its kernels with nvcc, when they are first needed. home is a variable that
+// The library compiles its kernels with nvcc, when they are first needed. A sourceDir is a variable that
 // names a directory, and file what the compiler reads below it.
-type home struct{ variable, file, what, install string }
+type sourceDir struct{ variable, file, what, install string }
 
-// homes are the homes of the library's sources and of NCCL's headers.
-var homes = []home{
+// sourceDirs are those of the library's sources and of NCCL's headers.
+var sourceDirs = []sourceDir{
 	{"NCCL_EP_HOME", "include/nccl_ep", "the sources of its kernels", "install the wheel nccl-extensions"},
 	{"NCCL_HOME", "include/nccl.h", "NCCL's headers", "install the wheel nvidia-nccl-cu13"},
 }
 
-// lead sets the homes that are not set to the directories above the libraries that have the files.
-func (l *Library) lead() error {
+// setSourceDirs sets the variables that are not set to the directories above the libraries that have the files.
+func (l *Library) setSourceDirs() error {
 	for i, library := range []string{l.Path(), l.nccl.Path()} {
-		h := homes[i]
-		if os.Getenv(h.variable) != "" {
+		d := sourceDirs[i]
+		if os.Getenv(d.variable) != "" {
 			continue
 		}
 		for dir := filepath.Dir(library); dir != "/" && dir != "."; dir = filepath.Dir(dir) {
-			if _, err := os.Stat(filepath.Join(dir, h.file)); err != nil {
+			if _, err := os.Stat(filepath.Join(dir, d.file)); err != nil {
 				continue
 			}
-			if err := os.Setenv(h.variable, dir); err != nil {
+			if err := os.Setenv(d.variable, dir); err != nil {
 				return err
 			}
 			break
@@ -47,9 +47,9 @@ func compilerLacks() error {
 	if !compilerFound() {
 		lacks = append(lacks, "nvcc (install the CUDA toolkit, or set CUDA_HOME)")
 	}
-	for _, h := range homes {
-		if _, err := os.Stat(filepath.Join(os.Getenv(h.variable), h.file)); os.Getenv(h.variable) == "" || err != nil {
-			lacks = append(lacks, fmt.Sprintf("%s (%s, or set %s to a directory with %s)", h.what, h.install, h.variable, h.file))
+	for _, d := range sourceDirs {
+		if _, err := os.Stat(filepath.Join(os.Getenv(d.variable), d.file)); os.Getenv(d.variable) == "" || err != nil {
+			lacks = append(lacks, fmt.Sprintf("%s (%s, or set %s to a directory with %s)", d.what, d.install, d.variable, d.file))
 		}
 	}
 	if len(lacks) > 0 {

@@ -70,7 +70,7 @@ func Open(ctx context.Context, n *nccl.Library) (*Library, error) {
 		return nil, search.Unusable(err)
 	}
 	l.version = int(v)
-	return l, l.lead()
+	return l, l.setSourceDirs()
 }
 
 // VersionString returns the version of the library, such as 0.1.0.
