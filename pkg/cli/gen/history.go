@@ -26,8 +26,8 @@ const historyFile = "history.ndjson"
 // maxHistory limits the runs of a history.
 const maxHistory = 100
 
-// told is what history prints as JSON.
-type told struct {
+// historyOutput is what history prints as JSON.
+type historyOutput struct {
 	File   string          `json:"file"` // the documents of the runs
 	Runs   []int64         `json:"runs"`
 	Trends []compare.Trend `json:"trends"`
@@ -81,7 +81,7 @@ input.`,
 }
 
 // join writes the datasets of runs one after the other.
-func (t *told) join(w io.Writer, list []*fleet.Fetched) error {
+func (t *historyOutput) join(w io.Writer, list []*fleet.Fetched) error {
 	for _, f := range list {
 		t.Runs = append(t.Runs, f.ID)
 		paths, err := filepath.Glob(filepath.Join(f.Dir, f.Artifacts[0].Dir, "*.ndjson"))
@@ -103,8 +103,8 @@ func (t *told) join(w io.Writer, list []*fleet.Fetched) error {
 }
 
 // trendsOf writes the datasets of runs into one file and reads it.
-func trendsOf(dir string, list []*fleet.Fetched) (*told, error) {
-	out := &told{File: filepath.Join(dir, historyFile), Runs: []int64{}, Trends: []compare.Trend{}}
+func trendsOf(dir string, list []*fleet.Fetched) (*historyOutput, error) {
+	out := &historyOutput{File: filepath.Join(dir, historyFile), Runs: []int64{}, Trends: []compare.Trend{}}
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
 		err = safefile.WriteAtomic(out.File, func(w io.Writer) error { return out.join(w, list) })
@@ -128,7 +128,7 @@ func trendsOf(dir string, list []*fleet.Fetched) (*told, error) {
 }
 
 // text prints the trends by case.
-func (t *told) text(s cli.Streams) {
+func (t *historyOutput) text(s cli.Streams) {
 	fmt.Fprintf(s.Out, "%s in %s\n", plural.Count(len(t.Runs), "run", "runs"), t.File)
 	if len(t.Trends) == 0 {
 		return
