@@ -29,7 +29,7 @@ var trees = func() map[string]*parse.Tree {
 }()
 
 // renderer executes templates as package text/template does, as far as the workflow needs it. With that package, the
-// linker would keep every method of the program, a sixth of its size.
+// linker would keep every method of the program.
 type renderer struct {
 	out  bytes.Buffer
 	root any // $
