@@ -279,8 +279,8 @@ func (r *Request) asCase(dtype, redop string, root int, algorithm string) plan.C
 	return c
 }
 
-// lenient reports whether the request is for all element types or all reductions. A type or reduction
-// that the library does not support is then not a failure.
+// lenient reports whether the request is for all element types or all reductions, or for algorithms by --algo. A type,
+// reduction or algorithm that the library does not support is then not a failure.
 func (r *Request) lenient() bool {
 	return r.DType == all || r.redop == all && r.Op.Reduces() || len(r.algo) > 0
 }
