@@ -221,7 +221,6 @@ func (t *Team) locate(ctx context.Context) error {
 	}
 	places, err := placesOn(hosts)
 	if err != nil {
-		t.leave(ctx)
 		return Disagreement{err}
 	}
 	t.member.Place = places[me.Rank]

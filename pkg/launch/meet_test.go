@@ -2,7 +2,9 @@ package launch
 
 import (
 	"context"
-	"net"
+	"encoding/json"
+	"io/fs"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -114,21 +116,18 @@ func TestAProcessThatLeaves(t *testing.T) {
 
 // A process that ends while the others join ends them too, long before the limit.
 func TestAProcessThatEndsWhileJoining(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address, token := l.Addr().String(), "a token that nobody guesses"
-	require.NoError(t, l.Close())
+	at := meeting{filepath.Join(t.TempDir(), "card"), "127.0.0.1"}
 	const world = 3
 	var errs [world - 1]error
 	var group sync.WaitGroup
 	for r := range errs {
 		group.Go(func() {
-			_, errs[r] = Join(t.Context(), Member{Place: rank.Place{Rank: r, World: world, LocalRank: r}, Store: rendezvous.Address(address), Token: token}, command.Host{})
+			_, errs[r] = Join(t.Context(), Member{Place: rank.Place{Rank: r, World: world, LocalRank: r}, meeting: at}, command.Host{})
 		})
 	}
 	joined := make(chan struct{})
 	go func() { group.Wait(); close(joined) }()
-	c, err := rendezvous.DialUp(t.Context(), address, token)
+	c, _, err := at.find(t.Context(), world-1)
 	require.NoError(t, err)
 	_, err = c.Get(t.Context(), "join/rank-1") // rank 1 waits, too
 	require.NoError(t, err)
@@ -144,4 +143,51 @@ func TestAProcessThatEndsWhileJoining(t *testing.T) {
 	}
 	require.EqualError(t, errs[0], "join: the process of rank 2 has ended")
 	require.ErrorContains(t, errs[1], "join: rank 0 has ended: ")
+}
+
+// All processes report why they disagree, also the one that leaves long after the others.
+func TestThreeProcessesDisagree(t *testing.T) {
+	at := meeting{filepath.Join(t.TempDir(), "card"), "127.0.0.1"}
+	const world = 3
+	member := func(r int) Member {
+		return Member{Place: rank.Place{Rank: r, World: world, LocalRank: r}, Task: []string{"one", "other", "one"}[r], meeting: at}
+	}
+	var errs [world - 1]chan error
+	for r := range errs {
+		errs[r] = make(chan error, 1)
+		go func() {
+			_, err := Join(t.Context(), member(r), command.Host{})
+			errs[r] <- err
+		}()
+	}
+	last, _, err := at.find(t.Context(), world-1)
+	require.NoError(t, err)
+	me, err := (&Team{member: member(world - 1)}).describe()
+	require.NoError(t, err)
+	raw, err := json.Marshal(me)
+	require.NoError(t, err)
+	all, err := last.Gather(t.Context(), "join", me.Rank, world, raw)
+	require.NoError(t, err)
+	var leader description
+	require.NoError(t, json.Unmarshal(all[0], &leader))
+	require.NoError(t, last.Barrier(t.Context(), "joined-"+leader.Nonce, me.Rank, world))
+	const want = "join: rank 1 was started with another command, matrix, backend or version of this program than rank 0: start all with the same command"
+	require.EqualError(t, <-errs[1], want)
+	select {
+	case err := <-errs[0]:
+		t.Fatalf("rank 0 has left before rank 2: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	require.NoError(t, last.Put(t.Context(), "leave/rank-2", nil))
+	require.EqualError(t, <-errs[0], want)
+}
+
+// What the store of rank 0 replies does not mean that rank 0 has ended.
+func TestJoinIsRefused(t *testing.T) {
+	l, err := rendezvous.Lead("127.0.0.1", 2)
+	require.NoError(t, err)
+	defer l.Close()
+	_, err = Join(t.Context(), Member{Place: rank.Place{Rank: 1, World: 2, LocalRank: 1}, Store: l.Address(), Token: "another"}, command.Host{})
+	require.ErrorIs(t, err, fs.ErrPermission)
+	require.NotContains(t, err.Error(), "has ended")
 }

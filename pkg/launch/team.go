@@ -103,6 +103,9 @@ func Join(ctx context.Context, m Member, s command.Starter) (_ *Team, err error)
 	if err == nil {
 		err = t.exchange(joining)
 	}
+	if _, is := errors.AsType[Disagreement](err); is {
+		t.leave(ctx) // not joining, which ends with the first process that leaves
+	}
 	done()
 	if t.card != "" {
 		err = errors.Join(err, os.Remove(t.card))
@@ -143,8 +146,8 @@ func (t *Team) joining(ctx context.Context) (_ context.Context, done func()) {
 		return ctx, end
 	}
 	if hostPort, tcp := rendezvous.OverTCP(t.member.Store); tcp {
-		alive := rendezvous.Dial(hostPort, t.member.Token)
-		go func() { _, _ = alive.Get(ctx, joinKey(t.member.Place.Rank)) }()
+		alive, key := rendezvous.Dial(hostPort, t.member.Token), joinKey(t.member.Place.Rank) // locate changes the rank
+		go func() { _, _ = alive.Get(ctx, key) }()
 		return ctx, func() { end(); _ = alive.Close() }
 	}
 	return ctx, end
@@ -224,10 +227,9 @@ func (t *Team) exchange(ctx context.Context) error {
 		t.places = append(t.places, m.Place)
 	}
 	if err := t.store.Barrier(ctx, "joined-"+members[0].Nonce, me.Rank, me.World); err != nil {
-		return t.alone(ctx, err)
+		return t.waitError(ctx, err)
 	}
 	if wrong := agree(members); wrong != nil {
-		t.leave(ctx)
 		return Disagreement{wrong}
 	}
 	return nil
@@ -245,7 +247,7 @@ func gather[V any](ctx context.Context, t *Team, name string, value V) ([]V, err
 		return nil, fmt.Errorf("rank %d has joined already: another start uses the same %s, or an earlier one has left %s there (%w)", me.Rank, StoreVariable, storeDir, os.ErrExist)
 	}
 	if err != nil {
-		return nil, t.alone(ctx, err)
+		return nil, t.waitError(ctx, err)
 	}
 	values := make([]V, len(all))
 	for r, raw := range all {
@@ -256,29 +258,31 @@ func gather[V any](ctx context.Context, t *Team, name string, value V) ([]V, err
 	return values, nil
 }
 
-// alone returns the error of a wait that failed, perhaps because another process has ended.
-func (t *Team) alone(ctx context.Context, err error) error {
+// waitError returns the error of a wait that failed, perhaps because another process has ended.
+func (t *Team) waitError(ctx context.Context, err error) error {
 	_, tcp := rendezvous.OverTCP(t.member.Store)
 	switch cause := context.Cause(ctx); {
 	case cause != nil && !errors.Is(cause, ctx.Err()):
 		return cause
-	case cause == nil && tcp && !t.Leads():
+	case cause == nil && tcp && !t.Leads() && rendezvous.ConnectionLost(err):
 		return fmt.Errorf("rank 0 has ended: %w", err)
 	default:
 		return err
 	}
 }
 
-// leave makes the process of rank 0, whose store ends with it, wait until the others no longer
+// leave makes the process of rank 0, whose store ends with it, wait until the others, which disagree with it, no longer
 // need the store.
 func (t *Team) leave(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, joinLimit)
+	defer stop()
 	key := func(rank int) string { return fmt.Sprintf("leave/rank-%d", rank) }
 	if !t.Leads() {
 		_ = t.store.Put(ctx, key(t.member.Place.Rank), nil)
 		return
 	}
 	for r := 1; r < t.member.Place.World; r++ {
-		_, _ = t.store.Get(ctx, key(r)) // ctx limits the wait
+		_, _ = t.store.Get(ctx, key(r))
 	}
 }
 

@@ -125,6 +125,13 @@ func (c *Client) do(ctx context.Context, method, path, key string, query url.Val
 	return resp.StatusCode, content, err
 }
 
+// ConnectionLost reports whether an error of a Client is that it does not reach its leader, which has ended, perhaps. Other
+// errors are the leader's reply.
+func ConnectionLost(err error) bool {
+	_, of := errors.AsType[net.Error](err)
+	return of || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
 // Put implements Store.
 func (c *Client) Put(ctx context.Context, key string, value []byte) error {
 	_, _, err := c.do(ctx, http.MethodPut, valuePath, key, nil, value)
