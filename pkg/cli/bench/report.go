@@ -49,6 +49,9 @@ func (h *Head) Explain(err error) error { return err }
 // Missed sets the number of violated thresholds.
 func (h *Head) Missed(thresholds int) { h.verdict.broken = thresholds }
 
+// Unrepeatable adds a number of results that differ from the first one on the same input.
+func (h *Head) Unrepeatable(results int) { h.verdict.unrepeatable += results }
+
 // Regressed adds lines to Regressions.
 func (h *Head) Regressed(lines []string) { h.Regressions = append(h.Regressions, lines...) }
 

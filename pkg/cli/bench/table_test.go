@@ -53,18 +53,21 @@ func TestVerdict(t *testing.T) {
 		outcomes []result.Outcome
 		lenient  bool
 		broken   int
+		differ   int
 		code     int
 		text     string
 	}{
-		{[]result.Outcome{good, good}, false, 0, cli.ExitOK, ""},
-		{[]result.Outcome{good, lacks}, false, 0, cli.ExitEnvironment, "1 of 2 cases cannot be measured here"},
-		{[]result.Outcome{good, lacks}, true, 0, cli.ExitOK, ""},
-		{[]result.Outcome{lacks, lacks}, true, 0, cli.ExitEnvironment, "2 of 2 cases cannot be measured here"},
-		{[]result.Outcome{good, lacks, died}, true, 0, cli.ExitFailed, "1 of 3 cases failed"},
-		{[]result.Outcome{wrong}, false, 0, cli.ExitFailed, "1 of 1 case failed"},
-		{[]result.Outcome{good}, false, 2, cli.ExitFailed, "2 figures missed their threshold"},
+		{[]result.Outcome{good, good}, false, 0, 0, cli.ExitOK, ""},
+		{[]result.Outcome{good, lacks}, false, 0, 0, cli.ExitEnvironment, "1 of 2 cases cannot be measured here"},
+		{[]result.Outcome{good, lacks}, true, 0, 0, cli.ExitOK, ""},
+		{[]result.Outcome{lacks, lacks}, true, 0, 0, cli.ExitEnvironment, "2 of 2 cases cannot be measured here"},
+		{[]result.Outcome{good, lacks, died}, true, 0, 0, cli.ExitFailed, "1 of 3 cases failed"},
+		{[]result.Outcome{wrong}, false, 0, 0, cli.ExitFailed, "1 of 1 case failed"},
+		{[]result.Outcome{good}, false, 2, 0, cli.ExitFailed, "2 figures missed their threshold"},
+		{[]result.Outcome{good}, false, 0, 2, cli.ExitFailed, "2 results are not repeatable"},
+		{[]result.Outcome{good}, false, 1, 1, cli.ExitFailed, "1 figure missed its threshold, 1 result is not repeatable"},
 	} {
-		v := verdict{lenient: tt.lenient, broken: tt.broken}
+		v := verdict{lenient: tt.lenient, broken: tt.broken, unrepeatable: tt.differ}
 		for _, o := range tt.outcomes {
 			v.add(o)
 		}

@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plural"
@@ -14,6 +15,7 @@ type verdict struct {
 	lenient                bool // see Head.Lenient
 	cases, failed, lacking int
 	broken                 int // thresholds
+	unrepeatable           int // results
 }
 
 // add takes the outcome of a case.
@@ -36,11 +38,18 @@ func (v *verdict) err(regressed int) error {
 		return fmt.Errorf("%d of %s failed", v.failed, plural.Count(v.cases, "case", "cases"))
 	case v.lacking > 0 && (!v.lenient || v.lacking == v.cases):
 		return cli.EnvironmentError("%d of %s cannot be measured here", v.lacking, plural.Count(v.cases, "case", "cases"))
-	case v.broken+regressed > 0:
-		return errors.New(plural.Count(v.broken+regressed, "figure missed its threshold", "figures missed their threshold"))
-	default:
-		return nil
 	}
+	var wrong []string
+	if n := v.broken + regressed; n > 0 {
+		wrong = append(wrong, plural.Count(n, "figure missed its threshold", "figures missed their threshold"))
+	}
+	if n := v.unrepeatable; n > 0 {
+		wrong = append(wrong, plural.Count(n, "result is not repeatable", "results are not repeatable"))
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, ", "))
+	}
+	return nil
 }
 
 // Lacking reports whether a case failed only because this machine or the library does not support

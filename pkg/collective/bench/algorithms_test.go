@@ -72,7 +72,7 @@ func TestUnrepeatableResultsAreViolations(t *testing.T) {
 		"all_reduce float sum ring_ll 1024 bytes out_of_place: 3 elements (5 bits) of 10 operations on one input differ from the first result; " +
 			"the first is bit 2 of element 17, on rank 1 in repeat 7",
 	}, p.Broken())
-	require.Error(t, p.Err())
+	require.EqualError(t, p.Err(), "1 result is not repeatable")
 	var out bytes.Buffer
 	p.Foot(&out)
 	require.Contains(t, out.String(), "# Repeatable           : 10 operations on one input, results differ in 1 of 1 row\n")

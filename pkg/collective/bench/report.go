@@ -36,6 +36,7 @@ type Report struct {
 	shown      int     // rows with figures
 	sum        float64 // of their busbw
 	failed     bool    // a row failed a check
+	missed     int     // thresholds
 	unfinished bool    // a case was not measured completely
 
 	r     *Request
@@ -156,10 +157,14 @@ func (p *Report) Add(doc result.Document) {
 	p.Results = append(p.Results, c)
 	p.compare(d)
 	if c.Algorithm == "" && (!r.lenient() || !bench.Lacking(d.Outcome)) {
-		p.Violations = append(p.Violations, violations(r.Limits, r.View, d)...)
+		missed := violations(r.Limits, r.View, d)
+		p.missed += len(missed)
+		p.Violations = append(p.Violations, missed...)
 	}
-	p.Violations = append(p.Violations, unrepeatable(d)...)
-	p.Missed(len(p.Violations))
+	differ := unrepeatable(d)
+	p.Violations = append(p.Violations, differ...)
+	p.Missed(p.missed)
+	p.Unrepeatable(len(differ))
 	p.Passed = p.Err() == nil
 	p.unfinished = p.unfinished || r.unfinished(d.Outcome)
 	p.AvgBusBW = nil
