@@ -17,11 +17,21 @@ import (
 )
 
 // TestEveryCaseCanBeDocumented is the law between planner and validator: every
-// runnable case of every suite, on every platform and on machines with GPUs, has
-// an empty, a partial and a successful document that is valid and of its schema.
+// runnable case of every suite, on platforms of every form and on machines with GPUs,
+// has an empty, a partial and a successful document that is valid and of its schema.
 func TestEveryCaseCanBeDocumented(t *testing.T) {
 	need.Full(t)
-	document(t, func(plan.Case) bool { return true })
+	seen := map[string]bool{}
+	document(t, func(c plan.Case) bool {
+		// Platforms of one form have the same cases under other names.
+		c.CaseID, c.SKU, c.TopologyClass, c.Env = "", "", "", nil
+		data, err := json.Marshal(&c)
+		require.NoError(t, err)
+		of := string(data)
+		taken := seen[of]
+		seen[of] = true
+		return !taken
+	})
 }
 
 // The same, of the cases in which a field has a value that it has in no earlier case of their

@@ -127,6 +127,7 @@ func TestBenchFlagsReachTheLibrary(t *testing.T) {
 
 // Algorithms are measured beside the library's own choice, and one that it refuses is no failure.
 func TestBenchComparesAlgorithms(t *testing.T) {
+	need.Full(t)
 	standIns(t)
 	report, _ := benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "128K", "-f", "128", "--algo", "ring_ll,nvls", "-n", "2")
 	var ran []string
