@@ -107,11 +107,11 @@ func Selected() string {
 
 // Selection returns NCCL's selection of an algorithm alone for a call. NCCL takes a name for the beginning of names.
 func Selection(name string) string {
-	out := strings.ToUpper(name)
+	all := []string{strings.ToUpper(name)}
 	for _, other := range AlgorithmNames() {
 		if other != name && strings.HasPrefix(other, name) {
-			out += "+^" + strings.ToUpper(other)
+			all = append(all, "^"+strings.ToUpper(other))
 		}
 	}
-	return out
+	return strings.Join(all, "+")
 }

@@ -128,13 +128,14 @@ func (a *Algorithms) print(w io.Writer, op string) {
 		title += fmt.Sprintf(", root %d", a.Root)
 	}
 	fmt.Fprintf(w, "#\n# algorithms of %s: time in us, * the shortest; auto is the library's own choice\n", title)
-	line := fmt.Sprintf("# %10s", "size")
+	fmt.Fprintf(w, "# %10s", "size")
 	for _, name := range names {
-		line += fmt.Sprintf("  %*s ", columnOf(name), name)
+		fmt.Fprintf(w, "  %*s ", columnOf(name), name)
 	}
-	fmt.Fprintf(w, "%s  %10s  %s\n", line, "auto costs", "auto is")
+	fmt.Fprintf(w, "  %10s  %s\n", "auto costs", "auto is")
 	for _, s := range a.Sizes {
-		line := fmt.Sprintf("# %10d", s.Requested)
+		var line strings.Builder
+		fmt.Fprintf(&line, "# %10d", s.Requested)
 		for _, name := range names {
 			text, mark := "-", " "
 			if us, is := s.Times[name]; is {
@@ -143,14 +144,14 @@ func (a *Algorithms) print(w io.Writer, op string) {
 			if name == s.Best {
 				mark = "*"
 			}
-			line += fmt.Sprintf("  %*s%s", columnOf(name), text, mark)
+			fmt.Fprintf(&line, "  %*s%s", columnOf(name), text, mark)
 		}
 		cost := "-"
 		if s.Cost != nil {
 			cost = fmt.Sprintf("%+.1f %%", *s.Cost)
 		}
-		line += fmt.Sprintf("  %10s  %s", cost, s.Chosen)
-		fmt.Fprintln(w, strings.TrimRight(line, " "))
+		fmt.Fprintf(&line, "  %10s  %s", cost, s.Chosen)
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 	}
 	if text := a.crossings(); text != "" {
 		fmt.Fprintf(w, "# best: %s\n", text)
