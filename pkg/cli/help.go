@@ -88,7 +88,7 @@ func hung(line string, width int) string {
 func filled(head, text string, hang, width int, more string) string {
 	var out strings.Builder
 	line, empty := head, true
-	for _, word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsSeq(text) {
 		if !empty && utf8.RuneCountInString(line+" "+word+more) > width {
 			out.WriteString(line + more + "\n")
 			line, empty = strings.Repeat(" ", hang), true
