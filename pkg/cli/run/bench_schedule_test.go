@@ -54,6 +54,7 @@ func TestBenchSchedule(t *testing.T) {
 
 // A machine with GPUs runs schedules on them, whatever their vendor.
 func TestBenchScheduleFindsTheGPUs(t *testing.T) {
+	need.Full(t)
 	standIns(t)
 	args := strings.Fields("bench schedule all_reduce ring -b 1K -e 4K -f 4 -n 2 -w 1 --json")
 	for _, backend := range []string{"nccl", "rccl"} {

@@ -26,6 +26,7 @@ import (
 // A sweep whose output goes to a reader that leaves ends like one that is
 // interrupted: every case has a document, and all are folded.
 func TestASweepWhoseReaderLeaves(t *testing.T) {
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	read, write, err := os.Pipe()
 	require.NoError(t, err)

@@ -108,6 +108,7 @@ func TestAFaultThatCannotBeReadIsRefused(t *testing.T) {
 }
 
 func TestAFaultThatStrikesNothingIsRefused(t *testing.T) {
+	need.Full(t)
 	for fault, want := range map[string]string{
 		"case=no-such-*,rank=0,kind=exit": "no-such-* … 2 cases",
 		"rank=64,kind=exit":               "rank=64 … 4 ranks",
