@@ -142,7 +142,7 @@ func TestMistakes(t *testing.T) {
 		{`srcoff="1"`, `srcoff="3"`, `plan.xml:4:7: <step> uses chunks 3 to 3 of buffer o, which has 3`},
 		{`hasdep="1"`, `hasdep="0"`, `which has hasdep="0" and does not signal its end`},
 		{`<step s="0" type="s"`, `<stop s="0" type="s"`, `plan.xml:5:7: <step> s="1", must be 0: steps are numbered in order`},
-		{`<algo`, `<?xml version="1.0" encoding="plain"?><algo`, `encoding "plain", must be one that the Internet registry of character sets names, such as UTF-8`},
+		{`<algo`, `<?xml version="1.0" encoding="plain"?><algo`, `encoding "plain", must be UTF-8, US-ASCII, ISO-8859-1, ISO-8859-15 or Windows-1252`},
 		{`</algo>`, ``, `the file ends before the plan does`},
 		{"</algo>", "</algo>\n <!-- one more -->\n<algo/>", "plan.xml:52:1: text after the plan"},
 	} {

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/text/encoding/ianaindex"
+	"golang.org/x/text/encoding/charmap"
 )
 
 // node is a JSON value or an XML element, with its position. An XML element has its attributes as fields and
@@ -129,15 +129,22 @@ func (r *jsonReader) read(depth int, name string) *node {
 	return n
 }
 
+// characterSets are the encodings of one byte that XML files may have, by name in lower case.
+var characterSets = map[string]*charmap.Charmap{
+	"us-ascii": charmap.ISO8859_1, "ascii": charmap.ISO8859_1,
+	"iso-8859-1": charmap.ISO8859_1, "latin-1": charmap.ISO8859_1, "latin1": charmap.ISO8859_1,
+	"iso-8859-15": charmap.ISO8859_15, "windows-1252": charmap.Windows1252, "cp1252": charmap.Windows1252,
+}
+
 // parseXML parses a file that contains one XML element.
 func parseXML(file string, data []byte) (*node, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	d.CharsetReader = func(charset string, in io.Reader) (io.Reader, error) {
-		encoding, err := ianaindex.IANA.Encoding(charset)
-		if err != nil || encoding == nil {
-			return nil, fmt.Errorf("encoding %.20q, must be one that the Internet registry of character sets names, such as UTF-8", charset)
+		set := characterSets[strings.ToLower(charset)]
+		if set == nil {
+			return nil, fmt.Errorf("encoding %.20q, must be UTF-8, US-ASCII, ISO-8859-1, ISO-8859-15 or Windows-1252", charset)
 		}
-		return encoding.NewDecoder().Reader(in), nil
+		return set.NewDecoder().Reader(in), nil
 	}
 	top := &node{text: &source{file: file}} // the parent of the file's element
 	open := []*node{top}
