@@ -61,10 +61,6 @@ func TestRefusals(t *testing.T) {
 			"nccl-ep supports layout rank-major-zc only in bf16 and scope scale-up, not in bf16 and scope scale-out", windowed,
 			func(c *plan.Case) { c.Scope = vocab.ScopeOut },
 		},
-		{
-			"nccl-ep does not support layout rank-major-zc in graphs", windowed,
-			func(c *plan.Case) { ep.Of(c).TimingMode = vocab.Graph },
-		},
 		{"nccl-ep does not support fp8 in mode normal", normal, func(c *plan.Case) { c.Precision = "fp8" }},
 	} {
 		f := failed(t, caseOf(refused.of, refused.change))

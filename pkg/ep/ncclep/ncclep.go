@@ -163,21 +163,16 @@ func describe(c plan.Case, info accel.Info) (runner.Description, error) {
 		return d, rank.Refused("nccl-ep needs a hidden size that is a multiple of %d in mode %s, not %d", hiddenUnit, b.Mode, b.Hidden)
 	case b.Layout == ep.RankMajorWindow && (c.Precision != "bf16" || c.Scope != vocab.ScopeUp):
 		return d, rank.Refused("nccl-ep supports layout %s only in bf16 and scope scale-up, not in %s and scope %s", b.Layout, c.Precision, c.Scope)
-	case b.Layout == ep.RankMajorWindow && b.TimingMode == vocab.Graph:
-		return d, rank.Refused("nccl-ep does not support layout %s in graphs, whose replays left wrong metadata", b.Layout)
 	case b.Mode == ep.ModeLowLatency && c.Contract == ep.ContractCachedLayout:
 		return d, rank.Refused("nccl-ep does not support timing contract cached-layout in mode low-latency")
 	}
 	return d, expertLimits(b.Mode, b.Experts, b.TopK, info.Multiproc)
 }
 
-// inWindows reports whether peers write the rows of a case into windows: of all layouts that can. Graphs of
-// low latency can, too, but on two H100 with NCCL 2.30.7 experts and weights of received rows were wrong after
-// replays with 64 tokens and more.
+// inWindows reports whether peers write the rows of a case into windows: of all layouts that can.
 func inWindows(c plan.Case) bool {
 	b := ep.Of(&c)
-	return b.Mode == ep.ModeNormal || b.Layout == ep.RankMajorWindow ||
-		b.Layout == ep.RankMajor && c.Precision == "bf16" && c.Scope == vocab.ScopeUp && b.TimingMode != vocab.Graph
+	return b.Mode == ep.ModeNormal || b.Layout == ep.RankMajorWindow || b.Layout == ep.RankMajor && c.Precision == "bf16" && c.Scope == vocab.ScopeUp
 }
 
 // archLimit refuses unsupported device architectures.

@@ -47,10 +47,15 @@ func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 	return v, err
 }
 
-// judgeLeft judges what the last dispatch delivered and what the last combine returned.
+// judgeLeft judges what the last dispatch delivered and what the last combine returned. After a replayed
+// pair, no peer waits for this rank's combine, and some libraries write the rows of their next dispatch
+// over the received ones. So the ranks meet when all have judged.
 func (m *run) judgeLeft(dispatched, combined *oracle) (v Verdict, err error) {
 	if v, err = m.judgeDelivered(dispatched); err == nil {
 		err = combined.combinedValues(m.data, &v, m.left.out, m.left.rows)
+	}
+	if err == nil && m.d.Replayed {
+		err = steps{m.adapter.(Capturer).Align, m.stream.Synchronize}.do()
 	}
 	return v, err
 }

@@ -21,7 +21,7 @@ import (
 
 // tape is a device, a stream and an adapter, as far as windows need them, that write down what is asked of
 // them: B bind, D dispatch, L dispatch with a cached layout, S stage, C
-// combine, | an event, . a synchronise. A combine shows which stage it takes
+// combine, A align, | an event, . a synchronise, [ and ] the ends of a capture, G a launch. A combine shows which stage it takes
 // where that is not the last dispatch's: C0 is the first stage.
 type tape struct {
 	accel.Device
@@ -40,6 +40,32 @@ type tapeEvent struct {
 }
 
 func (*tapeEvent) Close() error { return nil }
+
+func (t *tape) RecordExternal(e accel.Event) error { return t.Record(e) }
+
+func (t *tape) Align() error {
+	t.log.WriteString("A")
+	return nil
+}
+
+func (t *tape) BeginCapture() error {
+	t.log.WriteString("[")
+	return nil
+}
+
+func (t *tape) EndCapture() (accel.Graph, error) {
+	t.log.WriteString("]")
+	return tapeGraph{t}, nil
+}
+
+type tapeGraph struct{ t *tape }
+
+func (g tapeGraph) Launch(accel.Stream) error {
+	g.t.log.WriteString("G")
+	return nil
+}
+
+func (tapeGraph) Close() error { return nil }
 
 func (t *tape) Wait(accel.Event) error { panic("unexpected") }
 
@@ -205,6 +231,15 @@ func TestJudgedSamples(t *testing.T) {
 			require.NotNil(t, p.timed[c.component])
 		})
 	}
+}
+
+// The ranks meet behind what is judged after replays, so that no peer's next dispatch writes over rows that
+// are still read: the first sample, another launch, and one with other inputs.
+func TestJudgedReplays(t *testing.T) {
+	tape, m := newTape(Description{FreshPair: true, Replayed: true}, ep.ContractLayout)
+	m.Session = rank.NewSession(rank.Place{World: 1}, nil, "", func(rank.Record) error { return nil })
+	require.NoError(t, m.replayWindow(emptyPoint(), compDispatch, rank.Trial{}))
+	require.Equal(t, "BW."+"DSC.DSC.DSC."+"[A|D|SC]"+"G.G.G."+"G."+"IA.W."+"G."+"IG.IA."+"IG.IA.", tape.log.String())
 }
 
 // Section 3: floors chain, period chain, one drained pair; three pairs each. Between
