@@ -154,8 +154,9 @@ func TestVictims(t *testing.T) {
 		require.Less(t, 2*d.Measurement.Sampling.Copies, lasts)
 		copytest.Arrived(t, d)
 		for _, r := range d.Measurement.Rows {
-			require.GreaterOrEqual(t, r.Victim.Coverage, result.MinCoverage, "%+v", *r.Victim)
-			require.Greater(t, *r.Victim.Slowdown, 2.0)
+			v := r.Victim
+			require.Greater(t, v.Beside.P50, 2*v.Alone.P50)
+			require.Equal(t, v.Coverage >= result.MinCoverage, v.Slowdown != nil, "%+v", *v) // covered, on an idle machine
 		}
 	})
 	t.Run("half of the work", func(t *testing.T) {
