@@ -74,6 +74,12 @@ type Device interface {
 	Close() error
 }
 
+// DefaultStreamer is a Device whose driver has a default stream. The stream waits for all streams that were not
+// created by NewStream, and they wait for it. It is never closed.
+type DefaultStreamer interface {
+	DefaultStream() Stream
+}
+
 // Write copies data to device memory and waits for the stream.
 func Write(d Device, s Stream, dst Ptr, data []byte) error {
 	if len(data) == 0 {

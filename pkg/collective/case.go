@@ -37,6 +37,8 @@ type Block struct {
 	Unalign int64 `json:"unalign,omitempty"`
 	// Registration is none, local or symmetric.
 	Registration string `json:"registration" in:"registration"`
+	// NullStream means that operations run on the device's default stream (nccl-tests' -y).
+	NullStream bool `json:"null_stream,omitempty"`
 	// Algorithm is the only one, with its protocol, that the library may use; empty: the library chooses.
 	Algorithm string `json:"algorithm,omitempty" in:"algorithm"`
 	Measure   Counts `json:"measure"`
@@ -54,9 +56,14 @@ type Counts struct {
 	Aggregate int `json:"aggregate"`
 	// Launches is how often a graph window launches its graph (nccl-tests' -G).
 	Launches int `json:"launches"`
-	// Checks is the maximum number of operations, beyond the timed ones, that run and are
-	// checked in full for each size, placement and mode; 0 is DefaultChecks. Memory may
-	// allow fewer.
+	// Wait is what the host does after each operation of a pipelined window, inside the timed interval
+	// (nccl-tests' -z 2 and -z 1); empty: nothing.
+	Wait string `json:"wait,omitempty" in:"wait"`
+	// Skip is the number of leading iterations of each per_iteration window that do not count
+	// (nccl-tests' -K).
+	Skip int `json:"skip,omitempty"`
+	// Checks is the number of operations, beyond the timed ones, that run and are checked in full for
+	// each size, placement and mode; 0 is DefaultChecks, or fewer of large sizes.
 	Checks int `json:"checks,omitempty"`
 	// Repeatable is how many operations of each size and placement run on one input, after all others,
 	// to compare their results with the first one; 0: none.
@@ -74,10 +81,19 @@ func (t Counts) TrialsOf(modes []string) int {
 // Samples returns the number of samples of a row in a timing mode: its windows, or their iterations if each is
 // timed.
 func (t Counts) Samples(mode string) int {
-	if mode == vocab.Blocking || mode == vocab.PerIteration {
-		return t.Trials * t.Iterations
+	return t.Trials * t.SamplesPerTrial(mode)
+}
+
+// SamplesPerTrial returns the number of samples that a trial adds to a row in a timing mode.
+func (t Counts) SamplesPerTrial(mode string) int {
+	switch mode {
+	case vocab.Blocking:
+		return t.Iterations
+	case vocab.PerIteration:
+		return t.Iterations - t.Skip
+	default:
+		return 1
 	}
-	return t.Trials
 }
 
 // Timed returns the counts that affect the times of a case: all but Checks and Repeatable, whose

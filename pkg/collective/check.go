@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -37,6 +38,7 @@ type comparison struct {
 	Buffers      string    `json:"buffers"`
 	Registration string    `json:"registration"`
 	Unalign      int64     `json:"unalign"`
+	NullStream   bool      `json:"null_stream,omitempty"`
 	Traffic      [][]int64 `json:"traffic,omitempty"`
 	Algorithm    string    `json:"algorithm,omitempty"`
 	Measure      Counts    `json:"measure"`
@@ -46,7 +48,7 @@ func comparisonOf(c *plan.Case) any {
 	b := Of(c)
 	return comparison{
 		Op: b.Op, RedOp: b.RedOp, Root: b.Root, Buffers: b.Buffers,
-		Registration: b.Registration, Unalign: b.Unalign, Traffic: b.Traffic, Algorithm: b.Algorithm, Measure: b.Measure.Timed(),
+		Registration: b.Registration, Unalign: b.Unalign, NullStream: b.NullStream, Traffic: b.Traffic, Algorithm: b.Algorithm, Measure: b.Measure.Timed(),
 	}
 }
 
@@ -136,6 +138,9 @@ func CheckDocument(p *result.Problems, d *Document) {
 			if err := cmp.Or(t.check(), t.derived(&id.Case, mode, r)); err != nil {
 				p.Add("%s.%s: %w", at, mode, err)
 			}
+		}
+		if _, err := time.Parse(time.RFC3339, r.EndedAt); err != nil && r.EndedAt != "" {
+			p.Add("%s: ended_at %q: want a time (ISO 8601)", at, r.EndedAt)
 		}
 		p.Reasons(at+".correctness", r.Check.Reasons)
 		if v := r.Repeatable; v != nil {

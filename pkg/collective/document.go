@@ -52,6 +52,8 @@ type Measurement struct {
 	// for bit.
 	Arithmetic *result.Arithmetic `json:"arithmetic_as_declared,omitempty"`
 	Rows       []Row              `json:"rows"`
+	// Memory is missing on hosts, whose devices have no memory of their own.
+	Memory *Memory `json:"device_memory,omitempty"`
 	// FirstWindowAt is when the first timed window began on the last rank (ISO 8601, UTC); null if
 	// there was none.
 	FirstWindowAt   *string `json:"first_window_at"`
@@ -59,6 +61,14 @@ type Measurement struct {
 	Iterations      int     `json:"iterations"`
 	Trials          int     `json:"trials"`
 	SamplingProfile string  `json:"sampling_profile"`
+}
+
+// Memory is the device memory, in bytes, by which free memory decreased while a case was set up and ran: each
+// the maximum over ranks, as nccl-tests' -M reports it. Other processes on the device affect it too.
+type Memory struct {
+	Communicators int64 `json:"communicators_bytes" sign:"any"` // while the library opened them
+	Buffers       int64 `json:"buffers_bytes" sign:"any"`       // all buffers of the case, with their registration
+	Operations    int64 `json:"operations_bytes" sign:"any"`    // while operations ran, such as the library's own buffers
 }
 
 // Row is one size and placement. Each timing mode has its own field and is never compared with
@@ -81,6 +91,8 @@ type Row struct {
 	// of them is for the last operation only. 1 means that one buffer is reused.
 	Slots    int  `json:"buffer_slots"`
 	Complete bool `json:"complete"` // false: the case ended before all samples of this row were taken
+	// EndedAt is when the last timed window of the row had ended on the last rank (ISO 8601, UTC).
+	EndedAt string `json:"ended_at,omitempty"`
 	// Pipelined is host time of back-to-back operations divided by their number, one figure per trial,
 	// maximum over ranks: comparable with nccl-tests.
 	Pipelined *Timing `json:"pipelined,omitempty"`

@@ -87,6 +87,8 @@ func lines(d *Document, r *Row, mode string, t *Timing) []figure.Line {
 		Slots: r.Slots, Reason: figure.ReasonOf(r.Complete, r.Check.Passed, r.Check.Reasons),
 	}}
 	switch {
+	case r.Requested == 0: // charts have logarithmic axes
+		return nil
 	case pairs == 0:
 		return []figure.Line{line}
 	case !r.IsOf(c.World):

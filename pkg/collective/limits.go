@@ -3,6 +3,7 @@ package collective
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -16,6 +17,19 @@ func TooEarly(buffers string, modes ...string) string {
 		if vocab.InputWritten(buffers) && mode != vocab.Blocking {
 			return fmt.Sprintf("buffers %s require timing mode %s alone: in other modes there is no time to write them before an operation", buffers, vocab.Blocking)
 		}
+	}
+	return ""
+}
+
+// Unwaited checks what the host waits for in windows of timing modes, with a number of calls in one group call.
+func Unwaited(wait string, calls int, modes ...string) string {
+	switch {
+	case wait == "":
+		return ""
+	case slices.Contains(modes, vocab.Graph) || slices.Contains(modes, vocab.Blocking):
+		return fmt.Sprintf("a wait after each %s belongs to timing mode %s alone", wait, vocab.Pipelined)
+	case calls > 1:
+		return "the operations of a group call start when it ends, so there is nothing to wait for between them"
 	}
 	return ""
 }

@@ -107,6 +107,7 @@ var taken = map[string]string{
 	`implementation\.tuning\..*`:           "choices of a library",
 	`measurement\.two_sided`:               "of the library",
 	`measurement\.rows\[\]\.repeatable\.(compared_elements|different_(elements|bits)|first\..*)`: "of results that documents do not have; within the operations, ranks and elements compared",
+	`measurement\.device_memory\..*`:                                                             "readings of the driver",
 	`measurement\.engines\[\]`:                                                                   "of the machine",
 	`workload\.eplb\.(slots|imbalance_(before|after))`:                                           "of loads that the document does not have, but within the experts and ranks",
 	`devices\.ranks\[\]\.clocks\.(readings|lowest_mhz)`:                                          "counts and minima of readings; capped ones are not more",
@@ -138,7 +139,7 @@ var taken = map[string]string{
 // absent are members that no successful document has: forms of rows that schedules share with collectives, times that
 // are refused, and what a document has twice.
 var absent = []string{
-	`schedule .*\.(src|dst|graph\..*|sizes_dropped\[\]\..*|repeatable\..*)`,
+	`schedule .*\.(src|dst|graph\..*|sizes_dropped\[\]\..*|repeatable\..*|device_memory\..*)`,
 	`(collective|schedule) .*\.(blocking|per_iteration)\.enqueue_p50_us`,
 }
 
@@ -317,6 +318,7 @@ func whole() []result.Document {
 			Operations: 4, Compared: 8, Elements: 3, Bits: 5, First: &collective.Difference{Operation: 1, Rank: 1, Element: 2, Bit: 7},
 		}
 	}
+	varying.Measurement.Memory = &collective.Memory{Communicators: 1 << 20, Buffers: 2 << 20, Operations: -4096}
 	library := resulttest.Collective(plantest.Collective(2, modes), resulttest.Attempt())
 	for i := range library.Measurement.Rows {
 		r := &library.Measurement.Rows[i]

@@ -99,6 +99,15 @@ const (
 // TimingModes lists the timing modes of collective cases.
 var TimingModes = List("timing mode", Pipelined, Blocking, PerIteration, Graph)
 
+// Ends of an operation of a pipelined window, before the next one is issued.
+const (
+	WaitOperation = "operation" // the host waits for it
+	WaitBarrier   = "barrier"   // the same, and a barrier of all ranks
+)
+
+// Waits lists the ends of an operation of a pipelined window.
+var Waits = List("wait", WaitOperation, WaitBarrier)
+
 // States of the buffers before an operation.
 const (
 	Cold      = "cold"       // caches emptied

@@ -34,6 +34,9 @@ func (d *Device) NewStream() (accel.Stream, error) {
 	return s, nil
 }
 
+// DefaultStream implements accel.DefaultStreamer.
+func (d *Device) DefaultStream() accel.Stream { return &stream{api: d.api} }
+
 var _ accel.NativeStream = (*stream)(nil)
 
 type stream struct {

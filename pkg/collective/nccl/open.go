@@ -73,12 +73,20 @@ func newParts(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.
 	if err != nil {
 		return runner.Parts{}, rank.Coded(result.ReasonDevice, err)
 	}
+	before, _, err := g.Memory()
+	if err != nil {
+		return runner.Parts{}, errors.Join(rank.Coded(result.ReasonDevice, err), d.Close())
+	}
 	c, err := join(ctx, s, l, g, "first")
 	if err != nil {
 		return runner.Parts{}, errors.Join(err, d.Close())
 	}
+	after, _, err := g.Memory()
+	if err != nil {
+		return runner.Parts{}, errors.Join(rank.Coded(result.ReasonDevice, err), c.Close(), d.Close())
+	}
 	return runner.Parts{
-		Data: d, Comm: c, Device: g, Facts: g.Facts(gpurank.LibraryOf(l)),
+		Data: d, Comm: c, Device: g, CommBytes: before - after, Facts: g.Facts(gpurank.LibraryOf(l)),
 		Another: func(ctx context.Context, s *rank.Session) (runner.Comm, error) {
 			return join(ctx, s, l, g, "another")
 		},

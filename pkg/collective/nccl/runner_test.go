@@ -3,6 +3,7 @@ package nccl
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/runner"
 	"github.com/collectivex/collectivex/pkg/nccl"
@@ -25,6 +27,12 @@ import (
 // without their facts, and their errors. begun is called when one has set up its
 // windows.
 func reported(ctx context.Context, t *testing.T, kind nccl.Kind, c plan.Case, begun func()) ([]rank.Stream, []error) {
+	t.Helper()
+	return reportedOn(ctx, t, kind, c, begun, func(c runner.Comm) runner.Comm { return c })
+}
+
+// reportedOn is reported on communicators that around returns.
+func reportedOn(ctx context.Context, t *testing.T, kind nccl.Kind, c plan.Case, begun func(), around func(runner.Comm) runner.Comm) ([]rank.Stream, []error) {
 	t.Helper()
 	dir := t.TempDir()
 	streams := make([]rank.Stream, c.World)
@@ -45,6 +53,7 @@ func reported(ctx context.Context, t *testing.T, kind nccl.Kind, c plan.Case, be
 			}
 			return nil
 		})
+		e.Parts.Comm = around(e.Parts.Comm)
 		r, err := runner.NewRunner(e.Parts)
 		if err != nil {
 			return err
@@ -93,6 +102,57 @@ func TestExchangesInEveryMode(t *testing.T) {
 					require.NotNil(t, row.Blocking)
 				}
 			})
+		}
+	}
+}
+
+// onStreams notes on which streams operations run.
+type onStreams struct {
+	runner.Comm
+	note func(handle uintptr)
+}
+
+func (o onStreams) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
+	o.note(s.Handle())
+	return o.Comm.Enqueue(s, calls, group)
+}
+
+func (o onStreams) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elapsed, error) {
+	o.note(s.Handle())
+	return o.Comm.Time(s, calls, group)
+}
+
+// On request, all operations of a case run on the device's default stream. The document has the memory of the device
+// that the case took.
+func TestNullStream(t *testing.T) {
+	setUp(t)
+	for _, v := range vendors {
+		for _, null := range []bool{true, false} {
+			c := caseOf(v.kind, runner.AllGather, 2)
+			b := collective.Of(&c)
+			b.NullStream, b.Modes = null, []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration}
+			var mu sync.Mutex
+			seen := map[bool]int{}
+			streams, errs := reportedOn(t.Context(), t, v.kind, c, func() {}, func(c runner.Comm) runner.Comm {
+				return onStreams{c, func(handle uintptr) {
+					mu.Lock()
+					defer mu.Unlock()
+					seen[handle == 0]++
+				}}
+			})
+			for _, err := range errs {
+				require.NoError(t, err)
+			}
+			require.Zero(t, seen[!null])
+			require.Positive(t, seen[null])
+			doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "nvidia", Generator: "test 0"})
+			require.NoError(t, err)
+			require.NoError(t, runner.Assemble(doc, streams))
+			d := doc.(*collective.Document)
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			require.NotNil(t, d.Measurement.Memory)
+			require.GreaterOrEqual(t, d.Measurement.Memory.Buffers, int64(2<<16), "a send and a receive buffer")
+			require.Less(t, d.Measurement.Memory.Buffers, int64(1<<30))
 		}
 	}
 }

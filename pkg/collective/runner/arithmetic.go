@@ -29,12 +29,12 @@ func (r *Runner) arithmetic(ctx context.Context, s *rank.Session, sp spec, l lad
 	if !ok {
 		return nil
 	}
+	f := sp.form(Pair{})
 	sizes := make([]int64, len(l.rungs))
 	for i, r := range l.rungs {
-		sizes[i] = min(r.Requested, maxArithmetic)
+		sizes[i] = max(min(r.Requested, maxArithmetic), f.minBytes())
 	}
 	sizes = slices.Compact([]int64{slices.Min(sizes), slices.Max(sizes)})
-	f := sp.form(Pair{})
 	largest := align(f.Extent(sizes[len(sizes)-1]).Bytes)
 	memory, err := r.parts.Comm.Alloc(ctx, 2*largest, sp.block.Registration)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -29,6 +30,7 @@ type track struct {
 	arithmetic *workload.ArithmeticVerdict
 	repeated   []repeated // empty until that pass has run
 	named      []named
+	memory     []collective.Memory // by pass
 }
 
 // counting returns, for each timing mode, which repetition of each trial counts.
@@ -64,6 +66,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	d.Measurement.Path = common.Path
 	d.Measurement.CheckedBy = common.CheckedBy
 	d.Measurement.RegistrationHandle = registered
+	d.Measurement.Memory = foldMemory(tracks)
 	d.Measurement.FirstWindowAt = firstWindow(tracks)
 	d.EntrySkew = sp.entrySkew(tracks)
 	d.Workload.SizesDropped = append(d.Workload.SizesDropped, common.Dropped...)
@@ -132,9 +135,11 @@ func firstWindow(tracks []track) *string {
 	if last.IsZero() {
 		return nil
 	}
-	text := last.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+	text := instant(last)
 	return &text
 }
+
+func instant(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 
 // entrySkew summarizes how far apart the ranks that took part entered each timed window.
 func (sp spec) entrySkew(tracks []track) *result.EntrySkew {
@@ -184,6 +189,10 @@ func read(s rank.Stream, t *track) error {
 			t.samples[v.Window] = v
 			return nil
 		}),
+		kindMemory: rank.Each(func(v collective.Memory) error {
+			t.memory = append(t.memory, v)
+			return nil
+		}),
 		kindNamed: rank.Each(func(v []named) error {
 			t.named = v
 			return nil
@@ -210,7 +219,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts m
 	if sp.op.Pairwise() {
 		row.Src, row.Dst = &r.Pair.Src, &r.Pair.Dst
 	}
-	fresh := 0.0
+	fresh, ended := 0.0, time.Time{}
 	for _, mode := range common.Modes {
 		var perRank [][]float64 // [rank][sample]
 		var enqueues []float64  // by window
@@ -232,6 +241,9 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts m
 				perRank = make([][]float64, len(all))
 			}
 			for i, us := range all {
+				if mode == vocab.PerIteration {
+					us = us[min(sp.block.Measure.Skip, len(us)):]
+				}
 				perRank[i] = append(perRank[i], us...)
 			}
 			enqueues = append(enqueues, enqueue)
@@ -240,6 +252,10 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts m
 			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: sp.block.Measure.Trials}
 			if all, _ := sp.collect(&row.Check, w, at, tracks); all == nil {
 				row.Complete = false
+			} else {
+				for i := range tracks {
+					ended = latest(ended, tracks[i].samples[w].Began) // the untimed window follows the timed ones
+				}
 			}
 			us, complete := sp.collectTruncated(&row.Check, w, r.Truncated, tracks)
 			fresh, row.Complete = max(fresh, us), row.Complete && complete
@@ -265,8 +281,18 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts m
 			row.Check.Reasons = append(row.Check.Reasons, result.ReasonImplausible.With("%s: an operation takes %.6g us, but %.6g us with new data", mode, t.Percentiles.P50, fresh))
 		}
 	}
-	row.Check.Passed = row.Check.Passed && row.Check.Checked > 0 && row.Check.Wrong == 0 && len(row.Check.Reasons) == 0
+	if !ended.IsZero() {
+		row.EndedAt = instant(ended)
+	}
+	row.Check.Passed = row.Check.Passed && (row.Check.Checked > 0 || r.Requested == 0) && row.Check.Wrong == 0 && len(row.Check.Reasons) == 0
 	return row, seen, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // collect returns the samples of one window by rank, without idle ranks, and the enqueueing time of the

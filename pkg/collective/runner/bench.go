@@ -360,6 +360,10 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	case vocab.Graph:
 		err = b.pipelined(ctx, &s, len(b.calls)*b.spec.block.Measure.Launches, func() (Elapsed, error) { return Time(b.launch) })
 	default:
+		if b.spec.block.Measure.Wait != "" {
+			err = b.pipelined(ctx, &s, len(b.calls), func() (Elapsed, error) { return b.waiting(ctx, w) })
+			break
+		}
 		err = b.pipelined(ctx, &s, len(b.calls), func() (Elapsed, error) { return b.backend.Comm.Time(b.stream, b.calls, b.spec.block.Measure.Aggregate) })
 	}
 	return s, err
@@ -444,8 +448,30 @@ func (b *bench) blocking(ctx context.Context, w window) (err error) {
 	return nil
 }
 
-// block returns the host time of an operation of iteration i, which a barrier precedes. It rewrites
-// fresh buffers before the barrier.
+// waiting runs the operations of a window one by one, each with the wait of the case.
+func (b *bench) waiting(ctx context.Context, w window) (Elapsed, error) {
+	start := time.Now()
+	for i := range b.us {
+		if _, err := b.block(ctx, w, i); err != nil {
+			return Elapsed{}, err
+		}
+	}
+	return Elapsed{Ended: time.Since(start)}, nil
+}
+
+// oneByOne reports whether the host waits for each iteration of a window before the next one. barriers is the number
+// of barriers per iteration.
+func (s spec) oneByOne(mode string) (is bool, barriers int) {
+	switch wait := s.block.Measure.Wait; {
+	case mode == vocab.Blocking || mode == vocab.Pipelined && wait == vocab.WaitBarrier:
+		return true, 1
+	default:
+		return mode == vocab.Pipelined && wait == vocab.WaitOperation, 0
+	}
+}
+
+// block returns the host time of an operation of iteration i. In blocking mode, a barrier precedes it. In other modes, one
+// follows it if the case says so. It rewrites fresh buffers before the barrier.
 func (b *bench) block(ctx context.Context, w window, i int) (us float64, err error) {
 	m := b.spec.block.Measure.Aggregate
 	if vocab.InputWritten(b.spec.block.Buffers) {
@@ -453,10 +479,15 @@ func (b *bench) block(ctx context.Context, w window, i int) (us float64, err err
 			return 0, err
 		}
 	}
-	if err := b.sync(ctx); err != nil {
-		return 0, err
+	if w.Mode == vocab.Blocking {
+		if err := b.sync(ctx); err != nil {
+			return 0, err
+		}
 	}
 	e, err := b.time(ctx, func() (Elapsed, error) { return b.backend.Comm.Time(b.stream, b.calls[i*m:(i+1)*m], m) })
+	if err == nil && w.Mode == vocab.Pipelined && b.spec.block.Measure.Wait == vocab.WaitBarrier {
+		err = b.sync(ctx)
+	}
 	return micros(e.Ended) / float64(m), err
 }
 

@@ -86,7 +86,8 @@ func (b *bench) untouched(r rung) (send, recv []workload.Region) {
 		for i := range recv {
 			recv[i].Count += (b.spec.shares(r.rounds) - 1) * markBytes / int64(b.spec.dtype.Size())
 		}
-		return send, recv
+		empty := func(r workload.Region) bool { return r.Count == 0 } // of an operation without data
+		return slices.DeleteFunc(send, empty), slices.DeleteFunc(recv, empty)
 	case len(b.outputs(r)) == 0:
 		return form.Inputs(r.Extent, b.session.Rank), nil
 	}

@@ -117,6 +117,8 @@ type Parts struct {
 	Data   Data
 	Comm   Comm
 	Device accel.Device
+	// CommBytes is the device memory that the library took to open Comm; 0 if unknown.
+	CommBytes int64
 	// Another opens an independent communicator of the same ranks. Graphs are captured on that one,
 	// since in NCCL, launches on a communicator remain slower after a capture. Another is nil if the
 	// device has no graphs.

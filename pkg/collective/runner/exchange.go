@@ -7,7 +7,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // listExchanges makes the lists of Form.Exchange for all rungs and pins them until close, since calls
@@ -42,7 +41,7 @@ func (b *bench) attend(ctx context.Context, w window, iterations int) (sample, e
 	if err := b.arrive(ctx); err != nil {
 		return sample{}, err
 	}
-	if w.Mode == vocab.Blocking {
+	if _, barriers := b.spec.oneByOne(w.Mode); barriers > 0 {
 		for range iterations {
 			if err := b.sync(ctx); err != nil {
 				return sample{}, err

@@ -149,7 +149,7 @@ func (f Form) Inputs(e Extent, rank int) []workload.Region {
 // Outputs returns the contents of rank's receive buffer after the operation, in ascending order of
 // offset. It returns nil if the rank receives no result.
 func (f Form) Outputs(e Extent, rank int) []workload.Region {
-	if (f.Op == Reduce || f.Op == Gather) && rank != f.Root {
+	if (f.Op == Reduce || f.Op == Gather) && rank != f.Root || e.Count == 0 {
 		return nil
 	}
 	if e.flow != nil {

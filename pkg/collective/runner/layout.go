@@ -112,7 +112,7 @@ func (s spec) layOut(l limits) ladder {
 	span := s.span(room)
 	for _, size := range s.block.Sizes {
 		e := s.form(Pair{}).Extent(size)
-		if e.Count == 0 {
+		if e.Count == 0 && size > 0 {
 			out.dropped = append(out.dropped, collective.DroppedSize{Bytes: size, Reason: result.ReasonSizeTooSmall.With("%d ranks of %s take at least %d bytes", s.World, s.dtype, s.form(Pair{}).minBytes())})
 			continue
 		}
@@ -194,9 +194,9 @@ func (s spec) rung(size int64, e Extent, placement string, room, cache, span int
 	slots := int64(1)
 	switch s.block.Buffers {
 	case vocab.Shifted:
-		slots = max(1, min(span/e.Bytes, n))
+		slots = max(1, min(span/max(1, e.Bytes), n))
 	case vocab.Cold, vocab.FreshCold:
-		slots = max(min(2*cache/r.stride+1, n, room/r.stride), min(2, n))
+		slots = max(min(2*cache/max(1, r.stride)+1, n, room/max(1, r.stride)), min(2, n))
 	}
 	if !apart && n*int64(s.block.Measure.Launches) > 1 {
 		slots = max(slots, 2)

@@ -51,8 +51,19 @@ func TestParseRefuses(t *testing.T) {
 		"no trials":        func(c *plan.Case) { collective.Of(c).Measure.Trials = 0 },
 		"negative warm-up": func(c *plan.Case) { collective.Of(c).Measure.Warmup = -1 },
 		"no sizes":         func(c *plan.Case) { collective.Of(c).Sizes = nil },
-		"no bytes":         func(c *plan.Case) { collective.Of(c).Sizes = []int64{0} },
-		"no traffic":       func(c *plan.Case) { collective.Of(c).Op, collective.Of(c).RedOp = "alltoallv", "" },
+		"fewer than none":  func(c *plan.Case) { collective.Of(c).Sizes = []int64{-1} },
+		"all skipped":      func(c *plan.Case) { collective.Of(c).Measure.Skip = collective.Of(c).Measure.Iterations },
+		"waits in blocking mode": func(c *plan.Case) {
+			collective.Of(c).Measure.Wait, collective.Of(c).Modes = vocab.WaitBarrier, []string{vocab.Blocking}
+		},
+		"graphs on the null stream": func(c *plan.Case) {
+			collective.Of(c).NullStream, collective.Of(c).Modes = true, []string{vocab.Graph}
+		},
+		"an unknown wait": func(c *plan.Case) { collective.Of(c).Measure.Wait = "forever" },
+		"waits in a group": func(c *plan.Case) {
+			collective.Of(c).Measure.Wait, collective.Of(c).Measure.Aggregate = vocab.WaitOperation, 2
+		},
+		"no traffic": func(c *plan.Case) { collective.Of(c).Op, collective.Of(c).RedOp = "alltoallv", "" },
 		"traffic of none": func(c *plan.Case) {
 			collective.Of(c).Traffic, collective.Of(c).Sizes = [][]int64{{0, 8}, {0, 0}}, []int64{8}
 		},

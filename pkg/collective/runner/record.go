@@ -13,6 +13,8 @@ const (
 	kindArithmetic = "collective-arithmetic"
 	// kindRepeatable is the list of what this rank found of each rung; see repeated.
 	kindRepeatable = "collective-repeatable"
+	// kindMemory is the collective.Memory of a pass on this rank.
+	kindMemory = "collective-memory"
 	// kindNamed is the list of the algorithms that the library reported to this rank; see named.
 	kindNamed = "collective-named"
 	// kindTruncated is a truncated, for each rung and pass; the last one counts.

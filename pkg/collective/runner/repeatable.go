@@ -36,7 +36,7 @@ func (r *Runner) repeatable(ctx context.Context, s *rank.Session, sp spec, l lad
 	if sp.block.Measure.Repeatable == 0 || !sp.op.Reduces() {
 		return nil
 	}
-	var largest int64
+	largest := int64(slotAlign)
 	for i := range l.rungs {
 		largest = max(largest, align(l.rungs[i].Bytes))
 	}
@@ -84,7 +84,7 @@ func (b *bench) runAgain(ctx context.Context, tile []byte, recvAt int64) (v coll
 		if i == 0 || inPlace {
 			err = b.lay(tile, input, b.rung.Bytes)
 		}
-		if !inPlace { // so that an operation that does nothing is found
+		if !inPlace && b.rung.Recv > 0 { // so that an operation that does nothing is found
 			err = errors.Join(err, b.backend.Device.Set(b.stream, c.Recv, byte(i), b.rung.Recv*size))
 		}
 		if err != nil {

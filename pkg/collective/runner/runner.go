@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
@@ -77,6 +78,12 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return err
 	}
 
+	leave, err := r.nullStream(sp)
+	if err != nil {
+		return err
+	}
+	defer leave()
+
 	// bench collects garbage between windows.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	direct := slices.DeleteFunc(slices.Clone(l.modes), func(mode string) bool { return mode == vocab.Graph })
@@ -93,7 +100,14 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return nil
 	}
 	parts := r.parts
+	opened := ledger{device: parts.Device}
+	if _, err := opened.took(); err != nil {
+		return err
+	}
 	if parts.Comm, err = parts.Another(ctx, s); err != nil {
+		return err
+	}
+	if parts.CommBytes, err = opened.took(); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, parts.Comm.Abort)()
@@ -116,9 +130,16 @@ func (r *Runner) inexact(ctx context.Context, s *rank.Session, sp spec, l ladder
 
 // pass measures the given timing modes of the case. The first pass emits the setup.
 func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string, first bool) error {
+	memory, taken := ledger{device: p.Device}, collective.Memory{Communicators: p.CommBytes}
+	if _, err := memory.took(); err != nil {
+		return err
+	}
 	b, err := r.prepare(ctx, s, sp, l, p, modes)
 	if err != nil {
 		return err
+	}
+	if taken.Buffers, err = memory.took(); err != nil {
+		return errors.Join(err, b.close())
 	}
 	if first {
 		if err := s.Emit(kindSetup, b.setup()); err != nil {
@@ -128,6 +149,11 @@ func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p
 	err = b.run(ctx)
 	if err == nil && first {
 		err = b.name(ctx)
+	}
+	if err == nil && !p.Device.Info().SharedHostMem {
+		if taken.Operations, err = memory.took(); err == nil {
+			err = s.Emit(kindMemory, taken)
+		}
 	}
 	return errors.Join(err, b.close())
 }
@@ -216,8 +242,10 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 		}
 	}
 	// settle's results are not used, but its inputs must not be NaN.
-	if err := r.parts.Device.Set(r.stream, b.settleAt, 0, flushAt-settleAt); err != nil {
-		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
+	if flushAt > settleAt {
+		if err := r.parts.Device.Set(r.stream, b.settleAt, 0, flushAt-settleAt); err != nil {
+			return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
+		}
 	}
 	if sp.Nodes == 1 {
 		if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet-"+modes[0], s.Rank, s.World); err != nil {

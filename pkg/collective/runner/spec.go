@@ -51,9 +51,11 @@ func parse(c plan.Case) (spec, error) {
 		{unknown(b.Modes, vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph), fmt.Sprintf("timing modes %q", b.Modes)},
 		{unknown(b.Placements, vocab.OutOfPlace, vocab.InPlace), fmt.Sprintf("placements %q", b.Placements)},
 		{unknown([]string{b.Buffers}, vocab.BufferStates()...), fmt.Sprintf("buffers %q", b.Buffers)},
-		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1 || m.Checks < 0 || m.Repeatable < 0, fmt.Sprintf("sampling %+v", m)},
+		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1 || m.Checks < 0 || m.Repeatable < 0 || m.Skip < 0 || m.Skip >= m.Iterations, fmt.Sprintf("sampling %+v", m)},
+		{m.Wait != "" && unknown([]string{m.Wait}, vocab.Waits()...), fmt.Sprintf("a wait for %q", m.Wait)},
+		{b.NullStream && slices.Contains(b.Modes, vocab.Graph), "graphs on the null stream"},
 		{b.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", b.Unalign)},
-		{len(b.Sizes) == 0 || slices.Min(b.Sizes) < 1, fmt.Sprintf("sizes %v", b.Sizes)},
+		{len(b.Sizes) == 0 || slices.Min(b.Sizes) < 0, fmt.Sprintf("sizes %v", b.Sizes)},
 		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},
 		{(s.op == AllToAllV) != (b.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(b.Traffic))},
 	} {
@@ -61,7 +63,7 @@ func parse(c plan.Case) (spec, error) {
 			return s, rank.Refused("cannot measure %s", bad.what)
 		}
 	}
-	if why := cmp.Or(collective.WrongWorld(b.Op, c.World), collective.TooEarly(b.Buffers, b.Modes...), collective.Ungrouped(b.Op, m.Aggregate)); why != "" {
+	if why := cmp.Or(collective.WrongWorld(b.Op, c.World), collective.TooEarly(b.Buffers, b.Modes...), collective.Ungrouped(b.Op, m.Aggregate), collective.Unwaited(m.Wait, m.Aggregate, b.Modes...)); why != "" {
 		return s, rank.Refused("%s", why)
 	}
 	if err := s.checkTraffic(); err != nil {

@@ -221,7 +221,7 @@ func (b *bench) head(n int) int {
 // for them and stores their total time.
 func (b *bench) issue(ctx context.Context, w window, first, last int, us *float64) error {
 	m := b.spec.block.Measure.Aggregate
-	if w.Mode == vocab.Blocking {
+	if one, _ := b.spec.oneByOne(w.Mode); one {
 		total := 0.0
 		for ; first < last; first += m {
 			one, err := b.block(ctx, w, first/m)

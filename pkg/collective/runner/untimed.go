@@ -28,9 +28,12 @@ const (
 func (s spec) checks() int { return cmp.Or(s.block.Measure.Checks, collective.DefaultChecks) }
 
 // untimed returns the number of operations that the untimed window of r checks. limit is their maximum
-// total size in bytes. The pairs of a pairwise operation share the requested number.
+// total size in bytes, unless the case requests a number. The pairs of a pairwise operation share it.
 func (s spec) untimed(r rung, limit int64) int {
 	count := max(collective.MinChecks, s.checks()/len(s.op.Pairs(s.World)))
+	if s.block.Measure.Checks > 0 {
+		return count
+	}
 	return int(min(max(limit/max(1, r.Bytes), collective.MinChecks), int64(count)))
 }
 
@@ -44,7 +47,7 @@ func (s spec) apart(r rung, bytes int64) rung {
 		r.stride = r.recvAt + align(r.Recv*size+(s.shares(1)-1)*markBytes)
 	}
 	r.recvStride = r.stride
-	r.Slots = int(max(1, min(bytes/r.stride, int64(r.untimed))))
+	r.Slots = int(max(1, min(bytes/max(1, r.stride), int64(r.untimed))))
 	if group := s.block.Measure.Aggregate; r.Slots > group {
 		r.Slots -= r.Slots % group
 	}
