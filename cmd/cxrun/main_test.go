@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -20,6 +21,35 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Exit(m.Run())
+}
+
+// A measurement without an end is ended by a signal: it keeps the rows of the cycles that were done, and is no failure.
+func TestCyclesWithoutEnd(t *testing.T) {
+	var errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "bench", "all_reduce", "--backend", "host", "-N", "0", "-b", "64", "-e", "64", "-n", "1")
+	tmp := t.TempDir()
+	cmd.Env = append(os.Environ(), programVariable+"=1", "TMPDIR="+tmp)
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var rows, feet int
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		switch line := lines.Text(); {
+		case strings.HasPrefix(line, "          64"):
+			if rows++; rows == 3 {
+				require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+			}
+		case strings.HasPrefix(line, "# Out of bounds values : 0 OK"):
+			feet++
+		}
+	}
+	require.NoError(t, cmd.Wait(), errs.String())
+	require.GreaterOrEqual(t, rows, 3)
+	require.Equal(t, 1, feet)
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // Each signal that asks for the end gets one in order.

@@ -194,10 +194,10 @@ func CheckOf(passed, complete bool) string {
 }
 
 // ladder returns nccl-tests' sizes from first to last. Each is factor times the previous one if factor
-// is above 1, and step above it otherwise.
-func ladder(first, last, step, factor int64) ([]int64, error) {
+// is above 1, and step above it otherwise. The first is at least least.
+func ladder(least, first, last, step, factor int64) ([]int64, error) {
 	switch {
-	case first < 1:
+	case first < least:
 		return nil, cli.UsageError("-b %d: want at least one byte", first)
 	case first > last:
 		return nil, cli.UsageError("-b %s is above -e %s: give the last size with -e", Spelled(first), Spelled(last))

@@ -43,6 +43,11 @@ type PerCaller interface {
 	PerCall(is bool)
 }
 
+// Endless is a Measurement whose cases may be measured again and again, until the user ends it.
+type Endless interface {
+	Endless() bool
+}
+
 // Follower is a Reporter whose table grows while a case runs. It prints every document, whatever
 // its outcome.
 type Follower interface {
@@ -52,6 +57,11 @@ type Follower interface {
 	Grow(w io.Writer, d result.Document)
 	// Foot ends the table.
 	Foot(w io.Writer)
+}
+
+// Translator is a Reporter that can write the file of -J in the layout of another program. is reports whether it does.
+type Translator interface {
+	Translate() (text []byte, is bool, err error)
 }
 
 // Reporter collects the documents of a measurement. Encoded as JSON, it is the command's output.

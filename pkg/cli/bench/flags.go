@@ -115,6 +115,7 @@ func (o *Output) TimeLimit(g Group) {
 type Sizes struct {
 	First, Last, Step string
 	Factor            int64
+	Zero              bool // whether 0 bytes is a size
 }
 
 // AddFlags adds the flags. bytes is the default of the first and the last size; first and last are
@@ -141,5 +142,12 @@ func (s *Sizes) List() ([]int64, error) {
 			return nil, cli.UsageError("-%c: %w", "bei"[i], err)
 		}
 	}
-	return ladder(parsed[0], parsed[1], parsed[2], s.Factor)
+	if s.Zero && parsed[0] == 0 && s.Factor > 1 {
+		return nil, cli.UsageError("-b 0: 0 times a factor is 0: leave -f out, and give the step with -i")
+	}
+	least := int64(1)
+	if s.Zero {
+		least = 0
+	}
+	return ladder(least, parsed[0], parsed[1], parsed[2], s.Factor)
 }

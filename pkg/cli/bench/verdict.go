@@ -13,6 +13,7 @@ import (
 // verdict counts how the cases of a measurement ended.
 type verdict struct {
 	lenient                bool // see Head.Lenient
+	endless                bool // see Head.Endless
 	cases, failed, lacking int
 	broken                 int // thresholds
 	unrepeatable           int // results
@@ -22,7 +23,7 @@ type verdict struct {
 func (v *verdict) add(o result.Outcome) {
 	v.cases++
 	switch {
-	case o.Status == result.Success:
+	case o.Status == result.Success, v.endless && Skipped(o):
 	case Lacking(o):
 		v.lacking++
 	default:

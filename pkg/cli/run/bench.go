@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	collectivebench "github.com/collectivex/collectivex/pkg/collective/bench"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/safefile"
 	"github.com/collectivex/collectivex/pkg/schedule"
@@ -145,6 +148,9 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 	if err == nil {
 		ranks, err = group.ranks(o, ranks)
 	}
+	if err == nil {
+		err = fromDevice(os.Getenv(firstDevice), group)
+	}
 	if err != nil {
 		return group.once(err)
 	}
@@ -168,6 +174,9 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 		}
 		defer b.drop()
 		b.base = base
+		if of, ok := asked.(bench.Endless); ok {
+			b.endless = of.Endless()
+		}
 		c.SetContext(b.turn) // for what else is measured
 		if f, ok := asked.(bench.Filed); ok {
 			b.cell.files = f.Files()
@@ -182,6 +191,47 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 		return measure(nil)
 	}
 	return group.run(c.Context(), s, &p, strings.Join(arguments(c, words...), " "), o.Wait, measure)
+}
+
+// firstDevice is nccl-tests' variable with the device of the first rank, among those that are visible.
+const firstDevice = "NCCL_TESTS_DEVICE"
+
+// visibleDevices lists the variables that make devices visible to drivers, which stop at the first device that does not
+// exist.
+var visibleDevices = []string{"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
+
+// maxDevices is the maximum number of devices of a host: eight with eight partitions each.
+const maxDevices = 64
+
+// fromDevice hides the devices before the one that firstDevice names, from this process and its ranks.
+func fromDevice(first string, group *together) error {
+	if first == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(first)
+	switch {
+	case err != nil || n < 0 || n >= maxDevices:
+		return cli.UsageError("%s=%s: want the number of a device, from 0", firstDevice, first)
+	case group != nil:
+		return cli.UsageError("%s: not supported with processes that %s started, each of which uses the device of its local rank: unset it", firstDevice, group.Launcher())
+	}
+	for _, name := range visibleDevices {
+		var shown []string
+		if list, set := os.LookupEnv(name); set {
+			shown = strings.Split(list, ",")
+		} else {
+			for device := range maxDevices {
+				shown = append(shown, strconv.Itoa(device))
+			}
+		}
+		if n >= len(shown) {
+			return cli.UsageError("%s=%d: %s has %s", firstDevice, n, name, plural.Count(len(shown), "device", "devices"))
+		}
+		if err := os.Setenv(name, strings.Join(shown[n:], ",")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // measure runs the measurement and prints the documents as they come.

@@ -186,6 +186,27 @@ func TestBenchDevicesThatArePicked(t *testing.T) {
 	require.Empty(t, stderr)
 }
 
+// nccl-tests' variable moves the ranks to later devices among the visible ones.
+func TestBenchFromADevice(t *testing.T) {
+	need.Full(t)
+	standIns(t)
+	setEnv(t, noAMD(unlike))
+	t.Setenv("CUDA_VISIBLE_DEVICES", "1,0,2") // the first one is of another product
+	t.Setenv("HIP_VISIBLE_DEVICES", "0,1,2")
+	t.Setenv("NCCL_TESTS_DEVICE", "1")
+	code, stdout, stderr := cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	wording.Has(t, stdout, "backend nccl (chosen: … 2 × h200")
+	require.Equal(t, "0,2", os.Getenv("CUDA_VISIBLE_DEVICES"))
+
+	for device, want := range map[string]string{"2": "NCCL_TESTS_DEVICE=2: CUDA_VISIBLE_DEVICES has 2 devices", "x": "NCCL_TESTS_DEVICE=x: want the number of a device"} {
+		t.Setenv("NCCL_TESTS_DEVICE", device)
+		code, _, stderr = cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
+		require.Equal(t, cli.ExitUsage, code)
+		require.Contains(t, stderr, want)
+	}
+}
+
 // With both vendors' libraries, a backend that is named gets its vendor's devices.
 func TestBenchOfEitherVendor(t *testing.T) {
 	need.Full(t)

@@ -150,6 +150,21 @@ func TestBenchJSONIsTheTable(t *testing.T) {
 }
 
 // A result that is wrong is counted in its column, and the program says so.
+// On request, the file of the results has the layout of another program. Standard output keeps ours.
+func TestBenchWritesOtherLayouts(t *testing.T) {
+	need.Full(t)
+	for flags, begins := range map[string]string{"-X FILE -Z csv": "numCycle,name,nodes,", "-J FILE --nccl-tests-json": `{"version":3,"start_time":"`} {
+		file := filepath.Join(t.TempDir(), "results")
+		stdout, _ := onHost(t, strings.Fields("all_reduce -b 0 -e 8 -i 8 -z 1 -n 2 --json "+strings.Replace(flags, "FILE", file, 1))...)
+		var r collectivebench.Report
+		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		require.Len(t, r.Results[0].Rows, 4)
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(raw), begins), "%s", raw)
+	}
+}
+
 func TestBenchFindsAWrongResult(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=" + runner.FaultFlip}
@@ -323,7 +338,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"", cli.ExitUsage, "one operation … all_reduce,"},
 		{"all_reduce all_gather", cli.ExitUsage, "not 2"},
 		{"all_reduc", cli.ExitUsage, `"all_reduce"`},
-		{"all_reduce -z 1", cli.ExitUsage, "use -z 3"},
+		{"all_reduce -z 4", cli.ExitUsage, "-z: want 0 to 3"},
 		{"all_reduce -n many", cli.ExitUsage, `-n, --iters: … "many" … cxrun bench --help`},
 		{"all_reduce -f 1.5", cli.ExitUsage, "1.5"},
 		{"all_reduce -n 2000000000", cli.ExitUsage, "-n … -m … 1000000"},

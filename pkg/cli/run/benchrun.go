@@ -44,7 +44,9 @@ type benchRun struct {
 	toOut bool // JSON to standard output
 	shown *cli.Whole
 	ended []shard.End
-	base  *baseline // nil without one
+	// endless means that the cases are measured again and again until ctx ends.
+	endless bool
+	base    *baseline // nil without one
 	// warned lists the warnings that were printed.
 	warned []string
 }
@@ -191,11 +193,55 @@ func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Do
 		b.cell.watch = func(d result.Document) { o.above(func() { grow(d) }) }
 	}
 	_, err = b.cell.observed(ctx, cell, cases, o)
+	for cycle := 2; err == nil && b.goesOn(ctx); cycle++ {
+		if err = b.again(cell, cases, cycle); err == nil {
+			_, err = b.cell.observed(ctx, cell, cases, o)
+		}
+	}
 	o.end()
 	if err != nil {
 		b.tellKept(s)
 	}
 	return err
+}
+
+// goesOn reports whether another cycle follows: ctx has not ended, and no case failed, except for lack of something
+// that other cases do not need.
+func (b *benchRun) goesOn(ctx context.Context) bool {
+	measured := false
+	for _, e := range b.ended {
+		switch o := e.Document.Head().Outcome; {
+		case o.Status != result.Failed:
+			measured = true
+		case !bench.Lacking(o):
+			return false
+		}
+	}
+	return b.endless && measured && ctx.Err() == nil
+}
+
+// again makes the cases those of another cycle, with results in a directory of its own. It removes the results of the
+// cycle before unless they were asked for, and forgets documents that will not be written: one success stands for all.
+func (b *benchRun) again(cell plan.Cell, cases []plan.Requested, cycle int) error {
+	before := b.cell.results
+	b.cell.results = filepath.Join(b.out, cellsDir, fmt.Sprintf("%s-r%d", cell.ID, cycle))
+	for i := range cases {
+		cases[i].Case.Repeat = cycle
+		cases[i].Case.CaseID = cases[i].Case.ID()
+	}
+	if !b.toOut && b.json == nil {
+		stands := false
+		b.ended = slices.DeleteFunc(b.ended, func(e shard.End) bool {
+			success := e.Document.Head().Outcome.Status == result.Success
+			forget := success && stands
+			stands = stands || success
+			return forget
+		})
+	}
+	if b.keep {
+		return nil
+	}
+	return os.RemoveAll(before)
 }
 
 // warn prints the warnings of a document, each once.
@@ -271,7 +317,7 @@ func (b *benchRun) failures() []string {
 	for _, e := range b.ended {
 		head, text := e.Document.Head(), endLine(e)
 		switch {
-		case head.Outcome.Status == result.Success:
+		case head.Outcome.Status == result.Success, b.endless && bench.Skipped(head.Outcome):
 		case e.Logs != "":
 			lines = append(lines, head.Identity.CaseID+" "+text)
 		default:
@@ -300,6 +346,13 @@ func (b *benchRun) write(report any) error {
 		_, _ = b.shown.Write(data) // shown.Err
 	}
 	if b.json != nil {
+		if of, ok := report.(bench.Translator); ok {
+			if text, is, err := of.Translate(); err != nil {
+				return err
+			} else if is {
+				data = text
+			}
+		}
 		if _, err := b.json.Write(data); err != nil {
 			return cli.EnvironmentError("-J: %w", err)
 		}

@@ -69,6 +69,9 @@ func (f *Flags) Plan(_ []string, _ *catalog.Catalog, be *catalog.Backend, world 
 	return f.request.Plan(be, world)
 }
 
+// Endless implements bench.Endless.
+func (f *Flags) Endless() bool { return f.request.Cycles == 0 }
+
 // PerCall implements bench.PerCaller.
 func (f *Flags) PerCall(is bool) { f.request.perCall = is }
 

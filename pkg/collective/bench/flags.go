@@ -31,7 +31,10 @@ type Flags struct {
 	repeatable                  int
 	nullStream, timestamps, mem int
 	deviceImpl, deviceCTAs      int
-	skip                        int
+	skip, outOfPlace            int
+	memoryType                  string
+	testsLayout                 bool
+	reporter, format            string
 
 	request *Request // nil before Ask
 }
@@ -51,6 +54,8 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	g.IntVarP(&f.registration, "local_register", "R", 0, "register buffers in `MODE`: 0 none, 1 local, 2 symmetric windows")
 	g.IntVarP(&f.policy, "cta_policy", "x", -1, "CTA `POLICY` for NCCL: 0 default, 1 efficiency, 2 zero; -1 leaves it unset")
 	g.Int64VarP(&f.unalign, "unalign", "u", 0, "shift all buffers by `N` elements, off their alignment")
+	g.IntVarP(&f.outOfPlace, "out_of_place", "O", 1, "with `0`, measure in place only (rccl-tests' flag)")
+	g.IntVarP(&f.nullStream, "stream_null", "y", 0, "with `1`, use the device's null stream")
 
 	ranks := bench.NewGroup("Ranks (nccl-tests' flags; each rank is a process with a device of its own)")
 	g = ranks.Flags
@@ -63,13 +68,16 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	g.IntVarP(&f.iterations, "iters", "n", 20, "time `N` iterations in a window")
 	g.IntVarP(&f.warmup, "warmup_iters", "w", 1, "run `N` untimed operations of each size before its first window, and of sizes up to 1M before every window")
 	g.IntVarP(&f.aggregate, "agg_iters", "m", 1, "make each iteration one group call of `N` operations")
-	g.IntVarP(&f.cycles, "run_cycles", "N", 1, "run everything `N` times, each time with new ranks")
-	g.IntVarP(&f.blocking, "blocking", "z", 0, "timing `MODE`: 0 operations back to back, 3 one by one, with a barrier before each")
+	g.IntVarP(&f.cycles, "run_cycles", "N", 1, "run everything `N` times, each time with new ranks; 0: until Ctrl-C")
+	g.IntVarP(&f.blocking, "blocking", "z", 0, "timing `MODE`: 0 operations back to back, 1 a wait and a barrier after each, 2 a wait after each,\n3 one by one, with an untimed barrier before each")
 	g.IntVarP(&f.launches, "cudagraph", "G", 0, "capture the iterations in a graph and launch it `N` times")
 	g.IntVarP(&f.cpuTime, "report_cputime", "C", 0, "with `1`, print the host's time to enqueue an operation")
 	g.IntVarP(&f.average, "average", "a", 3, "combine the ranks' times by `MODE`: 0 rank 0, 1 mean, 2 min, 3 max")
 	g.IntVarP(&f.perIter, "per_iter_timing", "I", 0, "with `1`, also time each iteration with events, and add columns")
-	g.IntVarP(&f.check, "check", "c", collective.DefaultChecks, "beside what each timed window leaves, check at most `N` more operations of each size in full, and at least 2")
+	g.IntVarP(&f.skip, "per_iter_skip", "K", 0, "leave the first `N` iterations of each window out of the columns of -I")
+	g.IntVarP(&f.timestamps, "report_timestamps", "S", 0, "with `1`, print when the measurement of each row ended")
+	g.IntVarP(&f.mem, "memory", "M", 0, "with `1`, print the device memory that the library and the buffers took")
+	g.IntVarP(&f.check, "check", "c", collective.DefaultChecks, "beside what each timed window leaves, check `N` more operations of each size in full, at least 2;\nwithout this flag, fewer of large sizes")
 	f.TimeLimit(timing)
 
 	ours := bench.NewGroup("Beyond nccl-tests")
@@ -84,16 +92,17 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	g.StringSliceVar(&f.minBusBW, "min-busbw", nil, "exit 1 if busbw is below `SIZE=GBPS`; comma-separated list")
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the time is above `SIZE=US`; comma-separated list")
 	g.StringVar(&f.model, "model", "", "also measure p2p alone, both ways and on all ranks at once, sums and copies, and write their times to `FILE`,\nas a model for 'cxrun schedule simulate' and studies")
+	g.BoolVar(&f.testsLayout, "nccl-tests-json", false, "write the file of -J in nccl-tests' layout, version 3")
+	g.StringVarP(&f.reporter, "report_file", "X", "", "write results to `FILE` as rccl-tests does, instead of -J")
+	g.StringVarP(&f.format, "output_format", "Z", rcclJSON, "`FORMAT` of -X: csv or json")
 	f.Output.AddFlags(ours)
 
-	none := bench.NewGroup("nccl-tests' flags that do not apply here (values other than 0 are refused, with the reason)")
+	none := bench.NewGroup("Flags of nccl-tests and rccl-tests that do not apply here (other values are refused, with the reason)")
 	g = none.Flags
-	g.IntVarP(&f.nullStream, "stream_null", "y", 0, "only `0`: no null stream")
-	g.IntVarP(&f.timestamps, "report_timestamps", "S", 0, "only `0`: no timestamps")
 	g.IntVarP(&f.deviceImpl, "device_implementation", "D", 0, "only `0`: no kernels of nccl-tests itself")
 	g.IntVarP(&f.deviceCTAs, "device_cta_count", "V", 0, "only `0`, or nccl-tests' default of 16: no CTAs for these kernels")
-	g.IntVarP(&f.mem, "memory", "M", 0, "only `0`: no memory report")
-	g.IntVarP(&f.skip, "per_iter_skip", "K", 0, "only `0`: -I includes all iterations")
+
+	g.StringVarP(&f.memoryType, "memory_type", "Y", coarse, "only `coarse` of rccl-tests' types: device memory from the library's allocator")
 
 	return f, f.AddGroups(fs, sizes, what, ranks, timing, ours, none)
 }

@@ -20,16 +20,28 @@ const maxRanks = 1 << 20
 // defaultCTAs is the default of -V in nccl-tests, which has no effect with -D 0.
 const defaultCTAs = 16
 
+// coarse is the default of -Y, and memoryTypes has why its other values are not supported.
+const coarse = "coarse"
+
+var memoryTypes = map[string]string{
+	"fine":    "the allocators of libraries and drivers that buffers come from give no fine-grained memory",
+	"host":    "an operation on host memory would measure the link to the host; applications have their tensors on the device",
+	"managed": "pages of managed memory move between host and device while operations are timed",
+}
+
 // refuse returns a usage error for the first unsupported value of a flag, or nil. The error says why the
 // value is unsupported and what to use instead.
 func (f *Flags) refuse() error {
+	if why, known := memoryTypes[f.memoryType]; known {
+		return cli.UsageError("-Y %s: not supported: %s; want %s", f.memoryType, why, coarse)
+	}
 	for _, r := range []struct {
 		is  bool
 		why string
 	}{
 		{f.threads < 1 || f.gpus < 1, "-t and -g: want at least 1; their product is the number of ranks"},
 		{f.threads > maxRanks || f.gpus > maxRanks, fmt.Sprintf("-t and -g: want at most %d", maxRanks)},
-		{f.cycles < 1, "-N: want at least 1; to measure forever, call bench in a loop"},
+		{f.cycles < 0, "-N: want 1 or more, or 0 to go on until Ctrl-C"},
 		{f.iterations < 1, "-n: want at least 1"},
 		{f.warmup < 0, "-w: want 0 or more"},
 		{f.aggregate < 1, "-m: want at least 1"},
@@ -40,23 +52,26 @@ func (f *Flags) refuse() error {
 		{f.repeatable < 0 || f.repeatable == 1 || f.repeatable > maxOperations, fmt.Sprintf("--repeatable: want 2 to %d operations, or 0", maxOperations)},
 		{f.launches < 0, "-G: want 0 or more"},
 		{f.unalign < 0 || f.unalign > maxUnalign, fmt.Sprintf("-u: want 0 to %d elements", maxUnalign)},
-		{f.blocking == 1 || f.blocking == 2, "-z: figures of modes 1 and 2 include the wait or the barrier; use -z 3, which times each operation from a common start"},
-		{f.blocking < 0 || f.blocking > 3, "-z: want 0 or 3"},
-		{f.blocking > 0 && f.launches > 0, "-z 3 waits after each operation and -G launches them at once: choose one"},
+		{f.blocking < 0 || f.blocking > 3, "-z: want 0 to 3"},
+		{f.blocking > 0 && f.launches > 0, fmt.Sprintf("-z %d waits after each operation and -G launches them at once: choose one", f.blocking)},
 		{f.perIter > 0 && f.launches > 0, "-I puts events between operations and -G launches them at once: choose one"},
 		{f.perIter < 0 || f.perIter > 1, "-I: want 0 or 1"},
 		{f.cpuTime < 0 || f.cpuTime > 1, "-C: want 0 or 1"},
-		{f.cpuTime > 0 && f.blocking > 0, "-C is the time to enqueue, and -z 3 waits in between: choose one"},
+		{f.cpuTime > 0 && f.blocking > 0, fmt.Sprintf("-C is the time to enqueue, and -z %d waits in between: choose one", f.blocking)},
 		{f.average < 0 || f.average > 3, "-a: want 0 (rank 0), 1 (mean), 2 (min) or 3 (max)"},
 		{f.average != 3 && f.cpuTime > 0, "-C prints the time of the slowest rank to enqueue: leave -a at 3"},
 		{f.registration < 0 || f.registration > 2, "-R: want 0 (none), 1 (local) or 2 (symmetric)"},
 		{f.Set("cta_policy") && (f.policy < 0 || f.policy > 2), "-x: want 0 (default), 1 (efficiency) or 2 (zero)"},
-		{f.nullStream != 0, "-y: not supported; each rank has its own stream, as in applications"},
-		{f.timestamps != 0, "-S: not supported, since a row is printed some time after it was measured; the samples that --out keeps say when each window began"},
+		{f.nullStream < 0 || f.nullStream > 1, "-y: want 0 or 1"},
+		{f.nullStream > 0 && f.launches > 0, "-y 1 uses the null stream, which no graph (-G) can capture: choose one"},
+		{f.timestamps < 0 || f.timestamps > 1, "-S: want 0 or 1"},
+		{f.memoryType != coarse, fmt.Sprintf("-Y %q: want %s; rccl-tests' fine, host and managed are not supported", f.memoryType, coarse)},
+		{f.outOfPlace < 0 || f.outOfPlace > 1, "-O: want 0 or 1"},
 		{f.deviceImpl != 0, "-D: not supported; the kernels of nccl-tests are not part of the library that is measured"},
 		{f.deviceCTAs != 0 && f.deviceCTAs != defaultCTAs, "-V: not supported, like -D; to limit the kernels of the library, set NCCL_MAX_CTAS"},
-		{f.mem != 0, "-M: not supported; with NCCL_DEBUG=INFO and --out, the logs have what the library reports"},
-		{f.skip != 0, "-K: not supported; -I counts every iteration, so raise -w if the first ones are slow"},
+		{f.mem < 0 || f.mem > 1, "-M: want 0 or 1"},
+		{f.skip != 0 && f.perIter == 0, "-K leaves iterations out of the columns of -I: add -I 1"},
+		{f.skip < 0 || f.skip >= f.iterations, fmt.Sprintf("-K: want 0 or more, and fewer than the %d iterations of -n", f.iterations)},
 	} {
 		if r.is {
 			return cli.UsageError("%s", r.why)

@@ -33,6 +33,7 @@ type Report struct {
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
+	totals     totals
 	shown      int     // rows with figures
 	sum        float64 // of their busbw
 	failed     bool    // a row failed a check
@@ -62,11 +63,15 @@ type CaseRows struct {
 	Excluded      []collective.Exclusion   `json:"excluded"`
 	// Devices is missing if the ranks used no device but the host.
 	Devices *result.Devices `json:"devices,omitempty"`
+	// Memory is the device memory that the case took; missing on hosts.
+	Memory *collective.Memory `json:"device_memory,omitempty"`
 	// Program is the program that all ranks of a schedule ran. PlanSHA256 is the digest of its plan
 	// file. Both are missing in other families.
 	Program    *result.Program `json:"program,omitempty"`
 	PlanSHA256 string          `json:"plan_sha256,omitempty"`
 	Rows       []Row           `json:"rows"`
+
+	nodes int
 }
 
 // Row is a row of a document and its figures in the table, which are null if it was not timed.
@@ -79,6 +84,7 @@ type Row struct {
 func NewReport(r *Request, head bench.Head) *Report {
 	head.Op = r.Name()
 	head.Lenient(r.lenient())
+	head.Endless(r.Cycles == 0)
 	return &Report{
 		Head: head, Mode: r.View.Mode, Across: r.View.Across.String(), CPUTime: r.View.CPUTime,
 		Results: []CaseRows{}, Violations: []string{}, Passed: true, r: r, table: NewTable(nil, r),
@@ -139,7 +145,8 @@ func (p *Report) Add(doc result.Document) {
 		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
 		DType: m.DType, RedOp: m.RedOp, Root: r.rootOf(d), Algorithm: algorithm(d), Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
 		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: bench.Environment(&d.Envelope),
-		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Program: program, PlanSHA256: file, Rows: []Row{},
+		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Memory: m.Memory, Program: program, PlanSHA256: file, Rows: []Row{},
+		nodes: d.Identity.Case.Nodes,
 	}
 	for i := range m.Rows {
 		row := Row{Row: m.Rows[i]}
@@ -154,7 +161,10 @@ func (p *Report) Add(doc result.Document) {
 		p.OutOfBounds += row.Check.Wrong
 		c.Rows = append(c.Rows, row)
 	}
-	p.Results = append(p.Results, c)
+	p.totals.add(m)
+	if !r.forgets || len(p.Results) == 0 {
+		p.Results = append(p.Results, c)
+	}
 	p.compare(d)
 	if c.Algorithm == "" && (!r.lenient() || !bench.Lacking(d.Outcome)) {
 		missed := violations(r.Limits, r.View, d)

@@ -29,7 +29,7 @@ type Request struct {
 	Op runner.Op
 	// World is the number of ranks; 0 means one per device.
 	World  int
-	Cycles int
+	Cycles int // 0: until the user ends them
 	// Budget is the maximum duration of a case in seconds; 0 derives it from the sizes.
 	Budget int
 	View   View
@@ -51,6 +51,8 @@ type Request struct {
 	traffic *collective.Traffic // of an alltoallv
 	env     map[string]string
 	perCall bool     // the library takes an algorithm for each call; otherwise the environment of new ranks has it
+	layout  string   // of the file of results
+	forgets bool     // nothing but the table has the results of a measurement without end
 	algo    []string // names of algorithms or their beginnings, beside the library's own choice
 }
 
@@ -94,6 +96,10 @@ func (f *Flags) Request(op string) (Request, error) {
 	if err = f.refuse(); err != nil {
 		return r, err
 	}
+	if r.layout, err = f.layout(); err != nil {
+		return r, err
+	}
+	r.forgets = f.cycles == 0 && !f.JSON && f.File == ""
 	if f.Set("nthreads") || f.Set("ngpus") {
 		r.World = f.threads * f.gpus
 	}
@@ -111,7 +117,7 @@ func (f *Flags) Request(op string) (Request, error) {
 	switch {
 	case f.launches > 0:
 		mode = vocab.Graph
-	case f.blocking > 0:
+	case f.blocking == 3:
 		mode = vocab.Blocking
 	}
 	r.Shape.Op, r.Shape.Buffers, r.Shape.Unalign = op, f.buffers, f.unalign
@@ -120,14 +126,21 @@ func (f *Flags) Request(op string) (Request, error) {
 	if f.perIter > 0 {
 		r.Shape.Modes = append(r.Shape.Modes, vocab.PerIteration)
 	}
-	r.Shape.Placements = []string{vocab.OutOfPlace}
+	if f.outOfPlace > 0 {
+		r.Shape.Placements = []string{vocab.OutOfPlace}
+	}
 	if r.Op.InPlace() {
 		r.Shape.Placements = append(r.Shape.Placements, vocab.InPlace)
+	}
+	if len(r.Shape.Placements) == 0 {
+		return r, cli.UsageError("-O 0: %s has no in-place form: leave -O out", op)
 	}
 	r.Shape.Measure = collective.Counts{
 		Warmup: f.warmup, Iterations: f.iterations, Trials: f.trials, Aggregate: f.aggregate, Launches: max(1, f.launches),
 	}
-	if f.check != collective.DefaultChecks {
+	r.Shape.NullStream = f.nullStream > 0
+	r.Shape.Measure.Skip, r.Shape.Measure.Wait = f.skip, []string{"", vocab.WaitBarrier, vocab.WaitOperation, ""}[f.blocking]
+	if f.Set("check") {
 		r.Shape.Measure.Checks = max(f.check, collective.MinChecks)
 	}
 	if r.Shape.Measure.Repeatable = f.repeatable; f.repeatable > 0 && !r.Op.Reduces() {
@@ -138,14 +151,18 @@ func (f *Flags) Request(op string) (Request, error) {
 	}
 	r.View = View{
 		Mode: mode, Across: across(f.average), CPUTime: f.cpuTime > 0, PerIteration: f.perIter > 0, Percentiles: f.percentiles,
+		Timestamps: f.timestamps > 0, Memory: f.mem > 0,
 	}
 	if why := collective.Ungrouped(op, f.aggregate); why != "" {
 		return r, cli.UsageError("-m %d: %s: want 1", f.aggregate, why)
 	}
+	if why := collective.Unwaited(r.Shape.Measure.Wait, f.aggregate); why != "" {
+		return r, cli.UsageError("-z %d -m %d: %s: want -m 1, or -z 3", f.blocking, f.aggregate, why)
+	}
 	if why := collective.TooEarly(f.buffers, r.Shape.Modes...); why != "" {
 		return r, cli.UsageError("--buffers: %s: add -z 3, and leave -I out", why)
 	}
-	if r.Model = f.model; r.Model != "" && (r.Op != runner.P2P || r.DType == all || r.Cycles > 1 || f.launches > 0) {
+	if r.Model = f.model; r.Model != "" && (r.Op != runner.P2P || r.DType == all || r.Cycles != 1 || f.launches > 0) {
 		return r, cli.UsageError("--model: want one p2p: no other operation, and no -d all, -N or -G")
 	}
 	if r.Model != "" && (f.aggregate != 1 || f.iterations < 2 || f.warmup < 1) {
@@ -156,7 +173,7 @@ func (f *Flags) Request(op string) (Request, error) {
 		return r, cli.UsageError("--model: %s, want at least %d with -b, -e and -f", plural.Count(n, "size", "sizes"), fit.LeastSizes)
 	}
 	for _, n := range r.Shape.Sizes {
-		if r.Model != "" && n%partBytes != 0 { // the schedules of the model would round it
+		if r.Model != "" && (n == 0 || n%partBytes != 0) { // the schedules of the model would round it
 			return r, cli.UsageError("--model: a size of %d bytes: choose -b, -e and -f so that all sizes are multiples of %d", n, partBytes)
 		}
 	}
@@ -173,6 +190,7 @@ func (f *Flags) amounts(r *Request) (err error) {
 	case vocab.Op(r.Op.String()).Traffic != (f.traffic != ""):
 		return cli.UsageError("--traffic FILE is required for alltoallv and not supported for other operations")
 	case f.traffic == "":
+		f.Zero = true
 		r.Shape.Sizes, err = f.List()
 		return err
 	}
@@ -197,12 +215,18 @@ func (f *Flags) amounts(r *Request) (err error) {
 
 // Plan returns the cases of the request for a backend and world ranks.
 func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
-	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: r.Cycles, Budget: r.Budget}
+	d := planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: max(1, r.Cycles), Budget: r.Budget}
 	if world < 1 {
 		return d, cli.UsageError("%d ranks: -t times -g must be at least 1", world)
 	}
 	if len(r.env) > 0 && be.Name == bench.HostBackend {
 		return d, cli.EnvironmentError("-x sets a policy of NCCL's kernels, which backend host does not use: omit it, or run on a machine with GPUs")
+	}
+	if be.Name == bench.HostBackend && (r.View.Memory || r.Shape.NullStream) {
+		return d, cli.EnvironmentError("-M and -y are about the memory and the streams of a device, which backend host does not have: omit them, or run on a machine with GPUs")
+	}
+	if r.By != nil && r.Shape.Sizes[0] == 0 {
+		return d, cli.UsageError("-b 0: a schedule has no steps for 0 bytes: want at least one byte")
 	}
 	if r.Op.BusFactor(world) == 0 && slices.ContainsFunc(r.Limits, func(l bench.Limit) bool { return l.Flag == bench.MinBusBW }) {
 		return d, cli.UsageError("--min-busbw: the busbw of %s on %d rank is 0 by its formula: use --max-time, or more ranks", r.Op, world)

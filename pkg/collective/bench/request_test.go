@@ -74,6 +74,18 @@ func TestFlagsReachTheCase(t *testing.T) {
 		{"-T 30", func(d planner.Direct) any { return d.Budget }, 30},
 		{"-z 0", modes, []string{"pipelined"}},
 		{"-z 3", modes, []string{"blocking"}},
+		{"-z 1", modes, []string{"pipelined"}},
+		{"-z 1", wait, "barrier"},
+		{"-z 2", wait, "operation"},
+		{"-z 3", wait, ""},
+		{"-I 1 -K 3", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Measure.Skip }, 3},
+		{"-c 100", checks, 100},
+		{"-c 64", checks, 64},
+		{"-c 0", checks, 2},
+		{"-y 1", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).NullStream }, true},
+		{"-O 0", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Placements }, []string{vocab.InPlace}},
+		{"-b 0 -e 8 -i 4", sizes, []int64{0, 4, 8}},
+		{"-N 0", func(d planner.Direct) any { return d.Repeats }, 1},
 		{"-G 1", modes, []string{"graph"}},
 		{"-I 1", modes, []string{"pipelined", "per_iteration"}},
 		{"-z 3 -I 1", modes, []string{"blocking", "per_iteration"}},
@@ -88,7 +100,7 @@ func TestFlagsReachTheCase(t *testing.T) {
 		{"-o all", redops, vocab.RedOps()},
 		{"-z 3 --buffers fresh", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Buffers }, "fresh"},
 		{"--buffers cold", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Buffers }, "cold"},
-		{"-p 0 -c 0 -y 0 -S 0 -D 0 -V 16 -M 0 -K 0 -C 1 -a 3", func(d planner.Direct) any { return len(d.Cases) }, 1},
+		{"-p 0 -c 0 -y 0 -S 1 -D 0 -V 16 -M 1 -K 0 -C 1 -a 3 -O 1", func(d planner.Direct) any { return len(d.Cases) }, 1},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			require.Equal(t, tt.want, tt.got(planned(t, "nccl", "all_reduce "+tt.line)))
@@ -97,6 +109,8 @@ func TestFlagsReachTheCase(t *testing.T) {
 }
 
 func sizes(d planner.Direct) any        { return collective.Of(&d.Cases[0]).Sizes }
+func wait(d planner.Direct) any         { return collective.Of(&d.Cases[0]).Measure.Wait }
+func checks(d planner.Direct) any       { return collective.Of(&d.Cases[0]).Measure.Checks }
 func modes(d planner.Direct) any        { return collective.Of(&d.Cases[0]).Modes }
 func registration(d planner.Direct) any { return collective.Of(&d.Cases[0]).Registration }
 func types(d planner.Direct) any        { return field(d, func(c plan.Case) string { return c.Precision }) }
@@ -136,7 +150,8 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -b -8", `-b: invalid size "-8"`},
 		{"all_reduce -b nan", `-b: invalid size "nan"`},
 		{"all_reduce -e 1E", `-e: invalid size "1E"`},
-		{"all_reduce -b 0 -e 8", "-b 0: want at least one byte"},
+		{"all_reduce -b 0 -e 8 -f 2", "-b 0: 0 times a factor is 0: leave -f out, and give the step with -i"},
+		{"p2p -b 0 -e 64 -i 16 --model m.yaml", "--model: a size of 0 bytes"},
 		{"all_reduce -e 1M", "-b 32M is above -e 1M"},
 		{"all_reduce -b 8 -i 0", "-i 0: want at least one byte"},
 		{"all_reduce -f 0", "-f 0: want a factor of at least 2, or 1 to add -i instead"},
@@ -145,7 +160,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -b 1 -e 1G -i 1", "more than 4096 sizes: use a larger step"},
 		{"all_reduce -t 0", "-t and -g: want at least 1"},
 		{"all_reduce -g -2", "-t and -g: want at least 1"},
-		{"all_reduce -N 0", "call bench in a loop"},
+		{"all_reduce -N -1", "-N: want 1 or more, or 0 to go on until Ctrl-C"},
 		{"all_reduce -n 0", "-n: want at least 1"},
 		{"all_reduce -w -1", "-w: want 0 or more"},
 		{"all_reduce -m 0", "-m: want at least 1"},
@@ -153,10 +168,18 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -G -1", "-G: want 0 or more"},
 		{"all_reduce -u -1", "-u: want 0 to 1048576 elements"},
 		{"all_reduce -u 4611686018427387904", "-u: want 0 to 1048576 elements"},
-		{"all_reduce -z 1", "use -z 3"},
-		{"all_reduce -z 2", "use -z 3"},
-		{"all_reduce -z 4", "-z: want 0 or 3"},
+		{"all_reduce -z 1 -m 2", "-z 1 -m 2: … nothing to wait for between them: want -m 1, or -z 3"},
+		{"all_reduce -z 1 --buffers fresh", "--buffers: … add -z 3, and leave -I out"},
+		{"all_reduce -z 4", "-z: want 0 to 3"},
 		{"all_reduce -z 3 -G 1", "choose one"},
+		{"all_reduce -z 1 -G 1", "-z 1 waits after each operation … choose one"},
+		{"all_reduce -C 1 -z 2", "-z 2 waits in between: choose one"},
+		{"alltoall -O 0", "-O 0: alltoall has no in-place form"},
+		{"all_reduce -O 2", "-O: want 0 or 1"},
+		{"all_reduce -Y fine", "-Y fine: not supported: … no fine-grained memory; want coarse"},
+		{"all_reduce -Y host", "-Y host: not supported: … the link to the host"},
+		{"all_reduce -Y managed", "-Y managed: not supported: pages of managed memory move"},
+		{"all_reduce -Y corse", `-Y "corse": want coarse`},
 		{"all_reduce -I 1 -G 1", "choose one"},
 		{"all_reduce -I 2", "-I: want 0 or 1"},
 		{"all_reduce -C 2", "-C: want 0 or 1"},
@@ -166,12 +189,14 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -R 3", "-R: want 0 (none)"},
 		{"all_reduce -x 3", "-x: want 0 (default)"},
 		{"all_reduce -x -1", "-x: want 0 (default)"},
-		{"all_reduce -y 1", "each rank has its own stream"},
-		{"all_reduce -S 1", "when each window began"},
+		{"all_reduce -y 2", "-y: want 0 or 1"},
+		{"all_reduce -y 1 -G 1", "choose one"},
+		{"all_reduce -S 2", "-S: want 0 or 1"},
 		{"all_reduce -D 1", "the kernels of nccl-tests"},
 		{"all_reduce -V 8", "NCCL_MAX_CTAS"},
-		{"all_reduce -M 1", "NCCL_DEBUG=INFO"},
-		{"all_reduce -K 1", "raise -w"},
+		{"all_reduce -M 2", "-M: want 0 or 1"},
+		{"all_reduce -K 1", "-K … add -I 1"},
+		{"all_reduce -K 20 -I 1", "-K: … fewer than the 20 iterations of -n"},
 		{"all_reduce --min-busbw 32M", `--min-busbw "32M": write SIZE=GBPS, such as 1M=40`},
 		{"all_reduce --min-busbw 32M=fast", `write SIZE=GBPS`},
 		{"all_reduce --max-time 32M=0", `want a value above 0`},
@@ -203,6 +228,8 @@ func TestRefusalsOfAPlan(t *testing.T) {
 		{"broadcast -r 2", 2, "-r 2: ranks are 0 to 1"},
 		{"broadcast -r -2", 2, "-r -2: ranks are 0 to 1"},
 		{"all_reduce -x 0", 2, "which backend host does not use"},
+		{"all_reduce -M 1", 2, "-M and -y are about the memory and the streams of a device, which backend host does not have"},
+		{"all_reduce -y 1", 2, "which backend host does not have"},
 		{"all_reduce", 0, "0 ranks"},
 		{"all_reduce --min-busbw 32M=1", 1, "--min-busbw: the busbw of all_reduce on 1 rank is 0 by its formula: use --max-time, or more ranks"},
 		{"alltoallv --traffic " + traffic, 4, traffic + " has 2 ranks, but 4 ranks are requested: -t times -g must be equal to the ranks of the file"},
@@ -263,7 +290,7 @@ func TestHelpShowsEveryFlag(t *testing.T) {
 		require.Contains(t, help, "--"+f.Name)
 		require.NotEmpty(t, f.Usage, f.Name)
 	})
-	for _, short := range "tgbeifnmwNpIKcodrzyTGCaRxDVJSMu" { // nccl-tests', but -h
+	for _, short := range "tgbeifnmwNpIKcodrzyTGCaRxDVJSMuOXYZ" { // nccl-tests', but -h
 		require.NotNil(t, fs.ShorthandLookup(string(short)), string(short))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -64,6 +65,12 @@ func (t *Table) timing() string {
 		vocab.Blocking:  "blocking (-z 3: one by one, from a common start)",
 		vocab.Graph:     "graph (-G: captured once; the upload is not timed)",
 	}[t.r.View.Mode]
+	if wait := t.r.Shape.Measure.Wait; wait != "" {
+		text = map[string]string{
+			vocab.WaitBarrier:   "pipelined (-z 1: each time includes a wait and a barrier)",
+			vocab.WaitOperation: "pipelined (-z 2: each time includes a wait)",
+		}[wait]
+	}
 	if t.r.View.CPUTime {
 		text += ", host's time to enqueue in the time column"
 	}
@@ -171,6 +178,9 @@ func (t *Table) fit(width int) {
 	if t.r.Op.Pairwise() {
 		full += 12
 	}
+	if t.r.View.Timestamps {
+		full += 21
+	}
 	t.narrow = width < full
 }
 
@@ -218,6 +228,11 @@ func (t *Table) columns() {
 	}
 	if t.r.Op.Pairwise() {
 		heads += fmt.Sprintf("  %4s  %4s", "src", "dst")
+		below += strings.Repeat(" ", 12)
+	}
+	if t.r.View.Timestamps {
+		heads += fmt.Sprintf("  %19s", "timestamp")
+		below += fmt.Sprintf("  %19s", "%Y-%m-%d %H:%M:%S")
 	}
 	fmt.Fprintf(t.w, "#\n# %s%s\n", t.prefix("", "", "", "", ""), titles)
 	fmt.Fprintf(t.w, "# %s%s\n", t.prefix("size", "count", "type", "redop", "root"), heads)
@@ -246,7 +261,24 @@ func (t *Table) line(d *collective.Document, rows []collective.Row) {
 	if src, dst := rows[0].Src, rows[0].Dst; src != nil && dst != nil {
 		fmt.Fprintf(t.w, "  %4d  %4d", *src, *dst)
 	}
+	if t.r.View.Timestamps {
+		fmt.Fprintf(t.w, "  %19s", ended(rows))
+	}
 	fmt.Fprintln(t.w)
+}
+
+// ended returns when the last of the rows had been measured, in nccl-tests' format, or "N/A".
+func ended(rows []collective.Row) string {
+	var last time.Time
+	for i := range rows {
+		if at, err := time.Parse(time.RFC3339, rows[i].EndedAt); err == nil && at.After(last) {
+			last = at
+		}
+	}
+	if last.IsZero() {
+		return "N/A"
+	}
+	return last.Local().Format(time.DateTime)
 }
 
 // rootOf returns the root of a document as nccl-tests prints it: -1 if there is none.
@@ -330,7 +362,7 @@ func (t *Table) Foot(p *Report) {
 	for _, a := range p.Algorithms {
 		a.print(t.w, t.r.Name())
 	}
-	t.repeatable(p)
+	p.totals.print(t.w, t.r)
 	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
 	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)
 	if p.AvgBusBW != nil {
@@ -342,26 +374,10 @@ func (t *Table) Foot(p *Report) {
 	fmt.Fprintf(t.w, "#\n")
 }
 
-// repeatable prints how many rows have results that differ between operations on one input, if that was asked.
-func (t *Table) repeatable(p *Report) {
-	var rows, differ int
-	for _, c := range p.Results {
-		for _, row := range c.Rows {
-			if v := row.Repeatable; v != nil {
-				rows++
-				differ += min(1, int(v.Elements))
-			}
-		}
-	}
-	if n := t.r.Shape.Measure.Repeatable; n > 0 {
-		fmt.Fprintf(t.w, "# %-20s : %d operations on one input, results differ in %d of %s\n", "Repeatable", n, differ, plural.Count(rows, "row", "rows"))
-	}
-}
-
 // unfinished reports whether a case ended before it was measured. If all operations, types or reductions
 // were requested, it ignores cases that the library does not support.
 func (r *Request) unfinished(o result.Outcome) bool {
-	return o.Status == result.Failed && !(r.lenient() && bench.Lacking(o))
+	return o.Status == result.Failed && !(r.lenient() && bench.Lacking(o)) && !(r.Cycles == 0 && bench.Skipped(o))
 }
 
 // missing returns the numbers of rows (size and placement) that lack trials, or "" if all rows are
@@ -384,14 +400,10 @@ func (r *Request) missing(d *collective.Document) string {
 func (r *Request) trials(row *collective.Row) int {
 	fewest := r.Shape.Measure.Trials
 	for _, mode := range r.Shape.Modes {
-		samples := 1 // samples per trial
-		if mode == vocab.Blocking || mode == vocab.PerIteration {
-			samples = r.Shape.Measure.Iterations
-		}
 		if t := *row.Timing(mode); t == nil {
 			fewest = 0
 		} else {
-			fewest = min(fewest, t.SampleCount/samples)
+			fewest = min(fewest, t.SampleCount/r.Shape.Measure.SamplesPerTrial(mode))
 		}
 	}
 	return fewest

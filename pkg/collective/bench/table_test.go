@@ -96,6 +96,61 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// On request, each line ends with the time at which its last row had been measured.
+func TestTimestamps(t *testing.T) {
+	at := time.Date(2026, 11, 26, 20, 0, 0, 0, time.UTC)
+	rows := []collective.Row{rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 4)}
+	require.Regexp(t, ` 0 +N/A$`, lines(t, "all_reduce -b 1K -e 1K -S 1", document(rows...))[0])
+	rows[0].EndedAt, rows[1].EndedAt = at.Format(time.RFC3339), at.Add(2*time.Second).Format(time.RFC3339)
+	require.Regexp(t, ` 0  `+at.Add(2*time.Second).Local().Format(time.DateTime)+"$", lines(t, "all_reduce -b 1K -e 1K -S 1", document(rows...))[0])
+	require.NotContains(t, lines(t, "all_reduce -b 1K -e 1K", document(rows...))[0], ":")
+}
+
+// With symmetric windows, the foot says in how many rows the library used the kernels for them.
+func TestSymmetricKernels(t *testing.T) {
+	for _, tt := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"", ""}, "unknown, since the library reported no algorithm"},
+		{[]string{"symk_agxll_r", "ring_ll"}, "in 1 of 2 rows (used: symk_agxll_r, ring_ll)"},
+		{[]string{"ring_ll", "ring_ll"}, "in 0 of 2 rows (used: ring_ll)"},
+	} {
+		for registration, is := range map[string]bool{"2": true, "1": false} {
+			r, err := ask(t, "all_reduce -b 1K -e 1K -R "+registration)
+			require.NoError(t, err)
+			rows := []collective.Row{rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 8)}
+			for i, name := range tt.names {
+				rows[i].Algorithm = name
+			}
+			report := NewReport(&r, bench.NewHead("cxrun", nil, time.Time{}, "nccl", 2))
+			report.Add(document(rows...))
+			var out bytes.Buffer
+			NewTable(&out, &r).Foot(report)
+			require.Equal(t, is, strings.Contains(out.String(), "# Symmetric kernels    : "+tt.want+"\n"))
+		}
+	}
+}
+
+// The foot has the device memory of the case that took most.
+func TestMemoryReport(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 1K -M 1")
+	require.NoError(t, err)
+	report := NewReport(&r, bench.NewHead("cxrun", nil, time.Time{}, "nccl", 2))
+	foot := func() string {
+		var out bytes.Buffer
+		NewTable(&out, &r).Foot(report)
+		return out.String()
+	}
+	require.Contains(t, foot(), "# GPU memory usage     : N/A\n")
+	for _, m := range []collective.Memory{{Communicators: 300 << 20, Buffers: 1536, Operations: -5}, {Communicators: 1, Buffers: 3 << 30, Operations: 20 << 20}} {
+		d := document(rowOf(vocab.OutOfPlace, 8))
+		d.Measurement.Memory = &m
+		report.Add(d)
+	}
+	require.Contains(t, foot(), "# GPU memory usage     : Initialization 300 MB | User-Allocated 3.00 GB | Collective 20.0 MB | Total  3.31 GB\n")
+}
+
 // The table has no percentile that its samples cannot give, and says why.
 func TestPercentilesOfFewSamples(t *testing.T) {
 	for n, want := range map[int][2]string{

@@ -16,6 +16,8 @@ type View struct {
 	CPUTime      bool
 	PerIteration bool // add columns
 	Percentiles  bool // add columns
+	Timestamps   bool // add a column
+	Memory       bool // add a line
 }
 
 // across selects how the times of the ranks are reduced, with the numbers of nccl-tests' -a.

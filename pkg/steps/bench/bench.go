@@ -88,6 +88,7 @@ var usage = map[string]string{
 	"op":             "only `sum`: a schedule supports only sums",
 	"root":           "accepted without effect, whatever `RANK` is: these collectives have no root",
 	"local_register": "only `0`: a schedule does not register buffers",
+	"stream_null":    "only `0`: a schedule has streams of its own",
 	"unalign":        "only `0`: a schedule runs on aligned buffers",
 	"agg_iters":      "only `1`: a schedule has no group calls of several operations",
 	"cudagraph":      "only `0`: a schedule is not captured in graphs",
@@ -147,6 +148,7 @@ func (f *Flags) steps(op string) (collectives.Request, error) {
 		{"agg_iters", "1", "-m: a schedule has no group calls of several operations: want 1"},
 		{"cudagraph", "0", "-G: a schedule is not captured in graphs: want 0"},
 		{"local_register", "0", "-R: a schedule does not register buffers: want 0"},
+		{"stream_null", "0", "-y: a schedule has streams of its own: want 0"},
 		{"unalign", "0", "-u: a schedule runs on aligned buffers: want 0"},
 	} {
 		if f.given.Lookup(r.flag).Value.String() != r.want {

@@ -43,6 +43,8 @@ func TestRefusalsOfSchedules(t *testing.T) {
 		benchtest.Usage("-m 2", "-m: a schedule has no group calls of several operations: want 1"),
 		benchtest.Usage("-G 1", "-G: a schedule is not captured in graphs: want 0"),
 		benchtest.Usage("-R 1", "-R: a schedule does not register buffers: want 0"),
+		benchtest.Usage("-y 1", "-y: a schedule has streams of its own: want 0"),
+		benchtest.Usage("-b 0 -e 8 -i 4", "-b 0: a schedule has no steps for 0 bytes: want at least one byte"),
 		benchtest.Usage("-u 1", "-u: a schedule runs on aligned buffers: want 0"),
 		benchtest.Usage("ring.xml --width 2", "--width and --segments: not supported with a plan file: ring.xml has its own shape"),
 		benchtest.Usage("ring.xml -t 4", "ring.xml is a plan for 3 ranks, but -t times -g is 4: omit them, or make them match"),
