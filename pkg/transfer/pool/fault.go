@@ -26,49 +26,50 @@ func Faults() []string {
 
 // Injure applies the data faults of a destination after a burst, normally none.
 func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error {
-	has := s.HasFault
-	if !slices.ContainsFunc(Faults(), has) {
+	if !slices.ContainsFunc(Faults(), s.HasFault) {
 		return nil
 	}
+	parts := make([]Part, len(blocks))
+	for i, b := range blocks {
+		parts[i] = Part{int64(b.Dst) * WordBytes, int64(b.Src) * WordBytes, int64(b.N) * WordBytes}
+	}
+	return injure(s, dst, src, pool, parts, Origin.Word)
+}
+
+// injure applies data faults to the bytes of a destination, in pools whose words word returns.
+func injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Part, word words) error {
+	has := s.HasFault
 	b, last := blocks[0], blocks[len(blocks)-1]
-	block, err := pool.Read(b.Dst, b.N)
+	block, err := readBytes(pool, b.Dst, b.N)
 	if err != nil {
 		return err
 	}
-	block = slices.Clone(block)
-	if has(FaultFlip) {
-		block[b.N/2] ^= 1 << 58
+	half := b.N / 2 &^ (WordBytes - 1)
+	if has(FaultFlip) { // a bit of the pool's number
+		block[min(b.N-1, half+WordBytes-1-(b.Src+half)%WordBytes)] ^= 1 << 2
 	}
 	if has(FaultHalf) {
-		for i := b.N / 2; i < b.N; i++ {
-			block[i] = dst.Word(b.Dst + i)
-		}
+		copy(block[half:], word.bytes(dst, b.Dst, b.N)[half:])
 	}
 	if has(FaultNotWritten) {
-		for i := range block {
-			block[i] = dst.Word(b.Dst + i)
-		}
+		block = word.bytes(dst, b.Dst, b.N)
 	}
 	if has(FaultStale) {
 		old := src
 		old.Nonce--
-		for i := range block {
-			block[i] = old.Word(b.Src + i)
-		}
+		block = word.bytes(old, b.Src, b.N)
 	}
 	if has(FaultSwap) {
 		if last.N == b.N && last.Src != b.Src {
-			other, err := pool.Read(last.Dst, last.N)
+			other, err := readBytes(pool, last.Dst, last.N)
 			if err != nil {
 				return err
 			}
-			other = slices.Clone(other)
-			if err := pool.Write(last.Dst, block); err != nil {
+			if err := writeBytes(pool, last.Dst, block); err != nil {
 				return err
 			}
 			block = other
 		} else {
-			half := b.N / 2
 			block = slices.Concat(block[half:2*half], block[:half], block[2*half:])
 		}
 	}
@@ -77,7 +78,7 @@ func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error 
 			return err
 		}
 	}
-	return pool.Write(b.Dst, block)
+	return writeBytes(pool, b.Dst, block)
 }
 
 // Disturb applies the fault of a late write, normally none.
