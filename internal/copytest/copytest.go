@@ -59,6 +59,9 @@ func Arrived(t *testing.T, d *copies.Document) {
 			checks *= 2
 		}
 		require.Equal(t, checks, r.Verify.Checks, r.Name())
+		if copies.TestOf(block.Test).Swap {
+			require.Equal(t, block.Timing.Reps, r.Latency.SampleCount, r.Name())
+		}
 		require.Greater(t, r.Verify.Checked, int64(checks)*r.Bytes/8, "sides and what lies around them")
 	}
 }

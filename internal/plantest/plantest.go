@@ -103,7 +103,10 @@ func Copy(backend, test string, change ...func(*plan.Case)) plan.Case {
 	be, samples := shipped().Backend(backend), catalog.SamplingOf[copies.Sampling](shipped().SamplingProfile(suite))
 	b := copies.New(test, copies.MemoriesOf(test, catalog.BackendOf[copies.Backend](be).HostMemory)[0], samples)
 	b.Submission, b.Sizes, b.Streams = copies.Loop, []int64{4096, 1 << 20}, []int{1}
-	c := plan.Case{Family: copies.Name, Sampling: suite, Contract: copies.Contract, Block: b}
+	if copies.TestOf(test).Swap { // words and odd bytes, one block and several; the last point is excluded
+		b.SetGrid(&copies.Grid{BlockBytes: []catalog.Bytes{129, 4096}, NumBlocks: []int{1, 5, 32}, MaxPayload: 64 << 10}, copies.Random)
+	}
+	c := plan.Case{Family: copies.Name, Sampling: suite, Contract: copies.ContractOf(test), Block: b}
 	m := planner.Machine{}
 	if backend != "host" {
 		m.GPUs = &planner.GPUs{Vendor: be.Vendors[0], Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{backend}}

@@ -13,10 +13,11 @@ import (
 const payloadUnit = "bytes-per-copy"
 
 func newDocument(head result.Envelope) result.Document {
-	t := Of(&head.Identity.Case).Timing
+	b := Of(&head.Identity.Case)
+	t := b.Timing
 	return &Document{
 		Envelope:    head,
-		Measurement: Measurement{PayloadUnit: payloadUnit, Sampling: SampleCounts{t.Warmup, t.Reps, t.Trials}, Rows: []Row{}},
+		Measurement: Measurement{PayloadUnit: payloadUnit, Sampling: SampleCounts{t.Warmup, t.Reps, t.Trials}, Rows: []Row{}, Excluded: ExcludedOf(b)},
 	}
 }
 
@@ -26,23 +27,46 @@ type compared struct {
 	Submission string           `json:"submission"`
 	PageBytes  int64            `json:"page_bytes"`
 	Victim     bool             `json:"victim,omitempty"`
+	Layout     string           `json:"layout,omitempty"`
 	Seed       uint64           `json:"seed"`
 	Timing     plan.Repetitions `json:"timing"`
 }
 
 func comparison(c *plan.Case) any {
 	b := Of(c)
-	return compared{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Seed, b.Timing}
+	return compared{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Layout, b.Seed, b.Timing}
 }
 
-// Asked returns the rows of a case, without their figures: by size and streams.
+// Asked returns the rows of a case, without their figures: by size and streams, or by size and number of blocks.
 func Asked(b *Block) (rows []Row) {
+	for _, bytes := range b.BlockBytes {
+		for _, n := range b.NumBlocks {
+			if b.asks(bytes, n) {
+				rows = append(rows, Row{Bytes: bytes * int64(n), Streams: 1, Pieces: n, BlockBytes: bytes})
+			}
+		}
+	}
 	for _, size := range b.Sizes {
 		for _, streams := range b.Streams {
 			rows = append(rows, Row{Bytes: size, Streams: streams, Pieces: b.Pieces(size, streams)})
 		}
 	}
 	return rows
+}
+
+// asks reports whether a point of the grid is a row: its payload does not exceed the maximum.
+func (b *Block) asks(bytes int64, n int) bool { return n > 0 && bytes <= b.MaxPayload/int64(n) }
+
+// ExcludedOf returns the points of the case's grid that are not rows.
+func ExcludedOf(b *Block) (out []Excluded) {
+	for _, bytes := range b.BlockBytes {
+		for _, n := range b.NumBlocks {
+			if !b.asks(bytes, n) {
+				out = append(out, Excluded{bytes, n, exceedsPayload})
+			}
+		}
+	}
+	return out
 }
 
 func check(p *result.Problems, doc result.Document) {
@@ -52,6 +76,7 @@ func check(p *result.Problems, doc result.Document) {
 	m := &d.Measurement
 	p.Check(m.Rows != nil, "measurement.rows is null")
 	p.Check(m.Sampling == SampleCounts{b.Timing.Warmup, b.Timing.Reps, b.Timing.Trials}, "measurement.sampling does not match the timing of the case")
+	p.Check(slices.Equal(m.Excluded, ExcludedOf(b)), "measurement.excluded[] are %v, want %v by the case", m.Excluded, ExcludedOf(b))
 	asked := Asked(b)
 	var bad []string
 	seen := map[string]bool{}
@@ -61,9 +86,13 @@ func check(p *result.Problems, doc result.Document) {
 		p.Check(!seen[r.Name()], "measurement.rows: %s appears twice", r.Name())
 		seen[r.Name()] = true
 		p.Check(slices.ContainsFunc(asked, func(a Row) bool {
-			return a.Bytes == r.Bytes && a.Streams == r.Streams && a.Pieces == r.Pieces
+			return a.Bytes == r.Bytes && a.Streams == r.Streams && a.Pieces == r.Pieces && a.BlockBytes == r.BlockBytes
 		}), "%s was not asked for", at)
-		p.Check(r.Host != nil, "%s has no time by the host's clock", at)
+		test := TestOf(b.Test)
+		if test.Swap {
+			checkLatency(p, at+".latency", r, b)
+		}
+		p.Check((r.Host == nil) == test.Swap, "%s has no time by the host's clock, or is a swap with one", at)
 		for name, clock := range map[string]*Clock{"device": r.Device, "host": r.Host} {
 			if clock != nil {
 				checkClock(p, at+"."+name, clock, b, r)
@@ -73,7 +102,6 @@ func check(p *result.Problems, doc result.Document) {
 			p.Check(both.Overlap >= 0 && both.Overlap <= 1 && (both.GBps > 0) == (both.Overlap >= result.MinCoverage),
 				"%s.both: overlap is %v and gbps %v: want gbps exactly if overlap is at least %v, and overlap from 0 to 1", at, both.Overlap, both.GBps, result.MinCoverage)
 		}
-		test := TestOf(b.Test)
 		p.Check(!p.Fresh() || !r.Complete || (r.Both != nil) == (test.Both && test.Ranks > 1), "%s: both is present: %v, in test %s", at, r.Both != nil, b.Test)
 		p.Check(b.Victim == (r.Victim != nil) || !r.Complete, "%s: victim is present: %v, requested by the case: %v", at, r.Victim != nil, b.Victim)
 		if r.Victim != nil {
@@ -89,6 +117,32 @@ func check(p *result.Problems, doc result.Document) {
 		p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
 		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
 	})
+}
+
+// checkLatency checks the times of a swap. The row's case has one window.
+func checkLatency(p *result.Problems, at string, r *Row, b *Block) {
+	l := r.Latency
+	if l == nil {
+		p.Add("%s is missing", at)
+		return
+	}
+	samples := b.Timing.Reps * b.Timing.Trials
+	p.Check(l.SampleCount > 0 && (l.SampleCount == samples || l.SampleCount < samples && !r.Complete), "%s.sample_count is %d of %d", at, l.SampleCount, samples)
+	err := l.Micros.Check(true, l.SampleCount)
+	p.Check(err == nil && l.Micros.P50 > 0, "%s: %v, or p50 is not above 0", at, err)
+	if err != nil {
+		return
+	}
+	for name, of := range map[string]func(q result.Percentiles) *float64{
+		"p50": func(q result.Percentiles) *float64 { return &q.P50 },
+		"p90": func(q result.Percentiles) *float64 { return q.P90 },
+		"p95": func(q result.Percentiles) *float64 { return q.P95 },
+		"p99": func(q result.Percentiles) *float64 { return q.P99 },
+	} {
+		want := float64(r.Bytes) / *of(l.Micros) / 1e3
+		got := of(l.GBps)
+		p.Check(got != nil && math.Abs(*got-want) <= 1e-6*want, "%s.payload_gbps_at_latency_percentile.%s does not follow from bytes and time: want %v", at, name, want)
+	}
 }
 
 func checkClock(p *result.Problems, at string, c *Clock, b *Block, r *Row) {

@@ -3,6 +3,7 @@ package copies
 import (
 	"fmt"
 
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -16,14 +17,27 @@ type Document struct {
 // second, of the payload: a copy within a device counts once.
 type Measurement struct {
 	PayloadUnit string `json:"payload_unit" in:"payload of copies"`
-	// CheckedBy is where the memory of devices was checked: device, or host for copies of it.
+	// CheckedBy is where the memory of devices was checked: device, or host for copies of it. The host checks blocks of
+	// sizes that are no multiple of 8 bytes.
 	CheckedBy string `json:"checked_by"`
 	// Engines are the numbers of the copy engines that streams use in rotation, if the program chooses them and
 	// not the driver.
 	Engines  []int        `json:"engines,omitempty"`
 	Sampling SampleCounts `json:"sampling"`
 	Rows     []Row        `json:"rows"`
+	// Excluded are the points of a swap's grid that were not measured.
+	Excluded []Excluded `json:"excluded,omitempty"`
 }
+
+// Excluded is a point of a swap's grid that was not measured.
+type Excluded struct {
+	BlockBytes int64  `json:"block_bytes"`
+	NumBlocks  int    `json:"num_blocks"`
+	Reason     string `json:"reason" in:"exclusion of a point"`
+}
+
+// exceedsPayload is the reason of a point whose payload exceeds the maximum of its case.
+const exceedsPayload = "exceeds-max-payload-bytes"
 
 // SampleCounts holds the sample counts that the case requests.
 type SampleCounts struct {
@@ -32,17 +46,21 @@ type SampleCounts struct {
 	Windows int `json:"windows"`
 }
 
-// Row is one size on a number of streams.
+// Row is one size on a number of streams, or one point of a swap's grid.
 type Row struct {
 	Bytes   int64 `json:"bytes"`   // of a copy, on all streams
 	Streams int   `json:"streams"` // that share a copy
-	Pieces  int   `json:"pieces"`  // of a copy, on all streams
+	Pieces  int   `json:"pieces"`  // of a copy, on all streams; of a swap, its blocks
+	// BlockBytes is the size of the blocks of a swap; missing for other copies.
+	BlockBytes int64 `json:"block_bytes,omitempty"`
 	// Device is by events of the device. The work of a window was enqueued before any of it began. Missing if
 	// calls wait for the copy, if a window has more pieces than a device queues, or if the kernel that holds the
 	// device cannot be compiled.
 	Device *Clock `json:"device,omitempty"`
 	// Host is by the clock of the host, from the first call to the end of the last copy.
 	Host *Clock `json:"host,omitempty"`
+	// Latency has the time of each swap of blocks, instead of a clock.
+	Latency *Latency `json:"latency,omitempty"`
 	// Both is the combined result of both directions, for a test between two devices.
 	Both *Both `json:"both,omitempty"`
 	// Victim is measured next to a computing kernel, for a case that requests it.
@@ -61,6 +79,20 @@ type Clock struct {
 	// OppositeGBps is the other direction, for a test between two devices in both directions. On one device the
 	// other direction is a disturbance that outlasts the window.
 	OppositeGBps float64 `json:"opposite_gbps,omitempty"`
+}
+
+// Latency describes the times of swaps, each by the clock of the host from before its first call until the device
+// has made its last copy.
+type Latency struct {
+	SampleCount int                `json:"sample_count"`
+	Micros      result.Percentiles `json:"percentiles_us"`
+	// GBps is the bytes of a swap divided by each percentile: p99 is the rate of a slow swap.
+	GBps result.Percentiles `json:"payload_gbps_at_latency_percentile"`
+}
+
+// NewLatency returns the latency of swaps of bytes with the given percentiles of samples.
+func NewLatency(bytes int64, samples int, us result.Percentiles) *Latency {
+	return &Latency{samples, us, us.Map(func(us float64) float64 { return float64(bytes) / us / 1e3 })}
 }
 
 // Both describes two ranks that copy at the same time, by the clock of their host.
@@ -115,8 +147,11 @@ func (v *Victim) Figures(alone *Clock) (f VictimFigures) {
 // Good reports whether the row is complete and passed its checks.
 func (r *Row) Good() bool { return r.Complete && r.Verify.Passed }
 
-// Name describes the row, such as 1048576 bytes on 2 streams.
+// Name describes the row, such as 1048576 bytes on 2 streams, or 16 blocks of 4096 bytes.
 func (r *Row) Name() string {
+	if r.BlockBytes > 0 {
+		return fmt.Sprintf("%s of %d bytes", plural.Count(r.Pieces, "block", "blocks"), r.BlockBytes)
+	}
 	if r.Streams == 1 {
 		return fmt.Sprintf("%d bytes on 1 stream", r.Bytes)
 	}

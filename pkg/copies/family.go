@@ -19,6 +19,18 @@ const Name plan.Family = "copy"
 // its first call to the end of the last copy by the host's clock.
 const Contract = "copy-window-v1"
 
+// SwapContract is the timing contract of swaps of blocks: each swap by the host's clock, from before its first call
+// until the stream has been waited for.
+const SwapContract = "drained-swap-v1"
+
+// ContractOf returns the timing contract of a test.
+func ContractOf(test string) string {
+	if TestOf(test).Swap {
+		return SwapContract
+	}
+	return Contract
+}
+
 //go:embed case.go document.go
 var source embed.FS
 
@@ -30,7 +42,7 @@ var Family = family.Family{
 		Cases: "copies", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{},
 		MinWorld: 1, MaxWorld: 2, Added: true,
 	},
-	Planner: planner.Family{Cases: cases, Fit: lacks, Seconds: seconds},
+	Planner: planner.Family{Filters: filters, Cases: cases, Fit: lacks, Seconds: seconds},
 	Result: result.Family{
 		Records:    []result.Record{{Type: "copy-attempt", Title: "CollectiveX document of copies of memory"}},
 		Document:   Document{},

@@ -17,7 +17,8 @@ const (
 	hostClock   = "host clock"
 )
 
-// figures returns rows with the bytes of a copy as X, the kind of host memory as mode, and the clock as timing.
+// figures returns rows with the bytes of a copy as X, the kind of host memory as mode, and the clock as timing. Swaps
+// of blocks have the timing swap.
 func figures(doc result.Document) (rows []figure.Row) {
 	d := doc.(*Document)
 	all := d.Measurement.Rows
@@ -39,6 +40,9 @@ func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
 			Placement: fmt.Sprintf("%s streams%d pieces%d", b.Submission, r.Streams, r.Pieces),
 		},
 		Complete: r.Complete, Passed: r.Verify.Passed,
+	}
+	if r.Latency != nil {
+		return []figure.Row{swapFigures(b, r, row, reason)}
 	}
 	rung := figure.Rung{Size: r.Bytes, Label: r.Name(), Curve: plural.Count(r.Streams, "stream", "streams")}
 	tick := figure.Tick(c) / float64(b.Timing.Reps) // one pair of events per window
@@ -73,6 +77,24 @@ func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
 		rows = append(rows, victimFigures(row, rung, r.Victim)...)
 	}
 	return rows
+}
+
+// swapFigures returns the figures of a row of swaps, whose clock is the host's.
+func swapFigures(b *Block, r *Row, row figure.Row, reason string) figure.Row {
+	l := r.Latency
+	row.Placement = fmt.Sprintf("%s %s blocks%d block%d", b.Submission, b.Layout, r.Pieces, r.BlockBytes)
+	row.Timing = "swap"
+	row.Rung = &figure.Rung{Clock: hostClock, Size: r.Bytes, Label: r.Name(), Curve: fmt.Sprintf("blocks of %d bytes", r.BlockBytes)}
+	row.Figures = append(figure.Percentiles(figure.Latency, figure.Microseconds, "", l.Micros, l.SampleCount),
+		figure.Percentiles("rate", figure.GBPerSecond, "at_", l.GBps, l.SampleCount)...)
+	row.Lines = []figure.Line{{
+		View:   viewSwaps,
+		Facets: []string{b.Test, b.HostMemory, b.Submission, b.Layout, strconv.FormatInt(r.BlockBytes, 10)},
+		Point: figure.Point{
+			X: r.Bytes, Time: l.Micros, Work: []float64{float64(r.Bytes) / 1e3}, Samples: l.SampleCount, Reason: reason,
+		},
+	}}
+	return row
 }
 
 // lines returns the points of a clock in its chart: one, or one per direction for a test between two devices in
@@ -159,9 +181,10 @@ const (
 const (
 	viewDevice = "copies-device"
 	viewHost   = "copies-host"
+	viewSwaps  = "copies-swaps"
 )
 
-// views are two, since the two clocks never share a chart or column.
+// views have one clock each, since two clocks never share a chart or column.
 var views = []figure.View{
 	{
 		Name: viewDevice, Title: "Copies by the device's clock", Shape: figure.Lines, X: figure.Axis{Title: "bytes of a copy", Bytes: true},
@@ -172,6 +195,14 @@ var views = []figure.View{
 		Name: viewHost, Title: "Copies by the host's clock", Shape: figure.Lines, X: figure.Axis{Title: "bytes of a copy", Bytes: true},
 		Note:   "Windows of copies from the first call to the end of the last copy.",
 		Facets: facets, Rates: rates, Fits: true,
+	},
+	{
+		Name: viewSwaps, Title: "Swaps of blocks", Shape: figure.Lines, X: figure.Axis{Title: "bytes of a swap", Bytes: true},
+		Note: "Each swap by the host's clock, from before its first call until the device has made its last copy, over the number of blocks.",
+		Facets: []figure.Facet{
+			facets[0], facets[2], {Title: "submission", Values: Submissions()}, {Title: "layout", Values: Layouts()}, {Title: "bytes of a block", Number: true},
+		},
+		Rates: rates, Fits: true,
 	},
 }
 

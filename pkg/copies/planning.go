@@ -1,6 +1,7 @@
 package copies
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,22 +12,39 @@ import (
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
-// cases requests the cases of a block: by test, backend, kind of host memory and submission.
+// filterProfile is the name of the filter on profiles.
+const filterProfile = "swap-profile"
+
+var filters = []planner.Filter{
+	{Name: filterProfile, Kind: "swap profile", Asked: true, Usage: "only these profiles of swaps of blocks: smoke, standard, large-blocks", Input: "Copies: profile of swaps of blocks"},
+}
+
+// cases requests the cases of a block: by test, backend, kind of host memory, submission and layout.
 func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	b := block.(*SuiteBlock)
+	grid := cmp.Or(b.Swap, &Grid{Layouts: []string{""}})
+	if !r.Keeps(filterProfile, grid.Profile) {
+		return
+	}
 	for _, name := range planner.Ordered(Tests(), b.Tests) {
 		for world, be := range r.Each(Name, b.Backends) {
 			if world != TestOf(name).Ranks {
 				continue
 			}
-			c := r.NewCase(Name, Contract, b.Sampling, be, world)
+			c := r.NewCase(Name, ContractOf(name), b.Sampling, be, world)
 			for _, memory := range MemoriesOf(name, b.HostMemory) {
 				for _, submission := range b.Submissions {
-					block := New(name, memory, catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling)))
-					block.Submission, block.Sizes, block.Streams, block.PageBytes = submission, b.Sizes.List(), b.Streams, int64(b.PageBytes)
-					block.Victim = b.Victim
-					c.Block = block
-					r.Request(be, &c)
+					for _, layout := range grid.Layouts {
+						block := New(name, memory, catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling)))
+						block.Submission, block.Streams, block.PageBytes, block.Victim = submission, b.Streams, int64(b.PageBytes), b.Victim
+						if b.Swap == nil {
+							block.Sizes = b.Sizes.List()
+						} else {
+							block.SetGrid(b.Swap, layout)
+						}
+						c.Block = block
+						r.Request(be, &c)
+					}
 				}
 			}
 		}
@@ -42,14 +60,26 @@ func MemoriesOf(test string, asked []string) []string {
 	return asked
 }
 
-// seed determines the order of pages.
+// seed determines the order of pages and blocks.
 const seed = 67
 
 // New returns the block of a test, without submission, sizes, streams and pages.
 func New(test, memory string, s *Sampling) *Block {
-	return &Block{
+	b := &Block{
 		Test: test, HostMemory: memory, Seed: seed,
 		Timing: plan.Repetitions{Warmup: s.Warmup, Reps: s.Copies, Trials: s.Windows},
+	}
+	if TestOf(test).Swap {
+		b.Timing = plan.Repetitions{Warmup: s.SwapWarmup, Reps: s.Swaps, Trials: 1}
+	}
+	return b
+}
+
+// SetGrid sets the points of a swap of blocks in one layout.
+func (b *Block) SetGrid(g *Grid, layout string) {
+	b.Sizes, b.Layout, b.Profile, b.NumBlocks, b.MaxPayload = []int64{}, layout, g.Profile, g.NumBlocks, int64(g.MaxPayload)
+	for _, bytes := range g.BlockBytes {
+		b.BlockBytes = append(b.BlockBytes, int64(bytes))
 	}
 }
 
@@ -73,13 +103,19 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no submission %s, only %s", be.Name, b.Submission, strings.Join(has.Submissions, ", "))
 	case b.Victim && !has.Victim:
 		return fmt.Sprintf("backend %s has no victim: no kernel computes beside its copies", be.Name)
+	case b.Victim && test.Swap:
+		return fmt.Sprintf("%s has no victim: its swaps are timed one by one", b.Test)
+	case test.Swap && !slices.Equal(b.Streams, []int{1}):
+		return fmt.Sprintf("%s copies on 1 stream", b.Test)
+	case test.Swap && len(Asked(b)) == 0:
+		return fmt.Sprintf("each point of %s exceeds the largest payload, %d bytes", b.Test, b.MaxPayload)
 	case b.Victim && test.Both:
 		return fmt.Sprintf("%s copies in both directions: a victim runs beside copies in one direction", b.Test)
 	case b.Victim && b.HostMemory == Pageable:
 		return "copies beside a victim need page-locked memory: a call with pageable memory waits for its copy"
 	case b.Submission == Batch && b.HostMemory == Pageable:
 		return "a batch call needs page-locked host memory, and pageable memory is not"
-	case b.Submission == Batch && b.PageBytes == 0:
+	case b.Submission == Batch && b.PageBytes == 0 && !test.Swap:
 		return "a batch call needs a page size: without pages, each stream copies one piece"
 	}
 	for _, streams := range b.Streams {
@@ -124,12 +160,13 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	if b.Victim {
 		windows += beside*b.Timing.Trials + doubled
 	}
+	if TestOf(b.Test).Swap {
+		windows = 1 + b.Timing.Trials // the first: as many untimed ones before a window
+	}
 	var micros float64
-	for _, size := range b.Sizes {
-		for _, streams := range b.Streams {
-			us := float64(b.Pieces(size, streams))*call + float64(size)/(min(slow, pace.GBps)*1e3)
-			micros += us * float64(b.Timing.Warmup+windows*b.Timing.Reps+checks)
-		}
+	for _, r := range Asked(b) {
+		us := float64(r.Pieces)*call + float64(r.Bytes)/(min(slow, pace.GBps)*1e3)
+		micros += us * float64(b.Timing.Warmup+windows*b.Timing.Reps+checks)
 	}
 	return micros / 1e6
 }

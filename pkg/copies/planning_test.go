@@ -1,6 +1,7 @@
 package copies_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,10 @@ func TestDirectRefusesCopies(t *testing.T) {
 			"ce", "device_to_host_memcpy_ce", copies.Pageable, func(b *copies.Block) { b.Victim = true },
 			"copies beside a victim need page-locked memory: a call with pageable memory waits for its copy",
 		},
+		{"ce", "swap_blocks_d2d", "", func(b *copies.Block) { b.Victim = true }, "swap_blocks_d2d has no victim: its swaps are timed one by one"},
+		{"ce", "swap_blocks_d2d", "", func(b *copies.Block) { b.Streams = []int{2} }, "swap_blocks_d2d copies on 1 stream"},
+		{"ce", "swap_blocks_d2d", "", func(b *copies.Block) { b.Sizes, b.BlockBytes, b.NumBlocks, b.MaxPayload = nil, []int64{8}, []int{2}, 8 }, "each point of swap_blocks_d2d exceeds the largest payload, 8 bytes"},
+		{"host", "swap_blocks_h2d", copies.Pinned, nil, "backend host has no pinned host memory, only pageable"},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			b := copies.New(tt.test, tt.memory, catalog.SamplingOf[copies.Sampling](cat.SamplingProfile("smoke")))
@@ -47,6 +52,69 @@ func TestDirectRefusesCopies(t *testing.T) {
 			cannot(t, tt.backend, 1, plan.Case{Family: copies.Name, Sampling: "smoke", Contract: copies.Contract, Block: b}, tt.want)
 		})
 	}
+}
+
+// The three profiles of suite swap-blocks have the grids of CollectiveX's swap-blocks: directions by layouts, and here by
+// submissions, of as many points and samples. Points above the largest payload are excluded.
+func TestProfilesOfSwaps(t *testing.T) {
+	cat := plantest.Shipped()
+	planned := func(only planner.Only) (all []plan.Case) {
+		only["suite"] = []string{"swap-blocks"}
+		only["sku"] = []string{"h100-dgxc"}
+		for q := range plantest.Resolve(cat, planner.Filters{Only: only}).Requested() {
+			require.Equal(t, plan.Runnable, q.Disposition)
+			all = append(all, q.Case)
+		}
+		return all
+	}
+	require.Len(t, planned(planner.Only{}), 3*3*2*2)
+	for profile, want := range map[string]struct {
+		rows, excluded int
+		timing         plan.Repetitions
+	}{
+		"smoke":        {28, 0, plan.Repetitions{Warmup: 4, Reps: 20, Trials: 1}},
+		"standard":     {21, 0, plan.Repetitions{Warmup: 32, Reps: 100, Trials: 1}},
+		"large-blocks": {49, 21, plan.Repetitions{Warmup: 4, Reps: 20, Trials: 1}},
+	} {
+		all := planned(planner.Only{"swap-profile": {profile}})
+		require.Len(t, all, 3*2*2)
+		for _, c := range all {
+			b := copies.Of(&c)
+			require.Equal(t, want.timing, b.Timing)
+			require.Len(t, copies.Asked(b), want.rows)
+			require.Len(t, copies.ExcludedOf(b), want.excluded)
+			require.Equal(t, copies.SwapContract, c.Contract)
+			require.Regexp(t, `^h100-dgxc-ce-swap-blocks-(h2d-pinned|d2h-pinned|d2d)-(loop|batch)-(contiguous|random)-`+profile+`$`, c.CaseID)
+		}
+	}
+	require.Empty(t, copies.ExcludedOf(copies.Of(&planned(planner.Only{"swap-profile": {"smoke"}})[0])))
+}
+
+// A suite has either sizes or a grid, as its tests need.
+func TestSuitesOfSwaps(t *testing.T) {
+	for change, want := range map[[2]string]string{
+		{"    swap:\n", "    sizes: {from: 8, to: 64, factor: 8}\n    swap:\n"}: `swaps of blocks have "swap" in the place of "sizes" and "page_bytes", and no victim`,
+		{"swap_blocks_d2d]", "device_local_copy]"}:                              `a block with "swap" has swaps of blocks alone; move the other tests to another block`,
+		{"num_blocks: [1, 4,", "num_blocks: [4, 1,"}:                            "the numbers must ascend",
+		{"block_bytes: [257, 4KiB,", "block_bytes: [4KiB, 257,"}:                "the numbers must ascend",
+	} {
+		require.ErrorContains(t, changed("swap-blocks", change), want)
+	}
+	require.ErrorContains(t, changed("copy-core", [2]string{"    sizes: {from: 32KiB, to: 512MiB, factor: 4}\n    streams: [1, 2, 4]\n  - backends: [ce]\n    tests: [host", "    streams: [1]\n  - backends: [ce]\n    tests: [host"}), `copies need the key "sizes"`)
+	require.ErrorContains(t, changed("copy-core", [2]string{"      - device_local_copy\n", "      - swap_blocks_d2d\n"}), `swaps of blocks need the key "swap"`)
+}
+
+// changed returns the error of the shipped definitions with a change of a suite.
+func changed(suite string, change [2]string) error {
+	files := plantest.Definitions()
+	file := files["suites/"+suite+".yaml"]
+	text := strings.Replace(string(file.Data), change[0], change[1], 1)
+	if text == string(file.Data) {
+		return nil
+	}
+	file.Data = []byte(text)
+	_, err := catalog.Load(files)
+	return err
 }
 
 // cannot plans a case that a backend does not have.

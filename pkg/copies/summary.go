@@ -23,13 +23,18 @@ type Headline struct {
 	Submission string        `json:"submission"`
 	PageBytes  int64         `json:"page_bytes"` // 0: one piece per stream
 	Victim     bool          `json:"victim,omitempty"`
+	Layout     string        `json:"layout,omitempty"` // of the blocks of swaps
 	Rows       []HeadlineRow `json:"rows"`
 	Key        string        `json:"comparison_key"`
 }
 
 // HeadlineRow is one row. Rates are GB/s at the median by each clock, 0 if not measured; times are microseconds per copy.
+// A swap has its median as the host's time.
 type HeadlineRow struct {
 	Bytes        int64   `json:"bytes"`
+	BlockBytes   int64   `json:"block_bytes,omitempty"` // of the blocks of a swap
+	NumBlocks    int     `json:"num_blocks,omitempty"`
+	P99Micros    float64 `json:"p99_us,omitempty"` // of swaps; 0 if there are too few
 	Streams      int     `json:"streams"`
 	DeviceMicros float64 `json:"device_us"`
 	DeviceGBps   float64 `json:"device_gbps"`
@@ -45,10 +50,17 @@ func headlineOf(d *Document) *Headline {
 	b := Of(&d.Identity.Case)
 	h := &Headline{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
-		Test: b.Test, HostMemory: b.HostMemory, Submission: b.Submission, PageBytes: b.PageBytes, Victim: b.Victim, Rows: []HeadlineRow{}, Key: d.ComparisonKey,
+		Test: b.Test, HostMemory: b.HostMemory, Submission: b.Submission, PageBytes: b.PageBytes, Victim: b.Victim, Layout: b.Layout, Rows: []HeadlineRow{}, Key: d.ComparisonKey,
 	}
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
+		if l := r.Latency; l != nil && r.Verify.Passed {
+			row := HeadlineRow{Bytes: r.Bytes, BlockBytes: r.BlockBytes, NumBlocks: r.Pieces, Streams: r.Streams, HostMicros: l.Micros.P50, HostGBps: l.GBps.P50}
+			if us := l.Micros.Of(l.SampleCount).P99; us != nil {
+				row.P99Micros = *us
+			}
+			h.Rows = append(h.Rows, row)
+		}
 		if !r.Verify.Passed || r.Host == nil {
 			continue
 		}
@@ -67,7 +79,7 @@ func headlineOf(d *Document) *Headline {
 // sections returns the report sections of the headlines.
 func sections(h family.Headlines) family.Sections {
 	all := family.Of[*Headline](h, list)
-	return family.Sections{Headlines: []table.Section{overview(all), besideVictim(all)}, Details: []table.Section{ladder(all)}}
+	return family.Sections{Headlines: []table.Section{overview(all), besideVictim(all)}, Details: []table.Section{ladder(all), swaps(all)}}
 }
 
 // keys are the columns that identify copies.
@@ -78,7 +90,11 @@ func (c *Headline) key() []string {
 	if memory == "" {
 		memory = table.Dash
 	}
-	return []string{c.SKU, c.Backend, c.Test, memory, pieces(c.Submission, c.PageBytes, c.Victim)}
+	of := pieces(c.Submission, c.PageBytes, c.Victim)
+	if c.Layout != "" {
+		of += ", " + c.Layout
+	}
+	return []string{c.SKU, c.Backend, c.Test, memory, of}
 }
 
 // largest returns the row of the largest size on the number of streams that is fastest.
@@ -115,11 +131,27 @@ func overview(cases []*Headline) table.Section {
 func ladder(cases []*Headline) table.Section {
 	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bytes", "streams", "device µs", "device GB/s", "host µs", "host GB/s"))}
 	for _, c := range cases {
+		if c.Layout != "" {
+			continue
+		}
 		for _, r := range c.Rows {
 			s.Rows = append(s.Rows, append(c.key(), table.Size(r.Bytes), fmt.Sprint(r.Streams), table.OrDash(r.DeviceMicros), table.OrDash(r.DeviceGBps), table.OrDash(r.HostMicros), table.OrDash(r.HostGBps)))
 		}
 	}
 	return table.Section{Title: "Sizes of copies", Table: s, Keys: len(keys), Folded: true}
+}
+
+// swaps shows the points of swaps of blocks.
+func swaps(cases []*Headline) table.Section {
+	s := &table.Table{Columns: slices.Concat(keys, table.Figures("block", "blocks", "bytes", "p50 µs", "p99 µs", "GB/s"))}
+	for _, c := range cases {
+		for _, r := range c.Rows {
+			if c.Layout != "" {
+				s.Rows = append(s.Rows, append(c.key(), table.Size(r.BlockBytes), fmt.Sprint(r.NumBlocks), table.Size(r.Bytes), table.OrDash(r.HostMicros), table.OrDash(r.P99Micros), table.OrDash(r.HostGBps)))
+			}
+		}
+	}
+	return table.Section{Title: "Swaps of blocks", Table: s, Keys: len(keys), Folded: true}
 }
 
 // besideVictim shows the rows of copies beside a victim.

@@ -4,11 +4,12 @@ import "github.com/collectivex/collectivex/pkg/vocab"
 
 // Test describes a test of copies. The zero value is an unknown test.
 type Test struct {
-	Name   string // nvbandwidth's
+	Name   string // nvbandwidth's, if it has the test
 	Ranks  int    // 1, or 2 with two devices: rank 1 copies
 	Memory bool   // one side is host memory
 	Out    bool   // data leave the memory of the copying device
 	Both   bool   // copies of the opposite direction run at the same time
+	Swap   bool   // a copy is a number of blocks, and each copy is timed by itself
 }
 
 var tests = []Test{
@@ -25,6 +26,9 @@ var tests = []Test{
 	{Name: "device_to_host_memcpy_sm", Ranks: 1, Memory: true, Out: true},
 	{Name: "device_to_device_memcpy_read_sm", Ranks: 2},
 	{Name: "device_to_device_memcpy_write_sm", Ranks: 2, Out: true},
+	{Name: "swap_blocks_h2d", Ranks: 1, Memory: true, Swap: true},
+	{Name: "swap_blocks_d2h", Ranks: 1, Memory: true, Out: true, Swap: true},
+	{Name: "swap_blocks_d2d", Ranks: 1, Swap: true},
 }
 
 // TestOf returns the test of that name.
@@ -67,4 +71,19 @@ const (
 // Submissions lists how the pieces of a copy are submitted.
 var Submissions = vocab.List("submission", Loop, Batch)
 
-func init() { vocab.Register("payload of copies", payloadUnit) }
+// Layouts of the blocks of a swap in its destination.
+const (
+	Contiguous = "contiguous" // in the order of the source
+	Random     = "random"     // in a seeded random order
+)
+
+// Layouts lists the layouts of the blocks of a swap.
+var Layouts = vocab.List("block layout", Contiguous, Random)
+
+// Profiles lists the names of the grids that suites have.
+var Profiles = vocab.List("swap profile", "smoke", "standard", "large-blocks")
+
+func init() {
+	vocab.Register("payload of copies", payloadUnit)
+	vocab.Register("exclusion of a point", exceedsPayload)
+}

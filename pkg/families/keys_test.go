@@ -63,8 +63,13 @@ func keyed() map[string]struct {
 		"schedule":               {ring, measured},
 		"schedule of a file":     {planned, measured},
 		"simulation":             {simulated, map[string]string{"sizes": byRow, "model.name": "a name", "model.source": "a name"}},
-		"copy":                   {plantest.Copy("ce", copies.Tests()[0], func(c *plan.Case) { copies.Of(c).Victim, copies.Of(c).PageBytes = true, 4096 }), map[string]string{"sizes": byRow, "streams": byRow}},
-		"overlap":                {plantest.Overlap("host", overlap.Beside, 2), map[string]string{"sizes": byRow}},
+		"copy": {plantest.Copy("ce", copies.Tests()[0], func(c *plan.Case) { copies.Of(c).Victim, copies.Of(c).PageBytes = true, 4096 }), map[string]string{
+			"sizes": byRow, "streams": byRow, "block_bytes": byRow, "num_blocks": byRow, "max_payload_bytes": byRow, "profile": "a name",
+		}},
+		"copy, swap of blocks": {plantest.Copy("ce", "swap_blocks_h2d", func(c *plan.Case) { copies.Of(c).Profile = copies.Profiles()[0] }), map[string]string{
+			"sizes": byRow, "streams": byRow, "block_bytes": byRow, "num_blocks": byRow, "max_payload_bytes": byRow, "profile": "a name",
+		}},
+		"overlap": {plantest.Overlap("host", overlap.Beside, 2), map[string]string{"sizes": byRow}},
 		"transfer": {plantest.Transfer(), map[string]string{
 			"ep": "equals world", "phase": "a constant", "layers": "entries have them", "ops": byRow, "pool_budget": "the pool itself is in the key",
 		}},

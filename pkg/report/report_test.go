@@ -244,6 +244,20 @@ func TestTransfersInASummary(t *testing.T) {
 	}
 }
 
+// Swaps of blocks have a table of their own, of which a percentile of too few samples is a dash.
+func TestSwapsInASummary(t *testing.T) {
+	r := newRun(t)
+	c := plantest.Copy("ce", "swap_blocks_h2d")
+	r.ask(c, plan.Runnable, "")
+	r.answer(resulttest.Copy(c, attempt(1, "nvidia")))
+	var b strings.Builder
+	require.NoError(t, r.build().Markdown(&b, 1<<20))
+	require.Contains(t, b.String(), "pieces loop, random")
+	require.Contains(t, b.String(), "| block | blocks | bytes | p50 µs | p99 µs | GB/s |")
+	require.Regexp(t, `(?m)^\| 4 KiB \| 5 \| 20 KiB \| 1\.2\d* \| – \| 17\.\d+ \|$`, b.String())
+	require.Len(t, regexp.MustCompile(`(?m)^\| (129 B|4 KiB) \|`).FindAllString(b.String(), -1), 5, "no row in the tables of other copies")
+}
+
 // Copies beside a victim have a table of their own. A slowdown that does not count is a dash.
 func TestSlowdownsOfVictims(t *testing.T) {
 	r := newRun(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -220,6 +221,7 @@ func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 	skewed := resulttest.EPCase()
 	ep.Of(&skewed).Routing = "zipf"
 	skewed.CaseID = skewed.ID()
+	swaps := plantest.Copy("ce", "swap_blocks_h2d") // which the dashboard reads from runs of their own, in another form
 	reason := "backend-platform-unsupported"
 	m := plan.Matrix{
 		Version:   plan.MatrixVersion,
@@ -232,6 +234,7 @@ func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 		RequestedOther: []plan.Requested{
 			{SKU: "local", Disposition: plan.Runnable, Case: resulttest.CollectiveCase()},
 			{SKU: "local", Disposition: plan.Runnable, Case: skewed},
+			{SKU: swaps.SKU, Disposition: plan.Runnable, Case: swaps},
 		},
 		Include: []plan.Cell{},
 	}
@@ -245,6 +248,7 @@ func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 		resulttest.Collective(resulttest.CollectiveCase(), a),
 		resulttest.EP(skewed, a),
 		resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), a), string(result.ReasonTimeout)),
+		resulttest.Copy(swaps, a),
 	}
 	for _, d := range documents {
 		shards = append(shards, encoded(t, d))

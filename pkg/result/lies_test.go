@@ -339,7 +339,8 @@ func whole() []result.Document {
 	long := resulttest.Transfer(plantest.Transfer(func(c *plan.Case) {
 		transfer.Of(c).ISLLadder, transfer.Of(c).BatchSizes = plan.Ladder{64, transfer.MaxBurstTokens}, plan.Ladder{1, 2}
 	}), resulttest.Attempt())
-	return []result.Document{watched, balanced(), long, nodes, times, victim, sums, library, varying}
+	swaps := resulttest.Copy(plantest.Copy("ce", "swap_blocks_h2d"), resulttest.Attempt())
+	return []result.Document{watched, balanced(), long, nodes, times, victim, swaps, sums, library, varying}
 }
 
 // balanced is a document of replicated experts whose rows are staged.

@@ -369,6 +369,26 @@ func TestNewSaysWhoAndWhen(t *testing.T) {
 	require.Equal(t, "1", *h.Identity.AllocationFactors.RunAttempt)
 }
 
+// A document of swaps of blocks holds each point of its case's grid, measured or excluded, and its rates follow from its
+// times.
+func TestFieldsOfSwapsAgree(t *testing.T) {
+	for want, damage := range map[string]func(*copies.Document){
+		"latency.payload_gbps_at_latency_percentile.p99": func(d *copies.Document) { *d.Measurement.Rows[0].Latency.GBps.P99 *= 2 },
+		"percentiles_us do not ascend":                   func(d *copies.Document) { *d.Measurement.Rows[0].Latency.Micros.P99 /= 2 },
+		"latency is missing":                             func(d *copies.Document) { d.Measurement.Rows[0].Latency = nil },
+		"latency.sample_count is 19 of 20":               func(d *copies.Document) { d.Measurement.Rows[0].Latency.SampleCount-- },
+		"or is a swap with one":                          func(d *copies.Document) { d.Measurement.Rows[0].Host = &copies.Clock{} },
+		"was not asked for":                              func(d *copies.Document) { d.Measurement.Rows[0].BlockBytes++ },
+		"with 4 rows of 5":                               func(d *copies.Document) { d.Measurement.Rows = d.Measurement.Rows[:4] },
+		"measurement.excluded[] are []":                  func(d *copies.Document) { d.Measurement.Excluded = nil },
+	} {
+		d := resulttest.Copy(plantest.Copy("ce", "swap_blocks_h2d"), resulttest.Attempt())
+		require.NoError(t, result.Validate(d))
+		damage(d)
+		require.ErrorContains(t, result.Validate(d), want)
+	}
+}
+
 // A document of copies holds what its case asks for, and its rates follow from its times. Two
 // devices in both directions have a rate for each.
 func TestFieldsOfCopiesAgree(t *testing.T) {

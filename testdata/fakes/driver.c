@@ -324,7 +324,9 @@ EXPORT int FN(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync)(uint64_t dst, uint64_t s
 static int copy_batch(const uint64_t *dst, const uint64_t *src, const size_t *bytes, size_t n, const void *attributes, const size_t *firsts, size_t kinds, void *stream)
 {
 	FIND(s, stream);
-	if (!stream || n == 0 || (kinds > 0 && (!attributes || !firsts || firsts[0] != 0)) || (FN(1, 0) && kinds == 0))
+	if (!stream || n == 0 || kinds > n || (kinds > 0 && (!attributes || !firsts || firsts[0] != 0)) || (FN(1, 0) && kinds == 0))
+		return INVALID_VALUE;
+	if (kinds > 0 && (*(const int *)attributes < 1 || *(const int *)attributes > 3)) /* when the sources are read */
 		return INVALID_VALUE;
 	for (size_t i = n; i-- > 0;) {
 		int rc;

@@ -94,7 +94,7 @@ func keepEveryValue(t *testing.T, m *plan.Matrix) (ids []string) {
 
 // fewSamples returns a copy of the shipped definitions with few samples in every
 // profile, two small rungs in every ladder, one small size of every collective, one
-// burst of every transfer and the smallest size of every copy and overlap. Of a suite's blocks
+// burst of every transfer, the smallest size of every copy and overlap, and few blocks of every swap. Of a suite's blocks
 // of collectives the last alone empties caches, which takes a second a case where they are
 // large.
 func fewSamples(t *testing.T) string {
@@ -121,7 +121,7 @@ func fewSamples(t *testing.T) string {
 				},
 				"collective": map[string]any{"warmup": 0, "iterations": 2, "trials": 1},
 				"transfer":   map[string]any{"warmup": 0, "reps": 1, "trials": 1, "sustain_ms": 1},
-				"copy":       map[string]any{"warmup": 0, "copies": 1, "windows": 1},
+				"copy":       map[string]any{"warmup": 0, "copies": 1, "windows": 1, "swap_warmup": 0, "swaps": 1},
 				"overlap":    map[string]any{"warmup": 0, "iterations": 1},
 			}
 		}
@@ -153,8 +153,12 @@ func fewSamples(t *testing.T) string {
 			copies, _ := root["copy"].([]any)
 			overlaps, _ := root["overlap"].([]any)
 			for _, b := range slices.Concat(copies, overlaps) {
-				sizes := b.(map[string]any)["sizes"].(map[string]any)
-				sizes["to"] = sizes["from"]
+				if swap, ok := b.(map[string]any)["swap"].(map[string]any); ok {
+					swap["num_blocks"] = []int{1, 4}
+				} else {
+					sizes := b.(map[string]any)["sizes"].(map[string]any)
+					sizes["to"] = sizes["from"]
+				}
 			}
 			blocks, _ := root["collective"].([]any)
 			for i, b := range blocks {

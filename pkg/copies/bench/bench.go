@@ -28,8 +28,8 @@ var Command = bench.Command{
 	Use:    "copy [TEST...]",
 	Short:  "Measure copies by the copy engines of a GPU (nvbandwidth)",
 	Long: `Measure copies of memory: from the host to a GPU and back, within a GPU, and between
-two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run. Those
-that end with _sm need --backend sm, in which a kernel copies.
+two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run, but for
+swaps of blocks. Those that end with _sm need --backend sm, in which a kernel copies.
 
 On a host, memory that ranks map stands for a GPU's. It has no bidirectional tests of host
 memory, one stream, --submit loop, and pageable memory: without page-locked memory, two
@@ -41,6 +41,11 @@ from the first call to the end of the last copy. Before each window both sides a
 anew, every copy of it changes all of its destination, and after it every word of both sides
 is compared.
 
+The swap_blocks tests copy a number of blocks, with a call for each or --submit batch, and
+time each swap by itself until it has ended, by the host's clock. They have --block-bytes,
+--blocks, --layout and --max-payload in the place of sizes, pages and streams. Blocks of
+odd sizes are compared byte by byte, and so are blocks before and after the swapped ones.
+
 Tests: ` + strings.Join(copies.Tests(), ",\n") + `.
 
 The exit code is 1 if a word is wrong, a case failed or a threshold is missed, and 3 if
@@ -50,9 +55,10 @@ this machine cannot run it.`,
   cxrun bench copy device_to_host_memcpy_ce --host-memory pinned,pageable,registered
   cxrun bench copy host_to_device_memcpy_ce -b 64M -e 64M --page 64K --submit batch
   cxrun bench copy device_to_device_memcpy_read_ce --min-gbps 300
-  cxrun bench copy host_to_device_memcpy_sm --backend sm --victim`,
+  cxrun bench copy host_to_device_memcpy_sm --backend sm --victim
+  cxrun bench copy swap_blocks_h2d --block-bytes 4K,64K --blocks 16,256 --submit batch`,
 	Words:  copies.Tests(),
-	Values: map[string][]string{"host-memory": copies.HostMemories(), "submit": copies.Submissions()},
+	Values: map[string][]string{"host-memory": copies.HostMemories(), "submit": copies.Submissions(), "layout": copies.Layouts()},
 	Flags:  newFlags,
 }
 
@@ -65,6 +71,10 @@ type flags struct {
 	streams          []int
 	sampling         string
 	victim           bool
+	blockBytes       []string
+	blocks           []int
+	layouts          []string
+	maxPayload       string
 	minGBps, maxTime []string
 	limits           bench.Limits
 	maxSlowdown      float64
@@ -82,6 +92,10 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringVar(&f.page, "page", "0", "cut each copy into pages of `SIZE`, in random order in the source; 0 copies one piece on each stream")
 	g.StringVar(&f.submission, "submit", copies.Loop, "submit pages in `MODE`: loop makes a call for each, batch one call for all; a host has loop alone")
 	g.BoolVar(&f.victim, "victim", false, "also run each copy beside a kernel that computes on all multiprocessors, and report how much they slow each other down; on GPUs, in one direction")
+	g.StringSliceVar(&f.blockBytes, "block-bytes", []string{"257", "4K", "64K", "256K"}, "swap blocks of `SIZE`; a comma-separated list, ascending")
+	g.IntSliceVar(&f.blocks, "blocks", []int{1, 4, 16, 64, 256, 1024, 2048}, "swap `N` blocks; a comma-separated list, ascending")
+	g.StringSliceVar(&f.layouts, "layout", copies.Layouts(), "put the blocks of a swap into `LAYOUT`: contiguous, in the order of the source, or random; a comma-separated list")
+	g.StringVar(&f.maxPayload, "max-payload", "2G", "leave out swaps of more than `SIZE`")
 	how := bench.NewGroup("How it is measured, and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`: ce, copies by the driver of GPUs, sm, by a kernel, sdma, by named copy engines of AMD GPUs, or host; auto uses the GPUs here, otherwise host")
@@ -122,25 +136,22 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 	case f.Set("max-slowdown") && !(f.maxSlowdown >= 1 && f.maxSlowdown <= math.MaxFloat64):
 		return d, cli.UsageError("--max-slowdown %v: want a factor of at least 1, such as 1.02", f.maxSlowdown)
 	}
-	sizes, err := f.List()
+	swap, err := f.swaps(tests)
 	if err != nil {
 		return d, err
 	}
-	page, err := bench.ParseSize(f.page)
+	shape, largest := f.sizes, "-e "+f.Last
+	if swap {
+		shape, largest = f.grid, "--max-payload "+f.maxPayload
+	}
+	shapes, sizes, err := shape()
 	if err != nil {
-		return d, cli.UsageError("--page: %w", err)
+		return d, err
 	}
 	if f.limits, err = bench.ParseLimits(bench.MinGBps, f.minGBps, f.maxTime, sizes); err != nil {
 		return d, err
 	}
-	if !bench.Ascending(f.streams) {
-		return d, cli.UsageError("--streams %s: want numbers from 1 on in ascending order", bench.List(f.streams))
-	}
 	if err := bench.Known("submission", f.submission, copies.Submissions()); err != nil {
-		return d, err
-	}
-	profile, err := bench.Profile[copies.Sampling](cat, f.sampling, "copies")
-	if err != nil {
 		return d, err
 	}
 	memory, err := f.kinds(has)
@@ -148,38 +159,147 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 		return d, err
 	}
 	if len(tests) == 0 {
-		tests = slices.DeleteFunc(slices.Clone(has.Tests), func(name string) bool {
-			return copies.TestOf(name).Ranks != world || copies.TestOf(name).Both && (f.victim || slices.Contains(memory, copies.Pageable))
+		tests = has.Tests
+		if swap { // a backend without any is refused by name
+			tests = copies.Tests()
+		}
+		tests = slices.DeleteFunc(slices.Clone(tests), func(name string) bool {
+			return copies.TestOf(name).Swap != swap || copies.TestOf(name).Ranks != world || copies.TestOf(name).Both && (f.victim || slices.Contains(memory, copies.Pageable))
 		})
 	}
 	if f.Set("host-memory") && !slices.ContainsFunc(tests, func(name string) bool { return copies.TestOf(name).Memory }) {
 		return d, cli.UsageError("--host-memory: %s has no memory of the host; leave it out", strings.Join(tests, ", "))
 	}
-	for _, name := range tests {
-		for _, kind := range copies.MemoriesOf(name, memory) {
-			b := copies.New(name, kind, profile)
-			b.Submission, b.Sizes, b.Streams, b.PageBytes, b.Victim = f.submission, sizes, f.streams, page, f.victim
-			// For pageable memory in both directions the planner's message is better.
-			if both := copies.TestOf(name).Both && kind == copies.Pageable; !both && !slices.Contains(has.Tests, name) {
-				return d, cli.EnvironmentError("backend %s has no test %s%s", be.Name, name, bench.Others(cat, be, func(o *catalog.Backend) bool {
-					other := catalog.BackendOf[copies.Backend](o)
-					return other != nil && slices.Contains(other.Tests, name)
-				}))
-			}
-			if why := copies.Remainder(b); why != "" {
-				return d, cli.UsageError("%s: choose other sizes, pages or streams with -b, -e, -i, --page and --streams", why)
-			}
-			d.Cases = append(d.Cases, plan.Case{Family: copies.Name, Sampling: f.sampling, Contract: copies.Contract, Block: b})
-		}
+	if d.Cases, err = f.cases(cat, be, tests, memory, shapes); err != nil {
+		return d, err
 	}
 	free, _, err := sysfs.Here().AvailableMemory()
 	if err != nil {
 		return d, cli.EnvironmentError("%w", err)
 	}
 	if why := tooLarge(d.Cases, be.Name == bench.HostBackend, free); why != "" {
-		return d, cli.EnvironmentError("-e %s: %s", f.Last, why)
+		return d, cli.EnvironmentError("%s: %s", largest, why)
 	}
 	return d, nil
+}
+
+// cases returns the cases of tests with each kind of host memory, in each shape.
+func (f *flags) cases(cat *catalog.Catalog, be *catalog.Backend, tests, memory []string, shapes []func(*copies.Block)) (all []plan.Case, err error) {
+	has := catalog.BackendOf[copies.Backend](be)
+	profile, err := bench.Profile[copies.Sampling](cat, f.sampling, "copies")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range tests {
+		for _, kind := range copies.MemoriesOf(name, memory) {
+			// For pageable memory in both directions the planner's message is better.
+			if both := copies.TestOf(name).Both && kind == copies.Pageable; !both && !slices.Contains(has.Tests, name) {
+				return nil, cli.EnvironmentError("backend %s has no test %s%s", be.Name, name, bench.Others(cat, be, func(o *catalog.Backend) bool {
+					other := catalog.BackendOf[copies.Backend](o)
+					return other != nil && slices.Contains(other.Tests, name)
+				}))
+			}
+			for _, set := range shapes {
+				b := copies.New(name, kind, profile)
+				b.Submission = f.submission
+				set(b)
+				if why := copies.Remainder(b); why != "" {
+					return nil, cli.UsageError("%s: choose other sizes, pages or streams with -b, -e, -i, --page and --streams", why)
+				}
+				all = append(all, plan.Case{Family: copies.Name, Sampling: f.sampling, Contract: copies.ContractOf(name), Block: b})
+			}
+		}
+	}
+	return all, nil
+}
+
+// swaps reports whether the tests are swaps of blocks: those that are named or, if none is, those that have the flags.
+func (f *flags) swaps(tests []string) (bool, error) {
+	given := func(names ...string) string {
+		if i := slices.IndexFunc(names, f.Set); i >= 0 {
+			return names[i]
+		}
+		return ""
+	}
+	grid := given("block-bytes", "blocks", "layout", "max-payload")
+	swap := len(tests) == 0 && grid != ""
+	for _, name := range tests {
+		swap = copies.TestOf(tests[0]).Swap
+		if copies.TestOf(name).Swap != swap {
+			return false, cli.UsageError("%s and %s have different flags: run the tests in separate commands", tests[0], name)
+		}
+	}
+	if swap {
+		if other := given("minbytes", "maxbytes", "stepbytes", "stepfactor", "page", "streams", "victim"); other != "" {
+			return false, cli.UsageError("--%s: swaps of blocks have --block-bytes, --blocks, --layout and --max-payload instead", other)
+		}
+	} else if grid != "" {
+		return false, cli.UsageError("--%s needs a swap of blocks, such as swap_blocks_h2d", grid)
+	}
+	return swap, nil
+}
+
+// sizes returns what makes a case copies of each size, and the sizes.
+func (f *flags) sizes() ([]func(*copies.Block), []int64, error) {
+	sizes, err := f.List()
+	if err != nil {
+		return nil, nil, err
+	}
+	page, err := bench.ParseSize(f.page)
+	if err != nil {
+		return nil, nil, cli.UsageError("--page: %w", err)
+	}
+	if !bench.Ascending(f.streams) {
+		return nil, nil, cli.UsageError("--streams %s: want numbers from 1 on in ascending order", bench.List(f.streams))
+	}
+	return []func(*copies.Block){func(b *copies.Block) {
+		b.Sizes, b.Streams, b.PageBytes, b.Victim = sizes, f.streams, page, f.victim
+	}}, sizes, nil
+}
+
+// grid returns, for each layout, what makes a case swaps of each number of blocks of each size, and the sizes of swaps.
+func (f *flags) grid() (shapes []func(*copies.Block), sizes []int64, err error) {
+	g := &copies.Grid{NumBlocks: f.blocks}
+	if !bench.Ascending(f.blocks) {
+		return nil, nil, cli.UsageError("--blocks %s: want numbers from 1 on in ascending order", bench.List(f.blocks))
+	}
+	last := int64(0)
+	for _, text := range f.blockBytes {
+		bytes, err := bench.ParseSize(text)
+		if err != nil {
+			return nil, nil, cli.UsageError("--block-bytes: %w", err)
+		}
+		if bytes <= last {
+			return nil, nil, cli.UsageError("--block-bytes %s: want sizes from 1 byte on in ascending order", strings.Join(f.blockBytes, ","))
+		}
+		last, g.BlockBytes = bytes, append(g.BlockBytes, catalog.Bytes(bytes))
+	}
+	payload, err := bench.ParseSize(f.maxPayload)
+	if err != nil {
+		return nil, nil, cli.UsageError("--max-payload: %w", err)
+	}
+	g.MaxPayload = catalog.Bytes(payload)
+	if len(f.layouts) == 0 || len(f.blockBytes) == 0 || bench.Repeats(f.layouts) {
+		return nil, nil, cli.UsageError("--block-bytes %s --layout %s: want sizes, and layouts of %s, each once", bench.List(f.blockBytes), bench.List(f.layouts), strings.Join(copies.Layouts(), ", "))
+	}
+	for _, layout := range f.layouts {
+		if err := bench.Known("layout", layout, copies.Layouts()); err != nil {
+			return nil, nil, err
+		}
+		shapes = append(shapes, func(b *copies.Block) {
+			b.Streams = []int{1}
+			b.SetGrid(g, layout)
+		})
+	}
+	var b copies.Block
+	shapes[0](&b)
+	for _, r := range copies.Asked(&b) {
+		sizes = append(sizes, r.Bytes)
+	}
+	if len(sizes) == 0 {
+		return nil, nil, cli.UsageError("--max-payload %s: the smallest swap is %d bytes", f.maxPayload, int64(g.BlockBytes[0])*int64(g.NumBlocks[0]))
+	}
+	return shapes, sizes, nil
 }
 
 // kinds returns the kinds of host memory, by default the backend's first.
@@ -218,16 +338,37 @@ func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
 		if test.Both {
 			buffers *= 2
 		}
-		fits := runner.Largest(free, buffers)
-		if largest := b.Sizes[len(b.Sizes)-1]; largest > fits && fits < least {
-			least = fits
-			if fits > 1<<20 {
-				fits -= fits % (1 << 20)
+		for _, r := range copies.Asked(b) {
+			if r.Bytes <= runner.Largest(free, buffers, r.BlockBytes) {
+				continue
 			}
-			why = fmt.Sprintf("copies of %s by %s do not fit into the host's memory: choose sizes of at most %s", bench.Spelled(largest), b.Test, bench.Spelled(fits))
+			fits := runner.Largest(free, buffers, 0)
+			if r.BlockBytes > 0 {
+				fits /= 3 // a swap of one block has one before it and one after it
+			}
+			if fits < least {
+				least = fits
+				why = fmt.Sprintf("copies of %s by %s do not fit into the host's memory: choose sizes of at most %s", bench.Spelled(largestOf(b)), b.Test, rounded(fits))
+			}
 		}
 	}
 	return why
+}
+
+// largestOf returns the largest size of a case.
+func largestOf(b *copies.Block) (bytes int64) {
+	for _, r := range copies.Asked(b) {
+		bytes = max(bytes, r.Bytes)
+	}
+	return bytes
+}
+
+// rounded writes a size, in whole MiB if it has any.
+func rounded(bytes int64) string {
+	if bytes > 1<<20 {
+		bytes -= bytes % (1 << 20)
+	}
+	return bench.Spelled(bytes)
 }
 
 // Report is copies as JSON: a head and the documents' own rows.
@@ -251,6 +392,7 @@ type caseRows struct {
 	Submission  string              `json:"submission"`
 	PageBytes   int64               `json:"page_bytes,omitempty"`
 	Victim      bool                `json:"victim,omitempty"`
+	Layout      string              `json:"layout,omitempty"`
 	Measurement *copies.Measurement `json:"measurement"`
 	Outcome     result.Outcome      `json:"outcome"`
 }
@@ -272,15 +414,20 @@ func (p *Report) Add(doc result.Document) {
 	d := doc.(*copies.Document)
 	p.Take(&d.Envelope)
 	b := copies.Of(&d.Identity.Case)
-	p.Cases = append(p.Cases, caseRows{bench.CaseOf(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, &d.Measurement, d.Outcome})
+	p.Cases = append(p.Cases, caseRows{bench.CaseOf(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Layout, &d.Measurement, d.Outcome})
 	var rows []bench.Measured
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
-		clock := r.Device
-		if clock == nil {
-			clock = r.Host
+		m := bench.Measured{Name: r.Name(), Bytes: r.Bytes}
+		switch {
+		case r.Latency != nil:
+			m.GBps, m.Micros = r.Latency.GBps.P50, r.Latency.Micros.P50
+		case r.Device != nil:
+			m.GBps, m.Micros = r.Device.GBps, r.Device.Micros.P50
+		default:
+			m.GBps, m.Micros = r.Host.GBps, r.Host.Micros.P50
 		}
-		rows = append(rows, bench.Measured{Name: r.Name(), Bytes: r.Bytes, GBps: clock.GBps, Micros: clock.Micros.P50})
+		rows = append(rows, m)
 		if why := p.slowdown(r); why != "" {
 			p.Violations = append(p.Violations, fmt.Sprintf("%s, %s: %s", b.Test, r.Name(), why))
 		}
@@ -317,9 +464,16 @@ func (p *Report) Print(w io.Writer, doc result.Document) {
 	if b.Victim {
 		shape = append(shape, "in turns with a victim")
 	}
+	if b.Layout != "" {
+		shape = append(shape, b.Submission, b.Layout)
+	}
 	fmt.Fprintf(w, "#\n# %s on %s\n", b.Test, sanitize.Line(d.Topology.DeviceProduct))
 	if len(shape) > 0 {
 		fmt.Fprintf(w, "# %s\n", strings.Join(shape, ", "))
+	}
+	if b.Layout != "" {
+		printSwaps(w, d)
+		return
 	}
 	fmt.Fprintf(w, "# sampling %s: %d windows of %d copies by each clock, and their median\n", c.Sampling, b.Timing.Trials, b.Timing.Reps)
 	fmt.Fprintf(w, "# by the clocks of device and host; str.: streams; opp.: opposite direction\n")
@@ -347,12 +501,45 @@ func (p *Report) Print(w io.Writer, doc result.Document) {
 			fmt.Fprintf(w, "# %s, both directions:\n#   %s\n", r.Name(), bothWays(r.Both))
 		}
 	}
-	for i := range m.Rows {
-		if r := &m.Rows[i]; !r.Verify.Passed {
+	printFailed(w, d)
+}
+
+// printFailed prints why rows failed their checks, and how the case ended.
+func printFailed(w io.Writer, d *copies.Document) {
+	for i := range d.Measurement.Rows {
+		if r := &d.Measurement.Rows[i]; !r.Verify.Passed {
 			fmt.Fprintf(w, "# %s: %s\n", r.Name(), sanitize.Line(r.Verify.Detail))
 		}
 	}
 	bench.Ended(w, d.Outcome)
+}
+
+// printSwaps prints the points of a swap of blocks, one line each, and those that are excluded.
+func printSwaps(w io.Writer, d *copies.Document) {
+	c, m := &d.Identity.Case, &d.Measurement
+	t := copies.Of(c).Timing
+	fmt.Fprintf(w, "# sampling %s: %d swaps after %d, each until it has ended, by the host's clock\n", c.Sampling, t.Reps, t.Warmup)
+	fmt.Fprintf(w, "# %10s %5s %10s %7s %7s %7s %7s %7s\n", "block", "", "swap", "p50", "p90", "p95", "p99", "p50")
+	fmt.Fprintf(w, "# %10s %5s %10s %7s %7s %7s %7s %7s %s\n", "bytes", "count", "bytes", "us", "us", "us", "us", "GB/s", "check")
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		us := r.Latency.Micros.Of(r.Latency.SampleCount)
+		tail := func(us *float64) string {
+			if us == nil { // too few samples
+				return "-"
+			}
+			return bench.Micros(*us)
+		}
+		fmt.Fprintf(w, "  %10d %5d %10d %7s %7s %7s %7s %7s %s\n", r.BlockBytes, r.Pieces, r.Bytes,
+			tail(&us.P50), tail(us.P90), tail(us.P95), tail(us.P99), bench.Rate(r.Latency.GBps.P50), bench.CheckOf(r.Verify.Passed, r.Complete))
+	}
+	for i, e := range m.Excluded {
+		if i == 0 {
+			fmt.Fprintf(w, "# excluded, since they are more than %d bytes:\n", copies.Of(c).MaxPayload)
+		}
+		fmt.Fprintf(w, "# %10d %5d %10d\n", e.BlockBytes, e.NumBlocks, e.BlockBytes*int64(e.NumBlocks))
+	}
+	printFailed(w, d)
 }
 
 // bothWays formats the combined rate of two ranks.

@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // The reason is that of the case with the most buffers in the host's memory.
@@ -20,7 +21,7 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 	const gib = 1 << 30
 	cases := func(largest int64, tests ...string) (out []plan.Case) {
 		for _, name := range tests {
-			out = append(out, plan.Case{Family: copies.Name, Block: &copies.Block{Test: name, Sizes: []int64{8, largest}}})
+			out = append(out, plan.Case{Family: copies.Name, Block: &copies.Block{Test: name, Sizes: []int64{8, largest}, Streams: []int{1}}})
 		}
 		return out
 	}
@@ -28,8 +29,8 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 	for _, fits := range []string{
 		tooLarge(cases(100*gib, "device_local_copy", "device_to_device_memcpy_read_ce"), false, free),
 		tooLarge(cases(7*gib, "host_to_device_memcpy_ce"), false, free),
-		tooLarge(cases(runner.Largest(free, 2), "device_local_copy"), true, free),
-		tooLarge(cases(runner.Largest(free, 4), "device_to_device_bidirectional_memcpy_read_ce"), true, free),
+		tooLarge(cases(runner.Largest(free, 2, 0), "device_local_copy"), true, free),
+		tooLarge(cases(runner.Largest(free, 4, 0), "device_to_device_bidirectional_memcpy_read_ce"), true, free),
 	} {
 		require.Empty(t, fits)
 	}
@@ -37,6 +38,9 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 		tooLarge(cases(8*gib, "device_local_copy", "host_to_device_memcpy_ce"), false, free))
 	require.Equal(t, "copies of 8G by host_to_device_bidirectional_memcpy_ce do not fit into the host's memory: choose sizes of at most 4092M",
 		tooLarge(cases(8*gib, "host_to_device_memcpy_ce", "host_to_device_bidirectional_memcpy_ce", "device_to_host_memcpy_ce"), false, free))
+	swap := []plan.Case{{Family: copies.Name, Block: &copies.Block{Test: "swap_blocks_h2d", BlockBytes: []int64{gib}, NumBlocks: []int{1}, MaxPayload: gib}}}
+	require.Empty(t, tooLarge(swap, false, 4*gib), "one block, and one before it and after it")
+	require.Equal(t, "copies of 1G by swap_blocks_h2d do not fit into the host's memory: choose sizes of at most 818M", tooLarge(swap, false, 3*gib))
 	require.Contains(t, tooLarge(cases(8*gib, "device_local_copy"), true, 1<<20), "choose sizes of at most 0")
 }
 
@@ -51,6 +55,13 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("device_local_copy device_local_copy", "test device_local_copy is named twice"),
 		benchtest.Usage("device_local_copy device_to_device_memcpy_read_ce", "device_local_copy runs on 1 devices and device_to_device_memcpy_read_ce on 2: run the tests in separate commands"),
 		benchtest.Usage("--host-memory pageable device_local_copy", "--host-memory: device_local_copy has no memory of the host; leave it out"),
+		benchtest.Usage("--blocks 4 device_local_copy", "--blocks needs a swap of blocks, such as swap_blocks_h2d"),
+		benchtest.Usage("swap_blocks_h2d -b 4K", "--minbytes: swaps of blocks have --block-bytes, --blocks, --layout and --max-payload instead"),
+		benchtest.Usage("swap_blocks_h2d device_local_copy", "swap_blocks_h2d and device_local_copy have different flags: run the tests in separate commands"),
+		benchtest.Usage("--blocks 4,2", "--blocks 4,2: want numbers from 1 on in ascending order"),
+		benchtest.Usage("--block-bytes 4K,1K", "--block-bytes 4K,1K: want sizes from 1 byte on in ascending order"),
+		benchtest.Usage("--layout random,random", "--block-bytes 257,4K,64K,256K --layout random,random: want sizes, and layouts of contiguous, random, each once"),
+		benchtest.Usage("--block-bytes 257 --max-payload 100", "--max-payload 100: the smallest swap is 257 bytes"),
 		benchtest.Environment("host_to_device_memcpy_sm", "backend host has no test host_to_device_memcpy_sm; use --backend sm"),
 	})
 }
@@ -68,6 +79,23 @@ func TestTablesFit(t *testing.T) {
 	var out strings.Builder
 	new(Report).Print(&out, d)
 	benchtest.Fits(t, out.String())
+}
+
+// So does the table of swaps of blocks, in which a percentile of too few samples is a dash.
+func TestTableOfSwaps(t *testing.T) {
+	d := resulttest.Copy(plantest.Copy("ce", "swap_blocks_h2d"), resulttest.Attempt())
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		r.BlockBytes, r.Pieces, r.Bytes = 1<<30, 65536, 1<<32
+		r.Latency = copies.NewLatency(1, 20, *result.PercentilesOf(98765.43, 98765.43, 98765.43, 98765.43))
+		r.Latency.GBps.P50 = 3350.12
+		r.Complete = i > 0
+	}
+	var out strings.Builder
+	new(Report).Print(&out, d)
+	benchtest.Fits(t, out.String())
+	require.Regexp(t, `(?m)^ +1073741824 +65536 +4294967296 +98765\.4 +98765\.4 +98765\.4 +- +3350\.12 OK$`, out.String())
+	require.Contains(t, out.String(), "# excluded, since they are more than 65536 bytes:\n#       4096    32     131072\n")
 }
 
 // A slowdown that was not measured misses its limit, too.

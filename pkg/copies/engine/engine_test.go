@@ -43,8 +43,8 @@ func withDrivers(t *testing.T, body func(t *testing.T)) {
 func TestCopiesArriveWhole(t *testing.T) {
 	withDrivers(t, func(t *testing.T) {
 		for _, test := range copies.Tests() {
-			if strings.HasSuffix(test, "_sm") {
-				continue // package sm has these
+			if strings.HasSuffix(test, "_sm") || copies.TestOf(test).Swap {
+				continue // package sm has these, and TestSwaps
 			}
 			d := copytest.Processes(t, "", plantest.Copy("ce", test, func(c *plan.Case) { copies.Of(c).Streams = []int{1, 3, 4}; copies.Of(c).Sizes = []int64{12 << 10} }))
 			copytest.Arrived(t, d)
@@ -116,6 +116,32 @@ func TestBatches(t *testing.T) {
 			require.Equal(t, result.ReasonRefused, d.Outcome.Code())
 		})
 	}
+}
+
+// Swaps of blocks arrive in their places, with a call for each block and, where the driver has it, with one for all.
+func TestSwaps(t *testing.T) {
+	swap := func(test, submission string) plan.Case {
+		return plantest.Copy("ce", test, func(c *plan.Case) { copies.Of(c).Submission = submission })
+	}
+	withDrivers(t, func(t *testing.T) {
+		for _, test := range []string{"swap_blocks_h2d", "swap_blocks_d2h", "swap_blocks_d2d"} {
+			for _, submission := range copies.Submissions() {
+				d := copytest.Processes(t, "", swap(test, submission))
+				copytest.Arrived(t, d)
+				require.Equal(t, "device", d.Measurement.CheckedBy)
+			}
+		}
+	})
+	fakes.Build(t).Use(t)
+	t.Run("faults", func(t *testing.T) {
+		c := swap("swap_blocks_d2h", copies.Batch)
+		copies.Of(&c).NumBlocks = []int{5, 32}
+		copytest.FaultsAreNamed(t, copytest.Processes, c, "0", "0")
+	})
+	t.Setenv("CX_CUDA_LIB", fakes.OldCUDA(t, "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2"))
+	d := copytest.Processes(t, "", swap("swap_blocks_h2d", copies.Batch))
+	require.Equal(t, result.ReasonRefused, d.Outcome.Code(), "no call for all blocks")
+	copytest.Arrived(t, copytest.Processes(t, "", swap("swap_blocks_h2d", copies.Loop)))
 }
 
 // Copies run beside a victim, whose work is whole, in turns with both alone. A stand-in's

@@ -1,14 +1,19 @@
 package host
 
 import (
+	"context"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/copytest"
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
@@ -80,5 +85,111 @@ func TestLostRecords(t *testing.T) {
 			d := run(t, "rank="+rank+",kind=mute", plantest.Copy("host", test))
 			require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}, d.Outcome, "%s, rank %s", test, rank)
 		}
+	}
+}
+
+// Every point of a swap's grid moves every byte, in each layout; those above the maximum are named.
+func TestSwaps(t *testing.T) {
+	for _, test := range []string{"swap_blocks_h2d", "swap_blocks_d2h", "swap_blocks_d2d"} {
+		for _, layout := range copies.Layouts() {
+			d := run(t, "", plantest.Copy("host", test, func(c *plan.Case) { copies.Of(c).Layout = layout }))
+			copytest.Arrived(t, d)
+			require.Len(t, d.Measurement.Rows, 5)
+			for _, r := range d.Measurement.Rows {
+				require.Equal(t, int64(r.Pieces)*r.BlockBytes, r.Bytes)
+				require.Nil(t, r.Device)
+				require.Nil(t, r.Host)
+				require.Equal(t, 20, r.Latency.SampleCount)
+			}
+			require.Equal(t, []copies.Excluded{{BlockBytes: 4096, NumBlocks: 32, Reason: "exceeds-max-payload-bytes"}}, d.Measurement.Excluded)
+		}
+	}
+}
+
+func TestFaultsInSwapsAreNamed(t *testing.T) {
+	copytest.FaultsAreNamed(t, run, plantest.Copy("host", "swap_blocks_h2d", func(c *plan.Case) { copies.Of(c).NumBlocks = []int{5, 32} }), "0", "0")
+}
+
+// mistaken is the host, which makes some copies of a swap of four blocks wrong.
+type mistaken struct {
+	copier
+	calls int
+	wrong func(call int, m *move, bytes int64) // of four
+}
+
+func (d *mistaken) Copy(_ accel.Stream, dst, src accel.Ptr, bytes int64) error {
+	m := move{unsafe.Slice((*byte)(dst.Pointer()), bytes), unsafe.Slice((*byte)(src.Pointer()), bytes)}
+	d.wrong(d.calls%4, &m, bytes)
+	d.calls++
+	copy(m.to, m.from)
+	return nil
+}
+
+// shifted returns n bytes that begin some bytes after or before other bytes.
+func shifted(of []byte, by, n int64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(of)), by)), n)
+}
+
+// What is wrong in each swap is found, in blocks of words and of odd bytes.
+func TestWrongSwapsAreFound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wrong func(call int, m *move, bytes int64)
+		class string
+	}{
+		"no mistake": {func(int, *move, int64) {}, ""},
+		"another's block": {func(call int, m *move, n int64) {
+			if call == 1 {
+				m.from = shifted(m.from, n, n)
+			}
+		}, "misplaced"},
+		"two swapped": {func(call int, m *move, n int64) {
+			switch call {
+			case 1:
+				m.to = shifted(m.to, n, n)
+			case 2:
+				m.to = shifted(m.to, -n, n)
+			}
+		}, "misplaced"},
+		"behind the last place": {func(call int, m *move, n int64) {
+			if call == 3 {
+				m.to = shifted(m.to, n, n)
+			}
+		}, "guard"},
+		"in front of the first place": {func(call int, m *move, n int64) {
+			if call == 0 {
+				m.to = shifted(m.to, -n, n)
+			}
+		}, "guard"},
+		"a byte too many": {func(call int, m *move, n int64) {
+			if call == 3 {
+				m.to, m.from = shifted(m.to, 0, n+1), shifted(m.from, 0, n+1)
+			}
+		}, "guard"},
+		"a byte short": {func(call int, m *move, n int64) { m.to = m.to[:n-1] }, "corrupted"},
+		"no block":     {func(call int, m *move, n int64) { m.to = nil }, "not written"},
+		"the source":   {func(_ int, m *move, _ int64) { m.from[0]++ }, "source"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := copytest.Goroutines(t, func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+				p, err := parts(ctx, s, c)
+				p.Device = &mistaken{copier: p.Device.(copier), wrong: tc.wrong}
+				return runner.NewRunner(p), err
+			}, "", plantest.Copy("host", "swap_blocks_d2d", func(c *plan.Case) {
+				copies.Of(c).Layout, copies.Of(c).BlockBytes, copies.Of(c).NumBlocks = copies.Contiguous, []int64{257, 4096}, []int{4}
+			}))
+			if tc.class == "" {
+				copytest.Arrived(t, d)
+				return
+			}
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+			require.Len(t, d.Measurement.Rows, 2)
+			for _, r := range d.Measurement.Rows {
+				require.False(t, r.Verify.Passed, r.Name())
+				for _, c := range r.Verify.Wrong.Classes() {
+					require.True(t, c.Name != tc.class || *c.Count > 0, "%s: %+v", r.Name(), r.Verify.Wrong)
+				}
+			}
+		})
 	}
 }

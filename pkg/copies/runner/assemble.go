@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -48,6 +49,10 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		}
 		windows, counts := measured.windows(), rank.Counting(streams, trialsOf(i))
 		measured = measured.counting(counts)
+		if test.Swap {
+			bad = append(bad, addSwaps(m, r, measured.Each, verdict(tracks, i, test, windows))...)
+			continue
+		}
 		var opposite row
 		if test.Both && test.Ranks > 1 {
 			opposite = tracks[0].rows[i].counting(counts)
@@ -64,18 +69,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		both := !test.Both || test.Ranks == 1 || len(opposite.Host) == block.Timing.Trials
 		r.Complete = len(measured.Host) == block.Timing.Trials && both && (r.Device != nil || len(measured.Device) == 0)
 		r.Verify = verdict(tracks, i, test, windows)
-		if v := measured.Victim; v != nil && len(v.Copy) > 0 {
-			implausible := v.implausible(&r)
-			if len(implausible) == 0 {
-				r.Victim = v.figures(r.Device)
-			}
-			bad = append(bad, implausible...)
-			r.Complete = r.Complete && r.Victim != nil && len(v.Copy) == block.Timing.Trials
-			if v.Wrong != "" {
-				bad = append(bad, result.ReasonCheck.With("%s", v.Wrong))
-				r.Verify.Passed, r.Verify.Detail = false, v.Wrong
-			}
-		}
+		bad = append(bad, measured.Victim.into(&r, block.Timing.Trials)...)
 		m.Rows = append(m.Rows, r)
 	}
 	judge(d, done, len(asked), bad)
@@ -107,6 +101,21 @@ func clock(name string, r *copies.Row, us, opposite []float64) (*copies.Clock, r
 		c.OppositeGBps = rate(result.NewBurst(opposite))
 	}
 	return c, nil
+}
+
+// addSwaps adds a row with the times of the swaps of its windows, unless there are none or one is impossible.
+func addSwaps(m *copies.Measurement, r copies.Row, windows [][]float64, v result.Verify) result.Reasons {
+	us := slices.Concat(windows...)
+	if len(us) == 0 {
+		return nil
+	}
+	if bad := plausible.Judge(nil, plausible.Moved{}, "swap of "+r.Name(), slices.Min(us)); len(bad) > 0 {
+		return bad
+	}
+	r.Latency, r.Verify = copies.NewLatency(r.Bytes, len(us), measure.Percentiles(us)), v
+	r.Complete = len(us) == m.Sampling.Copies*m.Sampling.Windows
+	m.Rows = append(m.Rows, r)
+	return nil
 }
 
 // together returns the combined result of both ranks' windows of a row. each is the number of copies per window. It
@@ -155,6 +164,22 @@ func verdict(tracks []track, number int, t copies.Test, windows int) result.Veri
 		}
 	}
 	return pool.Sum(windows*sides*ways, found, func(i int) string { return places[i] })
+}
+
+// into adds what was measured of a victim, if there is one, to a row of so many windows. It returns what is wrong with it.
+func (b *beside) into(r *copies.Row, trials int) (bad result.Reasons) {
+	if b == nil || len(b.Copy) == 0 {
+		return nil
+	}
+	if bad = b.implausible(r); len(bad) == 0 {
+		r.Victim = b.figures(r.Device)
+	}
+	r.Complete = r.Complete && r.Victim != nil && len(b.Copy) == trials
+	if b.Wrong != "" {
+		bad = append(bad, result.ReasonCheck.With("%s", b.Wrong))
+		r.Verify.Passed, r.Verify.Detail = false, b.Wrong
+	}
+	return bad
 }
 
 // implausible returns reasons for impossible times: a victim always takes some time.

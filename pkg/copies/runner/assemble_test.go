@@ -32,6 +32,12 @@ func withRow(t *testing.T, edit func(r *row), repeats map[string]map[int]int) *c
 		Units: 4096, Alone: windows(1600), Slowed: windows(1632), Covered: windows(1), Copy: windows(105), CopyCovered: windows(0.97),
 	}}
 	edit(&r)
+	return assembled(t, c, r, repeats)
+}
+
+// assembled returns the document of a case of one row.
+func assembled(t *testing.T, c plan.Case, r row, repeats map[string]map[int]int) *copies.Document {
+	t.Helper()
 	s := rank.Stream{Done: true, Repeats: repeats, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
 	put := func(kind string, v any) {
 		data, err := json.Marshal(v)
@@ -104,6 +110,32 @@ func TestTimesThatCannotBe(t *testing.T) {
 	c, bad := clock("device", &copies.Row{Bytes: 8, Streams: 1}, []float64{1}, []float64{0, 1})
 	require.Nil(t, c, "the opposite direction")
 	require.Equal(t, "implausible: copy of 8 bytes on 1 stream by the clock of the device takes 0 us", bad.String())
+}
+
+// A swap that takes no time is implausible, and leaves no row. The percentiles of the others are of the nearest rank.
+func TestTimesOfSwaps(t *testing.T) {
+	d := swaps(t, func(us []float64) {})
+	require.Equal(t, result.Success, d.Outcome.Status, d.Outcome.Reasons)
+	l := d.Measurement.Rows[0].Latency
+	require.Equal(t, 20, l.SampleCount)
+	require.Equal(t, *result.PercentilesOf(10, 18, 19, 20), l.Micros)
+	require.InDelta(t, 129.0/20/1e3, *l.GBps.P99, 1e-9)
+
+	d = swaps(t, func(us []float64) { us[3] = 0 })
+	require.Equal(t, "implausible: swap of 1 block of 129 bytes takes 0 us", d.Outcome.Reasons.String())
+	require.Empty(t, d.Measurement.Rows)
+}
+
+// swaps returns the document of a swap of one block, which takes 1 to 20 µs; edit may change the times.
+func swaps(t *testing.T, edit func(us []float64)) *copies.Document {
+	t.Helper()
+	c := plantest.Copy("ce", "swap_blocks_d2d", func(c *plan.Case) { copies.Of(c).BlockBytes, copies.Of(c).NumBlocks = []int64{129}, []int{1} })
+	us := make([]float64, 20)
+	for i := range us {
+		us[i] = float64(20 - i)
+	}
+	edit(us)
+	return assembled(t, c, row{Each: [][]float64{us}}, nil)
 }
 
 func TestShare(t *testing.T) {

@@ -34,7 +34,7 @@ func noEffect(f rank.Fault, c *plan.Case) string {
 		}
 		return ""
 	}
-	if f.Kind == pool.FaultSwap && slices.Max(copies.Of(c).Sizes) == wordBytes {
+	if f.Kind == pool.FaultSwap && !slices.ContainsFunc(copies.Asked(copies.Of(c)), func(r copies.Row) bool { return r.Bytes >= 2*wordBytes }) {
 		return "a copy of 8 bytes cannot be split into two parts; choose a larger one"
 	}
 	source := f.Kind == pool.FaultSource

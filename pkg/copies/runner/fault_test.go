@@ -19,8 +19,10 @@ func TestIdle(t *testing.T) {
 		{write, pool.FaultFlip, ""},
 		{write, pool.FaultSource, "rank 0 has no source in " + write + "; inject it into rank 1"},
 		{"device_local_copy", FaultVictim, "the case has no victim"},
+		{"swap_blocks_h2d", FaultVictim, "the case has no victim"},
+		{"swap_blocks_h2d", pool.FaultSwap, ""},
 	} {
-		c := plan.Case{Block: &copies.Block{Test: tt.test, Sizes: []int64{4096}}}
+		c := plan.Case{Block: &copies.Block{Test: tt.test, Sizes: []int64{4096}, Streams: []int{1}}}
 		require.Equal(t, tt.want, Measurer.Idle(rank.Fault{Kind: tt.kind, At: rank.FaultAtStart}, &c), "%s %s", tt.test, tt.kind)
 	}
 }

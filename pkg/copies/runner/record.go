@@ -27,7 +27,9 @@ type row struct {
 	// Trials are those of the windows, each with one window of each kind; see rank.Session.Trials.
 	Trials []rank.Trial `json:"trials"`
 	Device []float64    `json:"device_us,omitempty"`
-	Host   []float64    `json:"host_us"`
+	Host   []float64    `json:"host_us,omitempty"`
+	// Each has the times of the swaps of each window, in the place of Device and Host.
+	Each [][]float64 `json:"each_us,omitempty"`
 	// Spans are the windows of Host, if the other rank copies at the same time.
 	Spans  []span  `json:"spans,omitempty"`
 	Victim *beside `json:"victim,omitempty"`
@@ -77,6 +79,7 @@ func (r row) counting(counts map[int]int) row {
 	}
 	slices.SortFunc(kept, func(a, b int) int { return cmp.Compare(r.Trials[a].Number, r.Trials[b].Number) })
 	r.Device, r.Host, r.Spans = chosen(r.Device, kept), chosen(r.Host, kept), chosen(r.Spans, kept)
+	r.Each = chosen(r.Each, kept)
 	if r.Victim != nil {
 		v := *r.Victim
 		for _, list := range []*[]float64{&v.Alone, &v.Slowed, &v.Covered, &v.Copy, &v.CopyCovered} {
@@ -99,7 +102,7 @@ func chosen[T any](list []T, indices []int) (out []T) {
 
 // windows returns the number of checked windows of a row.
 func (r *row) windows() int {
-	n := len(r.Device) + len(r.Host)
+	n := len(r.Device) + len(r.Host) + len(r.Each)
 	if r.Victim != nil {
 		n += len(r.Victim.Slowed) + len(r.Victim.Copy)
 	}

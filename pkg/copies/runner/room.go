@@ -12,14 +12,18 @@ import (
 const memoryShare = 0.8
 
 // Largest returns the maximum bytes of a copy for which all ranks together can allocate the given number of buffers,
-// with free bytes of available memory on a host.
-func Largest(free int64, buffers int) int64 {
-	return max(0, int64(memoryShare*float64(free))/int64(buffers)-leadBytes-tailBytes)
+// with free bytes of available memory on a host. block is the size of the blocks of a swap, otherwise 0.
+func Largest(free int64, buffers int, block int64) int64 {
+	return marginsOf(block).largest(free, buffers)
+}
+
+func (m margins) largest(free int64, buffers int) int64 {
+	return max(0, int64(memoryShare*float64(free))/int64(buffers)-m.lead-m.tail)
 }
 
 // room returns an error if each rank's buffers for copies of bytes do not fit into a host's memory. A kernel that runs
 // out of memory kills processes.
-func room(root sysfs.Root, buffers int, bytes int64, ranks int) error {
+func room(root sysfs.Root, buffers int, bytes int64, around margins, ranks int) error {
 	free, _, err := root.AvailableMemory()
 	if err != nil {
 		return rank.Coded(result.ReasonEnvironment, err)
@@ -27,9 +31,9 @@ func room(root sysfs.Root, buffers int, bytes int64, ranks int) error {
 	if buffers == 0 {
 		return nil // for this rank
 	}
-	if fits := Largest(free, buffers*ranks); bytes > fits {
+	if fits := around.largest(free, buffers*ranks); bytes > fits {
 		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("copies of %d bytes need %d bytes of host memory, but a rank may use only %d: choose sizes of at most %d bytes",
-			bytes, int64(buffers)*(leadBytes+bytes+tailBytes), int64(memoryShare*float64(free))/int64(ranks), fits))
+			bytes, int64(buffers)*around.buffer(bytes), int64(memoryShare*float64(free))/int64(ranks), fits))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/sysfs"
-	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // Runner is the rank half of the family, over the parts of one backend.
@@ -73,6 +73,8 @@ type bench struct {
 	ends       []accel.Event // by stream
 	bystander  *bystander    // nil: this rank runs no victim
 	nonce      uint16
+	margins    margins // of the buffers of the current size
+	odd        bool    // its pieces do not begin and end with words
 }
 
 func (b *bench) close() error {
@@ -86,6 +88,7 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	asked := copies.Asked(b.block)
 	for i := 0; i < len(asked); i += len(b.block.Streams) {
+		b.margins, b.odd = marginsOf(asked[i].BlockBytes), asked[i].BlockBytes%wordBytes != 0
 		ways, err := b.ways(ctx, asked[i].Bytes)
 		if err == nil {
 			err = b.size(ctx, i, asked[i:][:len(b.block.Streams)], ways)
@@ -183,8 +186,9 @@ func (b *bench) ways(ctx context.Context, bytes int64) ([]*way, error) {
 	}
 	for _, w := range ways {
 		var err error
+		w.odd = b.odd
 		if b.test.Ranks == 1 {
-			err = w.alone(b.Memory, b.test, b.block.HostMemory, bytes)
+			err = w.alone(b.Memory, b.test, b.block.HostMemory, bytes, b.margins)
 		} else {
 			err = b.between(ctx, w, bytes)
 		}
@@ -205,7 +209,7 @@ func (b *bench) room(ctx context.Context, bytes int64, ways int) error {
 	case shared, b.test.Memory:
 		buffers = ways
 	}
-	if err := room(sysfs.Here(), buffers, bytes, b.session.World); err != nil {
+	if err := room(sysfs.Here(), buffers, bytes, b.margins, b.session.World); err != nil {
 		return err
 	}
 	return b.meet.Wait(ctx)
@@ -214,7 +218,7 @@ func (b *bench) room(ctx context.Context, bytes int64, ways int) error {
 // between allocates this rank's side of a way of a test on two devices. The acting rank reads or
 // writes its peer's memory. In the direction of the test's name, rank 1 acts.
 func (b *bench) between(ctx context.Context, w *way, bytes int64) error {
-	own, handle, err := b.Memory.Shared(leadBytes + bytes + tailBytes)
+	own, handle, err := b.Memory.Shared(b.margins.buffer(bytes))
 	if err != nil {
 		return err
 	}
@@ -233,9 +237,9 @@ func (b *bench) between(ctx context.Context, w *way, bytes int64) error {
 		w.shut, theirs = shut, Place{Device: at}
 	}
 	if b.test.Out == w.acts {
-		w.src, w.from, w.to = &own, mine.Add(leadBytes), theirs.Add(leadBytes)
+		w.src, w.from, w.to = &own, mine.Add(b.margins.lead), theirs.Add(b.margins.lead)
 	} else {
-		w.dst, w.to, w.from = &own, mine.Add(leadBytes), theirs.Add(leadBytes)
+		w.dst, w.to, w.from = &own, mine.Add(b.margins.lead), theirs.Add(b.margins.lead)
 	}
 	return nil
 }
@@ -278,15 +282,15 @@ type measuring struct {
 	work    []*submission // of the ways for which this rank copies
 	told    told          // by the copying rank
 	out     row
-	windows int                 // checked so far
-	left    map[int][]pool.Span // by number of copies: spans
-	waste   int                 // spans compared since the last collection
+	windows int             // checked so far
+	left    map[int]remains // by number of copies
+	waste   int             // parts compared since the last collection
 }
 
 // row measures one size on a number of streams.
 func (b *bench) row(ctx context.Context, number int, asked copies.Row, ways []*way) error {
-	m := &measuring{bench: b, number: number, bytes: asked.Bytes, ways: ways, out: row{Row: number}, left: map[int][]pool.Span{}}
-	m.pieces, m.slots = cut(b.block, asked.Bytes, asked.Streams), slotsOf(b.block, asked.Pieces)
+	m := &measuring{bench: b, number: number, bytes: asked.Bytes, ways: ways, out: row{Row: number}, left: map[int]remains{}}
+	m.pieces, m.slots = cut(b.block, asked), slotsOf(b.block, asked.Pieces)
 	for _, w := range ways {
 		if !w.acts {
 			continue
@@ -335,12 +339,16 @@ func (m *measuring) prepare(ctx context.Context, pieces int) error {
 	case m.bystander != nil:
 		total *= disturbance
 	}
-	m.told.Gated = m.Gate != nil && m.block.HostMemory != copies.Pageable && total <= queued
+	m.told.Gated = m.Gate != nil && !m.test.Swap && m.block.HostMemory != copies.Pageable && total <= queued
 	if m.bystander != nil && !m.told.Gated {
 		return rank.Refused("a window beside a victim needs %d pieces, but a device queues at most %d: choose fewer streams, copies of a window or pages", total, queued)
 	}
 	if len(m.work) == 0 {
 		return nil // only the other rank copies
+	}
+	if m.test.Swap {
+		_, err := m.swaps(t.Warmup)
+		return err
 	}
 	if t.Warmup > 0 {
 		if _, err := m.hostWindow(ctx, t.Warmup); err != nil {
@@ -361,6 +369,13 @@ func (m *measuring) prepare(ctx context.Context, pieces int) error {
 // trial measures and checks one window of each kind.
 func (m *measuring) trial(ctx context.Context) error {
 	n := m.block.Timing.Reps
+	if m.test.Swap {
+		return m.checked(ctx, n, func() error {
+			us, err := m.swaps(n)
+			m.out.Each = append(m.out.Each, us)
+			return err
+		})
+	}
 	if m.told.Gated {
 		if err := m.checked(ctx, n, func() error {
 			us, err := m.gated(ctx, n, 0)
@@ -416,13 +431,15 @@ func (m *measuring) checked(ctx context.Context, n int, window func() error) err
 		if i > 0 && m.test.Ranks == 1 {
 			copied *= disturbance
 		}
-		if m.left[copied] == nil {
-			m.left[copied] = spans(m.pieces, copied, m.slots)
+		left, known := m.left[copied]
+		if !known {
+			left = remaining(m.pieces, copied, m.slots, m.margins.lead)
+			m.left[copied] = left
 		}
-		if err := w.check(m.session, check{Row: m.number, Window: m.windows}, m.nonce, m.left[copied]); err != nil {
+		if err := w.check(m.session, check{Row: m.number, Window: m.windows}, m.nonce, left); err != nil {
 			return err
 		}
-		m.waste += len(m.left[copied])
+		m.waste += len(left.spans) + len(left.parts)
 	}
 	m.windows++
 	if m.waste > 1<<20 { // checks allocate memory for each span
@@ -499,6 +516,26 @@ func (m *measuring) hostWindow(ctx context.Context, n int) (window span, err err
 		}
 	}
 	return window, m.together(ctx)
+}
+
+// swaps makes n swaps of blocks, each one slot further than the one before it, which has ended. It returns the
+// microseconds of each, from before its first call until the stream has been waited for.
+func (m *measuring) swaps(n int) ([]float64, error) {
+	s := m.work[0]
+	us := make([]float64, n)
+	slot := s.first(n)
+	for i := range us {
+		begin := time.Now()
+		if err := s.once(slot); err != nil {
+			return nil, err
+		}
+		if err := s.synchronize(); err != nil {
+			return nil, err
+		}
+		us[i] = float64(time.Since(begin)) / float64(time.Microsecond)
+		slot = (slot + 1) % s.slots
+	}
+	return us, nil
 }
 
 // monotonic returns the time of the clock that all processes of a host share, in nanoseconds.

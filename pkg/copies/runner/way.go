@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/copies"
@@ -28,35 +30,63 @@ const (
 	tailBytes = 64*slackBytes + 4096
 )
 
+// margins are the bytes of a buffer before and after its data.
+type margins struct{ lead, tail int64 }
+
+// marginsOf returns the margins of the copies of a case, or of swaps of blocks of a size, which have at least a block on
+// each side.
+func marginsOf(block int64) margins {
+	return margins{max(1, (block+leadBytes-1)/leadBytes) * leadBytes, tailBytes + block}
+}
+
+// buffer returns the size of a buffer for data, in whole words.
+func (m margins) buffer(data int64) int64 {
+	return (m.lead + data + m.tail + wordBytes - 1) / wordBytes * wordBytes
+}
+
 // piece is a part of a copy, with its offsets in the data of both sides.
 type piece struct{ dst, src, bytes int64 }
 
 // cut returns the pieces of a copy by stream: equal shares, each one piece or, if the case has pages, pages in random
-// order in the source. Shares have slack between them in the destination, since streams do not wait for each other.
-func cut(b *copies.Block, bytes int64, streams int) [][]piece {
-	n := b.Pieces(bytes, streams)
-	size := bytes / int64(n)
+// order in the source. The blocks of a swap are in the order of the source, and in the case's layout in the destination.
+// Shares have slack between them in the destination, since streams do not wait for each other.
+func cut(b *copies.Block, row copies.Row) [][]piece {
+	n, streams := row.Pieces, row.Streams
+	size := row.Bytes / int64(n)
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
 	}
-	if b.PageBytes > 0 {
-		r := rand.New(rand.NewPCG(b.Seed, uint64(bytes)))
+	if b.PageBytes > 0 || b.Layout == copies.Random {
+		r := rand.New(rand.NewPCG(b.Seed, uint64(row.Bytes)))
 		r.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
 	}
 	out := make([][]piece, streams)
 	for i := range n {
 		s := i * streams / n
-		out[s] = append(out[s], piece{int64(i)*size + int64(s)*slackBytes, int64(order[i]) * size, size})
+		p := piece{int64(i)*size + int64(s)*slackBytes, int64(order[i]) * size, size}
+		if b.Layout != "" {
+			p = piece{int64(order[i]) * size, int64(i) * size, size}
+		}
+		out[s] = append(out[s], p)
 	}
 	return out
 }
 
-// spans returns the parts of pieces that remain after n copies, each one slot further: the first step of the copy in each
-// slot, and all of the last copy. Spans are in words of the buffers, in the order of the destination.
-func spans(pieces [][]piece, n, slots int) (out []pool.Span) {
+// remains are the parts of a destination that the copies of a window leave, in its order: in words or, if a part does
+// not begin and end with words, in bytes.
+type remains struct {
+	spans []pool.Span
+	parts []pool.Part
+}
+
+// remaining returns what remains of pieces after n copies, each one slot further: the first step of the copy in each
+// slot, and all of the last copy. The data of the buffers begin at lead.
+func remaining(pieces [][]piece, n, slots int, lead int64) remains {
+	var parts []pool.Part
 	last := min(n, slots) - 1
 	for _, share := range pieces {
+		share = slices.SortedFunc(slices.Values(share), func(a, b piece) int { return cmp.Compare(a.dst, b.dst) })
 		for slot := range last + 1 {
 			for _, p := range share {
 				bytes := p.bytes
@@ -65,18 +95,34 @@ func spans(pieces [][]piece, n, slots int) (out []pool.Span) {
 						break
 					}
 				}
-				out = append(out, pool.Span{
-					Dst: int((leadBytes + p.dst + int64(slot)*stepBytes) / wordBytes), Src: int((leadBytes + p.src) / wordBytes), N: int(bytes / wordBytes),
-				})
+				parts = append(parts, pool.Part{Dst: lead + p.dst + int64(slot)*stepBytes, Src: lead + p.src, N: bytes})
 			}
 		}
 	}
-	return out
+	if spans, whole := pool.Spans(parts); whole {
+		return remains{spans: spans}
+	}
+	return remains{parts: parts}
+}
+
+// find applies the data faults of a destination, normally none, and checks it.
+func (r remains) find(s *rank.Session, dst, src pool.Origin, memory pool.Memory) (pool.Finding, error) {
+	if r.parts != nil {
+		if err := pool.InjureParts(s, dst, src, memory, r.parts); err != nil {
+			return pool.Finding{}, err
+		}
+		return pool.DestinationParts(dst, src, memory, r.parts)
+	}
+	if err := pool.Injure(s, dst, src, memory, r.spans); err != nil {
+		return pool.Finding{}, err
+	}
+	return pool.Destination(dst, src, memory, r.spans)
 }
 
 // way is one direction of a test, in one rank.
 type way struct {
-	number   int // 0: the direction in the test's name
+	number   int  // 0: the direction in the test's name
+	odd      bool // pieces do not begin and end with words
 	acts     bool
 	dst, src *Buffer // of this rank; nil: the other rank's
 	to, from Place   // of the data, if this rank copies
@@ -92,26 +138,26 @@ func (w *way) origins(nonce uint16) (dst, src pool.Origin) {
 // paint writes its origin to each word of this rank's sides.
 func (w *way) paint(nonce uint16) error {
 	dst, src := w.origins(nonce)
-	var err error
-	if w.dst != nil {
-		err = w.dst.Paint(dst.Word(0))
+	paint := func(o pool.Origin, side *Buffer) error {
+		switch {
+		case side == nil:
+			return nil
+		case w.odd:
+			return pool.PaintMixed(o, side.Memory)
+		default:
+			return side.Paint(o.Word(0))
+		}
 	}
-	if w.src != nil && err == nil {
-		err = w.src.Paint(src.Word(0))
-	}
-	return err
+	return errors.Join(paint(dst, w.dst), paint(src, w.src))
 }
 
-// check compares every word of this rank's sides after copies that leave the given spans.
-func (w *way) check(s *rank.Session, at check, nonce uint16, order []pool.Span) error {
+// check compares every word of this rank's sides after copies that leave the given parts.
+func (w *way) check(s *rank.Session, at check, nonce uint16, left remains) error {
 	dst, src := w.origins(nonce)
 	at.Way = w.number
 	if w.dst != nil {
-		err := pool.Injure(s, dst, src, w.dst.Memory, order)
-		if err == nil {
-			at.Finding, err = pool.Destination(dst, src, w.dst.Memory, order)
-		}
-		if err != nil {
+		var err error
+		if at.Finding, err = left.find(s, dst, src, w.dst.Memory); err != nil {
 			return err
 		}
 		at.Destination = true
@@ -120,9 +166,13 @@ func (w *way) check(s *rank.Session, at check, nonce uint16, order []pool.Span) 
 		}
 	}
 	if w.src != nil {
+		unchanged := pool.Unchanged
+		if w.odd {
+			unchanged = pool.UnchangedMixed
+		}
 		err := pool.Spoil(s, w.src.Memory)
 		if err == nil {
-			at.Finding, err = pool.Unchanged(src, w.src.Memory, "source")
+			at.Finding, err = unchanged(src, w.src.Memory, "source")
 		}
 		if err != nil {
 			return err
@@ -154,7 +204,7 @@ func (w *way) close() error {
 }
 
 // alone allocates both sides of a way of a test on one device.
-func (w *way) alone(m Memory, t copies.Test, memory string, bytes int64) error {
+func (w *way) alone(m Memory, t copies.Test, memory string, bytes int64, around margins) error {
 	for _, side := range []struct {
 		to   **Buffer
 		at   *Place
@@ -163,14 +213,14 @@ func (w *way) alone(m Memory, t copies.Test, memory string, bytes int64) error {
 		var b Buffer
 		var err error
 		if side.host {
-			b, err = m.Host(memory, leadBytes+bytes+tailBytes)
+			b, err = m.Host(memory, around.buffer(bytes))
 		} else {
-			b, err = m.Device(leadBytes + bytes + tailBytes)
+			b, err = m.Device(around.buffer(bytes))
 		}
 		if err != nil {
 			return err
 		}
-		*side.to, *side.at = &b, b.At.Add(leadBytes)
+		*side.to, *side.at = &b, b.At.Add(around.lead)
 		w.free = append(w.free, b.Free)
 	}
 	w.acts = true
@@ -244,28 +294,36 @@ func (s *submission) first(n int) int {
 
 // enqueue enqueues n copies, each one slot further than the one before it.
 func (s *submission) enqueue(n int) error {
-	slot, src := s.first(n), int64(0)
-	if s.other {
-		src = slackBytes
-	}
+	slot := s.first(n)
 	for range n {
-		by := shift{int64(slot) * stepBytes, src}
-		lists := s.lists[by]
-		for i, stream := range s.streams {
-			if lists != nil {
-				l := &lists[i]
-				if err := s.device.(batcher).CopyBatch(stream, l.dst, l.src, l.sizes); err != nil {
-					return coded(err)
-				}
-				continue
-			}
-			for _, p := range s.pieces[i] {
-				if err := s.copy(stream, p, by); err != nil {
-					return err
-				}
-			}
+		if err := s.once(slot); err != nil {
+			return err
 		}
 		slot = (slot + 1) % s.slots
+	}
+	return nil
+}
+
+// once enqueues a copy that begins in a slot.
+func (s *submission) once(slot int) error {
+	by := shift{dst: int64(slot) * stepBytes}
+	if s.other {
+		by.src = slackBytes
+	}
+	lists := s.lists[by]
+	for i, stream := range s.streams {
+		if lists != nil {
+			l := &lists[i]
+			if err := s.device.(batcher).CopyBatch(stream, l.dst, l.src, l.sizes); err != nil {
+				return coded(err)
+			}
+			continue
+		}
+		for _, p := range s.pieces[i] {
+			if err := s.copy(stream, p, by); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func bursts(sku string, seed int, noise float64) result.Document {
 
 // copyDocument returns a document of eight sizes on three numbers of streams.
 func copyDocument(sku string, seed int, noise float64) result.Document {
-	tests := slices.DeleteFunc(copies.Tests(), func(name string) bool { return strings.HasSuffix(name, "_sm") })
+	tests := slices.DeleteFunc(copies.Tests(), func(name string) bool { return strings.HasSuffix(name, "_sm") || copies.TestOf(name).Swap })
 	d := resulttest.Copy(plantest.Copy("ce", tests[seed%len(tests)], func(c *plan.Case) {
 		b := copies.Of(c)
 		c.SKU, b.Seed, b.Sizes, b.Streams = sku, uint64(seed), nil, []int{1, 2, 4}
