@@ -1,5 +1,5 @@
-"""Calls the stand-ins for UCCL P2P (uccl) and MoRI-IO (mori) as their documentation forbids it, and
-prints a line for each: what was done, and what came of it."""
+"""Calls the stand-ins for UCCL P2P (uccl), MoRI-IO (mori) and Mooncake's transfer engine (mooncake) as
+their documentation forbids it, and prints a line for each: what was done, and what came of it."""
 import os
 import sys
 
@@ -125,4 +125,63 @@ def mori():
     show("a session that outlives its backend", lambda: session.batch_read([0], [0], [8], 1))
 
 
-{"uccl": uccl, "mori": mori}[sys.argv[1]]()
+def mori_between_nodes():
+    os.environ["CX_STANDIN_HCAS"], os.environ["CX_STANDIN_WR_BYTES"] = "mlx5_0", "4096"
+
+    def engine_on(device, key):
+        at = start(device)
+        import mori.io as io
+
+        engine = io.IOEngine(key, io.IOEngineConfig("127.0.0.1", 0))
+        engine.create_backend(io.BackendType.RDMA)
+        return io, engine, [engine.register_memory(at, POOL, device, io.MemoryLocationType.GPU) for _ in range(2)]
+
+    def serve():
+        _, engine, memory = engine_on(0, "rank-0")
+        engine.deregister_memory(memory[1])
+        return engine.get_engine_desc().pack(), memory[0].pack(), memory[1].pack()
+
+    of, there, gone = peer(serve)
+    io, engine, memory = engine_on(1, "rank-1")
+    there, gone = io.MemoryDesc.unpack(there), io.MemoryDesc.unpack(gone)
+    show("memory has a handle", lambda: any(memory[0].ipc_handle))
+    show("a session with an engine that was not registered", lambda: engine.create_session(memory[0], there))
+    engine.register_remote_engine(io.EngineDesc.unpack(of))
+    show("memory that the peer has deregistered", lambda: engine.create_session(memory[0], gone))
+    session = engine.create_session(memory[0], there)
+    show("more than a work request takes", lambda: session.batch_read([0], [0], [4104], 1).Message())
+
+
+def mooncake():
+    os.environ.update(CX_STANDIN_HCAS="mlx5_0", MC_FORCE_HCA="1", MC_USE_NVLINK_IPC="0", MC_USE_HIP_IPC="0")
+
+    def engine_on(device):
+        at = start(device)
+        from mooncake.engine import TransferEngine
+
+        engine = TransferEngine()
+        missing = engine.initialize("127.0.0.1:0", "P2PHANDSHAKE", "rdma", "mlx5_1")
+        assert missing == -1 and engine.initialize("127.0.0.1:0", "P2PHANDSHAKE", "rdma", "mlx5_0") == 0
+        engine.register_memory(at, POOL // 2)
+        return at, engine
+
+    def serve():
+        at, engine = engine_on(0)
+        return at, "127.0.0.1:%d" % engine.get_rpc_port()
+
+    there, target = peer(serve)
+    at, engine = engine_on(1)
+    show("registered twice", lambda: engine.register_memory(at, 8))
+    show("more is registered than there is", lambda: engine.register_memory(at + POOL // 2, POOL))
+    show("nobody is there", lambda: engine.batch_transfer_async_read("127.0.0.1:1", [at], [there], [8]))
+    show("lists differ", lambda: engine.batch_transfer_async_write(target, [at, at], [there], [8]))
+    show("local memory that is not registered", lambda: engine.batch_transfer_async_read(target, [at + POOL // 2], [there], [8]))
+    show("remote memory that is not registered", lambda: engine.get_batch_transfer_status([engine.batch_transfer_async_read(target, [at], [there + POOL // 2], [8])]))
+    batch = engine.batch_transfer_async_read(target, [at], [there], [8])
+    show("it ended", lambda: engine.get_batch_transfer_status([batch]))
+    show("asked when forgotten", lambda: engine.get_batch_transfer_status([batch]))
+    engine.unregister_memory(at)
+    show("deregistered twice", lambda: engine.unregister_memory(at))
+
+
+{"uccl": uccl, "mori": mori, "mori between nodes": mori_between_nodes, "mooncake": mooncake}[sys.argv[1]]()

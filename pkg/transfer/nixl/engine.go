@@ -61,9 +61,9 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	if transports[lane] == "" {
 		return nil, rank.Refused("backend nixl has no lane %s", lane)
 	}
-	locked := int64(noLimit)
+	locked := int64(device.NoLimit)
 	if lane == vocab.LaneRDMA {
-		locked = raiseLocked()
+		locked = device.RaiseLocked()
 	}
 	log, err := configure(lane)
 	if err != nil {
@@ -98,7 +98,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library
 	}
 	// Before this thread is pinned to a processor: the agent's threads must not inherit the affinity.
 	if e.agent, err = library.NewAgent(fmt.Sprintf("rank-%d", s.Rank), s.Rank == 0); err != nil {
-		return e.failed(e.limited(err))
+		return e.failed(device.Limited(err, e.locked))
 	}
 	if e.onDevices {
 		return nil
@@ -160,14 +160,6 @@ func (e *engine) failed(err error) error {
 	return &rank.Error{Reason: result.ReasonLibrary.With("nixl %d (%s)", int(status.Status), status.Status), Err: err}
 }
 
-// limited adds the limit of memory available to an adapter, if there is one.
-func (e *engine) limited(err error) error {
-	if e.locked == noLimit {
-		return err
-	}
-	return fmt.Errorf("%w (this process can lock at most %d bytes: raise its hard limit with ulimit -H -l)", err, e.locked)
-}
-
 func (e *engine) Lane() (runner.Lane, error) {
 	text, err := e.log.Text()
 	lane := lanesIn(text, e.ops, e.onDevices)
@@ -185,7 +177,7 @@ func (e *engine) Register(_ context.Context, bytes int64, _ string) (pool.Memory
 	e.pool, e.bytes = uintptr(at), bytes
 	registered, err := e.agent.Register(e.memory(e.rank), e.pool, bytes, e.piece())
 	if err != nil {
-		return nil, e.failed(e.limited(err))
+		return nil, e.failed(device.Limited(err, e.locked))
 	}
 	e.registered, e.flying, e.ops = registered, map[*nixl.Request]bool{}, nil
 	return words, nil

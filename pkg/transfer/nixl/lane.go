@@ -3,13 +3,10 @@ package nixl
 import (
 	"errors"
 	"maps"
-	"math"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/laneenv"
 	"github.com/collectivex/collectivex/pkg/memlog"
@@ -73,27 +70,6 @@ func configure(lane string) (*memlog.Log, error) {
 		}
 	}
 	return l, nil
-}
-
-// noLimit represents unlimited locked memory.
-const noLimit = math.MaxInt64
-
-// raiseLocked raises this process's soft limit of locked memory to the hard limit, since adapters need
-// pinned memory. It returns the limit in bytes.
-func raiseLocked() int64 {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil {
-		return noLimit // unknown
-	}
-	raised := limit
-	raised.Cur = limit.Max
-	if unix.Setrlimit(unix.RLIMIT_MEMLOCK, &raised) != nil {
-		raised = limit
-	}
-	if raised.Cur > noLimit { // unlimited
-		return noLimit
-	}
-	return int64(raised.Cur)
 }
 
 // lastError returns the last error that UCX logged, or "".

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/device"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 )
@@ -21,6 +23,7 @@ type engine struct {
 	settings
 	end     runner.End
 	library *library
+	locked  int64 // see device.RaiseLocked
 
 	// Of a case:
 	ctx       context.Context
@@ -41,7 +44,7 @@ func (e *engine) Register(ctx context.Context, bytes int64, _ string) (pool.Memo
 		return nil, err
 	}
 	if err := e.library.call("register", e.library.Register, int64(pool), bytes); err != nil {
-		return nil, err
+		return nil, device.Limited(err, e.locked)
 	}
 	e.ctx, e.pool, e.bytes, e.moved = ctx, uintptr(pool), bytes, map[string]int64{}
 	return words, nil
@@ -146,15 +149,20 @@ func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, erro
 	if e.remoteOffsets {
 		remote = 0
 	}
-	r := &request{engine: e, op: op, blocks: len(blocks)}
-	list := make([]span, len(blocks))
-	for i, b := range blocks {
+	r := &request{engine: e, op: op}
+	list := make([]span, 0, len(blocks))
+	for _, b := range blocks {
 		if err := b.Check(e.bytes); err != nil {
 			return nil, err
 		}
-		list[i] = span{local + uintptr(b.Local), remote + uintptr(b.Remote), b.Bytes}
 		r.bytes += b.Bytes
+		for b.Bytes > 0 {
+			n := min(b.Bytes, cmp.Or(e.maxBlock, b.Bytes))
+			list = append(list, span{local + uintptr(b.Local), remote + uintptr(b.Remote), n})
+			b = runner.Block{Local: b.Local + n, Remote: b.Remote + n, Bytes: b.Bytes - n}
+		}
 	}
+	r.blocks = len(list)
 	var err error
 	r.number, err = e.library.lists(list)
 	return r, err

@@ -15,6 +15,11 @@ import (
 type given struct {
 	Rank   int `json:"rank"`
 	Device int `json:"device"` // device that the rank drives, if any
+	// Lane is the case's, and Protocol its name over the adapters of this machine: efa over EFA.
+	Lane     string `json:"lane"`
+	Protocol string `json:"protocol"`
+	Address  string `json:"address"` // IPv4 address at which the peer reaches this process
+	Filter   string `json:"filter"`  // the network device to use; empty: the library chooses
 }
 
 // started is the result of an adapter's open.

@@ -45,7 +45,7 @@ func pair(t *testing.T, python *pyrank.Library) (a, b end) {
 	ends := []*end{&a, &b}
 	for i, e := range ends {
 		var err error
-		e.library, err = newLibrary(python, withMooncake(), fmt.Sprintf("mooncake_%d_%d", modules, i), given{})
+		e.library, err = newLibrary(python, withMooncake(), fmt.Sprintf("mooncake_%d_%d", modules, i), given{Address: "127.0.0.1", Protocol: vocab.LaneTCP})
 		require.NoError(t, err)
 		e.words = make([]uint64, 2*manyBlocks*blockBytes/8)
 		for k := range e.words {
@@ -55,26 +55,26 @@ func pair(t *testing.T, python *pyrank.Library) (a, b end) {
 		e.at, e.bytes = uintptr(unsafe.Pointer(&e.words[0])), manyBlocks*blockBytes
 		require.NoError(t, e.call("register", e.Register, int64(e.at), e.bytes))
 	}
-	a.connectTo(t, b.port(t))
+	a.connectTo(t, b.address(t))
 	return a, b
 }
 
 func withMooncake() *settings {
-	s := libraries["mooncake"]
+	s := libraries["mooncake"][0]
 	return &s
 }
 
-// port is where the engine of an end listens.
-func (e *end) port(t *testing.T) string {
+// address is where the engine of an end listens.
+func (e *end) address(t *testing.T) string {
 	t.Helper()
-	port, err := e.Text(e.Metadata, "")
+	address, err := e.Text(e.Metadata, "")
 	require.NoError(t, err)
-	return port
+	return address
 }
 
-func (e *end) connectTo(t *testing.T, port string) {
+func (e *end) connectTo(t *testing.T, address string) {
 	t.Helper()
-	_, err := e.Text(e.Connect, port)
+	_, err := e.Text(e.Connect, address)
 	require.NoError(t, err)
 }
 
@@ -116,7 +116,7 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 		"past the end of the remote memory":    {func(a, b end) error { return a.pull(span{a.at, b.at + uintptr(b.bytes) - 8, blockBytes}) }, "returned -1"},
 		"memory that is registered":            {func(a, _ end) error { return a.call("register", a.Register, int64(a.at), a.bytes) }, "register of Mooncake returned -7"},
 		"a peer that is gone": {func(a, b end) error {
-			a.connectTo(t, "1")
+			a.connectTo(t, "127.0.0.1:1")
 			return a.pull(span{a.at, b.at, blockBytes})
 		}, "post of Mooncake returned -1"},
 		"a target that has deregistered": {func(a, b end) error {
@@ -180,7 +180,7 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 			_, err := e.Prepare(transfer.Pull, []runner.Block{block})
 			require.ErrorContains(t, err, "internal-error", block)
 		}
-		of, err := json.Marshal(metadata{b.at, b.port(t)})
+		of, err := json.Marshal(metadata{b.at, b.address(t)})
 		require.NoError(t, err)
 		for cut := range len(of) {
 			require.Error(t, e.Connect(of[:cut]))

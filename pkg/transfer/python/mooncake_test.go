@@ -3,6 +3,7 @@ package python
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,8 +22,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
+// blockVariable has ranks cut the blocks of MoRI at fewer bytes.
+const blockVariable = "CX_TEST_BLOCK"
+
 // A process has one interpreter, so that the ranks here are processes.
 func TestMain(m *testing.M) {
+	if n, err := strconv.ParseInt(os.Getenv(blockVariable), 10, 64); err == nil {
+		libraries["mori-io"][1].maxBlock = n
+	}
 	eptest.Main(func(c plan.Case) (rank.Opener, error) {
 		for _, b := range []backend.Backend{Mooncake, UCCL, MoRI} {
 			if b.Name == c.Backend {

@@ -39,7 +39,7 @@ var adapters embed.FS
 // one: it has one Python interpreter, and libraries read their settings once.
 func opener(b backend.Backend) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-		e := &engine{settings: libraries[b.Name]}
+		e := &engine{locked: device.NoLimit}
 		if err := e.open(ctx, s, c, &b); err != nil {
 			if e.end != nil {
 				err = errors.Join(err, e.end.Close())
@@ -51,22 +51,31 @@ func opener(b backend.Backend) rank.Opener {
 }
 
 // open opens the memory of the rank, and the library in an interpreter.
-func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, b *backend.Backend) error {
-	if lane := transfer.Of(&c).Mode; lane != e.lane {
-		return rank.Refused("backend %s has no lane %s", b.Name, lane)
+func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, b *backend.Backend) (err error) {
+	if e.settings, err = settingsOf(b.Name, transfer.Of(&c).Mode); err != nil {
+		return err
 	}
 	if err := e.configure(); err != nil {
 		return err
 	}
+	to, err := givenTo(s, &c)
+	if err != nil {
+		return err
+	}
+	if e.lane == vocab.LaneRDMA {
+		e.locked = device.RaiseLocked()
+	}
 	if e.openDevice != nil {
-		end, err := device.Open(ctx, s, e.openDevice, vocab.LanePeer)
+		end, err := device.Open(ctx, s, e.openDevice, e.lane)
 		if err != nil {
 			return err
 		}
-		// The libraries create a handle of the pool, which needs pages of its own.
-		end.MakePool = func(bytes int64) (*device.Pool, error) {
-			_, err := end.SharePool(bytes)
-			return end.Pool, err
+		if e.lane == vocab.LanePeer {
+			// The libraries create a handle of the pool, which needs pages of its own.
+			end.MakePool = func(bytes int64) (*device.Pool, error) {
+				_, err := end.SharePool(bytes)
+				return end.Pool, err
+			}
 		}
 		e.end = end
 	}
@@ -74,7 +83,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, b *back
 	if err != nil {
 		return err
 	}
-	if e.library, err = newLibrary(python, &e.settings, b.Name, given{Rank: s.Rank, Device: s.LocalRank}); err != nil || e.end != nil {
+	if e.library, err = newLibrary(python, &e.settings, b.Name, to); err != nil || e.end != nil {
 		return err
 	}
 	// After the library, whose threads must not inherit the affinity: this pins the thread to a processor.

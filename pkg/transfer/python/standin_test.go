@@ -4,29 +4,36 @@ import (
 	"cmp"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/internal/transfertest"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// standIn is a backend between two devices whose library is a stand-in, for lack of hardware.
+// standIn is a backend between two devices, of one node or two, whose library is a stand-in, for lack of
+// hardware.
 type standIn struct {
-	backend, library, version string
-	hip                       bool // the devices are AMD's
+	backend, library, version, lane string
+	hip                             bool // the devices are AMD's
 }
 
 var standIns = map[string]standIn{
-	"uccl-p2p on CUDA": {"uccl-p2p", "uccl", "0.1.0", false},
-	"uccl-p2p on HIP":  {"uccl-p2p", "uccl", "0.1.0", true},
-	"mori-io":          {"mori-io", "mori", "1.0.0", true},
+	"uccl-p2p on CUDA":  {"uccl-p2p", "uccl", "0.1.0", vocab.LanePeer, false},
+	"uccl-p2p on HIP":   {"uccl-p2p", "uccl", "0.1.0", vocab.LanePeer, true},
+	"mori-io":           {"mori-io", "mori", "1.0.0", vocab.LanePeer, true},
+	"mooncake on CUDA":  {"mooncake", "mooncake", "0.3.13.post1", vocab.LaneRDMA, false},
+	"mooncake on HIP":   {"mooncake", "mooncake", "0.3.13.post1", vocab.LaneRDMA, true},
+	"mori-io over RDMA": {"mori-io", "mori", "1.0.0", vocab.LaneRDMA, true},
 }
 
 // each runs a test with each library, whose ranks find it and its devices: those of every vendor,
@@ -47,13 +54,26 @@ func (s standIn) use(t *testing.T) {
 	t.Helper()
 	pystandin.Use(t, s.library)
 	t.Setenv("CX_FAKE_DEVICES", "2")
+	if vocab.BetweenNodes(s.lane) {
+		t.Setenv(adaptersVariable, "mlx5_0")
+		t.Setenv("NCCL_SOCKET_IFNAME", "=lo")
+		t.Setenv("MORI_DISABLE_AUTO_XGMI", "0") // MoRI may take XGMI if it has no adapter
+	}
 	if s.hip {
 		t.Setenv("CX_STANDIN_HIP", "1")
 		t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
 	}
 }
 
-func (s standIn) change(c *plan.Case) { c.Backend, transfer.Of(c).Mode = s.backend, vocab.LanePeer }
+func (s standIn) change(c *plan.Case) {
+	c.Backend, transfer.Of(c).Mode = s.backend, s.lane
+	if vocab.BetweenNodes(s.lane) {
+		c.Nodes, c.GPUsPerNode, c.RanksPerNode = 2, 1, 1
+	}
+}
+
+// adaptersVariable is the variable with the network devices of the nodes.
+const adaptersVariable = "CX_STANDIN_HCAS"
 
 // Every arrangement and operation moves every word to its place, as kernels on the devices
 // find, in bursts of one and of several requests, one case after the other over the same engines.
@@ -66,7 +86,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 		}
 		for _, d := range transfertest.Processes(t, "", cases...) {
 			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
-			require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
+			require.Equal(t, s.lane, d.Measurement.Lane)
 			require.Equal(t, "device", d.Measurement.CheckedBy)
 			require.Equal(t, s.backend, d.Implementation.Name)
 			require.Equal(t, s.version, *d.Implementation.LibraryVersion)
@@ -119,10 +139,95 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// What goes wrong between nodes is found: a network that is not that of the case, and what keeps the ranks from
+// connecting.
+func TestFailuresBetweenNodes(t *testing.T) {
+	need.Full(t)
+	for name, tc := range map[string]struct{ variable, value, status, mooncake, mori string }{
+		"a bit is flipped":  {"CX_STANDIN_FAULT", "0:6:flip", result.Invalid, "check-failed: corrupted, 1 words", "check-failed: corrupted, 1 words"},
+		"a transfer fails":  {"CX_STANDIN_FAULT", "0:6:fail", result.Failed, "library-error: mooncake -1", "library-error: mori-io 13"},
+		"no adapter":        {adaptersVariable, "", result.Failed, "library-error: mooncake -1", "library-error: mori-io RuntimeError"},
+		"another network":   {"CX_STANDIN_EFA", "1", result.Invalid, "check-failed: lane tcp instead of rdma", ""},
+		"TCP is chosen":     {"MC_FORCE_TCP", "1", result.Failed, "refused", ""},
+		"no interface":      {"NCCL_SOCKET_IFNAME", "=nowhere0", result.Failed, "refused", "refused"},
+		"too little memory": {"CX_FAKE_FAIL", "hipMalloc#1=2", result.Failed, "out-of-memory", "out-of-memory"},
+	} {
+		for backend, reason := range map[string]string{"mooncake on HIP": tc.mooncake, "mori-io over RDMA": tc.mori} {
+			if reason == "" {
+				continue
+			}
+			t.Run(backend+"/"+name, func(t *testing.T) {
+				s := standIns[backend]
+				s.use(t)
+				t.Setenv(tc.variable, tc.value)
+				d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few))[0]
+				require.Equal(t, tc.status, d.Outcome.Status)
+				require.Contains(t, d.Outcome.Reasons.String(), reason)
+			})
+		}
+	}
+}
+
+// Mooncake uses the adapter that the case names for the rank's GPU, AWS's adapters under their own protocol, and
+// never NVLink, which the definitions of some platforms choose for others.
+func TestMooncakeBetweenNodes(t *testing.T) {
+	need.Full(t)
+	for name, tc := range map[string]struct {
+		environment map[string]string
+		device      string
+		status      string
+	}{
+		"the adapter of the GPU":     {map[string]string{adaptersVariable: "mlx5_0,rdma3", "ROCR_VISIBLE_DEVICES": "3,5"}, "rdma{gpu}", result.Success},
+		"the GPU has no adapter":     {map[string]string{adaptersVariable: "mlx5_0,rdma5", "ROCR_VISIBLE_DEVICES": "3,5"}, "rdma{gpu}", result.Failed},
+		"EFA":                        {map[string]string{adaptersVariable: "rdmap86s0", "CX_STANDIN_EFA": "1", "FI_PROVIDER": "efa"}, "", result.Success},
+		"a build that lacks EFA":     {map[string]string{adaptersVariable: "rdmap86s0", "FI_PROVIDER": "efa"}, "", result.Failed},
+		"NVLink for other libraries": {map[string]string{"MC_FORCE_MNNVL": "1"}, "", result.Success},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := standIns["mooncake on CUDA"]
+			s.use(t)
+			for name, value := range tc.environment {
+				t.Setenv(name, value)
+			}
+			d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few, func(c *plan.Case) { transfer.Of(c).Device = tc.device }))[0]
+			require.Equal(t, tc.status, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		})
+	}
+}
+
+// MoRI's adapters refuse large work requests, so that blocks are cut.
+func TestLargeBlocksAreCut(t *testing.T) {
+	need.Full(t)
+	for status, cut := range map[string]string{result.Success: "4096", result.Failed: ""} {
+		t.Run(status, func(t *testing.T) {
+			s := standIns["mori-io over RDMA"]
+			s.use(t)
+			t.Setenv("CX_STANDIN_WR_BYTES", "4096")
+			t.Setenv(blockVariable, cut)
+			d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few))[0]
+			require.Equal(t, status, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		})
+	}
+}
+
+// Whatever is planned as runnable has a lane of its backend here.
+func TestPlannedLanes(t *testing.T) {
+	lanes := map[string]int{}
+	for q := range plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{planner.FilterSuite: {transfer.SuiteKV}}}).Requested() {
+		if libraries[q.Case.Backend] != nil && q.Disposition == plan.Runnable {
+			s, err := settingsOf(q.Case.Backend, transfer.Of(&q.Case).Mode)
+			require.NoError(t, err, q.Case.CaseID)
+			lanes[q.Case.Backend+" over "+s.lane]++
+		}
+	}
+	require.Equal(t, 6, lanes["mooncake over rdma"])
+	require.Equal(t, 1, lanes["mori-io over rdma"])
+}
+
 // A lane that cxrun does not use is refused before anything is loaded.
 func TestOtherLanesAreRefused(t *testing.T) {
 	each(t, false, func(t *testing.T, s standIn) {
-		d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few, func(c *plan.Case) { transfer.Of(c).Mode = vocab.LaneRDMA }))[0]
+		d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few, func(c *plan.Case) { transfer.Of(c).Mode = vocab.LaneMNNVL }))[0]
 		require.Equal(t, "refused", d.Outcome.Reasons.String())
 	})
 }
@@ -164,9 +269,24 @@ deregistered twice: Misuse: memory 1 is not registered
 a session that outlives its memory: Misuse: memory 1 is not registered
 a session that outlives its backend: Misuse: the session's backend was removed
 `,
+		"mori between nodes": `memory has a handle: False
+a session with an engine that was not registered: None
+memory that the peer has deregistered: RuntimeError: remote MR size mismatch: expected=2097152 got=0
+more than a work request takes: ibv_post_send: EINVAL
+`,
+		"mooncake": `registered twice: -7
+more is registered than there is: Misuse: 2097152 bytes are registered of 1048576
+nobody is there: 0
+lists differ: 0
+local memory that is not registered: 0
+remote memory that is not registered: -1
+it ended: 0
+asked when forgotten: Misuse: batch 2 was forgotten
+deregistered twice: -1
+`,
 	} {
 		t.Run(library, func(t *testing.T) {
-			standIn{library: library, hip: true}.use(t)
+			standIn{library: strings.Fields(library)[0], hip: true}.use(t)
 			t.Setenv("CX_FAKE_DEVICES", "3")
 			out, err := exec.CommandContext(t.Context(), "python3", filepath.Join(pystandin.Source(t), "misuse.py"), library).CombinedOutput()
 			require.NoError(t, err, "%s", out)

@@ -49,6 +49,19 @@ func (t traffic) since(before traffic) (sum moved) {
 	return sum
 }
 
+// notTCP is the evidence for the RDMA lane of libraries that fall back to TCP: the sockets of this process moved
+// less than the requests.
+func notTCP() (func(asked map[string]int64) (runner.Lane, error), error) {
+	took, err := countTCP()
+	return func(asked map[string]int64) (runner.Lane, error) {
+		lane, err := took(asked)
+		if err == nil && lane.Name == runner.UnknownLane {
+			lane.Name = vocab.LaneRDMA
+		}
+		return lane, err
+	}, err
+}
+
 // countTCP is the evidence for the TCP lane: the sockets of this process moved at least the bytes of the
 // requests.
 func countTCP() (func(asked map[string]int64) (runner.Lane, error), error) {

@@ -1,18 +1,35 @@
-"""Mooncake's transfer engine, between processes of a host."""
+"""Mooncake's transfer engine, between processes of a host or GPUs of two nodes."""
+import ctypes
 import json
+from importlib.metadata import distributions
 
 from collectivex_requests import taken, version
 
-engine = peer = pool = None
+address = engine = peer = pool = None
 
 
-def open(_):
+def transfer_engine():
+    """Imports Mooncake. A wheel for CUDA 12 needs its runtime library, which Python packages have where
+    the loader does not look."""
+    try:
+        from mooncake.engine import TransferEngine
+    except ImportError:
+        runtime = [f for d in distributions(name="nvidia-cuda-runtime-cu12") for f in d.files or () if f.name == "libcudart.so.12"]
+        if not runtime:
+            raise
+        ctypes.CDLL(str(runtime[0].locate()), mode=ctypes.RTLD_GLOBAL)
+        from mooncake.engine import TransferEngine
+    return TransferEngine
+
+
+def open(text):
     """Starts the engine, which listens on a port that it chooses."""
-    global engine
-    from mooncake.engine import TransferEngine
-
-    engine = TransferEngine()
-    return json.dumps({"status": engine.initialize("127.0.0.1:0", "P2PHANDSHAKE", "tcp", ""), "version": version("mooncake")})
+    global address, engine
+    given = json.loads(text)
+    address = given["address"]
+    engine = transfer_engine()()
+    status = engine.initialize(address + ":0", "P2PHANDSHAKE", given["protocol"], given["filter"])
+    return json.dumps({"status": status, "version": version("mooncake")})
 
 
 def register(at, size):
@@ -26,13 +43,13 @@ def unregister():
 
 
 def metadata(_):
-    return str(engine.get_rpc_port())
+    return "%s:%d" % (address, engine.get_rpc_port())
 
 
-def connect(port):
+def connect(text):
     """Stores the peer's address; the engine connects at the first request."""
     global peer
-    peer = "127.0.0.1:" + port
+    peer = text
 
 
 def disconnect():

@@ -1,5 +1,6 @@
 """What all adapters share: the blocks of requests, and the version of a library."""
 import ctypes
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from importlib.metadata import version as version_of
 
@@ -27,6 +28,6 @@ def taken(request, first, end):
 
 
 def version(module):
-    """Returns the version of the distribution of a module, or "unknown"."""
+    """Returns the version of the distribution of a module, or its own, or "unknown"."""
     names = packages_distributions().get(module, [])
-    return version_of(names[0]) if names else "unknown"
+    return version_of(names[0]) if names else getattr(import_module(module), "__version__", "unknown")

@@ -1,14 +1,17 @@
-"""A make-believe MoRI-IO of 624002c8 (python/mori/io/engine.py, src/io/xgmi), over XGMI between
-two GPUs of a host.
+"""A make-believe MoRI-IO of 624002c8 (python/mori/io/engine.py, src/io/xgmi, src/io/rdma), over XGMI
+between two GPUs of a host, or over RDMA between GPUs of two nodes.
 
-It copies as the real one does: a session opens the handle of the peer's allocation, and the
-backend closes it when it is removed. It refuses, as Misuse, what the real one answers with a
-crash or wrong data: memory that is not registered, a place outside of it, a session that outlives
-its memory or its backend, and a status that is dropped while its transfer is in flight.
+Over XGMI it copies as the real one does: a session opens the handle of the peer's allocation, and the
+backend closes it when it is removed. Over RDMA a session asks the peer for the region, and the nodes
+are this host. CX_STANDIN_HCAS lists its adapters, and CX_STANDIN_WR_BYTES is the limit of a work
+request (1 GiB). It refuses, as Misuse, what the real one answers with a crash or wrong data: memory
+that is not registered, a place outside of it, a session that outlives its memory or its backend, and a
+status that is dropped while its transfer is in flight.
 """
 import enum
 import json
 import os
+import socket
 
 import torch
 from standin_copy import Copies, Misuse, bus_id, close_handle, handle_of, open_handle, room
@@ -33,6 +36,18 @@ class BackendType(enum.Enum):
 class MemoryLocationType(enum.Enum):
     CPU = 0
     GPU = 1
+
+
+class PollCqMode(enum.Enum):
+    POLLING = 0
+    EVENT = 1
+
+
+class RdmaBackendConfig:
+    def __init__(self, qp_per_transfer=1, post_batch_size=-1, num_worker_threads=-1, poll_cq_mode=PollCqMode.POLLING, enable_notification=True,
+                 notif_per_qp=1024, enable_transfer_chunking=False, chunk_bytes=65536, max_chunks_per_transfer=64, num_nics_per_transfer=1):
+        if min(qp_per_transfer, max_chunks_per_transfer, num_nics_per_transfer) < 1:
+            raise RuntimeError("Invalid RDMA config")
 
 
 class IOEngineConfig:
@@ -75,8 +90,8 @@ class TransferStatus:
         if self.code == StatusCode.IN_PROGRESS:
             done, failed = self.session.backend.copies.ended(self.transfer)
             if done:
-                self.code = StatusCode.ERR_GPU_OP if failed else StatusCode.SUCCESS
-                self.message = "XGMI: hipEventQuery failed" if failed else ""
+                self.code = self.session.backend.error if failed else StatusCode.SUCCESS
+                self.message = "the transfer failed" if failed else ""
                 self.session.flying -= 1
         return self.code
 
@@ -118,6 +133,8 @@ class IOEngineSession:
                 raise Misuse("%d bytes at %d and %d are outside of memory of %d and %d" % (size, here, there, self.local.size, self.remote.size))
             a, b = self.local.data + here, self.remote_at + there
             blocks.append((b, a, size) if write else (a, b, size))
+        if max(sizes, default=0) > self.backend.largest:
+            return TransferStatus(code=StatusCode.ERR_RDMA_OP, message="ibv_post_send: EINVAL")
         if not blocks:
             return TransferStatus(code=StatusCode.SUCCESS)
         self.flying += 1
@@ -131,15 +148,69 @@ class IOEngineSession:
 
 
 class _Xgmi:
+    error, largest = StatusCode.ERR_GPU_OP, 1 << 62
+
     def __init__(self):
         self.copies = Copies(torch.cuda.current_device())
         self.engines, self.opened, self.sessions = {}, {}, []
 
+    def register(self, at, memory):
+        memory.handle = handle_of(at).hex()
+
+    def deregister(self, memory):
+        pass
+
     def open(self, memory):
-        """It opens the memory of an engine once, and keeps it open."""
+        """It opens the memory of an engine once, and keeps it open. None if it cannot."""
+        key = (memory.engine_key, memory.id)
+        try:
+            if key not in self.opened:
+                self.opened[key] = open_handle(memory.ipc_handle)
+        except RuntimeError:
+            return None
+        return self.opened[key]
+
+
+class _Rdma(_Xgmi):
+    error = StatusCode.ERR_RDMA_OP
+
+    def __init__(self, host):
+        super().__init__()
+        self.largest = int(os.environ.get("CX_STANDIN_WR_BYTES") or 1 << 30)
+        self.server = socket.create_server((host, 0))
+        self.regions = {}
+        self._publish()
+
+    def port(self):
+        return self.server.getsockname()[1]
+
+    @staticmethod
+    def _regions(port):
+        return os.path.join(os.environ["CX_FAKE_DIR"], "mori-%d" % port)
+
+    def _publish(self):
+        """Writes what the server of the control plane would answer."""
+        path = self._regions(self.port())
+        with open(path + ".part", "w") as f:
+            json.dump(self.regions, f)
+        os.rename(path + ".part", path)
+
+    def register(self, at, memory):
+        self.regions[str(memory.id)] = memory.size, handle_of(at).hex()
+        self._publish()
+
+    def deregister(self, memory):
+        self.regions.pop(str(memory.id))
+        self._publish()
+
+    def open(self, memory):
+        with open(self._regions(self.engines[memory.engine_key].port)) as f:
+            size, handle = json.load(f).get(str(memory.id), (0, ""))
+        if size != memory.size:
+            raise RuntimeError("remote MR size mismatch: expected=%d got=%d" % (memory.size, size))
         key = (memory.engine_key, memory.id)
         if key not in self.opened:
-            self.opened[key] = open_handle(memory.ipc_handle)
+            self.opened[key] = open_handle(bytes.fromhex(handle))
         return self.opened[key]
 
 
@@ -152,7 +223,12 @@ class IOEngine:
         return EngineDesc(key=self.key, node_id="node", host=self.config.host, port=self.config.port, pid=os.getpid())
 
     def create_backend(self, type, config=None):
-        if type is not BackendType.XGMI:
+        """Without adapters it takes XGMI instead, if the environment says so."""
+        if type is BackendType.RDMA and os.environ.get("CX_STANDIN_HCAS"):
+            self.backend = _Rdma(self.config.host)
+            self.config.port = self.backend.port()
+            return
+        if type is not BackendType.XGMI and os.environ.get("MORI_DISABLE_AUTO_XGMI") != "0":
             raise RuntimeError("no active RDMA device on this host")
         if self.backend is None:
             self.backend = _Xgmi()
@@ -181,16 +257,19 @@ class IOEngine:
         if size > room(ptr):
             raise Misuse("%d bytes are registered of %d" % (size, room(ptr)))
         self.made += 1
-        handle = handle_of(ptr) if self.backend else bytes(64)
-        self.memories[self.made] = MemoryDesc(
-            engine_key=self.key, id=self.made, device_id=device_id, device_bus_id=bus_id(device_id), data=ptr, size=size, handle=handle.hex())
-        return self.memories[self.made]
+        memory = self.memories[self.made] = MemoryDesc(
+            engine_key=self.key, id=self.made, device_id=device_id, device_bus_id=bus_id(device_id), data=ptr, size=size, handle=bytes(64).hex())
+        if self.backend:
+            self.backend.register(ptr, memory)
+        return memory
 
     def deregister_memory(self, mem_desc):
         if self.backend and any(s.flying and s.local == mem_desc for s in self.backend.sessions):
             raise Misuse("transfers of memory %d are in flight" % mem_desc.id)
         if self.memories.pop(mem_desc.id, None) is None:
             raise Misuse("memory %d is not registered" % mem_desc.id)
+        if self.backend:
+            self.backend.deregister(mem_desc)
 
     def allocate_transfer_uid(self):
         self.transfers += 1
@@ -198,13 +277,14 @@ class IOEngine:
 
     def create_session(self, local_mem, remote_mem):
         """None if no backend knows the engine of the remote memory, or can open it."""
-        if self.backend is None or remote_mem.engine_key not in self.backend.engines or not any(remote_mem.ipc_handle):
+        if self.backend is None or remote_mem.engine_key not in self.backend.engines:
+            return None
+        if not any(remote_mem.ipc_handle) and not isinstance(self.backend, _Rdma):
             return None
         if self.memories.get(local_mem.id) != local_mem:
             raise Misuse("memory %d is not registered" % local_mem.id)
-        try:
-            at = self.backend.open(remote_mem)
-        except RuntimeError:
+        at = self.backend.open(remote_mem)
+        if at is None:
             return None
         session = IOEngineSession(self, self.backend, local_mem, remote_mem, at)
         self.backend.sessions.append(session)
