@@ -91,6 +91,9 @@ static bool over_fabric(void)
 	return on && !strcmp(on, "y");
 }
 
+/* Adapters of AWS have srd, and others rc. */
+static bool over_rdma(void) { return allowed("rc") || allowed("srd"); }
+
 static const char *transport(const struct agent *a)
 {
 	const char *name = getenv("CX_FAKE_UCX_TRANSPORT"), *device = getenv("UCX_NET_DEVICES");
@@ -99,16 +102,16 @@ static const char *transport(const struct agent *a)
 		return name;
 	if (allowed("cuda_ipc"))
 		return over_fabric() && !strstr(a->ranges[0].path, "/fabric-") ? "tcp/eth0" : "cuda_ipc/cuda";
-	if (!allowed("rc"))
+	if (!over_rdma())
 		return "tcp/lo";
-	snprintf(rc, sizeof rc, "rc_mlx5/%s", device && *device ? device : "mlx5_0:1");
+	snprintf(rc, sizeof rc, "%s/%s", allowed("rc") ? "rc_mlx5" : "srd", device && *device ? device : "mlx5_0:1");
 	return rc;
 }
 
 static void show_table(FILE *f, const char *title, const char *description, const char *transport)
 {
 	const char *stamp = "[1795413532.026915] [host:32202:1]   ";
-	fprintf(f, "%s+---+---+---+\n%s| rank %s-node cfg#1 |\n%s| %s |\n", stamp, stamp, allowed("rc") || over_fabric() ? "inter" : "intra", stamp, title);
+	fprintf(f, "%s+---+---+---+\n%s| rank %s-node cfg#1 |\n%s| %s |\n", stamp, stamp, over_rdma() || over_fabric() ? "inter" : "intra", stamp, title);
 	fprintf(f, "%s| Range | Description | Config |\n%s| 0..inf | %s | %s |\n%s+---+---+---+\n", stamp, stamp, description, transport, stamp);
 }
 
@@ -169,6 +172,8 @@ API int nixl_capi_create_backend(void *agent, const char *plugin, void *params, 
 		return BACKEND;
 	if (devices && !strncmp(devices, "mlx", 3) && !allowed("rc"))
 		return BACKEND; /* adapters have no tcp */
+	if (devices && !strncmp(devices, "rdmap", 5) && !allowed("srd"))
+		return BACKEND;
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	if (driver && !getenv("CX_FAKE_UCX_NO_CUDA"))
 		*(void **)&locate = dlsym(driver, "cx_fake_locate");

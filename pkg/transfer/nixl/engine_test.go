@@ -221,13 +221,17 @@ const fabricVariable = "CX_FAKE_FABRIC"
 // Between two nodes, each rank drives the first device of its node. Every word arrives, over the
 // adapters that the operator chose, or over NVLink.
 func TestTransfersBetweenNodesArriveWhole(t *testing.T) {
-	for lane, tc := range map[string]struct {
-		change    func(*plan.Case)
-		transport string
-	}{vocab.LaneRDMA: {rdma, "rc"}, vocab.LaneMNNVL: {mnnvl, "cuda_ipc"}} {
-		t.Run(lane, func(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change            func(*plan.Case)
+		transport         string
+		adapter, provider string
+	}{
+		vocab.LaneRDMA: {rdma, "rc", "mlx5_3:1", ""}, "EFA": {rdma, "srd", "rdmap86s0:1", "efa"}, vocab.LaneMNNVL: {mnnvl, "cuda_ipc", "mlx5_3:1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
 			fakes.Build(t).Use(t)
-			t.Setenv("UCX_NET_DEVICES", "mlx5_3:1")
+			t.Setenv("UCX_NET_DEVICES", tc.adapter)
+			t.Setenv("FI_PROVIDER", tc.provider)
 			t.Setenv(fabricVariable, "1")
 			cases := []plan.Case{transfertest.Small(tc.change, transfertest.Parts)}
 			for _, arrangement := range transfer.Arrangements() {
@@ -235,7 +239,7 @@ func TestTransfersBetweenNodesArriveWhole(t *testing.T) {
 			}
 			for _, d := range transfertest.Processes(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
-				require.Equal(t, lane, d.Measurement.Lane)
+				require.Equal(t, d.Implementation.Fabric, d.Measurement.Lane)
 				require.Equal(t, tc.transport, d.Measurement.Transport)
 				require.Equal(t, 2, d.Topology.Nodes)
 				for _, r := range d.Measurement.Rows {
@@ -260,7 +264,8 @@ func TestFailuresBetweenNodes(t *testing.T) {
 	}{
 		"UCX falls back":           {rdma, "CX_FAKE_UCX_TRANSPORT", "tcp/eth0", result.Invalid, "check-failed: lane tcp instead of rdma"},
 		"NVLink instead":           {rdma, "CX_FAKE_UCX_TRANSPORT", "cuda_ipc/cuda", result.Invalid, "check-failed: lane mnnvl instead of rdma"},
-		"transports are chosen":    {rdma, "UCX_TLS", "tcp", result.Failed, "refused"},
+		"transports are chosen":    {rdma, "UCX_TLS", "rc,cuda_copy", result.Failed, "refused"},
+		"transports of all nodes":  {rdma, "UCX_TLS", "rc", result.Success, ""},
 		"UCX without its module":   {rdma, "CX_FAKE_UCX_NO_CUDA", "1", result.Failed, "library-error: nixl -2 (backend error)"},
 		"a bit is flipped":         {rdma, "CX_FAKE_NIXL_FLIP", "5", result.Invalid, "check-failed: corrupted, 1 words"},
 		"NVLink falls back":        {mnnvl, "CX_FAKE_UCX_TRANSPORT", "tcp/eth0", result.Invalid, "check-failed: lane tcp instead of mnnvl"},

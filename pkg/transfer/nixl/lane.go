@@ -25,6 +25,17 @@ var transports = map[string]string{
 	vocab.LaneRDMA: "rc,dc,cuda_copy", vocab.LaneMNNVL: "cuda_ipc,cuda_copy,tcp",
 }
 
+// overEFA are the transports of lane rdma on AWS's adapters, which have no others.
+const overEFA = "srd,cuda_copy"
+
+// transportsOf returns the transports that UCX may use on a lane of this machine.
+func transportsOf(lane string) string {
+	if lane == vocab.LaneRDMA && os.Getenv("FI_PROVIDER") == "efa" {
+		return overEFA
+	}
+	return transports[lane]
+}
+
 // ofDevices are the lanes between the memory of GPUs.
 var ofDevices = []string{vocab.LanePeer, vocab.LaneRDMA, vocab.LaneMNNVL}
 
@@ -53,6 +64,11 @@ func configure(lane string) (*memlog.Log, error) {
 			return nil, err
 		}
 	}
+	if vocab.BetweenNodes(lane) && forHosts(os.Getenv("UCX_TLS")) {
+		if err := os.Unsetenv("UCX_TLS"); err != nil {
+			return nil, err
+		}
+	}
 	if err := decisive.Check(); err != nil {
 		return nil, rank.Refused("%v", err)
 	}
@@ -61,7 +77,7 @@ func configure(lane string) (*memlog.Log, error) {
 		return nil, err
 	}
 	maps.Copy(settings, map[string]string{
-		"UCX_TLS": transports[lane], "UCX_PROTO_INFO": "y", "UCX_LOG_FILE": l.Path(),
+		"UCX_TLS": transportsOf(lane), "UCX_PROTO_INFO": "y", "UCX_LOG_FILE": l.Path(),
 	})
 	maps.Copy(settings, nixl.Quiet)
 	for name, value := range settings {
@@ -70,6 +86,12 @@ func configure(lane string) (*memlog.Log, error) {
 		}
 	}
 	return l, nil
+}
+
+// forHosts reports whether a value of UCX_TLS lists transports without any for memory of GPUs. Some clusters set such
+// a list on all nodes, for other programs.
+func forHosts(tls string) bool {
+	return tls != "" && tls != "all" && !strings.HasPrefix(tls, "^") && !strings.Contains(tls, "cuda")
 }
 
 // lastError returns the last error that UCX logged, or "".
@@ -163,7 +185,7 @@ func laneOf(transport string) runner.Lane {
 		return runner.Lane{Name: lane, Transport: transport}
 	}
 	switch prefix, _, _ := strings.Cut(transport, "_"); prefix {
-	case "rc", "dc", "ud":
+	case "rc", "dc", "ud", "srd":
 		return runner.Lane{Name: vocab.LaneRDMA, Transport: prefix}
 	default:
 		return runner.Lane{Name: runner.UnknownLane}
