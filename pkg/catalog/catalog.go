@@ -105,6 +105,8 @@ type Support struct {
 	Backend string                  `yaml:",name" in:"backend"`
 	Blocks  map[string]SupportBlock `yaml:",blocks,optional"` // by family
 	Env     []Var                   `yaml:"env,optional"`     // for this backend on this platform
+	// Image is the container image for this backend; default: the platform's.
+	Image string `yaml:"image,optional" in:"published text"`
 }
 
 // Backend is one library, or the embedded host backend.
@@ -166,6 +168,14 @@ func (c *Catalog) Suite(name string) *Suite {
 // Support returns the platform's support for a backend, or nil.
 func (p *Platform) Support(backend string) *Support {
 	return find(p.Backends, backend, func(s *Support) string { return s.Backend })
+}
+
+// ImageFor returns the container image in which the platform runs a backend, or "".
+func (p *Platform) ImageFor(backend string) string {
+	if s := p.Support(backend); s != nil && s.Image != "" {
+		return s.Image
+	}
+	return p.Image
 }
 
 // Scope returns whether world ranks of the platform stay in one scale-up domain.

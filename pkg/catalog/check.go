@@ -122,6 +122,12 @@ func noBlock() string {
 	return "neither " + strings.Join(names, " nor ") + " block"
 }
 
+func (c *Checker) checkImage(image *string) {
+	if strings.Contains(*image, "@") {
+		c.Diagnose(image, "image %q has a digest: name a tag; documents record the digest", *image)
+	}
+}
+
 func (c *Checker) checkPlatform(p *Platform) {
 	c.checkDevice(p)
 	la := &p.Launch
@@ -133,9 +139,7 @@ func (c *Checker) checkPlatform(p *Platform) {
 	if la.Container != vocab.NoContainer && p.Image == "" {
 		c.Diagnose(&la.Container, "container %q needs an image", la.Container)
 	}
-	if strings.Contains(p.Image, "@") {
-		c.Diagnose(&p.Image, "image %q has a digest: name a tag; documents record the digest", p.Image)
-	}
+	c.checkImage(&p.Image)
 	if la.TaskPer != "" && la.Launcher != vocab.Slurm {
 		c.Diagnose(&la.TaskPer, "task_per is about slurm; the launcher is %q", la.Launcher)
 	}
@@ -146,6 +150,7 @@ func (c *Checker) checkPlatform(p *Platform) {
 	c.checkArgs(la.Srun, la.Launcher == vocab.Slurm, "srun", "the launcher is "+la.Launcher)
 	c.checkArgs(la.Docker, la.Container == vocab.Docker, "docker", "the container is "+la.Container)
 	for i := range p.Backends {
+		c.checkImage(&p.Backends[i].Image)
 		c.checkSupport(p, &p.Backends[i])
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Limits of a cell. Without a confirmation, a job ends within the six hours that GitHub gives jobs by default.
+// Limits of a cell. Without a confirmation, a job ends within the six hours that GitHub gives jobs by default,
+// unless its family has other Times.
 const (
 	DefaultMaxCases = 128
 	MaxCellMinutes  = 350
@@ -84,26 +85,28 @@ func cells(cat *catalog.Catalog, m *plan.Matrix, maxCases int) ([]plan.Cell, err
 	return number(interleave(cat, bySKU))
 }
 
-// split divides the cases of one key into cells of at most maxCases cases and MaxCellMinutes. Cells
-// after the first have their number in the id.
+// split divides the cases of one key into cells of at most maxCases cases and MaxCellMinutes, with cells of
+// their own for cases of other Times. Cells after the first have their number in the id.
 func split(cat *catalog.Catalog, k key, cases []*plan.Case, maxCases int) ([]plan.Cell, error) {
 	p, be := cat.Platform(k.sku), cat.Backend(k.backend)
 	var out []plan.Cell
 	var spent, longest float64
+	alone := false // the last cell has a case of other Times
 	for _, c := range cases {
 		need := estimate(p, be, c)
-		if minutes(need, need) > MaxCellMinutes {
+		own, _ := times(p, c)
+		if own == 0 && minutes(need, need) > MaxCellMinutes {
 			return nil, fmt.Errorf("case %s is estimated at %.0f minutes, more than the %d a cell may take; shorten its ladder or its sampling",
 				c.CaseID, need/60, MaxCellMinutes)
 		}
 		last := len(out) - 1
-		if last < 0 || len(out[last].CaseIDs) == maxCases || minutes(spent+need, max(longest, need)) > MaxCellMinutes {
-			out = append(out, newCell(p, be, k, c.Scope, len(out)+1))
-			last, spent, longest = len(out)-1, 0, 0
+		if last < 0 || alone || own > 0 || len(out[last].CaseIDs) == maxCases || minutes(spent+need, max(longest, need)) > MaxCellMinutes {
+			out = append(out, newCell(p, be, k, c, len(out)+1))
+			last, spent, longest, alone = len(out)-1, 0, 0, own > 0
 		}
 		spent, longest = spent+need, max(longest, need)
 		out[last].CaseIDs = append(out[last].CaseIDs, c.CaseID)
-		out[last].Minutes = minutes(spent, longest)
+		out[last].Minutes = cmp.Or(own, minutes(spent, longest))
 	}
 	return out, nil
 }
@@ -112,8 +115,8 @@ func split(cat *catalog.Catalog, k key, cases []*plan.Case, maxCases int) ([]pla
 // determines only cells, job timeouts and budgets.
 func estimate(p *catalog.Platform, be *catalog.Backend, c *plan.Case) float64 {
 	pace := p.ScaleUp.Pace
-	if c.Scope == vocab.ScopeOut && p.ScaleOut != nil {
-		pace = p.ScaleOut.Pace
+	if out := scaleOut(p, c); out != nil {
+		pace = out.Pace
 	}
 	return float64(be.SetupSeconds) + familyOf(c).Seconds(c, pace)
 }
@@ -146,15 +149,16 @@ func minutes(total, longest float64) int {
 // defaultQueueMinutes is the default maximum wait for an allocation.
 const defaultQueueMinutes = 60
 
-func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, number int) plan.Cell {
+// newCell returns the cell of a number for cases like c.
+func newCell(p *catalog.Platform, be *catalog.Backend, k key, c *plan.Case, number int) plan.Cell {
 	id := k.id()
 	if number > 1 {
 		id = plan.Slug(id, "c"+strconv.Itoa(number))
 	}
 	la := p.Launch
 	requires := la.Requires
-	if scope == vocab.ScopeOut && p.ScaleOut != nil {
-		requires = slices.Concat(requires, p.ScaleOut.Requires)
+	if out := scaleOut(p, c); out != nil {
+		requires = slices.Concat(requires, out.Requires)
 	}
 	store := ""
 	if la.Store == vocab.StoreTCP {
@@ -173,7 +177,7 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, numb
 	}
 	return plan.Cell{
 		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.Mode,
-		Runner: p.Runner, Environment: p.Environment, Arch: p.CPU, Launcher: la.Launcher, Container: la.Container, Image: p.Image,
+		Runner: p.Runner, Environment: p.Environment, Arch: p.CPU, Launcher: la.Launcher, Container: la.Container, Image: p.ImageFor(be.Name),
 		Launch: plan.Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Store: store, TaskPer: taskPer, Requires: requires},
 		Vendor: p.Vendor, Product: p.Product, DeviceArch: deviceArch(p.Arch),
 		Maturity: be.Maturity, Retries: be.Retries,

@@ -54,7 +54,8 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	cell := newCell(p, be, keyOf(&r.cases[0].Case), p.Scope(d.World), 1)
+	first := &r.cases[0].Case
+	cell := newCell(p, be, keyOf(first), first, 1)
 	for q := range out.Requested() {
 		if d.Budget > 0 {
 			q.BudgetSeconds = d.Budget

@@ -26,6 +26,17 @@ type Family struct {
 	Lane func(c *plan.Case) string
 	// Seconds estimates the time of a case if each operation has the given pace.
 	Seconds func(c *plan.Case, pace catalog.Pace) float64
+	// Times returns the job timeout of the cell of a case in minutes, and the seconds after which the case
+	// counts as hung; zero, or nil: by Seconds. A case that has them has its cell to itself.
+	Times func(p *catalog.Platform, c *plan.Case) (minutes, seconds int)
+}
+
+// times is Times.
+func times(p *catalog.Platform, c *plan.Case) (minutes, seconds int) {
+	if own := familyOf(c).Times; own != nil {
+		return own(p, c)
+	}
+	return 0, 0
 }
 
 // Key is the family's part of what the cases of one cell have in common. Cells are sorted by mode,

@@ -202,7 +202,7 @@ func (r *Resolver) Place(c *plan.Case, be *catalog.Backend, world int) {
 	if own := familyOf(c).Place; own != nil {
 		own(r.Platform, c)
 	}
-	c.Env = environment(r.Platform, be, c.Scope)
+	c.Env = environment(r.Platform, be, c)
 }
 
 // Request requests a case, as runnable unless its family or lacks gives a reason against it, and as
@@ -231,7 +231,8 @@ func (r *Resolver) Runnable(be *catalog.Backend, c *plan.Case) {
 		r.Unsupported(c, lack)
 		return
 	}
-	q := plan.Requested{Disposition: plan.Runnable, Case: *c, BudgetSeconds: budget(estimate(r.Platform, be, c))}
+	_, seconds := times(r.Platform, c)
+	q := plan.Requested{Disposition: plan.Runnable, Case: *c, BudgetSeconds: cmp.Or(seconds, budget(estimate(r.Platform, be, c)))}
 	for q.Case.Repeat = 1; q.Case.Repeat <= r.Suite.Repeats && r.err == nil; q.Case.Repeat++ {
 		r.add(&q)
 	}
@@ -265,10 +266,10 @@ func maxCases(f Filters) int { return plan.Waves * plan.WaveCells * max(f.MaxCas
 
 // environment merges the environment of the definitions. More specific values override more general
 // ones: platform, scale-out fabric, backend, backend on platform.
-func environment(p *catalog.Platform, be *catalog.Backend, scope string) map[string]string {
+func environment(p *catalog.Platform, be *catalog.Backend, c *plan.Case) map[string]string {
 	layers := [][]catalog.Var{p.Env}
-	if scope == vocab.ScopeOut && p.ScaleOut != nil {
-		layers = append(layers, p.ScaleOut.Env)
+	if out := scaleOut(p, c); out != nil {
+		layers = append(layers, out.Env)
 	}
 	layers = append(layers, be.Env)
 	if sup := p.Support(be.Name); sup != nil {
@@ -288,6 +289,15 @@ func environment(p *catalog.Platform, be *catalog.Backend, scope string) map[str
 
 // scaleOutTransport joins scale-up domains.
 const scaleOutTransport = "rdma"
+
+// scaleOut returns the fabric between the scale-up domains of a platform if a case uses it, or nil. A case may
+// join two nodes over the fabric inside a domain.
+func scaleOut(p *catalog.Platform, c *plan.Case) *catalog.ScaleOut {
+	if c.Scope == vocab.ScopeOut && *c.ScaleOutTransport != p.ScaleUp.Transport {
+		return p.ScaleOut
+	}
+	return nil
+}
 
 // place sets where world ranks of platform p run: packed onto the fewest nodes, one rank per device.
 func place(c *plan.Case, p *catalog.Platform, world int) {

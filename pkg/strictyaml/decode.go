@@ -24,6 +24,7 @@ import (
 //	yaml:",inline"        the keys of the embedded struct
 //	yaml:",name"          the key of the struct in its parent
 //	yaml:",value"         the struct is written as this value only
+//	yaml:"key,value"      the struct may be written as this value, instead of as a mapping
 //	yaml:",blocks"        keys for the values of a map; see Blocks
 //	in:"kind"             the value, or each element, is a word of that kind
 //	min:"1" max:"9"       the minimum and the maximum of a number
@@ -183,6 +184,9 @@ func (d *Decoder) fields(s *shape, t reflect.Type, at []int) {
 			s.name = &f
 		case is("value"):
 			s.value = &f
+			if key != "" {
+				add(key, f)
+			}
 		case is("blocks"):
 			for _, b := range d.Blocks(t.Field(i).Type.Elem()) {
 				each := f
@@ -315,7 +319,7 @@ func (d *Decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 // structure decodes a mapping, or the value that may replace it, into a struct.
 func (d *Decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 	s := d.shape(v.Type())
-	if s.value != nil {
+	if s.value != nil && (len(s.keys) == 0 || n.Kind != yaml.MappingNode) {
 		as := *s.value
 		as.what = f.what
 		d.decode(n, v.FieldByIndex(as.index), as)

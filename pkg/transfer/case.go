@@ -51,6 +51,9 @@ type Block struct {
 	// PoolBudget is the maximum size of a pool in bytes. Points whose burst does not fit are dropped and
 	// recorded.
 	PoolBudget int64 `json:"pool_budget"`
+	// Device is the network device that the library is restricted to, in which {gpu} stands for the number of
+	// the rank's GPU on its node; missing if the library chooses.
+	Device string `json:"kv_device,omitempty"`
 	// Layers is the number of layers of the model.
 	Layers int `json:"layers"`
 	// Entries are the parts of the cache whose blocks a request moves.

@@ -57,6 +57,7 @@ type compared struct {
 	Seed      uint64           `json:"seed"`
 	Timing    plan.Repetitions `json:"timing"`
 	PoolSlack int              `json:"pool_slack"`
+	Device    string           `json:"kv_device,omitempty"`
 	Entries   []CacheEntry     `json:"entries"`
 	PoolBytes int64            `json:"pool_bytes,omitempty"` // without guards; this and Sustained are missing if no burst fits
 	Sustained []int            `json:"sustained,omitempty"`  // context, page and requests
@@ -69,7 +70,7 @@ var sustainOf = map[string]int{"fixed-v1": 3000, "quick-v1": 1000, "smoke": 100}
 
 func comparison(c *plan.Case) any {
 	t := Of(c)
-	of := compared{Workload: t.Workload, Mode: t.Mode, Handle: t.Handle, Routing: t.Routing, Seed: t.Seed, Timing: t.Timing, PoolSlack: t.PoolSlack, Entries: t.Entries}
+	of := compared{Workload: t.Workload, Mode: t.Mode, Handle: t.Handle, Routing: t.Routing, Seed: t.Seed, Timing: t.Timing, PoolSlack: t.PoolSlack, Device: t.Device, Entries: t.Entries}
 	if t.SustainMillis != sustainOf[c.Sampling] {
 		of.SustainMillis = t.SustainMillis
 	}

@@ -31,6 +31,8 @@ type Backend struct {
 	// Handles are the handles by which rank 1 can open the pool of rank 0; the first is the default. A
 	// backend without any has a mechanism of its own.
 	Handles []catalog.Handle `yaml:"handles,optional"`
+	// DeviceFilter: the library can be restricted to a network device; see Support.Device.
+	DeviceFilter bool `yaml:"device_filter,optional"`
 	// Unsupported lists the lanes that do not run, and why.
 	Unsupported []UnsupportedLane `yaml:"unsupported,optional"`
 }
@@ -85,9 +87,17 @@ func (t *Backend) Moves() catalog.Moves {
 	return moves
 }
 
-// Support lists the supported lanes.
+// Support lists the supported lanes, and what the platform restricts.
 type Support struct {
-	Lanes []string `yaml:",value" in:"lane"`
+	Lanes []string `yaml:"lanes,value" in:"lane"`
+	Ops   []string `yaml:"ops,optional" in:"transfer op"` // default: the backend's
+	// Device is Block.Device.
+	Device string `yaml:"device,optional" in:"published text"`
+	// PoolBudget is Block.PoolBudget; default: MaxPoolBytes.
+	PoolBudget catalog.Bytes `yaml:"pool_budget,optional" min:"1"`
+	// CellMinutes and CaseSeconds replace those of CollectiveX's own cases between nodes; see times.
+	CellMinutes int `yaml:"cell_minutes,optional" min:"1" max:"7000"`
+	CaseSeconds int `yaml:"case_seconds,optional" min:"1" max:"420000"`
 }
 
 // Sampling holds the transfer sample counts of a profile; see Block.
@@ -118,6 +128,14 @@ func (s *Support) Check(c *catalog.Checker, p *catalog.Platform, b *catalog.Back
 		}
 		if !slices.Contains(catalog.BackendOf[Backend](b).Lanes, lane) {
 			c.Diagnose(&s.Lanes[i], "backend %q has no lane %q%s", b.Name, lane, vocab.Hint(lane, catalog.BackendOf[Backend](b).Lanes))
+		}
+	}
+	if s.Device != "" && !catalog.BackendOf[Backend](b).DeviceFilter {
+		c.Diagnose(&s.Device, "backend %q has no device_filter, and takes no network device", b.Name)
+	}
+	for i, op := range s.Ops {
+		if has := catalog.BackendOf[Backend](b).Ops; !slices.Contains(has, op) {
+			c.Diagnose(&s.Ops[i], "backend %q has no operation %q%s", b.Name, op, vocab.Hint(op, has))
 		}
 	}
 }

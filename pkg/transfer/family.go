@@ -31,7 +31,7 @@ var Family = family.Family{
 		Lists: []catalog.List{{Kind: "kv cache", Key: "caches,optional", Of: []Cache{}}},
 	},
 	Planner: planner.Family{
-		Cases: cases, Place: place, Fit: lacks, Key: key, Seconds: seconds,
+		Cases: cases, Place: place, Fit: lacks, Key: key, Seconds: seconds, Times: times,
 		Lane: func(c *plan.Case) string { return Of(c).Mode },
 	},
 	Result: result.Family{

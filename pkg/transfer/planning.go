@@ -27,6 +27,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 		if support == nil {
 			continue
 		}
+		of := pairing{b, be, support}
 		handles := b.Handles
 		if len(handles) == 0 {
 			handles = []string{""}
@@ -35,7 +36,7 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 			for _, handle := range handles {
 				for _, name := range b.Caches {
 					for _, arrangement := range b.Arrangements {
-						addCase(r, b, be, lane, catalog.BackendOf[Backend](be).CaseHandle(handle), CacheOf(r.Catalog, name), arrangement)
+						addCase(r, of, lane, catalog.BackendOf[Backend](be).CaseHandle(handle), CacheOf(r.Catalog, name), arrangement)
 					}
 				}
 			}
@@ -43,13 +44,27 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-func addCase(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, lane, handle string, cache *Cache, arrangement string) {
-	c := plan.Case{Family: Name, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: Contract}
+// pairing is a block of a suite on a backend of the platform.
+type pairing struct {
+	*SuiteBlock
+	backend *catalog.Backend
+	support *Support
+}
+
+func addCase(r *planner.Resolver, of pairing, lane, handle string, cache *Cache, arrangement string) {
+	c := plan.Case{Family: Name, Sampling: cmp.Or(of.Sampling, r.Suite.Sampling), Contract: Contract}
 	t := New(cache, catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling)))
-	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, arrangement, b.ISL, b.PageTokens, b.Batches, b.Ops
+	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, arrangement, of.ISL, of.PageTokens, of.Batches, of.Ops
+	t.Device, t.PoolBudget = of.support.Device, cmp.Or(int64(of.support.PoolBudget), t.PoolBudget)
+	opsLack := ""
+	if allowed := of.support.Ops; len(allowed) > 0 {
+		if t.Ops = planner.Ordered(of.Ops, allowed); len(t.Ops) == 0 {
+			t.Ops, opsLack = of.Ops, fmt.Sprintf("platform %s runs backend %s with the operations %v only", r.Platform.SKU, of.backend.Name, allowed)
+		}
+	}
 	c.Precision, c.Block = cache.Precision, t
-	r.Place(&c, be, Ranks)
-	r.Request(be, &c, handleLacks(be, &c, r.Platform.Vendor))
+	r.Place(&c, of.backend, Ranks)
+	r.Request(of.backend, &c, handleLacks(of.backend, &c, r.Platform.Vendor), opsLack)
 }
 
 // New returns the block of a transfer of a cache, without lane, arrangement, ladders and operations.
@@ -113,6 +128,25 @@ func place(p *catalog.Platform, c *plan.Case) {
 func key(c *plan.Case) planner.Key {
 	lane := Of(c).Mode
 	return planner.Key{Mode: lane, Label: "kv-" + lane}
+}
+
+// Times of a case of CollectiveX's own suite, as it plans them, unless the platform has others; see
+// Support.
+const (
+	cellMinutes = 210
+	caseSeconds = 11400
+)
+
+// times returns the times of a case of CollectiveX's own suite. Those of others are estimated.
+func times(p *catalog.Platform, c *plan.Case) (minutes, seconds int) {
+	if !upstream(c) {
+		return 0, 0
+	}
+	s := catalog.SupportOf[Support](p.Support(c.Backend))
+	if s == nil {
+		s = &Support{}
+	}
+	return cmp.Or(s.CellMinutes, cellMinutes), cmp.Or(s.CaseSeconds, caseSeconds)
 }
 
 // CheckedReps is how many bursts of a trial are checked.

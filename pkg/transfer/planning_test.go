@@ -1,11 +1,16 @@
 package transfer_test
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -43,6 +48,69 @@ func TestMooncakeBetweenDevices(t *testing.T) {
 		_, detail := q.Why()
 		require.Contains(t, detail, "nvlink_intra")
 	}
+}
+
+// The cells between nodes are those of CollectiveX, with its times: each case has a cell to itself. A case over
+// NVLink needs no RDMA devices, and mi355x runs Mooncake in an image of its own.
+func TestCellsBetweenNodes(t *testing.T) {
+	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{planner.FilterSuite: {transfer.SuiteKV}}})
+	type times struct {
+		minutes, seconds int
+		rdma             bool
+	}
+	got := map[string]times{}
+	for _, c := range m.Include {
+		if c.Nodes == 1 {
+			continue
+		}
+		require.Len(t, c.CaseIDs, 1)
+		cases, err := m.Cases(c)
+		require.NoError(t, err)
+		got[c.ID] = times{c.Minutes, cases[0].BudgetSeconds, slices.Contains(c.Launch.Requires, "network.rdma_devices")}
+		require.Equal(t, c.ID == "mi355x-mooncake-kv-rdma-n2", strings.HasPrefix(c.Image, "rocm/atom-dev:"), c.ID)
+	}
+	require.Equal(t, map[string]times{
+		"h200-dgxc-nixl-kv-rdma-n2": {210, 11400, true}, "h200-dgxc-mooncake-kv-rdma-n2": {210, 11400, true},
+		"b200-nscale-nixl-kv-rdma-n2": {210, 11400, true}, "b200-nscale-mooncake-kv-rdma-n2": {210, 11400, true},
+		"b300-nixl-kv-rdma-n2": {210, 11400, true}, "b300-mooncake-kv-rdma-n2": {210, 11400, true},
+		"gb200-nixl-kv-rdma-n2": {460, 25200, true}, "gb200-nixl-kv-mnnvl-n2": {460, 25200, false}, "gb200-mooncake-kv-rdma-n2": {460, 25200, true},
+		"gb300-nixl-kv-rdma-n2": {690, 39600, true}, "gb300-nixl-kv-mnnvl-n2": {690, 39600, false}, "gb300-mooncake-kv-rdma-n2": {690, 39600, true},
+		"mi355x-mooncake-kv-rdma-n2": {210, 11400, true}, "mi355x-mori-io-kv-rdma-n2": {210, 11400, true},
+	}, got)
+}
+
+// What a platform restricts must be possible, and a case that asks for more is unsupported.
+func TestRestrictionsOfAPlatform(t *testing.T) {
+	defs := plantest.Definitions()
+	const platform, suite = "platforms/mi355x.yaml", "suites/kv-transfer.yaml"
+	edit := func(file, old, changed string) fstest.MapFS {
+		out := maps.Clone(defs)
+		require.Contains(t, string(defs[file].Data), old)
+		out[file] = &fstest.MapFile{Data: []byte(strings.Replace(string(defs[file].Data), old, changed, 1))}
+		return out
+	}
+	for want, files := range map[string]fstest.MapFS{
+		`backend "mori-io" has no device_filter`:    edit(platform, "    transfer: [peer, rdma]\n", "    transfer: {lanes: [peer, rdma], device: rdma0}\n"),
+		`unknown transfer op "pusch"`:               edit(platform, "ops: [push]", "ops: [pusch]"),
+		`"transfer" lacks the key "lanes"`:          edit(platform, "lanes: [rdma], ops: [push]", "ops: [push]"),
+		`image "rocm/atom-dev@sha256" has a digest`: edit(platform, "rocm/atom-dev:nightly_202606101403", "rocm/atom-dev@sha256"),
+	} {
+		_, err := catalog.Load(files)
+		require.ErrorContains(t, err, want)
+	}
+	small, err := catalog.Load(edit(platform, "pool_budget: 20GiB", "pool_budget: 1GiB"))
+	require.NoError(t, err)
+	only := planner.Filters{Only: planner.Only{planner.FilterSuite: {transfer.SuiteKV}, planner.FilterSKU: {"mi355x"}, planner.FilterBackend: {"mooncake"}}}
+	d := resulttest.New(plantest.Resolve(small, only).RequestedCases[0].Case, resulttest.Attempt()).(*transfer.Document)
+	require.Len(t, d.Workload.Dropped, 26)
+	require.Equal(t, "refused: 781166592 bytes, more than 536870912", d.Workload.Dropped[0].Reason.String())
+
+	cat, err := catalog.Load(edit(suite, "    batches: [1, 2, 4, 8, 16, 32]\n", "    batches: [1, 2, 4, 8, 16, 32]\n    ops: [pull]\n"))
+	require.NoError(t, err)
+	m := plantest.Resolve(cat, only)
+	require.Len(t, m.RequestedCases, 1)
+	_, detail := m.RequestedCases[0].Why()
+	require.Equal(t, "platform mi355x runs backend mooncake with the operations [push] only", detail)
 }
 
 // direct describes one transfer over a lane.
