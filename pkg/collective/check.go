@@ -144,8 +144,7 @@ func CheckDocument(p *result.Problems, d *Document) {
 		}
 		p.Reasons(at+".correctness", r.Check.Reasons)
 		if v := r.Repeatable; v != nil {
-			p.Check(v.Operations == b.Measure.Repeatable && 0 <= v.Elements && v.Elements <= v.Bits && (v.Elements > 0) == (v.First != nil) &&
-				v.Elements <= v.Compared*int64(v.Operations-1) && v.First.within(v.Operations, id.Case.World, v.Compared), "%s: repeatable %+v contradicts the case or itself", at, *v)
+			p.Repeatability(at, v, b.Measure.Repeatable, id.Case.World)
 		}
 		p.Check(r.Check.ToleranceULP == 0 || r.Check.ToleranceULP == 1 && b.RedOp == "avg", "%s: tolerance_ulp is %d, and only averages are not exact", at, r.Check.ToleranceULP)
 		if r.Check.Passed {

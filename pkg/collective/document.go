@@ -109,31 +109,7 @@ type Row struct {
 	// windows; missing if it reported none.
 	Algorithm string `json:"algorithm,omitempty" in:"algorithm"`
 	// Repeatable is missing unless the case asks for it and the operation reduces.
-	Repeatable *Repeatability `json:"repeatable,omitempty"`
-}
-
-// Repeatability compares the results of operations on one input with the first result, bit for bit.
-type Repeatability struct {
-	Operations int   `json:"operations"`        // the first included
-	Compared   int64 `json:"compared_elements"` // of each result, summed over ranks
-	// Elements and Bits are those that differ, summed over operations and ranks.
-	Elements int64 `json:"different_elements"`
-	Bits     int64 `json:"different_bits"`
-	// First is the first difference, in the order of operations, ranks and elements; missing if there is none.
-	First *Difference `json:"first,omitempty"`
-}
-
-// Difference is a bit of a result that differs from the first result.
-type Difference struct {
-	Operation int   `json:"operation"` // 1 is the one after the first
-	Rank      int   `json:"rank"`
-	Element   int64 `json:"element"`
-	Bit       int   `json:"bit"` // 0 is the lowest
-}
-
-// within reports whether a difference, if there is one, is in one of the operations, ranks and elements compared.
-func (f *Difference) within(operations, world int, elements int64) bool {
-	return f == nil || 0 < f.Operation && f.Operation < operations && f.Rank < world && f.Element < elements && f.Bit < 64
+	Repeatable *result.Repeatability `json:"repeatable,omitempty"`
 }
 
 // Timing returns the field of a timing mode; it holds nil if the row was not measured in that mode.

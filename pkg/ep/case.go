@@ -38,6 +38,9 @@ type Block struct {
 	Layout string `json:"layout,omitempty" in:"layout"`
 	// Tuning is what the case sets in the place of the library; nil: nothing.
 	Tuning *Tuning `json:"tuning,omitempty"`
+	// Repeatable is how many combines of one dispatched input run for each rung, after all others, to
+	// compare their results with the first one; 0: none.
+	Repeatable int `json:"repeatable,omitempty"`
 }
 
 // Tuning sets what a library would choose itself. The zero value of a field leaves it to the library.

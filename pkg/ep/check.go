@@ -170,7 +170,7 @@ func check(p *result.Problems, doc result.Document) {
 		p.Check(r.TokensPerRank > last, "%s: rows do not ascend", at)
 		last = r.TokensPerRank
 		p.Check(r.GlobalTokens == r.TokensPerRank*id.Case.World, "%s: global_tokens is %d", at, r.GlobalTokens)
-		checkRow(p, at, r, Of(&id.Case).TimingMode == vocab.Graph)
+		checkRow(p, at, r, Of(&id.Case))
 		checkCounts(p, at, &id.Case, r)
 		checkTimes(p, at, Of(&id.Case), r)
 		hoisted := d.Implementation.StageExcludedFromRoundtrip
@@ -208,8 +208,9 @@ func checkLadder(p *result.Problems, d *Document) {
 	}
 }
 
-// checkRow checks a row. replayed means that its fresh entries are graph launches.
-func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
+// checkRow checks a row of a case.
+func checkRow(p *result.Problems, at string, r *Row, b *Block) {
+	replayed := b.TimingMode == vocab.Graph // its fresh entries are graph launches
 	entries := OriginMeasured
 	if replayed {
 		entries = OriginGraphReplay
@@ -242,6 +243,7 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 	} else {
 		p.Check(!p.Fresh() || !r.Complete, "%s: no arithmetic_as_declared in a complete row", at)
 	}
+	repeatable(p, at, b, r)
 	if c := &r.Correctness; c.Passed {
 		p.Check(len(c.Reasons) == 0, "%s.correctness passed with reasons %q", at, c.Reasons)
 		p.Check(c.PostChainPassed && (c.ChainLastOutputPassed == nil || *c.ChainLastOutputPassed),
@@ -256,6 +258,20 @@ func checkRow(p *result.Problems, at string, r *Row, replayed bool) {
 	}
 	oracle(p, at+".correctness", r.Correctness)
 	replays(p, at+".correctness", r.Correctness, replayed)
+}
+
+// repeatable checks that exactly the complete rows of a case with repeated combines have what these found.
+func repeatable(p *result.Problems, at string, b *Block, r *Row) {
+	v := r.Repeatable
+	if v == nil {
+		p.Check(b.Repeatable == 0 || !r.Complete, "%s: no repeatable in a complete row", at)
+		return
+	}
+	p.Repeatability(at, v, b.Repeatable, b.EPSize)
+	p.Check(v.Compared <= int64(r.GlobalTokens)*int64(b.Hidden) && (v.First == nil) == (v.AsDeclared == nil), "%s: repeatable %+v contradicts the row", at, *v)
+	if f := v.First; f != nil {
+		p.Check(f.Token != nil && 0 <= *f.Token && *f.Token < int64(r.GlobalTokens) && f.Element < int64(b.Hidden) && f.Bit < 16, "%s: repeatable.first %+v is in no result of the row", at, *f)
+	}
 }
 
 // replays checks that exactly the rows that passed in graph mode have the graph checks.

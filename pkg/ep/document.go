@@ -123,6 +123,8 @@ type Row struct {
 	// Its errors are in units in the last place of bf16. Correctness and the outcome do not depend
 	// on it. It is missing where the case ended early, and in older documents.
 	Arithmetic *result.Arithmetic `json:"arithmetic_as_declared,omitempty"`
+	// Repeatable is missing unless the case asks for it. The outcome does not depend on it.
+	Repeatable *result.Repeatability `json:"repeatable,omitempty"`
 	// Bytes counts each token once for each destination rank.
 	Bytes Bytes `json:"byte_provenance"`
 	// WireBytes counts the bytes that the received layout makes an implementation send: each token

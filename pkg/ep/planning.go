@@ -179,8 +179,8 @@ func key(c *plan.Case) planner.Key {
 const judgedRoundtrips = 24
 
 // seconds estimates a case from its roundtrips: three fresh-entry components, two chains each with
-// a final and a draining pair, three alternating passes, their warm-ups, and the judged
-// roundtrips. A rank moves each token to at most topk ranks and back, two bytes an element.
+// a final and a draining pair, three alternating passes, their warm-ups, the judged
+// roundtrips and the repeated ones. A rank moves each token to at most topk ranks and back, two bytes an element.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	b, t := Of(c), Of(c).Timing
 	timed := 3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
@@ -192,7 +192,7 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 		}
 		bytes := float64(tokens) * float64(min(b.TopK, b.EPSize)) * float64(b.Hidden) * 4
 		alternating := 3 * (t.WarmupItersPerTrial + b.AlternatingCalls(tokens))
-		roundtrips := float64(timed + alternating + judgedRoundtrips)
+		roundtrips := float64(timed + alternating + judgedRoundtrips + b.Repeatable)
 		micros += roundtrips * (2*pace.Micros + bytes/(pace.GBps*1e3))
 	}
 	return micros / 1e6

@@ -46,10 +46,11 @@ func keyed() map[string]struct {
 		of    plan.Case
 		apart map[string]string
 	}
-	epFields := map[string]string{"ep": "equals world", "routing_experts": digest}
+	const repeats = "repeats follow the timed windows"
+	epFields := map[string]string{"ep": "equals world", "routing_experts": digest, "repeatable": repeats}
 	measured := map[string]string{
 		"sizes": byRow, "placements": byRow, "modes": byRow, "traffic_name": "a name", "plan_file": "equals algorithm",
-		"measure.checks": "checks are beside the timed windows", "measure.repeatable": "repeats follow the timed windows",
+		"measure.checks": "checks are beside the timed windows", "measure.repeatable": repeats,
 	}
 	ring, simulated := plantest.Twins()
 	recorded := plantest.EP(2, func(c *plan.Case) { ep.Of(c).Record([]int{0, 1, 2, 3}) })

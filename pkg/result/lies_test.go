@@ -106,7 +106,7 @@ var taken = map[string]string{
 	`measurement\.rows\[\]\.victim\.units`: "work of the victim, of which the document has the time",
 	`implementation\.tuning\..*`:           "choices of a library",
 	`measurement\.two_sided`:               "of the library",
-	`measurement\.rows\[\]\.repeatable\.(compared_elements|different_(elements|bits)|first\..*)`: "of results that documents do not have; within the operations, ranks and elements compared",
+	`measurement\.rows\[\]\.repeatable\.(compared_elements|different_(elements|bits)|as_declared|first\..*)`: "of results that documents do not have; within the operations, ranks and elements compared",
 	`measurement\.device_memory\..*`:                                                             "readings of the driver",
 	`measurement\.engines\[\]`:                                                                   "of the machine",
 	`workload\.eplb\.(slots|imbalance_(before|after))`:                                           "of loads that the document does not have, but within the experts and ranks",
@@ -314,8 +314,8 @@ func whole() []result.Document {
 	sums.Measurement.Arithmetic = &result.Arithmetic{Passed: true, Accumulation: "rank-fp32", Checked: 64, MaxError: &half, Bound: &half}
 	varying := resulttest.Collective(plantest.Collective(2, func(c *plan.Case) { collective.Of(c).Measure.Repeatable = 4 }), resulttest.Attempt())
 	for i := range varying.Measurement.Rows {
-		varying.Measurement.Rows[i].Repeatable = &collective.Repeatability{
-			Operations: 4, Compared: 8, Elements: 3, Bits: 5, First: &collective.Difference{Operation: 1, Rank: 1, Element: 2, Bit: 7},
+		varying.Measurement.Rows[i].Repeatable = &result.Repeatability{
+			Operations: 4, Compared: 8, Elements: 3, Bits: 5, First: &result.Difference{Operation: 1, Rank: 1, Element: 2, Bit: 7},
 		}
 	}
 	varying.Measurement.Memory = &collective.Memory{Communicators: 1 << 20, Buffers: 2 << 20, Operations: -4096}
@@ -343,11 +343,15 @@ func whole() []result.Document {
 	return []result.Document{watched, balanced(), long, nodes, times, victim, swaps, sums, library, varying}
 }
 
-// balanced is a document of replicated experts whose rows are staged.
+// balanced is a document of replicated experts whose rows are staged, and their combines not repeatable.
 func balanced() result.Document {
-	d := resulttest.EP(plantest.EP(2, func(c *plan.Case) { ep.Of(c).Routing = "zipf-eplb" }), resulttest.Attempt())
+	d := resulttest.EP(plantest.EP(2, func(c *plan.Case) { ep.Of(c).Routing, ep.Of(c).Repeatable = "zipf-eplb", 4 }), resulttest.Attempt())
 	d.Workload.EPLB = &ep.Placement{Slots: 2 * ep.Of(&d.Identity.Case).Experts, ImbalanceBefore: 1.5, ImbalanceAfter: 1.25, MappingSHA256: strings.Repeat("0", 64)}
 	for i := range d.Measurement.Rows {
+		token, declared := int64(0), true
+		d.Measurement.Rows[i].Repeatable = &result.Repeatability{
+			Operations: 4, Compared: 64, Elements: 3, Bits: 5, First: &result.Difference{Operation: 1, Rank: 1, Token: &token, Element: 2, Bit: 7}, AsDeclared: &declared,
+		}
 		k := &d.Measurement.Rows[i].Components
 		k.Stage = k.Dispatch
 		k.IsolatedSum.Percentiles = k.Sum()

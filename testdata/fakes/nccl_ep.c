@@ -10,6 +10,7 @@
 //   CX_FAKE_NCCL_EP_SWAP=RANK:N      a dispatch exchanges the first two rows of different tokens
 //   CX_FAKE_NCCL_EP_TRUNCATE=RANK:N  a combine leaves the second half of each row as it was
 //   CX_FAKE_NCCL_EP_ROUND=RANK:N     a combine rounds towards zero
+//   CX_FAKE_NCCL_EP_REORDER=RANK:N   every Nth combine of a group adds in another order
 //   CX_FAKE_NCCL_EP_ERROR=RANK:N     a dispatch returns ncclInternalError
 //   CX_FAKE_NCCL_EP_GRAPHS=MODE      refuses communicators of another graph usage mode
 //   CX_FAKE_NCCL_EP_COMPILER=1       a dispatch needs nvcc on PATH, and headers in NCCL_EP_HOME and NCCL_HOME
@@ -91,6 +92,7 @@ typedef struct group {
 	int rank, ranks, local; // local experts
 	group_config config;
 	struct handle *handle;
+	uint64_t combines;
 } *group_t;
 
 typedef struct handle {
@@ -243,7 +245,7 @@ int ncclEpHandleDestroy(handle_t h) {
 // What one piece of work needs.
 struct work {
 	handle_t h;
-	int tokens, truncate, to_zero, skip, swap, fp8, columns;
+	int tokens, truncate, to_zero, reorder, skip, swap, fp8, columns;
 	struct array ids, x, weights, received, scales, received_ids, received_weights, counters, from_ranks, total, rows, out;
 };
 
@@ -557,8 +559,9 @@ static void add_up(void *arg) {
 	for (int t = 0; t < w->tokens; t++) {
 		const int32_t *ids = h->all_ids + g->rank * ids_words(h) + 1 + t * h->topk;
 		memset(sum, 0, w->columns * sizeof *sum);
-		for (int part = 0; part < (h->layout == FlatRows ? g->ranks : h->topk); part++) {
-			int from = part, sends = 0;
+		int parts = h->layout == FlatRows ? g->ranks : h->topk;
+		for (int n = 0; n < parts; n++) {
+			int part = w->reorder ? parts - 1 - n : n, from = part, sends = 0;
 			if (h->layout != FlatRows) {
 				from = ids[part] / g->local;
 				sends = ids[part] >= 0;
@@ -610,6 +613,8 @@ int ncclEpCombine(handle_t h, const inputs *in, const combine_outputs *out, cons
 	uint64_t n = h->combines++;
 	w.truncate = cx_fake_fault("CX_FAKE_NCCL_EP_TRUNCATE", g->rank, n);
 	w.to_zero = cx_fake_fault("CX_FAKE_NCCL_EP_ROUND", g->rank, n);
+	const char *reorder = getenv("CX_FAKE_NCCL_EP_REORDER"), *every = reorder != NULL ? strchr(reorder, ':') : NULL;
+	w.reorder = ++g->combines > 0 && every != NULL && atoi(reorder) == g->rank && g->combines % strtoull(every + 1, NULL, 0) == 0;
 	TRY(enqueue(stream, send_back, &w));
 	TRY(ncclAlltoAll(h->leaving, h->back, back_bytes(&w), BYTES, g->comm, stream));
 	TRY(enqueue(stream, add_up, &w));

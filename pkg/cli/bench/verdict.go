@@ -53,6 +53,32 @@ func (v *verdict) err(regressed int) error {
 	return nil
 }
 
+// MaxRepeats is the maximum number of operations on one input.
+const MaxRepeats = 1_000_000
+
+// CheckRepeats returns a usage error for an unsupported number of operations on one input.
+func CheckRepeats(n int) error {
+	if n < 0 || n == 1 || n > MaxRepeats {
+		return cli.UsageError("--repeatable: want 2 to %d operations, or 0", MaxRepeats)
+	}
+	return nil
+}
+
+// Differing returns how the results of operations on one input differ, or "" if they do not; v may be nil.
+// operations says in the plural what they are.
+func Differing(v *result.Repeatability, operations string) string {
+	if v == nil || v.First == nil {
+		return ""
+	}
+	element := fmt.Sprintf("element %d", v.First.Element)
+	if t := v.First.Token; t != nil {
+		element += fmt.Sprintf(" of token %d", *t)
+	}
+	return fmt.Sprintf("%s (%s) of %d %s on one input differ from the first result; the first is bit %d of %s, on rank %d in repeat %d",
+		plural.Count(int(v.Elements), "element", "elements"), plural.Count(int(v.Bits), "bit", "bits"), v.Operations, operations,
+		v.First.Bit, element, v.First.Rank, v.First.Operation)
+}
+
 // Lacking reports whether a case failed only because this machine or the library does not support
 // it.
 func Lacking(o result.Outcome) bool {

@@ -64,8 +64,8 @@ func TestUnrepeatableResultsAreViolations(t *testing.T) {
 	require.NoError(t, err)
 	p := NewReport(&r, bench.Head{})
 	d := with("ring_ll", 10)
-	d.Measurement.Rows[0].Repeatable = &collective.Repeatability{
-		Operations: 10, Compared: 512, Elements: 3, Bits: 5, First: &collective.Difference{Operation: 7, Rank: 1, Element: 17, Bit: 2},
+	d.Measurement.Rows[0].Repeatable = &result.Repeatability{
+		Operations: 10, Compared: 512, Elements: 3, Bits: 5, First: &result.Difference{Operation: 7, Rank: 1, Element: 17, Bit: 2},
 	}
 	p.Add(d)
 	require.Equal(t, []string{

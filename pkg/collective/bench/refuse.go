@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
 )
 
 // maxOperations is the maximum number of operations in a window. The arguments of all of them are in
@@ -49,7 +50,6 @@ func (f *Flags) refuse() error {
 		{f.trials < 1, "--trials: want at least 1"},
 		{float64(f.iterations)*float64(f.aggregate) > maxOperations, fmt.Sprintf("-n times -m: want at most %d operations in a window; use --trials for more windows", maxOperations)},
 		{f.warmup > maxOperations || f.launches > maxOperations || f.trials > maxOperations, fmt.Sprintf("-w, -G and --trials: want at most %d", maxOperations)},
-		{f.repeatable < 0 || f.repeatable == 1 || f.repeatable > maxOperations, fmt.Sprintf("--repeatable: want 2 to %d operations, or 0", maxOperations)},
 		{f.launches < 0, "-G: want 0 or more"},
 		{f.unalign < 0 || f.unalign > maxUnalign, fmt.Sprintf("-u: want 0 to %d elements", maxUnalign)},
 		{f.blocking < 0 || f.blocking > 3, "-z: want 0 to 3"},
@@ -77,5 +77,5 @@ func (f *Flags) refuse() error {
 			return cli.UsageError("%s", r.why)
 		}
 	}
-	return nil
+	return bench.CheckRepeats(f.repeatable)
 }

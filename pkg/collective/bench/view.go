@@ -6,7 +6,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/plural"
 )
 
 // View selects the figures of a row that the columns show.
@@ -97,13 +96,9 @@ func violations(limits bench.Limits, v View, d *collective.Document) []string {
 func unrepeatable(d *collective.Document) (lines []string) {
 	for i := range d.Measurement.Rows {
 		row := &d.Measurement.Rows[i]
-		v := row.Repeatable
-		if v == nil || v.First == nil {
-			continue
+		if text := bench.Differing(row.Repeatable, "operations"); text != "" {
+			lines = append(lines, fmt.Sprintf("%s %d bytes %s: %s", where(d), row.Requested, at(row), text))
 		}
-		lines = append(lines, fmt.Sprintf("%s %d bytes %s: %s (%s) of %d operations on one input differ from the first result; the first is bit %d of element %d, on rank %d in repeat %d",
-			where(d), row.Requested, at(row), plural.Count(int(v.Elements), "element", "elements"), plural.Count(int(v.Bits), "bit", "bits"),
-			v.Operations, v.First.Bit, v.First.Element, v.First.Rank, v.First.Operation))
 	}
 	return lines
 }

@@ -124,7 +124,7 @@ func TestUnrepeatable(t *testing.T) {
 	d, errs := measured(t, c)
 	require.Equal(t, []error{nil, nil, nil}, errs)
 	for _, row := range d.Measurement.Rows {
-		require.Equal(t, &collective.Repeatability{Operations: 6, Compared: 3 * row.Count}, row.Repeatable)
+		require.Equal(t, &result.Repeatability{Operations: 6, Compared: 3 * row.Count}, row.Repeatable)
 	}
 
 	t.Setenv("CX_FAKE_NCCL_REORDER", "1:4")

@@ -1,23 +1,16 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"math/bits"
 	"slices"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
-
-// maxCompared is the maximum number of bytes of a result, from its start, that the repeatability pass
-// compares. The host keeps a copy of the first result.
-const maxCompared = 256 << 20
 
 // tileBytes is the period, in bytes, of the input of the repeatability pass.
 const tileBytes = 1 << 20
@@ -26,7 +19,7 @@ const tileBytes = 1 << 20
 type repeated struct {
 	Requested int64  `json:"requested"`
 	Placement string `json:"placement"`
-	collective.Repeatability
+	result.Repeatability
 }
 
 // repeatable runs the operation of each rung as often as the case requires, untimed and always on the same
@@ -61,7 +54,7 @@ func (r *Runner) repeatable(ctx context.Context, s *rank.Session, sp spec, l lad
 
 // runAgain runs the operation of the current rung again and again and compares its results on this rank with
 // the first one. Out of place, the result is recvAt bytes after the input.
-func (b *bench) runAgain(ctx context.Context, tile []byte, recvAt int64) (v collective.Repeatability, err error) {
+func (b *bench) runAgain(ctx context.Context, tile []byte, recvAt int64) (v result.Repeatability, err error) {
 	size := int64(b.spec.dtype.Size())
 	c := b.spec.call(b.session.Rank)
 	c.Count, c.Send = b.rung.Count, b.memory.Ptr().Add(b.spec.unaligned())
@@ -72,10 +65,10 @@ func (b *bench) runAgain(ctx context.Context, tile []byte, recvAt int64) (v coll
 	}
 	compared := int64(0)
 	if len(b.outputs(b.rung)) > 0 {
-		compared = min(b.rung.Recv*size, maxCompared/size*size)
+		compared = min(b.rung.Recv*size, result.MaxCompared/size*size)
 	}
 	first, next := make([]byte, compared), make([]byte, compared)
-	v = collective.Repeatability{Operations: b.spec.block.Measure.Repeatable, Compared: compared / size}
+	v = result.Repeatability{Operations: b.spec.block.Measure.Repeatable, Compared: compared / size}
 	for i := range v.Operations {
 		to := next
 		if i == 0 {
@@ -103,7 +96,7 @@ func (b *bench) runAgain(ctx context.Context, tile []byte, recvAt int64) (v coll
 			return v, rank.Coded(result.ReasonDevice, err)
 		}
 		if i > 0 {
-			differ(&v, first, next, size, i)
+			v.Compare(first, next, size, i)
 		}
 	}
 	return v, nil
@@ -121,44 +114,15 @@ func (b *bench) lay(tile []byte, at accel.Ptr, bytes int64) error {
 	return err
 }
 
-// differ adds the elements and bits in which the result of an operation differs from the first one.
-func differ(v *collective.Repeatability, first, result []byte, size int64, operation int) {
-	if bytes.Equal(first, result) {
-		return
-	}
-	for at := int64(0); at < int64(len(first)); at += size {
-		element := int64(0)
-		for i := range size {
-			x := first[at+i] ^ result[at+i]
-			if x != 0 && v.First == nil {
-				v.First = &collective.Difference{Operation: operation, Element: at / size, Bit: 8*int(i) + bits.TrailingZeros8(x)}
-			}
-			element += int64(bits.OnesCount8(x))
-		}
-		if v.Bits += element; element > 0 {
-			v.Elements++
-		}
-	}
-}
-
 // foldRepeatable combines what the ranks found of a rung; nil if one of them has nothing.
-func foldRepeatable(r rungRecord, tracks []track) *collective.Repeatability {
-	var all collective.Repeatability
+func foldRepeatable(r rungRecord, tracks []track) *result.Repeatability {
+	var all result.Repeatability
 	for number, t := range tracks {
 		i := slices.IndexFunc(t.repeated, func(v repeated) bool { return v.Requested == r.Requested && v.Placement == r.Placement })
 		if i < 0 {
 			return nil
 		}
-		v := t.repeated[i].Repeatability
-		all.Operations = v.Operations
-		all.Compared += v.Compared
-		all.Elements += v.Elements
-		all.Bits += v.Bits
-		if v.First != nil && (all.First == nil || v.First.Operation < all.First.Operation) {
-			first := *v.First
-			first.Rank = number
-			all.First = &first
-		}
+		all.Add(number, t.repeated[i].Repeatability)
 	}
 	return &all
 }

@@ -49,7 +49,7 @@ type flags struct {
 	sampling, timing      string
 	layout, contract      string
 	tuning                ep.Tuning
-	ranks                 int
+	ranks, repeatable     int
 }
 
 // newFlags adds the flags to fs and returns them, with the groups in which
@@ -77,6 +77,7 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
 	g.StringVar(&f.timing, "timing-mode", ep.Eager, "time operations in `MODE`: eager, or graph, which captures and replays them")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
+	g.IntVar(&f.repeatable, "repeatable", 0, "also combine one input `N` times for each number of tokens, and exit 1 if a result differs from the first in any bit\nalthough the declared arithmetic determines it")
 	f.TimeLimit(how)
 	f.AddFlags(how)
 	return f, f.AddGroups(fs, shape, how)
@@ -102,7 +103,7 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 	if err != nil {
 		return d, err
 	}
-	if err := f.refuse(world); err != nil {
+	if err := cmp.Or(f.refuse(world), bench.CheckRepeats(f.repeatable)); err != nil {
 		return d, err
 	}
 	block := ep.Block{Routing: f.routing}
@@ -120,7 +121,7 @@ func (f *flags) Plan(_ []string, cat *catalog.Catalog, be *catalog.Backend, worl
 	block.Workload, block.Seed = f.workload(cat)
 	block.EPSize, block.Mode, block.Phase, block.Layout = world, f.mode, f.phase, f.layout
 	block.Hidden, block.TopK, block.Experts = f.hidden, f.topk, f.experts
-	block.Ladder, block.Timing = f.tokens, ep.Timing(*profile)
+	block.Ladder, block.Timing, block.Repeatable = f.tokens, ep.Timing(*profile), f.repeatable
 	if f.timing != ep.Eager {
 		block.TimingMode = f.timing
 	}
@@ -208,7 +209,9 @@ type Report struct {
 	Workload    *ep.Workload    `json:"workload"`
 	Measurement *ep.Measurement `json:"measurement"`
 	Outcome     result.Outcome  `json:"outcome"`
-	Passed      bool            `json:"passed"`
+	// Violations describes the results that are not repeatable, one line each.
+	Violations []string `json:"violations,omitempty"`
+	Passed     bool     `json:"passed"`
 }
 
 // Report implements bench.Measurement.
@@ -225,7 +228,49 @@ func (p *Report) Add(doc result.Document) {
 	d := doc.(*ep.Document)
 	p.Take(&d.Envelope)
 	p.Case, p.Workload, p.Measurement, p.Outcome = bench.CaseOf(&d.Envelope), &d.Workload, &d.Measurement, d.Outcome
+	for i := range d.Measurement.Rows {
+		if text, allowed := differing(&d.Measurement.Rows[i]); text != "" && !allowed {
+			p.Violations = append(p.Violations, text)
+		}
+	}
+	p.Unrepeatable(len(p.Violations))
 	p.Passed = p.Err() == nil
+}
+
+// Broken implements bench.Reporter.
+func (p *Report) Broken() []string { return p.Violations }
+
+// differing returns how the repeated combines of a row differ, if they do, and whether the declared arithmetic
+// allows that.
+func differing(r *ep.Row) (text string, allowed bool) {
+	if text = bench.Differing(r.Repeatable, "combines"); text == "" {
+		return "", false
+	}
+	declared := r.Repeatable.AsDeclared
+	return tokens(r.TokensPerRank) + ": " + text, declared != nil && *declared
+}
+
+// repeatable prints how many rows of a case have combines whose results differ, if it asks for them, and what the
+// declared arithmetic allows.
+func repeatable(w io.Writer, rows []ep.Row, combines int) {
+	if combines == 0 {
+		return
+	}
+	var lines []string
+	differ := 0
+	for i := range rows {
+		text, allowed := differing(&rows[i])
+		if text != "" {
+			differ++
+		}
+		if allowed {
+			lines = append(lines, text)
+		}
+	}
+	fmt.Fprintf(w, "# repeatable: %d combines on one input, results differ in %d of %s\n", combines, differ, plural.Count(len(rows), "row", "rows"))
+	for _, text := range lines {
+		fmt.Fprintf(w, "# as the declared arithmetic allows: %s\n", text)
+	}
 }
 
 // Print implements bench.Reporter: a line for each rung.
@@ -271,6 +316,7 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 				tokens(r.TokensPerRank), a.Accumulation, a.Wrong, a.Checked)
 		}
 	}
+	repeatable(w, d.Measurement.Rows, b.Repeatable)
 	for _, n := range d.Workload.LadderDropped {
 		fmt.Fprintf(w, "# not measured: %s\n", tokens(n))
 	}

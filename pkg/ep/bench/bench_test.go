@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 func TestRefusals(t *testing.T) {
@@ -24,6 +25,7 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("--routing unifrom", `unknown routing "unifrom"; did you mean "uniform"?`),
 		benchtest.Usage("--routing lognormal-vio31", `--routing: routing "lognormal-vio31": the wanted MaxVio must be a number above 0 and below 31, which is (experts - top-k) / top-k`),
 		benchtest.Usage("--sms -1", "--sms -1: want at least 1"),
+		benchtest.Usage("--repeatable 1", "--repeatable: want 2 to 1000000 operations, or 0"),
 	})
 }
 
@@ -64,5 +66,36 @@ func TestPercentilesOfFewSamples(t *testing.T) {
 		var out strings.Builder
 		(*Report)(nil).Print(&out, resulttest.EP(c, resulttest.Attempt()))
 		require.Regexp(t, "(?m)"+want, out.String())
+	}
+}
+
+// Results that the declared arithmetic determines break the measurement if they vary; what it allows is printed.
+func TestUnrepeatableCombines(t *testing.T) {
+	for _, declared := range []bool{true, false} {
+		c := resulttest.EPCase()
+		ep.Of(&c).Ladder, ep.Of(&c).Repeatable = plan.Ladder{1, 8}, 10
+		d := resulttest.EP(c, resulttest.Attempt())
+		token := int64(3)
+		for i := range d.Measurement.Rows {
+			d.Measurement.Rows[i].Repeatable = &result.Repeatability{Operations: 10, Compared: 64}
+		}
+		*d.Measurement.Rows[1].Repeatable = result.Repeatability{
+			Operations: 10, Compared: 64, Elements: 3, Bits: 5, First: &result.Difference{Operation: 7, Rank: 1, Token: &token, Element: 17, Bit: 2}, AsDeclared: &declared,
+		}
+		p := &Report{}
+		p.Add(d)
+		var out strings.Builder
+		p.Print(&out, d)
+		require.Contains(t, out.String(), "# repeatable: 10 combines on one input, results differ in 1 of 2 rows\n")
+		const text = "8 tokens: 3 elements (5 bits) of 10 combines on one input differ from the first result; " +
+			"the first is bit 2 of element 17 of token 3, on rank 1 in repeat 7"
+		require.Equal(t, declared, strings.Contains(out.String(), "# as the declared arithmetic allows: "+text+"\n"))
+		if declared {
+			require.NoError(t, p.Err())
+			require.Empty(t, p.Broken())
+		} else {
+			require.EqualError(t, p.Err(), "1 result is not repeatable")
+			require.Equal(t, []string{text}, p.Broken())
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,6 +67,60 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 				require.Equal(t, resulttest.Reasons("check-failed: arithmetic rank 1"), row.Arithmetic.Reasons)
 			})
 		}
+	}
+}
+
+// A combine of one input that now and then adds otherwise is found, with its rank, token, element and bit. What
+// the declared arithmetic allows is told apart, and neither fails the case. A combine that does nothing is found,
+// too.
+func TestUnrepeatableCombines(t *testing.T) {
+	repeat := func(c *plan.Case) { ep.Of(c).Repeatable = 7 }
+	yes, no := true, false
+	for _, f := range []struct {
+		kind     string
+		change   func(*plan.Case)
+		declared *bool
+	}{
+		{"", lowLatency, nil},
+		{runner.FaultReversedSum, func(*plan.Case) {}, &no},
+		{runner.FaultReversedSum, lowLatency, &no},
+		{runner.FaultFusedSum, lowLatency, &yes},
+		{runner.FaultNoCombine, func(*plan.Case) {}, &no},
+	} {
+		c := eptest.Case(4, ladder("8"), f.change, repeat)
+		t.Run(f.kind+" "+ep.Of(&c).Mode, func(t *testing.T) {
+			fault := ""
+			switch f.kind {
+			case "":
+			case runner.FaultNoCombine: // of all ranks, since the others would wait
+				for r := range 4 {
+					fault += fmt.Sprintf("rank=%d,kind=%s,at=combine-every-3;", r, f.kind)
+				}
+				fault = strings.TrimSuffix(fault, ";")
+			default:
+				fault = "rank=1,at=combine-every-3,kind=" + f.kind
+			}
+			d := eptest.Document(t, c, eptest.Run(t, host.Open(host.Variant{}), fault, c)[0])
+			row := d.Measurement.Rows[0]
+			v := row.Repeatable
+			require.Equal(t, 7, v.Operations)
+			require.EqualValues(t, row.GlobalTokens*256, v.Compared)
+			require.Equal(t, f.declared, v.AsDeclared)
+			if f.kind == runner.FaultNoCombine {
+				require.GreaterOrEqual(t, v.Elements, v.Compared*9/10, "all that was not written")
+				return
+			}
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			if f.kind == "" {
+				require.Nil(t, v.First)
+				return
+			}
+			require.GreaterOrEqual(t, v.Bits, v.Elements)
+			require.Equal(t, 1, v.First.Rank)
+			require.NotNil(t, v.First.Token)
+			require.Less(t, *v.First.Token, int64(8))
+			require.Less(t, v.First.Element, int64(256))
+		})
 	}
 }
 

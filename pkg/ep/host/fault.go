@@ -19,6 +19,9 @@ func (a *adapter) InjectFault(kind string, d runner.Description) error {
 	if slices.Contains(scales, kind) && !d.Codec.Block {
 		return errors.New("the dispatch has no block scales")
 	}
+	if kind == runner.FaultFusedSum && d.Combine != runner.WeightedKernelSum {
+		return errors.New("the combine does not weight")
+	}
 	a.fault = kind
 	return nil
 }
@@ -42,11 +45,11 @@ func (a *adapter) spoilScales() {
 
 // sumsWrongly reports whether the injected fault is in the sum.
 func (a *adapter) sumsWrongly() bool {
-	return slices.Contains([]string{runner.FaultBF16Sum, runner.FaultReversedSum, runner.FaultTruncatedSum}, a.fault)
+	return slices.Contains([]string{runner.FaultBF16Sum, runner.FaultReversedSum, runner.FaultTruncatedSum, runner.FaultFusedSum}, a.fault)
 }
 
-// wrongSum adds the rows of a token contrary to the declaration: with a bf16 accumulator, in the
-// opposite order, or truncating instead of rounding.
+// wrongSum adds the rows of a token otherwise: contrary to the declaration with a bf16 accumulator, in the
+// opposite order or truncating instead of rounding, or with fused operations, which it allows.
 func (a *adapter) wrongSum(dst []uint16, pulls []pull, token int) {
 	pulls = slices.Clone(pulls)
 	if a.fault == runner.FaultReversedSum {
@@ -59,9 +62,14 @@ func (a *adapter) wrongSum(dst []uint16, pulls []pull, token int) {
 	weights := deviceSlice[float32](a.p.Weight, a.p.Tokens*a.p.TopK)[token*a.p.TopK:]
 	total, part := make([]float32, len(dst)), make([]float32, len(dst))
 	for i, p := range pulls {
-		if a.d.Combine == runner.WeightedKernelSum {
+		switch {
+		case a.fault == runner.FaultFusedSum:
+			for c, b := range a.row(p) {
+				part[c] = float32(math.FMA(float64(numeric.FromBF16(b)), float64(weights[p.slot]), float64(part[c])))
+			}
+		case a.d.Combine == runner.WeightedKernelSum:
 			addWeightedRow(part, a.row(p), weights[p.slot])
-		} else {
+		default:
 			addRow(part, a.row(p))
 		}
 		if a.fault == runner.FaultBF16Sum {

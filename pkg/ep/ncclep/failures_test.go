@@ -225,8 +225,28 @@ func TestAnotherRounding(t *testing.T) {
 	}
 }
 
+// A library that adds in another order now and then is found, with the rank, and the case is not failed.
+func TestUnrepeatable(t *testing.T) {
+	for _, f := range forms {
+		t.Run(fmt.Sprint(f), func(t *testing.T) {
+			if f != normal && f != expertMajor {
+				need.Full(t)
+			}
+			setUp(t)
+			require.Zero(t, measured(t, f).Measurement.Rows[0].Repeatable.Elements)
+			t.Setenv("CX_FAKE_NCCL_EP_REORDER", "1:4")
+			d := measured(t, f)
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			v := d.Measurement.Rows[0].Repeatable
+			require.Positive(t, v.Elements)
+			require.Equal(t, 1, v.First.Rank)
+			require.False(t, *v.AsDeclared)
+		})
+	}
+}
+
 func measured(t *testing.T, f form) *ep.Document {
 	t.Helper()
-	c := caseOf(f, func(c *plan.Case) { ep.Of(c).Ladder = plan.Ladder{6} })
+	c := caseOf(f, func(c *plan.Case) { ep.Of(c).Ladder, ep.Of(c).Repeatable = plan.Ladder{6}, 9 })
 	return eptest.Document(t, c, eptest.Run(t, Open, "", c)[0])
 }

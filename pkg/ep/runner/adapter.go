@@ -256,7 +256,7 @@ type CachedDispatcher interface {
 // checks.
 type FaultInjector interface {
 	Adapter
-	// InjectFault begins a fault (FaultBF16Sum, …) before the case is prepared, or ends it if kind
-	// is empty. It returns an error for a fault that does not apply to d.
+	// InjectFault begins a fault (FaultBF16Sum, …) before the case is prepared or, of a sum, before a
+	// combine, or ends it if kind is empty. It returns an error for a fault that does not apply to d.
 	InjectFault(kind string, d Description) error
 }

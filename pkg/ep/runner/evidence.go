@@ -21,6 +21,7 @@ type evidence struct {
 	fresh    map[freshKey]freshRecord
 	chains   map[chainKey]chainRecord
 	replays  map[int]replayRecord
+	repeated map[int]repeatableRecord
 }
 
 type moment struct {
@@ -45,6 +46,7 @@ func read(block *ep.Block) func(rank.Stream, *evidence) error {
 		*e = evidence{
 			digests: map[int]string{}, verdicts: map[moment]Verdict{}, sums: map[int]arithmeticRecord{},
 			fresh: map[freshKey]freshRecord{}, chains: map[chainKey]chainRecord{}, replays: map[int]replayRecord{},
+			repeated: map[int]repeatableRecord{},
 		}
 		return s.Read(e.kinds(block))
 	}
@@ -79,6 +81,7 @@ func (e *evidence) kinds(block *ep.Block) rank.Kinds {
 		}),
 		kindArithmetic: rank.Index(e.sums, func(a arithmeticRecord) int { return a.TokensPerRank }),
 		kindReplay:     rank.Index(e.replays, func(r replayRecord) int { return r.TokensPerRank }),
+		kindRepeatable: rank.Index(e.repeated, func(r repeatableRecord) int { return r.TokensPerRank }),
 		kindFresh: rank.Each(func(f freshRecord) error {
 			if len(f.Microseconds) != block.Timing.ItersPerTrial {
 				return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), block.Timing.ItersPerTrial)

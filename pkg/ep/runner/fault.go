@@ -49,12 +49,13 @@ const (
 	FaultCachedCombine  = "cached-combine" // of rows that Stage staged
 )
 
-// Kinds of faults in the library's arithmetic, from the start of the case to its end. Only a
-// FaultInjector has them.
+// Kinds of faults in the library's arithmetic, from the start of the case to its end or, in sums, in every
+// N-th combine. Only a FaultInjector has them.
 const (
 	FaultBF16Sum       = "bf16-sum"       // combine rounds each partial sum to bf16
 	FaultReversedSum   = "reversed-sum"   // combine adds in the opposite order
 	FaultTruncatedSum  = "truncated-sum"  // combine truncates where it has to round
+	FaultFusedSum      = "fused-sum"      // a weighted combine fuses multiplication and addition, as it may
 	FaultNeighborScale = "neighbor-scale" // blocks have the scale of the previous block
 	FaultPeriodicScale = "periodic-scale" // tokens have the scales of the token 257 places earlier
 )
@@ -84,7 +85,8 @@ var (
 	combineFaults    = []string{FaultNoCombine, FaultStale, FaultOnes}
 	replayFaults     = []string{FaultNoReplay}
 	cachingFaults    = []string{FaultCachedDispatch, FaultCachedCombine} // in both timing modes
-	arithmeticFaults = []string{FaultBF16Sum, FaultReversedSum, FaultTruncatedSum, FaultNeighborScale, FaultPeriodicScale}
+	sumFaults        = []string{FaultBF16Sum, FaultReversedSum, FaultTruncatedSum, FaultFusedSum}
+	arithmeticFaults = append(slices.Clone(sumFaults), FaultNeighborScale, FaultPeriodicScale)
 )
 
 // FaultKinds lists the kinds of data faults of EP cases.
@@ -214,6 +216,10 @@ func (m *run) injectArithmetic() error {
 		case !ok:
 		case !able:
 			return rank.RefusedFault(kind, "backend %s cannot inject it", m.c.Backend)
+		case inTurn(kind, at): // see injected
+			if err := injector.InjectFault(kind, m.d); err != nil {
+				return rank.RefusedFault(kind, "%w", err)
+			}
 		case at != rank.FaultAtStart:
 			return rank.RefusedFault(kind, "it cannot begin at %q", at)
 		default:
@@ -229,11 +235,16 @@ func (m *run) injectArithmetic() error {
 	return nil
 }
 
+// inTurn reports whether an arithmetic fault is in every N-th combine alone.
+func inTurn(kind, at string) bool {
+	return slices.Contains(sumFaults, kind) && strings.HasPrefix(at, faultAtCombine+faultEvery)
+}
+
 // injected returns the case's adapter with the fault that the session names for this rank, or nil.
 func injected(m *run) (*faulty, error) {
-	for _, kind := range slices.Concat(dispatchFaults, combineFaults, cachingFaults, replayFaults) {
+	for _, kind := range FaultKinds() {
 		at, ok := m.Fault(kind)
-		if !ok {
+		if !ok || slices.Contains(arithmeticFaults, kind) && !inTurn(kind, at) {
 			continue
 		}
 		if at == faultAtChain && (kind == FaultWrongExpert || kind == FaultDropToken) &&
@@ -284,7 +295,9 @@ func (f *faulty) skipsReplay() bool {
 	return f.strikes()
 }
 
-func (f *faulty) inCombine() bool { return slices.Contains(combineFaults, f.kind) }
+func (f *faulty) inCombine() bool {
+	return slices.Contains(combineFaults, f.kind) || slices.Contains(sumFaults, f.kind)
+}
 
 // count counts a call of the faulty operation.
 func (f *faulty) count() {
@@ -388,6 +401,15 @@ func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
 	}
 	if strikes && f.kind == FaultNoCombine && f.out != 0 {
 		return f.out, nil
+	}
+	if slices.Contains(sumFaults, f.kind) {
+		kind := ""
+		if strikes {
+			kind = f.kind
+		}
+		if err := f.Adapter.(FaultInjector).InjectFault(kind, f.m.d); err != nil {
+			return 0, err
+		}
 	}
 	if out, err = f.Adapter.Combine(h, s); err != nil {
 		return 0, err

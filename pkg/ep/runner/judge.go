@@ -87,6 +87,21 @@ func (m *run) judgeChain(p *point, left Verdict) error {
 // judgeArithmetic sends chosen rows back to combine and judges their sums.
 func (m *run) judgeArithmetic(p *point) error {
 	o := &p.oracle
+	if err := m.stageChosen(o); err != nil {
+		return err
+	}
+	if err := (steps{m.combine, m.stream.Synchronize}).do(); err != nil {
+		return err
+	}
+	worst, wrong, err := m.data.declared(o, m.left.out)
+	if err != nil {
+		return err
+	}
+	return m.Emit(kindArithmetic, arithmeticRecord{p.TokensPerRank, finite(worst), o.values(), wrong})
+}
+
+// stageChosen dispatches, and stages the chosen rows instead of what arrived.
+func (m *run) stageChosen(o *oracle) error {
 	received, err := m.inspected()
 	if err != nil {
 		return err
@@ -95,15 +110,7 @@ func (m *run) judgeArithmetic(p *point) error {
 	if err != nil {
 		return err
 	}
-	choose := func(to []Rows) error { return m.data.choose(o, o.chosenFor(received, tokens), to) }
-	if err := (steps{m.stageRows(choose), m.combine, m.stream.Synchronize}).do(); err != nil {
-		return err
-	}
-	worst, wrong, err := m.data.declared(o, m.left.out)
-	if err != nil {
-		return err
-	}
-	return m.Emit(kindArithmetic, arithmeticRecord{p.TokensPerRank, finite(worst), o.values(), wrong})
+	return m.stageRows(func(to []Rows) error { return m.data.choose(o, o.chosenFor(received, tokens), to) })()
 }
 
 // judgeChanged writes other inputs into the buffers of the bound problem, judges the operation and

@@ -18,6 +18,7 @@ const (
 	kindFresh      = ep.RecordFresh   // freshRecord, per trial, rung and component
 	kindChain      = ep.RecordChain   // chainRecord, per chain trial and rung
 	kindReplay     = "ep-replay"      // replayRecord, once per rung, of replayed graphs
+	kindRepeatable = "ep-repeatable"  // repeatableRecord, once per rung, if the case asks for it
 )
 
 // planRecord declares what this rank is about to measure.

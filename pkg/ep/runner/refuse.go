@@ -49,6 +49,8 @@ func checkCase(c plan.Case, world int) error {
 		return rank.Refused("unknown timing contract %q", c.Contract)
 	case b.TimingMode != "" && b.TimingMode != vocab.Graph:
 		return rank.Refused("unknown timing mode %q", b.TimingMode)
+	case b.Repeatable < 0:
+		return rank.Refused("cannot combine one input %d times", b.Repeatable)
 	}
 	return nil
 }

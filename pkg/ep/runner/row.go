@@ -54,6 +54,7 @@ func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers 
 	m.chains()
 	m.correctness(declared.Description, strangers)
 	m.arithmetic(declared.Description)
+	m.repeatable()
 	m.instants(declared.Description)
 	m.repeated(declared.Description)
 	m.gate(declared, trace, limits)

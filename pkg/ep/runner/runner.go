@@ -47,7 +47,8 @@ func (r *Runner) Close() error {
 }
 
 // Run implements rank.Runner. The contract fixes its order: bring up and judge all rungs, the
-// fresh-entry windows, the chains, the alternating passes, judge all rungs again. Windows and chains
+// fresh-entry windows, the chains, the alternating passes, judge all rungs again; last, if the case asks
+// for it, combine one input repeatedly. Windows and chains
 // are judged too: in each trial on an operation at a random place, and in the last one on the state
 // that they left.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
@@ -59,7 +60,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return errors.Join(err, m.device.Close())
 	}
 	fresh, chains := func() error { return m.measureFresh(ctx) }, func() error { return m.measureChains(ctx) }
-	for _, phase := range []func() error{m.bringUp, fresh, m.checkReplays, chains, m.alternate, m.judgeAfter} {
+	for _, phase := range []func() error{m.bringUp, fresh, m.checkReplays, chains, m.alternate, m.judgeAfter, m.repeatable} {
 		if err := phase(); err != nil {
 			return errors.Join(m.adapter.Err(), err, m.device.Close())
 		}
