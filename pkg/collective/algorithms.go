@@ -1,8 +1,11 @@
 package collective
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -79,25 +82,56 @@ func algorithmOf(name string) (a algorithm) {
 	return a
 }
 
-// Selecting returns the environment in which an operation has a single algorithm; nil for the choice of the
-// library, "".
-func Selecting(op, name string) map[string]string {
-	switch a := algorithmOf(name); {
-	case a.name == "":
-		return nil
-	case a.kernel != "":
-		return map[string]string{selectors[2]: map[string]string{"all_reduce": "AllReduce_", "all_gather": "AllGather_", "reduce_scatter": "ReduceScatter_"}[op] + a.kernel}
-	default:
-		return map[string]string{selectors[0]: a.algo, selectors[1]: a.proto}
+// MaxCTAs is the maximum number of CTAs of an operation of NCCL.
+const MaxCTAs = 64
+
+// Variant names an algorithm with a number of CTAs, such as ring_ll(8). Where the library chooses the algorithm, its
+// name is auto; 0 CTAs, whose number it chooses, have no name. The result is "" if it chooses both.
+func Variant(algorithm string, ctas int) string {
+	if ctas == 0 {
+		return algorithm
 	}
+	return fmt.Sprintf("%s(%d)", cmp.Or(algorithm, "auto"), ctas)
 }
 
-// selectors are the variables with which NCCL and RCCL select algorithms.
-var selectors = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_SYM_KERNEL"}
+// Variant names what the case chooses in the place of the library.
+func (b *Block) Variant() string { return Variant(b.Algorithm, b.CTAs) }
 
-// Selected returns a variable of the environment of this process that selects algorithms, or "".
-func Selected() string {
-	for _, name := range selectors {
+// Selecting returns the environment in which the operation has only the algorithm and the CTAs of the case; nil if
+// the library chooses both.
+func (b *Block) Selecting() map[string]string {
+	env := map[string]string{}
+	if b.CTAs > 0 {
+		n := strconv.Itoa(b.CTAs)
+		env[limits[0]], env[limits[1]] = n, n
+	}
+	switch a := algorithmOf(b.Algorithm); {
+	case a.name == "":
+	case a.kernel != "":
+		env[selectors[2]] = map[string]string{"all_reduce": "AllReduce_", "all_gather": "AllGather_", "reduce_scatter": "ReduceScatter_"}[b.Op] + a.kernel
+	default:
+		env[selectors[0]], env[selectors[1]] = a.algo, a.proto
+	}
+	if len(env) == 0 {
+		return nil
+	}
+	return env
+}
+
+// selectors and limits are the variables with which NCCL and RCCL select algorithms, and numbers of CTAs.
+var (
+	selectors = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_SYM_KERNEL"}
+	limits    = []string{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}
+)
+
+// Selected returns a variable of the environment of this process that selects algorithms or, with ctas, their CTAs,
+// or "".
+func Selected(ctas bool) string {
+	names := selectors
+	if ctas {
+		names = append(slices.Clone(names), limits...)
+	}
+	for _, name := range names {
 		if os.Getenv(name) != "" {
 			return name
 		}
@@ -105,8 +139,12 @@ func Selected() string {
 	return ""
 }
 
-// Selection returns NCCL's selection of an algorithm alone for a call. NCCL takes a name for the beginning of names.
+// Selection returns NCCL's selection of an algorithm alone for a call; "" for its own choice, "". NCCL takes a name
+// for the beginning of names.
 func Selection(name string) string {
+	if name == "" {
+		return ""
+	}
 	all := []string{strings.ToUpper(name)}
 	for _, other := range AlgorithmNames() {
 		if other != name && strings.HasPrefix(other, name) {

@@ -41,7 +41,10 @@ type Block struct {
 	NullStream bool `json:"null_stream,omitempty"`
 	// Algorithm is the only one, with its protocol, that the library may use; empty: the library chooses.
 	Algorithm string `json:"algorithm,omitempty" in:"algorithm"`
-	Measure   Counts `json:"measure"`
+	// CTAs is the minimum and maximum number of CTAs (NCCL's channels) that the library is told to use for an
+	// operation; small operations use fewer. 0: the library chooses.
+	CTAs    int    `json:"ctas,omitempty"`
+	Measure Counts `json:"measure"`
 }
 
 // Counts holds the sample counts of a collective case.
@@ -127,6 +130,9 @@ func (b *Block) Factors(c *plan.Case, to []string) []string {
 	}
 	if b.Algorithm != "" {
 		to = append(to, "algo", b.Algorithm)
+	}
+	if b.CTAs > 0 {
+		to = append(to, "ctas"+strconv.Itoa(b.CTAs))
 	}
 	return to
 }

@@ -41,6 +41,7 @@ type comparison struct {
 	NullStream   bool      `json:"null_stream,omitempty"`
 	Traffic      [][]int64 `json:"traffic,omitempty"`
 	Algorithm    string    `json:"algorithm,omitempty"`
+	CTAs         int       `json:"ctas,omitempty"`
 	Measure      Counts    `json:"measure"`
 }
 
@@ -48,7 +49,7 @@ func comparisonOf(c *plan.Case) any {
 	b := Of(c)
 	return comparison{
 		Op: b.Op, RedOp: b.RedOp, Root: b.Root, Buffers: b.Buffers,
-		Registration: b.Registration, Unalign: b.Unalign, NullStream: b.NullStream, Traffic: b.Traffic, Algorithm: b.Algorithm, Measure: b.Measure.Timed(),
+		Registration: b.Registration, Unalign: b.Unalign, NullStream: b.NullStream, Traffic: b.Traffic, Algorithm: b.Algorithm, CTAs: b.CTAs, Measure: b.Measure.Timed(),
 	}
 }
 
@@ -143,6 +144,7 @@ func CheckDocument(p *result.Problems, d *Document) {
 			p.Add("%s: ended_at %q: want a time (ISO 8601)", at, r.EndedAt)
 		}
 		p.Reasons(at+".correctness", r.Check.Reasons)
+		p.Check(0 <= r.CTAs && (b.CTAs == 0 || r.CTAs <= b.CTAs), "%s: ctas is %d, but the case limits it to %d", at, r.CTAs, b.CTAs)
 		if v := r.Repeatable; v != nil {
 			p.Repeatability(at, v, b.Measure.Repeatable, id.Case.World)
 		}

@@ -108,6 +108,8 @@ type Row struct {
 	// Algorithm is the one that the library reported, with its protocol, in an operation after the timed
 	// windows; missing if it reported none.
 	Algorithm string `json:"algorithm,omitempty" in:"algorithm"`
+	// CTAs is the number of CTAs that the library reported with the algorithm.
+	CTAs int `json:"ctas,omitempty"`
 	// Repeatable is missing unless the case asks for it and the operation reduces.
 	Repeatable *result.Repeatability `json:"repeatable,omitempty"`
 }

@@ -143,5 +143,5 @@ var views = []figure.View{
 // facetsOf returns the values of Facets for a series.
 func facetsOf(d *Document, mode, placement string) []string {
 	m, b := &d.Measurement, Of(&d.Identity.Case)
-	return []string{m.Op, mode, placement, m.DType, m.RedOp, strconv.Itoa(m.Root), b.TrafficName, m.Buffers, m.Registration, b.Algorithm}
+	return []string{m.Op, mode, placement, m.DType, m.RedOp, strconv.Itoa(m.Root), b.TrafficName, m.Buffers, m.Registration, b.Variant()}
 }

@@ -64,7 +64,7 @@ func requestEach(r *planner.Resolver, be *catalog.Backend, c plan.Case, shape Bl
 	for _, name := range append([]string{""}, AlgorithmsOf(shape.Op, shape.Registration, planner.Ordered(has, algorithms))...) {
 		block := shape
 		block.Algorithm = name
-		c.Block, c.Env = &block, planner.With(env, Selecting(shape.Op, name))
+		c.Block, c.Env = &block, planner.With(env, block.Selecting())
 		r.Request(be, &c)
 	}
 }
@@ -112,6 +112,8 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("operation %s with registration %s has no algorithm %s", b.Op, b.Registration, b.Algorithm)
 	case b.Algorithm != "" && !slices.Contains(has.Algorithms, b.Algorithm):
 		return fmt.Sprintf("backend %s has no algorithm %s", be.Name, b.Algorithm)
+	case b.CTAs > 0 && len(AlgorithmsOf(b.Op, b.Registration, has.Algorithms)) == 0:
+		return fmt.Sprintf("backend %s does not let %s choose its number of CTAs", be.Name, b.Op)
 	case has.Ungrouped && b.Measure.Aggregate > 1:
 		return fmt.Sprintf("backend %s has no group calls of several operations, but -m requests %d", be.Name, b.Measure.Aggregate)
 	}

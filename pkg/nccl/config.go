@@ -9,19 +9,25 @@ import "C"
 
 import "unsafe"
 
-// PerCall reports whether calls of the library take a configuration of their own, with the algorithm to use.
+// PerCall reports whether calls of the library take a configuration of their own, with the algorithm and CTAs to use.
 func (l *Library) PerCall() bool {
 	return l.Kind == NCCL && l.Version >= v2_31 && l.has["ncclAllReduceConfig"]
 }
 
 // NewCallConfig returns a cx_nccl_call_config that forces the algorithms of a selection, in NCCL's syntax, and a
-// function that frees it.
-func (l *Library) NewCallConfig(selection string) (config unsafe.Pointer, free func()) {
+// number of CTAs, and a function that frees it. With "" and 0 the library chooses.
+func (l *Library) NewCallConfig(selection string, ctas int) (config unsafe.Pointer, free func()) {
 	block := (*C.cx_nccl_call_config)(C.calloc(1, C.sizeof_cx_nccl_call_config))
 	*block = C.cx_nccl_call_config{
 		size: C.sizeof_cx_nccl_call_config, magic: configMagic, version: C.uint32_t(l.Version),
 		minCTAs: undefined, maxCTAs: undefined, nvlsCTAs: undefined, cgaClusterSize: undefined, CTAPolicy: undefined,
-		algSelection: C.CString(selection), forceAlgSelection: 1,
+		forceAlgSelection: 1,
+	}
+	if selection != "" {
+		block.algSelection = C.CString(selection)
+	}
+	if ctas > 0 {
+		block.minCTAs, block.maxCTAs = C.int32_t(ctas), C.int32_t(ctas)
 	}
 	return unsafe.Pointer(block), func() {
 		C.free(unsafe.Pointer(block.algSelection))

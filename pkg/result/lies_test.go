@@ -139,7 +139,8 @@ var taken = map[string]string{
 // absent are members that no successful document has: forms of rows that schedules share with collectives, times that
 // are refused, and what a document has twice.
 var absent = []string{
-	`schedule .*\.(src|dst|graph\..*|sizes_dropped\[\]\..*|repeatable\..*|device_memory\..*)`,
+	`schedule .*\.(src|dst|graph\..*|sizes_dropped\[\]\..*|repeatable\..*|device_memory\..*|ctas)`,
+	`collective .*\.repeatable\.(first\.token|as_declared)`,
 	`(collective|schedule) .*\.(blocking|per_iteration)\.enqueue_p50_us`,
 }
 
@@ -312,8 +313,9 @@ func whole() []result.Document {
 	sums := resulttest.Schedule(ring, resulttest.Attempt())
 	half := 0.5
 	sums.Measurement.Arithmetic = &result.Arithmetic{Passed: true, Accumulation: "rank-fp32", Checked: 64, MaxError: &half, Bound: &half}
-	varying := resulttest.Collective(plantest.Collective(2, func(c *plan.Case) { collective.Of(c).Measure.Repeatable = 4 }), resulttest.Attempt())
+	varying := resulttest.Collective(plantest.Collective(2, func(c *plan.Case) { collective.Of(c).Measure.Repeatable, collective.Of(c).CTAs = 4, 2 }), resulttest.Attempt())
 	for i := range varying.Measurement.Rows {
+		varying.Measurement.Rows[i].CTAs = 2
 		varying.Measurement.Rows[i].Repeatable = &result.Repeatability{
 			Operations: 4, Compared: 8, Elements: 3, Bits: 5, First: &result.Difference{Operation: 1, Rank: 1, Element: 2, Bit: 7},
 		}

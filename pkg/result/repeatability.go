@@ -76,5 +76,5 @@ func (p *Problems) Repeatability(at string, v *Repeatability, operations, world 
 	within := f == nil || 0 < f.Operation && f.Operation < operations && 0 <= f.Rank && f.Rank < world &&
 		0 <= f.Element && f.Element < v.Compared && 0 <= f.Bit && f.Bit < 64
 	p.Check(v.Operations == operations && 0 <= v.Elements && v.Elements <= v.Bits && (v.Elements > 0) == (f != nil) && v.Elements <= v.Compared*int64(operations-1) &&
-		(f != nil || v.AsDeclared == nil) && within, "%s: repeatable %+v contradicts the case or itself", at, *v)
+		(f != nil || v.AsDeclared == nil) && within, "%s: repeatable %+v contradicts identity.case or itself", at, *v)
 }

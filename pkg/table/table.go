@@ -126,7 +126,7 @@ func (t *Table) Text(width int) string {
 		last := ""
 		for _, r := range lines {
 			if title := titleOf(r, above); indent > 0 && title != last {
-				b.WriteString("  " + strings.Join(wrap(title, width-4), "\n    ") + "\n")
+				b.WriteString("  " + strings.Join(Wrap(title, width-4), "\n    ") + "\n")
 				last = title
 			}
 			b.WriteString(t.line(r, columns, widths, indent))
@@ -243,8 +243,8 @@ func (t *Table) blocks(widths []int, above []bool, width int) (all [][]int) {
 	return append(all, block)
 }
 
-// wrap returns text as lines of at most width columns, unless a word is longer.
-func wrap(text string, width int) []string {
+// Wrap returns text as lines of at most width columns, unless a word is longer.
+func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {

@@ -291,6 +291,7 @@ struct comm {
 	unsigned algos[5], protos[5]; // allowed by the environment: a bit for each, by function
 	int sends_to[MAX_RANKS]; // connections that were made
 	int graph_mode; // graphUsageMode; 2 by default
+	int min_ctas, max_ctas;
 };
 
 int cx_fake_graph_mode(struct comm *c) { return c->graph_mode; }
@@ -409,6 +410,7 @@ struct op {
 	uint64_t count;
 	int hang, async, flip, reorder;
 	const char *selection; // of algorithms for this call, or NULL
+	int ctas;              // for this call, or 0
 };
 
 struct work { int n; struct op ops[]; };
@@ -642,7 +644,7 @@ void ncclResetDebugInit(void) {
 }
 
 // log_tuning logs, on the first rank, how an operation is performed.
-static void log_tuning(struct comm *c, const char *function, uint64_t bytes, const char *algo, const char *proto) {
+static void log_tuning(struct comm *c, const char *function, uint64_t bytes, const char *algo, const char *proto, int channels) {
 	const char *subsystems = getenv("NCCL_DEBUG_SUBSYS");
 	open_log();
 	if (debug_file == NULL || c->rank != 0 || subsystems == NULL || strcmp(subsystems, "TUNING") != 0) return;
@@ -650,8 +652,8 @@ static void log_tuning(struct comm *c, const char *function, uint64_t bytes, con
 	int n = snprintf(text, sizeof text, "%s proto %s", algo, proto);
 	for (int i = 0; i < n; i++) // in capitals, but for the word between
 		if (i < (int)strlen(algo) || i > (int)strlen(algo) + 6) text[i] = (char)toupper(text[i]);
-	fprintf(debug_file, "stand-in:%d:%d [0] NCCL INFO %s: %llu Bytes -> Algo %s channel{Lo..Hi}={0..1}\n",
-		getpid(), getpid(), function, (unsigned long long)bytes, text);
+	fprintf(debug_file, "stand-in:%d:%d [0] NCCL INFO %s: %llu Bytes -> Algo %s channel{Lo..Hi}={0..%d}\n",
+		getpid(), getpid(), function, (unsigned long long)bytes, text, channels - 1);
 }
 
 // connect_to makes the connection over which data go to a rank, at the first send. The side
@@ -720,6 +722,14 @@ static int selected(const struct op *o, int a, int p) {
 	return 1;
 }
 
+// channels_of returns how many channels an operation uses: two, unless it is small, or the call or the communicator
+// says otherwise.
+static int channels_of(const struct op *o, uint64_t bytes) {
+	int least = o->ctas > 0 ? o->ctas : o->comm->min_ctas, most = o->ctas > 0 ? o->ctas : o->comm->max_ctas;
+	int n = 2 < least ? least : 2 < most ? 2 : most;
+	return (uint64_t)n * 512 > bytes ? 1 + (int)(bytes / 1024) : n;
+}
+
 // select_algorithm chooses by the size among what is allowed. The machine has rings, and trees that
 // reduce on all ranks: no switch reduces, and there are no further nodes.
 static int select_algorithm(const struct op *o) {
@@ -734,7 +744,7 @@ static int select_algorithm(const struct op *o) {
 			int p = by_size[large][k];
 			if (!selected(o, a, p)) continue;
 			if ((a == TREE && o->kind != AllReduce) || (c->algos[o->kind] >> a & 1) == 0 || (c->protos[o->kind] >> p & 1) == 0) continue;
-			log_tuning(c, funcs[o->kind], bytes, algos[a], protos[p]);
+			log_tuning(c, funcs[o->kind], bytes, algos[a], protos[p], channels_of(o, bytes));
 			return Success;
 		}
 	}
@@ -813,15 +823,15 @@ static int check_op(struct op *o) {
 	return Success;
 }
 
-static int configured(struct comm *c, int kind, const void *send, void *recv, size_t count, int type, int op, int root, void *stream, const char *selection) {
-	struct op o = {.comm = c, .kind = kind, .type = type, .op = op, .root = root, .send = send, .recv = recv, .count = count, .selection = selection};
+static int configured(struct comm *c, int kind, const void *send, void *recv, size_t count, int type, int op, int root, void *stream, const char *selection, int ctas) {
+	struct op o = {.comm = c, .kind = kind, .type = type, .op = op, .root = root, .send = send, .recv = recv, .count = count, .selection = selection, .ctas = ctas};
 	TRY(check_op(&o));
 	TRY(select_algorithm(&o));
 	return submit(&o, stream);
 }
 
 static int call(struct comm *c, int kind, const void *send, void *recv, size_t count, int type, int op, int root, void *stream) {
-	return configured(c, kind, send, recv, count, type, op, root, stream, NULL);
+	return configured(c, kind, send, recv, count, type, op, root, stream, NULL, 0);
 }
 
 typedef struct comm *ncclComm_t;
@@ -842,9 +852,11 @@ static int selecting(struct comm *c, int kind, const void *s, void *r, size_t n,
 	if (config == NULL) return call(c, kind, s, r, n, t, op, root, stream);
 	if (config->size < sizeof *config || config->magic != 0xcafebeef || (int)config->version != version())
 		return fail(InvalidArgument, "configuration of %zu bytes, version %u", config->size, config->version);
-	if (config->minCTAs != INT_MIN || config->maxCTAs != INT_MIN || config->CTAPolicy != INT_MIN || config->ext != NULL || config->forceAlgSelection != 1)
+	if (config->minCTAs != config->maxCTAs || (config->minCTAs != INT_MIN && (config->minCTAs < 1 || config->minCTAs > 64)))
+		return fail(InvalidArgument, "configuration of %d to %d CTAs", config->minCTAs, config->maxCTAs);
+	if (config->CTAPolicy != INT_MIN || config->ext != NULL || config->forceAlgSelection != 1)
 		return fail(InvalidArgument, "configuration with fields that are not undefined");
-	return configured(c, kind, s, r, n, t, op, root, stream, config->algSelection);
+	return configured(c, kind, s, r, n, t, op, root, stream, config->algSelection, config->minCTAs == INT_MIN ? 0 : config->minCTAs);
 }
 
 int ncclAllReduceConfig(const void *s, void *r, size_t n, int t, int op, ncclComm_t c, void *stream, const ncclCollConfig_t *f) { return selecting(c, AllReduce, s, r, n, t, op, 0, stream, f); }
@@ -988,6 +1000,8 @@ static int join(ncclComm_t *to, const char *path, int rank, int nranks, uint64_t
 	snprintf(c->path, sizeof c->path, "%s", path);
 	TRY(allow("NCCL_ALGO", algos, ALGOS, c->algos));
 	TRY(allow("NCCL_PROTO", protos, PROTOS, c->protos));
+	c->min_ctas = (int)ordered("NCCL_MIN_CTAS", 1);
+	c->max_ctas = (int)ordered("NCCL_MAX_CTAS", 64);
 	s->ids[rank] = ids;
 	host_barrier(c);
 	if (rank == 0) unlink(path);

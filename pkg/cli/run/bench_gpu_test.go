@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -147,11 +148,13 @@ func TestBenchComparesAlgorithms(t *testing.T) {
 	require.NotNil(t, a.Sizes[0].Cost)
 
 	t.Setenv("CX_FAKE_NCCL_VERSION", "23102") // whose calls take the algorithm
-	report, _ = benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "1K", "--algo", "ring_ll,tree_ll128", "-n", "2")
+	report, _ = benched(t, cli.ExitOK, "all_reduce", "-b", "128K", "-e", "128K", "--algo", "ring_ll,tree_ll128", "--ctas", "5", "-n", "2")
+	require.Len(t, report.Results, 6)
 	for _, c := range report.Results[1:] {
 		require.Equal(t, "ncclAllReduceConfig", c.Path)
-		require.Empty(t, c.Environment["NCCL_ALGO"])
-		require.Equal(t, c.Algorithm, c.Rows[0].Algorithm)
+		require.Empty(t, c.Environment["NCCL_ALGO"]+c.Environment["NCCL_MAX_CTAS"])
+		require.Equal(t, cmp.Or(c.Algorithm, "ring_ll128"), c.Rows[0].Algorithm)
+		require.Equal(t, cmp.Or(c.CTAs, 2), c.Rows[0].CTAs)
 	}
 }
 

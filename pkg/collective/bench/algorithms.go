@@ -6,17 +6,20 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/sanitize"
+	"github.com/collectivex/collectivex/pkg/table"
 )
 
 // automatic is the library's own choice among the algorithms.
 const automatic = bench.Auto
 
-// Algorithms compares the algorithms of an operation with the library's own choice, at every size.
+// Algorithms compares the variants of an operation, which are algorithms and numbers of CTAs (see collective.Variant),
+// with the library's own choice, at every size.
 type Algorithms struct {
 	DType     string          `json:"dtype"`
 	RedOp     string          `json:"redop"`
@@ -24,41 +27,44 @@ type Algorithms struct {
 	Repeat    int             `json:"repeat"`
 	Placement string          `json:"placement"`
 	Sizes     []AlgorithmSize `json:"sizes"`
-	// NotOffered has the reason for each algorithm that the library refused.
+	// NotOffered has the reason for each variant that the library refused.
 	NotOffered map[string]string `json:"not_offered,omitempty"`
+
+	ctas []int // that were asked for
 }
 
 // AlgorithmSize is a row of Algorithms.
 type AlgorithmSize struct {
 	Requested int64              `json:"requested_bytes"`
-	Times     map[string]float64 `json:"time_us"` // by algorithm, of rows that passed; "auto" is the library's own choice
-	// Chosen is the library's own choice; missing if it reported none.
-	Chosen string `json:"chosen,omitempty"`
-	// Best is the algorithm with the shortest time, and Cost how much longer the library's own choice takes, in
+	Times     map[string]float64 `json:"time_us"` // by variant, of rows that passed; "auto" is the library's own choice
+	// Chosen and ChosenCTAs are the library's own choice; missing if it reported none.
+	Chosen     string `json:"chosen,omitempty"`
+	ChosenCTAs int    `json:"chosen_ctas,omitempty"`
+	// Best is the variant with the shortest time, and Cost how much longer the library's own choice takes, in
 	// per cent; empty and null if either was not measured.
 	Best string   `json:"best,omitempty"`
 	Cost *float64 `json:"auto_cost_percent"`
 }
 
-// algorithm returns the algorithm that the case of a document requires, or "".
-func algorithm(d *collective.Document) string {
+// variant returns what the case of a document chooses in the place of the library, or "".
+func variant(d *collective.Document) string {
 	if b := collective.Of(&d.Identity.Case); b != nil {
-		return b.Algorithm
+		return b.Variant()
 	}
 	return ""
 }
 
-// notOffered reports whether the library refused the algorithm of a case, or everything that the case needs.
+// notOffered reports whether the library refused the variant of a case, or everything that the case needs.
 func notOffered(d *collective.Document) bool {
-	return algorithm(d) != "" && bench.Lacking(d.Outcome)
+	return variant(d) != "" && bench.Lacking(d.Outcome)
 }
 
 // compare adds the rows of a document to the comparisons of algorithms.
 func (p *Report) compare(d *collective.Document) {
-	if len(p.r.algo) == 0 {
+	if p.r.variants() == "" {
 		return
 	}
-	name := cmp.Or(algorithm(d), automatic)
+	name := cmp.Or(variant(d), automatic)
 	for _, placement := range p.r.Shape.Placements {
 		a := p.comparison(d, placement)
 		if notOffered(d) {
@@ -69,7 +75,7 @@ func (p *Report) compare(d *collective.Document) {
 			if f, timed := p.r.View.Figures(row); timed && row.Placement == placement && row.Good() {
 				s := a.add(row.Requested, name, f.TimeUS)
 				if name == automatic {
-					s.Chosen = row.Algorithm
+					s.Chosen, s.ChosenCTAs = row.Algorithm, row.CTAs
 				}
 			}
 		}
@@ -80,7 +86,7 @@ func (p *Report) compare(d *collective.Document) {
 func (p *Report) comparison(d *collective.Document, placement string) *Algorithms {
 	a := &Algorithms{
 		DType: d.Measurement.DType, RedOp: d.Measurement.RedOp, Root: p.r.rootOf(d), Repeat: d.Identity.Repeat, Placement: placement,
-		NotOffered: map[string]string{},
+		NotOffered: map[string]string{}, ctas: p.r.ctas,
 	}
 	for _, o := range p.Algorithms {
 		if o.DType == a.DType && o.RedOp == a.RedOp && o.Root == a.Root && o.Repeat == a.Repeat && o.Placement == a.Placement {
@@ -91,7 +97,7 @@ func (p *Report) comparison(d *collective.Document, placement string) *Algorithm
 	return a
 }
 
-// add adds the time of an algorithm at a size, and returns that row.
+// add adds the time of a variant at a size, and returns that row.
 func (a *Algorithms) add(requested int64, name string, us float64) *AlgorithmSize {
 	i := slices.IndexFunc(a.Sizes, func(s AlgorithmSize) bool { return s.Requested >= requested })
 	if i < 0 {
@@ -112,58 +118,140 @@ func (a *Algorithms) add(requested int64, name string, us float64) *AlgorithmSiz
 	return s
 }
 
-// names returns the algorithms that were measured, in the order of plans, the library's own choice first.
-func (a *Algorithms) names() []string {
-	return slices.DeleteFunc(append([]string{automatic}, collective.AlgorithmNames()...), func(name string) bool {
-		return !slices.ContainsFunc(a.Sizes, func(s AlgorithmSize) bool { _, is := s.Times[name]; return is })
-	})
+// names returns the algorithms that were measured with a number of CTAs, in the order of plans, the library's own
+// choice first.
+func (a *Algorithms) names(ctas int) (names []string) {
+	for _, algorithm := range append([]string{""}, collective.AlgorithmNames()...) {
+		name := cmp.Or(collective.Variant(algorithm, ctas), automatic)
+		if slices.ContainsFunc(a.Sizes, func(s AlgorithmSize) bool { _, is := s.Times[name]; return is }) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
-// print prints the times by size and algorithm, which one is the best from where on, and what the library
-// does not offer.
+// fastest returns the variant with the shortest time at a size among names, or "".
+func (s *AlgorithmSize) fastest(names []string) (best string) {
+	for _, name := range names {
+		if us, is := s.Times[name]; is && (best == "" || us < s.Times[best]) {
+			best = name
+		}
+	}
+	return best
+}
+
+// lineWidth is the maximum width of what is printed, which fits a terminal.
+const lineWidth = 80
+
+// print prints the times by size and algorithm, and by size and CTAs, which variant is the best from where on, and
+// what the library does not offer.
 func (a *Algorithms) print(w io.Writer, op string) {
-	names := a.names()
 	title := strings.Join(slices.DeleteFunc([]string{op, a.DType, a.RedOp, strings.ReplaceAll(a.Placement, "_", " ")}, func(s string) bool { return s == "" }), " ")
 	if a.Root > 0 {
 		title += fmt.Sprintf(", root %d", a.Root)
 	}
-	fmt.Fprintf(w, "#\n# algorithms of %s: time in us, * the shortest; auto is the library's own choice\n", title)
-	fmt.Fprintf(w, "# %10s", "size")
-	for _, name := range names {
-		fmt.Fprintf(w, "  %*s ", columnOf(name), name)
+	fmt.Fprintf(w, "#\n# algorithms of %s\n# time in us, * the shortest; auto is the library's own choice\n", title)
+	t := a.sizes()
+	for _, name := range a.names(0) {
+		t.column(name+" ", func(s *AlgorithmSize) string { return s.cell(name, s.Best) })
 	}
-	fmt.Fprintf(w, "  %10s  %s\n", "auto costs", "auto is")
-	for _, s := range a.Sizes {
-		var line strings.Builder
-		fmt.Fprintf(&line, "# %10d", s.Requested)
-		for _, name := range names {
-			text, mark := "-", " "
-			if us, is := s.Times[name]; is {
-				text = fixed(us, columnOf(name))
-			}
-			if name == s.Best {
-				mark = "*"
-			}
-			fmt.Fprintf(&line, "  %*s%s", columnOf(name), text, mark)
+	t.column("auto costs", func(s *AlgorithmSize) string {
+		if s.Cost == nil {
+			return "-"
 		}
-		cost := "-"
-		if s.Cost != nil {
-			cost = fmt.Sprintf("%+.1f %%", *s.Cost)
-		}
-		fmt.Fprintf(&line, "  %10s  %s", cost, s.Chosen)
-		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+		return fmt.Sprintf("%+.1f %%", *s.Cost)
+	})
+	t.column("auto is", func(s *AlgorithmSize) string { return collective.Variant(s.Chosen, s.ChosenCTAs) })
+	t.print(w)
+	if len(a.ctas) > 0 {
+		fmt.Fprintf(w, "# by the number of CTAs, the shortest time of all algorithms; NAME(N) has N CTAs\n")
+		a.byCTAs().print(w)
 	}
 	if text := a.crossings(); text != "" {
-		fmt.Fprintf(w, "# best: %s\n", text)
+		paragraph(w, "best: "+text)
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.NotOffered)) {
-		fmt.Fprintf(w, "# not offered: %s: %s\n", name, sanitize.Line(a.NotOffered[name]))
+	a.refused(w)
+}
+
+// byCTAs returns the shortest time with each number of CTAs, and the best variant.
+func (a *Algorithms) byCTAs() bySize {
+	t := a.sizes()
+	for _, ctas := range append([]int{0}, a.ctas...) {
+		head, names := automatic, a.names(ctas)
+		if ctas > 0 {
+			head = strconv.Itoa(ctas)
+		}
+		t.column(head+" ", func(s *AlgorithmSize) string { return s.cell(s.fastest(names), s.Best) })
+	}
+	t.column("best", func(s *AlgorithmSize) string { return s.Best })
+	return t
+}
+
+// bySize is a table with a row for each size, whose first column it is.
+type bySize struct {
+	of   []AlgorithmSize
+	text *table.Table
+}
+
+func (a *Algorithms) sizes() bySize {
+	t := bySize{a.Sizes, &table.Table{Rows: make([][]string, len(a.Sizes))}}
+	t.column("size", func(s *AlgorithmSize) string { return strconv.FormatInt(s.Requested, 10) })
+	return t
+}
+
+// cell returns the time of a variant, with a mark if it is the best.
+func (s *AlgorithmSize) cell(name, best string) string {
+	us, is := s.Times[name]
+	switch {
+	case !is:
+		return "- "
+	case name == best:
+		return strings.TrimSpace(fixed(us, 7)) + "*"
+	}
+	return strings.TrimSpace(fixed(us, 7)) + " "
+}
+
+func (t bySize) column(head string, cell func(s *AlgorithmSize) string) {
+	t.text.Columns = append(t.text.Columns, table.Figures(head)...)
+	for i := range t.of {
+		t.text.Rows[i] = append(t.text.Rows[i], cell(&t.of[i]))
 	}
 }
 
-func columnOf(name string) int { return max(len(name), 7) }
+// print prints a table in lines that fit a terminal, in blocks if it is wider.
+func (t bySize) print(w io.Writer) {
+	for line := range strings.Lines(t.text.Text(lineWidth - 1)) {
+		fmt.Fprintf(w, "#%s", line)
+	}
+}
 
-// crossings returns the best algorithms with the sizes from which on they are the best.
+// paragraph prints text in lines that fit a terminal.
+func paragraph(w io.Writer, text string) {
+	for i, line := range table.Wrap(text, lineWidth-len("#   ")) {
+		if i > 0 {
+			line = "  " + line
+		}
+		fmt.Fprintf(w, "# %s\n", line)
+	}
+}
+
+// refused prints what the library does not offer, by reason.
+func (a *Algorithms) refused(w io.Writer) {
+	var reasons []string
+	names := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(a.NotOffered)) {
+		why := strings.Replace(a.NotOffered[name], name+" not offered, ", "", 1)
+		if names[why] == nil {
+			reasons = append(reasons, why)
+		}
+		names[why] = append(names[why], name)
+	}
+	for _, why := range reasons {
+		paragraph(w, sanitize.Line("not offered: "+strings.Join(names[why], ", ")+": "+why))
+	}
+}
+
+// crossings returns the best variants with the sizes from which on they are the best.
 func (a *Algorithms) crossings() string {
 	var parts []string
 	best := ""

@@ -2,10 +2,12 @@ package bench
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/benchtest"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -32,7 +34,7 @@ func TestAlgorithmsAreCompared(t *testing.T) {
 	require.NoError(t, err)
 	p := NewReport(&r, bench.Head{})
 	auto := with("", 10, 12, 40)
-	auto.Measurement.Rows[0].Algorithm = "tree_ll"
+	auto.Measurement.Rows[0].Algorithm, auto.Measurement.Rows[0].CTAs = "tree_ll", 4
 	wrong := with("ring_ll128", 1, 1, 1)
 	for i := range wrong.Measurement.Rows {
 		wrong.Measurement.Rows[i].Check = collective.Check{Wrong: 1}
@@ -45,17 +47,78 @@ func TestAlgorithmsAreCompared(t *testing.T) {
 	var out bytes.Buffer
 	p.Foot(&out)
 	wording.Has(t, out.String(),
-		"# algorithms of all_reduce float sum out of place: time in us, * the shortest; auto is the library's own choice\n"+
-			"#       size     auto   tree_ll   ring_ll   auto costs  auto is\n"+
-			"#       1024    10.00     10.00*    20.00       +0.0 %  tree_ll\n"+
-			"#       2048    12.00     15.00     10.00*     +20.0 %\n"+
-			"#       4096    40.00     80.00     50.00*     -20.0 %\n"+
+		"# algorithms of all_reduce float sum out of place\n"+
+			"# time in us, * the shortest; auto is the library's own choice\n"+
+			"#  size   auto   tree_ll   ring_ll   auto costs     auto is\n"+
+			"#  1024  10.00     10.00*    20.00       +0.0 %  tree_ll(4)\n"+
+			"#  2048  12.00     15.00     10.00*     +20.0 %\n"+
+			"#  4096  40.00     80.00     50.00*     -20.0 %\n"+
 			"# best: tree_ll from 1K, ring_ll from 2K\n"+
-			"# not offered: nvls_simple: refused: nvls_simple not offered, ncclAllReduce ncclInvalidUsage\n")
+			"# not offered: nvls_simple: refused: ncclAllReduce ncclInvalidUsage\n")
 	require.Empty(t, p.Broken(), "the threshold is for the library's own choice")
 	require.InDelta(t, 20, *p.Algorithms[0].Sizes[1].Cost, 1e-9)
 	require.Equal(t, "tree_ll", p.Algorithms[0].Sizes[0].Chosen)
+	require.Equal(t, 4, p.Algorithms[0].Sizes[0].ChosenCTAs)
 	require.InDelta(t, (timing(10).BusBW+timing(12).BusBW+timing(40).BusBW)/3, *p.AvgBusBW, 1e-9, "of the automatic choice")
+}
+
+// limited returns a document of a case with an algorithm and a number of CTAs.
+func limited(algorithm string, ctas int, times ...float64) *collective.Document {
+	d := with(algorithm, times...)
+	collective.Of(&d.Identity.Case).CTAs = ctas
+	return d
+}
+
+// The shortest time with each number of CTAs, and which variant has it.
+func TestCTAsAreCompared(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 2K -f 2 --algo ring_ll --ctas 8,1")
+	require.NoError(t, err)
+	p := NewReport(&r, bench.Head{})
+	refused := limited("ring_ll", 1)
+	refused.Outcome = result.Outcome{Status: result.Failed, Reasons: result.Reasons{result.ReasonRefused.With("ring_ll(1) not offered, the library used ring_ll(2)")}}
+	for _, d := range []*collective.Document{with("", 10, 12), limited("", 8, 11, 9), limited("", 1, 9, 30), with("ring_ll", 20, 10), limited("ring_ll", 8, 21, 8), refused} {
+		p.Add(d)
+	}
+	var out bytes.Buffer
+	p.Foot(&out)
+	wording.Has(t, out.String(),
+		"#  size   auto   ring_ll   auto costs  auto is\n"+
+			"#  1024  10.00     20.00      +11.1 %\n"+
+			"#  2048  12.00     10.00      +50.0 %\n"+
+			"# by the number of CTAs, the shortest time of all algorithms; NAME(N) has N CTAs\n"+
+			"#  size   auto       8       1         best\n"+
+			"#  1024  10.00   11.00    9.00*     auto(1)\n"+
+			"#  2048  10.00    8.00*  30.00   ring_ll(8)\n"+
+			"# best: auto(1) from 1K, ring_ll(8) from 2K\n"+
+			"# not offered: ring_ll(1): refused: the library used ring_ll(2)\n")
+	require.Equal(t, 8, p.Results[1].CTAs)
+	require.InDelta(t, (timing(10).BusBW+timing(12).BusBW)/2, *p.AvgBusBW, 1e-9, "of the library's own choice")
+}
+
+// The comparison of any operation fits a terminal, however many algorithms and CTAs were measured.
+func TestComparisonsFit(t *testing.T) {
+	for _, op := range vocab.Ops() {
+		for _, registration := range []string{vocab.Unregistered, vocab.SymmetricWindow} {
+			names := collective.AlgorithmsOf(op, registration, collective.AlgorithmNames())
+			if len(names) == 0 {
+				continue
+			}
+			a := Algorithms{DType: "bfloat16", RedOp: "mulsum", Root: 7, Placement: vocab.OutOfPlace, NotOffered: map[string]string{}, ctas: []int{1, 2, 4, 8, 16, 32, 64}}
+			for i := range 31 {
+				size := int64(4) << i
+				a.add(size, automatic, 1234567.8).Chosen = names[0]
+				for n, name := range names {
+					a.add(size, name, 1234000+float64(n))
+					a.add(size, collective.Variant(name, 64), 1233000+float64((n+i)%7))
+					a.NotOffered[collective.Variant(name, 1)] = "refused: " + name + "(1) not offered, ncclReduceScatterConfig ncclInvalidArgument"
+				}
+			}
+			var out strings.Builder
+			a.print(&out, op)
+			benchtest.Fits(t, out.String())
+			require.Contains(t, out.String(), names[len(names)-1]+" ")
+		}
+	}
 }
 
 // A result that differs from the first one breaks the measurement, and is described.

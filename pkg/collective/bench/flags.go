@@ -28,6 +28,7 @@ type Flags struct {
 	minBusBW, maxTime           []string
 	model                       string
 	algo                        []string
+	ctas                        []int
 	repeatable                  int
 	nullStream, timestamps, mem int
 	deviceImpl, deviceCTAs      int
@@ -86,6 +87,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	g.StringVar(&f.buffers, "buffers", "shifted", "use buffers in `STATE`: shifted (as nccl-tests does), warm (one buffer), cold (caches flushed),\nfresh (input just written; with -z 3) or fresh-cold (both)")
 	g.StringVar(&f.traffic, "traffic", "", "read from `FILE` the bytes that an alltoallv sends from each rank (line) to each rank (column)")
 	g.StringSliceVar(&f.algo, "algo", nil, "also measure with each of NCCL's algorithms `NAMES`, or their beginnings, such as ring or tree_ll; all: every one,\nand compare them with the library's own choice")
+	g.IntSliceVar(&f.ctas, "ctas", nil, "also measure with `N` CTAs (NCCL's channels), each algorithm of --algo, too, and compare; a comma-separated list")
 	g.IntVar(&f.trials, "trials", 1, "measure `N` windows per size, and print the median")
 	g.IntVar(&f.repeatable, "repeatable", 0, "also run `N` operations of each size on one input, and exit 1 if a result differs from the first in any bit")
 	g.BoolVar(&f.percentiles, "percentiles", false, "add columns with percentiles over windows, or over iterations with -z 3")

@@ -55,7 +55,7 @@ func (p *Report) Translate() ([]byte, bool, error) {
 	case rcclJSON:
 		text, err = json.MarshalIndent(p.ofRCCLTests(), "", " ")
 	default:
-		text, err = table(p.ofRCCLTests())
+		text, err = asCSV(p.ofRCCLTests())
 	}
 	return append(bytes.TrimSuffix(text, []byte("\n")), '\n'), true, err
 }
@@ -305,8 +305,8 @@ func (p *Report) ofRCCLTests() []rcclRow {
 	return out
 }
 
-// table returns records as CSV, with a heading.
-func table(rows []rcclRow) ([]byte, error) {
+// asCSV returns records as CSV, with a heading.
+func asCSV(rows []rcclRow) ([]byte, error) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	lines := [][]string{strings.Split("numCycle,name,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inPlace,time,algBw,busBw,wrong", ",")}

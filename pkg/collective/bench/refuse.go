@@ -2,9 +2,11 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
 )
 
 // maxOperations is the maximum number of operations in a window. The arguments of all of them are in
@@ -50,6 +52,7 @@ func (f *Flags) refuse() error {
 		{f.trials < 1, "--trials: want at least 1"},
 		{float64(f.iterations)*float64(f.aggregate) > maxOperations, fmt.Sprintf("-n times -m: want at most %d operations in a window; use --trials for more windows", maxOperations)},
 		{f.warmup > maxOperations || f.launches > maxOperations || f.trials > maxOperations, fmt.Sprintf("-w, -G and --trials: want at most %d", maxOperations)},
+		{!validCTAs(f.ctas), fmt.Sprintf("--ctas: want different numbers from 1 to %d", collective.MaxCTAs)},
 		{f.launches < 0, "-G: want 0 or more"},
 		{f.unalign < 0 || f.unalign > maxUnalign, fmt.Sprintf("-u: want 0 to %d elements", maxUnalign)},
 		{f.blocking < 0 || f.blocking > 3, "-z: want 0 to 3"},
@@ -78,4 +81,10 @@ func (f *Flags) refuse() error {
 		}
 	}
 	return bench.CheckRepeats(f.repeatable)
+}
+
+// validCTAs reports whether a library can be told to use these numbers of CTAs.
+func validCTAs(ctas []int) bool {
+	sorted := slices.Sorted(slices.Values(ctas))
+	return len(sorted) == 0 || sorted[0] > 0 && sorted[len(sorted)-1] <= collective.MaxCTAs && len(slices.Compact(sorted)) == len(ctas)
 }

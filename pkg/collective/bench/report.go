@@ -22,13 +22,13 @@ type Report struct {
 	// there was none.
 	SinceStart *float64   `json:"start_to_first_timed_op_s"`
 	Results    []CaseRows `json:"results"`
-	// Algorithms has a comparison for each type, reduction, root and placement; only with --algo.
+	// Algorithms has a comparison for each type, reduction, root and placement; only with --algo or --ctas.
 	Algorithms []*Algorithms `json:"algorithms,omitempty"`
 	// OutOfBounds is the number of wrong elements of all rows.
 	OutOfBounds int64 `json:"out_of_bounds"`
-	// AvgBusBW is the mean of the cases without an algorithm; null if a case was not measured completely.
+	// AvgBusBW is the mean of the library's own choice; null if a case was not measured completely.
 	AvgBusBW *float64 `json:"avg_busbw_gbps"`
-	// Violations describes the violated thresholds, of cases without an algorithm, and the results that are not
+	// Violations describes the violated thresholds, of the library's own choice, and the results that are not
 	// repeatable, one line each.
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
@@ -53,6 +53,7 @@ type CaseRows struct {
 	RedOp         string                   `json:"redop"`
 	Root          int                      `json:"root"` // -1 for an operation without one
 	Algorithm     string                   `json:"algorithm,omitempty"`
+	CTAs          int                      `json:"ctas,omitempty"`
 	Outcome       result.Outcome           `json:"outcome"`
 	Path          string                   `json:"path"`
 	CheckedBy     string                   `json:"checked_by"`
@@ -143,16 +144,20 @@ func (p *Report) Add(doc result.Document) {
 	}
 	c := CaseRows{
 		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
-		DType: m.DType, RedOp: m.RedOp, Root: r.rootOf(d), Algorithm: algorithm(d), Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
+		DType: m.DType, RedOp: m.RedOp, Root: r.rootOf(d), Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
 		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: bench.Environment(&d.Envelope),
 		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Memory: m.Memory, Program: program, PlanSHA256: file, Rows: []Row{},
 		nodes: d.Identity.Case.Nodes,
+	}
+	own := variant(d) == ""
+	if b := collective.Of(&d.Identity.Case); b != nil {
+		c.Algorithm, c.CTAs = b.Algorithm, b.CTAs
 	}
 	for i := range m.Rows {
 		row := Row{Row: m.Rows[i]}
 		if f, timed := r.View.Figures(&m.Rows[i]); timed {
 			row.Shown = &f
-			if c.Algorithm == "" {
+			if own {
 				p.shown++
 				p.sum += f.BusBW
 			}
@@ -166,7 +171,7 @@ func (p *Report) Add(doc result.Document) {
 		p.Results = append(p.Results, c)
 	}
 	p.compare(d)
-	if c.Algorithm == "" && (!r.lenient() || !bench.Lacking(d.Outcome)) {
+	if own && (!r.lenient() || !bench.Lacking(d.Outcome)) {
 		missed := violations(r.Limits, r.View, d)
 		p.missed += len(missed)
 		p.Violations = append(p.Violations, missed...)

@@ -54,6 +54,7 @@ type Request struct {
 	layout  string   // of the file of results
 	forgets bool     // nothing but the table has the results of a measurement without end
 	algo    []string // names of algorithms or their beginnings, beside the library's own choice
+	ctas    []int    // numbers of CTAs, likewise
 }
 
 // By describes another family that performs an operation instead of the library and is measured like a
@@ -85,7 +86,7 @@ func Buffers() []string {
 // Request returns the measurement that the flags request for an operation. Errors have exit code
 // cli.ExitUsage.
 func (f *Flags) Request(op string) (Request, error) {
-	r := Request{Cycles: f.cycles, Budget: f.Timeout, redop: f.redop, DType: f.dtype, root: f.root, algo: f.algo}
+	r := Request{Cycles: f.cycles, Budget: f.Timeout, redop: f.redop, DType: f.dtype, root: f.root, algo: f.algo, ctas: f.ctas}
 	var err error
 	if err = bench.Known("operation", op, vocab.Ops()); err != nil {
 		return r, err
@@ -281,7 +282,9 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 		for _, redop := range redops {
 			for _, root := range roots {
 				for _, algorithm := range algorithms {
-					d.Cases = append(d.Cases, r.asCase(dtype, redop, root, algorithm))
+					for _, ctas := range append([]int{0}, r.ctas...) {
+						d.Cases = append(d.Cases, r.asCase(dtype, redop, root, algorithm, ctas))
+					}
 				}
 			}
 		}
@@ -290,43 +293,55 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 }
 
 // asCase returns a case of the request.
-func (r *Request) asCase(dtype, redop string, root int, algorithm string) plan.Case {
+func (r *Request) asCase(dtype, redop string, root int, algorithm string, ctas int) plan.Case {
 	block := r.Shape
-	block.RedOp, block.Root, block.Algorithm = redop, root, algorithm
+	block.RedOp, block.Root, block.Algorithm, block.CTAs = redop, root, algorithm, ctas
 	c := plan.Case{
 		Family: r.family(), Precision: dtype, Sampling: bench.Name, Contract: collective.Contract, Block: r.block(block),
 		Env: r.env,
 	}
 	if !r.perCall {
-		c.Env = planner.With(r.env, collective.Selecting(r.Shape.Op, algorithm))
+		c.Env = planner.With(r.env, block.Selecting())
 	}
 	return c
 }
 
-// lenient reports whether the request is for all element types or all reductions, or for algorithms by --algo. A type,
-// reduction or algorithm that the library does not support is then not a failure.
+// lenient reports whether the request is for all element types or all reductions, or for variants. What the library
+// does not support is then not a failure.
 func (r *Request) lenient() bool {
-	return r.DType == all || r.redop == all && r.Op.Reduces() || len(r.algo) > 0
+	return r.DType == all || r.redop == all && r.Op.Reduces() || r.variants() != ""
+}
+
+// variants returns the flag that asks for more than the library's own choice, or "".
+func (r *Request) variants() string {
+	switch {
+	case len(r.algo) > 0:
+		return "--algo"
+	case len(r.ctas) > 0:
+		return "--ctas"
+	}
+	return ""
 }
 
 // algorithms returns the algorithms of the cases, "" first: the library's own choice.
 func (r *Request) algorithms(be *catalog.Backend) ([]string, error) {
 	out := []string{""}
-	if len(r.algo) == 0 {
+	flag := r.variants()
+	if flag == "" {
 		return out, nil
 	}
-	if name := collective.Selected(); name != "" {
-		return nil, cli.UsageError("--algo: %s is set, so the library would not choose by itself: unset it", name)
+	if name := collective.Selected(len(r.ctas) > 0); name != "" {
+		return nil, cli.UsageError("%s: %s is set, so the library would not choose by itself: unset it", flag, name)
 	}
 	if os.Getenv("NCCL_DEBUG") != "" {
-		return nil, cli.UsageError("--algo: NCCL_DEBUG is set, so the log that names the algorithm in use is not read: unset it")
+		return nil, cli.UsageError("%s: NCCL_DEBUG is set, so the log that names the algorithm in use is not read: unset it", flag)
 	}
 	var has []string
 	if of := catalog.BackendOf[collective.Backend](be); of != nil && r.By == nil {
 		has = collective.AlgorithmsOf(r.Shape.Op, r.Shape.Registration, of.Algorithms)
 	}
 	if len(has) == 0 {
-		return nil, cli.UsageError("--algo: backend %s has no algorithms to choose from for %s", be.Name, r.Name())
+		return nil, cli.UsageError("%s: backend %s has no algorithms to choose from for %s", flag, be.Name, r.Name())
 	}
 	for _, want := range r.algo {
 		if !slices.ContainsFunc(has, func(name string) bool { return begins(name, want) }) {

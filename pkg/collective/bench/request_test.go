@@ -258,7 +258,19 @@ func TestAlgorithmsAreCases(t *testing.T) {
 	require.Equal(t, map[string]string{"NCCL_CTA_POLICY": "1"}, d.Cases[0].Env)
 	require.Equal(t, map[string]string{"NCCL_CTA_POLICY": "1", "NCCL_ALGO": "Ring", "NCCL_PROTO": "LL128"}, d.Cases[2].Env)
 
+	variants := func(d planner.Direct) []string {
+		return field(d, func(c plan.Case) string { return collective.Of(&c).Variant() })
+	}
+	limited := planned(t, "nccl", "broadcast --algo ring_ll --ctas 2,16")
+	require.Equal(t, []string{"", "auto(2)", "auto(16)", "ring_ll", "ring_ll(2)", "ring_ll(16)"}, variants(limited))
+	require.Equal(t, map[string]string{"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_MIN_CTAS": "16", "NCCL_MAX_CTAS": "16"}, limited.Cases[5].Env)
+	require.Equal(t, []string{"", "auto(8)"}, variants(planned(t, "rccl", "all_reduce --ctas 8")))
+
 	for line, want := range map[string]string{
+		"all_reduce --ctas 0":                   "--ctas: want different numbers from 1 to 64",
+		"all_reduce --ctas 4,65":                "--ctas: want different numbers from 1 to 64",
+		"all_reduce --ctas 4,4":                 "--ctas: want different numbers from 1 to 64",
+		"alltoall --ctas 4":                     "--ctas: backend nccl has no algorithms to choose from for alltoall",
 		"all_reduce --algo ring_l":              `--algo: unknown algorithm "ring_l" of all_reduce; did you mean "ring_ll"?`,
 		"all_gather --algo tree":                `--algo: unknown algorithm "tree" of all_gather; `,
 		"alltoall --algo all":                   "--algo: backend nccl has no algorithms to choose from for alltoall",
@@ -277,6 +289,14 @@ func TestAlgorithmsAreCases(t *testing.T) {
 	_, err = r.Plan(plantest.Shipped().Backend("nccl"), 2)
 	require.EqualError(t, err, "--algo: NCCL_ALGO is set, so the library would not choose by itself: unset it")
 	t.Setenv("NCCL_ALGO", "")
+	t.Setenv("NCCL_MAX_CTAS", "4")
+	_, err = r.Plan(plantest.Shipped().Backend("nccl"), 2)
+	require.NoError(t, err, "algorithms within the limit")
+	limit, err := ask(t, "all_reduce --algo ring --ctas 2")
+	require.NoError(t, err)
+	_, err = limit.Plan(plantest.Shipped().Backend("nccl"), 2)
+	require.EqualError(t, err, "--algo: NCCL_MAX_CTAS is set, so the library would not choose by itself: unset it")
+	t.Setenv("NCCL_MAX_CTAS", "")
 	t.Setenv("NCCL_DEBUG", "WARN")
 	_, err = r.Plan(plantest.Shipped().Backend("nccl"), 2)
 	require.ErrorContains(t, err, "--algo: NCCL_DEBUG is set")

@@ -244,7 +244,7 @@ func (t *Table) line(d *collective.Document, rows []collective.Row) {
 	if !t.begun {
 		t.library(d)
 	}
-	if (t.narrow || algorithm(d) != "") && t.rows == 0 {
+	if (t.narrow || variant(d) != "") && t.rows == 0 {
 		fmt.Fprintf(t.w, "# %s\n", where(d))
 	}
 	t.rows += len(rows)

@@ -113,7 +113,7 @@ func where(d *collective.Document) string {
 	if m.Root > 0 {
 		parts = append(parts, fmt.Sprintf("root %d", m.Root))
 	}
-	if name := algorithm(d); name != "" {
+	if name := variant(d); name != "" {
 		parts = append(parts, name)
 	}
 	return strings.Join(parts, " ")

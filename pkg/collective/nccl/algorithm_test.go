@@ -23,11 +23,17 @@ func reducing(t *testing.T, world int, algorithm string) plan.Case {
 	c := caseOf(nccl.NCCL, runner.AllReduce, world)
 	b := collective.Of(&c)
 	b.RedOp, b.Modes, b.Algorithm = "sum", []string{vocab.Pipelined}, algorithm
-	c.Env = collective.Selecting(b.Op, algorithm)
+	setEnv(t, &c)
+	return c
+}
+
+// setEnv puts the environment of a case's variant into the case and this process.
+func setEnv(t *testing.T, c *plan.Case) {
+	t.Helper()
+	c.Env = collective.Of(c).Selecting()
 	for name, value := range c.Env {
 		t.Setenv(name, value)
 	}
-	return c
 }
 
 // measured runs a case, and returns its document.
@@ -58,16 +64,17 @@ func TestTheAlgorithmIsNamed(t *testing.T) {
 	}
 }
 
-func TestAlgorithmIn(t *testing.T) {
-	for line, want := range map[string]string{
-		"": "",
-		"h:1:2 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..23}\n":                      "ring_ll128",
-		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..0}\n":                       "nvlstree_simple",
-		"h:1:2 [0] NCCL INFO AllGather: 8 Bytes -> Algo COLLNET_DIRECT proto SIMPLE channel{Lo..Hi}={0..0}\n":                  "collnet_direct_simple",
-		"h:1:2 [0] NCCL INFO AllReduce [Symmetric]: 8 Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 nthreads 512 nWorks 1\n": "symk_agxllmc_r",
-		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo SECRET proto /home channel{Lo..Hi}={0..0}\n":                           "",
+func TestUsedIn(t *testing.T) {
+	for line, want := range map[string]runner.Used{
+		"": {},
+		"h:1:2 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..23}\n":                      {Algorithm: "ring_ll128", CTAs: 24},
+		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..0}\n":                       {Algorithm: "nvlstree_simple", CTAs: 1},
+		"h:1:2 [0] NCCL INFO AllGather: 8 Bytes -> Algo COLLNET_DIRECT proto SIMPLE channel{Lo..Hi}={0..0}\n":                  {Algorithm: "collnet_direct_simple", CTAs: 1},
+		"h:1:2 [0] NCCL INFO AllReduce [Symmetric]: 8 Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 nthreads 512 nWorks 1\n": {Algorithm: "symk_agxllmc_r", CTAs: 1},
+		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo SECRET proto /home channel{Lo..Hi}={0..0}\n":                           {},
+		"h:1:2 [0] NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL time 5.0\n":                                              {Algorithm: "ring_ll"},
 	} {
-		require.Equal(t, want, algorithmIn(line), line)
+		require.Equal(t, want, usedIn(line), line)
 	}
 }
 
@@ -103,6 +110,50 @@ func TestAnAlgorithmForEachCall(t *testing.T) {
 	collective.Of(&c).Algorithm = "nvls_simple"
 	_, errs = measured(t, c)
 	require.Equal(t, "refused: nvls_simple not offered, ncclAllReduceConfig ncclInvalidArgument", reason(t, errs[0]))
+}
+
+// A number of CTAs is in the environment of the ranks or, from 2.31 on, in the configuration of each call. Small
+// operations use fewer.
+func TestCTAs(t *testing.T) {
+	setUp(t)
+	used := func(c plan.Case) (all []runner.Used) {
+		d, errs := measured(t, c)
+		require.Equal(t, []error{nil, nil}, errs)
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		for _, row := range d.Measurement.Rows {
+			all = append(all, runner.Used{Algorithm: row.Algorithm, CTAs: row.CTAs})
+		}
+		return all
+	}
+	of := func(algorithm string, small, large int) []runner.Used {
+		return []runner.Used{{Algorithm: algorithm, CTAs: small}, {Algorithm: algorithm, CTAs: large}}
+	}
+	c := reducing(t, 2, "")
+	require.Equal(t, of("tree_ll", 1, 2), used(c))
+	t.Run("environment", func(t *testing.T) {
+		c := reducing(t, 2, "ring_ll")
+		collective.Of(&c).CTAs = 8
+		setEnv(t, &c)
+		require.Equal(t, "8", c.Env["NCCL_MIN_CTAS"])
+		require.Equal(t, of("ring_ll", 1, 8), used(c))
+	})
+	t.Run("call", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_VERSION", "23102")
+		c := reducing(t, 2, "")
+		collective.Of(&c).CTAs = 4
+		require.Equal(t, of("tree_ll", 1, 4), used(c))
+		collective.Of(&c).Algorithm = "ring_ll128"
+		require.Equal(t, of("ring_ll128", 1, 4), used(c))
+	})
+	t.Run("ignored", func(t *testing.T) {
+		c := reducing(t, 2, "")
+		collective.Of(&c).CTAs = 4
+		t.Setenv("NCCL_MIN_CTAS", "16")
+		_, errs := measured(t, c)
+		for _, err := range errs {
+			require.Equal(t, "refused: auto(4) not offered, the library used tree_ll(16)", reason(t, err))
+		}
+	})
 }
 
 // A library that ignores what it is asked for does not measure another algorithm under its name.

@@ -32,10 +32,9 @@ type comm struct {
 	end    C.cx_end
 	paths  map[runner.Op]string
 	// scalars are the factors of the reductions in end.premul.
-	scalars map[numeric.Type]float64
-	// algorithm is the one that the case requires; empty for none.
-	algorithm string
-	unchoose  func() // undoes what Choose did; nil for nothing
+	scalars  map[numeric.Type]float64
+	variant  string // that the case requires; see collective.Variant
+	unchoose func() // undoes what Choose did; nil for nothing
 }
 
 var (
@@ -109,7 +108,7 @@ func (k *comm) enqueue(calls []runner.Call, group int, call func(at *C.int) C.in
 	}
 	err := k.c.Library().Check(k.Path(calls[at].Op), k.c.Rank(), nccl.Result(failed))
 	err = fmt.Errorf("operation %d of %d: %w", int(at)+1, len(calls), err)
-	return notOffered(k.algorithm, gpurank.NCCLError(err))
+	return notOffered(k.variant, gpurank.NCCLError(err))
 }
 
 // multiply creates the reduction that multiplies elements of type t by scalar before adding them. It

@@ -57,7 +57,7 @@ func open(kind nccl.Kind, newRunner func(context.Context, *rank.Session, runner.
 		}
 		parts, err := newParts(ctx, s, library, gpu)
 		if err != nil {
-			return nil, errors.Join(notOffered(algorithmOf(c), err), gpu.Close())
+			return nil, errors.Join(notOffered(variantOf(c), err), gpu.Close())
 		}
 		r, err := newRunner(ctx, s, parts)
 		if err != nil {

@@ -81,7 +81,8 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 			continue
 		}
 		sp.gate(&row, rung, d.Limits)
-		row.Algorithm, row.Repeatable = algorithmOf(rung, tracks), foldRepeatable(rung, tracks)
+		used := usedFor(rung, tracks)
+		row.Algorithm, row.CTAs, row.Repeatable = used.Algorithm, max(0, used.CTAs), foldRepeatable(rung, tracks)
 		if row.Key, err = collective.RowKey(d.ComparisonKey, &row); err != nil {
 			return err
 		}

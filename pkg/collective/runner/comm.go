@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/workload"
@@ -60,18 +61,18 @@ type Comm interface {
 
 // Chooser is a Comm whose library has several algorithms.
 type Chooser interface {
-	// Choose says with which algorithm, of collective.AlgorithmNames, op must run from now on; with "" the
-	// library chooses. If the library does not offer it, operations fail with result.ReasonRefused.
-	Choose(op Op, algorithm string) error
+	// Choose says with which algorithm, of collective.AlgorithmNames, and number of CTAs op must run from now on;
+	// with "" and 0 the library chooses. If it does not offer them, operations fail with result.ReasonRefused.
+	Choose(op Op, algorithm string, ctas int) error
 }
 
 // choose calls Choose on a Chooser. Other libraries have no algorithms.
-func choose(c Comm, op Op, algorithm string) error {
+func choose(c Comm, op Op, b *collective.Block) error {
 	if of, ok := c.(Chooser); ok {
-		return of.Choose(op, algorithm)
+		return of.Choose(op, b.Algorithm, b.CTAs)
 	}
-	if algorithm != "" {
-		return rank.Refused("the library has no algorithm %s to choose", algorithm)
+	if what := b.Variant(); what != "" {
+		return rank.Refused("the library has no algorithm %s to choose", what)
 	}
 	return nil
 }

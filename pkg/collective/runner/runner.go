@@ -55,7 +55,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
 	}
-	if err := cmp.Or(r.parts.Comm.Supports(sp.call(s.Rank)), choose(r.parts.Comm, sp.op, sp.block.Algorithm)); err != nil {
+	if err := cmp.Or(r.parts.Comm.Supports(sp.call(s.Rank)), choose(r.parts.Comm, sp.op, sp.block)); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, r.parts.Comm.Abort)()
@@ -111,7 +111,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, parts.Comm.Abort)()
-	if err := choose(parts.Comm, sp.op, sp.block.Algorithm); err != nil {
+	if err := choose(parts.Comm, sp.op, sp.block); err != nil {
 		return err
 	}
 	if err := r.pass(ctx, s, sp, l, parts, []string{vocab.Graph}, !first); err != nil {

@@ -54,6 +54,7 @@ func parse(c plan.Case) (spec, error) {
 		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1 || m.Checks < 0 || m.Repeatable < 0 || m.Skip < 0 || m.Skip >= m.Iterations, fmt.Sprintf("sampling %+v", m)},
 		{m.Wait != "" && unknown([]string{m.Wait}, vocab.Waits()...), fmt.Sprintf("a wait for %q", m.Wait)},
 		{b.NullStream && slices.Contains(b.Modes, vocab.Graph), "graphs on the null stream"},
+		{b.CTAs < 0, fmt.Sprintf("an operation with %d CTAs", b.CTAs)},
 		{b.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", b.Unalign)},
 		{len(b.Sizes) == 0 || slices.Min(b.Sizes) < 0, fmt.Sprintf("sizes %v", b.Sizes)},
 		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},

@@ -127,6 +127,23 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 	}
 }
 
+// A combine whose kernel rounds otherwise now and then is found, and fails no case.
+func TestUnrepeatable(t *testing.T) {
+	setUp(t)
+	c := brief(3, ep.ModeLowLatency, "bf16")
+	ep.Of(&c).TopK, ep.Of(&c).Repeatable = 5, 4
+	c.CaseID = c.ID()
+	const product = "weights[k] * cx_lane(v, j)"
+	now := spoilt(t, "sum[j] += "+product, "{ static cx_u32 turns; sum[j] += turns++ % 7 ? "+product+" : cx_from_bf16(cx_to_bf16("+product+")); }")
+	for _, open := range []rank.Opener{Open, now} {
+		d := eptest.Document(t, c, eptest.Run(t, open, "", c)[0])
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		v := d.Measurement.Rows[0].Repeatable
+		require.EqualValues(t, d.Measurement.Rows[0].GlobalTokens*ep.Of(&c).Hidden, v.Compared)
+		require.Equal(t, d.Measurement.Rows[0].Arithmetic.Passed, v.First == nil)
+	}
+}
+
 // Scales that arrive at another block than theirs are found, at the latest with the other
 // activations: those of the contract have the same scale in many blocks.
 func TestScalesOfOtherBlocksAreFound(t *testing.T) {
