@@ -114,12 +114,12 @@ func TestFaultsInSwapsAreNamed(t *testing.T) {
 type mistaken struct {
 	copier
 	calls int
-	wrong func(call int, m *move, bytes int64) // of four
+	wrong func(swap, call int, m *move, bytes int64)
 }
 
 func (d *mistaken) Copy(_ accel.Stream, dst, src accel.Ptr, bytes int64) error {
 	m := move{unsafe.Slice((*byte)(dst.Pointer()), bytes), unsafe.Slice((*byte)(src.Pointer()), bytes)}
-	d.wrong(d.calls%4, &m, bytes)
+	d.wrong(d.calls/4, d.calls%4, &m, bytes)
 	d.calls++
 	copy(m.to, m.from)
 	return nil
@@ -133,16 +133,16 @@ func shifted(of []byte, by, n int64) []byte {
 // What is wrong in each swap is found, in blocks of words and of odd bytes.
 func TestWrongSwapsAreFound(t *testing.T) {
 	for name, tc := range map[string]struct {
-		wrong func(call int, m *move, bytes int64)
+		wrong func(swap, call int, m *move, bytes int64)
 		class string
 	}{
-		"no mistake": {func(int, *move, int64) {}, ""},
-		"another's block": {func(call int, m *move, n int64) {
+		"no mistake": {func(int, int, *move, int64) {}, ""},
+		"another's block": {func(_, call int, m *move, n int64) {
 			if call == 1 {
 				m.from = shifted(m.from, n, n)
 			}
 		}, "misplaced"},
-		"two swapped": {func(call int, m *move, n int64) {
+		"two swapped": {func(_, call int, m *move, n int64) {
 			switch call {
 			case 1:
 				m.to = shifted(m.to, n, n)
@@ -150,24 +150,29 @@ func TestWrongSwapsAreFound(t *testing.T) {
 				m.to = shifted(m.to, -n, n)
 			}
 		}, "misplaced"},
-		"behind the last place": {func(call int, m *move, n int64) {
+		"behind the last place": {func(_, call int, m *move, n int64) {
 			if call == 3 {
 				m.to = shifted(m.to, n, n)
 			}
 		}, "guard"},
-		"in front of the first place": {func(call int, m *move, n int64) {
+		"in front of the first place": {func(_, call int, m *move, n int64) {
 			if call == 0 {
 				m.to = shifted(m.to, -n, n)
 			}
 		}, "guard"},
-		"a byte too many": {func(call int, m *move, n int64) {
+		"a byte too many": {func(_, call int, m *move, n int64) {
 			if call == 3 {
 				m.to, m.from = shifted(m.to, 0, n+1), shifted(m.from, 0, n+1)
 			}
 		}, "guard"},
-		"a byte short": {func(call int, m *move, n int64) { m.to = m.to[:n-1] }, "corrupted"},
-		"no block":     {func(call int, m *move, n int64) { m.to = nil }, "not written"},
-		"the source":   {func(_ int, m *move, _ int64) { m.from[0]++ }, "source"},
+		"a byte short": {func(_, _ int, m *move, n int64) { m.to = m.to[:n-1] }, "corrupted"},
+		"no block":     {func(_, _ int, m *move, _ int64) { m.to = nil }, "not written"},
+		"every second swap": {func(swap, _ int, m *move, _ int64) {
+			if swap%2 == 1 {
+				m.to = nil
+			}
+		}, "misplaced"},
+		"the source": {func(_, _ int, m *move, _ int64) { m.from[0]++ }, "source"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := copytest.Goroutines(t, func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
