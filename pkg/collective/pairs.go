@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/collectivex/collectivex/pkg/family"
-	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/table"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -26,33 +25,17 @@ type Pairs struct {
 	Mode    string `json:"timing"`
 	// Bandwidth is in GB/s at p50 of the largest size. Latency is the median of the smallest size in
 	// microseconds. Both are from rank (row) to rank (column), null if not measured.
-	Bandwidth Square `json:"bandwidth_gbps"`
-	Latency   Square `json:"latency_us"`
+	Bandwidth table.Square `json:"bandwidth_gbps"`
+	Latency   table.Square `json:"latency_us"`
 	// Median is the median bandwidth over pairs. Worst is the slowest pair if it is more than a tenth
 	// below the median, else null.
-	Median float64 `json:"median_gbps"`
-	Worst  *Slow   `json:"worst"`
-	Key    string  `json:"comparison_key"`
+	Median float64     `json:"median_gbps"`
+	Worst  *table.Slow `json:"worst"`
+	Key    string      `json:"comparison_key"`
 }
 
-// Square holds a figure of each pair at one size.
-type Square struct {
-	Bytes  int64        `json:"bytes"`
-	Values [][]*float64 `json:"values"`
-}
-
-// Slow is a pair that is slower than the others.
-type Slow struct {
-	Src  int     `json:"src"`
-	Dst  int     `json:"dst"`
-	GBps float64 `json:"gbps"`
-}
-
-// slowPart is the fraction of the median bandwidth below which Worst is set.
-const slowPart = 0.9
-
-// pairsOf returns the figures of the pairs that passed, or nil if there are none.
-func pairsOf(d *Document) *Pairs {
+// PairsOf returns the figures of the pairs that passed, or nil if there are none.
+func PairsOf(d *Document) *Pairs {
 	p := &Pairs{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
 		World: d.Topology.WorldSize, Op: d.Measurement.Op, DType: d.Measurement.DType,
@@ -80,50 +63,22 @@ func (p *Pairs) fill(rows []Row, oneWay bool) {
 	for i, r := range rows {
 		sizes[i] = r.Bytes
 	}
-	p.Bandwidth, p.Latency = newSquare(slices.Max(sizes), p.World), newSquare(slices.Min(sizes), p.World)
-	var all []float64
+	p.Bandwidth, p.Latency = table.NewSquare(slices.Max(sizes), p.World), table.NewSquare(slices.Min(sizes), p.World)
 	for _, r := range rows {
 		t := *r.Timing(p.Mode)
 		if r.Bytes == p.Latency.Bytes {
-			p.Latency.set(*r.Src, *r.Dst, t.Percentiles.P50, oneWay)
+			p.Latency.Set(*r.Src, *r.Dst, t.Percentiles.P50, !oneWay)
 		}
-		if r.Bytes != p.Bandwidth.Bytes {
-			continue
+		if r.Bytes == p.Bandwidth.Bytes {
+			p.Bandwidth.Set(*r.Src, *r.Dst, t.BusBW, !oneWay)
 		}
-		p.Bandwidth.set(*r.Src, *r.Dst, t.BusBW, oneWay)
-		all = append(all, t.BusBW)
 	}
-	p.Median = measure.Percentile(all, 50)
+	p.Median = p.Bandwidth.Median()
 	p.Settle()
 }
 
 // Settle finds the slow pair.
-func (p *Pairs) Settle() {
-	p.Worst = nil
-	least := slowPart * p.Median
-	for src, row := range p.Bandwidth.Values {
-		for dst, v := range row {
-			if v != nil && *v < least {
-				p.Worst, least = &Slow{src, dst, *v}, *v
-			}
-		}
-	}
-}
-
-func newSquare(bytes int64, world int) Square {
-	s := Square{Bytes: bytes, Values: make([][]*float64, world)}
-	for i := range s.Values {
-		s.Values[i] = make([]*float64, world)
-	}
-	return s
-}
-
-func (s *Square) set(src, dst int, v float64, oneWay bool) {
-	s.Values[src][dst] = &v
-	if !oneWay {
-		s.Values[dst][src] = &v
-	}
-}
+func (p *Pairs) Settle() { p.Worst = p.Bandwidth.Worst(p.Median) }
 
 // pairKeys are the columns that identify pairwise cases.
 var pairKeys = table.Text("SKU", "backend", "ranks", "op", "type", "buffers", "timing")
@@ -131,13 +86,9 @@ var pairKeys = table.Text("SKU", "backend", "ranks", "op", "type", "buffers", "t
 func pairSection(cases []*Pairs) table.Section {
 	t := &table.Table{Columns: slices.Concat(pairKeys, table.Figures("size"), table.Headline("median GB/s"), table.Text("slow pair"))}
 	for _, p := range cases {
-		slow := ""
-		if w := p.Worst; w != nil {
-			slow = fmt.Sprintf("rank %d to %d: %s GB/s, %.0f %% below the median", w.Src, w.Dst, table.Significant(w.GBps), 100*(1-w.GBps/p.Median))
-		}
 		t.Rows = append(t.Rows, []string{
 			p.SKU, p.Backend, strconv.Itoa(p.World), p.Op, p.DType, p.Buffers, words(p.Mode),
-			table.Size(p.Bandwidth.Bytes), table.OrDash(p.Median) + p.Spread(func(o *Pairs) float64 { return o.Median }), slow,
+			table.Size(p.Bandwidth.Bytes), table.OrDash(p.Median) + p.Spread(func(o *Pairs) float64 { return o.Median }), p.Worst.Below(p.Median),
 		})
 	}
 	return table.Section{
@@ -152,27 +103,8 @@ func pairSquares(cases []*Pairs) []table.Section {
 	for _, p := range cases {
 		name := fmt.Sprintf("%s %s %s %s, %s", p.SKU, p.Backend, p.Op, p.DType, table.Plural(p.World, "rank"))
 		out = append(out,
-			table.Section{Title: fmt.Sprintf("GB/s from rank (row) to rank (column), %s: %s", table.Size(p.Bandwidth.Bytes), name), Table: p.Bandwidth.table(), Folded: true},
-			table.Section{Title: fmt.Sprintf("Latency p50 in µs from rank (row) to rank (column), %s: %s", table.Size(p.Latency.Bytes), name), Table: p.Latency.table(), Folded: true})
+			table.Section{Title: fmt.Sprintf("GB/s from rank (row) to rank (column), %s: %s", table.Size(p.Bandwidth.Bytes), name), Table: p.Bandwidth.Table(), Folded: true},
+			table.Section{Title: fmt.Sprintf("Latency p50 in µs from rank (row) to rank (column), %s: %s", table.Size(p.Latency.Bytes), name), Table: p.Latency.Table(), Folded: true})
 	}
 	return out
-}
-
-func (s Square) table() *table.Table {
-	t := &table.Table{Columns: table.Figures("rank")}
-	for r := range s.Values {
-		t.Columns = append(t.Columns, table.Figures(strconv.Itoa(r))...)
-	}
-	for r, row := range s.Values {
-		cells := []string{strconv.Itoa(r)}
-		for _, v := range row {
-			if v == nil {
-				cells = append(cells, table.Dash)
-			} else {
-				cells = append(cells, table.Significant(*v))
-			}
-		}
-		t.Rows = append(t.Rows, cells)
-	}
-	return t
 }

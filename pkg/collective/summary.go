@@ -21,7 +21,7 @@ var summary = family.Summary{
 		if Of(c).Pairs(c.World) == 0 {
 			return list, HeadlineOf(d)
 		}
-		if p := pairsOf(d); p != nil {
+		if p := PairsOf(d); p != nil {
 			return pairList, p
 		}
 		return "", nil

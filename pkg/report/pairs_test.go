@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
+	"github.com/collectivex/collectivex/pkg/table"
 )
 
 // pairwise is a run of one pairwise case of three ranks at 8 bytes and 1 MiB; gbps
@@ -43,7 +44,7 @@ func TestPairs(t *testing.T) {
 	require.Empty(t, s.Headlines["collectives"])
 	require.Len(t, s.Headlines["pairs"], 1)
 	p := s.Headlines["pairs"][0].(*collective.Pairs)
-	require.Equal(t, &collective.Slow{Src: 2, Dst: 1, GBps: 60}, p.Worst)
+	require.Equal(t, &table.Slow{Src: 2, Dst: 1, GBps: 60}, p.Worst)
 	require.InDelta(t, 100, p.Median, 1e-9)
 	var b bytes.Buffer
 	require.NoError(t, s.Text(&b, 0))

@@ -17,6 +17,7 @@
 //   CX_FAKE_NCCL_ARITHMETIC=HOW       truncates, flushes (subnormal numbers), loses-nan or drops (the last rank's
 //                                     input where it is not exact to add)
 //   CX_FAKE_NCCL_REORDER=RANK:N       every Nth operation of a communicator adds in another order there
+//   CX_FAKE_NCCL_SLOW=FROM:TO:US      messages from a rank to another take so many microseconds longer
 //   CX_FAKE_NCCL_MEMORY=BYTES         ncclMemAlloc fails beyond
 //   CX_FAKE_NCCL_VIA=TRANSPORT        the log says that data go that way; empty: it says nothing
 //   CX_FAKE_NCCL_NO_HANDLE=1          registrations succeed without a handle
@@ -579,8 +580,19 @@ static int post_mail(const struct op *o) {
 	return 1;
 }
 
+// lag delays a message over a slow pair of ranks.
+static void lag(int from, int to) {
+	const char *slow = getenv("CX_FAKE_NCCL_SLOW");
+	int a, b;
+	long us;
+	if (slow == NULL || sscanf(slow, "%d:%d:%ld", &a, &b, &us) != 3 || a != from || b != to) return;
+	struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+	nanosleep(&pause, NULL);
+}
+
 static int take_mail(const struct op *o) {
 	struct comm *c = o->comm;
+	lag(o->root, c->rank);
 	struct pair *p = &c->shared->pairs[o->root][c->rank];
 	uint64_t n = atomic_load(&p->taken), bytes = o->count * formats[o->type].size;
 	if (!UNTIL(c, &p->bell, atomic_load(&p->posted) > n)) return 0;

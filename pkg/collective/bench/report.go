@@ -24,6 +24,8 @@ type Report struct {
 	Results    []CaseRows `json:"results"`
 	// Algorithms has a comparison for each type, reduction, root and placement; only with --algo or --ctas.
 	Algorithms []*Algorithms `json:"algorithms,omitempty"`
+	// Matrices has the rates of the pairs at the largest size, for each case of a pairwise operation.
+	Matrices []pairs `json:"matrices,omitempty"`
 	// OutOfBounds is the number of wrong elements of all rows.
 	OutOfBounds int64 `json:"out_of_bounds"`
 	// AvgBusBW is the mean of the library's own choice; null if a case was not measured completely.
@@ -171,6 +173,9 @@ func (p *Report) Add(doc result.Document) {
 		p.Results = append(p.Results, c)
 	}
 	p.compare(d)
+	if !r.forgets || len(p.Matrices) == 0 {
+		p.pair(d)
+	}
 	if own && (!r.lenient() || !bench.Lacking(d.Outcome)) {
 		missed := violations(r.Limits, r.View, d)
 		p.missed += len(missed)

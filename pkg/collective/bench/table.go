@@ -362,6 +362,10 @@ func (t *Table) Foot(p *Report) {
 	for _, a := range p.Algorithms {
 		a.print(t.w, t.r.Name())
 	}
+	for i := range p.Matrices {
+		m := &p.Matrices[i]
+		m.Print(t.w, m.Case)
+	}
 	p.totals.print(t.w, t.r)
 	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
 	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)

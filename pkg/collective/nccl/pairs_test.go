@@ -1,0 +1,27 @@
+package nccl
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/runner"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// The pair of ranks whose messages are slow is the slow pair of a p2p, by its direction.
+func TestASlowPairIsNamed(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_SLOW", "2:1:20000")
+	c := caseOf(nccl.NCCL, runner.P2P, 3)
+	collective.Of(&c).Modes = []string{vocab.Pipelined}
+	d, errs := measured(t, c)
+	require.Equal(t, []error{nil, nil, nil}, errs)
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	p := collective.PairsOf(d)
+	require.NotNil(t, p.Worst)
+	require.Equal(t, []int{2, 1}, []int{p.Worst.Src, p.Worst.Dst}, "%v", p.Worst.Below(p.Median))
+}
