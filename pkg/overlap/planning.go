@@ -96,6 +96,8 @@ func fit(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s does not support %s beside matrix products: want %s", be.Name, b.Op, strings.Join(has.Ops, ", "))
 	case !slices.Contains(has.DTypes, c.Precision):
 		return fmt.Sprintf("backend %s does not multiply matrices of %s: want %s", be.Name, c.Precision, strings.Join(has.DTypes, ", "))
+	case Copies(b.Compute) && b.Form != Beside:
+		return fmt.Sprintf("a linear layer multiplies: %s is for form %s", b.Compute, Beside)
 	case !slices.Contains(has.Computes, b.Compute):
 		return fmt.Sprintf("backend %s does not support compute %s: want %s", be.Name, b.Compute, strings.Join(has.Computes, ", "))
 	}

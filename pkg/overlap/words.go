@@ -25,10 +25,16 @@ const (
 	// ComputeAuto is the vendor's library if it is installed, else the kernel. Only cases may have it:
 	// documents name the one that computed.
 	ComputeAuto = "auto"
+	// CopyIn and CopyOut copy a matrix from page-locked memory of the host, or to it, in the place of each product.
+	CopyIn  = "host-to-device"
+	CopyOut = "device-to-host"
 )
 
-// Computes lists the means of computing matrix products.
-var Computes = vocab.List("compute", ComputeLoop, ComputeKernel, ComputeCUBLASLt, ComputeHIPBLASLt, ComputeAuto)
+// Computes lists the means of computing matrix products, and what runs in their place.
+var Computes = vocab.List("compute", ComputeLoop, ComputeKernel, ComputeCUBLASLt, ComputeHIPBLASLt, ComputeAuto, CopyIn, CopyOut)
+
+// Copies reports whether copies run in the place of matrix products.
+func Copies(compute string) bool { return compute == CopyIn || compute == CopyOut }
 
 // Contenders of an overlap, which take turns in each iteration. The whole ones do the work of one side
 // of a linear layer in one piece. The others do it in one piece for each rank.

@@ -84,6 +84,30 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// Copies from and to the host run beside a collective in the place of products. Every element that they leave is compared,
+// and a flipped bit is found.
+func TestCopiesBesideACollective(t *testing.T) {
+	for _, compute := range []string{overlap.CopyIn, overlap.CopyOut} {
+		t.Run(compute, func(t *testing.T) {
+			c := plantest.Overlap("host", overlap.Beside, 2, func(c *plan.Case) { overlap.Of(c).Compute = compute })
+			d := overlapped(t, "", c)
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			require.Equal(t, compute, d.Measurement.Compute)
+			require.Len(t, d.Measurement.Rows, 2)
+			for _, r := range d.Measurement.Rows {
+				windows := 2 * overlap.Of(&c).Timing.Iterations
+				require.Equal(t, int64(3*windows*r.Products)*r.ProductM*r.ProductN, r.Verify.Products)
+				require.Positive(t, r.Verify.Communicated)
+			}
+			for kind, of := range map[string]string{runner.FaultProduct: "elements of products of rank 1", collective.FaultFlip: "communicated elements of rank 1"} {
+				d = overlapped(t, "rank=1,kind="+kind, c)
+				require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+				require.Contains(t, d.Measurement.Rows[0].Verify.Detail, of)
+			}
+		})
+	}
+}
+
 // The steps of a schedule communicate beside products, on a host as well.
 func TestOverlapOfSchedules(t *testing.T) {
 	for _, tt := range []struct{ op, algorithm string }{{"all_gather", "rotation"}, {"all_reduce", "ring"}, {"all_reduce", "torus_2d"}} {

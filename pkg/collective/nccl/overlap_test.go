@@ -172,6 +172,27 @@ func TestOverlapFaults(t *testing.T) {
 	}
 }
 
+// Copies of the driver from and to the host run beside a collective, and one that the driver leaves out is found.
+func TestCopiesBesideACollective(t *testing.T) {
+	setUp(t)
+	for compute, call := range map[string]string{overlap.CopyIn: "cuMemcpyHtoDAsync_v2", overlap.CopyOut: "cuMemcpyDtoHAsync_v2"} {
+		t.Run(compute, func(t *testing.T) {
+			c := plantest.Overlap("nccl", overlap.Beside, 2, func(c *plan.Case) {
+				overlap.Of(c).Hidden, overlap.Of(c).Sizes, overlap.Of(c).Compute = 32, []int64{2048}, compute
+			})
+			d := overlapped(t, nccl.NCCL, "", c)
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			require.Equal(t, compute, d.Measurement.Compute)
+			require.Positive(t, d.Measurement.Rows[0].Verify.Products)
+			d = overlapped(t, nccl.NCCL, "rank=1,kind="+runner.FaultProduct, c)
+			require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+			t.Setenv("CX_FAKE_FAIL", call+"=719")
+			d = overlapped(t, nccl.NCCL, "", c)
+			require.Equal(t, result.ReasonDevice, d.Outcome.Code())
+		})
+	}
+}
+
 // On devices whose clocks stay capped, every iteration is repeated in vain, counts and is checked.
 func TestCappedIterationsAreRepeated(t *testing.T) {
 	setUp(t)

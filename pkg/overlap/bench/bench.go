@@ -31,6 +31,9 @@ var Command = bench.Command{
 both together, and serial (one side after the other), in turns. Both sides of a rank wait at
 one start gate, which opens once all ranks are ready.
 
+With --compute host-to-device or device-to-host, copies of matrices from or to page-locked
+memory of the host take the place of products.
+
 Forms: ` + overlap.Beside + ` (products and a collective that do not depend on each other),
 ` + overlap.LinearRotation + ` and ` + overlap.LinearBroadcast + ` (a column-parallel linear layer
 that multiplies each part of its input as soon as it has arrived). By default all three run.
@@ -46,7 +49,8 @@ the case.`,
 	Example: `  cxrun bench overlap --backend host
   cxrun bench overlap beside --op all_reduce --hidden 512 --products 4 -b 1M -e 16M -f 4
   cxrun bench overlap linear-rotation linear-broadcast --hidden 256 -b 256K -e 256K --json
-  cxrun bench overlap beside --backend nccl --hidden 4096 --products 8 -b 16M -e 1G -f 8`,
+  cxrun bench overlap beside --backend nccl --hidden 4096 --products 8 -b 16M -e 1G -f 8
+  cxrun bench overlap beside --compute device-to-host --hidden 4096 -b 64M -e 1G -f 4`,
 	Words:  overlap.Forms(),
 	Values: map[string][]string{"op": vocab.Ops(), "datatype": vocab.DTypes(), "compute": overlap.Computes()},
 	Flags:  newFlags,
@@ -93,7 +97,7 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	how := bench.NewGroup("Measurement and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", bench.Auto, "use backend `NAME`; auto uses one that supports the GPUs of this machine, otherwise host")
-	g.StringVar(&f.compute, "compute", "", "multiply by `MEANS`: loop (on a host), kernel, cublaslt, hipblaslt, or auto: the vendor's library if it is installed, else kernel; the backend's first unless given")
+	g.StringVar(&f.compute, "compute", "", "multiply by `MEANS`: loop (on a host), kernel, cublaslt, hipblaslt, or auto: the vendor's library if it is installed, else kernel; the backend's first unless given;\nor, for form beside, copy matrices of --hidden rows and columns in place of products: host-to-device or device-to-host")
 	g.IntVarP(&f.ranks, "ngpus", "g", 0, "start `N` ranks, at least 2; 0 is one for each GPU, or 2 on a host")
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`")
 	f.TimeLimit(how)
@@ -149,6 +153,9 @@ func (f *flags) Plan(forms []string, cat *catalog.Catalog, be *catalog.Backend, 
 
 // forms returns the forms to measure, or a usage error.
 func (f *flags) forms(named []string) ([]string, error) {
+	if overlap.Copies(f.compute) && len(named) == 0 {
+		named = []string{overlap.Beside}
+	}
 	if f.schedule != "" {
 		if len(named) == 0 {
 			named = []string{overlap.Beside}
@@ -162,6 +169,9 @@ func (f *flags) forms(named []string) ([]string, error) {
 	}
 	if len(named) == 0 {
 		named = overlap.Forms()
+	}
+	if overlap.Copies(f.compute) && !slices.Equal(named, []string{overlap.Beside}) {
+		return nil, cli.UsageError("--compute %s: copies take the place of products in form beside only: name that form", f.compute)
 	}
 	if bench.Repeats(named) {
 		return nil, cli.UsageError("a form is named twice: %s", strings.Join(named, ", "))
@@ -268,12 +278,16 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 	if b.Form == overlap.Beside {
 		what = fmt.Sprintf("%d × product beside %d × %s", b.Products, b.Collectives, b.Communication())
 	}
+	note := "m n k: a product"
+	if overlap.Copies(b.Compute) {
+		what, note = strings.Replace(what, "product", "copy", 1), "m n: a copy, in the place of computing"
+	}
 	fmt.Fprintf(w, "#\n# %s of %s, by %s and %s, on %s\n", what, c.Precision, multiplier(d), sanitize.Line(m.CommunicationPath), sanitize.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d iterations of each; medians of the slowest rank\n", c.Sampling, b.Timing.Iterations)
 	if m.SharedProcessor {
 		fmt.Fprintln(w, "# "+overlap.SharedProcessor)
 	}
-	printTimes(w, m.Rows)
+	printTimes(w, note, m.Rows)
 	printOverlap(w, m.Rows)
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
@@ -284,8 +298,8 @@ func (*Report) Print(w io.Writer, doc result.Document) {
 }
 
 // printTimes prints the times of each row.
-func printTimes(w io.Writer, rows []overlap.Row) {
-	fmt.Fprintf(w, "# m n k: a product; times in us: computing, communicating, both together,\n# one after the other (serial), and at least (floor)\n")
+func printTimes(w io.Writer, note string, rows []overlap.Row) {
+	fmt.Fprintf(w, "# %s\n# times in us: computing, communicating, both together, one after the other\n# (serial), and at least (floor)\n", note)
 	fmt.Fprintf(w, "# %8s %5s %5s %5s %8s %8s %8s %8s %8s  %s\n", "bytes", "m", "n", "k", "comput.", "commun.", "together", "serial", "floor", "check")
 	for i := range rows {
 		r := &rows[i]

@@ -20,6 +20,7 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("beside beside", "a form is named twice: beside, beside"),
 		benchtest.Usage("linear-rotation linear-broadcast --products 2", "--products: supported for form beside only, not linear-rotation, linear-broadcast: omit it, or name that form too"),
 		benchtest.Usage("linear-rotation --schedule rotation", "--schedule rotation: supported for form beside only: name that form"),
+		benchtest.Usage("linear-rotation --compute device-to-host", "--compute device-to-host: copies take the place of products in form beside only: name that form"),
 		benchtest.Usage("beside --products 0", "--products 0: want 1 to 256"),
 	})
 }

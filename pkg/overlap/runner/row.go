@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
 )
 
 // row holds the buffers of one size, and the work of its contenders.
@@ -29,6 +30,7 @@ type row struct {
 	// inPieces is the computation of a window, and inOne the same computation in one piece. They differ
 	// only for a linear layer.
 	inPieces, inOne []Task
+	copier          *copier // nil: products are computed
 }
 
 // alignment of buffers, in bytes.
@@ -41,7 +43,8 @@ const memoryShare = 0.8
 
 // newRow allocates the buffers of a row.
 func newRow(ctx context.Context, b *bench, number int, asked overlap.Row) (_ *row, err error) {
-	r := &row{bench: b, number: number, shape: gemm.Shape{M: asked.ProductM, N: asked.ProductN, K: asked.ProductK}}
+	copier, _ := b.engine.Engine.(*copier)
+	r := &row{bench: b, copier: copier, number: number, shape: gemm.Shape{M: asked.ProductM, N: asked.ProductN, K: asked.ProductK}}
 	if err := r.shape.Check(); err != nil {
 		return nil, rank.Coded(result.ReasonRefused, err)
 	}
@@ -82,7 +85,10 @@ func newRow(ctx context.Context, b *bench, number int, asked overlap.Row) (_ *ro
 	if err != nil {
 		return nil, err
 	}
-	if err = rank.Coded(result.ReasonLibrary, r.prepareProducts()); err == nil {
+	if err = r.prepareProducts(); copier == nil {
+		err = rank.Coded(result.ReasonLibrary, err)
+	}
+	if err == nil {
 		err = rank.Coded(result.ReasonDevice, b.Matrix.Fill(b.stream, r.weights, r.weight(), 0, r.shape.N*r.shape.K))
 	}
 	if err != nil {
@@ -110,7 +116,13 @@ func (b *bench) fits(bytes int64) error {
 // product returns the address of a product.
 func (r *row) product(i int) accel.Ptr { return r.products.At.Add(int64(i) * r.products.Stride) }
 
-func (r *row) close() error { return errors.Join(r.exchange.close(), r.memory.Close()) }
+func (r *row) close() error {
+	err := errors.Join(r.exchange.close(), r.memory.Close())
+	if r.copier != nil {
+		err = errors.Join(err, r.copier.Close()) // its copies are of this row
+	}
+	return err
+}
 
 // Buffer numbers for seeds. Collectives use the numbers from 0 on.
 const (
@@ -157,7 +169,11 @@ func (r *row) prepare(t turn) error {
 		return err
 	}
 	if r.block.Form == overlap.Beside {
-		return rank.Coded(result.ReasonDevice, r.Matrix.Fill(r.stream, r.input, r.values(t), 0, r.shape.M*r.shape.K))
+		err := rank.Coded(result.ReasonDevice, r.Matrix.Fill(r.stream, r.input, r.values(t), 0, r.shape.M*r.shape.K))
+		if err == nil && r.copier != nil {
+			err = r.copier.fill(r.stream)
+		}
+		return err
 	}
 	if !communicates(t.Contender) {
 		return r.exchange.deliver(t)
@@ -246,11 +262,16 @@ func (r *row) task(products []gemm.Product, after int) (Task, error) {
 
 // check compares the results of a window.
 func (r *row) check(t turn, s *sample) error {
+	if computes(t.Contender) && r.copier != nil {
+		if err := r.copier.collect(r.stream); err != nil {
+			return err
+		}
+	}
 	if err := r.injectFaults(t); err != nil {
 		return err
 	}
 	if computes(t.Contender) {
-		v, err := r.Matrix.CheckProducts(r.stream, r.products, r.shape, r.values(t), r.weight())
+		v, err := r.checkProducts(t)
 		if err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
@@ -264,4 +285,12 @@ func (r *row) check(t turn, s *sample) error {
 		s.Communicated = &v
 	}
 	return nil
+}
+
+// checkProducts compares the products of a window, or the copies in their place.
+func (r *row) checkProducts(t turn) (workload.Verdict, error) {
+	if r.copier != nil {
+		return r.copier.check(r.stream, r.Matrix, r.values(t))
+	}
+	return r.Matrix.CheckProducts(r.stream, r.products, r.shape, r.values(t), r.weight())
 }

@@ -77,7 +77,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return rank.Coded(result.ReasonRefused, err)
 	}
 	b.size = int64(b.dtype.Size())
-	if b.engine, err = r.parts.Multiplier(block.Compute); err != nil {
+	if b.engine, err = r.multiplier(b); err != nil {
 		return errors.Join(s.Emit(rank.KindFacts, r.parts.Facts), err)
 	}
 	return errors.Join(r.run(ctx, b), b.engine.Close())
