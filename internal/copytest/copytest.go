@@ -40,22 +40,21 @@ func document(t *testing.T, c plan.Case, streams []rank.Stream) *copies.Document
 	return eptest.Assembled(t, c, streams, runner.Assemble).(*copies.Document)
 }
 
-// Arrived requires a row for each size and number of streams, and after each of its windows a check
-// of every word of both sides, in both directions if the test has both.
+// Arrived requires a row for each size, device or pair, and number of streams, and after each of its windows a check of
+// every word of both sides of each flow.
 func Arrived(t *testing.T, d *copies.Document) {
 	t.Helper()
 	require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", d.Identity.CaseID, d.Outcome.Reasons)
 	block := copies.Of(&d.Identity.Case)
-	require.Len(t, d.Measurement.Rows, len(copies.Asked(block)))
+	require.Len(t, d.Measurement.Rows, len(copies.Asked(&d.Identity.Case)))
+	test, world := copies.TestOf(block.Test), d.Identity.Case.World
+	flows := len(test.Flows(world, block.Turns(world)[0]))
 	for _, r := range d.Measurement.Rows {
-		checks := 2 * block.Timing.Trials
+		checks := 2 * flows * block.Timing.Trials
 		if r.Device != nil {
 			checks *= 2
 		}
 		if r.Victim != nil {
-			checks *= 2
-		}
-		if copies.TestOf(block.Test).Both {
 			checks *= 2
 		}
 		require.Equal(t, checks, r.Verify.Checks, r.Name())

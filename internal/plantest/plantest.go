@@ -100,18 +100,27 @@ func Cache(name string) func(*plan.Case) {
 // Copy returns a test of copies on a backend, with the first kind of host memory that the
 // backend has. Changes are as in EP.
 func Copy(backend, test string, change ...func(*plan.Case)) plan.Case {
+	return copyOn(backend, test, copies.TestOf(test).Ranks, false, change)
+}
+
+// CopyOn returns a test of all devices of a world or, if it has fewer, of each device or pair in turn. See Copy.
+func CopyOn(backend, test string, world int, change ...func(*plan.Case)) plan.Case {
+	return copyOn(backend, test, world, copies.TestOf(test).Ranks != copies.All, change)
+}
+
+func copyOn(backend, test string, world int, each bool, change []func(*plan.Case)) plan.Case {
 	be, samples := shipped().Backend(backend), catalog.SamplingOf[copies.Sampling](shipped().SamplingProfile(suite))
 	b := copies.New(test, copies.MemoriesOf(test, catalog.BackendOf[copies.Backend](be).HostMemory)[0], samples)
-	b.Submission, b.Sizes, b.Streams = copies.Loop, []int64{4096, 1 << 20}, []int{1}
+	b.Submission, b.Sizes, b.Streams, b.Each = copies.Loop, []int64{4096, 1 << 20}, []int{1}, each
 	if copies.TestOf(test).Swap { // words and odd bytes, one block and several; the last point is excluded
 		b.SetGrid(&copies.Grid{BlockBytes: []catalog.Bytes{129, 4096}, NumBlocks: []int{1, 5, 32}, MaxPayload: 64 << 10}, copies.Random)
 	}
 	c := plan.Case{Family: copies.Name, Sampling: suite, Contract: copies.ContractOf(test), Block: b}
 	m := planner.Machine{}
 	if backend != "host" {
-		m.GPUs = &planner.GPUs{Vendor: be.Vendors[0], Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{backend}}
+		m.GPUs = &planner.GPUs{Vendor: be.Vendors[0], Product: "h200", Arch: "sm90", Transport: "nvlink", Count: max(2, world), Backends: []string{backend}}
 	}
-	d := planner.Direct{Suite: suite, Backend: backend, World: copies.TestOf(test).Ranks, Repeats: 1, Cases: []plan.Case{c}}
+	d := planner.Direct{Suite: suite, Backend: backend, World: world, Repeats: 1, Cases: []plan.Case{c}}
 	return changed(first(c.Family, must(d.Resolve(shipped(), m))), change)
 }
 

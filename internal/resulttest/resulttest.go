@@ -286,17 +286,22 @@ func Transfer(c plan.Case, a result.Attempt) *transfer.Document {
 func Copy(c plan.Case, a result.Attempt) *copies.Document {
 	d := New(c, a).(*copies.Document)
 	b := copies.Of(&c)
-	for _, r := range copies.Asked(b) {
+	for _, r := range copies.Asked(&c) {
 		us := 1 + float64(r.Bytes)/1e5
-		if copies.TestOf(b.Test).Swap {
+		t := copies.TestOf(b.Test)
+		if t.Swap {
 			samples := b.Timing.Reps * b.Timing.Trials
 			r.Latency, r.Complete = copies.NewLatency(r.Bytes, samples, *result.PercentilesOf(us, us, us, us)), true
 			r.Verify = result.Verify{Passed: true, Detail: "2 checks, 512 words", Checks: 2, Checked: 512}
 			d.Measurement.Rows = append(d.Measurement.Rows, r)
 			continue
 		}
-		clock := copies.Clock{Micros: result.Burst{P50: us, P95: us, Min: us, Max: us, N: b.Timing.Trials}, GBps: float64(r.Bytes) / us / 1e3}
-		if t := copies.TestOf(b.Test); t.Both && t.Ranks > 1 {
+		clock := copies.Clock{Micros: result.Burst{P50: us, P95: us, Min: us, Max: us, N: b.Timing.Trials}, GBps: r.Rate(us), Nanos: r.PerAccess(us)}
+		if t.Disturbed() {
+			all := 1.0
+			r.Covered = &all
+		}
+		if t.Both && t.Ranks > 1 {
 			clock.OppositeGBps = clock.GBps
 			r.Both = &copies.Both{Overlap: 1, GBps: 2 * clock.GBps}
 		}

@@ -24,6 +24,8 @@ type Block struct {
 	// Victim: each row is also measured next to a kernel that computes on all multiprocessors of the copying
 	// device.
 	Victim bool `json:"victim,omitempty"`
+	// Each: the test runs on each device of the case in turn or, if it has two devices, on each ordered pair.
+	Each bool `json:"each,omitempty"`
 	// Layout says where block i of a swap's source goes: to place i (contiguous), or to another place (random).
 	Layout string `json:"layout,omitempty" in:"block layout"`
 	// BlockBytes and NumBlocks are the grid of a swap, both ascending. A point whose payload, their product, exceeds
@@ -45,15 +47,21 @@ func Of(c *plan.Case) *Block {
 }
 
 // Factors implements plan.Block.
-func (b *Block) Factors(_ *plan.Case, to []string) []string {
-	page, victim := "", ""
+func (b *Block) Factors(c *plan.Case, to []string) []string {
+	page, victim, each, world := "", "", "", ""
 	if b.PageBytes > 0 {
 		page = "page" + strconv.FormatInt(b.PageBytes, 10)
 	}
 	if b.Victim {
 		victim = "victim"
 	}
-	return append(to, b.Test, b.HostMemory, b.Submission, page, victim, b.Layout, b.Profile)
+	if b.Each {
+		each = "each"
+	}
+	if b.Each || TestOf(b.Test).Ranks == All {
+		world = "w" + strconv.Itoa(c.World)
+	}
+	return append(to, b.Test, b.HostMemory, b.Submission, page, victim, b.Layout, b.Profile, each, world)
 }
 
 // Pieces returns the number of pieces of a copy of bytes on streams, or 0 if they do not divide it into whole

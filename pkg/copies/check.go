@@ -27,6 +27,7 @@ type compared struct {
 	Submission string           `json:"submission"`
 	PageBytes  int64            `json:"page_bytes"`
 	Victim     bool             `json:"victim,omitempty"`
+	Each       bool             `json:"each,omitempty"`
 	Layout     string           `json:"layout,omitempty"`
 	Seed       uint64           `json:"seed"`
 	Timing     plan.Repetitions `json:"timing"`
@@ -34,11 +35,15 @@ type compared struct {
 
 func comparison(c *plan.Case) any {
 	b := Of(c)
-	return compared{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Layout, b.Seed, b.Timing}
+	return compared{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Each, b.Layout, b.Seed, b.Timing}
 }
 
-// Asked returns the rows of a case, without their figures: by size and streams, or by size and number of blocks.
-func Asked(b *Block) (rows []Row) {
+// Asked returns the rows of a case, without their figures.
+func Asked(c *plan.Case) []Row { return Of(c).Rows(c.World) }
+
+// Rows returns the rows of the block on a world of ranks, without their figures: by size, turn and streams, or by size and
+// number of blocks.
+func (b *Block) Rows(world int) (rows []Row) {
 	for _, bytes := range b.BlockBytes {
 		for _, n := range b.NumBlocks {
 			if b.asks(bytes, n) {
@@ -46,9 +51,27 @@ func Asked(b *Block) (rows []Row) {
 			}
 		}
 	}
+	t := TestOf(b.Test)
 	for _, size := range b.Sizes {
-		for _, streams := range b.Streams {
-			rows = append(rows, Row{Bytes: size, Streams: streams, Pieces: b.Pieces(size, streams)})
+		for _, turn := range b.Turns(world) {
+			r := Row{Bytes: size}
+			switch {
+			case t.Ranks == 2 && b.Each:
+				flow := t.Flows(world, turn)[0]
+				r.Src, r.Dst = &flow.Src.Rank, &flow.Dst.Rank
+			case t.Ranks == All || b.Each:
+				r.Target = &turn.One
+			}
+			if t.Chase {
+				r.Accesses = int(size / ChaseBytes)
+			}
+			if n := t.Copies(world); n > 1 {
+				r.Copies = n
+			}
+			for _, r.Streams = range b.Streams {
+				r.Pieces = b.Pieces(size, r.Streams)
+				rows = append(rows, r)
+			}
 		}
 	}
 	return rows
@@ -77,17 +100,19 @@ func check(p *result.Problems, doc result.Document) {
 	p.Check(m.Rows != nil, "measurement.rows is null")
 	p.Check(m.Sampling == SampleCounts{b.Timing.Warmup, b.Timing.Reps, b.Timing.Trials}, "measurement.sampling does not match the timing of the case")
 	p.Check(slices.Equal(m.Excluded, ExcludedOf(b)), "measurement.excluded[] are %v, want %v by the case", m.Excluded, ExcludedOf(b))
-	asked := Asked(b)
+	asked := Asked(&id.Case)
+	rows := map[string]*Row{}
+	for i := range asked {
+		rows[asked[i].Name()] = &asked[i]
+	}
 	var bad []string
 	seen := map[string]bool{}
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		at := "measurement.rows[" + r.Name() + "]"
-		p.Check(!seen[r.Name()], "measurement.rows: %s appears twice", r.Name())
+		p.Check(!seen[r.Name()], "%s appears twice", at)
 		seen[r.Name()] = true
-		p.Check(slices.ContainsFunc(asked, func(a Row) bool {
-			return a.Bytes == r.Bytes && a.Streams == r.Streams && a.Pieces == r.Pieces && a.BlockBytes == r.BlockBytes
-		}), "%s was not asked for", at)
+		p.Check(rows[r.Name()].is(r), "%s was not asked for", at)
 		test := TestOf(b.Test)
 		if test.Swap {
 			checkLatency(p, at+".latency", r, b)
@@ -103,6 +128,8 @@ func check(p *result.Problems, doc result.Document) {
 				"%s.both: overlap is %v and gbps %v: want gbps exactly if overlap is at least %v, and overlap from 0 to 1", at, both.Overlap, both.GBps, result.MinCoverage)
 		}
 		p.Check(!p.Fresh() || !r.Complete || (r.Both != nil) == (test.Both && test.Ranks > 1), "%s: both is present: %v, in test %s", at, r.Both != nil, b.Test)
+		p.Check(r.Covered == nil || *r.Covered >= 0 && *r.Covered <= 1, "%s.covered is not from 0 to 1", at)
+		p.Check((r.Covered != nil) == test.Disturbed() || !r.Complete, "%s: covered is present: %v, in test %s", at, r.Covered != nil, b.Test)
 		p.Check(b.Victim == (r.Victim != nil) || !r.Complete, "%s: victim is present: %v, requested by the case: %v", at, r.Victim != nil, b.Victim)
 		if r.Victim != nil {
 			checkVictim(p, at+".victim", r.Victim, b, r)
@@ -148,9 +175,10 @@ func checkLatency(p *result.Problems, at string, r *Row, b *Block) {
 func checkClock(p *result.Problems, at string, c *Clock, b *Block, r *Row) {
 	p.Burst(at+".us_per_copy", c.Micros, b.Timing.Trials, r.Complete)
 	if c.Micros.P50 > 0 {
-		want := float64(r.Bytes) / c.Micros.P50 / 1e3
+		want := r.Rate(c.Micros.P50)
 		p.Check(math.Abs(c.GBps-want) <= 1e-6*want, "%s: gbps is %v, want %v from bytes and time", at, c.GBps, want)
 	}
+	p.Check(result.Near(c.Nanos, r.PerAccess(c.Micros.P50)), "%s: ns_per_access is %v, want %v", at, c.Nanos, r.PerAccess(c.Micros.P50))
 	test := TestOf(b.Test)
 	p.Check((c.OppositeGBps > 0) == (test.Both && test.Ranks > 1) || !r.Complete, "%s: opposite_gbps is %v in test %s", at, c.OppositeGBps, b.Test)
 }

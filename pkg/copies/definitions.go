@@ -17,6 +17,7 @@ type SuiteBlock struct {
 	Streams     []int         `yaml:"streams" min:"1" max:"64" default:"[1]"`
 	PageBytes   catalog.Bytes `yaml:"page_bytes,optional" min:"8"`     // default: one piece per stream
 	Victim      bool          `yaml:"victim,optional"`                 // see Block
+	Each        bool          `yaml:"each,optional"`                   // see Block; at each world from 2 on
 	Swap        *Grid         `yaml:"swap,optional"`                   // of swaps of blocks, in the place of sizes
 	Sampling    string        `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
@@ -85,10 +86,17 @@ func (b *SuiteBlock) checkGrid(c *catalog.Checker) {
 }
 
 // Worlds implements catalog.SuiteBlock.
-func (b *SuiteBlock) Worlds(*catalog.Catalog, *catalog.Suite) []int {
-	var out []int
-	for _, name := range b.Tests {
-		out = append(out, TestOf(name).Ranks)
+func (b *SuiteBlock) Worlds(c *catalog.Catalog, s *catalog.Suite) (out []int) {
+	for _, world := range c.WorldsOn(s.Platforms, string(Name), b.Backends) {
+		if slices.ContainsFunc(b.Tests, func(name string) bool { return TestOf(name).Runs(world, b.Each) }) {
+			out = append(out, world)
+		}
 	}
 	return out
+}
+
+// Support returns what a machine runs: one device, and as many as other families.
+func (*Backend) Support(_ string, worlds []int) catalog.SupportBlock {
+	out := catalog.Worlds(slices.Compact(slices.Sorted(slices.Values(append([]int{1}, worlds...)))))
+	return &out
 }

@@ -46,13 +46,24 @@ type SampleCounts struct {
 	Windows int `json:"windows"`
 }
 
-// Row is one size on a number of streams, or one point of a swap's grid.
+// Row is one size on a number of streams and, where a case has several, one device or pair; or one point of a swap's grid.
 type Row struct {
+	// Src and Dst are the ranks of a pair, from whose device data move to that of the other: in a case of each pair.
+	Src *int `json:"src,omitempty"`
+	Dst *int `json:"dst,omitempty"`
+	// Target is the rank whose device is measured: in a case of each device, and in tests of all devices.
+	Target  *int  `json:"target,omitempty"`
 	Bytes   int64 `json:"bytes"`   // of a copy, on all streams
 	Streams int   `json:"streams"` // that share a copy
 	Pieces  int   `json:"pieces"`  // of a copy, on all streams; of a swap, its blocks
 	// BlockBytes is the size of the blocks of a swap; missing for other copies.
 	BlockBytes int64 `json:"block_bytes,omitempty"`
+	// Copies is the number of copies of these bytes that are timed as one, from the start to the end of the last of
+	// them: one for each other device, in a test of what all of them move together. Missing: 1.
+	Copies int `json:"copies,omitempty"`
+	// Accesses is the number of reads of a copy that reads one word of 8 bytes after another, 128 bytes apart. The address
+	// of each follows from the word before it. Missing in other tests.
+	Accesses int `json:"accesses,omitempty"`
 	// Device is by events of the device. The work of a window was enqueued before any of it began. Missing if
 	// calls wait for the copy, if a window has more pieces than a device queues, or if the kernel that holds the
 	// device cannot be compiled.
@@ -63,6 +74,9 @@ type Row struct {
 	Latency *Latency `json:"latency,omitempty"`
 	// Both is the combined result of both directions, for a test between two devices.
 	Both *Both `json:"both,omitempty"`
+	// Covered is the fraction of the time of the copies in which all other devices copied too, by the clock of their
+	// host: the median of the windows. Of tests in which other devices copy to or from the host, untimed.
+	Covered *float64 `json:"covered,omitempty"`
 	// Victim is measured next to a computing kernel, for a case that requests it.
 	Victim   *Victim       `json:"victim,omitempty"`
 	Complete bool          `json:"complete"` // false: the case ended before all samples were taken
@@ -73,12 +87,14 @@ type Row struct {
 type Clock struct {
 	// Micros is the time of a copy: the time of a window divided by the number of its copies.
 	Micros result.Burst `json:"us_per_copy"`
-	// GBps is the bytes of a copy divided by the median. For a test in both directions it is the direction in
-	// the test's name.
+	// GBps is the bytes of a copy, times the row's copies, divided by the median; of accesses, their words. For a test
+	// in both directions it is the direction in the test's name.
 	GBps float64 `json:"gbps"`
 	// OppositeGBps is the other direction, for a test between two devices in both directions. On one device the
 	// other direction is a disturbance that outlasts the window.
 	OppositeGBps float64 `json:"opposite_gbps,omitempty"`
+	// Nanos is the time of one read, for a row with accesses: the median divided by their number.
+	Nanos float64 `json:"ns_per_access,omitempty"`
 }
 
 // Latency describes the times of swaps, each by the clock of the host from before its first call until the device
@@ -152,8 +168,53 @@ func (r *Row) Name() string {
 	if r.BlockBytes > 0 {
 		return fmt.Sprintf("%s of %d bytes", plural.Count(r.Pieces, "block", "blocks"), r.BlockBytes)
 	}
-	if r.Streams == 1 {
-		return fmt.Sprintf("%d bytes on 1 stream", r.Bytes)
+	name := fmt.Sprintf("%d bytes on %s", r.Bytes, plural.Count(r.Streams, "stream", "streams"))
+	if place := r.Place(); place != "" {
+		name += ", " + place
 	}
-	return fmt.Sprintf("%d bytes on %d streams", r.Bytes, r.Streams)
+	return name
+}
+
+// Place names the device or pair of the row, such as rank 0 to 1; empty if the case has one.
+func (r *Row) Place() string {
+	switch {
+	case r.Src != nil && r.Dst != nil:
+		return fmt.Sprintf("rank %d to %d", *r.Src, *r.Dst)
+	case r.Target != nil:
+		return fmt.Sprintf("rank %d", *r.Target)
+	}
+	return ""
+}
+
+// is reports whether a row of the same name has the same measurement. It is false for nil.
+func (r *Row) is(o *Row) bool {
+	return r != nil && r.Bytes == o.Bytes && r.Streams == o.Streams && r.Pieces == o.Pieces && r.Copies == o.Copies && r.Accesses == o.Accesses
+}
+
+// moved returns the bytes that the row times as one.
+func (r *Row) moved() float64 {
+	if r.Accesses > 0 {
+		const word = 8
+		return word * float64(r.Accesses)
+	}
+	return float64(r.Bytes) * float64(max(1, r.Copies))
+}
+
+// PerAccess returns the nanoseconds of a read, for copies that take us microseconds each; 0 for a row without accesses.
+func (r *Row) PerAccess(us float64) float64 {
+	if r.Accesses == 0 {
+		return 0
+	}
+	return 1e3 * us / float64(r.Accesses)
+}
+
+// Rate returns the GB/s of copies that take us microseconds each.
+func (r *Row) Rate(us float64) float64 { return r.moved() / us / 1e3 }
+
+// Clock returns the results by the clock of the device or, without it, of the host.
+func (r *Row) Clock() *Clock {
+	if r.Device != nil {
+		return r.Device
+	}
+	return r.Host
 }

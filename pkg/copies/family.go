@@ -37,10 +37,10 @@ var source embed.FS
 // Family describes the family.
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
-	// A platform lists 1, and 2 if its devices can access each other.
+	// A platform lists 1, and 2 and more if its devices can access each other.
 	Catalog: catalog.Family{
 		Cases: "copies", Suite: &SuiteBlock{}, Backend: &Backend{}, Support: &catalog.Worlds{}, Sampling: &Sampling{},
-		MinWorld: 1, MaxWorld: 2, Added: true,
+		MinWorld: 1, Added: true,
 	},
 	Planner: planner.Family{Filters: filters, Cases: cases, Fit: lacks, Seconds: seconds},
 	Result: result.Family{
@@ -48,7 +48,7 @@ var Family = family.Family{
 		Document:   Document{},
 		New:        newDocument,
 		Comparison: comparison,
-		Trials:     func(c *plan.Case) int { return len(Asked(Of(c))) * Of(c).Timing.Trials },
+		Trials:     func(c *plan.Case) int { return len(Asked(c)) * Of(c).Timing.Trials },
 		Check:      check,
 		Source:     source,
 	},
@@ -57,7 +57,7 @@ var Family = family.Family{
 	Summary: family.Summary{
 		Rows: func(doc result.Document) (measured, asked int) {
 			d := doc.(*Document)
-			return family.Count(d.Measurement.Rows, (*Row).Good), len(Asked(Of(&d.Identity.Case)))
+			return family.Count(d.Measurement.Rows, (*Row).Good), len(Asked(&d.Identity.Case))
 		},
 		Headline: func(doc result.Document) (string, any) { return list, headlineOf(doc.(*Document)) },
 		Lists:    []string{list},

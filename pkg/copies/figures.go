@@ -2,7 +2,9 @@ package copies
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -34,17 +36,21 @@ func figures(doc result.Document) (rows []figure.Row) {
 // rowFigures returns the figures of a row. A non-empty reason says why the row does not count.
 func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
 	b := Of(c)
+	src, dst := r.Src, r.Dst
+	if src == nil {
+		src = r.Target
+	}
 	row := figure.Row{
 		Labels: figure.Labels{
 			Op: b.Test, Mode: b.HostMemory, XName: "bytes", X: r.Bytes,
-			Placement: fmt.Sprintf("%s streams%d pieces%d", b.Submission, r.Streams, r.Pieces),
+			Placement: fmt.Sprintf("%s streams%d pieces%d", b.Submission, r.Streams, r.Pieces), Src: src, Dst: dst,
 		},
 		Complete: r.Complete, Passed: r.Verify.Passed,
 	}
 	if r.Latency != nil {
 		return []figure.Row{swapFigures(b, r, row, reason)}
 	}
-	rung := figure.Rung{Size: r.Bytes, Label: r.Name(), Curve: plural.Count(r.Streams, "stream", "streams")}
+	rung := figure.Rung{Size: r.Bytes, Label: r.Name(), Curve: strings.TrimSpace(plural.Count(r.Streams, "stream", "streams") + " " + r.Place())}
 	tick := figure.Tick(c) / float64(b.Timing.Reps) // one pair of events per window
 	for _, clock := range []struct {
 		timing, name, view string
@@ -59,13 +65,18 @@ func rowFigures(c *plan.Case, r *Row, reason string) (rows []figure.Row) {
 		}
 		at := rung
 		at.Clock, at.Tick = clock.name, clock.tick
-		row.Timing, row.Rung, row.Lines = clock.timing, &at, lines(clock.view, b, r, clock.of, reason)
+		row.Timing, row.Rung, row.Lines = clock.timing, &at, lines(clock.view, c, r, clock.of, reason)
 		row.Figures = append(figure.Burst(figure.Latency, clock.of.Micros, 1, false), figure.Positive(
 			figure.Figure{Name: "rate", Stat: "at_p50", Unit: figure.GBPerSecond, Value: clock.of.GBps, Samples: clock.of.Micros.N},
-			figure.Figure{Name: "opposite_rate", Stat: "at_p50", Unit: figure.GBPerSecond, Value: clock.of.OppositeGBps, Samples: clock.of.Micros.N})...)
+			figure.Figure{Name: "opposite_rate", Stat: "at_p50", Unit: figure.GBPerSecond, Value: clock.of.OppositeGBps, Samples: clock.of.Micros.N},
+			figure.Figure{Name: "read_latency", Stat: "at_p50", Unit: figure.Microseconds, Value: clock.of.Nanos / 1e3, Samples: clock.of.Micros.N})...)
 		rows = append(rows, row)
 	}
 	row.Rung, row.Lines = nil, nil
+	if r.Covered != nil {
+		row.Timing, row.Figures = "host", []figure.Figure{{Name: "coverage", Stat: "at_p50", Unit: figure.Dimensionless, Value: *r.Covered}}
+		rows = append(rows, row)
+	}
 	if both := r.Both; both != nil {
 		row.Timing = "host"
 		row.Figures = append([]figure.Figure{{Name: "overlap", Stat: "at_p50", Unit: figure.Dimensionless, Value: both.Overlap}},
@@ -99,15 +110,24 @@ func swapFigures(b *Block, r *Row, row figure.Row, reason string) figure.Row {
 
 // lines returns the points of a clock in its chart: one, or one per direction for a test between two devices in
 // both directions.
-func lines(view string, b *Block, r *Row, clock *Clock, reason string) (lines []figure.Line) {
+func lines(view string, c *plan.Case, r *Row, clock *Clock, reason string) (lines []figure.Line) {
+	b := Of(c)
+	work := []float64{r.moved() / 1e3}
 	add := func(direction string, time result.Burst) {
-		lines = append(lines, figure.Line{
+		line := figure.Line{
 			View:   view,
 			Facets: []string{b.Test, direction, b.HostMemory, pieces(b.Submission, b.PageBytes, b.Victim), strconv.Itoa(r.Streams)},
 			Point: figure.Point{
-				X: r.Bytes, Time: figure.MicrosecondsOf(time, 1), Work: []float64{float64(r.Bytes) / 1e3}, Samples: time.N, Reason: reason,
+				X: r.Bytes, Time: figure.MicrosecondsOf(time, 1), Work: work, Samples: time.N, Reason: reason,
 			},
-		})
+		}
+		if r.Src != nil && r.Dst != nil {
+			line.View, line.X = viewPairs, int64(*r.Src*c.World+*r.Dst)
+			line.Facets = append(line.Facets, strings.TrimPrefix(view, "copies-"), table.Size(r.Bytes))
+		} else {
+			line.Facets = append(line.Facets, r.Place())
+		}
+		lines = append(lines, line)
 	}
 	if clock.OppositeGBps == 0 {
 		add("", clock.Micros)
@@ -172,6 +192,9 @@ var facets = []figure.Facet{
 	{Title: "streams", Number: true},
 }
 
+// placed adds the device to the facets.
+var placed = append(slices.Clone(facets), figure.Facet{Title: "device"})
+
 // Directions of a test between two devices in both directions; other tests have none.
 const (
 	directionOwn      = "as named"
@@ -182,19 +205,26 @@ const (
 	viewDevice = "copies-device"
 	viewHost   = "copies-host"
 	viewSwaps  = "copies-swaps"
+	viewPairs  = "copies-pairs"
 )
 
-// views have one clock each, since two clocks never share a chart or column.
+// views have one clock each, since two clocks never share a chart or column, but for that of pairs, where the clock is a facet.
 var views = []figure.View{
 	{
 		Name: viewDevice, Title: "Copies by the device's clock", Shape: figure.Lines, X: figure.Axis{Title: "bytes of a copy", Bytes: true},
 		Note:   "Windows of copies between two events of the device, enqueued before the first of them began, as nvbandwidth times them. Tests have nvbandwidth's names.",
-		Facets: facets, Rates: rates, Fits: true,
+		Facets: placed, Rates: rates, Fits: true,
 	},
 	{
 		Name: viewHost, Title: "Copies by the host's clock", Shape: figure.Lines, X: figure.Axis{Title: "bytes of a copy", Bytes: true},
 		Note:   "Windows of copies from the first call to the end of the last copy.",
-		Facets: facets, Rates: rates, Fits: true,
+		Facets: placed, Rates: rates, Fits: true,
+	},
+	{
+		Name: viewPairs, Title: "Copies between pairs of devices", Shape: figure.Grid, X: figure.Axis{Title: "pair"},
+		Note:   "Each pair by itself: data move from rank (row) to rank (column).",
+		Facets: append(slices.Clone(facets), figure.Facet{Title: "clock", Values: []string{"device", "host"}, One: true}, figure.Facet{Title: "size", One: true}),
+		Rates:  rates, Reverse: true, // largest size first
 	},
 	{
 		Name: viewSwaps, Title: "Swaps of blocks", Shape: figure.Lines, X: figure.Axis{Title: "bytes of a swap", Bytes: true},

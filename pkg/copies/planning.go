@@ -28,7 +28,9 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 	}
 	for _, name := range planner.Ordered(Tests(), b.Tests) {
 		for world, be := range r.Each(Name, b.Backends) {
-			if world != TestOf(name).Ranks {
+			t := TestOf(name)
+			several := t.Ranks == All || b.Each // on as many devices as there are
+			if !t.Runs(world, b.Each) || several && world < slices.Max(r.Worlds(r.Platform.Worlds(string(Name), be.Name))) {
 				continue
 			}
 			c := r.NewCase(Name, ContractOf(name), b.Sampling, be, world)
@@ -36,7 +38,8 @@ func cases(r *planner.Resolver, block catalog.SuiteBlock) {
 				for _, submission := range b.Submissions {
 					for _, layout := range grid.Layouts {
 						block := New(name, memory, catalog.SamplingOf[Sampling](r.SamplingProfile(c.Sampling)))
-						block.Submission, block.Streams, block.PageBytes, block.Victim = submission, b.Streams, int64(b.PageBytes), b.Victim
+						block.Submission, block.Streams, block.PageBytes = submission, b.Streams, int64(b.PageBytes)
+						block.Victim, block.Each = b.Victim, b.Each
 						if b.Swap == nil {
 							block.Sizes = b.Sizes.List()
 						} else {
@@ -95,19 +98,27 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("%s needs page-locked memory: a call may wait for its copy of pageable memory, the only kind of a host, so that two directions would take turns", b.Test)
 	case !slices.Contains(has.Tests, b.Test):
 		return fmt.Sprintf("backend %s has no test %s", be.Name, b.Test)
-	case c.World != test.Ranks:
+	case b.Each && (test.Ranks == All || test.Swap):
+		return fmt.Sprintf("%s does not run on each device in turn", b.Test)
+	case !test.Runs(c.World, b.Each) && (b.Each || test.Ranks == All):
+		return fmt.Sprintf("%s on each device or pair needs 2 to %d ranks, not %d", b.Test, MaxWorld, c.World)
+	case !test.Runs(c.World, b.Each):
 		return fmt.Sprintf("%s has %d ranks, not %d", b.Test, test.Ranks, c.World)
+	case b.Victim && (b.Each || test.Ranks == All):
+		return fmt.Sprintf("a victim runs beside the copies of one device, and %s has several here", b.Test)
 	case test.Memory && !slices.Contains(has.HostMemory, b.HostMemory):
 		return fmt.Sprintf("backend %s has no %s host memory, only %s", be.Name, b.HostMemory, strings.Join(has.HostMemory, ", "))
 	case !slices.Contains(has.Submissions, b.Submission):
 		return fmt.Sprintf("backend %s has no submission %s, only %s", be.Name, b.Submission, strings.Join(has.Submissions, ", "))
+	case test.Chase && (b.Victim || b.PageBytes > 0 || b.Submission != Loop || !slices.Equal(b.Streams, []int{1})):
+		return fmt.Sprintf("%s has one stream, no pages and no victim: one thread reads", b.Test)
 	case b.Victim && !has.Victim:
 		return fmt.Sprintf("backend %s has no victim: no kernel computes beside its copies", be.Name)
 	case b.Victim && test.Swap:
 		return fmt.Sprintf("%s has no victim: its swaps are timed one by one", b.Test)
 	case test.Swap && !slices.Equal(b.Streams, []int{1}):
 		return fmt.Sprintf("%s copies on 1 stream", b.Test)
-	case test.Swap && len(Asked(b)) == 0:
+	case test.Swap && len(b.Rows(c.World)) == 0:
 		return fmt.Sprintf("each point of %s exceeds the largest payload, %d bytes", b.Test, b.MaxPayload)
 	case b.Victim && test.Both:
 		return fmt.Sprintf("%s copies in both directions: a victim runs beside copies in one direction", b.Test)
@@ -131,6 +142,11 @@ func Remainder(b *Block) string {
 	pages := ""
 	if b.PageBytes > 0 {
 		pages = fmt.Sprintf(", with pages of %d bytes", b.PageBytes)
+	}
+	for _, size := range b.Sizes {
+		if TestOf(b.Test).Chase && (size < 2*ChaseBytes || size > ChaseMax || size&(size-1) != 0) {
+			return fmt.Sprintf("%s of %d bytes: want a power of two from %d to %d", b.Test, size, 2*ChaseBytes, ChaseMax)
+		}
 	}
 	for _, streams := range b.Streams {
 		for _, size := range b.Sizes {
@@ -164,9 +180,18 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 		windows = 1 + b.Timing.Trials // the first: as many untimed ones before a window
 	}
 	var micros float64
-	for _, r := range Asked(b) {
+	for _, r := range Asked(c) {
 		us := float64(r.Pieces)*call + float64(r.Bytes)/(min(slow, pace.GBps)*1e3)
 		micros += us * float64(b.Timing.Warmup+windows*b.Timing.Reps+checks)
+	}
+	if TestOf(b.Test).Chase {
+		const read = 2.0 // microseconds
+		for _, r := range Asked(c) {
+			micros += read * float64(r.Accesses) * float64(b.Timing.Warmup+windows*b.Timing.Reps)
+		}
+	}
+	if TestOf(b.Test).Ranks == All {
+		micros *= float64(c.World) // at a time, and as many buffers to paint and check
 	}
 	return micros / 1e6
 }

@@ -42,6 +42,17 @@ func TestDirectRefusesCopies(t *testing.T) {
 		{"ce", "swap_blocks_d2d", "", func(b *copies.Block) { b.Streams = []int{2} }, "swap_blocks_d2d copies on 1 stream"},
 		{"ce", "swap_blocks_d2d", "", func(b *copies.Block) { b.Sizes, b.BlockBytes, b.NumBlocks, b.MaxPayload = nil, []int64{8}, []int{2}, 8 }, "each point of swap_blocks_d2d exceeds the largest payload, 8 bytes"},
 		{"host", "swap_blocks_h2d", copies.Pinned, nil, "backend host has no pinned host memory, only pageable"},
+		{
+			"sm", "host_device_latency_sm", copies.Pinned, func(b *copies.Block) { b.Sizes = []int64{4096, 4 << 20} },
+			"host_device_latency_sm of 4194304 bytes: want a power of two from 256 to 2097152",
+		},
+		{
+			"sm", "host_device_latency_sm", copies.Pinned, func(b *copies.Block) { b.Streams = []int{2} },
+			"host_device_latency_sm has one stream, no pages and no victim: one thread reads",
+		},
+		{"ce", "all_to_one_write_ce", "", func(b *copies.Block) { b.Each = true }, "all_to_one_write_ce does not run on each device in turn"},
+		{"ce", "all_to_one_write_ce", "", nil, "all_to_one_write_ce on each device or pair needs 2 to 128 ranks, not 1"},
+		{"ce", "device_to_device_memcpy_read_ce", "", nil, "device_to_device_memcpy_read_ce has 2 ranks, not 1"},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			b := copies.New(tt.test, tt.memory, catalog.SamplingOf[copies.Sampling](cat.SamplingProfile("smoke")))
@@ -81,7 +92,7 @@ func TestProfilesOfSwaps(t *testing.T) {
 		for _, c := range all {
 			b := copies.Of(&c)
 			require.Equal(t, want.timing, b.Timing)
-			require.Len(t, copies.Asked(b), want.rows)
+			require.Len(t, b.Rows(1), want.rows)
 			require.Len(t, copies.ExcludedOf(b), want.excluded)
 			require.Equal(t, copies.SwapContract, c.Contract)
 			require.Regexp(t, `^h100-dgxc-ce-swap-blocks-(h2d-pinned|d2h-pinned|d2d)-(loop|batch)-(contiguous|random)-`+profile+`$`, c.CaseID)
@@ -120,7 +131,7 @@ func changed(suite string, change [2]string) error {
 // cannot plans a case that a backend does not have.
 func cannot(t *testing.T, backend string, world int, c plan.Case, want string) {
 	t.Helper()
-	machine := planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"ce"}}}
+	machine := planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"ce", "sm"}}}
 	_, err := planner.Direct{Suite: "bench", Backend: backend, World: world, Repeats: 1, Cases: []plan.Case{c}}.Resolve(plantest.Shipped(), machine)
 	require.ErrorIs(t, err, planner.ErrCannot)
 	require.ErrorContains(t, err, want)

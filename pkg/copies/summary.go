@@ -3,6 +3,7 @@ package copies
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/table"
@@ -15,17 +16,24 @@ const list = "copies"
 type Headline struct {
 	family.Repeats[*Headline] `json:"-"`
 
-	CaseID     string        `json:"case_id"`
-	SKU        string        `json:"sku"`
-	Backend    string        `json:"backend"`
-	Test       string        `json:"test"`
-	HostMemory string        `json:"host_memory"` // empty if not used
-	Submission string        `json:"submission"`
-	PageBytes  int64         `json:"page_bytes"` // 0: one piece per stream
-	Victim     bool          `json:"victim,omitempty"`
-	Layout     string        `json:"layout,omitempty"` // of the blocks of swaps
-	Rows       []HeadlineRow `json:"rows"`
-	Key        string        `json:"comparison_key"`
+	CaseID     string `json:"case_id"`
+	SKU        string `json:"sku"`
+	Backend    string `json:"backend"`
+	Test       string `json:"test"`
+	HostMemory string `json:"host_memory"` // empty if not used
+	Submission string `json:"submission"`
+	PageBytes  int64  `json:"page_bytes"` // 0: one piece per stream
+	Victim     bool   `json:"victim,omitempty"`
+	Layout     string `json:"layout,omitempty"` // of the blocks of swaps
+	// Pairs has the rates of each pair of devices at the largest size, on the first number of streams, by the clock of
+	// the device or, without it, of the host. Median is that of the pairs, and Worst the slowest pair if it is more than
+	// a tenth below. Missing in other cases.
+	Pairs  *table.Square `json:"pairs_gbps,omitempty"`
+	Median float64       `json:"median_gbps,omitempty"`
+	Worst  *table.Slow   `json:"worst,omitempty"`
+	World  int           `json:"world,omitempty"` // of a case with several devices or pairs
+	Rows   []HeadlineRow `json:"rows"`
+	Key    string        `json:"comparison_key"`
 }
 
 // HeadlineRow is one row. Rates are GB/s at the median by each clock, 0 if not measured; times are microseconds per copy.
@@ -36,6 +44,7 @@ type HeadlineRow struct {
 	NumBlocks    int     `json:"num_blocks,omitempty"`
 	P99Micros    float64 `json:"p99_us,omitempty"` // of swaps; 0 if there are too few
 	Streams      int     `json:"streams"`
+	Place        string  `json:"place,omitempty"` // the device or pair of a case with several
 	DeviceMicros float64 `json:"device_us"`
 	DeviceGBps   float64 `json:"device_gbps"`
 	HostMicros   float64 `json:"host_us"`
@@ -52,6 +61,10 @@ func headlineOf(d *Document) *Headline {
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
 		Test: b.Test, HostMemory: b.HostMemory, Submission: b.Submission, PageBytes: b.PageBytes, Victim: b.Victim, Layout: b.Layout, Rows: []HeadlineRow{}, Key: d.ComparisonKey,
 	}
+	if c := &d.Identity.Case; b.Each || TestOf(b.Test).Ranks == All {
+		h.World = c.World
+	}
+	h.pairs(d)
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
 		if l := r.Latency; l != nil && r.Verify.Passed {
@@ -64,7 +77,7 @@ func headlineOf(d *Document) *Headline {
 		if !r.Verify.Passed || r.Host == nil {
 			continue
 		}
-		row := HeadlineRow{Bytes: r.Bytes, Streams: r.Streams, HostMicros: r.Host.Micros.P50, HostGBps: r.Host.GBps}
+		row := HeadlineRow{Bytes: r.Bytes, Streams: r.Streams, Place: r.Place(), HostMicros: r.Host.Micros.P50, HostGBps: r.Host.GBps}
 		if r.Device != nil {
 			row.DeviceMicros, row.DeviceGBps = r.Device.Micros.P50, r.Device.GBps
 		}
@@ -76,10 +89,45 @@ func headlineOf(d *Document) *Headline {
 	return h
 }
 
+// SquareOf returns the rates of the pairs of a document at a size on a number of streams; nil if its case has no pairs.
+func SquareOf(d *Document, bytes int64, streams int) *table.Square {
+	c := &d.Identity.Case
+	if b := Of(c); !b.Each || TestOf(b.Test).Ranks != 2 || TestOf(b.Test).Chase || len(b.Turns(c.World)) == 0 {
+		return nil
+	}
+	s := table.NewSquare(bytes, c.World)
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		if r.Bytes == bytes && r.Streams == streams && r.Good() && r.Clock() != nil && r.Src != nil && r.Dst != nil {
+			s.Set(*r.Src, *r.Dst, r.Clock().GBps, false)
+		}
+	}
+	return &s
+}
+
+// pairs sets the figures of pairs.
+func (c *Headline) pairs(d *Document) {
+	b := Of(&d.Identity.Case)
+	if len(b.Sizes) == 0 || len(b.Streams) == 0 {
+		return
+	}
+	if c.Pairs = SquareOf(d, b.Sizes[len(b.Sizes)-1], b.Streams[0]); c.Pairs != nil {
+		c.Median = c.Pairs.Median()
+		c.Settle()
+	}
+}
+
+// Settle finds the slow pair.
+func (c *Headline) Settle() {
+	if c.Pairs != nil {
+		c.Worst = c.Pairs.Worst(c.Median)
+	}
+}
+
 // sections returns the report sections of the headlines.
 func sections(h family.Headlines) family.Sections {
 	all := family.Of[*Headline](h, list)
-	return family.Sections{Headlines: []table.Section{overview(all), besideVictim(all)}, Details: []table.Section{ladder(all), swaps(all)}}
+	return family.Sections{Headlines: []table.Section{overview(all), pairSection(all), besideVictim(all)}, Details: append([]table.Section{ladder(all), swaps(all)}, pairSquares(all)...)}
 }
 
 // keys are the columns that identify copies.
@@ -90,17 +138,23 @@ func (c *Headline) key() []string {
 	if memory == "" {
 		memory = table.Dash
 	}
-	of := pieces(c.Submission, c.PageBytes, c.Victim)
+	what := pieces(c.Submission, c.PageBytes, c.Victim)
 	if c.Layout != "" {
-		of += ", " + c.Layout
+		what += ", " + c.Layout
 	}
-	return []string{c.SKU, c.Backend, c.Test, memory, of}
+	if c.World > 0 {
+		what += fmt.Sprintf(", %d devices", c.World)
+	}
+	return []string{c.SKU, c.Backend, c.Test, memory, what}
 }
 
-// largest returns the row of the largest size on the number of streams that is fastest.
+// largest returns the row of the largest size on the number of streams that is fastest, of several devices the first.
 func (c *Headline) largest() HeadlineRow {
 	var last HeadlineRow
 	for _, r := range c.Rows {
+		if r.Place != c.Rows[0].Place {
+			continue
+		}
 		if r.Bytes > last.Bytes || r.Bytes == last.Bytes && max(r.DeviceGBps, r.HostGBps) > max(last.DeviceGBps, last.HostGBps) {
 			last = r
 		}
@@ -111,7 +165,7 @@ func (c *Headline) largest() HeadlineRow {
 func overview(cases []*Headline) table.Section {
 	s := &table.Table{Columns: slices.Concat(keys, table.Figures("largest"), table.Headline("device GB/s"), table.Figures("host GB/s", "smallest", "device µs", "host µs"))}
 	for _, c := range cases {
-		if len(c.Rows) == 0 {
+		if len(c.Rows) == 0 || c.Pairs != nil {
 			continue
 		}
 		last, first := c.largest(), c.Rows[0]
@@ -128,14 +182,41 @@ func overview(cases []*Headline) table.Section {
 	}
 }
 
+// pairSection shows the cases of pairs of devices.
+func pairSection(cases []*Headline) table.Section {
+	t := &table.Table{Columns: slices.Concat(keys, table.Figures("size"), table.Headline("median GB/s"), table.Text("slow pair"))}
+	for _, c := range cases {
+		if c.Pairs != nil {
+			t.Rows = append(t.Rows, append(c.key(), table.Size(c.Pairs.Bytes), table.OrDash(c.Median)+c.Spread(func(o *Headline) float64 { return o.Median }), c.Worst.Below(c.Median)))
+		}
+	}
+	return table.Section{
+		Title: "Copies between pairs of devices", Table: t, Keys: len(keys),
+		Note: "Each pair by itself, at the largest size, by events of the device or, without them, by the host's clock; the slowest pair is named where it is more than a tenth below the median pair.",
+	}
+}
+
+// pairSquares shows the rates of every pair, in a table for each case.
+func pairSquares(cases []*Headline) (out []table.Section) {
+	for _, c := range cases {
+		if c.Pairs != nil {
+			out = append(out, table.Section{
+				Title: fmt.Sprintf("GB/s from rank (row) to rank (column), %s: %s", table.Size(c.Pairs.Bytes), strings.Join([]string{c.SKU, c.Backend, c.Test}, " ")),
+				Table: c.Pairs.Table(), Folded: true,
+			})
+		}
+	}
+	return out
+}
+
 func ladder(cases []*Headline) table.Section {
-	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bytes", "streams", "device µs", "device GB/s", "host µs", "host GB/s"))}
+	s := &table.Table{Columns: slices.Concat(keys, table.Figures("bytes", "streams"), table.Text("device"), table.Figures("device µs", "device GB/s", "host µs", "host GB/s"))}
 	for _, c := range cases {
 		if c.Layout != "" {
 			continue
 		}
 		for _, r := range c.Rows {
-			s.Rows = append(s.Rows, append(c.key(), table.Size(r.Bytes), fmt.Sprint(r.Streams), table.OrDash(r.DeviceMicros), table.OrDash(r.DeviceGBps), table.OrDash(r.HostMicros), table.OrDash(r.HostGBps)))
+			s.Rows = append(s.Rows, append(c.key(), table.Size(r.Bytes), fmt.Sprint(r.Streams), r.Place, table.OrDash(r.DeviceMicros), table.OrDash(r.DeviceGBps), table.OrDash(r.HostMicros), table.OrDash(r.HostGBps)))
 		}
 	}
 	return table.Section{Title: "Sizes of copies", Table: s, Keys: len(keys), Folded: true}

@@ -90,6 +90,7 @@ func others(t *testing.T) string {
 		resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), a),
 		resulttest.Copy(plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { copies.Of(c).Victim = true }), a),
 		resulttest.Copy(plantest.Copy("ce", "swap_blocks_h2d"), a),
+		resulttest.Copy(plantest.Copy("sm", "host_device_latency_sm", func(c *plan.Case) { copies.Of(c).Sizes = []int64{4096} }), a),
 		resulttest.Overlap(plantest.Overlap("host", overlap.LinearRotation, 2), a),
 	)
 }

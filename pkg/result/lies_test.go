@@ -265,7 +265,9 @@ func honest(t *testing.T) (lines [][]byte) {
 	documents := whole()
 	for _, c := range []plan.Case{
 		resulttest.EPCase(), graphs, resulttest.CollectiveCase(), resulttest.UpstreamTransferCase(),
-		plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), plantest.Overlap("host", overlap.Beside, 2),
+		plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), plantest.CopyOn("ce", "device_to_device_memcpy_read_ce", 3),
+		plantest.CopyOn("ce", "all_to_host_memcpy_ce", 3), plantest.CopyOn("ce", "all_to_one_write_ce", 3),
+		plantest.Copy("sm", "host_device_latency_sm", func(c *plan.Case) { copies.Of(c).Sizes = []int64{4096} }), plantest.Overlap("host", overlap.Beside, 2),
 	} {
 		documents = append(documents, resulttest.Successful(c, resulttest.Attempt()))
 	}

@@ -25,6 +25,8 @@
  *   CX_FAKE_GRAPH_DROP  name of a kernel whose launches are left out of graphs
  *   CX_FAKE_DISTURBED  kernel=n: beside the work of other streams, launches of this
  *                    kernel are delayed until n copies have ended, or that work
+ *   CX_FAKE_SLOW     FROM:TO:US  copies from the memory of one device to another's take
+ *                    so many microseconds longer
  *   CX_FAKE_FAIL     name=code or name#n=code, separated by commas: the (n-th)
  *                    call of an exported function returns the code
  */

@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -505,11 +506,16 @@ struct copy {
 	size_t bytes;
 	int value; /* for a fill, where src is NULL */
 	struct device *dev; /* that copies */
+	long lag; /* in microseconds */
 };
 
 static int copy(void *arg)
 {
 	struct copy *c = arg;
+	if (c->lag) {
+		struct timespec pause = {c->lag / 1000000, c->lag % 1000000 * 1000};
+		nanosleep(&pause, NULL);
+	}
 	if (c->src)
 		memmove(c->dst, c->src, c->bytes);
 	else
@@ -567,11 +573,24 @@ int fake_copy_out(void *dst, uint64_t src, size_t bytes, struct stream *s)
 	return rc;
 }
 
+/* See CX_FAKE_SLOW. */
+static long lag(uint64_t dst, uint64_t src)
+{
+	const char *slow = getenv("CX_FAKE_SLOW");
+	struct place to, from;
+	int a, b;
+	long us;
+	if (!slow || sscanf(slow, "%d:%d:%ld", &a, &b, &us) != 3 || cx_fake_find((void *)dst, &to) || cx_fake_find((void *)src, &from))
+		return 0;
+	return from.owner == a && to.owner == b ? us : 0;
+}
+
 int fake_copy(uint64_t dst, uint64_t src, size_t bytes, struct stream *s)
 {
 	struct copy c = {fake_host_view(fake_owner(dst), dst, bytes), fake_host_view(fake_owner(src), src, bytes), bytes, 0, s->dev};
 	if (!c.dst || !c.src)
 		return INVALID_VALUE;
+	c.lag = lag(dst, src);
 	return fake_enqueue(s, copy, &c, sizeof c);
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/copies"
 	copybench "github.com/collectivex/collectivex/pkg/copies/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/table"
 )
 
 // The copy engines of both vendors' devices make the copies of one device and of two, by
@@ -97,7 +98,7 @@ func TestBenchCopyByKernel(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	var r copybench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-	require.Len(t, r.Cases, 2)
+	require.Len(t, r.Cases, 4, "either way, and both")
 	for want, lacking := range map[string][]string{
 		"backend ce … host_to_device_memcpy_sm … --backend sm\n":         {"host_to_device_memcpy_sm"},
 		"backend sm … device_to_host_memcpy_ce … --backend ce or sdma\n": {"device_to_host_memcpy_ce", "--backend", "sm"},
@@ -108,6 +109,42 @@ func TestBenchCopyByKernel(t *testing.T) {
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
 		wording.Has(t, stderr, want)
 	}
+}
+
+// Of three devices, a slow pair is named, by copies and by messages: in the table and in JSON.
+func TestBenchMatrices(t *testing.T) {
+	need.Full(t)
+	standIns(t)
+	t.Setenv("CX_FAKE_DEVICES", "3")
+	t.Setenv("CX_FAKE_SLOW", "2:0:30000")
+	t.Setenv("CX_FAKE_NCCL_SLOW", "2:0:20000")
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, line := range []string{"copy --matrix --sampling smoke device_to_device_memcpy_write_ce", "p2p -n 4"} {
+		args := append(append([]string{"bench"}, strings.Fields(line)...), "-b", "64K", "-e", "64K")
+		code, stdout, stderr := cxrun(t, nil, args...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		require.Contains(t, stdout, "\n#   SLOW rank 2 to 0: ")
+		code, stdout, stderr = cxrun(t, nil, append(args, "--json")...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		type matrix struct {
+			Values [][]*float64 `json:"values"`
+			Slow   []table.Slow `json:"slow_pairs"`
+		}
+		var r struct {
+			Matrices []matrix
+			Cases    []struct{ Matrices []matrix }
+		}
+		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		for _, c := range r.Cases {
+			r.Matrices = append(r.Matrices, c.Matrices...)
+		}
+		require.Len(t, r.Matrices, 1)
+		require.Len(t, r.Matrices[0].Values, 3)
+		require.Equal(t, []int{2, 0}, []int{r.Matrices[0].Slow[0].Src, r.Matrices[0].Slow[0].Dst})
+	}
+	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "rank=1,kind=flip-bit"}, "bench", "copy", "all_to_one_read_ce", "-b", "4K", "-e", "4K", "--sampling", "smoke")
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	wording.Has(t, stderr, "check-failed: corrupted")
 }
 
 // Engines that are named make the copies of one AMD device and of two. They read no memory of

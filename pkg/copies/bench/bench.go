@@ -2,6 +2,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/sysfs"
@@ -27,9 +29,14 @@ var Command = bench.Command{
 	Family: copies.Name,
 	Use:    "copy [TEST...]",
 	Short:  "Measure copies by the copy engines of a GPU (nvbandwidth)",
-	Long: `Measure copies of memory: from the host to a GPU and back, within a GPU, and between
-two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run, but for
-swaps of blocks. Those that end with _sm need --backend sm, in which a kernel copies.
+	Long: `Measure copies of memory: from the host to a GPU and back, within a GPU, between two GPUs,
+and by all GPUs at a time. Tests have nvbandwidth's names; without any, all tests of one
+device run, but for swaps of blocks. Those that end with _sm need --backend sm, in which a
+kernel copies.
+
+--matrix measures each GPU in turn, or each pair of GPUs from either to the other: a table
+GPUs × GPUs, which names the pairs more than 10 % below the median. Without a test these are
+the tests of two GPUs.
 
 On a host, memory that ranks map stands for a GPU's. It has no bidirectional tests of host
 memory, one stream, --submit loop, and pageable memory: without page-locked memory, two
@@ -55,6 +62,8 @@ this machine cannot run it.`,
   cxrun bench copy device_to_host_memcpy_ce --host-memory pinned,pageable,registered
   cxrun bench copy host_to_device_memcpy_ce -b 64M -e 64M --page 64K --submit batch
   cxrun bench copy device_to_device_memcpy_read_ce --min-gbps 300
+  cxrun bench copy --matrix
+  cxrun bench copy all_to_one_write_ce one_to_all_write_ce all_to_host_memcpy_ce
   cxrun bench copy host_to_device_memcpy_sm --backend sm --victim
   cxrun bench copy swap_blocks_h2d --block-bytes 4K,64K --blocks 16,256 --submit batch`,
 	Words:  copies.Tests(),
@@ -70,7 +79,8 @@ type flags struct {
 	submission, page string
 	streams          []int
 	sampling         string
-	victim           bool
+	victim, matrix   bool
+	ranks            int // of tests of all devices, and of a matrix; 0: one for each GPU, or two on a host
 	blockBytes       []string
 	blocks           []int
 	layouts          []string
@@ -92,6 +102,8 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringVar(&f.page, "page", "0", "cut each copy into pages of `SIZE`, in random order in the source; 0 copies one piece on each stream")
 	g.StringVar(&f.submission, "submit", copies.Loop, "submit pages in `MODE`: loop makes a call for each, batch one call for all; a host has loop alone")
 	g.BoolVar(&f.victim, "victim", false, "also run each copy beside a kernel that computes on all multiprocessors, and report how much they slow each other down; on GPUs, in one direction")
+	g.BoolVar(&f.matrix, "matrix", false, "run each test on each GPU in turn, or on each pair of GPUs, from either to the other")
+	g.IntVarP(&f.ranks, "ngpus", "g", 0, "use `N` GPUs, at least 2, for --matrix and tests of all GPUs; 0 is all, or 2 on a host")
 	g.StringSliceVar(&f.blockBytes, "block-bytes", []string{"257", "4K", "64K", "256K"}, "swap blocks of `SIZE`; a comma-separated list, ascending")
 	g.IntSliceVar(&f.blocks, "blocks", []int{1, 4, 16, 64, 256, 1024, 2048}, "swap `N` blocks; a comma-separated list, ascending")
 	g.StringSliceVar(&f.layouts, "layout", copies.Layouts(), "put the blocks of a swap into `LAYOUT`: contiguous, in the order of the source, or random; a comma-separated list")
@@ -118,31 +130,51 @@ func (f *flags) Ranks(tests []string) (int, error) {
 		if slices.Contains(tests[:i], name) {
 			return 0, cli.UsageError("test %s is named twice", name)
 		}
-		n := copies.TestOf(name).Ranks
-		if i > 0 && n != ranks {
-			return 0, cli.UsageError("%s runs on %d devices and %s on %d: run the tests in separate commands", tests[0], ranks, name, n)
+		switch n := copies.TestOf(name).Ranks; {
+		case f.matrix && n == copies.All:
+			return 0, cli.UsageError("--matrix: %s runs on all devices and measures each of them already: run it without --matrix", name)
+		case i > 0 && n != ranks && !f.matrix:
+			return 0, cli.UsageError("%s runs on %s and %s on %s: run the tests in separate commands", tests[0], devices(ranks), name, devices(n))
+		default:
+			ranks = n
 		}
-		ranks = n
+	}
+	several := f.matrix || ranks == copies.All
+	switch {
+	case f.Set("ngpus") && !several:
+		return 0, cli.UsageError("-g: for --matrix and tests of all devices, such as all_to_one_write_ce")
+	case f.Set("ngpus") && f.ranks < 2:
+		return 0, cli.UsageError("-g %d: want at least 2", f.ranks)
+	case several:
+		return f.ranks, nil
 	}
 	return ranks, nil
 }
 
+// devices names the number of devices of a test.
+func devices(ranks int) string {
+	if ranks == copies.All {
+		return "all devices"
+	}
+	return plural.Count(ranks, "device", "devices")
+}
+
+// chaseSize is the default size of latencies, nvbandwidth's only one.
+const chaseSize = "2M"
+
 // Plan implements bench.Measurement: the named tests, or all that the backend supports on one device.
 func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 	d, has := f.Direct(be, world), catalog.BackendOf[copies.Backend](be)
-	switch {
-	case f.Set("max-slowdown") && !f.victim:
-		return d, cli.UsageError("--max-slowdown needs --victim")
-	case f.Set("max-slowdown") && !(f.maxSlowdown >= 1 && f.maxSlowdown <= math.MaxFloat64):
-		return d, cli.UsageError("--max-slowdown %v: want a factor of at least 1, such as 1.02", f.maxSlowdown)
+	if err := f.refuse(tests, world); err != nil {
+		return d, err
 	}
 	swap, err := f.swaps(tests)
 	if err != nil {
 		return d, err
 	}
-	shape, largest := f.sizes, "-e "+f.Last
+	shape := func() ([]func(*copies.Block), []int64, error) { return f.sizes(tests) }
 	if swap {
-		shape, largest = f.grid, "--max-payload "+f.maxPayload
+		shape = f.grid
 	}
 	shapes, sizes, err := shape()
 	if err != nil {
@@ -151,21 +183,12 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 	if f.limits, err = bench.ParseLimits(bench.MinGBps, f.minGBps, f.maxTime, sizes); err != nil {
 		return d, err
 	}
-	if err := bench.Known("submission", f.submission, copies.Submissions()); err != nil {
-		return d, err
-	}
 	memory, err := f.kinds(has)
 	if err != nil {
 		return d, err
 	}
 	if len(tests) == 0 {
-		tests = has.Tests
-		if swap { // a backend without any is refused by name
-			tests = copies.Tests()
-		}
-		tests = slices.DeleteFunc(slices.Clone(tests), func(name string) bool {
-			return copies.TestOf(name).Swap != swap || copies.TestOf(name).Ranks != world || copies.TestOf(name).Both && (f.victim || slices.Contains(memory, copies.Pageable))
-		})
+		tests = f.usual(has, world, memory, swap)
 	}
 	if f.Set("host-memory") && !slices.ContainsFunc(tests, func(name string) bool { return copies.TestOf(name).Memory }) {
 		return d, cli.UsageError("--host-memory: %s has no memory of the host; leave it out", strings.Join(tests, ", "))
@@ -177,8 +200,11 @@ func (f *flags) Plan(tests []string, cat *catalog.Catalog, be *catalog.Backend, 
 	if err != nil {
 		return d, cli.EnvironmentError("%w", err)
 	}
-	if why := tooLarge(d.Cases, be.Name == bench.HostBackend, free); why != "" {
-		return d, cli.EnvironmentError("%s: %s", largest, why)
+	if why := tooLarge(d.Cases, world, be.Name == bench.HostBackend, free); why != "" {
+		if swap {
+			return d, cli.EnvironmentError("--max-payload %s: %s", f.maxPayload, why)
+		}
+		return d, cli.EnvironmentError("-e %s: %s", f.Last, why)
 	}
 	return d, nil
 }
@@ -201,7 +227,7 @@ func (f *flags) cases(cat *catalog.Catalog, be *catalog.Backend, tests, memory [
 			}
 			for _, set := range shapes {
 				b := copies.New(name, kind, profile)
-				b.Submission = f.submission
+				b.Submission, b.Each = f.submission, f.matrix
 				set(b)
 				if why := copies.Remainder(b); why != "" {
 					return nil, cli.UsageError("%s: choose other sizes, pages or streams with -b, -e, -i, --page and --streams", why)
@@ -239,8 +265,41 @@ func (f *flags) swaps(tests []string) (bool, error) {
 	return swap, nil
 }
 
-// sizes returns what makes a case copies of each size, and the sizes.
-func (f *flags) sizes() ([]func(*copies.Block), []int64, error) {
+// refuse refuses flags that contradict each other or the number of ranks.
+func (f *flags) refuse(tests []string, world int) error {
+	switch {
+	case world < 2 && (f.matrix || len(tests) > 0 && copies.TestOf(tests[0]).Ranks == copies.All):
+		return cli.EnvironmentError("%s: needs at least 2 devices, and this machine has 1", cmp.Or(strings.Join(tests, ", "), "--matrix"))
+	case f.Set("max-slowdown") && !f.victim:
+		return cli.UsageError("--max-slowdown needs --victim")
+	case f.Set("max-slowdown") && !(f.maxSlowdown >= 1 && f.maxSlowdown <= math.MaxFloat64):
+		return cli.UsageError("--max-slowdown %v: want a factor of at least 1, such as 1.02", f.maxSlowdown)
+	}
+	return bench.Known("submission", f.submission, copies.Submissions())
+}
+
+// usual returns the tests that run if none is named: all that the backend supports on one device, or for a matrix those of
+// two in one direction.
+func (f *flags) usual(has *copies.Backend, world int, memory []string, swap bool) []string {
+	tests := has.Tests
+	if swap { // a backend without any is refused by name
+		tests = copies.Tests()
+	}
+	return slices.DeleteFunc(slices.Clone(tests), func(name string) bool {
+		t := copies.TestOf(name)
+		if f.matrix {
+			return t.Ranks != 2 || t.Both || t.Chase
+		}
+		return t.Swap != swap || t.Chase || t.Ranks != world || t.Both && (f.victim || slices.Contains(memory, copies.Pageable))
+	})
+}
+
+// sizes returns what makes a case copies of each size, and the sizes. Tests that chase words have a default of their own.
+func (f *flags) sizes(tests []string) ([]func(*copies.Block), []int64, error) {
+	copying := func(name string) bool { return !copies.TestOf(name).Chase }
+	if len(tests) > 0 && !slices.ContainsFunc(tests, copying) && !f.Set("minbytes") && !f.Set("maxbytes") {
+		f.First, f.Last = chaseSize, chaseSize
+	}
 	sizes, err := f.List()
 	if err != nil {
 		return nil, nil, err
@@ -293,7 +352,7 @@ func (f *flags) grid() (shapes []func(*copies.Block), sizes []int64, err error) 
 	}
 	var b copies.Block
 	shapes[0](&b)
-	for _, r := range copies.Asked(&b) {
+	for _, r := range b.Rows(1) {
 		sizes = append(sizes, r.Bytes)
 	}
 	if len(sizes) == 0 {
@@ -321,24 +380,23 @@ func (f *flags) kinds(has *copies.Backend) ([]string, error) {
 // tooLarge reports which cases have a size whose buffers exceed the host's memory, and which sizes fit, or
 // returns "". Ranks refuse such a size themselves, but only when they reach it. On a host backend, the buffers of
 // devices are in host memory too.
-func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
+func tooLarge(cases []plan.Case, world int, host bool, free int64) (why string) {
 	least := int64(math.MaxInt64)
 	for i := range cases {
 		b := copies.Of(&cases[i])
 		test := copies.TestOf(b.Test)
 		buffers := 0 // of all ranks
-		switch {
-		case host:
-			buffers = 2
-		case test.Memory:
-			buffers = 1
-		default:
+		for _, flow := range test.Flows(world, b.Turns(world)[0]) {
+			for _, side := range []copies.Side{flow.Src, flow.Dst} {
+				if host || side.Host {
+					buffers++
+				}
+			}
+		}
+		if buffers == 0 {
 			continue
 		}
-		if test.Both {
-			buffers *= 2
-		}
-		for _, r := range copies.Asked(b) {
+		for _, r := range b.Rows(world) {
 			if r.Bytes <= runner.Largest(free, buffers, r.BlockBytes) {
 				continue
 			}
@@ -348,7 +406,7 @@ func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
 			}
 			if fits < least {
 				least = fits
-				why = fmt.Sprintf("copies of %s by %s do not fit into the host's memory: choose sizes of at most %s", bench.Spelled(largestOf(b)), b.Test, rounded(fits))
+				why = fmt.Sprintf("copies of %s by %s do not fit into the host's memory: choose sizes of at most %s", bench.Spelled(largestOf(b, world)), b.Test, rounded(fits))
 			}
 		}
 	}
@@ -356,8 +414,8 @@ func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
 }
 
 // largestOf returns the largest size of a case.
-func largestOf(b *copies.Block) (bytes int64) {
-	for _, r := range copies.Asked(b) {
+func largestOf(b *copies.Block, world int) (bytes int64) {
+	for _, r := range b.Rows(world) {
 		bytes = max(bytes, r.Bytes)
 	}
 	return bytes
@@ -393,6 +451,8 @@ type caseRows struct {
 	PageBytes   int64               `json:"page_bytes,omitempty"`
 	Victim      bool                `json:"victim,omitempty"`
 	Layout      string              `json:"layout,omitempty"`
+	Each        bool                `json:"each,omitempty"`
+	Matrices    []matrix            `json:"matrices,omitempty"` // of a case of each pair, by size and streams
 	Measurement *copies.Measurement `json:"measurement"`
 	Outcome     result.Outcome      `json:"outcome"`
 }
@@ -414,7 +474,7 @@ func (p *Report) Add(doc result.Document) {
 	d := doc.(*copies.Document)
 	p.Take(&d.Envelope)
 	b := copies.Of(&d.Identity.Case)
-	p.Cases = append(p.Cases, caseRows{bench.CaseOf(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Layout, &d.Measurement, d.Outcome})
+	p.Cases = append(p.Cases, caseRows{bench.CaseOf(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Layout, b.Each, matrices(d), &d.Measurement, d.Outcome})
 	var rows []bench.Measured
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
@@ -422,10 +482,8 @@ func (p *Report) Add(doc result.Document) {
 		switch {
 		case r.Latency != nil:
 			m.GBps, m.Micros = r.Latency.GBps.P50, r.Latency.Micros.P50
-		case r.Device != nil:
-			m.GBps, m.Micros = r.Device.GBps, r.Device.Micros.P50
 		default:
-			m.GBps, m.Micros = r.Host.GBps, r.Host.Micros.P50
+			m.GBps, m.Micros = r.Clock().GBps, r.Clock().Micros.P50
 		}
 		rows = append(rows, m)
 		if why := p.slowdown(r); why != "" {
@@ -476,6 +534,32 @@ func (p *Report) Print(w io.Writer, doc result.Document) {
 		return
 	}
 	fmt.Fprintf(w, "# sampling %s: %d windows of %d copies by each clock, and their median\n", c.Sampling, b.Timing.Trials, b.Timing.Reps)
+	switch pairs := matrices(d); {
+	case pairs != nil:
+		for i := range pairs {
+			pairs[i].Print(w, fmt.Sprintf("%s, %s clock", plural.Count(pairs[i].Streams, "stream", "streams"), pairs[i].Clock))
+		}
+		printChecks(w, m.Rows)
+	case copies.TestOf(b.Test).Chase:
+		printReads(w, m.Rows)
+	case b.Each || copies.TestOf(b.Test).Ranks == copies.All:
+		printDevices(w, m.Rows)
+	default:
+		printRows(w, m.Rows)
+	}
+	if b.Victim {
+		printVictims(w, m.Rows)
+	}
+	for i := range m.Rows {
+		if r := &m.Rows[i]; r.Both != nil && !b.Each {
+			fmt.Fprintf(w, "# %s, both directions:\n#   %s\n", r.Name(), bothWays(r.Both))
+		}
+	}
+	printFailed(w, d)
+}
+
+// printRows prints one line per row.
+func printRows(w io.Writer, rows []copies.Row) {
 	fmt.Fprintf(w, "# by the clocks of device and host; str.: streams; opp.: opposite direction\n")
 	fmt.Fprintf(w, "# %10s %4s %6s %8s %7s %7s %8s %7s %7s\n", "", "", "", "device", "device", "device", "host", "host", "host")
 	fmt.Fprintf(w, "# %10s %4s %6s %8s %7s %7s %8s %7s %7s %s\n", "bytes", "str.", "pieces", "us", "GB/s", "opp.", "us", "GB/s", "opp.", "check")
@@ -489,19 +573,93 @@ func (p *Report) Print(w io.Writer, doc result.Document) {
 		}
 		return fmt.Sprintf("%8s %7s %7s", bench.Micros(c.Micros.P50), bench.Rate(c.GBps), opposite)
 	}
-	for i := range m.Rows {
-		r := &m.Rows[i]
+	for i := range rows {
+		r := &rows[i]
 		fmt.Fprintf(w, "  %10d %4d %6d %s %s %s\n", r.Bytes, r.Streams, r.Pieces, figures(r.Device), figures(r.Host), bench.CheckOf(r.Verify.Passed, r.Complete))
 	}
-	if b.Victim {
-		printVictims(w, m.Rows)
+}
+
+// printDevices prints one line per row of a case of several devices.
+func printDevices(w io.Writer, rows []copies.Row) {
+	fmt.Fprintf(w, "# by the clocks of device and host; str.: streams\n")
+	if len(rows) > 0 && rows[0].Covered != nil {
+		fmt.Fprintf(w, "# cov.: part of the time, by the host's clock, in which all other devices copied\n")
 	}
-	for i := range m.Rows {
-		if r := &m.Rows[i]; r.Both != nil {
-			fmt.Fprintf(w, "# %s, both directions:\n#   %s\n", r.Name(), bothWays(r.Both))
+	if len(rows) > 0 && rows[0].Copies > 1 {
+		fmt.Fprintf(w, "# GB/s: of all %d copies at the same time, until the last one ended\n", rows[0].Copies)
+	}
+	fmt.Fprintf(w, "# %10s %4s %4s %6s %8s %8s %8s %8s\n", "", "", "", "", "device", "device", "host", "host")
+	fmt.Fprintf(w, "# %10s %4s %4s %6s %8s %8s %8s %8s %5s %s\n", "bytes", "rank", "str.", "pieces", "us", "GB/s", "us", "GB/s", "cov.", "check")
+	figures := func(c *copies.Clock) string {
+		if c == nil {
+			return fmt.Sprintf("%8s %8s", "-", "-")
+		}
+		return fmt.Sprintf("%8s %8s", bench.Micros(c.Micros.P50), bench.Rate(c.GBps))
+	}
+	for i := range rows {
+		r, covered := &rows[i], "-"
+		if r.Covered != nil {
+			covered = fmt.Sprintf("%.2f", *r.Covered)
+		}
+		fmt.Fprintf(w, "  %10d %4s %4d %6d %s %s %5s %s\n", r.Bytes, strings.TrimPrefix(r.Place(), "rank "), r.Streams, r.Pieces, figures(r.Device), figures(r.Host), covered, bench.CheckOf(r.Verify.Passed, r.Complete))
+	}
+}
+
+// printReads prints one line per row of a latency of reads.
+func printReads(w io.Writer, rows []copies.Row) {
+	fmt.Fprintf(w, "# ns: from one read of 8 bytes to the next, whose address follows from it\n")
+	fmt.Fprintf(w, "# %10s %12s %8s %10s %10s\n", "", "", "", "device", "host")
+	fmt.Fprintf(w, "# %10s %12s %8s %10s %10s %s\n", "bytes", "", "reads", "ns", "ns", "check")
+	nanos := func(c *copies.Clock) string {
+		if c == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", c.Nanos)
+	}
+	for i := range rows {
+		r := &rows[i]
+		fmt.Fprintf(w, "  %10d %12s %8d %10s %10s %s\n", r.Bytes, r.Place(), r.Accesses, nanos(r.Device), nanos(r.Host), bench.CheckOf(r.Verify.Passed, r.Complete))
+	}
+}
+
+// matrix is the rates of the pairs of a case, at one size on a number of streams, by one clock.
+type matrix struct {
+	Streams int    `json:"streams"`
+	Clock   string `json:"clock"`
+	bench.Matrix
+}
+
+// matrices returns the matrices of a case of each pair, or nil.
+func matrices(d *copies.Document) (all []matrix) {
+	b := copies.Of(&d.Identity.Case)
+	clock := "host"
+	for i := range d.Measurement.Rows {
+		if d.Measurement.Rows[i].Device != nil {
+			clock = "device"
 		}
 	}
-	printFailed(w, d)
+	for _, size := range b.Sizes {
+		for _, streams := range b.Streams {
+			if s := copies.SquareOf(d, size, streams); s != nil {
+				all = append(all, matrix{streams, clock, bench.NewMatrix(*s)})
+			}
+		}
+	}
+	return all
+}
+
+// printChecks prints the number of rows that passed their checks and are complete, and names the others.
+func printChecks(w io.Writer, rows []copies.Row) {
+	good := 0
+	for i := range rows {
+		r := &rows[i]
+		if r.Good() {
+			good++
+			continue
+		}
+		fmt.Fprintf(w, "# %s: %s\n", r.Name(), bench.CheckOf(r.Verify.Passed, r.Complete))
+	}
+	fmt.Fprintf(w, "# check: %d of %s OK\n", good, plural.Count(len(rows), "row", "rows"))
 }
 
 // printFailed prints why rows failed their checks, and how the case ended.

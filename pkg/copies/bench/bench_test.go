@@ -27,21 +27,21 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 	}
 	const free = 10 * gib // 8 GiB may be used
 	for _, fits := range []string{
-		tooLarge(cases(100*gib, "device_local_copy", "device_to_device_memcpy_read_ce"), false, free),
-		tooLarge(cases(7*gib, "host_to_device_memcpy_ce"), false, free),
-		tooLarge(cases(runner.Largest(free, 2, 0), "device_local_copy"), true, free),
-		tooLarge(cases(runner.Largest(free, 4, 0), "device_to_device_bidirectional_memcpy_read_ce"), true, free),
+		tooLarge(cases(100*gib, "device_local_copy", "device_to_device_memcpy_read_ce"), 2, false, free),
+		tooLarge(cases(7*gib, "host_to_device_memcpy_ce"), 2, false, free),
+		tooLarge(cases(runner.Largest(free, 2, 0), "device_local_copy"), 2, true, free),
+		tooLarge(cases(runner.Largest(free, 4, 0), "device_to_device_bidirectional_memcpy_read_ce"), 2, true, free),
 	} {
 		require.Empty(t, fits)
 	}
 	require.Equal(t, "copies of 8G by host_to_device_memcpy_ce do not fit into the host's memory: choose sizes of at most 8188M",
-		tooLarge(cases(8*gib, "device_local_copy", "host_to_device_memcpy_ce"), false, free))
+		tooLarge(cases(8*gib, "device_local_copy", "host_to_device_memcpy_ce"), 2, false, free))
 	require.Equal(t, "copies of 8G by host_to_device_bidirectional_memcpy_ce do not fit into the host's memory: choose sizes of at most 4092M",
-		tooLarge(cases(8*gib, "host_to_device_memcpy_ce", "host_to_device_bidirectional_memcpy_ce", "device_to_host_memcpy_ce"), false, free))
+		tooLarge(cases(8*gib, "host_to_device_memcpy_ce", "host_to_device_bidirectional_memcpy_ce", "device_to_host_memcpy_ce"), 2, false, free))
 	swap := []plan.Case{{Family: copies.Name, Block: &copies.Block{Test: "swap_blocks_h2d", BlockBytes: []int64{gib}, NumBlocks: []int{1}, MaxPayload: gib}}}
-	require.Empty(t, tooLarge(swap, false, 4*gib), "one block, and one before it and after it")
-	require.Equal(t, "copies of 1G by swap_blocks_h2d do not fit into the host's memory: choose sizes of at most 818M", tooLarge(swap, false, 3*gib))
-	require.Contains(t, tooLarge(cases(8*gib, "device_local_copy"), true, 1<<20), "choose sizes of at most 0")
+	require.Empty(t, tooLarge(swap, 2, false, 4*gib), "one block, and one before it and after it")
+	require.Equal(t, "copies of 1G by swap_blocks_h2d do not fit into the host's memory: choose sizes of at most 818M", tooLarge(swap, 2, false, 3*gib))
+	require.Contains(t, tooLarge(cases(8*gib, "device_local_copy"), 2, true, 1<<20), "choose sizes of at most 0")
 }
 
 func TestRefusals(t *testing.T) {
@@ -53,7 +53,11 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("--victim --max-slowdown 0.9", "--max-slowdown 0.9: want a factor of at least 1, such as 1.02"),
 		benchtest.Usage("--streams 2,1", "--streams 2,1: want numbers from 1 on in ascending order"),
 		benchtest.Usage("device_local_copy device_local_copy", "test device_local_copy is named twice"),
-		benchtest.Usage("device_local_copy device_to_device_memcpy_read_ce", "device_local_copy runs on 1 devices and device_to_device_memcpy_read_ce on 2: run the tests in separate commands"),
+		benchtest.Usage("device_local_copy device_to_device_memcpy_read_ce", "device_local_copy runs on 1 device and device_to_device_memcpy_read_ce on 2 devices: run the tests in separate commands"),
+		benchtest.Usage("device_to_device_memcpy_read_ce all_to_one_read_ce", "device_to_device_memcpy_read_ce runs on 2 devices and all_to_one_read_ce on all devices: run the tests in separate commands"),
+		benchtest.Usage("--matrix all_to_one_read_ce", "--matrix: all_to_one_read_ce runs on all devices and measures each of them already: run it without --matrix"),
+		benchtest.Usage("-g 4 device_local_copy", "-g: for --matrix and tests of all devices, such as all_to_one_write_ce"),
+		benchtest.Usage("-g 1 --matrix", "-g 1: want at least 2"),
 		benchtest.Usage("--host-memory pageable device_local_copy", "--host-memory: device_local_copy has no memory of the host; leave it out"),
 		benchtest.Usage("--blocks 4 device_local_copy", "--blocks needs a swap of blocks, such as swap_blocks_h2d"),
 		benchtest.Usage("swap_blocks_h2d -b 4K", "--minbytes: swaps of blocks have --block-bytes, --blocks, --layout and --max-payload instead"),
@@ -96,6 +100,42 @@ func TestTableOfSwaps(t *testing.T) {
 	benchtest.Fits(t, out.String())
 	require.Regexp(t, `(?m)^ +1073741824 +65536 +4294967296 +98765\.4 +98765\.4 +98765\.4 +- +3350\.12 OK$`, out.String())
 	require.Contains(t, out.String(), "# excluded, since they are more than 65536 bytes:\n#       4096    32     131072\n")
+}
+
+// The tables of eight devices fit a terminal, and a slow pair and a wrong row are named.
+func TestTablesOfDevicesFit(t *testing.T) {
+	d := resulttest.Copy(plantest.CopyOn("ce", "device_to_device_memcpy_read_ce", 8), resulttest.Attempt())
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		device := *r.Device
+		if r.Device = &device; *r.Src == 3 && *r.Dst == 6 {
+			device.GBps /= 2
+		}
+	}
+	d.Measurement.Rows[7].Verify.Passed, d.Measurement.Rows[7].Verify.Detail = false, "torn: 4 of 512 words wrong"
+	var out strings.Builder
+	new(Report).Print(&out, d)
+	benchtest.Fits(t, out.String())
+	require.Contains(t, out.String(), "\n# GB/s from rank (row) to rank (column), 1M, 1 stream, device clock\n")
+	require.Contains(t, out.String(), "\n#   SLOW rank 3 to 6: ")
+	require.Contains(t, out.String(), "GB/s, 50 % below the median\n")
+	require.Contains(t, out.String(), "\n# 4096 bytes on 1 stream, rank 1 to 0: FAILED\n# check: 111 of 112 rows OK\n")
+	require.Contains(t, out.String(), "\n# 4096 bytes on 1 stream, rank 1 to 0: torn: 4 of 512 words wrong\n")
+	require.Len(t, matrices(d), 2)
+	require.Nil(t, matrices(d)[0].Values[1][0])
+
+	for _, test := range []string{"all_to_host_memcpy_ce", "one_to_all_write_ce"} {
+		d := resulttest.Copy(plantest.CopyOn("ce", test, 8), resulttest.Attempt())
+		for i := range d.Measurement.Rows {
+			r := &d.Measurement.Rows[i]
+			r.Bytes, r.Streams, r.Pieces = 4<<30, 32, 65536
+			r.Host.Micros.P50, r.Host.GBps, r.Device.Micros.P50, r.Device.GBps = 98765.43, 23350.12, 98765.43, 23350.12
+		}
+		out.Reset()
+		new(Report).Print(&out, d)
+		benchtest.Fits(t, out.String())
+		t.Log(out.String())
+	}
 }
 
 // A slowdown that was not measured misses its limit, too.

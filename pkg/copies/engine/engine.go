@@ -48,12 +48,9 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 // or Parts does if it fails.
 func Parts(ctx context.Context, s *rank.Session, g *gpurank.GPU) (runner.Parts, error) {
 	var err error
-	m := &memory{gpu: g, rank: s.Rank}
+	m := &memory{gpu: g, rank: s.LocalRank}
 	if m.gate, err = newGate(ctx, g.Device); err == nil {
 		m.pools, err = device.NewPools(ctx, g.Device)
-	}
-	if err == nil && s.World > 1 {
-		err = gpurank.Reaches(g.Device, s.LocalRank, device.PeerOf(s.LocalRank), ": the driver would copy through the host")
 	}
 	if err != nil {
 		return runner.Parts{}, errors.Join(err, m.Close())
@@ -70,7 +67,7 @@ func Parts(ctx context.Context, s *rank.Session, g *gpurank.GPU) (runner.Parts, 
 // memory implements runner.Memory.
 type memory struct {
 	gpu   *gpurank.GPU
-	rank  int
+	rank  int // local
 	pools *device.Pools
 	gate  *gate.Gate // nil: kernels cannot be compiled here
 	node  int        // NUMA node of the device, -1 if it is unknown
@@ -112,12 +109,15 @@ func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 	return b, text, nil
 }
 
-func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
+func (m *memory) Open(owner int, handle []byte) (accel.Ptr, func() error, error) {
+	if err := gpurank.Reaches(m.gpu.Device, m.rank, owner, ": the driver would copy through the host"); err != nil {
+		return 0, nil, err
+	}
 	var h gpu.SharedHandle
 	if err := json.Unmarshal(handle, &h); err != nil {
-		return 0, nil, fmt.Errorf("read the handle of the other rank: %w", err)
+		return 0, nil, fmt.Errorf("read the handle of rank %d: %w", owner, err)
 	}
-	at, err := gpurank.OpenShared(m.gpu.Device, device.PeerOf(m.rank), h)
+	at, err := gpurank.OpenShared(m.gpu.Device, owner, h)
 	return at, func() error { return rank.Coded(result.ReasonDevice, m.gpu.CloseShared(at)) }, err
 }
 

@@ -43,8 +43,8 @@ func withDrivers(t *testing.T, body func(t *testing.T)) {
 func TestCopiesArriveWhole(t *testing.T) {
 	withDrivers(t, func(t *testing.T) {
 		for _, test := range copies.Tests() {
-			if strings.HasSuffix(test, "_sm") || copies.TestOf(test).Swap {
-				continue // package sm has these, and TestSwaps
+			if of := copies.TestOf(test); strings.HasSuffix(test, "_sm") || of.Swap || of.Ranks == copies.All {
+				continue // package sm has these, TestSwaps and TestCopiesOfAllDevices the others
 			}
 			d := copytest.Processes(t, "", plantest.Copy("ce", test, func(c *plan.Case) { copies.Of(c).Streams = []int{1, 3, 4}; copies.Of(c).Sizes = []int64{12 << 10} }))
 			copytest.Arrived(t, d)
@@ -59,6 +59,45 @@ func TestCopiesArriveWhole(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Three devices copy at the same time, and each pair of them in turn, by both clocks.
+func TestCopiesOfAllDevices(t *testing.T) {
+	t.Setenv("CX_FAKE_DEVICES", "3")
+	withDrivers(t, func(t *testing.T) {
+		tests := []string{"device_to_device_memcpy_read_ce", "device_to_device_bidirectional_memcpy_write_ce"}
+		for _, test := range copies.Tests() {
+			if strings.HasSuffix(test, "_ce") && copies.TestOf(test).Ranks == copies.All {
+				tests = append(tests, test)
+			}
+		}
+		for _, test := range tests {
+			d := copytest.Processes(t, "", plantest.CopyOn("ce", test, 3, func(c *plan.Case) { copies.Of(c).Streams = []int{1, 2}; copies.Of(c).Sizes = []int64{16 << 10} }))
+			copytest.Arrived(t, d)
+			require.Equal(t, "device", d.Measurement.CheckedBy)
+			for _, r := range d.Measurement.Rows {
+				require.NotNil(t, r.Device, r.Name())
+				require.Equal(t, 2, r.Device.Micros.N)
+				require.Equal(t, copies.TestOf(test).Disturbed(), r.Covered != nil)
+			}
+		}
+	})
+}
+
+// The pair of devices whose copies are slow is the slow pair of its case, by its direction.
+func TestASlowPairIsNamed(t *testing.T) {
+	t.Setenv("CX_FAKE_DEVICES", "3")
+	t.Setenv("CX_FAKE_SLOW", "2:1:30000")
+	fakes.Build(t).Use(t)
+	for _, test := range []string{"device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce"} {
+		d := copytest.Processes(t, "", plantest.CopyOn("ce", test, 3, func(c *plan.Case) { copies.Of(c).Sizes = []int64{64 << 10} }))
+		copytest.Arrived(t, d)
+		s := copies.SquareOf(d, 64<<10, 1)
+		worst := s.Worst(s.Median())
+		require.NotNil(t, worst)
+		require.Equal(t, []int{2, 1}, []int{worst.Src, worst.Dst}, "%v", d.Measurement.Rows)
+		t.Log(worst.Below(s.Median()))
+	}
 }
 
 // Each kind of host memory is copied from and to. Calls with pageable memory wait for the

@@ -43,7 +43,6 @@ func parts(ctx context.Context, s *rank.Session, c plan.Case) (p runner.Parts, e
 		if m.group, err = hostrank.Join(ctx, s, device); err != nil {
 			return p, errors.Join(err, m.Close())
 		}
-		m.peer = m.group.Peers[1-s.Rank]
 	}
 	return runner.Parts{Device: copier{device}, Memory: m, Facts: hostrank.Facts(device)}, nil
 }
@@ -52,7 +51,6 @@ func parts(ctx context.Context, s *rank.Session, c plan.Case) (p runner.Parts, e
 type memory struct {
 	device *host.Device
 	group  *hostrank.Group // nil: the case has one rank
-	peer   hostrank.Peer
 }
 
 func (m *memory) Close() error {
@@ -97,11 +95,11 @@ func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 	return b, handle, err
 }
 
-func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
+func (m *memory) Open(owner int, handle []byte) (accel.Ptr, func() error, error) {
 	var offset int64
 	if err := json.Unmarshal(handle, &offset); err != nil {
-		return 0, nil, fmt.Errorf("read the handle of the other rank: %w", err)
+		return 0, nil, fmt.Errorf("read the handle of rank %d: %w", owner, err)
 	}
-	at := accel.Ptr(uintptr(unsafe.Add(m.peer.Base(), offset)))
+	at := accel.Ptr(uintptr(unsafe.Add(m.group.Peers[owner].Base(), offset)))
 	return at, func() error { return nil }, nil
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -44,6 +45,57 @@ func TestCopiesArriveWhole(t *testing.T) {
 					}
 				}
 			}
+		})
+	}
+}
+
+// Tests of all devices, and of each pair or device in turn, move every word on three ranks. Those that time several copies
+// as one have the rate of all of them, and those that other devices disturb say for how long.
+func TestCopiesOfAllDevices(t *testing.T) {
+	for _, test := range []string{
+		"host_to_device_memcpy_ce", "device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce", "device_to_device_bidirectional_memcpy_read_ce",
+		"all_to_host_memcpy_ce", "host_to_all_memcpy_ce", "all_to_one_write_ce", "all_to_one_read_ce", "one_to_all_write_ce", "one_to_all_read_ce",
+	} {
+		t.Run(test, func(t *testing.T) {
+			d := run(t, "", plantest.CopyOn("host", test, 3, func(c *plan.Case) { copies.Of(c).Sizes = []int64{4096} }))
+			copytest.Arrived(t, d)
+			of := copies.TestOf(test)
+			for _, r := range d.Measurement.Rows {
+				require.Equal(t, 2, r.Host.Micros.N)
+				require.Equal(t, of.Ranks == 2, r.Src != nil && r.Dst != nil, r.Name())
+				require.Equal(t, of.Ranks != 2, r.Target != nil, r.Name())
+				require.Equal(t, of.Disturbed(), r.Covered != nil)
+				require.Equal(t, of.Both, r.Both != nil)
+				require.InDelta(t, float64(max(1, r.Copies))*float64(r.Bytes)/r.Host.Micros.P50/1e3, r.Host.GBps, 1e-6*r.Host.GBps)
+			}
+		})
+	}
+}
+
+// A wrong word on one flow is found, and its flow is named.
+func TestAWrongFlowIsNamed(t *testing.T) {
+	for _, tt := range []struct {
+		test, kind, wrong, detail string
+	}{
+		{"all_to_one_write_ce", pool.FaultFlip, "rank 2", "of the destination of the copy by rank 0 from rank 0 to rank 2"},
+		{"one_to_all_read_ce", pool.FaultSource, "rank 0 rank 1", "of the source of the copy by rank 0 from rank 2 to rank 0"},
+		{"all_to_host_memcpy_ce", pool.FaultHalf, "rank 0 rank 1 rank 2", "of the destination of the copy by rank 2 from rank 2 to the host of rank 2"},
+		{"device_to_device_memcpy_read_ce", pool.FaultFlip, "rank 0 to 2 rank 1 to 2", "of the destination"},
+	} {
+		t.Run(tt.test, func(t *testing.T) {
+			d := run(t, "rank=2,kind="+tt.kind, plantest.CopyOn("host", tt.test, 3, func(c *plan.Case) { copies.Of(c).Sizes = []int64{4096} }))
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+			var wrong []string
+			for _, r := range d.Measurement.Rows {
+				if !r.Verify.Passed {
+					wrong = append(wrong, r.Place())
+					if wrong[0] == r.Place() {
+						require.Contains(t, r.Verify.Detail, tt.detail)
+					}
+				}
+			}
+			require.Equal(t, tt.wrong, strings.Join(wrong, " "))
 		})
 	}
 }

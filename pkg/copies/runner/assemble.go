@@ -6,6 +6,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -27,12 +28,14 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	block := copies.Of(&d.Identity.Case)
 	test := copies.TestOf(block.Test)
-	tracks, _, done, err := rank.Tracks(test.Ranks, streams, read)
+	world := d.Identity.Case.World
+	turns := block.Turns(world)
+	tracks, _, done, err := rank.Tracks(world, streams, read)
 	if err != nil {
 		return err
 	}
 	d.Implementation.LibraryVersion = rank.LibraryVersion(streams)
-	copying := &tracks[test.Ranks-1]
+	copying := &tracks[turns[0].One]
 	if copying.setup == nil { // the records of a finished rank are lost
 		d.Outcome = rank.Judge(d.Outcome, nil, done, false)
 		return nil
@@ -40,40 +43,53 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	m := &d.Measurement
 	m.CheckedBy, m.Engines = copying.setup.Checked, copying.setup.Engines
 	d.Limits = plausible.Limits(d.Identity.Case, streams)
-	asked := copies.Asked(block)
+	asked := copies.Asked(&d.Identity.Case)
 	var bad result.Reasons
 	for i, r := range asked {
-		measured, ok := copying.rows[i]
-		if !ok {
-			continue
+		a := assembly{d, tracks, i, test.Flows(world, turns[i/len(block.Streams)%len(turns)]), rank.Counting(streams, trialsOf(i))}
+		ok, reasons := a.row(&r)
+		if bad = append(bad, reasons...); ok {
+			m.Rows = append(m.Rows, r)
 		}
-		windows, counts := measured.windows(), rank.Counting(streams, trialsOf(i))
-		measured = measured.counting(counts)
-		if test.Swap {
-			bad = append(bad, addSwaps(m, r, measured.Each, verdict(tracks, i, test, windows))...)
-			continue
-		}
-		var opposite row
-		if test.Both && test.Ranks > 1 {
-			opposite = tracks[0].rows[i].counting(counts)
-		}
-		var impossible result.Reasons
-		r.Device, impossible = clock("device", &r, measured.Device, opposite.Device)
-		bad = append(bad, impossible...)
-		r.Host, impossible = clock("host", &r, measured.Host, opposite.Host)
-		bad = append(bad, impossible...)
-		if r.Host == nil {
-			continue
-		}
-		r.Both = together(&r, d.Measurement.Sampling.Copies, measured.Spans, opposite.Spans)
-		both := !test.Both || test.Ranks == 1 || len(opposite.Host) == block.Timing.Trials
-		r.Complete = len(measured.Host) == block.Timing.Trials && both && (r.Device != nil || len(measured.Device) == 0)
-		r.Verify = verdict(tracks, i, test, windows)
-		bad = append(bad, measured.Victim.into(&r, block.Timing.Trials)...)
-		m.Rows = append(m.Rows, r)
 	}
 	judge(d, done, len(asked), bad)
 	return nil
+}
+
+// assembly makes a row from the records of the ranks.
+type assembly struct {
+	document *copies.Document
+	tracks   []track
+	number   int // of the row
+	flows    []copies.Flow
+	counts   map[int]int // see rank.Counting
+}
+
+// row fills a row, and returns reasons for impossible figures. It returns false without a time by the host's clock.
+func (a *assembly) row(r *copies.Row) (ok bool, bad result.Reasons) {
+	block := copies.Of(&a.document.Identity.Case)
+	test, trials := copies.TestOf(block.Test), block.Timing.Trials
+	w, ok := windowsOf(a.tracks, a.number, a.flows, test)
+	if !ok {
+		return false, nil
+	}
+	checked := w.timed[0].windows()
+	w = w.counting(a.counts)
+	measured := &w.timed[0]
+	if test.Swap {
+		return swapped(r, measured.Each, block.Timing, verdict(a.tracks, a.number, a.flows, false, checked))
+	}
+	var impossible result.Reasons
+	r.Device, bad = clock("device", r, w.device(), w.opposite.Device)
+	r.Host, impossible = clock("host", r, w.host(block.Timing.Reps), w.opposite.Host)
+	if bad = append(bad, impossible...); r.Host == nil {
+		return false, bad
+	}
+	r.Both, r.Covered = together(r, block.Timing.Reps, measured.Spans, w.opposite.Spans), w.covered()
+	both := !test.Both || test.Ranks != 2 || len(w.opposite.Host) == trials
+	r.Complete = r.Host.Micros.N == trials && both && (r.Device != nil || len(measured.Device) == 0) && (r.Covered != nil) == test.Disturbed()
+	r.Verify = verdict(a.tracks, a.number, a.flows, test.Ranks == copies.All, checked)
+	return true, append(bad, measured.Victim.into(r, trials)...)
 }
 
 func read(s rank.Stream, t *track) error {
@@ -94,28 +110,26 @@ func clock(name string, r *copies.Row, us, opposite []float64) (*copies.Clock, r
 	if bad := plausible.Judge(nil, plausible.Moved{}, fmt.Sprintf("copy of %s by the clock of the %s", r.Name(), name), slices.Min(slices.Concat(us, opposite))); len(bad) > 0 {
 		return nil, bad
 	}
-	rate := func(b result.Burst) float64 { return float64(r.Bytes) / b.P50 / 1e3 }
 	c := &copies.Clock{Micros: result.NewBurst(us)}
-	c.GBps = rate(c.Micros)
+	c.GBps, c.Nanos = r.Rate(c.Micros.P50), r.PerAccess(c.Micros.P50)
 	if len(opposite) > 0 {
-		c.OppositeGBps = rate(result.NewBurst(opposite))
+		c.OppositeGBps = r.Rate(result.NewBurst(opposite).P50)
 	}
 	return c, nil
 }
 
-// addSwaps adds a row with the times of the swaps of its windows, unless there are none or one is impossible.
-func addSwaps(m *copies.Measurement, r copies.Row, windows [][]float64, v result.Verify) result.Reasons {
+// swapped fills a row with the times of the swaps of its windows, unless there are none or one is impossible.
+func swapped(r *copies.Row, windows [][]float64, t plan.Repetitions, v result.Verify) (bool, result.Reasons) {
 	us := slices.Concat(windows...)
 	if len(us) == 0 {
-		return nil
+		return false, nil
 	}
 	if bad := plausible.Judge(nil, plausible.Moved{}, "swap of "+r.Name(), slices.Min(us)); len(bad) > 0 {
-		return bad
+		return false, bad
 	}
 	r.Latency, r.Verify = copies.NewLatency(r.Bytes, len(us), measure.Percentiles(us)), v
-	r.Complete = len(us) == m.Sampling.Copies*m.Sampling.Windows
-	m.Rows = append(m.Rows, r)
-	return nil
+	r.Complete = len(us) == t.Reps*t.Trials
+	return true, nil
 }
 
 // together returns the combined result of both ranks' windows of a row. each is the number of copies per window. It
@@ -138,13 +152,10 @@ func together(r *copies.Row, each int, one, other []span) *copies.Both {
 	return out
 }
 
-// verdict summarizes the checks of a row: both sides of each direction, after each of its windows.
-func verdict(tracks []track, number int, t copies.Test, windows int) result.Verify {
+// verdict summarizes the checks of a row: both sides of each flow, after each of its windows. With named, it says of which
+// flow a word is wrong.
+func verdict(tracks []track, number int, flows []copies.Flow, named bool, windows int) result.Verify {
 	const sides = 2
-	ways := 1
-	if t.Both {
-		ways = 2
-	}
 	seen := map[check]bool{}
 	var found []pool.Finding
 	var places []string
@@ -152,7 +163,7 @@ func verdict(tracks []track, number int, t copies.Test, windows int) result.Veri
 		for _, c := range of.checks {
 			at := c
 			at.Finding = pool.Finding{}
-			if c.Row != number || seen[at] {
+			if c.Row != number || c.Way < 0 || c.Way >= len(flows) || seen[at] {
 				continue
 			}
 			seen[at] = true
@@ -160,10 +171,13 @@ func verdict(tracks []track, number int, t copies.Test, windows int) result.Veri
 			if c.Destination {
 				place = "the destination"
 			}
+			if named {
+				place += " of " + flows[c.Way].String()
+			}
 			found, places = append(found, c.Finding), append(places, place)
 		}
 	}
-	return pool.Sum(windows*sides*ways, found, func(i int) string { return places[i] })
+	return pool.Sum(windows*sides*len(flows), found, func(i int) string { return places[i] })
 }
 
 // into adds what was measured of a victim, if there is one, to a row of so many windows. It returns what is wrong with it.
@@ -216,7 +230,7 @@ func judge(d *copies.Document, done bool, asked int, bad result.Reasons) {
 		}
 		for name, c := range map[string]*copies.Clock{"device": r.Device, "host": r.Host} {
 			if c != nil && wrong == nil {
-				wrong = plausible.Judge(d.Limits, moved(copies.Of(&d.Identity.Case), r.Bytes), "copy by the clock of the "+name, c.Micros.Min)
+				wrong = plausible.Judge(d.Limits, moved(copies.Of(&d.Identity.Case), r), "copy by the clock of the "+name, c.Micros.Min)
 			}
 		}
 	}
@@ -226,11 +240,12 @@ func judge(d *copies.Document, done bool, asked int, bad result.Reasons) {
 	d.Outcome = rank.Judge(d.Outcome, wrong, done, checked)
 }
 
-// moved returns the minimum bytes that a copy moves between two devices. Copies within one device may stay in its
-// caches, and the links of the host have no known peak.
-func moved(b *copies.Block, bytes int64) plausible.Moved {
-	if copies.TestOf(b.Test).Ranks > 1 {
-		return plausible.Moved{Link: bytes}
+// moved returns the minimum bytes that a copy moves between two devices: of several copies at a time, those that the
+// device moves that all of them have in common. Copies within one device may stay in its caches, and the links of the host
+// have no known peak.
+func moved(b *copies.Block, r *copies.Row) plausible.Moved {
+	if t := copies.TestOf(b.Test); t.Ranks != 1 && !t.Memory && !t.Chase {
+		return plausible.Moved{Link: r.Bytes * int64(max(1, r.Copies))}
 	}
 	return plausible.Moved{}
 }

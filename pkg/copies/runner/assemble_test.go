@@ -148,7 +148,7 @@ func TestShare(t *testing.T) {
 // What was found wrong is said with its side and its first byte.
 func TestVerdictOfWrongWords(t *testing.T) {
 	found := pool.Finding{Checked: 512, Wrong: result.Wrong{Torn: 4}, Class: "torn", At: 64}
-	v := verdict([]track{{checks: []check{{Destination: true, Finding: found}}}}, 0, copies.TestOf("device_local_copy"), 1)
+	v := verdict([]track{{checks: []check{{Destination: true, Finding: found}}}}, 0, copies.TestOf("device_local_copy").Flows(1, copies.Turn{}), false, 1)
 	require.False(t, v.Passed)
 	require.Equal(t, "torn: 4 of 512 words wrong, the first at byte 64 of the destination", v.Detail)
 }

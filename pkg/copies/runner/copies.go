@@ -1,8 +1,7 @@
 // Package runner measures copies between the memories of a device, the host and a second device, by two clocks, with
 // the proof that every word arrived.
 //
-// With one device, rank 0 copies. With two devices, rank 1 copies from or to the memory of rank 0; both ranks copy if
-// copies run in both directions.
+// copies.Test.Flows says which ranks copy at the same time, from where to where. The other ranks of a case wait.
 package runner
 
 import (
@@ -17,6 +16,14 @@ import (
 type Place struct {
 	Device accel.Ptr      // on a device
 	Host   unsafe.Pointer // on the host; nil if it is on a device
+}
+
+// Ptr returns the address for kernels and batches: drivers use one address space.
+func (p Place) Ptr() accel.Ptr {
+	if p.Host != nil {
+		return accel.Ptr(uintptr(p.Host))
+	}
+	return p.Device
 }
 
 // Add returns the place n bytes further.
@@ -40,11 +47,11 @@ type Memory interface {
 	Host(kind string, bytes int64) (Buffer, error)
 	// Device returns memory of this rank's device.
 	Device(bytes int64) (Buffer, error)
-	// Shared returns memory of this rank's device that the other rank can open by its handle.
+	// Shared returns memory of this rank's device that other ranks can open by its handle.
 	Shared(bytes int64) (b Buffer, handle []byte, err error)
-	// Open makes memory of the other rank accessible until shut is called, which must precede its owner freeing
-	// it.
-	Open(handle []byte) (at accel.Ptr, shut func() error, err error)
+	// Open makes memory of another rank accessible until shut is called, which must precede its owner freeing it. It
+	// refuses a rank whose device this one cannot access.
+	Open(owner int, handle []byte) (at accel.Ptr, shut func() error, err error)
 	Close() error
 }
 
@@ -64,6 +71,12 @@ type Parts struct {
 	// Engines returns the numbers of the copy engines that streams use in rotation, available after the first
 	// allocation; nil: the driver chooses them.
 	Engines func() []int
+}
+
+// chaser is a device with a thread that reads words from src, each where the one before says, and writes each to its place
+// in dst. bytes is a power of two.
+type chaser interface {
+	Chase(s accel.Stream, dst, src accel.Ptr, bytes int64) error
 }
 
 // batcher is a device that accepts the pieces of a copy in one call, in any order.

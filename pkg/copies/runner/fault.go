@@ -34,14 +34,14 @@ func noEffect(f rank.Fault, c *plan.Case) string {
 		}
 		return ""
 	}
-	if f.Kind == pool.FaultSwap && !slices.ContainsFunc(copies.Asked(copies.Of(c)), func(r copies.Row) bool { return r.Bytes >= 2*wordBytes }) {
+	if f.Kind == pool.FaultSwap && !slices.ContainsFunc(copies.Asked(c), func(r copies.Row) bool { return r.Bytes >= 2*wordBytes }) {
 		return "a copy of 8 bytes cannot be split into two parts; choose a larger one"
 	}
 	source := f.Kind == pool.FaultSource
 	if source {
 		side = "source"
 	}
-	if test.Ranks == 1 || test.Both || source == (test.Out == (f.Rank == 1)) {
+	if test.Ranks != 2 || copies.Of(c).Each || test.Both || source == (test.Out == (f.Rank == 1)) {
 		return ""
 	}
 	return fmt.Sprintf("rank %d has no %s in %s; inject it into rank %d", f.Rank, side, test.Name, 1-f.Rank)

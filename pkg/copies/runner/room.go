@@ -21,19 +21,19 @@ func (m margins) largest(free int64, buffers int) int64 {
 	return max(0, int64(memoryShare*float64(free))/int64(buffers)-m.lead-m.tail)
 }
 
-// room returns an error if each rank's buffers for copies of bytes do not fit into a host's memory. A kernel that runs
-// out of memory kills processes.
-func room(root sysfs.Root, buffers int, bytes int64, around margins, ranks int) error {
+// room returns an error if the buffers of all ranks for copies of bytes, of which this one has own, do not fit into a
+// host's memory. A kernel that runs out of memory kills processes.
+func room(root sysfs.Root, own, all int, bytes int64, around margins) error {
 	free, _, err := root.AvailableMemory()
 	if err != nil {
 		return rank.Coded(result.ReasonEnvironment, err)
 	}
-	if buffers == 0 {
+	if own == 0 {
 		return nil // for this rank
 	}
-	if fits := around.largest(free, buffers*ranks); bytes > fits {
+	if fits := around.largest(free, all); bytes > fits {
 		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("copies of %d bytes need %d bytes of host memory, but a rank may use only %d: choose sizes of at most %d bytes",
-			bytes, int64(buffers)*around.buffer(bytes), int64(memoryShare*float64(free))/int64(ranks), fits))
+			bytes, int64(own)*around.buffer(bytes), int64(memoryShare*float64(free))*int64(own)/int64(all), fits))
 	}
 	return nil
 }

@@ -16,17 +16,17 @@ func TestRoom(t *testing.T) {
 	root := sysfs.Root{FS: fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: 20000000 kB\nMemAvailable: 10000000 kB\n")}}}
 	const most = 8000000 << 10
 	plain := marginsOf(0)
-	require.NoError(t, room(root, 1, most-around, plain, 1))
-	require.NoError(t, room(root, 1, most/2-around, plain, 2))
-	require.NoError(t, room(root, 2, most/2-around, plain, 1))
-	require.NoError(t, room(root, 0, most, plain, 1), "buffers of devices")
-	require.EqualError(t, room(root, 2, most, plain, 1),
+	require.NoError(t, room(root, 1, 1, most-around, plain))
+	require.NoError(t, room(root, 1, 2, most/2-around, plain))
+	require.NoError(t, room(root, 2, 2, most/2-around, plain))
+	require.NoError(t, room(root, 0, 2, most, plain), "buffers of devices")
+	require.EqualError(t, room(root, 2, 2, most, plain),
 		fmt.Sprintf("memory-for-size: copies of %d bytes need %d bytes of host memory, but a rank may use only %d: choose sizes of at most %d bytes", most, 2*(most+around), most, most/2-around))
-	require.Error(t, room(root, 1, most/2-around+1, plain, 2))
-	require.ErrorContains(t, room(sysfs.Root{FS: fstest.MapFS{}}, 1, 1, plain, 1), "/proc/meminfo lacks MemTotal or MemAvailable")
+	require.Error(t, room(root, 1, 2, most/2-around+1, plain))
+	require.ErrorContains(t, room(sysfs.Root{FS: fstest.MapFS{}}, 1, 1, 1, plain), "/proc/meminfo lacks MemTotal or MemAvailable")
 
 	const block = 1 << 30
 	guarded := marginsOf(block)
-	require.NoError(t, room(root, 1, most-around-2*block+leadBytes, guarded, 1))
-	require.Error(t, room(root, 1, most-around-2*block+leadBytes+1, guarded, 1), "a swap has a block before and a block after its data")
+	require.NoError(t, room(root, 1, 1, most-around-2*block+leadBytes, guarded))
+	require.Error(t, room(root, 1, 1, most-around-2*block+leadBytes+1, guarded), "a swap has a block before and a block after its data")
 }

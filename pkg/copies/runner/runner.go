@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,9 +30,8 @@ func NewRunner(p Parts) *Runner { return &Runner{p} }
 // Close implements rank.Runner.
 func (r *Runner) Close() error { return r.parts.Memory.Close() }
 
-// disturbance is the number of copies in the untimed direction for each timed copy, so that the untimed direction
-// outlasts the timed one. nvbandwidth uses the same factor.
-const disturbance = 2
+// disturbance is the number of copies beside each timed copy, or beside a victim that takes as long.
+const disturbance = copies.Disturbance
 
 // queued is the maximum number of pieces that a window enqueues behind the gate. A device queues about a thousand. The
 // next call would wait for the gate, and never return, since the same thread opens the gate.
@@ -41,7 +41,7 @@ const queued = 512
 // are painted anew; after it, every word of them is compared.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	block := copies.Of(&c)
-	if block == nil || s.World != copies.TestOf(block.Test).Ranks || c.Nodes != 1 {
+	if block == nil || s.World != c.World || !copies.TestOf(block.Test).Runs(s.World, block.Each) || c.Nodes != 1 {
 		return rank.Refused("%d ranks on %d nodes cannot run the copies of this case", s.World, c.Nodes)
 	}
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
@@ -52,7 +52,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	// Collections happen only between cases.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	b := &bench{Parts: r.parts, own: accel.NewScope(r.parts.Device), session: s, block: block, test: copies.TestOf(block.Test)}
+	b := &bench{Parts: r.parts, own: accel.NewScope(r.parts.Device), session: s, planned: &c, block: block, test: copies.TestOf(block.Test)}
 	var err error
 	if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World); err != nil {
 		return err
@@ -65,9 +65,11 @@ type bench struct {
 	Parts
 	session    *rank.Session
 	own        *accel.Scope // of streams and events
+	planned    *plan.Case
 	block      *copies.Block
 	test       copies.Test
 	meet       *rendezvous.Spin
+	acting     *rendezvous.Spin // of the ranks that copy in this turn; nil: at most one copies
 	streams    []accel.Stream
 	start, end accel.Event
 	ends       []accel.Event // by stream
@@ -78,20 +80,21 @@ type bench struct {
 }
 
 func (b *bench) close() error {
-	return errors.Join(b.meet.Close(), coded(b.own.Close()), b.bystander.close())
+	return errors.Join(b.dismiss(), b.meet.Close(), coded(b.own.Close()), b.bystander.close())
 }
 
-// run measures the rows of the case.
+// run measures the rows of the case: for each size and turn, by numbers of streams.
 func (b *bench) run(ctx context.Context) error {
 	if err := b.open(ctx); err != nil {
 		return err
 	}
-	asked := copies.Asked(b.block)
+	asked, turns := copies.Asked(b.planned), b.block.Turns(b.session.World)
 	for i := 0; i < len(asked); i += len(b.block.Streams) {
 		b.margins, b.odd = marginsOf(asked[i].BlockBytes), asked[i].BlockBytes%wordBytes != 0
-		ways, err := b.ways(ctx, asked[i].Bytes)
+		turn := turns[i/len(b.block.Streams)%len(turns)]
+		ways, err := b.ways(ctx, i, asked[i].Bytes, turn)
 		if err == nil {
-			err = b.size(ctx, i, asked[i:][:len(b.block.Streams)], ways)
+			err = b.rows(ctx, i, asked[i:][:len(b.block.Streams)], ways)
 		}
 		if err != nil {
 			return errors.Join(err, b.drain(), closed(ways))
@@ -103,8 +106,8 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// size measures the rows of one size, the first of which is row number.
-func (b *bench) size(ctx context.Context, number int, rows []copies.Row, ways []*way) error {
+// rows measures the rows of one size and turn, the first of which is row number.
+func (b *bench) rows(ctx context.Context, number int, rows []copies.Row, ways []*way) error {
 	if number == 0 {
 		if err := b.begin(ways); err != nil {
 			return err
@@ -143,16 +146,19 @@ func (b *bench) begin(ways []*way) error {
 	return b.session.Emit(kindSetup, out)
 }
 
-// open creates the streams and events: for each way the maximum number of streams of any row.
+// open creates the streams and events: the maximum number of streams of any row for each flow of this rank.
 func (b *bench) open(ctx context.Context) (err error) {
-	most := 0
-	for _, n := range b.block.Streams {
-		most = max(most, n)
+	acts := 0
+	for _, turn := range b.block.Turns(b.session.World) {
+		n := 0
+		for _, flow := range b.test.Flows(b.session.World, turn) {
+			if flow.Acts == b.session.Rank {
+				n++
+			}
+		}
+		acts = max(acts, n)
 	}
-	if b.test.Both {
-		most *= 2
-	}
-	for range most {
+	for range acts * slices.Max(b.block.Streams) {
 		s, err := b.own.NewStream()
 		if err != nil {
 			return coded(err)
@@ -169,79 +175,87 @@ func (b *bench) open(ctx context.Context) (err error) {
 			return coded(err)
 		}
 	}
-	if b.block.Victim && b.session.Rank == b.test.Ranks-1 {
+	if b.block.Victim && b.session.Rank == b.block.Turns(b.session.World)[0].One {
 		b.bystander, err = newBystander(ctx, b.session, b.Device)
 	}
 	return err
 }
 
-// ways allocates the memory of the test's directions. The result must be closed, even on error.
-func (b *bench) ways(ctx context.Context, bytes int64) ([]*way, error) {
-	ways := []*way{{number: 0}}
-	if b.test.Both {
-		ways = append(ways, &way{number: 1})
+// ways allocates the memory of the flows of a turn. The result must be closed, even on error. number is that of the
+// turn's first row.
+func (b *bench) ways(ctx context.Context, number int, bytes int64, turn copies.Turn) (ways []*way, err error) {
+	for i, flow := range b.test.Flows(b.session.World, turn) {
+		ways = append(ways, &way{Flow: flow, number: i, odd: b.odd, acts: flow.Acts == b.session.Rank})
 	}
-	if err := b.room(ctx, bytes, len(ways)); err != nil {
+	if err := b.room(ctx, bytes, ways); err != nil {
 		return nil, err
 	}
-	for _, w := range ways {
-		var err error
-		w.odd = b.odd
-		if b.test.Ranks == 1 {
-			err = w.alone(b.Memory, b.test, b.block.HostMemory, bytes, b.margins)
-		} else {
-			err = b.between(ctx, w, bytes)
-		}
-		if err != nil {
+	handles := make([][]byte, len(ways)) // of this rank's sides
+	for i, w := range ways {
+		if handles[i], err = w.own(b.Memory, b.session.Rank, b.block.HostMemory, bytes, b.margins); err != nil {
 			return ways, err
 		}
 	}
-	return ways, nil
+	if b.session.World == 1 {
+		return ways, nil
+	}
+	all, err := rank.Gather(ctx, b.session, fmt.Sprintf("memory-%d", number), handles)
+	for i, w := range ways {
+		if err == nil {
+			err = w.open(b.Memory, b.margins, func(owner int) []byte { return all[owner][i] })
+		}
+	}
+	if err == nil {
+		err = b.assemble(ctx, number, ways)
+	}
+	return ways, err
 }
 
-// room returns an error if the host has too little memory for the sides of ways directions. No rank
-// allocates memory before all ranks have checked.
-func (b *bench) room(ctx context.Context, bytes int64, ways int) error {
-	buffers := 0 // of this rank, in the host's memory
-	switch shared := b.Device.Info().SharedHostMem; {
-	case shared && b.test.Ranks == 1:
-		buffers = 2 * ways
-	case shared, b.test.Memory:
-		buffers = ways
+// assemble opens the barrier of the ranks that copy in a turn, if several do.
+func (b *bench) assemble(ctx context.Context, number int, ways []*way) (err error) {
+	var acting []int
+	for _, w := range ways {
+		acting = append(acting, w.Acts)
 	}
-	if err := room(sysfs.Here(), buffers, bytes, b.margins, b.session.World); err != nil {
+	slices.Sort(acting)
+	acting = slices.Compact(acting)
+	own := slices.Index(acting, b.session.Rank)
+	switch {
+	case len(acting) == b.session.World:
+		b.acting = b.meet
+	case len(acting) > 1 && own >= 0:
+		b.acting, err = rendezvous.OpenSpin(ctx, b.session.Store, fmt.Sprintf("%s/acting-%d", b.session.Scope, number), own, len(acting))
+	}
+	return err
+}
+
+// dismiss closes the barrier of the ranks that copied.
+func (b *bench) dismiss() (err error) {
+	if b.acting != nil && b.acting != b.meet {
+		err = b.acting.Close()
+	}
+	b.acting = nil
+	return err
+}
+
+// room returns an error if the host has too little memory for the sides of all ranks. No rank allocates memory before
+// all ranks have checked.
+func (b *bench) room(ctx context.Context, bytes int64, ways []*way) error {
+	own, all := 0, 0 // buffers in the host's memory
+	for _, w := range ways {
+		for _, side := range []copies.Side{w.Src, w.Dst} {
+			if !side.Host && !b.Device.Info().SharedHostMem {
+				continue
+			}
+			if all++; side.Rank == b.session.Rank {
+				own++
+			}
+		}
+	}
+	if err := room(sysfs.Here(), own, all, bytes, b.margins); err != nil {
 		return err
 	}
 	return b.meet.Wait(ctx)
-}
-
-// between allocates this rank's side of a way of a test on two devices. The acting rank reads or
-// writes its peer's memory. In the direction of the test's name, rank 1 acts.
-func (b *bench) between(ctx context.Context, w *way, bytes int64) error {
-	own, handle, err := b.Memory.Shared(b.margins.buffer(bytes))
-	if err != nil {
-		return err
-	}
-	w.free = append(w.free, own.Free)
-	handles, err := rank.Gather(ctx, b.session, fmt.Sprintf("memory-%d-%d", bytes, w.number), handle)
-	if err != nil {
-		return err
-	}
-	w.acts = b.session.Rank == 1-w.number
-	mine, theirs := own.At, Place{}
-	if w.acts {
-		at, shut, err := b.Memory.Open(handles[1-b.session.Rank])
-		if err != nil {
-			return err
-		}
-		w.shut, theirs = shut, Place{Device: at}
-	}
-	if b.test.Out == w.acts {
-		w.src, w.from, w.to = &own, mine.Add(b.margins.lead), theirs.Add(b.margins.lead)
-	} else {
-		w.dst, w.to, w.from = &own, mine.Add(b.margins.lead), theirs.Add(b.margins.lead)
-	}
-	return nil
 }
 
 // shut frees the memory of ways. It unmaps memory of the other rank before its owner frees it.
@@ -254,7 +268,7 @@ func (b *bench) shut(ctx context.Context, ways []*way) error {
 	if err := b.meet.Wait(ctx); err != nil {
 		return err
 	}
-	return closed(ways)
+	return errors.Join(b.dismiss(), closed(ways))
 }
 
 // closed frees the memory of ways.
@@ -265,7 +279,7 @@ func closed(ways []*way) (err error) {
 	return err
 }
 
-// told is what the copying rank of a row tells the other one.
+// told is what the ranks of a row tell each other.
 type told struct {
 	Gated  bool `json:"gated"`  // there are windows behind the gate
 	Beside int  `json:"beside"` // copies beside the victim; 0: no victim
@@ -277,10 +291,10 @@ type measuring struct {
 	number  int
 	bytes   int64
 	ways    []*way
-	pieces  [][]piece
+	pieces  [][]piece // that are left
 	slots   int
 	work    []*submission // of the ways for which this rank copies
-	told    told          // by the copying rank
+	told    told          // by all ranks
 	out     row
 	windows int             // checked so far
 	left    map[int]remains // by number of copies
@@ -291,11 +305,21 @@ type measuring struct {
 func (b *bench) row(ctx context.Context, number int, asked copies.Row, ways []*way) error {
 	m := &measuring{bench: b, number: number, bytes: asked.Bytes, ways: ways, out: row{Row: number}, left: map[int]remains{}}
 	m.pieces, m.slots = cut(b.block, asked), slotsOf(b.block, asked.Pieces)
+	whole := m.pieces
+	if b.test.Chase {
+		m.pieces = chased(whole)
+	}
 	for _, w := range ways {
 		if !w.acts {
 			continue
 		}
-		s := &submission{device: b.Device, way: w, streams: b.streams[len(m.work)*asked.Streams:][:asked.Streams], pieces: m.pieces, slots: m.slots}
+		s := &submission{device: b.Device, way: w, streams: b.streams[len(m.work)*asked.Streams:][:asked.Streams], pieces: whole, slots: m.slots}
+		if b.test.Chase {
+			var ok bool
+			if s.chase, ok = b.Device.(chaser); !ok {
+				return rank.Refused("this device has no kernel for %s", b.test.Name)
+			}
+		}
 		if b.block.Submission == copies.Batch {
 			if err := s.batch(); err != nil {
 				return err
@@ -313,7 +337,9 @@ func (b *bench) row(ctx context.Context, number int, asked copies.Row, ways []*w
 	if err != nil {
 		return err
 	}
-	m.told = all[b.test.Ranks-1]
+	for _, of := range all { // a rank that does not copy has no objection and no victim
+		m.told = told{m.told.Gated && of.Gated, max(m.told.Beside, of.Beside)}
+	}
 	if err := b.session.Trials(ctx, trialsOf(number), b.block.Timing.Trials, func(t rank.Trial) error {
 		m.out.Trials = append(m.out.Trials, t)
 		return m.trial(ctx)
@@ -332,11 +358,11 @@ func trialsOf(row int) string { return fmt.Sprintf("trials-%d", row) }
 // prepare decides which windows the row has, makes the untimed copies and calibrates the victim.
 func (m *measuring) prepare(ctx context.Context, pieces int) error {
 	t := m.block.Timing
-	total := t.Reps * pieces
-	switch {
-	case len(m.work) > 1:
-		total += disturbance * total
-	case m.bystander != nil:
+	total := 0
+	for _, s := range m.work {
+		total += t.Reps * pieces * s.way.Times
+	}
+	if m.bystander != nil {
 		total *= disturbance
 	}
 	m.told.Gated = m.Gate != nil && !m.test.Swap && m.block.HostMemory != copies.Pageable && total <= queued
@@ -344,7 +370,7 @@ func (m *measuring) prepare(ctx context.Context, pieces int) error {
 		return rank.Refused("a window beside a victim needs %d pieces, but a device queues at most %d: choose fewer streams, copies of a window or pages", total, queued)
 	}
 	if len(m.work) == 0 {
-		return nil // only the other rank copies
+		return nil // only other ranks copy
 	}
 	if m.test.Swap {
 		_, err := m.swaps(t.Warmup)
@@ -388,7 +414,7 @@ func (m *measuring) trial(ctx context.Context) error {
 	if err := m.checked(ctx, n, func() error {
 		window, err := m.hostWindow(ctx, n)
 		m.out.Host = append(m.out.Host, float64(window.End-window.Begin)/1e3/float64(n))
-		if m.test.Both && m.session.World > 1 {
+		if m.acting != nil {
 			m.out.Spans = append(m.out.Spans, window)
 		}
 		return err
@@ -426,11 +452,8 @@ func (m *measuring) checked(ctx context.Context, n int, window func() error) err
 	if err := m.meet.Wait(ctx); err != nil {
 		return err
 	}
-	for i, w := range m.ways {
-		copied := n
-		if i > 0 && m.test.Ranks == 1 {
-			copied *= disturbance
-		}
+	for _, w := range m.ways {
+		copied := n * w.Times
 		left, known := m.left[copied]
 		if !known {
 			left = remaining(m.pieces, copied, m.slots, m.margins.lead)
@@ -479,39 +502,63 @@ func (b *bench) repaint(ctx context.Context, ways []*way) error {
 	return b.meet.Wait(ctx)
 }
 
-// together waits for the other rank if it copies at the same time.
+// together waits for the other ranks that copy at the same time.
 func (b *bench) together(ctx context.Context) error {
-	if !b.test.Both {
+	if b.acting == nil {
 		return nil
 	}
-	return b.meet.Wait(ctx)
+	return b.acting.Wait(ctx)
 }
 
-// hostWindow makes n copies of the first way, interleaved with copies of the second way if there is one. It returns
-// the interval from the first call of the first way to the end of its streams.
+// timed returns the work that this rank times, which is all if it only disturbs other ranks, and the work beside it.
+func (m *measuring) timed() (timed, beside []*submission) {
+	for _, s := range m.work {
+		if s.way.Times == 1 {
+			timed = append(timed, s)
+		} else {
+			beside = append(beside, s)
+		}
+	}
+	if timed == nil {
+		return beside, nil
+	}
+	return timed, beside
+}
+
+// hostWindow makes n copies of each timed way, beside copies of the others. It returns the interval from the first call
+// of a timed way to the end of the streams of all of them.
 func (m *measuring) hostWindow(ctx context.Context, n int) (window span, err error) {
+	timed, beside := m.timed()
+	enqueue := func(all []*submission) error {
+		for _, s := range all {
+			if err := s.enqueue(n * s.way.Times); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if err := m.together(ctx); err != nil {
 		return window, err
 	}
-	for _, other := range m.work[1:] {
-		if err := other.enqueue(disturbance * n); err != nil {
-			return window, err
-		}
+	if err := enqueue(beside); err != nil {
+		return window, err
 	}
 	if window.Begin, err = monotonic(); err != nil {
 		return window, err
 	}
-	if err := m.work[0].enqueue(n); err != nil {
+	if err := enqueue(timed); err != nil {
 		return window, err
 	}
-	if err := m.work[0].synchronize(); err != nil {
-		return window, err
+	for _, s := range timed {
+		if err := s.synchronize(); err != nil {
+			return window, err
+		}
 	}
 	if window.End, err = monotonic(); err != nil {
 		return window, err
 	}
-	for _, other := range m.work[1:] {
-		if err := other.synchronize(); err != nil {
+	for _, s := range beside {
+		if err := s.synchronize(); err != nil {
 			return window, err
 		}
 	}
@@ -548,7 +595,7 @@ func monotonic() (int64, error) {
 }
 
 // gated makes the same copies behind the gate, between two events and beside units of the victim's work. It returns the
-// time until the copies of the first way ended, in microseconds.
+// time until the timed copies ended, in microseconds.
 func (m *measuring) gated(ctx context.Context, n int, units uint64) (float64, error) {
 	defer m.Gate.Open()
 	if err := m.gate(n); err != nil {
@@ -581,9 +628,10 @@ func (m *measuring) gated(ctx context.Context, n int, units uint64) (float64, er
 }
 
 // gate enqueues n copies behind the gate. All streams start with the first stream, which ends after the last stream of
-// its way.
+// the timed ways.
 func (m *measuring) gate(n int) error {
-	first := m.work[0].streams[0]
+	timed, beside := m.timed()
+	first := timed[0].streams[0]
 	if err := m.Gate.Hold(first); err != nil {
 		return coded(err)
 	}
@@ -600,21 +648,24 @@ func (m *measuring) gate(n int) error {
 			}
 		}
 	}
-	for i, s := range m.work {
-		copies := n
-		if i > 0 {
-			copies *= disturbance
-		}
-		if err := s.enqueue(copies); err != nil {
+	for _, s := range slices.Concat(timed, beside) {
+		if err := s.enqueue(n * s.way.Times); err != nil {
 			return err
 		}
 	}
-	for i, stream := range m.work[0].streams[1:] {
-		if err := stream.Record(m.ends[i]); err != nil {
-			return coded(err)
-		}
-		if err := first.Wait(m.ends[i]); err != nil {
-			return coded(err)
+	ends := m.ends
+	for _, s := range timed {
+		for _, stream := range s.streams {
+			if stream == first {
+				continue
+			}
+			if err := stream.Record(ends[0]); err != nil {
+				return coded(err)
+			}
+			if err := first.Wait(ends[0]); err != nil {
+				return coded(err)
+			}
+			ends = ends[1:]
 		}
 	}
 	return coded(first.Record(m.end))

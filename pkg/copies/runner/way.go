@@ -73,6 +73,19 @@ func cut(b *copies.Block, row copies.Row) [][]piece {
 	return out
 }
 
+// chased returns the words that a chase of the pieces copies, as pieces.
+func chased(pieces [][]piece) [][]piece {
+	out := make([][]piece, len(pieces))
+	for i, share := range pieces {
+		for _, p := range share {
+			for at := int64(0); at < p.bytes; at += copies.ChaseBytes {
+				out[i] = append(out[i], piece{p.dst + at, p.src + at, wordBytes})
+			}
+		}
+	}
+	return out
+}
+
 // remains are the parts of a destination that the copies of a window leave, in its order: in words or, if a part does
 // not begin and end with words, in bytes.
 type remains struct {
@@ -119,12 +132,13 @@ func (r remains) find(s *rank.Session, dst, src pool.Origin, memory pool.Memory)
 	return pool.Destination(dst, src, memory, r.spans)
 }
 
-// way is one direction of a test, in one rank.
+// way is a flow of a test, in one rank.
 type way struct {
-	number   int  // 0: the direction in the test's name
+	copies.Flow
+	number   int  // of the flow
 	odd      bool // pieces do not begin and end with words
 	acts     bool
-	dst, src *Buffer // of this rank; nil: the other rank's
+	dst, src *Buffer // of this rank; nil: another rank's
 	to, from Place   // of the data, if this rank copies
 	free     []func() error
 	shut     func() error // unmaps the other rank's side, if this rank copies
@@ -203,28 +217,57 @@ func (w *way) close() error {
 	return err
 }
 
-// alone allocates both sides of a way of a test on one device.
-func (w *way) alone(m Memory, t copies.Test, memory string, bytes int64, around margins) error {
-	for _, side := range []struct {
-		to   **Buffer
-		at   *Place
-		host bool
-	}{{&w.src, &w.from, t.Memory && t.Out == (w.number == 1)}, {&w.dst, &w.to, t.Memory && t.Out == (w.number == 0)}} {
+// sides calls f for both sides of the way: its buffer and place, and whose memory it is.
+func (w *way) sides(f func(to **Buffer, at *Place, of copies.Side) error) error {
+	if err := f(&w.src, &w.from, w.Src); err != nil {
+		return err
+	}
+	return f(&w.dst, &w.to, w.Dst)
+}
+
+// own allocates the sides of the way that are of a rank, and returns the handle of one that another rank opens.
+func (w *way) own(m Memory, rank int, kind string, bytes int64, around margins) (handle []byte, err error) {
+	between := w.Src.Rank != w.Dst.Rank
+	err = w.sides(func(to **Buffer, at *Place, of copies.Side) error {
+		if of.Rank != rank {
+			return nil
+		}
 		var b Buffer
 		var err error
-		if side.host {
-			b, err = m.Host(memory, around.buffer(bytes))
-		} else {
-			b, err = m.Device(around.buffer(bytes))
+		switch bytes := around.buffer(bytes); {
+		case of.Host:
+			b, err = m.Host(kind, bytes)
+		case between:
+			b, handle, err = m.Shared(bytes)
+		default:
+			b, err = m.Device(bytes)
 		}
 		if err != nil {
 			return err
 		}
-		*side.to, *side.at = &b, b.At.Add(around.lead)
+		*to, *at = &b, b.At.Add(around.lead)
 		w.free = append(w.free, b.Free)
+		return nil
+	})
+	return handle, err
+}
+
+// open opens the side of another rank by its handle, if this rank copies.
+func (w *way) open(m Memory, around margins, handle func(owner int) []byte) error {
+	if !w.acts || w.Src.Rank == w.Dst.Rank {
+		return nil
 	}
-	w.acts = true
-	return nil
+	return w.sides(func(_ **Buffer, place *Place, of copies.Side) error {
+		if of.Rank == w.Acts {
+			return nil
+		}
+		at, shut, err := m.Open(of.Rank, handle(of.Rank))
+		if err != nil {
+			return err
+		}
+		w.shut, *place = shut, Place{Device: at}.Add(around.lead)
+		return nil
+	})
 }
 
 // submission enqueues copies of one way.
@@ -236,6 +279,7 @@ type submission struct {
 	slots   int
 	lists   map[shift][]list // by stream, for a batch; nil: a call for each piece
 	other   bool             // copy other words of the source
+	chase   chaser           // nil: each piece is copied
 }
 
 // shift is the distance in bytes from where the pieces begin to where a copy of them begins.
@@ -263,13 +307,7 @@ func (s *submission) batch() error {
 	if _, ok := s.device.(batcher); !ok {
 		return rank.Refused("this device does not support batches of copies")
 	}
-	at := func(p Place) accel.Ptr {
-		if p.Host != nil {
-			return accel.Ptr(uintptr(p.Host)) // drivers use one address space
-		}
-		return p.Device
-	}
-	to, from := at(s.way.to), at(s.way.from)
+	to, from := s.way.to.Ptr(), s.way.from.Ptr()
 	s.lists = map[shift][]list{}
 	for i := range 2 * s.slots { // for the words of a window, and the other ones
 		by := shift{int64(i/2) * stepBytes, int64(i%2) * slackBytes}
@@ -333,6 +371,8 @@ func (s *submission) copy(stream accel.Stream, p piece, by shift) error {
 	to, from := s.way.to.Add(p.dst+by.dst), s.way.from.Add(p.src+by.src)
 	var err error
 	switch {
+	case s.chase != nil:
+		err = s.chase.Chase(stream, to.Ptr(), from.Ptr(), p.bytes)
 	case to.Host != nil:
 		err = s.device.CopyOut(stream, to.Host, from.Device, p.bytes)
 	case from.Host != nil:

@@ -152,8 +152,8 @@ func (m *memory) Shared(bytes int64) (runner.Buffer, []byte, error) {
 	return b, handle, err
 }
 
-func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
-	at, shut, err := m.Memory.Open(handle)
+func (m *memory) Open(owner int, handle []byte) (accel.Ptr, func() error, error) {
+	at, shut, err := m.Memory.Open(owner, handle)
 	if err != nil {
 		return at, shut, err
 	}

@@ -55,6 +55,16 @@ func TestCopiesArriveWhole(t *testing.T) {
 	}
 }
 
+// Three devices write to one and to each other, and to their hosts.
+func TestCopiesOfAllDevices(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_DEVICES", "3")
+	for _, test := range []string{"device_to_device_memcpy_write_ce", "all_to_one_write_ce", "one_to_all_write_ce", "all_to_host_bidirectional_memcpy_ce"} {
+		d := copytest.Processes(t, "", plantest.CopyOn("sdma", test, 3, func(c *plan.Case) { copies.Of(c).Sizes = []int64{12 << 10} }))
+		copytest.Arrived(t, d)
+	}
+}
+
 // Memory that a GPU cannot access is made accessible, and engines that another program has are
 // left alone.
 func TestAgentsAndEngines(t *testing.T) {

@@ -62,11 +62,12 @@ type device struct {
 	accel.Device
 	scope  *accel.Scope // of the kernel
 	kernel accel.Kernel
+	chase  accel.Kernel
 }
 
 func newDevice(ctx context.Context, d accel.Device) (*device, error) {
 	of := &device{Device: d, scope: accel.NewScope(d)}
-	err := of.scope.Kernels(ctx, "copy.cu", source(), map[string]*accel.Kernel{"cx_copy": &of.kernel})
+	err := of.scope.Kernels(ctx, "copy.cu", source(), map[string]*accel.Kernel{"cx_copy": &of.kernel, "cx_chase": &of.chase})
 	if errors.Is(err, accel.ErrUnsupported) {
 		return nil, rank.Refused("compile the kernel that copies: %w", err)
 	}
@@ -96,4 +97,10 @@ func (d *device) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, byte
 
 func (d *device) Copy(s accel.Stream, dst, src accel.Ptr, bytes int64) error {
 	return d.launch(s, uintptr(dst), uintptr(src), bytes)
+}
+
+// Chase makes one thread read one word after another, each 128 bytes behind the one whose value says where that is.
+func (d *device) Chase(s accel.Stream, dst, src accel.Ptr, bytes int64) error {
+	const word = 8
+	return d.chase.Launch(s, 1, 1, 0, accel.Arg(dst), accel.Arg(src), accel.Arg(bytes/word))
 }

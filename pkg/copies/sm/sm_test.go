@@ -2,6 +2,7 @@ package sm
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/collectivex/collectivex/pkg/copies"
@@ -18,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
 
 // Drivers open memory of other processes alone, so that the ranks here are processes.
@@ -85,6 +87,44 @@ func TestCopiesArriveWhole(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Kernels copy in both directions at the same time, and on three devices.
+func TestKernelsOfAllDevices(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_DEVICES", "3")
+	for _, test := range copies.Tests() {
+		of := copies.TestOf(test)
+		if !strings.HasSuffix(test, "_sm") || of.Ranks != copies.All && !of.Both && !of.Chase {
+			continue
+		}
+		change := func(c *plan.Case) { copies.Of(c).Sizes = []int64{16 << 10} }
+		c := plantest.CopyOn("sm", test, 3, change)
+		if of.Ranks != copies.All {
+			c = plantest.Copy("sm", test, change)
+		}
+		d := copytest.Processes(t, "", c)
+		copytest.Arrived(t, d)
+		for _, r := range d.Measurement.Rows {
+			require.NotNil(t, r.Device, r.Name())
+			if of.Chase {
+				require.Equal(t, 128, r.Accesses)
+				require.InDelta(t, 1e3*r.Device.Micros.P50/128, r.Device.Nanos, 1e-6*r.Device.Nanos)
+			}
+		}
+	}
+}
+
+// A wrong word on the way of a chase is found, and so are words that are not read.
+func TestWrongReads(t *testing.T) {
+	fakes.Build(t).Use(t)
+	for test, at := range map[string]string{"host_device_latency_sm": "0", "device_to_device_latency_sm": "1"} {
+		for kind, class := range map[string]string{pool.FaultFlip: "corrupted, ", pool.FaultNotWritten: "not written, ", pool.FaultStale: "stale, "} {
+			d := copytest.Processes(t, "rank="+at+",kind="+kind, plantest.Copy("sm", test, func(c *plan.Case) { copies.Of(c).Sizes = []int64{16 << 10} }))
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			require.Contains(t, d.Outcome.Reasons[0].Detail, class)
+		}
 	}
 }
 
