@@ -177,7 +177,7 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 		windows += beside*b.Timing.Trials + doubled
 	}
 	if TestOf(b.Test).Swap {
-		windows = 1 + b.Timing.Trials // the first: as many untimed ones before a window
+		windows = b.Timing.Trials // by one clock
 	}
 	var micros float64
 	for _, r := range Asked(c) {
