@@ -83,8 +83,11 @@ func mscclpp(env, dir, inner, driver string) library {
 	}
 }
 
-// beside are files that the libraries read in their own directory.
-var beside = []string{"shim.h", "kernel.h"}
+// beside are files that are read in the directory of the libraries, by their sources.
+var beside = map[string]string{
+	"shim.h": "shim.h", "kernel.h": "kernel.h",
+	"include/nccl.h": "nccl.h", "include/nccl_device/impl/core__funcs.h": "nccl_device.h",
+}
 
 // Build compiles the libraries with the compiler that cgo uses, once for each state of their
 // sources.
@@ -122,8 +125,11 @@ func build(cc, dir string) error {
 			return err
 		}
 	}
-	for _, name := range beside {
-		data, err := os.ReadFile(filepath.Join(Source(), name))
+	for name, source := range beside {
+		data, err := os.ReadFile(filepath.Join(Source(), source))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700)
+		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
 		}
@@ -249,7 +255,10 @@ func Compiler(t testing.TB) string {
 // Environ returns the environment in which a program finds the libraries, with device memory in dir,
 // where processes also take turns at devices, and a cache of compiled kernels.
 func (s Set) Environ(dir string) []string {
-	env := []string{"CX_FAKE_DIR=" + dir, "CX_DEVICE_LOCKS=" + dir, "XDG_CACHE_HOME=" + filepath.Join(s.dir, "cache")}
+	env := []string{
+		"CX_FAKE_DIR=" + dir, "CX_DEVICE_LOCKS=" + dir, "XDG_CACHE_HOME=" + filepath.Join(s.dir, "cache"),
+		"CX_NCCL_INCLUDE=" + filepath.Join(s.dir, "include"),
+	}
 	for _, lib := range libraries {
 		if lib.env != "" {
 			env = append(env, lib.env+"="+filepath.Join(s.dir, lib.file))

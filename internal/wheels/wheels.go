@@ -42,10 +42,14 @@ var (
 		"ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575", // x86_64
 		"d27f20a0ca67a4bb34268a5e951033496c5b74870b868bacd046b1b8e0c3267b", // aarch64
 	}}
-	NCCL = Wheel{Name: "nvidia-nccl-cu13", Version: "2.28.9", SHA256: []string{
-		"e4553a30f34195f3fa1da02a6da3d6337d28f2003943aa0a3d247bbc25fefc42", // x86_64
-		"01c873ba1626b54caa12272ed228dc5b2781545e0ae8ba3f432a8ef1c6d78643", // aarch64
-	}}
+	// NCCL with its headers.
+	NCCL = Wheel{
+		Name: "nvidia-nccl-cu13", Version: "2.28.9", SHA256: []string{
+			"e4553a30f34195f3fa1da02a6da3d6337d28f2003943aa0a3d247bbc25fefc42", // x86_64
+			"01c873ba1626b54caa12272ed228dc5b2781545e0ae8ba3f432a8ef1c6d78643", // aarch64
+		},
+		Trees: []string{"nvidia/nccl/"},
+	}
 	// NIXL with UCX, which has libraries of its own.
 	NIXL = Wheel{
 		Name: "nixl-cu13", Version: "1.5.1", Python: "3.12", SHA256: []string{

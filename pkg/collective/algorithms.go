@@ -47,6 +47,29 @@ var algorithms = []algorithm{
 	{name: "symk_tmald", kernel: "TmaLD", ops: parted[1:]},
 	{name: "symk_ld", kernel: "LD", ops: parted[1:]},
 	{name: "symk_ldmc", kernel: "LDMC", ops: parted[1:]},
+	{name: devicePrefix + "lsa", ops: loaded},
+	{name: devicePrefix + "lsa_vec", ops: loaded},
+	{name: devicePrefix + "put", ops: paired},
+	{name: devicePrefix + "get", ops: paired},
+	{name: devicePrefix + "ping_pong", ops: paired[1:]},
+}
+
+// devicePrefix begins the names of algorithms that are not the library's: kernels of this program perform them over
+// NCCL's device interface, in symmetric windows.
+const devicePrefix = "device_"
+
+// ByDevice reports whether kernels of this program perform an algorithm.
+func ByDevice(name string) bool { return strings.HasPrefix(name, devicePrefix) }
+
+// DeviceAlgorithms lists the algorithms of an operation that kernels of this program perform, in the order of
+// nccl-tests' -D.
+func DeviceAlgorithms(op string) (names []string) {
+	for _, a := range algorithms {
+		if ByDevice(a.name) && slices.Contains(a.ops, op) {
+			names = append(names, a.name)
+		}
+	}
+	return names
 }
 
 var (
@@ -54,6 +77,8 @@ var (
 	parted   = []string{"all_gather", "reduce_scatter"}
 	switched = []string{"all_reduce", "all_gather", "reduce_scatter"}
 	ringed   = []string{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"}
+	loaded   = []string{"all_reduce", "all_gather", "alltoall"}
+	paired   = []string{"p2p", "p2p_bidir"}
 )
 
 // AlgorithmNames lists the names of the algorithms with their protocols.
@@ -71,7 +96,7 @@ func namesOf(all []algorithm) (names []string) {
 func AlgorithmsOf(op, registration string, has []string) []string {
 	return slices.DeleteFunc(AlgorithmNames(), func(name string) bool {
 		a := algorithmOf(name)
-		return !slices.Contains(has, name) || !slices.Contains(a.ops, op) || (a.kernel != "") != (registration == vocab.SymmetricWindow)
+		return !slices.Contains(has, name) || !slices.Contains(a.ops, op) || (a.kernel != "" || ByDevice(name)) != (registration == vocab.SymmetricWindow)
 	})
 }
 
@@ -98,8 +123,11 @@ func Variant(algorithm string, ctas int) string {
 func (b *Block) Variant() string { return Variant(b.Algorithm, b.CTAs) }
 
 // Selecting returns the environment in which the operation has only the algorithm and the CTAs of the case; nil if
-// the library chooses both.
+// the library chooses both, or kernels of this program perform it.
 func (b *Block) Selecting() map[string]string {
+	if ByDevice(b.Algorithm) {
+		return nil
+	}
 	env := map[string]string{}
 	if b.CTAs > 0 {
 		n := strconv.Itoa(b.CTAs)

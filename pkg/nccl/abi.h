@@ -55,6 +55,11 @@ typedef void *cx_comm;   // ncclComm_t
 typedef void *cx_stream; // cudaStream_t, hipStream_t
 typedef void *cx_window; // ncclWindow_t
 
+// ncclTeam_t: ranks of a communicator.
+typedef struct {
+	int nRanks, rank, stride;
+} cx_team;
+
 // name, return type, parameters. The symbol is the name with "nccl" before it.
 #define CX_NCCL_FUNCTIONS(X) \
 	X(GetVersion, int, (int *)) \
@@ -78,6 +83,7 @@ typedef void *cx_window; // ncclWindow_t
 	X(CommDeregister, int, (cx_comm, void *)) \
 	X(CommWindowRegister, int, (cx_comm, void *, size_t, cx_window *, int)) \
 	X(CommWindowDeregister, int, (cx_comm, cx_window)) \
+	X(TeamLsa, cx_team, (cx_comm)) \
 	X(AllReduce, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream)) \
 	X(ReduceScatter, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream)) \
 	X(AllGather, int, (const void *, void *, size_t, int, cx_comm, cx_stream)) \

@@ -31,7 +31,7 @@ var since = map[string]Version{
 	"ncclCommRegister": 21901, "ncclCommDeregister": 21901, "ncclMemAlloc": 21901, "ncclMemFree": 21901,
 	"ncclCommInitRankScalable": 22304,
 	"ncclCommShrink":           22703, "ncclCommWindowRegister": 22703, "ncclCommWindowDeregister": 22703,
-	"ncclAlltoAll": 22803, "ncclGather": 22803, "ncclScatter": 22803,
+	"ncclAlltoAll": 22803, "ncclGather": 22803, "ncclScatter": 22803, "ncclTeamLsa": 22803,
 	"ncclResetDebugInit":  22403,
 	"ncclAllReduceConfig": 23102, "ncclReduceScatterConfig": 23102, "ncclAllGatherConfig": 23102, "ncclBroadcastConfig": 23102, "ncclReduceConfig": 23102,
 	"ncclAllToAll": never, "ncclAlltoAllv": never, "ncclAllToAllv": never,
@@ -46,7 +46,7 @@ var later = map[string]Version{
 // makes a communicator.
 func TestRealLibrary(t *testing.T) {
 	need.Full(t)
-	t.Setenv("CX_NCCL_LIB", filepath.Join(wheels.NCCL.Libraries(t), "libnccl.so.2"))
+	t.Setenv("CX_NCCL_LIB", filepath.Join(wheels.NCCL.Libraries(t), "nvidia/nccl/lib/libnccl.so.2"))
 	l, err := Open(NCCL)
 	require.NoError(t, err)
 	require.Equal(t, NCCL, l.Kind)

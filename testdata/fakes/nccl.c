@@ -21,6 +21,7 @@
 //   CX_FAKE_NCCL_MEMORY=BYTES         ncclMemAlloc fails beyond
 //   CX_FAKE_NCCL_VIA=TRANSPORT        the log says that data go that way; empty: it says nothing
 //   CX_FAKE_NCCL_NO_HANDLE=1          registrations succeed without a handle
+//   CX_FAKE_NCCL_LSA=N                only N ranks each load and store each other's memory
 
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -273,6 +274,7 @@ struct shared {
 	_Atomic uint64_t host_phase[MAX_RANKS], stream_phase[MAX_RANKS];
 	int64_t host_value[MAX_RANKS][2];
 	uint64_t ids[MAX_RANKS]; // of all unique ids that a rank was given
+	struct place windows[MAX_RANKS];
 	struct post posts[MAX_RANKS];
 	struct pair pairs[MAX_RANKS][MAX_RANKS]; // [from][to]
 };
@@ -1241,6 +1243,19 @@ int ncclCommDeregister(ncclComm_t c, void *handle) {
 	return handle == NULL || handle == &registered ? Success : fail(InvalidArgument, "no such handle");
 }
 
+// A window as kernels have it (nccl_device.h): where this process sees the memory of every rank.
+struct window { uint32_t alive; int rank, nranks; uint64_t bytes; char *base[MAX_RANKS]; };
+
+enum { WINDOW = 0x3173d0 };
+
+// open_window maps the places that all ranks have posted.
+static struct window *open_window(struct comm *c, size_t n) {
+	struct window *w = calloc(1, sizeof *w);
+	*w = (struct window){.alive = WINDOW, .rank = c->rank, .nranks = c->nranks, .bytes = n};
+	for (int r = 0; r < c->nranks; r++) w->base[r] = at(&c->shared->windows[r], n);
+	return w;
+}
+
 int ncclCommWindowRegister(ncclComm_t c, void *p, size_t n, void **window, int flags) {
 	TRY(check_comm(c));
 	if (p == NULL || window == NULL || n == 0 || (uintptr_t)p % ALIGNMENT != 0 || flags < 0 || flags > 3) return fail(InvalidArgument, "no window at %p", p);
@@ -1249,23 +1264,40 @@ int ncclCommWindowRegister(ncclComm_t c, void *p, size_t n, void **window, int f
 	// Windows are made by all ranks together, at equal offsets.
 	c->shared->host_value[c->rank][0] = offset;
 	c->shared->host_value[c->rank][1] = (int64_t)n;
+	if (offset >= 0 && !place_of(p, n, &c->shared->windows[c->rank])) return fail(UnhandledCudaError, "no memory at %p", p);
 	host_barrier(c);
 	int equal = 1;
 	for (int r = 0; r < c->nranks; r++)
 		equal &= c->shared->host_value[r][0] == offset && c->shared->host_value[r][1] == (int64_t)n;
+	if (equal && offset >= 0 && !ordered("CX_FAKE_NCCL_NO_HANDLE", 0)) *window = open_window(c, n);
 	host_barrier(c);
-	if (!equal) return fail(InvalidUsage, "windows differ between ranks");
-	if (offset >= 0 && !ordered("CX_FAKE_NCCL_NO_HANDLE", 0)) *window = &registered;
+	return equal ? Success : fail(InvalidUsage, "windows differ between ranks");
+}
+
+static int is_window(const struct window *w) { return w != NULL && w->alive == WINDOW; }
+
+int ncclCommWindowDeregister(ncclComm_t c, void *window) {
+	TRY(check_comm(c));
+	if (window == NULL) return Success;
+	if (!is_window(window)) return fail(InvalidArgument, "no such window");
+	((struct window *)window)->alive = GONE; // the memory stays so that kernels that use it later are seen
 	return Success;
 }
 
-int ncclCommWindowDeregister(ncclComm_t c, void *window) { return ncclCommDeregister(c, window); }
+#ifndef CX_FAKE_RCCL
+struct team { int nRanks, rank, stride; };
+
+struct team ncclTeamLsa(ncclComm_t c) {
+	int n = (int)ordered("CX_FAKE_NCCL_LSA", c->nranks);
+	return (struct team){n, c->rank % n, 1};
+}
+#endif
 
 // ---- for the stand-in of NCCL EP -------------------------------------------
 
 // cx_fake_window reports whether n bytes at p lie in memory that can be a window, and the
 // handle is one.
-int cx_fake_window(const void *window, const void *p, size_t n) { return window == &registered && offset_of(p, n) >= 0; }
+int cx_fake_window(const void *window, const void *p, size_t n) { return is_window(window) && offset_of(p, n) >= 0; }
 
 // cx_fake_view returns where this process sees device memory; NULL where there is none.
 char *cx_fake_view(const void *p, uint64_t bytes) {

@@ -160,6 +160,7 @@ static int read_options(struct program *p, int count, const char *const *options
 		if (strncmp(options[i], prefix, sizeof prefix - 1) == 0) {
 			snprintf(arch, cap, "%s", options[i] + sizeof prefix - 1);
 		} else if (strcmp(options[i], FN("--std=c++17", "-std=c++17")) != 0 &&
+			   strcmp(options[i], FN("--device-as-default-execution-space", "")) != 0 &&
 			   strcmp(options[i], FN("--fmad=false", "-ffp-contract=off")) != 0) {
 			snprintf(text, sizeof text, "error: unrecognized option %s found", options[i]);
 			return say(p, INVALID_OPTION, text);

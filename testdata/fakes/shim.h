@@ -7,6 +7,7 @@
 #ifndef CX_FAKE_SHIM_H
 #define CX_FAKE_SHIM_H
 
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -89,9 +89,9 @@ func compiler(major int) gpu.CompilerVendor {
 		Companion: "libnvrtc-builtins.so.*",
 		Dialect:   gpu.CUDA,
 		// Multiplication and addition are not fused, so that kernels and host compute the
-		// same bits.
+		// same bits. Headers of libraries declare functions of the host without saying so.
 		Options: func(arch string) []string {
-			return []string{"--gpu-architecture=" + arch, "--std=c++17", "--fmad=false"}
+			return []string{"--gpu-architecture=" + arch, "--std=c++17", "--fmad=false", "--device-as-default-execution-space"}
 		},
 	}
 }

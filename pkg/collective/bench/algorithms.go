@@ -54,9 +54,14 @@ func variant(d *collective.Document) string {
 	return ""
 }
 
-// notOffered reports whether the library refused the variant of a case, or everything that the case needs.
-func notOffered(d *collective.Document) bool {
-	return variant(d) != "" && bench.Lacking(d.Outcome)
+// beside reports whether a case is one of --algo or --ctas, beside those that the request is for.
+func (r *Request) beside(d *collective.Document) bool {
+	return variant(d) != collective.Variant(r.device, r.blocks)
+}
+
+// notOffered reports whether the library refused the variant of a case beside others, or everything that it needs.
+func (r *Request) notOffered(d *collective.Document) bool {
+	return r.beside(d) && bench.Lacking(d.Outcome)
 }
 
 // compare adds the rows of a document to the comparisons of algorithms.
@@ -67,7 +72,7 @@ func (p *Report) compare(d *collective.Document) {
 	name := cmp.Or(variant(d), automatic)
 	for _, placement := range p.r.Shape.Placements {
 		a := p.comparison(d, placement)
-		if notOffered(d) {
+		if p.r.notOffered(d) {
 			a.NotOffered[name] = d.Outcome.Reasons[:min(1, len(d.Outcome.Reasons))].String() // of the first rank
 		}
 		for i := range d.Measurement.Rows {

@@ -116,7 +116,7 @@ func TestComparisonsFit(t *testing.T) {
 			var out strings.Builder
 			a.print(&out, op)
 			benchtest.Fits(t, out.String())
-			require.Contains(t, out.String(), names[len(names)-1]+" ")
+			require.Regexp(t, names[len(names)-1]+`\s`, out.String())
 		}
 	}
 }
@@ -139,4 +139,19 @@ func TestUnrepeatableResultsAreViolations(t *testing.T) {
 	var out bytes.Buffer
 	p.Foot(&out)
 	require.Contains(t, out.String(), "# Repeatable           : 10 operations on one input, results differ in 1 of 1 row\n")
+}
+
+// The kernel of -D is what thresholds and the mean are for, and its refusal is not one of many.
+func TestReportOfADeviceImplementation(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 2K -f 2 -R 2 -D 1 --max-time 2K=11")
+	require.NoError(t, err)
+	p := NewReport(&r, bench.Head{})
+	p.Add(with("device_lsa", 10, 12))
+	require.Len(t, p.Broken(), 1)
+	require.NotNil(t, p.AvgBusBW)
+	for name, footnote := range map[string]bool{"device_lsa": false, "symk_ll": true} {
+		d := with(name)
+		d.Outcome = result.Outcome{Status: result.Failed, Reasons: result.Reasons{result.ReasonRefused.With("no")}}
+		require.Equal(t, footnote, r.notOffered(d), name)
+	}
 }

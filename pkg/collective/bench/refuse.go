@@ -20,7 +20,7 @@ const maxUnalign = 1 << 20
 // maxRanks is the maximum of -t and of -g, so that their product cannot overflow.
 const maxRanks = 1 << 20
 
-// defaultCTAs is the default of -V in nccl-tests, which has no effect with -D 0.
+// defaultCTAs is the number of blocks of the kernels of -D, and the default of -V in nccl-tests.
 const defaultCTAs = 16
 
 // coarse is the default of -Y, and memoryTypes has why its other values are not supported.
@@ -70,8 +70,11 @@ func (f *Flags) refuse() error {
 		{f.timestamps < 0 || f.timestamps > 1, "-S: want 0 or 1"},
 		{f.memoryType != coarse, fmt.Sprintf("-Y %q: want %s; rccl-tests' fine, host and managed are not supported", f.memoryType, coarse)},
 		{f.outOfPlace < 0 || f.outOfPlace > 1, "-O: want 0 or 1"},
-		{f.deviceImpl != 0, "-D: not supported; the kernels of nccl-tests are not part of the library that is measured"},
-		{f.deviceCTAs != 0 && f.deviceCTAs != defaultCTAs, "-V: not supported, like -D; to limit the kernels of the library, set NCCL_MAX_CTAS"},
+		{f.deviceImpl < 0, "-D: want 0 or more"},
+		{f.deviceImpl > 0 && f.registration != 2, "-D: kernels load and store in symmetric windows: add -R 2"},
+		{f.deviceImpl > 0 && len(f.algo)+len(f.ctas) > 0, "-D measures one kernel: leave --algo and --ctas out, or -D; --algo device has all kernels of -D"},
+		{f.deviceCTAs < 1 || f.deviceCTAs > collective.MaxCTAs, fmt.Sprintf("-V: want 1 to %d", collective.MaxCTAs)},
+		{f.deviceImpl == 0 && f.deviceCTAs != defaultCTAs, "-V: only for the kernels of -D; --ctas limits those of the library"},
 		{f.mem < 0 || f.mem > 1, "-M: want 0 or 1"},
 		{f.skip != 0 && f.perIter == 0, "-K leaves iterations out of the columns of -I: add -I 1"},
 		{f.skip < 0 || f.skip >= f.iterations, fmt.Sprintf("-K: want 0 or more, and fewer than the %d iterations of -n", f.iterations)},

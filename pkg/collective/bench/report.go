@@ -151,7 +151,7 @@ func (p *Report) Add(doc result.Document) {
 		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Memory: m.Memory, Program: program, PlanSHA256: file, Rows: []Row{},
 		nodes: d.Identity.Case.Nodes,
 	}
-	own := variant(d) == ""
+	own := !r.beside(d)
 	if b := collective.Of(&d.Identity.Case); b != nil {
 		c.Algorithm, c.CTAs = b.Algorithm, b.CTAs
 	}

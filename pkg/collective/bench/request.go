@@ -55,6 +55,8 @@ type Request struct {
 	forgets bool     // nothing but the table has the results of a measurement without end
 	algo    []string // names of algorithms or their beginnings, beside the library's own choice
 	ctas    []int    // numbers of CTAs, likewise
+	device  string   // the algorithm of -D, alone
+	blocks  int      // of its kernel; 0: the default
 }
 
 // By describes another family that performs an operation instead of the library and is measured like a
@@ -99,6 +101,12 @@ func (f *Flags) Request(op string) (Request, error) {
 	}
 	if r.layout, err = f.layout(); err != nil {
 		return r, err
+	}
+	if r.device, err = f.device(op); err != nil {
+		return r, err
+	}
+	if f.deviceCTAs != defaultCTAs {
+		r.blocks = f.deviceCTAs
 	}
 	r.forgets = f.cycles == 0 && !f.JSON && f.File == ""
 	if f.Set("nthreads") || f.Set("ngpus") {
@@ -180,6 +188,19 @@ func (f *Flags) Request(op string) (Request, error) {
 	}
 	r.Limits, err = bench.ParseLimits(bench.MinBusBW, f.minBusBW, f.maxTime, r.Shape.Sizes)
 	return r, err
+}
+
+// device returns the algorithm that -D selects, or "".
+func (f *Flags) device(op string) (string, error) {
+	names := collective.DeviceAlgorithms(op)
+	switch {
+	case f.deviceImpl == 0:
+		return "", nil
+	case f.deviceImpl > len(names):
+		return "", cli.UsageError("-D %d: %s has %s over NCCL's device interface; kernels with multimem or GIN are not supported",
+			f.deviceImpl, op, plural.Count(len(names), "kernel", "kernels"))
+	}
+	return names[f.deviceImpl-1], nil
 }
 
 // partBytes must divide the bytes of each rank in schedules, as in nccl-tests.
@@ -282,7 +303,7 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 		for _, redop := range redops {
 			for _, root := range roots {
 				for _, algorithm := range algorithms {
-					for _, ctas := range append([]int{0}, r.ctas...) {
+					for _, ctas := range append([]int{r.blocks}, r.ctas...) {
 						d.Cases = append(d.Cases, r.asCase(dtype, redop, root, algorithm, ctas))
 					}
 				}
@@ -325,10 +346,16 @@ func (r *Request) variants() string {
 
 // algorithms returns the algorithms of the cases, "" first: the library's own choice.
 func (r *Request) algorithms(be *catalog.Backend) ([]string, error) {
-	out := []string{""}
+	out := []string{r.device}
+	if r.device != "" && r.By != nil {
+		return nil, cli.UsageError("-D: %s is not performed by a library: leave -D out", r.Name())
+	}
 	flag := r.variants()
 	if flag == "" {
 		return out, nil
+	}
+	if r.Op.Pairwise() {
+		return nil, cli.UsageError("%s: %s is measured on pairs of ranks, which the comparison lacks: choose one kernel with -D", flag, r.Op)
 	}
 	if name := collective.Selected(len(r.ctas) > 0); name != "" {
 		return nil, cli.UsageError("%s: %s is set, so the library would not choose by itself: unset it", flag, name)

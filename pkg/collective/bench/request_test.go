@@ -108,6 +108,21 @@ func TestFlagsReachTheCase(t *testing.T) {
 	}
 }
 
+// -D selects one of our kernels by its number, which differs by operation, and nothing beside it.
+func TestDeviceImplementations(t *testing.T) {
+	for line, want := range map[string]string{
+		"all_reduce -D 0 -R 2": "", "all_reduce -D 1 -R 2": "device_lsa", "alltoall -D 2 -R 2 -V 16": "device_lsa_vec",
+		"p2p -D 2 -R 2": "device_get", "p2p_bidir -D 1 -R 2": "device_put", "p2p_bidir -D 3 -R 2": "device_ping_pong",
+	} {
+		d := planned(t, "nccl", line)
+		require.Equal(t, []string{want}, field(d, func(c plan.Case) string { return collective.Of(&c).Algorithm }), line)
+		require.Empty(t, d.Cases[0].Env, line)
+	}
+	require.Equal(t, 8, collective.Of(&planned(t, "nccl", "p2p -D 1 -R 2 -V 8").Cases[0]).CTAs)
+	names := field(planned(t, "nccl", "alltoall -R 2 --algo all"), func(c plan.Case) string { return collective.Of(&c).Algorithm })
+	require.Equal(t, []string{"", "device_lsa", "device_lsa_vec"}, names)
+}
+
 func sizes(d planner.Direct) any        { return collective.Of(&d.Cases[0]).Sizes }
 func wait(d planner.Direct) any         { return collective.Of(&d.Cases[0]).Measure.Wait }
 func checks(d planner.Direct) any       { return collective.Of(&d.Cases[0]).Measure.Checks }
@@ -192,8 +207,13 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -y 2", "-y: want 0 or 1"},
 		{"all_reduce -y 1 -G 1", "choose one"},
 		{"all_reduce -S 2", "-S: want 0 or 1"},
-		{"all_reduce -D 1", "the kernels of nccl-tests"},
-		{"all_reduce -V 8", "NCCL_MAX_CTAS"},
+		{"all_reduce -D 1", "-D: … add -R 2"},
+		{"all_reduce -D -1", "-D: want 0 or more"},
+		{"all_reduce -D 3 -R 2", "-D 3: all_reduce has 2 kernels … multimem or GIN are not supported"},
+		{"broadcast -D 1 -R 2", "-D 1: broadcast has 0 kernels"},
+		{"all_reduce -D 1 -R 2 --algo symk", "-D measures one kernel"},
+		{"all_reduce -V 8", "-V: only for the kernels of -D"},
+		{"all_reduce -V 65 -D 1 -R 2", "-V: want 1 to 64"},
 		{"all_reduce -M 2", "-M: want 0 or 1"},
 		{"all_reduce -K 1", "-K … add -I 1"},
 		{"all_reduce -K 20 -I 1", "-K: … fewer than the 20 iterations of -n"},

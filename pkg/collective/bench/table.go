@@ -106,7 +106,7 @@ func (t *Table) Document(d *collective.Document) {
 		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, sanitize.Line(s.Reason.String()))
 	}
 	switch {
-	case d.Outcome.Status == result.Success, notOffered(d): // Foot names the algorithms that are not offered
+	case d.Outcome.Status == result.Success, t.r.notOffered(d): // Foot names the algorithms that are not offered
 	case len(d.Measurement.Rows) == 0 && bench.Skipped(d.Outcome):
 		t.skipped = append(t.skipped, d.Outcome.Reasons.String())
 	case t.r.lenient() || !bench.Lacking(d.Outcome): // a missing capability that was requested by name ends the program with its own message

@@ -30,12 +30,15 @@ var configured = map[runner.Op]way{
 }
 
 // Choose implements runner.Chooser. Either the environment of the case has chosen the algorithm and CTAs for the
-// communicator, or the configuration of each call does.
+// communicator, or the configuration of each call does. Or kernels of this package perform it: then all ranks must call
+// Choose, and register memory before the first operation.
 func (k *comm) Choose(op runner.Op, algorithm string, ctas int) error {
 	k.variant = collective.Variant(algorithm, ctas)
-	if k.unchoose != nil {
-		k.unchoose()
-		k.unchoose = nil
+	if err := k.forgetChoice(); err != nil {
+		return err
+	}
+	if collective.ByDevice(algorithm) {
+		return k.useKernels(op, algorithm, ctas)
 	}
 	if k.variant == "" || collective.Selected(ctas > 0) != "" {
 		return nil
@@ -50,15 +53,29 @@ func (k *comm) Choose(op runner.Op, algorithm string, ctas int) error {
 	config, free := l.NewCallConfig(collective.Selection(algorithm), ctas)
 	plain, path := k.end.how[op], k.paths[op]
 	k.end.how[op], k.paths[op], k.end.config = call.how, call.path, (*C.cx_nccl_call_config)(config)
-	k.unchoose = func() {
+	k.unchoose = func() error {
 		k.end.how[op], k.paths[op], k.end.config = plain, path, nil
 		free()
+		return nil
 	}
 	return nil
 }
 
+// forgetChoice undoes what Choose did.
+func (k *comm) forgetChoice() error {
+	unchoose := k.unchoose
+	if k.unchoose = nil; unchoose == nil {
+		return nil
+	}
+	return unchoose()
+}
+
 // Named implements runner.Namer. The library logs the algorithm and its channels on rank 0.
 func (k *comm) Named(run func() error) (runner.Used, error) {
+	if d := k.kernels; d != nil {
+		err := run()
+		return runner.Used{Algorithm: d.algorithm, CTAs: d.blocks}, err
+	}
 	if k.c.Rank() > 0 {
 		return runner.Used{}, run()
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -33,8 +34,11 @@ type comm struct {
 	paths  map[runner.Op]string
 	// scalars are the factors of the reductions in end.premul.
 	scalars  map[numeric.Type]float64
-	variant  string // that the case requires; see collective.Variant
-	unchoose func() // undoes what Choose did; nil for nothing
+	variant  string       // that the case requires; see collective.Variant
+	unchoose func() error // undoes what Choose did; nil for nothing
+	kernels  *kernels     // of the algorithm; nil if the library performs it
+	live     []*memory
+	stop     stop
 }
 
 var (
@@ -63,6 +67,9 @@ func newComm(c *nccl.Communicator, d accel.Device) (*comm, error) {
 func (k *comm) Path(op runner.Op) string { return k.paths[op] }
 
 func (k *comm) Enqueue(s accel.Stream, calls []runner.Call, group int) error {
+	if k.kernels.perform(calls) {
+		return k.kernels.enqueue(s, calls, group)
+	}
 	return k.enqueue(calls, group, func(at *C.int) C.int {
 		return C.cx_nccl_enqueue((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
 			(*C.cx_call)(unsafe.Pointer(&calls[0])), C.int(len(calls)), C.int(group), at)
@@ -74,6 +81,9 @@ func (k *comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elap
 	if !ok {
 		return runner.Elapsed{}, fmt.Errorf("stream of type %T: want a native stream", s)
 	}
+	if k.kernels.perform(calls) {
+		return k.timeKernels(native, calls, group)
+	}
 	var e C.cx_elapsed
 	err := k.enqueue(calls, group, func(at *C.int) C.int {
 		return C.cx_nccl_time((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
@@ -81,6 +91,23 @@ func (k *comm) Time(s accel.Stream, calls []runner.Call, group int) (runner.Elap
 			C.uintptr_t(native.QueryFunction()), C.int64_t(runner.Patience), &e)
 	})
 	return runner.Elapsed{Enqueued: time.Duration(e.enqueued), Ended: time.Duration(e.ended)}, err
+}
+
+// timeKernels is Time for calls that kernels of this package perform.
+func (k *comm) timeKernels(s accel.NativeStream, calls []runner.Call, group int) (e runner.Elapsed, err error) {
+	start := time.Now()
+	if err := k.kernels.enqueue(s, calls, group); err != nil {
+		return e, err
+	}
+	e.Enqueued = time.Since(start)
+	var at C.int
+	var waited C.cx_elapsed // of no operation of the library
+	C.cx_nccl_time((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()), nil, 0, 1, &at,
+		C.uintptr_t(s.QueryFunction()), C.int64_t(runner.Patience), &waited)
+	if waited.ended > 0 {
+		e.Ended = time.Since(start)
+	}
+	return e, nil
 }
 
 // enqueue prepares the arguments of the calls and turns the result of call into an error.
@@ -174,15 +201,15 @@ func (k *comm) AsyncError() error {
 	return gpurank.NCCLError(err)
 }
 
-func (k *comm) Abort() { _ = k.c.Abort() } // the case has already failed for another reason
+func (k *comm) Abort() {
+	k.stop.waits()
+	_ = k.c.Abort() // the case has already failed for another reason
+}
 
 func (k *comm) Close() error {
-	if _, err := k.c.Handle(); errors.Is(err, nccl.ErrEnded) {
-		return nil
-	}
-	var err error
-	if k.unchoose != nil {
-		k.unchoose()
+	err := k.forgetChoice()
+	if _, ended := k.c.Handle(); errors.Is(ended, nccl.ErrEnded) {
+		return err
 	}
 	for t := range k.scalars {
 		err = errors.Join(err, k.forget(t))
@@ -194,6 +221,7 @@ func (k *comm) Close() error {
 type memory struct {
 	comm         *comm
 	at           accel.Ptr
+	bytes        int64
 	free         func() error
 	registration *nccl.Registration
 }
@@ -204,11 +232,12 @@ func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (runne
 	if registration != vocab.Unregistered && k.c.Library().Kind == nccl.MSCCLPP {
 		return nil, rank.Refused("registration %q: mscclpp does not register buffers", registration)
 	}
-	m := &memory{comm: k}
+	m := &memory{comm: k, bytes: bytes}
 	var err error
 	if m.at, m.free, err = gpurank.Alloc(k.c, k.device, bytes); err != nil {
 		return nil, err
 	}
+	k.live = append(k.live, m)
 	if registration == vocab.Unregistered {
 		return m, nil
 	}
@@ -224,5 +253,6 @@ func (m *memory) Ptr() accel.Ptr { return m.at }
 func (m *memory) Registered() bool { return m.registration != nil }
 
 func (m *memory) Close() error {
+	m.comm.live = slices.DeleteFunc(m.comm.live, func(other *memory) bool { return other == m })
 	return errors.Join(gpurank.Deregister(m.comm.c, m.registration), m.free())
 }

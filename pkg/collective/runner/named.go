@@ -34,14 +34,19 @@ type named struct {
 // refuse the case if the library does not use the algorithm that the case requires, or more CTAs.
 func (b *bench) name(ctx context.Context) error {
 	of, ok := b.backend.Comm.(Namer)
-	if !ok || b.spec.op.Pairwise() {
+	want, other := b.spec.block, ""
+	if !ok || b.spec.op.Pairwise() && want.Algorithm == "" {
 		return nil
 	}
 	var all []named
-	want, other := b.spec.block, ""
 	for _, r := range b.ladder.rungs {
 		b.enter(r)
-		used, err := of.Named(func() error { return b.enqueue(ctx, b.calls[:1]) })
+		used, err := of.Named(func() error {
+			if b.idle() {
+				return nil
+			}
+			return b.enqueue(ctx, b.calls[:1])
+		})
 		if err != nil {
 			return b.at(err)
 		}
