@@ -157,9 +157,10 @@ func (a *Algorithms) print(w io.Writer, op string) {
 	}
 	fmt.Fprintf(w, "#\n# algorithms of %s\n# time in us, * the shortest; auto is the library's own choice\n", title)
 	t := a.sizes()
-	for _, name := range a.names(0) {
+	timed := func(name string) {
 		t.column(name+" ", func(s *AlgorithmSize) string { return s.cell(name, s.Best) })
 	}
+	timed(automatic)
 	t.column("auto costs", func(s *AlgorithmSize) string {
 		if s.Cost == nil {
 			return "-"
@@ -167,6 +168,11 @@ func (a *Algorithms) print(w io.Writer, op string) {
 		return fmt.Sprintf("%+.1f %%", *s.Cost)
 	})
 	t.column("auto is", func(s *AlgorithmSize) string { return collective.Variant(s.Chosen, s.ChosenCTAs) })
+	for _, name := range a.names(0) {
+		if name != automatic {
+			timed(name)
+		}
+	}
 	t.print(w)
 	if len(a.ctas) > 0 {
 		fmt.Fprintf(w, "# by the number of CTAs, the shortest time of all algorithms; NAME(N) has N CTAs\n")
@@ -181,6 +187,7 @@ func (a *Algorithms) print(w io.Writer, op string) {
 // byCTAs returns the shortest time with each number of CTAs, and the best variant.
 func (a *Algorithms) byCTAs() bySize {
 	t := a.sizes()
+	t.column("best", func(s *AlgorithmSize) string { return s.Best })
 	for _, ctas := range append([]int{0}, a.ctas...) {
 		head, names := automatic, a.names(ctas)
 		if ctas > 0 {
@@ -188,7 +195,6 @@ func (a *Algorithms) byCTAs() bySize {
 		}
 		t.column(head+" ", func(s *AlgorithmSize) string { return s.cell(s.fastest(names), s.Best) })
 	}
-	t.column("best", func(s *AlgorithmSize) string { return s.Best })
 	return t
 }
 
