@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed" // device.cu
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -210,11 +211,16 @@ func (d *kernels) between(c *runner.Call) {
 func adds(c *runner.Call) error {
 	switch {
 	case c.Op.Reduces() && c.RedOp != workload.Sum:
-		return rank.Refused("kernels over NCCL's device interface have no %s: use sum", c.RedOp)
+		return refused(c.RedOp, "use sum")
 	case c.Op.Reduces() && slices.Contains([]numeric.Type{numeric.F8E4M3, numeric.F8E5M2}, c.Type):
-		return rank.Refused("kernels over NCCL's device interface do not add %s", c.Type)
+		return refused(c.Type, "use another type")
 	}
 	return nil
+}
+
+// refused says in the reason what the kernels lack.
+func refused(what fmt.Stringer, instead string) error {
+	return &rank.Error{Reason: result.ReasonRefused.With("kernels of -D do not add %s", what), Err: fmt.Errorf("kernels of -D do not add %s: %s", what, instead)}
 }
 
 // memoryAt returns the memory that an address is in; nil for none.
