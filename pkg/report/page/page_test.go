@@ -333,6 +333,11 @@ func TestPairsAreAHeatMap(t *testing.T) {
 	require.Contains(t, b.texts("#view-pairs fieldset button[aria-pressed=true]"), "1 MiB", "the largest size comes first")
 	b.run(`document.querySelector("#view-pairs .plot").dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}))`)
 	require.Contains(t, b.texts("#view-pairs .tip div"), "rank 0 to rank 1")
+
+	r = newRuns(t)
+	r.add(resulttest.Copy(plantest.CopyOn("ce", "device_to_device_memcpy_read_ce", 4), attempt("1")))
+	b = show(t, r.html(), "")
+	require.Equal(t, 12, b.count("#view-copies-pairs svg .cell"), "copies between them, too")
 }
 
 func TestComparisonOfRuns(t *testing.T) {
