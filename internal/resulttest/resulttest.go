@@ -400,12 +400,20 @@ func Simulation(c plan.Case, a result.Attempt) *simulation.Document {
 }
 
 // collectiveRows returns the complete rows of a size and placement: one, or of a
-// pairwise operation one for each pair.
+// pairwise operation one for each pair, or one for each group.
 func collectiveRows(c plan.Case, size int64, placement string) []collective.Row {
-	if collective.Of(&c).Pairs(c.World) == 0 {
+	var rows []collective.Row
+	for _, group := range collective.Of(&c).Groups {
+		row := collectiveRow(c, size, placement)
+		row.Group = group
+		rows = append(rows, row)
+	}
+	switch {
+	case rows != nil:
+		return rows
+	case collective.Of(&c).Pairs(c.World) == 0:
 		return []collective.Row{collectiveRow(c, size, placement)}
 	}
-	var rows []collective.Row
 	bothWays := collective.Of(&c).Pairs(c.World) < c.World*(c.World-1)
 	for src := range c.World {
 		for dst := range c.World {
@@ -440,7 +448,7 @@ func leastBytes(c *plan.Case) (element, least int64) {
 	if t, err := numeric.ParseType(c.Precision); err == nil {
 		element = int64(t.Size())
 	}
-	return element, element * collective.Parts(collective.Of(c).Op, c.World)
+	return element, element * collective.Parts(collective.Of(c).Op, collective.Of(c).Width(c.World))
 }
 
 func collectiveRow(c plan.Case, size int64, placement string) collective.Row {
@@ -480,13 +488,13 @@ func Timing(c *plan.Case, size int64, us float64, samples int) *collective.Timin
 	if samples < 10 {
 		*q.P90 = slowest
 	}
-	op := collective.Of(c).Op
-	rate := float64(size) / us / 1e3 * collective.AlgFactor(op, c.World)
+	op, width := collective.Of(c).Op, collective.Of(c).Width(c.World)
+	rate := float64(size) / us / 1e3 * collective.AlgFactor(op, width)
 	return &collective.Timing{
 		Percentiles: q,
 		Min:         us, Mean: us + (slowest-us)/float64(samples), Max: slowest, SampleCount: samples,
 		RankMin: us, RankMean: us, RankP50: []float64{us, us},
-		AlgBW: rate, BusBW: rate * collective.BusFactor(op, c.World),
+		AlgBW: rate, BusBW: rate * collective.BusFactor(op, width),
 		Histogram: &result.Histogram{Min: us, Width: slowest - us, Counts: []int{samples}},
 	}
 }

@@ -23,6 +23,10 @@ type Block struct {
 	Traffic [][]int64 `json:"traffic,omitempty"`
 	// TrafficName is the name of the traffic in the definitions; may be empty.
 	TrafficName string `json:"traffic_name,omitempty"`
+	// Groups lists the ranks of each group that runs the operation by itself, all at once, on a communicator of its
+	// own (nccl-tests' NCCL_TESTS_SPLIT). Each rank is in one group, and all have as many. Empty: one group of all
+	// ranks.
+	Groups [][]int `json:"groups,omitempty"`
 	// Placements: out_of_place, in_place.
 	Placements []string `json:"placements"`
 	// Modes are timing modes: pipelined, blocking, per_iteration, graph. Each has its
@@ -135,6 +139,24 @@ func (b *Block) Factors(c *plan.Case, to []string) []string {
 		to = append(to, "ctas"+strconv.Itoa(b.CTAs))
 	}
 	return to
+}
+
+// Width returns the number of ranks, of world, that run an operation together.
+func (b *Block) Width(world int) int {
+	if len(b.Groups) > 0 {
+		return len(b.Groups[0])
+	}
+	return world
+}
+
+// Seat returns the group of a rank, and its place among the ranks of the group.
+func (b *Block) Seat(rank int) (group, seat int) {
+	for i, ranks := range b.Groups {
+		if seat := slices.Index(ranks, rank); seat >= 0 {
+			return i, seat
+		}
+	}
+	return 0, rank
 }
 
 // Pairs returns the number of pairs of world ranks on which a pairwise operation is measured; 0 for

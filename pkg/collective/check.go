@@ -40,6 +40,7 @@ type comparison struct {
 	Unalign      int64     `json:"unalign"`
 	NullStream   bool      `json:"null_stream,omitempty"`
 	Traffic      [][]int64 `json:"traffic,omitempty"`
+	Groups       [][]int   `json:"groups,omitempty"`
 	Algorithm    string    `json:"algorithm,omitempty"`
 	CTAs         int       `json:"ctas,omitempty"`
 	Measure      Counts    `json:"measure"`
@@ -49,13 +50,13 @@ func comparisonOf(c *plan.Case) any {
 	b := Of(c)
 	return comparison{
 		Op: b.Op, RedOp: b.RedOp, Root: b.Root, Buffers: b.Buffers,
-		Registration: b.Registration, Unalign: b.Unalign, NullStream: b.NullStream, Traffic: b.Traffic, Algorithm: b.Algorithm, CTAs: b.CTAs, Measure: b.Measure.Timed(),
+		Registration: b.Registration, Unalign: b.Unalign, NullStream: b.NullStream, Traffic: b.Traffic, Groups: b.Groups, Algorithm: b.Algorithm, CTAs: b.CTAs, Measure: b.Measure.Timed(),
 	}
 }
 
 // RowKey returns a key that is equal for two rows exactly if they may be compared, timing mode by
 // timing mode. It is the first 32 hexadecimal digits of the SHA-256 of a JSON object with the document's
-// comparison key, the requested bytes, the placement, the ranks of a pairwise operation and the buffer
+// comparison key, the requested bytes, the placement, the ranks of a pairwise operation or of a group and the buffer
 // slots. The document's key does not determine the slots, which depend on the device's caches and memory
 // and, for shifted buffers, on the case's largest size.
 func RowKey(comparisonKey string, r *Row) (string, error) {
@@ -65,8 +66,9 @@ func RowKey(comparisonKey string, r *Row) (string, error) {
 		Placement string `json:"placement"`
 		Src       *int   `json:"src,omitempty"`
 		Dst       *int   `json:"dst,omitempty"`
+		Group     []int  `json:"group,omitempty"`
 		Slots     int    `json:"buffer_slots"`
-	}{comparisonKey, r.Requested, r.Placement, r.Src, r.Dst, r.Slots})
+	}{comparisonKey, r.Requested, r.Placement, r.Src, r.Dst, r.Group, r.Slots})
 	return result.Hashed(text), err
 }
 
@@ -120,9 +122,10 @@ func CheckDocument(p *result.Problems, d *Document) {
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
 		p.Check(slices.Contains(d.Workload.SizesMeasured, r.Requested), "%s: requested_bytes %d is not in workload.sizes_measured", at, r.Requested)
 		if t, err := numeric.ParseType(id.Case.Precision); err == nil {
-			p.Check(r.Bytes == r.Count*int64(t.Size())*Parts(b.Op, id.Case.World), "%s: count %d of %s is not %d bytes", at, r.Count, t, r.Bytes)
+			p.Check(r.Bytes == r.Count*int64(t.Size())*Parts(b.Op, b.Width(id.Case.World)), "%s: count %d of %s is not %d bytes", at, r.Count, t, r.Bytes)
 		}
 		p.Check(pairwise == r.IsOf(id.Case.World), "%s: src and dst must be two ranks of the case for a pairwise operation, and missing for others", at)
+		p.Check(len(b.Groups) == 0 && r.Group == nil || slices.ContainsFunc(b.Groups, func(g []int) bool { return slices.Equal(g, r.Group) }), "%s: group is not one of the case", at)
 		p.Check(slices.Contains(b.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(b.Placements, r.Placement), "%s was not asked for", at)
 		if r.Key != "" {
 			key, err := RowKey(d.ComparisonKey, r)
@@ -178,7 +181,7 @@ func whole(p *result.Problems, d *Document) {
 	p.Check(a == nil || a.Passed, "outcome is success, but the arithmetic is not as declared")
 	p.Check(d.Measurement.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
 	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
-	rows := len(w.SizesMeasured) * len(kept(b.Placements)) * max(1, b.Pairs(c.World))
+	rows := len(w.SizesMeasured) * len(kept(b.Placements)) * max(1, b.Pairs(c.World)) * max(1, len(b.Groups))
 	p.Check(len(d.Measurement.Rows) == rows, "outcome is success with %d rows of %d", len(d.Measurement.Rows), rows)
 	for _, r := range d.Measurement.Rows {
 		p.Check(b.Measure.Repeatable == 0 || !vocab.Op(b.Op).Reduces || r.Repeatable != nil, "outcome is success, but %d bytes %s has no repeatable", r.Bytes, r.Placement)
@@ -209,11 +212,12 @@ func (t *Timing) check() error {
 // derived requires that the figures of a timing mode follow from its times.
 func (t *Timing) derived(c *plan.Case, mode string, r *Row) error {
 	b, p50 := Of(c), t.Percentiles.P50
-	alg := float64(r.Bytes) / p50 / 1e3 * AlgFactor(b.Op, c.World)
+	world := b.Width(c.World)
+	alg := float64(r.Bytes) / p50 / 1e3 * AlgFactor(b.Op, world)
 	for _, f := range []struct {
 		name      string
 		has, want float64
-	}{{"algbw_gbps", t.AlgBW, alg}, {"busbw_gbps", t.BusBW, alg * BusFactor(b.Op, c.World)}} {
+	}{{"algbw_gbps", t.AlgBW, alg}, {"busbw_gbps", t.BusBW, alg * BusFactor(b.Op, world)}} {
 		if math.Abs(f.has-f.want) > 1e-6*f.want {
 			return fmt.Errorf("%s is %v, want %v from bytes and p50", f.name, f.has, f.want)
 		}

@@ -87,6 +87,8 @@ type Row struct {
 	// Other operations have neither.
 	Src *int `json:"src,omitempty"`
 	Dst *int `json:"dst,omitempty"`
+	// Group has the ranks of the row, if the case has groups.
+	Group []int `json:"group,omitempty"`
 	// Slots is the number of buffers over which the operations of a window rotate; in place, the last
 	// of them is for the last operation only. 1 means that one buffer is reused.
 	Slots    int  `json:"buffer_slots"`
@@ -173,8 +175,11 @@ func (r Row) IsOf(world int) bool {
 	return r.Src != nil && r.Dst != nil && *r.Src != *r.Dst && min(*r.Src, *r.Dst) >= 0 && max(*r.Src, *r.Dst) < world
 }
 
-// between names the ranks of a pairwise row.
+// between names the ranks of a row that is not for all ranks.
 func (r Row) between() string {
+	if r.Group != nil {
+		return fmt.Sprintf(", ranks %v", r.Group)
+	}
 	if r.Src == nil || r.Dst == nil {
 		return ""
 	}

@@ -70,6 +70,9 @@ func (r *Row) rung() figure.Rung {
 	if r.Src != nil && r.Dst != nil {
 		curve += fmt.Sprintf(" rank %d to %d", *r.Src, *r.Dst)
 	}
+	if r.Group != nil {
+		curve += fmt.Sprintf(" ranks %v", r.Group)
+	}
 	label := fmt.Sprintf("%d B %s", r.Requested, curve)
 	if r.Slots > 1 {
 		label += ", " + plural.Count(r.Slots, "buffer", "buffers")
@@ -87,7 +90,7 @@ func lines(d *Document, r *Row, mode string, t *Timing) []figure.Line {
 		Slots: r.Slots, Reason: figure.ReasonOf(r.Complete, r.Check.Passed, r.Check.Reasons),
 	}}
 	switch {
-	case r.Requested == 0: // charts have logarithmic axes
+	case r.Requested == 0 || r.Group != nil: // axes are logarithmic, and groups have no series of their own
 		return nil
 	case pairs == 0:
 		return []figure.Line{line}

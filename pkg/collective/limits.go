@@ -21,6 +21,23 @@ func TooEarly(buffers string, modes ...string) string {
 	return ""
 }
 
+// WrongGroups checks the groups of a case of an operation on a number of ranks.
+func WrongGroups(b *Block, world int) string {
+	if len(b.Groups) == 0 {
+		return ""
+	}
+	ranks := slices.Sorted(slices.Values(slices.Concat(b.Groups...)))
+	switch {
+	case vocab.Op(b.Op).Pairs != vocab.NoPairs || vocab.Op(b.Op).Traffic:
+		return fmt.Sprintf("operation %s is not measured in groups", b.Op)
+	case slices.ContainsFunc(b.Groups, func(g []int) bool { return len(g) != len(b.Groups[0]) || !slices.IsSorted(g) }):
+		return "groups differ in their number of ranks, and a size has different counts in them"
+	case len(ranks) != world || ranks[0] != 0 || ranks[world-1] != world-1 || len(slices.Compact(ranks)) != world:
+		return fmt.Sprintf("groups must have each of %d ranks once", world)
+	}
+	return ""
+}
+
 // Unwaited checks what the host waits for in windows of timing modes, with a number of calls in one group call.
 func Unwaited(wait string, calls int, modes ...string) string {
 	switch {

@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,7 +89,7 @@ func placements(op string, want []string) []string {
 // lacks names the factor of the case that the backend does not support, or returns "".
 func lacks(be *catalog.Backend, c *plan.Case) string {
 	has, b := catalog.BackendOf[Backend](be), Of(c)
-	wrong := WrongWorld(b.Op, c.World)
+	wrong := cmp.Or(WrongGroups(b, c.World), WrongWorld(b.Op, b.Width(c.World)))
 	switch {
 	case has == nil:
 		return fmt.Sprintf("backend %s has no collectives", be.Name)

@@ -87,6 +87,14 @@ func NewSession(p Place, s rendezvous.Store, scope string, emit func(Record) err
 	return &Session{Place: p, Store: s, Scope: scope, emit: emit}
 }
 
+// Part returns a session for a part of the ranks, with a scope of its own. This rank is the one of that number among
+// world ranks. Its records are those of s.
+func (s *Session) Part(name string, number, world int) *Session {
+	part := *s
+	part.Rank, part.World, part.Scope = number, world, s.Scope+"/"+name
+	return &part
+}
+
 // Emit appends a record to this rank's stream. Call it only outside timed windows. Written records survive a
 // crash of the rank.
 func (s *Session) Emit(kind string, data any) error {

@@ -139,7 +139,7 @@ var taken = map[string]string{
 // absent are members that no successful document has: forms of rows that schedules share with collectives, times that
 // are refused, and what a document has twice.
 var absent = []string{
-	`schedule .*\.(src|dst|graph\..*|sizes_dropped\[\]\..*|repeatable\..*|device_memory\..*|ctas)`,
+	`schedule .*\.(src|dst|graph\..*|sizes_dropped\[\]\..*|repeatable\..*|device_memory\..*|ctas|group\[\])`,
 	`collective .*\.repeatable\.(first\.token|as_declared)`,
 	`(collective|schedule) .*\.(blocking|per_iteration)\.enqueue_p50_us`,
 }
@@ -323,6 +323,7 @@ func whole() []result.Document {
 		}
 	}
 	varying.Measurement.Memory = &collective.Memory{Communicators: 1 << 20, Buffers: 2 << 20, Operations: -4096}
+	groups := resulttest.Collective(plantest.Collective(4, func(c *plan.Case) { collective.Of(c).Groups = [][]int{{0, 2}, {1, 3}} }), resulttest.Attempt())
 	library := resulttest.Collective(plantest.Collective(2, modes), resulttest.Attempt())
 	for i := range library.Measurement.Rows {
 		r := &library.Measurement.Rows[i]
@@ -344,7 +345,7 @@ func whole() []result.Document {
 		transfer.Of(c).ISLLadder, transfer.Of(c).BatchSizes = plan.Ladder{64, transfer.MaxBurstTokens}, plan.Ladder{1, 2}
 	}), resulttest.Attempt())
 	swaps := resulttest.Copy(plantest.Copy("ce", "swap_blocks_h2d"), resulttest.Attempt())
-	return []result.Document{watched, balanced(), long, nodes, times, victim, swaps, sums, library, varying}
+	return []result.Document{watched, balanced(), long, nodes, times, victim, swaps, sums, library, varying, groups}
 }
 
 // balanced is a document of replicated experts whose rows are staged, and their combines not repeatable.

@@ -165,6 +165,21 @@ func TestBenchWritesOtherLayouts(t *testing.T) {
 	}
 }
 
+// nccl-tests' variable splits the ranks into groups, each of which has a line at every size.
+func TestBenchOfGroups(t *testing.T) {
+	need.Full(t)
+	t.Setenv("NCCL_TESTS_SPLIT", "MOD 2")
+	stdout, _ := onHost(t, "all_gather", "-t", "4", "-b", "4K", "-e", "8K", "-f", "2", "-n", "2")
+	var ranks []string
+	for line := range strings.Lines(stdout) {
+		if !strings.HasPrefix(line, "#") {
+			ranks = append(ranks, strings.Fields(line)[13])
+		}
+	}
+	require.Equal(t, []string{"0,2", "1,3", "0,2", "1,3"}, ranks)
+	require.Contains(t, stdout, "# 2 groups of 2 ranks run at once")
+}
+
 func TestBenchFindsAWrongResult(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=" + runner.FaultFlip}

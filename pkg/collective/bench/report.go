@@ -33,7 +33,9 @@ type Report struct {
 	// Violations describes the violated thresholds, of the library's own choice, and the results that are not
 	// repeatable, one line each.
 	Violations []string `json:"violations"`
-	Passed     bool     `json:"passed"`
+	// Slow has a line for each group whose busbw is more than 10 % below the median of its size.
+	Slow   []string `json:"slow,omitempty"`
+	Passed bool     `json:"passed"`
 
 	totals     totals
 	shown      int     // rows with figures
@@ -181,6 +183,7 @@ func (p *Report) Add(doc result.Document) {
 		p.missed += len(missed)
 		p.Violations = append(p.Violations, missed...)
 	}
+	p.Slow = append(p.Slow, r.View.slowest(d)...)
 	differ := unrepeatable(d)
 	p.Violations = append(p.Violations, differ...)
 	p.Missed(p.missed)

@@ -250,8 +250,12 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 	if r.By != nil && r.Shape.Sizes[0] == 0 {
 		return d, cli.UsageError("-b 0: a schedule has no steps for 0 bytes: want at least one byte")
 	}
-	if r.Op.BusFactor(world) == 0 && slices.ContainsFunc(r.Limits, func(l bench.Limit) bool { return l.Flag == bench.MinBusBW }) {
-		return d, cli.UsageError("--min-busbw: the busbw of %s on %d rank is 0 by its formula: use --max-time, or more ranks", r.Op, world)
+	if err := r.inGroups(world); err != nil {
+		return d, err
+	}
+	width := r.Shape.Width(world)
+	if r.Op.BusFactor(width) == 0 && slices.ContainsFunc(r.Limits, func(l bench.Limit) bool { return l.Flag == bench.MinBusBW }) {
+		return d, cli.UsageError("--min-busbw: the busbw of %s on %d rank is 0 by its formula: use --max-time, or more ranks", r.Op, width)
 	}
 	if r.By != nil {
 		if err := r.By.Fits(r.Op, world); err != nil {
@@ -271,13 +275,13 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 		}
 	}
 	if r.Op.Rooted() {
-		if r.root < -1 || r.root >= world {
-			return d, cli.UsageError("-r %d: ranks are 0 to %d, and -1 is all of them", r.root, world-1)
+		if r.root < -1 || r.root >= width {
+			return d, cli.UsageError("-r %d: ranks are 0 to %d, and -1 is all of them", r.root, width-1)
 		}
 		roots[0] = r.root
 		if r.root < 0 {
 			roots = roots[:0]
-			for root := range world {
+			for root := range width {
 				roots = append(roots, root)
 			}
 		}

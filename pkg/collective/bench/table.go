@@ -44,6 +44,9 @@ func (t *Table) head(place string, world int) string {
 	}
 	fmt.Fprintf(&w, "# ranks %d minBytes %d maxBytes %d sizes: %d warmup iters: %d iters: %d agg iters: %d graph: %d unalign: %d trials: %d\n",
 		world, first, last, len(c.Sizes), m.Warmup, m.Iterations, m.Aggregate, t.graphs(), c.Unalign, m.Trials)
+	if n := len(c.Groups); n > 0 {
+		fmt.Fprintf(&w, "# %d groups of %s run at once, each with a row (%s)\n", n, plural.Count(len(c.Groups[0]), "rank", "ranks"), split)
+	}
 	fmt.Fprintf(&w, "# timing: %s, across ranks: %s, buffers: %s, registration: %s\n", t.timing(), t.r.View.Across, c.Buffers, c.Registration)
 	if v := t.r.View; v.Percentiles && m.Samples(v.Mode) < result.MinForP99 || v.PerIteration && m.Samples(vocab.PerIteration) < result.MinForP99 {
 		fmt.Fprintf(&w, "# percentiles of too few samples are N/A: p90 needs 10, p95 20 and p99 100 windows (--trials), or iterations with -I or -z 3\n")
@@ -146,11 +149,11 @@ func wrongElements(rows []collective.Row) string {
 }
 
 // next returns the rows of the next size: one for each placement. Each pair of a pairwise
-// operation has its own rows.
+// operation and each group has its own rows.
 func (t *Table) next(d *collective.Document) []collective.Row {
 	rows := d.Measurement.Rows[t.rows:]
 	n := 0
-	for n < len(rows) && rows[n].Requested == rows[0].Requested {
+	for n < len(rows) && rows[n].Requested == rows[0].Requested && slices.Equal(rows[n].Group, rows[0].Group) {
 		if n++; rows[0].Src != nil {
 			break
 		}
@@ -180,6 +183,9 @@ func (t *Table) fit(width int) {
 	}
 	if t.r.View.Timestamps {
 		full += 21
+	}
+	if w := t.groupWidth(); w > 0 {
+		full += 2 + w
 	}
 	t.narrow = width < full
 }
@@ -230,6 +236,10 @@ func (t *Table) columns() {
 		heads += fmt.Sprintf("  %4s  %4s", "src", "dst")
 		below += strings.Repeat(" ", 12)
 	}
+	if w := t.groupWidth(); w > 0 {
+		heads += fmt.Sprintf("  %*s", w, "ranks")
+		below += strings.Repeat(" ", 2+w)
+	}
 	if t.r.View.Timestamps {
 		heads += fmt.Sprintf("  %19s", "timestamp")
 		below += fmt.Sprintf("  %19s", "%Y-%m-%d %H:%M:%S")
@@ -261,10 +271,27 @@ func (t *Table) line(d *collective.Document, rows []collective.Row) {
 	if src, dst := rows[0].Src, rows[0].Dst; src != nil && dst != nil {
 		fmt.Fprintf(t.w, "  %4d  %4d", *src, *dst)
 	}
+	if group := rows[0].Group; group != nil {
+		fmt.Fprintf(t.w, "  %*s", t.groupWidth(), listed(group))
+	}
 	if t.r.View.Timestamps {
 		fmt.Fprintf(t.w, "  %19s", ended(rows))
 	}
+	for i := range rows {
+		if percent, is := t.r.View.slow(d.Measurement.Rows, &rows[i]); is {
+			fmt.Fprintf(t.w, "  slow: %.0f %% below the median", percent)
+			break
+		}
+	}
 	fmt.Fprintln(t.w)
+}
+
+// groupWidth returns the width of the column with the ranks of a group; 0 without groups.
+func (t *Table) groupWidth() (width int) {
+	for _, group := range t.r.Shape.Groups {
+		width = max(width, len(listed(group)), len("ranks"))
+	}
+	return width
 }
 
 // ended returns when the last of the rows had been measured, in nccl-tests' format, or "N/A".
@@ -367,6 +394,9 @@ func (t *Table) Foot(p *Report) {
 		m.Print(t.w, m.Case)
 	}
 	p.totals.print(t.w, t.r)
+	for _, line := range p.Slow {
+		fmt.Fprintf(t.w, "# slow: %s\n", line)
+	}
 	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
 	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)
 	if p.AvgBusBW != nil {

@@ -121,8 +121,8 @@ func where(d *collective.Document) string {
 
 // at returns the placement and the ranks, which distinguish a row from others of its size.
 func at(row *collective.Row) string {
-	if row.Src == nil || row.Dst == nil {
+	if row.Group == nil && (row.Src == nil || row.Dst == nil) {
 		return row.Placement
 	}
-	return fmt.Sprintf("%s rank %d to %d", row.Placement, *row.Src, *row.Dst)
+	return row.Placement + " " + members(row)
 }

@@ -39,5 +39,8 @@ func openParts(ctx context.Context, s *rank.Session, c plan.Case) (runner.Parts,
 	if err != nil {
 		return runner.Parts{}, errors.Join(err, device.Close())
 	}
-	return runner.Parts{Data: data.Inline{}, Comm: comm, Device: device, Facts: hostrank.Facts(device)}, nil
+	return runner.Parts{
+		Data: data.Inline{}, Comm: comm, Device: device, Facts: hostrank.Facts(device),
+		Another: func(ctx context.Context, s *rank.Session) (runner.Comm, error) { return NewComm(ctx, s, device) },
+	}, nil
 }

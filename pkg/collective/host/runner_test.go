@@ -351,3 +351,53 @@ func TestCancelEndsAWaitingRank(t *testing.T) {
 		return nil
 	})
 }
+
+// Groups of ranks run an operation at once, each on data of its own: every group has rows, and a wrong result of one
+// is in its rows only.
+func TestGroupsInProcesses(t *testing.T) {
+	groups := [][]int{{0, 2}, {1, 3}}
+	grouped := func(op runner.Op) plan.Case {
+		return testCase(4, func(c *plan.Case) {
+			ask(c, op, 4096, 1<<16)
+			b := collective.Of(c)
+			b.Groups, b.Modes = groups, []string{vocab.Pipelined, vocab.Blocking}
+			b.Measure = collective.Counts{Warmup: 1, Iterations: 3, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
+			if b.RedOp = ""; op.Reduces() {
+				b.RedOp = "sum"
+			}
+			if op.Rooted() {
+				b.Root = 1
+			}
+		})
+	}
+	g := start(t, 4)
+	for _, op := range []runner.Op{runner.AllReduce, runner.AllGather, runner.Broadcast} {
+		d := g.run(grouped(op))
+		requireSuccess(t, d)
+		require.Len(t, d.Measurement.Rows, 2*2*2)
+		keys := map[string]bool{}
+		for i, row := range d.Measurement.Rows {
+			require.Equal(t, groups[i/2%2], row.Group)
+			require.Equal(t, int64(4096)<<(i/4*4), row.Requested)
+			require.Len(t, row.Blocking.RankP50, 2)
+			keys[row.Key] = true
+		}
+		require.Len(t, keys, 2*2*2)
+	}
+	g.stop()
+
+	g = start(t, 4, rank.FaultVariable+"=rank=3,kind="+runner.FaultFlip)
+	d := g.run(grouped(runner.AllGather))
+	require.Equal(t, result.Invalid, d.Outcome.Status)
+	for _, row := range d.Measurement.Rows {
+		require.Equal(t, row.Group[0] == 0, row.Check.Passed, "%v", row.Group)
+	}
+	g.stop()
+
+	g = start(t, 4)
+	g.put(rank.Order{Scope: "uneven", Case: testCase(4, func(c *plan.Case) { collective.Of(c).Groups = [][]int{{0}, {1, 2, 3}} })})
+	for _, s := range g.streams("uneven") {
+		require.NotNil(t, s.Failure)
+		require.Contains(t, s.Failure.Text, "groups differ in their number of ranks")
+	}
+}

@@ -173,3 +173,28 @@ func TestCancelledIsNotWrong(t *testing.T) {
 		}
 	}
 }
+
+// Groups have communicators of their own, also for graphs. All of them run at once.
+func TestGroups(t *testing.T) {
+	need.Full(t)
+	setUp(t)
+	for _, v := range vendors {
+		c := caseOf(v.kind, runner.AllReduce, 4)
+		b := collective.Of(&c)
+		b.RedOp, b.Groups = "sum", [][]int{{0, 1}, {2, 3}}
+		streams, errs := reported(t.Context(), t, v.kind, c, func() {})
+		for _, err := range errs {
+			require.NoError(t, err)
+		}
+		doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "nvidia", Generator: "test 0"})
+		require.NoError(t, err)
+		require.NoError(t, runner.Assemble(doc, streams))
+		d := doc.(*collective.Document)
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		require.Len(t, d.Measurement.Rows, 2*len(b.Sizes))
+		for i, row := range d.Measurement.Rows {
+			require.Equal(t, b.Groups[i%2], row.Group)
+			require.Len(t, row.Graph.RankP50, 2)
+		}
+	}
+}

@@ -63,10 +63,10 @@ func (s spec) arithmetic() (workload.Arithmetic, bool) {
 // arithmetic runs one operation out of place and checks its result on this rank.
 func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e Extent, recvAt int64) (v workload.ArithmeticVerdict, err error) {
 	size := int64(b.spec.dtype.Size())
-	c := b.spec.call(b.session.Rank)
+	c := b.spec.call(b.spec.seat)
 	c.Count, c.Send, c.Recv = e.Count, b.memory.Ptr(), b.memory.Ptr().Add(recvAt)
 	in, out := make([]byte, e.Send*size), bytes.Repeat([]byte{unwritten}, int(e.Recv*size))
-	a.Fill(in, b.session.Rank, e.Send)
+	a.Fill(in, b.spec.seat, e.Send)
 	if err := errors.Join(accel.Write(b.backend.Device, b.stream, c.Send, in), accel.Write(b.backend.Device, b.stream, c.Recv, out)); err != nil {
 		return v, rank.Coded(result.ReasonDevice, err)
 	}
@@ -76,7 +76,7 @@ func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e
 	if err := ctx.Err(); err != nil {
 		return v, err // an aborted operation leaves undefined results
 	}
-	regions := f.Outputs(e, b.session.Rank)
+	regions := f.Outputs(e, b.spec.seat)
 	if len(regions) == 0 {
 		return v, nil
 	}

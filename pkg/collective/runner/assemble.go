@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -53,7 +54,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if err != nil {
 		return err
 	}
-	tracks, whole, done, err := rank.Tracks(sp.World, streams, read)
+	tracks, whole, done, err := rank.Tracks(d.Identity.Case.World, streams, read)
 	if err != nil {
 		return err
 	}
@@ -73,29 +74,28 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	d.Workload.Excluded = append(d.Workload.Excluded, common.Excluded...)
 	counts := counting(common.Modes, streams)
 	for i, rung := range common.Rungs {
-		row, seen, err := sp.row(i, rung, common, tracks, counts, whole)
+		rows, err := sp.rows(d, i, common, tracks, counts, whole)
 		if err != nil {
 			return err
 		}
-		if !seen {
+		if len(rows) == 0 {
 			continue
 		}
-		sp.gate(&row, rung, d.Limits)
-		used := usedFor(rung, tracks)
-		row.Algorithm, row.CTAs, row.Repeatable = used.Algorithm, max(0, used.CTAs), foldRepeatable(rung, tracks)
-		if row.Key, err = collective.RowKey(d.ComparisonKey, &row); err != nil {
-			return err
-		}
-		d.Measurement.Rows = append(d.Measurement.Rows, row)
+		d.Measurement.Rows = append(d.Measurement.Rows, rows...)
 		if !slices.Contains(d.Workload.SizesMeasured, rung.Requested) {
 			d.Workload.SizesMeasured = append(d.Workload.SizesMeasured, rung.Requested)
 		}
+	}
+	if len(sp.block.Groups) > 0 {
+		slices.SortStableFunc(d.Measurement.Rows, func(a, b collective.Row) int { // the placements of a group together
+			return cmp.Or(cmp.Compare(a.Requested, b.Requested), cmp.Compare(a.Group[0], b.Group[0]))
+		})
 	}
 	_, inexact := sp.arithmetic()
 	if inexact && whole {
 		d.Measurement.Arithmetic = sp.foldArithmetic(tracks)
 	}
-	judge(d, done, len(d.Measurement.Rows) == len(common.Rungs) && (d.Measurement.Arithmetic != nil || !inexact))
+	judge(d, done, len(d.Measurement.Rows) == len(common.Rungs)*max(1, len(sp.block.Groups)) && (d.Measurement.Arithmetic != nil || !inexact))
 	return nil
 }
 
@@ -152,7 +152,7 @@ func (sp spec) entrySkew(tracks []track) *result.EntrySkew {
 			}
 		}
 	}
-	active := sp.World
+	active := len(tracks)
 	if sp.op.Pairwise() {
 		active = 2
 	}
@@ -207,6 +207,40 @@ func read(s rank.Stream, t *track) error {
 		err = errors.New("samples without a setup")
 	}
 	return err
+}
+
+// rows makes the rows of a rung, the one at index at: one, or one for each group. A group without windows has none.
+func (sp spec) rows(d *collective.Document, at int, common *setup, tracks []track, counts map[string]map[int]int, everyRank bool) (rows []collective.Row, err error) {
+	rung := common.Rungs[at]
+	groups := sp.block.Groups
+	if len(groups) == 0 {
+		groups = [][]int{nil}
+	}
+	for _, group := range groups {
+		members := tracks
+		if group != nil {
+			members = nil
+			for _, r := range group {
+				members = append(members, tracks[r])
+			}
+		}
+		row, seen, err := sp.row(at, rung, common, members, counts, everyRank)
+		if err != nil {
+			return nil, err
+		}
+		if !seen {
+			continue
+		}
+		row.Group = group
+		sp.gate(&row, rung, d.Limits)
+		used := usedFor(rung, members)
+		row.Algorithm, row.CTAs, row.Repeatable = used.Algorithm, max(0, used.CTAs), foldRepeatable(rung, members, group)
+		if row.Key, err = collective.RowKey(d.ComparisonKey, &row); err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 // row makes the row of a rung, the one at index at. seen reports whether all ranks have recorded one

@@ -226,14 +226,14 @@ func (b *bench) buffers(at place) (send, recv accel.Ptr) {
 
 // together returns the addresses of an in-place operation in memory at base.
 func (b *bench) together(base accel.Ptr, count int64) (send, recv accel.Ptr) {
-	sendAt, recvAt := b.spec.op.InPlaceOffsets(count, b.session.Rank)
+	sendAt, recvAt := b.spec.op.InPlaceOffsets(count, b.spec.seat)
 	size := int64(b.spec.dtype.Size())
 	return base.Add(sendAt * size), base.Add(recvAt * size)
 }
 
 // slotCall returns the operation on the buffers at a place.
 func (b *bench) slotCall(at place) Call {
-	c := b.spec.call(b.session.Rank)
+	c := b.spec.call(b.spec.seat)
 	c.Count, c.Exchange = b.rung.Count, b.rung.exchange
 	c.Send, c.Recv = b.buffers(at)
 	return c
@@ -241,7 +241,7 @@ func (b *bench) slotCall(at place) Call {
 
 // settleCall returns the operation as settle runs it, limited to maxSettle.
 func (b *bench) settleCall() Call {
-	c := b.spec.call(b.session.Rank)
+	c := b.spec.call(b.spec.seat)
 	c.Count, c.Exchange = b.settleExtent(b.rung).Count, b.rung.settle
 	base := b.settleAt.Add(b.spec.unaligned())
 	if c.Send, c.Recv = base, base.Add(b.ladder.settle); b.rung.Placement == vocab.InPlace {
@@ -400,10 +400,17 @@ func (b *bench) sync(ctx context.Context) error {
 		}
 		return b.meet.Wait(ctx)
 	}
-	return b.enqueue(ctx, []Call{{
+	all := b.backend.All
+	if all == nil {
+		all = b.backend.Comm
+	}
+	if err := all.Enqueue(b.stream, []Call{{
 		Op: AllReduce, RedOp: workload.Sum, Type: numeric.Float, Count: syncCount,
 		Send: b.syncAt, Recv: b.syncAt.Add(slotAlign),
-	}})
+	}}, 1); err != nil {
+		return err
+	}
+	return Wait(ctx, all, b.stream)
 }
 
 // launch launches the graphs of one window.

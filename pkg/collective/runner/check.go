@@ -19,7 +19,7 @@ func (b *bench) fill(w window, slot int) error {
 	out := b.outputs(b.rung)
 	in, guard := b.untouched(b.rung)
 	if b.rung.Placement == vocab.InPlace {
-		in, guard = b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank), nil
+		in, guard = b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.spec.seat), nil
 	}
 	covered := b.rung.Placement == vocab.InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
 	if len(guard) > 0 {
@@ -52,7 +52,7 @@ func (b *bench) fillAll(w window) error {
 
 // renew rewrites the input of operations first to last−1 of window w.
 func (b *bench) renew(w window, first, last int) error {
-	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
+	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.spec.seat)
 	for i := first; i < last; i++ {
 		slot := b.rung.place(i, len(b.calls)).slot
 		send, _ := b.buffers(place{slot: slot})
@@ -71,7 +71,7 @@ func end(regions []workload.Region) int64 {
 
 // outputs returns the regions of a rung's result on this rank.
 func (b *bench) outputs(r rung) []workload.Region {
-	return b.spec.form(r.Pair).Outputs(r.Extent, b.session.Rank)
+	return b.spec.form(r.Pair).Outputs(r.Extent, b.spec.seat)
 }
 
 // untouched returns the regions that operations of a rung must not change in each slot of this rank. In
@@ -79,17 +79,17 @@ func (b *bench) outputs(r rung) []workload.Region {
 func (b *bench) untouched(r rung) (send, recv []workload.Region) {
 	form := b.spec.form(r.Pair)
 	switch {
-	case form.Idle(b.session.Rank):
+	case form.Idle(b.spec.seat):
 		return nil, nil
 	case r.Placement == vocab.OutOfPlace:
-		send, recv = form.untouched(r.Extent, b.session.Rank)
+		send, recv = form.untouched(r.Extent, b.spec.seat)
 		for i := range recv {
 			recv[i].Count += (b.spec.shares(r.rounds) - 1) * markBytes / int64(b.spec.dtype.Size())
 		}
 		empty := func(r workload.Region) bool { return r.Count == 0 } // of an operation without data
 		return slices.DeleteFunc(send, empty), slices.DeleteFunc(recv, empty)
 	case len(b.outputs(r)) == 0:
-		return form.Inputs(r.Extent, b.session.Rank), nil
+		return form.Inputs(r.Extent, b.spec.seat), nil
 	}
 	return nil, nil
 }
@@ -104,7 +104,7 @@ type part struct {
 // parts returns the comparisons after a window on r: the marked parts of results, and the regions that
 // must not change.
 func (b *bench) parts(r rung, marks []mark) (parts []part) {
-	if b.spec.form(r.Pair).Idle(b.session.Rank) {
+	if b.spec.form(r.Pair).Idle(b.spec.seat) {
 		return nil
 	}
 	out := b.outputs(r)

@@ -120,10 +120,12 @@ type Parts struct {
 	Device accel.Device
 	// CommBytes is the device memory that the library took to open Comm; 0 if unknown.
 	CommBytes int64
-	// Another opens an independent communicator of the same ranks. Graphs are captured on that one,
-	// since in NCCL, launches on a communicator remain slower after a capture. Another is nil if the
-	// device has no graphs.
+	// Another opens an independent communicator of the ranks of a session. Graphs are captured on one of
+	// the same ranks, since in NCCL, launches on a communicator remain slower after a capture. Groups of
+	// ranks have one of their own. Another is nil if the library has neither.
 	Another func(context.Context, *rank.Session) (Comm, error)
+	// All is a communicator of all ranks; nil if Comm is.
+	All Comm
 	// Facts are emitted with every case.
 	Facts rank.Facts
 }

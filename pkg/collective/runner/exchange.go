@@ -20,7 +20,7 @@ func (b *bench) listExchanges() {
 
 // exchange returns the address of a rung's Form.Exchange, or 0 if it has none.
 func (b *bench) exchange(r rung, e Extent) uintptr {
-	words := b.spec.form(r.Pair).Exchange(e, b.session.Rank)
+	words := b.spec.form(r.Pair).Exchange(e, b.spec.seat)
 	if words == nil {
 		return 0
 	}
@@ -34,7 +34,7 @@ func (b *bench) settleExtent(r rung) Extent {
 }
 
 // idle reports whether this rank takes no part in the current rung.
-func (b *bench) idle() bool { return b.spec.form(b.rung.Pair).Idle(b.session.Rank) }
+func (b *bench) idle() bool { return b.spec.form(b.rung.Pair).Idle(b.spec.seat) }
 
 // attend runs a window of this many iterations on an idle rank: the barriers without the operations.
 func (b *bench) attend(ctx context.Context, w window, iterations int) (sample, error) {

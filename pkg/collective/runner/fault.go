@@ -28,7 +28,7 @@ var Measurer = rank.Measurer{Family: collective.Name, Assemble: Assemble, Faults
 func (s spec) checkFaults(session *rank.Session, l ladder) error {
 	receives := func(r rung) bool {
 		form := s.form(r.Pair)
-		return !form.Idle(session.Rank) && len(form.Outputs(r.Extent, session.Rank)) > 0
+		return !form.Idle(s.seat) && len(form.Outputs(r.Extent, s.seat)) > 0
 	}
 	for _, kind := range FaultKinds() {
 		if session.HasFault(kind) && !slices.ContainsFunc(l.rungs, receives) {

@@ -36,7 +36,12 @@ func (s spec) moved(r rungRecord) plausible.Moved {
 	f, size := s.form(r.Pair), int64(s.dtype.Size())
 	e, inPlace := f.Extent(r.Requested), r.Placement == vocab.InPlace
 	ranks := f.moves(e, inPlace, eachRank)
-	domains := f.moves(e, inPlace, func(rank int) int { return plausible.Domain(s.Case, rank) })
+	domains := f.moves(e, inPlace, func(rank int) int {
+		if len(s.block.Groups) > 0 {
+			return 0 // the bounds of networks are for all ranks together
+		}
+		return plausible.Domain(s.Case, rank)
+	})
 	// Operations rotate over the slots. In each rotation a cache saves at most one read and one write
 	// of its size. Half of the slots allows for operations that use some slots more often.
 	cached := 2 * maxCache / int64(max(1, r.Slots/2))

@@ -40,7 +40,7 @@ func (r *Runner) repeatable(ctx context.Context, s *rank.Session, sp spec, l lad
 	}
 	b := &bench{backend: r.parts, spec: sp, session: s, stream: r.stream, memory: memory}
 	tile := make([]byte, min(largest, tileBytes))
-	sp.data.Seeded(seed(sp.CaseID, window{Mode: kindRepeatable}, 0)).Inexact(tile, s.Rank)
+	sp.data.Seeded(seed(sp.CaseID, window{Mode: kindRepeatable}, 0)).Inexact(tile, sp.seat)
 	var all []repeated
 	for _, b.rung = range l.rungs {
 		v, err := b.runAgain(ctx, tile, largest+off)
@@ -56,7 +56,7 @@ func (r *Runner) repeatable(ctx context.Context, s *rank.Session, sp spec, l lad
 // the first one. Out of place, the result is recvAt bytes after the input.
 func (b *bench) runAgain(ctx context.Context, tile []byte, recvAt int64) (v result.Repeatability, err error) {
 	size := int64(b.spec.dtype.Size())
-	c := b.spec.call(b.session.Rank)
+	c := b.spec.call(b.spec.seat)
 	c.Count, c.Send = b.rung.Count, b.memory.Ptr().Add(b.spec.unaligned())
 	c.Recv = c.Send.Add(recvAt)
 	input, inPlace := c.Send, b.rung.Placement == vocab.InPlace
@@ -115,14 +115,18 @@ func (b *bench) lay(tile []byte, at accel.Ptr, bytes int64) error {
 }
 
 // foldRepeatable combines what the ranks found of a rung; nil if one of them has nothing.
-func foldRepeatable(r rungRecord, tracks []track) *result.Repeatability {
+func foldRepeatable(r rungRecord, tracks []track, group []int) *result.Repeatability {
 	var all result.Repeatability
 	for number, t := range tracks {
 		i := slices.IndexFunc(t.repeated, func(v repeated) bool { return v.Requested == r.Requested && v.Placement == r.Placement })
 		if i < 0 {
 			return nil
 		}
-		all.Add(number, t.repeated[i].Repeatability)
+		v := t.repeated[i].Repeatability
+		if group != nil {
+			number = group[number]
+		}
+		all.Add(number, v)
 	}
 	return &all
 }

@@ -49,13 +49,18 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err != nil {
 		return err
 	}
+	sp = sp.seated(s.Rank)
 	if s.World != c.World {
 		return rank.Refused("this group has %d ranks, but the case requires %d", s.World, c.World)
 	}
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
 	}
-	if err := cmp.Or(r.parts.Comm.Supports(sp.call(s.Rank)), choose(r.parts.Comm, sp.op, sp.block)); err != nil {
+	chosen := sp.block
+	if len(chosen.Groups) > 0 { // they have communicators of their own
+		chosen = new(collective.Block)
+	}
+	if err := cmp.Or(r.parts.Comm.Supports(sp.call(sp.seat)), choose(r.parts.Comm, sp.op, chosen)); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, r.parts.Comm.Abort)()
@@ -84,6 +89,42 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	defer leave()
 
+	if len(sp.block.Groups) > 0 {
+		return r.apart(ctx, s, sp, l)
+	}
+	return r.measure(ctx, s, s, sp, l)
+}
+
+// apart is measure on a communicator of this rank's group.
+func (r *Runner) apart(ctx context.Context, s *rank.Session, sp spec, l ladder) error {
+	group := s.Part(fmt.Sprintf("group-%d", sp.group), sp.seat, sp.World)
+	of := *r
+	of.parts.All = r.parts.Comm
+	var err error
+	if of.parts.Comm, err = r.open(ctx, group, sp); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, of.parts.Comm.Abort)()
+	if err := of.measure(ctx, s, group.Part("graphs", sp.seat, sp.World), sp, l); err != nil {
+		return err // see measure
+	}
+	return of.parts.Comm.Close()
+}
+
+// open opens another communicator of the ranks of a session, with the algorithm of the case.
+func (r *Runner) open(ctx context.Context, s *rank.Session, sp spec) (Comm, error) {
+	if r.parts.Another == nil {
+		return nil, rank.Refused("the library has one communicator, of all ranks")
+	}
+	c, err := r.parts.Another(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return c, choose(c, sp.op, sp.block)
+}
+
+// measure measures the rungs of a case. The ranks of group run its operations.
+func (r *Runner) measure(ctx context.Context, s, group *rank.Session, sp spec, l ladder) error {
 	// bench collects garbage between windows.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	direct := slices.DeleteFunc(slices.Clone(l.modes), func(mode string) bool { return mode == vocab.Graph })
@@ -93,7 +134,8 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 			return err
 		}
 	}
-	if err := r.inexact(ctx, s, sp, l); err != nil {
+	err := r.inexact(ctx, s, sp, l)
+	if err != nil {
 		return err
 	}
 	if len(direct) == len(l.modes) {
@@ -104,16 +146,13 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if _, err := opened.took(); err != nil {
 		return err
 	}
-	if parts.Comm, err = parts.Another(ctx, s); err != nil {
+	if parts.Comm, err = r.open(ctx, group, sp); err != nil {
 		return err
 	}
 	if parts.CommBytes, err = opened.took(); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, parts.Comm.Abort)()
-	if err := choose(parts.Comm, sp.op, sp.block); err != nil {
-		return err
-	}
 	if err := r.pass(ctx, s, sp, l, parts, []string{vocab.Graph}, !first); err != nil {
 		return err // a failure ends the group, and closing a communicator may need all ranks
 	}

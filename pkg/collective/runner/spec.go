@@ -22,6 +22,17 @@ type spec struct {
 	dtype numeric.Type
 	redop workload.RedOp
 	data  workload.Pattern // contents of the buffers, without the seed
+
+	// World is the number of ranks that run an operation together: all, or those of a group.
+	World int
+	// group and seat are the group of this rank and its place there. Without groups, they are 0 and the rank.
+	group, seat int
+}
+
+// seated returns the spec of a rank.
+func (s spec) seated(rank int) spec {
+	s.group, s.seat = s.block.Seat(rank)
+	return s
 }
 
 // parse refuses a case that is invalid for this family.
@@ -31,6 +42,10 @@ func parse(c plan.Case) (spec, error) {
 	if b == nil {
 		return s, rank.Refused("case of family %q, want %s", c.Family, collective.Name)
 	}
+	if why := collective.WrongGroups(b, c.World); why != "" {
+		return s, rank.Refused("%s", why)
+	}
+	s.World = b.Width(c.World)
 	var err error
 	if s.op, err = ParseOp(b.Op); err != nil {
 		return s, rank.Coded(result.ReasonRefused, err)
@@ -47,7 +62,7 @@ func parse(c plan.Case) (spec, error) {
 		what string
 	}{
 		{s.op.Reduces() != (s.redop != workload.NoRedOp), fmt.Sprintf("%s with reduction %q", s.op, b.RedOp)},
-		{c.World < 1 || b.Root < 0 || b.Root >= c.World || !s.op.Rooted() && b.Root != 0, fmt.Sprintf("root %d of %d ranks for %s", b.Root, c.World, s.op)},
+		{s.World < 1 || b.Root < 0 || b.Root >= s.World || !s.op.Rooted() && b.Root != 0, fmt.Sprintf("root %d of %d ranks for %s", b.Root, s.World, s.op)},
 		{unknown(b.Modes, vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph), fmt.Sprintf("timing modes %q", b.Modes)},
 		{unknown(b.Placements, vocab.OutOfPlace, vocab.InPlace), fmt.Sprintf("placements %q", b.Placements)},
 		{unknown([]string{b.Buffers}, vocab.BufferStates()...), fmt.Sprintf("buffers %q", b.Buffers)},
@@ -57,20 +72,20 @@ func parse(c plan.Case) (spec, error) {
 		{b.CTAs < 0, fmt.Sprintf("an operation with %d CTAs", b.CTAs)},
 		{b.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", b.Unalign)},
 		{len(b.Sizes) == 0 || slices.Min(b.Sizes) < 0, fmt.Sprintf("sizes %v", b.Sizes)},
-		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},
+		{len(s.op.Pairs(s.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, s.World)},
 		{(s.op == AllToAllV) != (b.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(b.Traffic))},
 	} {
 		if bad.is {
 			return s, rank.Refused("cannot measure %s", bad.what)
 		}
 	}
-	if why := cmp.Or(collective.WrongWorld(b.Op, c.World), collective.TooEarly(b.Buffers, b.Modes...), collective.Ungrouped(b.Op, m.Aggregate), collective.Unwaited(m.Wait, m.Aggregate, b.Modes...)); why != "" {
+	if why := cmp.Or(collective.WrongWorld(b.Op, s.World), collective.TooEarly(b.Buffers, b.Modes...), collective.Ungrouped(b.Op, m.Aggregate), collective.Unwaited(m.Wait, m.Aggregate, b.Modes...)); why != "" {
 		return s, rank.Refused("%s", why)
 	}
 	if err := s.checkTraffic(); err != nil {
 		return s, rank.Coded(result.ReasonRefused, err)
 	}
-	s.data, err = workload.NewPattern(s.dtype, s.redop, c.World, 0)
+	s.data, err = workload.NewPattern(s.dtype, s.redop, s.World, 0)
 	return s, rank.Coded(result.ReasonRefused, err)
 }
 
@@ -114,8 +129,8 @@ func (s spec) call(rank int) Call {
 	return Call{Op: s.op, RedOp: s.redop, Type: s.dtype, Root: s.block.Root, Scalar: float64(workload.MulSumScalar(rank))}
 }
 
-// pattern returns the contents of one buffer in one window. They differ between buffers and between
-// windows, so that stale contents never pass a check.
+// pattern returns the contents of one buffer in one window. They differ between buffers, between windows and between
+// groups, so that stale contents and those of another group never pass a check.
 func (s spec) pattern(w window, slot int) workload.Pattern {
-	return s.data.Seeded(seed(s.CaseID, w, slot))
+	return s.data.Seeded(seed(s.CaseID, w, slot) + uint32(s.group))
 }

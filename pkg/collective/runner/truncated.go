@@ -317,7 +317,7 @@ func (b *bench) known(places []place) []mark {
 // unchanged checks that reductions in place changed the input at a place. If all of it is unchanged, all
 // of it is wrong.
 func (b *bench) unchanged(w window, at place) (workload.Verdict, error) {
-	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
+	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.spec.seat)
 	if len(b.outputs(b.rung)) == 0 || b.spec.World == 1 || end(in) < changedElements {
 		return workload.Verdict{First: -1}, nil
 	}
@@ -375,7 +375,7 @@ func (b *bench) repeat(ctx context.Context, t *truncated) error {
 	return b.session.Emit(kindTruncated, *t)
 }
 
-// suspicious returns the indices of the rungs for which all ranks that take part consider the timed
+// suspicious returns the indices of the rungs for which all ranks that take part, or all of a group, consider the timed
 // operations too fast. n numbers the calls.
 func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
 	if untimedMode(b.modes) == vocab.Graph {
@@ -384,7 +384,7 @@ func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
 	mine := []int{}
 	for i, r := range b.ladder.rungs {
 		t := &b.truncated[i]
-		if b.spec.form(r.Pair).Idle(b.session.Rank) || tooFast(b.backend.Data.CheckedBy(), t.fastest(), t.Fresh) {
+		if b.spec.form(r.Pair).Idle(b.spec.seat) || tooFast(b.backend.Data.CheckedBy(), t.fastest(), t.Fresh) {
 			mine = append(mine, i)
 		}
 	}
@@ -392,9 +392,19 @@ func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all[0], func(i int) bool {
-		return slices.ContainsFunc(all[1:], func(list []int) bool { return !slices.Contains(list, i) })
-	}), nil
+	var rungs []int
+	for i := range b.ladder.rungs {
+		trusting := map[int]bool{} // groups with a rank that does not suspect the rung
+		for r, list := range all {
+			if group, _ := b.spec.block.Seat(r); !slices.Contains(list, i) {
+				trusting[group] = true
+			}
+		}
+		if len(trusting) < max(1, len(b.spec.block.Groups)) {
+			rungs = append(rungs, i)
+		}
+	}
+	return rungs, nil
 }
 
 // fastest returns the smallest median over the modes of the timed windows.
