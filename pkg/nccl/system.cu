@@ -29,6 +29,7 @@ template <class T, thread_scope scope = thread_scope_system> struct atomic_ref {
 	__device__ T load(memory_order) const;
 	__device__ void store(T, memory_order) const;
 };
+__device__ void atomic_thread_fence(memory_order, thread_scope = thread_scope_system);
 }
 #endif
 
