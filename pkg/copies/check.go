@@ -21,6 +21,8 @@ func newDocument(head result.Envelope) result.Document {
 	}
 }
 
+// compared is what copies have in common with those that they are compared with. Swaps have one grid: suites ask for the
+// same swaps in several.
 type compared struct {
 	Test       string           `json:"test"`
 	HostMemory string           `json:"host_memory"`
@@ -29,13 +31,16 @@ type compared struct {
 	Victim     bool             `json:"victim,omitempty"`
 	Each       bool             `json:"each,omitempty"`
 	Layout     string           `json:"layout,omitempty"`
+	BlockBytes []int64          `json:"block_bytes,omitempty"`
+	NumBlocks  []int            `json:"num_blocks,omitempty"`
+	MaxPayload int64            `json:"max_payload_bytes,omitempty"`
 	Seed       uint64           `json:"seed"`
 	Timing     plan.Repetitions `json:"timing"`
 }
 
 func comparison(c *plan.Case) any {
 	b := Of(c)
-	return compared{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Each, b.Layout, b.Seed, b.Timing}
+	return compared{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Each, b.Layout, b.BlockBytes, b.NumBlocks, b.MaxPayload, b.Seed, b.Timing}
 }
 
 // Asked returns the rows of a case, without their figures.

@@ -65,10 +65,10 @@ func keyed() map[string]struct {
 		"schedule of a file":     {planned, measured},
 		"simulation":             {simulated, map[string]string{"sizes": byRow, "model.name": "a name", "model.source": "a name"}},
 		"copy": {plantest.Copy("ce", copies.Tests()[0], func(c *plan.Case) { copies.Of(c).Victim, copies.Of(c).PageBytes = true, 4096 }), map[string]string{
-			"sizes": byRow, "streams": byRow, "block_bytes": byRow, "num_blocks": byRow, "max_payload_bytes": byRow, "profile": "a name",
+			"sizes": byRow, "streams": byRow, "profile": "a name",
 		}},
 		"copy, swap of blocks": {plantest.Copy("ce", "swap_blocks_h2d", func(c *plan.Case) { copies.Of(c).Profile = copies.Profiles()[0] }), map[string]string{
-			"sizes": byRow, "streams": byRow, "block_bytes": byRow, "num_blocks": byRow, "max_payload_bytes": byRow, "profile": "a name",
+			"sizes": byRow, "streams": byRow, "profile": "a name: the grid is in the key",
 		}},
 		"overlap": {plantest.Overlap("host", overlap.Beside, 2), map[string]string{"sizes": byRow}},
 		"transfer": {plantest.Transfer(), map[string]string{
@@ -151,6 +151,21 @@ func TestGPUModelsHaveKeysOfTheirOwn(t *testing.T) {
 		products[of] = product
 	}
 	require.Greater(t, len(products), 1000)
+}
+
+// Cases that a suite asks of a platform have keys of their own, so that none is compared with another.
+func TestCasesOfAPlanHaveKeysOfTheirOwn(t *testing.T) {
+	type planned struct{ sku, suite, key string }
+	cases := map[planned]string{}
+	for q := range plantest.Resolve(plantest.Shipped(), planner.Filters{}).Requested() {
+		if q.Case.Repeat > 1 {
+			continue
+		}
+		at := planned{q.SKU, q.Case.Suite, key(t, q.Case)}
+		require.Empty(t, cases[at], "%s has the key of %s", q.Case.CaseID, cases[at])
+		cases[at] = q.Case.CaseID
+	}
+	require.Greater(t, len(cases), 1000)
 }
 
 // The library's version is beside the key, so that an old and a new one can be compared.
