@@ -160,6 +160,14 @@ func TestSwaps(t *testing.T) {
 
 func TestFaultsInSwapsAreNamed(t *testing.T) {
 	copytest.FaultsAreNamed(t, run, plantest.Copy("host", "swap_blocks_h2d", func(c *plan.Case) { copies.Of(c).NumBlocks = []int{5, 32} }), "0", "0")
+	for kind, class := range map[string]string{pool.FaultNotWritten: "not written", pool.FaultStale: "corrupted", pool.FaultSwap: "corrupted"} {
+		d := run(t, "rank=0,kind="+kind, plantest.Copy("host", "swap_blocks_h2d", func(c *plan.Case) {
+			b := copies.Of(c)
+			b.Layout, b.BlockBytes, b.NumBlocks = copies.Contiguous, []int64{1}, []int{4, 5}
+		}))
+		require.Equal(t, result.Invalid, d.Outcome.Status, kind)
+		require.Contains(t, d.Outcome.Reasons[0].Detail, class+", ", "a byte names no place that it can come from")
+	}
 }
 
 // mistaken is the host, which makes some copies of a swap of four blocks wrong.

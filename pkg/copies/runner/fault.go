@@ -34,8 +34,8 @@ func noEffect(f rank.Fault, c *plan.Case) string {
 		}
 		return ""
 	}
-	if f.Kind == pool.FaultSwap && !slices.ContainsFunc(copies.Asked(c), func(r copies.Row) bool { return r.Bytes >= 2*wordBytes }) {
-		return "a copy of 8 bytes cannot be split into two parts; choose a larger one"
+	if f.Kind == pool.FaultSwap && !slices.ContainsFunc(copies.Asked(c), exchangeable) {
+		return "a copy of less than 16 bytes cannot be split into two parts; choose a larger one, or a swap of several blocks"
 	}
 	source := f.Kind == pool.FaultSource
 	if source {
@@ -45,4 +45,9 @@ func noEffect(f rank.Fault, c *plan.Case) string {
 		return ""
 	}
 	return fmt.Sprintf("rank %d has no %s in %s; inject it into rank %d", f.Rank, side, test.Name, 1-f.Rank)
+}
+
+// exchangeable reports whether a copy has two blocks, or two halves of whole words, to exchange.
+func exchangeable(r copies.Row) bool {
+	return r.BlockBytes > 0 && r.Pieces > 1 || r.Bytes >= 2*wordBytes
 }

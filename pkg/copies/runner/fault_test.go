@@ -25,4 +25,13 @@ func TestIdle(t *testing.T) {
 		c := plan.Case{Block: &copies.Block{Test: tt.test, Sizes: []int64{4096}, Streams: []int{1}}}
 		require.Equal(t, tt.want, Measurer.Idle(rank.Fault{Kind: tt.kind, At: rank.FaultAtStart}, &c), "%s %s", tt.test, tt.kind)
 	}
+	for _, tt := range []struct {
+		bytes   int64
+		blocks  int
+		strikes bool
+	}{{1, 1, false}, {15, 1, false}, {16, 1, true}, {1, 2, true}} {
+		c := plan.Case{World: 1, Block: &copies.Block{Test: "swap_blocks_h2d", Streams: []int{1}, BlockBytes: []int64{tt.bytes}, NumBlocks: []int{tt.blocks}, MaxPayload: 64}}
+		why := Measurer.Idle(rank.Fault{Kind: pool.FaultSwap, At: rank.FaultAtStart}, &c)
+		require.Equal(t, tt.strikes, why == "", "%d blocks of %d bytes: %s", tt.blocks, tt.bytes, why)
+	}
 }

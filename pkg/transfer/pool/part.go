@@ -10,7 +10,7 @@ import (
 )
 
 // This file is about blocks that begin and end at any byte. The host paints and checks their pools: each word is mixed,
-// so that the bytes of two words differ wherever they are cut.
+// so that most bytes of two words differ wherever they are cut.
 
 // Part is a block in bytes.
 type Part struct{ Dst, Src, N int64 }
@@ -29,14 +29,16 @@ func Spans(parts []Part) (spans []Span, whole bool) {
 // mixed returns word i of a pool that PaintMixed painted.
 func (o Origin) mixed(i int) uint64 {
 	const odd = 0x9e3779b97f4a7c15
-	w := o.Word(i) * odd
+	w := o.Word(i)
+	w = (w ^ w>>32) * odd // the product's low bytes depend on the pool and the burst too
 	return w ^ w>>32
 }
 
 // unmixed is the inverse: the word of Origin.Word.
 func unmixed(w uint64) uint64 {
 	const inverse = 0xf1de83e19937733d
-	return (w ^ w>>32) * inverse
+	w = (w ^ w>>32) * inverse
+	return w ^ w>>32
 }
 
 // pieceBytes is the maximum part of a pool that is painted or compared at a time, in bytes.

@@ -69,7 +69,8 @@ func TestClassesOfWrongBytes(t *testing.T) {
 	require.Equal(t, Finding{64, result.Wrong{Source: 1}, "source", 24}, f)
 }
 
-// Words are mixed and back, and any byte of a word differs from that of most other words.
+// Words are mixed and back, and any byte of a word differs from that of most other words, and from that at its place
+// in another pool and in the burst before.
 func TestMixedWords(t *testing.T) {
 	o := Origin{Of(1), 300}
 	for _, i := range []int{0, 1, 77, 1 << 27} {
@@ -81,6 +82,15 @@ func TestMixedWords(t *testing.T) {
 			values[byte(o.mixed(i)>>(8*b))] = true
 		}
 		require.Greater(t, len(values), 100, "byte %d", b)
+		for _, other := range []Origin{{Of(0), o.Nonce}, {o.Pool, o.Nonce - 1}} {
+			same := 0
+			for i := range 256 {
+				if byte(o.mixed(i)>>(8*b)) == byte(other.mixed(i)>>(8*b)) {
+					same++
+				}
+			}
+			require.Less(t, same, 16, "byte %d of %v and %v", b, o, other)
+		}
 	}
 }
 
