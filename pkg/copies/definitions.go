@@ -22,6 +22,9 @@ type SuiteBlock struct {
 	Sampling    string        `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
+// MaxBlocks is the maximum of Grid.NumBlocks.
+const MaxBlocks = 65536
+
 // Grid asks for swaps of each number of blocks of each size in each layout, but for those above a payload.
 type Grid struct {
 	Profile    string          `yaml:"profile" in:"swap profile"`

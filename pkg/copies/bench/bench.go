@@ -322,6 +322,9 @@ func (f *flags) grid() (shapes []func(*copies.Block), sizes []int64, err error) 
 	if !bench.Ascending(f.blocks) {
 		return nil, nil, cli.UsageError("--blocks %s: want numbers from 1 on in ascending order", bench.List(f.blocks))
 	}
+	if n := f.blocks[len(f.blocks)-1]; n > copies.MaxBlocks {
+		return nil, nil, cli.UsageError("--blocks %d: a swap has at most %d blocks; choose fewer, or larger ones with --block-bytes", n, copies.MaxBlocks)
+	}
 	last := int64(0)
 	for _, text := range f.blockBytes {
 		bytes, err := bench.ParseSize(text)

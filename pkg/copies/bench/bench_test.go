@@ -63,6 +63,7 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("swap_blocks_h2d -b 4K", "--minbytes: swaps of blocks have --block-bytes, --blocks, --layout and --max-payload instead"),
 		benchtest.Usage("swap_blocks_h2d device_local_copy", "swap_blocks_h2d and device_local_copy have different flags: run the tests in separate commands"),
 		benchtest.Usage("--blocks 4,2", "--blocks 4,2: want numbers from 1 on in ascending order"),
+		benchtest.Usage("swap_blocks_h2d --blocks 4,65537", "--blocks 65537: a swap has at most 65536 blocks; choose fewer, or larger ones with --block-bytes"),
 		benchtest.Usage("--block-bytes 4K,1K", "--block-bytes 4K,1K: want sizes from 1 byte on in ascending order"),
 		benchtest.Usage("--layout random,random", "--block-bytes 257,4K,64K,256K --layout random,random: want sizes, and layouts of contiguous, random, each once"),
 		benchtest.Usage("--block-bytes 257 --max-payload 100", "--max-payload 100: the smallest swap is 257 bytes"),
