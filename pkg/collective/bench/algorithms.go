@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/sanitize"
 	"github.com/collectivex/collectivex/pkg/table"
 )
@@ -40,8 +41,11 @@ type AlgorithmSize struct {
 	// Chosen and ChosenCTAs are the library's own choice; missing if it reported none.
 	Chosen     string `json:"chosen,omitempty"`
 	ChosenCTAs int    `json:"chosen_ctas,omitempty"`
-	// Best is the variant with the shortest time, and Cost how much longer the library's own choice takes, in
-	// per cent; empty and null if either was not measured.
+	// Used is what the library reported to have used; missing if it reported nothing.
+	Used map[string]string `json:"used,omitempty"`
+	// Best is the variant with the shortest time, "auto" also if the best one used what the library chooses itself.
+	// Cost is how much longer the library's own choice takes than the best variant that used something else, in per
+	// cent; null if either was not measured.
 	Best string   `json:"best,omitempty"`
 	Cost *float64 `json:"auto_cost_percent"`
 }
@@ -78,7 +82,11 @@ func (p *Report) compare(d *collective.Document) {
 		for i := range d.Measurement.Rows {
 			row := &d.Measurement.Rows[i]
 			if f, timed := p.r.View.Figures(row); timed && row.Placement == placement && row.Good() {
-				s := a.add(row.Requested, name, f.TimeUS)
+				used := ""
+				if row.Algorithm != "" {
+					used = collective.Variant(row.Algorithm, row.CTAs)
+				}
+				s := a.add(row.Requested, name, used, f.TimeUS)
 				if name == automatic {
 					s.Chosen, s.ChosenCTAs = row.Algorithm, row.CTAs
 				}
@@ -102,26 +110,44 @@ func (p *Report) comparison(d *collective.Document, placement string) *Algorithm
 	return a
 }
 
-// add adds the time of a variant at a size, and returns that row.
-func (a *Algorithms) add(requested int64, name string, us float64) *AlgorithmSize {
+// add adds the time of a variant at a size, of which the library used what is named, and returns that row.
+func (a *Algorithms) add(requested int64, name, used string, us float64) *AlgorithmSize {
 	i := slices.IndexFunc(a.Sizes, func(s AlgorithmSize) bool { return s.Requested >= requested })
 	if i < 0 {
 		i = len(a.Sizes)
 	}
 	if i == len(a.Sizes) || a.Sizes[i].Requested != requested {
-		a.Sizes = slices.Insert(a.Sizes, i, AlgorithmSize{Requested: requested, Times: map[string]float64{}})
+		a.Sizes = slices.Insert(a.Sizes, i, AlgorithmSize{Requested: requested, Times: map[string]float64{}, Used: map[string]string{}})
 	}
 	s := &a.Sizes[i]
 	s.Times[name] = us
-	if name != automatic && (s.Best == "" || us < s.Times[s.Best]) {
-		s.Best = name
+	if used != "" {
+		s.Used[name] = used
 	}
-	if auto, is := s.Times[automatic]; is && s.Best != "" {
-		cost := 100 * (auto/s.Times[s.Best] - 1)
-		s.Cost = &cost
-	}
+	s.judge()
 	return s
 }
+
+// judge sets Best and Cost.
+func (s *AlgorithmSize) judge() {
+	variants := slices.Sorted(maps.Keys(s.Times))
+	s.Best = s.fastest(append([]string{automatic}, variants...))
+	auto, is := s.Times[automatic]
+	other := s.fastest(slices.DeleteFunc(variants, func(name string) bool { return name == automatic || s.same(name) }))
+	if s.Cost = nil; is && other != "" {
+		cost := 100 * (auto/s.Times[other] - 1)
+		s.Cost = &cost
+	}
+}
+
+// same reports whether a variant used what the library chooses itself, so that their times differ by noise only.
+func (s *AlgorithmSize) same(name string) bool {
+	used := s.Used[name]
+	return name != automatic && used != "" && used == s.Used[automatic] && (counted(used) || !counted(name))
+}
+
+// counted reports whether the name of a variant has a number of CTAs.
+func counted(name string) bool { return strings.Contains(name, "(") }
 
 // names returns the algorithms that were measured with a number of CTAs, in the order of plans, the library's own
 // choice first.
@@ -135,11 +161,17 @@ func (a *Algorithms) names(ctas int) (names []string) {
 	return names
 }
 
-// fastest returns the variant with the shortest time at a size among names, or "".
+// fastest returns the first variant with the shortest time at a size among names, or "". A variant that used what the
+// library chooses itself is as fast as that.
 func (s *AlgorithmSize) fastest(names []string) (best string) {
+	var shortest float64
 	for _, name := range names {
-		if us, is := s.Times[name]; is && (best == "" || us < s.Times[best]) {
-			best = name
+		us, is := s.Times[name]
+		if is && s.same(name) {
+			us = s.Times[automatic]
+		}
+		if is && (best == "" || us < shortest) {
+			best, shortest = name, us
 		}
 	}
 	return best
@@ -177,9 +209,10 @@ func (a *Algorithms) print(w io.Writer, op string) {
 	if len(a.ctas) > 0 {
 		fmt.Fprintf(w, "# by the number of CTAs, the shortest time of all algorithms; NAME(N) has N CTAs\n")
 		a.byCTAs().print(w)
+		a.unconfirmed(w)
 	}
 	if text := a.crossings(); text != "" {
-		paragraph(w, "best: "+text)
+		paragraph(w, fmt.Sprintf("best (by %d %% or more, else auto): %s", clearPercent, text))
 	}
 	a.refused(w)
 }
@@ -196,6 +229,24 @@ func (a *Algorithms) byCTAs() bySize {
 		t.column(head+" ", func(s *AlgorithmSize) string { return s.cell(s.fastest(names), s.Best) })
 	}
 	return t
+}
+
+// unconfirmed prints of how many times with a given number of CTAs the library did not report the number.
+func (a *Algorithms) unconfirmed(w io.Writer) {
+	silent, all := 0, 0
+	for i := range a.Sizes {
+		for name := range a.Sizes[i].Times {
+			if counted(name) {
+				all++
+				if !counted(a.Sizes[i].Used[name]) {
+					silent++
+				}
+			}
+		}
+	}
+	if silent > 0 {
+		paragraph(w, fmt.Sprintf("CTAs are not confirmed in %d of %s: the library did not report them", silent, plural.Count(all, "row", "rows")))
+	}
 }
 
 // bySize is a table with a row for each size, whose first column it is.
@@ -262,13 +313,24 @@ func (a *Algorithms) refused(w io.Writer) {
 	}
 }
 
-// crossings returns the best variants with the sizes from which on they are the best.
+// clearPercent is by how much another variant has to be faster to be named as the best one.
+const clearPercent = 5
+
+// crossings returns the best variants with the sizes from which on they are clearly better than the library's own
+// choice and than the variant before.
 func (a *Algorithms) crossings() string {
 	var parts []string
 	best := ""
-	for _, s := range a.Sizes {
-		if s.Best != "" && s.Best != best {
-			best = s.Best
+	for i := range a.Sizes {
+		s := &a.Sizes[i]
+		name := s.Best
+		for _, other := range []string{best, automatic} {
+			if us, is := s.Times[other]; is && 100*(us/s.Times[s.Best]-1) < clearPercent {
+				name = other
+			}
+		}
+		if name != "" && name != best {
+			best = name
 			parts = append(parts, best+" from "+bench.Spelled(s.Requested))
 		}
 	}
