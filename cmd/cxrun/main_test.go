@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -50,6 +51,44 @@ func TestCyclesWithoutEnd(t *testing.T) {
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// The cycle in which the user ends a measurement counts for nothing, but is named; if it is the first one, the
+// measurement fails.
+func TestStoppedCycles(t *testing.T) {
+	for _, c := range []struct {
+		row       string // after which the signal comes
+		times     int
+		says      string
+		code      int
+		verdict   string
+		arguments []string
+	}{
+		{"          64", 2, "# stopped in cycle 2, which does not count", 0, "# Out of bounds values : 0 OK", []string{"-e", "4M", "-f", "65536", "-n", "50"}},
+		{"# estimate", 1, "# stopped in cycle 1: no cycle is complete", 1, "# Out of bounds values : N/A FAILED", []string{"-e", "64", "--trials", "100000"}},
+	} {
+		var errs bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"bench", "all_reduce", "--backend", "host", "-N", "0", "-b", "64", "--max-time", "64=1e9"}, c.arguments...)...)
+		cmd.Env = append(os.Environ(), programVariable+"=1", "TMPDIR="+t.TempDir())
+		cmd.Stderr = &errs
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		var all strings.Builder
+		seen := 0
+		for lines := bufio.NewScanner(out); lines.Scan(); fmt.Fprintln(&all, lines.Text()) {
+			if strings.HasPrefix(lines.Text(), c.row) {
+				if seen++; seen == c.times {
+					require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+				}
+			}
+		}
+		_ = cmd.Wait() // the exit code
+		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%s%s", &all, &errs)
+		require.Contains(t, all.String(), c.says+"\n")
+		require.Contains(t, all.String(), c.verdict)
+		require.Equal(t, c.code != 0, strings.Contains(all.String(), "cancelled"), &all)
+	}
 }
 
 // Each signal that asks for the end gets one in order.

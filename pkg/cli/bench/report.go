@@ -59,9 +59,6 @@ func (h *Head) Regressed(lines []string) { h.Regressions = append(h.Regressions,
 // name them.
 func (h *Head) Lenient(is bool) { h.verdict.lenient = is }
 
-// Endless sets whether only the user ends the measurement, so that a case that is ended early is no failure.
-func (h *Head) Endless(is bool) { h.verdict.endless = is }
-
 // Nothing reports whether no case can be measured here.
 func (h *Head) Nothing() bool { return h.verdict.lacking == h.verdict.cases }
 

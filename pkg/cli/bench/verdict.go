@@ -13,7 +13,6 @@ import (
 // verdict counts how the cases of a measurement ended.
 type verdict struct {
 	lenient                bool // see Head.Lenient
-	endless                bool // see Head.Endless
 	cases, failed, lacking int
 	broken                 int // thresholds
 	unrepeatable           int // results
@@ -23,7 +22,7 @@ type verdict struct {
 func (v *verdict) add(o result.Outcome) {
 	v.cases++
 	switch {
-	case o.Status == result.Success, v.endless && Skipped(o):
+	case o.Status == result.Success:
 	case Lacking(o):
 		v.lacking++
 	default:

@@ -247,21 +247,34 @@ func (b *benchRun) measure(c *cobra.Command, s cli.Streams, asked bench.Measurem
 		fmt.Fprintf(b.shown, "# %s: %s\n", program, report.Title(fmt.Sprintf("on backend %s (%s)", b.place.backend.Name, b.place.note)))
 	}
 	b.begin(s, table)
-	var grow func(result.Document)
+	var to hearer
 	if table && follows {
-		grow = func(d result.Document) { follower.Grow(b.shown, d) }
+		to.grow = func(d result.Document) { follower.Grow(b.shown, d) }
 	}
 	var slower []string
-	err := b.run(c.Context(), s, func(d result.Document) {
+	to.show = func(d result.Document) {
+		if table && (follows || !bench.Lacking(d.Head().Outcome)) {
+			report.Print(b.shown, d)
+		}
+	}
+	to.count = func(d result.Document) {
 		lines := b.base.slower(d)
 		slower = append(slower, lines...)
 		report.Regressed(lines)
 		report.Add(d)
-		if table && (follows || !bench.Lacking(d.Head().Outcome)) {
-			report.Print(b.shown, d)
+	}
+	to.cut = func(cycle int) {
+		text := fmt.Sprintf("stopped in cycle %d, which does not count", cycle)
+		if cycle == 1 {
+			text = "stopped in cycle 1: no cycle is complete"
 		}
-	}, grow)
-	if err != nil {
+		if table {
+			fmt.Fprintf(b.shown, "# %s\n", text)
+		} else {
+			s.Tell("cxrun: %s", text)
+		}
+	}
+	if err := b.run(c.Context(), s, to); err != nil {
 		return err
 	}
 	if table && follows {

@@ -176,29 +176,61 @@ func (o benchObserver) Ended(_, _ int, e shard.End) {
 	o.hand(e)
 }
 
-// run runs the cases. It calls answer with the document of each case that ends, and grow, unless
-// it is nil, with the unfinished document of the running one.
-func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Document), grow func(result.Document)) error {
+// hearer has what benchRun.run calls.
+type hearer struct {
+	show  func(result.Document) // each case that ended; may be nil
+	count func(result.Document) // those that count
+	grow  func(result.Document) // the unfinished document of the running case; may be nil
+	// cut gets the number of the cycle, of endless ones, in which the user ended the measurement; may be nil.
+	cut func(cycle int)
+}
+
+// run runs the cases. Of a cycle after the first that the user ends, only failures count.
+func (b *benchRun) run(ctx context.Context, s cli.Streams, to hearer) error {
 	cell := b.cell.matrix.Include[0]
 	cases, err := b.cell.matrix.Cases(cell)
 	if err != nil {
 		return err
 	}
-	o := benchObserver{startProgress(s), func(e shard.End) {
+	var held []shard.End // of the running cycle
+	counted := func(e shard.End) {
 		b.ended = append(b.ended, e)
+		to.count(e.Document)
+	}
+	stopped := func(e shard.End) bool { return ctx.Err() != nil && bench.Skipped(e.Document.Head().Outcome) }
+	cycle := 1
+	o := benchObserver{startProgress(s), func(e shard.End) {
 		b.warn(s, e.Document)
-		answer(e.Document)
+		held = append(held, e)
+		if cycle == 1 {
+			counted(e)
+		}
+		if to.show != nil && (cycle == 1 || !stopped(e)) {
+			to.show(e.Document)
+		}
 	}}
-	if grow != nil {
-		b.cell.watch = func(d result.Document) { o.above(func() { grow(d) }) }
+	if to.grow != nil {
+		b.cell.watch = func(d result.Document) { o.above(func() { to.grow(d) }) }
 	}
 	_, err = b.cell.observed(ctx, cell, cases, o)
-	for cycle := 2; err == nil && b.goesOn(ctx); cycle++ {
-		if err = b.again(cell, cases, cycle); err == nil {
-			_, err = b.cell.observed(ctx, cell, cases, o)
+	for err == nil && b.goesOn(ctx) {
+		cycle++
+		held = nil
+		if err = b.again(cell, cases, cycle); err != nil {
+			break
+		}
+		_, err = b.cell.observed(ctx, cell, cases, o)
+		whole := !slices.ContainsFunc(held, stopped)
+		for _, e := range held {
+			if whole || e.Document.Head().Outcome.Status == result.Failed && !stopped(e) {
+				counted(e)
+			}
 		}
 	}
 	o.end()
+	if b.endless && slices.ContainsFunc(held, stopped) {
+		to.cut(cycle)
+	}
 	if err != nil {
 		b.tellKept(s)
 	}
@@ -317,7 +349,7 @@ func (b *benchRun) failures() []string {
 	for _, e := range b.ended {
 		head, text := e.Document.Head(), endLine(e)
 		switch {
-		case head.Outcome.Status == result.Success, b.endless && bench.Skipped(head.Outcome):
+		case head.Outcome.Status == result.Success:
 		case e.Logs != "":
 			lines = append(lines, head.Identity.CaseID+" "+text)
 		default:

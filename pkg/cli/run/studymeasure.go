@@ -243,11 +243,11 @@ func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend
 	}
 	defer b.drop()
 	var out []D
-	err = b.run(ctx, s, func(d result.Document) {
+	err = b.run(ctx, s, hearer{count: func(d result.Document) {
 		if measured, ok := of(d); ok && d.Head().Outcome.Status == result.Success {
 			out = append(out, measured)
 		}
-	}, nil)
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ func (f *Flags) refuse() error {
 		{f.threads < 1 || f.gpus < 1, "-t and -g: want at least 1; their product is the number of ranks"},
 		{f.threads > maxRanks || f.gpus > maxRanks, fmt.Sprintf("-t and -g: want at most %d", maxRanks)},
 		{f.cycles < 0, "-N: want 1 or more, or 0 to go on until Ctrl-C"},
+		{f.cycles == 0 && len(f.algo)+len(f.ctas) > 0, "-N 0 never ends, and --algo and --ctas compare at the end: choose one, or a number of cycles"},
 		{f.iterations < 1, "-n: want at least 1"},
 		{f.warmup < 0, "-w: want 0 or more"},
 		{f.aggregate < 1, "-m: want at least 1"},

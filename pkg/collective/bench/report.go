@@ -89,7 +89,6 @@ type Row struct {
 func NewReport(r *Request, head bench.Head) *Report {
 	head.Op = r.Name()
 	head.Lenient(r.lenient())
-	head.Endless(r.Cycles == 0)
 	return &Report{
 		Head: head, Mode: r.View.Mode, Across: r.View.Across.String(), CPUTime: r.View.CPUTime,
 		Results: []CaseRows{}, Violations: []string{}, Passed: true, r: r, table: NewTable(nil, r),

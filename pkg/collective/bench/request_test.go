@@ -212,6 +212,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -D 3 -R 2", "-D 3: all_reduce has 2 kernels … multimem or GIN are not supported"},
 		{"broadcast -D 1 -R 2", "-D 1: broadcast has 0 kernels"},
 		{"all_reduce -D 1 -R 2 --algo symk", "-D measures one kernel"},
+		{"all_reduce -N 0 --algo ring", "-N 0 never ends, and --algo and --ctas compare at the end"},
 		{"all_reduce -V 8", "-V: only for the kernels of -D"},
 		{"all_reduce -V 65 -D 1 -R 2", "-V: want 1 to 64"},
 		{"all_reduce -M 2", "-M: want 0 or 1"},

@@ -411,7 +411,7 @@ func (t *Table) Foot(p *Report) {
 // unfinished reports whether a case ended before it was measured. If all operations, types or reductions
 // were requested, it ignores cases that the library does not support.
 func (r *Request) unfinished(o result.Outcome) bool {
-	return o.Status == result.Failed && !(r.lenient() && bench.Lacking(o)) && !(r.Cycles == 0 && bench.Skipped(o))
+	return o.Status == result.Failed && !(r.lenient() && bench.Lacking(o))
 }
 
 // missing returns the numbers of rows (size and placement) that lack trials, or "" if all rows are
