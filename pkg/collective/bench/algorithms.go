@@ -182,7 +182,7 @@ const lineWidth = 80
 
 // print prints the times by size and algorithm, and by size and CTAs, which variant is the best from where on, and
 // what the library does not offer.
-func (a *Algorithms) print(w io.Writer, op string) {
+func (a *Algorithms) show(w io.Writer, op string) {
 	title := strings.Join(slices.DeleteFunc([]string{op, a.DType, a.RedOp, strings.ReplaceAll(a.Placement, "_", " ")}, func(s string) bool { return s == "" }), " ")
 	if a.Root > 0 {
 		title += fmt.Sprintf(", root %d", a.Root)
@@ -205,10 +205,10 @@ func (a *Algorithms) print(w io.Writer, op string) {
 			timed(name)
 		}
 	}
-	t.print(w)
+	t.show(w)
 	if len(a.ctas) > 0 {
 		fmt.Fprintf(w, "# by the number of CTAs, the shortest time of all algorithms; NAME(N) has N CTAs\n")
-		a.byCTAs().print(w)
+		a.byCTAs().show(w)
 		a.unconfirmed(w)
 	}
 	if text := a.crossings(); text != "" {
@@ -281,7 +281,7 @@ func (t bySize) column(head string, cell func(s *AlgorithmSize) string) {
 }
 
 // print prints a table in lines that fit a terminal, in blocks if it is wider.
-func (t bySize) print(w io.Writer) {
+func (t bySize) show(w io.Writer) {
 	for line := range strings.Lines(t.text.Text(lineWidth - 1)) {
 		fmt.Fprintf(w, "#%s", line)
 	}

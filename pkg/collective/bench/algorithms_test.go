@@ -147,7 +147,7 @@ func TestComparisonsFit(t *testing.T) {
 				}
 			}
 			var out strings.Builder
-			a.print(&out, op)
+			a.show(&out, op)
 			benchtest.Fits(t, out.String())
 			require.Regexp(t, names[len(names)-1]+`\s`, out.String())
 		}

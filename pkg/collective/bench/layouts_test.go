@@ -45,6 +45,7 @@ func TestLayoutOfNCCLTests(t *testing.T) {
 	require.Positive(t, end)
 	config, results, found := strings.Cut(text[:end], `"results":`)
 	require.True(t, found)
+	//nolint:testifylint // the order counts
 	require.Equal(t, `{"version":3,"start_time":"2026-11-26 20:00:00","args":["cxrun test","bench","all_reduce"],"env":[],"nccl_version":22809,`+
 		`"config":{"nthreads":1,"ngpus":2,"minimum_bytes":1024,"maximum_bytes":4096,"step_factor":2,"warmup_iters":1,"iterations":7,"aggregated_iterations":1,`+
 		`"validation":64,"graph":0,"blocking_collectives":"false","per_iter_timing":"true","per_iter_skip":2,"parallel_init":"true",`+
@@ -53,6 +54,7 @@ func TestLayoutOfNCCLTests(t *testing.T) {
 	const head = `{"size":1024,"count":256,"type":"float","redop":"sum","root":"    -1","out_of_place":{"time":8,"alg_bw":0.128,"bus_bw":0.128,"nwrong":0},` +
 		`"out_of_place_per_iter":{"skipped_iterations":2,"min_us":15,"max_us":20,"avg_us":0,"p50_us":16,"p95_us":18,"p99_us":19},` +
 		`"in_place":{"time":4,"alg_bw":0.256,"bus_bw":0.256,"nwrong":`
+	//nolint:testifylint // the order counts
 	require.Equal(t, `[`+head+`0},"actual_iterations":7,"experiment_name":""},`+head+`3},"actual_iterations":7,"experiment_name":""}],`+
 		`"out_of_bounds":{"count":1,"okay":"false"},"average_bus_bandwidth":{"bandwidth":0.192,"okay":"unchecked"},"errors":[],`, results)
 	require.Contains(t, reported(t, "-J file.json --nccl-tests-json -C 1"), `"cpu_time":1.5,`)

@@ -387,13 +387,13 @@ func (t *Table) Foot(p *Report) {
 			plural.Count(c[0].Program.Messages, "message", "messages"))
 	}
 	for _, a := range p.Algorithms {
-		a.print(t.w, t.r.Name())
+		a.show(t.w, t.r.Name())
 	}
 	for i := range p.Matrices {
 		m := &p.Matrices[i]
 		m.Print(t.w, m.Case)
 	}
-	p.totals.print(t.w, t.r)
+	p.totals.show(t.w, t.r)
 	for _, line := range p.Slow {
 		fmt.Fprintf(t.w, "# slow: %s\n", line)
 	}

@@ -55,7 +55,7 @@ func (t *totals) add(m *collective.Measurement) {
 
 // print prints what a request asks for: how many results differ between operations on one input, in how many rows the library used
 // its kernels for symmetric windows, and the device memory.
-func (t *totals) print(w io.Writer, r *Request) {
+func (t *totals) show(w io.Writer, r *Request) {
 	line := func(title, format string, args ...any) {
 		fmt.Fprintf(w, "# %-20s : %s\n", title, fmt.Sprintf(format, args...))
 	}

@@ -46,8 +46,11 @@ type variable struct {
 // over NVLink or XGMI it claims memory of another node that it cannot open. A transfer over a crowded network may
 // take longer than its default of 30 s.
 var mooncakeBetweenNodes = []variable{
-	{"MC_LOG_LEVEL", "WARNING", false}, {"MC_FORCE_HCA", "1", true},
-	{"MC_USE_NVLINK_IPC", "0", true}, {"MC_USE_HIP_IPC", "0", true}, {"MC_TRANSFER_TIMEOUT", "120", false},
+	{"MC_LOG_LEVEL", "WARNING", false},
+	{"MC_FORCE_HCA", "1", true},
+	{"MC_USE_NVLINK_IPC", "0", true},
+	{"MC_USE_HIP_IPC", "0", true},
+	{"MC_TRANSFER_TIMEOUT", "120", false},
 }
 
 // libraries maps the names of backends in matrix/backends.yaml to their settings by lane.
