@@ -52,6 +52,8 @@ type Measurement struct {
 	PoolBudget int64 `json:"pool_budget"`
 	// Lane is what moved the data, as the backend itself observed it; empty if no rank got so far.
 	Lane string `json:"lane"`
+	// LaneUnverified: Lane is what the library was configured for, and no counter was there to verify it.
+	LaneUnverified bool `json:"lane_unverified,omitempty"`
 	// Transport is the library's name for the lane, such as P2P/CUMEM, or the handle by which rank 1 opened
 	// the pool of rank 0 (ipc, vmm); missing if the library does not report it. Several are joined by
 	// "+".

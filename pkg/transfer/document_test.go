@@ -7,6 +7,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
@@ -83,4 +84,20 @@ func TestKeysOfOtherBursts(t *testing.T) {
 	require.NotEqual(t, alone, of([]int{1, 64}))
 	require.Equal(t, alone, of([]int{1, 64}, 64))
 	require.Equal(t, of([]int{1, 64}), of([]int{1, 8, 64}), "rows are matched one by one")
+}
+
+// Tables say of which transfers nothing showed the lane.
+func TestTablesSayThatALaneIsNotVerified(t *testing.T) {
+	for _, unverified := range []bool{false, true} {
+		d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
+		d.Measurement.LaneUnverified = unverified
+		require.NoError(t, result.Validate(d))
+		of, headline := transfer.Family.Summary.Headline(d)
+		sections := transfer.Family.Summary.Sections(family.Headlines{of: {headline}})
+		lane := transfer.Of(&d.Identity.Case).Mode
+		if unverified {
+			lane += ", not verified"
+		}
+		require.Equal(t, lane, sections.Headlines[0].Table.Rows[0][2])
+	}
 }

@@ -22,7 +22,8 @@ type Headline struct {
 	SKU         string       `json:"sku"`
 	Backend     string       `json:"backend"`
 	Lane        string       `json:"lane"`
-	Handle      string       `json:"handle,omitempty"` // requested by the case
+	Unverified  bool         `json:"lane_unverified,omitempty"` // see Measurement.LaneUnverified
+	Handle      string       `json:"handle,omitempty"`          // requested by the case
 	Cache       string       `json:"cache"`
 	Arrangement string       `json:"arrangement"`
 	Register    float64      `json:"register_ms_per_gib"`
@@ -59,7 +60,7 @@ func headlineOf(d *Document) *Headline {
 	t, m := Of(&d.Identity.Case), &d.Measurement
 	h := &Headline{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
-		Lane: t.Mode, Handle: t.Handle, Cache: t.Workload, Arrangement: t.Routing, Key: d.ComparisonKey,
+		Lane: t.Mode, Unverified: m.LaneUnverified, Handle: t.Handle, Cache: t.Workload, Arrangement: t.Routing, Key: d.ComparisonKey,
 		Dropped: d.Workload.Dropped,
 	}
 	if m.Setup != nil {
@@ -117,7 +118,11 @@ func laneBy(lane, handle string) string {
 var keys = table.Text("SKU", "backend", "lane", "cache", "arrangement", "op")
 
 func (t *Headline) key(op string) []string {
-	return []string{t.SKU, t.Backend, laneBy(t.Lane, t.Handle), t.Cache, t.Arrangement, op}
+	lane := laneBy(t.Lane, t.Handle)
+	if t.Unverified {
+		lane += ", not verified"
+	}
+	return []string{t.SKU, t.Backend, lane, t.Cache, t.Arrangement, op}
 }
 
 func overview(cases []*Headline) table.Section {

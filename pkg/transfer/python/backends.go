@@ -69,7 +69,7 @@ var libraries = map[string][]settings{
 		environment: mooncakeBetweenNodes, removed: []string{"MC_FORCE_MNNVL"},
 		forced:      laneenv.Variables{Library: laneenv.Mooncake.Library, Names: []string{"MC_FORCE_TCP", "MC_INTRANODE_NVLINK"}},
 		batchBlocks: 8192,
-		evidence:    notTCP,
+		evidence:    countRDMA,
 	}},
 	"uccl-p2p": {{
 		title: "UCCL", adapter: "uccl_p2p",
@@ -86,6 +86,7 @@ var libraries = map[string][]settings{
 		environment:  []variable{{"MORI_DISABLE_AUTO_XGMI", "1", true}}, // its fallback if it finds no adapter
 		localOffsets: true, remoteOffsets: true,
 		batchBlocks: 16384, maxBlock: 1 << 30, // adapters refuse larger work requests
+		evidence: countRDMA,
 	}},
 }
 

@@ -2,6 +2,7 @@ package python
 
 import (
 	"cmp"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -58,11 +60,24 @@ func (s standIn) use(t *testing.T) {
 		t.Setenv(adaptersVariable, "mlx5_0")
 		t.Setenv("NCCL_SOCKET_IFNAME", "=lo")
 		t.Setenv("MORI_DISABLE_AUTO_XGMI", "0") // MoRI may take XGMI if it has no adapter
+		adapterCounting(t, "counters/port_rcv_data", "counters/port_xmit_data")
 	}
 	if s.hip {
 		t.Setenv("CX_STANDIN_HIP", "1")
 		t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
 	}
+}
+
+// adapterCounting gives the node of the test an adapter with these counters alone, which stand-ins advance.
+func adapterCounting(t *testing.T, counters ...string) {
+	t.Helper()
+	root := t.TempDir()
+	for _, name := range counters {
+		file := filepath.Join(root, "sys/class/infiniband/mlx5_0/ports/1", name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte("1000\n"), 0o600))
+	}
+	t.Setenv(rootVariable, root)
 }
 
 func (s standIn) change(c *plan.Case) {
@@ -87,6 +102,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 		for _, d := range transfertest.Processes(t, "", cases...) {
 			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 			require.Equal(t, s.lane, d.Measurement.Lane)
+			require.False(t, d.Measurement.LaneUnverified)
 			require.Equal(t, "device", d.Measurement.CheckedBy)
 			require.Equal(t, s.backend, d.Implementation.Name)
 			require.Equal(t, s.version, *d.Implementation.LibraryVersion)
@@ -147,7 +163,7 @@ func TestFailuresBetweenNodes(t *testing.T) {
 		"a bit is flipped":  {"CX_STANDIN_FAULT", "0:6:flip", result.Invalid, "check-failed: corrupted, 1 words", "check-failed: corrupted, 1 words"},
 		"a transfer fails":  {"CX_STANDIN_FAULT", "0:6:fail", result.Failed, "library-error: mooncake -1", "library-error: mori-io 13"},
 		"no adapter":        {adaptersVariable, "", result.Failed, "library-error: mooncake -1", "library-error: mori-io RuntimeError"},
-		"another network":   {"CX_STANDIN_EFA", "1", result.Invalid, "check-failed: lane tcp instead of rdma", ""},
+		"another network":   {"CX_STANDIN_EFA", "1", result.Invalid, "check-failed: lane unknown instead of rdma", ""},
 		"TCP is chosen":     {"MC_FORCE_TCP", "1", result.Failed, "refused", ""},
 		"no interface":      {"NCCL_SOCKET_IFNAME", "=nowhere0", result.Failed, "refused", "refused"},
 		"too little memory": {"CX_FAKE_FAIL", "hipMalloc#1=2", result.Failed, "out-of-memory", "out-of-memory"},
@@ -192,6 +208,33 @@ func TestMooncakeBetweenNodes(t *testing.T) {
 			d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few, func(c *plan.Case) { transfer.Of(c).Device = tc.device }))[0]
 			require.Equal(t, tc.status, d.Outcome.Status, "%v", d.Outcome.Reasons)
 		})
+	}
+}
+
+// The lane between nodes is what adapters have counted. It is unknown if they counted less than the requests, and not
+// verified without counters.
+func TestLaneBetweenNodesIsCounted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		counters   []string
+		lane       string
+		unverified bool
+	}{
+		"InfiniBand":   {[]string{"counters/port_rcv_data", "counters/port_xmit_data"}, vocab.LaneRDMA, false},
+		"EFA":          {[]string{"hw_counters/rx_bytes", "hw_counters/tx_bytes", "hw_counters/rdma_read_bytes", "hw_counters/rdma_write_bytes"}, vocab.LaneRDMA, false},
+		"nothing came": {[]string{"counters/port_xmit_data", "hw_counters/rx_bytes"}, runner.UnknownLane, false},
+		"no counters":  {nil, vocab.LaneRDMA, true},
+	} {
+		for _, backend := range []string{"mooncake on HIP", "mori-io over RDMA"} {
+			t.Run(backend+"/"+name, func(t *testing.T) {
+				need.CXX(t)
+				s := standIns[backend]
+				s.use(t)
+				adapterCounting(t, tc.counters...)
+				d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few))[0]
+				require.Equal(t, tc.lane, d.Measurement.Lane, "%v", d.Outcome.Reasons)
+				require.Equal(t, tc.unverified, d.Measurement.LaneUnverified)
+			})
+		}
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/pkg/sysfs"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/runner"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -49,17 +51,69 @@ func (t traffic) since(before traffic) (sum moved) {
 	return sum
 }
 
-// notTCP is the evidence for the RDMA lane of libraries that fall back to TCP: the sockets of this process moved
-// less than the requests.
-func notTCP() (func(asked map[string]int64) (runner.Lane, error), error) {
-	took, err := countTCP()
-	return func(asked map[string]int64) (runner.Lane, error) {
-		lane, err := took(asked)
-		if err == nil && lane.Name == runner.UnknownLane {
-			lane.Name = vocab.LaneRDMA
+// here is the machine whose adapters count, and lag how long they may take to count what has arrived.
+var (
+	here = sysfs.Here()
+	lag  = 3 * time.Second
+)
+
+// counters lists, by operation, files that drivers of adapters have for a port, and the bytes of their unit.
+// EFA counts apart what requests of RDMA have read and written.
+var counters = map[string]map[string]int64{
+	transfer.Pull: {"counters/port_rcv_data": 4, "hw_counters/rx_rdma_ucast_bytes": 1, "hw_counters/rx_bytes": 1, "hw_counters/rdma_read_bytes": 1},
+	transfer.Push: {"counters/port_xmit_data": 4, "hw_counters/tx_rdma_ucast_bytes": 1, "hw_counters/tx_bytes": 1, "hw_counters/rdma_write_bytes": 1},
+}
+
+// counted returns the sum over all ports of each of the counters of an operation that there are, in bytes.
+func counted(op string) map[string]int64 {
+	const adapters = "sys/class/infiniband"
+	sums := map[string]int64{}
+	for _, adapter := range here.List(adapters) {
+		for _, port := range here.List(adapters, adapter, "ports") {
+			for name, unit := range counters[op] {
+				if n, ok := here.Number(adapters, adapter, "ports", port, name); ok {
+					sums[name] += n * unit
+				}
+			}
 		}
-		return lane, err
-	}, err
+	}
+	return sums
+}
+
+// countRDMA is the evidence for the RDMA lane: by one of their counters, the adapters of this node moved at least the
+// bytes of the requests. Without counters the lane is not verified.
+func countRDMA() (func(asked map[string]int64) (runner.Lane, error), error) {
+	before := map[string]map[string]int64{}
+	for op := range counters {
+		before[op] = counted(op)
+	}
+	return func(asked map[string]int64) (runner.Lane, error) {
+		lane := runner.Lane{Name: vocab.LaneRDMA}
+		deadline := time.Now().Add(lag)
+		for op, bytes := range asked {
+			if len(before[op]) == 0 {
+				lane.Unverified = true
+				continue
+			}
+			for !carried(before[op], counted(op), bytes) {
+				if time.Now().After(deadline) {
+					return runner.Lane{Name: runner.UnknownLane}, nil
+				}
+				time.Sleep(lag / 30)
+			}
+		}
+		return lane, nil
+	}, nil
+}
+
+// carried reports whether one of the counters has counted at least so many bytes.
+func carried(before, now map[string]int64, bytes int64) bool {
+	for name, n := range now {
+		if at, ok := before[name]; ok && n-at >= bytes {
+			return true
+		}
+	}
+	return false
 }
 
 // countTCP is the evidence for the TCP lane: the sockets of this process moved at least the bytes of the

@@ -134,7 +134,7 @@ func (a *assembly) setup() {
 	m := &a.Measurement
 	serving, posting := a.tracks[0].setup, a.tracks[1].setup
 	lane := a.lane()
-	m.Lane, m.Transport = lane.Name, lane.Transport
+	m.Lane, m.Transport, m.LaneUnverified = lane.Name, lane.Transport, lane.Unverified
 	m.TwoSided, m.CheckedBy, m.PoolBudget = posting.TwoSided, posting.Checked, posting.Budget
 	if posting.Pool > 0 {
 		register := max(serving.Register, posting.Register)

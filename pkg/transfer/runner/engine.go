@@ -64,6 +64,8 @@ type Lane struct {
 	// Transport is the library's name for it, such as P2P/CUMEM, or the handle by which rank 1 opened
 	// the pool; several are joined likewise. It is empty if the library does not report it.
 	Transport string `json:"transport,omitempty"`
+	// Unverified: nothing was there to show that the data took the lane for which the library was configured.
+	Unverified bool `json:"unverified,omitempty"`
 }
 
 // UnknownLane is the lane of a library that does not report how the data moved.
@@ -72,6 +74,7 @@ const UnknownLane = "unknown"
 // Add merges another lane that moved data.
 func (l *Lane) Add(more Lane) {
 	l.Name, l.Transport = joined(l.Name, more.Name), joined(l.Transport, more.Transport)
+	l.Unverified = l.Unverified || more.Unverified
 }
 
 // joined merges the words of two lists.

@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 
-from standin_copy import Copies, Misuse, close_handle, handle_of, open_handle, room
+from standin_copy import Copies, Misuse, close_handle, count, handle_of, open_handle, room
 
 NOT_REGISTERED, OVERLAPS = -1, -7
 
@@ -29,25 +29,19 @@ def _transport(protocol, filter):
     return "rdma" if hcas else "tcp"
 
 
-class _Wire:
-    """A connection of TCP in this process, for bytes that the sockets would carry."""
-
-    def __init__(self):
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            self.near = socket.create_connection(server.getsockname())
-            self.far = server.accept()[0]
-
-    def carry(self, size):
-        sender = threading.Thread(target=self.near.sendall, args=(bytes(size),))
+def _carry(size):
+    """Moves bytes over a connection of TCP in this process, which is closed, as those of the real one are."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as near, server.accept()[0] as far:
+        sender = threading.Thread(target=near.sendall, args=(bytes(size),))
         sender.start()
         while size:
-            size -= len(self.far.recv(min(size, 1 << 20)))
+            size -= len(far.recv(min(size, 1 << 20)))
         sender.join()
 
 
 class TransferEngine:
     def __init__(self):
-        self.buffers, self.batches, self.made, self.transport, self.wire = {}, {}, 0, None, None
+        self.buffers, self.batches, self.made, self.transport = {}, {}, 0, None
 
     def initialize(self, local_hostname, metadata_server, protocol, device_name):
         if metadata_server != "P2PHANDSHAKE":
@@ -55,9 +49,7 @@ class TransferEngine:
         self.transport = _transport(protocol, device_name)
         if self.transport is None:
             return -1
-        if self.transport == "tcp":
-            self.wire = _Wire()
-        elif os.environ.get("MC_USE_NVLINK_IPC") != "0" or os.environ.get("MC_USE_HIP_IPC") != "0":
+        if self.transport != "tcp" and (os.environ.get("MC_USE_NVLINK_IPC") != "0" or os.environ.get("MC_USE_HIP_IPC") != "0"):
             self.transport = "ipc"  # claims memory of another node, which it does not find
         self.host = local_hostname.rpartition(":")[0]
         self.listens = socket.create_server((self.host, 0))
@@ -109,8 +101,11 @@ class TransferEngine:
                 opened[of[0]] = open_handle(bytes.fromhex(of[2]))
             at = opened[of[0]] + at - of[0]
             blocks.append((at, to, n) if write else (to, at, n))
-        if self.wire and not failed:
-            self.wire.carry(sum(sizes))
+        if not failed:
+            if self.transport == "tcp":
+                _carry(sum(sizes))
+            else:
+                count(sum(sizes), write)
         self.made += 1
         self.batches[self.made] = None if failed else self.copies.start(blocks), opened.values()
         return self.made

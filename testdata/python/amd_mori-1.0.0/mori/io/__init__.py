@@ -14,7 +14,7 @@ import os
 import socket
 
 import torch
-from standin_copy import Copies, Misuse, bus_id, close_handle, handle_of, open_handle, room
+from standin_copy import Copies, Misuse, bus_id, close_handle, count, handle_of, open_handle, room
 
 
 class StatusCode(enum.IntEnum):
@@ -138,6 +138,8 @@ class IOEngineSession:
         if not blocks:
             return TransferStatus(code=StatusCode.SUCCESS)
         self.flying += 1
+        if isinstance(self.backend, _Rdma):
+            count(sum(sizes), write)
         return TransferStatus(self, self.backend.copies.start(blocks))
 
     def batch_read(self, local_offsets, remote_offsets, sizes, transfer_uid):
