@@ -24,7 +24,8 @@ type Headline struct {
 	Submission string `json:"submission"`
 	PageBytes  int64  `json:"page_bytes"` // 0: one piece per stream
 	Victim     bool   `json:"victim,omitempty"`
-	Layout     string `json:"layout,omitempty"` // of the blocks of swaps
+	Layout     string `json:"layout,omitempty"`  // of the blocks of swaps
+	Profile    string `json:"profile,omitempty"` // of swaps of a suite
 	// Pairs has the rates of each pair of devices at the largest size, on the first number of streams, by the clock of
 	// the device or, without it, of the host. Median is that of the pairs, and Worst the slowest pair if it is more than
 	// a tenth below. Missing in other cases.
@@ -59,7 +60,7 @@ func headlineOf(d *Document) *Headline {
 	b := Of(&d.Identity.Case)
 	h := &Headline{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
-		Test: b.Test, HostMemory: b.HostMemory, Submission: b.Submission, PageBytes: b.PageBytes, Victim: b.Victim, Layout: b.Layout, Rows: []HeadlineRow{}, Key: d.ComparisonKey,
+		Test: b.Test, HostMemory: b.HostMemory, Submission: b.Submission, PageBytes: b.PageBytes, Victim: b.Victim, Layout: b.Layout, Profile: b.Profile, Rows: []HeadlineRow{}, Key: d.ComparisonKey,
 	}
 	if c := &d.Identity.Case; b.Each || TestOf(b.Test).Ranks == All {
 		h.World = c.World
@@ -127,7 +128,7 @@ func (c *Headline) Settle() {
 // sections returns the report sections of the headlines.
 func sections(h family.Headlines) family.Sections {
 	all := family.Of[*Headline](h, list)
-	return family.Sections{Headlines: []table.Section{overview(all), pairSection(all), besideVictim(all)}, Details: append([]table.Section{ladder(all), swaps(all)}, pairSquares(all)...)}
+	return family.Sections{Headlines: []table.Section{overview(all), largestSwaps(all), pairSection(all), besideVictim(all)}, Details: append([]table.Section{ladder(all), swaps(all)}, pairSquares(all)...)}
 }
 
 // keys are the columns that identify copies.
@@ -141,6 +142,9 @@ func (c *Headline) key() []string {
 	what := pieces(c.Submission, c.PageBytes, c.Victim)
 	if c.Layout != "" {
 		what += ", " + c.Layout
+	}
+	if c.Profile != "" {
+		what += ", " + c.Profile
 	}
 	if c.World > 0 {
 		what += fmt.Sprintf(", %d devices", c.World)
@@ -162,10 +166,11 @@ func (c *Headline) largest() HeadlineRow {
 	return last
 }
 
+// overview shows the copies that have no table of their own.
 func overview(cases []*Headline) table.Section {
 	s := &table.Table{Columns: slices.Concat(keys, table.Figures("largest"), table.Headline("device GB/s"), table.Figures("host GB/s", "smallest", "device µs", "host µs"))}
 	for _, c := range cases {
-		if len(c.Rows) == 0 || c.Pairs != nil {
+		if len(c.Rows) == 0 || c.Pairs != nil || c.Layout != "" {
 			continue
 		}
 		last, first := c.largest(), c.Rows[0]
@@ -233,6 +238,22 @@ func swaps(cases []*Headline) table.Section {
 		}
 	}
 	return table.Section{Title: "Swaps of blocks", Table: s, Keys: len(keys), Folded: true}
+}
+
+// largestSwaps shows the point with the most bytes of each case of swaps.
+func largestSwaps(cases []*Headline) table.Section {
+	s := &table.Table{Columns: slices.Concat(keys, table.Figures("largest", "p50 µs"), table.Headline("GB/s"))}
+	for _, c := range cases {
+		if len(c.Rows) > 0 && c.Layout != "" {
+			last := c.largest()
+			s.Rows = append(s.Rows, append(c.key(), fmt.Sprintf("%d × %s", last.NumBlocks, table.Size(last.BlockBytes)), table.OrDash(last.HostMicros),
+				table.OrDash(last.HostGBps)+c.Spread(func(o *Headline) float64 { return o.largest().HostGBps })))
+		}
+	}
+	return table.Section{
+		Title: "Largest swaps of blocks", Table: s, Keys: len(keys),
+		Note: "The swap with the most bytes, blocks × size, of several the fastest, by the host's clock from before its first call until the stream has been waited for.",
+	}
 }
 
 // besideVictim shows the rows of copies beside a victim.

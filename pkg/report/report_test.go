@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -256,6 +257,26 @@ func TestSwapsInASummary(t *testing.T) {
 	require.Contains(t, b.String(), "| block | blocks | bytes | p50 µs | p99 µs | GB/s |")
 	require.Regexp(t, `(?m)^\| 4 KiB \| 5 \| 20 KiB \| 1\.2\d* \| – \| 17\.\d+ \|$`, b.String())
 	require.Len(t, regexp.MustCompile(`(?m)^\| (129 B|4 KiB) \|`).FindAllString(b.String(), -1), 5, "no row in the tables of other copies")
+	require.NotContains(t, b.String(), "by events of the device behind a gate", "the headline of other copies")
+	require.Regexp(t, `(?m)^\| 5 × 4 KiB \| \d+\.\d+ \| \*\*\d+\.\d+\*\* \|$`, b.String())
+
+	// A suite's profiles are told apart, and their rows fit a terminal.
+	r = newRun(t)
+	for _, profile := range copies.Profiles() {
+		c := plantest.Copy("ce", "swap_blocks_h2d", func(c *plan.Case) { copies.Of(c).Profile = profile })
+		r.ask(c, plan.Runnable, "")
+		d := resulttest.Copy(c, attempt(1, "nvidia"))
+		r.answer(d)
+	}
+	b.Reset()
+	require.NoError(t, r.build().Text(&b, 0))
+	t.Log(b.String())
+	for _, profile := range copies.Profiles() {
+		require.Contains(t, b.String(), "random, "+profile)
+	}
+	for line := range strings.Lines(b.String()) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 111, line)
+	}
 }
 
 // Copies beside a victim have a table of their own. A slowdown that does not count is a dash.
