@@ -161,7 +161,8 @@ func Remainder(b *Block) string {
 // seconds estimates a case. It assumes the speed of copies of pageable memory, which painting and checking exceed: it
 // counts them for two windows, and leaves more to the slack of budgets. It counts in windows of copies alone. Copies
 // beside a victim must outlast it: their number begins at twice a window's and doubles until they do. If they slow the
-// victim down four times, that takes up to eight times a window's copies.
+// victim down four times, that takes up to eight times a window's copies. Swaps of page-locked memory are
+// counted at about half the speed of an H100.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		slow    = 4.0       // GB/s
@@ -170,19 +171,32 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 		beside  = 1 + 8 + 2 // windows: a victim alone, beside copies, and for twice as long beside copies
 		doubled = 2 + 4 + 8 // windows in which the number of copies doubles, once a row
 		call    = 10.0      // microseconds
+
+		swapped   = 20.0 // GB/s
+		swapCall  = 6.0  // microseconds
+		swapBatch = 2.0  // microseconds a block
 	)
 	b := Of(c)
 	windows := clocks * b.Timing.Trials
 	if b.Victim {
 		windows += beside*b.Timing.Trials + doubled
 	}
+	rate, each := slow, call
 	if TestOf(b.Test).Swap {
 		windows = b.Timing.Trials // by one clock
+		if b.HostMemory != Pageable {
+			rate, each = swapped, swapCall
+		}
+		if b.Submission == Batch {
+			each = swapBatch
+		}
 	}
 	var micros float64
 	for _, r := range Asked(c) {
-		us := float64(r.Pieces)*call + float64(r.Bytes)/(min(slow, pace.GBps)*1e3)
-		micros += us * float64(b.Timing.Warmup+windows*b.Timing.Reps+checks)
+		us := func(call, rate float64) float64 {
+			return float64(r.Pieces)*call + float64(r.Bytes)/(min(rate, pace.GBps)*1e3)
+		}
+		micros += us(each, rate)*float64(b.Timing.Warmup+windows*b.Timing.Reps) + us(call, slow)*checks
 	}
 	if TestOf(b.Test).Chase {
 		const read = 2.0 // microseconds

@@ -137,6 +137,26 @@ func cannot(t *testing.T, backend string, world int, c plan.Case, want string) {
 	require.ErrorContains(t, err, want)
 }
 
+// TestSwapEstimates: the six cases of cxrun bench copy swap_blocks_h2d swap_blocks_d2h swap_blocks_d2d took 55 s on an
+// H100, and with --submit batch less.
+func TestSwapEstimates(t *testing.T) {
+	seconds := func(submission string) (sum float64) {
+		for _, test := range []string{"swap_blocks_h2d", "swap_blocks_d2h", "swap_blocks_d2d"} {
+			c := plantest.Copy("ce", test, func(c *plan.Case) {
+				b := copies.Of(c)
+				c.SKU, b.Submission, b.Timing = "h100-dgxc", submission, plan.Repetitions{Warmup: 32, Reps: 100, Trials: 1}
+				b.BlockBytes, b.NumBlocks, b.MaxPayload = []int64{257, 4 << 10, 64 << 10, 256 << 10}, []int{1, 4, 16, 64, 256, 1024, 2048}, 2<<30
+			})
+			sum += 2 * planner.Estimate(plantest.Shipped(), &c).Seconds() // layouts
+		}
+		return sum
+	}
+	loop, batch := seconds(copies.Loop), seconds(copies.Batch)
+	t.Logf("loop %.0f s, batch %.0f s", loop, batch)
+	require.InDelta(t, 2.5*55, loop, 0.5*55)
+	require.Less(t, batch, 0.75*loop)
+}
+
 // TestVictimEstimates: beside a victim that they slow down four times, copies take eight times as long as
 // alone to outlast it in each window, after windows in which their number has doubled. Beside twice the
 // victim's work they take as long as it.
