@@ -138,7 +138,21 @@ func (b *Block) Factors(c *plan.Case, to []string) []string {
 	if b.CTAs > 0 {
 		to = append(to, "ctas"+strconv.Itoa(b.CTAs))
 	}
-	return to
+	return append(to, b.How()...)
+}
+
+// How returns words for what affects times in the windows of a case beside their mode and is not the default.
+func (b *Block) How() (words []string) {
+	if b.Measure.Wait != "" {
+		words = append(words, "wait "+b.Measure.Wait)
+	}
+	if b.Measure.Skip > 0 {
+		words = append(words, "skip "+strconv.Itoa(b.Measure.Skip))
+	}
+	if b.NullStream {
+		words = append(words, "null stream")
+	}
+	return words
 }
 
 // Width returns the number of ranks, of world, that run an operation together.

@@ -167,6 +167,10 @@ type Check struct {
 	Reasons result.Reasons `json:"reasons,omitempty"`
 }
 
+// Counted reports whether Wrong is the number of all wrong elements, or at least of some: not if a comparison is missing,
+// or there was nothing to compare.
+func (c *Check) Counted() bool { return c.Passed && c.Checked > 0 || c.Wrong > 0 }
+
 // Good reports whether the row is complete and passed its checks.
 func (r *Row) Good() bool { return r.Complete && r.Check.Passed }
 

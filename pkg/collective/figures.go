@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/plural"
@@ -118,6 +119,7 @@ var Facets = []figure.Facet{
 	{Title: "buffers", Values: vocab.BufferStates()},
 	{Title: "registration", Values: vocab.Registrations()},
 	{Title: "algorithm", Values: AlgorithmNames()},
+	{Title: "windows"},
 }
 
 // Rates are the rates of the charts: the bus bandwidth.
@@ -146,5 +148,5 @@ var views = []figure.View{
 // facetsOf returns the values of Facets for a series.
 func facetsOf(d *Document, mode, placement string) []string {
 	m, b := &d.Measurement, Of(&d.Identity.Case)
-	return []string{m.Op, mode, placement, m.DType, m.RedOp, strconv.Itoa(m.Root), b.TrafficName, m.Buffers, m.Registration, b.Variant()}
+	return []string{m.Op, mode, placement, m.DType, m.RedOp, strconv.Itoa(m.Root), b.TrafficName, m.Buffers, m.Registration, b.Variant(), strings.Join(b.How(), ", ")}
 }

@@ -125,10 +125,14 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 func Seconds(c *plan.Case, pace catalog.Pace) float64 {
 	b, t := Of(c), Of(c).Measure
 	ops := float64(len(b.Placements) * len(b.Modes) * t.Trials * (t.Warmup + t.Iterations*t.Aggregate*t.Launches))
+	pairs := max(1, b.Pairs(c.World))
+	if t.Checks > DefaultChecks { // fewer are within the error of the estimate
+		ops += float64(len(b.Placements) * len(b.Modes) * max(MinChecks, t.Checks/pairs))
+	}
 	ops += float64(len(b.Placements) * t.Repeatable)
 	var micros float64
 	for _, size := range b.Sizes {
 		micros += ops * (pace.Micros + 2*float64(size)/(pace.GBps*1e3))
 	}
-	return float64(max(1, b.Pairs(c.World))) * (micros / 1e6)
+	return float64(pairs) * (micros / 1e6)
 }

@@ -109,12 +109,16 @@ func HeadlineOf(d *Document) *Headline {
 	return c
 }
 
-// named returns the operation of a document, with its algorithm if one was asked for.
+// named returns the operation of a document, with its variant if one was asked for, and what distinguishes its windows.
 func named(d *Document) string {
-	if b := Of(&d.Identity.Case); b != nil && b.Algorithm != "" {
-		return d.Measurement.Op + "/" + b.Algorithm
+	name := d.Measurement.Op
+	if b := Of(&d.Identity.Case); b != nil {
+		if variant := b.Variant(); variant != "" {
+			name += "/" + variant
+		}
+		name = strings.Join(append([]string{name}, b.How()...), ", ")
 	}
-	return d.Measurement.Op
+	return name
 }
 
 // fit fits the medians.

@@ -58,11 +58,14 @@ var prefixes = []string{
 	"TORCH_NCCL_", "TORCH_SYMMMEM", "FI_", "IBV_", "MLX5_", "EP_NIC_NAME", "EP_OVERRIDE_RDMA_SL",
 }
 
+// ofTests is the prefix of nccl-tests' variables, which no library reads.
+const ofTests = "NCCL_TESTS_"
+
 // Relevant returns the elements of environ ("NAME=value") that change what a communication
 // library does.
 func Relevant(environ []string) (relevant []string) {
 	for _, kv := range environ {
-		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(kv, p) }) {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(kv, p) }) && !strings.HasPrefix(kv, ofTests) {
 			relevant = append(relevant, kv)
 		}
 	}

@@ -46,7 +46,8 @@ func Of(c *plan.Case) *Block {
 
 // Factors implements plan.Block.
 func (b *Block) Factors(c *plan.Case, to []string) []string {
-	return append(to, b.Op, b.Label(), b.PlanSHA256[:min(8, len(b.PlanSHA256))], c.Precision, b.RedOp, "w"+strconv.Itoa(c.World), b.Buffers)
+	to = append(to, b.Op, b.Label(), b.PlanSHA256[:min(8, len(b.PlanSHA256))], c.Precision, b.RedOp, "w"+strconv.Itoa(c.World), b.Buffers)
+	return append(to, b.Measured().How()...)
 }
 
 // Measured returns the block of the collective case that is measured in the same manner.

@@ -155,6 +155,11 @@ func benchOf(c *cobra.Command, s cli.Streams, of bench.Command, asked bench.Meas
 		return group.once(err)
 	}
 	cat, p, err := benchPlace(c.Context(), s, *o, of.Family)
+	if err == nil && p.machine.GPUs == nil && hidden() != "" && o.Backend != bench.HostBackend {
+		err = cli.EnvironmentError("no device is left%s", hidden())
+	} else if cli.Code(err) == cli.ExitEnvironment {
+		err = cli.EnvironmentError("%w%s", err, hidden())
+	}
 	if err != nil {
 		return group.once(err)
 	}
@@ -232,6 +237,15 @@ func fromDevice(first string, group *together) error {
 		}
 	}
 	return nil
+}
+
+// hidden returns the end of a message that devices are lacking, if firstDevice hides some.
+func hidden() string {
+	first := os.Getenv(firstDevice)
+	if n, err := strconv.Atoi(first); err != nil || n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s=%s hides the devices before number %s: choose a lower one, or unset it", firstDevice, first, first)
 }
 
 // measure runs the measurement and prints the documents as they come.

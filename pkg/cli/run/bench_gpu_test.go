@@ -208,6 +208,20 @@ func TestBenchFromADevice(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, code)
 		require.Contains(t, stderr, want)
 	}
+
+	for device, want := range map[string]string{
+		"1": "this machine has 1; NCCL_TESTS_DEVICE=1 hides the devices before number 1: choose a lower one, or unset it",
+		"9": "NCCL_TESTS_DEVICE=9 hides the devices before number 9",
+	} {
+		for _, name := range visibleDevices {
+			require.NoError(t, os.Unsetenv(name)) // t.Setenv above restores it
+		}
+		t.Setenv("CX_FAKE_DEVICES", "2")
+		t.Setenv("NCCL_TESTS_DEVICE", device)
+		code, _, stderr = cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8", "-g", "2")
+		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		require.Contains(t, stderr, want)
+	}
 }
 
 // With both vendors' libraries, a backend that is named gets its vendor's devices.

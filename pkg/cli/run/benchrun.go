@@ -81,7 +81,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	m, err := direct.Resolve(cat, p.machine)
 	switch {
 	case errors.Is(err, planner.ErrCannot):
-		return nil, cli.EnvironmentError("%w", err)
+		return nil, cli.EnvironmentError("%w%s", err, hidden())
 	case err != nil:
 		return nil, cli.UsageError("%w", err)
 	}

@@ -221,7 +221,7 @@ func (p *Report) result(c *CaseRows, rows []Row) testsResult {
 			if figures.Time = &s.TimeUS; p.CPUTime {
 				figures.Time, figures.CPUTime = nil, &s.TimeUS
 			}
-			if row.Check.Passed || row.Check.Wrong > 0 {
+			if row.Check.Counted() {
 				figures.Wrong = &row.Check.Wrong
 			}
 		}
@@ -296,7 +296,7 @@ func (p *Report) ofRCCLTests() []rcclRow {
 			if row.Placement == vocab.InPlace {
 				r.InPlace = 1
 			}
-			if row.Check.Passed || row.Check.Wrong > 0 {
+			if row.Check.Counted() {
 				r.Wrong = strconv.FormatInt(row.Check.Wrong, 10)
 			}
 			out = append(out, r)

@@ -52,7 +52,7 @@ func (f *Flags) refuse() error {
 		{f.check < 0, "-c: want at least 0"},
 		{f.trials < 1, "--trials: want at least 1"},
 		{float64(f.iterations)*float64(f.aggregate) > maxOperations, fmt.Sprintf("-n times -m: want at most %d operations in a window; use --trials for more windows", maxOperations)},
-		{f.warmup > maxOperations || f.launches > maxOperations || f.trials > maxOperations, fmt.Sprintf("-w, -G and --trials: want at most %d", maxOperations)},
+		{max(f.warmup, f.launches, f.trials, f.check) > maxOperations, fmt.Sprintf("-w, -G, -c and --trials: want at most %d", maxOperations)},
 		{!validCTAs(f.ctas), fmt.Sprintf("--ctas: want different numbers from 1 to %d", collective.MaxCTAs)},
 		{f.launches < 0, "-G: want 0 or more"},
 		{f.unalign < 0 || f.unalign > maxUnalign, fmt.Sprintf("-u: want 0 to %d elements", maxUnalign)},

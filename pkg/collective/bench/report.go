@@ -41,6 +41,7 @@ type Report struct {
 	shown      int     // rows with figures
 	sum        float64 // of their busbw
 	failed     bool    // a row failed a check
+	counted    bool    // an element was checked
 	missed     int     // thresholds
 	unfinished bool    // a case was not measured completely
 
@@ -165,6 +166,7 @@ func (p *Report) Add(doc result.Document) {
 				p.sum += f.BusBW
 			}
 			p.failed = p.failed || !row.Check.Passed
+			p.counted = p.counted || row.Check.Checked > 0
 		}
 		p.OutOfBounds += row.Check.Wrong
 		c.Rows = append(c.Rows, row)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/wording"
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -42,6 +43,14 @@ func planned(t *testing.T, backend, line string) planner.Direct {
 	d, err := r.Plan(plantest.Shipped().Backend(backend), world)
 	require.NoError(t, err)
 	return d
+}
+
+// Checks that were asked for take time too.
+func TestChecksAreEstimated(t *testing.T) {
+	seconds := func(line string) float64 {
+		return collective.Seconds(&planned(t, "nccl", line).Cases[0], catalog.Pace{Micros: 1, GBps: 1})
+	}
+	require.InDelta(t, 2*1000*(1e-6+2*float64(32<<20)/1e9), seconds("all_reduce -c 2000")-seconds("all_reduce -c 1000"), 1e-3)
 }
 
 func TestDefaultsAreThoseOfNCCLTests(t *testing.T) {
@@ -363,7 +372,8 @@ func TestRefusalsOfSizesAndModels(t *testing.T) {
 		"all_reduce --out=":                    "--out is empty: give a name, or leave the flag out",
 		"all_reduce -t 4294967296":             "-t and -g: want at most 1048576",
 		"all_reduce -n 2000000000":             "-n times -m: want at most 1000000 operations in a window; use --trials for more windows",
-		"all_reduce --trials 2000000000":       "-w, -G and --trials: want at most 1000000",
+		"all_reduce --trials 2000000000":       "-w, -G, -c and --trials: want at most 1000000",
+		"all_reduce -c 1000001":                "-w, -G, -c and --trials: want at most 1000000",
 		"all_reduce --max-time 32M=1,32768K=2": `--max-time "32768K=2": duplicate threshold for 33554432 bytes`,
 		"all_reduce --max-time 16M=1":          `--max-time "16M=1": 16777216 bytes is not one of the measured sizes; see -b, -e, -f and -i`,
 		"all_reduce --min-busbw 32M=0":         "--min-busbw 32M=0: want a value above 0",

@@ -74,6 +74,12 @@ func (t *Table) timing() string {
 			vocab.WaitOperation: "pipelined (-z 2: each time includes a wait)",
 		}[wait]
 	}
+	if skip := t.r.Shape.Measure.Skip; skip > 0 {
+		text += fmt.Sprintf(", i_ columns without the first %s of a window (-K)", plural.Count(skip, "iteration", "iterations"))
+	}
+	if t.r.Shape.NullStream {
+		text += ", null stream (-y 1)"
+	}
 	if t.r.View.CPUTime {
 		text += ", host's time to enqueue in the time column"
 	}
@@ -330,8 +336,8 @@ func (t *Table) half(row *collective.Row) {
 		}
 		return
 	}
-	wrong := "N/A" // no wrong elements, but the check is incomplete
-	if row.Check.Passed || row.Check.Wrong > 0 {
+	wrong := "N/A" // no wrong elements, but the check is incomplete, or there was nothing to check
+	if row.Check.Counted() {
 		wrong = strconv.FormatFloat(float64(row.Check.Wrong), 'g', 6, 64)
 	}
 	fmt.Fprintf(t.w, "  %s  %s  %s  %6s", fixed(f.TimeUS, 7), fixed(f.AlgBW, 6), fixed(f.BusBW, 6), wrong)
@@ -370,7 +376,7 @@ func (t *Table) Foot(p *Report) {
 		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, sanitize.Line(why))
 	}
 	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was checked
-	if p.shown > 0 {
+	if p.counted {
 		wrong = strconv.FormatInt(p.OutOfBounds, 10)
 	}
 	switch {
@@ -378,6 +384,8 @@ func (t *Table) Foot(p *Report) {
 		verdict = "FAILED"
 	case p.unfinished:
 		verdict = "INCOMPLETE"
+	case !p.counted:
+		verdict = "UNCHECKED"
 	}
 	if p.AvgBusBW != nil {
 		mean = strconv.FormatFloat(*p.AvgBusBW, 'g', 6, 64)

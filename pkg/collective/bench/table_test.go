@@ -57,6 +57,45 @@ func document(rows ...collective.Row) *collective.Document {
 	return d
 }
 
+// A check of nothing is no passed check, nor is a comparison of no results.
+func TestNothingToCheck(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 0 -e 0 -O 0 --repeatable 2")
+	require.NoError(t, err)
+	p := NewReport(&r, bench.Head{})
+	row := rowOf(vocab.InPlace, 10)
+	row.Requested, row.Bytes, row.Count, row.Check.Checked, row.Repeatable = 0, 0, 0, 0, &result.Repeatability{Operations: 2}
+	p.Add(document(row))
+	var out bytes.Buffer
+	p.Print(&out, document(row))
+	p.Foot(&out)
+	require.Regexp(t, `(?m)^ +0 .* N/A$`, out.String())
+	require.Contains(t, out.String(), "# Out of bounds values : N/A UNCHECKED\n")
+	require.Contains(t, out.String(), "# Repeatable           : N/A, no results were compared\n")
+}
+
+// What distinguishes windows is in the id, the labels and the head, but not the defaults.
+func TestWindowsHaveLabels(t *testing.T) {
+	for flags, want := range map[string][2]string{
+		"":                    {"", ""},
+		"-z 1":                {"-wait-barrier", "wait barrier"},
+		"-z 2":                {"-wait-operation", "wait operation"},
+		"-y 1":                {"-null-stream", "null stream"},
+		"-I 1 -n 5 -K 3 -y 1": {"-skip-3-null-stream", "skip 3, null stream"},
+	} {
+		c := planned(t, "nccl", "all_reduce "+flags).Cases[0]
+		id := c.ID()
+		require.Equal(t, want[0], id[strings.Index(id, "shifted")+len("shifted"):])
+		d := document(rowOf(vocab.OutOfPlace, 10))
+		d.Identity.Case = c
+		facets := collective.Figures(d)[0].Lines[0].Facets
+		require.Equal(t, want[1], facets[len(collective.Facets)-1])
+		require.Equal(t, strings.TrimSuffix("all_reduce, "+want[1], ", "), collective.HeadlineOf(d).Op)
+	}
+	r, err := ask(t, "all_reduce -I 1 -n 5 -K 3 -y 1")
+	require.NoError(t, err)
+	require.Contains(t, NewTable(nil, &r).head("", 2), "# timing: pipelined (-z 0: operations back to back), i_ columns without the first 3 iterations of a window (-K), null stream (-y 1), ")
+}
+
 // lines are what the table prints of a document without its comments.
 func lines(t *testing.T, line string, d *collective.Document) []string {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 // totals are figures over all cases, which the foot of the table has.
 type totals struct {
 	rows       int
-	repeated   int // rows with operations on one input
+	repeated   int // rows whose results were compared
 	differ     int // of them, with results that differ
 	named      int // rows whose algorithm the library reported
 	symmetric  int // of them, with a kernel for symmetric windows
@@ -28,7 +28,7 @@ func (t *totals) add(m *collective.Measurement) {
 	for i := range m.Rows {
 		row := &m.Rows[i]
 		t.rows++
-		if v := row.Repeatable; v != nil {
+		if v := row.Repeatable; v != nil && v.Compared > 0 {
 			t.repeated++
 			t.differ += min(1, int(v.Elements))
 		}
@@ -59,7 +59,10 @@ func (t *totals) show(w io.Writer, r *Request) {
 	line := func(title, format string, args ...any) {
 		fmt.Fprintf(w, "# %-20s : %s\n", title, fmt.Sprintf(format, args...))
 	}
-	if n := r.Shape.Measure.Repeatable; n > 0 {
+	switch n := r.Shape.Measure.Repeatable; {
+	case n > 0 && t.repeated == 0:
+		line("Repeatable", "N/A, no results were compared")
+	case n > 0:
 		line("Repeatable", "%d operations on one input, results differ in %d of %s", n, t.differ, plural.Count(t.repeated, "row", "rows"))
 	}
 	switch {

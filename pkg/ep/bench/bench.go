@@ -257,8 +257,11 @@ func repeatable(w io.Writer, rows []ep.Row, combines int) {
 		return
 	}
 	var lines []string
-	differ := 0
+	differ, compared := 0, 0
 	for i := range rows {
+		if v := rows[i].Repeatable; v != nil && v.Compared > 0 {
+			compared++
+		}
 		text, allowed := differing(&rows[i])
 		if text != "" {
 			differ++
@@ -267,7 +270,11 @@ func repeatable(w io.Writer, rows []ep.Row, combines int) {
 			lines = append(lines, text)
 		}
 	}
-	fmt.Fprintf(w, "# repeatable: %d combines on one input, results differ in %d of %s\n", combines, differ, plural.Count(len(rows), "row", "rows"))
+	if compared == 0 {
+		fmt.Fprintf(w, "# repeatable: N/A, no results were compared\n")
+		return
+	}
+	fmt.Fprintf(w, "# repeatable: %d combines on one input, results differ in %d of %s\n", combines, differ, plural.Count(compared, "row", "rows"))
 	for _, text := range lines {
 		fmt.Fprintf(w, "# as the declared arithmetic allows: %s\n", text)
 	}

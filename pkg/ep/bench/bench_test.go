@@ -69,6 +69,19 @@ func TestPercentilesOfFewSamples(t *testing.T) {
 	}
 }
 
+// Rows whose combines were not compared do not count.
+func TestUncomparedCombines(t *testing.T) {
+	c := resulttest.EPCase()
+	ep.Of(&c).Ladder, ep.Of(&c).Repeatable = plan.Ladder{1, 8}, 10
+	d := resulttest.EP(c, resulttest.Attempt())
+	for i, text := range []string{"N/A, no results were compared", "10 combines on one input, results differ in 0 of 1 row"} {
+		var out strings.Builder
+		(*Report)(nil).Print(&out, d)
+		require.Contains(t, out.String(), "# repeatable: "+text+"\n")
+		d.Measurement.Rows[i].Repeatable = &result.Repeatability{Operations: 10, Compared: 64}
+	}
+}
+
 // Results that the declared arithmetic determines break the measurement if they vary; what it allows is printed.
 func TestUnrepeatableCombines(t *testing.T) {
 	for _, declared := range []bool{true, false} {
