@@ -117,9 +117,13 @@ type Backend struct {
 	SetupSeconds int      `yaml:"setup_seconds" min:"0" max:"86400"` // before a group's first case; sizes job timeouts
 	// Retries is the number of further attempts of a case that dies, hangs or meets an error of the
 	// library.
-	Retries int                     `yaml:"retries,optional" min:"0" max:"10"`
-	Env     []Var                   `yaml:"env,optional"`
-	Blocks  map[string]BackendBlock `yaml:",blocks,optional"` // by family
+	Retries int   `yaml:"retries,optional" min:"0" max:"10"`
+	Env     []Var `yaml:"env,optional"`
+	// Unset lists variables of platforms that cases of the backend do not have.
+	Unset []string `yaml:"unset,optional" in:"environment variable"`
+	// OwnAdapters: the library finds RDMA adapters by itself, and its cells need no network.rdma_devices.
+	OwnAdapters bool                    `yaml:"own_adapters,optional"`
+	Blocks      map[string]BackendBlock `yaml:",blocks,optional"` // by family
 }
 
 // OnGPUs reports whether the backend runs on GPUs, whether or not it also runs on a host.

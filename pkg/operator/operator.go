@@ -67,9 +67,12 @@ const EFA = "efa"
 // StoreAddressKey is the key of the value that a store over TCP needs.
 const StoreAddressKey = "network.store_address"
 
+// RDMADevicesKey is the key of the adapters between nodes.
+const RDMADevicesKey = "network.rdma_devices"
+
 // Keys lists the values that a platform can require.
 func Keys() []string {
-	return []string{"slurm.partition", "slurm.account", "storage.images", "storage.stage", "storage.enroot_cache", "network.rdma_devices", "network.rdma_fabric", StoreAddressKey}
+	return []string{"slurm.partition", "slurm.account", "storage.images", "storage.stage", "storage.enroot_cache", RDMADevicesKey, "network.rdma_fabric", StoreAddressKey}
 }
 
 // Needs lists the values without which no rank can start under a launcher and a container runtime.
@@ -92,7 +95,7 @@ func (p Platform) Missing(keys []string) []string {
 		"storage.images":       p.Storage.Images != "",
 		"storage.stage":        p.Storage.Stage != "",
 		"storage.enroot_cache": p.Storage.EnrootCache != "",
-		"network.rdma_devices": len(p.Network.RDMADevices) > 0,
+		RDMADevicesKey:         len(p.Network.RDMADevices) > 0,
 		"network.rdma_fabric":  p.Network.RDMAFabric != "",
 		StoreAddressKey:        p.Network.StoreAddress != "",
 	}

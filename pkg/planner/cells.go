@@ -160,6 +160,9 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, c *plan.Case, numb
 	if out := scaleOut(p, c); out != nil {
 		requires = slices.Concat(requires, out.Requires)
 	}
+	if be.OwnAdapters {
+		requires = slices.DeleteFunc(slices.Clone(requires), func(key string) bool { return key == operator.RDMADevicesKey })
+	}
 	store := ""
 	if la.Store == vocab.StoreTCP {
 		store = la.Store

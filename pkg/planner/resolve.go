@@ -265,7 +265,7 @@ func (r *Resolver) add(q *plan.Requested) {
 func maxCases(f Filters) int { return plan.Waves * plan.WaveCells * max(f.MaxCases, DefaultMaxCases) }
 
 // environment merges the environment of the definitions. More specific values override more general
-// ones: platform, scale-out fabric, backend, backend on platform.
+// ones: platform, scale-out fabric, backend, backend on platform. Variables that the backend unsets are left out.
 func environment(p *catalog.Platform, be *catalog.Backend, c *plan.Case) map[string]string {
 	layers := [][]catalog.Var{p.Env}
 	if out := scaleOut(p, c); out != nil {
@@ -283,6 +283,9 @@ func environment(p *catalog.Platform, be *catalog.Backend, c *plan.Case) map[str
 			}
 			env[v.Name] = v.Value
 		}
+	}
+	for _, name := range be.Unset {
+		delete(env, name)
 	}
 	return env
 }

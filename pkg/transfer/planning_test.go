@@ -51,7 +51,8 @@ func TestMooncakeBetweenDevices(t *testing.T) {
 }
 
 // The cells between nodes are those of CollectiveX, with its times: each case has a cell to itself. A case over
-// NVLink needs no RDMA devices, and mi355x runs Mooncake in an image of its own.
+// NVLink needs no RDMA devices, nor does Mooncake, which takes all and is not kept to NVLink; mi355x runs it in an
+// image of its own.
 func TestCellsBetweenNodes(t *testing.T) {
 	m := plantest.Resolve(plantest.Shipped(), planner.Filters{Only: planner.Only{planner.FilterSuite: {transfer.SuiteKV}}})
 	type times struct {
@@ -66,16 +67,18 @@ func TestCellsBetweenNodes(t *testing.T) {
 		require.Len(t, c.CaseIDs, 1)
 		cases, err := m.Cases(c)
 		require.NoError(t, err)
+		_, nvlink := cases[0].Case.Env["MC_FORCE_MNNVL"]
+		require.Equal(t, strings.HasPrefix(c.SKU, "gb") && c.Backend != "mooncake", nvlink, c.ID)
 		got[c.ID] = times{c.Minutes, cases[0].BudgetSeconds, slices.Contains(c.Launch.Requires, "network.rdma_devices")}
 		require.Equal(t, c.ID == "mi355x-mooncake-kv-rdma-n2", strings.HasPrefix(c.Image, "rocm/atom-dev:"), c.ID)
 	}
 	require.Equal(t, map[string]times{
-		"h200-dgxc-nixl-kv-rdma-n2": {210, 11400, true}, "h200-dgxc-mooncake-kv-rdma-n2": {210, 11400, true},
-		"b200-nscale-nixl-kv-rdma-n2": {210, 11400, true}, "b200-nscale-mooncake-kv-rdma-n2": {210, 11400, true},
-		"b300-nixl-kv-rdma-n2": {210, 11400, true}, "b300-mooncake-kv-rdma-n2": {210, 11400, true},
-		"gb200-nixl-kv-rdma-n2": {460, 25200, true}, "gb200-nixl-kv-mnnvl-n2": {460, 25200, false}, "gb200-mooncake-kv-rdma-n2": {460, 25200, true},
-		"gb300-nixl-kv-rdma-n2": {690, 39600, true}, "gb300-nixl-kv-mnnvl-n2": {690, 39600, false}, "gb300-mooncake-kv-rdma-n2": {690, 39600, true},
-		"mi355x-mooncake-kv-rdma-n2": {210, 11400, true}, "mi355x-mori-io-kv-rdma-n2": {210, 11400, true},
+		"h200-dgxc-nixl-kv-rdma-n2": {210, 11400, true}, "h200-dgxc-mooncake-kv-rdma-n2": {210, 11400, false},
+		"b200-nscale-nixl-kv-rdma-n2": {210, 11400, true}, "b200-nscale-mooncake-kv-rdma-n2": {210, 11400, false},
+		"b300-nixl-kv-rdma-n2": {210, 11400, true}, "b300-mooncake-kv-rdma-n2": {210, 11400, false},
+		"gb200-nixl-kv-rdma-n2": {460, 25200, true}, "gb200-nixl-kv-mnnvl-n2": {460, 25200, false}, "gb200-mooncake-kv-rdma-n2": {460, 25200, false},
+		"gb300-nixl-kv-rdma-n2": {690, 39600, true}, "gb300-nixl-kv-mnnvl-n2": {690, 39600, false}, "gb300-mooncake-kv-rdma-n2": {690, 39600, false},
+		"mi355x-mooncake-kv-rdma-n2": {210, 11400, false}, "mi355x-mori-io-kv-rdma-n2": {210, 11400, true},
 	}, got)
 }
 

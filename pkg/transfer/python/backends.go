@@ -21,8 +21,8 @@ type settings struct {
 	// environment is set for the library, which is not loaded yet; existing values are kept unless
 	// fixed.
 	environment []variable
-	// removed lists variables that definitions set for other cases, and that would make the library take
-	// another lane.
+	// removed lists variables that images and clusters set for other programs, and that would make the library
+	// take another lane.
 	removed []string
 	forced  laneenv.Variables // variables that would make the library take another lane
 	// localOffsets and remoteOffsets: the library takes offsets in a pool for the places of blocks,
