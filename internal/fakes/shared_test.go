@@ -33,6 +33,9 @@ func write(text string) func(string) error {
 }
 
 // Of many that need a file, one builds it.
+// The stand-ins compile. .ci/run builds them by this test, so that no other test's time has it.
+func TestBuild(t *testing.T) { require.FileExists(t, Build(t).CUDA) }
+
 func TestSharedIsBuiltOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	var built atomic.Int32

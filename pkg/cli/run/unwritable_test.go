@@ -49,6 +49,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"export --in run.ndjson -o file/x.prom",
 		"study " + study + " -o file/x",
 		"bench all_reduce -J file/x.json" + tiny,
+		"bench all_reduce -X file/x.json" + tiny,
 		"bench all_reduce --out file/x" + tiny,
 		"bench all_reduce --out file" + tiny,
 		"bench p2p --model file/x.yaml" + tiny,
