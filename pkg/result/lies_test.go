@@ -137,10 +137,11 @@ var taken = map[string]string{
 }
 
 // absent are members that no successful document has: forms of rows that schedules share with collectives, times that
-// are refused, and what a document has twice.
+// are refused, and what a document has twice. Of transfers between nodes there is no document here.
 var absent = []string{
 	`schedule .*\.(src|dst|graph\..*|sizes_dropped\[\]\..*|repeatable\..*|device_memory\..*|ctas|group\[\])`,
 	`collective .*\.repeatable\.(first\.token|as_declared)`,
+	`transfer measurement\.lane_unverified`,
 	`(collective|schedule) .*\.(blocking|per_iteration)\.enqueue_p50_us`,
 }
 

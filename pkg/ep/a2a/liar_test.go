@@ -35,7 +35,7 @@ func TestALibraryThatLies(t *testing.T) {
 		{"turned:60", normal, runner.CheckCombine},
 		// Low latency gathers, and receives the sums that come back.
 		{"from:20", low, runner.CheckPayload},
-		{"every:7", low, runner.CheckPayload},
+		{"every:5", low, runner.CheckPayload},
 		{"lost:12", low, runner.CheckCombine},
 		{"cut:12", low, runner.CheckCombine},
 		{"turned:12", low, runner.CheckCombine},

@@ -183,7 +183,7 @@ func TestCachedResults(t *testing.T) {
 		moments  []string
 	}{
 		{runner.FaultCachedDispatch, "start", []string{"(timed|post)-dispatch", "(timed|post)-roundtrip", "chain-output"}},
-		{runner.FaultCachedCombine, "start", []string{"(timed|post)-roundtrip", "chain-output"}},
+		{runner.FaultCachedCombine, "start", []string{"(timed|post)-roundtrip"}}, // a chain may end with the input of the cached result
 		{runner.FaultCachedDispatch, "chain", []string{"chain-output"}},
 		{runner.FaultCachedCombine, "chain", []string{"chain-output"}},
 	} {
