@@ -148,6 +148,7 @@ func keyOf(t *testing.T, c plan.Case) string {
 
 // Kernels that leave out an input, or put a sum in the place of another, are found.
 func TestDeviceKernelsThatAreWrong(t *testing.T) {
+	need.Full(t)
 	right := deviceKernels
 	defer func() { deviceKernels = right }()
 	setUp(t)
