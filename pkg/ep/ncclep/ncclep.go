@@ -97,6 +97,9 @@ func (a *adapter) open(ctx context.Context, s *rank.Session, n *nccl.Library) (e
 	} else if err != nil {
 		return gpurank.NCCLError(err)
 	}
+	if err = a.lib.SetSourceDirs(); err != nil {
+		return err
+	}
 	if a.comm, err = gpurank.JoinGroup(ctx, s, n, a.gpu, "nccl-ep", nccl.Config{NVLinkCentric: true, OneGraph: true}); err != nil {
 		return err
 	}

@@ -20,8 +20,9 @@ var sourceDirs = []sourceDir{
 	{"NCCL_HOME", "include/nccl.h", "NCCL's headers", "install the wheel nvidia-nccl-cu13"},
 }
 
-// setSourceDirs sets the variables that are not set to the directories above the libraries that have the files.
-func (l *Library) setSourceDirs() error {
+// SetSourceDirs sets the variables that lead the run-time compiler to the sources and headers beside both
+// libraries, unless they are set. A rank calls it: other processes would hand the variables to their children.
+func (l *Library) SetSourceDirs() error {
 	for i, library := range []string{l.Path(), l.nccl.Path()} {
 		d := sourceDirs[i]
 		if os.Getenv(d.variable) != "" {

@@ -45,8 +45,7 @@ type Library struct {
 
 // Open opens the library, at the path in CX_NCCL_EP_LIB, where the loader finds it or, last, in a
 // wheel among the packages of python3 on PATH. The library uses the functions of n, since the loader
-// resolves its dependency on NCCL to the file that is already loaded. Open sets the variables that
-// lead its run-time compiler to the headers beside both libraries, unless they are set.
+// resolves its dependency on NCCL to the file that is already loaded.
 func Open(ctx context.Context, n *nccl.Library) (*Library, error) {
 	if n.Kind != nccl.NCCL || n.Version < minNCCL {
 		return nil, fmt.Errorf("%w: want NCCL 2.29 or newer, found %s %s: set CX_NCCL_LIB to a newer one", ErrOldNCCL, n.Kind, n.VersionString())
@@ -70,7 +69,7 @@ func Open(ctx context.Context, n *nccl.Library) (*Library, error) {
 		return nil, search.Unusable(err)
 	}
 	l.version = int(v)
-	return l, l.setSourceDirs()
+	return l, nil
 }
 
 // VersionString returns the version of the library, such as 0.1.0.
