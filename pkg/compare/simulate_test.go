@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/collectivex/collectivex/internal/need"
 )
@@ -324,7 +323,7 @@ func TestEnoughRunsDecide(t *testing.T) {
 func TestEnoughRuns(t *testing.T) {
 	side := func(center, sigma float64, n int) (v []float64) {
 		for i := range n { // of a normal distribution, evenly
-			v = append(v, center+sigma*distuv.UnitNormal.Quantile((float64(i)+0.5)/float64(n)))
+			v = append(v, center+sigma*math.Sqrt2*math.Erfinv(2*(float64(i)+0.5)/float64(n)-1))
 		}
 		return v
 	}

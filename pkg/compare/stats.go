@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
@@ -132,8 +130,8 @@ func (z *noise) chance(j, k int, size float64, pairs int) float64 {
 	if shifts == nil {
 		return 0
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(z.freedom())}
-	p := 2 * t.Survival(size/percentile(shifts, 0.95)*t.Quantile(0.975))
+	t := student(z.freedom())
+	p := t.twoSided(size / percentile(shifts, 0.95) * t.quantile(0.975))
 	below, _ := slices.BinarySearch(shifts, size)
 	return max(p, float64(len(shifts)-below)/float64(len(shifts)))
 }
@@ -177,8 +175,11 @@ func (z *noise) shifts(j, k, pairs int) []float64 {
 	return shifts
 }
 
-// normal975 is the 97.5 % quantile of the normal distribution.
-const normal975 = 1.959964
+// normal95 and normal975 are the 95 % and the 97.5 % quantile of the normal distribution.
+const (
+	normal95  = 1.644854
+	normal975 = 1.959964
+)
 
 // widening is the ratio of the 97.5 % quantiles of Student's t and the normal
 // distribution, by the expansion of Cornish and Fisher; within 0.5 % from six degrees on.
@@ -360,13 +361,12 @@ func (s *Shift) enough(lines int) int {
 	}
 	size, effect := math.Abs(s.log), math.Log(s.Effect)
 	one := s.floor / (normal975 * widening(s.freedom) * math.Sqrt(1/float64(s.OldRuns)+1/float64(s.NewRuns)))
-	margin := distuv.UnitNormal.Quantile(0.95)
 	for n := MinRuns; n <= MaxEnough; n++ {
 		sigma := one * math.Sqrt(2/float64(n))
-		t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(2*n - 2)}
-		floor := max(s.tick, t.Quantile(0.975)*sigma)
-		chance := t.Quantile(1-falseRate/2/float64(lines)) * sigma
-		if size-margin*sigma > max(effect, floor, chance) || size+margin*sigma+floor <= effect {
+		t := student(2*n - 2)
+		floor := max(s.tick, t.quantile(0.975)*sigma)
+		chance := t.quantile(1-falseRate/2/float64(lines)) * sigma
+		if size-normal95*sigma > max(effect, floor, chance) || size+normal95*sigma+floor <= effect {
 			return n
 		}
 	}
