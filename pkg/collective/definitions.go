@@ -23,7 +23,9 @@ type SuiteBlock struct {
 	Registrations []string `yaml:"registrations" in:"registration"`
 	// Algorithms are asked for in addition to the library's own choice, each for the operations that have it.
 	Algorithms []string `yaml:"algorithms,optional" in:"algorithm"`
-	Sampling   string   `yaml:"sampling,optional" in:"sampling"` // default: the suite's
+	// CTAs are numbers of CTAs, up to MaxCTAs; 0 is the library's own choice, the default.
+	CTAs     []int  `yaml:"ctas" min:"0" max:"64" default:"[0]"`
+	Sampling string `yaml:"sampling,optional" in:"sampling"` // default: the suite's
 }
 
 // Backend holds a backend's capabilities for the collective family.

@@ -50,7 +50,7 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int,
 			for _, shape.RedOp = range redops {
 				for _, shape.Registration = range b.Registrations {
 					for _, shape.Buffers = range b.Buffers {
-						requestEach(r, be, c, shape, b.Algorithms)
+						requestEach(r, be, c, shape, b)
 					}
 				}
 			}
@@ -58,15 +58,18 @@ func casesOf(r *planner.Resolver, b *SuiteBlock, be *catalog.Backend, world int,
 	}
 }
 
-// requestEach requests a case, and the same with each of the algorithms that its operation and backend have.
-func requestEach(r *planner.Resolver, be *catalog.Backend, c plan.Case, shape Block, algorithms []string) {
+// requestEach requests a case with each number of CTAs, and the same with each of the algorithms that its operation
+// and backend have.
+func requestEach(r *planner.Resolver, be *catalog.Backend, c plan.Case, shape Block, b *SuiteBlock) {
 	has := catalog.BackendOf[Backend](be).Algorithms
 	env := c.Env
-	for _, name := range append([]string{""}, AlgorithmsOf(shape.Op, shape.Registration, planner.Ordered(has, algorithms))...) {
-		block := shape
-		block.Algorithm = name
-		c.Block, c.Env = &block, planner.With(env, block.Selecting())
-		r.Request(be, &c)
+	for _, name := range append([]string{""}, AlgorithmsOf(shape.Op, shape.Registration, planner.Ordered(has, b.Algorithms))...) {
+		for _, ctas := range b.CTAs {
+			block := shape
+			block.Algorithm, block.CTAs = name, ctas
+			c.Block, c.Env = &block, planner.With(env, block.Selecting())
+			r.Request(be, &c)
+		}
 	}
 }
 

@@ -61,6 +61,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 			Routings: []ep.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: ep.Contracts(), TimingModes: words("timing modes", ep.TimingModes()), Layouts: words("layouts", ep.Layouts()), Sampling: "s",
 		}}}},
 		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string][]catalog.SuiteBlock{"collective": {&collective.SuiteBlock{
+			CTAs:     []int{0, 8},
 			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},
 			Sizes:      &catalog.Sizes{From: 8, To: 1 << 20, Factor: 4},
 			Placements: words("placements", []string{"out_of_place", "in_place"}), Modes: []string{"pipelined", "graph"},
@@ -207,6 +208,7 @@ func synthetic(platforms int) *catalog.Catalog {
 		}}}},
 		Sampling: []catalog.Sampling{{Name: "s", Blocks: map[string]catalog.SamplingBlock{"collective": &collective.Sampling{Warmup: 1, Iterations: 2, Trials: 3}}}},
 		Suites: []catalog.Suite{{Name: "all", Sampling: "s", Repeats: 1, Blocks: map[string][]catalog.SuiteBlock{"collective": {&collective.SuiteBlock{
+			CTAs:     []int{0},
 			Backends: []string{"ring"}, Ops: sized()[:9], DTypes: vocab.DTypes(), RedOps: vocab.RedOps(),
 			Sizes:      &catalog.Sizes{From: 8, To: 1 << 33, Factor: 2},
 			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
