@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/result/schema"
+	"github.com/collectivex/collectivex/internal/schema"
 )
 
 // documents.md has a line for every reason, record type and schema.

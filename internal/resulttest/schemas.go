@@ -7,7 +7,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/result/schema"
+	"github.com/collectivex/collectivex/internal/schema"
 )
 
 // Schemas returns the JSON Schemas by the names of their files.

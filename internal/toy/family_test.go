@@ -5,7 +5,6 @@ package toy
 
 import (
 	"context"
-	"embed"
 	"os"
 	"strings"
 	"testing"
@@ -26,9 +25,6 @@ const Name plan.Family = "toy"
 // contract is the timing contract: from the throw of a message to the arrival of its echo.
 const contract = "there-and-back"
 
-//go:embed case_test.go document_test.go
-var source embed.FS
-
 var toy = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &block{}, Upstream: func(c *plan.Case) bool { return of(c).Tone == "pong" }},
 	Catalog: catalog.Family{
@@ -40,7 +36,7 @@ var toy = family.Family{
 	},
 	Result: result.Family{
 		Records:  []result.Record{{Type: "toy-attempt", Title: "CollectiveX document of a toy"}},
-		Document: document{}, New: newDocument, Comparison: func(c *plan.Case) any { return []any{of(c).Tone, of(c).Throws} }, Check: check, Source: source,
+		Document: document{}, New: newDocument, Comparison: func(c *plan.Case) any { return []any{of(c).Tone, of(c).Throws} }, Check: check,
 	},
 	Figures: figures,
 	Spans:   spans,

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/internal/schema"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -23,7 +24,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/result/schema"
 )
 
 // cxrun runs a command in this process, with the same environment as its ranks.

@@ -3,7 +3,6 @@
 package collective
 
 import (
-	"embed"
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -22,9 +21,6 @@ const Name plan.Family = "collective"
 // enqueueing to its completion.
 const Contract = "op-only-v1"
 
-//go:embed case.go document.go
-var source embed.FS
-
 // Family describes the family.
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
@@ -40,7 +36,6 @@ var Family = family.Family{
 		Trials:     func(c *plan.Case) int { return Of(c).Measure.TrialsOf(Of(c).Modes) },
 		Check:      func(p *result.Problems, d result.Document) { CheckDocument(p, d.(*Document)) },
 		Older:      older,
-		Source:     source,
 	},
 	Figures: func(d result.Document) []figure.Row { return Figures(d.(*Document)) },
 	Spans:   spans,

@@ -3,8 +3,6 @@
 package copies
 
 import (
-	"embed"
-
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -31,9 +29,6 @@ func ContractOf(test string) string {
 	return Contract
 }
 
-//go:embed case.go document.go
-var source embed.FS
-
 // Family describes the family.
 var Family = family.Family{
 	Plan: plan.Descriptor{Name: Name, Block: &Block{}},
@@ -50,7 +45,6 @@ var Family = family.Family{
 		Comparison: comparison,
 		Trials:     func(c *plan.Case) int { return len(Asked(c)) * Of(c).Timing.Trials },
 		Check:      check,
-		Source:     source,
 	},
 	Figures: figures,
 	Views:   views,

@@ -3,8 +3,6 @@
 package ep
 
 import (
-	"embed"
-
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -18,9 +16,6 @@ const Name plan.Family = "ep"
 // RecordOther is the record type of EP cases that CollectiveX itself does not plan, in the same
 // format as result.RecordUpstream.
 const RecordOther = "ep-attempt"
-
-//go:embed case.go document.go
-var source embed.FS
 
 // Family describes the family.
 var Family = family.Family{
@@ -40,7 +35,6 @@ var Family = family.Family{
 		Trials:     func(c *plan.Case) int { return Of(c).Timing.TrialsPerPoint + Of(c).Timing.ChainTrialsPerPoint },
 		Check:      check,
 		Older:      older,
-		Source:     source,
 	},
 	Figures: figures,
 	Views:   views,

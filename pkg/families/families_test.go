@@ -18,7 +18,7 @@ import (
 )
 
 // cores know families and backends through descriptors alone.
-var cores = []string{"plan", "catalog", "planner", "result", "report", "report/page", "result/schema", "export", "compare", "fold", "shard", "cli/bench", "preflight", "figure", "table", "family"}
+var cores = []string{"plan", "catalog", "planner", "result", "report", "report/page", "export", "compare", "fold", "shard", "cli/bench", "preflight", "figure", "table", "family"}
 
 // No core has the name of a family or a backend in its code.
 func TestCoresNameNoFamily(t *testing.T) {

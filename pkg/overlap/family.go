@@ -6,8 +6,6 @@
 package overlap
 
 import (
-	"embed"
-
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -21,9 +19,6 @@ const Name plan.Family = "overlap"
 // Contract is the timing contract of overlap. The clock runs from the opening of the start gate, after a barrier of all ranks, to
 // the end of both sides.
 const Contract = "overlap-gate-v1"
-
-//go:embed case.go document.go
-var source embed.FS
 
 // Family describes the family.
 var Family = family.Family{
@@ -41,7 +36,6 @@ var Family = family.Family{
 		Settled:    settled,
 		Trials:     func(c *plan.Case) int { return len(Asked(c)) * Of(c).Timing.Iterations },
 		Check:      check,
-		Source:     source,
 	},
 	Multiplies: true,
 	Figures:    figures,

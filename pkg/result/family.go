@@ -3,7 +3,6 @@ package result
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"reflect"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -34,9 +33,6 @@ type Family struct {
 	// Older returns how a document of an earlier version may differ; nil if there is no
 	// earlier version.
 	Older func(e *Envelope) Older
-	// Source has the Go files that declare its types, whose doc comments describe the fields in the JSON
-	// Schema. They belong to the packages of Document and of the case's block.
-	Source fs.FS
 }
 
 // RecordUpstream is the record type of cases that CollectiveX itself plans; see plan.Case.Upstream.

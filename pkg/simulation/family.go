@@ -2,8 +2,6 @@
 package simulation
 
 import (
-	"embed"
-
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -18,9 +16,6 @@ const Name plan.Family = "simulation"
 // the last rank, in the time of the model.
 const Contract = "simulated-makespan-v1"
 
-//go:embed case.go document.go
-var source embed.FS
-
 // Family describes the family. It needs no sample counts.
 var Family = family.Family{
 	Plan:    plan.Descriptor{Name: Name, Block: &Block{}},
@@ -32,7 +27,6 @@ var Family = family.Family{
 		New:        newDocument,
 		Comparison: comparison,
 		Check:      check,
-		Source:     source,
 	},
 	Computed: true,
 	Figures:  figures,

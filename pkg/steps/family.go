@@ -4,8 +4,6 @@
 package steps
 
 import (
-	"embed"
-
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -15,9 +13,6 @@ import (
 
 // Name is the name of the family.
 const Name plan.Family = "schedule"
-
-//go:embed case.go document.go
-var source embed.FS
 
 // Family describes the family.
 var Family = family.Family{
@@ -33,7 +28,6 @@ var Family = family.Family{
 		Comparison: comparisonOf,
 		Trials:     func(c *plan.Case) int { return Of(c).Measure.TrialsOf(Of(c).Modes) },
 		Check:      check,
-		Source:     source,
 	},
 	Figures: figures,
 	Spans:   spans,

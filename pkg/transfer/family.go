@@ -4,8 +4,6 @@
 package transfer
 
 import (
-	"embed"
-
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -19,9 +17,6 @@ const Name plan.Family = "transfer"
 // Contract is the timing contract of transfers: the time to prepare, post and complete all requests of
 // a burst, on the rank that posts them.
 const Contract = "handle-post-wait-v1"
-
-//go:embed case.go document.go
-var source embed.FS
 
 // Family describes the family.
 var Family = family.Family{
@@ -46,7 +41,6 @@ var Family = family.Family{
 		Older:      older,
 		Trials:     repeatable,
 		Check:      check,
-		Source:     source,
 	},
 	Figures: figures,
 	Views:   views,

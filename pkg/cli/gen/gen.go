@@ -27,7 +27,7 @@ func (p program) newRoot(s cli.Streams) *cobra.Command {
 		Args:    cli.UnknownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(newValidate(s), newMatrix(s), newWorkflow(s), newSchema(),
+	root.AddCommand(newValidate(s), newMatrix(s), newWorkflow(s),
 		newDispatch(s, p.clock), newWatch(s, p.clock), newFetch(s, p.clock), newHistory(s, p.clock), newCancel(s, p.clock),
 		newRerun(s, p.clock), newRunners(s, p.clock))
 	return root

@@ -106,8 +106,6 @@ func TestADirectoryInTheWay(t *testing.T) {
 		require.NotContains(t, stderr, "rename")
 		require.Equal(t, 1, strings.Count(stderr, "\n"))
 	}
-	code, _, stderr := cxgen(t, "schema", "-o", "-")
-	require.Equal(t, cli.ExitUsage, code, stderr)
 	for _, args := range []string{"matrix --max-cases 0", "matrix --definitions=", "help nosuch", "completion klingon", "workflow --source o/..@0123456789abcdef0123456789abcdef01234567"} {
 		code, _, stderr := cxgen(t, strings.Fields(args)...)
 		require.Equal(t, cli.ExitUsage, code, "%s: %s", args, stderr)

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -142,11 +141,6 @@ func (m Model) SHA256() string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
-
-// Source is the file whose doc comments describe the fields of a model in JSON Schemas.
-//
-//go:embed model.go
-var Source embed.FS
 
 // Check returns an error for the first mistake in the model. An error about a single key begins with the key.
 func (m *Model) Check() error {

@@ -1,5 +1,5 @@
 // Package schema generates the public JSON Schemas of the matrix and of every record type from the Go types,
-// their doc comments and the constants of package result.
+// their doc comments and the constants of package result. go test ./internal/schema -update writes them.
 package schema
 
 import (

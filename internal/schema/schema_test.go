@@ -1,13 +1,16 @@
 package schema_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/internal/schema"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -94,4 +97,19 @@ func TestMatrix(t *testing.T) {
 	require.Error(t, validate(t, s, write([]plan.Requested{other}, nil)))
 	require.NoError(t, validate(t, s, write(nil, []plan.Requested{ep, other})))
 	require.Error(t, validate(t, s, strings.Replace(good, `"disposition":"runnable"`, `"disposition":"maybe"`, 1)))
+}
+
+// The directory schema has the generated schemas and no others.
+func TestSchemasAreCurrent(t *testing.T) {
+	files, err := schema.Files()
+	require.NoError(t, err)
+	var want []string
+	for _, f := range files {
+		path := filepath.Join("../../schema", f.Name)
+		golden.Equal(t, path, string(f.Data))
+		want = append(want, path)
+	}
+	kept, err := filepath.Glob("../../schema/*")
+	require.NoError(t, err)
+	require.Equal(t, want, kept)
 }
