@@ -49,6 +49,9 @@ The exit code is 3 if a backend named with --backend cannot run.`,
 			if len(names) == 0 {
 				findings = append(findings, preflight.Tools(c.Context(), launch.SlurmClient{Starter: command.Host{}})...)
 			}
+			if c.Context().Err() != nil { // what was not examined is not missing
+				return errInterrupted
+			}
 			if asJSON {
 				err = s.JSON(findings)
 			} else {

@@ -88,7 +88,10 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	if o.Backend == bench.HostBackend {
 		return place{machine: planner.Machine{CPU: runtime.GOARCH}, backend: cat.Backend(o.Backend), note: "asked for"}, nil
 	}
-	m := machineHere(ctx, o.Definitions)
+	m, err := machineHere(ctx, o.Definitions)
+	if err != nil {
+		return place{}, err
+	}
 	if o.Backend == bench.Auto {
 		return chooseGPUs(s, m, cat, hostBackend(m, names), automatic(cat, of))
 	}

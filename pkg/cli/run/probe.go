@@ -20,13 +20,17 @@ import (
 const probeLimit = 2 * time.Minute
 
 // machineHere examines this machine in another process of this program. If a driver or library
-// crashes when it is opened, the sweep goes on without the GPUs.
-func machineHere(ctx context.Context, defs cli.Definitions) preflight.Survey {
+// crashes when it is opened, the sweep goes on without the GPUs. The only error is errInterrupted.
+func machineHere(ctx context.Context, defs cli.Definitions) (preflight.Survey, error) {
 	d, err := probe(ctx, command.Host{}, defs)
-	if err != nil {
-		return preflight.Survey{Unusable: []string{fmt.Sprintf("the GPUs of this machine cannot be examined: %v; 'cxrun doctor' examines them again and reports more", err)}}
+	switch {
+	case ctx.Err() != nil:
+		return d, errInterrupted
+	case err != nil:
+		return preflight.Survey{Unusable: []string{fmt.Sprintf("the GPUs of this machine cannot be examined: %v; 'cxrun doctor' examines them again and reports more", err)}}, nil
+	default:
+		return d, nil
 	}
-	return d
 }
 
 func probe(ctx context.Context, s command.Starter, defs cli.Definitions) (preflight.Survey, error) {

@@ -1,9 +1,12 @@
 package run
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -36,10 +39,25 @@ func TestMachineHereSurvivesALibraryThatDies(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	t.Setenv("CX_CUDA_LIB", library)
 
-	d := machineHere(t.Context(), cli.Definitions{})
+	d, err := machineHere(t.Context(), cli.Definitions{})
+	require.NoError(t, err)
 	require.Len(t, d.Unusable, 1)
 	require.Equal(t, preflight.Survey{Unusable: d.Unusable}, d)
 	require.Equal(t, "the GPUs of this machine cannot be examined: cxrun survey: exit status 2 (driver is broken); 'cxrun doctor' examines them again and reports more", d.Unusable[0])
+}
+
+// An examination that Ctrl-C ends says nothing about the machine.
+func TestAnInterruptedExamination(t *testing.T) {
+	fakes.Build(t).UseWithoutKernels(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, line := range []string{"bench all_reduce", "bench overlap --backend nccl", "sweep --out " + filepath.Join(t.TempDir(), "run"), "doctor"} {
+		var out, errs bytes.Buffer
+		s := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }}
+		require.Equal(t, cli.ExitFailed, Main(ctx, s, strings.Fields(line)), line)
+		require.Equal(t, "cxrun: interrupted\n", errs.String(), line)
+		require.Empty(t, out.String(), line)
+	}
 }
 
 // mute starts processes that end when they are killed, and before that do nothing.

@@ -182,7 +182,9 @@ func admitCells(ctx context.Context, s cli.Streams, cells []plan.Cell) (this pre
 	if len(cells) == 0 {
 		return this, nil
 	}
-	this = machineHere(ctx, cli.Definitions{})
+	if this, err = machineHere(ctx, cli.Definitions{}); err != nil {
+		return this, err
+	}
 	warn(s, this.Unusable...)
 	return this, admit(cells, this.Present)
 }

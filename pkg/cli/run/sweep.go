@@ -137,7 +137,9 @@ func (r *sweeping) begin(c *cobra.Command) error {
 // plan plans the sweep for this machine, and warns of what it leaves out.
 func (r *sweeping) plan(ctx context.Context, cat *catalog.Catalog) (m *plan.Matrix, this preflight.Survey, err error) {
 	backends := gpuBackends(cat, r.filters)
-	this = machineHere(ctx, r.defs)
+	if this, err = machineHere(ctx, r.defs); err != nil {
+		return nil, this, err
+	}
 	if why := this.Misnamed(backends); len(why) > 0 {
 		return nil, this, cli.EnvironmentError("%s", strings.Join(why, "; "))
 	}

@@ -49,7 +49,9 @@ func takeTurn(ctx context.Context, s cli.Streams, devices []string, wait bool) (
 		})
 		if err != nil {
 			release()
-			if _, known := errors.AsType[*cli.ExitError](err); !known {
+			if _, known := errors.AsType[*cli.ExitError](err); ctx.Err() != nil {
+				err = errInterrupted
+			} else if !known {
 				err = cli.EnvironmentError("take turns at GPU %s: %w", d, err)
 			}
 			return ctx, func() {}, err

@@ -46,7 +46,8 @@ func TestOccupiedDevicesAreRefused(t *testing.T) {
 	var d cli.Definitions
 	cat, err := d.Load()
 	require.NoError(t, err)
-	this := machineHere(t.Context(), d)
+	this, err := machineHere(t.Context(), d)
+	require.NoError(t, err)
 	m, err := planHere(cat, planner.Filters{Only: planner.Only{"backend": {"nccl"}, "op": {"all_reduce"}}}, planner.Machine{GPUs: &this.GPUs[0]})
 	require.NoError(t, err)
 	matrix := filepath.Join(t.TempDir(), matrixFile)
