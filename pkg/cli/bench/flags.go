@@ -135,19 +135,24 @@ const (
 
 // List returns the sizes.
 func (s *Sizes) List() ([]int64, error) {
-	var parsed [3]int64
+	_, sizes, err := s.Given()
+	return sizes, err
+}
+
+// Given returns -b, -e and -i as numbers of bytes, and the sizes.
+func (s *Sizes) Given() (flags [3]int64, sizes []int64, err error) {
 	for i, text := range []string{s.First, s.Last, s.Step} {
-		var err error
-		if parsed[i], err = ParseSize(text); err != nil {
-			return nil, cli.UsageError("-%c: %w", "bei"[i], err)
+		if flags[i], err = ParseSize(text); err != nil {
+			return flags, nil, cli.UsageError("-%c: %w", "bei"[i], err)
 		}
 	}
-	if s.Zero && parsed[0] == 0 && s.Factor > 1 {
-		return nil, cli.UsageError("-b 0: 0 times a factor is 0: leave -f out, and give the step with -i")
+	if s.Zero && flags[0] == 0 && s.Factor > 1 {
+		return flags, nil, cli.UsageError("-b 0: 0 times a factor is 0: leave -f out, and give the step with -i")
 	}
 	least := int64(1)
 	if s.Zero {
 		least = 0
 	}
-	return ladder(least, parsed[0], parsed[1], parsed[2], s.Factor)
+	sizes, err = ladder(least, flags[0], flags[1], flags[2], s.Factor)
+	return flags, sizes, err
 }

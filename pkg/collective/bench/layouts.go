@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -119,7 +120,7 @@ type testsResult struct {
 	InPlace        *testsFigures   `json:"in_place"`
 	InPlaceEach    *testsIteration `json:"in_place_per_iter,omitempty"`
 	Iterations     int             `json:"actual_iterations"`
-	Experiment     string          `json:"experiment_name"`
+	Experiment     string          `json:"experiment_name"` // nccl-tests' is empty; see experiment
 }
 
 type testsFigures struct {
@@ -157,10 +158,7 @@ func (p *Report) ofNCCLTests(now time.Time) testsFile {
 			}
 		}
 		for rows := c.Rows; len(rows) > 0; {
-			n := 1
-			for n < len(rows) && rows[n].Src == nil && rows[n].Requested == rows[0].Requested {
-				n++
-			}
+			n := inLine(len(rows), func(i int) *collective.Row { return &rows[i].Row })
 			f.Results = append(f.Results, p.result(&c, rows[:n]))
 			rows = rows[n:]
 		}
@@ -174,9 +172,9 @@ func (p *Report) ofNCCLTests(now time.Time) testsFile {
 }
 
 func (p *Report) config() testsConfig {
-	s, m := &p.r.Shape, &p.r.Shape.Measure
+	m := &p.r.Shape.Measure
 	c := testsConfig{
-		Threads: 1, GPUs: p.World, First: s.Sizes[0], Last: s.Sizes[len(s.Sizes)-1], Warmup: m.Warmup, Iterations: m.Iterations, Aggregate: m.Aggregate,
+		Threads: 1, GPUs: p.World, First: p.r.given[0], Last: p.r.given[1], Step: p.r.given[2], Warmup: m.Warmup, Iterations: m.Iterations, Aggregate: m.Aggregate,
 		Validation: m.Checks, Blocking: strconv.FormatBool(m.Wait != "" || p.Mode == vocab.Blocking),
 		PerIteration: strconv.FormatBool(p.r.View.PerIteration), Skip: m.Skip, ParallelInit: "true", Devices: []testsDevice{},
 	}
@@ -186,11 +184,8 @@ func (p *Report) config() testsConfig {
 	if c.Validation == 0 {
 		c.Validation = collective.DefaultChecks
 	}
-	switch {
-	case len(s.Sizes) > 1 && s.Sizes[0] > 0 && s.Sizes[1]%s.Sizes[0] == 0 && (len(s.Sizes) == 2 || s.Sizes[2]-s.Sizes[1] != s.Sizes[1]-s.Sizes[0]):
-		c.Factor = s.Sizes[1] / s.Sizes[0]
-	case len(s.Sizes) > 1:
-		c.Step = s.Sizes[1] - s.Sizes[0]
+	if p.r.factor > 1 {
+		c.Factor, c.Step = p.r.factor, 0
 	}
 	info := ""
 	if p.Device != nil {
@@ -202,6 +197,16 @@ func (p *Report) config() testsConfig {
 	return c
 }
 
+// experiment names what nccl-tests' columns do not tell apart: the variant of a case, and the ranks of a row that is not
+// for all ranks.
+func experiment(c *CaseRows, row *collective.Row) string {
+	parts := []string{collective.Variant(c.Algorithm, c.CTAs)}
+	if row.Src != nil || row.Group != nil {
+		parts = append(parts, members(row))
+	}
+	return strings.TrimSpace(strings.Join(parts, " "))
+}
+
 // result returns the rows of a size.
 func (p *Report) result(c *CaseRows, rows []Row) testsResult {
 	redop := c.RedOp
@@ -210,6 +215,7 @@ func (p *Report) result(c *CaseRows, rows []Row) testsResult {
 	}
 	out := testsResult{
 		Size: rows[0].Bytes, Count: rows[0].Count, Type: c.DType, RedOp: redop, Root: fmt.Sprintf("%6d", c.Root), Iterations: p.r.Shape.Measure.Iterations,
+		Experiment: experiment(c, &rows[0].Row),
 	}
 	for i := range rows {
 		row := &rows[i]
@@ -290,6 +296,9 @@ func (p *Report) ofRCCLTests() []rcclRow {
 			r := rcclRow{
 				Cycle: c.Repeat - 1, Name: name, Nodes: c.nodes, Ranks: p.World, RanksPerNode: p.World / max(1, c.nodes), GPUsPerRank: 1,
 				Size: row.Bytes, Type: c.DType, RedOp: redop, Time: row.Shown.TimeUS, AlgBW: row.Shown.AlgBW, BusBW: row.Shown.BusBW, Wrong: "N/A",
+			}
+			if of := experiment(&c, &row.Row); of != "" {
+				r.Name += " " + strings.ReplaceAll(of, ",", " ") // no commas, for CSV
 			}
 			if row.Placement == vocab.InPlace {
 				r.InPlace = 1

@@ -60,6 +60,62 @@ func TestLayoutOfNCCLTests(t *testing.T) {
 	require.Contains(t, reported(t, "-J file.json --nccl-tests-json -C 1"), `"cpu_time":1.5,`)
 }
 
+// experiments returns the members by which the results of a file in nccl-tests' layout differ.
+func experiments(t *testing.T, line string, documents ...*collective.Document) (sizes [4]int64, names []string) {
+	t.Helper()
+	r, err := ask(t, line+" -J file.json --nccl-tests-json")
+	require.NoError(t, err)
+	p := NewReport(&r, bench.NewHead("cxrun test", nil, time.Now(), "nccl", 4))
+	for _, d := range documents {
+		p.Add(d)
+	}
+	text, _, err := p.Translate()
+	require.NoError(t, err)
+	var f testsFile
+	require.NoError(t, json.Unmarshal(text, &f))
+	for _, result := range f.Results {
+		names = append(names, result.Experiment)
+	}
+	return [4]int64{f.Config.First, f.Config.Last, f.Config.Step, f.Config.Factor}, names
+}
+
+// Variants, pairs and groups have results of their own, which name them, and the sizes are as the flags gave them.
+func TestResultsOfOneSizeDiffer(t *testing.T) {
+	chosen := document(rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 8))
+	chosen.Identity.Case.Block = &collective.Block{Algorithm: "ring_ll", CTAs: 8}
+	sizes, names := experiments(t, "all_reduce --algo ring -b 1K -e 3K -f 2", document(rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 8)), chosen)
+	require.Equal(t, []string{"", "ring_ll(8)"}, names)
+	require.Equal(t, [4]int64{1 << 10, 3 << 10, 0, 2}, sizes)
+
+	pair := func(src, dst int) collective.Row {
+		row := rowOf(vocab.OutOfPlace, 8)
+		row.Src, row.Dst = &src, &dst
+		return row
+	}
+	sizes, names = experiments(t, "p2p -b 1K -e 2K -i 1K", document(pair(0, 1), pair(2, 3)))
+	require.Equal(t, []string{"rank 0 to 1", "rank 2 to 3"}, names)
+	require.Equal(t, [4]int64{1 << 10, 2 << 10, 1 << 10, 0}, sizes)
+
+	var rows []collective.Row
+	for _, group := range [][]int{{0, 2}, {1, 3}} {
+		for _, placement := range []string{vocab.OutOfPlace, vocab.InPlace} {
+			row := rowOf(placement, 8)
+			row.Group = group
+			rows = append(rows, row)
+		}
+	}
+	_, names = experiments(t, "all_reduce", document(rows...))
+	require.Equal(t, []string{"ranks 0,2", "ranks 1,3"}, names)
+
+	r, err := ask(t, "all_reduce -X file.csv -Z csv")
+	require.NoError(t, err)
+	p := NewReport(&r, bench.NewHead("cxrun test", nil, time.Now(), "nccl", 4))
+	p.Add(document(rows...))
+	text, _, err := p.Translate()
+	require.NoError(t, err)
+	require.Contains(t, string(text), ",AllReduce ranks 1 3,")
+}
+
 // The records of rccl-tests, in both of its formats.
 func TestLayoutsOfRCCLTests(t *testing.T) {
 	var rows []map[string]any

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,7 +24,7 @@ const maxRanks = 1 << 20
 // defaultCTAs is the number of blocks of the kernels of -D, and the default of -V in nccl-tests.
 const defaultCTAs = 16
 
-// coarse is the default of -Y, and memoryTypes has why its other values are not supported.
+// coarse is the default of -Y, and memoryTypes has why rccl-tests' other values are not supported.
 const coarse = "coarse"
 
 var memoryTypes = map[string]string{
@@ -35,7 +36,7 @@ var memoryTypes = map[string]string{
 // refuse returns a usage error for the first unsupported value of a flag, or nil. The error says why the
 // value is unsupported and what to use instead.
 func (f *Flags) refuse() error {
-	if why, known := memoryTypes[f.memoryType]; known {
+	if why := cmp.Or(memoryTypes[f.memoryType], "rccl-tests does not have it either"); f.memoryType != coarse {
 		return cli.UsageError("-Y %s: not supported: %s; want %s", f.memoryType, why, coarse)
 	}
 	for _, r := range []struct {
@@ -69,7 +70,6 @@ func (f *Flags) refuse() error {
 		{f.nullStream < 0 || f.nullStream > 1, "-y: want 0 or 1"},
 		{f.nullStream > 0 && f.launches > 0, "-y 1 uses the null stream, which no graph (-G) can capture: choose one"},
 		{f.timestamps < 0 || f.timestamps > 1, "-S: want 0 or 1"},
-		{f.memoryType != coarse, fmt.Sprintf("-Y %q: want %s; rccl-tests' fine, host and managed are not supported", f.memoryType, coarse)},
 		{f.outOfPlace < 0 || f.outOfPlace > 1, "-O: want 0 or 1"},
 		{f.deviceImpl < 0, "-D: want 0 or more"},
 		{f.deviceImpl > 0 && f.registration != 2, "-D: kernels load and store in symmetric windows: add -R 2"},

@@ -52,6 +52,8 @@ type Request struct {
 	env     map[string]string
 	perCall bool     // the library takes an algorithm for each call; otherwise the environment of new ranks has it
 	layout  string   // of the file of results
+	given   [3]int64 // -b, -e and -i in bytes
+	factor  int64    // -f
 	forgets bool     // nothing but the table has the results of a measurement without end
 	algo    []string // names of algorithms or their beginnings, beside the library's own choice
 	ctas    []int    // numbers of CTAs, likewise
@@ -212,8 +214,8 @@ func (f *Flags) amounts(r *Request) (err error) {
 	case vocab.Op(r.Op.String()).Traffic != (f.traffic != ""):
 		return cli.UsageError("--traffic FILE is required for alltoallv and not supported for other operations")
 	case f.traffic == "":
-		f.Zero = true
-		r.Shape.Sizes, err = f.List()
+		f.Zero, r.factor = true, f.Factor
+		r.given, r.Shape.Sizes, err = f.Given()
 		return err
 	}
 	for _, name := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
@@ -228,7 +230,8 @@ func (f *Flags) amounts(r *Request) (err error) {
 	if r.traffic, err = collective.ParseTraffic(f.traffic, data); err != nil {
 		return cli.UsageError("%w", err)
 	}
-	r.Shape.Sizes, r.Shape.Traffic = []int64{collective.TrafficSize(r.traffic.Bytes)}, r.traffic.Bytes
+	size := collective.TrafficSize(r.traffic.Bytes)
+	r.Shape.Sizes, r.Shape.Traffic, r.given = []int64{size}, r.traffic.Bytes, [3]int64{size, size, 1}
 	if r.World == 0 {
 		r.World = r.traffic.Ranks()
 	}

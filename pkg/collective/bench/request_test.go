@@ -203,7 +203,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -Y fine", "-Y fine: not supported: … no fine-grained memory; want coarse"},
 		{"all_reduce -Y host", "-Y host: not supported: … the link to the host"},
 		{"all_reduce -Y managed", "-Y managed: not supported: pages of managed memory move"},
-		{"all_reduce -Y corse", `-Y "corse": want coarse`},
+		{"all_reduce -Y corse", "-Y corse: not supported: rccl-tests does not have it either; want coarse"},
 		{"all_reduce -I 1 -G 1", "choose one"},
 		{"all_reduce -I 2", "-I: want 0 or 1"},
 		{"all_reduce -C 2", "-C: want 0 or 1"},

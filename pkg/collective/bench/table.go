@@ -158,13 +158,17 @@ func wrongElements(rows []collective.Row) string {
 // operation and each group has its own rows.
 func (t *Table) next(d *collective.Document) []collective.Row {
 	rows := d.Measurement.Rows[t.rows:]
-	n := 0
-	for n < len(rows) && rows[n].Requested == rows[0].Requested && slices.Equal(rows[n].Group, rows[0].Group) {
-		if n++; rows[0].Src != nil {
-			break
+	return rows[:inLine(len(rows), func(i int) *collective.Row { return &rows[i] })]
+}
+
+// inLine returns how many of n rows are in the line of the first.
+func inLine(n int, row func(i int) *collective.Row) int {
+	for i := 1; i < n; i++ {
+		if first := row(0); first.Src != nil || row(i).Requested != first.Requested || !slices.Equal(row(i).Group, first.Group) {
+			return i
 		}
 	}
-	return rows[:n]
+	return n
 }
 
 // library prints the library of the first document that reports it, and the column headings.
