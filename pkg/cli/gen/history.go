@@ -138,5 +138,9 @@ func (t *historyOutput) text(s cli.Streams) {
 		bars, last, change := one.Columns()
 		lines.Rows = append(lines.Rows, []string{one.CaseID, one.Metric, one.At, bars, last, change})
 	}
-	fmt.Fprint(s.Out, "\n"+strings.TrimSuffix(lines.Text(0), "\n")+"\n\nchange: of the last run from the median of the runs before it\n")
+	width, ok := s.Terminal(s.Out)
+	if !ok {
+		width = 80
+	}
+	fmt.Fprint(s.Out, "\n"+strings.TrimSuffix(lines.Text(width), "\n")+"\n\nchange: of the last run from the median of the runs before it\n")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/benchtest"
 	"github.com/collectivex/collectivex/internal/githubtest"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fold"
@@ -51,8 +52,9 @@ func TestHistory(t *testing.T) {
 	name := func(i int) string { return strconv.FormatInt(runs[i].ID, 10) }
 	require.Contains(t, stderr, "cxsweep-aggregate-"+strconv.FormatInt(expired.ID, 10)+": expired")
 	require.Equal(t, 4, strings.Count(stderr, ": fetched, 1 file, digest verified\n"), stderr)
-	require.True(t, strings.HasPrefix(stdout, "4 runs in "+dir+"/history.ndjson\n\n  case "), stdout)
-	require.Regexp(t, `(?m)^  local-host-all-reduce-float-sum-w2-warm +pipelined p50 .* ▁▁▁▁ +\S+ +\+0\.0 %$`, stdout)
+	require.True(t, strings.HasPrefix(stdout, "4 runs in "+dir+"/history.ndjson\n\n  case, at\n"), stdout)
+	require.Regexp(t, `(?m)^  local-host-all-reduce-float-sum-w2-warm, 2048 B out_of_place\n.*\n    pipelined p50 + ▁▁▁▁ +\S+ +\+0\.0 %$`, stdout)
+	benchtest.Fits(t, strings.SplitN(stdout, "\n", 2)[1])
 	_, v, err := fold.Keep([]string{filepath.Join(dir, "history.ndjson")}, nil, func(fold.Record) bool { return true })
 	require.NoError(t, err)
 	require.Empty(t, v.Problems)
