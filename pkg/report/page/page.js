@@ -273,6 +273,15 @@
     return out;
   }
 
+  // between returns the lines without a label of a logarithmic axis: 2 and 5 times each power of ten, where all powers
+  // have a label and nothing between them has.
+  function between(axis) {
+    const marks = ticks(axis, true, false), out = [];
+    if (marks.length < 2 || Math.abs(marks[1] / marks[0] - 10) > 0.01) return out;
+    for (const v of [marks[0] / 10, ...marks]) out.push(...[2, 5].map(part => v * part).filter(v => v > axis.low && v < axis.high));
+    return out;
+  }
+
   const round = v => Math.round(v * 10) / 10;
   const path = points => points.map((p, i) => `${i ? "L" : "M"}${round(p[0])} ${round(p[1])}`).join("");
   const stamps = (marker, points) => points.map(p => `M${round(p[0] + marker.x)} ${round(p[1] + marker.y)}${marker.path}`).join("");
@@ -339,6 +348,7 @@
       root.append(svg("path", { d: `M${x} ${M.top}V${H - M.bottom}`, stroke: t.grid }),
         svg("text", { x, y: H - M.bottom + 16, fill: t.muted, "text-anchor": "middle" }, view.x.bytes ? bytes(v) : String(v)));
     }
+    for (const v of logY ? between(Y) : []) root.append(svg("path", { class: "between", d: `M${M.left} ${round(Y.of(v))}H${W - M.right}`, stroke: t.grid, "stroke-opacity": 0.5 }));
     for (const v of ticks(Y, logY, false)) {
       const y = round(Y.of(v));
       root.append(svg("path", { d: `M${M.left} ${y}H${W - M.right}`, stroke: v === 0 && Y.low < 0 ? t.muted : t.grid }),

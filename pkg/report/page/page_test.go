@@ -110,8 +110,9 @@ func two(t *testing.T) *runs {
 }
 
 const (
-	drawn  = "#view-collectives svg .line"
-	legend = "#view-collectives .legend button"
+	drawn   = "#view-collectives svg .line"
+	legend  = "#view-collectives .legend button"
+	between = "#view-collectives svg .between"
 )
 
 func TestAChartShowsItsSeriesAndHidesThem(t *testing.T) {
@@ -130,7 +131,7 @@ func TestAChartShowsItsSeriesAndHidesThem(t *testing.T) {
 	require.Equal(t, "Collectives: p50 latency in µs", b.texts("#view-collectives .plot svg > text")[0])
 }
 
-// An axis of less than three decades has a line at every 1, 2 and 5.
+// An axis of less than three decades has a labelled line at every 1, 2 and 5; a longer one labels powers of ten.
 func TestLinesOfAnAxis(t *testing.T) {
 	r := newRuns(t)
 	d := resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1"))
@@ -145,6 +146,10 @@ func TestLinesOfAnAxis(t *testing.T) {
 	r.add(d)
 	b := show(t, r.html(), "#collectives.show=latency")
 	require.Equal(t, []string{"1", "2", "5", "10", "20", "50", "100"}, b.texts(`#view-collectives .plot svg > text[text-anchor="end"]`))
+	require.Zero(t, b.count(between))
+	b = show(t, r.html(), "")
+	require.Equal(t, []string{"0.001", "0.01", "0.1", "1", "10", "100"}, b.texts(`#view-collectives .plot svg > text[text-anchor="end"]`))
+	require.Equal(t, 2*5, b.count(between))
 }
 
 func TestTheAddressHasTheState(t *testing.T) {
