@@ -197,8 +197,7 @@ func EPRow(c plan.Case, t int) ep.Row {
 		},
 	}
 	row.Components.IsolatedSum.Percentiles = row.Components.Sum()
-	rate := row.Components.Roundtrip.Percentiles.Map(func(us float64) float64 { return float64(t*c.World) / (us * 1e-6) })
-	row.TokenRate = &rate
+	row.TokenRate = new(row.Components.Roundtrip.Percentiles.Map(func(us float64) float64 { return float64(t*c.World) / (us * 1e-6) }))
 	row.RoutingStats.Derive()
 	if ep.Of(&c).TimingMode == vocab.Graph {
 		replay(&row)
@@ -298,8 +297,7 @@ func Copy(c plan.Case, a result.Attempt) *copies.Document {
 		}
 		clock := copies.Clock{Micros: result.Burst{P50: us, P95: us, Min: us, Max: us, N: b.Timing.Trials}, GBps: r.Rate(us), Nanos: r.PerAccess(us)}
 		if t.Disturbed() {
-			all := 1.0
-			r.Covered = &all
+			r.Covered = new(1.0)
 		}
 		if t.Both && t.Ranks > 1 {
 			clock.OppositeGBps = clock.GBps

@@ -30,8 +30,7 @@ type Handle struct {
 func (b *Backend) Moves() *Moves {
 	for _, f := range families.All() {
 		if block, ok := b.Blocks[f.Name].(LaneBlock); ok {
-			moves := block.Moves()
-			return &moves
+			return new(block.Moves())
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -48,11 +49,7 @@ func printCommands(w io.Writer, c *cobra.Command) {
 			continue
 		}
 		fmt.Fprintf(w, ".SS %s\n", roff(sub.UseLine()))
-		text := sub.Long
-		if text == "" {
-			text = sub.Short
-		}
-		printLines(w, text)
+		printLines(w, cmp.Or(sub.Long, sub.Short))
 		printLines(w, sub.LocalFlags().FlagUsages())
 		printLines(w, sub.Example)
 		if sub.Name() != "completion" { // cobra's own, which need no more than its help

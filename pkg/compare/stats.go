@@ -301,15 +301,13 @@ func judge(q question) Shift {
 	}
 	if known {
 		floor = max(floor, q.tick)
-		ratio := math.Exp(floor)
-		s.Floor, s.floor, s.tick, s.freedom = &ratio, floor, q.tick, q.noise.freedom()
+		s.Floor, s.floor, s.tick, s.freedom = new(math.Exp(floor)), floor, q.tick, q.noise.freedom()
 	} else {
 		floor = q.tick
 	}
 	size := math.Abs(s.log)
 	if known && min(j, k) >= MinRuns {
-		p := max(q.noise.chance(j, k, size, q.pairs), q.own.chance(j, k, size, q.pairs))
-		s.P = &p
+		s.P = new(max(q.noise.chance(j, k, size, q.pairs), q.own.chance(j, k, size, q.pairs)))
 	}
 	s.Suspect = size > max(q.effect, floor)
 	switch {
@@ -340,8 +338,7 @@ func discover(shifts []*Shift) {
 	q := 1.0
 	for i, s := range shifts { // from the largest P on
 		q = min(q, *s.P*float64(len(shifts))/float64(len(shifts)-i))
-		adjusted := q
-		s.Q = &adjusted
+		s.Q = new(q)
 		if q > falseRate && s.Suspect {
 			s.Status, s.Why = Unclear, fmt.Sprintf("beyond its noise, as some of %s are by chance", plural.Count(len(shifts), "line", "lines"))
 		}

@@ -17,6 +17,7 @@ static const char *cx_loaded_from(void *handle) {
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -120,12 +121,7 @@ func (l *Library) Close() error {
 }
 
 // name returns the name of the library for messages.
-func (l *Library) name() string {
-	if l.id.soname != "" {
-		return l.id.soname
-	}
-	return filepath.Base(l.path)
-}
+func (l *Library) name() string { return cmp.Or(l.id.soname, filepath.Base(l.path)) }
 
 // lastError returns the loader's error of this thread, on one line.
 func lastError() string {

@@ -85,9 +85,7 @@ func isOther(path string) bool {
 // The layout is in the ELF specification, "Note Section": three words, then
 // name and description, each padded to the segment's alignment.
 func findNote(f *elf.File, notes []byte, owner string, kind uint32, align uint64) []byte {
-	if align < 4 {
-		align = 4
-	}
+	align = max(align, 4)
 	pad := func(n uint32) uint64 { return (uint64(n) + align - 1) &^ (align - 1) }
 	for len(notes) >= 12 {
 		nameLen := f.ByteOrder.Uint32(notes[0:])

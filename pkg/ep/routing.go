@@ -27,8 +27,7 @@ func (r *Routing) Derive() {
 	r.PayloadRankCV, r.ExpertAssignmentRankCV = measure.CV(floats(r.PayloadCopiesPerRank)), measure.CV(floats(r.ExpertAssignmentsPerRank))
 	r.EmptyRankCount = Zeros(r.PayloadCopiesPerRank)
 	r.HotspotRatio = float64(r.ExpertLoadMax) / r.ExpertLoadMean
-	vio := r.HotspotRatio - 1
-	r.MaxVio = &vio
+	r.MaxVio = new(r.HotspotRatio - 1)
 }
 
 // checkRouting checks that a routing has the values that Derive computes from its counts.

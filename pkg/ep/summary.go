@@ -216,8 +216,7 @@ func known(c Component) *result.Percentiles {
 	if c.Percentiles == nil {
 		return nil
 	}
-	q := c.Percentiles.Of(c.SampleCount)
-	return &q
+	return new(c.Percentiles.Of(c.SampleCount))
 }
 
 func p50(q *result.Percentiles) float64 {

@@ -54,10 +54,7 @@ func Columns() []string {
 }
 
 // whole returns n as a column's value.
-func whole[N int | int64](n N) *int64 {
-	v := int64(n)
-	return &v
-}
+func whole[N int | int64](n N) *int64 { return new(int64(n)) }
 
 // known returns n as a column's value, null for 0, which means unknown.
 func known(n int) *int64 {

@@ -227,8 +227,7 @@ func Verified(complete, passed bool, detail string) string {
 func MicrosecondsOf(b result.Burst, unit float64) result.Percentiles {
 	p := result.Percentiles{P50: b.P50 * unit}
 	if b.Tail() > 0 {
-		p95 := b.P95 * unit
-		p.P95 = &p95
+		p.P95 = new(b.P95 * unit)
 	}
 	return p
 }

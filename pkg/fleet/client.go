@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,10 +101,7 @@ func sameAPI(req *http.Request, via []*http.Request) error {
 
 // parseAPI parses the root of an API. The token must not travel in clear text.
 func parseAPI(text string) (*url.URL, error) {
-	if text == "" {
-		text = DefaultAPI
-	}
-	u, err := url.Parse(text)
+	u, err := url.Parse(cmp.Or(text, DefaultAPI))
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, errors.New("GITHUB_API_URL: want a URL such as https://api.github.com or https://HOST/api/v3")
 	}

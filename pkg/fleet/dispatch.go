@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -44,9 +45,7 @@ func (c *Client) Dispatch(ctx context.Context, want Request) (Dispatched, error)
 	if err != nil {
 		return Dispatched{}, c.failed(ctx, "repository", err)
 	}
-	if want.Ref == "" {
-		want.Ref = repo.GetDefaultBranch()
-	}
+	want.Ref = cmp.Or(want.Ref, repo.GetDefaultBranch())
 	d := Dispatched{Ref: want.Ref}
 	since := serverTime(resp.Header, c.clock.Now()).Add(-clockSkew)
 	inputs := map[string]string{}

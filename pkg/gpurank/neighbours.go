@@ -41,8 +41,7 @@ func (n *neighbours) count(d *inventory.Device) *int {
 		}
 		belongs = func(pid int) bool { return slices.Contains(n.alias, pid) }
 	}
-	others := len(slices.DeleteFunc(pids, belongs))
-	return &others
+	return new(len(slices.DeleteFunc(pids, belongs)))
 }
 
 // ours reports whether a process belongs to the run: it is this rank or its parent, or a descendant of one of them. A

@@ -110,8 +110,7 @@ func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	d.After = r.view.read()
 	if after := r.view.fabric(s); before != nil && after != nil {
-		rise := after.Rise(*before)
-		d.Fabric = &rise
+		d.Fabric = new(after.Rise(*before))
 	}
 	return errors.Join(err, s.Emit(rank.KindDevice, d))
 }

@@ -13,6 +13,7 @@ static const char *cx_GetLastError(const cx_nccl *f) { return f->GetLastError(NU
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,11 +184,7 @@ func bind(lib *dl.Library) (*Library, error) {
 // identify determines the implementation. It does not use the version, since MSCCL++ has its
 // own versions, and a later one could equal a version of NCCL.
 func (l *Library) identify() Kind {
-	name := l.lib.SOName()
-	if name == "" {
-		name = filepath.Base(l.lib.Path())
-	}
-	switch {
+	switch name := cmp.Or(l.lib.SOName(), filepath.Base(l.lib.Path())); {
 	case strings.HasPrefix(name, "libmscclpp"):
 		return MSCCLPP
 	case strings.HasPrefix(name, "librccl"):

@@ -53,9 +53,7 @@ func (k key) id() string { return plan.Slug(k.sku, k.backend, k.Label, "n"+strco
 // cells groups the runnable cases, in their order, into cells within all limits, and interleaves the
 // cells of the platforms, so that no runner pool waits for another.
 func cells(cat *catalog.Catalog, m *plan.Matrix, maxCases int) ([]plan.Cell, error) {
-	if maxCases == 0 {
-		maxCases = DefaultMaxCases
-	}
+	maxCases = cmp.Or(maxCases, DefaultMaxCases)
 	type shard struct {
 		key
 		cases []*plan.Case

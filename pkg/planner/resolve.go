@@ -240,8 +240,7 @@ func (r *Resolver) Runnable(be *catalog.Backend, c *plan.Case) {
 
 // Unsupported requests a case that cannot run. detail may be empty.
 func (r *Resolver) Unsupported(c *plan.Case, detail string) {
-	reason := ReasonPlatform
-	q := plan.Requested{Disposition: plan.Unsupported, Reason: &reason, Case: *c}
+	q := plan.Requested{Disposition: plan.Unsupported, Reason: new(ReasonPlatform), Case: *c}
 	if detail != "" {
 		q.Detail = &detail
 	}

@@ -108,12 +108,7 @@ func (e *Examiner) settings(vendor string) []Finding {
 }
 
 func (e *Examiner) activeRDMA() bool {
-	for _, n := range e.inventory.NICs {
-		if n.Active {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.inventory.NICs, func(n inventory.NIC) bool { return n.Active })
 }
 
 // sharedMemoryBytes returns the size of /dev/shm from its mount options.

@@ -59,12 +59,7 @@ var account = regexp.MustCompile(`[A-Za-z0-9._-]+@[A-Za-z0-9._-]+`)
 
 // hasAccount reports whether s contains user@host. The digest of an image does not count.
 func hasAccount(s string) bool {
-	for _, m := range account.FindAllString(s, -1) {
-		if !strings.HasSuffix(m, "@sha256") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(account.FindAllString(s, -1), func(m string) bool { return !strings.HasSuffix(m, "@sha256") })
 }
 
 var (

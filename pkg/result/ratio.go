@@ -7,10 +7,7 @@ import "math"
 const MinCoverage = 0.95
 
 // Ratio returns a / b.
-func Ratio(a, b float64) *float64 {
-	q := a / b
-	return &q
-}
+func Ratio(a, b float64) *float64 { return new(a / b) }
 
 // Near compares figures within the precision of the decimal notation of documents.
 func Near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a)) }

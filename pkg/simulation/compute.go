@@ -26,8 +26,7 @@ func Compute(ctx context.Context, doc result.Document) error {
 	if err != nil {
 		return err
 	}
-	program := result.Program(*about)
-	s.Verification, s.Program = Symbolic, &program
+	s.Verification, s.Program = Symbolic, new(result.Program(*about))
 	t, err := simulate.NewTopology(b.Topology, c.World, b.Width)
 	if err != nil {
 		return err

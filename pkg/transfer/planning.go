@@ -118,8 +118,7 @@ func place(p *catalog.Platform, c *plan.Case) {
 	lane := Of(c).Mode
 	if vocab.BetweenNodes(lane) {
 		c.Nodes, c.GPUsPerNode, c.RanksPerNode = Ranks, 1, 1
-		out := lane
-		c.Scope, c.ScaleOutTransport, c.Transport = vocab.ScopeOut, &out, lane
+		c.Scope, c.ScaleOutTransport, c.Transport = vocab.ScopeOut, new(lane), lane
 	}
 	c.TopologyClass = p.Product + "-kv-" + lane
 }

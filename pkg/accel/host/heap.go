@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -22,13 +23,8 @@ func (h *heap) take(bytes int64) (int64, error) {
 	if bytes >= largeAlign {
 		align = largeAlign
 	}
-	starts := make([]int64, 0, len(h.used))
-	for at := range h.used {
-		starts = append(starts, at)
-	}
-	slices.Sort(starts)
 	var at int64
-	for _, start := range starts {
+	for _, start := range slices.Sorted(maps.Keys(h.used)) {
 		if at+bytes <= start {
 			break
 		}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,8 +79,5 @@ func (b *baseline) unlike(k *compare.Case) string {
 	for _, d := range k.Differs {
 		why = strings.TrimPrefix(why+"; "+d.String(), "; ")
 	}
-	if why == "" {
-		why = "it has no such case"
-	}
-	return fmt.Sprintf("%s cannot be compared with %s: %s", k.CaseID, b.file, why)
+	return fmt.Sprintf("%s cannot be compared with %s: %s", k.CaseID, b.file, cmp.Or(why, "it has no such case"))
 }

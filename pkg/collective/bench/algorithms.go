@@ -135,8 +135,7 @@ func (s *AlgorithmSize) judge() {
 	auto, is := s.Times[automatic]
 	other := s.fastest(slices.DeleteFunc(variants, func(name string) bool { return name == automatic || s.same(name) }))
 	if s.Cost = nil; is && other != "" {
-		cost := 100 * (auto/s.Times[other] - 1)
-		s.Cost = &cost
+		s.Cost = new(100 * (auto/s.Times[other] - 1))
 	}
 }
 

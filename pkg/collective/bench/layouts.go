@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -175,14 +176,11 @@ func (p *Report) config() testsConfig {
 	m := &p.r.Shape.Measure
 	c := testsConfig{
 		Threads: 1, GPUs: p.World, First: p.r.given[0], Last: p.r.given[1], Step: p.r.given[2], Warmup: m.Warmup, Iterations: m.Iterations, Aggregate: m.Aggregate,
-		Validation: m.Checks, Blocking: strconv.FormatBool(m.Wait != "" || p.Mode == vocab.Blocking),
+		Validation: cmp.Or(m.Checks, collective.DefaultChecks), Blocking: strconv.FormatBool(m.Wait != "" || p.Mode == vocab.Blocking),
 		PerIteration: strconv.FormatBool(p.r.View.PerIteration), Skip: m.Skip, ParallelInit: "true", Devices: []testsDevice{},
 	}
 	if p.Mode == vocab.Graph {
 		c.Graph = m.Launches
-	}
-	if c.Validation == 0 {
-		c.Validation = collective.DefaultChecks
 	}
 	if p.r.factor > 1 {
 		c.Factor, c.Step = p.r.factor, 0
@@ -209,12 +207,8 @@ func experiment(c *CaseRows, row *collective.Row) string {
 
 // result returns the rows of a size.
 func (p *Report) result(c *CaseRows, rows []Row) testsResult {
-	redop := c.RedOp
-	if redop == "" {
-		redop = "none"
-	}
 	out := testsResult{
-		Size: rows[0].Bytes, Count: rows[0].Count, Type: c.DType, RedOp: redop, Root: fmt.Sprintf("%6d", c.Root), Iterations: p.r.Shape.Measure.Iterations,
+		Size: rows[0].Bytes, Count: rows[0].Count, Type: c.DType, RedOp: cmp.Or(c.RedOp, noRedOp), Root: fmt.Sprintf("%6d", c.Root), Iterations: p.r.Shape.Measure.Iterations,
 		Experiment: experiment(c, &rows[0].Row),
 	}
 	for i := range rows {
@@ -284,10 +278,6 @@ func (p *Report) ofRCCLTests() []rcclRow {
 	}
 	out := []rcclRow{}
 	for _, c := range p.Results {
-		redop := c.RedOp
-		if redop == "" {
-			redop = "none"
-		}
 		for i := range c.Rows {
 			row := &c.Rows[i]
 			if row.Shown == nil {
@@ -295,7 +285,7 @@ func (p *Report) ofRCCLTests() []rcclRow {
 			}
 			r := rcclRow{
 				Cycle: c.Repeat - 1, Name: name, Nodes: c.nodes, Ranks: p.World, RanksPerNode: p.World / max(1, c.nodes), GPUsPerRank: 1,
-				Size: row.Bytes, Type: c.DType, RedOp: redop, Time: row.Shown.TimeUS, AlgBW: row.Shown.AlgBW, BusBW: row.Shown.BusBW, Wrong: "N/A",
+				Size: row.Bytes, Type: c.DType, RedOp: cmp.Or(c.RedOp, noRedOp), Time: row.Shown.TimeUS, AlgBW: row.Shown.AlgBW, BusBW: row.Shown.BusBW, Wrong: "N/A",
 			}
 			if of := experiment(&c, &row.Row); of != "" {
 				r.Name += " " + strings.ReplaceAll(of, ",", " ") // no commas, for CSV

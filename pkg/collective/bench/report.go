@@ -143,8 +143,7 @@ func (p *Report) Add(doc result.Document) {
 	m := &d.Measurement
 	p.Take(&d.Envelope)
 	if at, ok := firstWindow(d); p.SinceStart == nil && ok {
-		since := at.Sub(p.StartedAt).Seconds()
-		p.SinceStart = &since
+		p.SinceStart = new(at.Sub(p.StartedAt).Seconds())
 	}
 	c := CaseRows{
 		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
@@ -193,8 +192,7 @@ func (p *Report) Add(doc result.Document) {
 	p.unfinished = p.unfinished || r.unfinished(d.Outcome)
 	p.AvgBusBW = nil
 	if p.shown > 0 && !p.unfinished {
-		mean := p.sum / float64(p.shown)
-		p.AvgBusBW = &mean
+		p.AvgBusBW = new(p.sum / float64(p.shown))
 	}
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -268,7 +269,7 @@ func (t *Table) line(d *collective.Document, rows []collective.Row) {
 		fmt.Fprintf(t.w, "# %s\n", where(d))
 	}
 	t.rows += len(rows)
-	fmt.Fprint(t.w, "  "+t.prefix(strconv.FormatInt(rows[0].Bytes, 10), strconv.FormatInt(rows[0].Count, 10), d.Measurement.DType, redopName(d), strconv.Itoa(t.r.rootOf(d))))
+	fmt.Fprint(t.w, "  "+t.prefix(strconv.FormatInt(rows[0].Bytes, 10), strconv.FormatInt(rows[0].Count, 10), d.Measurement.DType, cmp.Or(d.Measurement.RedOp, noRedOp), strconv.Itoa(t.r.rootOf(d))))
 	for _, placement := range t.halves() {
 		var row *collective.Row
 		for i := range rows {
@@ -365,12 +366,8 @@ func fixed(v float64, width int) string {
 	return fmt.Sprintf("%*.1e", width, v)
 }
 
-func redopName(d *collective.Document) string {
-	if d.Measurement.RedOp == "" {
-		return "none"
-	}
-	return d.Measurement.RedOp
-}
+// noRedOp is what nccl-tests prints for operations that reduce nothing.
+const noRedOp = "none"
 
 // Foot prints the totals of a report of the same documents, and the time until the first timed
 // operation.

@@ -136,8 +136,7 @@ func firstWindow(tracks []track) *string {
 	if last.IsZero() {
 		return nil
 	}
-	text := instant(last)
-	return &text
+	return new(instant(last))
 }
 
 func instant(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
@@ -408,8 +407,7 @@ func (sp spec) timing(bytes int64, perRank [][]float64) (*collective.Timing, err
 	for _, samples := range perRank {
 		t.RankP50 = append(t.RankP50, measure.Percentile(samples, 50))
 	}
-	h := measure.Histogram(slowest, histogramBins)
-	t.Histogram = &h
+	t.Histogram = new(measure.Histogram(slowest, histogramBins))
 	return t, nil
 }
 

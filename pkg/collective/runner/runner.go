@@ -207,14 +207,11 @@ func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limit
 		return limits{}, rank.Coded(result.ReasonDevice, err)
 	}
 	info := r.parts.Device.Info()
-	mine := limits{Bytes: int64(memoryShare * float64(free)), Cache: info.L2Bytes}
+	mine := limits{Bytes: int64(memoryShare * float64(free)), Cache: cmp.Or(info.L2Bytes, unknownCache)}
 	mine.Untimed = mine.Bytes / untimedShare
 	if info.SharedHostMem {
 		mine.Untimed = untimedOnHost
 		mine.Bytes /= int64(max(1, c.RanksPerNode))
-	}
-	if mine.Cache == 0 {
-		mine.Cache = unknownCache
 	}
 	mine.NoGraphs = r.parts.Another == nil
 	if !mine.NoGraphs {

@@ -5,6 +5,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -34,9 +35,7 @@ var Backend = backend.Backend{Name: "host", Open: map[plan.Family]rank.Opener{ep
 
 // Open returns the opener of a variant's runners.
 func Open(v Variant) rank.Opener {
-	if v.Reduction == "" {
-		v.Reduction = runner.DomainFP32
-	}
+	v.Reduction = cmp.Or(v.Reduction, runner.DomainFP32)
 	return func(_ context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 		if s.World > maxWorld { // hostrank.Join refuses nodes that are not one host
 			return nil, rank.Refused("the host backend supports at most %d ranks, not %d", maxWorld, s.World)

@@ -47,8 +47,7 @@ func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers 
 		r.LogicalCopies.Wire = ep.WirePerAssignment
 		onWire = r.LogicalCopies.Assignments
 	}
-	wire := byteCounts(onWire, m.block.Hidden, declared.ValueBytes, declared.ScaleBytes)
-	r.WireBytes = &wire
+	r.WireBytes = new(byteCounts(onWire, m.block.Hidden, declared.ValueBytes, declared.ScaleBytes))
 
 	m.components(declared.Description)
 	m.chains()
@@ -59,9 +58,7 @@ func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers 
 	m.repeated(declared.Description)
 	m.gate(declared, trace, limits)
 	if q := r.Components.Roundtrip.Percentiles; q != nil && q.P50 > 0 {
-		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
-		rates := q.Map(rate)
-		r.TokenRate = &rates
+		r.TokenRate = new(q.Map(func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }))
 	}
 	return m.err
 }
@@ -124,8 +121,7 @@ func isolatedSum(k *ep.Components) ep.Component {
 	if sum == nil {
 		return unavailable()
 	}
-	origin := ep.OriginPercentileSum
-	return ep.Component{Availability: ep.Derived, Origin: &origin, Percentiles: sum}
+	return ep.Component{Availability: ep.Derived, Origin: new(ep.OriginPercentileSum), Percentiles: sum}
 }
 
 // Quantities of a chain that rows report.
@@ -141,8 +137,7 @@ var chainParts = []struct {
 
 func (m *rowMaker) chains() {
 	m.row.Components.PairPeriod = m.component(m.chained(chainPair), measure.LowerMedian, ep.OriginChainedMedian, "pair_period")
-	middle := m.component(m.chained(chainPair), measure.MiddleMean, ep.OriginChainedMiddle, "")
-	m.row.PairMiddle = &middle
+	m.row.PairMiddle = new(m.component(m.chained(chainPair), measure.MiddleMean, ep.OriginChainedMiddle, ""))
 	m.row.ChainFloor = ep.Ops{
 		Dispatch: m.component(m.chained(chainDispatch), measure.Min, ep.OriginChainedRankMin, ""),
 		Combine:  m.component(m.chained(chainCombine), measure.Min, ep.OriginChainedRankMin, ""),

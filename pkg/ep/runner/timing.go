@@ -301,8 +301,7 @@ func (c *chains) end(r *chainRecord) error {
 	if err != nil {
 		return err
 	}
-	passed := within(worst)
-	r.OutputPassed, r.OutputError = &passed, finite(worst)
+	r.OutputPassed, r.OutputError = new(within(worst)), finite(worst)
 	return nil
 }
 

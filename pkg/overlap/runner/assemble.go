@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -270,10 +271,7 @@ func (a *assembly) sum(v *overlap.Verify, c *workload.Verdict, elements int64, w
 		*wrong += c.Wrong
 	}
 	if bad != "" {
-		v.Passed = false
-		if a.wrong == "" {
-			a.wrong = bad
-		}
+		v.Passed, a.wrong = false, cmp.Or(a.wrong, bad)
 	}
 }
 

@@ -484,8 +484,8 @@ func (t *blockWriter) op(o *schedule.Op) {
 	var far spanJSON
 	if slot, ok := remoteSlot(o); ok {
 		far = span(int(o.Peer), slot)
-		buffer := slices.Index(t.remotes[kind], slices.Index(t.gpuWriter.remotes, remote{int(o.Peer), far.Type}))
-		far.Type, far.Buffer = "", &buffer
+		far.Buffer = new(slices.Index(t.remotes[kind], slices.Index(t.gpuWriter.remotes, remote{int(o.Peer), far.Type})))
+		far.Type = ""
 	}
 	switch o.Kind {
 	case schedule.Copy:

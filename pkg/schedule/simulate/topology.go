@@ -30,9 +30,7 @@ func Topologies() []string { return []string{"full", "switch", "ring", "torus", 
 // NewTopology returns the topology with a name. width is the number of ranks in a row of a torus or mesh, or on
 // each host; 0 means all ranks. NewTopology fails if the name is unknown or the ranks do not fill each row.
 func NewTopology(name string, ranks, width int) (Topology, error) {
-	if width == 0 {
-		width = ranks
-	}
+	width = cmp.Or(width, ranks)
 	switch name {
 	case "full":
 		return Full(ranks), nil

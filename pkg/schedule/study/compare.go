@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -26,12 +27,8 @@ type Comparison struct {
 
 // String returns the comparison as one line of text.
 func (c *Comparison) String() string {
-	name := c.Case
-	if name == "" {
-		name = "all cases"
-	}
 	return fmt.Sprintf("%s with model %s: simulated times are %.1f %% off measured ones in the geometric mean, and %.1f %% at worst (%s at %d bytes)",
-		name, c.Model, 100*c.Mean, 100*c.Worst, c.WorstCase, c.WorstBytes)
+		cmp.Or(c.Case, "all cases"), c.Model, 100*c.Mean, 100*c.Worst, c.WorstCase, c.WorstBytes)
 }
 
 // add adds the ratio of simulated to measured time at one size of a case.

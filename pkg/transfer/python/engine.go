@@ -169,12 +169,7 @@ func (e *engine) Prepare(op string, blocks []runner.Block) (runner.Request, erro
 }
 
 // limit returns a limit of blocks, where 0 means none.
-func limit(blocks int) int {
-	if blocks == 0 {
-		return math.MaxInt
-	}
-	return blocks
-}
+func limit(blocks int) int { return cmp.Or(blocks, math.MaxInt) }
 
 // Post implements runner.Request. It waits for earlier batches if too many are in flight.
 func (r *request) Post() error {

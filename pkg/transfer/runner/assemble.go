@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -176,9 +177,7 @@ func (a *assembly) lane() (lane Lane) {
 		}
 		lane.Add(*t.lane)
 	}
-	if lane.Name == "" {
-		lane.Name = UnknownLane
-	}
+	lane.Name = cmp.Or(lane.Name, UnknownLane)
 	return lane
 }
 
