@@ -10,6 +10,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/measure"
 )
 
 // nccl-tests' variables that split the ranks into groups, which run the operation at once. The first one wins.
@@ -98,8 +99,7 @@ func (v View) slow(rows []collective.Row, row *collective.Row) (percent float64,
 	if !timed || len(all) < 2 || row.Group == nil {
 		return 0, false
 	}
-	slices.Sort(all)
-	median := (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+	median := measure.MiddleMean(all)
 	if !(median > 0) {
 		return 0, false
 	}
