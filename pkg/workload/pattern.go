@@ -225,6 +225,15 @@ type Verdict struct {
 	First   int64 `json:"first"`   // offset of the first wrong element in the buffer, in elements; −1 if there is none
 }
 
+// Add adds the verdict of a later check.
+func (v *Verdict) Add(other Verdict) {
+	if v.Wrong == 0 {
+		v.First = other.First
+	}
+	v.Checked += other.Checked
+	v.Wrong += other.Wrong
+}
+
 func (p Pattern) load(buf []byte, at int64) uint64 {
 	var word [8]byte
 	size := int64(p.p.Size)

@@ -144,17 +144,9 @@ func (b *bench) check(w window, marks []mark) (workload.Verdict, error) {
 		case err != nil:
 			return total, rank.Coded(result.ReasonDevice, err)
 		}
-		add(&total, v)
+		total.Add(v)
 	}
 	return total, nil
-}
-
-func add(total *workload.Verdict, v workload.Verdict) {
-	if total.Wrong == 0 {
-		total.First = v.First
-	}
-	total.Checked += v.Checked
-	total.Wrong += v.Wrong
 }
 
 // left returns the regions of a result that its mark retains.

@@ -182,7 +182,7 @@ func (b *bench) endAt(ctx context.Context, t *truncated, e ending) (float64, err
 			return 0, err
 		}
 	}
-	add(&t.Check, v)
+	t.Check.Add(v)
 	return us, nil
 }
 

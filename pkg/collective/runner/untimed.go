@@ -99,7 +99,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 		if err != nil {
 			return err
 		}
-		add(s.Check, v)
+		s.Check.Add(v)
 		w.Trial++ // the next batch has new data
 	}
 	return b.session.Emit(collective.KindSample, s)

@@ -91,7 +91,7 @@ func (c *copier) check(s accel.Stream, data gemm.Data, v gemm.Values) (workload.
 		if err != nil {
 			return total, rank.Coded(result.ReasonDevice, err)
 		}
-		add(&total, found)
+		total.Add(found)
 	}
 	return total, nil
 }

@@ -117,7 +117,7 @@ func (c *collectives) check(t turn) (workload.Verdict, error) {
 		if err != nil {
 			return total, rank.Coded(result.ReasonDevice, err)
 		}
-		add(&total, v)
+		total.Add(v)
 	}
 	return total, nil
 }
@@ -137,15 +137,6 @@ func (c *collectives) close() error {
 		return nil
 	}
 	return c.unload()
-}
-
-// add adds verdicts.
-func add(total *workload.Verdict, v workload.Verdict) {
-	if total.Wrong == 0 {
-		total.First = v.First
-	}
-	total.Checked += v.Checked
-	total.Wrong += v.Wrong
 }
 
 // gathering implements the communication of a linear layer. It gathers the parts of X of all ranks, in rank order.
