@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // Marker is the name of the marker file in a claimed directory.
@@ -180,21 +182,11 @@ func (c *Claim) lock() error { return unix.Flock(int(c.file.Fd()), unix.LOCK_EX|
 // Another process may have removed the directory in the meantime.
 func (c *Claim) oursStill() bool {
 	opened, err := c.file.Stat()
-	if err != nil || !c.named() {
+	if err != nil || !safefile.Linked(c.file) {
 		return false
 	}
 	stat, ok := opened.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()
-}
-
-// named reports whether the file still exists under its name.
-func (c *Claim) named() bool {
-	opened, err := c.file.Stat()
-	if err != nil {
-		return false
-	}
-	named, err := os.Lstat(c.file.Name())
-	return err == nil && os.SameFile(opened, named)
 }
 
 // Dir returns the claimed directory.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // turn is the kind of the files of turns.
@@ -40,7 +42,7 @@ func TakeTurn(ctx context.Context, dir, name string, taken func(pid int) error) 
 			return nil, err
 		}
 		err = c.take(ctx, turn, told >= 0)
-		if err == nil && c.named() {
+		if err == nil && safefile.Linked(c.file) {
 			return &Turn{c.file}, nil
 		}
 		c.file.Close()

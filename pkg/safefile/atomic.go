@@ -46,7 +46,7 @@ func CreateAtomic(path string) (*AtomicFile, error) {
 		}
 		// EndPartial of another process may have run between the two calls. On a file
 		// system without locks, EndPartial cannot lock either, and removes nothing.
-		if err := lock(temp); !errors.Is(err, unix.EWOULDBLOCK) && stands(temp) {
+		if err := lock(temp); !errors.Is(err, unix.EWOULDBLOCK) && Linked(temp) {
 			return &AtomicFile{path: path, temp: temp}, nil
 		}
 		temp.Close()
@@ -56,8 +56,8 @@ func CreateAtomic(path string) (*AtomicFile, error) {
 // lock locks a file that is not committed yet.
 func lock(temp *os.File) error { return unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// stands reports whether the name of an open file still refers to it.
-func stands(f *os.File) bool {
+// Linked reports whether the name of an open file still refers to it.
+func Linked(f *os.File) bool {
 	opened, err := f.Stat()
 	if err != nil {
 		return false
@@ -161,7 +161,7 @@ func endPartial(partial, path string, whole bool) error {
 		return err
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(owner.Uid) != os.Geteuid() || lock(temp) != nil || !stands(temp) {
+	if !ok || int(owner.Uid) != os.Geteuid() || lock(temp) != nil || !Linked(temp) {
 		return nil
 	}
 	if whole {

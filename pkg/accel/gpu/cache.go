@@ -83,23 +83,13 @@ func lockImage(path string) (lock *os.File, busy bool) {
 		return nil, false
 	}
 	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		if linked(f) {
+		if safefile.Linked(f) {
 			return f, false
 		}
 		err = unix.EWOULDBLOCK // its owner has just removed it
 	}
 	f.Close()
 	return nil, errors.Is(err, unix.EWOULDBLOCK)
-}
-
-// linked reports whether an open file still exists under its name.
-func linked(f *os.File) bool {
-	opened, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	named, err := os.Lstat(f.Name())
-	return err == nil && os.SameFile(opened, named)
 }
 
 func cacheDir(dir string) string {
