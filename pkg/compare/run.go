@@ -60,10 +60,7 @@ func read(d result.Document) *run {
 		times: map[metric]map[rung]float64{}, ticks: map[metric]float64{}, env: e.Provenance.Environment, beside: beside(e),
 	}
 	r.at, _ = time.Parse(time.RFC3339, e.GeneratedAt)
-	if id := e.Identity.AllocationFactors.RunID; id != nil {
-		r.name = *id
-	}
-	r.name += "#" + strconv.Itoa(e.Identity.Repeat)
+	r.name = result.Text(e.Identity.AllocationFactors.RunID) + "#" + strconv.Itoa(e.Identity.Repeat)
 	if len(e.Outcome.Reasons) > 0 {
 		r.why = e.Outcome.Reasons[0].String()
 	}
@@ -79,23 +76,14 @@ const neighbours = "other users of the devices"
 
 // beside returns the factors outside the key, which may differ but are reported.
 func beside(e *result.Envelope) map[string]string {
-	text := func(s *string) string {
-		if s == nil {
-			return ""
-		}
-		return *s
-	}
 	b := map[string]string{
 		"sku":                 e.Identity.CaseFactors.SKU,
-		"library version":     text(e.Implementation.LibraryVersion),
+		"library version":     e.LibraryVersion(),
 		"device":              e.Topology.DeviceProduct,
 		"accelerator runtime": e.Runtime.AcceleratorRuntime,
-		"image":               text(e.Provenance.Image),
-		"source":              text(e.Identity.AllocationFactors.SourceSHA),
+		"image":               result.Text(e.Provenance.Image),
+		"source":              result.Text(e.Identity.AllocationFactors.SourceSHA),
 		"program":             e.Provenance.Generator,
-	}
-	if l := e.Runtime.CollectiveLibrary; l != nil && b["library version"] == "" && l.Version != nil {
-		b["library version"] = l.Kind + " " + *l.Version
 	}
 	if e.Devices != nil && e.Devices.Neighbours() {
 		b[neighbours] = "seen"

@@ -80,11 +80,19 @@ type EntrySkew struct {
 // Head implements Document.
 func (e *Envelope) Head() *Envelope { return e }
 
+// Text returns the text of a member that may be null, or "".
+func Text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // LibraryVersion returns the version of the measured library: the backend's own, else kind and version of
 // the collective library; empty if neither reports one.
 func (e *Envelope) LibraryVersion() string {
-	if v := e.Implementation.LibraryVersion; v != nil {
-		return *v
+	if v := Text(e.Implementation.LibraryVersion); v != "" {
+		return v
 	}
 	if l := e.Runtime.CollectiveLibrary; l != nil && l.Version != nil {
 		return l.Kind + " " + *l.Version

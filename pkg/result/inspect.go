@@ -117,17 +117,10 @@ func headOf(e *Envelope) Head {
 	return Head{
 		Version: e.Version, RecordType: e.RecordType, GeneratedAt: e.GeneratedAt,
 		CaseID: e.Identity.CaseID, Ordinal: e.Identity.AttemptOrdinal,
-		RunID: orEmpty(a.RunID), RunAttempt: orEmpty(a.RunAttempt),
-		SourceSHA: orEmpty(a.SourceSHA), MatrixSHA256: a.MatrixSHA256,
+		RunID: Text(a.RunID), RunAttempt: Text(a.RunAttempt),
+		SourceSHA: Text(a.SourceSHA), MatrixSHA256: a.MatrixSHA256,
 		Status: e.Outcome.Status, Reasons: e.Outcome.Reasons,
 	}
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // known returns an error unless a run of this program can have written the head. The caller knows its kind.

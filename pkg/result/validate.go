@@ -140,7 +140,7 @@ func (p *Problems) topology(e *Envelope, c *plan.Case) {
 	} {
 		p.Check(f.has == f.want, "topology.%s is %d, want %d by the case", f.name, f.has, f.want)
 	}
-	p.Check(t.ScaleUpTransport == c.ScaleUpTransport && orEmpty(t.ScaleOutTransport) == orEmpty(c.ScaleOutTransport) &&
+	p.Check(t.ScaleUpTransport == c.ScaleUpTransport && Text(t.ScaleOutTransport) == Text(c.ScaleOutTransport) &&
 		t.Scope == c.Scope && t.TopologyClass == c.TopologyClass && t.Transport == c.Transport, "topology: scope, class or transports differ from the case")
 	last := -1
 	for _, r := range t.Ranks {

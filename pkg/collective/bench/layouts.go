@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -185,12 +186,8 @@ func (p *Report) config() testsConfig {
 	if p.r.factor > 1 {
 		c.Factor, c.Step = p.r.factor, 0
 	}
-	info := ""
-	if p.Device != nil {
-		info = *p.Device
-	}
 	for rank := range p.World {
-		c.Devices = append(c.Devices, testsDevice{Rank: rank, Device: rank, Info: info})
+		c.Devices = append(c.Devices, testsDevice{Rank: rank, Device: rank, Info: result.Text(p.Device)})
 	}
 	return c
 }

@@ -329,9 +329,9 @@ func factsOf(e *result.Envelope) []Fact {
 	if t.ScaleOutTransport != nil {
 		transport += " + " + *t.ScaleOutTransport
 	}
-	library := value(e.Implementation.LibraryVersion)
+	library := result.Text(e.Implementation.LibraryVersion)
 	if l := r.CollectiveLibrary; l != nil {
-		library = strings.TrimSpace(library + " " + l.Kind + " " + value(l.Version))
+		library = strings.TrimSpace(library + " " + l.Kind + " " + result.Text(l.Version))
 	}
 	var libraries []string
 	for _, l := range p.Libraries {
@@ -359,8 +359,8 @@ func factsOf(e *result.Envelope) []Fact {
 		{"sampling", c.Sampling},
 		{"environment", pairs(p.Environment)},
 		{"host", pairs(p.Host)},
-		{"image", value(p.Image)},
-		{"source", value(p.SourceSHA)},
+		{"image", result.Text(p.Image)},
+		{"source", result.Text(p.SourceSHA)},
 		{"generator", p.Generator},
 	}
 	if d := e.Devices; d != nil {
@@ -370,13 +370,6 @@ func factsOf(e *result.Envelope) []Fact {
 		facts[i].Value = sanitize.Line(facts[i].Value)
 	}
 	return slices.DeleteFunc(facts, func(f Fact) bool { return f.Value == "" })
-}
-
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 func pairs(m map[string]string) string {
