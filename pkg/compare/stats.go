@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plural"
 )
 
@@ -31,12 +32,7 @@ func median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
 	}
-	s := v
-	if !slices.IsSorted(s) {
-		s = slices.Sorted(slices.Values(v))
-	}
-	n := len(s)
-	return (s[(n-1)/2] + s[n/2]) / 2
+	return measure.MiddleMean(v)
 }
 
 // interval returns the exact interval of the shift that covers at least 95 %, from the

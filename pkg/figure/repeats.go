@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -19,9 +20,7 @@ type Spread struct {
 
 // Over returns the spread of the values of repeats, of which there is at least one.
 func Over(values []float64) Spread {
-	v := slices.Sorted(slices.Values(values))
-	n := len(v)
-	return Spread{(v[(n-1)/2] + v[n/2]) / 2, v[0], v[n-1], n}
+	return Spread{measure.MiddleMean(values), slices.Min(values), slices.Max(values), len(values)}
 }
 
 // String formats the largest distance of a repeat from the median, and the number of repeats, to follow the

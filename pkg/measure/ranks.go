@@ -24,9 +24,11 @@ func LowerMedian(values []float64) float64 { return Percentile(values, 50) }
 
 // MiddleMean returns the median: for an even number of values, the mean of the two middle ones.
 func MiddleMean(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+	if !slices.IsSorted(values) {
+		values = slices.Sorted(slices.Values(values))
+	}
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
 // LargestMagnitude returns the value with the largest magnitude, with its sign. On a tie it
