@@ -288,7 +288,9 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts m
 				row.Complete = false
 			} else {
 				for i := range tracks {
-					ended = latest(ended, tracks[i].samples[w].Began) // the untimed window follows the timed ones
+					if began := tracks[i].samples[w].Began; began.After(ended) { // the untimed window follows the timed ones
+						ended = began
+					}
 				}
 			}
 			us, complete := sp.collectTruncated(&row.Check, w, r.Truncated, tracks)
@@ -320,13 +322,6 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts m
 	}
 	row.Check.Passed = row.Check.Passed && (row.Check.Checked > 0 || r.Requested == 0) && row.Check.Wrong == 0 && len(row.Check.Reasons) == 0
 	return row, seen, nil
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // collect returns the samples of one window by rank, without idle ranks, and the enqueueing time of the
