@@ -128,12 +128,12 @@ func (k *Case) suspect() bool {
 // again holds the results of the runs up to the end of a stage, for each metric of each case.
 type again struct {
 	pairs map[[2]string]pair // by comparison key and metric
-	pools *pools
+	pools pools
 }
 
 // upTo reads the first n runs of each side of each case; of a history all runs.
 func upTo(n int, olds, news map[string][]*run, o Options) again {
-	a := again{map[[2]string]pair{}, newPools()}
+	a := again{map[[2]string]pair{}, pools{}}
 	for key, old := range olds {
 		if !o.History {
 			old = first(n, old)

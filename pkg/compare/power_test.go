@@ -85,7 +85,7 @@ func BenchmarkMeasuredPower(b *testing.B) {
 	for range b.N {
 		series := byKey(side.runs)
 		for _, key := range slices.Sorted(maps.Keys(series)) {
-			pairs, _ := newPools().collect(key, series[key], series[key])
+			pairs, _ := pools{}.collect(key, series[key], series[key])
 			for _, q := range pairs {
 				v, _ := values(q.old)
 				fmt.Println(measuredPower(q.of.CaseID+" "+q.of.Metric, v))

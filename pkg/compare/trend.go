@@ -27,7 +27,7 @@ func Trends(sides ...*Side) (out []Trend) {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		runs := succeeded(of[key])
 		last := max(0, len(runs)-1)
-		pairs, _ := newPools().collect(key, runs[:last], runs[last:])
+		pairs, _ := pools{}.collect(key, runs[:last], runs[last:])
 		for _, q := range pairs {
 			if q.pool.metric.stat == "p99" {
 				continue
