@@ -88,6 +88,26 @@ func Slice(cache string, regions, isl, page int) func(*plan.Case) {
 	}
 }
 
+// Arranged returns a case of several parts, and one of each arrangement.
+func Arranged(change ...func(*plan.Case)) []plan.Case {
+	cases := []plan.Case{Small(slices.Concat(change, []func(*plan.Case){Parts})...)}
+	for _, arrangement := range transfer.Arrangements() {
+		cases = append(cases, Small(slices.Concat(change, []func(*plan.Case){func(c *plan.Case) { transfer.Of(c).Routing = arrangement }})...))
+	}
+	return cases
+}
+
+// ArrivedWhole requires that a case passed over a lane, and that each row was checked in both pools, in both trials:
+// after its first and last burst and one more.
+func ArrivedWhole(t *testing.T, d *transfer.Document, lane string) {
+	t.Helper()
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	require.Equal(t, lane, d.Measurement.Lane)
+	for _, r := range d.Measurement.Rows {
+		require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
+	}
+}
+
 // KilledPeer kills rank 0 while rank 1 posts bursts, more than it can finish. It requires that rank 1
 // fails in time with the given reason, and that there is no row.
 func KilledPeer(t *testing.T, reason string, c plan.Case) {

@@ -47,38 +47,41 @@ func use(t *testing.T, dir string) {
 	t.Setenv(libraryVariable, filepath.Join(dir, ".nixl_cu13.mesonpy.libs", "libnixl_capi.so"))
 }
 
+// alone has ranks load the library of the wheel, in a network of their own. It reports whether this is the process
+// that runs the test; see netns.Own.
+func alone(t *testing.T) bool {
+	need.Full(t)
+	dir := wheels.NIXL.Libraries(t)
+	if !netns.Own(t) {
+		return false
+	}
+	use(t, dir)
+	return true
+}
+
+// via makes a case one over a lane of NIXL.
+func via(lane string) func(*plan.Case) {
+	return func(c *plan.Case) { c.Backend, transfer.Of(c).Mode = "nixl", lane }
+}
+
 // over is a case over a lane of NIXL.
 func over(lane string, change ...func(*plan.Case)) plan.Case {
-	return transfertest.Small(append(change, func(c *plan.Case) {
-		c.Backend, transfer.Of(c).Mode = "nixl", lane
-	})...)
+	return transfertest.Small(append(change, via(lane))...)
 }
 
 // Two processes move every word over each lane, in all arrangements and forms of a cache, those of MLA
 // and GQA included, one case after the other over the same agents; and UCX says that it used the
 // lane.
 func TestTransfersArriveWhole(t *testing.T) {
-	need.Full(t)
-	dir := wheels.NIXL.Libraries(t)
-	if !netns.Own(t) {
+	if !alone(t) {
 		return
 	}
-	use(t, dir)
 	for _, lane := range []string{vocab.LaneProcessVM, vocab.LaneTCP} {
 		t.Run(lane, func(t *testing.T) {
-			cases := []plan.Case{
-				over(lane, transfertest.Parts), over(lane, transfertest.Slice("kv-mla", 10, 128, 64)), over(lane, transfertest.Slice("kv-gqa", 100, 128, 16)),
-			}
-			for _, arrangement := range transfer.Arrangements() {
-				cases = append(cases, over(lane, func(c *plan.Case) { transfer.Of(c).Routing = arrangement }))
-			}
+			cases := append(transfertest.Arranged(via(lane)), over(lane, transfertest.Slice("kv-mla", 10, 128, 64)), over(lane, transfertest.Slice("kv-gqa", 100, 128, 16)))
 			for _, d := range transfertest.Processes(t, "", cases...) {
-				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
-				require.Equal(t, lane, d.Measurement.Lane)
+				transfertest.ArrivedWhole(t, d, lane)
 				require.Equal(t, wheels.NIXL.Version, *d.Implementation.LibraryVersion)
-				for _, r := range d.Measurement.Rows {
-					require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
-				}
 			}
 		})
 	}
@@ -117,25 +120,17 @@ func TestALaneThatVanishesIsNoticed(t *testing.T) {
 
 // Wrong words are found and named in what NIXL moved.
 func TestWrongWordsAreFound(t *testing.T) {
-	need.Full(t)
-	dir := wheels.NIXL.Libraries(t)
-	if !netns.Own(t) {
-		return
+	if alone(t) {
+		transfertest.FaultsAreNamed(t, transfertest.Processes, via(vocab.LaneProcessVM),
+			pool.FaultHalf, pool.FaultSwap, pool.FaultStale, pool.FaultGuard, pool.FaultLate)
 	}
-	use(t, dir)
-	transfertest.FaultsAreNamed(t, transfertest.Processes, func(c *plan.Case) { c.Backend, transfer.Of(c).Mode = "nixl", vocab.LaneProcessVM },
-		pool.FaultHalf, pool.FaultSwap, pool.FaultStale, pool.FaultGuard, pool.FaultLate)
 }
 
 // NIXL itself registers memory twice, and moves the data of a pool that its owner gave up.
 func TestCallsAreRefused(t *testing.T) {
-	need.Full(t)
-	dir := wheels.NIXL.Libraries(t)
-	if !netns.Own(t) {
-		return
+	if alone(t) {
+		transfertest.CallsAreRefused(t, transfertest.Processes, func(c *plan.Case) { *c = over(vocab.LaneTCP, transfertest.Few) })
 	}
-	use(t, dir)
-	transfertest.CallsAreRefused(t, transfertest.Processes, func(c *plan.Case) { *c = over(vocab.LaneTCP, transfertest.Few) })
 }
 
 // What keeps the backend from running is said before anything runs.
@@ -161,12 +156,9 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestAPeerThatIsKilled(t *testing.T) {
-	need.Full(t)
-	dir := wheels.NIXL.Libraries(t)
-	if !netns.Own(t) {
+	if !alone(t) {
 		return
 	}
-	use(t, dir)
 	for _, lane := range []string{vocab.LaneProcessVM, vocab.LaneTCP} {
 		t.Run(lane, func(t *testing.T) {
 			transfertest.KilledPeer(t, "library-error: nixl -2 (backend error)", over(lane))
@@ -175,7 +167,7 @@ func TestAPeerThatIsKilled(t *testing.T) {
 }
 
 // peer is a case between the memory of two devices.
-func peer(c *plan.Case) { c.Backend, transfer.Of(c).Mode = "nixl", vocab.LanePeer }
+func peer(c *plan.Case) { via(vocab.LanePeer)(c) }
 
 // Between devices, every word arrives in all arrangements and forms of a cache, as kernels find,
 // and UCX says that it used its lane of devices. It makes no difference if the pools are
@@ -185,19 +177,11 @@ func TestTransfersBetweenDevicesArriveWhole(t *testing.T) {
 		t.Run("pieces of "+piece, func(t *testing.T) {
 			fakes.Build(t).Use(t)
 			t.Setenv(pieceVariable, piece)
-			cases := []plan.Case{transfertest.Small(peer, transfertest.Parts)}
-			for _, arrangement := range transfer.Arrangements() {
-				cases = append(cases, transfertest.Small(peer, func(c *plan.Case) { transfer.Of(c).Routing = arrangement }))
-			}
-			for _, d := range transfertest.Processes(t, "", cases...) {
-				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
-				require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
+			for _, d := range transfertest.Processes(t, "", transfertest.Arranged(peer)...) {
+				transfertest.ArrivedWhole(t, d, vocab.LanePeer)
 				require.Equal(t, "cuda_ipc", d.Measurement.Transport)
 				require.Equal(t, "device", d.Measurement.CheckedBy)
 				require.Equal(t, "nixl", d.Implementation.Name)
-				for _, r := range d.Measurement.Rows {
-					require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
-				}
 			}
 		})
 	}
@@ -233,18 +217,10 @@ func TestTransfersBetweenNodesArriveWhole(t *testing.T) {
 			t.Setenv("UCX_NET_DEVICES", tc.adapter)
 			t.Setenv("FI_PROVIDER", tc.provider)
 			t.Setenv(fabricVariable, "1")
-			cases := []plan.Case{transfertest.Small(tc.change, transfertest.Parts)}
-			for _, arrangement := range transfer.Arrangements() {
-				cases = append(cases, transfertest.Small(tc.change, func(c *plan.Case) { transfer.Of(c).Routing = arrangement }))
-			}
-			for _, d := range transfertest.Processes(t, "", cases...) {
-				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
-				require.Equal(t, d.Implementation.Fabric, d.Measurement.Lane)
+			for _, d := range transfertest.Processes(t, "", transfertest.Arranged(tc.change)...) {
+				transfertest.ArrivedWhole(t, d, d.Implementation.Fabric)
 				require.Equal(t, tc.transport, d.Measurement.Transport)
 				require.Equal(t, 2, d.Topology.Nodes)
-				for _, r := range d.Measurement.Rows {
-					require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
-				}
 			}
 		})
 	}
