@@ -47,8 +47,7 @@ func TestHistory(t *testing.T) {
 
 	dir := filepath.Join(t.TempDir(), "nights")
 	line := "cxgen history " + strconv.FormatInt(last.ID, 10) + " -o " + dir
-	code, stdout, stderr := c.run(line + " --runs 4")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := c.ran(cli.ExitOK, line+" --runs 4")
 	name := func(i int) string { return strconv.FormatInt(runs[i].ID, 10) }
 	require.Contains(t, stderr, "cxsweep-aggregate-"+strconv.FormatInt(expired.ID, 10)+": expired")
 	require.Equal(t, 4, strings.Count(stderr, ": fetched, 1 file, digest verified\n"), stderr)
@@ -61,8 +60,7 @@ func TestHistory(t *testing.T) {
 	got := slices.Sorted(slices.Values(v.Runs))
 	require.Equal(t, []string{name(1), name(2), name(3), name(8)}, got)
 
-	code, stdout, stderr = c.run(line + " --runs 5 --json")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr = c.ran(cli.ExitOK, line+" --runs 5 --json")
 	require.Equal(t, 4, strings.Count(stderr, ": kept, 1 file"), stderr)
 	require.Equal(t, 1, strings.Count(stderr, ": fetched, 1 file"), stderr)
 	var out struct {
@@ -74,8 +72,7 @@ func TestHistory(t *testing.T) {
 	require.NotEmpty(t, out.Trends)
 	require.Len(t, out.Trends[0].Us, 5)
 
-	code, stdout, stderr = c.run("cxgen history " + name(0) + " -o " + filepath.Join(t.TempDir(), "none"))
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = c.ran(cli.ExitOK, "cxgen history "+name(0)+" -o "+filepath.Join(t.TempDir(), "none"))
 	require.True(t, strings.HasPrefix(stdout, "0 runs in "), stdout)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)

@@ -24,12 +24,10 @@ import (
 )
 
 func TestValidate(t *testing.T) {
-	code, stdout, stderr := cxgen(t, "validate", "--reasons", "--definitions", "../../catalog/testdata/base")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, "validate", "--reasons", "--definitions", "../../catalog/testdata/base")
 	golden.Equal(t, "testdata/validate.txt", stdout)
 
-	code, stdout, _ = cxgen(t, "validate")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, "validate")
 	today, august, found := strings.Cut(stdout, "\nWith the capabilities upstream-2026-08:\n\n")
 	require.True(t, found)
 	require.Contains(t, today, "gb200        nccl-ep        low-latency  -    -    -    -    yes  yes\n")
@@ -53,12 +51,10 @@ func TestForeignTextIsPrintedAsText(t *testing.T) {
 	}
 	data = slices.Concat(data[:at], []byte(`reason: "x\n::error::y ##[group]z\e[31m\u202e"`), data[end:])
 	require.NoError(t, os.WriteFile(path, data, 0o644))
-	code, stdout, stderr := cxgen(t, "validate", "--reasons", "--definitions", dir)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, "validate", "--reasons", "--definitions", dir)
 	require.Contains(t, stdout, `x\n:\:error:\:y ##\[group]z\x1b[31m\u202e`)
 
-	code, _, stderr = cxgen(t, "matrix", "--definitions", "no\n::error::x\x1b[2J")
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, "matrix", "--definitions", "no\n::error::x\x1b[2J")
 	require.NotContains(t, stderr, "::")
 	require.NotContains(t, stderr, "\x1b")
 }
@@ -72,8 +68,7 @@ func TestValidateShowsAllFaults(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, append([]byte("bogus: 1\n"), data...), 0o644))
 	}
-	code, stdout, stderr := cxgen(t, "validate", "--definitions", dir)
-	require.Equal(t, cli.ExitUsage, code)
+	stdout, stderr := ran(t, cli.ExitUsage, "validate", "--definitions", dir)
 	require.Empty(t, stdout)
 	wording.Has(t, stderr, "cxgen: … sampling.yaml:1:1: … bogus … suites/ep-core.yaml:1:1: … bogus")
 	require.Equal(t, 3, strings.Count(stderr, "\n"), stderr)
@@ -88,15 +83,13 @@ func TestValidateShowsAllFaults(t *testing.T) {
 
 func TestMatrix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "matrix_full.json")
-	code, stdout, stderr := cxgen(t, "matrix", "--suite", "ep-core", "-o", path)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, "matrix", "--suite", "ep-core", "-o", path)
 	require.Equal(t, "88 cells, 142 runnable and 26 unsupported cases\n", stdout)
 	m, err := plan.ReadFile(path, cli.Version)
 	require.NoError(t, err)
 	require.Equal(t, plan.Generator{Program: "cxgen", Version: cli.Version, Format: plan.Format}, m.Generator)
 
-	code, stdout, _ = cxgen(t, "matrix", "--suite", "ep-core")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, "matrix", "--suite", "ep-core")
 	file, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(file), stdout, "the file and standard output are the same")

@@ -32,8 +32,7 @@ func TestSuitesArePlannedAsEver(t *testing.T) {
 	var sums strings.Builder
 	for _, file := range suites {
 		suite := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		code, matrix, stderr := cxgen(t, "matrix", "--suite", suite, "--output", "-")
-		require.Equal(t, cli.ExitOK, code, stderr)
+		matrix, _ := ran(t, cli.ExitOK, "matrix", "--suite", suite, "--output", "-")
 		planned := strings.ReplaceAll(ofItsVersion.ReplaceAllString(matrix, ""), moreRequired, `"requires":[`)
 		fmt.Fprintf(&sums, "%x  %d lines  %s\n", sha256.Sum256([]byte(planned)), strings.Count(planned, "\n"), suite)
 	}

@@ -59,6 +59,14 @@ func (c *console) run(line string) (code int, stdout, stderr string) {
 	return code, stdout, errs.String()
 }
 
+// ran runs a line as run does, and requires an exit code.
+func (c *console) ran(exit int, line string) (stdout, stderr string) {
+	c.t.Helper()
+	code, stdout, stderr := c.run(line)
+	require.Equal(c.t, exit, code, "%s: %s", line, stderr)
+	return stdout, stderr
+}
+
 // TestDispatchWatchFetch operates a sweep from the terminal, from its dispatch to its
 // documents, as docs/operate.md shows.
 func TestDispatchWatchFetch(t *testing.T) {
@@ -68,8 +76,7 @@ func TestDispatchWatchFetch(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	const line = "cxgen dispatch --suite smoke --sku local | cxgen watch - | cxgen fetch - -o run"
-	code, stdout, stderr := c.run(line)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := c.ran(cli.ExitOK, line)
 	require.Equal(t, "run\n", stdout)
 	require.Equal(t, 1, c.github.Dispatches())
 	transcript := "$ " + line + "\n" + stderr + stdout
@@ -92,14 +99,12 @@ func TestDispatchWatchFetch(t *testing.T) {
 // not distinguish case in names.
 func TestRepoOfAnotherRun(t *testing.T) {
 	c := newConsole(t)
-	code, _, stderr := c.run("cxgen dispatch --suite smoke --sku local | cxgen watch -")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	c.ran(cli.ExitOK, "cxgen dispatch --suite smoke --sku local | cxgen watch -")
 	url := strings.TrimSuffix(c.github.URL, "/api/v3") + "/" + githubtest.Repo + "/actions/runs/1001"
 	for _, line := range []string{"cxgen watch " + url, "cxgen fetch " + url + " -o " + filepath.Join(t.TempDir(), "run"), "cxgen cancel " + url} {
 		code, _, stderr := c.run(line + " --repo other/fleet")
 		require.Equal(t, cli.ExitUsage, code, line)
 		require.Equal(t, "cxgen: --repo other/fleet: the URL names a run of "+githubtest.Repo+"; leave out --repo, or give the URL of a run of other/fleet\n", stderr)
 	}
-	code, _, stderr = c.run("cxgen watch " + url + " --repo " + strings.ToUpper(githubtest.Repo))
-	require.Equal(t, cli.ExitOK, code, stderr)
+	c.ran(cli.ExitOK, "cxgen watch "+url+" --repo "+strings.ToUpper(githubtest.Repo))
 }

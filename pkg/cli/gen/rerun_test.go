@@ -53,8 +53,7 @@ func sweptWith(t *testing.T, fails func(id string) bool) *console {
 	c := newConsole(t)
 	c.github.Measured(fails)
 	t.Chdir(t.TempDir())
-	code, _, stderr := c.run("cxgen dispatch --suite smoke --sku local | cxgen watch - | cxgen fetch - -o run")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	c.ran(cli.ExitOK, "cxgen dispatch --suite smoke --sku local | cxgen watch - | cxgen fetch - -o run")
 	require.NoError(t, os.Rename(filepath.Join("run", "aggregate", "collectivex-1001.ndjson"), "run.ndjson"))
 	return c
 }
@@ -64,8 +63,7 @@ func TestRerunFailedJobs(t *testing.T) {
 	c := sweptWith(t, func(id string) bool { return strings.Contains(id, "all-reduce") })
 	failed := []string{"local-host-all-reduce-float-sum-w2-warm", "local-host-all-reduce-float-sum-w4-warm"}
 
-	code, stdout, stderr := c.run("cxgen rerun run.ndjson --dry-run --json")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := c.ran(cli.ExitOK, "cxgen rerun run.ndjson --dry-run --json")
 	want := reran{RunID: 1001, Cases: failed, Cells: []string{"local-host-collective-n1"}, Others: []string{}, Left: []string{}}
 	got := parse(t, stdout)
 	require.Empty(t, got.Runs)
@@ -74,22 +72,18 @@ func TestRerunFailedJobs(t *testing.T) {
 	require.Equal(t, 1, c.github.Runs[0].Attempt)
 
 	c.github.Fail("POST /rerun-failed-jobs", githubtest.Status(403, `{"message":"This workflow is already running"}`), githubtest.HTML(502))
-	code, stdout, stderr = c.run("cxgen rerun run.ndjson --json")
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	stdout, stderr := c.ran(cli.ExitEnvironment, "cxgen rerun run.ndjson --json")
 	require.Contains(t, parse(t, stdout).Error, "already running")
 	require.Contains(t, stderr, "use --dispatch")
-	code, stdout, stderr = c.run("cxgen rerun run.ndjson --json")
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	stdout, _ = c.ran(cli.ExitEnvironment, "cxgen rerun run.ndjson --json")
 	require.Contains(t, parse(t, stdout).Error, "before you re-run it again")
 	require.Equal(t, 1, c.github.Runs[0].Attempt, "it is sent once")
 
-	code, stdout, stderr = c.run("cxgen rerun run.ndjson")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = c.ran(cli.ExitOK, "cxgen rerun run.ndjson")
 	require.Equal(t, "1001\n", stdout)
 	require.Equal(t, 2, c.github.Runs[0].Attempt)
 
-	code, _, stderr = c.run("cxgen watch 1001 --exit-status | cxgen fetch - -o run")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr = c.ran(cli.ExitOK, "cxgen watch 1001 --exit-status | cxgen fetch - -o run")
 	require.Contains(t, stderr, "cxshard-local-host-collective-n1-1001-2: fetched")
 	require.Contains(t, stderr, "cxshard-local-host-bf16-n1-1001-1: kept")
 	again, err := os.ReadFile(filepath.Join("run", "aggregate", "collectivex-1001.ndjson"))
@@ -98,8 +92,7 @@ func TestRerunFailedJobs(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile("both.ndjson", append(first, again...), 0o644))
 	for _, flag := range []string{"", " --dispatch"} {
-		code, stdout, stderr = c.run("cxgen rerun both.ndjson --json" + flag)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ = c.ran(cli.ExitOK, "cxgen rerun both.ndjson --json"+flag)
 		got = parse(t, stdout)
 		require.Equal(t, reran{RunID: 1001, Cases: []string{}, Cells: []string{}, Others: []string{}, Left: []string{}, Runs: got.Runs}, got)
 		require.Empty(t, got.Runs)
@@ -112,8 +105,7 @@ func TestRerunByDispatch(t *testing.T) {
 	c := sweptWith(t, func(id string) bool {
 		return strings.Contains(id, "all-reduce-float-sum-w4") || strings.Contains(id, "decode-ep2")
 	})
-	code, stdout, stderr := c.run("cxgen rerun run.ndjson --dispatch --dry-run --json")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := c.ran(cli.ExitOK, "cxgen rerun run.ndjson --dispatch --dry-run --json")
 	planned := parse(t, stdout)
 	require.Len(t, planned.Cases, 2)
 	require.Len(t, planned.Runs, 2)
@@ -132,8 +124,7 @@ func TestRerunByDispatch(t *testing.T) {
 	}
 
 	c.github.Fail("POST /dispatches", nil, githubtest.Status(403, `{"message":"no"}`))
-	code, stdout, stderr = c.run("cxgen rerun run.ndjson --dispatch --json")
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	stdout, _ = c.ran(cli.ExitEnvironment, "cxgen rerun run.ndjson --dispatch --json")
 	got := parse(t, stdout)
 	require.Contains(t, got.Error, "1 of 2 runs were started")
 	require.True(t, got.Runs[0].Dispatched)
@@ -141,8 +132,7 @@ func TestRerunByDispatch(t *testing.T) {
 	require.False(t, got.Runs[1].Dispatched)
 	require.Equal(t, 2, c.github.Dispatches())
 
-	code, stdout, stderr = c.run("cxgen rerun run.ndjson --dispatch")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = c.ran(cli.ExitOK, "cxgen rerun run.ndjson --dispatch")
 	require.Equal(t, c.github.WebURL(c.github.Runs[2].ID)+"\n"+c.github.WebURL(c.github.Runs[3].ID)+"\n", stdout)
 }
 
@@ -179,18 +169,15 @@ func TestRerunRefuses(t *testing.T) {
 
 	// The repository is checked before a token is looked for.
 	delete(c.env, "GH_ENTERPRISE_TOKEN")
-	code, _, stderr := c.run("cxgen dispatch --suite smoke --sku local --repo x")
-	require.Equal(t, cli.ExitUsage, code, stderr)
+	_, stderr := c.ran(cli.ExitUsage, "cxgen dispatch --suite smoke --sku local --repo x")
 	wording.Has(t, stderr, `"x" … OWNER/NAME`)
 	c.env["GH_ENTERPRISE_TOKEN"] = githubtest.Token
 
 	// An empty file has nothing but missing cases, if it is said of which run.
 	var stdout string
-	code, stdout, stderr = c.run("cxgen rerun empty.ndjson --run 1001 --dispatch --dry-run --json")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = c.ran(cli.ExitOK, "cxgen rerun empty.ndjson --run 1001 --dispatch --dry-run --json")
 	require.Len(t, parse(t, stdout).Cases, len(githubtest.Plan(c.github.Runs[0].Inputs).RequestedOther))
-	code, stdout, stderr = c.run("cxgen rerun empty.ndjson --run 1001 --json")
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, _ = c.ran(cli.ExitFailed, "cxgen rerun empty.ndjson --run 1001 --json")
 	require.Contains(t, parse(t, stdout).Error, "no job of run 1001 failed")
 }
 
@@ -211,8 +198,7 @@ func TestRunners(t *testing.T) {
 		r.Jobs = append(r.Jobs, &githubtest.Job{Name: "cell", Labels: []string{"b300"}, Run: time.Hour})
 	}
 	c.github.Start(nil)
-	code, stdout, stderr := c.run("cxgen runners --exit-status")
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, stderr := c.ran(cli.ExitFailed, "cxgen runners --exit-status")
 	rows := map[string]string{}
 	for line := range strings.Lines(stdout) {
 		words := strings.Fields(line)
@@ -226,8 +212,7 @@ func TestRunners(t *testing.T) {
 	require.NotContains(t, stderr, "gb200")
 
 	c.github.NoOrgRunners = true
-	code, stdout, stderr = c.run("cxgen runners --json")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr = c.ran(cli.ExitOK, "cxgen runners --json")
 	require.Contains(t, stderr, "runners of the organization acme: they are not counted")
 	var out struct {
 		Labels []struct {
@@ -240,7 +225,6 @@ func TestRunners(t *testing.T) {
 	require.Greater(t, out.Unserved, 2)
 
 	c.github.NoRunners = true
-	code, _, stderr = c.run("cxgen runners")
-	require.Equal(t, cli.ExitEnvironment, code)
+	_, stderr = c.ran(cli.ExitEnvironment, "cxgen runners")
 	require.Contains(t, stderr, "forbidden")
 }

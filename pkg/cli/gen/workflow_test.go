@@ -23,22 +23,26 @@ func cxgen(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
+// ran runs the program as cxgen does, and requires an exit code.
+func ran(t *testing.T, exit int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	code, stdout, stderr := cxgen(t, args...)
+	require.Equal(t, exit, code, "%v: %s", args, stderr)
+	return stdout, stderr
+}
+
 func TestWorkflowCheck(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deep", "sweep.yml")
-	code, _, stderr := cxgen(t, "workflow", "--check", "-o", file)
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr := ran(t, cli.ExitFailed, "workflow", "--check", "-o", file)
 	require.Contains(t, stderr, "sweep.yml is missing")
 
-	code, stdout, stderr := cxgen(t, "workflow", "-o", file)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, "workflow", "-o", file)
 	require.Empty(t, stdout)
-	code, _, stderr = cxgen(t, "workflow", "--check", "-o", file)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr = ran(t, cli.ExitOK, "workflow", "--check", "-o", file)
 
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	code, stdout, _ = cxgen(t, "workflow", "-o", "-")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, "workflow", "-o", "-")
 	require.Equal(t, string(text), stdout)
 
 	for name, edited := range map[string]string{
@@ -47,8 +51,7 @@ func TestWorkflowCheck(t *testing.T) {
 		"sweep.yml:":                       string(text[:len(text)-1]),
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(edited), 0o644))
-		code, _, stderr = cxgen(t, "workflow", "--check", "-o", file)
-		require.Equal(t, cli.ExitFailed, code)
+		_, stderr = ran(t, cli.ExitFailed, "workflow", "--check", "-o", file)
 		require.Contains(t, stderr, name)
 	}
 }
@@ -56,41 +59,34 @@ func TestWorkflowCheck(t *testing.T) {
 // Elsewhere, a workflow that names no commit would build the repository it is in.
 func TestWorkflowOfAnotherRepository(t *testing.T) {
 	t.Chdir(t.TempDir())
-	code, _, stderr := cxgen(t, "workflow", "-o", "-")
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, "workflow", "-o", "-")
 	wording.Has(t, stderr, "cxgen: … --source OWNER/NAME@SHA")
-	code, stdout, _ := cxgen(t, "workflow", "-o", "-", "--source", "collectivex/collectivex@0123456789abcdef0123456789abcdef01234567")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ := ran(t, cli.ExitOK, "workflow", "-o", "-", "--source", "collectivex/collectivex@0123456789abcdef0123456789abcdef01234567")
 	require.Contains(t, stdout, "ref: 0123456789abcdef0123456789abcdef01234567\n")
 }
 
 // A plan with more cells than the workflow has jobs for does not start.
 func TestMatrixOfMoreWavesThanTheWorkflow(t *testing.T) {
-	code, _, stderr := cxgen(t, "matrix", "--suite", "collectives-core", "--max-cases", "1", "--waves", "0")
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, "matrix", "--suite", "collectives-core", "--max-cases", "1", "--waves", "0")
 	wording.Has(t, stderr, "cxgen: … cells … filter the plan, or write the workflow again")
 }
 
 func TestWorkflowDefinitions(t *testing.T) {
 	t.Chdir(filepath.Join("..", "..", ".."))
-	code, stdout, stderr := cxgen(t, "workflow", "-o", "-", "--definitions", "matrix")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, "workflow", "-o", "-", "--definitions", "matrix")
 	require.Contains(t, stdout, "CX_DEFINITIONS: matrix\n")
 
 	t.Chdir("pkg")
-	code, stdout, stderr = cxgen(t, "workflow", "-o", "-", "--definitions", "../matrix")
-	require.Equal(t, cli.ExitUsage, code)
+	stdout, stderr := ran(t, cli.ExitUsage, "workflow", "-o", "-", "--definitions", "../matrix")
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "relative to its root")
 }
 
 func TestWorkflowSource(t *testing.T) {
-	code, stdout, stderr := cxgen(t, "workflow", "-o", "-", "--source", "acme/cx@0123456789abcdef0123456789abcdef01234567")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, "workflow", "-o", "-", "--source", "acme/cx@0123456789abcdef0123456789abcdef01234567")
 	require.Contains(t, stdout, "repository: acme/cx\n")
 
-	code, stdout, stderr = cxgen(t, "workflow", "-o", "-", "--source", "acme/cx@main")
-	require.Equal(t, cli.ExitUsage, code)
+	stdout, stderr := ran(t, cli.ExitUsage, "workflow", "-o", "-", "--source", "acme/cx@main")
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "want OWNER/NAME@SHA")
 }
@@ -99,26 +95,22 @@ func TestWorkflowSource(t *testing.T) {
 func TestADirectoryInTheWay(t *testing.T) {
 	dir := t.TempDir()
 	for _, command := range []string{"matrix", "workflow"} {
-		code, _, stderr := cxgen(t, command, "-o", dir)
-		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		_, stderr := ran(t, cli.ExitEnvironment, command, "-o", dir)
 		require.Contains(t, stderr, dir)
 		require.Contains(t, stderr, "name another file")
 		require.NotContains(t, stderr, "rename")
 		require.Equal(t, 1, strings.Count(stderr, "\n"))
 	}
 	for _, args := range []string{"matrix --max-cases 0", "matrix --definitions=", "help nosuch", "completion klingon", "workflow --source o/..@0123456789abcdef0123456789abcdef01234567"} {
-		code, _, stderr := cxgen(t, strings.Fields(args)...)
-		require.Equal(t, cli.ExitUsage, code, "%s: %s", args, stderr)
+		ran(t, cli.ExitUsage, strings.Fields(args)...)
 	}
-	code, stdout, stderr := cxgen(t, "matrix", "--suite", "smoke", "-o", "-")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, "matrix", "--suite", "smoke", "-o", "-")
 	require.Contains(t, stdout, "requested_cases")
 }
 
 // A scheduled workflow says how often it runs and with what it compares; what makes no sense is refused.
 func TestWorkflowOfNights(t *testing.T) {
-	code, stdout, stderr := cxgen(t, "workflow", "-o", "-", "--cron", "0 2 * * *", "--baseline", "10", "--suite", "collectives-host")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, "workflow", "-o", "-", "--cron", "0 2 * * *", "--baseline", "10", "--suite", "collectives-host")
 	for _, want := range []string{
 		"go run ./cmd/cxgen workflow --cron '0 2 * * *' --baseline 10 --suite collectives-host\n",
 		"  schedule:\n    - cron: 0 2 * * *\n",

@@ -59,13 +59,11 @@ func TestWhatBenchWroteIsABaseline(t *testing.T) {
 	flags := []string{"-b", "16", "-e", "1K", "-f", "8", "-n", "2", "-w", "1", "--trials", "1"}
 	onHost(t, append([]string{tiny, "-J", before}, flags...)...)
 	onHost(t, append([]string{tiny, "-J", after, "--baseline", before, "--max-regress", "1e12%"}, flags...)...)
-	code, stdout, stderr := cxrun(t, nil, "compare", before, after)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "compare", before, after)
 	require.Contains(t, stdout, "1 unclear")
 
 	t.Setenv("TMPDIR", t.TempDir())
-	code, _, stderr = cxrun(t, nil, append([]string{"bench", "all_gather", "--backend", "host", "--baseline", before}, flags...)...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	_, stderr := ran(t, cli.ExitFailed, nil, append([]string{"bench", "all_gather", "--backend", "host", "--baseline", before}, flags...)...)
 	wording.Has(t, stderr, "cannot be compared with "+before)
 	for args, says := range map[string]string{
 		"--baseline " + dir + "/none":                  "none: no such file",
@@ -73,8 +71,7 @@ func TestWhatBenchWroteIsABaseline(t *testing.T) {
 		"--baseline " + before + " --max-regress fast": `--max-regress "fast" … 5%`,
 		"--baseline " + before + " --max-regress=-1%":  `--max-regress "-1%"`,
 	} {
-		code, _, stderr = cxrun(t, nil, append([]string{"bench", tiny, "--backend", "host"}, strings.Fields(args)...)...)
-		require.Equal(t, cli.ExitUsage, code, stderr)
+		_, stderr := ran(t, cli.ExitUsage, nil, append([]string{"bench", tiny, "--backend", "host"}, strings.Fields(args)...)...)
 		wording.Has(t, stderr, says)
 	}
 }

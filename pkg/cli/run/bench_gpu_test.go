@@ -66,8 +66,7 @@ func benched(t *testing.T, code int, args ...string) (report collectivebench.Rep
 
 func TestBenchFindsTheGPUs(t *testing.T) {
 	standIns(t)
-	code, stdout, stderr := cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "4K", "-f", "8")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "bench", "all_reduce", "-b", "8", "-e", "4K", "-f", "8")
 	wording.Has(t, stdout, "backend nccl (chosen: … 2 × ")
 	require.Contains(t, stdout, "# library nccl 2.28.9 on ")
 	require.Contains(t, stdout, "#  Rank  1 device  1 CX Fake NVIDIA GPU\n")
@@ -182,8 +181,7 @@ func TestBenchDevicesThatArePicked(t *testing.T) {
 	standIns(t)
 	setEnv(t, noAMD(unlike))
 	t.Setenv("CUDA_VISIBLE_DEVICES", "2,0")
-	code, stdout, stderr := cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
 	wording.Has(t, stdout, "backend nccl (chosen: … 2 × h200")
 	require.Contains(t, stdout, "#  Rank  1 device  1 NVIDIA H200\n")
 	require.Empty(t, stderr)
@@ -197,15 +195,13 @@ func TestBenchFromADevice(t *testing.T) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "1,0,2") // the first one is of another product
 	t.Setenv("HIP_VISIBLE_DEVICES", "0,1,2")
 	t.Setenv("NCCL_TESTS_DEVICE", "1")
-	code, stdout, stderr := cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
 	wording.Has(t, stdout, "backend nccl (chosen: … 2 × h200")
 	require.Equal(t, "0,2", os.Getenv("CUDA_VISIBLE_DEVICES"))
 
 	for device, want := range map[string]string{"2": "NCCL_TESTS_DEVICE=2: CUDA_VISIBLE_DEVICES has 2 devices", "x": "NCCL_TESTS_DEVICE=x: want the number of a device"} {
 		t.Setenv("NCCL_TESTS_DEVICE", device)
-		code, _, stderr = cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
-		require.Equal(t, cli.ExitUsage, code)
+		_, stderr = ran(t, cli.ExitUsage, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
 		require.Contains(t, stderr, want)
 	}
 
@@ -218,8 +214,7 @@ func TestBenchFromADevice(t *testing.T) {
 		}
 		t.Setenv("CX_FAKE_DEVICES", "2")
 		t.Setenv("NCCL_TESTS_DEVICE", device)
-		code, _, stderr = cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8", "-g", "2")
-		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		_, stderr = ran(t, cli.ExitEnvironment, nil, "bench", "all_reduce", "-b", "8", "-e", "8", "-g", "2")
 		require.Contains(t, stderr, want)
 	}
 }
@@ -242,12 +237,10 @@ func TestADeviceThatIsLostIsTold(t *testing.T) {
 	require.Equal(t, 1, r.World)
 	require.Equal(t, "cxrun: warning: "+note+"\n", stderr)
 
-	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "nccl")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "doctor", "--backend", "nccl")
 	require.Regexp(t, `^nccl +ready +1 of 2 NVIDIA GPUs, .*\nnccl +note +`+note+"\n$", stdout)
 
-	code, _, stderr = cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", filepath.Join(t.TempDir(), "out"), "--backend", "nccl", "--op", "all_reduce")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr = ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--out", filepath.Join(t.TempDir(), "out"), "--backend", "nccl", "--op", "all_reduce")
 	require.Equal(t, 1, strings.Count(stderr, note))
 }
 
@@ -258,8 +251,7 @@ func TestSweepOfGPUsThatCannotBeUsed(t *testing.T) {
 	standIns(t)
 	setEnv(t, noAMD(map[string]string{"CX_FAKE_FAIL": "cuInit=803"}))
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--op", "all_reduce", "--world", "2")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr := ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--op", "all_reduce", "--world", "2")
 	require.Len(t, sweptDocuments(t, out), 1)
 	require.Equal(t, 1, strings.Count(stderr, "warning: "), stderr)
 	wording.Has(t, stderr, "warning: … 2 NVIDIA GPUs … CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)")
@@ -267,8 +259,7 @@ func TestSweepOfGPUsThatCannotBeUsed(t *testing.T) {
 	t.Setenv("CX_FAKE_FAIL", "")
 	t.Setenv("CX_NCCL_LIB", "/nowhere/libnccl.so.2")
 	out = filepath.Join(t.TempDir(), "out")
-	code, _, stderr = cxrun(t, nil, "sweep", "--out", out)
-	require.Equal(t, cli.ExitEnvironment, code)
+	_, stderr = ran(t, cli.ExitEnvironment, nil, "sweep", "--out", out)
 	wording.Has(t, stderr, "cxrun: … CX_NCCL_LIB=/nowhere/libnccl.so.2")
 	require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	require.NoDirExists(t, out, "nothing was begun")
@@ -278,8 +269,7 @@ func TestDoctorOfALibraryThatIsNotWhole(t *testing.T) {
 	need.Full(t)
 	standIns(t)
 	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclAllReduce"}}.Build(t))
-	code, stdout, _ := cxrun(t, nil, "doctor", "--backend", "nccl")
-	require.Equal(t, cli.ExitEnvironment, code)
+	stdout, _ := ran(t, cli.ExitEnvironment, nil, "doctor", "--backend", "nccl")
 	require.Regexp(t, `^nccl +missing .*CX_NCCL_LIB=.* ncclAllReduce .*libnccl.so.2`, stdout)
 }
 
@@ -288,8 +278,7 @@ func TestDoctorOfALibraryThatIsNotWhole(t *testing.T) {
 func TestDoctorOfMultipliers(t *testing.T) {
 	need.Full(t)
 	standIns(t)
-	code, stdout, _ := cxrun(t, nil, "env")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ := ran(t, cli.ExitOK, nil, "env")
 	require.Contains(t, stdout, "cublaslt")
 	require.Contains(t, stdout, "13.1.2")
 	for _, vendor := range []struct{ backend, by string }{
@@ -297,15 +286,13 @@ func TestDoctorOfMultipliers(t *testing.T) {
 		{"ipc", `cuBLASLt 13\.1\.2 \(/.*\.so`},
 		{"rccl", `hipBLASLt \(/.*\.so`},
 	} {
-		code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", vendor.backend)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, "doctor", "--backend", vendor.backend)
 		require.Regexp(t, `(?m)^`+vendor.backend+` +ready .*; .*`+vendor.by, stdout)
 	}
 	t.Setenv("CX_CUBLASLT_LIB", "/nowhere/libcublasLt.so.13")
-	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "nccl")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = ran(t, cli.ExitOK, nil, "doctor", "--backend", "nccl")
 	require.Regexp(t, `(?m)^nccl +note .*CX_CUBLASLT_LIB=/nowhere/libcublasLt.so.13`, stdout)
-	_, stderr = benched(t, cli.ExitOK, "all_reduce", "-b", "8", "-e", "8")
+	_, stderr := benched(t, cli.ExitOK, "all_reduce", "-b", "8", "-e", "8")
 	require.NotContains(t, stderr, "cuBLASLt")
 }
 
@@ -394,8 +381,7 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			setEnv(t, tt.env)
-			code, stdout, stderr := cxrun(t, nil, append([]string{"bench"}, strings.Fields(tt.args)...)...)
-			require.Equal(t, cli.ExitEnvironment, code, stderr)
+			stdout, stderr := ran(t, cli.ExitEnvironment, nil, append([]string{"bench"}, strings.Fields(tt.args)...)...)
 			require.Empty(t, stdout)
 			wording.Has(t, stderr, tt.want)
 			require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
@@ -455,8 +441,7 @@ func TestBenchFindsAWrongResultOnADevice(t *testing.T) {
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=" + runner.FaultFlip}
-	code, stdout, stderr := cxrun(t, env, "bench", "all_gather", "-b", "4K", "-e", "4K", "-d", "bfloat16", "--json")
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, _ := ran(t, cli.ExitFailed, env, "bench", "all_gather", "-b", "4K", "-e", "4K", "-d", "bfloat16", "--json")
 	var r collectivebench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Equal(t, "device", r.Results[0].CheckedBy)

@@ -28,8 +28,7 @@ import (
 // not run it as it is is found.
 func TestBenchSchedule(t *testing.T) {
 	args := strings.Fields("bench schedule all_reduce ring --backend host -b 1K -e 4K -f 4 -n 2")
-	code, stdout, stderr := cxrun(t, nil, args...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, args...)
 	require.Contains(t, stdout, ": all_reduce/ring on backend host")
 	rows := 0
 	for line := range strings.Lines(stdout) {
@@ -41,8 +40,7 @@ func TestBenchSchedule(t *testing.T) {
 	require.Equal(t, 2, rows)
 
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}
-	code, stdout, _ = cxrun(t, env, append(args, "--json")...)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, _ = ran(t, cli.ExitFailed, env, append(args, "--json")...)
 	var report collectivebench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 	require.Equal(t, "all_reduce/ring", report.Op)
@@ -58,8 +56,7 @@ func TestBenchScheduleFindsTheGPUs(t *testing.T) {
 	standIns(t)
 	args := strings.Fields("bench schedule all_reduce ring -b 1K -e 4K -f 4 -n 2 -w 1 --json")
 	for _, backend := range []string{"nccl", "rccl"} {
-		code, stdout, stderr := cxrun(t, nil, args...)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, args...)
 		var report collectivebench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		require.Equal(t, backend, report.Backend)
@@ -79,8 +76,7 @@ func TestBenchScheduleByCopies(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	args := strings.Fields("bench schedule all_reduce ring --backend ipc -g 2 -b 1K -e 4K -f 4 -n 2 -w 1 --json")
 	for range 2 {
-		code, stdout, stderr := cxrun(t, nil, args...)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, args...)
 		var report collectivebench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		require.Equal(t, "peer-copies", report.Results[0].Path)
@@ -94,8 +90,7 @@ func TestBenchScheduleByCopies(t *testing.T) {
 	} {
 		memory := fakes.MemoryDir(t)
 		env := map[string]string{rank.FaultVariable: "rank=1,kind=" + tt.kind + ",at=record-5", "CX_FAKE_DIR": memory}
-		code, _, stderr := cxrun(t, env, append(args, "-T", tt.budget)...)
-		require.Equal(t, cli.ExitFailed, code, stderr)
+		_, stderr := ran(t, cli.ExitFailed, env, append(args, "-T", tt.budget)...)
 		require.Contains(t, stderr, tt.reason)
 		requireNoRanks(t, memory)
 	}
@@ -108,8 +103,7 @@ func TestBenchPlan(t *testing.T) {
 	standIns(t)
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"ring.xml", "ring.json"} {
-		code, _, stderr := cxrun(t, nil, "schedule", "convert", "all_reduce", "ring", "--ranks", "2", "-o", name)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		ran(t, cli.ExitOK, nil, "schedule", "convert", "all_reduce", "ring", "--ranks", "2", "-o", name)
 	}
 	for i, tt := range []struct{ backend, file, path string }{
 		{"host", "ring.xml", "shared-memory-steps"},
@@ -127,8 +121,7 @@ func TestBenchPlan(t *testing.T) {
 		require.NoError(t, err)
 		digest := fmt.Sprintf("%x", sha256.Sum256(content))
 		args := []string{"bench", "schedule", tt.file, "--backend", tt.backend, "-b", "1K", "-e", "4K", "-f", "4", "-n", "2", "-w", "1"}
-		code, stdout, stderr := cxrun(t, nil, append(args, "--out", strconv.Itoa(i), "--json")...)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, append(args, "--out", strconv.Itoa(i), "--json")...)
 		var report collectivebench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		require.Equal(t, "all_reduce/"+tt.file, report.Op)
@@ -150,20 +143,17 @@ func TestBenchPlan(t *testing.T) {
 	}
 
 	args := strings.Fields("bench schedule ring.xml --backend host -b 1K -e 4M -f 4096 -n 2")
-	code, stdout, stderr := cxrun(t, nil, args...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, args...)
 	require.Regexp(t, `(?m)^# ring\.xml +: SHA-256 [0-9a-f]{64}; .*\b4 messages$`, stdout)
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}
-	code, stdout, _ = cxrun(t, env, args...)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, _ = ran(t, cli.ExitFailed, env, args...)
 	require.Contains(t, stdout, "FAILED")
 }
 
 // What is wrong with a plan, or does not suit it, is said in a line before any rank starts.
 func TestBenchPlanRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
-	code, _, stderr := cxrun(t, nil, "schedule", "convert", "all_reduce", "ring", "--ranks", "3", "-o", "ring.xml")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr := ran(t, cli.ExitOK, nil, "schedule", "convert", "all_reduce", "ring", "--ranks", "3", "-o", "ring.xml")
 	ring, err := os.ReadFile("ring.xml")
 	require.NoError(t, err)
 	text := string(ring)
@@ -208,16 +198,14 @@ func TestBenchPlanRefuses(t *testing.T) {
 		require.Equal(t, 1, strings.Count(stderr, "\n"), tt.args)
 	}
 	// MSCCL would not use this plan and not say so; here it is run, and that is said.
-	code, stdout, stderr := cxrun(t, nil, strings.Fields("bench schedule old.xml --backend host -b 12K -e 12K -n 2")...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, strings.Fields("bench schedule old.xml --backend host -b 12K -e 12K -n 2")...)
 	wording.Has(t, stderr, "old.xml:1:1: … minBytes")
 	require.Contains(t, stdout, " 12 messages")
 }
 
 // The help names the backends of schedules and no others, and no flag of other operations.
 func TestBenchScheduleHelp(t *testing.T) {
-	code, stdout, stderr := cxrun(t, nil, "bench", "schedule", "--help")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "bench", "schedule", "--help")
 	named := regexp.MustCompile(`use backend NAME: auto, ([^;]*);`).FindStringSubmatch(strings.Join(strings.Fields(stdout), " "))
 	require.NotNil(t, named, stdout)
 	require.ElementsMatch(t, slices.Collect(maps.Keys(families()[steps.Name].Backends)),

@@ -53,8 +53,7 @@ func masked(text string) string {
 func onHost(t *testing.T, args ...string) (stdout, stderr string) {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
-	code, stdout, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "host"}, args...)...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr = ran(t, cli.ExitOK, nil, append([]string{"bench", "--backend", "host"}, args...)...)
 	left, err := os.ReadDir(os.Getenv("TMPDIR"))
 	require.NoError(t, err)
 	require.Empty(t, left, "a success leaves nothing behind")
@@ -183,8 +182,7 @@ func TestBenchOfGroups(t *testing.T) {
 func TestBenchFindsAWrongResult(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=" + runner.FaultFlip}
-	code, stdout, stderr := cxrun(t, env, "bench", "--backend", "host", "all_reduce", "-b", "1K", "-e", "1K")
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, stderr := ran(t, cli.ExitFailed, env, "bench", "--backend", "host", "all_reduce", "-b", "1K", "-e", "1K")
 	require.Regexp(t, `(?m)^ +1024 +256 +float +sum +-1( +\S+){3} +1( +\S+){3} +1$`, stdout)
 	require.Regexp(t, `(?m)^# INVALID all_reduce float sum: .+
 # 2 of \d+ elements .* 2 of 2 rows, .* 1024 bytes out of place$`, stdout)
@@ -200,8 +198,7 @@ func TestBenchWithADeadRank(t *testing.T) {
 	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "case=*-sum-*,rank=1,kind=kill,at=record-6"}
-	code, stdout, stderr := cxrun(t, env, "bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "1K", "-f", "2", "-o", "all", "--json")
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, stderr := ran(t, cli.ExitFailed, env, "bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "1K", "-f", "2", "-o", "all", "--json")
 	var r collectivebench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.False(t, r.Passed)
@@ -220,8 +217,7 @@ func TestBenchThresholds(t *testing.T) {
 	onHost(t, "all_reduce", "-b", "8", "-e", "1K", "-f", "128", "--min-busbw", "1K=0.000001", "--max-time", "8=1e9,1K=1e9")
 
 	t.Setenv("TMPDIR", t.TempDir())
-	code, _, stderr := cxrun(t, nil, "bench", "--backend", "host", "alltoall", "-b", "8", "-e", "1K", "-f", "128", "--min-busbw", "1K=1e6,8=0.01")
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr := ran(t, cli.ExitFailed, nil, "bench", "--backend", "host", "alltoall", "-b", "8", "-e", "1K", "-f", "128", "--min-busbw", "1K=1e6,8=0.01")
 	require.Contains(t, stderr, "cxrun: alltoall float, 1024 bytes out_of_place: ")
 	require.Contains(t, stderr, "cxrun: alltoall float, no row of 8 bytes was measured, and --min-busbw is 0.01\n")
 	require.Contains(t, stderr, "cxrun: 2 figures missed their threshold\n")
@@ -230,8 +226,7 @@ func TestBenchThresholds(t *testing.T) {
 // Who sets TMPDIR to what is not there is told its name.
 func TestBenchWithoutTMPDIR(t *testing.T) {
 	t.Setenv("TMPDIR", "/nowhere")
-	code, _, stderr := cxrun(t, nil, "bench", "--backend", "host", "all_reduce")
-	require.Equal(t, cli.ExitEnvironment, code)
+	_, stderr := ran(t, cli.ExitEnvironment, nil, "bench", "--backend", "host", "all_reduce")
 	require.Contains(t, stderr, "set TMPDIR: stat /nowhere: no such file or directory\n")
 }
 
@@ -296,8 +291,7 @@ func TestBenchWithoutRoomForItsPlan(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(temp, 0o755))
 	t.Setenv("TMPDIR", temp)
-	code, _, stderr := cxrun(t, nil, "bench", "--backend", "host", "all_reduce")
-	require.Equal(t, cli.ExitEnvironment, code)
+	_, stderr := ran(t, cli.ExitEnvironment, nil, "bench", "--backend", "host", "all_reduce")
 	require.Contains(t, stderr, "file name too long")
 	left, err := os.ReadDir(temp)
 	require.NoError(t, err)
@@ -316,8 +310,7 @@ func TestBenchOfWhatCannotBe(t *testing.T) {
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
-			code, stdout, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "host"}, strings.Fields(tt.args)...)...)
-			require.Equal(t, cli.ExitEnvironment, code)
+			stdout, stderr := ran(t, cli.ExitEnvironment, nil, append([]string{"bench", "--backend", "host"}, strings.Fields(tt.args)...)...)
 			wording.Has(t, stderr, tt.want)
 			require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 			require.NotContains(t, stdout, "FAILED")
@@ -336,10 +329,8 @@ func TestBenchOutIsARun(t *testing.T) {
 	stdout, _ := onHost(t, "reduce", "-b", "8", "-e", "8", "-r", "-1", "-N", "2", "--out", out)
 	require.Len(t, regexp.MustCompile(`(?m)^ +8 `).FindAllString(stdout, -1), 4, "two roots, twice")
 	ndjson := filepath.Join(t.TempDir(), "run.ndjson")
-	code, _, stderr := cxrun(t, nil, "aggregate", "--in", filepath.Join(out, cellsDir), "--matrix", filepath.Join(out, matrixFile), "-o", ndjson)
-	require.Equal(t, cli.ExitOK, code, stderr)
-	code, _, stderr = cxrun(t, nil, "bench", "--backend", "host", "reduce", "-b", "8", "-e", "8", "--out", out)
-	require.Equal(t, cli.ExitUsage, code)
+	ran(t, cli.ExitOK, nil, "aggregate", "--in", filepath.Join(out, cellsDir), "--matrix", filepath.Join(out, matrixFile), "-o", ndjson)
+	_, stderr := ran(t, cli.ExitUsage, nil, "bench", "--backend", "host", "reduce", "-b", "8", "-e", "8", "--out", out)
 	require.Contains(t, stderr, "already holds a run")
 }
 
@@ -422,8 +413,7 @@ func TestBenchEP(t *testing.T) {
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=flip-bit"}
 	t.Setenv("TMPDIR", t.TempDir())
-	code, stdout, _ := cxrun(t, env, append([]string{"bench", "--backend", "host"}, args...)...)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, _ = ran(t, cli.ExitFailed, env, append([]string{"bench", "--backend", "host"}, args...)...)
 	require.Regexp(t, `(?m)^ +1 .* FAILED$`, stdout)
 	require.Regexp(t, `(?m)^# 1 token: check-failed: before payload all ranks, and \d+ more$`, stdout)
 
@@ -445,12 +435,10 @@ func TestBenchTimeLimit(t *testing.T) {
 		t.Run(args[0], func(t *testing.T) {
 			args = append([]string{"bench", "--backend", "host"}, args...)
 			env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=hang"}
-			code, _, stderr := cxrun(t, env, append(args, "-T", "1")...)
-			require.Equal(t, cli.ExitFailed, code)
+			_, stderr := ran(t, cli.ExitFailed, env, append(args, "-T", "1")...)
 			wording.Has(t, stderr, string(result.ReasonTimeout)+": … 1 s")
 
-			code, _, stderr = cxrun(t, nil, append(args, "-T", "-1")...)
-			require.Equal(t, cli.ExitUsage, code)
+			_, stderr = ran(t, cli.ExitUsage, nil, append(args, "-T", "-1")...)
 			require.Contains(t, stderr, "-T: ")
 		})
 	}
@@ -468,8 +456,7 @@ func TestBenchEPWithARecordedRouting(t *testing.T) {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		args := []string{"bench", "ep", "--json", "--backend", "host", "--ranks", "2", "--tokens", "1,8", "--hidden", "512", "--topk", "2", "--experts", "4", "--sampling", "smoke", "-T", "600", "--routing", "file:" + path, "--out", filepath.Join(dir, name+".out")}
-		code, stdout, stderr := cxrun(t, nil, args...)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, args...)
 		var report epbench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		require.Regexp(t, "-file-[0-9a-f]{12}-bf16$", report.CaseID)
@@ -492,8 +479,7 @@ func TestBenchEPWithARecordedRouting(t *testing.T) {
 	require.Len(t, seen, 2)
 
 	tooShort := filepath.Join(dir, "one.txt")
-	code, _, stderr := cxrun(t, nil, "bench", "ep", "--backend", "host", "--ranks", "2", "--tokens", "9", "--topk", "2", "--experts", "4", "--routing", "file:"+tooShort)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, nil, "bench", "ep", "--backend", "host", "--ranks", "2", "--tokens", "9", "--topk", "2", "--experts", "4", "--routing", "file:"+tooShort)
 	wording.Has(t, stderr, "one.txt:16:1: … 16 tokens … 18")
 }
 
@@ -505,8 +491,7 @@ func TestBenchCompletes(t *testing.T) {
 		{"bench all_reduce -d b", "bfloat16\n"},
 		{"bench all_reduce --backend h", "host\n"},
 	} {
-		code, stdout, _ := cxrun(t, nil, append([]string{"__complete"}, strings.Fields(tt.line)...)...)
-		require.Equal(t, cli.ExitOK, code)
+		stdout, _ := ran(t, cli.ExitOK, nil, append([]string{"__complete"}, strings.Fields(tt.line)...)...)
 		require.Contains(t, stdout, tt.want, tt.line)
 	}
 }
@@ -516,8 +501,7 @@ func TestBenchPrintsRowsAsTheyCome(t *testing.T) {
 	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=slow"} // 20 ms a row: it takes more than one look
-	code, stdout, stderr := cxrun(t, env, "bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "256", "-i", "8")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, env, "bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "256", "-i", "8")
 	var got, want []string
 	for line := range strings.Lines(stdout) {
 		if !strings.HasPrefix(line, "#") {

@@ -54,8 +54,7 @@ func TestASweepWhoseReaderLeaves(t *testing.T) {
 func TestAggregateToAFullDevice(t *testing.T) {
 	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--ep", "2")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--ep", "2")
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()

@@ -48,6 +48,14 @@ func cxrun(t *testing.T, env map[string]string, args ...string) (code int, stdou
 	return code, out.String(), progressLines.ReplaceAllString(errs.String(), "")
 }
 
+// ran runs the program as cxrun does, and requires an exit code.
+func ran(t *testing.T, exit int, env map[string]string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	code, stdout, stderr := cxrun(t, env, args...)
+	require.Equal(t, exit, code, "%v: %s", args, stderr)
+	return stdout, stderr
+}
+
 // progressLines matches what is told of a case after half a minute, on a slow machine.
 var progressLines = regexp.MustCompile(`(?m)^\[\d+/\d+\] running .*\n`)
 
@@ -93,8 +101,7 @@ func TestShardRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			results := filepath.Join(t.TempDir(), "results")
-			code, _, stderr := cxrun(t, nil, "shard", "--matrix", tt.matrix, "--id", tt.id, "--results", results)
-			require.Equal(t, cli.ExitUsage, code)
+			_, stderr := ran(t, cli.ExitUsage, nil, "shard", "--matrix", tt.matrix, "--id", tt.id, "--results", results)
 			wording.Has(t, stderr, tt.want)
 			require.NoDirExists(t, results, "nothing was begun")
 		})
@@ -102,8 +109,7 @@ func TestShardRefuses(t *testing.T) {
 }
 
 func TestAFaultThatCannotBeReadIsRefused(t *testing.T) {
-	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "rank=x"}, "sweep", "--out", t.TempDir())
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, map[string]string{rank.FaultVariable: "rank=x"}, "sweep", "--out", t.TempDir())
 	require.Contains(t, stderr, `CX_FAULT "rank=x"`)
 }
 
@@ -114,28 +120,24 @@ func TestAFaultThatStrikesNothingIsRefused(t *testing.T) {
 		"rank=64,kind=exit":               "rank=64 … 4 ranks",
 	} {
 		out := filepath.Join(t.TempDir(), "out")
-		code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: fault}, "sweep", "--sku", "local", "--ep", "2,4", "--out", out)
-		require.Equal(t, cli.ExitUsage, code)
+		_, stderr := ran(t, cli.ExitUsage, map[string]string{rank.FaultVariable: fault}, "sweep", "--sku", "local", "--ep", "2,4", "--out", out)
 		wording.Has(t, stderr, want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"))
 		require.NoDirExists(t, out, "nothing was begun")
 	}
-	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=no-such-*,rank=0,kind=exit"},
+	_, stderr := ran(t, cli.ExitUsage, map[string]string{rank.FaultVariable: "case=no-such-*,rank=0,kind=exit"},
 		"shard", "--matrix", planned(t), "--id", "local-host-bf16-n1", "--results", t.TempDir())
-	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "no-such-*")
 }
 
 func TestAnEmptyElementIsRefused(t *testing.T) {
-	code, _, stderr := cxrun(t, nil, "sweep", "--sku", ",", "--out", t.TempDir())
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, nil, "sweep", "--sku", ",", "--out", t.TempDir())
 	require.Contains(t, stderr, "an element is empty")
 }
 
 func TestDefinitionsThatAreNotThere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", dir, "--out", t.TempDir())
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, nil, "sweep", "--definitions", dir, "--out", t.TempDir())
 	require.Equal(t, "cxrun: --definitions "+dir+": no such directory\n", stderr)
 }
 
@@ -179,14 +181,12 @@ func TestPublishedEnvironmentShowsTheNetwork(t *testing.T) {
 func TestASweepNeedsAFreshDirectory(t *testing.T) {
 	out := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(out, matrixFile), nil, 0o644))
-	code, _, stderr := cxrun(t, nil, "sweep", "--out", out)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, nil, "sweep", "--out", out)
 	require.Contains(t, stderr, "already holds a run")
 }
 
 func TestASweepOfNothingIsGood(t *testing.T) {
-	code, stdout, _ := cxrun(t, nil, "sweep", "--out", t.TempDir(), "--phase", "prefill", "--mode", "low-latency")
-	require.Equal(t, cli.ExitOK, code, stdout)
+	ran(t, cli.ExitOK, nil, "sweep", "--out", t.TempDir(), "--phase", "prefill", "--mode", "low-latency")
 }
 
 // sweptDocuments returns the documents of a sweep in out by case id, all valid.
@@ -205,13 +205,11 @@ func sweptDocuments(t *testing.T, out string) map[string]result.Document {
 
 func TestSweep(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := cxrun(t, nil, "sweep", "--out", out, "--ep", "2")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, "sweep", "--out", out, "--ep", "2")
 	require.Regexp(t, `(?m)^\[1/1\] success   local-host-tiny-normal-decode-ep2-uniform-bf16  \d+\.\ds$`, stderr)
 	require.Contains(t, stdout, "all in one "+filepath.Join(out, foldFile))
 	_, next, _ := strings.Cut(stdout, "charts: cxrun ")
-	code, _, stderr = cxrun(t, nil, strings.Fields(next)...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, strings.Fields(next)...)
 	require.FileExists(t, filepath.Join(out, "report.html"))
 	docs := sweptDocuments(t, out)
 	require.Len(t, docs, 1)
@@ -236,9 +234,8 @@ func TestSweep(t *testing.T) {
 func TestSweepWithADeadRank(t *testing.T) {
 	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1,kind=kill,at=record-9"},
+	stdout, _ := ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1,kind=kill,at=record-9"},
 		"sweep", "--definitions", fewSamples(t), "--out", out, "--ep", "2,4")
-	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stdout, "rank-died: rank 1 signal 9")
 	docs := sweptDocuments(t, out)
 	const dead = "local-host-tiny-normal-decode-ep2-uniform-bf16"
@@ -280,8 +277,7 @@ func TestWrongDataIsInvalid(t *testing.T) {
 				glob = "*-ep2-*"
 			}
 			faults := fmt.Sprintf("case=%s,rank=1,%s", glob, tt.fault)
-			code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: faults}, "sweep", "--definitions", fewSamples(t), "--out", out, tt.filter)
-			require.Equal(t, cli.ExitFailed, code, stderr)
+			ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: faults}, "sweep", "--definitions", fewSamples(t), "--out", out, tt.filter)
 			docs := sweptDocuments(t, out)
 			require.NotEmpty(t, docs)
 			for id, d := range docs {
@@ -298,8 +294,7 @@ func TestWrongDataIsInvalid(t *testing.T) {
 // A sweep that plans nothing says so, and leaves nothing behind.
 func TestSweepOfNothing(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := cxrun(t, nil, "sweep", "--sku", "local", "--backend", "nccl", "--out", out)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, "sweep", "--sku", "local", "--backend", "nccl", "--out", out)
 	wording.Has(t, stderr, "no case matches the filters … --suite")
 	require.Empty(t, stdout)
 	require.NoDirExists(t, out)

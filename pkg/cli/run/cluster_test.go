@@ -337,14 +337,12 @@ func TestSlurm(t *testing.T) {
 		c := newSlurmCell(t, "rank", 0)
 		p, ended := c.start(t, pairCollective, "kind=hang,rank=1")
 		c.began(t, ended)
-		code, stdout, stderr := cxrun(t, map[string]string{operatorVariable: c.operator}, "cleanup")
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, map[string]string{operatorVariable: c.operator}, "cleanup")
 		require.NotEmpty(t, runningJob(t), "a shard that lives keeps its job: %s", stdout)
 		require.NoError(t, p.Kill())
 		<-ended
 		require.NotEmpty(t, runningJob(t), "nobody has cancelled it yet")
-		code, _, stderr = cxrun(t, map[string]string{operatorVariable: c.operator}, "cleanup")
-		require.Equal(t, cli.ExitOK, code, stderr)
+		ran(t, cli.ExitOK, map[string]string{operatorVariable: c.operator}, "cleanup")
 		gone(t)
 	})
 }

@@ -62,8 +62,7 @@ func TestExamplesOfCompare(t *testing.T) {
 		history(t, name, filepath.Base(name), 5, 1)
 	}
 	for file, in := range map[string]string{"old.ndjson": "results/monday", "new.ndjson": "results/tuesday"} {
-		code, _, stderr := cxrun(nil, "aggregate", "--in", in, "-o", file)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		ran(t, cli.ExitOK, nil, "aggregate", "--in", in, "-o", file)
 	}
 	_, help, _ := cxrun(nil, "compare", "--help")
 	_, examples, _ := strings.Cut(help, "Examples:\n")
@@ -72,8 +71,7 @@ func TestExamplesOfCompare(t *testing.T) {
 	for line := range strings.Lines(strings.ReplaceAll(examples, "\\\n", "")) {
 		words := wordsOf(line)
 		require.Equal(t, "cxrun", words[0])
-		code, stdout, stderr := cxrun(nil, words[1:]...)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, words[1:]...)
 		require.Regexp(t, `2 same\n$|"same": 2`, stdout, line)
 	}
 }
@@ -82,10 +80,8 @@ func TestExamplesOfCompare(t *testing.T) {
 func TestCompareInTheDirectoryOfASweep(t *testing.T) {
 	t.Chdir(t.TempDir())
 	history(t, ".", "old", 1, 1)
-	code, _, stderr := cxrun(nil, "aggregate", "--in", "old", "-o", "run.ndjson")
-	require.Equal(t, cli.ExitOK, code, stderr)
-	code, stdout, stderr := cxrun(nil, "compare", "old", "run.ndjson")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "aggregate", "--in", "old", "-o", "run.ndjson")
+	stdout, _ := ran(t, cli.ExitOK, nil, "compare", "old", "run.ndjson")
 	require.Contains(t, stdout, "OLD old, NEW run.ndjson\n")
 }
 
@@ -100,34 +96,29 @@ func TestCompare(t *testing.T) {
 	require.Regexp(t, `(?m)^case \(time: − is faster\)\n +metric +status +time +noise +runs +old µs +new µs +at\nlocal-host-\S+\n +\S+ p50 +slower\? +\+20\.\d % +±\d\.\d % +5\+5 `, stdout)
 	require.Regexp(t, `(?m)^2 slower$`, stdout)
 
-	code, stdout, _ = cxrun(nil, "compare", old, slow, "--json")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, nil, "compare", old, slow, "--json")
 	var c compare.Comparison
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.Equal(t, map[string]int{compare.Slower: 2}, c.Counts)
 	require.InEpsilon(t, 1.2, c.Cases[0].Shift.Ratio, 0.01)
 	require.NotEmpty(t, c.Cases[0].Rungs)
 
-	code, stdout, _ = cxrun(nil, "compare", old, slow, "--min-effect", "40")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, nil, "compare", old, slow, "--min-effect", "40")
 	require.Contains(t, stdout, "2 same")
 
 	writeTo := filepath.Join(dir, "failed")
 	require.NoError(t, os.Mkdir(writeTo, 0o755))
 	writeDocument(t, writeTo, resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), resulttest.Attempt()), string(result.ReasonTimeout)), 0)
-	code, _, stderr = cxrun(nil, "compare", old, writeTo)
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr = ran(t, cli.ExitFailed, nil, "compare", old, writeTo)
 	wording.Has(t, stderr, "cxrun: local-host-all-reduce-float-sum-w2-warm: … NEW: timeout")
 	require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 
 	// A history that has the new runs too is compared without them.
 	history(t, old, "slow", 5, 1.2)
-	code, stdout, _ = cxrun(nil, "compare", "--baseline", old, slow)
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, nil, "compare", "--baseline", old, slow)
 	require.Regexp(t, `(?m) slower\? +\+20\.\d % .* 5\+5 `, stdout)
 
-	code, _, stderr = cxrun(nil, "compare", "--baseline", slow, slow)
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr = ran(t, cli.ExitFailed, nil, "compare", "--baseline", slow, slow)
 	wording.Has(t, stderr, slow+" has only the runs of NEW")
 
 	require.NoError(t, os.Mkdir(gone, 0o755))
@@ -236,8 +227,7 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 			code, read, _ := cxrun(nil, args...)
 			require.Equal(t, tc.code, code, "what was measured is read")
 			require.Equal(t, stdout, read)
-			code, _, stderr = cxrun(nil, measured...)
-			require.Equal(t, cli.ExitUsage, code)
+			_, stderr = ran(t, cli.ExitUsage, nil, measured...)
 			require.Contains(t, stderr, "already holds runs")
 
 			_, stdout, _ = cxrun(nil, append(args, "--json")...)
@@ -250,8 +240,7 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 
 			// What is damaged there is left out as it is anywhere else.
 			require.NoError(t, os.WriteFile(filepath.Join(again, "old", "torn.json"), []byte("{"), 0o644))
-			code, read, stderr = cxrun(nil, args...)
-			require.Equal(t, cli.ExitFailed, code)
+			read, stderr = ran(t, cli.ExitFailed, nil, args...)
 			require.Regexp(t, tc.says, read)
 			require.Contains(t, stderr, "left out: "+again+"/old/torn.json")
 			wording.Has(t, stderr, "cxrun: … 1 file or line … left out")
@@ -277,13 +266,11 @@ func TestConfirmRefuses(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	for _, args := range [][]string{{dir + "/before", dir + "/after", "--old-env", "A=B"}, {"--baseline", dir + "/before", dir + "/after"}} {
-		code, _, stderr := cxrun(nil, append([]string{"compare", "--confirm", file}, args...)...)
-		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, append([]string{"compare", "--confirm", file}, args...)...)
 		require.Contains(t, stderr, "--confirm: stat "+file+"/old: not a directory")
 	}
 	// Where nothing is suspect, nothing is run.
-	code, _, stderr := cxrun(nil, "compare", dir+"/before", dir+"/before", "--confirm", dir+"/again", "--old-run", dir+"/none")
-	require.Equal(t, cli.ExitOK, code)
+	_, stderr := ran(t, cli.ExitOK, nil, "compare", dir+"/before", dir+"/before", "--confirm", dir+"/again", "--old-run", dir+"/none")
 	require.Equal(t, "nothing is suspect, so nothing is measured again\n", stderr)
 }
 
@@ -298,8 +285,7 @@ func TestConfirmByAHistory(t *testing.T) {
 	require.NoError(t, os.WriteFile(script, []byte(text), 0o755))
 	args := []string{"compare", "--baseline", dir + "/nights", dir + "/tonight", "--confirm", again}
 	env := map[string]string{"GITHUB_STEP_SUMMARY": summary}
-	code, stdout, stderr := cxrun(env, append(slices.Clone(args), "--new-run", "sh "+script)...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, stderr := ran(t, cli.ExitFailed, env, append(slices.Clone(args), "--new-run", "sh "+script)...)
 	require.Regexp(t, `slower \(confirmed\)¹ .* ▁{7}█`, stdout)
 	require.Contains(t, stderr, "measuring 1 suspect again, in 8 runs\n")
 	require.Regexp(t, resulttest.CollectiveCase().CaseID+`: \w+ p50 is [\d.]+ % slower, confirmed: 8 of 8 runs agree`, stderr)
@@ -310,21 +296,18 @@ func TestConfirmByAHistory(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(added), "## Comparison\n\n```\n"+stdout+"```\n")
 
-	code, read, _ := cxrun(nil, args...)
-	require.Equal(t, cli.ExitFailed, code)
+	read, _ := ran(t, cli.ExitFailed, nil, args...)
 	require.Equal(t, stdout, read, "what was measured is read")
 
 	// A confirmation that runs out of time says nothing about a regression.
 	history(t, filepath.Join(dir, "late"), "again", compare.Pairs-1, 1.2)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "prepared")))
 	require.NoError(t, os.Rename(filepath.Join(dir, "late"), filepath.Join(dir, "prepared")))
-	code, stdout, stderr = cxrun(nil, "compare", "--baseline", dir+"/nights", dir+"/tonight", "--confirm", again+"2", "--new-run", "sh "+script)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, stderr = ran(t, cli.ExitFailed, nil, "compare", "--baseline", dir+"/nights", dir+"/tonight", "--confirm", again+"2", "--new-run", "sh "+script)
 	require.Contains(t, stdout, "7 of 7 runs agree")
 	wording.Has(t, stderr, "cxrun: … lacks runs of 1 suspect … "+resulttest.CollectiveCase().CaseID)
 
 	history(t, dir, "short", 4, 1)
-	code, stdout, stderr = cxrun(nil, "compare", "--baseline", dir+"/short", dir+"/tonight")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = ran(t, cli.ExitOK, nil, "compare", "--baseline", dir+"/short", dir+"/tonight")
 	wording.Has(t, stdout, "the history has 4 runs … before it has 5")
 }

@@ -29,8 +29,7 @@ func TestBenchCopyOnDevices(t *testing.T) {
 			withoutNVIDIA(t)
 		}
 		for _, tests := range [][]string{nil, {"device_to_device_memcpy_read_ce", "device_to_device_bidirectional_memcpy_write_ce"}} {
-			code, stdout, stderr := cxrun(t, nil, append(args, tests...)...)
-			require.Equal(t, cli.ExitOK, code, stderr)
+			stdout, _ := ran(t, cli.ExitOK, nil, append(args, tests...)...)
 			var r copybench.Report
 			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 			require.True(t, r.Passed)
@@ -59,8 +58,7 @@ func TestBenchCopyVictim(t *testing.T) {
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "copy", "-b", "4K", "-e", "4K", "--sampling", "smoke", "--victim"}
-	code, stdout, stderr := cxrun(t, nil, append(args, "--json")...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, append(args, "--json")...)
 	var r copybench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Len(t, r.Cases, 3, "the tests of one device in one direction")
@@ -69,21 +67,18 @@ func TestBenchCopyVictim(t *testing.T) {
 		require.Positive(t, c.Measurement.Rows[0].Victim.Units)
 	}
 
-	code, stdout, stderr = cxrun(t, nil, append(args, "device_local_copy", "--max-slowdown", "1")...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, stderr := ran(t, cli.ExitFailed, nil, append(args, "device_local_copy", "--max-slowdown", "1")...)
 	require.Regexp(t, `(?m)^# +bytes str\. alone us beside us covered slowdown beside us covered slowdown$`, stdout)
 	require.Regexp(t, `(?m)^ +4096 +1 +[0-9.]+ +[0-9.]+ +[0-9.]+ +- +[0-9.]+ +[0-9.]+ +([0-9.]+|-)$`, stdout, "16 KiB end long before the victim")
 	wording.Has(t, stderr, "device_local_copy, 4096 bytes on 1 stream: … --max-slowdown")
 
-	code, stdout, _ = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=half-victim"}, append(args, "device_local_copy")...)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, _ = ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: "rank=0,kind=half-victim"}, append(args, "device_local_copy")...)
 	require.Regexp(t, `(?m)^# INVALID: check-failed: .*victim .*\d+ units`, stdout)
 	for why, lacking := range map[string][]string{
 		"host_to_device_bidirectional_memcpy_ce … victim": {"host_to_device_bidirectional_memcpy_ce"},
 		"victim … page-locked":                            {"device_to_host_memcpy_ce", "--host-memory", copies.Pageable},
 	} {
-		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
-		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, append(args, lacking...)...)
 		wording.Has(t, stderr, why)
 	}
 }
@@ -94,8 +89,7 @@ func TestBenchCopyByKernel(t *testing.T) {
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "copy", "-b", "4K", "-e", "4K", "--sampling", "smoke", "--json"}
-	code, stdout, stderr := cxrun(t, nil, append(args, "--backend", "sm")...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, append(args, "--backend", "sm")...)
 	var r copybench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Len(t, r.Cases, 4, "either way, and both")
@@ -105,8 +99,7 @@ func TestBenchCopyByKernel(t *testing.T) {
 		"backend sm … device_local_copy … --backend ce\n":                {"device_local_copy", "--backend", "sm"},
 		"backend host … device_to_host_memcpy_sm … --backend sm\n":       {"device_to_host_memcpy_sm", "--backend", "host"},
 	} {
-		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
-		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		_, stderr = ran(t, cli.ExitEnvironment, nil, append(args, lacking...)...)
 		wording.Has(t, stderr, want)
 	}
 }
@@ -121,11 +114,9 @@ func TestBenchMatrices(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for _, line := range []string{"copy --matrix --sampling smoke device_to_device_memcpy_write_ce", "p2p -n 4"} {
 		args := append(append([]string{"bench"}, strings.Fields(line)...), "-b", "64K", "-e", "64K")
-		code, stdout, stderr := cxrun(t, nil, args...)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, args...)
 		require.Contains(t, stdout, "\n#   SLOW rank 2 to 0: ")
-		code, stdout, stderr = cxrun(t, nil, append(args, "--json")...)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ = ran(t, cli.ExitOK, nil, append(args, "--json")...)
 		type matrix struct {
 			Values [][]*float64 `json:"values"`
 			Slow   []table.Slow `json:"slow_pairs"`
@@ -142,8 +133,7 @@ func TestBenchMatrices(t *testing.T) {
 		require.Len(t, r.Matrices[0].Values, 3)
 		require.Equal(t, []int{2, 0}, []int{r.Matrices[0].Slow[0].Src, r.Matrices[0].Slow[0].Dst})
 	}
-	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "rank=1,kind=flip-bit"}, "bench", "copy", "all_to_one_read_ce", "-b", "4K", "-e", "4K", "--sampling", "smoke")
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	_, stderr := ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: "rank=1,kind=flip-bit"}, "bench", "copy", "all_to_one_read_ce", "-b", "4K", "-e", "4K", "--sampling", "smoke")
 	wording.Has(t, stderr, "check-failed: corrupted")
 }
 
@@ -156,8 +146,7 @@ func TestBenchCopyOnEngines(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "copy", "--backend", "sdma", "-b", "4K", "-e", "4K", "--sampling", "smoke"}
 	for want, tests := range map[int][]string{4: nil, 1: {"device_to_device_memcpy_write_ce"}} {
-		code, stdout, stderr := cxrun(t, nil, append(append(args, "--json"), tests...)...)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, append(append(args, "--json"), tests...)...)
 		var r copybench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 		require.Len(t, r.Cases, want)
@@ -171,8 +160,7 @@ func TestBenchCopyOnEngines(t *testing.T) {
 		"backend sdma … host_to_device_memcpy_sm … --backend sm\n":        {"host_to_device_memcpy_sm"},
 		"backend sdma … victim": {"device_to_host_memcpy_ce", "--victim"},
 	} {
-		code, _, stderr := cxrun(t, nil, append(args, lacking...)...)
-		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, append(args, lacking...)...)
 		wording.Has(t, stderr, why)
 	}
 }
@@ -181,12 +169,10 @@ func TestBenchCopyOnEngines(t *testing.T) {
 func TestDoctorOfCopyEngines(t *testing.T) {
 	need.Full(t)
 	standIns(t)
-	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "sdma")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "doctor", "--backend", "sdma")
 	require.Regexp(t, `(?m)^sdma +ready +2 AMD GPUs, HIP 6\.4, HSA 1\.1`, stdout)
 	t.Setenv("CX_HSA_LIB", "/nowhere/libhsa-runtime64.so.1")
-	code, stdout, _ = cxrun(t, nil, "doctor", "--backend", "sdma,ce")
-	require.Equal(t, cli.ExitEnvironment, code)
+	stdout, _ = ran(t, cli.ExitEnvironment, nil, "doctor", "--backend", "sdma,ce")
 	require.Regexp(t, `(?m)^sdma +missing .*CX_HSA_LIB=/nowhere/libhsa-runtime64.so.1`, stdout)
 	require.Regexp(t, `(?m)^ce +ready `, stdout)
 }
@@ -197,17 +183,14 @@ func TestBenchCopy(t *testing.T) {
 	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "copy", "--backend", "host", "-b", "4K", "-e", "64K", "-f", "16", "--sampling", "smoke"}
-	code, stdout, stderr := cxrun(t, nil, append(args, "host_to_device_memcpy_ce")...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, append(args, "host_to_device_memcpy_ce")...)
 	require.Regexp(t, `(?m)^# host memory pageable$`, stdout)
 	require.Regexp(t, `(?m)^ +65536 +1 +1 +- +- +- +[0-9.]+ +[0-9.]+ +- OK$`, stdout, "no device's clock on a host")
 
-	code, _, stderr = cxrun(t, nil, append(args, "device_local_copy", "--min-gbps", "1e9")...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	_, stderr := ran(t, cli.ExitFailed, nil, append(args, "device_local_copy", "--min-gbps", "1e9")...)
 	require.Contains(t, stderr, "device_local_copy, 4096 bytes on 1 stream: ")
 
-	code, _, stderr = cxrun(t, nil, append(args, "device_local_copy", "--min-gbps", "64K=1e9", "--max-time", "4K=1e9,64K=0.001")...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	_, stderr = ran(t, cli.ExitFailed, nil, append(args, "device_local_copy", "--min-gbps", "64K=1e9", "--max-time", "4K=1e9,64K=0.001")...)
 	require.NotContains(t, stderr, "4096 bytes on 1 stream: ")
 	require.Regexp(t, `(?m)^cxrun: device_local_copy, 65536 bytes on 1 stream: [0-9.]+ GB/s, and --min-gbps is 1e\+09$`, stderr)
 	require.Regexp(t, `(?m)^cxrun: device_local_copy, 65536 bytes on 1 stream: [0-9.]+ us, and --max-time is 0.001$`, stderr)
@@ -237,8 +220,7 @@ func TestBenchCopy(t *testing.T) {
 		{"--victim", "--max-slowdown", "0.9"},
 		{"--victim", "--max-slowdown", "nan"},
 	} {
-		code, _, stderr = cxrun(t, nil, append(args, wrong...)...)
-		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)
+		_, stderr := ran(t, cli.ExitUsage, nil, append(args, wrong...)...)
 		require.NotContains(t, stderr, "pages of 0 bytes")
 	}
 	for want, odd := range map[string][]string{
@@ -250,8 +232,7 @@ func TestBenchCopy(t *testing.T) {
 		"--max-slowdown … --victim":          {"--max-slowdown", "1.1"},
 		"--min-gbps -1: ":                    {"--min-gbps", "-1"},
 	} {
-		code, _, stderr = cxrun(t, nil, append(args, odd...)...)
-		require.Equal(t, cli.ExitUsage, code, "%v: %s", odd, stderr)
+		_, stderr := ran(t, cli.ExitUsage, nil, append(args, odd...)...)
 		wording.Has(t, stderr, "cxrun: … "+want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
@@ -262,13 +243,11 @@ func TestBenchCopy(t *testing.T) {
 		"pinned … pageable":                                    {"--host-memory", copies.Pinned},
 		"backend host … victim":                                {"--victim", "device_local_copy"},
 	} {
-		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
-		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, append(args, lacking...)...)
 		wording.Has(t, stderr, want)
 	}
 	for _, sizes := range [][]string{{"-b", "1000G", "-e", "1000G"}, {"-b", "1M", "-e", "1000G", "-f", "4"}} {
-		code, stdout, stderr = cxrun(t, nil, append([]string{"bench", "copy", "--backend", "host"}, sizes...)...)
-		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		stdout, stderr := ran(t, cli.ExitEnvironment, nil, append([]string{"bench", "copy", "--backend", "host"}, sizes...)...)
 		require.Empty(t, stdout, "nothing is measured")
 		require.Regexp(t, `^cxrun: -e 1000G: .* \d+G .* \d+[MG]\n$`, stderr, "one reason for all tests")
 	}
@@ -278,8 +257,7 @@ func TestBenchCopy(t *testing.T) {
 
 	dir := t.TempDir()
 	kept, figures := filepath.Join(dir, "out"), filepath.Join(dir, "figures")
-	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=exit"}, append(args, "device_local_copy", "--out", kept)...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: "rank=0,kind=exit"}, append(args, "device_local_copy", "--out", kept)...)
 	_, _, stderr = cxrun(t, nil, "report", "--in", kept, "-o", filepath.Join(dir, "report.html"), "--figures", figures)
 	wording.Has(t, stderr, "cxrun: --figures: … "+figures)
 	require.NoDirExists(t, figures)
@@ -292,25 +270,20 @@ func TestBenchCopy(t *testing.T) {
 		"kind=half-victim":        "no effect: … victim",
 		"kind=flip-bit,at=record": `no effect: … "record" … at=`,
 	} {
-		code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "device_local_copy")...)
-		require.Equal(t, cli.ExitUsage, code, "%s: %s", fault, stderr)
+		_, stderr := ran(t, cli.ExitUsage, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "device_local_copy")...)
 		wording.Has(t, stderr, want)
 	}
-	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce")...)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce")...)
 	wording.Has(t, stderr, "rank 0 … device_to_device_memcpy_read_ce … rank 1")
-	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce")...)
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr = ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce")...)
 	wording.Has(t, stderr, "refused: … flip-bit … rank 0 … device_to_device_memcpy_read_ce … rank 1")
 	require.Contains(t, stderr, "check-failed: ")
-	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, "sweep", "--suite", "copy-core", "--definitions", fewSamples(t), "--out", filepath.Join(dir, "sweep"),
+	_, stderr = ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, "sweep", "--suite", "copy-core", "--definitions", fewSamples(t), "--out", filepath.Join(dir, "sweep"),
 		"--case", "local-host-device-to-device-memcpy-read-ce-loop,local-host-device-to-device-memcpy-write-ce-loop")
-	require.Equal(t, cli.ExitFailed, code)
 	wording.Has(t, stderr, "refused: … flip-bit … rank 0; logs in ")
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=half-block"}
-	code, stdout, _ = cxrun(t, env, append(args, "device_to_host_memcpy_ce", "--page", "1K")...)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, _ = ran(t, cli.ExitFailed, env, append(args, "device_to_host_memcpy_ce", "--page", "1K")...)
 	require.Regexp(t, `(?m)^# 4096 bytes on 1 stream: torn: \d+ of \d+ words .* byte \d+ of the destination$`, stdout)
 	require.Regexp(t, `(?m)^# INVALID: check-failed: torn, \d+ words$`, stdout)
 }

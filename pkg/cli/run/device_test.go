@@ -23,8 +23,7 @@ func sweepGPUs(t *testing.T, env map[string]string) (document *result.Envelope, 
 	}
 	t.Setenv("CX_FAKE_NAME", "NVIDIA H200")
 	out := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := cxrun(t, env, "sweep", "--definitions", fewSamples(t), "--out", out, "--backend", "nccl", "--op", "all_reduce", "--world", "2")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, env, "sweep", "--definitions", fewSamples(t), "--out", out, "--backend", "nccl", "--op", "all_reduce", "--world", "2")
 	docs := sweptDocuments(t, out)
 	require.Len(t, docs, 1)
 	for _, d := range docs {
@@ -72,9 +71,8 @@ func TestSummaryWarnsOfDevicesThatNobodySaw(t *testing.T) {
 func TestBenchWarnsOfThrottledDevices(t *testing.T) {
 	need.Full(t)
 	fakes.Build(t).Use(t)
-	code, stdout, stderr := cxrun(t, map[string]string{"CX_FAKE_REASONS": "64"},
+	stdout, stderr := ran(t, cli.ExitOK, map[string]string{"CX_FAKE_REASONS": "64"},
 		"bench", "all_reduce", "--backend", "nccl", "-b", "8", "-e", "8", "-n", "2", "-w", "1", "--json")
-	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Equal(t, 1, strings.Count(stderr, "hw-thermal-slowdown: ranks 0, 1\n"))
 	require.Contains(t, stderr, "cxrun: warning: ")
 	require.Contains(t, stdout, `"throttled":[{"reason":"hw-thermal-slowdown","ranks":[0,1]}]`)
@@ -83,8 +81,7 @@ func TestBenchWarnsOfThrottledDevices(t *testing.T) {
 func TestDocumentsOfHostsHaveNoDevices(t *testing.T) {
 	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--sku", "local", "--out", out, "--ep", "2")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--sku", "local", "--out", out, "--ep", "2")
 	for _, d := range sweptDocuments(t, out) {
 		require.Nil(t, d.Head().Devices)
 	}

@@ -28,6 +28,14 @@ func cxrun(env map[string]string, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), errs.String()
 }
 
+// ran runs the program as cxrun does, and requires an exit code.
+func ran(t *testing.T, exit int, env map[string]string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	code, stdout, stderr := cxrun(env, args...)
+	require.Equal(t, exit, code, "%v: %s", args, stderr)
+	return stdout, stderr
+}
+
 // shards writes the documents of a run with one failed case and its matrix.
 func shards(t *testing.T) (dir, matrix string) {
 	dir = t.TempDir()
@@ -56,27 +64,21 @@ func shards(t *testing.T) (dir, matrix string) {
 func TestAggregate(t *testing.T) {
 	dir, matrix := shards(t)
 	out := filepath.Join(dir, "run.ndjson")
-	code, stdout, stderr := cxrun(nil, "aggregate", "--in", dir, "--matrix", matrix, "-o", out)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, stderr := ran(t, cli.ExitFailed, nil, "aggregate", "--in", dir, "--matrix", matrix, "-o", out)
 	require.Equal(t, "2 documents of 2 cases, 0 duplicates and 0 files left out\n", stdout)
 	require.Equal(t, "failed: local-host-all-reduce-float-sum-w2-warm: timeout\ncxrun: 1 case failed\n", stderr)
 	data, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.Equal(t, 2, bytes.Count(data, []byte("\n")))
 
-	code, _, stderr = cxrun(nil, "aggregate", "--in", dir, "--matrix", matrix, "--run-id", "4711", "--source-sha", resulttest.Attempt().SourceSHA, "-o", out)
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr = ran(t, cli.ExitFailed, nil, "aggregate", "--in", dir, "--matrix", matrix, "--run-id", "4711", "--source-sha", resulttest.Attempt().SourceSHA, "-o", out)
 	require.Contains(t, stderr, "cxrun: 1 case failed\n")
-	code, _, stderr = cxrun(nil, "aggregate", "--in", dir, "--run-id", "4712", "-o", out)
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr = ran(t, cli.ExitFailed, nil, "aggregate", "--in", dir, "--run-id", "4712", "-o", out)
 	wording.Has(t, stderr, `"4711" … "4712"`)
-	code, _, stderr = cxrun(nil, "aggregate", "--in", dir)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, nil, "aggregate", "--in", dir)
 	wording.Has(t, stderr, "\"output\" not set")
-	code, _, _ = cxrun(nil, "aggregate", "--in", dir, "--matrix", out, "-o", out)
-	require.Equal(t, cli.ExitUsage, code)
-	code, _, _ = cxrun(nil, "aggregate", "--in", filepath.Join(dir, "none"), "-o", out)
-	require.Equal(t, cli.ExitUsage, code)
+	ran(t, cli.ExitUsage, nil, "aggregate", "--in", dir, "--matrix", out, "-o", out)
+	ran(t, cli.ExitUsage, nil, "aggregate", "--in", filepath.Join(dir, "none"), "-o", out)
 }
 
 // What a command line says and cannot mean is an error that says what to do.
@@ -130,8 +132,7 @@ func TestCommandLines(t *testing.T) {
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
 	for _, args := range []string{"help", "help sweep", "completion", "completion bash"} {
-		code, _, stderr := cxrun(nil, strings.Fields(args)...)
-		require.Equal(t, cli.ExitOK, code, "%s: %s", args, stderr)
+		ran(t, cli.ExitOK, nil, strings.Fields(args)...)
 	}
 }
 
@@ -163,19 +164,16 @@ func TestFileNamesAreForeignText(t *testing.T) {
 
 func TestSummarize(t *testing.T) {
 	dir, matrix := shards(t)
-	code, stdout, _ := cxrun(nil, "summarize", "--in", dir, "--matrix", matrix)
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ := ran(t, cli.ExitOK, nil, "summarize", "--in", dir, "--matrix", matrix)
 	require.Contains(t, stdout, "1 of 2 cases passed, 1 failed")
 	require.Contains(t, stdout, string(result.ReasonTimeout))
 
-	code, _, stderr := cxrun(nil, "summarize", "--in", dir, "--gate")
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr := ran(t, cli.ExitFailed, nil, "summarize", "--in", dir, "--gate")
 	require.Contains(t, stderr, "1 case failed")
 
 	page := filepath.Join(dir, "summary.md")
 	require.NoError(t, os.WriteFile(page, []byte("before\n"), 0o644))
-	code, stdout, _ = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": page}, "summarize", "--in", dir)
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, map[string]string{"GITHUB_STEP_SUMMARY": page}, "summarize", "--in", dir)
 	require.Empty(t, stdout)
 	data, err := os.ReadFile(page)
 	require.NoError(t, err)
@@ -183,42 +181,35 @@ func TestSummarize(t *testing.T) {
 
 	full := filepath.Join(dir, "full.md")
 	require.NoError(t, os.WriteFile(full, make([]byte, 1<<20-100), 0o644))
-	code, stdout, stderr = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": full}, "summarize", "--in", dir)
-	require.Equal(t, cli.ExitOK, code)
+	stdout, stderr = ran(t, cli.ExitOK, map[string]string{"GITHUB_STEP_SUMMARY": full}, "summarize", "--in", dir)
 	require.Contains(t, stderr, "100 bytes left")
 	require.Contains(t, stdout, "1 of 2 cases passed")
 
-	code, stdout, _ = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": page}, "summarize", "--in", dir, "--format", "json")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, map[string]string{"GITHUB_STEP_SUMMARY": page}, "summarize", "--in", dir, "--format", "json")
 	require.Regexp(t, `"failed":\[{[^}]*"case_id":"local-host-all-reduce-float-sum-w2-warm"`, stdout)
 
-	code, _, stderr = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": dir}, "summarize", "--in", dir)
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr = ran(t, cli.ExitFailed, map[string]string{"GITHUB_STEP_SUMMARY": dir}, "summarize", "--in", dir)
 	require.Contains(t, stderr, "job summary")
-	code, _, _ = cxrun(nil, "summarize", "--in", dir, "--format", "html")
-	require.Equal(t, cli.ExitUsage, code)
+	ran(t, cli.ExitUsage, nil, "summarize", "--in", dir, "--format", "html")
 }
 
 func TestExport(t *testing.T) {
 	dir, _ := shards(t)
 	out := filepath.Join(t.TempDir(), "run.csv")
-	code, stdout, stderr := cxrun(nil, "export", "--in", dir, "-o", out)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "export", "--in", dir, "-o", out)
 	require.Equal(t, out+": 2 cases of 1 run\n", stdout)
 	require.FileExists(t, out)
 
 	// In a pipe there are only the figures.
 	file, err := os.ReadFile(out)
 	require.NoError(t, err)
-	code, stdout, stderr = cxrun(nil, "export", "--in", dir, "-o", "-", "--format", "csv")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, "export", "--in", dir, "-o", "-", "--format", "csv")
 	require.Equal(t, string(file), stdout)
 	require.Equal(t, "cxrun: 2 cases of 1 run\n", stderr)
 
 	// A table that lacks a file says so.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "torn.json"), []byte(`{"version":1,`), 0o644))
-	code, _, stderr = cxrun(nil, "export", "--in", dir, "-o", out)
-	require.Equal(t, cli.ExitFailed, code)
+	_, stderr = ran(t, cli.ExitFailed, nil, "export", "--in", dir, "-o", out)
 	require.Contains(t, stderr, "left out: "+filepath.Join(dir, "torn.json"))
 	wording.Has(t, stderr, "cxrun: 1 file or line … left out")
 
@@ -227,8 +218,7 @@ func TestExport(t *testing.T) {
 		"-o -":                     "cxrun: -o -: … --format … csv, parquet, prom, json",
 		"-o run.csv --format xlsx": `cxrun: … --format "xlsx" … csv, parquet, prom, json`,
 	} {
-		code, _, stderr = cxrun(nil, append([]string{"export", "--in", dir}, strings.Fields(args)...)...)
-		require.Equal(t, cli.ExitUsage, code)
+		_, stderr := ran(t, cli.ExitUsage, nil, append([]string{"export", "--in", dir}, strings.Fields(args)...)...)
 		wording.Has(t, stderr, says)
 	}
 }
@@ -236,18 +226,15 @@ func TestExport(t *testing.T) {
 func TestReportInAPipe(t *testing.T) {
 	dir, _ := shards(t)
 	file := filepath.Join(t.TempDir(), "page")
-	code, _, stderr := cxrun(nil, "report", "--in", dir, "-o", file, "--format", "html")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "report", "--in", dir, "-o", file, "--format", "html")
 	page, err := os.ReadFile(file)
 	require.NoError(t, err)
-	code, stdout, stderr := cxrun(nil, "report", "--in", dir, "-o", "-")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, "report", "--in", dir, "-o", "-")
 	require.Equal(t, string(page), stdout)
 	require.Equal(t, "cxrun: 2 cases of 1 run\n", stderr)
 
 	pdf := filepath.Join(t.TempDir(), "x.pdf")
-	code, _, stderr = cxrun(nil, "report", "--in", dir, "-o", pdf)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, nil, "report", "--in", dir, "-o", pdf)
 	wording.Has(t, stderr, "x.pdf: … .html")
 	require.NoFileExists(t, pdf)
 }
@@ -263,8 +250,7 @@ func TestDamagedAndEmptyInput(t *testing.T) {
 		return path
 	}
 	ndjson := filepath.Join(dir, "run.ndjson")
-	code, _, stderr := cxrun(nil, "aggregate", "--in", sound, "-o", ndjson)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	ran(t, cli.ExitFailed, nil, "aggregate", "--in", sound, "-o", ndjson)
 	lines, err := os.ReadFile(ndjson)
 	require.NoError(t, err)
 	empty, torn, partly := write("empty.ndjson", ""), write("torn.ndjson", "{\n{\n"), write("partly.ndjson", string(lines)+"{\n")
@@ -305,8 +291,7 @@ func TestReportOfAMatrixAlone(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.ndjson")
 	require.NoError(t, os.WriteFile(empty, nil, 0o644))
 	_, matrix := shards(t)
-	code, stdout, stderr := cxrun(nil, "report", "--in", empty, "--matrix", matrix, "-o", filepath.Join(t.TempDir(), "x.html"))
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "report", "--in", empty, "--matrix", matrix, "-o", filepath.Join(t.TempDir(), "x.html"))
 	require.Contains(t, stdout, "x.html: ")
 }
 
@@ -324,16 +309,14 @@ func TestReportNamesRuns(t *testing.T) {
 	history(t, dir, "before", 1, 1)
 	history(t, dir, "after", 1, 1.2)
 	html := filepath.Join(dir, "x.html")
-	code, _, stderr = cxrun(nil, "report", "--in", "monday="+dir+"/before", "--in", dir+"/after", "-o", html, "--figures", filepath.Join(dir, "figures"))
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "report", "--in", "monday="+dir+"/before", "--in", dir+"/after", "-o", html, "--figures", filepath.Join(dir, "figures"))
 	for _, file := range []string{html, filepath.Join(dir, "figures", "collectives.svg")} {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Contains(t, string(data), ">monday")
 		require.Contains(t, string(data), ">after")
 	}
-	code, stdout, stderr := cxrun(nil, "summarize", "--in", "monday="+dir+"/before")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "summarize", "--in", "monday="+dir+"/before")
 	require.Contains(t, stdout, "run monday: 1 of 1 case passed")
 }
 
@@ -342,8 +325,7 @@ func TestNoDirectoryToWriteInto(t *testing.T) {
 	sound, matrix := shards(t)
 	nowhere := filepath.Join(t.TempDir(), "a", "b")
 	for _, args := range []string{"export --in " + sound + " -o " + nowhere + "/x.csv", "aggregate --in " + sound + " --matrix " + matrix + " -o " + nowhere + "/x.ndjson"} {
-		code, _, stderr := cxrun(nil, strings.Fields(args)...)
-		require.Equal(t, cli.ExitEnvironment, code)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, strings.Fields(args)...)
 		wording.Has(t, stderr, "no such file or directory … directory "+nowhere)
 	}
 }
@@ -354,25 +336,20 @@ func TestPrune(t *testing.T) {
 	for _, name := range []string{"monday", "tuesday"} {
 		require.NoError(t, os.CopyFS(filepath.Join(results, name), os.DirFS(dir)))
 	}
-	code, stdout, stderr := cxrun(nil, "prune", "--in", results, "--to", old, "--keep", "1")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "prune", "--in", results, "--to", old, "--keep", "1")
 	require.Equal(t, "keep  monday: newest success of a case\nmove  tuesday: 2 documents, newest 2026-01-02\n"+
 		"1 run and the samples of 0 runs to move\nnothing was moved; add --apply\n", stdout)
 	require.NoDirExists(t, old)
 
-	code, stdout, stderr = cxrun(nil, "prune", "--in", results, "--to", old, "--keep", "1", "--apply", "--json")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = ran(t, cli.ExitOK, nil, "prune", "--in", results, "--to", old, "--keep", "1", "--apply", "--json")
 	require.Contains(t, stdout, `{"name":"tuesday","runs":["4711"],"documents":2,"newest":"2026-01-02T03:04:05.006Z","keep":"","samples":[]}`)
 	require.DirExists(t, filepath.Join(old, "runs", "tuesday"))
 	require.NoDirExists(t, filepath.Join(results, "tuesday"))
 
-	code, _, stderr = cxrun(nil, "prune", "--in", filepath.Join(results, "monday", "none"), "--to", old)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, nil, "prune", "--in", filepath.Join(results, "monday", "none"), "--to", old)
 	require.Contains(t, stderr, "none: no such file or directory")
-	code, _, stderr = cxrun(nil, "prune", "--in", filepath.Join(dir, "matrix"), "--to", old)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, nil, "prune", "--in", filepath.Join(dir, "matrix"), "--to", old)
 	require.Contains(t, stderr, "matrix is not a directory")
-	code, _, stderr = cxrun(nil, "prune", "--in", results)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, nil, "prune", "--in", results)
 	wording.Has(t, stderr, "cxrun: … \"to\" not set … cxrun prune --help")
 }

@@ -68,8 +68,7 @@ func TestEnvOfThisMachine(t *testing.T) {
 	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("NCCL_SOCKET_IFNAME", "eth0")
 	t.Setenv("NCCL_COMM_ID", "10.1.2.3:4567")
-	code, stdout, stderr := cxrun(t, nil, "env", "--json")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, "env", "--json")
 	require.Empty(t, stderr)
 	var d preflight.Description
 	require.NoError(t, json.Unmarshal([]byte(stdout), &d))
@@ -81,8 +80,7 @@ func TestEnvOfThisMachine(t *testing.T) {
 	require.NotContains(t, stdout, "10.1.2.3")
 	require.NotContains(t, stdout, "/cx-fakes", "paths stay here")
 
-	code, stdout, _ = cxrun(t, nil, "env")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, nil, "env")
 	require.Regexp(t, `(?m)^library +cuda +CUDA 13\.0 +libcuda\.so\.1`, stdout)
 	require.Regexp(t, `(?m)^gpu +nvidia 0 +CX Fake NVIDIA GPU +sm_90`, stdout)
 }

@@ -97,8 +97,7 @@ const misfit = " … h200 (sm_90) … 2 × NVIDIA H20 (sm_90)"
 func TestASweepOfAnotherPoolIsRefused(t *testing.T) {
 	otherPool(t)
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, nil, "sweep", "--sku", "h200-dgxc", "--suite", "collectives-core", "--out", out)
-	require.Equal(t, cli.ExitEnvironment, code)
+	_, stderr := ran(t, cli.ExitEnvironment, nil, "sweep", "--sku", "h200-dgxc", "--suite", "collectives-core", "--out", out)
 	wording.Has(t, stderr, "platform h200-dgxc"+misfit)
 	require.NoDirExists(t, out, "nothing was begun")
 }
@@ -113,8 +112,7 @@ func TestACellOfAnotherPoolIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), matrixFile)
 	require.NoError(t, m.WriteFile(path))
 	results := filepath.Join(t.TempDir(), "results")
-	code, _, stderr := cxrun(t, nil, "shard", "--matrix", path, "--id", m.Include[0].ID, "--results", results)
-	require.Equal(t, cli.ExitEnvironment, code)
+	_, stderr := ran(t, cli.ExitEnvironment, nil, "shard", "--matrix", path, "--id", m.Include[0].ID, "--results", results)
 	wording.Has(t, stderr, "platform h200-dgxc"+misfit)
 	require.NoDirExists(t, results, "nothing was begun")
 }

@@ -130,8 +130,7 @@ func TestRanksThatDoNotJoin(t *testing.T) {
 		"RANK … rank 0 of 2 … OMPI_COMM_WORLD_RANK … rank 1 of 2": {"RANK": "0", "WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
 		"CX_STORE": {"RANK": "0", "WORLD_SIZE": "2"},
 	} {
-		code, _, stderr := cxrun(t, env, "shard", "--join", "--matrix", matrix, "--id", cell, "--results", results)
-		require.Equal(t, cli.ExitEnvironment, code)
+		_, stderr := ran(t, cli.ExitEnvironment, env, "shard", "--join", "--matrix", matrix, "--id", cell, "--results", results)
 		wording.Has(t, stderr, "--join: … "+want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}

@@ -27,8 +27,7 @@ import (
 // passed is the report of a measurement whose rows all passed.
 func passed(t *testing.T, env map[string]string, args ...string) (r transferbench.Report) {
 	t.Helper()
-	code, stdout, stderr := cxrun(t, env, args...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, env, args...)
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.True(t, r.Passed)
 	return r
@@ -56,21 +55,16 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 		require.Equal(t, "device", r.Measurement.CheckedBy)
 		require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
 	}
-	code, stdout, _ := cxrun(t, map[string]string{"CX_FAKE_NCCL_VIA": "SHM/direct/direct"}, args[:len(args)-1]...)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, _ := ran(t, cli.ExitFailed, map[string]string{"CX_FAKE_NCCL_VIA": "SHM/direct/direct"}, args[:len(args)-1]...)
 	require.Contains(t, stdout, "# the data took lane shm: SHM/direct\n")
 	require.Contains(t, stdout, "# INVALID: check-failed: lane shm instead of peer\n")
-	code, _, stderr := cxrun(t, nil, append(args, "-g", "4")...)
-	require.Equal(t, cli.ExitUsage, code, stderr)
-	code, _, stderr = cxrun(t, nil, append(args, "--backend", "nixl", "--lane", vocab.LaneRDMA)...)
-	require.Equal(t, cli.ExitUsage, code, stderr)
+	ran(t, cli.ExitUsage, nil, append(args, "-g", "4")...)
+	_, stderr := ran(t, cli.ExitUsage, nil, append(args, "--backend", "nixl", "--lane", vocab.LaneRDMA)...)
 	wording.Has(t, stderr, "cxrun: --lane rdma … two nodes … kv-transfer")
-	code, _, stderr = cxrun(t, nil, append(args, "--backend", "nixl", "--lane", vocab.LanePeer)...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr = ran(t, cli.ExitEnvironment, nil, append(args, "--backend", "nixl", "--lane", vocab.LanePeer)...)
 	wording.Has(t, stderr, "lane peer … backend nixl … no GPU")
 	t.Setenv("CX_FAKE_DEVICES", "1")
-	code, _, stderr = cxrun(t, nil, args...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr = ran(t, cli.ExitEnvironment, nil, args...)
 	wording.Has(t, stderr, "2 ranks … 1")
 }
 
@@ -90,26 +84,20 @@ func TestBenchKVByHandle(t *testing.T) {
 		ids[handle] = r.CaseID
 	}
 	require.Equal(t, strings.Replace(ids[vocab.HandleIPC], "-peer-", "-peer-vmm-", 1), ids[vocab.HandleVMM], "cases that name no handle keep their id")
-	code, _, stderr := cxrun(t, nil, append(args, "nccl-kv", "--handle", "vmm")...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr := ran(t, cli.ExitEnvironment, nil, append(args, "nccl-kv", "--handle", "vmm")...)
 	wording.Has(t, stderr, "backend nccl-kv … --handle vmm … --backend ipc")
-	code, _, stderr = cxrun(t, nil, append(args, "ipc", "--handle", "fabric")...)
-	require.Equal(t, cli.ExitUsage, code, stderr)
+	ran(t, cli.ExitUsage, nil, append(args, "ipc", "--handle", "fabric")...)
 
-	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "ipc")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "doctor", "--backend", "ipc")
 	require.Regexp(t, `(?m)^ipc +ready +2 NVIDIA GPUs, CUDA 13\.0.*; transfers over peer \(ipc, vmm\)(;.*)?$`, stdout)
 	without := map[string]string{"CX_FAKE_VMM_FD": "0"}
-	code, stdout, stderr = cxrun(t, without, "doctor", "--backend", "ipc")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = ran(t, cli.ExitOK, without, "doctor", "--backend", "ipc")
 	require.Regexp(t, `(?m)^ipc +note .*handle vmm: .*attribute 103 of device 0 `, stdout)
-	code, _, stderr = cxrun(t, without, append(args, "ipc", "--handle", "vmm")...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr = ran(t, cli.ExitEnvironment, without, append(args, "ipc", "--handle", "vmm")...)
 	wording.Has(t, stderr, "refused: … attribute 103 of device 0 ")
 	t.Setenv("CX_FAKE_VMM_FD", "1")
 	for _, of := range []string{"0", "1"} {
-		code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: "rank=" + of + ",kind=kill,at=record-3"}, append(args, "ipc", "--handle", "vmm")...)
-		require.Equal(t, cli.ExitFailed, code, stderr)
+		stdout, _ := ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: "rank=" + of + ",kind=kill,at=record-3"}, append(args, "ipc", "--handle", "vmm")...)
 		require.Contains(t, stdout, "# FAILED: rank-died: rank "+of+" signal 9\n")
 	}
 	withoutNVIDIA(t)
@@ -136,8 +124,7 @@ func TestBenchKVThroughPython(t *testing.T) {
 			require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
 
 			t.Setenv("PYTHONPATH", "/nowhere")
-			code, _, stderr := cxrun(t, nil, args...)
-			require.Equal(t, cli.ExitEnvironment, code, stderr)
+			_, stderr := ran(t, cli.ExitEnvironment, nil, args...)
 			require.Contains(t, stderr, "no module "+library+" for Python 3.")
 		})
 	}
@@ -186,8 +173,7 @@ func requireKilled(t *testing.T, env map[string]string, args ...string) result.R
 	all := map[string]string{rank.FaultVariable: "rank=0,kind=kill,at=record-2"}
 	maps.Copy(all, env)
 	args = append(args, "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1", "--sampling", "smoke", "-T", "600", "--json")
-	code, stdout, stderr := cxrun(t, all, append([]string{"bench", "kv"}, args...)...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, _ := ran(t, cli.ExitFailed, all, append([]string{"bench", "kv"}, args...)...)
 	var r transferbench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Equal(t, "rank-died: rank 0 signal 9", r.Outcome.Reasons[0].String())
@@ -204,8 +190,7 @@ func TestBenchKVOverNIXL(t *testing.T) {
 		return
 	}
 	env := map[string]string{"TMPDIR": t.TempDir(), "CX_NIXL_LIB": filepath.Join(dir, ".nixl_cu13.mesonpy.libs", "libnixl_capi.so")}
-	code, stdout, stderr := cxrun(t, env, "doctor", "--backend", "nixl")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, env, "doctor", "--backend", "nixl")
 	require.Regexp(t, `(?m)^nixl +ready +processes of this host, NIXL 1\.5\.1; transfers over (vm, )?tcp$`, stdout)
 	require.Regexp(t, `(?m)^nixl +note .*lane peer: no NVIDIA GPU`, stdout)
 	endless := endless(t)
@@ -229,8 +214,7 @@ func TestSweepWithPresetTransports(t *testing.T) {
 		"collectives-host": "",
 	} {
 		out := filepath.Join(t.TempDir(), "out")
-		code, _, stderr := cxrun(t, map[string]string{"UCX_TLS": "tcp"}, "sweep", "--suite", suite, "--backend", "nixl", "--sku", "local", "--out", out)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		_, stderr := ran(t, cli.ExitOK, map[string]string{"UCX_TLS": "tcp"}, "sweep", "--suite", suite, "--backend", "nixl", "--sku", "local", "--out", out)
 		wording.Has(t, stderr, want)
 		require.Equal(t, want != "", strings.Contains(stderr, "UCX_TLS"), stderr)
 	}
@@ -243,8 +227,7 @@ func TestSweepWithHeldMooncake(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(site, "mooncake"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(site, "mooncake", "__init__.py"), nil, 0o644))
 	env := map[string]string{"PYTHONPATH": site, "MC_FORCE_HCA": "1"}
-	code, _, stderr := cxrun(t, env, "sweep", "--suite", "kv-transfer", "--backend", "mooncake", "--sku", "local", "--out", filepath.Join(t.TempDir(), "out"))
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr := ran(t, cli.ExitOK, env, "sweep", "--suite", "kv-transfer", "--backend", "mooncake", "--sku", "local", "--out", filepath.Join(t.TempDir(), "out"))
 	wording.Has(t, stderr, "cxrun: warning: MC_FORCE_HCA=1: … 3 cases of mooncake")
 	require.NotContains(t, stderr, "all network interfaces", "no rank of Mooncake runs")
 }
@@ -253,8 +236,7 @@ func TestSweepWithHeldMooncake(t *testing.T) {
 func sweepsOver(t *testing.T, env map[string]string, suite, backend string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, env, "sweep", "--definitions", fewSamples(t), "--suite", suite, "--backend", backend, "--case", "local-"+backend+"-kv-tiny-tcp-xfer-ep2-paged-bf16", "--out", out)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, env, "sweep", "--definitions", fewSamples(t), "--suite", suite, "--backend", backend, "--case", "local-"+backend+"-kv-tiny-tcp-xfer-ep2-paged-bf16", "--out", out)
 	docs := sweptDocuments(t, out)
 	require.Len(t, docs, 1)
 	for _, d := range docs {
@@ -272,28 +254,23 @@ func TestBenchKVOverMooncake(t *testing.T) {
 		return
 	}
 	env := map[string]string{"TMPDIR": t.TempDir(), "PYTHONPATH": packages}
-	code, stdout, stderr := cxrun(t, env, "doctor", "--backend", "mooncake")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, env, "doctor", "--backend", "mooncake")
 	require.Regexp(t, `(?m)^mooncake +ready +processes of this host, Python 3\.\d+\.\d+, Mooncake 0\.3\.13\.post1; transfers over tcp$`, stdout)
 	require.Regexp(t, `(?m)^mooncake +note .*lane peer: .*nvlink_intra `, stdout)
 	args := []string{"bench", "kv", "--backend", "mooncake", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "-T", "600", "--json"}
 	r := passed(t, env, args...)
 	require.Equal(t, vocab.LaneTCP, r.Measurement.Lane)
-	code, _, stderr = cxrun(t, env, append(args, "--lane", vocab.LanePeer)...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr := ran(t, cli.ExitEnvironment, env, append(args, "--lane", vocab.LanePeer)...)
 	require.Regexp(t, `^cxrun: backend mooncake .*lane peer: .*nvlink_intra .*\n$`, stderr)
 	sweepsOver(t, env, "kv-transfer", "mooncake")
-	code, _, stderr = cxrun(t, env, args...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr = ran(t, cli.ExitOK, env, args...)
 	wording.Has(t, stderr, "cxrun: warning: … Mooncake … all network interfaces")
 
 	env["PYTHONPATH"] = ""
-	code, _, stderr = cxrun(t, env, args...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr = ran(t, cli.ExitEnvironment, env, args...)
 	require.Contains(t, stderr, "backend mooncake cannot run here: no module mooncake for Python 3.")
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr = cxrun(t, env, "sweep", "--suite", "kv-transfer", "--backend", "mooncake", "--out", out)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr = ran(t, cli.ExitOK, env, "sweep", "--suite", "kv-transfer", "--backend", "mooncake", "--out", out)
 	require.Contains(t, stderr, "no case matches the filters")
 	require.NoDirExists(t, out, "it is not asked of a machine without it")
 }
@@ -321,18 +298,14 @@ func TestBenchKV(t *testing.T) {
 		require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
 	}
 
-	code, _, stderr := cxrun(t, nil, append(args, "--ops", "push", "--min-gbps", "1e9")...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	_, stderr := ran(t, cli.ExitFailed, nil, append(args, "--ops", "push", "--min-gbps", "1e9")...)
 	require.Contains(t, stderr, "push bulk 64 tokens, batch 1: ")
-	code, _, stderr = cxrun(t, nil, append(args, "--ops", "push", "--min-gbps", "294912=0.000001", "--max-time", "294912=0.000001")...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	_, stderr = ran(t, cli.ExitFailed, nil, append(args, "--ops", "push", "--min-gbps", "294912=0.000001", "--max-time", "294912=0.000001")...)
 	require.Regexp(t, `(?m)^cxrun: push bulk 64 tokens, batch 1: [0-9.]+ us, and --max-time is 1e-06$`, stderr)
 	require.NotContains(t, stderr, "GB/s, and")
-	code, _, stderr = cxrun(t, nil, append(args, "--batch", "3000", "--ops", "push", "--min-gbps", "0.000001")...)
-	require.Equal(t, cli.ExitFailed, code, "a point without a figure misses its threshold: %s", stderr)
+	_, stderr = ran(t, cli.ExitFailed, nil, append(args, "--batch", "3000", "--ops", "push", "--min-gbps", "0.000001")...) // a point without a figure misses its threshold
 	require.Contains(t, stderr, "cxrun: 64 tokens, pages of 16, batch 3000 was not measured, and --min-gbps is 1e-06\n")
-	code, _, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--isl", "64", "--batch", "3000")
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr = ran(t, cli.ExitEnvironment, nil, "bench", "kv", "--backend", "host", "--isl", "64", "--batch", "3000")
 	wording.Has(t, stderr, "192000 tokens in 3000 requests … 131072")
 	for flags, want := range map[string]string{
 		"--min-gbps 294912=1,123=1": "cxrun: --min-gbps 123=1: … 294912 or 589824 bytes",
@@ -341,19 +314,16 @@ func TestBenchKV(t *testing.T) {
 		"--min-gbps=-1":             "cxrun: --min-gbps -1: ",
 		"--max-time 294912=0":       "cxrun: --max-time 294912=0: ",
 	} {
-		code, stdout, stderr := cxrun(t, nil, append(args, strings.Fields(flags)...)...)
-		require.Equal(t, cli.ExitUsage, code, "%s: %s", flags, stderr)
+		stdout, stderr := ran(t, cli.ExitUsage, nil, append(args, strings.Fields(flags)...)...)
 		wording.Has(t, stderr, want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 		require.Empty(t, stdout)
 	}
 	for flag, value := range map[string]string{"--cache": "kv-mlaa", "--isl": "64,64", "--page": "0", "--ops": "pull,pull", "--lane": "udp", "--min-gbps": "nan"} {
-		code, _, stderr = cxrun(t, nil, append(args, flag, value)...)
-		require.Equal(t, cli.ExitUsage, code, "%s %s: %s", flag, value, stderr)
+		ran(t, cli.ExitUsage, nil, append(args, flag, value)...)
 	}
 
-	code, stdout, stderr := cxrun(t, nil, "bench", "kv", "--backend", "host", "--block", "4K,64K", "--total", "128K", "--ops", "push", "--batch", "1", "--sampling", "smoke", "--min-gbps", "128K=0.000001")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, "bench", "kv", "--backend", "host", "--block", "4K,64K", "--total", "128K", "--ops", "push", "--batch", "1", "--sampling", "smoke", "--min-gbps", "128K=0.000001")
 	wording.Has(t, stdout, "4096 bytes, blocks paged, over shm on ")
 	require.Regexp(t, `(?m)^  push +32 +4K +1 +32 +131072 .* OK$`, stdout)
 	require.Regexp(t, `(?m)^  push +32 +64K +1 +2 +131072 .* OK$`, stdout)
@@ -375,20 +345,16 @@ func TestBenchKV(t *testing.T) {
 		"--block 4K --total x":      "--total: … \"x\"",
 		"--block=":                  "--block: … 4K,64K,1M",
 	} {
-		code, _, stderr := cxrun(t, nil, append([]string{"bench", "kv", "--backend", "host"}, strings.Fields(flags)...)...)
-		require.Equal(t, cli.ExitUsage, code, "%s: %s", flags, stderr)
+		_, stderr := ran(t, cli.ExitUsage, nil, append([]string{"bench", "kv", "--backend", "host"}, strings.Fields(flags)...)...)
 		wording.Has(t, stderr, want)
 	}
-	code, stdout, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--block", "8", "--total", "64", "--ops", "push", "--batch", "1", "--sampling", "smoke", "--min-gbps", "1e9")
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, stderr = ran(t, cli.ExitFailed, nil, "bench", "kv", "--backend", "host", "--block", "8", "--total", "64", "--ops", "push", "--batch", "1", "--sampling", "smoke", "--min-gbps", "1e9")
 	require.Equal(t, 1, strings.Count(stdout, "# push of 8 bytes: "))
 	wording.Has(t, stderr, "push paged 64 bytes … batch 1: ")
 	require.Contains(t, stderr, "cxrun: push bulk 64 bytes, batch 1: ")
-	code, _, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--block", "1G", "--total", "500G", "--batch", "1")
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr = ran(t, cli.ExitEnvironment, nil, "bench", "kv", "--backend", "host", "--block", "1G", "--total", "500G", "--batch", "1")
 	wording.Has(t, stderr, "cxrun: --total 500G: … 536870912000 bytes … 34359738368 … --batch")
-	code, _, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--block", "16", "--total", "16M", "--batch", "4")
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr = ran(t, cli.ExitEnvironment, nil, "bench", "kv", "--backend", "host", "--block", "16", "--total", "16M", "--batch", "4")
 	wording.Has(t, stderr, "cxrun: --total 16M: … 4194304 blocks in 4 requests … 131072 … --batch")
 
 	for page, want := range map[string]string{
@@ -396,17 +362,14 @@ func TestBenchKV(t *testing.T) {
 		"kv-dsv4 16":       "--page 16: … kv-dsv4: … pages of 256 tokens",
 	} {
 		cache, tokens, _ := strings.Cut(page, " ")
-		code, _, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--cache", cache, "--page", tokens)
-		require.Equal(t, cli.ExitUsage, code, stderr)
+		_, stderr = ran(t, cli.ExitUsage, nil, "bench", "kv", "--backend", "host", "--cache", cache, "--page", tokens)
 		wording.Has(t, stderr, want)
 	}
 
-	code, _, stderr = cxrun(t, nil, append(args, "--lane", "tcp")...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr = ran(t, cli.ExitEnvironment, nil, append(args, "--lane", "tcp")...)
 	wording.Has(t, stderr, "lane tcp … shm, vm; … --backend nixl or mooncake")
 
-	code, _, stderr = cxrun(t, map[string]string{"CX_NIXL_LIB": "/nowhere/libnixl_capi.so"}, append(args, "--backend", "nixl")...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr = ran(t, cli.ExitEnvironment, map[string]string{"CX_NIXL_LIB": "/nowhere/libnixl_capi.so"}, append(args, "--backend", "nixl")...)
 	wording.Has(t, stderr, "backend nixl … CX_NIXL_LIB=/nowhere/libnixl_capi.so: ")
 
 	for fault, want := range map[string]string{
@@ -414,14 +377,12 @@ func TestBenchKV(t *testing.T) {
 		"kind=stale":           "rank 0 … pull … rank 1",
 		"kind=source,at=chain": `no effect: … "chain" … at=`,
 	} {
-		code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "--ops", "pull")...)
-		require.Equal(t, cli.ExitUsage, code, "%s: %s", fault, stderr)
+		_, stderr = ran(t, cli.ExitUsage, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "--ops", "pull")...)
 		wording.Has(t, stderr, want)
 	}
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=half-block"}
-	code, stdout, _ = cxrun(t, env, append(args, "--ops", "pull")...)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, _ = ran(t, cli.ExitFailed, env, append(args, "--ops", "pull")...)
 	require.Regexp(t, `(?m)^  pull +64 .* FAILED$`, stdout)
 	require.Regexp(t, `(?m)^# pull paged 64 tokens, pages of 16, batch 1: torn: \d+ of \d+ words .* byte \d+ of the pool of rank 1, trial 0, burst 0$`, stdout)
 	require.Regexp(t, `(?m)^# INVALID: check-failed: torn, \d+ words$`, stdout)

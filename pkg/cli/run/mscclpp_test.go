@@ -51,8 +51,7 @@ func TestBenchMSCCLPPRefuses(t *testing.T) {
 		"all_reduce -m 4":      "group … -m requests 4",
 	} {
 		t.Run(args, func(t *testing.T) {
-			code, _, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "mscclpp", "-b", "1K", "-e", "1K"}, strings.Fields(args)...)...)
-			require.Equal(t, cli.ExitEnvironment, code, stderr)
+			_, stderr := ran(t, cli.ExitEnvironment, nil, append([]string{"bench", "--backend", "mscclpp", "-b", "1K", "-e", "1K"}, strings.Fields(args)...)...)
 			wording.Has(t, stderr, "backend mscclpp … "+want)
 		})
 	}
@@ -63,8 +62,7 @@ func TestSweepA2A(t *testing.T) {
 	need.Full(t)
 	standIns(t)
 	out := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--sku", "local-cx-fake-nvidia-gpu", "--ep", "2")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--sku", "local-cx-fake-nvidia-gpu", "--ep", "2")
 	require.Contains(t, stdout, "a2a")
 	docs := sweptDocuments(t, out)
 	for _, mode := range []string{"normal", "low-latency"} {
@@ -80,8 +78,7 @@ func TestSweepMSCCLPP(t *testing.T) {
 	need.Full(t)
 	standIns(t)
 	out := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--sku", "local-cx-fake-nvidia-gpu", "--backend", "mscclpp")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--sku", "local-cx-fake-nvidia-gpu", "--backend", "mscclpp")
 	require.Contains(t, stdout, "mscclpp")
 	docs := sweptDocuments(t, out)
 	require.Len(t, docs, 1)

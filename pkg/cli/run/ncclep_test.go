@@ -18,16 +18,13 @@ import (
 func TestNCCLEP(t *testing.T) {
 	need.Full(t)
 	standIns(t)
-	code, stdout, _ := cxrun(t, nil, "doctor", "--backend", "nccl-ep")
-	require.Equal(t, cli.ExitEnvironment, code)
+	stdout, _ := ran(t, cli.ExitEnvironment, nil, "doctor", "--backend", "nccl-ep")
 	require.Regexp(t, `^nccl-ep +missing .* NCCL 2\.29 .* nccl 2\.28\.9.* CX_NCCL_LIB`, stdout)
 
 	t.Setenv("CX_FAKE_NCCL_VERSION", "23007")
-	code, stdout, _ = cxrun(t, nil, "doctor", "--backend", "nccl-ep")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, nil, "doctor", "--backend", "nccl-ep")
 	require.Regexp(t, `^nccl-ep +ready +2 NVIDIA GPUs, CUDA 13\.0, NCCL EP 0\.1\.0\+nccl2\.30\.7\n`, stdout)
-	code, stdout, _ = cxrun(t, nil, "env")
-	require.Equal(t, cli.ExitOK, code)
+	stdout, _ = ran(t, cli.ExitOK, nil, "env")
 	require.Regexp(t, `(?m)^library +nccl-ep +0\.1\.0\+nccl2\.30\.7 +libnccl_ep\.so\.0`, stdout)
 
 	for id, of := range map[string][]string{
@@ -42,8 +39,7 @@ func TestNCCLEP(t *testing.T) {
 			"bench", "ep", "--backend", "nccl-ep", "--ranks", "2", "--tokens", "1,8",
 			"--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "-T", "600", "--json",
 		}, of...)
-		code, stdout, stderr := cxrun(t, nil, args...)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, args...)
 		var r epbench.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 		require.True(t, r.Passed)
@@ -58,11 +54,9 @@ func TestNCCLEP(t *testing.T) {
 		"precision fp8 … normal":     {"--precision", "fp8"},
 		"layout rank-major … normal": {"--layout", "rank-major"},
 	} {
-		code, _, stderr := cxrun(t, nil, append([]string{"bench", "ep", "--backend", "nccl-ep", "--ranks", "2", "--tokens", "8"}, of...)...)
-		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, append([]string{"bench", "ep", "--backend", "nccl-ep", "--ranks", "2", "--tokens", "8"}, of...)...)
 		wording.Has(t, stderr, "cxrun: … backend nccl-ep … "+want)
 	}
-	code, _, stderr := cxrun(t, nil, "bench", "ep", "--backend", "nccl-ep", "--mode", "low-latency", "--layout", "rankmajor")
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, nil, "bench", "ep", "--backend", "nccl-ep", "--mode", "low-latency", "--layout", "rankmajor")
 	wording.Has(t, stderr, `"rankmajor" … "rank-major"`)
 }

@@ -45,8 +45,7 @@ func TestOlderDocumentsAreRead(t *testing.T) {
 				require.Equal(t, string(written), string(folded), in)
 			}
 
-			code, stdout, stderr := cxrun(nil, "summarize", "--in", sample, "--format", "json")
-			require.Equal(t, cli.ExitOK, code, stderr)
+			stdout, stderr := ran(t, cli.ExitOK, nil, "summarize", "--in", sample, "--format", "json")
 			require.Empty(t, stderr)
 			for id, status := range statuses {
 				require.Contains(t, stdout, `"case_id":"`+id+`"`)
@@ -64,14 +63,12 @@ func TestOlderDocumentsAreRead(t *testing.T) {
 func TestOlderDocumentsReadAsEver(t *testing.T) {
 	documents := "../../../testdata/documents/83f25c2"
 	for _, form := range []string{"text", "json"} {
-		code, stdout, stderr := cxrun(nil, "summarize", "--in", documents+".ndjson", "--format", form)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, _ := ran(t, cli.ExitOK, nil, "summarize", "--in", documents+".ndjson", "--format", form)
 		golden.Equal(t, documents+".summary."+form, stdout)
 	}
 	for _, extension := range []string{".csv", ".prom"} {
 		out := filepath.Join(t.TempDir(), "of"+extension)
-		code, _, stderr := cxrun(nil, "export", "--in", documents+".ndjson", "-o", out)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		ran(t, cli.ExitOK, nil, "export", "--in", documents+".ndjson", "-o", out)
 		made, err := os.ReadFile(out)
 		require.NoError(t, err)
 		golden.Equal(t, documents+extension, string(made))
@@ -90,19 +87,15 @@ func TestOlderMatricesAreRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(matrix, []byte(older), 0o644))
 
 	in := []string{"--in", "../../../testdata/documents/6d8324a.ndjson", "--matrix", matrix}
-	code, stdout, stderr := cxrun(nil, append([]string{"aggregate", "-o", filepath.Join(t.TempDir(), "run.ndjson")}, in...)...)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, stderr := ran(t, cli.ExitFailed, nil, append([]string{"aggregate", "-o", filepath.Join(t.TempDir(), "run.ndjson")}, in...)...)
 	wording.Has(t, stdout, "6 documents … 6 cases … 0 duplicates … 0 files")
 	require.Contains(t, stderr, "no document: local-host-p2p-float-w4-warm\n")
 	require.Contains(t, stderr, "not requested: local-cx-fake-nvidia-gpu-nccl-all-reduce-float-sum-w2-shifted\n")
-	code, stdout, stderr = cxrun(nil, append([]string{"summarize", "--format", "json"}, in...)...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = ran(t, cli.ExitOK, nil, append([]string{"summarize", "--format", "json"}, in...)...)
 	require.Contains(t, stdout, `"missing":[{"cell":"local-host-`)
 
-	code, _, stderr = cxrun(nil, append([]string{"report", "-o", filepath.Join(t.TempDir(), "report.html")}, in...)...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, append([]string{"report", "-o", filepath.Join(t.TempDir(), "report.html")}, in...)...)
 
-	code, _, stderr = cxrun(nil, "shard", "--matrix", matrix, "--id", "local-host-bf16-n1", "--results", t.TempDir())
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, nil, "shard", "--matrix", matrix, "--id", "local-host-bf16-n1", "--results", t.TempDir())
 	wording.Has(t, stderr, "6d8324a … dev")
 }

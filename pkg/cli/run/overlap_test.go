@@ -22,27 +22,23 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "overlap", "--backend", "host", "--hidden", "32", "-b", "4K", "-e", "32K", "-f", "8", "--sampling", "smoke"}
-	code, stdout, stderr := cxrun(t, nil, args...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, args...)
 	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather of float, by loop and native, on `, stdout)
 	require.Regexp(t, `(?m)^# linear-rotation of float, by loop and shared-memory-steps, on `, stdout)
 	require.Regexp(t, `(?m)^ +32768 +256 +64 +32 .* OK$`, stdout)
 
 	out := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr = cxrun(t, nil, append(args, "linear-broadcast", "--json", "--out", out)...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = ran(t, cli.ExitOK, nil, append(args, "linear-broadcast", "--json", "--out", out)...)
 	var r overlapbench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.True(t, r.Passed)
 	require.Len(t, r.Cases, 1)
 	require.Len(t, r.Cases[0].Measurement.Rows, 2)
 	require.Equal(t, overlap.LinearBroadcast, r.Cases[0].Measurement.Form)
-	code, stdout, stderr = cxrun(t, nil, "summarize", "--in", out)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = ran(t, cli.ExitOK, nil, "summarize", "--in", out)
 	require.Contains(t, stdout, "Computation beside communication")
 
-	code, stdout, stderr = cxrun(t, nil, append(args, "beside", "--schedule", "rotation")...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, stderr := ran(t, cli.ExitOK, nil, append(args, "beside", "--schedule", "rotation")...)
 	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather-rotation of float, by loop and shared-memory-steps, on `, stdout)
 
 	for want, wrong := range map[string][]string{
@@ -58,8 +54,7 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 		`"gather_all"`:                                   {"beside", "--op", "gather_all"},
 		"-b 32K … -e 1K":                                 {"beside", "-e", "1K", "-b", "32K"},
 	} {
-		code, _, stderr = cxrun(t, nil, append(args, wrong...)...)
-		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)
+		_, stderr := ran(t, cli.ExitUsage, nil, append(args, wrong...)...)
 		wording.Has(t, stderr, want)
 	}
 	for want, lacking := range map[string][]string{
@@ -68,17 +63,14 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 		"kernel … loop": {"beside", "--compute", "kernel"},
 		"at least 2":    {"beside", "-g", "1"},
 	} {
-		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
-		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, append(args, lacking...)...)
 		wording.Has(t, stderr, want)
 	}
 
 	fault := map[string]string{rank.FaultVariable: "rank=1,kind=early"}
-	code, _, stderr = cxrun(t, fault, append(args, "beside")...)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, fault, append(args, "beside")...)
 	require.Contains(t, stderr, "form beside")
-	code, stdout, _ = cxrun(t, fault, append(args, "linear-rotation")...)
-	require.Equal(t, cli.ExitFailed, code)
+	stdout, _ = ran(t, cli.ExitFailed, fault, append(args, "linear-rotation")...)
 	require.Regexp(t, `(?m)^# 4096 bytes: \d+ of 2048 elements of products of rank 1 in together, iteration 0 .*\d+$`, stdout)
 	require.Regexp(t, `(?m)^# INVALID: check-failed: \d+ elements of products, 0 communicated$`, stdout)
 }
@@ -95,8 +87,7 @@ func TestBenchOverlapOnDevices(t *testing.T) {
 			if backend == "rccl" {
 				withoutNVIDIA(t)
 			}
-			code, stdout, stderr := cxrun(t, nil, args...)
-			require.Equal(t, cli.ExitOK, code, stderr)
+			stdout, _ := ran(t, cli.ExitOK, nil, args...)
 			var r overlapbench.Report
 			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 			require.True(t, r.Passed)
@@ -111,11 +102,9 @@ func TestBenchOverlapOnDevices(t *testing.T) {
 		})
 	}
 	args = append(args[:len(args)-1], "beside", "--backend", "nccl")
-	code, stdout, stderr := cxrun(t, nil, args...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, args...)
 	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather of bfloat16, by cublaslt 13\.1\.2 and `, stdout)
 	missing := map[string]string{"CX_CUBLASLT_LIB": "/nowhere/libcublasLt.so.13"}
-	code, _, stderr = cxrun(t, missing, append(args, "--compute", overlap.ComputeCUBLASLt)...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	_, stderr := ran(t, cli.ExitEnvironment, missing, append(args, "--compute", overlap.ComputeCUBLASLt)...)
 	wording.Has(t, stderr, "library-missing: … CX_CUBLASLT_LIB=/nowhere/libcublasLt.so.13")
 }

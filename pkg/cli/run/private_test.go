@@ -107,6 +107,5 @@ func TestBenchAsAWordOfClosedLists(t *testing.T) {
 	t.Setenv("SLURMD_NODENAME", "uniform")
 	onHost(t, "all_reduce", "-b", "8", "-e", "8", "-n", "1")
 	onHost(t, "ep", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "-T", "600")
-	code, _, stderr := cxrun(t, nil, "env", "--json")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "env", "--json")
 }

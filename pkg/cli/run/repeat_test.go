@@ -19,8 +19,7 @@ import (
 func TestRepeatsAreInterleaved(t *testing.T) {
 	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--world", "2", "--repeat", "3")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr := ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--world", "2", "--repeat", "3")
 	docs := sweptDocuments(t, out)
 	first, last := map[int]string{}, map[int]string{} // document of each repeat
 	cells := map[string]bool{}
@@ -37,8 +36,7 @@ func TestRepeatsAreInterleaved(t *testing.T) {
 	require.Len(t, runsIn(t, out), 1, "one run")
 
 	for _, n := range []string{"0", "-1", "1001"} {
-		code, _, stderr = cxrun(t, nil, "sweep", "--repeat", n)
-		require.Equal(t, cli.ExitUsage, code)
+		_, stderr = ran(t, cli.ExitUsage, nil, "sweep", "--repeat", n)
 		require.Equal(t, "cxrun: --repeat "+n+": want 1 to 1000\n", stderr)
 	}
 }
@@ -48,8 +46,7 @@ func TestShardMeasuresAgain(t *testing.T) {
 	need.Full(t)
 	results := t.TempDir()
 	const id, cell = "local-host-all-reduce-float-sum-w2-warm", "local-host-collective-n1"
-	code, stdout, stderr := cxrun(t, nil, "shard", "--matrix", planned(t), "--id", cell, "--case", id, "--repeat", "2", "--out", results)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "shard", "--matrix", planned(t), "--id", cell, "--case", id, "--repeat", "2", "--out", results)
 	require.Equal(t, cell+": 2 passed, 0 failed, 0 kept (0 of them failed)\n", stdout)
 	for _, name := range []string{id, id + "-r2"} {
 		found, err := filepath.Glob(filepath.Join(results, "*"+name+"*.json"))

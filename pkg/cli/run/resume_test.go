@@ -69,8 +69,7 @@ func TestAKilledSweepIsCompleted(t *testing.T) {
 		before[name] = string(data)
 	}
 
-	code, _, stderr := cxrun(t, nil, "sweep", "--resume", out)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr := ran(t, cli.ExitOK, nil, "sweep", "--resume", out)
 	require.Contains(t, stderr, "kept")
 	require.Len(t, sweptDocuments(t, out), plannedCases(t, out))
 	require.Len(t, runsIn(t, out), 1, "one run")
@@ -86,8 +85,7 @@ func TestAKilledSweepIsCompleted(t *testing.T) {
 func TestASweepIsCompletedBesideWhatIsNoFile(t *testing.T) {
 	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--op", "all_reduce", "--world", "2")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--op", "all_reduce", "--world", "2")
 	cells, err := filepath.Glob(filepath.Join(out, cellsDir, "*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, cells)
@@ -99,8 +97,7 @@ func TestASweepIsCompletedBesideWhatIsNoFile(t *testing.T) {
 	require.Contains(t, string(said), "queue.json: not a regular file")
 	require.Contains(t, string(said), "dangling.json: no such file")
 	// The plan beside the cells is not one of the documents.
-	code, _, stderr = cxrun(t, nil, "summarize", "--in", out, "--gate")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	_, stderr := ran(t, cli.ExitOK, nil, "summarize", "--in", out, "--gate")
 	require.NotContains(t, stderr, matrixFile)
 }
 
@@ -108,29 +105,24 @@ func TestResumingAShardWithAnotherMatrixIsRefused(t *testing.T) {
 	need.Full(t)
 	matrix, results := planned(t), t.TempDir()
 	args := []string{"shard", "--id", "local-host-bf16-n1", "--results", results, "--matrix"}
-	code, _, stderr := cxrun(t, nil, append(args, matrix)...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, append(args, matrix)...)
 	data, err := os.ReadFile(matrix)
 	require.NoError(t, err)
 	other := filepath.Join(t.TempDir(), matrixFile)
 	require.NoError(t, os.WriteFile(other, append(data, '\n'), 0o644)) // the same cases
-	code, _, stderr = cxrun(t, nil, append(args, other, "--resume")...)
-	require.Equal(t, cli.ExitUsage, code, stderr)
+	_, stderr := ran(t, cli.ExitUsage, nil, append(args, other, "--resume")...)
 	require.Regexp(t, `(?m)^cxrun: .*matrix [0-9a-f]{12}.*[0-9a-f]{12}.*\n$`, stderr)
-	code, _, stderr = cxrun(t, nil, append(args, matrix, "--resume")...)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, append(args, matrix, "--resume")...)
 }
 
 func TestResumingASweepRefuses(t *testing.T) {
 	empty := t.TempDir()
-	code, _, stderr := cxrun(t, nil, "sweep", "--resume", empty)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, nil, "sweep", "--resume", empty)
 	require.Contains(t, stderr, matrixFile)
 	left, err := os.ReadDir(empty)
 	require.NoError(t, err)
 	require.Empty(t, left, "nothing was written")
-	code, _, stderr = cxrun(t, nil, "sweep", "--resume", empty, "--ep", "2", "--out", empty)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, nil, "sweep", "--resume", empty, "--ep", "2", "--out", empty)
 	require.Equal(t, "cxrun: --resume continues with the plan in "+empty+": leave out --ep, --out\n", stderr)
 }
 
@@ -168,10 +160,8 @@ func TestAResumedShardFailsWithTheCasesThatFailedBefore(t *testing.T) {
 	need.Full(t)
 	matrix, results := planned(t), t.TempDir()
 	args := []string{"shard", "--matrix", matrix, "--id", "local-host-bf16-n1", "--results", results}
-	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1,kind=exit"}, args...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
-	code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: ""}, append(args, "--resume")...)
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1,kind=exit"}, args...)
+	stdout, stderr := ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: ""}, append(args, "--resume")...)
 	require.Equal(t, "local-host-bf16-n1: 0 passed, 0 failed, 2 kept (1 of them failed)\n", stdout)
 	require.Contains(t, stderr, "1 of 2 cases failed")
 }
@@ -189,10 +179,9 @@ func TestCellsRunByHandAreOneRun(t *testing.T) {
 		code, stderr := shard(cell.ID, "--run-id", "by-hand.1")
 		require.Equal(t, cli.ExitOK, code, stderr)
 	}
-	code, _, stderr := cxrun(t, nil, "aggregate", "--in", out, "--matrix", matrix, "-o", filepath.Join(out, "run.ndjson"))
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "aggregate", "--in", out, "--matrix", matrix, "-o", filepath.Join(out, "run.ndjson"))
 
-	code, stderr = shard("local-host-bf16-n1", "--resume", "--run-id", "another")
+	code, stderr := shard("local-host-bf16-n1", "--resume", "--run-id", "another")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "holds documents of run by-hand.1")
 	code, stderr = shard("local-host-bf16-n1", "--run-id", "by-hand.2")

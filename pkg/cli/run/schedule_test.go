@@ -144,12 +144,10 @@ pairs:
 both:
   - {src: 0, dst: 1, classes: [{points: [{bytes: 1024, ns: 1600}]}]}
 `), 0o600))
-	code, stdout, stderr := cxrun(t, nil, "schedule", "simulate", "all_gather", "rotation", "--ranks", "2", "--bytes", "2K", "--model", "model.yaml")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ := ran(t, cli.ExitOK, nil, "schedule", "simulate", "all_gather", "rotation", "--ranks", "2", "--bytes", "2K", "--model", "model.yaml")
 	require.Contains(t, stdout, "\ncritical path of 1 op: bytes 1.000 µs, slowed down by other messages 0.600 µs\n")
 
-	code, stdout, stderr = cxrun(t, nil, "schedule", "simulate", "all_gather", "direct", "--ranks", "4", "--topology", "ring", "--sharing", "fifo", "--engines", "0")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	stdout, _ = ran(t, cli.ExitOK, nil, "schedule", "simulate", "all_gather", "direct", "--ranks", "4", "--topology", "ring", "--sharing", "fifo", "--engines", "0")
 	require.Contains(t, stdout, ", wait for links ")
 }
 
@@ -159,8 +157,7 @@ func TestScheduleDraws(t *testing.T) {
 		"show":     {">ring all_reduce of 3 ranks<", ">each chunk takes one unit of time<"},
 		"simulate": {">simulated: ring all_reduce of 1048576 bytes, 3 ranks … 31.962 µs<", ">model: … latency_ns 1000, ns_per_byte 0.02<"},
 	} {
-		code, _, stderr := cxrun(t, nil, "schedule", command, "all_reduce", "ring", "--ranks", "3", "--svg", "ring.svg")
-		require.Equal(t, cli.ExitOK, code, stderr)
+		ran(t, cli.ExitOK, nil, "schedule", command, "all_reduce", "ring", "--ranks", "3", "--svg", "ring.svg")
 		drawing, err := os.ReadFile("ring.svg")
 		require.NoError(t, err)
 		require.Equal(t, 24, strings.Count(string(drawing), ">op "), command)

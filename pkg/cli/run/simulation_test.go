@@ -25,8 +25,7 @@ func TestSimulatedSweep(t *testing.T) {
 	need.Full(t)
 	figures := func() map[string]string {
 		out := filepath.Join(t.TempDir(), "out")
-		code, _, stderr := cxrun(t, nil, "sweep", "--suite", "schedule-simulated", "--out", out)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		ran(t, cli.ExitOK, nil, "sweep", "--suite", "schedule-simulated", "--out", out)
 		found := map[string]string{}
 		for id, d := range sweptDocuments(t, out) {
 			require.Equal(t, simulation.Family.Result.Records[0].Type, d.Head().RecordType)
@@ -47,11 +46,9 @@ func TestSimulatedSweep(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, first, len(slices.Collect(m.Requested())))
 	require.NoError(t, m.WriteFile(file))
-	code, _, stderr := cxrun(t, nil, "shard", "--join", "--matrix", file, "--id", "local-simulator-simulation-n1", "--results", t.TempDir())
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr := ran(t, cli.ExitUsage, nil, "shard", "--join", "--matrix", file, "--id", "local-simulator-simulation-n1", "--results", t.TempDir())
 	require.Contains(t, stderr, "cell local-simulator-simulation-n1 has no ranks, so no process can join as one: leave out --join")
-	code, _, stderr = cxrun(t, map[string]string{"CX_FAULT": "case=*,rank=0,kind=exit"}, "sweep", "--suite", "schedule-simulated", "--out", t.TempDir())
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, map[string]string{"CX_FAULT": "case=*,rank=0,kind=exit"}, "sweep", "--suite", "schedule-simulated", "--out", t.TempDir())
 	require.Contains(t, stderr, "matches nothing")
 }
 
@@ -61,8 +58,7 @@ func TestSweepWithAMeasuredModel(t *testing.T) {
 	defs := t.TempDir()
 	require.NoError(t, os.CopyFS(defs, matrix.FS))
 	require.NoError(t, os.Mkdir(filepath.Join(defs, "models"), 0o755))
-	code, _, stderr := cxrun(t, nil, "bench", "p2p", "--backend", "host", "-g", "2", "-b", "1K", "-e", "8K", "-f", "2", "--trials", "1", "-n", "4", "--model", filepath.Join(defs, "models", "host.yaml"))
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "bench", "p2p", "--backend", "host", "-g", "2", "-b", "1K", "-e", "8K", "-f", "2", "--trials", "1", "-n", "4", "--model", filepath.Join(defs, "models", "host.yaml"))
 	suite, err := yaml.Marshal(map[string]any{"platforms": []string{"local"}, "sampling": "smoke", "simulation": []any{map[string]any{
 		"backends": []string{"simulator"}, "op": "all_gather", "algorithms": []string{"ring"}, "worlds": []int{2}, "topologies": []string{"full"},
 		"models": map[string]any{"host": map[string]any{"file": "models/host.yaml"}}, "sizes": map[string]any{"from": "4KiB", "to": "8KiB", "factor": 2},
@@ -70,8 +66,7 @@ func TestSweepWithAMeasuredModel(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(defs, "suites", "mine.yaml"), suite, 0o644))
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr = cxrun(t, nil, "sweep", "--definitions", defs, "--suite", "mine", "--out", out)
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "sweep", "--definitions", defs, "--suite", "mine", "--out", out)
 	docs := sweptDocuments(t, out)
 	require.Len(t, docs, 1)
 	for _, d := range docs {

@@ -69,11 +69,9 @@ func TestStudy(t *testing.T) {
 	require.Contains(t, stderr, "rows.ndjson: line 1: unexpected end of JSON input: remove the line")
 	_, stderr = study(cli.ExitUsage, "--fast", "--check")
 	wording.Has(t, stderr, "cxrun: … [fast check] … study --help")
-	code, _, stderr := cxrun(t, nil, "study", manifest)
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, nil, "study", manifest)
 	wording.Has(t, stderr, `cxrun: … "output"`)
-	code, _, stderr = cxrun(t, nil, "study", manifest, "-o", manifest)
-	require.Equal(t, cli.ExitEnvironment, code)
+	_, stderr = ran(t, cli.ExitEnvironment, nil, "study", manifest, "-o", manifest)
 	require.Equal(t, "cxrun: -o "+manifest+": is not a directory: name another one\n", stderr)
 }
 
@@ -91,8 +89,7 @@ func TestOverlapStudy(t *testing.T) {
 		{"--fast", "20 rows, 0 … 0 … 7 files in out"},
 		{"--check", "7 files in out"},
 	} {
-		code, stdout, stderr := cxrun(t, nil, "study", "study.yaml", "-o", "out", tt.flag)
-		require.Equal(t, cli.ExitOK, code, stderr)
+		stdout, stderr := ran(t, cli.ExitOK, nil, "study", "study.yaml", "-o", "out", tt.flag)
 		wording.Has(t, stdout, tt.want)
 		shared := runtime.NumCPU() < 4 && tt.flag == "--fast=false" // two ranks with two sides each
 		require.Equal(t, shared, strings.Contains(stderr, "warning: library: both sides of a rank share a processor"), stderr)
@@ -102,8 +99,7 @@ func TestOverlapStudy(t *testing.T) {
 	require.NoError(t, os.RemoveAll("out"))
 	wrong := strings.Replace(reduced, "hidden: 128", "hidden: 100", 1)
 	require.NoError(t, os.WriteFile("study.yaml", []byte(wrong), 0o600))
-	code, stdout, stderr := cxrun(t, nil, "study", "study.yaml", "-o", "out")
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, stderr := ran(t, cli.ExitFailed, nil, "study", "study.yaml", "-o", "out")
 	wording.Has(t, stdout, "14 rows, 0 … 14 ")
 	wording.Has(t, stderr, "rotation communication on host: 65536 bytes … 100 elements")
 }
@@ -181,15 +177,13 @@ func TestAllGatherStudy(t *testing.T) {
 	// A measurement that the machine refuses is one of the manifest.
 	unknown := strings.Replace(wider, "backend: host, ranks", "backend: hots, ranks", 1)
 	require.NoError(t, os.WriteFile("unknown.yaml", []byte(unknown), 0o600))
-	code, _, stderr := cxrun(t, nil, "study", "unknown.yaml", "-o", "new")
-	require.Equal(t, cli.ExitUsage, code)
+	_, stderr = ran(t, cli.ExitUsage, nil, "study", "unknown.yaml", "-o", "new")
 	wording.Has(t, stderr, `cxrun: unknown.yaml: model "messages": … "hots" … "host"`)
 
 	// Cases that fail have no rows.
 	require.NoError(t, os.Remove("out/rows.ndjson"))
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}
-	code, stdout, stderr = cxrun(t, env, "study", "study.yaml", "-o", "out")
-	require.Equal(t, cli.ExitFailed, code, stderr)
+	stdout, stderr = ran(t, cli.ExitFailed, env, "study", "study.yaml", "-o", "out")
 	wording.Has(t, stdout, "6 rows, 6 … 0 ")
 	require.Contains(t, stderr, "hierarchical on host: was not measured; rotation on host: was not measured; broadcast on host: was not measured\n")
 }
@@ -257,12 +251,10 @@ func TestPredictionOnGPUs(t *testing.T) {
 			reduced := regexp.MustCompile(`elements: .*`).ReplaceAllString(string(data), "elements: [16384]")
 			reduced = regexp.MustCompile(`first_bytes: .*}`).ReplaceAllString(reduced, "first_bytes: 4096, last_bytes: 32768}")
 			require.NoError(t, os.WriteFile("study.yaml", []byte(reduced), 0o600))
-			code, stdout, stderr := cxrun(t, nil, "study", "study.yaml", "-o", "out")
-			require.Equal(t, cli.ExitOK, code, stderr)
+			stdout, _ := ran(t, cli.ExitOK, nil, "study", "study.yaml", "-o", "out")
 			wording.Has(t, stdout, tt.want)
 			require.Contains(t, stdout, "\nall cases with model ")
-			code, _, stderr = cxrun(t, nil, "study", "study.yaml", "-o", "out", "--check")
-			require.Equal(t, cli.ExitOK, code, stderr)
+			ran(t, cli.ExitOK, nil, "study", "study.yaml", "-o", "out", "--check")
 		})
 	}
 }

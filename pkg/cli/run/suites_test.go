@@ -43,8 +43,7 @@ func TestEverySuiteRunsHere(t *testing.T) {
 			want := keepEveryValue(t, m)
 			out := t.TempDir()
 			require.NoError(t, m.WriteFile(filepath.Join(out, matrixFile)))
-			code, _, stderr := cxrun(t, nil, "sweep", "--resume", out)
-			require.Equal(t, cli.ExitOK, code, stderr)
+			ran(t, cli.ExitOK, nil, "sweep", "--resume", out)
 			docs := sweptDocuments(t, out)
 			require.ElementsMatch(t, want, slices.Collect(maps.Keys(docs)))
 			for id, d := range docs {

@@ -36,8 +36,7 @@ func TestBenchTraffic(t *testing.T) {
 		{file + " … 2 ranks … 4 ranks … -t … -g", []string{"alltoallv", "--traffic", file, "-t", "4"}},
 		{file + ":2:6: 12 bytes … double", []string{"alltoallv", "--traffic", file, "-d", "double"}},
 	} {
-		code, _, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "host"}, tt.args...)...)
-		require.Equal(t, cli.ExitUsage, code, stderr)
+		_, stderr := ran(t, cli.ExitUsage, nil, append([]string{"bench", "--backend", "host"}, tt.args...)...)
 		wording.Has(t, stderr, "cxrun: … "+tt.want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
@@ -53,8 +52,7 @@ func TestBenchModel(t *testing.T) {
 			}
 			t.Chdir(t.TempDir())
 			args := []string{"bench", "p2p", "--backend", backend, "-t", "2", "-b", "1K", "-e", "64K", "-f", "4", "-n", "3", "--model", "model.yaml"}
-			code, _, stderr := cxrun(t, nil, args...)
-			require.Equal(t, cli.ExitOK, code, stderr)
+			ran(t, cli.ExitOK, nil, args...)
 			data, err := os.ReadFile("model.yaml")
 			require.NoError(t, err)
 			model, err := simulate.ReadModel("model.yaml", data)
@@ -70,8 +68,7 @@ func TestBenchModel(t *testing.T) {
 				slower = max(slower, p.Classes[0].Points[0].Nanoseconds)
 			}
 			slower += model.Start + model.Flight
-			code, stdout, stderr := cxrun(t, nil, "schedule", "simulate", "all_gather", "rotation", "--ranks", "2", "--bytes", "2K", "--model", "model.yaml", "--json")
-			require.Equal(t, cli.ExitOK, code, stderr)
+			stdout, _ := ran(t, cli.ExitOK, nil, "schedule", "simulate", "all_gather", "rotation", "--ranks", "2", "--bytes", "2K", "--model", "model.yaml", "--json")
 			var answer struct {
 				Makespan float64 `json:"makespan_ns"`
 			}
@@ -84,8 +81,7 @@ elements: [2048]
 models: {here: {file: model.yaml}}
 cases: [{name: rotation, collective: all_gather, algorithm: rotation, ranks: 2, topology: full, models: [here]}]
 `), 0o600))
-			code, _, stderr = cxrun(t, nil, "study", "study.yaml", "-o", "out")
-			require.Equal(t, cli.ExitOK, code, stderr)
+			ran(t, cli.ExitOK, nil, "study", "study.yaml", "-o", "out")
 			rows, err := os.ReadFile("out/rows.csv")
 			require.NoError(t, err)
 			require.Contains(t, string(rows), fmt.Sprintf("2,full mesh,here,,,2048,%.3f,", answer.Makespan))

@@ -57,8 +57,7 @@ func TestOccupiedDevicesAreRefused(t *testing.T) {
 		{"sweep", "--backend", "nccl", "--op", "all_reduce", "--world", "2", "--out", out},
 		{"shard", "--matrix", matrix, "--id", m.Include[0].ID, "--results", out},
 	} {
-		code, _, stderr := cxrun(t, nil, args...)
-		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, args...)
 		wording.Has(t, stderr, fmt.Sprintf("process %d, another cxrun, uses GPU 0000:11:00.0 … --wait", os.Getpid()))
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 		require.NoDirExists(t, out, "nothing was begun")

@@ -34,8 +34,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	newer, err := result.EncodeDocument(resulttest.EP(resulttest.EPCase(), later))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile("results/new.ndjson", newer, 0o644))
-	code, _, stderr := cxrun(t, nil, "sweep", "--suite", "schedule-simulated", "--out", "sweep")
-	require.Equal(t, cli.ExitOK, code, stderr)
+	ran(t, cli.ExitOK, nil, "sweep", "--suite", "schedule-simulated", "--out", "sweep")
 	cells, err := os.ReadDir("sweep/cells")
 	require.NoError(t, err)
 	const tiny = " --backend host -b 16 -e 8K -f 8 -n 2 -w 1 --trials 1"
@@ -62,8 +61,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"shard --matrix sweep/matrix_full.json --id " + cells[0].Name() + " --results file/x",
 		"prune --in results --to file/x --keep 1 --apply",
 	} {
-		code, _, stderr := cxrun(t, nil, strings.Fields(args)...)
-		require.Equal(t, cli.ExitEnvironment, code, "%s: %s", args, stderr)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, strings.Fields(args)...)
 		require.Regexp(t, `(?m)^cxrun: .*\bfile\b.*$`, stderr, args)
 		require.Equal(t, 1, strings.Count(stderr, "cxrun: "), "%s: %s", args, stderr)
 		c, rest, err := newRoot(cli.Streams{}).Find(strings.Fields(args))
