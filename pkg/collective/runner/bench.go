@@ -40,7 +40,7 @@ type bench struct {
 	ends     []accel.Event
 	us       []float64
 	pins     runtime.Pinner // of the exchanges
-	garbage  *garbage
+	garbage  *rank.Garbage
 
 	truncated []truncated // by rung
 	draw      *rand.Rand  // the same on all ranks
@@ -96,7 +96,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		}
 	}
 	if err := b.session.Trials(ctx, trialsOf(b.modes[0]), b.spec.block.Measure.Trials, func(trial rank.Trial) error {
-		b.garbage.check()
+		b.garbage.Check()
 		for i, r := range b.ladder.rungs {
 			b.enter(r)
 			b.graphs = captured[i]

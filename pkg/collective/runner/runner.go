@@ -251,7 +251,7 @@ func (r *Runner) noGraphs() (bool, error) {
 
 // prepare creates the bench of a pass, with all memory and events that its windows need.
 func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string) (*bench, error) {
-	b := &bench{backend: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: newGarbage(), events: accel.NewScope(r.parts.Device)}
+	b := &bench{backend: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: rank.NewGarbage(), events: accel.NewScope(r.parts.Device)}
 	off := align(sp.unaligned())
 	settleAt := l.bytes + off
 	flushAt := settleAt + 2*l.settle + off

@@ -1,4 +1,4 @@
-package runner
+package rank
 
 import (
 	"runtime"
@@ -10,29 +10,31 @@ import (
 // begin with different caches and perhaps on another processor.
 const garbageLimit = 64 << 20
 
-// garbage runs the garbage collector between windows, and only above the limit.
-type garbage struct {
+// Garbage collects garbage between windows of a rank whose collector is off, and only above a limit.
+type Garbage struct {
 	allocated [1]metrics.Sample
 	collected uint64 // total allocated before the last collection
 }
 
-func newGarbage() *garbage {
-	g := &garbage{}
+// NewGarbage collects garbage, and returns what does so again.
+func NewGarbage() *Garbage {
+	g := &Garbage{}
 	g.allocated[0].Name = "/gc/heap/allocs:bytes"
-	g.collect()
+	g.Collect()
 	return g
 }
 
-func (g *garbage) collect() {
+// Collect collects now.
+func (g *Garbage) Collect() {
 	runtime.GC()
 	metrics.Read(g.allocated[:])
 	g.collected = g.allocated[0].Value.Uint64()
 }
 
-// check collects if more than the limit was allocated since the last collection.
-func (g *garbage) check() {
+// Check collects if more than 64 MiB were allocated since the last collection.
+func (g *Garbage) Check() {
 	metrics.Read(g.allocated[:])
 	if g.allocated[0].Value.Uint64()-g.collected > garbageLimit {
-		g.collect()
+		g.Collect()
 	}
 }

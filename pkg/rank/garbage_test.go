@@ -1,4 +1,4 @@
-package runner
+package rank
 
 import (
 	"runtime"
@@ -15,17 +15,17 @@ func TestGarbageIsCollectedWhenThereIsMuch(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.NumGC
 	}
-	g := newGarbage()
+	g := NewGarbage()
 	before := collections()
 	left := make([]byte, garbageLimit/2)
-	if g.check(); collections() != before {
+	if g.Check(); collections() != before {
 		t.Errorf("%d bytes left: collected, want not", len(left))
 	}
 	left = make([]byte, garbageLimit)
-	if g.check(); collections() != before+1 {
+	if g.Check(); collections() != before+1 {
 		t.Errorf("%d bytes more left: %d collections, want 1", len(left), collections()-before)
 	}
-	if g.check(); collections() != before+1 {
+	if g.Check(); collections() != before+1 {
 		t.Error("nothing left since the last collection: collected, want not")
 	}
 	runtime.KeepAlive(left)
