@@ -261,6 +261,7 @@ func TestFaultsAreNamed(t *testing.T) {
 func TestFailures(t *testing.T) {
 	for _, tc := range []struct{ name, variable, value, kind, reason string }{
 		{"a copy fails", "CX_FAKE_FAIL", "cuMemcpyHtoDAsync_v2#9=719", copies.Pinned, "device-error"},
+		{"too little memory of the device", "CX_FAKE_MEMORY", "4194304", copies.Pinned, "memory-for-size"},
 		{"no page-locked memory", "CX_FAKE_FAIL", "cuMemHostAlloc#3=2", copies.Pinned, "out-of-memory"},
 		{"registered already", "CX_FAKE_FAIL", "cuMemHostRegister_v2=712", copies.Registered, "device-error"},
 		{"a driver that cannot register", "CX_CUDA_LIB", "cuMemHostRegister_v2", copies.Registered, "refused"},

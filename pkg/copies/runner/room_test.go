@@ -1,32 +1,29 @@
 package runner
 
 import (
-	"fmt"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/sysfs"
+	"github.com/collectivex/collectivex/pkg/copies"
 )
 
-// The ranks of a case share four fifths of what is available.
+// The buffers of all ranks share the memory, and those of swaps have a block before and a block after their data.
 func TestRoom(t *testing.T) {
 	const around = leadBytes + tailBytes
-	root := sysfs.Root{FS: fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: 20000000 kB\nMemAvailable: 10000000 kB\n")}}}
-	const most = 8000000 << 10
-	plain := marginsOf(0)
-	require.NoError(t, room(root, 1, 1, most-around, plain))
-	require.NoError(t, room(root, 1, 2, most/2-around, plain))
-	require.NoError(t, room(root, 2, 2, most/2-around, plain))
-	require.NoError(t, room(root, 0, 2, most, plain), "buffers of devices")
-	require.EqualError(t, room(root, 2, 2, most, plain),
-		fmt.Sprintf("memory-for-size: copies of %d bytes need %d bytes of host memory, but a rank may use only %d: choose sizes of at most %d bytes", most, 2*(most+around), most, most/2-around))
-	require.Error(t, room(root, 1, 2, most/2-around+1, plain))
-	require.ErrorContains(t, room(sysfs.Root{FS: fstest.MapFS{}}, 1, 1, 1, plain), "/proc/meminfo lacks MemTotal or MemAvailable")
+	const most = 8 << 30
+	of := func(bytes int64) copies.Row { return copies.Row{Bytes: bytes, Streams: 1} }
+	require.NoError(t, room{"host", most, 1, 1}.lacks(of(most-around)))
+	require.NoError(t, room{"host", most, 2, 1}.lacks(of(most/2-around)))
+	require.NoError(t, room{"host", most, 2, 2}.lacks(of(most/2-around)))
+	require.NoError(t, room{"host", most, 2, 0}.lacks(of(most)), "buffers of other ranks")
+	require.Error(t, room{"host", most, 2, 1}.lacks(of(most/2-around+1)))
+	require.EqualError(t, room{"host", most, 2, 2}.lacks(of(most)), "memory-for-size: 8589934592 bytes on 1 stream need 17186168832 bytes of host memory, but a rank may use only 8589934592: choose sizes of at most 4291817472 bytes")
 
 	const block = 1 << 30
-	guarded := marginsOf(block)
-	require.NoError(t, room(root, 1, 1, most-around-2*block+leadBytes, guarded))
-	require.Error(t, room(root, 1, 1, most-around-2*block+leadBytes+1, guarded), "a swap has a block before and a block after its data")
+	swap := func(bytes int64) copies.Row {
+		return copies.Row{Bytes: bytes, Pieces: int(bytes / block), BlockBytes: block}
+	}
+	require.NoError(t, room{"device", 4 * block, 1, 1}.lacks(swap(block)))
+	require.EqualError(t, room{"device", 4 * block, 1, 1}.lacks(swap(2*block)), "memory-for-size: 2 blocks of 1073741824 bytes need 4296019968 bytes of device memory, but a rank may use only 4294967296: choose fewer or smaller blocks")
 }

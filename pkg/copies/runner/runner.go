@@ -12,7 +12,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
-	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // Runner is the rank half of the family, over the parts of one backend.
@@ -81,6 +80,9 @@ func (b *bench) close() error {
 
 // run measures the rows of the case: for each size and turn, by numbers of streams.
 func (b *bench) run(ctx context.Context) error {
+	if err := b.room(ctx); err != nil {
+		return err
+	}
 	if err := b.open(ctx); err != nil {
 		return err
 	}
@@ -183,9 +185,6 @@ func (b *bench) ways(ctx context.Context, number int, bytes int64, turn copies.T
 	for i, flow := range b.test.Flows(b.session.World, turn) {
 		ways = append(ways, &way{Flow: flow, number: i, odd: b.odd, acts: flow.Acts == b.session.Rank})
 	}
-	if err := b.room(ctx, bytes, ways); err != nil {
-		return nil, err
-	}
 	handles := make([][]byte, len(ways)) // of this rank's sides
 	for i, w := range ways {
 		if handles[i], err = w.own(b.Memory, b.session.Rank, b.block.HostMemory, bytes, b.margins); err != nil {
@@ -232,26 +231,6 @@ func (b *bench) dismiss() (err error) {
 	}
 	b.acting = nil
 	return err
-}
-
-// room returns an error if the host has too little memory for the sides of all ranks. No rank allocates memory before
-// all ranks have checked.
-func (b *bench) room(ctx context.Context, bytes int64, ways []*way) error {
-	own, all := 0, 0 // buffers in the host's memory
-	for _, w := range ways {
-		for _, side := range []copies.Side{w.Src, w.Dst} {
-			if !side.Host && !b.Device.Info().SharedHostMem {
-				continue
-			}
-			if all++; side.Rank == b.session.Rank {
-				own++
-			}
-		}
-	}
-	if err := room(sysfs.Here(), own, all, bytes, b.margins); err != nil {
-		return err
-	}
-	return b.meet.Wait(ctx)
 }
 
 // shut frees the memory of ways. It unmaps memory of the other rank before its owner frees it.
