@@ -100,7 +100,7 @@ func swapFigures(b *Block, r *Row, row figure.Row, reason string) figure.Row {
 		figure.Percentiles("rate", figure.GBPerSecond, "at_", l.GBps, l.SampleCount)...)
 	row.Lines = []figure.Line{{
 		View:   viewSwaps,
-		Facets: []string{b.Test, b.HostMemory, b.Submission, b.Layout, strconv.FormatInt(r.BlockBytes, 10)},
+		Facets: []string{b.Test, b.HostMemory, b.Submission, b.Layout, b.Profile, strconv.FormatInt(r.BlockBytes, 10)},
 		Point: figure.Point{
 			X: r.Bytes, Time: l.Micros, Work: []float64{float64(r.Bytes) / 1e3}, Samples: l.SampleCount, Reason: reason,
 		},
@@ -230,7 +230,7 @@ var views = []figure.View{
 		Name: viewSwaps, Title: "Swaps of blocks", Shape: figure.Lines, X: figure.Axis{Title: "bytes of a swap", Bytes: true},
 		Note: "Each swap by the host's clock, from before its first call until the device has made its last copy, over the number of blocks.",
 		Facets: []figure.Facet{
-			facets[0], facets[2], {Title: "submission", Values: Submissions()}, {Title: "layout", Values: Layouts()}, {Title: "bytes of a block", Number: true},
+			facets[0], facets[2], {Title: "submission", Values: Submissions()}, {Title: "layout", Values: Layouts()}, {Title: "profile", Values: Profiles()}, {Title: "bytes of a block", Number: true},
 		},
 		Rates: rates, Fits: true,
 	},
