@@ -57,10 +57,11 @@ func Arrived(t *testing.T, d *copies.Document) {
 		if r.Victim != nil {
 			checks *= 2
 		}
-		require.Equal(t, checks, r.Verify.Checks, r.Name())
-		if copies.TestOf(block.Test).Swap {
+		if test.Swap {
+			checks *= copies.CheckedSwaps(block.Timing.Reps)
 			require.Equal(t, block.Timing.Reps, r.Latency.SampleCount, r.Name())
 		}
+		require.Equal(t, checks, r.Verify.Checks, r.Name())
 		require.Greater(t, r.Verify.Checked, int64(checks)*r.Bytes/8, "sides and what lies around them")
 	}
 }

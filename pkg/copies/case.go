@@ -40,6 +40,9 @@ type Block struct {
 	Timing plan.Repetitions `json:"timing"`
 }
 
+// CheckedSwaps returns after how many of n timed swaps all blocks are compared: one in ten, and at least four.
+func CheckedSwaps(n int) int { return min(n, max(4, n/10)) }
+
 // Of returns the block of a copy case, or nil for a case of another family.
 func Of(c *plan.Case) *Block {
 	b, _ := c.Block.(*Block)

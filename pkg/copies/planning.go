@@ -16,7 +16,7 @@ import (
 const filterProfile = "swap-profile"
 
 var filters = []planner.Filter{
-	{Name: filterProfile, Kind: "swap profile", Asked: true, Usage: "only these profiles of swaps of blocks: smoke, standard, large-blocks", Input: "Copies: profile of swaps of blocks"},
+	{Name: filterProfile, Kind: "swap profile", Asked: true, Usage: "only these profiles of swaps of blocks, and no other copies: smoke (CollectiveX's default), standard, large-blocks; all copies if not given", Input: "Copies: profile of swaps of blocks"},
 }
 
 // cases requests the cases of a block: by test, backend, kind of host memory, submission and layout.
@@ -159,14 +159,13 @@ func Remainder(b *Block) string {
 }
 
 // seconds estimates a case. It assumes the speed of copies of pageable memory, which painting and checking exceed: it
-// counts them for two windows, and leaves more to the slack of budgets. It counts in windows of copies alone. Copies
-// beside a victim must outlast it: their number begins at twice a window's and doubles until they do. If they slow the
-// victim down four times, that takes up to eight times a window's copies. Swaps of page-locked memory are
-// counted at about half the speed of an H100.
+// counts them for two windows, or for one more than the swaps that are compared, and leaves more to the slack of budgets.
+// It counts in windows of copies alone. Copies beside a victim must outlast it: their number begins at twice a window's and
+// doubles until they do. If they slow the victim down four times, that takes up to eight times a window's copies. Swaps of
+// page-locked memory are counted at about half the speed of an H100.
 func seconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		slow    = 4.0       // GB/s
-		checks  = 8         // passes over a side
 		clocks  = 2         // windows for each
 		beside  = 1 + 8 + 2 // windows: a victim alone, beside copies, and for twice as long beside copies
 		doubled = 2 + 4 + 8 // windows in which the number of copies doubles, once a row
@@ -177,13 +176,14 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 		swapBatch = 2.0  // microseconds a block
 	)
 	b := Of(c)
-	windows := clocks * b.Timing.Trials
+	windows, checks := clocks*b.Timing.Trials, 8 // passes over a side
 	if b.Victim {
 		windows += beside*b.Timing.Trials + doubled
 	}
 	rate, each := slow, call
 	if TestOf(b.Test).Swap {
 		windows = b.Timing.Trials // by one clock
+		checks = 4 * (1 + CheckedSwaps(b.Timing.Reps))
 		if b.HostMemory != Pageable {
 			rate, each = swapped, swapCall
 		}
@@ -196,7 +196,7 @@ func seconds(c *plan.Case, pace catalog.Pace) float64 {
 		us := func(call, rate float64) float64 {
 			return float64(r.Pieces)*call + float64(r.Bytes)/(min(rate, pace.GBps)*1e3)
 		}
-		micros += us(each, rate)*float64(b.Timing.Warmup+windows*b.Timing.Reps) + us(call, slow)*checks
+		micros += us(each, rate)*float64(b.Timing.Warmup+windows*b.Timing.Reps) + us(call, slow)*float64(checks)
 	}
 	if TestOf(b.Test).Chase {
 		const read = 2.0 // microseconds

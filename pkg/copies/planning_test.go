@@ -1,14 +1,17 @@
 package copies_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/copies"
+	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 )
@@ -101,6 +104,20 @@ func TestProfilesOfSwaps(t *testing.T) {
 	require.Empty(t, copies.ExcludedOf(copies.Of(&planned(planner.Only{"swap-profile": {"smoke"}})[0])))
 }
 
+// Swaps of two profiles are on lines of their own.
+func TestLinesOfProfiles(t *testing.T) {
+	lines := map[string]string{}
+	for _, profile := range copies.Profiles() {
+		d := resulttest.Copy(plantest.Copy("ce", "swap_blocks_h2d", func(c *plan.Case) { copies.Of(c).Profile = profile }), resulttest.Attempt())
+		line := copies.Family.Figures(d)[0].Lines[0]
+		view := copies.Family.Views[slices.IndexFunc(copies.Family.Views, func(v figure.View) bool { return v.Name == line.View })]
+		require.Len(t, line.Facets, len(view.Facets))
+		facets := strings.Join(line.Facets, " ")
+		require.NotContains(t, lines, facets)
+		lines[facets] = profile
+	}
+}
+
 // A suite has either sizes or a grid, as its tests need.
 func TestSuitesOfSwaps(t *testing.T) {
 	for change, want := range map[[2]string]string{
@@ -138,7 +155,8 @@ func cannot(t *testing.T, backend string, world int, c plan.Case, want string) {
 }
 
 // TestSwapEstimates: the six cases of cxrun bench copy swap_blocks_h2d swap_blocks_d2h swap_blocks_d2d took 55 s on an
-// H100, and with --submit batch less.
+// H100, and with --submit batch less, when one swap of a row was compared in full. The nine others that are compared since
+// then take about 32 s, for painting and comparing 1.2 GB in each case.
 func TestSwapEstimates(t *testing.T) {
 	seconds := func(submission string) (sum float64) {
 		for _, test := range []string{"swap_blocks_h2d", "swap_blocks_d2h", "swap_blocks_d2d"} {
@@ -153,8 +171,8 @@ func TestSwapEstimates(t *testing.T) {
 	}
 	loop, batch := seconds(copies.Loop), seconds(copies.Batch)
 	t.Logf("loop %.0f s, batch %.0f s", loop, batch)
-	require.InDelta(t, 2.5*55, loop, 0.5*55)
-	require.Less(t, batch, 0.75*loop)
+	require.InDelta(t, 2.5*(55+32), loop, 0.5*(55+32))
+	require.Less(t, batch, 0.9*loop)
 }
 
 // TestVictimEstimates: beside a victim that they slow down four times, copies take eight times as long as

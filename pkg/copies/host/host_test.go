@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
@@ -130,6 +131,22 @@ func TestTooLittleMemory(t *testing.T) {
 	}
 }
 
+// Blocks of odd bytes are compared on copies of the memory, which are freed: the rank does not grow with them.
+func TestComparingOddBlocksTakesLittleMemory(t *testing.T) {
+	held := func() int64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapSys)
+	}
+	const block = 4<<20 + 1
+	before := held()
+	copytest.Arrived(t, run(t, "", plantest.Copy("host", "swap_blocks_d2d", func(c *plan.Case) {
+		b := copies.Of(c)
+		b.BlockBytes, b.NumBlocks, b.MaxPayload, b.Timing.Reps = []int64{block}, []int{4}, 4*block, 1
+	})))
+	require.Less(t, held()-before, int64(8*block), "both sides")
+}
+
 // A case of which a rank says done, and whose records are lost, was not checked.
 func TestLostRecords(t *testing.T) {
 	for test, ranks := range map[string][]string{"device_local_copy": {"0"}, "device_to_device_memcpy_read_ce": {"0", "1"}} {
@@ -170,19 +187,91 @@ func TestFaultsInSwapsAreNamed(t *testing.T) {
 	}
 }
 
-// mistaken is the host, which makes some copies of a swap of four blocks wrong.
+// swapped is how many blocks the swaps of TestWrongSwapsAreFound have.
+const swapped = 4
+
+// mistaken is the host, also with batches, which makes some copies of swaps wrong.
 type mistaken struct {
 	copier
 	calls int
 	wrong func(swap, call int, m *move, bytes int64)
 }
 
-func (d *mistaken) Copy(_ accel.Stream, dst, src accel.Ptr, bytes int64) error {
-	m := move{unsafe.Slice((*byte)(dst.Pointer()), bytes), unsafe.Slice((*byte)(src.Pointer()), bytes)}
-	d.wrong(d.calls/4, d.calls%4, &m, bytes)
+func (d *mistaken) move(to, from unsafe.Pointer, bytes int64) error {
+	m := move{unsafe.Slice((*byte)(to), bytes), unsafe.Slice((*byte)(from), bytes)}
+	d.wrong(d.calls/swapped, d.calls%swapped, &m, bytes)
 	d.calls++
 	copy(m.to, m.from)
 	return nil
+}
+
+func (d *mistaken) Copy(_ accel.Stream, dst, src accel.Ptr, bytes int64) error {
+	return d.move(dst.Pointer(), src.Pointer(), bytes)
+}
+
+func (d *mistaken) CopyIn(_ accel.Stream, dst accel.Ptr, src unsafe.Pointer, bytes int64) error {
+	return d.move(dst.Pointer(), src, bytes)
+}
+
+func (d *mistaken) CopyOut(_ accel.Stream, dst unsafe.Pointer, src accel.Ptr, bytes int64) error {
+	return d.move(dst, src.Pointer(), bytes)
+}
+
+func (d *mistaken) CopyBatch(_ accel.Stream, dst, src []accel.Ptr, sizes []uintptr) error {
+	for i, n := range sizes {
+		if err := d.move(dst[i].Pointer(), src[i].Pointer(), int64(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runMistaken runs swaps of four blocks, of odd bytes and of words, on a device that makes some copies wrong.
+func runMistaken(t *testing.T, test, submission string, wrong func(swap, call int, m *move, bytes int64)) *copies.Document {
+	t.Helper()
+	return copytest.Goroutines(t, func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+		p, err := parts(ctx, s, c)
+		p.Device = &mistaken{copier: p.Device.(copier), wrong: wrong}
+		return runner.NewRunner(p), err
+	}, "", plantest.Copy("host", test, func(c *plan.Case) {
+		b := copies.Of(c)
+		b.Submission, b.Layout, b.BlockBytes, b.NumBlocks = submission, copies.Contiguous, []int64{257, 4096}, []int{swapped}
+	}))
+}
+
+// An engine that makes whole swaps where it expects a full comparison, at the end of all swaps of a row, and leaves out
+// blocks of all others is found, since it cannot know which of them are compared.
+func TestBlocksLeftOutAreFound(t *testing.T) {
+	// 4 untimed swaps, 20 before the timed ones, and 20 timed ones: all of the last one stays.
+	last := func(swap int) bool { return swap%(4+20+20) == 4+20+20-1 }
+	for name, leftOut := range map[string]func(swap, call int) bool{
+		"nothing":                       func(int, int) bool { return false },
+		"all but the first block":       func(_, call int) bool { return call > 0 },
+		"the last block":                func(_, call int) bool { return call == swapped-1 },
+		"on the second and later calls": func(swap, call int) bool { return swap > 0 && call > 0 },
+	} {
+		for _, test := range []string{"swap_blocks_h2d", "swap_blocks_d2h", "swap_blocks_d2d"} {
+			for _, submission := range copies.Submissions() {
+				t.Run(name+" in "+test+" "+submission, func(t *testing.T) {
+					n := 0
+					d := runMistaken(t, test, submission, func(swap, call int, m *move, _ int64) {
+						if !last(swap) && leftOut(swap, call) {
+							m.to = nil
+							n++
+						}
+					})
+					if n == 0 {
+						copytest.Arrived(t, d)
+						return
+					}
+					require.Equal(t, result.ReasonCheck, d.Outcome.Code(), "%d blocks left out", n)
+					for _, r := range d.Measurement.Rows {
+						require.False(t, r.Verify.Passed, r.Name())
+					}
+				})
+			}
+		}
+	}
 }
 
 // shifted returns n bytes that begin some bytes after or before other bytes.
@@ -235,13 +324,7 @@ func TestWrongSwapsAreFound(t *testing.T) {
 		"the source": {func(_, _ int, m *move, _ int64) { m.from[0]++ }, "source"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := copytest.Goroutines(t, func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-				p, err := parts(ctx, s, c)
-				p.Device = &mistaken{copier: p.Device.(copier), wrong: tc.wrong}
-				return runner.NewRunner(p), err
-			}, "", plantest.Copy("host", "swap_blocks_d2d", func(c *plan.Case) {
-				copies.Of(c).Layout, copies.Of(c).BlockBytes, copies.Of(c).NumBlocks = copies.Contiguous, []int64{257, 4096}, []int{4}
-			}))
+			d := runMistaken(t, "swap_blocks_d2d", copies.Loop, tc.wrong)
 			if tc.class == "" {
 				copytest.Arrived(t, d)
 				return

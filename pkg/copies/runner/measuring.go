@@ -3,7 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
-	"runtime"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -32,7 +32,6 @@ type measuring struct {
 	out     row
 	windows int             // checked so far
 	left    map[int]remains // by number of copies
-	waste   int             // parts compared since the last collection
 }
 
 // row measures one size on a number of streams.
@@ -106,17 +105,8 @@ func (m *measuring) prepare(ctx context.Context, pieces int) error {
 	if len(m.work) == 0 {
 		return nil // only other ranks copy
 	}
-	if m.test.Swap {
-		_, err := m.swaps(t.Warmup)
+	if err := m.untimed(ctx, t.Warmup); err != nil || m.bystander == nil {
 		return err
-	}
-	if t.Warmup > 0 {
-		if _, err := m.hostWindow(ctx, t.Warmup); err != nil {
-			return err
-		}
-	}
-	if m.bystander == nil {
-		return nil
 	}
 	var err error
 	m.out.Victim, err = m.calibrate(ctx)
@@ -130,11 +120,9 @@ func (m *measuring) prepare(ctx context.Context, pieces int) error {
 func (m *measuring) trial(ctx context.Context) error {
 	n := m.block.Timing.Reps
 	if m.test.Swap {
-		return m.checked(ctx, n, func() error {
-			us, err := m.swaps(n)
-			m.out.Each = append(m.out.Each, us)
-			return err
-		})
+		us, err := m.drawn(ctx, n)
+		m.out.Each = append(m.out.Each, us)
+		return err
 	}
 	if m.told.Gated {
 		if err := m.checked(ctx, n, func() error {
@@ -169,6 +157,24 @@ func (m *measuring) trial(ctx context.Context) error {
 	return m.checked(ctx, n, func() error { return m.beside(ctx, n) })
 }
 
+// drawn times n swaps in windows that end with a swap after which all blocks are compared: the last one, and others that
+// are drawn, so that a library cannot know which.
+func (m *measuring) drawn(ctx context.Context, n int) (us []float64, err error) {
+	last := m.chance.Perm(n - 1)[:copies.CheckedSwaps(n)-1]
+	slices.Sort(last)
+	for _, i := range append(last, n-1) {
+		window := i + 1 - len(us)
+		if err := m.checked(ctx, window, func() error {
+			each, err := m.swaps(window)
+			us = append(us, each...)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return us, nil
+}
+
 // checked paints all sides, runs a window of n copies if this rank copies, and compares every word of the sides with what
 // the copies must have left.
 func (m *measuring) checked(ctx context.Context, n int, window func() error) error {
@@ -186,6 +192,10 @@ func (m *measuring) checked(ctx context.Context, n int, window func() error) err
 	if err := m.meet.Wait(ctx); err != nil {
 		return err
 	}
+	if m.odd { // the host compares copies of the memory
+		defer m.garbage.Collect()
+		defer debug.SetGCPercent(debug.SetGCPercent(100))
+	}
 	for _, w := range m.ways {
 		copied := n * w.Times
 		left, known := m.left[copied]
@@ -196,27 +206,39 @@ func (m *measuring) checked(ctx context.Context, n int, window func() error) err
 		if err := w.check(m.session, check{Row: m.number, Window: m.windows}, m.nonce, left); err != nil {
 			return err
 		}
-		m.waste += len(left.spans) + len(left.parts)
 	}
 	m.windows++
-	if m.waste > 1<<20 { // checks allocate memory for each span
-		m.waste = 0
-		runtime.GC()
-	}
+	m.garbage.Check()
 	return nil
 }
 
-// rehearsedBytes is about how much a rehearsal copies.
-const rehearsedBytes = 16 << 20
+// A rehearsal copies about rehearsedBytes or, of small copies, as many as its window and at least rehearsed.
+const (
+	rehearsedBytes = 16 << 20
+	rehearsed      = 4
+)
 
-// rehearse makes the copies of a window of n, up to about rehearsedBytes but at least one, to undo the effect of painting
-// and comparing on caches. The copies write other words than the window writes to the same places.
-func (m *measuring) rehearse(ctx context.Context, n int) error {
+// rehearse makes the copies of a window of n, again if there are fewer than rehearsed, up to about rehearsedBytes but at
+// least one, to undo the effect of painting and comparing on caches. The copies write other words than the window writes to
+// the same places.
+func (m *measuring) rehearse(ctx context.Context, n int) (err error) {
 	for _, s := range m.work {
 		s.other = true
 		defer func() { s.other = false }()
 	}
-	_, err := m.hostWindow(ctx, min(n, max(1, int(rehearsedBytes/m.bytes))))
+	for left := min(max(n, rehearsed), max(1, int(rehearsedBytes/m.bytes))); left > 0 && err == nil; left -= n {
+		err = m.untimed(ctx, min(n, left))
+	}
+	return err
+}
+
+// untimed makes n copies as a window does.
+func (m *measuring) untimed(ctx context.Context, n int) (err error) {
+	if m.test.Swap {
+		_, err = m.swaps(n)
+	} else if n > 0 {
+		_, err = m.hostWindow(ctx, n)
+	}
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
 )
@@ -28,7 +29,7 @@ type row struct {
 	Trials []rank.Trial `json:"trials"`
 	Device []float64    `json:"device_us,omitempty"`
 	Host   []float64    `json:"host_us,omitempty"`
-	// Each has the times of the swaps of each window, in the place of Device and Host.
+	// Each has the times of the swaps of each trial, in the place of Device and Host.
 	Each [][]float64 `json:"each_us,omitempty"`
 	// Spans are the windows of Host, if the other rank copies at the same time.
 	Spans  []span  `json:"spans,omitempty"`
@@ -102,7 +103,10 @@ func chosen[T any](list []T, indices []int) (out []T) {
 
 // windows returns the number of checked windows of a row.
 func (r *row) windows() int {
-	n := len(r.Device) + len(r.Host) + len(r.Each)
+	n := len(r.Device) + len(r.Host)
+	for _, each := range r.Each {
+		n += copies.CheckedSwaps(len(each))
+	}
 	if r.Victim != nil {
 		n += len(r.Victim.Slowed) + len(r.Victim.Copy)
 	}

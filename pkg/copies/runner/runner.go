@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 
@@ -45,10 +46,14 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := s.RefuseIdle(&c, Measurer.Idle); err != nil {
 		return err
 	}
-	// Collections happen only between cases.
+	// Collections happen only between windows.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	b := &bench{Parts: r.parts, own: accel.NewScope(r.parts.Device), session: s, planned: &c, block: block, test: copies.TestOf(block.Test)}
+	b.garbage = rank.NewGarbage()
 	var err error
+	if b.chance, err = rank.Chance(ctx, s); err != nil {
+		return err
+	}
 	if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World); err != nil {
 		return err
 	}
@@ -70,6 +75,8 @@ type bench struct {
 	ends       []accel.Event // by stream
 	bystander  *bystander    // nil: this rank runs no victim
 	nonce      uint16
+	chance     *rand.Rand // draws the swaps that are compared
+	garbage    *rank.Garbage
 	margins    margins // of the buffers of the current size
 	odd        bool    // its pieces do not begin and end with words
 }
