@@ -26,9 +26,9 @@ func (s *Summary) Text(w io.Writer, width int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", sanitize.Line(s.verdict()))
 	for _, sec := range s.sections() {
-		fmt.Fprintf(&b, "\n%s\n", sanitize.Line(sec.Title))
+		b.WriteString("\n" + within(width, sec.Title))
 		if sec.Common != "" {
-			fmt.Fprintf(&b, "all rows: %s\n", sanitize.Line(sec.Common))
+			b.WriteString(within(width, "all rows: "+sec.Common))
 		}
 		if n := len(sec.Table.Rows); sec.Folded && n > maxTextRows {
 			fmt.Fprintf(&b, "  %s: in the JSON form and in the documents\n", table.Plural(n, "row"))
@@ -38,6 +38,15 @@ func (s *Summary) Text(w io.Writer, width int) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// within returns text as a line, or in lines of at most width columns unless width is 0.
+func within(width int, text string) string {
+	text = sanitize.Line(text)
+	if width > 0 {
+		text = strings.Join(table.Wrap(text, width-2), "\n  ")
+	}
+	return text + "\n"
 }
 
 // JSON writes the summary as one line of JSON.

@@ -196,6 +196,12 @@ func TestCopiesInASummary(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, r.build().Text(&b, 0))
 	require.Regexp(t, `(?m)^ +1 MiB +52.4 +52.4 +4 KiB +– +1.04$`, b.String())
+	b.Reset()
+	require.NoError(t, r.build().Text(&b, 60))
+	require.Contains(t, b.String(), "\nall rows: ")
+	for line := range strings.Lines(b.String()) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 60, line)
+	}
 
 	for i := range d.Measurement.Rows {
 		d.Measurement.Rows[i].Device = nil
