@@ -112,17 +112,23 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 // takes.
 func inWords(err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if _, number := errors.AsType[*strconv.NumError](err); !ok || !number {
+	if !ok {
 		return err
 	}
 	f := invalid.GetFlag()
+	if _, number := errors.AsType[*strconv.NumError](err); !number && f.Value.Type() != "duration" {
+		return err
+	}
 	name := "--" + f.Name
 	if f.Shorthand != "" {
 		name = "-" + f.Shorthand + ", " + name
 	}
 	kind := "whole number"
-	if f.Value.Type() == "float64" {
+	switch f.Value.Type() {
+	case "float64":
 		kind = "number"
+	case "duration":
+		kind = "duration such as 90m"
 	}
 	return fmt.Errorf("%s: invalid value %q: want a %s", name, invalid.GetValue(), kind)
 }

@@ -22,6 +22,7 @@ func TestCommandLinesThatMeanNothing(t *testing.T) {
 		run := &cobra.Command{Use: "run", Args: cli.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
 		run.Flags().IntP("iters", "n", 1, "")
 		run.Flags().Float64("share", 1, "")
+		run.Flags().Duration("limit", 0, "")
 		cli.AddFilterFlags(run.Flags(), &planner.Filters{})
 		run.Flags().StringP("out", "o", "", "")
 		root.AddCommand(read, run)
@@ -37,6 +38,7 @@ func TestCommandLinesThatMeanNothing(t *testing.T) {
 		"read --in=":        "--in is empty; leave it out or give it a value; see 'cx read --help'",
 		"run -o -":          "--out -: cannot write to standard output; name a file or directory; see 'cx run --help'",
 		"run --max-cases 0": `invalid argument "0" for "--max-cases" flag: "0" is not a positive number; see 'cx run --help'`,
+		"run --limit 90":    `--limit: invalid value "90": want a duration such as 90m; see 'cx run --help'`,
 		"run --share half":  `--share: invalid value "half": want a number; see 'cx run --help'`,
 	} {
 		t.Run(line, func(t *testing.T) {
