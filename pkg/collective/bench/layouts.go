@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -148,7 +149,7 @@ type testsIteration struct {
 func (p *Report) ofNCCLTests(now time.Time) testsFile {
 	f := testsFile{
 		Version: 3, Start: p.StartedAt.Local().Format(time.DateTime), End: now.Local().Format(time.DateTime),
-		Args: append([]string{p.Program}, p.Arguments...), Env: []string{}, Config: p.config(), Results: []testsResult{}, Errors: p.Violations,
+		Args: append([]string{p.Program}, p.Arguments...), Env: []string{}, Config: p.config(), Results: []testsResult{}, Errors: slices.Clone(p.Violations),
 	}
 	if p.Library != nil && p.Library.Version != nil {
 		f.NCCL = versionCode(*p.Library.Version)
@@ -164,11 +165,14 @@ func (p *Report) ofNCCLTests(now time.Time) testsFile {
 			f.Results = append(f.Results, p.result(&c, rows[:n]))
 			rows = rows[n:]
 		}
+		if p.r.unfinished(c.Outcome) {
+			f.Errors = append(f.Errors, fmt.Sprintf("%s %s: %s", c.CaseID, c.Outcome.Status, c.Outcome.Reasons))
+		}
 		for _, row := range c.Rows {
 			f.OutOfBounds.Count += min(1, int(row.Check.Wrong))
 		}
 	}
-	f.OutOfBounds.Okay = strconv.FormatBool(!p.failed && p.shown > 0)
+	f.OutOfBounds.Okay = strconv.FormatBool(!p.failed && p.shown > 0 && !p.unfinished)
 	f.Average.Bandwidth, f.Average.Okay = p.AvgBusBW, "unchecked"
 	return f
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -58,6 +59,21 @@ func TestLayoutOfNCCLTests(t *testing.T) {
 	require.Equal(t, `[`+head+`0},"actual_iterations":7,"experiment_name":""},`+head+`3},"actual_iterations":7,"experiment_name":""}],`+
 		`"out_of_bounds":{"count":1,"okay":"false"},"average_bus_bandwidth":{"bandwidth":0.192,"okay":"unchecked"},"errors":[],`, results)
 	require.Contains(t, reported(t, "-J file.json --nccl-tests-json -C 1"), `"cpu_time":1.5,`)
+}
+
+// A measurement that ended early is not okay, and the errors say why.
+func TestAnUnfinishedMeasurementIsNotOkay(t *testing.T) {
+	r, err := ask(t, "all_reduce -J file.json --nccl-tests-json")
+	require.NoError(t, err)
+	p := NewReport(&r, bench.NewHead("cxrun test", nil, time.Now(), "nccl", 2))
+	d := document(rowOf(vocab.OutOfPlace, 8))
+	d.Identity.CaseID = "a-case"
+	d.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: cancelled")}
+	p.Add(d)
+	text, _, err := p.Translate()
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"out_of_bounds":{"count":0,"okay":"false"}`)
+	require.Contains(t, string(text), `"errors":["a-case failed: skipped: cancelled"]`)
 }
 
 // experiments returns the members by which the results of a file in nccl-tests' layout differ.

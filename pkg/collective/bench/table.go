@@ -376,17 +376,9 @@ func (t *Table) Foot(p *Report) {
 		n := len(slices.DeleteFunc(slices.Clone(t.skipped), func(s string) bool { return s != why }))
 		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, sanitize.Line(why))
 	}
-	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was checked
+	wrong, mean := "N/A", "N/A" // nothing was checked
 	if p.counted {
 		wrong = strconv.FormatInt(p.OutOfBounds, 10)
-	}
-	switch {
-	case p.failed || p.shown == 0:
-		verdict = "FAILED"
-	case p.unfinished:
-		verdict = "INCOMPLETE"
-	case !p.counted:
-		verdict = "UNCHECKED"
 	}
 	if p.AvgBusBW != nil {
 		mean = strconv.FormatFloat(*p.AvgBusBW, 'g', 6, 64)
@@ -406,7 +398,7 @@ func (t *Table) Foot(p *Report) {
 	for _, line := range p.Slow {
 		fmt.Fprintf(t.w, "# slow: %s\n", line)
 	}
-	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
+	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, p.verdict())
 	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)
 	if p.AvgBusBW != nil {
 		fmt.Fprintf(t.w, "# (a plain mean over all sizes, small and large: compare sizes one by one, or use --min-busbw)\n")
@@ -415,6 +407,20 @@ func (t *Table) Foot(p *Report) {
 		fmt.Fprintf(t.w, "# %-20s : %.2f s\n", "start to first timed op", *p.SinceStart)
 	}
 	fmt.Fprintf(t.w, "#\n")
+}
+
+// verdict returns the result of the checks of all rows.
+func (p *Report) verdict() string {
+	switch {
+	case p.failed || p.shown == 0:
+		return "FAILED"
+	case p.unfinished:
+		return "INCOMPLETE"
+	case !p.counted:
+		return "UNCHECKED"
+	default:
+		return "OK"
+	}
 }
 
 // unfinished reports whether a case ended before it was measured. If all operations, types or reductions
