@@ -54,6 +54,9 @@ func (b *builder) compare(in []string) error {
 	}
 	for run := 1; run < len(sides); run++ {
 		c := compare.Of(&sides[0], &sides[run], compare.Options{})
+		if len(sides) > 2 && unlike(c) {
+			continue
+		}
 		out := Comparison{Run: b.Runs[run].Name, First: b.Runs[0].Name, Verdict: c.Verdict()}
 		for _, d := range c.Beside {
 			out.Beside = append(out.Beside, sanitize.Line(d.String()))
@@ -76,6 +79,13 @@ func (b *builder) compare(in []string) error {
 		b.Comparisons = append(b.Comparisons, out)
 	}
 	return nil
+}
+
+// unlike reports whether the sides have no case in common.
+func unlike(c *compare.Comparison) bool {
+	return !slices.ContainsFunc(c.Cases, func(k compare.Case) bool {
+		return k.Why != "" || k.Status != compare.New && k.Status != compare.Gone
+	})
 }
 
 // minTrend is the minimum number of runs of a trend: two are compared.

@@ -30,7 +30,7 @@ type Page struct {
 	Views     []View
 	Coverage  []Coverage
 	Rejected  []report.Rejected // files that are not documents
-	// Comparisons are of later runs with the first.
+	// Comparisons are of later runs with the first. Of more than two runs, those without a case of the first are left out.
 	Comparisons []Comparison
 	// Trends are the rows of the trends over at least minTrend runs.
 	Trends     [][]string

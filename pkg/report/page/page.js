@@ -264,7 +264,7 @@
       for (let v = base ** Math.ceil(Math.log(axis.low) / Math.log(base) - 1e-9); v <= axis.high * 1.0001; v *= step)
         for (const part of fine ? [1, 2, 5] : [1]) if (v * part <= axis.high * 1.0001) out.push(v * part);
       if (fine && out.length) out.unshift(...[0.2, 0.5].map(part => out[0] * part).filter(v => v >= axis.low));
-      if (out.length < 2) return ticks(axis, false, false, room);
+      if (out.length < (fine ? 4 : 2)) return ticks(axis, false, false, room);
       return out;
     }
     const raw = (axis.high - axis.low) / Math.min(room, 6), unit = 10 ** Math.floor(Math.log10(raw));

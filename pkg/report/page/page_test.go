@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -131,25 +132,47 @@ func TestAChartShowsItsSeriesAndHidesThem(t *testing.T) {
 	require.Equal(t, "Collectives: p50 latency in µs", b.texts("#view-collectives .plot svg > text")[0])
 }
 
-// An axis of less than three decades has a labelled line at every 1, 2 and 5; a longer one labels powers of ten.
+// An axis of less than three decades has a labelled line at every 1, 2 and 5, or if these are few at equal distances. A
+// longer one labels powers of ten.
 func TestLinesOfAnAxis(t *testing.T) {
-	r := newRuns(t)
-	d := resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1"))
-	for i := range d.Measurement.Rows {
-		for _, mode := range vocab.TimingModes() {
-			if timing := *d.Measurement.Rows[i].Timing(mode); timing != nil {
-				us := map[int64]float64{8: 1.6, 1024: 12, 1 << 20: 80}[d.Measurement.Rows[i].Requested]
-				*d.Measurement.Rows[i].Timing(mode) = resulttest.Timing(&d.Identity.Case, d.Measurement.Rows[i].Bytes, us, timing.SampleCount)
+	html := func(times ...float64) []byte {
+		r := newRuns(t)
+		d := resulttest.Collective(libraryCase("h200", "nccl", "all_reduce", 2), attempt("1"))
+		for i := range d.Measurement.Rows {
+			row := &d.Measurement.Rows[i]
+			for _, mode := range vocab.TimingModes() {
+				if timing := *row.Timing(mode); timing != nil {
+					us := times[slices.Index([]int64{8, 1024, 1 << 20}, row.Requested)]
+					*row.Timing(mode) = resulttest.Timing(&d.Identity.Case, row.Bytes, us, timing.SampleCount)
+				}
 			}
 		}
+		r.add(d)
+		return r.html()
 	}
-	r.add(d)
-	b := show(t, r.html(), "#collectives.show=latency")
-	require.Equal(t, []string{"1", "2", "5", "10", "20", "50", "100"}, b.texts(`#view-collectives .plot svg > text[text-anchor="end"]`))
+	const labels = `#view-collectives .plot svg > text[text-anchor="end"]`
+	b := show(t, html(1.6, 12, 80), "#collectives.show=latency")
+	require.Equal(t, []string{"1", "2", "5", "10", "20", "50", "100"}, b.texts(labels))
 	require.Zero(t, b.count(between))
-	b = show(t, r.html(), "")
-	require.Equal(t, []string{"0.001", "0.01", "0.1", "1", "10", "100"}, b.texts(`#view-collectives .plot svg > text[text-anchor="end"]`))
+	b = show(t, html(1.6, 12, 80), "")
+	require.Equal(t, []string{"0.001", "0.01", "0.1", "1", "10", "100"}, b.texts(labels))
 	require.Equal(t, 2*5, b.count(between))
+	b = show(t, html(12, 13, 14), "#collectives.show=latency")
+	require.Equal(t, []string{"10", "12", "14", "16", "18", "20"}, b.texts(labels))
+	require.Zero(t, b.count(between))
+}
+
+// Runs of other cases than the first have no comparison, unless there is just one.
+func TestRunsOfOtherCases(t *testing.T) {
+	r := newRuns(t)
+	for i, op := range []string{"all_reduce", "all_gather", "all_reduce", "broadcast"} {
+		a := attempt(strconv.Itoa(i))
+		a.At = a.At.AddDate(0, 0, i)
+		r.add(resulttest.Collective(libraryCase("h200", "nccl", op, 2), a))
+		p, _, err := page.Build([]string{r.dir}, nil, nil)
+		require.NoError(t, err)
+		require.Len(t, p.Comparisons, min(1, i))
+	}
 }
 
 func TestTheAddressHasTheState(t *testing.T) {
