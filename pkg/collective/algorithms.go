@@ -52,6 +52,7 @@ var algorithms = []algorithm{
 	{name: devicePrefix + "put", ops: paired},
 	{name: devicePrefix + "get", ops: paired},
 	{name: devicePrefix + "ping_pong", ops: paired[1:]},
+	{name: devicePrefix + "put_window", ops: paired},
 }
 
 // devicePrefix begins the names of algorithms that are not the library's: kernels of this program perform them over

@@ -60,6 +60,17 @@ typedef struct {
 	int nRanks, rank, stride;
 } cx_team;
 
+// ncclCommProperties_t since 2.29.7, 56 bytes.
+typedef struct {
+	size_t size;
+	uint32_t magic, version;
+	int32_t rank, nRanks, cudaDev, nvmlDev;
+	uint8_t deviceApiSupport, multimemSupport;
+	int32_t ginType, nLsaTeams;
+	uint8_t hostRmaSupport;
+	int32_t railedGinType;
+} cx_nccl_properties;
+
 // name, return type, parameters. The symbol is the name with "nccl" before it.
 #define CX_NCCL_FUNCTIONS(X) \
 	X(GetVersion, int, (int *)) \
@@ -84,6 +95,7 @@ typedef struct {
 	X(CommWindowRegister, int, (cx_comm, void *, size_t, cx_window *, int)) \
 	X(CommWindowDeregister, int, (cx_comm, cx_window)) \
 	X(TeamLsa, cx_team, (cx_comm)) \
+	X(CommQueryProperties, int, (cx_comm, cx_nccl_properties *)) \
 	X(AllReduce, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream)) \
 	X(ReduceScatter, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream)) \
 	X(AllGather, int, (const void *, void *, size_t, int, cx_comm, cx_stream)) \

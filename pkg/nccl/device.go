@@ -4,6 +4,7 @@ package nccl
 #include "abi.h"
 
 static int cx_lsa_ranks(const cx_nccl *f, cx_comm c) { return f->TeamLsa(c).nRanks; }
+static int cx_properties(const cx_nccl *f, cx_comm c, cx_nccl_properties *p) { return f->CommQueryProperties(c, p); }
 */
 import "C"
 
@@ -27,6 +28,25 @@ func (c *Communicator) LSARanks() (int, error) {
 		return 0, err
 	}
 	return int(C.cx_lsa_ranks(c.lib.table, c.handle)), nil
+}
+
+// sinceGIN is the first version whose properties of a communicator have the layout that GIN reads.
+const sinceGIN = 22907
+
+// GIN returns what the library reports of GIN, its network for kernels, on the communicator, in a sentence.
+func (c *Communicator) GIN() (string, error) {
+	if c.lib.Need("ncclCommQueryProperties") != nil || c.lib.Version < sinceGIN {
+		return fmt.Sprintf("%s %s does not report whether it has GIN", c.lib.Kind, c.lib.VersionString()), nil
+	}
+	p := C.cx_nccl_properties{size: C.sizeof_cx_nccl_properties, magic: configMagic, version: C.uint32_t(c.lib.Version)}
+	if err := c.lib.Check("ncclCommQueryProperties", c.rank, Result(C.cx_properties(c.lib.table, c.handle, &p))); err != nil {
+		return "", err
+	}
+	name, known := map[C.int32_t]string{0: "none", 2: "proxy", 3: "gdaki", 4: "gpi"}[p.ginType]
+	if !known {
+		name = fmt.Sprintf("type %d", p.ginType)
+	}
+	return fmt.Sprintf("%s reports the GIN of the communicator as %s", c.lib.Kind, name), nil
 }
 
 // includeVariable names the directory of NCCL's headers.

@@ -32,8 +32,9 @@ var since = map[string]Version{
 	"ncclCommInitRankScalable": 22304,
 	"ncclCommShrink":           22703, "ncclCommWindowRegister": 22703, "ncclCommWindowDeregister": 22703,
 	"ncclAlltoAll": 22803, "ncclGather": 22803, "ncclScatter": 22803, "ncclTeamLsa": 22803,
-	"ncclResetDebugInit":  22403,
-	"ncclAllReduceConfig": 23102, "ncclReduceScatterConfig": 23102, "ncclAllGatherConfig": 23102, "ncclBroadcastConfig": 23102, "ncclReduceConfig": 23102,
+	"ncclCommQueryProperties": 22902,
+	"ncclResetDebugInit":      22403,
+	"ncclAllReduceConfig":     23102, "ncclReduceScatterConfig": 23102, "ncclAllGatherConfig": 23102, "ncclBroadcastConfig": 23102, "ncclReduceConfig": 23102,
 	"ncclAllToAll": never, "ncclAlltoAllv": never, "ncclAllToAllv": never,
 }
 

@@ -1291,6 +1291,25 @@ struct team ncclTeamLsa(ncclComm_t c) {
 	int n = (int)ordered("CX_FAKE_NCCL_LSA", c->nranks);
 	return (struct team){n, c->rank % n, 1};
 }
+
+struct properties {
+	size_t size;
+	uint32_t magic, version;
+	int32_t rank, nranks, cuda, nvml;
+	uint8_t device_api, multimem;
+	int32_t gin, lsa_teams;
+	uint8_t host_rma;
+	int32_t railed_gin;
+};
+
+int ncclCommQueryProperties(ncclComm_t c, struct properties *p) {
+	TRY(check_comm(c));
+	if (p->magic != 0xcafebeef) return fail(InvalidUsage, "properties without their magic");
+	if (p->size != sizeof *p || (int)p->version != version()) return fail(InvalidArgument, "properties of another version");
+	p->rank = c->rank, p->nranks = c->nranks, p->device_api = 1;
+	p->gin = p->railed_gin = (int)ordered("CX_FAKE_NCCL_GIN", 0);
+	return Success;
+}
 #endif
 
 // ---- for the stand-in of NCCL EP -------------------------------------------

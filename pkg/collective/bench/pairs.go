@@ -15,7 +15,7 @@ type pairs struct {
 // pair adds the matrix of a case of a pairwise operation.
 func (p *Report) pair(d *collective.Document) {
 	b := &p.r.Shape
-	if !p.r.Op.Pairwise() || len(d.Measurement.Rows) == 0 {
+	if !p.r.Op.Pairwise() || len(d.Measurement.Rows) == 0 || b.Sizes[len(b.Sizes)-1] == 0 {
 		return
 	}
 	s := tables.NewSquare(b.Sizes[len(b.Sizes)-1], p.World)

@@ -164,6 +164,9 @@ func (f *Flags) Request(op string) (Request, error) {
 		Mode: mode, Across: across(f.average), CPUTime: f.cpuTime > 0, PerIteration: f.perIter > 0, Percentiles: f.percentiles,
 		Timestamps: f.timestamps > 0, Memory: f.mem > 0,
 	}
+	if r.device != "" && r.Op.Pairwise() {
+		r.View.Messages = map[runner.Op]int{runner.P2P: 1, runner.P2PBidir: 2}[r.Op]
+	}
 	if why := collective.Ungrouped(op, f.aggregate); why != "" {
 		return r, cli.UsageError("-m %d: %s: want 1", f.aggregate, why)
 	}

@@ -122,6 +122,7 @@ func TestDeviceImplementations(t *testing.T) {
 	for line, want := range map[string]string{
 		"all_reduce -D 0 -R 2": "", "all_reduce -D 1 -R 2": "device_lsa", "alltoall -D 2 -R 2 -V 16": "device_lsa_vec",
 		"p2p -D 2 -R 2": "device_get", "p2p_bidir -D 1 -R 2": "device_put", "p2p_bidir -D 3 -R 2": "device_ping_pong",
+		"p2p -D 3 -R 2": "device_put_window", "p2p_bidir -D 4 -R 2": "device_put_window",
 	} {
 		d := planned(t, "nccl", line)
 		require.Equal(t, []string{want}, field(d, func(c plan.Case) string { return collective.Of(&c).Algorithm }), line)

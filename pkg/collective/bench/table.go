@@ -53,6 +53,9 @@ func (t *Table) head(place string, world int) string {
 		fmt.Fprintf(&w, "# percentiles of too few samples are N/A: p90 needs 10, p95 20 and p99 100 windows (--trials), or iterations with -I or -z 3\n")
 	}
 	fmt.Fprintf(&w, "# checked bit for bit: results that timed windows leave, and all results of one untimed window")
+	if t.r.View.Messages > 0 {
+		fmt.Fprintf(&w, "; messages are counted where they arrive")
+	}
 	return w.String()
 }
 
@@ -192,6 +195,9 @@ func (t *Table) fit(width int) {
 	if t.r.Op.Pairwise() {
 		full += 12
 	}
+	if t.r.View.Messages > 0 {
+		full += 10
+	}
 	if t.r.View.Timestamps {
 		full += 21
 	}
@@ -247,6 +253,10 @@ func (t *Table) columns() {
 		heads += fmt.Sprintf("  %4s  %4s", "src", "dst")
 		below += strings.Repeat(" ", 12)
 	}
+	if t.r.View.Messages > 0 {
+		heads += fmt.Sprintf("  %8s", "msgrate")
+		below += fmt.Sprintf("  %8s", "(M/s)")
+	}
 	if w := t.groupWidth(); w > 0 {
 		heads += fmt.Sprintf("  %*s", w, "ranks")
 		below += strings.Repeat(" ", 2+w)
@@ -281,6 +291,13 @@ func (t *Table) line(d *collective.Document, rows []collective.Row) {
 	}
 	if src, dst := rows[0].Src, rows[0].Dst; src != nil && dst != nil {
 		fmt.Fprintf(t.w, "  %4d  %4d", *src, *dst)
+	}
+	if f, timed := t.r.View.Figures(&rows[0]); t.r.View.Messages > 0 {
+		rate := "N/A"
+		if timed {
+			rate = strconv.FormatFloat(f.Rate/1e6, 'g', 4, 64)
+		}
+		fmt.Fprintf(t.w, "  %8s", rate)
 	}
 	if group := rows[0].Group; group != nil {
 		fmt.Fprintf(t.w, "  %*s", t.groupWidth(), listed(group))

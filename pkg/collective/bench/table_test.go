@@ -217,6 +217,8 @@ func TestANarrowTable(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{"all_reduce -b 1K -e 1K", "        1024     8.00    0.13    0.13       0     4.00    0.26    0.26       0"},
 		{"p2p -b 1K -e 1K", "        1024     8.00    0.13    0.13       0     1     0"},
+		{"p2p -b 1K -e 1K -D 3 -R 2", "        1024     8.00    0.13    0.13       0     1     0     0.125"},
+		{"p2p_bidir -b 1K -e 1K -D 3 -R 2", "        1024     8.00    0.13    0.13       0     1     0      0.25"},
 	} {
 		r, err := ask(t, tt.line)
 		require.NoError(t, err)

@@ -17,6 +17,7 @@ type View struct {
 	Percentiles  bool // add columns
 	Timestamps   bool // add a column
 	Memory       bool // add a line
+	Messages     int  // of an operation, whose rate has a column; 0: no column
 }
 
 // across selects how the times of the ranks are reduced, with the numbers of nccl-tests' -a.
@@ -29,6 +30,7 @@ type Figures struct {
 	TimeUS float64 `json:"time_us"`
 	AlgBW  float64 `json:"algbw_gbps"`
 	BusBW  float64 `json:"busbw_gbps"`
+	Rate   float64 `json:"messages_per_second,omitempty"` // of a pair of ranks, by kernels of -D
 }
 
 // Figures returns the figures of a row, and false if it was not timed. Bandwidths are based on the
@@ -47,7 +49,7 @@ func (v View) Figures(row *collective.Row) (Figures, bool) {
 	case 2:
 		us = t.RankMin
 	}
-	f := Figures{TimeUS: us, AlgBW: t.AlgBW * t.Percentiles.P50 / us, BusBW: t.BusBW * t.Percentiles.P50 / us}
+	f := Figures{TimeUS: us, AlgBW: t.AlgBW * t.Percentiles.P50 / us, BusBW: t.BusBW * t.Percentiles.P50 / us, Rate: float64(v.Messages) / us * 1e6}
 	if v.CPUTime {
 		f.TimeUS = t.Enqueue
 	}

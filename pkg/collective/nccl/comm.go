@@ -45,6 +45,7 @@ var (
 	_ runner.Comm    = (*comm)(nil)
 	_ runner.Chooser = (*comm)(nil)
 	_ runner.Namer   = (*comm)(nil)
+	_ runner.Counter = (*comm)(nil)
 )
 
 func newComm(c *nccl.Communicator, d accel.Device) (*comm, error) {

@@ -8,8 +8,9 @@ enum { CX_THREADS = 512, CX_CALLS = 128 };
 enum { CX_ALL_REDUCE = 0, CX_ALL_GATHER = 1, CX_ALLTOALL = 3 };
 
 // How an operation is performed: element by element or in words of 16 bytes, or between two ranks: by the sender, by the
-// receiver, or by senders in turns, of which each waits for the message of the other.
-enum { CX_ELEMENTS, CX_VECTORS, CX_PUT, CX_GET, CX_TURNS };
+// receiver, by senders in turns, of which each waits for the message of the other, or by a sender whose blocks move
+// messages of their own, so that as many are in flight. A message of no bytes is a signal alone.
+enum { CX_ELEMENTS, CX_VECTORS, CX_PUT, CX_GET, CX_TURNS, CX_WINDOW };
 
 struct cx_work {
 	ncclWindow_t buffers, signals;
@@ -74,26 +75,29 @@ __device__ __forceinline__ cx_u16 cx_to_half(float f)
 }
 #endif
 
-// Signals. For each block and peer, a line of a rank's window of signals has the number of signals from the peer, which
-// the peer writes, and the numbers that this rank has sent there and waited for.
-enum { CX_LINE = 128, CX_SENT = 64, CX_SEEN = 68 };
+// Signals that data are there, and that buffers are ready. For each block, peer and kind, a line of a rank's window of
+// signals has the number of signals from the peer, which the peer writes, and the numbers that this rank has sent there
+// and waited for.
+enum { CX_DATA, CX_READY };
+enum { CX_LINE = 128, CX_FROM = 32, CX_SENT = 64, CX_SEEN = 68, CX_OWN = 8 };
 
 __device__ __forceinline__ cx_u64 cx_line(const cx_work &w, int of) { return ((cx_u64)blockIdx.x * w.world + of) * CX_LINE; }
 
 // Signals a peer, after all that this thread has written or has seen written.
-__device__ __forceinline__ void cx_signal(const cx_work &w, int peer)
+__device__ __forceinline__ void cx_signal(const cx_work &w, int peer, int kind)
 {
-	cx_u32 *sent = (cx_u32 *)ncclGetLocalPointer(w.signals, cx_line(w, peer) + CX_SENT);
+	cx_u32 *sent = (cx_u32 *)ncclGetLocalPointer(w.signals, cx_line(w, peer) + CX_SENT + kind * CX_OWN);
 	*sent += 1;
-	cx_release((cx_u32 *)ncclGetPeerPointer(w.signals, cx_line(w, w.rank), peer), *sent);
+	cx_release((cx_u32 *)ncclGetPeerPointer(w.signals, cx_line(w, w.rank) + kind * CX_FROM, peer), *sent);
 }
 
 // Waits for a signal of a peer.
-__device__ __forceinline__ void cx_wait(const cx_work &w, int peer)
+__device__ __forceinline__ void cx_wait(const cx_work &w, int peer, int kind)
 {
-	cx_u32 *line = (cx_u32 *)ncclGetLocalPointer(w.signals, cx_line(w, peer)), *seen = line + CX_SEEN / 4;
+	char *line = (char *)ncclGetLocalPointer(w.signals, cx_line(w, peer));
+	cx_u32 *from = (cx_u32 *)(line + kind * CX_FROM), *seen = (cx_u32 *)(line + CX_SEEN + kind * CX_OWN);
 	*seen += 1;
-	for (cx_u32 tries = 1; (cx_i32)(cx_acquire(line) - *seen) < 0; tries++)
+	for (cx_u32 tries = 1; (cx_i32)(cx_acquire(from) - *seen) < 0; tries++)
 		if (tries % 1024 == 0 && *w.stop != 0)
 			return;
 }
@@ -105,8 +109,8 @@ __device__ __forceinline__ void cx_barrier(const cx_work &w)
 	for (int peer = threadIdx.x; peer < w.world; peer += blockDim.x) {
 		if (peer == w.rank)
 			continue;
-		cx_signal(w, peer);
-		cx_wait(w, peer);
+		cx_signal(w, peer, CX_DATA);
+		cx_wait(w, peer, CX_DATA);
 	}
 	__syncthreads();
 }
@@ -117,11 +121,12 @@ template <class T> __device__ __forceinline__ T *cx_buffer(const cx_work &w, cx_
 }
 
 // Copies this thread's share, with eight loads at a time in flight.
-template <class T> __device__ __forceinline__ void cx_copy(void *to, const void *from, cx_u64 n)
+template <class T> __device__ __forceinline__ void cx_copy(const cx_work &w, void *to, const void *from, cx_u64 n)
 {
 	T *dst = (T *)to;
 	const T *src = (const T *)from;
-	cx_u64 i = cx_first(), step = cx_step();
+	bool alone = w.way == CX_WINDOW;
+	cx_u64 i = alone ? threadIdx.x : cx_first(), step = alone ? blockDim.x : cx_step();
 	enum { LOADS = 8 };
 	for (; i + (LOADS - 1) * step < n; i += LOADS * step) {
 		T v[LOADS];
@@ -141,15 +146,15 @@ __device__ void cx_move(const cx_work &w, void *to, const void *from)
 {
 	cx_u64 bytes = w.count * w.size, whole = bytes & ~(cx_u64)15;
 	if (w.way != CX_ELEMENTS && (((cx_u64)to | (cx_u64)from) & 15) == 0) {
-		cx_copy<cx_word>(to, from, whole / 16);
-		cx_copy<cx_u8>((char *)to + whole, (const char *)from + whole, bytes - whole);
+		cx_copy<cx_word>(w, to, from, whole / 16);
+		cx_copy<cx_u8>(w, (char *)to + whole, (const char *)from + whole, bytes - whole);
 		return;
 	}
 	switch (w.size) {
-	case 1: return cx_copy<cx_u8>(to, from, w.count);
-	case 2: return cx_copy<cx_u16>(to, from, w.count);
-	case 4: return cx_copy<cx_u32>(to, from, w.count);
-	default: return cx_copy<cx_u64>(to, from, w.count);
+	case 1: return cx_copy<cx_u8>(w, to, from, w.count);
+	case 2: return cx_copy<cx_u16>(w, to, from, w.count);
+	case 4: return cx_copy<cx_u32>(w, to, from, w.count);
+	default: return cx_copy<cx_u64>(w, to, from, w.count);
 	}
 }
 
@@ -283,13 +288,13 @@ __device__ __forceinline__ void cx_message(const cx_work &w, cx_at at)
 	cx_move(w, cx_buffer<void>(w, at.recv, dst), cx_buffer<void>(w, at.send, src));
 	__syncthreads();
 	if (threadIdx.x == 0)
-		cx_signal(w, w.peer);
+		cx_signal(w, w.peer, CX_DATA);
 }
 
-__device__ __forceinline__ void cx_hear(const cx_work &w)
+__device__ __forceinline__ void cx_hear(const cx_work &w, int kind)
 {
 	if (threadIdx.x == 0)
-		cx_wait(w, w.peer);
+		cx_wait(w, w.peer, kind);
 	__syncthreads();
 }
 
@@ -299,16 +304,17 @@ template <int N> __device__ __forceinline__ void cx_pair(const cx_work &w, const
 	bool accesses = w.way == CX_GET ? w.receives : w.sends, accessed = w.way == CX_GET ? w.sends : w.receives;
 	bool second = w.way == CX_TURNS && w.rank > w.peer;
 	if (accessed && threadIdx.x == 0)
-		cx_signal(w, w.peer);
+		cx_signal(w, w.peer, CX_READY);
 	if (accesses)
-		cx_hear(w);
-	for (int i = 0; i < w.calls; i++) {
+		cx_hear(w, CX_READY);
+	bool alone = w.way == CX_WINDOW;
+	for (int i = alone ? blockIdx.x : 0; i < w.calls; i += alone ? gridDim.x : 1) {
 		if (second)
-			cx_hear(w);
+			cx_hear(w, CX_DATA);
 		if (accesses)
 			cx_message(w, calls.at[i]);
 		if (accessed && !second)
-			cx_hear(w);
+			cx_hear(w, CX_DATA);
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	prelude "github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/collective/runner"
+	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -30,12 +31,17 @@ const (
 	deviceBlocks  = 16 // by default
 	deviceThreads = 512
 	deviceCalls   = 128 // operations of a launch
-	signalLine    = 128 // bytes
+	signalLine    = 128 // bytes, of which the first four are the number of signals from the peer
 	messageBytes  = 16 * deviceThreads
 )
 
 // deviceWays has the numbers of algorithms in device.cu.
-var deviceWays = map[string]int32{"device_lsa": 0, "device_lsa_vec": 1, "device_put": 2, "device_get": 3, "device_ping_pong": 4}
+var deviceWays = map[string]int32{"device_lsa": 0, "device_lsa_vec": 1, "device_put": 2, deviceGet: 3, "device_ping_pong": 4, deviceWindow: 5}
+
+const (
+	deviceGet    = "device_get"
+	deviceWindow = "device_put_window" // each block moves messages of its own
+)
 
 // kernels perform an operation over NCCL's device interface.
 type kernels struct {
@@ -47,6 +53,7 @@ type kernels struct {
 	scope     *accel.Scope
 	one, many accel.Kernel // of one operation, and of up to deviceCalls
 	signals   *memory
+	stream    accel.Stream // of what is not timed
 	work      *deviceWork
 	at        *[deviceCalls]deviceAt
 }
@@ -72,7 +79,11 @@ func (k *comm) useKernels(op runner.Op, algorithm string, ctas int) error {
 		return rank.Refused("%s %s has no device interface for %s: load NCCL 2.28 or newer", l.Kind, l.VersionString(), algorithm)
 	}
 	if lsa < k.c.World() {
-		return rank.Refused("%s: kernels reach the memory of %d ranks, but the case has %d: use GPUs that NVLink joins", algorithm, lsa, k.c.World())
+		gin, err := k.c.GIN()
+		if err != nil {
+			return gpurank.NCCLError(err)
+		}
+		return rank.Refused("%s: kernels reach the memory of %d ranks, but the case has %d: use GPUs that NVLink joins (%s, and there are no kernels over it)", algorithm, lsa, k.c.World(), gin)
 	}
 	headers, err := l.DeviceHeaders()
 	if err != nil {
@@ -118,9 +129,8 @@ func (d *kernels) open(headers string) error {
 		return noWindow()
 	}
 	d.work.signals = uintptr(d.signals.registration.Handle())
-	s, err := d.scope.NewStream()
-	if err == nil {
-		err = errors.Join(d.scope.Set(s, m.Ptr(), 0, bytes), s.Synchronize())
+	if d.stream, err = d.scope.NewStream(); err == nil {
+		err = errors.Join(d.scope.Set(d.stream, m.Ptr(), 0, bytes), d.stream.Synchronize())
 	}
 	return rank.Coded(result.ReasonDevice, err)
 }
@@ -162,7 +172,7 @@ func (d *kernels) enqueue(s accel.Stream, calls []runner.Call, group int) error 
 // launch enqueues operations that differ in their buffers alone.
 func (d *kernels) launch(s accel.Stream, calls []runner.Call) error {
 	c := &calls[0]
-	if err := adds(c); err != nil || c.Op.Pairwise() && c.Count == 0 {
+	if err := adds(c); err != nil {
 		return err
 	}
 	m := d.comm.memoryAt(c.Send)
@@ -183,7 +193,9 @@ func (d *kernels) launch(s accel.Stream, calls []runner.Call) error {
 	if len(calls) > 1 {
 		kernel = d.many
 	}
-	if d.blocks = d.limit; w.peer >= 0 {
+	if d.blocks = d.limit; d.algorithm == deviceWindow {
+		d.blocks = min(d.limit, len(calls))
+	} else if w.peer >= 0 {
 		d.blocks = int(min(int64(d.limit), max(1, (c.Count*int64(w.size)+messageBytes-1)/messageBytes)))
 	}
 	return rank.Coded(result.ReasonDevice, kernel.Launch(s, uint32(d.blocks), deviceThreads, 0, unsafe.Pointer(w), unsafe.Pointer(d.at)))
@@ -196,15 +208,47 @@ func (d *kernels) between(c *runner.Call) {
 	if c.Exchange == 0 {
 		return
 	}
-	words := unsafe.Slice((*int64)(accel.Ptr(c.Exchange).Pointer()), 4*w.world)
+	words := unsafe.Slice((*int64)(accel.Ptr(c.Exchange).Pointer()), 6*w.world)
 	for peer := range w.world {
-		if words[peer] > 0 {
+		if words[4*w.world+peer] > 0 {
 			w.peer, w.sends = peer, 1
 		}
-		if words[2*w.world+peer] > 0 {
+		if words[5*w.world+peer] > 0 {
 			w.peer, w.receives = peer, 1
 		}
 	}
+}
+
+// Counts implements runner.Counter for messages between two ranks. A rank whose memory the peer reads counts the messages
+// that the peer has taken.
+func (k *comm) Counts(c runner.Call) bool {
+	d := k.kernels
+	if d == nil || d.op != c.Op || !c.Op.Pairwise() {
+		return false
+	}
+	if d.between(&c); d.algorithm == deviceGet {
+		return d.work.sends > 0
+	}
+	return d.work.receives > 0
+}
+
+// Arrived implements runner.Counter. The first block counts the messages that blocks move together.
+func (k *comm) Arrived(c runner.Call) (messages uint32, err error) {
+	d := k.kernels
+	d.between(&c)
+	blocks := 1
+	if d.algorithm == deviceWindow {
+		blocks = d.limit
+	}
+	words := signalLine / 4 * k.c.World()
+	lines, err := accel.Read[uint32](k.device, d.stream, d.signals.Ptr(), blocks*words)
+	if err != nil {
+		return 0, rank.Coded(result.ReasonDevice, err)
+	}
+	for block := range blocks {
+		messages += lines[block*words+int(d.work.peer)*signalLine/4]
+	}
+	return messages, nil
 }
 
 // adds refuses reductions that the kernels lack.

@@ -152,14 +152,52 @@ func TestDeviceKernelsThatAreWrong(t *testing.T) {
 	right := deviceKernels
 	defer func() { deviceKernels = right }()
 	setUp(t)
-	for _, wrong := range []struct{ right, wrong, algorithm string }{
-		{"for (int p = 1; p < w.world; p++)", "for (int p = 1; p < w.world - 1; p++)", "device_lsa"},
-		{"out[j].of[e] = N::out(v[j][e]);", "out[j].of[e] = N::out(v[j][0]);", "device_lsa_vec"},
+	for _, wrong := range []struct {
+		right, wrong string
+		op           runner.Op
+		algorithm    string
+	}{
+		{"for (int p = 1; p < w.world; p++)", "for (int p = 1; p < w.world - 1; p++)", runner.AllReduce, "device_lsa"},
+		{"out[j].of[e] = N::out(v[j][e]);", "out[j].of[e] = N::out(v[j][0]);", runner.AllReduce, "device_lsa_vec"},
+		{"cx_message(w, calls.at[i]);", "cx_message(w, calls.at[0]);", runner.P2P, deviceWindow},
 	} {
 		require.Equal(t, 1, strings.Count(right, wrong.right))
 		deviceKernels = strings.Replace(right, wrong.right, wrong.wrong, 1)
-		d, _ := measured(t, deviceCase(runner.AllReduce, wrong.algorithm, 2))
+		d, _ := measured(t, deviceCase(wrong.op, wrong.algorithm, 2))
 		require.Positive(t, d.Measurement.Rows[1].Check.Wrong, "%s: %v", wrong.algorithm, d.Outcome.Reasons)
+	}
+}
+
+// Messages are counted where they arrive, those of no bytes too, which are signals alone. Two signals of a message
+// are one too many.
+func TestMessagesAreCounted(t *testing.T) {
+	right := deviceKernels
+	defer func() { deviceKernels = right }()
+	setUp(t)
+	of := func(op runner.Op, algorithm string) *collective.Document {
+		c := deviceCase(op, algorithm, 2)
+		b := collective.Of(&c)
+		b.Sizes, b.Modes = []int64{0, 1 << 16}, []string{vocab.Pipelined}
+		d, errs := measured(t, c)
+		require.NoError(t, errors.Join(errs...))
+		return d
+	}
+	const timed = 2 * 3 * 3 // operations, beside four untimed ones, which the two pairs of a p2p share
+	for _, tt := range []struct {
+		op        runner.Op
+		algorithm string
+		messages  int64 // that are counted
+	}{{runner.P2P, deviceWindow, timed + 2}, {runner.P2P, deviceGet, timed + 2}, {runner.P2PBidir, "device_ping_pong", 2 * (timed + 4)}} {
+		deviceKernels = right
+		for _, row := range of(tt.op, tt.algorithm).Measurement.Rows {
+			require.Zero(t, row.Check.Wrong)
+			require.True(t, row.Good())
+			require.Positive(t, row.Check.Checked)
+		}
+		deviceKernels = strings.NewReplacer("*sent += 1;", "*sent += 1 + (kind == CX_DATA);", "*seen += 1;", "*seen += 1 + (kind == CX_DATA);").Replace(right)
+		for _, row := range of(tt.op, tt.algorithm).Measurement.Rows {
+			require.Equal(t, tt.messages, row.Check.Wrong, tt.algorithm)
+		}
 	}
 }
 
@@ -174,7 +212,12 @@ func TestDeviceKernelsAreRefused(t *testing.T) {
 		{"an old library", func(t *testing.T) {
 			t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclTeamLsa"}}.Build(t))
 		}, nil, "nccl 2.28.9 has no device interface for device_lsa: load NCCL 2.28 or newer"},
-		{"two hosts", func(t *testing.T) { t.Setenv("CX_FAKE_NCCL_LSA", "1") }, nil, "reach the memory of 1 ranks, but the case has 2: use GPUs that NVLink joins"},
+		{"two hosts", func(t *testing.T) { t.Setenv("CX_FAKE_NCCL_LSA", "1") }, nil, "reach the memory of 1 ranks, but the case has 2: use GPUs that NVLink joins (nccl 2.28.9 does not report whether it has GIN"},
+		{"two hosts with a network", func(t *testing.T) {
+			t.Setenv("CX_FAKE_NCCL_LSA", "1")
+			t.Setenv("CX_FAKE_NCCL_VERSION", "22907")
+			t.Setenv("CX_FAKE_NCCL_GIN", "2")
+		}, nil, "the case has 2: … (nccl reports the GIN of the communicator as proxy, and there are no kernels over it)"},
 		{"no headers", func(t *testing.T) { t.Setenv("CX_NCCL_INCLUDE", "/nowhere") }, nil, "core__funcs.h of nccl 2.28.9 is not in /nowhere: install … CX_NCCL_INCLUDE"},
 		{"other headers", func(t *testing.T) { t.Setenv("CX_FAKE_NCCL_VERSION", "22907") }, nil, "nccl.h is of another version than the library, 2.29.7: install both"},
 		{"no compiler", func(t *testing.T) { t.Setenv("CX_NVRTC_LIB", "/nowhere/libnvrtc.so.13") }, nil, "compile kernels over NCCL's device interface: … /nowhere"},

@@ -164,6 +164,10 @@ func (b *bench) named(mode string, trial int) window {
 func (b *bench) window(ctx context.Context, mode string, trial rank.Trial) ([]float64, error) {
 	w := b.named(mode, trial.Number)
 	w.Repeat = trial.Repeat
+	before, err := b.arrived()
+	if err != nil {
+		return nil, err
+	}
 	s, err := b.measure(ctx, w)
 	if err != nil {
 		return nil, err
@@ -177,6 +181,13 @@ func (b *bench) window(ctx context.Context, mode string, trial rank.Trial) ([]fl
 	}
 	verdict, err := b.check(w, b.spec.marks(b.rung))
 	if err != nil {
+		return nil, err
+	}
+	operations := b.spec.operations()
+	if mode == vocab.Graph {
+		operations *= b.spec.block.Measure.Launches
+	}
+	if err := b.count(&verdict, before, len(b.settles)+operations, b.spec.operations()); err != nil {
 		return nil, err
 	}
 	s.Check = &verdict

@@ -77,6 +77,15 @@ func choose(c Comm, op Op, b *collective.Block) error {
 	return nil
 }
 
+// Counter is a Comm that counts messages where they arrive.
+type Counter interface {
+	// Counts reports whether each operation like c brings a message to this rank that it counts.
+	Counts(c Call) bool
+	// Arrived returns how many messages of such operations have arrived on this rank in all, modulo 2³². No operation
+	// may be running.
+	Arrived(c Call) (uint32, error)
+}
+
 // Elapsed holds the time from the start of a window until its last operation was enqueued, and until
 // all operations ended. Ended is 0 if they have not ended.
 type Elapsed struct{ Enqueued, Ended time.Duration }

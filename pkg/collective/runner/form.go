@@ -207,7 +207,8 @@ func (e Extent) received(rank int) []workload.Region {
 }
 
 // Exchange returns four concatenated lists of one number per rank, in elements: sent, send offsets,
-// received, receive offsets. These are the arguments of ncclAllToAllv. It returns nil for operations
+// received, receive offsets. These are the arguments of ncclAllToAllv. For a pairwise operation, two more lists
+// follow: the numbers of messages to and from each rank, which may have no elements. It returns nil for operations
 // whose other arguments determine these numbers.
 func (f Form) Exchange(e Extent, rank int) []int64 {
 	if e.flow == nil {
@@ -215,13 +216,20 @@ func (f Form) Exchange(e Extent, rank int) []int64 {
 	}
 	words := make([]int64, 4*f.World)
 	sent, sentAt := words[:f.World], words[f.World:2*f.World]
-	received, receivedAt := words[2*f.World:3*f.World], words[3*f.World:]
+	received, receivedAt := words[2*f.World:3*f.World], words[3*f.World:4*f.World]
 	outgoing, incoming := int64(0), int64(0)
 	for peer := range f.World {
 		sent[peer], sentAt[peer] = e.flow[rank][peer], outgoing
 		received[peer], receivedAt[peer] = e.flow[peer][rank], incoming
 		outgoing += sent[peer]
 		incoming += received[peer]
+	}
+	if f.Op.Pairwise() {
+		flow := f.between(1)
+		words = append(words, flow[rank]...)
+		for _, to := range flow {
+			words = append(words, to[rank])
+		}
 	}
 	return words
 }

@@ -134,3 +134,16 @@ func TestOnlyListedPartsHaveAnExchange(t *testing.T) {
 		require.Equal(t, op.Exchanges(), f.Exchange(f.Extent(1<<10), 0) != nil, op)
 	}
 }
+
+// A message without elements is a message.
+func TestEmptyMessagesAreListed(t *testing.T) {
+	for op, want := range map[Op][3][]int64{
+		P2P:      {{0, 0, 1, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 1, 0, 0}},
+		P2PBidir: {{0, 0, 1, 0, 0, 1}, {0, 0, 0, 0, 0, 0}, {1, 0, 0, 1, 0, 0}},
+	} {
+		f := Form{Op: op, Type: numeric.Float, World: 3, Pair: Pair{Src: 0, Dst: 2}}
+		for rank, messages := range want {
+			require.Equal(t, append(make([]int64, 12), messages...), f.Exchange(f.Extent(0), rank), op)
+		}
+	}
+}

@@ -41,8 +41,8 @@ type rungRecord struct {
 	Placement string `json:"placement"`
 	Pair      Pair   `json:"pair,omitzero"`
 	Slots     int    `json:"slots"`
-	// Checks and Untimed are the numbers of elements that this rank compares in each timed and each
-	// untimed window.
+	// Checks and Untimed are the numbers of elements that this rank compares, and of messages that it counts, in each
+	// timed and each untimed window.
 	Checks  int64 `json:"checks"`
 	Untimed int64 `json:"untimed_checks"`
 	// Truncated is the minimum number of truncated windows.

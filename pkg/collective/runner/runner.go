@@ -298,10 +298,14 @@ func (b *bench) setup() setup {
 		Modes:     b.ladder.modes, Dropped: b.ladder.dropped, Excluded: b.ladder.excluded,
 	}
 	for _, r := range b.ladder.rungs {
-		out.Rungs = append(out.Rungs, rungRecord{
+		record := rungRecord{
 			Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Pair: r.Pair, Slots: r.Slots,
 			Checks: b.compared(r, b.spec.marks(r)), Untimed: b.comparedUntimed(r), Truncated: r.truncated,
-		})
+		}
+		if b.counts(r) {
+			record.Checks, record.Untimed = record.Checks+int64(b.spec.operations()), record.Untimed+int64(r.untimed)
+		}
+		out.Rungs = append(out.Rungs, record)
 	}
 	return out
 }

@@ -89,6 +89,10 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 		if err := b.fillAll(w); err != nil {
 			return err
 		}
+		before, err := b.arrived()
+		if err != nil {
+			return err
+		}
 		if err := b.operate(ctx, mode, calls); err != nil {
 			return err
 		}
@@ -96,6 +100,9 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 			return err
 		}
 		v, err := b.check(w, each(len(calls)))
+		if err == nil {
+			err = b.count(&v, before, len(calls), len(calls))
+		}
 		if err != nil {
 			return err
 		}
