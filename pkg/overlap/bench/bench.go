@@ -303,26 +303,33 @@ func printTimes(w io.Writer, note string, rows []overlap.Row) {
 	fmt.Fprintf(w, "# %8s %5s %5s %5s %8s %8s %8s %8s %8s  %s\n", "bytes", "m", "n", "k", "comput.", "commun.", "together", "serial", "floor", "check")
 	for i := range rows {
 		r := &rows[i]
-		fmt.Fprintf(w, "%10d %5d %5d %5d %8.2f %8.2f %8.2f %8.2f %8.2f  %s\n", r.Bytes, r.ProductM, r.ProductN, r.ProductK,
-			r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, r.Floor, bench.CheckOf(r.Verify.Passed, r.Complete))
+		fmt.Fprintf(w, "%10d %5d %5d %5d", r.Bytes, r.ProductM, r.ProductN, r.ProductK)
+		for _, us := range []float64{r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, r.Floor} {
+			fmt.Fprintf(w, " %8s", bench.Micros(us))
+		}
+		fmt.Fprintf(w, "  %s\n", bench.CheckOf(r.Verify.Passed, r.Complete))
 	}
 }
 
-// printOverlap prints what each row says of the overlap.
+// printOverlap prints what each row says of the overlap, which is nothing until it is complete.
 func printOverlap(w io.Writer, rows []overlap.Row) {
 	fmt.Fprintf(w, "# exposed: us that communication adds; E: efficiency, 1 hides the shorter side;\n"+
 		"# of each side: part with the other running, slowdown, and tax of its pieces\n")
 	fmt.Fprintf(w, "# %8s %9s %7s %17s %17s %15s\n", "", "", "", "covered", "slowdown", "tax")
 	fmt.Fprintf(w, "# %8s %9s %7s %8s %8s %8s %8s %7s %7s\n", "bytes", "exposed", "E", "comput.", "commun.", "comput.", "commun.", "comput.", "commun.")
-	maybe := func(v *float64) string {
-		if v == nil {
-			return "-"
-		}
-		return fmt.Sprintf("%.2f", *v)
-	}
 	for i := range rows {
 		r := &rows[i]
-		fmt.Fprintf(w, "%10d %9s %7s %8.2f %8.2f %8s %8s %7s %7s\n", r.Bytes, maybe(r.ExposedBeyondNoise()), maybe(r.Efficiency),
-			r.ComputeCoverage, r.CommunicationCoverage, maybe(r.ComputeSlowdown), maybe(r.CommunicationSlowdown), maybe(r.ComputeTax), maybe(r.CommunicationTax))
+		fmt.Fprintf(w, "%10d", r.Bytes)
+		for k, v := range []*float64{
+			r.ExposedBeyondNoise(), r.Efficiency, &r.ComputeCoverage, &r.CommunicationCoverage,
+			r.ComputeSlowdown, r.CommunicationSlowdown, r.ComputeTax, r.CommunicationTax,
+		} {
+			cell := "-"
+			if v != nil && r.Complete {
+				cell = fmt.Sprintf("%.2f", *v)
+			}
+			fmt.Fprintf(w, " %*s", []int{9, 7, 8, 8, 8, 8, 7, 7}[k], cell)
+		}
+		fmt.Fprintln(w)
 	}
 }

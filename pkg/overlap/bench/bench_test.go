@@ -46,3 +46,15 @@ func TestFiguresBelowNoise(t *testing.T) {
 	r.Figures = r.Derive(overlap.Beside, 2)
 	require.Equal(t, []string{"-", "-"}, line()[1:3])
 }
+
+// A row that ended early has times, and no figures that follow from them.
+func TestAnIncompleteRowHasNoFigures(t *testing.T) {
+	d := resulttest.Overlap(plantest.Overlap(bench.HostBackend, overlap.Beside, 2), resulttest.Attempt())
+	d.Measurement.Rows = d.Measurement.Rows[:1]
+	r := &d.Measurement.Rows[0]
+	r.Complete, r.Compute.P50 = false, 1151081.05
+	var b bytes.Buffer
+	new(Report).Print(&b, d)
+	require.Regexp(t, ` 1151081 .*INCOMPLETE\n`, b.String())
+	require.Regexp(t, `(?m)^ +\d+( +-){8}$`, b.String())
+}
