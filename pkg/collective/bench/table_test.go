@@ -155,7 +155,7 @@ func TestSymmetricKernels(t *testing.T) {
 		{[]string{"symk_agxll_r", "ring_ll"}, "in 1 of 2 rows (used: symk_agxll_r, ring_ll)"},
 		{[]string{"ring_ll", "ring_ll"}, "in 0 of 2 rows (used: ring_ll)"},
 	} {
-		for registration, is := range map[string]bool{"2": true, "1": false} {
+		for registration, is := range map[string]bool{"2": true, "1": false, "2 -D 1": false} {
 			r, err := ask(t, "all_reduce -b 1K -e 1K -R "+registration)
 			require.NoError(t, err)
 			rows := []collective.Row{rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 8)}

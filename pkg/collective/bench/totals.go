@@ -66,7 +66,7 @@ func (t *totals) show(w io.Writer, r *Request) {
 		line("Repeatable", "%d operations on one input, results differ in %d of %s", n, t.differ, plural.Count(t.repeated, "row", "rows"))
 	}
 	switch {
-	case r.Shape.Registration != vocab.SymmetricWindow:
+	case r.Shape.Registration != vocab.SymmetricWindow || r.device != "":
 	case t.named == 0:
 		line("Symmetric kernels", "unknown, since the library reported no algorithm")
 	default:
