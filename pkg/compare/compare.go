@@ -65,6 +65,8 @@ type Case struct {
 	// At is the rung of the times in the shift: the one whose change is nearest to the shift.
 	At    string `json:"at,omitempty"`
 	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; empty for a single rung
+	// Unpaired are the rungs of NEW that another run lacks, in ascending order.
+	Unpaired []string `json:"-"`
 	// Trend is the time at that rung, in µs, in each run of a history and then of NEW.
 	Trend []float64 `json:"trend_us,omitempty"`
 	// Fits are the latency and bandwidth of each curve of medians.

@@ -86,7 +86,18 @@ func (q *pair) score(m metric, a, b []*run) (status, why string) {
 			q.rungs = append(q.rungs, at)
 		}
 	}
-	slices.SortFunc(q.rungs, func(x, y rung) int { return cmp.Or(cmp.Compare(x.size, y.size), cmp.Compare(x.label, y.label)) })
+	slices.SortFunc(q.rungs, rung.compare)
+	alone := map[rung]bool{}
+	for _, r := range b {
+		for at := range r.times[m] {
+			if !slices.Contains(q.rungs, at) {
+				alone[at] = true
+			}
+		}
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(alone), rung.compare) {
+		q.of.Unpaired = append(q.of.Unpaired, at.label)
+	}
 	if len(q.rungs) == 0 {
 		return Incomparable, "no size or buffer count that all runs have"
 	}

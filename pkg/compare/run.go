@@ -46,6 +46,11 @@ type rung struct {
 	curve string // identifies the curve that the sizes belong to
 }
 
+// compare orders rungs by size.
+func (x rung) compare(y rung) int {
+	return cmp.Or(cmp.Compare(x.size, y.size), cmp.Compare(x.label, y.label))
+}
+
 // minForP99 is the minimum number of samples for a two-sided 95 % interval of the 99th percentile.
 const minForP99 = 368
 

@@ -36,7 +36,7 @@ func readBaseline(s cli.Streams, o *bench.Output) (*baseline, error) {
 }
 
 // slower returns a line for each size of a document whose median time exceeds the baseline's by more than is
-// accepted, and a line for each case without a comparable case in the baseline.
+// accepted, and a line for each case without a comparable case, and each metric without all sizes, in the baseline.
 func (b *baseline) slower(d result.Document) (lines []string) {
 	if b == nil || d.Head().Outcome.Status != result.Success {
 		return nil // its failure is reported
@@ -51,6 +51,13 @@ func (b *baseline) slower(d result.Document) (lines []string) {
 			lines = append(lines, b.unlike(k))
 		case !strings.HasSuffix(k.Metric, " p99"):
 			lines = append(lines, b.beyond(k)...)
+			if n := len(k.Unpaired); n > 0 {
+				more := ""
+				if n > 1 {
+					more = fmt.Sprintf(" and %d more", n-1)
+				}
+				lines = append(lines, fmt.Sprintf("%s, %s: %s does not have %s%s", k.CaseID, k.Metric, b.file, k.Unpaired[0], more))
+			}
 		}
 	}
 	slices.Sort(lines)

@@ -44,6 +44,16 @@ func TestBaseline(t *testing.T) {
 	require.Len(t, lines, 1)
 	wording.Has(t, lines[0], newer.Identity.CaseID+", … 6.0 % slower … "+file+" … --max-regress is 5%")
 
+	wider := resulttest.Collective(resulttest.CollectiveCase(), attempt)
+	row := wider.Measurement.Rows[0]
+	row.Requested, row.Bytes = 1<<30, 1<<30
+	wider.Measurement.Rows = append(wider.Measurement.Rows, row)
+	lines = b.slower(wider)
+	require.NotEmpty(t, lines)
+	for _, line := range lines {
+		wording.Has(t, line, wider.Identity.CaseID+", … p50: "+file+" does not have 1073741824 B out_of_place")
+	}
+
 	other := resulttest.Collective(plantest.Collective(2, func(c *plan.Case) { c.Precision = "half" }), attempt)
 	lines = b.slower(other)
 	require.Len(t, lines, 1)
