@@ -41,9 +41,7 @@ func allOf(state string) map[string]string {
 // A second fetch keeps what is unchanged, and replaces what was changed here or is newer
 // there.
 func TestFetchResumes(t *testing.T) {
-	s := newStage(t)
-	run := s.start()
-	s.over(t)
+	s, run := finished(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	s.Fail("BLOB ", append([]githubtest.Fault{nil}, repeat(3, githubtest.HTML(503))...)...)
 	f, err := s.fetch(run.ID, dir)
@@ -95,9 +93,7 @@ func TestFetchResumes(t *testing.T) {
 // Raw samples are fetched only if they are wanted: those of all attempts, beside the
 // documents, of which newer ones leave them in place.
 func TestFetchSamples(t *testing.T) {
-	s := newStage(t)
-	run := s.start()
-	s.over(t)
+	s, run := finished(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	const cell = "local-host-bf16-n1"
 	place := filepath.Join(dir, "cells", cell, result.SamplesDir)
@@ -146,9 +142,7 @@ func TestFetchSamples(t *testing.T) {
 
 // A directory that was not fetched is not replaced.
 func TestFetchSparesStrangers(t *testing.T) {
-	s := newStage(t)
-	run := s.start()
-	s.over(t)
+	s, run := finished(t)
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "aggregate", "mine")
 	require.NoError(t, os.Mkdir(filepath.Dir(mine), 0o755))
@@ -183,9 +177,7 @@ func TestBrokenDownloads(t *testing.T) {
 		"a link to nowhere":    {"GET /zip", githubtest.Status(302, "", "Location", "http://127.0.0.1:1/x?sig=secret"), 3, fleet.StateFailed, "download: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
-			run := s.start()
-			s.over(t)
+			s, run := finished(t)
 			s.Fail(test.route, repeat(test.times, test.fault)...)
 			f, err := s.fetch(run.ID, t.TempDir())
 			require.NoError(t, err)
@@ -202,9 +194,7 @@ func TestBrokenDownloads(t *testing.T) {
 
 // A download that stalls is given up and repeated.
 func TestStalledDownload(t *testing.T) {
-	s := newStage(t)
-	run := s.start()
-	s.over(t)
+	s, run := finished(t)
 	s.Fail("BLOB ", githubtest.Stall(s.Clock.Expire))
 	f, err := s.fetch(run.ID, t.TempDir())
 	require.NoError(t, err)
@@ -259,9 +249,7 @@ func TestHostileArchives(t *testing.T) {
 		"file as parent":  {archive(t, entry{"a", 0o644, "{}"}, entry{"a/b", 0o644, "{}"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
-			run := s.start()
-			s.over(t)
+			s, run := finished(t)
 			a := githubtest.NewArtifact(fmt.Sprintf("cxshard-evil-%d-1", run.ID), test.data)
 			a.ID = s.NewID()
 			run.Artifacts = []*githubtest.Artifact{a}
@@ -283,9 +271,7 @@ func TestHostileArchives(t *testing.T) {
 // What has expired, and cells that left nothing, are named; names of other artifacts are
 // nobody's directory.
 func TestFetchNamesWhatIsMissing(t *testing.T) {
-	s := newStage(t)
-	run := s.start()
-	s.over(t)
+	s, run := finished(t)
 	for _, a := range run.Artifacts {
 		switch {
 		case strings.HasPrefix(a.Name, "cxshard-local-host-bf16"):
@@ -319,9 +305,7 @@ func TestFetchNamesWhatIsMissing(t *testing.T) {
 // The token reaches the API alone: neither the store of artifacts, to which the API
 // redirects, nor another server that a redirect names.
 func TestTokenReachesTheAPIAlone(t *testing.T) {
-	s := newStage(t)
-	run := s.start()
-	s.over(t)
+	s, run := finished(t)
 	for _, status := range []int{301, 302, 307, 308} {
 		for _, route := range []string{"GET /jobs", "GET /zip", fmt.Sprintf("GET /runs/%d", run.ID)} {
 			s.Fail(route, githubtest.Status(status, "", "Location", s.BlobURL()+"/1"))

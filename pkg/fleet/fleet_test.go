@@ -67,6 +67,15 @@ func (s *stage) over(t *testing.T) {
 	require.NoError(t, s.Clock.Sleep(context.Background(), 24*time.Hour))
 }
 
+// finished returns a stage with a run that is over.
+func finished(t *testing.T) (*stage, *githubtest.Run) {
+	t.Helper()
+	s := newStage(t)
+	run := s.start()
+	s.over(t)
+	return s, run
+}
+
 func (s *stage) fetch(id int64, dir string) (*fleet.Fetched, error) {
 	return s.client.Fetch(context.Background(), id, dir, fleet.Documents(), func(fleet.Artifact) {})
 }
@@ -239,9 +248,7 @@ func repeat(n int, f githubtest.Fault) []githubtest.Fault {
 
 // An answer that stalls is given up, and asked for again.
 func TestStalledAnswer(t *testing.T) {
-	s := newStage(t)
-	run := s.start()
-	s.over(t)
+	s, run := finished(t)
 	s.Fail("GET /jobs", githubtest.Stall(s.Clock.Expire))
 	sweep, _, err := s.watch(run.ID)
 	require.NoError(t, err)
@@ -250,9 +257,7 @@ func TestStalledAnswer(t *testing.T) {
 
 // What has not changed is not sent again: polling costs nothing of the rate limit.
 func TestUnchangedIsNotModified(t *testing.T) {
-	s := newStage(t)
-	run := s.start()
-	s.over(t)
+	s, run := finished(t)
 	unmodified := 0
 	s.Fail("GET /jobs", nil, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		next.ServeHTTP(counter{w, &unmodified}, r)
@@ -383,9 +388,7 @@ func TestWatchSlowsDown(t *testing.T) {
 
 // A context that ends is the end of every command, at whatever request it ends.
 func TestCancelledContext(t *testing.T) {
-	s := newStage(t)
-	run := s.start()
-	s.over(t)
+	s, run := finished(t)
 	dir := t.TempDir()
 	for _, route := range []string{"GET /jobs", "GET /artifacts", "GET /zip", "BLOB ", fmt.Sprintf("GET /runs/%d", run.ID), "POST /cancel"} {
 		ctx, cancel := context.WithCancelCause(context.Background())
