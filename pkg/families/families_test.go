@@ -11,8 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/internal/plantest"
 	_ "github.com/collectivex/collectivex/pkg/families"
 	"github.com/collectivex/collectivex/pkg/family"
 )
@@ -22,8 +21,7 @@ var cores = []string{"plan", "catalog", "planner", "result", "report", "report/p
 
 // No core has the name of a family or a backend in its code.
 func TestCoresNameNoFamily(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	names := map[string]bool{}
 	for _, f := range family.All() {
 		names[string(f.Plan.Name)] = true

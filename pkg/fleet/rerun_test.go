@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/fleet"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -33,8 +33,7 @@ func runnable(t *testing.T, cat *catalog.Catalog, f planner.Filters) []string {
 // Whatever is missing is covered, each case once, by dispatches that run what they say and
 // that GitHub's inputs can express; the cases of a whole platform cost nothing besides.
 func TestCovers(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	every := runnable(t, cat, planner.Filters{})
 	random := rand.New(rand.NewSource(1))
 	for n := 1; n < 30; n *= 3 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -113,13 +113,12 @@ func TestInputs(t *testing.T) {
 }
 
 func TestFileTooLarge(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	p := cat.Platforms[0]
 	for n := range 20_000 {
 		p.SKU = fmt.Sprintf("pool-with-a-name-%d", n)
 		cat.Platforms = append(cat.Platforms, p)
 	}
-	_, err = workflow.Emit(cat, workflow.Options{})
+	_, err := workflow.Emit(cat, workflow.Options{})
 	require.ErrorContains(t, err, "GitHub takes at most 500000")
 }

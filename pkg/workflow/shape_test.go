@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/workflow"
@@ -143,8 +142,7 @@ func TestShape(t *testing.T) {
 // TestEnvironment: where a platform names an environment, cells run in that of
 // their platform, and no other job does.
 func TestEnvironment(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	cat.Platform("h200-dgxc").Environment = "gpu-fleet"
 	text, err := workflow.Emit(cat, workflow.Options{})
 	require.NoError(t, err)

@@ -15,8 +15,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/internal/need"
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -27,8 +26,7 @@ const (
 
 func emit(t *testing.T, o workflow.Options) []byte {
 	t.Helper()
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	text, err := workflow.Emit(cat, o)
 	require.NoError(t, err)
 	return text
@@ -176,8 +174,7 @@ func TestParseRelease(t *testing.T) {
 }
 
 func TestDefinitions(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	for _, bad := range []string{"/matrix", "../matrix", "a/../b", "./matrix", "a//b", "a/", "a b", "$(x)", "a\nb", `a"b`, "-a", "${{ inputs.suite }}"} {
 		_, err := workflow.Emit(cat, workflow.Options{Definitions: bad})
 		require.Error(t, err, "%q", bad)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/githubtest"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/gen"
 )
@@ -21,8 +21,7 @@ import (
 func TestExamples(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	require.NoError(t, err)
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	program := gen.NewRoot(cli.Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Getenv: func(string) string { return "" }}, githubtest.NewClock())
 	require.Greater(t, len(program.Commands()), 9)
 	for _, command := range program.Commands() {

@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -20,8 +19,7 @@ import (
 // Where copies between GPUs could run and the library of collectives is missing, the host is not
 // measured in place of the GPUs.
 func TestGPUsWithoutLibrary(t *testing.T) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	survey := preflight.Survey{
 		GPUs: []planner.GPUs{{Vendor: vocab.NVIDIA, Product: "h200", Count: 2, Backends: []string{"ipc"}}},
 		Findings: []preflight.Finding{
@@ -32,7 +30,7 @@ func TestGPUsWithoutLibrary(t *testing.T) {
 	require.NotContains(t, automatic(cat, collective.Name), "ipc")
 	require.Contains(t, automatic(cat, steps.Name), "ipc")
 	s := cli.Streams{Out: io.Discard, Err: io.Discard}
-	_, err = chooseGPUs(s, survey, cat, bench.HostBackend, []string{"rccl", "nccl"})
+	_, err := chooseGPUs(s, survey, cat, bench.HostBackend, []string{"rccl", "nccl"})
 	require.EqualError(t, err, "backend nccl cannot run on the GPUs here: no NCCL: set CX_NCCL_LIB; --backend host measures the host instead")
 	var exit *cli.ExitError
 	require.ErrorAs(t, err, &exit)

@@ -11,8 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/matrix"
-	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -40,8 +40,7 @@ func TestSimulatedSweep(t *testing.T) {
 	require.Equal(t, first, figures())
 
 	file := filepath.Join(t.TempDir(), matrixFile)
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(t, err)
+	cat := plantest.Shipped()
 	m, err := planHere(cat, planner.Filters{Only: planner.Only{planner.FilterSuite: {"schedule-simulated"}}}, planner.Machine{CPU: runtime.GOARCH})
 	require.NoError(t, err)
 	require.Len(t, first, len(slices.Collect(m.Requested())))
