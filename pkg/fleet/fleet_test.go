@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -239,11 +240,7 @@ func TestWatchThroughFaults(t *testing.T) {
 }
 
 func repeat(n int, f githubtest.Fault) []githubtest.Fault {
-	out := make([]githubtest.Fault, n)
-	for i := range out {
-		out[i] = f
-	}
-	return out
+	return slices.Repeat([]githubtest.Fault{f}, n)
 }
 
 // An answer that stalls is given up, and asked for again.

@@ -27,10 +27,7 @@ func planEPLB(t *Trace) *eplb {
 		load[e]++
 	}
 	extra := (redundantSlots + t.World - 1) / t.World * t.World
-	copies := make([]int64, t.Experts)
-	for e := range copies {
-		copies[e] = 1
-	}
+	copies := slices.Repeat([]int64{1}, t.Experts)
 	for range extra {
 		hottest := 0
 		for e := range load {

@@ -279,13 +279,7 @@ func alternating(s Shape, step int) picker {
 	}
 }
 
-func evenCounts(world, tokensPerRank int) []int {
-	counts := make([]int, world)
-	for r := range counts {
-		counts[r] = tokensPerRank
-	}
-	return counts
-}
+func evenCounts(world, tokensPerRank int) []int { return slices.Repeat([]int{tokensPerRank}, world) }
 
 // linearCounts increases from T/2 on the first rank to 3T/2 on the last. The counts of opposite
 // ranks add up to 2T, so that the batch has W·T tokens.

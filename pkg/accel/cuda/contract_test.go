@@ -197,10 +197,7 @@ func testCopies(t *testing.T, d accel.Device) {
 	require.NoError(t, d.Set(s, b, 0x5a, n))
 	require.NoError(t, d.Copy(s, b.Add(3), a.Add(7), n-11))
 	got := copyOut[byte](t, d, s, b, n)
-	want := make([]byte, n)
-	for i := range want {
-		want[i] = 0x5a
-	}
+	want := bytes.Repeat([]byte{0x5a}, n)
 	copy(want[3:], in[7:n-4])
 	require.Equal(t, want, got)
 	require.NoError(t, d.Free(a))

@@ -238,10 +238,7 @@ func (t *Table) columns() {
 		}
 		return b.String()
 	}
-	units := make([]string, len(extra))
-	for i := range units {
-		units[i] = "(us)"
-	}
+	units := slices.Repeat([]string{"(us)"}, len(extra))
 	titles, heads, below := "", "", ""
 	for i, placement := range t.halves() {
 		title := map[string]string{vocab.OutOfPlace: "           out-of-place", vocab.InPlace: "             in-place          "}[placement]

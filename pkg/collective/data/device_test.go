@@ -1,6 +1,7 @@
 package data_test
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"testing"
@@ -91,10 +92,7 @@ func TestFillIsTheReference(t *testing.T) {
 					require.NoError(t, err)
 					host := data.ReferenceOf(p)
 					rs := regions(world, op != workload.NoRedOp)
-					want := make([]byte, b.bytes)
-					for i := range want {
-						want[i] = 0xa5
-					}
+					want := bytes.Repeat([]byte{0xa5}, int(b.bytes))
 					for _, step := range []struct {
 						host   func([]byte, []workload.Region)
 						device func(accel.Stream, workload.Pattern, accel.Ptr, []workload.Region) error

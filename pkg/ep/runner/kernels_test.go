@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -429,11 +430,7 @@ func (h *copied) overwrite(t *testing.T, at accel.Ptr, values []uint16) {
 // room is where as many rows fit, with bytes between them.
 func (h *copied) room(t *testing.T, rows, hidden int) []Rows {
 	stride := 2*hidden + 6
-	raw := make([]byte, rows*stride)
-	for i := range raw {
-		raw[i] = 0x5a
-	}
-	return []Rows{{Count: rows, Values: h.write(t, raw), Stride: int64(stride)}}
+	return []Rows{{Count: rows, Values: h.write(t, bytes.Repeat([]byte{0x5a}, rows*stride)), Stride: int64(stride)}}
 }
 
 // requireEqual compares rows and what is between them.
