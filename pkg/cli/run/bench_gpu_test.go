@@ -442,8 +442,7 @@ func TestBenchFindsAWrongResultOnADevice(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=" + runner.FaultFlip}
 	stdout, _ := ran(t, cli.ExitFailed, env, "bench", "all_gather", "-b", "4K", "-e", "4K", "-d", "bfloat16", "--json")
-	var r collectivebench.Report
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	r := decoded[collectivebench.Report](t, stdout)
 	require.Equal(t, "device", r.Results[0].CheckedBy)
 	require.Equal(t, int64(2), r.OutOfBounds, "one element in each placement")
 	require.False(t, r.Passed)

@@ -2,7 +2,6 @@ package run
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -41,8 +40,7 @@ func TestBenchSchedule(t *testing.T) {
 
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}
 	stdout, _ = ran(t, cli.ExitFailed, env, append(args, "--json")...)
-	var report collectivebench.Report
-	require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+	report := decoded[collectivebench.Report](t, stdout)
 	require.Equal(t, "all_reduce/ring", report.Op)
 	require.Len(t, report.Results, 1)
 	require.Equal(t, "shared-memory-steps", report.Results[0].Path)
@@ -57,8 +55,7 @@ func TestBenchScheduleFindsTheGPUs(t *testing.T) {
 	args := strings.Fields("bench schedule all_reduce ring -b 1K -e 4K -f 4 -n 2 -w 1 --json")
 	for _, backend := range []string{"nccl", "rccl"} {
 		stdout, _ := ran(t, cli.ExitOK, nil, args...)
-		var report collectivebench.Report
-		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		report := decoded[collectivebench.Report](t, stdout)
 		require.Equal(t, backend, report.Backend)
 		require.Equal(t, "grouped-send-recv", report.Results[0].Path)
 		require.Len(t, report.Results[0].Rows, 4)
@@ -77,8 +74,7 @@ func TestBenchScheduleByCopies(t *testing.T) {
 	args := strings.Fields("bench schedule all_reduce ring --backend ipc -g 2 -b 1K -e 4K -f 4 -n 2 -w 1 --json")
 	for range 2 {
 		stdout, _ := ran(t, cli.ExitOK, nil, args...)
-		var report collectivebench.Report
-		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		report := decoded[collectivebench.Report](t, stdout)
 		require.Equal(t, "peer-copies", report.Results[0].Path)
 		require.Len(t, report.Results[0].Rows, 4)
 		require.Zero(t, report.OutOfBounds)
@@ -117,13 +113,11 @@ func TestBenchPlan(t *testing.T) {
 		if tt.backend == "rccl" {
 			withoutNVIDIA(t)
 		}
-		content, err := os.ReadFile(tt.file)
-		require.NoError(t, err)
+		content := readFile(t, tt.file)
 		digest := fmt.Sprintf("%x", sha256.Sum256(content))
 		args := []string{"bench", "schedule", tt.file, "--backend", tt.backend, "-b", "1K", "-e", "4K", "-f", "4", "-n", "2", "-w", "1"}
 		stdout, _ := ran(t, cli.ExitOK, nil, append(args, "--out", strconv.Itoa(i), "--json")...)
-		var report collectivebench.Report
-		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		report := decoded[collectivebench.Report](t, stdout)
 		require.Equal(t, "all_reduce/"+tt.file, report.Op)
 		require.Equal(t, tt.backend, report.Backend)
 		c := report.Results[0]
@@ -135,8 +129,7 @@ func TestBenchPlan(t *testing.T) {
 		documents, err := filepath.Glob(filepath.Join(strconv.Itoa(i), "cells", "*", "*"+digest[:8]+"*.json"))
 		require.NoError(t, err)
 		require.Len(t, documents, 1)
-		document, err := os.ReadFile(documents[0])
-		require.NoError(t, err)
+		document := readFile(t, documents[0])
 		require.Contains(t, string(document), `"plan_sha256":"`+digest)
 		require.Contains(t, string(document), `"plan_file":"`+tt.file)
 
@@ -154,8 +147,7 @@ func TestBenchPlan(t *testing.T) {
 func TestBenchPlanRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, stderr := ran(t, cli.ExitOK, nil, "schedule", "convert", "all_reduce", "ring", "--ranks", "3", "-o", "ring.xml")
-	ring, err := os.ReadFile("ring.xml")
-	require.NoError(t, err)
+	ring := readFile(t, "ring.xml")
 	text := string(ring)
 	for name, content := range map[string]string{
 		"cut.xml":                        text[:len(text)/2],

@@ -112,8 +112,7 @@ func TestBenchJSONIsTheTable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
 	stdout, stderr := onHost(t, "all_reduce", "-b", "8", "-e", "64K", "-f", "8", "--trials", "3", "--out", out, "-J", file)
 	require.Contains(t, stderr, out)
-	raw, err := os.ReadFile(file)
-	require.NoError(t, err)
+	raw := readFile(t, file)
 	var report collectivebench.Report
 	require.NoError(t, json.Unmarshal(raw, &report))
 	require.True(t, report.Passed)
@@ -155,11 +154,9 @@ func TestBenchWritesOtherLayouts(t *testing.T) {
 	for flags, begins := range map[string]string{"-X FILE -Z csv": "numCycle,name,nodes,", "-J FILE --nccl-tests-json": `{"version":3,"start_time":"`} {
 		file := filepath.Join(t.TempDir(), "results")
 		stdout, _ := onHost(t, strings.Fields("all_reduce -b 0 -e 8 -i 8 -z 1 -n 2 --json "+strings.Replace(flags, "FILE", file, 1))...)
-		var r collectivebench.Report
-		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		r := decoded[collectivebench.Report](t, stdout)
 		require.Len(t, r.Results[0].Rows, 4)
-		raw, err := os.ReadFile(file)
-		require.NoError(t, err)
+		raw := readFile(t, file)
 		require.True(t, strings.HasPrefix(string(raw), begins), "%s", raw)
 	}
 }
@@ -199,8 +196,7 @@ func TestBenchWithADeadRank(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "case=*-sum-*,rank=1,kind=kill,at=record-6"}
 	stdout, stderr := ran(t, cli.ExitFailed, env, "bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "1K", "-f", "2", "-o", "all", "--json")
-	var r collectivebench.Report
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	r := decoded[collectivebench.Report](t, stdout)
 	require.False(t, r.Passed)
 	require.Len(t, r.Results, 6)
 	require.Equal(t, "rank-died: rank 1 signal 9", r.Results[0].Outcome.Reasons[0].String())
@@ -275,8 +271,7 @@ func TestBenchUnread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
 	require.Equal(t, cli.ExitFailed, Main(t.Context(), s, []string{"bench", "--backend", "host", "all_reduce", "-o", "all", "-J", file}))
 	require.Contains(t, errs.String(), "broken pipe")
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
+	data := readFile(t, file)
 	var r collectivebench.Report
 	require.NoError(t, json.Unmarshal(data, &r))
 	require.Equal(t, resulttest.Reasons("skipped: cancelled"), r.Results[len(r.Results)-1].Outcome.Reasons)
@@ -402,8 +397,7 @@ func TestBenchEP(t *testing.T) {
 	golden.Equal(t, "testdata/bench-ep.txt", masked(regexp.MustCompile(` ranks on .*`).ReplaceAllString(stdout, " ranks on DEVICE")))
 
 	stdout, _ = onHost(t, append(args, "--json", "--routing", "zipf", "--mode", "low-latency", "--precision", "fp8", "--phase", "decode")...)
-	var r epbench.Report
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	r := decoded[epbench.Report](t, stdout)
 	require.True(t, r.Passed)
 	require.Equal(t, "local-host-tiny-low-latency-decode-ep2-zipf-fp8", r.CaseID)
 	require.Len(t, r.Measurement.Rows, 2)
@@ -457,8 +451,7 @@ func TestBenchEPWithARecordedRouting(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		args := []string{"bench", "ep", "--json", "--backend", "host", "--ranks", "2", "--tokens", "1,8", "--hidden", "512", "--topk", "2", "--experts", "4", "--sampling", "smoke", "-T", "600", "--routing", "file:" + path, "--out", filepath.Join(dir, name+".out")}
 		stdout, _ := ran(t, cli.ExitOK, nil, args...)
-		var report epbench.Report
-		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		report := decoded[epbench.Report](t, stdout)
 		require.Regexp(t, "-file-[0-9a-f]{12}-bf16$", report.CaseID)
 		fanout := map[string]float64{"one.txt": 1, "other.jsonl": 2}[name] // experts 0 and 1 are on one rank
 		require.InDelta(t, fanout, report.Measurement.Rows[1].RoutingStats.FanoutMean, 0)

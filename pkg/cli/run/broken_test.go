@@ -121,8 +121,7 @@ func TestRanksAreTheFirstThatTheKernelEnds(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, cmd.Start())
 	score := func(pid string) int {
-		raw, err := os.ReadFile("/proc/" + pid + "/oom_score_adj")
-		require.NoError(t, err)
+		raw := readFile(t, "/proc/"+pid+"/oom_score_adj")
 		n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
 		require.NoError(t, err)
 		return n

@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,6 +57,21 @@ func ran(t *testing.T, exit int, env map[string]string, args ...string) (stdout,
 	return stdout, stderr
 }
 
+// readFile returns the content of a file.
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return data
+}
+
+// decoded returns the value that JSON holds.
+func decoded[T any](t *testing.T, text string) (v T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &v))
+	return v
+}
+
 // progressLines matches what is told of a case after half a minute, on a slow machine.
 var progressLines = regexp.MustCompile(`(?m)^\[\d+/\d+\] running .*\n`)
 
@@ -73,8 +89,7 @@ func planned(t *testing.T) string {
 
 func TestShardRefuses(t *testing.T) {
 	matrix := planned(t)
-	raw, err := os.ReadFile(matrix)
-	require.NoError(t, err)
+	raw := readFile(t, matrix)
 	variant := func(name, old, changed string) string {
 		text := strings.Replace(string(raw), old, changed, 1)
 		require.NotEqual(t, string(raw), text)

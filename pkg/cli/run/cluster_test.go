@@ -164,8 +164,7 @@ func (c slurmCell) documents(t *testing.T) map[string]result.Envelope {
 	require.NoError(t, err)
 	docs := map[string]result.Envelope{}
 	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		require.NoError(t, err)
+		raw := readFile(t, file)
 		var head result.Envelope
 		require.NoError(t, json.Unmarshal(raw, &head))
 		name := string(head.Identity.Case.Family)
@@ -363,8 +362,7 @@ func TestSlurmRankThatHangs(t *testing.T) {
 	stacks, err := filepath.Glob(filepath.Join(c.results, "logs", "*", "group-001", "rank-2.log"))
 	require.NoError(t, err)
 	require.Len(t, stacks, 1)
-	text, err := os.ReadFile(stacks[0])
-	require.NoError(t, err)
+	text := readFile(t, stacks[0])
 	require.Contains(t, string(text), "goroutine ")
 	gone(t)
 }

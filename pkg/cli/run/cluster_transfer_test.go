@@ -3,7 +3,6 @@ package run
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -68,8 +67,7 @@ func TestSlurmTransferBetweenNodes(t *testing.T) {
 			files, err := filepath.Glob(filepath.Join(c.results, "*.json"))
 			require.NoError(t, err)
 			require.Len(t, files, 1)
-			raw, err := os.ReadFile(files[0])
-			require.NoError(t, err)
+			raw := readFile(t, files[0])
 			var d transfer.Document
 			require.NoError(t, json.Unmarshal(raw, &d))
 			require.Equal(t, of.want, d.Outcome.Status, "%v", d.Outcome.Reasons)

@@ -214,8 +214,7 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 			require.Contains(t, stderr, "measuring 1 suspect again, in 8 pairs of runs\n")
 			require.Equal(t, tc.stages == 2, strings.Contains(stderr, "measuring 1 suspect that may yet be confirmed, in 8 further pairs of runs\npair 9 of 16: OLD\n"))
 
-			log, err := os.ReadFile(filepath.Join(dir, "log"))
-			require.NoError(t, err)
+			log := readFile(t, filepath.Join(dir, "log"))
 			var order []string
 			for line := range strings.Lines(string(log)) {
 				words := strings.Fields(line)
@@ -289,11 +288,9 @@ func TestConfirmByAHistory(t *testing.T) {
 	require.Regexp(t, `slower \(confirmed\)¹ .* ▁{7}█`, stdout)
 	require.Contains(t, stderr, "measuring 1 suspect again, in 8 runs\n")
 	require.Regexp(t, resulttest.CollectiveCase().CaseID+`: \w+ p50 is [\d.]+ % slower, confirmed: 8 of 8 runs agree`, stderr)
-	log, err := os.ReadFile(filepath.Join(dir, "log"))
-	require.NoError(t, err)
+	log := readFile(t, filepath.Join(dir, "log"))
 	require.Equal(t, "--case "+resulttest.CollectiveCase().CaseID+" --repeat 8 --out "+again+"/new/1\n", string(log))
-	added, err := os.ReadFile(summary)
-	require.NoError(t, err)
+	added := readFile(t, summary)
 	require.Contains(t, string(added), "## Comparison\n\n```\n"+stdout+"```\n")
 
 	read, _ := ran(t, cli.ExitFailed, nil, args...)

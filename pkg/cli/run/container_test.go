@@ -20,14 +20,13 @@ import (
 func inContainers(t *testing.T) string {
 	t.Helper()
 	path := planned(t)
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := readFile(t, path)
 	var m plan.Matrix
 	require.NoError(t, json.Unmarshal(raw, &m))
 	for i := range m.Include {
 		m.Include[i].Container, m.Include[i].Image = "docker", "vendor/libraries:v1"
 	}
-	raw, err = json.Marshal(m)
+	raw, err := json.Marshal(m)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	return path
@@ -47,8 +46,7 @@ func TestCellInAContainer(t *testing.T) {
 		require.NoError(t, err)
 		var docs []result.Document
 		for _, f := range files {
-			data, err := os.ReadFile(f)
-			require.NoError(t, err)
+			data := readFile(t, f)
 			doc, err := result.Decode(data)
 			require.NoError(t, err)
 			docs = append(docs, doc)

@@ -85,14 +85,12 @@ func TestDamagedDocumentsPassNoGate(t *testing.T) {
 					return code, line(aggregate)
 				}
 				damage := func(old, new string) {
-					data, err := os.ReadFile(files[tc.family])
-					require.NoError(t, err)
+					data := readFile(t, files[tc.family])
 					require.Contains(t, string(data), old)
 					require.NoError(t, os.WriteFile(files[tc.family], []byte(strings.Replace(string(data), old, new, 1)), 0o644))
 				}
 				if seal == "none" { // as the documents were before they had digests
-					data, err := os.ReadFile(files[tc.family])
-					require.NoError(t, err)
+					data := readFile(t, files[tc.family])
 					before, _, found := strings.Cut(string(data), `,"digest":"`)
 					require.True(t, found)
 					require.NoError(t, os.WriteFile(files[tc.family], []byte(before+"}\n"), 0o644))
@@ -101,8 +99,7 @@ func TestDamagedDocumentsPassNoGate(t *testing.T) {
 				require.Equal(t, cli.ExitOK, code, left)
 				damage(tc.old, tc.new)
 				if seal == "made again" {
-					data, err := os.ReadFile(files[tc.family])
-					require.NoError(t, err)
+					data := readFile(t, files[tc.family])
 					content, _, found := strings.Cut(string(data), `,"digest":"`)
 					require.True(t, found)
 					require.NoError(t, os.WriteFile(files[tc.family], fmt.Appendf(nil, "%s,\"digest\":\"sha256:%x\"}\n", content, sha256.Sum256([]byte(content))), 0o644))

@@ -36,6 +36,14 @@ func ran(t *testing.T, exit int, env map[string]string, args ...string) (stdout,
 	return stdout, stderr
 }
 
+// readFile returns the content of a file.
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return data
+}
+
 // shards writes the documents of a run with one failed case and its matrix.
 func shards(t *testing.T) (dir, matrix string) {
 	dir = t.TempDir()
@@ -67,8 +75,7 @@ func TestAggregate(t *testing.T) {
 	stdout, stderr := ran(t, cli.ExitFailed, nil, "aggregate", "--in", dir, "--matrix", matrix, "-o", out)
 	require.Equal(t, "2 documents of 2 cases, 0 duplicates and 0 files left out\n", stdout)
 	require.Equal(t, "failed: local-host-all-reduce-float-sum-w2-warm: timeout\ncxrun: 1 case failed\n", stderr)
-	data, err := os.ReadFile(out)
-	require.NoError(t, err)
+	data := readFile(t, out)
 	require.Equal(t, 2, bytes.Count(data, []byte("\n")))
 
 	_, stderr = ran(t, cli.ExitFailed, nil, "aggregate", "--in", dir, "--matrix", matrix, "--run-id", "4711", "--source-sha", resulttest.Attempt().SourceSHA, "-o", out)
@@ -175,8 +182,7 @@ func TestSummarize(t *testing.T) {
 	require.NoError(t, os.WriteFile(page, []byte("before\n"), 0o644))
 	stdout, _ = ran(t, cli.ExitOK, map[string]string{"GITHUB_STEP_SUMMARY": page}, "summarize", "--in", dir)
 	require.Empty(t, stdout)
-	data, err := os.ReadFile(page)
-	require.NoError(t, err)
+	data := readFile(t, page)
 	require.Contains(t, string(data), "before\n## CollectiveX")
 
 	full := filepath.Join(dir, "full.md")
@@ -201,8 +207,7 @@ func TestExport(t *testing.T) {
 	require.FileExists(t, out)
 
 	// In a pipe there are only the figures.
-	file, err := os.ReadFile(out)
-	require.NoError(t, err)
+	file := readFile(t, out)
 	stdout, stderr := ran(t, cli.ExitOK, nil, "export", "--in", dir, "-o", "-", "--format", "csv")
 	require.Equal(t, string(file), stdout)
 	require.Equal(t, "cxrun: 2 cases of 1 run\n", stderr)
@@ -227,8 +232,7 @@ func TestReportInAPipe(t *testing.T) {
 	dir, _ := shards(t)
 	file := filepath.Join(t.TempDir(), "page")
 	ran(t, cli.ExitOK, nil, "report", "--in", dir, "-o", file, "--format", "html")
-	page, err := os.ReadFile(file)
-	require.NoError(t, err)
+	page := readFile(t, file)
 	stdout, stderr := ran(t, cli.ExitOK, nil, "report", "--in", dir, "-o", "-")
 	require.Equal(t, string(page), stdout)
 	require.Equal(t, "cxrun: 2 cases of 1 run\n", stderr)
@@ -251,8 +255,7 @@ func TestDamagedAndEmptyInput(t *testing.T) {
 	}
 	ndjson := filepath.Join(dir, "run.ndjson")
 	ran(t, cli.ExitFailed, nil, "aggregate", "--in", sound, "-o", ndjson)
-	lines, err := os.ReadFile(ndjson)
-	require.NoError(t, err)
+	lines := readFile(t, ndjson)
 	empty, torn, partly := write("empty.ndjson", ""), write("torn.ndjson", "{\n{\n"), write("partly.ndjson", string(lines)+"{\n")
 	for _, command := range []string{"report -o " + filepath.Join(dir, "x.html") + " --in ", "export -o " + filepath.Join(dir, "x.csv") + " --in ", "compare " + ndjson + " "} {
 		for _, tc := range []struct {
@@ -299,8 +302,7 @@ func TestReportOfAMatrixAlone(t *testing.T) {
 func TestReportNamesRuns(t *testing.T) {
 	empty := t.TempDir()
 	_, matrix := shards(t)
-	data, err := os.ReadFile(matrix)
-	require.NoError(t, err)
+	data := readFile(t, matrix)
 	require.NoError(t, os.WriteFile(filepath.Join(empty, "matrix_full.json"), data, 0o644))
 	code, _, stderr := cxrun(nil, "report", "--in", empty, "-o", filepath.Join(t.TempDir(), "x.html"))
 	require.Equal(t, cli.ExitOK, code, "the page lists what is missing: %s", stderr)
@@ -311,8 +313,7 @@ func TestReportNamesRuns(t *testing.T) {
 	html := filepath.Join(dir, "x.html")
 	ran(t, cli.ExitOK, nil, "report", "--in", "monday="+dir+"/before", "--in", dir+"/after", "-o", html, "--figures", filepath.Join(dir, "figures"))
 	for _, file := range []string{html, filepath.Join(dir, "figures", "collectives.svg")} {
-		data, err := os.ReadFile(file)
-		require.NoError(t, err)
+		data := readFile(t, file)
 		require.Contains(t, string(data), ">monday")
 		require.Contains(t, string(data), ">after")
 	}

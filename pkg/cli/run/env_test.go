@@ -2,7 +2,6 @@ package run
 
 import (
 	"bytes"
-	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -70,8 +69,7 @@ func TestEnvOfThisMachine(t *testing.T) {
 	t.Setenv("NCCL_COMM_ID", "10.1.2.3:4567")
 	stdout, stderr := ran(t, cli.ExitOK, nil, "env", "--json")
 	require.Empty(t, stderr)
-	var d preflight.Description
-	require.NoError(t, json.Unmarshal([]byte(stdout), &d))
+	d := decoded[preflight.Description](t, stdout)
 	require.Equal(t, "cxrun devel (source dev)", d.Program)
 	require.Contains(t, d.Backends, "host")
 	require.NotEmpty(t, d.Host["kernel"])

@@ -64,8 +64,7 @@ func statuses(t *testing.T, results string) map[string]int {
 	require.NoError(t, err)
 	counts := map[string]int{}
 	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		require.NoError(t, err)
+		raw := readFile(t, file)
 		d, err := result.Decode(raw)
 		require.NoError(t, err)
 		counts[strings.TrimSpace(d.Head().Outcome.Status+" "+d.Head().Outcome.Reasons.String())]++

@@ -156,8 +156,7 @@ func TestAKilledPeerEndsTheCase(t *testing.T) {
 func endless(t *testing.T) string {
 	definitions := fewSamples(t)
 	profiles := filepath.Join(definitions, "sampling.yaml")
-	text, err := os.ReadFile(profiles)
-	require.NoError(t, err)
+	text := readFile(t, profiles)
 	for _, replaced := range [][2]string{{"warmup: 0", "warmup: 10000"}, {"sustain_ms: 1\n", "sustain_ms: 600000\n"}} {
 		require.Contains(t, string(text), replaced[0])
 		text = []byte(strings.ReplaceAll(string(text), replaced[0], replaced[1]))
@@ -174,8 +173,7 @@ func requireKilled(t *testing.T, env map[string]string, args ...string) result.R
 	maps.Copy(all, env)
 	args = append(args, "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1", "--sampling", "smoke", "-T", "600", "--json")
 	stdout, _ := ran(t, cli.ExitFailed, all, append([]string{"bench", "kv"}, args...)...)
-	var r transferbench.Report
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	r := decoded[transferbench.Report](t, stdout)
 	require.Equal(t, "rank-died: rank 0 signal 9", r.Outcome.Reasons[0].String())
 	require.Empty(t, r.Measurement.Rows)
 	require.Empty(t, r.Measurement.Sustained)
@@ -289,8 +287,7 @@ func TestBenchKV(t *testing.T) {
 		}
 		require.Equal(t, cli.ExitOK, code, stderr)
 		require.NotRegexp(t, `"(prepare|post|wait|release)_p50":[0-9]*\.[0-9]{7}`, stdout, "milliseconds have six decimals")
-		var r transferbench.Report
-		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		r := decoded[transferbench.Report](t, stdout)
 		require.True(t, r.Passed)
 		require.Subset(t, r.Arguments, []string{"--batch=1,2", "--isl=64"}, "as a user can give them")
 		require.Equal(t, "local-host-kv-tiny-"+lane+"-xfer-ep2-paged-bf16", r.CaseID)

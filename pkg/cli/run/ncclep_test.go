@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -40,8 +39,7 @@ func TestNCCLEP(t *testing.T) {
 			"--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "-T", "600", "--json",
 		}, of...)
 		stdout, _ := ran(t, cli.ExitOK, nil, args...)
-		var r epbench.Report
-		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		r := decoded[epbench.Report](t, stdout)
 		require.True(t, r.Passed)
 		require.True(t, strings.HasSuffix(r.CaseID, id), r.CaseID)
 		require.Len(t, r.Measurement.Rows, 2)

@@ -25,8 +25,7 @@ func TestOlderDocumentsAreRead(t *testing.T) {
 	require.NotEmpty(t, samples)
 	for _, sample := range samples {
 		t.Run(filepath.Base(sample), func(t *testing.T) {
-			written, err := os.ReadFile(sample)
-			require.NoError(t, err)
+			written := readFile(t, sample)
 			dir := t.TempDir()
 			statuses := map[string]string{}
 			for line := range strings.Lines(string(written)) {
@@ -40,8 +39,7 @@ func TestOlderDocumentsAreRead(t *testing.T) {
 			for in, out := range map[string]string{dir: fromFiles, sample: fromNDJSON} {
 				_, stdout, _ := cxrun(nil, "aggregate", "--in", in, "-o", out)
 				wording.Has(t, stdout, "0 duplicates … 0 files")
-				folded, err := os.ReadFile(out)
-				require.NoError(t, err)
+				folded := readFile(t, out)
 				require.Equal(t, string(written), string(folded), in)
 			}
 
@@ -69,8 +67,7 @@ func TestOlderDocumentsReadAsEver(t *testing.T) {
 	for _, extension := range []string{".csv", ".prom"} {
 		out := filepath.Join(t.TempDir(), "of"+extension)
 		ran(t, cli.ExitOK, nil, "export", "--in", documents+".ndjson", "-o", out)
-		made, err := os.ReadFile(out)
-		require.NoError(t, err)
+		made := readFile(t, out)
 		golden.Equal(t, documents+extension, string(made))
 	}
 }
@@ -78,8 +75,7 @@ func TestOlderDocumentsReadAsEver(t *testing.T) {
 // aggregate and summarize find what an older run did not answer, by the matrix of its
 // time; shard does not run it.
 func TestOlderMatricesAreRead(t *testing.T) {
-	written, err := os.ReadFile("../../../testdata/documents/6d8324a.matrix.json")
-	require.NoError(t, err)
+	written := readFile(t, "../../../testdata/documents/6d8324a.matrix.json")
 	matrix := filepath.Join(t.TempDir(), "matrix_full.json")
 	// Versions were called dev then, as in tests they are now.
 	older := strings.Replace(string(written), `"version":"dev"`, `"version":"6d8324a"`, 1)

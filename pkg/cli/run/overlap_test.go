@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"testing"
 
@@ -29,8 +28,7 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 
 	out := filepath.Join(t.TempDir(), "out")
 	stdout, _ = ran(t, cli.ExitOK, nil, append(args, "linear-broadcast", "--json", "--out", out)...)
-	var r overlapbench.Report
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	r := decoded[overlapbench.Report](t, stdout)
 	require.True(t, r.Passed)
 	require.Len(t, r.Cases, 1)
 	require.Len(t, r.Cases[0].Measurement.Rows, 2)
@@ -88,8 +86,7 @@ func TestBenchOverlapOnDevices(t *testing.T) {
 				withoutNVIDIA(t)
 			}
 			stdout, _ := ran(t, cli.ExitOK, nil, args...)
-			var r overlapbench.Report
-			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+			r := decoded[overlapbench.Report](t, stdout)
 			require.True(t, r.Passed)
 			require.Equal(t, backend, r.Backend)
 			require.Len(t, r.Cases, len(overlap.Forms()))

@@ -46,8 +46,7 @@ func TestSweepPublishesNothingPrivate(t *testing.T) {
 	_, stdout, stderr := cxrun(t, env, "sweep", "--world", "2", "--out", out)
 
 	published := map[string]string{"stdout": stdout, "stderr": strings.ReplaceAll(stderr, dir, "")}
-	data, err := os.ReadFile(page)
-	require.NoError(t, err)
+	data := readFile(t, page)
 	published["page"] = string(data)
 	require.NoError(t, filepath.WalkDir(out, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

@@ -64,8 +64,7 @@ func TestAKilledSweepIsCompleted(t *testing.T) {
 	_ = killed.Wait()
 	before := map[string]string{}
 	for _, name := range documentsBelow(t, out) {
-		data, err := os.ReadFile(name)
-		require.NoError(t, err)
+		data := readFile(t, name)
 		before[name] = string(data)
 	}
 
@@ -74,8 +73,7 @@ func TestAKilledSweepIsCompleted(t *testing.T) {
 	require.Len(t, sweptDocuments(t, out), plannedCases(t, out))
 	require.Len(t, runsIn(t, out), 1, "one run")
 	for name, text := range before {
-		data, err := os.ReadFile(name)
-		require.NoError(t, err)
+		data := readFile(t, name)
 		require.Equal(t, text, string(data), "a finished document changed")
 	}
 }
@@ -106,8 +104,7 @@ func TestResumingAShardWithAnotherMatrixIsRefused(t *testing.T) {
 	matrix, results := planned(t), t.TempDir()
 	args := []string{"shard", "--id", "local-host-bf16-n1", "--results", results, "--matrix"}
 	ran(t, cli.ExitOK, nil, append(args, matrix)...)
-	data, err := os.ReadFile(matrix)
-	require.NoError(t, err)
+	data := readFile(t, matrix)
 	other := filepath.Join(t.TempDir(), matrixFile)
 	require.NoError(t, os.WriteFile(other, append(data, '\n'), 0o644)) // the same cases
 	_, stderr := ran(t, cli.ExitUsage, nil, append(args, other, "--resume")...)

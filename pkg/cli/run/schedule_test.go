@@ -158,8 +158,7 @@ func TestScheduleDraws(t *testing.T) {
 		"simulate": {">simulated: ring all_reduce of 1048576 bytes, 3 ranks … 31.962 µs<", ">model: … latency_ns 1000, ns_per_byte 0.02<"},
 	} {
 		ran(t, cli.ExitOK, nil, "schedule", command, "all_reduce", "ring", "--ranks", "3", "--svg", "ring.svg")
-		drawing, err := os.ReadFile("ring.svg")
-		require.NoError(t, err)
+		drawing := readFile(t, "ring.svg")
 		require.Equal(t, 24, strings.Count(string(drawing), ">op "), command)
 		for _, title := range titles {
 			wording.Has(t, string(drawing), title)

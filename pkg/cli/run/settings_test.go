@@ -31,15 +31,13 @@ func settled(t *testing.T, before ...string) (head *result.Envelope, document, l
 	files, err := filepath.Glob(filepath.Join(out, cellsDir, "*", "*.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	raw, err := os.ReadFile(files[0])
-	require.NoError(t, err)
+	raw := readFile(t, files[0])
 	d, err := result.Decode(raw)
 	require.NoError(t, err)
 	written, err := filepath.Glob(filepath.Join(out, cellsDir, "*", "logs", "*", "*", "rank-*.log"))
 	require.NoError(t, err)
 	for _, file := range written {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := readFile(t, file)
 		logs += string(text)
 	}
 	return d.Head(), string(raw), logs

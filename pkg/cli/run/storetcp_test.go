@@ -71,8 +71,7 @@ func TestStoresOfTwoNodes(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, docs, len(cell.CaseIDs))
 		for _, file := range docs {
-			raw, err := os.ReadFile(file)
-			require.NoError(t, err)
+			raw := readFile(t, file)
 			d, err := result.Decode(raw)
 			require.NoError(t, err)
 			require.Equal(t, result.Success, d.Head().Outcome.Status)

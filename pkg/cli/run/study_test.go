@@ -53,8 +53,7 @@ func TestStudy(t *testing.T) {
 	require.Contains(t, stderr, "memory.svg missing or different from the manifest's; run without --check")
 
 	path := filepath.Join(dir, "rows.ndjson")
-	rows, err := os.ReadFile(path)
-	require.NoError(t, err)
+	rows := readFile(t, path)
 	edited := regexp.MustCompile(`("mesh tcm","bytes":16,"picoseconds":)\d+`).ReplaceAllString(string(rows), "${1}5000")
 	require.NoError(t, os.WriteFile(path, []byte(edited), 0o600))
 	_, stderr = study(cli.ExitFailed, "--check")
@@ -78,8 +77,7 @@ func TestStudy(t *testing.T) {
 // The overlap study in a reduced form: it is measured once, and a second run takes it over.
 func TestOverlapStudy(t *testing.T) {
 	need.Full(t)
-	data, err := os.ReadFile("../../../studies/overlap.yaml")
-	require.NoError(t, err)
+	data := readFile(t, "../../../studies/overlap.yaml")
 	t.Chdir(t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir()) // what failures leave
 	reduced := regexp.MustCompile(`bytes: .*\]`).ReplaceAllString(string(data), "bytes: [65536]")
@@ -108,8 +106,7 @@ func TestOverlapStudy(t *testing.T) {
 // takes them over, and gives the same files.
 func TestAllGatherStudy(t *testing.T) {
 	need.Full(t)
-	data, err := os.ReadFile("../../../studies/all-gather.yaml")
-	require.NoError(t, err)
+	data := readFile(t, "../../../studies/all-gather.yaml")
 	t.Chdir(t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir()) // what failures leave
 	reduced := regexp.MustCompile(`elements: .*`).ReplaceAllString(string(data), "elements: [4096, 16384]")
@@ -137,8 +134,7 @@ func TestAllGatherStudy(t *testing.T) {
 	require.Contains(t, stdout, "9 files in out")
 
 	// A row that is missing is measured again, and --check does not measure.
-	rows, err := os.ReadFile("out/rows.ndjson")
-	require.NoError(t, err)
+	rows := readFile(t, "out/rows.ndjson")
 	lines := strings.SplitAfter(string(rows), "\n")
 	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"origin":"measured"`) })
 	require.NoError(t, os.WriteFile("out/rows.ndjson", []byte(strings.Join(slices.Delete(lines, at, at+1), "")), 0o600))
@@ -161,8 +157,7 @@ func TestAllGatherStudy(t *testing.T) {
 	require.NotContains(t, stderr, "again")
 
 	// A model that was cut is refused.
-	model, err := os.ReadFile("out/messages.model.yaml")
-	require.NoError(t, err)
+	model := readFile(t, "out/messages.model.yaml")
 	header, _, _ := strings.Cut(string(model), "    - src:")
 	require.NoError(t, os.WriteFile("out/messages.model.yaml", []byte(header), 0o600))
 	_, stderr = study(cli.ExitUsage)
@@ -201,8 +196,7 @@ func (m interruptedMeasurer) Model(ctx context.Context, _ study.Pairs) (simulate
 
 // An interrupted study says what it loses.
 func TestInterruptedModel(t *testing.T) {
-	data, err := os.ReadFile("../../../studies/all-gather.yaml")
-	require.NoError(t, err)
+	data := readFile(t, "../../../studies/all-gather.yaml")
 	m, err := study.Read("study.yaml", data, os.ReadFile)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -243,8 +237,7 @@ func TestPredictionOnGPUs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CX_FAKE_DEVICES", tt.devices)
-			data, err := os.ReadFile("../../../studies/" + name + ".yaml")
-			require.NoError(t, err)
+			data := readFile(t, "../../../studies/"+name+".yaml")
 			t.Chdir(t.TempDir())
 			// The largest message is half of the largest vector, as in the studies.
 			require.Regexp(t, `(?s)elements: .* 67108864\].*last_bytes: 134217728}`, string(data))

@@ -102,12 +102,11 @@ func fewSamples(t *testing.T) string {
 	require.NoError(t, os.CopyFS(dir, matrix.FS))
 	edit := func(name string, change func(map[string]any)) {
 		path := filepath.Join(dir, name)
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
+		data := readFile(t, path)
 		var root map[string]any
 		require.NoError(t, yaml.Unmarshal(data, &root))
 		change(root)
-		data, err = yaml.Marshal(root)
+		data, err := yaml.Marshal(root)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, data, 0o644))
 	}

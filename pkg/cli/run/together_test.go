@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -80,8 +79,7 @@ func TestBenchOfProcessesStartedTogether(t *testing.T) {
 	all := startTogether(t, 2, nil, "all_reduce", "--backend", "host", "-b", "8", "-e", "64", "-f", "8", "-n", "2", "-g", "1", "--json")
 	require.Equal(t, []int{0, 0}, all.wait(), "%s%s", all.err[0], all.err[1])
 	require.Empty(t, all.out[1].String()+all.err[1].String())
-	var r collectivebench.Report
-	require.NoError(t, json.Unmarshal([]byte(all.out[0].String()), &r))
+	r := decoded[collectivebench.Report](t, all.out[0].String())
 	require.Equal(t, 2, r.World)
 	require.True(t, r.Passed)
 	require.Len(t, r.Results, 1)

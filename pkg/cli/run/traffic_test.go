@@ -53,8 +53,7 @@ func TestBenchModel(t *testing.T) {
 			t.Chdir(t.TempDir())
 			args := []string{"bench", "p2p", "--backend", backend, "-t", "2", "-b", "1K", "-e", "64K", "-f", "4", "-n", "3", "--model", "model.yaml"}
 			ran(t, cli.ExitOK, nil, args...)
-			data, err := os.ReadFile("model.yaml")
-			require.NoError(t, err)
+			data := readFile(t, "model.yaml")
 			model, err := simulate.ReadModel("model.yaml", data)
 			require.NoError(t, err)
 			wording.Has(t, model.Origin, "measured: … float … 2 ranks … fresh buffers, backend "+backend)
@@ -82,8 +81,7 @@ models: {here: {file: model.yaml}}
 cases: [{name: rotation, collective: all_gather, algorithm: rotation, ranks: 2, topology: full, models: [here]}]
 `), 0o600))
 			ran(t, cli.ExitOK, nil, "study", "study.yaml", "-o", "out")
-			rows, err := os.ReadFile("out/rows.csv")
-			require.NoError(t, err)
+			rows := readFile(t, "out/rows.csv")
 			require.Contains(t, string(rows), fmt.Sprintf("2,full mesh,here,,,2048,%.3f,", answer.Makespan))
 		})
 	}
