@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,7 +132,8 @@ func TestBenchMatrices(t *testing.T) {
 		}
 		require.Len(t, r.Matrices, 1)
 		require.Len(t, r.Matrices[0].Values, 3)
-		require.Equal(t, []int{2, 0}, []int{r.Matrices[0].Slow[0].Src, r.Matrices[0].Slow[0].Dst})
+		require.True(t, slices.ContainsFunc(r.Matrices[0].Slow, func(p table.Slow) bool { return p.Src == 2 && p.Dst == 0 }),
+			"%v; on a loaded machine, others may be slower", r.Matrices[0].Slow)
 	}
 	_, stderr := ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: "rank=1,kind=flip-bit"}, "bench", "copy", "all_to_one_read_ce", "-b", "4K", "-e", "4K", "--sampling", "smoke")
 	wording.Has(t, stderr, "check-failed: corrupted")

@@ -3,10 +3,9 @@ package engine
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/collectivex/collectivex/pkg/copies"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,10 +13,12 @@ import (
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/table"
 )
 
 // Drivers open memory of other processes alone, so that the ranks here are processes.
@@ -93,10 +94,9 @@ func TestASlowPairIsNamed(t *testing.T) {
 		d := copytest.Processes(t, "", plantest.CopyOn("ce", test, 3, func(c *plan.Case) { copies.Of(c).Sizes = []int64{64 << 10} }))
 		copytest.Arrived(t, d)
 		s := copies.SquareOf(d, 64<<10, 1)
-		worst := s.Worst(s.Median())
-		require.NotNil(t, worst)
-		require.Equal(t, []int{2, 1}, []int{worst.Src, worst.Dst}, "%v", d.Measurement.Rows)
-		t.Log(worst.Below(s.Median()))
+		slow := s.Slow(s.Median())
+		require.True(t, slices.ContainsFunc(slow, func(p table.Slow) bool { return p.Src == 2 && p.Dst == 1 }),
+			"%v of %v; on a loaded machine, others may be slower", slow, d.Measurement.Rows)
 	}
 }
 
