@@ -96,6 +96,28 @@ type Options struct {
 // cron matches POSIX cron expressions, which GitHub takes.
 var cron = regexp.MustCompile(`^[0-9A-Za-z*/,-]+( [0-9A-Za-z*/,-]+){4}$`)
 
+// cronFields are the names and the lowest and highest numbers of its fields, of which GitHub refuses others.
+var cronFields = []struct {
+	name      string
+	low, high int
+}{{"minute", 0, 59}, {"hour", 0, 23}, {"day", 1, 31}, {"month", 1, 12}, {"weekday", 0, 6}}
+
+// cronRange returns an error for the first number of an expression that its field does not have.
+func cronRange(expression string) error {
+	for i, field := range strings.Fields(expression) {
+		f := cronFields[i]
+		for part := range strings.SplitSeq(field, ",") {
+			span, _, _ := strings.Cut(part, "/")
+			for word := range strings.SplitSeq(span, "-") {
+				if n, err := strconv.Atoi(word); err == nil && (n < f.low || n > f.high) {
+					return fmt.Errorf("cron %q: %s %d: want %d to %d", expression, f.name, n, f.low, f.high)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 func (o Options) check(cat *catalog.Catalog) error {
 	switch {
 	case o.Definitions != "" && !directory.MatchString(o.Definitions):
@@ -107,7 +129,7 @@ func (o Options) check(cat *catalog.Catalog) error {
 	case o.Suite != "" && !slices.ContainsFunc(cat.Suites, func(s catalog.Suite) bool { return s.Name == o.Suite }):
 		return fmt.Errorf("suite %q: the definitions have no such suite", o.Suite)
 	}
-	return nil
+	return cronRange(o.Cron)
 }
 
 // directory matches valid values of Definitions, without characters that a path or a shell

@@ -130,6 +130,8 @@ func TestWorkflowOfNights(t *testing.T) {
 		"--baseline 3: want 5 to 100": {"--cron", "0 2 * * *", "--baseline", "3"},
 		`cron "tonight": want five`:   {"--cron", "tonight"},
 		`suite "nightly": the`:        {"--suite", "nightly"},
+		"minute 61: want 0 to 59":     {"--cron", "0,61 2 * * *"},
+		"weekday 7: want 0 to 6":      {"--cron", "*/90 2 * JAN 1-7/2"},
 	} {
 		code, _, stderr := cxgen(t, append([]string{"workflow", "-o", "-"}, args...)...)
 		require.Equal(t, cli.ExitUsage, code, says)
