@@ -100,7 +100,7 @@ func (o *Output) AddFlags(g Group) {
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
 	g.Flags.StringVarP(&o.File, "output_file", "J", "", "write the JSON to `FILE` as well")
 	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not have a run yet")
-	g.Flags.StringVar(&o.Baseline, "baseline", "", "exit 1 if a size is slower than in `FILE`, which -J wrote, by more than --max-regress")
+	g.Flags.StringVar(&o.Baseline, "baseline", "", "exit 1 if a size is missing in `FILE`, which -J wrote, or slower by more than --max-regress")
 	g.Flags.StringVar(&o.MaxRegress, "max-regress", "5%", "how many `PERCENT` more time than in --baseline is accepted")
 	cli.AddWaitFlag(g.Flags, &o.Wait)
 	o.Definitions.AddFlag(g.Flags)
