@@ -157,6 +157,20 @@ func TestBenchComparesAlgorithms(t *testing.T) {
 	}
 }
 
+// Messages and signals between two ranks by our kernels have a rate.
+func TestBenchHasMessageRates(t *testing.T) {
+	need.Full(t)
+	standIns(t)
+	report, _ := benched(t, cli.ExitOK, "p2p_bidir", "-D", "4", "-R", "2", "-b", "0", "-e", "64", "-i", "64", "-m", "4", "-n", "2")
+	rows := report.Results[0].Rows
+	require.Len(t, rows, 2)
+	for _, row := range rows {
+		require.True(t, row.Good())
+		require.Positive(t, row.Check.Checked, "of signals alone too")
+		require.InEpsilon(t, 2e6/row.Shown.TimeUS, row.Shown.Rate, 1e-9, "both ways")
+	}
+}
+
 // noAMD hides the other vendor's stand-ins too.
 func noAMD(env map[string]string) map[string]string {
 	out := map[string]string{"CX_HIP_LIB": "", "CX_RCCL_LIB": "/nowhere/rccl"}
