@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -33,11 +34,20 @@ var memoryTypes = map[string]string{
 	"managed": "pages of managed memory move between host and device while operations are timed",
 }
 
+// otherFlags maps variables of nccl-tests to the flags to use instead: a threshold or a traffic without effect would go
+// unnoticed.
+var otherFlags = map[string]string{"NCCL_TESTS_MIN_BW": "--min-busbw", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE": "--traffic"}
+
 // refuse returns a usage error for the first unsupported value of a flag, or nil. The error says why the
 // value is unsupported and what to use instead.
 func (f *Flags) refuse() error {
 	if why := cmp.Or(memoryTypes[f.memoryType], "rccl-tests does not have it either"); f.memoryType != coarse {
 		return cli.UsageError("-Y %s: not supported: %s; want %s", f.memoryType, why, coarse)
+	}
+	for name, flag := range otherFlags {
+		if os.Getenv(name) != "" {
+			return cli.UsageError("%s: not supported: unset it, and use %s", name, flag)
+		}
 	}
 	for _, r := range []struct {
 		is  bool

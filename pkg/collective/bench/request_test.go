@@ -30,6 +30,17 @@ func ask(t *testing.T, line string) (Request, error) {
 	return f.Request(fs.Arg(0))
 }
 
+// Variables that would set a threshold or the traffic in nccl-tests are refused, with the flag to use instead.
+func TestVariablesOfNCCLTests(t *testing.T) {
+	for name, flag := range map[string]string{"NCCL_TESTS_MIN_BW": "--min-busbw", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE": "--traffic"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "1")
+			_, err := ask(t, "all_reduce")
+			require.EqualError(t, err, name+": not supported: unset it, and use "+flag)
+		})
+	}
+}
+
 // planned returns the cases that a command line comes to on two ranks of a
 // backend.
 func planned(t *testing.T, backend, line string) planner.Direct {
