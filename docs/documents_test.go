@@ -12,8 +12,8 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/internal/schema"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // documents.md has a line for every reason, record type and schema.

@@ -38,7 +38,7 @@ func TestWorkflowCheck(t *testing.T) {
 
 	stdout, _ := ran(t, cli.ExitOK, "workflow", "-o", file)
 	require.Empty(t, stdout)
-	_, stderr = ran(t, cli.ExitOK, "workflow", "--check", "-o", file)
+	ran(t, cli.ExitOK, "workflow", "--check", "-o", file)
 
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -209,13 +209,13 @@ func TestBenchFromADevice(t *testing.T) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "1,0,2") // the first one is of another product
 	t.Setenv("HIP_VISIBLE_DEVICES", "0,1,2")
 	t.Setenv("NCCL_TESTS_DEVICE", "1")
-	stdout, stderr := ran(t, cli.ExitOK, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
+	stdout, _ := ran(t, cli.ExitOK, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
 	wording.Has(t, stdout, "backend nccl (chosen: … 2 × h200")
 	require.Equal(t, "0,2", os.Getenv("CUDA_VISIBLE_DEVICES"))
 
 	for device, want := range map[string]string{"2": "NCCL_TESTS_DEVICE=2: CUDA_VISIBLE_DEVICES has 2 devices", "x": "NCCL_TESTS_DEVICE=x: want the number of a device"} {
 		t.Setenv("NCCL_TESTS_DEVICE", device)
-		_, stderr = ran(t, cli.ExitUsage, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
+		_, stderr := ran(t, cli.ExitUsage, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
 		require.Contains(t, stderr, want)
 	}
 
@@ -228,7 +228,7 @@ func TestBenchFromADevice(t *testing.T) {
 		}
 		t.Setenv("CX_FAKE_DEVICES", "2")
 		t.Setenv("NCCL_TESTS_DEVICE", device)
-		_, stderr = ran(t, cli.ExitEnvironment, nil, "bench", "all_reduce", "-b", "8", "-e", "8", "-g", "2")
+		_, stderr := ran(t, cli.ExitEnvironment, nil, "bench", "all_reduce", "-b", "8", "-e", "8", "-g", "2")
 		require.Contains(t, stderr, want)
 	}
 }

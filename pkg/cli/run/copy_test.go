@@ -90,7 +90,7 @@ func TestBenchCopyByKernel(t *testing.T) {
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "copy", "-b", "4K", "-e", "4K", "--sampling", "smoke", "--json"}
-	stdout, stderr := ran(t, cli.ExitOK, nil, append(args, "--backend", "sm")...)
+	stdout, _ := ran(t, cli.ExitOK, nil, append(args, "--backend", "sm")...)
 	var r copybench.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Len(t, r.Cases, 4, "either way, and both")
@@ -100,7 +100,7 @@ func TestBenchCopyByKernel(t *testing.T) {
 		"backend sm … device_local_copy … --backend ce\n":                {"device_local_copy", "--backend", "sm"},
 		"backend host … device_to_host_memcpy_sm … --backend sm\n":       {"device_to_host_memcpy_sm", "--backend", "host"},
 	} {
-		_, stderr = ran(t, cli.ExitEnvironment, nil, append(args, lacking...)...)
+		_, stderr := ran(t, cli.ExitEnvironment, nil, append(args, lacking...)...)
 		wording.Has(t, stderr, want)
 	}
 }

@@ -320,7 +320,7 @@ func TestBenchKV(t *testing.T) {
 		ran(t, cli.ExitUsage, nil, append(args, flag, value)...)
 	}
 
-	stdout, stderr := ran(t, cli.ExitOK, nil, "bench", "kv", "--backend", "host", "--block", "4K,64K", "--total", "128K", "--ops", "push", "--batch", "1", "--sampling", "smoke", "--min-gbps", "128K=0.000001")
+	stdout, _ := ran(t, cli.ExitOK, nil, "bench", "kv", "--backend", "host", "--block", "4K,64K", "--total", "128K", "--ops", "push", "--batch", "1", "--sampling", "smoke", "--min-gbps", "128K=0.000001")
 	wording.Has(t, stdout, "4096 bytes, blocks paged, over shm on ")
 	require.Regexp(t, `(?m)^  push +32 +4K +1 +32 +131072 .* OK$`, stdout)
 	require.Regexp(t, `(?m)^  push +32 +64K +1 +2 +131072 .* OK$`, stdout)
@@ -359,7 +359,7 @@ func TestBenchKV(t *testing.T) {
 		"kv-dsv4 16":       "--page 16: … kv-dsv4: … pages of 256 tokens",
 	} {
 		cache, tokens, _ := strings.Cut(page, " ")
-		_, stderr = ran(t, cli.ExitUsage, nil, "bench", "kv", "--backend", "host", "--cache", cache, "--page", tokens)
+		_, stderr := ran(t, cli.ExitUsage, nil, "bench", "kv", "--backend", "host", "--cache", cache, "--page", tokens)
 		wording.Has(t, stderr, want)
 	}
 
@@ -374,7 +374,7 @@ func TestBenchKV(t *testing.T) {
 		"kind=stale":           "rank 0 … pull … rank 1",
 		"kind=source,at=chain": `no effect: … "chain" … at=`,
 	} {
-		_, stderr = ran(t, cli.ExitUsage, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "--ops", "pull")...)
+		_, stderr := ran(t, cli.ExitUsage, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "--ops", "pull")...)
 		wording.Has(t, stderr, want)
 	}
 

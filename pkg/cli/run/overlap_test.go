@@ -36,7 +36,7 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	stdout, _ = ran(t, cli.ExitOK, nil, "summarize", "--in", out)
 	require.Contains(t, stdout, "Computation beside communication")
 
-	stdout, stderr := ran(t, cli.ExitOK, nil, append(args, "beside", "--schedule", "rotation")...)
+	stdout, _ = ran(t, cli.ExitOK, nil, append(args, "beside", "--schedule", "rotation")...)
 	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather-rotation of float, by loop and shared-memory-steps, on `, stdout)
 
 	for want, wrong := range map[string][]string{
@@ -66,7 +66,7 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	}
 
 	fault := map[string]string{rank.FaultVariable: "rank=1,kind=early"}
-	_, stderr = ran(t, cli.ExitUsage, fault, append(args, "beside")...)
+	_, stderr := ran(t, cli.ExitUsage, fault, append(args, "beside")...)
 	require.Contains(t, stderr, "form beside")
 	stdout, _ = ran(t, cli.ExitFailed, fault, append(args, "linear-rotation")...)
 	require.Regexp(t, `(?m)^# 4096 bytes: \d+ of 2048 elements of products of rank 1 in together, iteration 0 .*\d+$`, stdout)

@@ -19,7 +19,7 @@ import (
 func TestRepeatsAreInterleaved(t *testing.T) {
 	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
-	_, stderr := ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--world", "2", "--repeat", "3")
+	ran(t, cli.ExitOK, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--world", "2", "--repeat", "3")
 	docs := sweptDocuments(t, out)
 	first, last := map[int]string{}, map[int]string{} // document of each repeat
 	cells := map[string]bool{}
@@ -36,7 +36,7 @@ func TestRepeatsAreInterleaved(t *testing.T) {
 	require.Len(t, runsIn(t, out), 1, "one run")
 
 	for _, n := range []string{"0", "-1", "1001"} {
-		_, stderr = ran(t, cli.ExitUsage, nil, "sweep", "--repeat", n)
+		_, stderr := ran(t, cli.ExitUsage, nil, "sweep", "--repeat", n)
 		require.Equal(t, "cxrun: --repeat "+n+": want 1 to 1000\n", stderr)
 	}
 }
