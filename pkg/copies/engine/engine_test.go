@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/internal/copytest"
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/copies"
 	"github.com/collectivex/collectivex/pkg/copies/runner"
@@ -72,15 +73,20 @@ func TestCopiesOfAllDevices(t *testing.T) {
 				tests = append(tests, test)
 			}
 		}
-		for _, test := range tests {
-			d := copytest.Processes(t, "", plantest.CopyOn("ce", test, 3, func(c *plan.Case) { copies.Of(c).Streams = []int{1, 2}; copies.Of(c).Sizes = []int64{16 << 10} }))
-			copytest.Arrived(t, d)
-			require.Equal(t, "device", d.Measurement.CheckedBy)
-			for _, r := range d.Measurement.Rows {
-				require.NotNil(t, r.Device, r.Name())
-				require.Equal(t, 2, r.Device.Micros.N)
-				require.Equal(t, copies.TestOf(test).Disturbed(), r.Covered != nil)
-			}
+		for i, test := range tests {
+			t.Run(test, func(t *testing.T) {
+				if i > 2 {
+					need.Full(t)
+				}
+				d := copytest.Processes(t, "", plantest.CopyOn("ce", test, 3, func(c *plan.Case) { copies.Of(c).Streams = []int{1, 2}; copies.Of(c).Sizes = []int64{16 << 10} }))
+				copytest.Arrived(t, d)
+				require.Equal(t, "device", d.Measurement.CheckedBy)
+				for _, r := range d.Measurement.Rows {
+					require.NotNil(t, r.Device, r.Name())
+					require.Equal(t, 2, r.Device.Micros.N)
+					require.Equal(t, copies.TestOf(test).Disturbed(), r.Covered != nil)
+				}
+			})
 		}
 	})
 }
@@ -195,19 +201,24 @@ func TestVictims(t *testing.T) {
 		})
 	}
 	withDrivers(t, func(t *testing.T) {
-		for _, test := range []string{"host_to_device_memcpy_ce", "device_local_copy", "device_to_device_memcpy_read_ce"} {
-			d := copytest.Processes(t, "", beside(test, func(b *copies.Block) { b.Streams = []int{1, 2} }))
-			copytest.Arrived(t, d)
-			for _, r := range d.Measurement.Rows {
-				v := r.Victim
-				require.NotNil(t, v, r.Name())
-				for _, times := range []result.Burst{v.Alone, v.Beside, v.CopyBeside} {
-					require.Equal(t, d.Measurement.Sampling.Windows, times.N)
+		for i, test := range []string{"host_to_device_memcpy_ce", "device_local_copy", "device_to_device_memcpy_read_ce"} {
+			t.Run(test, func(t *testing.T) {
+				if i > 0 {
+					need.Full(t)
 				}
-				require.Equal(t, v.Coverage >= result.MinCoverage, v.Slowdown != nil)
-				require.Equal(t, v.CopyCoverage >= result.MinCoverage, v.CopySlowdown != nil)
-				t.Logf("%s, %s: %+v", test, r.Name(), *v)
-			}
+				d := copytest.Processes(t, "", beside(test, func(b *copies.Block) { b.Streams = []int{1, 2} }))
+				copytest.Arrived(t, d)
+				for _, r := range d.Measurement.Rows {
+					v := r.Victim
+					require.NotNil(t, v, r.Name())
+					for _, times := range []result.Burst{v.Alone, v.Beside, v.CopyBeside} {
+						require.Equal(t, d.Measurement.Sampling.Windows, times.N)
+					}
+					require.Equal(t, v.Coverage >= result.MinCoverage, v.Slowdown != nil)
+					require.Equal(t, v.CopyCoverage >= result.MinCoverage, v.CopySlowdown != nil)
+					t.Logf("%s, %s: %+v", test, r.Name(), *v)
+				}
+			})
 		}
 	})
 	fakes.Build(t).Use(t)
