@@ -52,6 +52,7 @@ func TestTheLimitEndsTheRunningCase(t *testing.T) {
 
 // The limit holds what comes after a case too, whatever ranks have left.
 func TestTheLimitEndsAssembly(t *testing.T) {
+	need.Full(t)
 	t.Parallel()
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
 	family := s.Families[collective.Name]

@@ -306,6 +306,7 @@ func TestMoRINeedsItsStaticHeap(t *testing.T) {
 
 // Every runnable case of every shipped suite is accepted: what does not run is unsupported in the plan.
 func TestPlannedCasesAreAccepted(t *testing.T) {
+	need.Full(t)
 	for _, l := range libraries {
 		planned := eptest.Accepted(t, l.name, func(c plan.Case, info accel.Info) (runner.Description, error) {
 			d, _, err := l.describe(c, info, versions{})

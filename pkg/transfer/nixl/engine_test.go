@@ -205,6 +205,7 @@ const fabricVariable = "CX_FAKE_FABRIC"
 // Between two nodes, each rank drives the first device of its node. Every word arrives, over the
 // adapters that the operator chose, or over NVLink.
 func TestTransfersBetweenNodesArriveWhole(t *testing.T) {
+	need.Full(t)
 	for name, tc := range map[string]struct {
 		change            func(*plan.Case)
 		transport         string
