@@ -257,6 +257,23 @@ func TestUseAfterTheEnd(t *testing.T) {
 	require.ErrorIs(t, errs[0], ErrEnded)
 }
 
+// A rank that closes its communicator does not wait for one that aborted.
+func TestCloseBesideAnAbort(t *testing.T) {
+	fakes.Build(t).UseWithoutKernels(t)
+	for r, err := range ranks(t, 2, func(l *Library, id ID, rank int, _ accel.Device) error {
+		c, err := l.Init([]ID{id}, rank, 2, Config{})
+		if err != nil {
+			return err
+		}
+		if rank == 0 {
+			return c.Close()
+		}
+		return c.Abort()
+	}) {
+		require.NoError(t, err, "rank %d", r)
+	}
+}
+
 func TestRegister(t *testing.T) {
 	fakes.Build(t).UseWithoutKernels(t)
 	const n = 1 << 20

@@ -269,6 +269,7 @@ struct pair {
 
 struct shared {
 	_Atomic int joined, nranks;
+	_Atomic int aborts; // ranks whose communicator was aborted
 	_Atomic int claimed[MAX_RANKS];
 	struct bell host_bell, stream_bell;
 	_Atomic uint64_t host_phase[MAX_RANKS], stream_phase[MAX_RANKS];
@@ -1143,11 +1144,22 @@ int ncclCommShrink(ncclComm_t c, int *exclude, int n, ncclComm_t *to, ncclConfig
 int ncclCommCount(ncclComm_t c, int *n) { TRY(check_comm(c)); *n = c->nranks; return Success; }
 int ncclCommUserRank(ncclComm_t c, int *r) { TRY(check_comm(c)); *r = c->rank; return Success; }
 int ncclCommGetAsyncError(ncclComm_t c, int *r) { TRY(check_comm(c)); *r = atomic_load(&c->async); return Success; }
-int ncclCommFinalize(ncclComm_t c) { TRY(check_comm(c)); host_barrier(c); return Success; }
+
+// No rank waits here for one that aborted.
+int ncclCommFinalize(ncclComm_t c) {
+	TRY(check_comm(c));
+	uint64_t mine = ++c->host_phase;
+	atomic_store(&c->shared->host_phase[c->rank], mine);
+	ring(&c->shared->host_bell);
+	UNTIL(c, &c->shared->host_bell, all_came(c, c->shared->host_phase, mine) || atomic_load(&c->shared->aborts) > 0);
+	return Success;
+}
+
 int ncclCommDestroy(ncclComm_t c) { TRY(check_comm(c)); c->alive = GONE; return Success; }
 
 int ncclCommAbort(ncclComm_t c) {
 	TRY(check_comm(c));
+	atomic_fetch_add(&c->shared->aborts, 1);
 	abort_waits(c);
 	c->alive = GONE;
 	return Success;
