@@ -1,4 +1,4 @@
-package run_test
+package run
 
 import (
 	"bytes"
@@ -64,7 +64,7 @@ func TestExamplesOfCompare(t *testing.T) {
 	for file, in := range map[string]string{"old.ndjson": "results/monday", "new.ndjson": "results/tuesday"} {
 		ran(t, cli.ExitOK, nil, "aggregate", "--in", in, "-o", file)
 	}
-	_, help, _ := cxrun(nil, "compare", "--help")
+	_, help, _ := cxrun(t, nil, "compare", "--help")
 	_, examples, _ := strings.Cut(help, "Examples:\n")
 	examples, _, _ = strings.Cut(examples, "\n\n")
 	require.NotEmpty(t, examples)
@@ -90,7 +90,7 @@ func TestCompare(t *testing.T) {
 	old, slow, gone := filepath.Join(dir, "old"), filepath.Join(dir, "slow"), filepath.Join(dir, "gone")
 	history(t, old, "old", 5, 1)
 	history(t, slow, "slow", 5, 1.2)
-	code, stdout, stderr := cxrun(nil, "compare", old, slow)
+	code, stdout, stderr := cxrun(t, nil, "compare", old, slow)
 	require.Equal(t, cli.ExitOK, code, "it is not confirmed: %s", stderr)
 	require.Regexp(t, `(?m)^OLD old, NEW slow$`, stdout)
 	require.Regexp(t, `(?m)^case \(time: − is faster\)\n +metric +status +time +noise +runs +old µs +new µs +at\nlocal-host-\S+\n +\S+ p50 +slower\? +\+20\.\d % +±\d\.\d % +5\+5 `, stdout)
@@ -129,7 +129,7 @@ func TestCompare(t *testing.T) {
 		{"compare " + old + " " + dir + "/none", dir + "/none: no such file or directory"},
 		{"compare " + old + " " + slow + " --min-effect 0", "--min-effect 0: … 3"},
 	} {
-		code, _, stderr := cxrun(nil, strings.Fields(tc.args)...)
+		code, _, stderr := cxrun(t, nil, strings.Fields(tc.args)...)
 		require.Equal(t, cli.ExitUsage, code, tc.args)
 		wording.Has(t, stderr, tc.says)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
@@ -141,9 +141,9 @@ func TestCompareIsDeterministic(t *testing.T) {
 	dir := t.TempDir()
 	history(t, dir+"/a", "a", 5, 1)
 	history(t, dir+"/b", "b", 5, 1.04)
-	_, first, _ := cxrun(nil, "compare", dir+"/a", dir+"/b", "--json")
+	_, first, _ := cxrun(t, nil, "compare", dir+"/a", dir+"/b", "--json")
 	for range 3 {
-		_, again, _ := cxrun(nil, "compare", dir+"/a", dir+"/b", "--json")
+		_, again, _ := cxrun(t, nil, "compare", dir+"/a", dir+"/b", "--json")
 		require.True(t, bytes.Equal([]byte(first), []byte(again)))
 	}
 }
@@ -207,7 +207,7 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 			again := filepath.Join(dir, "again")
 			args := []string{"compare", dir + "/before", dir + "/after", "--confirm", again}
 			measured := append(slices.Clone(args), "--old-run", "sh "+standIn(t, dir, "old", always(1)), "--new-run", "sh "+standIn(t, dir, "new", tc.by))
-			code, stdout, stderr := cxrun(nil, measured...)
+			code, stdout, stderr := cxrun(t, nil, measured...)
 			require.Equal(t, tc.code, code, stderr)
 			require.Regexp(t, tc.says, stdout)
 			require.Contains(t, stderr, tc.stderr)
@@ -223,13 +223,13 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 			}
 			require.Equal(t, strings.Repeat("old new new old ", tc.stages*compare.Pairs/2), strings.Join(order, " ")+" ")
 
-			code, read, _ := cxrun(nil, args...)
+			code, read, _ := cxrun(t, nil, args...)
 			require.Equal(t, tc.code, code, "what was measured is read")
 			require.Equal(t, stdout, read)
 			_, stderr = ran(t, cli.ExitUsage, nil, measured...)
 			require.Contains(t, stderr, "already holds runs")
 
-			_, stdout, _ = cxrun(nil, append(args, "--json")...)
+			_, stdout, _ = cxrun(t, nil, append(args, "--json")...)
 			var c compare.Comparison
 			require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 			for _, k := range c.Cases {
@@ -257,7 +257,7 @@ func TestConfirmRefuses(t *testing.T) {
 		"--confirm " + dir + "/again --old-env A":                `--old-env "A": want NAME=VALUE`,
 		"--confirm " + dir + "/again --old-run " + dir + "/none": "run OLD: ",
 	} {
-		code, _, stderr := cxrun(nil, append([]string{"compare", dir + "/before", dir + "/after"}, strings.Fields(args)...)...)
+		code, _, stderr := cxrun(t, nil, append([]string{"compare", dir + "/before", dir + "/after"}, strings.Fields(args)...)...)
 		require.Contains(t, stderr, says, args)
 		require.Contains(t, []int{cli.ExitUsage, cli.ExitEnvironment}, code)
 	}

@@ -1,4 +1,4 @@
-package run_test
+package run
 
 import (
 	"crypto/sha256"
@@ -72,8 +72,8 @@ func TestDamagedDocumentsPassNoGate(t *testing.T) {
 					files[[]string{"ep", "collective"}[i]] = file
 				}
 				gates := func() (code int, left string) {
-					code, _, aggregate := cxrun(nil, "aggregate", "--in", dir, "--matrix", matrix, "-o", filepath.Join(dir, "run.ndjson"))
-					same, _, summarize := cxrun(nil, "summarize", "--in", dir, "--matrix", matrix, "--gate")
+					code, _, aggregate := cxrun(t, nil, "aggregate", "--in", dir, "--matrix", matrix, "-o", filepath.Join(dir, "run.ndjson"))
+					same, _, summarize := cxrun(t, nil, "summarize", "--in", dir, "--matrix", matrix, "--gate")
 					require.Equal(t, code, same)
 					line := func(text string) string {
 						if !strings.HasPrefix(text, "left out: ") {

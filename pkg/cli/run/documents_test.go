@@ -1,8 +1,7 @@
-package run_test
+package run
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,35 +13,9 @@ import (
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/cli/run"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
-
-// cxrun runs the program in-process.
-func cxrun(env map[string]string, args ...string) (code int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	code = run.Main(context.Background(), cli.Streams{
-		In: bytes.NewReader(nil), Out: &out, Err: &errs, Getenv: func(k string) string { return env[k] },
-	}, args)
-	return code, out.String(), errs.String()
-}
-
-// ran runs the program as cxrun does, and requires an exit code.
-func ran(t *testing.T, exit int, env map[string]string, args ...string) (stdout, stderr string) {
-	t.Helper()
-	code, stdout, stderr := cxrun(env, args...)
-	require.Equal(t, exit, code, "%v: %s", args, stderr)
-	return stdout, stderr
-}
-
-// readFile returns the content of a file.
-func readFile(t *testing.T, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	require.NoError(t, err)
-	return data
-}
 
 // shards writes the documents of a run with one failed case and its matrix.
 func shards(t *testing.T) (dir, matrix string) {
@@ -133,7 +106,7 @@ func TestCommandLines(t *testing.T) {
 		{"aggregate --in= -o x", "--in … empty"},
 		{"summarize --in " + broken + " --format nosuch", `--format "nosuch": … markdown, text or json`},
 	} {
-		code, _, stderr := cxrun(nil, strings.Fields(tc.args)...)
+		code, _, stderr := cxrun(t, nil, strings.Fields(tc.args)...)
 		require.Equal(t, cli.ExitUsage, code, "%s: %s", tc.args, stderr)
 		wording.Has(t, stderr, tc.says)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
@@ -161,7 +134,7 @@ func TestFileNamesAreForeignText(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"aggregate", "--in", dir, "-o", filepath.Join(dir, "x.ndjson")}, {"summarize", "--in", dir}} {
-		_, stdout, stderr := cxrun(nil, args...)
+		_, stdout, stderr := cxrun(t, nil, args...)
 		require.Contains(t, stderr, `x\n:\:error:\:forged\x1b[31m ##\[add-mask]\u202e.json: ends in the middle`)
 		require.Contains(t, stderr, `yx\n:\:error:\:forged\x1b[31m ##\[add-mask]\u202e.json: no such file`)
 		require.Regexp(t, `measured again: .*/tornx\\n:\\:error`, stderr)
@@ -268,7 +241,7 @@ func TestDamagedAndEmptyInput(t *testing.T) {
 			{partly, "cxrun: 1 file or line that is not a document was left out; fetch or measure damaged documents again", 1},
 			{ndjson, "", 0},
 		} {
-			code, stdout, stderr := cxrun(nil, strings.Fields(command+tc.in)...)
+			code, stdout, stderr := cxrun(t, nil, strings.Fields(command+tc.in)...)
 			want := cli.ExitFailed
 			switch tc.in {
 			case ndjson:
@@ -304,7 +277,7 @@ func TestReportNamesRuns(t *testing.T) {
 	_, matrix := shards(t)
 	data := readFile(t, matrix)
 	require.NoError(t, os.WriteFile(filepath.Join(empty, "matrix_full.json"), data, 0o644))
-	code, _, stderr := cxrun(nil, "report", "--in", empty, "-o", filepath.Join(t.TempDir(), "x.html"))
+	code, _, stderr := cxrun(t, nil, "report", "--in", empty, "-o", filepath.Join(t.TempDir(), "x.html"))
 	require.Equal(t, cli.ExitOK, code, "the page lists what is missing: %s", stderr)
 
 	dir := t.TempDir()

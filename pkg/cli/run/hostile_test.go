@@ -1,4 +1,4 @@
-package run_test
+package run
 
 import (
 	"os"
@@ -23,7 +23,7 @@ func ends(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		code, stdout, stderr = cxrun(nil, args...)
+		code, stdout, stderr = cxrun(t, nil, args...)
 	}()
 	select {
 	case <-done:

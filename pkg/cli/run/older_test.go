@@ -1,4 +1,4 @@
-package run_test
+package run
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func TestOlderDocumentsAreRead(t *testing.T) {
 
 			fromFiles, fromNDJSON := filepath.Join(t.TempDir(), "files.ndjson"), filepath.Join(t.TempDir(), "again.ndjson")
 			for in, out := range map[string]string{dir: fromFiles, sample: fromNDJSON} {
-				_, stdout, _ := cxrun(nil, "aggregate", "--in", in, "-o", out)
+				_, stdout, _ := cxrun(t, nil, "aggregate", "--in", in, "-o", out)
 				wording.Has(t, stdout, "0 duplicates … 0 files")
 				folded := readFile(t, out)
 				require.Equal(t, string(written), string(folded), in)
