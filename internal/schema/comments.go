@@ -1,34 +1,29 @@
 package schema
 
 import (
-	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
 // comments returns the doc comments of types and fields by their names, package.Type and
-// package.Type.Field, from the sources below the directory of go.mod.
+// package.Type.Field, from the sources of this module.
 func comments() (map[string]string, error) {
-	module, err := moduleDir()
-	if err != nil {
-		return nil, err
-	}
 	types := []reflect.Type{reflect.TypeFor[plan.Case](), reflect.TypeFor[simulate.Model](), reflect.TypeFor[result.Envelope]()}
 	for _, f := range result.Families() {
 		types = append(types, reflect.TypeOf(f.Document))
 	}
 	out := map[string]string{}
 	for _, t := range types {
-		if err := addPackage(out, module, t.PkgPath()); err != nil {
+		if err := addPackage(out, t.PkgPath()); err != nil {
 			return nil, err
 		}
 	}
@@ -38,23 +33,9 @@ func comments() (map[string]string, error) {
 // modulePath is the path of the module.
 const modulePath = "github.com/collectivex/collectivex"
 
-// moduleDir returns the nearest directory with a go.mod at or above the working directory.
-func moduleDir() (string, error) {
-	dir, err := os.Getwd()
-	for ; err == nil; dir = filepath.Dir(dir) {
-		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
-			return dir, nil
-		}
-		if dir == "/" {
-			return "", errors.New("no go.mod at or above the working directory: run this in a checkout")
-		}
-	}
-	return "", err
-}
-
-// addPackage adds the comments of the files of a package, of which a test may be the only ones.
-func addPackage(out map[string]string, module, pkg string) error {
-	paths, err := filepath.Glob(filepath.Join(module, strings.TrimPrefix(pkg, modulePath), "*.go"))
+// addPackage adds the comments of a package. Its tests count too: they may declare a family.
+func addPackage(out map[string]string, pkg string) error {
+	paths, err := filepath.Glob(filepath.Join(need.Source(strings.TrimPrefix(pkg, modulePath)), "*.go"))
 	for _, path := range paths {
 		file, parseErr := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if parseErr != nil {

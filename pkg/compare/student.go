@@ -7,7 +7,7 @@ import (
 )
 
 // student is Student's t distribution with that many degrees of freedom. gonum's stat/distuv has it as well, with
-// 2 MB of linear algebra that both programs would contain.
+// 2 MB of linear algebra that cxrun would contain.
 type student float64
 
 // twoSided returns the probability of a value beyond ±x, for x of at least 0.
