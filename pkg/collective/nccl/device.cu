@@ -75,11 +75,11 @@ __device__ __forceinline__ cx_u16 cx_to_half(float f)
 }
 #endif
 
-// Signals that data are there, and that buffers are ready. For each block, peer and kind, a line of a rank's window of
-// signals has the number of signals from the peer, which the peer writes, and the numbers that this rank has sent there
-// and waited for.
-enum { CX_DATA, CX_READY };
-enum { CX_LINE = 128, CX_FROM = 32, CX_SENT = 64, CX_SEEN = 68, CX_OWN = 8 };
+// Signals that data are there, that buffers are ready, and that a block has come to a barrier. For each block, peer and
+// kind, a line of a rank's window of signals has the number of signals from the peer, which the peer writes, and the
+// numbers that this rank has sent there and waited for. The rank's own line has its number of barriers.
+enum { CX_DATA, CX_READY, CX_BARRIER };
+enum { CX_LINE = 128, CX_FROM = 32, CX_SENT = 96, CX_SEEN = 100, CX_OWN = 8 };
 
 __device__ __forceinline__ cx_u64 cx_line(const cx_work &w, int of) { return ((cx_u64)blockIdx.x * w.world + of) * CX_LINE; }
 
@@ -91,26 +91,33 @@ __device__ __forceinline__ void cx_signal(const cx_work &w, int peer, int kind)
 	cx_release((cx_u32 *)ncclGetPeerPointer(w.signals, cx_line(w, w.rank) + kind * CX_FROM, peer), *sent);
 }
 
-// Waits for a signal of a peer.
-__device__ __forceinline__ void cx_wait(const cx_work &w, int peer, int kind)
+// Waits until a number of signals have come.
+__device__ __forceinline__ void cx_await(const cx_work &w, const cx_u32 *from, cx_u32 number)
 {
-	char *line = (char *)ncclGetLocalPointer(w.signals, cx_line(w, peer));
-	cx_u32 *from = (cx_u32 *)(line + kind * CX_FROM), *seen = (cx_u32 *)(line + CX_SEEN + kind * CX_OWN);
-	*seen += 1;
-	for (cx_u32 tries = 1; (cx_i32)(cx_acquire(from) - *seen) < 0; tries++)
+	for (cx_u32 tries = 1; (cx_i32)(cx_acquire(from) - number) < 0; tries++)
 		if (tries % 1024 == 0 && *w.stop != 0)
 			return;
 }
 
-// Waits until the same block of every rank has come here.
-__device__ __forceinline__ void cx_barrier(const cx_work &w)
+// Waits for a signal of a peer.
+__device__ __forceinline__ void cx_wait(const cx_work &w, int peer, int kind)
+{
+	char *line = (char *)ncclGetLocalPointer(w.signals, cx_line(w, peer));
+	cx_u32 *seen = (cx_u32 *)(line + CX_SEEN + kind * CX_OWN);
+	*seen += 1;
+	cx_await(w, (cx_u32 *)(line + kind * CX_FROM), *seen);
+}
+
+// Waits until the same block of every rank has come to the barrier with this number. The caller keeps the number in a
+// register, since a barrier takes little longer than an access of memory.
+__device__ __forceinline__ void cx_barrier(const cx_work &w, cx_u32 number)
 {
 	__syncthreads();
 	for (int peer = threadIdx.x; peer < w.world; peer += blockDim.x) {
 		if (peer == w.rank)
 			continue;
-		cx_signal(w, peer, CX_DATA);
-		cx_wait(w, peer, CX_DATA);
+		cx_release((cx_u32 *)ncclGetPeerPointer(w.signals, cx_line(w, w.rank) + CX_BARRIER * CX_FROM, peer), number);
+		cx_await(w, (cx_u32 *)ncclGetLocalPointer(w.signals, cx_line(w, peer) + CX_BARRIER * CX_FROM), number);
 	}
 	__syncthreads();
 }
@@ -120,41 +127,42 @@ template <class T> __device__ __forceinline__ T *cx_buffer(const cx_work &w, cx_
 	return (T *)ncclGetPeerPointer(w.buffers, at, rank);
 }
 
-// Copies this thread's share, with eight loads at a time in flight.
+enum { CX_LOADS = 8 }; // of a copy in flight
+
+// Copies this thread's share.
 template <class T> __device__ __forceinline__ void cx_copy(const cx_work &w, void *to, const void *from, cx_u64 n)
 {
 	T *dst = (T *)to;
 	const T *src = (const T *)from;
 	bool alone = w.way == CX_WINDOW;
 	cx_u64 i = alone ? threadIdx.x : cx_first(), step = alone ? blockDim.x : cx_step();
-	enum { LOADS = 8 };
-	for (; i + (LOADS - 1) * step < n; i += LOADS * step) {
-		T v[LOADS];
+	for (; i + (CX_LOADS - 1) * step < n; i += CX_LOADS * step) {
+		T v[CX_LOADS];
 #pragma unroll
-		for (int j = 0; j < LOADS; j++)
+		for (int j = 0; j < CX_LOADS; j++)
 			v[j] = cx_load(src + i + j * step);
 #pragma unroll
-		for (int j = 0; j < LOADS; j++)
+		for (int j = 0; j < CX_LOADS; j++)
 			dst[i + j * step] = v[j];
 	}
 	for (; i < n; i += step)
 		dst[i] = cx_load(src + i);
 }
 
-// Copies this thread's share of a buffer of count elements.
-__device__ void cx_move(const cx_work &w, void *to, const void *from)
+// Copies this thread's share of bytes of whole elements.
+__device__ void cx_move(const cx_work &w, void *to, const void *from, cx_u64 bytes)
 {
-	cx_u64 bytes = w.count * w.size, whole = bytes & ~(cx_u64)15;
+	cx_u64 whole = bytes & ~(cx_u64)15;
 	if (w.way != CX_ELEMENTS && (((cx_u64)to | (cx_u64)from) & 15) == 0) {
 		cx_copy<cx_word>(w, to, from, whole / 16);
 		cx_copy<cx_u8>(w, (char *)to + whole, (const char *)from + whole, bytes - whole);
 		return;
 	}
 	switch (w.size) {
-	case 1: return cx_copy<cx_u8>(w, to, from, w.count);
-	case 2: return cx_copy<cx_u16>(w, to, from, w.count);
-	case 4: return cx_copy<cx_u32>(w, to, from, w.count);
-	default: return cx_copy<cx_u64>(w, to, from, w.count);
+	case 1: return cx_copy<cx_u8>(w, to, from, bytes);
+	case 2: return cx_copy<cx_u16>(w, to, from, bytes / 2);
+	case 4: return cx_copy<cx_u32>(w, to, from, bytes / 4);
+	default: return cx_copy<cx_u64>(w, to, from, bytes / 8);
 	}
 }
 
@@ -256,36 +264,42 @@ __device__ void cx_all_reduce(const cx_work &w, cx_at at)
 	}
 }
 
-// Stores this rank's part, or its part for each rank, in every rank's buffer, from the next rank on.
+// Stores this rank's part, or its part for each rank, in every rank's buffer, from the next rank on. What all threads
+// have in flight goes to each rank in turn, so that its own memory and the links work at the same time.
 __device__ void cx_scatter(const cx_work &w, cx_at at)
 {
-	cx_u64 part = w.count * w.size;
-	for (int k = 1; k <= w.world; k++) {
-		int p = (w.rank + k) % w.world;
-		char *to = cx_buffer<char>(w, at.recv + w.rank * part, p);
-		const char *from = cx_buffer<char>(w, at.send + (w.op == CX_ALLTOALL ? p * part : 0), w.rank);
-		if (to != from)
-			cx_move(w, to, from);
-	}
+	cx_u64 part = w.count * w.size, turn = CX_LOADS * sizeof(cx_word) * cx_step();
+	for (cx_u64 done = 0; done < part; done += turn)
+		for (int k = 1; k <= w.world; k++) {
+			int p = (w.rank + k) % w.world;
+			char *to = cx_buffer<char>(w, at.recv + w.rank * part, p);
+			const char *from = cx_buffer<char>(w, at.send + (w.op == CX_ALLTOALL ? p * part : 0), w.rank);
+			if (to != from)
+				cx_move(w, to + done, from + done, part - done < turn ? part - done : turn);
+		}
 }
 
 template <int N> __device__ __forceinline__ void cx_together(const cx_work &w, const cx_calls<N> &calls)
 {
-	cx_barrier(w);
+	cx_u32 *barriers = (cx_u32 *)ncclGetLocalPointer(w.signals, cx_line(w, w.rank) + CX_SENT);
+	cx_u32 number = *barriers;
+	cx_barrier(w, ++number);
 	for (int i = 0; i < w.calls; i++) {
 		if (w.op == CX_ALL_REDUCE)
 			cx_all_reduce(w, calls.at[i]);
 		else
 			cx_scatter(w, calls.at[i]);
-		cx_barrier(w);
+		cx_barrier(w, ++number);
 	}
+	if (threadIdx.x == 0)
+		*barriers = number;
 }
 
 // Moves one message of a pair.
 __device__ __forceinline__ void cx_message(const cx_work &w, cx_at at)
 {
 	int dst = w.way == CX_GET ? w.rank : w.peer, src = w.way == CX_GET ? w.peer : w.rank;
-	cx_move(w, cx_buffer<void>(w, at.recv, dst), cx_buffer<void>(w, at.send, src));
+	cx_move(w, cx_buffer<void>(w, at.recv, dst), cx_buffer<void>(w, at.send, src), w.count * w.size);
 	__syncthreads();
 	if (threadIdx.x == 0)
 		cx_signal(w, w.peer, CX_DATA);
