@@ -1,13 +1,11 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"math"
@@ -16,21 +14,16 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/figure"
-
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/table"
 )
 
 var (
-	//go:embed page.html.tmpl
-	pageText string
 	//go:embed page.js
 	script string
 	//go:embed page.css
 	style string
-
-	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"count": plural.Count}).Parse(pageText))
 )
 
 // WriteHTML writes the page. Equal pages have equal bytes.
@@ -39,35 +32,16 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	css := styles() + style
-	d := document{
-		Page:   p,
-		Data:   dataPlace,
-		Script: template.JS(script), //nolint:gosec // a constant
-		Style:  template.CSS(css),   //nolint:gosec // constants
-		Policy: fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src blob: data:; base-uri 'none'; form-action 'none'",
-			digest(script), digest(css)),
-		Images: map[string]template.URL{},
-	}
-	for _, picture := range pictures {
-		d.Images[picture.Name] = template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(picture.SVG)) //nolint:gosec // base64
-	}
-	var rest bytes.Buffer
-	if err := pageTemplate.Execute(&rest, &d); err != nil {
-		return err
-	}
-	data, kept, err := p.data(MaxBytes - rest.Len())
+	end := mark("</script>\n<script>{}</script>\n</body>\n</html>\n", markup(script))
+	text := p.text(pictures, "")
+	data, kept, err := p.data(MaxBytes - len(text) - len(end))
 	if err != nil {
 		return err
 	}
-	if d.Left = leftOut(kept); d.Left != "" { // a remark that is not yet on the page
-		rest.Reset()
-		if err := pageTemplate.Execute(&rest, &d); err != nil {
-			return err
-		}
+	if left := leftOut(kept); left != "" { // a remark that is not yet on the page
+		text = p.text(pictures, left)
 	}
-	before, after, _ := bytes.Cut(rest.Bytes(), []byte(dataPlace))
-	for _, part := range [][]byte{before, data, after} {
+	for _, part := range [][]byte{text, data, []byte(end)} {
 		if _, err := w.Write(part); err != nil {
 			return err
 		}
@@ -75,18 +49,27 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	return nil
 }
 
-// dataPlace marks the place of the data. Escaped text from documents cannot contain it.
-const dataPlace = "<!data>"
-
-// document holds the values of the template.
-type document struct {
-	*Page
-	Script template.JS
-	Style  template.CSS
-	Policy string
-	Data   template.HTML
-	Images map[string]template.URL // of the views; the script replaces them
-	Left   string
+// text returns the page up to its data. left names the quantiles that the data leaves out.
+func (p *Page) text(pictures []Picture, left string) []byte {
+	css := styles() + style
+	w := writer{Page: p}
+	w.head(css, fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src blob: data:; base-uri 'none'; form-action 'none'",
+		digest(script), digest(css)))
+	w.glance()
+	if len(p.Comparisons) > 0 {
+		w.comparison()
+	}
+	if len(p.Trends) > 0 {
+		w.trend()
+	}
+	for i := range p.Views {
+		w.view(&p.Views[i], pictures[i].SVG)
+	}
+	w.runs(left)
+	w.coverage()
+	w.provenance()
+	w.put("\n</main>\n" + `<script type="text/plain" id="data">`)
+	return w.Bytes()
 }
 
 // digest returns the Content-Security-Policy source that allows text.
@@ -124,12 +107,13 @@ func leftOut(kept []quantile) string {
 // maxRows limits the table of all series of a view.
 const maxRows = 4000
 
-// Row is a series in the table of a view.
+// Row is a row of a table.
 type Row struct {
-	Key, Status, Reason string
-	Cells               []string
-	Counted, Rungs      int
-	Low, High           Figure // the lowest latency, and the highest first rate
+	Cells []any // texts, numbers and Figures
+	Bad   bool  // whether something is wrong
+
+	Low, High Figure   // of a series: the lowest latency, and the highest first rate
+	Figures   []Figure // of a rung: times and rates
 }
 
 // Figure is a formatted figure of a rung, its value and its tooltip.
@@ -189,8 +173,8 @@ func (p *Page) Groups(v View) [][]Row {
 }
 
 // grouped returns the rows of all series of a view, by comparison key and kind of measurement.
-func grouped[R any](p *Page, v *View, rows func(*Series, *Case) []R) [][]R {
-	var out [][]R
+func grouped(p *Page, v *View, rows func(*Series, *Case) []Row) [][]Row {
+	var out [][]Row
 	at := map[string]int{}
 	for i := range v.Series {
 		s := &v.Series[i]
@@ -215,13 +199,13 @@ func grouped[R any](p *Page, v *View, rows func(*Series, *Case) []R) [][]R {
 func (v *View) Unlisted() int { return max(0, len(v.Listed())-maxRows) }
 
 func row(v *View, s *Series, c *Case) Row {
-	r := Row{Key: c.Key, Status: c.Status, Reason: c.Reason, Rungs: len(s.Points), Cells: v.cells(s)}
+	r, counted := Row{Bad: c.Status != result.Success}, 0
 	low, high := math.Inf(1), math.Inf(-1)
 	for i, p := range s.Points {
 		if p.Reason != "" {
 			continue
 		}
-		r.Counted++
+		counted++
 		at := v.at(s, p.X)
 		if us := p.Time.P99; us != nil {
 			at += fmt.Sprintf(", p99 %s µs", significant(*us))
@@ -238,6 +222,11 @@ func row(v *View, s *Series, c *Case) Row {
 			r.High = Figure{significant(high) + v.spread(s, i, 0), strconv.FormatFloat(high, 'g', digits, 64), at}
 		}
 	}
+	r.Cells = append(v.cells(s), strings.TrimSuffix(c.Status+": "+c.Reason, ": "), fmt.Sprintf("%d of %d", counted, len(s.Points)), r.Low)
+	if len(v.Rates) > 0 {
+		r.Cells = append(r.Cells, r.High)
+	}
+	r.Cells = append(r.Cells, c.Key)
 	return r
 }
 
@@ -258,8 +247,8 @@ func (v *View) spread(s *Series, i, rate int) string {
 	return figure.Spread{Median: work / of.Median, Low: work / of.High, High: work / of.Low, N: of.N}.String()
 }
 
-func (v *View) cells(s *Series) []string {
-	var out []string
+func (v *View) cells(s *Series) []any {
+	var out []any
 	for _, i := range v.telling() {
 		out = append(out, v.Facets[i].Found[s.Facets[i]])
 	}
@@ -343,15 +332,6 @@ func (p *Page) Banner(v View) []string {
 // maxPoints limits the tables of every rung. The chart's own table always has them.
 const maxPoints = 4000
 
-// Rung is a rung in the table of a view.
-type Rung struct {
-	Cells   []string
-	X       int64
-	At, Bad string
-	Figures []Figure
-	Samples int
-}
-
 // quantiles returns the percentiles that any rung has.
 func (v *View) quantiles() []quantile {
 	return slices.DeleteFunc(slices.Clone(quantiles), func(q quantile) bool {
@@ -374,7 +354,7 @@ func (v *View) Quantiles() []string {
 }
 
 // Rungs returns the rungs of a view, grouped by what may be ranked, or nil if there are too many.
-func (p *Page) Rungs(v View) [][]Rung {
+func (p *Page) Rungs(v View) [][]Row {
 	n := 0
 	v.Series = v.Listed()
 	for _, s := range v.Series {
@@ -384,10 +364,10 @@ func (p *Page) Rungs(v View) [][]Rung {
 		return nil
 	}
 	kept := v.quantiles()
-	return grouped(p, &v, func(s *Series, _ *Case) []Rung {
-		var out []Rung
+	return grouped(p, &v, func(s *Series, _ *Case) []Row {
+		var out []Row
 		for i, point := range s.Points {
-			r := Rung{Cells: v.cells(s), X: point.X, At: v.at(s, point.X), Bad: point.Reason, Samples: point.Samples}
+			r := Row{Bad: point.Reason != "", Cells: append(v.cells(s), Figure{Text: v.at(s, point.X), Value: fmt.Sprint(point.X)}, cmp.Or(point.Reason, "ok"))}
 			for _, q := range kept {
 				us := q.of(point.Time)
 				if us <= 0 {
@@ -400,6 +380,15 @@ func (p *Page) Rungs(v View) [][]Rung {
 			}
 			for k := range v.Rates {
 				r.Figures = append(r.Figures, figureOf(v.rate(k, point)))
+			}
+			for _, f := range r.Figures {
+				if v.Time == "" {
+					f.Title = plural.Count(point.Samples, "sample", "samples")
+				}
+				r.Cells = append(r.Cells, f)
+			}
+			if v.Time == "" {
+				r.Cells = append(r.Cells, point.Samples)
 			}
 			out = append(out, r)
 		}
@@ -414,6 +403,3 @@ func figureOf(v float64) Figure {
 	}
 	return Figure{Text: significant(v), Value: strconv.FormatFloat(v, 'g', digits, 64)}
 }
-
-// Success is the status of a case that passed.
-func (Page) Success() string { return result.Success }

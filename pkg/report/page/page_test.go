@@ -737,7 +737,10 @@ func TestHostileText(t *testing.T) {
 	for _, picture := range pictures {
 		wellFormed(t, picture.SVG)
 	}
-	b := show(t, r.html(), "")
+	html := r.html()
+	require.NotContains(t, string(html), "<img src=x")
+	require.Contains(t, string(html), "&lt;img src=x onerror=window.hurt=1&gt;")
+	b := show(t, html, "")
 	for _, view := range []string{"view-collectives", "view-pairs", "view-ep"} {
 		b.run(fmt.Sprintf(`for (const d of document.querySelectorAll("#%s details")) d.open = true;
 			document.querySelector("#%s .plot").dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}))`, view, view))
@@ -747,6 +750,17 @@ func TestHostileText(t *testing.T) {
 	require.Equal(t, 0, b.count("img"))
 	require.Equal(t, 2, b.count("script"))
 	require.True(t, get[bool](b, "window.hurt === undefined"))
+}
+
+// The name of a run ends no attribute.
+func TestHostileNames(t *testing.T) {
+	const hostile = `" onfocus="window.hurt=1`
+	p, _, err := page.Build([]string{repeated(t, "first").dir, repeated(t, "second").dir}, []string{hostile, "second"}, nil)
+	require.NoError(t, err)
+	var html bytes.Buffer
+	require.NoError(t, p.WriteHTML(&html))
+	require.NotContains(t, html.String(), hostile)
+	require.Contains(t, html.String(), `aria-label="second against &#34; onfocus=&#34;window.hurt=1"`)
 }
 
 // The policy allows the page's own script and style and nothing else.
