@@ -37,6 +37,9 @@ func (s *Summary) verdict() string {
 		c = *s.Requests
 	}
 	parts := []string{fmt.Sprintf("%d of %s passed", c.Success, table.Plural(c.Cases, "case"))}
+	if s.Requests == nil && c.Cases == 0 {
+		parts[0] = "no document"
+	}
 	for _, p := range []struct {
 		n    int
 		what string

@@ -108,10 +108,14 @@ func (r *remote) print(v any, text func()) error {
 	return nil
 }
 
-// unreachable returns err, an error of GitHub, the network or the disk, with exit code 3; nil for nil.
+// unreachable returns err, an error of GitHub, the network or the disk, with exit code 3; nil for nil. The end of a
+// command by Ctrl-C is none of these.
 func unreachable(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, context.Canceled):
+		return errors.New("interrupted")
 	}
 	return cli.EnvironmentError("%w", err)
 }

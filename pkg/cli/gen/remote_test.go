@@ -95,6 +95,17 @@ func TestDispatchWatchFetch(t *testing.T) {
 	require.Positive(t, bytes.Count(data, []byte("\n")))
 }
 
+// Ctrl-C is the user's, no trouble of the network.
+func TestInterruptedWatch(t *testing.T) {
+	c := newConsole(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errs bytes.Buffer
+	code := gen.MainAt(ctx, cli.Streams{In: new(bytes.Buffer), Out: io.Discard, Err: &errs, Getenv: func(n string) string { return c.env[n] }}, []string{"watch", "1001"}, c.github.Clock)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Equal(t, "cxgen: interrupted\n", errs.String())
+}
+
 // A run's URL has its repository, so that another one in --repo is a mistake. GitHub does
 // not distinguish case in names.
 func TestRepoOfAnotherRun(t *testing.T) {

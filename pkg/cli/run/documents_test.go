@@ -170,6 +170,9 @@ func TestSummarize(t *testing.T) {
 	_, stderr = ran(t, cli.ExitFailed, map[string]string{"GITHUB_STEP_SUMMARY": dir}, "summarize", "--in", dir)
 	require.Contains(t, stderr, "job summary")
 	ran(t, cli.ExitUsage, nil, "summarize", "--in", dir, "--format", "html")
+
+	stdout, _ = ran(t, cli.ExitOK, nil, "summarize", "--in", t.TempDir())
+	require.Equal(t, "no document\n", stdout)
 }
 
 func TestExport(t *testing.T) {
@@ -292,6 +295,8 @@ func TestReportNamesRuns(t *testing.T) {
 	}
 	stdout, _ := ran(t, cli.ExitOK, nil, "summarize", "--in", "monday="+dir+"/before")
 	require.Contains(t, stdout, "run monday: 1 of 1 case passed")
+	_, stderr = ran(t, cli.ExitUsage, nil, "report", "--in", "a="+dir+"/before", "--in", "b="+dir+"/before/", "-o", html)
+	wording.Has(t, stderr, "cxrun: --in b="+dir+"/before/: … the name a already")
 }
 
 // A directory that a command does not make is named.

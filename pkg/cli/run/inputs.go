@@ -26,9 +26,16 @@ func (n *named) addFlag(cmd *cobra.Command) {
 	_ = cmd.MarkFlagRequired("in") // fails only for unknown flags
 }
 
-// parse sets paths and names, and refuses inputs that do not exist or cannot be read.
+// parse sets paths and names, and refuses inputs that do not exist or cannot be read, and one input under two names.
 func (n *named) parse() error {
 	n.split()
+	for i, path := range n.paths {
+		for k, other := range n.paths[:i] {
+			if n.names[i] != n.names[k] && filepath.Clean(path) == filepath.Clean(other) {
+				return cli.UsageError("--in %s: %s has the name %s already; give each directory or file once", n.args[i], path, n.names[k])
+			}
+		}
+	}
 	return n.paths.check()
 }
 
