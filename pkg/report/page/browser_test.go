@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds every wait for the browser. Only a hang exceeds it.
-const patience = 10 * time.Minute
+const patience = 30 * time.Minute
 
 // program is the browser, of Debian.
 const program = "chromium-headless-shell"
