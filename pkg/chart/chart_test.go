@@ -2,49 +2,112 @@ package chart
 
 import (
 	"encoding/xml"
+	"fmt"
+	"math"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 )
+
+// texts returns the lines of text of a chart, in their order.
+func texts(t *testing.T, svg []byte) (out []string) {
+	t.Helper()
+	var root struct {
+		Texts []string `xml:"text"`
+	}
+	require.NoError(t, xml.Unmarshal(svg, &root))
+	return root.Texts
+}
 
 // A long title has several lines.
 func TestLongTitle(t *testing.T) {
-	require.Equal(t, "a short title", New("a short title").Title.Text)
+	require.Equal(t, []string{"a short title"}, texts(t, New("a short title").SVG(Height)))
 	title := strings.TrimSpace(strings.Repeat("all_reduce of six ranks ", 9))
-	p := New(title)
-	lines := strings.Split(p.Title.Text, "\n")
+	lines := texts(t, New(title).SVG(Height))
 	require.Greater(t, len(lines), 1)
 	require.Equal(t, title, strings.Join(lines, " "))
 	for _, line := range lines {
-		require.Less(t, p.Title.TextStyle.Width(line), Width)
+		require.Less(t, TextWidth(line, large), Width)
 	}
 }
 
 // A plot can have one point or none, and texts of any kind; equal plots have equal bytes.
 func TestSVG(t *testing.T) {
-	for _, points := range []plotter.XYs{nil, {{X: 1, Y: 1}}, {{X: 1, Y: 1}, {X: 64, Y: 9}}} {
-		draw := func() string {
-			p := New("a < b & c")
-			p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, Powers{Bytes: true}
-			p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, Decades{}
-			AddGrid(p)
-			if points != nil {
-				line, err := plotter.NewLine(points)
-				require.NoError(t, err)
-				p.Add(line)
-			}
-			p.Legend.Add("a legend", Swatch{})
-			text, err := SVG(p, Height)
-			require.NoError(t, err)
-			return string(text)
+	for _, points := range [][]Point{nil, {{1, 1}}, {{1, 1}, {64, 9}}} {
+		draw := func() []byte {
+			p := New("a < b & \"c\"\x00")
+			p.X.Log, p.X.Ticks, p.X.Label = true, Powers(true), "bytes\na note"
+			p.Y.Log, p.Y.Ticks = true, Decades
+			p.AddSeries(Series{Points: points, Line: Style{Stroke: Colours[0]}})
+			p.Legend = append(p.Legend, Swatch("a legend", Style{Fill: Colours[0]}))
+			return p.SVG(Height)
 		}
-		text := draw()
-		require.Equal(t, text, draw())
-		require.NoError(t, xml.Unmarshal([]byte(text), new(struct{ XMLName xml.Name })))
-		require.Contains(t, text, ">a &lt; b &amp; c<")
-		require.Contains(t, text, ">a legend<")
+		svg := draw()
+		require.Equal(t, svg, draw())
+		all := texts(t, svg)
+		require.Equal(t, "a < b & \"c\"\uFFFD", all[0])
+		require.Equal(t, []string{"bytes", "a note", "a legend"}, all[len(all)-3:])
+		require.NotRegexp(t, `NaN|Inf|"-|[ "M]-0[ "L]`, string(svg), "everything has a place on the canvas")
 	}
+}
+
+// The ends of the data are inside the axes, on a line through them and below each other.
+func TestScales(t *testing.T) {
+	p := New("")
+	p.X.Log, p.X.Ticks, p.Y.Ticks = true, Powers(false), Even
+	p.AddSeries(Series{Points: []Point{{1, 0}, {8, 5}, {64, 10}}, Line: Style{Stroke: "#123456"}})
+	line := regexp.MustCompile(`<path d="M(.*)L(.*)L(.*)" fill="none" stroke="#123456"`).FindStringSubmatch(string(p.SVG(100)))
+	require.NotNil(t, line)
+	at := func(i int) (out Point) {
+		_, err := fmt.Sscan(line[i], &out.X, &out.Y)
+		require.NoError(t, err)
+		return out
+	}
+	first, middle, last := at(1), at(2), at(3)
+	require.InDelta(t, 100, first.Y-last.Y, 0.02)
+	require.InDelta(t, (first.X+last.X)/2, middle.X, 0.02)
+	require.InDelta(t, (first.Y+last.Y)/2, middle.Y, 0.02)
+	require.Less(t, last.X, Width)
+}
+
+// A diagram has one scale in both directions.
+func TestDiagram(t *testing.T) {
+	p := New("")
+	var got []Point
+	p.Add([]Point{{0, 0}, {3, 2}}, func(_ *Canvas, at []Point) { got = at })
+	p.Diagram(3, 2, 50)
+	require.InDelta(t, 150, got[1].X-got[0].X, 1e-9)
+	require.InDelta(t, 100, got[0].Y-got[1].Y, 1e-9)
+	require.InDelta(t, Width, got[0].X+got[1].X, 1e-9, "in the middle")
+}
+
+// Entries of a legend share a line if they have room, and a long one has several lines.
+func TestLegend(t *testing.T) {
+	places := func(labels ...string) (out [][]string) {
+		p := New("")
+		for _, label := range labels {
+			p.Legend = append(p.Legend, Series{Label: label})
+		}
+		for _, m := range regexp.MustCompile(`<text x="(.*?)" y="(.*?)"`).FindAllStringSubmatch(string(p.SVG(10)), -1) {
+			out = append(out, m[1:])
+		}
+		return out
+	}
+	short := places("a", "b", "c")
+	require.Len(t, short, 3)
+	require.Equal(t, short[0][1], short[2][1])
+	require.NotEqual(t, short[0][0], short[2][0])
+	long := places(strings.Repeat("words ", 20), "b")
+	require.Len(t, long, 3)
+	require.NotEqual(t, long[0][1], long[1][1])
+	require.NotEqual(t, long[1][1], long[2][1])
+}
+
+func TestNumbers(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", -0.001: "0", 1.005e2: "100.5", 2.0 / 3: "0.67", -12.5: "-12.5", 1e7: "10000000"} {
+		require.Equal(t, want, number(v))
+	}
+	require.Equal(t, "0", number(math.Copysign(0, -1)))
 }

@@ -3,28 +3,32 @@ package chart
 import (
 	"math"
 	"strconv"
-
-	"gonum.org/v1/plot"
 )
+
+// Tick is a mark of an axis. A tick with a label is longer and has a line across the chart.
+type Tick struct {
+	Value float64
+	Label string
+}
+
+// Ticker returns the ticks of an axis that reaches from low to high.
+type Ticker func(low, high float64) []Tick
 
 // maxLabels is the maximum number of ticks of an axis that have a label.
 const maxLabels = 10
 
 // Decades marks a logarithmic axis at 1 to 9 times each power of ten. The ticks at 1, 2 and 5 times have a
 // label, or only the powers of ten if that would be more than maxLabels.
-type Decades struct{}
-
-// Ticks implements plot.Ticker.
-func (Decades) Ticks(low, high float64) []plot.Tick {
-	var ticks, all, tens []plot.Tick
+func Decades(low, high float64) []Tick {
+	var ticks, all, tens []Tick
 	for e := int(math.Floor(math.Log10(low))); e <= int(math.Ceil(math.Log10(high))); e++ {
 		for digit := 1; digit < 10; digit++ {
 			value := decimal(digit, e)
 			if value < low || value > high {
 				continue
 			}
-			ticks = append(ticks, plot.Tick{Value: value})
-			t := plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'f', -1, 64)}
+			ticks = append(ticks, Tick{Value: value})
+			t := Tick{Value: value, Label: strconv.FormatFloat(value, 'f', -1, 64)}
 			switch digit {
 			case 1:
 				tens = append(tens, t)
@@ -39,34 +43,34 @@ func (Decades) Ticks(low, high float64) []plot.Tick {
 
 // labelled returns the first list that has 2 to maxLabels ticks. If there is none, it returns evenly spaced
 // ticks for an axis shorter than a decade, and the two ends of a longer axis.
-func labelled(low, high float64, lists ...[]plot.Tick) []plot.Tick {
+func labelled(low, high float64, lists ...[]Tick) []Tick {
 	for _, ticks := range lists {
 		if len(ticks) > 1 && len(ticks) <= maxLabels {
 			return ticks
 		}
 	}
 	if high < 10*low {
-		return evenly(low, high)
+		return Even(low, high)
 	}
-	var ends []plot.Tick
+	var ends []Tick
 	for _, v := range []float64{low, high} {
-		ends = append(ends, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 4, 64)})
+		ends = append(ends, Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 4, 64)})
 	}
 	return ends
 }
 
-// evenly returns ticks at the multiples of a round number: 1, 2 or 5 times a power of ten. It uses the
+// Even marks a linear axis at the multiples of a round number: 1, 2 or 5 times a power of ten. It uses the
 // smallest such number that gives at most maxLabels ticks. There are at least four ticks.
-func evenly(low, high float64) []plot.Tick {
+func Even(low, high float64) []Tick {
 	for e := int(math.Floor(math.Log10(high-low))) - 1; ; e++ {
 		for _, digit := range []int{1, 2, 5} {
 			step := decimal(digit, e)
 			first, last := int(math.Ceil(low/step)), int(math.Floor(high/step))
-			var ticks []plot.Tick
+			var ticks []Tick
 			for n := first; n <= last && len(ticks) <= maxLabels; n++ {
 				value := decimal(n*digit, e)
 				if value >= low && value <= high { // the quotients are rounded
-					ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'f', -1, 64)})
+					ticks = append(ticks, Tick{Value: value, Label: strconv.FormatFloat(value, 'f', -1, 64)})
 				}
 			}
 			if len(ticks) <= maxLabels {
@@ -82,33 +86,26 @@ func decimal(n, e int) float64 {
 	return value
 }
 
-// Even marks a linear axis at the multiples of a round number; see evenly.
-type Even struct{}
-
-// Ticks implements plot.Ticker.
-func (Even) Ticks(low, high float64) []plot.Tick { return evenly(low, high) }
-
 // Powers marks a logarithmic axis at the powers of two. At most maxLabels of them have a label, such
-// as 64, 4096 and 1048576 or, if Bytes is set, 64, 4K and 1M.
-type Powers struct{ Bytes bool }
-
-// Ticks implements plot.Ticker.
-func (p Powers) Ticks(low, high float64) []plot.Tick {
-	var ticks, all []plot.Tick
-	first, last := int(math.Ceil(math.Log2(low))), int(math.Floor(math.Log2(high)))
-	every := max(1, (last-first+maxLabels)/maxLabels)
-	for e := first; e <= last; e++ {
-		t := plot.Tick{Value: math.Ldexp(1, e)}
-		ticks = append(ticks, t)
-		if e%every == 0 {
-			t.Label = strconv.FormatFloat(t.Value, 'f', -1, 64)
-			if p.Bytes && e >= 0 && e < 63 {
-				t.Label = Size(1 << e)
+// as 64, 4096 and 1048576 or, if bytes is set, 64, 4K and 1M.
+func Powers(bytes bool) Ticker {
+	return func(low, high float64) []Tick {
+		var ticks, all []Tick
+		first, last := int(math.Ceil(math.Log2(low))), int(math.Floor(math.Log2(high)))
+		every := max(1, (last-first+maxLabels)/maxLabels)
+		for e := first; e <= last; e++ {
+			t := Tick{Value: math.Ldexp(1, e)}
+			ticks = append(ticks, t)
+			if e%every == 0 {
+				t.Label = strconv.FormatFloat(t.Value, 'f', -1, 64)
+				if bytes && e >= 0 && e < 63 {
+					t.Label = Size(1 << e)
+				}
+				all = append(all, t)
 			}
-			all = append(all, t)
 		}
+		return append(ticks, labelled(low, high, all)...)
 	}
-	return append(ticks, labelled(low, high, all)...)
 }
 
 // units are the suffixes of sizes in flags, each 1024 times the previous one.

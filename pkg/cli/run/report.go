@@ -97,9 +97,9 @@ func writePage(s cli.Streams, p *page.Page, out string) error {
 
 // writeFigures writes the first chart of each view, and returns how many there are.
 func writeFigures(p *page.Page, dir string) (int, error) {
-	pictures, err := p.Pictures()
-	if err != nil || len(pictures) == 0 {
-		return 0, err
+	pictures := p.Pictures()
+	if len(pictures) == 0 {
+		return 0, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, err

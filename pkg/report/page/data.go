@@ -13,8 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot/vg"
-
+	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/figure"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -65,14 +64,14 @@ func (p *Page) data(limit int) (text []byte, kept []quantile, err error) {
 
 // head is the data other than series.
 type head struct {
-	Quantiles []quantile    `json:"quantiles"`
-	Themes    []theme       `json:"themes"`
-	Markers   []marker      `json:"markers"`
-	Dashes    [][]vg.Length `json:"dashes"`
-	Mixed     []string      `json:"mixed"`
-	Cases     [][]any       `json:"cases"`   // run, id, key, status, reason, origin, time
-	Origins   [][][]any     `json:"origins"` // name, value
-	Views     []viewHead    `json:"views"`
+	Quantiles []quantile     `json:"quantiles"`
+	Themes    []theme        `json:"themes"`
+	Markers   []chart.Marker `json:"markers"`
+	Dashes    [][]float64    `json:"dashes"`
+	Mixed     []string       `json:"mixed"`
+	Cases     [][]any        `json:"cases"`   // run, id, key, status, reason, origin, time
+	Origins   [][][]any      `json:"origins"` // name, value
+	Views     []viewHead     `json:"views"`
 }
 
 // viewHead is a View without its series.
@@ -94,7 +93,7 @@ type facetHead struct {
 // [[first byte, last byte, µs of the first, µs of the last, text]…], [lowest], [highest], repeats].
 // The last four are optional: the fits, and for medians of repeats the spread of each time.
 func (p *Page) encode(w io.Writer, kept []quantile) error {
-	h := head{Quantiles: kept, Themes: themes, Markers: markers, Dashes: dashes, Mixed: mixedFacts, Cases: [][]any{}, Origins: [][][]any{}, Views: []viewHead{}}
+	h := head{Quantiles: kept, Themes: themes, Markers: chart.Markers, Dashes: dashes, Mixed: mixedFacts, Cases: [][]any{}, Origins: [][][]any{}, Views: []viewHead{}}
 	for _, c := range p.Cases {
 		h.Cases = append(h.Cases, []any{c.Run, c.ID, c.Key, c.Status, c.Reason, c.Origin, c.At})
 	}

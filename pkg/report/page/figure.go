@@ -3,17 +3,10 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"image/color"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/figure"
@@ -30,16 +23,11 @@ type Picture struct {
 }
 
 // Pictures returns a chart of each view for light backgrounds, as standalone SVG.
-func (p *Page) Pictures() ([]Picture, error) {
-	var out []Picture
+func (p *Page) Pictures() (out []Picture) {
 	for i := range p.Views {
-		svg, err := p.Views[i].draw()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Views[i].Name, err)
-		}
-		out = append(out, Picture{p.Views[i].Name, svg})
+		out = append(out, Picture{p.Views[i].Name, p.Views[i].draw()})
 	}
-	return out, nil
+	return out
 }
 
 // slice returns the series that a chart shows by default: for each facet that separates kinds of
@@ -103,56 +91,57 @@ func (v *View) head(shown []*Series) string {
 	return head
 }
 
-func (v *View) draw() ([]byte, error) {
+func (v *View) draw() []byte {
 	_, _, of := v.metric()
 	shown := slices.DeleteFunc(v.slice(), func(s *Series) bool {
 		return !slices.ContainsFunc(s.Points, func(p figure.Point) bool { return of(p) > 0 && p.X >= 0 })
 	})
-	left := max(0, len(shown)-maxDrawn)
+	most := maxDrawn
 	if v.Shape == figure.Grid {
-		left = max(0, len(shown)-1)
+		most = 1
 	}
-	shown = shown[:len(shown)-left]
+	left := len(shown) - most
+	shown = shown[:min(len(shown), most)]
 	p := chart.New(v.head(shown))
-	height := chart.Height
 	if v.Shape == figure.Grid {
-		height *= 1.3
-		p.HideAxes()
 		for _, s := range shown {
-			square := newSquare(s, of)
-			p.Add(square)
-			p.Legend.Add(v.label(s))
-			if square.high >= square.low {
-				p.Legend.Add("lowest: "+significant(square.low), chart.Swatch{Fill: colour(themes[0].Heat[0]), Border: colour(themes[0].Grid)})
-				p.Legend.Add("highest: "+significant(square.high), chart.Swatch{Fill: colour(themes[0].Heat[1])})
-			}
+			v.square(p, s, of)
 		}
 	} else {
 		v.lines(p, shown, of)
 	}
 	if left > 0 {
-		p.Legend.Add(fmt.Sprintf("%d more series are not drawn", left))
+		p.Legend = append(p.Legend, chart.Series{Label: fmt.Sprintf("%d more series are not drawn", left)})
 	}
-	return chart.SVG(p, height)
+	if v.Shape != figure.Grid {
+		return p.SVG(chart.Height)
+	}
+	side := 1.0
+	for _, s := range shown {
+		side += float64(worldOf(s))
+	}
+	return p.Diagram(side, side, gridHeight/side)
 }
 
+// gridHeight is the height of a heat map in pixels.
+const gridHeight = 480
+
 // lines adds a line for each series, through the rungs that count.
-func (v *View) lines(p *plot.Plot, shown []*Series, of func(figure.Point) float64) {
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, chart.Powers{Bytes: v.X.Bytes}
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, chart.Decades{}
-	p.X.Label.Text = v.X.Title
+func (v *View) lines(p *chart.Plot, shown []*Series, of func(figure.Point) float64) {
+	p.X.Log, p.X.Ticks = true, chart.Powers(v.X.Bytes)
+	p.Y.Log, p.Y.Ticks = true, chart.Decades
+	p.X.Label = v.X.Title
 	if unit := v.X.Unit; unit != "" {
-		p.X.Label.Text += " in " + unit
+		p.X.Label += " in " + unit
 	} else if v.X.Bytes {
-		p.X.Label.Text += " in bytes"
+		p.X.Label += " in bytes"
 	}
-	chart.AddGrid(p)
 	t := themes[0]
 	byRun := v.onlyRunsDiffer(shown)
 	for _, s := range shown {
-		var good, bad, low, high plotter.XYs
+		var good, bad, low, high []chart.Point
 		for i, point := range s.Points {
-			at := plotter.XY{X: float64(point.X), Y: of(point)}
+			at := chart.Point{X: float64(point.X), Y: of(point)}
 			switch {
 			case !(at.X > 0 && at.Y > 0):
 			case point.Reason != "":
@@ -162,7 +151,7 @@ func (v *View) lines(p *plot.Plot, shown []*Series, of func(figure.Point) float6
 				if s.Spreads != nil {
 					a, b := point, point
 					a.Time.P50, b.Time.P50 = s.Spreads[i].Low, s.Spreads[i].High
-					low, high = append(low, plotter.XY{X: at.X, Y: of(a)}), append(high, plotter.XY{X: at.X, Y: of(b)})
+					low, high = append(low, chart.Point{X: at.X, Y: of(a)}), append(high, chart.Point{X: at.X, Y: of(b)})
 				}
 			}
 		}
@@ -170,92 +159,71 @@ func (v *View) lines(p *plot.Plot, shown []*Series, of func(figure.Point) float6
 		if byRun {
 			look = s.Run
 		}
-		ink := colour(t.Series[look%n])
-		if len(low) > 0 {
-			slices.Reverse(high)
-			p.Add(&plotter.Polygon{XYs: []plotter.XYs{append(low, high...)}, Color: faint(ink)})
+		ink := t.Series[look%n]
+		slices.Reverse(high)
+		p.AddSeries(chart.Series{Points: append(low, high...), Line: chart.Style{Fill: ink, Opacity: 0.16}})
+		line := chart.Series{
+			Label: v.label(s), Points: good, Line: chart.Style{Stroke: ink, Width: 1.8, Dashes: dashes[s.Run%len(dashes)]},
+			Mark: chart.Markers[(look%n+look/n)%len(chart.Markers)], Marks: chart.Style{Fill: ink},
 		}
-		line := &plotter.Line{XYs: good, LineStyle: draw.LineStyle{Color: ink, Width: vg.Points(1.4), Dashes: dashes[s.Run%len(dashes)]}}
-		marks := &plotter.Scatter{XYs: good, GlyphStyle: draw.GlyphStyle{
-			Color: ink, Radius: vg.Points(3), Shape: glyphs[(look%n+look/n)%len(glyphs)],
-		}}
-		grey := &plotter.Scatter{XYs: bad, GlyphStyle: draw.GlyphStyle{Color: colour(t.Muted), Radius: vg.Points(3), Shape: draw.RingGlyph{}}}
-		for _, of := range []plot.Plotter{line, marks, grey} {
-			if xy, ok := of.(plotter.XYer); ok && xy.Len() > 0 {
-				p.Add(of)
-			}
-		}
-		p.Legend.Add(v.label(s), line, marks)
+		p.AddSeries(line)
+		p.AddSeries(chart.Series{Points: bad, Mark: chart.Markers[0], Marks: chart.Style{Stroke: t.Muted}})
+		p.Legend = append(p.Legend, line)
 	}
-}
-
-// square is a heat map from rank (row) to rank (column).
-type square struct {
-	*Series
-	of        func(figure.Point) float64
-	world     int
-	low, high float64
 }
 
 // darkShare is the share of the scale above which the ground is more readable on a cell than the ink.
 const darkShare = 0.7
 
-func newSquare(s *Series, of func(figure.Point) float64) *square {
-	m := &square{Series: s, of: of, world: worldOf(s), low: math.Inf(1), high: math.Inf(-1)}
-	for _, p := range s.Points {
-		if v := of(p); p.Reason == "" && v > 0 {
-			m.low, m.high = min(m.low, v), max(m.high, v)
+// square adds a heat map from rank (row) to rank (column), whose row and column 0 have the ranks.
+func (v *View) square(p *chart.Plot, s *Series, of func(figure.Point) float64) {
+	world := worldOf(s)
+	low, high := math.Inf(1), math.Inf(-1)
+	var at []chart.Point // of the ranks in the first row and the first column, and of the points
+	place := func(row, column int) {
+		at = append(at, chart.Point{X: float64(column) + 0.5, Y: float64(world-row) + 0.5})
+	}
+	for r := range world {
+		place(0, r+1)
+		place(r+1, 0)
+	}
+	for _, point := range s.Points {
+		if f := of(point); point.Reason == "" && f > 0 {
+			low, high = min(low, f), max(high, f)
 		}
+		place(int(point.X)/world+1, int(point.X)%world+1)
 	}
-	return m
-}
-
-func (m *square) Plot(c draw.Canvas, p *plot.Plot) {
-	t := themes[0]
-	size := c.Size()
-	cell := min(size.X, size.Y) / vg.Length(m.world+1)
-	words := text.Style{Font: p.X.Tick.Label.Font, XAlign: draw.XCenter, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
-	words.Font.Size = min(words.Font.Size, cell/3)
-	at := func(row, column int) vg.Rectangle {
-		min := vg.Point{X: c.Min.X + vg.Length(column+1)*cell, Y: c.Max.Y - vg.Length(row+2)*cell}
-		return vg.Rectangle{Min: min, Max: min.Add(vg.Point{X: cell - 0.5, Y: cell - 0.5})}
-	}
-	write := func(r vg.Rectangle, ink, text string) {
-		words.Color = colour(ink)
-		c.FillText(words, r.Min.Add(r.Max).Scale(0.5), text)
-	}
-	for r := range m.world {
-		write(at(-1, r), t.Muted, strconv.Itoa(r))
-		write(at(r, -1), t.Muted, strconv.Itoa(r))
-	}
-	for _, p := range m.Points {
-		v := m.of(p)
-		if v <= 0 {
-			continue
+	t, cell := themes[0], float64(gridHeight)/float64(world+1)
+	p.Add(at, func(c *chart.Canvas, at []chart.Point) {
+		write := func(i int, ink, text string) { c.Text(at[i], chart.Middle, min(chart.Small, cell/3), ink, text) }
+		for i := range 2 * world {
+			write(i, t.Muted, strconv.Itoa(i/2))
 		}
-		box := at(int(p.X)/m.world, int(p.X)%m.world)
-		fill, ink := colour(t.Ground), t.Muted
-		if p.Reason == "" {
-			part := 1.0
-			if m.high > m.low {
-				part = (v - m.low) / (m.high - m.low)
+		for k, point := range s.Points {
+			f, i := of(point), 2*world+k
+			if f <= 0 {
+				continue
 			}
-			if fill, ink = mixed(t.Heat[0], t.Heat[1], part), t.Ink; part > darkShare {
-				ink = t.Ground
+			fill, ink := t.Ground, t.Muted
+			if point.Reason == "" {
+				part := 1.0
+				if high > low {
+					part = (f - low) / (high - low)
+				}
+				if fill, ink = mixed(t.Heat[0], t.Heat[1], part), t.Ink; part > darkShare {
+					ink = t.Ground
+				}
 			}
+			half := cell/2 - 0.5
+			c.Box(chart.Point{X: at[i].X - half, Y: at[i].Y - half}, chart.Point{X: at[i].X + half, Y: at[i].Y + half}, chart.Style{Fill: fill, Stroke: t.Grid})
+			write(i, ink, significant(f))
 		}
-		chart.Swatch{Fill: fill, Border: colour(t.Grid)}.Draw(&c, box)
-		write(box, ink, significant(v))
+	})
+	p.Legend = append(p.Legend, chart.Series{Label: v.label(s)})
+	if high >= low {
+		p.Legend = append(p.Legend, chart.Swatch("lowest: "+significant(low), chart.Style{Fill: t.Heat[0], Stroke: t.Grid}),
+			chart.Swatch("highest: "+significant(high), chart.Style{Fill: t.Heat[1]}))
 	}
-}
-
-// colour returns a colour of a theme.
-func colour(hex string) color.Color { return mixed(hex, hex, 0) }
-
-// faint returns the colour of the band around a line.
-func faint(ink color.Color) color.Color {
-	r, g, b, _ := ink.RGBA()
-	return color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 40}
 }
 
 // onlyRunsDiffer reports whether series differ only in the run, which colours then tell apart.
@@ -266,13 +234,13 @@ func (v *View) onlyRunsDiffer(shown []*Series) bool {
 }
 
 // mixed interpolates between two colours.
-func mixed(from, to string, part float64) color.Color {
+func mixed(from, to string, part float64) string {
 	channel := func(i int) uint8 {
 		a, _ := strconv.ParseUint(from[i:i+2], 16, 8) // colours of themes always parse
 		b, _ := strconv.ParseUint(to[i:i+2], 16, 8)
 		return uint8(math.Round(float64(a) + (float64(b)-float64(a))*part))
 	}
-	return color.RGBA{channel(1), channel(3), channel(5), 0xff}
+	return fmt.Sprintf("#%02x%02x%02x", channel(1), channel(3), channel(5))
 }
 
 // label identifies a series by its facets, except the run if there is only one.

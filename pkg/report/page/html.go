@@ -28,10 +28,7 @@ var (
 
 // WriteHTML writes the page. Equal pages have equal bytes.
 func (p *Page) WriteHTML(w io.Writer) error {
-	pictures, err := p.Pictures()
-	if err != nil {
-		return err
-	}
+	pictures := p.Pictures()
 	end := mark("</script>\n<script>{}</script>\n</body>\n</html>\n", markup(script))
 	text := p.text(pictures, "")
 	data, kept, err := p.data(MaxBytes - len(text) - len(end))

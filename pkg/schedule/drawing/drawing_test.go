@@ -2,12 +2,13 @@ package drawing
 
 import (
 	"encoding/xml"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -32,8 +33,8 @@ func TestTopology(t *testing.T) {
 		drawing := string(text)
 		require.NoError(t, xml.Unmarshal(text, new(struct{ XMLName xml.Name })))
 		require.Len(t, tt.topology.Lines(), tt.lines)
-		require.Equal(t, tt.lines, strings.Count(drawing, "stroke:#888888"), tt.topology.Name)
-		require.Equal(t, tt.nodes, strings.Count(drawing, "fill:#DCE6F2"), tt.topology.Name)
+		require.Equal(t, tt.lines, strings.Count(drawing, `stroke="#888888"`), tt.topology.Name)
+		require.Equal(t, tt.nodes, strings.Count(drawing, `fill="#dce6f2"`), tt.topology.Name)
 	}
 	for title, want := range map[string]string{"six ranks of a switch": ">six ranks of a switch<", "six ranks": ">six ranks: switch<"} {
 		text, err := Topology(simulate.Switch(6), title)
@@ -74,7 +75,8 @@ func TestTimeline(t *testing.T) {
 		require.Equal(t, ops, strings.Count(drawing, ">op "))
 		require.Contains(t, drawing, ">op 0: "+r.Program.Ops[0][0].String()+"<")
 		above := drawing[strings.LastIndex(drawing, ">op "):]
-		require.Equal(t, len(r.CriticalPath().Steps)+1, strings.Count(above, "fill:none"), "the steps, and the legend")
+		require.Len(t, r.CriticalPath().Steps, strings.Count(above, `<rect`))
+		require.Equal(t, strings.Count(above, `<rect`), strings.Count(above, `fill="none" stroke="#000000"`)-1, "borders of the steps, and the legend")
 		for _, text := range []string{">a &lt; b<", ">c &amp; d<", ">µs<", ">receive and add<", ">critical path<"} {
 			require.Contains(t, drawing, text)
 		}
@@ -89,19 +91,24 @@ func TestTimeline(t *testing.T) {
 	require.EqualError(t, err, "65024 ops, a drawing has at most 20000: use fewer ranks")
 }
 
-// The lanes of a rank are closer to each other than to those of the next one, and a program without
+// The lanes of a rank are below and closer to each other than to those of the next one, and a program without
 // ops can be drawn.
 func TestBoxes(t *testing.T) {
-	g := &gantt{Timeline: timeline(t, "ring", 2), first: []float64{0, 1 + rankGap}, each: 1}
-	same := func(v float64) vg.Length { return vg.Length(v) }
-	var tops []float64
-	for r := range 2 {
-		for i := range 2 { // a send and a receive
-			tops = append(tops, float64(-g.box(r, i, same, same).Max.Y))
-		}
+	text, err := Timeline(timeline(t, "ring", 2), "", "", "", simulate.Microsecond)
+	require.NoError(t, err)
+	var tops, heights []float64
+	for _, m := range regexp.MustCompile(`<rect x=".*?" y="(.*?)" width=".*?" height="(.*?)" fill="#[0-9a-e]`).FindAllStringSubmatch(string(text), -1) {
+		top, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		height, err := strconv.ParseFloat(m[2], 64)
+		require.NoError(t, err)
+		tops, heights = append(tops, top), append(heights, height)
 	}
 	slices.Sort(tops)
-	require.Greater(t, tops[2]-tops[1], tops[1]-tops[0])
-	_, err := Timeline(timeline(t, "ring", 1), "", "", "", 1)
+	tops = slices.Compact(tops)
+	require.Len(t, tops, 4, "each rank sends and receives")
+	require.GreaterOrEqual(t, tops[1]-tops[0], slices.Max(heights))
+	require.Greater(t, tops[2]-tops[1], tops[1]-tops[0]+1)
+	_, err = Timeline(timeline(t, "ring", 1), "", "", "", 1)
 	require.NoError(t, err)
 }

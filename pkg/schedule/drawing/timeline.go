@@ -3,12 +3,7 @@ package drawing
 
 import (
 	"fmt"
-	"image/color"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/schedule"
@@ -21,24 +16,24 @@ const maxOps = 20000
 // Each stream is a row, with sends, puts and signals in its upper half and all other ops in its lower half.
 // Ranks are rankGap apart.
 const (
-	rowHeight = vg.Length(14)
+	rowHeight = 26  // in pixels
 	rankGap   = 0.4 // of a row
 )
 
 // kinds lists, by kind of op, its name in the legend and its colour. The simulator does not support gets.
 var kinds = [...]struct {
 	name string
-	fill color.Color
+	fill string
 }{
-	schedule.Reduce:     {"add", color.RGBA{0xb5, 0x48, 0x3a, 0xff}},
-	schedule.Send:       {"send", color.RGBA{0x3b, 0x6f, 0xb6, 0xff}},
-	schedule.Recv:       {"receive", color.RGBA{0x5a, 0x9e, 0x6f, 0xff}},
-	schedule.RecvReduce: {"receive and add", color.RGBA{0xd9, 0x9a, 0x2b, 0xff}},
-	schedule.Copy:       {"copy", color.RGBA{0x7d, 0x7d, 0x7d, 0xff}},
-	schedule.Put:        {"put", color.RGBA{0x7a, 0x5a, 0xa6, 0xff}},
-	schedule.Signal:     {"signal", color.RGBA{0xa9, 0xb8, 0xcc, 0xff}},
-	schedule.Wait:       {"wait", color.RGBA{0xcf, 0xcf, 0xcf, 0xff}},
-	schedule.Flush:      {"wait for puts", color.RGBA{0xcf, 0xcf, 0xcf, 0xff}},
+	schedule.Reduce:     {"add", "#b5483a"},
+	schedule.Send:       {"send", "#3b6fb6"},
+	schedule.Recv:       {"receive", "#5a9e6f"},
+	schedule.RecvReduce: {"receive and add", "#d99a2b"},
+	schedule.Copy:       {"copy", "#7d7d7d"},
+	schedule.Put:        {"put", "#7a5aa6"},
+	schedule.Signal:     {"signal", "#a9b8cc"},
+	schedule.Wait:       {"wait", "#cfcfcf"},
+	schedule.Flush:      {"wait for puts", "#cfcfcf"},
 }
 
 // Timeline draws a simulation as SVG, with a row for every stream of every rank. Each op is a box from the
@@ -48,7 +43,7 @@ var kinds = [...]struct {
 func Timeline(t *simulate.Timeline, title, note, unit string, each simulate.Picoseconds) ([]byte, error) {
 	total := 0
 	g := &gantt{Timeline: t, each: float64(each), used: map[schedule.Kind]bool{}}
-	var labels []plot.Tick
+	var labels []chart.Tick
 	for r, ops := range t.Program.Ops {
 		total += len(ops)
 		streams := 1
@@ -62,7 +57,7 @@ func Timeline(t *simulate.Timeline, title, note, unit string, each simulate.Pico
 			if streams > 1 {
 				label += fmt.Sprintf(", stream %d", s)
 			}
-			labels = append(labels, plot.Tick{Value: -g.rows - float64(s) - 0.5, Label: label})
+			labels = append(labels, chart.Tick{Value: -g.rows - float64(s) - 0.5, Label: label})
 		}
 		g.rows += float64(streams) + rankGap
 	}
@@ -71,20 +66,22 @@ func Timeline(t *simulate.Timeline, title, note, unit string, each simulate.Pico
 	}
 	p := chart.New(title)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(max(1, t.Makespan))/g.each, -g.rows, 0
-	p.X.Tick.Marker, p.Y.Tick.Marker, p.Y.Tick.Length = chart.Even{}, plot.ConstantTicks(labels), 0
-	p.X.Label.Text = unit + "\n" + note
-	chart.AddGrid(p)
-	p.Add(g)
+	p.X.Ticks, p.Y.Ticks = chart.Even, func(float64, float64) []chart.Tick { return labels }
+	p.X.Label = unit + "\n" + note
+	g.add(p)
 	for k, kind := range kinds {
 		if g.used[schedule.Kind(k)] {
-			p.Legend.Add(kind.name, chart.Swatch{Fill: kind.fill})
+			p.Legend = append(p.Legend, chart.Swatch(kind.name, chart.Style{Fill: kind.fill}))
 		}
 	}
-	p.Legend.Add("critical path", chart.Swatch{Border: color.Black})
-	return chart.SVG(p, vg.Length(g.rows)*rowHeight+4*vg.Centimeter)
+	p.Legend = append(p.Legend, chart.Swatch("critical path", border))
+	return p.SVG(g.rows * rowHeight), nil
 }
 
-// gantt plots the ops of a timeline; it implements plot.Plotter.
+// border is how ops on the critical path are drawn.
+var border = chart.Style{Stroke: "#000000"}
+
+// gantt draws the ops of a timeline.
 type gantt struct {
 	*simulate.Timeline
 	each  float64
@@ -93,29 +90,40 @@ type gantt struct {
 	used  map[schedule.Kind]bool
 }
 
-func (g *gantt) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	words := text.Style{Color: color.White, Font: p.X.Tick.Label.Font, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
+// add adds the ops to a plot, each with its number and description, and then the borders, so that no other op covers one.
+func (g *gantt) add(p *chart.Plot) {
+	var corners, critical []chart.Point
+	var fills, labels []string
 	for r, ops := range g.Program.Ops {
 		for i := range ops {
-			box := g.box(r, i, x, y)
-			chart.Swatch{Fill: kinds[ops[i].Kind].fill}.Draw(&c, box)
-			label := fmt.Sprintf("op %d: %s", i, ops[i].String())
-			words.Font.Size = box.Size().Y
-			words.Font.Size *= min(0.9, 0.8*box.Size().X/words.Width(label))
-			c.FillText(words, vg.Point{X: box.Min.X, Y: (box.Min.Y + box.Max.Y) / 2}, label)
+			corners = append(corners, g.box(r, i)...)
+			fills, labels = append(fills, kinds[ops[i].Kind].fill), append(labels, fmt.Sprintf("op %d: %s", i, ops[i].String()))
 		}
 	}
+	p.Add(corners, func(c *chart.Canvas, at []chart.Point) {
+		for i, label := range labels {
+			a, b := narrowed(at[2*i:])
+			c.Box(a, b, chart.Style{Fill: fills[i]})
+			size := (b.Y - a.Y) * min(0.9, 0.95*(b.X-a.X)/chart.TextWidth(label, b.Y-a.Y))
+			c.Text(chart.Point{X: a.X, Y: (a.Y + b.Y) / 2}, chart.Start, size, "#ffffff", label)
+		}
+	})
 	if g.Makespan == 0 {
 		return
 	}
-	for _, s := range g.CriticalPath().Steps { // last, so that no other op covers a border
-		chart.Swatch{Border: color.Black}.Draw(&c, g.box(s.Rank, s.Op, x, y))
+	for _, s := range g.CriticalPath().Steps {
+		critical = append(critical, g.box(s.Rank, s.Op)...)
 	}
+	p.Add(critical, func(c *chart.Canvas, at []chart.Point) {
+		for corners := range slices.Chunk(at, 2) {
+			a, b := narrowed(corners)
+			c.Box(a, b, border)
+		}
+	})
 }
 
-// box returns the rectangle of op i of rank r.
-func (g *gantt) box(r, i int, x, y func(float64) vg.Length) vg.Rectangle {
+// box returns the upper left and the lower right corner of op i of rank r.
+func (g *gantt) box(r, i int) []chart.Point {
 	o, times := &g.Program.Ops[r][i], &g.Ops[r][i]
 	top := g.first[r] + float64(o.Stream) + 0.03
 	switch o.Kind {
@@ -123,6 +131,12 @@ func (g *gantt) box(r, i int, x, y func(float64) vg.Length) vg.Rectangle {
 	default:
 		top += 0.5
 	}
-	from, to := x(float64(times.Posted)/g.each), x(float64(times.End)/g.each)
-	return vg.Rectangle{Min: vg.Point{X: from, Y: y(-top - 0.44)}, Max: vg.Point{X: max(to-vg.Points(0.5), from+vg.Points(0.3)), Y: y(-top)}}
+	return []chart.Point{{X: float64(times.Posted) / g.each, Y: -top}, {X: float64(times.End) / g.each, Y: -top - 0.44}}
+}
+
+// narrowed returns the corners of a box in pixels, with a gap to the box after it if there is room.
+func narrowed(corners []chart.Point) (a, b chart.Point) {
+	a, b = corners[0], corners[1]
+	b.X = max(b.X-0.7, a.X+0.4)
+	return a, b
 }

@@ -2,13 +2,8 @@ package drawing
 
 import (
 	"fmt"
-	"image/color"
 	"math"
 	"strings"
-
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -29,77 +24,62 @@ func Topology(t simulate.Topology, title string) ([]byte, error) {
 		title += ": " + t.Name
 	}
 	p := chart.New(title)
-	p.HideAxes()
 	at, width, height := places(&t)
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, width, 0, height
-	unit := min(2.5*vg.Centimeter, 0.95*chart.Width/vg.Length(width))
-	if room := 0.95 * chart.Width / unit; room > vg.Length(width) { // keep both axes to one scale
-		p.X.Min, p.X.Max = (width-float64(room))/2, (width+float64(room))/2
-	}
-	for _, l := range t.Lines() {
-		p.Add(&plotter.Line{XYs: link(at[l[0]], at[l[1]], t.Columns() > 0), LineStyle: draw.LineStyle{Color: color.Gray{0x88}, Width: vg.Points(0.8)}})
-	}
-	for node, place := range at {
-		label, radius := fmt.Sprint(node), min(vg.Points(11), 0.3*unit)
-		if node == t.Ranks { // a switch or network needs room for its name
-			label, radius = "switch", 2*radius
-			if t.Networked() {
-				label = "network"
+	unit := min(95, 0.95*chart.Width/width)
+	p.Add(at, func(c *chart.Canvas, at []chart.Point) {
+		for _, l := range t.Lines() {
+			from, to := at[l[0]], at[l[1]]
+			c.Curve(from, bend(from, to, unit, t.Columns() > 0), to, chart.Style{Stroke: "#888888"})
+		}
+		for node, place := range at {
+			label, radius := fmt.Sprint(node), min(15, 0.3*unit)
+			if node == t.Ranks { // a switch or network needs room for its name
+				label, radius = "switch", 2*radius
+				if t.Networked() {
+					label = "network"
+				}
 			}
+			c.Circle(place, radius, chart.Style{Fill: "#dce6f2", Stroke: "#3b6fb6"})
+			c.Text(place, chart.Middle, min(14, 1.4*radius, 1.9*radius/chart.TextWidth(label, 1)), "#000000", label)
 		}
-		mark := func(shape draw.GlyphDrawer, fill color.Color) {
-			p.Add(&plotter.Scatter{XYs: plotter.XYs{place}, GlyphStyle: draw.GlyphStyle{Color: fill, Radius: radius, Shape: shape}})
-		}
-		mark(draw.CircleGlyph{}, color.RGBA{0xdc, 0xe6, 0xf2, 0xff})
-		mark(draw.RingGlyph{}, color.RGBA{0x3b, 0x6f, 0xb6, 0xff})
-		words := p.Legend.TextStyle
-		words.XAlign, words.YAlign, words.Font.Size = draw.XCenter, draw.YCenter, min(vg.Points(12), 1.4*radius)
-		p.Add(&plotter.Labels{XYs: plotter.XYs{place}, Labels: []string{label}, TextStyle: []draw.TextStyle{words}})
-	}
-	return chart.SVG(p, vg.Length(height)*unit+1.5*vg.Centimeter)
+	})
+	return p.Diagram(width, height, unit), nil
 }
 
 // places returns the positions of the nodes and the size of the diagram. Neighbours in a row are 1 apart.
-func places(t *simulate.Topology) (at plotter.XYs, width, height float64) {
+func places(t *simulate.Topology) (at []chart.Point, width, height float64) {
 	if columns := t.Columns(); columns > 0 {
 		width, height = float64(columns), float64(t.Ranks/columns)
 		for r := range t.Ranks {
-			at = append(at, plotter.XY{X: float64(r%columns) + 0.5, Y: height - float64(r/columns) - 0.5})
+			at = append(at, chart.Point{X: float64(r%columns) + 0.5, Y: height - float64(r/columns) - 0.5})
 		}
 	} else {
 		radius := max(1, float64(t.Ranks)/(2*math.Pi))
 		width, height = 2*radius+1, 2*radius+1
 		for r := range t.Ranks {
 			sin, cos := math.Sincos(2 * math.Pi * float64(r) / float64(t.Ranks))
-			at = append(at, plotter.XY{X: width/2 + radius*sin, Y: height/2 + radius*cos})
+			at = append(at, chart.Point{X: width/2 + radius*sin, Y: height/2 + radius*cos})
 		}
 	}
 	switch {
 	case t.Networked(): // beside the hosts
-		at, width = append(at, plotter.XY{X: width + 0.5, Y: height / 2}), width+1
+		at, width = append(at, chart.Point{X: width + 0.5, Y: height / 2}), width+1
 	case t.Switched():
-		at = append(at, plotter.XY{X: width / 2, Y: height / 2})
+		at = append(at, chart.Point{X: width / 2, Y: height / 2})
 	}
 	return at, width, height
 }
 
-// link returns the points of the line between two nodes: straight or, in rows, an arc around the nodes
-// between them.
-func link(a, b plotter.XY, rows bool) (line plotter.XYs) {
-	const points = 16
-	bend := plotter.XY{}
-	switch far := math.Hypot(b.X-a.X, b.Y-a.Y) > 1; {
+// bend returns the point towards which a line between two nodes starts: between them or, in rows, beside
+// the nodes between them.
+func bend(a, b chart.Point, unit float64, rows bool) chart.Point {
+	via := chart.Point{X: (a.X + b.X) / 2, Y: (a.Y + b.Y) / 2}
+	switch far := math.Hypot(b.X-a.X, b.Y-a.Y) > 1.01*unit; {
 	case !rows || !far:
-		return plotter.XYs{a, b}
 	case a.Y == b.Y:
-		bend.Y = 0.25
+		via.Y -= unit / 2
 	default:
-		bend.X = -0.25
+		via.X -= unit / 2
 	}
-	for i := range points + 1 {
-		part := float64(i) / points
-		out := 4 * part * (1 - part)
-		line = append(line, plotter.XY{X: a.X + (b.X-a.X)*part + out*bend.X, Y: a.Y + (b.Y-a.Y)*part + out*bend.Y})
-	}
-	return line
+	return via
 }

@@ -4,12 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/schedule/drawing"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -37,9 +31,9 @@ func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
 		case f.Topology != "":
 			figure, err = m.drawTopology(&f)
 		case f.Overlap != "":
-			figure, err = m.drawOverlap(&f, rows)
+			figure = m.drawOverlap(&f, rows)
 		default:
-			figure, err = f.draw(rows)
+			figure = f.draw(rows)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("figure %q: %w", f.Name, err)
@@ -59,56 +53,42 @@ func (m *Manifest) drawTopology(f *Figure) ([]byte, error) {
 	return drawing.Topology(t, f.Title)
 }
 
-// publishedMark is the radius of the marks of published points. Other marks are smaller and drawn above them, so
-// that both are visible where they overlap.
-const publishedMark = vg.Length(4.5)
-
-// publishedShapes are the shapes of the marks of published points, all filled.
-var publishedShapes = [...]draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
-
-// draw draws the series of a figure: measured series as solid lines, simulated series as dashed lines, and
-// published series as filled marks without a line. A series without rows is only in the legend.
-func (f *Figure) draw(rows []Row) ([]byte, error) {
+// draw draws the series of a figure: measured series as solid lines, simulated series as dashed lines, both
+// with hollow marks, and published series as filled marks without a line. Filled marks are larger and below
+// the others, so that both are visible where they overlap. A series without rows is only in the legend.
+func (f *Figure) draw(rows []Row) []byte {
 	p := chart.New(f.Title)
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, chart.Powers{Bytes: true}
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, chart.Decades{}
-	p.Y.Label.Text = "time in µs"
-	chart.AddGrid(p)
+	p.X.Log, p.X.Ticks = true, chart.Powers(true)
+	p.Y.Log, p.Y.Ticks, p.Y.Label = true, chart.Decades, "time in µs"
 	var drawn []Row
-	var above []plot.Plotter
+	var below, above []chart.Series
 	for i, name := range f.Series {
-		var points plotter.XYs
-		origin := ""
+		s := chart.Series{Label: name + " (no rows)"}
 		for _, r := range rows {
 			if r.Series == name {
-				points = append(points, plotter.XY{X: float64(r.Bytes), Y: float64(r.Picoseconds) / float64(simulate.Microsecond)})
-				drawn, origin = append(drawn, r), r.Origin
+				s.Points = append(s.Points, chart.Point{X: float64(r.Bytes), Y: float64(r.Picoseconds) / float64(simulate.Microsecond)})
+				drawn, s.Label = append(drawn, r), fmt.Sprintf("%s (%s)", name, r.Origin)
 			}
 		}
-		if len(points) == 0 {
-			p.Legend.Add(name + " (no rows)")
-			continue
+		colour := chart.Colours[i%len(chart.Colours)]
+		s.Mark = chart.Markers[i%len(chart.Markers)]
+		switch {
+		case len(s.Points) == 0:
+		case drawn[len(drawn)-1].Origin == External:
+			s.Marks = chart.Style{Fill: colour, Stroke: colour, Width: 5}
+			below = append(below, s)
+		default:
+			s.Line, s.Marks = chart.Style{Stroke: colour, Width: 1.4}, chart.Style{Fill: "#ffffff", Stroke: colour, Width: 1.4}
+			if drawn[len(drawn)-1].Origin == Simulated {
+				s.Line.Dashes = []float64{8, 4}
+			}
+			above = append(above, s)
 		}
-		line, marks, err := plotter.NewLinePoints(points)
-		if err != nil {
-			return nil, err
-		}
-		label := fmt.Sprintf("%s (%s)", name, origin)
-		if origin == External {
-			marks.Color, marks.Radius = plotutil.DarkColors[i%len(plotutil.DarkColors)], publishedMark
-			marks.Shape = publishedShapes[i%len(publishedShapes)]
-			p.Add(marks)
-			p.Legend.Add(label, marks)
-			continue
-		}
-		marks.Color, marks.Shape, line.Color = plotutil.Color(i), plotutil.Shape(i), plotutil.Color(i)
-		if origin == Simulated {
-			line.Dashes = []vg.Length{vg.Points(6), vg.Points(3)}
-		}
-		above = append(above, line, marks)
-		p.Legend.Add(label, line, marks)
+		p.Legend = append(p.Legend, s)
 	}
-	p.Add(above...)
-	p.X.Label.Text = fmt.Sprintf("bytes of the vector; rows %s", key(drawn)[:12])
-	return chart.SVG(p, chart.Height)
+	for _, s := range append(below, above...) {
+		p.AddSeries(s)
+	}
+	p.X.Label = fmt.Sprintf("bytes of the vector; rows %s", key(drawn)[:12])
+	return p.SVG(chart.Height)
 }

@@ -2,13 +2,8 @@ package study
 
 import (
 	"fmt"
-	"image/color"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/overlap"
@@ -74,52 +69,50 @@ type bar map[string]float64
 // drawOverlap draws four bars for each size of an overlap: computation alone, communication alone, both at
 // once, and both in sequence. The upper part of the bar for both at once is the exposed communication: the
 // time beyond the computation alone. A size that lacks a row has a gap.
-func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
+func (m *Manifest) drawOverlap(f *Figure, rows []Row) []byte {
 	o := &m.Overlaps[slices.IndexFunc(m.Overlaps, func(o Overlap) bool { return o.Name == f.Overlap })]
-	bars, labels, drawn := o.bars(rows)
+	bars, sizes, drawn := o.bars(rows)
 	p := chart.New(f.Title)
-	p.Y.Label.Text = "time in µs"
-	p.NominalX(labels...)
-	p.X.Min, p.X.Max = -0.5, float64(len(labels))-0.5
+	p.X.Min, p.X.Max = -0.5, float64(len(sizes))-0.5
+	p.X.Ticks = func(float64, float64) []chart.Tick { return sizes }
+	p.Y.Label, p.Y.Ticks = "time in µs", chart.Even
 	if len(drawn) == 0 {
-		p.Y.Max = 1
-		p.Legend.Add(o.Name + " (no rows)")
+		p.Y.Min, p.Y.Max = 0, 1
+		p.Legend = append(p.Legend, chart.Series{Label: o.Name + " (no rows)"})
 	}
-	add := func(label string, place int, fill color.Color, below *plotter.BarChart, value func(bar) float64) *plotter.BarChart {
-		var values plotter.Values
-		for _, b := range bars {
-			values = append(values, value(b))
+	add := func(label string, place int, colour string, from, to func(bar) float64) {
+		var ends []chart.Point
+		for i, b := range bars {
+			ends = append(ends, chart.Point{X: float64(i), Y: from(b)}, chart.Point{X: float64(i), Y: to(b)})
 		}
-		c, err := plotter.NewBarChart(values, barWidth)
-		if err != nil {
-			panic(err) // every overlap has sizes, and all values are numbers
-		}
-		c.Color, c.Offset = fill, (vg.Length(place)-1.5)*barWidth
-		if below != nil {
-			c.StackOn(below)
-		}
-		p.Add(c)
-		p.Legend.Add(label, c)
-		return c
+		fill := chart.Style{Fill: colour}
+		p.Add(ends, func(c *chart.Canvas, at []chart.Point) {
+			for bar := range slices.Chunk(at, 2) {
+				left := bar[0].X + float64(place-2)*barWidth
+				c.Box(chart.Point{X: left, Y: bar[0].Y}, chart.Point{X: left + barWidth, Y: bar[1].Y}, fill)
+			}
+		})
+		p.Legend = append(p.Legend, chart.Swatch(label, fill))
 	}
+	zero := func(bar) float64 { return 0 }
 	for i, contender := range overlap.Contenders(overlap.Beside) {
-		whole := func(b bar) float64 { return b[contender] }
+		label, whole := contender+" (measured)", func(b bar) float64 { return b[contender] }
 		if contender != overlap.Together {
-			add(contender+" (measured)", i, plotutil.Color(i), nil, whole)
+			add(label, i, chart.Colours[i], zero, whole)
 			continue
 		}
 		hidden := func(b bar) float64 { return min(whole(b), b[overlap.OnlyCompute]) }
-		below := add(contender+" (measured)", i, plotutil.Color(i), nil, hidden)
-		add("together − compute: exposed", i, color.Black, below, func(b bar) float64 { return whole(b) - hidden(b) })
+		add(label, i, chart.Colours[i], zero, hidden)
+		add("together − compute: exposed", i, "#000000", hidden, whole)
 	}
-	p.X.Label.Text = fmt.Sprintf("bytes of the communication; rows %s", key(drawn)[:12])
-	return chart.SVG(p, chart.Height)
+	p.X.Label = fmt.Sprintf("bytes of the communication; rows %s", key(drawn)[:12])
+	return p.SVG(chart.Height)
 }
 
-// bars returns the bars of each size, their labels, and the rows that they show.
-func (o *Overlap) bars(rows []Row) (bars []bar, labels []string, drawn []Row) {
+// bars returns the bars of each size, their ticks, and the rows that they show.
+func (o *Overlap) bars(rows []Row) (bars []bar, sizes []chart.Tick, drawn []Row) {
 	contenders := overlap.Contenders(overlap.Beside)
-	for _, n := range o.Bytes {
+	for i, n := range o.Bytes {
 		b := bar{}
 		for _, r := range rows {
 			for _, contender := range contenders {
@@ -132,10 +125,10 @@ func (o *Overlap) bars(rows []Row) (bars []bar, labels []string, drawn []Row) {
 		if len(b) < len(contenders) {
 			b = bar{}
 		}
-		bars, labels = append(bars, b), append(labels, chart.Size(n))
+		bars, sizes = append(bars, b), append(sizes, chart.Tick{Value: float64(i), Label: chart.Size(n)})
 	}
-	return bars, labels, drawn
+	return bars, sizes, drawn
 }
 
-// barWidth is the width of a bar.
-const barWidth = vg.Length(10)
+// barWidth is the width of a bar in pixels.
+const barWidth = 13

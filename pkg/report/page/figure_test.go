@@ -1,0 +1,70 @@
+package page
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/chart"
+	"github.com/collectivex/collectivex/pkg/figure"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// drawn returns the picture of a view.
+func drawn(t *testing.T, v *View) string {
+	t.Helper()
+	text := v.draw()
+	require.NoError(t, xml.Unmarshal(text, new(struct{ XMLName xml.Name })))
+	require.NotRegexp(t, "NaN|Inf", string(text))
+	return string(text)
+}
+
+// A point that does not count is a grey ring, and the line leaves it out. A picture has at most maxDrawn series.
+func TestPictureOfLines(t *testing.T) {
+	var names []string
+	for i := range maxDrawn + 2 {
+		names = append(names, fmt.Sprintf("backend%d", i))
+	}
+	v := backendsOf(names...)
+	for k := range v.Series {
+		for x := int64(1); x <= 4; x *= 2 {
+			v.Series[k].Points = append(v.Series[k].Points, figure.Point{X: x, Time: result.Percentiles{P50: float64(x)}})
+		}
+	}
+	v.Series[3].Points[1].Reason = "wrong"
+	picture := drawn(t, &v)
+	muted := `fill="none" stroke="` + themes[0].Muted + `"`
+	require.Equal(t, 1, strings.Count(picture, muted))
+	ring, _, _ := strings.Cut(picture, muted)
+	require.True(t, strings.HasSuffix(ring, chart.Markers[0].Path+`" `))
+	line := ring[:strings.LastIndex(ring, ` stroke-width="1.8"`)]
+	require.Equal(t, 1, strings.Count(line[strings.LastIndex(line, "<path"):], "L"), "from the first point to the third")
+	require.Contains(t, picture, ">backend23<")
+	require.NotContains(t, picture, ">backend24<")
+	require.Contains(t, picture, ">2 more series are not drawn<")
+	require.Less(t, strings.LastIndex(picture, ">backend"), strings.Index(picture, "more series"), "below all others")
+}
+
+// A heat map has a cell for each pair, coloured from the lowest to the highest figure that counts.
+func TestPictureOfPairs(t *testing.T) {
+	v := backendsOf("a", "b")
+	v.Shape = figure.Grid
+	for k := range v.Series {
+		for i, us := range []float64{0, 10, 30, 0, 0, 20, 20, 20, 0} {
+			v.Series[k].Points = append(v.Series[k].Points, figure.Point{X: int64(i), Time: result.Percentiles{P50: us}})
+		}
+	}
+	v.Series[0].Points[7].Reason, v.Series[0].Points[7].Time.P50 = "wrong", 5
+	picture := drawn(t, &v)
+	heat := themes[0].Heat
+	require.Equal(t, 1+5, strings.Count(picture, "<rect"), "the ground and cells")
+	require.Equal(t, 1+1, strings.Count(picture, `fill="`+heat[0]+`" stroke`), "a cell and the legend")
+	require.Equal(t, 1+1, strings.Count(picture, `fill="`+heat[1]+`"`))
+	require.Equal(t, 2, strings.Count(picture, `fill="`+mixed(heat[0], heat[1], 0.5)+`"`))
+	for _, text := range []string{">lowest: 10<", ">highest: 30<", ">1 more series are not drawn<"} {
+		require.Contains(t, picture, text)
+	}
+}
