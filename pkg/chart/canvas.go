@@ -14,10 +14,10 @@ type Point struct{ X, Y float64 }
 
 // Style is how a shape is drawn: the colours of its area and outline, each not drawn if it is empty.
 type Style struct {
-	Fill, Stroke string    // such as #0072b2
-	Opacity      float64   // of the area; 0 stands for 1
-	Width        float64   // of the outline; 0 stands for 1
-	Dashes       []float64 // SVG's stroke-dasharray
+	Fill, Stroke string  // such as #0072b2
+	Opacity      float64 // of the area; 0 stands for 1
+	Width        float64 // of the outline; 0 stands for 1
+	Dashes       string  // SVG's stroke-dasharray
 }
 
 // attributes returns the style as SVG attributes.
@@ -29,12 +29,8 @@ func (s *Style) attributes() string {
 	if s.Stroke != "" {
 		out += ` stroke="` + s.Stroke + `" stroke-width="` + number(cmp.Or(s.Width, 1)) + `"`
 	}
-	if len(s.Dashes) > 0 {
-		var lengths []string
-		for _, d := range s.Dashes {
-			lengths = append(lengths, number(d))
-		}
-		out += ` stroke-dasharray="` + strings.Join(lengths, " ") + `"`
+	if s.Dashes != "" {
+		out += ` stroke-dasharray="` + s.Dashes + `"`
 	}
 	return out
 }
@@ -66,7 +62,13 @@ var swatch = Marker{-12, -6, "h24v12h-24z"}
 var Colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000"}
 
 // Canvas collects SVG elements. Later ones cover earlier ones.
-type Canvas struct{ b strings.Builder }
+type Canvas struct {
+	b    strings.Builder
+	x, y func(float64) float64
+}
+
+// At returns the place on the canvas of a point in the units of the plot's axes.
+func (c *Canvas) At(x, y float64) Point { return Point{c.x(x), c.y(y)} }
 
 func (c *Canvas) element(s *Style, format string, values ...float64) {
 	text := make([]any, len(values))
@@ -109,19 +111,9 @@ func (c *Canvas) Marks(points []Point, m Marker, s Style) {
 	c.element(&s, `path d="`+d.String()+`"`)
 }
 
-// Anchor is the part of a text that is at its place: SVG's text-anchor.
-type Anchor string
-
-// The anchors.
-const (
-	Start  Anchor = "start"
-	Middle Anchor = "middle"
-	End    Anchor = "end"
-)
-
-// Text writes a line of text, vertically centred at its place.
-func (c *Canvas) Text(at Point, a Anchor, size float64, colour, text string) {
-	fmt.Fprintf(&c.b, `<text x="%s" y="%s" text-anchor="%s" font-size="%s" fill="%s">`, number(at.X), number(at.Y+0.35*size), a, number(size), colour)
+// Text writes a line of text, vertically centred at its place, which is the start, middle or end of the line.
+func (c *Canvas) Text(at Point, anchor string, size float64, colour, text string) {
+	fmt.Fprintf(&c.b, `<text x="%s" y="%s" text-anchor="%s" font-size="%s" fill="%s">`, number(at.X), number(at.Y+0.35*size), anchor, number(size), colour)
 	c.escape(text)
 	c.b.WriteString("</text>\n")
 }
@@ -131,21 +123,16 @@ func (c *Canvas) escape(text string) { _ = xml.EscapeText(&c.b, []byte(text)) } 
 
 // lines writes text below y, with a line break at each newline and before each word that would make a line
 // wider than width. It returns the lower end of the text.
-func (c *Canvas) lines(x, y, width float64, a Anchor, text string) float64 {
-	line := ""
-	flush := func() {
-		c.Text(Point{x, y + lineHeight/2}, a, large, ink, line)
-		y, line = y+lineHeight, ""
-	}
-	for whole := range strings.SplitSeq(text, "\n") {
-		for word := range strings.FieldsSeq(whole) {
-			if line != "" && TextWidth(line+" "+word, large) > width {
-				flush()
+func (c *Canvas) lines(x, y, width float64, anchor, text string) float64 {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		for len(words) > 0 {
+			n := 1
+			for n < len(words) && TextWidth(strings.Join(words[:n+1], " "), large) <= width {
+				n++
 			}
-			line = strings.TrimSpace(line + " " + word)
-		}
-		if line != "" {
-			flush()
+			c.Text(Point{x, y + lineHeight/2}, anchor, large, ink, strings.Join(words[:n], " "))
+			words, y = words[n:], y+lineHeight
 		}
 	}
 	return y

@@ -28,13 +28,7 @@ type Plot struct {
 	Title  string
 	X, Y   Axis
 	Legend []Series
-	layers []layer
-}
-
-// layer is drawn at points.
-type layer struct {
-	points []Point
-	draw   func(*Canvas, []Point)
+	layers []func(*Canvas)
 }
 
 // Axis is the range of values that one direction of a plot shows.
@@ -51,13 +45,13 @@ func New(title string) *Plot {
 	return &Plot{Title: title, X: empty, Y: empty}
 }
 
-// Add adds a layer above all others. The axes grow to show its points, which draw gets in pixels.
-func (p *Plot) Add(points []Point, draw func(c *Canvas, at []Point)) {
-	for _, at := range points {
-		p.X.Min, p.X.Max = min(p.X.Min, at.X), max(p.X.Max, at.X)
-		p.Y.Min, p.Y.Max = min(p.Y.Min, at.Y), max(p.Y.Max, at.Y)
-	}
-	p.layers = append(p.layers, layer{points, draw})
+// Add adds a layer above all others. It does not change the axes.
+func (p *Plot) Add(draw func(*Canvas)) { p.layers = append(p.layers, draw) }
+
+// Grow makes the axes reach to a point.
+func (p *Plot) Grow(x, y float64) {
+	p.X.Min, p.X.Max = min(p.X.Min, x), max(p.X.Max, x)
+	p.Y.Min, p.Y.Max = min(p.Y.Min, y), max(p.Y.Max, y)
 }
 
 // Series is points with a line through them, with marks, or with both.
@@ -72,11 +66,21 @@ type Series struct {
 // Swatch returns the series that stands for a colour in a legend.
 func Swatch(label string, s Style) Series { return Series{Label: label, Mark: swatch, Marks: s} }
 
-// AddSeries adds a layer with a series.
+// AddSeries adds a layer with a series, and makes the axes reach to its points.
 func (p *Plot) AddSeries(s Series) {
-	if len(s.Points) > 0 {
-		p.Add(s.Points, func(c *Canvas, at []Point) { s.draw(c, at, at) })
+	if len(s.Points) == 0 {
+		return
 	}
+	for _, at := range s.Points {
+		p.Grow(at.X, at.Y)
+	}
+	p.Add(func(c *Canvas) {
+		var at []Point
+		for _, of := range s.Points {
+			at = append(at, c.At(of.X, of.Y))
+		}
+		s.draw(c, at, at)
+	})
 }
 
 func (s *Series) draw(c *Canvas, line, marks []Point) {
@@ -99,7 +103,7 @@ func (p *Plot) Diagram(width, height, unit float64) []byte {
 // single value gets a range around that value, and one without values a default range.
 func (p *Plot) SVG(height float64) []byte {
 	c := &Canvas{}
-	bottom := p.legend(c, p.area(c, c.lines(Width/2, margin, inner, Middle, p.Title), height)) + margin
+	bottom := p.legend(c, p.area(c, c.lines(Width/2, margin, inner, "middle", p.Title), height)) + margin
 	whole := &Canvas{}
 	fmt.Fprintf(&whole.b, `<svg xmlns="http://www.w3.org/2000/svg" width="%[1]s" height="%[2]s" viewBox="0 0 %[1]s %[2]s" `+
 		`font-family="Liberation Sans,Arial,Helvetica,sans-serif" role="img" aria-label="`, number(Width), number(bottom))
@@ -113,66 +117,52 @@ func (p *Plot) SVG(height float64) []byte {
 // area draws the axes and layers of a plot below top, and returns their lower end.
 func (p *Plot) area(c *Canvas, top, height float64) float64 {
 	xs, ys := p.X.settle(), p.Y.settle()
-	f := frame{left: margin, top: top + lineHeight/2, right: Width - margin}
-	f.bottom = f.top + height
-	var in Point // from the frame to the ends of the ranges
+	top += lineHeight / 2
+	left, right, bottom := float64(margin), Width-margin, top+height
+	var in Point // from the axes to the ends of their ranges
 	if xs != nil {
-		f.right -= widest(xs) / 2
+		right -= widest(xs) / 2
 		in.X = inset
 	}
 	if ys != nil {
-		f.left += widest(ys) + 14
-		f.bottom += 2 * inset
+		left += widest(ys) + 14
+		bottom += 2 * inset
 		in.Y = inset
 	}
 	if p.Y.Label != "" {
-		f.left += lineHeight
+		left += lineHeight
 		c.b.WriteString(`<g transform="rotate(-90)">`)
-		c.Text(Point{-(f.top + f.bottom) / 2, margin + large/2}, Middle, large, ink, p.Y.Label)
+		c.Text(Point{-(top + bottom) / 2, margin + large/2}, "middle", large, ink, p.Y.Label)
 		c.b.WriteString("</g>\n")
 	}
-	x, y := p.X.scale(f.left+in.X, f.right-in.X), p.Y.scale(f.bottom-in.Y, f.top+in.Y)
-	f.axes(c, xs, ys, x, y)
-	for _, l := range p.layers {
-		at := make([]Point, len(l.points))
-		for i, of := range l.points {
-			at[i] = Point{x(of.X), y(of.Y)}
-		}
-		l.draw(c, at)
+	c.x, c.y = p.X.scale(left+in.X, right-in.X), p.Y.scale(bottom-in.Y, top+in.Y)
+	c.axis(xs, "middle", 17, bottom-top, func(v, out float64) Point { return Point{c.x(v), bottom + out} })
+	c.axis(ys, "end", 11, right-left, func(v, out float64) Point { return Point{left - out, c.y(v)} })
+	if ys != nil {
+		c.Path([]Point{{left, top}, {left, bottom}}, Style{Stroke: ink})
 	}
 	if xs != nil {
-		f.bottom += 26
+		c.Path([]Point{{left, bottom}, {right, bottom}}, Style{Stroke: ink})
 	}
-	return c.lines((f.left+f.right)/2, f.bottom, inner, Middle, p.X.Label)
+	for _, draw := range p.layers {
+		draw(c)
+	}
+	if xs != nil {
+		bottom += 26
+	}
+	return c.lines((left+right)/2, bottom, inner, "middle", p.X.Label)
 }
 
-// frame is the place of the axes: its left and lower sides.
-type frame struct{ left, top, right, bottom float64 }
-
-// axes draws the axes that have ticks.
-func (f *frame) axes(c *Canvas, xs, ys []Tick, x, y func(float64) float64) {
-	line := func(colour string, x1, y1, x2, y2 float64) {
-		c.Path([]Point{{x1, y1}, {x2, y2}}, Style{Stroke: colour})
-	}
-	for _, t := range xs {
+// axis draws ticks, their labels and the grid. At returns the place that is out of the plot by so much beside a value.
+func (c *Canvas) axis(ticks []Tick, anchor string, label, depth float64, at func(v, out float64) Point) {
+	for _, t := range ticks {
+		length := 4.0
 		if t.Label != "" {
-			line(grid, x(t.Value), f.top, x(t.Value), f.bottom)
-			c.Text(Point{x(t.Value), f.bottom + 17}, Middle, Small, ink, t.Label)
+			length = 8
+			c.Path([]Point{at(t.Value, 0), at(t.Value, -depth)}, Style{Stroke: grid})
+			c.Text(at(t.Value, label), anchor, Small, ink, t.Label)
 		}
-		line(ink, x(t.Value), f.bottom, x(t.Value), f.bottom+t.length())
-	}
-	for _, t := range ys {
-		if t.Label != "" {
-			line(grid, f.left, y(t.Value), f.right, y(t.Value))
-			c.Text(Point{f.left - 11, y(t.Value)}, End, Small, ink, t.Label)
-		}
-		line(ink, f.left, y(t.Value), f.left-t.length(), y(t.Value))
-	}
-	if xs != nil {
-		line(ink, f.left, f.bottom, f.right, f.bottom)
-	}
-	if ys != nil {
-		line(ink, f.left, f.top, f.left, f.bottom)
+		c.Path([]Point{at(t.Value, 0), at(t.Value, length)}, Style{Stroke: ink})
 	}
 }
 
@@ -192,19 +182,17 @@ func (p *Plot) legend(c *Canvas, y float64) float64 {
 			x := margin + float64(k)*width
 			middle := from + lineHeight/2
 			s.draw(c, []Point{{x, middle}, {x + sampleSize, middle}}, []Point{{x + sampleSize/2, middle}})
-			y = max(y, c.lines(x+sampleSize+gap, from, inner-sampleSize-gap, Start, s.Label))
+			y = max(y, c.lines(x+sampleSize+gap, from, inner-sampleSize-gap, "start", s.Label))
 		}
 	}
 	return y
 }
 
-// settle gives the axis a range, and returns its ticks.
+// settle gives the axis a range, a default one if it cannot show its values, and returns its ticks.
 func (a *Axis) settle() []Tick {
-	switch {
-	case a.Min > a.Max && a.Log:
+	switch span := a.Max - a.Min; {
+	case !(span >= 0 && span <= math.MaxFloat64) || a.Log && a.Min <= 0: // NaN is neither
 		a.Min, a.Max = 1, 10
-	case a.Min > a.Max:
-		a.Min, a.Max = 0, 1
 	case a.Min == a.Max && a.Log:
 		a.Min, a.Max = a.Min/2, 2*a.Max
 	case a.Min == a.Max:
@@ -231,12 +219,4 @@ func widest(ticks []Tick) (width float64) {
 		width = max(width, TextWidth(t.Label, Small))
 	}
 	return width
-}
-
-// length returns the length of the tick's line.
-func (t Tick) length() float64 {
-	if t.Label == "" {
-		return 4
-	}
-	return 8
 }

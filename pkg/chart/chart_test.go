@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -72,11 +73,45 @@ func TestScales(t *testing.T) {
 	require.Less(t, last.X, Width)
 }
 
+// Every text is on the canvas, and the labels of the vertical axis are beside it.
+func TestLabelsHaveRoom(t *testing.T) {
+	p := New("title")
+	p.X.Log, p.X.Ticks, p.Y.Ticks, p.Y.Label = true, Powers(false), Even, "seconds"
+	p.AddSeries(Series{Points: []Point{{1, 1e9}, {1 << 27, 2e9}}, Line: Style{Stroke: "#123456"}})
+	svg := string(p.SVG(100))
+	start := regexp.MustCompile(`<path d="M(.*?) .*" stroke="#123456"`).FindStringSubmatch(svg)
+	axis, err := strconv.ParseFloat(start[1], 64)
+	require.NoError(t, err)
+	all := regexp.MustCompile(`<text x="(.*?)" y=".*?" text-anchor="(.*?)" font-size="13" .*?>(.*?)<`).FindAllStringSubmatch(svg, -1)
+	require.Greater(t, len(all), 8)
+	for _, m := range all {
+		x, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		width := TextWidth(m[3], Small)
+		if m[2] == "end" {
+			require.Greater(t, x-width, large+margin, "beside the label of the axis")
+			require.Less(t, x, axis)
+		} else {
+			require.LessOrEqual(t, x+width/2, Width, m[3])
+		}
+	}
+}
+
+// An axis that cannot show a value has a default range.
+func TestValuesWithoutPlace(t *testing.T) {
+	for _, v := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		p := New("")
+		p.X.Log, p.X.Ticks = true, Decades
+		p.AddSeries(Series{Points: []Point{{v, 1}}, Line: Style{Stroke: Colours[0]}})
+		require.Equal(t, []string{"1", "2", "5", "10"}, texts(t, p.SVG(Height)))
+	}
+}
+
 // A diagram has one scale in both directions.
 func TestDiagram(t *testing.T) {
 	p := New("")
 	var got []Point
-	p.Add([]Point{{0, 0}, {3, 2}}, func(_ *Canvas, at []Point) { got = at })
+	p.Add(func(c *Canvas) { got = []Point{c.At(0, 0), c.At(3, 2)} })
 	p.Diagram(3, 2, 50)
 	require.InDelta(t, 150, got[1].X-got[0].X, 1e-9)
 	require.InDelta(t, 100, got[0].Y-got[1].Y, 1e-9)

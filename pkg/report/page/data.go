@@ -67,7 +67,7 @@ type head struct {
 	Quantiles []quantile     `json:"quantiles"`
 	Themes    []theme        `json:"themes"`
 	Markers   []chart.Marker `json:"markers"`
-	Dashes    [][]float64    `json:"dashes"`
+	Dashes    []string       `json:"dashes"`
 	Mixed     []string       `json:"mixed"`
 	Cases     [][]any        `json:"cases"`   // run, id, key, status, reason, origin, time
 	Origins   [][][]any      `json:"origins"` // name, value

@@ -175,32 +175,25 @@ func (v *View) lines(p *chart.Plot, shown []*Series, of func(figure.Point) float
 // darkShare is the share of the scale above which the ground is more readable on a cell than the ink.
 const darkShare = 0.7
 
-// square adds a heat map from rank (row) to rank (column), whose row and column 0 have the ranks.
+// square adds a heat map from rank (row) to rank (column), with the ranks above and to the left.
 func (v *View) square(p *chart.Plot, s *Series, of func(figure.Point) float64) {
-	world := worldOf(s)
-	low, high := math.Inf(1), math.Inf(-1)
-	var at []chart.Point // of the ranks in the first row and the first column, and of the points
-	place := func(row, column int) {
-		at = append(at, chart.Point{X: float64(column) + 0.5, Y: float64(world-row) + 0.5})
-	}
-	for r := range world {
-		place(0, r+1)
-		place(r+1, 0)
-	}
+	t, world, low, high := themes[0], worldOf(s), math.Inf(1), math.Inf(-1)
 	for _, point := range s.Points {
 		if f := of(point); point.Reason == "" && f > 0 {
 			low, high = min(low, f), max(high, f)
 		}
-		place(int(point.X)/world+1, int(point.X)%world+1)
 	}
-	t, cell := themes[0], float64(gridHeight)/float64(world+1)
-	p.Add(at, func(c *chart.Canvas, at []chart.Point) {
-		write := func(i int, ink, text string) { c.Text(at[i], chart.Middle, min(chart.Small, cell/3), ink, text) }
-		for i := range 2 * world {
-			write(i, t.Muted, strconv.Itoa(i/2))
+	cell := float64(gridHeight) / float64(world+1)
+	half := cell/2 - 0.5
+	p.Add(func(c *chart.Canvas) {
+		at := func(row, column int) chart.Point { return c.At(float64(column)+1.5, float64(world-row)-0.5) }
+		write := func(at chart.Point, ink, text string) { c.Text(at, "middle", min(chart.Small, cell/3), ink, text) }
+		for r := range world {
+			write(at(-1, r), t.Muted, strconv.Itoa(r))
+			write(at(r, -1), t.Muted, strconv.Itoa(r))
 		}
-		for k, point := range s.Points {
-			f, i := of(point), 2*world+k
+		for _, point := range s.Points {
+			f, centre := of(point), at(int(point.X)/world, int(point.X)%world)
 			if f <= 0 {
 				continue
 			}
@@ -214,9 +207,8 @@ func (v *View) square(p *chart.Plot, s *Series, of func(figure.Point) float64) {
 					ink = t.Ground
 				}
 			}
-			half := cell/2 - 0.5
-			c.Box(chart.Point{X: at[i].X - half, Y: at[i].Y - half}, chart.Point{X: at[i].X + half, Y: at[i].Y + half}, chart.Style{Fill: fill, Stroke: t.Grid})
-			write(i, ink, significant(f))
+			c.Box(chart.Point{X: centre.X - half, Y: centre.Y - half}, chart.Point{X: centre.X + half, Y: centre.Y + half}, chart.Style{Fill: fill, Stroke: t.Grid})
+			write(centre, ink, significant(f))
 		}
 	})
 	p.Legend = append(p.Legend, chart.Series{Label: v.label(s)})

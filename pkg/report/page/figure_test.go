@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/xml"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -64,6 +65,9 @@ func TestPictureOfPairs(t *testing.T) {
 	require.Equal(t, 1+1, strings.Count(picture, `fill="`+heat[0]+`" stroke`), "a cell and the legend")
 	require.Equal(t, 1+1, strings.Count(picture, `fill="`+heat[1]+`"`))
 	require.Equal(t, 2, strings.Count(picture, `fill="`+mixed(heat[0], heat[1], 0.5)+`"`))
+	low := regexp.MustCompile(` y="(.*?)" width=".*?" height=".*?" fill="` + heat[0]).FindStringSubmatch(picture)
+	high := regexp.MustCompile(` y="(.*?)" width=".*?" height=".*?" fill="` + heat[1]).FindStringSubmatch(picture)
+	require.Equal(t, low[1], high[1], "from rank 0 to ranks 1 and 2")
 	for _, text := range []string{">lowest: 10<", ">highest: 30<", ">1 more series are not drawn<"} {
 		require.Contains(t, picture, text)
 	}

@@ -36,7 +36,7 @@ var themes = []theme{
 }
 
 // dashes distinguish runs: SVG's stroke-dasharray.
-var dashes = [][]float64{{}, {7, 3}, {2, 3}, {9, 3, 2, 3}, {4, 2}, {12, 4}}
+var dashes = []string{"", "7,3", "2,3", "9,3,2,3", "4,2", "12,4"}
 
 // assignLooks assigns each identity a colour and a marker: Look is round·colours+colour, and the marker has index
 // round+colour, so that different colours have different markers. A subject (SKU, backend

@@ -45,6 +45,19 @@ func TestTopology(t *testing.T) {
 	require.EqualError(t, err, "200 ranks, a diagram has at most 128")
 }
 
+// The links around a row of a torus are arcs, the others are straight.
+func TestArcs(t *testing.T) {
+	text, err := Topology(simulate.Torus(3, 2), "")
+	require.NoError(t, err)
+	arcs := 0
+	for _, m := range regexp.MustCompile(`d="M\S+ (\S+)Q\S+ (\S+) \S+ (\S+)"`).FindAllStringSubmatch(string(text), -1) {
+		if m[1] == m[3] && m[2] != m[1] {
+			arcs++
+		}
+	}
+	require.Equal(t, 2, arcs)
+}
+
 func timeline(t *testing.T, name string, ranks int) *simulate.Timeline {
 	t.Helper()
 	p, err := schedule.Generate(name, schedule.AllReduce, schedule.Shape{Ranks: ranks, Segments: 2})

@@ -3,7 +3,6 @@ package drawing
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/collectivex/collectivex/pkg/chart"
 	"github.com/collectivex/collectivex/pkg/schedule"
@@ -68,7 +67,7 @@ func Timeline(t *simulate.Timeline, title, note, unit string, each simulate.Pico
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(max(1, t.Makespan))/g.each, -g.rows, 0
 	p.X.Ticks, p.Y.Ticks = chart.Even, func(float64, float64) []chart.Tick { return labels }
 	p.X.Label = unit + "\n" + note
-	g.add(p)
+	p.Add(g.draw)
 	for k, kind := range kinds {
 		if g.used[schedule.Kind(k)] {
 			p.Legend = append(p.Legend, chart.Swatch(kind.name, chart.Style{Fill: kind.fill}))
@@ -90,40 +89,29 @@ type gantt struct {
 	used  map[schedule.Kind]bool
 }
 
-// add adds the ops to a plot, each with its number and description, and then the borders, so that no other op covers one.
-func (g *gantt) add(p *chart.Plot) {
-	var corners, critical []chart.Point
-	var fills, labels []string
+// draw draws each op with its number and description, and then the borders, so that no other op covers one.
+func (g *gantt) draw(c *chart.Canvas) {
 	for r, ops := range g.Program.Ops {
 		for i := range ops {
-			corners = append(corners, g.box(r, i)...)
-			fills, labels = append(fills, kinds[ops[i].Kind].fill), append(labels, fmt.Sprintf("op %d: %s", i, ops[i].String()))
+			a, b := g.box(c, r, i)
+			c.Box(a, b, chart.Style{Fill: kinds[ops[i].Kind].fill})
+			label := fmt.Sprintf("op %d: %s", i, ops[i].String())
+			size := min(0.9*(b.Y-a.Y), 0.95*(b.X-a.X)/chart.TextWidth(label, 1))
+			c.Text(chart.Point{X: a.X, Y: (a.Y + b.Y) / 2}, "start", size, "#ffffff", label)
 		}
 	}
-	p.Add(corners, func(c *chart.Canvas, at []chart.Point) {
-		for i, label := range labels {
-			a, b := narrowed(at[2*i:])
-			c.Box(a, b, chart.Style{Fill: fills[i]})
-			size := (b.Y - a.Y) * min(0.9, 0.95*(b.X-a.X)/chart.TextWidth(label, b.Y-a.Y))
-			c.Text(chart.Point{X: a.X, Y: (a.Y + b.Y) / 2}, chart.Start, size, "#ffffff", label)
-		}
-	})
 	if g.Makespan == 0 {
 		return
 	}
 	for _, s := range g.CriticalPath().Steps {
-		critical = append(critical, g.box(s.Rank, s.Op)...)
+		a, b := g.box(c, s.Rank, s.Op)
+		c.Box(a, b, border)
 	}
-	p.Add(critical, func(c *chart.Canvas, at []chart.Point) {
-		for corners := range slices.Chunk(at, 2) {
-			a, b := narrowed(corners)
-			c.Box(a, b, border)
-		}
-	})
 }
 
-// box returns the upper left and the lower right corner of op i of rank r.
-func (g *gantt) box(r, i int) []chart.Point {
+// box returns the upper left and the lower right corner of op i of rank r. There is a gap to the next op if
+// there is room.
+func (g *gantt) box(c *chart.Canvas, r, i int) (a, b chart.Point) {
 	o, times := &g.Program.Ops[r][i], &g.Ops[r][i]
 	top := g.first[r] + float64(o.Stream) + 0.03
 	switch o.Kind {
@@ -131,12 +119,7 @@ func (g *gantt) box(r, i int) []chart.Point {
 	default:
 		top += 0.5
 	}
-	return []chart.Point{{X: float64(times.Posted) / g.each, Y: -top}, {X: float64(times.End) / g.each, Y: -top - 0.44}}
-}
-
-// narrowed returns the corners of a box in pixels, with a gap to the box after it if there is room.
-func narrowed(corners []chart.Point) (a, b chart.Point) {
-	a, b = corners[0], corners[1]
+	a, b = c.At(float64(times.Posted)/g.each, -top), c.At(float64(times.End)/g.each, -top-0.44)
 	b.X = max(b.X-0.7, a.X+0.4)
 	return a, b
 }

@@ -26,21 +26,22 @@ func Topology(t simulate.Topology, title string) ([]byte, error) {
 	p := chart.New(title)
 	at, width, height := places(&t)
 	unit := min(95, 0.95*chart.Width/width)
-	p.Add(at, func(c *chart.Canvas, at []chart.Point) {
+	p.Add(func(c *chart.Canvas) {
 		for _, l := range t.Lines() {
 			from, to := at[l[0]], at[l[1]]
-			c.Curve(from, bend(from, to, unit, t.Columns() > 0), to, chart.Style{Stroke: "#888888"})
+			via := bend(from, to, t.Columns() > 0)
+			c.Curve(c.At(from.X, from.Y), c.At(via.X, via.Y), c.At(to.X, to.Y), chart.Style{Stroke: "#888888"})
 		}
 		for node, place := range at {
-			label, radius := fmt.Sprint(node), min(15, 0.3*unit)
+			label, radius, centre := fmt.Sprint(node), min(15, 0.3*unit), c.At(place.X, place.Y)
 			if node == t.Ranks { // a switch or network needs room for its name
 				label, radius = "switch", 2*radius
 				if t.Networked() {
 					label = "network"
 				}
 			}
-			c.Circle(place, radius, chart.Style{Fill: "#dce6f2", Stroke: "#3b6fb6"})
-			c.Text(place, chart.Middle, min(14, 1.4*radius, 1.9*radius/chart.TextWidth(label, 1)), "#000000", label)
+			c.Circle(centre, radius, chart.Style{Fill: "#dce6f2", Stroke: "#3b6fb6"})
+			c.Text(centre, "middle", min(14, 1.4*radius, 1.9*radius/chart.TextWidth(label, 1)), "#000000", label)
 		}
 	})
 	return p.Diagram(width, height, unit), nil
@@ -72,14 +73,14 @@ func places(t *simulate.Topology) (at []chart.Point, width, height float64) {
 
 // bend returns the point towards which a line between two nodes starts: between them or, in rows, beside
 // the nodes between them.
-func bend(a, b chart.Point, unit float64, rows bool) chart.Point {
+func bend(a, b chart.Point, rows bool) chart.Point {
 	via := chart.Point{X: (a.X + b.X) / 2, Y: (a.Y + b.Y) / 2}
-	switch far := math.Hypot(b.X-a.X, b.Y-a.Y) > 1.01*unit; {
+	switch far := math.Hypot(b.X-a.X, b.Y-a.Y) > 1; {
 	case !rows || !far:
 	case a.Y == b.Y:
-		via.Y -= unit / 2
+		via.Y += 0.5
 	default:
-		via.X -= unit / 2
+		via.X -= 0.5
 	}
 	return via
 }

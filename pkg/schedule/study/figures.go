@@ -80,7 +80,7 @@ func (f *Figure) draw(rows []Row) []byte {
 		default:
 			s.Line, s.Marks = chart.Style{Stroke: colour, Width: 1.4}, chart.Style{Fill: "#ffffff", Stroke: colour, Width: 1.4}
 			if drawn[len(drawn)-1].Origin == Simulated {
-				s.Line.Dashes = []float64{8, 4}
+				s.Line.Dashes = "8 4"
 			}
 			above = append(above, s)
 		}

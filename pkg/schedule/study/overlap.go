@@ -81,17 +81,16 @@ func (m *Manifest) drawOverlap(f *Figure, rows []Row) []byte {
 		p.Legend = append(p.Legend, chart.Series{Label: o.Name + " (no rows)"})
 	}
 	add := func(label string, place int, colour string, from, to func(bar) float64) {
-		var ends []chart.Point
-		for i, b := range bars {
-			ends = append(ends, chart.Point{X: float64(i), Y: from(b)}, chart.Point{X: float64(i), Y: to(b)})
-		}
 		fill := chart.Style{Fill: colour}
-		p.Add(ends, func(c *chart.Canvas, at []chart.Point) {
-			for bar := range slices.Chunk(at, 2) {
-				left := bar[0].X + float64(place-2)*barWidth
-				c.Box(chart.Point{X: left, Y: bar[0].Y}, chart.Point{X: left + barWidth, Y: bar[1].Y}, fill)
-			}
-		})
+		for i, b := range bars {
+			p.Grow(float64(i), 0)
+			p.Grow(float64(i), to(b))
+			p.Add(func(c *chart.Canvas) {
+				low, high := c.At(float64(i), from(b)), c.At(float64(i), to(b))
+				low.X += float64(place-2) * barWidth
+				c.Box(low, chart.Point{X: low.X + barWidth, Y: high.Y}, fill)
+			})
+		}
 		p.Legend = append(p.Legend, chart.Swatch(label, fill))
 	}
 	zero := func(bar) float64 { return 0 }

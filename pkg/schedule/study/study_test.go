@@ -456,6 +456,7 @@ func TestOverlaps(t *testing.T) {
 	figure := func(rows []Row) string {
 		return string(m.drawOverlap(&Figure{Overlap: "library"}, rows))
 	}
+	require.NotContains(t, figure(rows), ` y="-`, "the axis reaches to the highest bar")
 	full := strings.Count(figure(rows), "<rect")
 	gap := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Series == "library serial on host" && r.Bytes == 65536 })
 	require.Equal(t, full, strings.Count(figure(gap), "<rect"), "bars of no height")
