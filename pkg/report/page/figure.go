@@ -102,13 +102,14 @@ func (v *View) draw() []byte {
 	}
 	left := len(shown) - most
 	shown = shown[:min(len(shown), most)]
-	p := chart.New(v.head(shown))
+	names, shared := v.labels(shown)
+	p := chart.New(v.head(shown) + "\n" + shared)
 	if v.Shape == figure.Grid {
-		for _, s := range shown {
-			v.square(p, s, of)
+		for i, s := range shown {
+			v.square(p, s, names[i], of)
 		}
 	} else {
-		v.lines(p, shown, of)
+		v.lines(p, shown, names, of)
 	}
 	if left > 0 {
 		p.Legend = append(p.Legend, chart.Series{Label: fmt.Sprintf("%d more series are not drawn", left)})
@@ -127,18 +128,18 @@ func (v *View) draw() []byte {
 const gridHeight = 480
 
 // lines adds a line for each series, through the rungs that count.
-func (v *View) lines(p *chart.Plot, shown []*Series, of func(figure.Point) float64) {
+func (v *View) lines(p *chart.Plot, shown []*Series, names []string, of func(figure.Point) float64) {
 	p.X.Log, p.X.Ticks = true, chart.Powers(v.X.Bytes)
 	p.Y.Log, p.Y.Ticks = true, chart.Decades
 	p.X.Label = v.X.Title
 	if unit := v.X.Unit; unit != "" {
 		p.X.Label += " in " + unit
-	} else if v.X.Bytes {
+	} else if v.X.Bytes && !strings.HasPrefix(v.X.Title, "bytes") {
 		p.X.Label += " in bytes"
 	}
 	t := themes[0]
 	byRun := v.onlyRunsDiffer(shown)
-	for _, s := range shown {
+	for k, s := range shown {
 		var good, bad, low, high []chart.Point
 		for i, point := range s.Points {
 			at := chart.Point{X: float64(point.X), Y: of(point)}
@@ -163,7 +164,7 @@ func (v *View) lines(p *chart.Plot, shown []*Series, of func(figure.Point) float
 		slices.Reverse(high)
 		p.AddSeries(chart.Series{Points: append(low, high...), Line: chart.Style{Fill: ink, Opacity: 0.16}})
 		line := chart.Series{
-			Label: v.label(s), Points: good, Line: chart.Style{Stroke: ink, Width: 1.8, Dashes: dashes[s.Run%len(dashes)]},
+			Label: names[k], Points: good, Line: chart.Style{Stroke: ink, Width: 1.8, Dashes: dashes[s.Run%len(dashes)]},
 			Mark: chart.Markers[(look%n+look/n)%len(chart.Markers)], Marks: chart.Style{Fill: ink},
 		}
 		p.AddSeries(line)
@@ -176,7 +177,7 @@ func (v *View) lines(p *chart.Plot, shown []*Series, of func(figure.Point) float
 const darkShare = 0.7
 
 // square adds a heat map from rank (row) to rank (column), with the ranks above and to the left.
-func (v *View) square(p *chart.Plot, s *Series, of func(figure.Point) float64) {
+func (v *View) square(p *chart.Plot, s *Series, name string, of func(figure.Point) float64) {
 	t, world, low, high := themes[0], worldOf(s), math.Inf(1), math.Inf(-1)
 	for _, point := range s.Points {
 		if f := of(point); point.Reason == "" && f > 0 {
@@ -211,7 +212,7 @@ func (v *View) square(p *chart.Plot, s *Series, of func(figure.Point) float64) {
 			write(centre, ink, significant(f))
 		}
 	})
-	p.Legend = append(p.Legend, chart.Series{Label: v.label(s)})
+	p.Legend = append(p.Legend, chart.Series{Label: name})
 	if high >= low {
 		p.Legend = append(p.Legend, chart.Swatch("lowest: "+significant(low), chart.Style{Fill: t.Heat[0], Stroke: t.Grid}),
 			chart.Swatch("highest: "+significant(high), chart.Style{Fill: t.Heat[1]}))
@@ -235,14 +236,30 @@ func mixed(from, to string, part float64) string {
 	return fmt.Sprintf("#%02x%02x%02x", channel(1), channel(3), channel(5))
 }
 
-// label identifies a series by its facets, except the run if there is only one.
-func (v *View) label(s *Series) string {
+// labels names series by the facets in which they differ, and returns what all of them share beside the facets that
+// the title has. A series that is alone or lacks these facets has a whole name.
+func (v *View) labels(shown []*Series) (names []string, shared string) {
+	every := func(int) bool { return true }
+	differs := func(i int) bool {
+		return slices.ContainsFunc(shown, func(s *Series) bool { return s.Facets[i] != shown[0].Facets[i] })
+	}
+	for _, s := range shown {
+		names = append(names, cmp.Or(v.label(s, differs), v.label(s, every)))
+	}
+	if len(shown) > 1 {
+		shared = v.label(shown[0], func(i int) bool { return !differs(i) && !v.Facets[i].One })
+	}
+	return names, shared
+}
+
+// label names a series by the facets that has chooses, except the run if there is only one.
+func (v *View) label(s *Series, has func(facet int) bool) string {
 	var parts []string
 	for i, k := range s.Facets {
 		value := v.Facets[i].Found[k]
 		n, err := strconv.Atoi(value)
 		switch {
-		case i == facetRun && len(v.Facets[facetRun].Found) == 1 || i == facetRepeat && value == middle || value == "":
+		case !has(i) || i == facetRun && len(v.Facets[facetRun].Found) == 1 || i == facetRepeat && value == middle || value == "":
 		case i == facetRanks:
 			parts = append(parts, plural.Count(n, "rank", "ranks"))
 		case v.Facets[i].Number && err == nil:

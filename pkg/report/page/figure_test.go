@@ -30,6 +30,7 @@ func TestPictureOfLines(t *testing.T) {
 		names = append(names, fmt.Sprintf("backend%d", i))
 	}
 	v := backendsOf(names...)
+	v.Facets[facetSKU].Found, v.Facets[facetRanks].Found = []string{"h200"}, []string{"8"}
 	for k := range v.Series {
 		for x := int64(1); x <= 4; x *= 2 {
 			v.Series[k].Points = append(v.Series[k].Points, figure.Point{X: x, Time: result.Percentiles{P50: float64(x)}})
@@ -46,6 +47,7 @@ func TestPictureOfLines(t *testing.T) {
 	require.Contains(t, picture, ">backend23<")
 	require.NotContains(t, picture, ">backend24<")
 	require.Contains(t, picture, ">2 more series are not drawn<")
+	require.Equal(t, 1, strings.Count(picture, ">h200 8 ranks<"), "what all series share is below the title")
 	require.Less(t, strings.LastIndex(picture, ">backend"), strings.Index(picture, "more series"), "below all others")
 }
 
