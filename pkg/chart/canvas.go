@@ -121,18 +121,23 @@ func (c *Canvas) Text(at Point, anchor string, size float64, colour, text string
 // escape writes text for an element or an attribute. Characters that XML lacks become U+FFFD.
 func (c *Canvas) escape(text string) { _ = xml.EscapeText(&c.b, []byte(text)) } // a strings.Builder does not fail
 
-// lines writes text below y, with a line break at each newline and before each word that would make a line
-// wider than width. It returns the lower end of the text.
+// lines writes text below y, with a line break at each newline, and where a line would be wider than width:
+// before a word or, if the word is wider than a line, inside it. It returns the lower end of the text.
 func (c *Canvas) lines(x, y, width float64, anchor, text string) float64 {
 	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		for len(words) > 0 {
+		for rest := []rune(strings.Join(strings.Fields(line), " ")); len(rest) > 0; y += lineHeight {
 			n := 1
-			for n < len(words) && TextWidth(strings.Join(words[:n+1], " "), large) <= width {
+			for n < len(rest) && TextWidth(string(rest[:n+1]), large) <= width {
 				n++
 			}
-			c.Text(Point{x, y + lineHeight/2}, anchor, large, ink, strings.Join(words[:n], " "))
-			words, y = words[n:], y+lineHeight
+			for k := n; k > 0 && n < len(rest); k-- {
+				if rest[k] == ' ' {
+					n = k
+					break
+				}
+			}
+			c.Text(Point{x, y + lineHeight/2}, anchor, large, ink, string(rest[:n]))
+			rest = []rune(strings.TrimPrefix(string(rest[n:]), " "))
 		}
 	}
 	return y

@@ -33,7 +33,7 @@ type Plot struct {
 
 // Axis is the range of values that one direction of a plot shows.
 type Axis struct {
-	Label    string // broken at newlines and where it is too wide
+	Label    string // of X: has a line break at each newline and where it is wider than the axis
 	Log      bool   // for positive values
 	Ticks    Ticker // without it, the axis is not drawn
 	Min, Max float64
@@ -150,7 +150,7 @@ func (p *Plot) area(c *Canvas, top, height float64) float64 {
 	if xs != nil {
 		bottom += 26
 	}
-	return c.lines((left+right)/2, bottom, inner, "middle", p.X.Label)
+	return c.lines((left+right)/2, bottom, right-left, "middle", p.X.Label)
 }
 
 // axis draws ticks, their labels and the grid. At returns the place that is out of the plot by so much beside a value.

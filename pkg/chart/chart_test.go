@@ -34,6 +34,17 @@ func TestLongTitle(t *testing.T) {
 	}
 }
 
+// A word that is wider than a line has several lines, and no character is lost.
+func TestLongWord(t *testing.T) {
+	word := strings.Repeat("Wî<", 90)
+	lines := texts(t, New("a "+word+" b").SVG(Height))
+	require.Equal(t, "a", lines[0])
+	require.Equal(t, word+"b", strings.ReplaceAll(strings.Join(lines[1:], ""), " ", ""))
+	for _, line := range lines {
+		require.LessOrEqual(t, TextWidth(line, large), inner)
+	}
+}
+
 // A plot can have one point or none, and texts of any kind; equal plots have equal bytes.
 func TestSVG(t *testing.T) {
 	for _, points := range [][]Point{nil, {{1, 1}}, {{1, 1}, {64, 9}}} {
@@ -77,11 +88,22 @@ func TestScales(t *testing.T) {
 func TestLabelsHaveRoom(t *testing.T) {
 	p := New("title")
 	p.X.Log, p.X.Ticks, p.Y.Ticks, p.Y.Label = true, Powers(false), Even, "seconds"
+	p.X.Label = strings.Repeat("label ", 25)
 	p.AddSeries(Series{Points: []Point{{1, 1e9}, {1 << 27, 2e9}}, Line: Style{Stroke: "#123456"}})
 	svg := string(p.SVG(100))
 	start := regexp.MustCompile(`<path d="M(.*?) .*" stroke="#123456"`).FindStringSubmatch(svg)
 	axis, err := strconv.ParseFloat(start[1], 64)
 	require.NoError(t, err)
+	right := regexp.MustCompile(`L(\S+) \S+" fill="none" stroke="`+ink).FindAllStringSubmatch(svg, -1)
+	end, err := strconv.ParseFloat(right[len(right)-1][1], 64)
+	require.NoError(t, err)
+	below := regexp.MustCompile(`<text x="(.*?)" .*?>(label .*?)<`).FindAllStringSubmatch(svg, -1)
+	require.Greater(t, len(below), 1)
+	for _, m := range below {
+		x, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		require.LessOrEqual(t, x+TextWidth(m[2], large)/2, end)
+	}
 	all := regexp.MustCompile(`<text x="(.*?)" y=".*?" text-anchor="(.*?)" font-size="13" .*?>(.*?)<`).FindAllStringSubmatch(svg, -1)
 	require.Greater(t, len(all), 8)
 	for _, m := range all {

@@ -14,6 +14,14 @@ type Tick struct {
 // Ticker returns the ticks of an axis that reaches from low to high.
 type Ticker func(low, high float64) []Tick
 
+// label formats a value, with an exponent if it would have more than 20 characters.
+func label(v float64) string {
+	if text := strconv.FormatFloat(v, 'f', -1, 64); len(text) <= 20 {
+		return text
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
 // maxLabels is the maximum number of ticks of an axis that have a label.
 const maxLabels = 10
 
@@ -28,7 +36,7 @@ func Decades(low, high float64) []Tick {
 				continue
 			}
 			ticks = append(ticks, Tick{Value: value})
-			t := Tick{Value: value, Label: strconv.FormatFloat(value, 'f', -1, 64)}
+			t := Tick{Value: value, Label: label(value)}
 			switch digit {
 			case 1:
 				tens = append(tens, t)
@@ -70,7 +78,7 @@ func Even(low, high float64) []Tick {
 			for n := first; n <= last && len(ticks) <= maxLabels; n++ {
 				value := decimal(n*digit, e)
 				if value >= low && value <= high { // the quotients are rounded
-					ticks = append(ticks, Tick{Value: value, Label: strconv.FormatFloat(value, 'f', -1, 64)})
+					ticks = append(ticks, Tick{Value: value, Label: label(value)})
 				}
 			}
 			if len(ticks) <= maxLabels {
@@ -97,7 +105,7 @@ func Powers(bytes bool) Ticker {
 			t := Tick{Value: math.Ldexp(1, e)}
 			ticks = append(ticks, t)
 			if e%every == 0 {
-				t.Label = strconv.FormatFloat(t.Value, 'f', -1, 64)
+				t.Label = label(t.Value)
 				if bytes && e >= 0 && e < 63 {
 					t.Label = Size(1 << e)
 				}

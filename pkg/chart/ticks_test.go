@@ -33,6 +33,8 @@ func TestTicks(t *testing.T) {
 		{Powers(true), 4096, 262144, []string{"4K", "8K", "16K", "32K", "64K", "128K", "256K"}},
 		{Powers(true), 16, 98304, []string{"16", "64", "256", "1K", "4K", "16K", "64K"}},
 		{Powers(true), 1, 1 << 41, []string{"1", "32", "1K", "32K", "1M", "32M", "1G", "32G", "1T"}},
+		{Decades, 0.9e-300, 3e-300, []string{"1e-300", "2e-300"}},
+		{Even, 0, 4e300, []string{"0", "5e+299", "1e+300", "1.5e+300", "2e+300", "2.5e+300", "3e+300", "3.5e+300", "4e+300"}},
 		{Powers(true), 5000, 7000, []string{"5000", "5500", "6000", "6500", "7000"}},
 	} {
 		require.Equal(t, tt.want, labels(tt.m, tt.least, tt.most))
