@@ -114,7 +114,7 @@ var Facets = []figure.Facet{
 	{Title: "placement", Values: vocab.Placements(), One: true},
 	{Title: "type", Values: vocab.DTypes()},
 	{Title: "redop", Values: vocab.RedOps()},
-	{Title: "root"},
+	{Title: "root", Number: true},
 	{Title: "traffic"},
 	{Title: "buffers", Values: vocab.BufferStates()},
 	{Title: "registration", Values: vocab.Registrations()},

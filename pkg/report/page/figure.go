@@ -112,7 +112,7 @@ func (v *View) draw() []byte {
 		v.lines(p, shown, names, of)
 	}
 	if left > 0 {
-		p.Legend = append(p.Legend, chart.Series{Label: fmt.Sprintf("%d more series are not drawn", left)})
+		p.Legend = append(p.Legend, chart.Series{Label: fmt.Sprintf("%d more series not drawn", left)})
 	}
 	if v.Shape != figure.Grid {
 		return p.SVG(chart.Height)
@@ -176,7 +176,8 @@ func (v *View) lines(p *chart.Plot, shown []*Series, names []string, of func(fig
 // darkShare is the share of the scale above which the ground is more readable on a cell than the ink.
 const darkShare = 0.7
 
-// square adds a heat map from rank (row) to rank (column), with the ranks above and to the left.
+// square adds a heat map from rank (row) to rank (column), with the ranks above and to the left, and its name to the
+// title.
 func (v *View) square(p *chart.Plot, s *Series, name string, of func(figure.Point) float64) {
 	t, world, low, high := themes[0], worldOf(s), math.Inf(1), math.Inf(-1)
 	for _, point := range s.Points {
@@ -212,7 +213,7 @@ func (v *View) square(p *chart.Plot, s *Series, name string, of func(figure.Poin
 			write(centre, ink, significant(f))
 		}
 	})
-	p.Legend = append(p.Legend, chart.Series{Label: name})
+	p.Title += name
 	if high >= low {
 		p.Legend = append(p.Legend, chart.Swatch("lowest: "+significant(low), chart.Style{Fill: t.Heat[0], Stroke: t.Grid}),
 			chart.Swatch("highest: "+significant(high), chart.Style{Fill: t.Heat[1]}))
@@ -237,17 +238,19 @@ func mixed(from, to string, part float64) string {
 }
 
 // labels names series by the facets in which they differ, and returns what all of them share beside the facets that
-// the title has. A series that is alone or lacks these facets has a whole name.
+// the title has. What a series that is alone or lacks these facets shares is its name.
 func (v *View) labels(shown []*Series) (names []string, shared string) {
-	every := func(int) bool { return true }
 	differs := func(i int) bool {
 		return slices.ContainsFunc(shown, func(s *Series) bool { return s.Facets[i] != shown[0].Facets[i] })
 	}
+	rest := func(i int) bool {
+		return !differs(i) && !v.Facets[i].One && v.Facets[i].Found[shown[0].Facets[i]] != "none" // such as a registration
+	}
 	for _, s := range shown {
-		names = append(names, cmp.Or(v.label(s, differs), v.label(s, every)))
+		names = append(names, cmp.Or(v.label(s, differs), v.label(s, rest)))
 	}
 	if len(shown) > 1 {
-		shared = v.label(shown[0], func(i int) bool { return !differs(i) && !v.Facets[i].One })
+		shared = v.label(shown[0], rest)
 	}
 	return names, shared
 }

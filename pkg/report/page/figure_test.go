@@ -46,9 +46,20 @@ func TestPictureOfLines(t *testing.T) {
 	require.Equal(t, 1, strings.Count(line[strings.LastIndex(line, "<path"):], "L"), "from the first point to the third")
 	require.Contains(t, picture, ">backend23<")
 	require.NotContains(t, picture, ">backend24<")
-	require.Contains(t, picture, ">2 more series are not drawn<")
+	require.Contains(t, picture, ">2 more series not drawn<")
 	require.Equal(t, 1, strings.Count(picture, ">h200 8 ranks<"), "what all series share is below the title")
 	require.Less(t, strings.LastIndex(picture, ">backend"), strings.Index(picture, "more series"), "below all others")
+}
+
+// The name of a series that is alone has what the title lacks. Numbers have the titles of their facets.
+func TestNameOfOneSeries(t *testing.T) {
+	v := backendsOf("nccl")
+	v.Facets = append(v.Facets, Facet{figure.Facet{Title: "root", Number: true}, []string{"0"}},
+		Facet{figure.Facet{Title: "operation", One: true}, []string{"all_reduce"}}, Facet{figure.Facet{Title: "registration"}, []string{"none"}})
+	v.Series[0].Facets = append(v.Series[0].Facets, 0, 0, 0)
+	names, shared := v.labels([]*Series{&v.Series[0]})
+	require.Equal(t, []string{"nccl root 0"}, names)
+	require.Empty(t, shared)
 }
 
 // A heat map has a cell for each pair, coloured from the lowest to the highest figure that counts.
@@ -70,7 +81,7 @@ func TestPictureOfPairs(t *testing.T) {
 	low := regexp.MustCompile(` y="(.*?)" width=".*?" height=".*?" fill="` + heat[0]).FindStringSubmatch(picture)
 	high := regexp.MustCompile(` y="(.*?)" width=".*?" height=".*?" fill="` + heat[1]).FindStringSubmatch(picture)
 	require.Equal(t, low[1], high[1], "from rank 0 to ranks 1 and 2")
-	for _, text := range []string{">lowest: 10<", ">highest: 30<", ">1 more series are not drawn<"} {
+	for _, text := range []string{`aria-label=": p50 latency in µs&#xA;a"`, ">lowest: 10<", ">highest: 30<", ">1 more series not drawn<"} {
 		require.Contains(t, picture, text)
 	}
 }

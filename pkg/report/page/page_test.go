@@ -325,7 +325,7 @@ func TestFiguresAndTablesAreSaved(t *testing.T) {
 	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, rows, 4)
-	require.Equal(t, []string{"1 h200 nccl 2 ranks all_reduce pipelined out_of_place float sum 0 warm none", "8", "ok", "2.001"}, rows[1][:4])
+	require.Equal(t, []string{"1 h200 nccl 2 ranks all_reduce pipelined out_of_place float sum root 0 warm none", "8", "ok", "2.001"}, rows[1][:4])
 	text = b.download("collectivex-provenance.csv", func() { b.run(`document.querySelector("#provenance .csv").click()`) })
 	require.NotRegexp(t, `(?m)^=`, string(text))
 }
