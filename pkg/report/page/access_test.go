@@ -24,6 +24,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/report/page"
 )
 
 // axeSum is the digest and the file name of npm's package of axe-core, which finds what shuts people out who use a
@@ -114,6 +115,16 @@ func TestAxe(t *testing.T) {
 			func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 		require.Empty(t, found, "%d × %d, %s", size.width, size.height, name)
 	}
+}
+
+// A long name of a run has several lines.
+func TestLongNamesHaveLines(t *testing.T) {
+	p, _, err := page.Build([]string{repeated(t, "first").dir, repeated(t, "second").dir}, []string{strings.Repeat("x", 300), "second"}, nil)
+	require.NoError(t, err)
+	var html bytes.Buffer
+	require.NoError(t, p.WriteHTML(&html))
+	b := show(t, html.Bytes(), "", screen(400, 800))
+	require.LessOrEqual(t, get[int](b, "document.documentElement.scrollWidth"), 400)
 }
 
 // On a narrow screen, the page does not scroll sideways, and charts are drawn for it: text of at least 11 px inside
