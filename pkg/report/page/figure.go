@@ -189,7 +189,11 @@ func (v *View) square(p *chart.Plot, s *Series, name string, of func(figure.Poin
 	half := cell/2 - 0.5
 	p.Add(func(c *chart.Canvas) {
 		at := func(row, column int) chart.Point { return c.At(float64(column)+1.5, float64(world-row)-0.5) }
-		write := func(at chart.Point, ink, text string) { c.Text(at, "middle", min(chart.Small, cell/3), ink, text) }
+		write := func(at chart.Point, ink, text string) {
+			if size := min(chart.Small, cell/3); size >= 2 { // smaller text only makes the file larger
+				c.Text(at, "middle", size, ink, text)
+			}
+		}
 		for r := range world {
 			write(at(-1, r), t.Muted, strconv.Itoa(r))
 			write(at(r, -1), t.Muted, strconv.Itoa(r))

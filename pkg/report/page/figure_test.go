@@ -84,4 +84,9 @@ func TestPictureOfPairs(t *testing.T) {
 	for _, text := range []string{`aria-label=": p50 latency in µs&#xA;a"`, ">lowest: 10<", ">highest: 30<", ">1 more series not drawn<"} {
 		require.Contains(t, picture, text)
 	}
+
+	for i := range int64(100 * 100) { // cells too small for figures
+		v.Series[0].Points = append(v.Series[0].Points, figure.Point{X: i, Time: result.Percentiles{P50: 20}})
+	}
+	require.Less(t, strings.Count(drawn(t, &v), "<text"), 10)
 }
