@@ -95,7 +95,7 @@ func TestDispatchWatchFetch(t *testing.T) {
 	require.Positive(t, bytes.Count(data, []byte("\n")))
 }
 
-// Ctrl-C is the user's, no trouble of the network.
+// A command that Ctrl-C ends does not blame the network.
 func TestInterruptedWatch(t *testing.T) {
 	c := newConsole(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -62,6 +62,11 @@ func TestNameOfOneSeries(t *testing.T) {
 	require.Empty(t, shared)
 }
 
+// A remark agrees with its number.
+func TestMore(t *testing.T) {
+	require.Equal(t, []markup{"", " 1 more row is left out.", " 2 more rows are left out."}, []markup{more(0), more(1), more(2)})
+}
+
 // A heat map has a cell for each pair, coloured from the lowest to the highest figure that counts.
 func TestPictureOfPairs(t *testing.T) {
 	v := backendsOf("a", "b")

@@ -748,7 +748,7 @@ func TestHostileText(t *testing.T) {
 	require.True(t, get[bool](b, "window.hurt === undefined"))
 }
 
-// The name of a run ends no attribute.
+// The name of a run cannot end an attribute.
 func TestHostileNames(t *testing.T) {
 	const hostile = `" onfocus="window.hurt=1`
 	p, _, err := page.Build([]string{repeated(t, "first").dir, repeated(t, "second").dir}, []string{hostile, "second"}, nil)

@@ -145,7 +145,9 @@ func (w *writer) glance() {
 }
 
 // more says how many rows are left out.
-func more(n int) markup { return when(n > 0, mark(" {} more rows are left out.", n)) }
+func more(n int) markup {
+	return when(n > 0, mark(" {} left out.", plural.Count(n, "more row is", "more rows are")))
+}
 
 func (w *writer) comparison() {
 	w.put("\n" + `<section id="comparison">` + "\n<h2>Comparison of runs</h2>")
@@ -189,7 +191,7 @@ func (w *writer) series(v *View) {
 	}
 	common, unlisted := v.Common(), v.Unlisted()
 	w.put("\n<details><summary>All {} series</summary>\n"+`<p class="note">{} of the best rung. Rows of one comparison key and one way of measuring stay together.{}{}</p>`,
-		len(v.Listed()), what, when(common != "", mark(" All rows: {}.", common)), when(unlisted > 0, mark(" {} more series are in the charts and in the NDJSON.", unlisted)))
+		len(v.Listed()), what, when(common != "", mark(" All rows: {}.", common)), when(unlisted > 0, mark(" {} in the charts and in the NDJSON.", plural.Count(unlisted, "more series is", "more series are"))))
 	columns := slices.Concat(table.Text(v.Columns()...), table.Text("status"), table.Figures("rungs", "lowest "+v.TimeTitle()+" µs"))
 	if len(v.Rates) > 0 {
 		columns = append(columns, table.Figures(strings.TrimSpace("highest "+v.Rates[0].Title+" "+v.Rates[0].Unit))...)
