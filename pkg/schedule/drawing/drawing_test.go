@@ -2,6 +2,7 @@ package drawing
 
 import (
 	"encoding/xml"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -102,6 +103,24 @@ func TestTimeline(t *testing.T) {
 	}
 	_, err := Timeline(timeline(t, "ring", 128), "", "", "", 1)
 	require.EqualError(t, err, "65024 ops, a drawing has at most 20000: use fewer ranks")
+}
+
+// The description of an op has a contrast of 4.5:1 to its colour, as WCAG asks.
+func TestContrast(t *testing.T) {
+	luminance := func(colour string) (sum float64) {
+		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+			v, err := strconv.ParseUint(colour[1+2*i:3+2*i], 16, 8)
+			require.NoError(t, err)
+			sum += weight * math.Pow((float64(v)/255+0.055)/1.055, 2.4)
+		}
+		return sum
+	}
+	for _, kind := range kinds {
+		if kind.fill != "" {
+			a, b := luminance(kind.fill), luminance(kind.ink)
+			require.Greater(t, (max(a, b)+0.05)/(min(a, b)+0.05), 4.5, kind.name)
+		}
+	}
 }
 
 // The lanes of a rank are below and closer to each other than to those of the next one, and a program without

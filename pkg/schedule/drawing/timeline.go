@@ -19,20 +19,19 @@ const (
 	rankGap   = 0.4 // of a row
 )
 
-// kinds lists, by kind of op, its name in the legend and its colour. The simulator does not support gets.
+// kinds lists, by kind of op, its name in the legend, its colour and that of its description. The simulator does not support gets.
 var kinds = [...]struct {
-	name string
-	fill string
+	name, fill, ink string
 }{
-	schedule.Reduce:     {"add", "#b5483a"},
-	schedule.Send:       {"send", "#3b6fb6"},
-	schedule.Recv:       {"receive", "#5a9e6f"},
-	schedule.RecvReduce: {"receive and add", "#d99a2b"},
-	schedule.Copy:       {"copy", "#7d7d7d"},
-	schedule.Put:        {"put", "#7a5aa6"},
-	schedule.Signal:     {"signal", "#a9b8cc"},
-	schedule.Wait:       {"wait", "#cfcfcf"},
-	schedule.Flush:      {"wait for puts", "#cfcfcf"},
+	schedule.Reduce:     {"add", "#b5483a", "#ffffff"},
+	schedule.Send:       {"send", "#3b6fb6", "#ffffff"},
+	schedule.Recv:       {"receive", "#5a9e6f", "#000000"},
+	schedule.RecvReduce: {"receive and add", "#d99a2b", "#000000"},
+	schedule.Copy:       {"copy", "#7d7d7d", "#000000"},
+	schedule.Put:        {"put", "#7a5aa6", "#ffffff"},
+	schedule.Signal:     {"signal", "#a9b8cc", "#000000"},
+	schedule.Wait:       {"wait", "#cfcfcf", "#000000"},
+	schedule.Flush:      {"wait for puts", "#cfcfcf", "#000000"},
 }
 
 // Timeline draws a simulation as SVG, with a row for every stream of every rank. Each op is a box from the
@@ -97,7 +96,7 @@ func (g *gantt) draw(c *chart.Canvas) {
 			c.Box(a, b, chart.Style{Fill: kinds[ops[i].Kind].fill})
 			label := fmt.Sprintf("op %d: %s", i, ops[i].String())
 			size := min(0.9*(b.Y-a.Y), 0.95*(b.X-a.X)/chart.TextWidth(label, 1))
-			c.Text(chart.Point{X: a.X, Y: (a.Y + b.Y) / 2}, "start", size, "#ffffff", label)
+			c.Text(chart.Point{X: a.X, Y: (a.Y + b.Y) / 2}, "start", size, kinds[ops[i].Kind].ink, label)
 		}
 	}
 	if g.Makespan == 0 {
