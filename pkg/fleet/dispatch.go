@@ -81,7 +81,7 @@ func (c *Client) Dispatch(ctx context.Context, want Request) (Dispatched, error)
 			return Dispatched{}, c.failed(ctx, "dispatch "+want.Workflow, err)
 		default:
 			if ctx.Err() != nil {
-				return Dispatched{}, fmt.Errorf("interrupted while dispatching: a run may have started; look at the runs of %s before you dispatch again: %w", want.Workflow, context.Cause(ctx))
+				return Dispatched{}, fmt.Errorf("interrupted while dispatching: a run may have started; look at the runs of %s before you dispatch again", want.Workflow)
 			}
 			c.tell("the answer to the dispatch was lost; looking for the run")
 		}
@@ -106,7 +106,7 @@ func (c *Client) find(ctx context.Context, d Dispatched, want Request, mark stri
 	for poll := range findPolls {
 		if poll > 0 {
 			if err := c.clock.Sleep(ctx, findPause); err != nil {
-				return Dispatched{}, fmt.Errorf("interrupted while looking for the run: it may have started; look at the runs of %s before you dispatch again: %w", want.Workflow, err)
+				return Dispatched{}, fmt.Errorf("interrupted while looking for the run: it may have started; look at the runs of %s before you dispatch again", want.Workflow)
 			}
 		}
 		runs, err := c.runs(ctx, want.Workflow, &github.ListWorkflowRunsOptions{Event: "workflow_dispatch", Created: ">=" + since.UTC().Format(time.RFC3339)})

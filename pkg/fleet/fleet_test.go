@@ -179,14 +179,13 @@ func TestLostDispatchIsFound(t *testing.T) {
 // started.
 func TestInterruptedDispatch(t *testing.T) {
 	s := newStage(t)
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	s.Fail("POST /dispatches", func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
-		cancel(errors.New("interrupted by the user"))
+		cancel()
 		<-r.Context().Done()
 	})
 	_, err := s.client.Dispatch(ctx, fleet.Request{Workflow: s.Workflow, MarkInput: "request"})
 	require.ErrorContains(t, err, "a run may have started")
-	require.ErrorContains(t, err, "interrupted by the user")
 }
 
 // TestWatchThroughFaults injects a fault into what a watch asks: it goes on as if nothing

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/githubtest"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/gen"
 	"github.com/collectivex/collectivex/pkg/fold"
@@ -104,6 +106,16 @@ func TestInterruptedWatch(t *testing.T) {
 	code := gen.MainAt(ctx, cli.Streams{In: new(bytes.Buffer), Out: io.Discard, Err: &errs, Getenv: func(n string) string { return c.env[n] }}, []string{"watch", "1001"}, c.github.Clock)
 	require.Equal(t, cli.ExitFailed, code)
 	require.Equal(t, "cxgen: interrupted\n", errs.String())
+}
+
+// What an interrupted command has started, or may have, is in its error.
+func TestInterruptedDispatch(t *testing.T) {
+	c := newConsole(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.github.Fail("POST /dispatches", func(http.ResponseWriter, *http.Request, http.Handler) { cancel() })
+	var errs bytes.Buffer
+	gen.MainAt(ctx, cli.Streams{In: new(bytes.Buffer), Out: io.Discard, Err: &errs, Getenv: func(n string) string { return c.env[n] }}, []string{"dispatch", "--suite", "smoke", "--sku", "local"}, c.github.Clock)
+	wording.Has(t, errs.String(), "interrupted … a run may have started")
 }
 
 // A run's URL has its repository, so that another one in --repo is a mistake. GitHub does

@@ -173,7 +173,7 @@ func (r *rerunner) startRuns(ctx context.Context, c *fleet.Client, out *rerun) e
 		}
 		run := &out.Runs[i]
 		if err := run.start(ctx, c); err != nil {
-			out.failed = unreachable(fmt.Errorf("%d of %s started: %w", i, plural.Count(len(out.Runs), "run was", "runs were"), err))
+			out.failed = fmt.Errorf("%d of %s started: %w", i, plural.Count(len(out.Runs), "run was", "runs were"), unreachable(err))
 			break
 		}
 		r.s.Tell("started: %s", run.URL)
