@@ -66,8 +66,9 @@ type Series struct {
 // Swatch returns the series that stands for a colour in a legend.
 func Swatch(label string, s Style) Series { return Series{Label: label, Mark: swatch, Marks: s} }
 
-// AddSeries adds a layer with a series, and makes the axes reach to its points.
+// AddSeries adds a layer with a series, and makes the axes reach to its points. Points that an axis cannot show are left out.
 func (p *Plot) AddSeries(s Series) {
+	s.Points = slices.DeleteFunc(slices.Clone(s.Points), func(at Point) bool { return !p.X.shows(at.X) || !p.Y.shows(at.Y) })
 	if len(s.Points) == 0 {
 		return
 	}
@@ -186,6 +187,11 @@ func (p *Plot) legend(c *Canvas, y float64) float64 {
 		}
 	}
 	return y
+}
+
+// shows reports whether the axis can have a value.
+func (a *Axis) shows(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (v > 0 || !a.Log)
 }
 
 // settle gives the axis a range, a default one if it cannot show its values, and returns its ticks.

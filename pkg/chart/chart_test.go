@@ -122,10 +122,14 @@ func TestLabelsHaveRoom(t *testing.T) {
 // An axis that cannot show a value has a default range.
 func TestValuesWithoutPlace(t *testing.T) {
 	for _, v := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		p := New("")
-		p.X.Log, p.X.Ticks = true, Decades
-		p.AddSeries(Series{Points: []Point{{v, 1}}, Line: Style{Stroke: Colours[0]}})
-		require.Equal(t, []string{"1", "2", "5", "10"}, texts(t, p.SVG(Height)))
+		drawn := func(points ...Point) string {
+			p := New("")
+			p.X.Log, p.X.Ticks = true, Decades
+			p.AddSeries(Series{Points: points, Line: Style{Stroke: Colours[0]}})
+			return string(p.SVG(Height))
+		}
+		require.Equal(t, []string{"1", "2", "5", "10"}, texts(t, []byte(drawn(Point{v, 1}))))
+		require.Equal(t, drawn(Point{20, 1}, Point{50, 3}), drawn(Point{20, 1}, Point{v, 2}, Point{50, 3}))
 	}
 }
 
