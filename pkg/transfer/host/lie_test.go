@@ -100,7 +100,8 @@ func (p *posts) arrive() (err error) {
 	return err
 }
 
-// watched is a pool whose checks let the data arrive that are due.
+// watched is a pool whose checks let the data arrive that are due, once they have missed them. The check of the other
+// pool may come first.
 type watched struct {
 	pool.Memory
 	of *posts
@@ -108,7 +109,7 @@ type watched struct {
 
 func (w watched) Wrong(stretches []pool.Stretch) ([]int, error) {
 	wrong, err := w.Memory.Wrong(stretches)
-	if err != nil {
+	if err != nil || len(wrong) == 0 {
 		return nil, err
 	}
 	return wrong, w.of.arrive()
@@ -116,7 +117,10 @@ func (w watched) Wrong(stretches []pool.Stretch) ([]int, error) {
 
 func (l liar) Register(ctx context.Context, bytes int64, handle string) (pool.Memory, error) {
 	words, err := l.engine.Register(ctx, bytes, handle)
-	return watched{words, l.posts}, err
+	if err == nil && l.when == atLook {
+		words = watched{words, l.posts}
+	}
+	return words, err
 }
 
 type lie struct {
