@@ -12,7 +12,7 @@ import (
 // Point is a place: in pixels from the upper left corner of the canvas, or in the units of a plot's axes.
 type Point struct{ X, Y float64 }
 
-// Style is how a shape is drawn: the colours of its area and outline, each not drawn if it is empty.
+// Style is how a shape is drawn. An area or an outline without a colour is not drawn.
 type Style struct {
 	Fill, Stroke string  // such as #0072b2
 	Opacity      float64 // of the area; 0 stands for 1

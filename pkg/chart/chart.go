@@ -33,7 +33,7 @@ type Plot struct {
 
 // Axis is the range of values that one direction of a plot shows.
 type Axis struct {
-	Label    string // of X: has a line break at each newline and where it is wider than the axis
+	Label    string // that of X is broken at newlines, and where it is wider than the axis
 	Log      bool   // for positive values
 	Ticks    Ticker // without it, the axis is not drawn
 	Min, Max float64
@@ -154,16 +154,17 @@ func (p *Plot) area(c *Canvas, top, height float64) float64 {
 	return c.lines((left+right)/2, bottom, right-left, "middle", p.X.Label)
 }
 
-// axis draws ticks, their labels and the grid. At returns the place that is out of the plot by so much beside a value.
-func (c *Canvas) axis(ticks []Tick, anchor string, label, depth float64, at func(v, out float64) Point) {
+// axis draws ticks, their labels at a distance from the plot, and the grid lines of the given length. at returns the
+// point of a value on the axis, moved out of the plot.
+func (c *Canvas) axis(ticks []Tick, anchor string, distance, length float64, at func(v, out float64) Point) {
 	for _, t := range ticks {
-		length := 4.0
+		mark := 4.0
 		if t.Label != "" {
-			length = 8
-			c.Path([]Point{at(t.Value, 0), at(t.Value, -depth)}, Style{Stroke: grid})
-			c.Text(at(t.Value, label), anchor, Small, ink, t.Label)
+			mark = 8
+			c.Path([]Point{at(t.Value, 0), at(t.Value, -length)}, Style{Stroke: grid})
+			c.Text(at(t.Value, distance), anchor, Small, ink, t.Label)
 		}
-		c.Path([]Point{at(t.Value, 0), at(t.Value, length)}, Style{Stroke: ink})
+		c.Path([]Point{at(t.Value, 0), at(t.Value, mark)}, Style{Stroke: ink})
 	}
 }
 

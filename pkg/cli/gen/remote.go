@@ -108,8 +108,8 @@ func (r *remote) print(v any, text func()) error {
 	return nil
 }
 
-// unreachable returns err, an error of GitHub, the network or the disk, with exit code 3; nil for nil. The end of a
-// command by Ctrl-C is none of these.
+// unreachable returns err, an error of GitHub, the network or the disk, with exit code 3; nil for nil. After Ctrl-C it
+// says so, with exit code 1.
 func unreachable(err error) error {
 	switch {
 	case err == nil:
