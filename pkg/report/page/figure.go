@@ -176,8 +176,8 @@ func (v *View) lines(p *chart.Plot, shown []*Series, names []string, of func(fig
 // darkShare is the share of the scale above which the ground is more readable on a cell than the ink.
 const darkShare = 0.7
 
-// square adds a heat map from rank (row) to rank (column), with the ranks above and to the left, and its name to the
-// title.
+// square adds a heat map from rank (row) to rank (column), with the ranks above and to the left. It adds its name to
+// the title.
 func (v *View) square(p *chart.Plot, s *Series, name string, of func(figure.Point) float64) {
 	t, world, low, high := themes[0], worldOf(s), math.Inf(1), math.Inf(-1)
 	for _, point := range s.Points {
@@ -241,8 +241,8 @@ func mixed(from, to string, part float64) string {
 	return fmt.Sprintf("#%02x%02x%02x", channel(1), channel(3), channel(5))
 }
 
-// labels names series by the facets in which they differ, and returns what all of them share beside the facets that
-// the title has. What a series that is alone or lacks these facets shares is its name.
+// labels names series by the facets in which they differ. shared is what all of them have in common, without what the
+// title says. A series that is alone, or that lacks the facets in which others differ, is named by what it shares.
 func (v *View) labels(shown []*Series) (names []string, shared string) {
 	differs := func(i int) bool {
 		return slices.ContainsFunc(shown, func(s *Series) bool { return s.Facets[i] != shown[0].Facets[i] })
