@@ -81,13 +81,19 @@ func (c *Client) Dispatch(ctx context.Context, want Request) (Dispatched, error)
 			return Dispatched{}, c.failed(ctx, "dispatch "+want.Workflow, err)
 		default:
 			if ctx.Err() != nil {
-				return Dispatched{}, fmt.Errorf("interrupted while dispatching: a run may have started; look at the runs of %s before you dispatch again", want.Workflow)
+				return Dispatched{}, &Interrupted{"interrupted while dispatching: a run may have started; look at the runs of " + want.Workflow + " before you dispatch again"}
 			}
 			c.tell("the answer to the dispatch was lost; looking for the run")
 		}
 		return c.find(ctx, d, want, inputs[want.MarkInput], since)
 	}
 }
+
+// Interrupted is the error of a request that the end of its context cut off: GitHub may have done what it asked for.
+// It says what to look at.
+type Interrupted struct{ text string }
+
+func (e *Interrupted) Error() string { return e.text }
 
 // refusesMark reports whether GitHub refused the mark, which older workflows have no input
 // for.
@@ -105,9 +111,10 @@ func (c *Client) find(ctx context.Context, d Dispatched, want Request, mark stri
 	other := map[int64]bool{} // runs whose setup job shows another mark or none
 	for poll := range findPolls {
 		if poll > 0 {
-			if err := c.clock.Sleep(ctx, findPause); err != nil {
-				return Dispatched{}, fmt.Errorf("interrupted while looking for the run: it may have started; look at the runs of %s before you dispatch again", want.Workflow)
-			}
+			_ = c.clock.Sleep(ctx, findPause) // fails if ctx has ended
+		}
+		if ctx.Err() != nil {
+			break
 		}
 		runs, err := c.runs(ctx, want.Workflow, &github.ListWorkflowRunsOptions{Event: "workflow_dispatch", Created: ">=" + since.UTC().Format(time.RFC3339)})
 		if err != nil {
@@ -131,6 +138,9 @@ func (c *Client) find(ctx context.Context, d Dispatched, want Request, mark stri
 			}
 			other[run.ID] = len(jobs) > 0
 		}
+	}
+	if ctx.Err() != nil {
+		return Dispatched{}, &Interrupted{"interrupted while looking for the run: it may have started; look at the runs of " + want.Workflow + " before you dispatch again"}
 	}
 	err := fmt.Errorf("no run of this dispatch was found, but it may still start: look at the runs of %s before you dispatch again", want.Workflow)
 	return Dispatched{}, errors.Join(err, last)

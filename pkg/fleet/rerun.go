@@ -77,6 +77,9 @@ func (c *Client) RerunFailed(ctx context.Context, run int64) error {
 	if lost, ok := errors.AsType[*LostError](err); ok {
 		return fmt.Errorf("re-run %d: %w; look at the run's attempts before you re-run it again", run, lost)
 	}
+	if ctx.Err() != nil {
+		return &Interrupted{fmt.Sprintf("interrupted while starting the re-run of %d: it may have started; look at the run's attempts before you re-run it again", run)}
+	}
 	forbidden := statusOf(err) == http.StatusForbidden
 	if err = c.failed(ctx, fmt.Sprintf("re-run %d", run), err); forbidden {
 		err = fmt.Errorf("%w; a run that is not over, is older than 30 days or was run 50 times cannot be run again: use --dispatch", err)

@@ -54,7 +54,7 @@ func (r *remote) client(ctx context.Context, of fleet.RunRef) (*fleet.Client, er
 		err = o.Token.Check()
 	}
 	if err != nil {
-		return nil, cli.EnvironmentError("%w", err)
+		return nil, unreachable(err)
 	}
 	c, err := fleet.New(o)
 	if err != nil {
@@ -111,10 +111,13 @@ func (r *remote) print(v any, text func()) error {
 // unreachable returns err, an error of GitHub, the network or the disk, with exit code 3; nil for nil. After Ctrl-C it
 // says so, with exit code 1.
 func unreachable(err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, context.Canceled):
+	}
+	if started, ok := errors.AsType[*fleet.Interrupted](err); ok {
+		return started
+	}
+	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
 	}
 	return cli.EnvironmentError("%w", err)

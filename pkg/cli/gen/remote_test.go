@@ -109,13 +109,16 @@ func TestInterruptedWatch(t *testing.T) {
 }
 
 // What an interrupted command has started, or may have, is in its error.
-func TestInterruptedDispatch(t *testing.T) {
-	c := newConsole(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	c.github.Fail("POST /dispatches", func(http.ResponseWriter, *http.Request, http.Handler) { cancel() })
-	var errs bytes.Buffer
-	gen.MainAt(ctx, cli.Streams{In: new(bytes.Buffer), Out: io.Discard, Err: &errs, Getenv: func(n string) string { return c.env[n] }}, []string{"dispatch", "--suite", "smoke", "--sku", "local"}, c.github.Clock)
-	wording.Has(t, errs.String(), "interrupted … a run may have started")
+func TestInterruptedStart(t *testing.T) {
+	for route, command := range map[string]string{"POST /dispatches": "dispatch --suite smoke --sku local", "POST /rerun-failed-jobs": "rerun run.ndjson"} {
+		c := sweptWith(t, func(id string) bool { return strings.Contains(id, "all-reduce") })
+		ctx, cancel := context.WithCancel(t.Context())
+		c.github.Fail(route, func(http.ResponseWriter, *http.Request, http.Handler) { cancel() })
+		var errs bytes.Buffer
+		code := gen.MainAt(ctx, cli.Streams{In: new(bytes.Buffer), Out: io.Discard, Err: &errs, Getenv: func(n string) string { return c.env[n] }}, strings.Fields(command), c.github.Clock)
+		require.Equal(t, cli.ExitFailed, code, command)
+		wording.Has(t, errs.String(), "interrupted while … may have started")
+	}
 }
 
 // A run's URL has its repository, so that another one in --repo is a mistake. GitHub does
