@@ -52,6 +52,8 @@ type Verdict struct {
 	Unsupported int      // cases that the matrix marks unsupported
 	Missing     []string // runnable case ids without a document
 	Unrequested []string // case ids with a document that the matrix does not have
+
+	planned bool // there is a matrix
 }
 
 // Failed returns the answers that are not successes.
@@ -65,7 +67,8 @@ func (v *Verdict) Failed() []Answer {
 	return out
 }
 
-// Err returns nil if every requested case succeeded and every regular file was a document of this run.
+// Err returns nil if every requested case succeeded and every regular file was a document of this run. Without a
+// matrix there must be a document.
 func (v *Verdict) Err() error {
 	var parts []string
 	for _, p := range []struct {
@@ -83,6 +86,9 @@ func (v *Verdict) Err() error {
 	}
 	if len(v.Runs) > 1 && v.Requested > 0 {
 		parts = append(parts, fmt.Sprintf("documents of %d runs for one matrix", len(v.Runs)))
+	}
+	if len(parts) == 0 && len(v.Answers) == 0 && !v.planned {
+		parts = append(parts, "no document")
 	}
 	if len(parts) == 0 {
 		return nil
@@ -229,6 +235,7 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 	if m == nil {
 		return &v
 	}
+	v.planned = true
 	known := map[string]bool{}
 	for r := range m.Requested() {
 		known[r.Case.CaseID] = true

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -199,6 +200,15 @@ func TestGate(t *testing.T) {
 	a.RunID = "4712"
 	write1(t, in, resulttest.Collective(c, a), 3)
 	require.EqualError(t, judge().Err(), "1 case that was not requested, documents of 2 runs for one matrix")
+}
+
+// An empty directory passes only for a matrix that asks for nothing.
+func TestGateWithoutDocuments(t *testing.T) {
+	for m, want := range map[*plan.Matrix]string{nil: "no document", requested(): "<nil>"} {
+		v, err := Fold([]string{t.TempDir()}, m, Expected{}, filepath.Join(t.TempDir(), "x.ndjson"))
+		require.NoError(t, err)
+		require.Equal(t, want, fmt.Sprint(v.Err()))
+	}
 }
 
 func TestFoldLeavesTheOldFileWhereItCannotRead(t *testing.T) {
