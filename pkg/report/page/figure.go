@@ -119,7 +119,7 @@ func (v *View) draw() []byte {
 	}
 	side := 1.0
 	for _, s := range shown {
-		side += float64(worldOf(s))
+		side += float64(v.world(s))
 	}
 	return p.Diagram(side, side, gridHeight/side)
 }
@@ -179,18 +179,21 @@ const darkShare = 0.7
 // square adds a heat map from rank (row) to rank (column), with the ranks above and to the left. It adds its name to
 // the title.
 func (v *View) square(p *chart.Plot, s *Series, name string, of func(figure.Point) float64) {
-	t, world, low, high := themes[0], worldOf(s), math.Inf(1), math.Inf(-1)
+	t, world, low, high := themes[0], v.world(s), math.Inf(1), math.Inf(-1)
 	for _, point := range s.Points {
 		if f := of(point); point.Reason == "" && f > 0 {
 			low, high = min(low, f), max(high, f)
 		}
 	}
 	cell := float64(gridHeight) / float64(world+1)
-	half := cell/2 - 0.5
+	half, edge := cell/2-0.5, t.Grid
+	if cell < 6 { // edges would hide the colours
+		half, edge = cell/2, ""
+	}
 	p.Add(func(c *chart.Canvas) {
 		at := func(row, column int) chart.Point { return c.At(float64(column)+1.5, float64(world-row)-0.5) }
 		write := func(at chart.Point, ink, text string) {
-			if size := min(chart.Small, cell/3); size >= 2 { // smaller text only makes the file larger
+			if size := min(chart.Small, cell/3, 0.95*cell/chart.TextWidth(text, 1)); size >= 2 { // smaller text only makes the file larger
 				c.Text(at, "middle", size, ink, text)
 			}
 		}
@@ -213,7 +216,7 @@ func (v *View) square(p *chart.Plot, s *Series, name string, of func(figure.Poin
 					ink = t.Ground
 				}
 			}
-			c.Box(chart.Point{X: centre.X - half, Y: centre.Y - half}, chart.Point{X: centre.X + half, Y: centre.Y + half}, chart.Style{Fill: fill, Stroke: t.Grid})
+			c.Box(chart.Point{X: centre.X - half, Y: centre.Y - half}, chart.Point{X: centre.X + half, Y: centre.Y + half}, chart.Style{Fill: fill, Stroke: edge})
 			write(centre, ink, significant(f))
 		}
 	})

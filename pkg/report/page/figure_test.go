@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -67,10 +68,39 @@ func TestMore(t *testing.T) {
 	require.Equal(t, []markup{"", " 1 more row is left out.", " 2 more rows are left out."}, []markup{more(0), more(1), more(2)})
 }
 
+// Where the figures of the last pairs are missing, the others keep their ranks.
+func TestPictureOfSomePairs(t *testing.T) {
+	v := backendsOf("a")
+	v.Shape = figure.Grid
+	v.Facets[facetRanks].Found = []string{"4"}
+	s := &v.Series[0]
+	for x := int64(1); x <= 4; x++ {
+		s.Points = append(s.Points, figure.Point{X: x, Time: result.Percentiles{P50: float64(10 * x)}})
+	}
+	require.Equal(t, "rank 0 to rank 3", v.at(s, 3))
+	require.Equal(t, "rank 1 to rank 0", v.at(s, 4))
+	require.Equal(t, 2, strings.Count(drawn(t, &v), ">3<"), "a row and a column of rank 3")
+}
+
+// Figures in cells are no wider than their cell.
+func TestFiguresFitTheirCells(t *testing.T) {
+	v := backendsOf("a")
+	v.Shape = figure.Grid
+	v.Facets[facetRanks].Found = []string{"16"}
+	v.Series[0].Points = []figure.Point{{X: 1, Time: result.Percentiles{P50: 0.001509}}}
+	cell := float64(gridHeight) / 17
+	m := regexp.MustCompile(`font-size="([0-9.]+)"[^>]*>0\.001509<`).FindStringSubmatch(drawn(t, &v))
+	require.NotNil(t, m)
+	size, err := strconv.ParseFloat(m[1], 64)
+	require.NoError(t, err)
+	require.LessOrEqual(t, chart.TextWidth("0.001509", size), cell)
+}
+
 // A heat map has a cell for each pair, coloured from the lowest to the highest figure that counts.
 func TestPictureOfPairs(t *testing.T) {
 	v := backendsOf("a", "b")
 	v.Shape = figure.Grid
+	v.Facets[facetRanks].Found = []string{"3"}
 	for k := range v.Series {
 		for i, us := range []float64{0, 10, 30, 0, 0, 20, 20, 20, 0} {
 			v.Series[k].Points = append(v.Series[k].Points, figure.Point{X: int64(i), Time: result.Percentiles{P50: us}})
@@ -86,12 +116,17 @@ func TestPictureOfPairs(t *testing.T) {
 	low := regexp.MustCompile(` y="(.*?)" width=".*?" height=".*?" fill="` + heat[0]).FindStringSubmatch(picture)
 	high := regexp.MustCompile(` y="(.*?)" width=".*?" height=".*?" fill="` + heat[1]).FindStringSubmatch(picture)
 	require.Equal(t, low[1], high[1], "from rank 0 to ranks 1 and 2")
-	for _, text := range []string{`aria-label=": p50 latency in µs&#xA;a"`, ">lowest: 10<", ">highest: 30<", ">1 more series not drawn<"} {
+	for _, text := range []string{`aria-label=": p50 latency in µs&#xA;a 3 ranks"`, ">lowest: 10<", ">highest: 30<", ">1 more series not drawn<"} {
 		require.Contains(t, picture, text)
 	}
 
-	for i := range int64(100 * 100) { // cells too small for figures
+	v.Series[0].Points = nil
+	v.Facets[facetRanks].Found = []string{"250"}
+	for i := range int64(250 * 250) { // cells too small for figures and edges
 		v.Series[0].Points = append(v.Series[0].Points, figure.Point{X: i, Time: result.Percentiles{P50: 20}})
 	}
-	require.Less(t, strings.Count(drawn(t, &v), "<text"), 10)
+	picture = drawn(t, &v)
+	require.Less(t, strings.Count(picture, "<text"), 10)
+	require.Less(t, strings.Count(picture, `stroke="`+themes[0].Grid+`"`), 10)
+	require.NotContains(t, picture, `width="-`)
 }

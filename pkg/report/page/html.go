@@ -256,7 +256,7 @@ func (v *View) cells(s *Series) []any {
 func (v *View) at(s *Series, x int64) string {
 	switch {
 	case v.Shape == "grid":
-		world := int64(worldOf(s))
+		world := int64(v.world(s))
 		return fmt.Sprintf("rank %d to rank %d", x/world, x%world)
 	case v.X.Bytes:
 		return table.Size(x)
@@ -265,13 +265,10 @@ func (v *View) at(s *Series, x int64) string {
 	}
 }
 
-// worldOf returns the number of ranks of a grid.
-func worldOf(s *Series) int {
-	last := int64(0)
-	for _, p := range s.Points {
-		last = max(last, p.X)
-	}
-	return int(math.Ceil(math.Sqrt(float64(last + 1))))
+// world returns the number of ranks of a series. The points of a grid do not tell it: some pairs may lack a figure.
+func (v *View) world(s *Series) int {
+	world, _ := strconv.Atoi(v.Facets[facetRanks].Found[s.Facets[facetRanks]])
+	return world
 }
 
 // significant prints v with four significant digits and a decimal prefix for large figures.

@@ -123,9 +123,10 @@
     if (!number || !/^\d+$/.test(v)) return v;
     return title === "ranks" ? count(Number(v), "rank") : `${title} ${v}`;
   }).filter(Boolean).join(" ");
+  const worldOf = (view, s) => Number(view.facets[3].found[s.f[3]]);
   const xLabel = (view, s, i) => {
     if (view.shape !== "grid") return view.x.bytes ? bytes(s.x[i]) : view.x.title + ": " + s.x[i];
-    const world = Math.round(Math.sqrt(1 + Math.max(...s.x)));
+    const world = worldOf(view, s);
     return `rank ${Math.floor(s.x[i] / world)} to rank ${s.x[i] % world}`;
   };
   const facts = c => D.origins[c[5]];
@@ -410,7 +411,7 @@
     const low = Math.min(...counted), high = Math.max(...counted);
     const part = v => high > low ? (v - low) / (high - low) : 1;
     shown.forEach((s, k) => {
-      const world = Math.round(Math.sqrt(1 + Math.max(...s.x))), cell = size / world, every = Math.ceil(18 / cell);
+      const world = worldOf(view, s), cell = size / world, every = Math.ceil(18 / cell);
       const left = gap + (k % columns) * (size + gap), top = M.top + 18 * lines + 22 + Math.floor(k / columns) * row;
       names[k].forEach((text, n) => root.append(svg("text", { x: left, y: top - 22 - 18 * (names[k].length - 1 - n), fill: t.ink }, text)));
       for (let r = 0; r < world; r += every) root.append(
@@ -465,8 +466,8 @@
     view.banner.hidden = !notes.length;
     const remarks = [];
     if (!view.shown.length) remarks.push("No series has this combination. Choose another value above.");
-    if (view.leftOut) remarks.push(`${view.leftOut} more series are not drawn: choose fewer values.`);
-    if (view.shape === "grid" && view.visible.length > maxGrids) remarks.push(`${view.visible.length - maxGrids} more squares are not drawn: hide some of these.`);
+    if (view.leftOut) remarks.push(`${view.leftOut} more series not drawn: choose fewer values.`);
+    if (view.shape === "grid" && view.visible.length > maxGrids) remarks.push(`${view.visible.length - maxGrids} more squares not drawn: hide some of these.`);
     if (view.state.band && view.visible.length > maxBands) remarks.push(`Bands are drawn for at most ${maxBands} series.`);
     if (view.state.fit && view.state.metric > 0) remarks.push("Fits are of the latency.");
     view.remark.textContent = remarks.join(" ");
@@ -550,8 +551,7 @@
     const own = at < 0 ? [] : all.filter(p => p.s === all[at].s), k = own.indexOf(all[at]);
     const other = by => {
       if (view.shape === "grid") {
-        const world = Math.round(Math.sqrt(1 + Math.max(...own.map(p => p.x))));
-        return own.find(p => p.x === all[at].x + by * world) || all[at];
+        return own.find(p => p.x === all[at].x + by * worldOf(view, all[at].s)) || all[at];
       }
       return near(drawn[(drawn.indexOf(all[at].s) + by + drawn.length) % drawn.length], all[at].px);
     };
@@ -712,7 +712,7 @@
     scroll.setAttribute("role", "group");
     scroll.setAttribute("aria-label", details.firstElementChild.textContent);
     const left = details.dataset.table === "figures" ? view.visible.reduce((n, s) => n + s.x.length, 0) - maxRows : 0;
-    details.replaceChildren(details.firstElementChild, scroll, make("p", { className: "remark", textContent: left > 0 ? `${left} more rows are left out: choose fewer series.` : "" }));
+    details.replaceChildren(details.firstElementChild, scroll, make("p", { className: "remark", textContent: left > 0 ? `${left} more rows left out: choose fewer series.` : "" }));
     live(table, view.name + "-" + details.dataset.table);
   }
 
