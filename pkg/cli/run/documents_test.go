@@ -295,8 +295,9 @@ func TestReportNamesRuns(t *testing.T) {
 	}
 	stdout, _ := ran(t, cli.ExitOK, nil, "summarize", "--in", "monday="+dir+"/before")
 	require.Contains(t, stdout, "run monday: 1 of 1 case passed")
-	_, stderr = ran(t, cli.ExitUsage, nil, "report", "--in", "a="+dir+"/before", "--in", "b="+dir+"/before/", "-o", html)
-	wording.Has(t, stderr, "cxrun: --in b="+dir+"/before/: … the name a already")
+	require.NoError(t, os.Symlink("before", dir+"/link"))
+	_, stderr = ran(t, cli.ExitUsage, nil, "report", "--in", "a="+dir+"/before", "--in", "b="+dir+"/link", "-o", html)
+	wording.Has(t, stderr, "cxrun: --in b="+dir+"/link: … the name a already")
 }
 
 // A directory that a command does not make is named.

@@ -31,12 +31,18 @@ func (n *named) parse() error {
 	n.split()
 	for i, path := range n.paths {
 		for k, other := range n.paths[:i] {
-			if n.names[i] != n.names[k] && filepath.Clean(path) == filepath.Clean(other) {
+			if n.names[i] != n.names[k] && sameFile(path, other) {
 				return cli.UsageError("--in %s: %s has the name %s already; give each directory or file once", n.args[i], path, n.names[k])
 			}
 		}
 	}
 	return n.paths.check()
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	other, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(one, other)
 }
 
 // split sets paths and names.
