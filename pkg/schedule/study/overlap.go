@@ -77,7 +77,6 @@ func (m *Manifest) drawOverlap(f *Figure, rows []Row) []byte {
 	p.X.Ticks = func(float64, float64) []chart.Tick { return sizes }
 	p.Y.Label, p.Y.Ticks = "time in µs", chart.Even
 	if len(drawn) == 0 {
-		p.Y.Min, p.Y.Max = 0, 1
 		p.Legend = append(p.Legend, chart.Series{Label: o.Name + " (no rows)"})
 	}
 	add := func(label string, place int, colour string, from, to func(bar) float64) {
@@ -103,6 +102,9 @@ func (m *Manifest) drawOverlap(f *Figure, rows []Row) []byte {
 		hidden := func(b bar) float64 { return min(whole(b), b[overlap.OnlyCompute]) }
 		add(label, i, chart.Colours[i], zero, hidden)
 		add("together − compute: exposed", i, "#000000", hidden, whole)
+	}
+	if p.Y.Max <= 0 { // no size has all rows
+		p.Y.Min, p.Y.Max = 0, 1
 	}
 	p.X.Label = fmt.Sprintf("bytes of the communication; rows %s", key(drawn)[:12])
 	return p.SVG(chart.Height)
