@@ -100,6 +100,22 @@ func TestStandingAttempt(t *testing.T) {
 	}
 }
 
+// A document that the paths reach twice stands once.
+func TestStandingOfOnePathTwice(t *testing.T) {
+	in := t.TempDir()
+	write1(t, filepath.Join(in, "a"), resulttest.Collective(resulttest.CollectiveCase(), attemptOf("1", 1, 0)), 0)
+	for _, paths := range [][]string{{in, in}, {in, filepath.Join(in, "a")}, {filepath.Join(in, "a"), in}} {
+		_, standing, err := Standing(paths)
+		require.NoError(t, err)
+		n := 0
+		for _, err := range standing {
+			require.NoError(t, err)
+			n++
+		}
+		require.Equal(t, 1, n, paths)
+	}
+}
+
 func TestNothingIsSkippedSilently(t *testing.T) {
 	c := resulttest.CollectiveCase()
 	good := encoded(t, resulttest.Collective(c, attemptOf("1", 1, 0)))

@@ -35,12 +35,17 @@ func Standing(in []string) (*Verdict, iter.Seq2[Record, error], error) {
 		return nil, nil, err
 	}
 	again := func(yield func(Record, error) bool) {
+		seen := map[Case]bool{} // a path may be given twice, or contain another
 		for rec, err := range Read(in) {
 			if _, ok := errors.AsType[*Problem](err); ok {
 				continue // it is in the verdict
 			}
-			if err == nil && sources[Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] != rec.Source {
-				continue
+			if err == nil {
+				key := Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}
+				if sources[key] != rec.Source || seen[key] {
+					continue
+				}
+				seen[key] = true
 			}
 			if !yield(rec, err) || err != nil {
 				return
