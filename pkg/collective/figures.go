@@ -23,7 +23,7 @@ func Figures(d *Document) []figure.Row {
 		row := figure.Row{
 			Labels: figure.Labels{
 				Key: r.Key, Op: m.Op, Mode: m.Buffers, DType: m.DType, XName: "bytes", X: r.Requested,
-				Placement: r.Placement, Src: r.Src, Dst: r.Dst,
+				Placement: r.placement(), Src: r.Src, Dst: r.Dst,
 			},
 			Complete: r.Complete, Passed: r.Check.Passed,
 		}
@@ -65,14 +65,19 @@ func (t *Timing) figures() []figure.Figure {
 	return out
 }
 
+// placement returns the placement of a row and, if it is of a group, its ranks.
+func (r *Row) placement() string {
+	if r.Group == nil {
+		return r.Placement
+	}
+	return fmt.Sprintf("%s ranks %v", r.Placement, r.Group)
+}
+
 // rung identifies a row in comparisons.
 func (r *Row) rung() figure.Rung {
-	curve := r.Placement
+	curve := r.placement()
 	if r.Src != nil && r.Dst != nil {
 		curve += fmt.Sprintf(" rank %d to %d", *r.Src, *r.Dst)
-	}
-	if r.Group != nil {
-		curve += fmt.Sprintf(" ranks %v", r.Group)
 	}
 	label := fmt.Sprintf("%d B %s", r.Requested, curve)
 	if r.Slots > 1 {
