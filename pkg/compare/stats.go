@@ -35,22 +35,43 @@ func median(v []float64) float64 {
 	return measure.MiddleMean(v)
 }
 
-// interval returns the exact interval of the shift that covers at least 95 %, from the
+// interval returns the interval of the shift that covers at least 95 %, from the
 // rank-sum distribution, and its coverage. It needs four runs a side.
 func interval(a, b []float64) (low, high, coverage float64, ok bool) {
 	d := differences(nil, a, b)
-	counts := rankSums(len(a), len(b))
-	total, tail, c := 0.0, 0.0, 0
+	tails := exactTail
+	if len(a)+len(b) > maxExact {
+		tails = normalTail
+	}
+	c, tail := tails(len(a), len(b))
+	if c == 0 {
+		return 0, 0, 0, false
+	}
+	return d[c-1], d[len(d)-c], 1 - 2*tail, true
+}
+
+// maxExact is the number of runs from which rounding shows in the exact distribution.
+const maxExact = 200
+
+// exactTail returns how many of the smallest rank sums of m and n values have together at most a probability
+// of 2.5 %, and that probability.
+func exactTail(m, n int) (c int, tail float64) {
+	counts := rankSums(m, n)
+	total := 0.0
 	for _, n := range counts {
 		total += n
 	}
 	for ; c < len(counts) && 2*(tail+counts[c]) <= 0.05*total; c++ {
 		tail += counts[c]
 	}
-	if c == 0 {
-		return 0, 0, 0, false
-	}
-	return d[c-1], d[len(d)-c], 1 - 2*tail/total, true
+	return c, tail / total
+}
+
+// normalTail approximates exactTail for many values (Mann and Whitney, 1947).
+func normalTail(m, n int) (c int, tail float64) {
+	mean, deviation := float64(m*n)/2, math.Sqrt(float64(m*n*(m+n+1))/12)
+	c = int(mean + 0.5 - 1.959964*deviation)
+	return c, math.Erfc((mean+0.5-float64(c))/deviation/math.Sqrt2) / 2
 }
 
 // rankSums returns how many orders of m and n values have each number of inversions, from
@@ -125,6 +146,9 @@ func (z *noise) chance(j, k int, size float64, pairs int) float64 {
 	shifts := z.shifts(j, k, pairs)
 	if shifts == nil {
 		return 0
+	}
+	if size == 0 {
+		return 1 // also if no A/A shift differs from zero
 	}
 	t := student(z.freedom())
 	p := t.twoSided(size / percentile(shifts, 0.95) * t.quantile(0.975))

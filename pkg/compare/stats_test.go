@@ -39,11 +39,38 @@ func TestIntervalIsExact(t *testing.T) {
 	require.False(t, ok, "3+3 runs have no interval of 95 %")
 }
 
+// With many runs, the interval follows from the normal distribution.
+func TestIntervalOfManyRuns(t *testing.T) {
+	for _, n := range []int{60, 100} {
+		exact, exactly := exactTail(n, n+7)
+		normal, about := normalTail(n, n+7)
+		require.InDelta(t, exact, normal, 2)
+		require.InDelta(t, exactly, about, 2e-4)
+	}
+	var v []float64
+	for i := range 1000 {
+		v = append(v, float64(i))
+	}
+	low, high, coverage, ok := interval(v, v)
+	require.True(t, ok)
+	require.InDelta(t, 0.95, coverage, 1e-4)
+	require.Equal(t, -low, high)
+	require.InDelta(t, 25, high, 1, "1.96 · 1000 / √12 · √(2/1000)")
+}
+
 // Values of Student's t are those of the usual table.
 func TestWidening(t *testing.T) {
 	for freedom, quantile := range map[int]float64{6: 2.4469, 8: 2.3060, 18: 2.1009, 100: 1.9840} {
 		require.InEpsilon(t, quantile/1.959964, widening(freedom), 0.005)
 	}
+}
+
+// Equal times differ with certainty by nothing.
+func TestChanceOfEqualTimes(t *testing.T) {
+	var z noise
+	z.add("old", names(5), make([]float64, 5))
+	z.add("new", names(5), make([]float64, 5))
+	require.Equal(t, 1.0, z.chance(5, 5, 0, resampled))
 }
 
 // A floor is that of the noise: twice the noise has twice the floor, and four times the
