@@ -36,7 +36,7 @@ func (c *Client) History(ctx context.Context, run int64, n int, dir string, done
 			return nil, err
 		}
 		switch {
-		case len(f.Missing) > 0 || f.Artifacts[0].State == StateExpired:
+		case len(f.Artifacts) == 0 || f.Artifacts[0].State == StateExpired: // missing, or the run goes on again
 		case f.Artifacts[0].State == StateFailed:
 			return nil, f.Err()
 		default:
