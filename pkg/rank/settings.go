@@ -30,6 +30,8 @@ type Settings struct {
 	Environment map[string]string `json:"environment"`
 	// Variables come from the settings files of libraries, or are for the dynamic loader and the C library.
 	Variables map[string]string `json:"variables,omitempty"`
+	// Host has the facts about the machine of the rank that documents contain.
+	Host map[string]string `json:"host,omitempty"`
 	// Processors are the processors that the launcher left to the rank; nil if it may use all that are online.
 	Processors []int `json:"processors,omitempty"`
 
@@ -62,7 +64,7 @@ func (s *Session) settled(log io.Writer, run func() error) error {
 // settle reports the settings in the stream if they have changed, and writes them with their files to log.
 func (s *Session) settle(log io.Writer) error {
 	now := SettingsHere()
-	now.Environment = startedWith(s.planned)
+	now.Environment, now.Host = startedWith(s.planned), host()
 	raw, err := json.Marshal(now)
 	if err != nil || string(raw) == s.settings || s.note == nil {
 		return err
@@ -73,6 +75,12 @@ func (s *Session) settle(log io.Writer) error {
 	}
 	return s.note(Record{Kind: kindSetting, Data: raw})
 }
+
+// host describes this machine. A text that does not have its published form is withheld.
+var host = sync.OnceValue(func() map[string]string {
+	name, _ := os.Hostname() // the shard screens documents, too
+	return provenance.Host(sysfs.Here(), provenance.ScreenOf(name, environ()))
+})
 
 // environ is the environment that this process was started with. Runners may add to it later.
 var environ = sync.OnceValue(os.Environ)

@@ -323,7 +323,8 @@ func (r *runner) place(a *result.Attempt, c plan.Case, streams []rank.Stream) {
 	}
 	maps.Copy(env, r.environment(c))
 	a.Image, a.ImageDigest = r.Cell.Image, image.Digest
-	a.Environment, a.Host = r.Run.Environment(env, seen(streams), settings(c, streams)), r.Run.Host
+	here := seen(streams)
+	a.Environment, a.Host = r.Run.Environment(env, here.Environment, settings(c, streams)), here.Host
 }
 
 // describe adds what the ranks ran on and where. The ranks of a case have equal devices and

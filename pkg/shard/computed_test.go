@@ -37,7 +37,7 @@ func computing(t *testing.T, f Compute) *Shard {
 		Cell:     plan.Cell{ID: "computed", SKU: "local", Backend: "simulator", Vendor: "host", Maturity: "reference", Image: "an-image"},
 		Launcher: noMachines{t}, Results: t.TempDir(), Limit: time.Hour, Observer: &recorder{},
 		Run: Run{
-			RunID: "run-1", RunAttempt: "1", Generator: "cxrun test", Host: map[string]string{"kernel": "6.1"},
+			RunID: "run-1", RunAttempt: "1", Generator: "cxrun test",
 			Environment: func(_, _, _ map[string]string) map[string]string { return map[string]string{"NCCL_ALGO": "ring"} },
 			Screen:      provenance.NewScreen("secret"),
 		},

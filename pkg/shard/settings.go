@@ -55,14 +55,14 @@ func processors(c plan.Case, streams []rank.Stream) (fewest int) {
 	return fewest
 }
 
-// seen returns the environment that the ranks report, nil if none does. All report the same, or their case fails.
-func seen(streams []rank.Stream) map[string]string {
+// seen returns the settings of the first rank that reports any. All report the same environment, or their case fails.
+func seen(streams []rank.Stream) rank.Settings {
 	for _, s := range streams {
 		if s.Settings.Environment != nil {
-			return s.Settings.Environment
+			return s.Settings
 		}
 	}
-	return nil
+	return rank.Settings{}
 }
 
 // unplanned returns why a case that all ranks ran does not count: a rank was started without a variable of env, with

@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // A case fails if a rank found other settings than rank 0.
@@ -57,14 +58,18 @@ func TestRanksWithoutTheVariablesOfThePlan(t *testing.T) {
 	}
 }
 
-// A document has the environment that the ranks saw, not the one that the shard meant to give them.
+// A document has the environment that the ranks saw, not the one that the shard meant to give them, and describes
+// their machine, which is not that of the shard in a job of Slurm.
 func TestDocumentsHaveWhatRanksSaw(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
 	s.Run.Environment = func(_, seen, _ map[string]string) map[string]string { return seen }
 	s = withVariable(s, "NCCL_PROTO", "LL")
 	_, err := s.Do(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "LL", s.Observer.(*recorder).ends[0].Document.Head().Provenance.Environment["NCCL_PROTO"])
+	p := s.Observer.(*recorder).ends[0].Document.Head().Provenance
+	require.Equal(t, "LL", p.Environment["NCCL_PROTO"])
+	require.Equal(t, provenance.Host(sysfs.Here(), provenance.NewScreen())["kernel"], p.Host["kernel"])
+	require.Contains(t, p.Host, "memory_bytes")
 }
 
 // Variants of one model have the platform's product, but a comparison key of their own.

@@ -25,8 +25,6 @@ type Run struct {
 	// MatrixSHA256 is the digest of the matrix file that asked for the cases.
 	MatrixSHA256 string
 	Generator    string // program and version
-	// Host has the facts about this machine for documents.
-	Host map[string]string
 	// Environment returns the published environment of ranks: seen, which they reported, or if
 	// that is nil, ours with env added. found has the settings that they found in addition to it.
 	Environment func(env, seen, found map[string]string) map[string]string

@@ -20,7 +20,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
-	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // cellRun is how this program runs a cell, whether for shard or for sweep.
@@ -169,7 +168,6 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 			}
 			return published(screen, seen, found, faults)
 		},
-		Host:   provenance.Host(sysfs.Here(), screen),
 		Screen: screen,
 	}
 	if run.RunID == "" {
