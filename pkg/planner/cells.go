@@ -134,14 +134,14 @@ func (m Machine) Measuring(cat *catalog.Catalog, c *plan.Case) time.Duration {
 // since estimates are rough and machines are shared, but at most CollectiveX's hour and a half.
 func budget(estimate float64) int { return min(60+int(math.Ceil(10*estimate)), 5400) }
 
-// overheadMinutes is job time besides measuring: downloads, allocation, images.
-const overheadMinutes = 15
+// OverheadMinutes is job time besides measuring: downloads, allocation, images.
+const OverheadMinutes = 15
 
 // minutes returns the job timeout of a cell, given the estimated seconds of all its cases and of the
 // longest: the overhead and twice the total, or more if a hung case could otherwise use up the time of
 // the others.
 func minutes(total, longest float64) int {
-	return overheadMinutes + int(math.Ceil(max(2*total, total+float64(budget(longest)))/60))
+	return OverheadMinutes + int(math.Ceil(max(2*total, total+float64(budget(longest)))/60))
 }
 
 // defaultQueueMinutes is the default maximum wait for an allocation.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 )
@@ -53,6 +54,22 @@ func TestShardMeasuresAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, found, name)
 	}
+}
+
+// A few cases of a long cell have the time of their budgets, and never more than all cases.
+func TestMinutesOfASelection(t *testing.T) {
+	cell := plan.Cell{Minutes: 300}
+	cases := []plan.Requested{{Case: resulttest.CollectiveCase(), BudgetSeconds: 61}, {Case: resulttest.EPCase(), BudgetSeconds: 5400}}
+	a, b := firstID(cases[0].Case), firstID(cases[1].Case)
+	for _, tc := range []struct {
+		only    []string
+		repeat  int
+		minutes int
+	}{{nil, 0, 300}, {nil, 8, 2400}, {[]string{a}, 0, 15 + 2}, {[]string{a}, 8, 15 + 9}, {[]string{a, b}, 8, 15 + 729}, {[]string{b}, 100, 15 + 9000}} {
+		r := sharding{only: tc.only, repeat: tc.repeat}
+		require.Equal(t, tc.minutes, r.minutes(cell, cases))
+	}
+	require.Equal(t, 20, (&sharding{only: []string{b}}).minutes(plan.Cell{Minutes: 20}, cases))
 }
 
 // A shard refuses to select nothing.

@@ -17,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/plural"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/shard"
@@ -98,6 +99,22 @@ docs/fleet.md.`,
 	return cmd
 }
 
+// minutes returns the time of the cell, of which the plan has that of one pass through all cases. A few cases of a long
+// cell need no more than their budgets, which a partition of Slurm may admit where it refuses the cell's.
+func (r *sharding) minutes(cell plan.Cell, cases []plan.Requested) int {
+	all, some := cell.Minutes, 0
+	for _, q := range cases {
+		if slices.Contains(r.only, firstID(q.Case)) {
+			some += q.BudgetSeconds
+		}
+	}
+	repeat := max(1, r.repeat)
+	if some == 0 {
+		return all * repeat
+	}
+	return min(all*repeat, planner.OverheadMinutes+(some*repeat+59)/60)
+}
+
 func (r *sharding) run(ctx context.Context) (err error) {
 	m, err := readMatrix(r.matrix)
 	if err != nil {
@@ -116,7 +133,7 @@ func (r *sharding) run(ctx context.Context) (err error) {
 			return cli.UsageError("--case %s: cell %s has no such case", id, cell.ID)
 		}
 	}
-	cell.Minutes *= max(1, r.repeat)                               // the plan has the time of one pass
+	cell.Minutes = r.minutes(cell, cases)
 	cells, err := newCellRun(r.Streams, m, localRunID(time.Now())) // a fault may be meant for another cell
 	if err != nil {
 		return err
