@@ -263,10 +263,24 @@ func (r *runner) valid(c plan.Case, doc result.Document, end ended, refused erro
 func (r *runner) assemble(doc result.Document, end ended) error {
 	refused := r.Families[doc.Head().Identity.Case.Family].Assemble(doc, end.streams)
 	r.describe(doc.Head(), end.streams)
-	if len(end.reasons) > 0 {
-		doc.Head().Outcome = result.Outcome{Status: result.Failed, Reasons: end.reasons}
-	}
+	doc.Head().Outcome = outcome(doc.Head().Outcome, end.reasons)
 	return errors.Join(refused, result.Validate(doc))
+}
+
+// outcome returns the outcome of an attempt that its family judged, and that not all ranks ran to
+// its end if there are reasons. Wrong data outlast an accident, so that no retry replaces them.
+// Missing checks do not, as the accident explains them, nor do impossible times, which may be
+// medians of few samples.
+func outcome(judged result.Outcome, reasons result.Reasons) result.Outcome {
+	wrong := judged.Status == result.Invalid && !judged.Reasons.Only(result.ReasonUnchecked, result.ReasonImplausible)
+	switch {
+	case len(reasons) == 0:
+		return judged
+	case wrong && accident(reasons[0].Code):
+		return result.Outcome{Status: result.Invalid, Reasons: slices.Concat(judged.Reasons, reasons)}
+	default:
+		return result.Outcome{Status: result.Failed, Reasons: reasons}
+	}
 }
 
 // deadline is when the shard's time ends.

@@ -205,7 +205,7 @@ func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) erro
 	return nil
 }
 
-// fakeAssemble makes a row per size that any rank told of.
+// fakeAssemble makes a row per size that any rank told of, and judges as families do.
 func fakeAssemble(d result.Document, streams []rank.Stream) error {
 	doc := d.(*collective.Document)
 	c := doc.Identity.Case
@@ -225,6 +225,7 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 		}
 	}
 	doc.Measurement.CheckedBy = "host"
+	var wrongs result.Reasons
 	passed := true
 	for _, bytes := range collective.Of(&c).Sizes {
 		row := collective.Row{
@@ -234,15 +235,16 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 		}
 		row.Check.Passed = row.Complete && row.Check.Wrong == 0
 		passed = passed && row.Check.Passed
+		if row.Check.Wrong > 0 {
+			wrongs = result.Reasons{{Code: result.ReasonSemantics}}
+		}
 		if told[bytes] > 0 {
 			doc.Measurement.Rows = append(doc.Measurement.Rows, row)
 			doc.Workload.SizesMeasured = append(doc.Workload.SizesMeasured, bytes)
 		}
 	}
-	doc.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
-	if !passed {
-		doc.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}
-	}
+	done := !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
+	doc.Outcome = rank.Judge(doc.Outcome, wrongs, done, passed)
 	return nil
 }
 

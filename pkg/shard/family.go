@@ -14,11 +14,12 @@ import (
 // in rank order: Implementation, the blocks of the family (and with them
 // Identity.CaseFactors), and Outcome (success or invalid, with reasons). The shard fills
 // Runtime, Topology.DeviceProduct and Provenance from the ranks' facts, and Outcome if a
-// rank did not run the case to its end.
+// rank did not run the case to its end; see outcome.
 //
 // Streams may be incomplete, or missing for some ranks. The document then has the rows that
-// can be made, marked incomplete if samples are missing, and is never a success. An error
-// means that the streams contradict each other or the case.
+// can be made, marked incomplete if samples are missing. It is never a success, and invalid
+// only if data or times are wrong. An error means that the streams contradict each other or
+// the case.
 type Assembler func(d result.Document, streams []rank.Stream) error
 
 // Compute fills the document of a case, as result.New made it, in the process of the shard:

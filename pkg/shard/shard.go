@@ -232,12 +232,15 @@ func (r *runner) keep(n int, c plan.Case) {
 	r.Observer.Kept(n, len(r.Cases), c, passed)
 }
 
-// retryable reports whether another attempt may end differently: after a death, a hang or an
-// error of the library or a device, but never after a wrong result.
-func retryable(o result.Outcome) bool {
-	return o.Status == result.Failed && slices.Contains([]result.Code{
+// retryable reports whether another attempt may end differently: after an accident, but never
+// after a wrong result.
+func retryable(o result.Outcome) bool { return o.Status == result.Failed && accident(o.Code()) }
+
+// accident reports whether a code is of a death, a hang or an error of the library or a device.
+func accident(code result.Code) bool {
+	return slices.Contains([]result.Code{
 		result.ReasonRankDied, result.ReasonTimeout, result.ReasonLibrary, result.ReasonDevice,
-	}, o.Code())
+	}, code)
 }
 
 // giveUp writes documents for the remaining cases of a machine that cannot continue, unless

@@ -168,7 +168,7 @@ func TestFaultCostsItsCaseOnly(t *testing.T) {
 		{"rank hangs", "kind=hang,at=record-4", 3, result.Failed, []string{"timeout: case budget of 3 s"}, 2},
 		{"rank panics", "kind=panic", 0, result.Failed, []string{"internal-error: rank 1"}, 0},
 		{"rank is slow", "kind=slow", 0, result.Success, []string{}, 4},
-		{"rank loses its records", "kind=mute", 0, result.Invalid, []string{string(result.ReasonSemantics)}, 4},
+		{"rank loses its records", "kind=mute", 0, result.Invalid, []string{string(result.ReasonUnchecked)}, 4},
 		{"rank says done without work", "kind=lie", 3, result.Failed, []string{"timeout: case budget of 3 s"}, 0},
 		{"library fails", "kind=library", 0, result.Failed, []string{"library-error: rank 1"}, 0},
 		{"backend refuses", "kind=refuse", 0, result.Failed, []string{"refused: rank 1"}, 0},
@@ -330,20 +330,49 @@ func TestAFailureEndsItsGroup(t *testing.T) {
 
 func TestRetriesKeepEveryAttempt(t *testing.T) {
 	t.Parallel()
-	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1)), rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=exit;case=fake-case-01-*,rank=0,kind=flip")
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1), fakeCase(2, 2, 2)), rank.FaultVariable,
+		"case=fake-case-00-*,rank=0,kind=exit;case=fake-case-01-*,rank=0,kind=flip;case=fake-case-02-*,rank=0,kind=flip;case=fake-case-02-*,rank=1,kind=kill,at=end")
 	s.Cell.Retries = 2
 	counts, err := s.Do(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, Counts{Failed: 2}, counts)
+	require.Equal(t, Counts{Failed: 3}, counts)
 	ordinals := map[string][]int{}
+	statuses := map[string]string{}
 	for _, d := range readDocs(s.Results) {
 		id := d.Head().Identity
 		ordinals[id.CaseID] = append(ordinals[id.CaseID], id.AttemptOrdinal)
+		statuses[id.CaseID] = d.Head().Outcome.Status
 	}
 	require.Equal(t, map[string][]int{
 		"fake-case-00-fake-all-reduce-float-sum-w2-warm": {3, 2, 1}, // died; the newest comes first
 		"fake-case-01-fake-all-reduce-float-sum-w2-warm": {1},       // a wrong result is no accident
+		"fake-case-02-fake-all-reduce-float-sum-w2-warm": {1},       // not if a rank dies after it
 	}, ordinals)
+	require.Equal(t, result.Invalid, statuses["fake-case-02-fake-all-reduce-float-sum-w2-warm"])
+}
+
+// A retry does not replace wrong data, whatever accident follows.
+func TestWhatOutlastsWhat(t *testing.T) {
+	judged := func(status string, reasons ...string) result.Outcome {
+		return result.Outcome{Status: status, Reasons: resulttest.Reasons(reasons...)}
+	}
+	died := result.Reasons{result.ReasonRankDied.With("rank 1 signal 11")}
+	wrong := judged(result.Invalid, "check-failed: torn, 3 words")
+	for _, c := range []struct {
+		name    string
+		judged  result.Outcome
+		reasons result.Reasons
+		want    result.Outcome
+	}{
+		{"no accident", wrong, nil, wrong},
+		{"wrong data", wrong, died, judged(result.Invalid, "check-failed: torn, 3 words", "rank-died: rank 1 signal 11")},
+		{"a check that did not run", judged(result.Invalid, "check-did-not-run"), died, judged(result.Failed, "rank-died: rank 1 signal 11")},
+		{"an impossible time", judged(result.Invalid, "implausible: 0 us"), died, judged(result.Failed, "rank-died: rank 1 signal 11")},
+		{"settings that differ", wrong, resulttest.Reasons("environment: settings of ranks 0 and 1 differ"), judged(result.Failed, "environment: settings of ranks 0 and 1 differ")},
+		{"cancelled", wrong, resulttest.Reasons("skipped: cancelled"), judged(result.Failed, "skipped: cancelled")},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, outcome(c.judged, c.reasons)) })
+	}
 }
 
 func TestResultsAreNotMixed(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -303,6 +304,43 @@ func TestWrongDataIsInvalid(t *testing.T) {
 				require.Equal(t, want, d.Head().Outcome, id)
 			}
 		})
+	}
+}
+
+// A case with wrong data is invalid, and not retried, also if the same fault then ends a rank. A case whose rank only
+// dies is retried.
+func TestWrongDataOutlastADeath(t *testing.T) {
+	need.Full(t)
+	definitions := fewSamples(t)
+	backends := filepath.Join(definitions, "backends.yaml")
+	host := regexp.MustCompile(`(?m)^  host:.*\n`)
+	require.NoError(t, os.WriteFile(backends, host.ReplaceAll(readFile(t, backends), []byte("$0    retries: 1\n")), 0o644))
+	for _, tt := range []struct{ filter, wrong, dies string }{
+		{"--ep=2,4", "*-ep2-*", "*-ep4-*"},
+		{"--op=all_reduce", "*-w2-*", "*-w4-*"},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		faults := fmt.Sprintf("case=%[1]s,rank=0,kind=flip-bit;case=%[1]s,rank=1,kind=segv,at=end;case=%[2]s,rank=1,kind=segv,at=end", tt.wrong, tt.dies)
+		ran(t, cli.ExitFailed, map[string]string{rank.FaultVariable: faults}, "sweep", "--definitions", definitions, "--out", out, tt.filter)
+		attempts := map[string]int{}
+		for _, name := range documentsBelow(t, out) {
+			id, _, _ := strings.Cut(filepath.Base(name), "_")
+			attempts[id]++
+		}
+		docs := sweptDocuments(t, out)
+		require.NotEmpty(t, docs)
+		for id, d := range docs {
+			o := d.Head().Outcome
+			if hit, err := path.Match(tt.wrong, id); err == nil && hit {
+				require.Equal(t, result.Invalid, o.Status, id)
+				require.Equal(t, result.ReasonSemantics, o.Code(), id)
+				require.Equal(t, 1, attempts[id], id)
+			} else if dies, err := path.Match(tt.dies, id); err == nil && dies {
+				require.Equal(t, result.Failed, o.Status, id)
+				require.Equal(t, result.ReasonRankDied, o.Code(), id)
+				require.Equal(t, 2, attempts[id], id)
+			}
+		}
 	}
 }
 

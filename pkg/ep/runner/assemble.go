@@ -14,8 +14,8 @@ import (
 )
 
 // Assemble is the shard half of the family (see shard.Assembler). It reduces over ranks, pools
-// over trials and judges. A case that all ranks completed becomes success or invalid; every other
-// case keeps its outcome.
+// over trials and judges. A case that all ranks completed becomes success or invalid. Every other
+// case becomes invalid if a check failed, and else keeps its outcome.
 func Assemble(doc result.Document, streams []rank.Stream) error {
 	d, ok := doc.(*ep.Document)
 	if !ok {
@@ -41,9 +41,10 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 			return err
 		}
 	}
-	if done {
-		d.Outcome = judgement(d)
-	}
+	torn := func(r ep.Row) bool { return !r.Complete }
+	rows := d.Measurement.Rows
+	checked := len(rows) > 0 && !slices.ContainsFunc(rows, torn) && d.Workload.CrossRankConsistent
+	d.Outcome = rank.Judge(d.Outcome, whyWrong(rows), done, checked)
 	return nil
 }
 
@@ -120,16 +121,4 @@ func otherTraces(ranks []evidence, rung int, trace *workload.Trace) (strangers [
 		}
 	}
 	return strangers
-}
-
-// judgement returns the outcome of a case that all ranks completed.
-func judgement(d *ep.Document) result.Outcome {
-	rows := d.Measurement.Rows
-	failed := func(r ep.Row) bool { return r.Complete && !r.Correctness.Passed }
-	torn := func(r ep.Row) bool { return !r.Complete }
-	var wrong result.Reasons
-	if slices.ContainsFunc(rows, failed) {
-		wrong = result.Reasons{whyFailed(rows)}
-	}
-	return rank.Judge(d.Outcome, wrong, true, len(rows) > 0 && !slices.ContainsFunc(rows, torn) && d.Workload.CrossRankConsistent)
 }

@@ -401,6 +401,22 @@ func TestPartialRows(t *testing.T) {
 		require.Equal(t, result.ReasonUnchecked, reason.Code, "a trace that was not told is no wrong one: %s", reason)
 	}
 
+	// What the others found wrong outlasts the death. That they received nothing is not wrong: rank 2
+	// may have received everything.
+	spoiled := func(spoil func(v *Verdict)) result.Outcome {
+		streams := left(t, c, plain, func(r int, record any) any {
+			if v, ok := record.(verdictRecord); ok && r != 2 && v.When == whenBefore {
+				spoil(&v.Verdict)
+				return v
+			}
+			return record
+		})
+		streams[2].Records, streams[2].Done = streams[2].Records[:cut], false
+		return assembleEP(t, c, streams).Outcome
+	}
+	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, spoiled(func(v *Verdict) { v.fail(CheckPayload) }))
+	require.Equal(t, result.Failed, spoiled(func(v *Verdict) { v.Rows = 0 }).Status)
+
 	// Nobody left anything, or nothing but a plan.
 	for _, keep := range []int{0, 1} {
 		streams := left(t, c, plain, nil)

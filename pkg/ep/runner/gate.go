@@ -175,15 +175,16 @@ func leastBusy(groups []crossing) int64 {
 	return least
 }
 
-// whyFailed returns the outcome's reason for failed rows: the first impossible time, unless the
-// oracle found something too.
-func whyFailed(rows []ep.Row) result.Reason {
-	var reasons result.Reasons
+// whyWrong returns the outcome's reason for failed rows, or none if they only lack checks: the first
+// impossible time, unless the oracle found something too.
+func whyWrong(rows []ep.Row) result.Reasons {
+	var found result.Reasons
 	for _, r := range rows {
-		reasons = append(reasons, r.Correctness.Reasons...)
+		found = append(found, r.Correctness.Reasons...)
 	}
-	if len(reasons) == 0 || !reasons.Only(result.ReasonImplausible) {
-		return result.Reason{Code: result.ReasonSemantics}
+	found = slices.DeleteFunc(found, func(r result.Reason) bool { return r.Code == result.ReasonUnchecked })
+	if len(found) > 0 && !found.Only(result.ReasonImplausible) {
+		return result.Reasons{{Code: result.ReasonSemantics}}
 	}
-	return reasons[0]
+	return found[:min(1, len(found))]
 }

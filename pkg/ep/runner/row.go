@@ -224,13 +224,15 @@ func (m *rowMaker) correctness(d Description, strangers []int) {
 		finite = finite && nonFinite == nil
 		m.row.Complete = m.row.Complete && missing == nil
 		m.oracle(when, slices.Collect(maps.Keys(failed)), missing == nil)
+		if when == whenBefore && missing == nil && received.Total == 0 {
+			m.fail(result.ReasonCheck.With("nothing was received"))
+		}
 		if strings.HasPrefix(when, whenPostChain) {
 			check.PostChainPassed = check.PostChainPassed && len(failed) == 0 && missing == nil
 		}
 	}
 	if received.Total == 0 {
 		received.Min = 0
-		m.fail(result.ReasonCheck.With("nothing was received"))
 	}
 	received.Mean = float64(received.Total) / float64(len(m.ranks))
 	if finite {
