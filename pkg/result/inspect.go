@@ -98,10 +98,21 @@ func (x *Inspector) judged(text []byte) (d Inspected, compact bool, err error) {
 	if err := d.Head.known(); err != nil {
 		return d, false, err
 	}
-	if err := judge(doc, false); err != nil {
+	if err := judgeRead(doc); err != nil {
 		return d, compact, invalid(err)
 	}
 	return d, compact, nil
+}
+
+// judgeRead judges a document that was read. It returns an error if that panics: families compute
+// with the values of a case, such as a world of 0, of which the schema knows the types only.
+func judgeRead(doc Document) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("document of case %s: a value makes it impossible to check: %v", doc.Head().Identity.CaseID, p)
+		}
+	}()
+	return judge(doc, false)
 }
 
 // invalid adds ErrInvalid to an error for a document of this program, unless its text is damaged.

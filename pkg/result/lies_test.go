@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -203,6 +204,73 @@ func TestNoNumberIsTakenOnTrust(t *testing.T) {
 			assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(told[of])), re.MatchString), "no document of family %s has %s", f.Name, pattern)
 		}
 	}
+}
+
+// hollows returns each number of a document replaced by 0, each array by an empty one and each object by one without
+// members.
+func hollows(t *testing.T, line []byte) (out []lie) {
+	t.Helper()
+	d := jsontext.NewDecoder(bytes.NewBuffer(line))
+	indices := regexp.MustCompile(`\[[0-9]+\]`)
+	var open []int
+	for {
+		kind := d.PeekKind()
+		if kind == jsontext.KindInvalid {
+			return out
+		}
+		token, err := d.ReadToken()
+		require.NoError(t, err)
+		end := int(d.InputOffset())
+		add := func(start int, value string) {
+			out = append(out, lie{indices.ReplaceAllString(strictjson.Path(d.StackPointer()), "[]"), start, end, value})
+		}
+		switch kind {
+		case jsontext.KindNumber:
+			add(end-len(token.String()), "0")
+		case jsontext.KindBeginArray, jsontext.KindBeginObject:
+			open = append(open, end-1)
+		case jsontext.KindEndArray, jsontext.KindEndObject:
+			start := open[len(open)-1]
+			if open = open[:len(open)-1]; len(open) > 0 { // not the document itself
+				add(start, map[jsontext.Kind]string{jsontext.KindEndArray: "[]", jsontext.KindEndObject: "{}"}[kind])
+			}
+		}
+	}
+}
+
+// Nothing that a document lacks ends the program, though families compute with the values of cases.
+func TestNothingHollowPanics(t *testing.T) {
+	inspector := result.NewInspector(func(string) error { return nil })
+	impossible := 0
+	for _, line := range honest(t) {
+		seen := map[string]bool{}
+		for _, h := range hollows(t, line) {
+			if seen[h.path+h.value] { // rows are alike
+				continue
+			}
+			seen[h.path+h.value] = true
+			_, err := inspector.Inspect(sealed(slices.Concat(line[:h.start], []byte(h.value), line[h.end:])))
+			if err == nil || errors.Is(err, result.ErrForeign) {
+				continue
+			}
+			require.ErrorIs(t, err, result.ErrInvalid, "%s is %s", h.path, h.value)
+			if strings.Contains(err.Error(), "impossible to check") {
+				impossible++
+			}
+		}
+	}
+	require.Positive(t, impossible)
+}
+
+// A document of devices without ranks is refused by name.
+func TestDevicesHaveRanks(t *testing.T) {
+	d := resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt())
+	d.Devices = &result.Devices{Throttled: []result.Throttle{}, Warnings: []string{}, Ranks: []result.RankDevice{}}
+	data, err := result.EncodeDocument(d)
+	require.NoError(t, err)
+	_, err = result.NewInspector(func(string) error { return nil }).Inspect(data)
+	require.ErrorIs(t, err, result.ErrInvalid)
+	require.ErrorContains(t, err, "devices: ")
 }
 
 // numbers returns patterns for the paths of all numbers and booleans in the JSON of a type at a path, without its

@@ -162,7 +162,7 @@ const MaxRepeats = 3
 // clocks checks the readings of the ranks' clocks, and the counts of trials that were repeated because of them, of
 // a case with a number of trials that can be.
 func (p *Problems) clocks(e *Envelope, trials int) {
-	if e.Devices == nil {
+	if e.Devices == nil || len(e.Devices.Ranks) == 0 {
 		return
 	}
 	first := e.Devices.Ranks[0]
