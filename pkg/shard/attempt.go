@@ -18,6 +18,9 @@ import (
 // errUnwritten is wrapped by errors for a document that could not be written.
 var errUnwritten = errors.New("cannot write")
 
+// cutOff is the reason of a case that the shard's time limit ended.
+var cutOff = result.ReasonTimeout.With("shard time limit")
+
 // errLate ends the writing of samples at the shard's time limit.
 var errLate = errors.New("shard time limit")
 
@@ -155,7 +158,7 @@ func (r *runner) budget(q plan.Requested) (time.Duration, result.Reason) {
 	case left < minBudget:
 		return 0, result.ReasonSkipped.With("shard time limit")
 	case left < budget:
-		return left, result.ReasonTimeout.With("shard time limit")
+		return left, cutOff
 	default:
 		return budget, result.ReasonTimeout.With("case budget of %d s", q.BudgetSeconds)
 	}
@@ -217,7 +220,7 @@ func (r *runner) write(index int, end ended) (result.Document, error) {
 		r.private.Error("not published", "case", c.CaseID, "error", private)
 		instead = result.ReasonUnpublishable.With("document or samples")
 	case errors.Is(err, errLate):
-		instead = result.ReasonTimeout.With("shard time limit")
+		instead = cutOff
 	}
 	if instead.Code != "" {
 		if doc, err = r.empty(c, instead); err == nil {
@@ -245,7 +248,7 @@ func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
 	}
 	refused, inTime := within(r.deadline(), func() error { return r.assemble(doc, end) })
 	if !inTime {
-		return r.empty(c, result.ReasonTimeout.With("shard time limit"))
+		return r.empty(c, cutOff)
 	}
 	return r.valid(c, doc, end, refused)
 }

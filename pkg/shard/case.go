@@ -95,7 +95,7 @@ func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late 
 	}
 	left, inTime := within(g.deadline, func() read { return rest(r.readers) })
 	if !inTime {
-		return ended{reasons: result.Reasons{result.ReasonTimeout.With("shard time limit")}, misfit: end.misfit}, err
+		return ended{reasons: result.Reasons{cutOff}, misfit: end.misfit}, err
 	}
 	end.streams = streams(r.readers)
 	for _, bad := range left.bad {

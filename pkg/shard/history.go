@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/dirlock"
@@ -122,11 +123,11 @@ func (h history) admits(cases []plan.Requested, matrix string, resume bool) erro
 	return nil
 }
 
-// untried reports whether a case failed only because there was no time or no suitable machine
-// for it.
+// untried reports whether a case failed only because there was no time, not enough of it, or no
+// suitable machine for it.
 func untried(o result.Outcome) bool {
 	code := o.Code()
-	return o.Status == result.Failed && (code == result.ReasonSkipped || code == result.ReasonEnvironment)
+	return o.Status == result.Failed && (code == result.ReasonSkipped || code == result.ReasonEnvironment || slices.Contains(o.Reasons, cutOff))
 }
 
 // takeResults claims dir, which it creates if it is missing, so that no other shard can use

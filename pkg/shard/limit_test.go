@@ -108,6 +108,32 @@ func TestTheLimitEndsSamples(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// A case that the limit cut off has another chance with time again, unless its data are wrong, and keeps both documents.
+func TestResumeRunsWhatTheLimitCutOff(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1), fakeCase(2, 2, 1))
+	r := &runner{Shard: s, started: time.Now(), history: history{cases: map[string]*past{}}, private: slog.New(slog.DiscardHandler)}
+	stuck := result.ReasonTimeout.With("rank 0-1 after record 1")
+	for i, o := range []result.Outcome{
+		{Status: result.Failed, Reasons: result.Reasons{cutOff, stuck}},
+		{Status: result.Failed, Reasons: result.Reasons{result.ReasonTimeout.With("case budget of 60 s"), stuck}},
+		{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}, cutOff}},
+	} {
+		r.history.of(s.Cases[i].Case).attempts = 1
+		doc, err := r.empty(s.Cases[i].Case)
+		require.NoError(t, err)
+		doc.Head().Outcome = o
+		_, err = result.Write(s.Results, doc, i, func([]byte) error { return nil })
+		require.NoError(t, err)
+	}
+	s.Resume = true
+	counts, err := s.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 1, Kept: 2, KeptFailed: 2}, counts)
+	docs := readDocs(s.Results)
+	require.Len(t, docs, 4)
+	require.Equal(t, 2, docs[0].Head().Identity.AttemptOrdinal)
+}
+
 func TestCancelEndsOrderly(t *testing.T) {
 	t.Parallel()
 	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1)), rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
