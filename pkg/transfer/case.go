@@ -2,6 +2,8 @@ package transfer
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,25 +78,33 @@ func (e CacheEntry) Blocks(isl, page int) (blocks int, bytes int64) {
 	if e.Window > 0 {
 		isl = e.Window
 	}
-	return (isl + held - 1) / held, int64(held/e.Tokens) * e.Bytes
+	return (isl + held - 1) / held, product(held/e.Tokens, e.Bytes)
 }
 
 // Request returns the number of blocks of a request, for isl tokens of context and pages of page
-// tokens, and its bytes.
+// tokens, and its bytes, at most math.MaxInt64.
 func (t *Block) Request(isl, page int) (blocks int, bytes int64) {
 	for _, e := range t.Entries {
 		n, size := e.Blocks(isl, page)
 		blocks += e.Regions * n
-		bytes += int64(e.Regions*n) * size
+		bytes += min(product(e.Regions*n, size), math.MaxInt64-bytes)
 	}
 	return blocks, bytes
+}
+
+// product returns the bytes of n equal parts, at most math.MaxInt64, which no pool holds.
+func product(n int, bytes int64) int64 {
+	if high, low := bits.Mul64(uint64(n), uint64(bytes)); high == 0 && low < math.MaxInt64 {
+		return int64(low)
+	}
+	return math.MaxInt64
 }
 
 // Point is one burst of a transfer.
 type Point struct {
 	ISL, Page, Batch int
 	Blocks           int   // of the burst
-	Bytes            int64 // of the burst
+	Bytes            int64 // of the burst; math.MaxInt64: that or more
 }
 
 // Exceeds names the limit of the case that a burst exceeds, or returns "".
@@ -104,6 +114,8 @@ func (t *Block) Exceeds(p Point) string {
 		return fmt.Sprintf("%d tokens in %d requests, more than %d", p.ISL*p.Batch, p.Batch, MaxBurstTokens)
 	case p.Blocks > MaxBurstBlocks:
 		return fmt.Sprintf("%d blocks, more than %d", p.Blocks, MaxBurstBlocks)
+	case p.Bytes == math.MaxInt64:
+		return fmt.Sprintf("%d bytes or more, more than %d", p.Bytes, t.PoolBudget/int64(t.PoolSlack))
 	case p.Bytes > t.PoolBudget/int64(t.PoolSlack):
 		return fmt.Sprintf("%d bytes, more than %d", p.Bytes, t.PoolBudget/int64(t.PoolSlack))
 	default:
@@ -118,7 +130,7 @@ func (t *Block) Points() (kept, dropped []Point) {
 		for _, page := range t.PageTokens {
 			for _, batch := range t.BatchSizes {
 				blocks, bytes := t.Request(isl, page)
-				p := Point{isl, page, batch, blocks * batch, bytes * int64(batch)}
+				p := Point{isl, page, batch, blocks * batch, product(batch, bytes)}
 				if t.Exceeds(p) != "" {
 					dropped = append(dropped, p)
 				} else {

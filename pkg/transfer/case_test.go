@@ -51,6 +51,17 @@ func TestPointsOverALimitAreDropped(t *testing.T) {
 	block.PoolBudget = kept[0].Bytes * int64(block.PoolSlack)
 	kept, _ = block.Points()
 	require.Len(t, kept, 1)
+
+	block.ISLLadder, block.BatchSizes = plan.Ladder{1}, plan.Ladder{131072}
+	for _, tc := range []struct {
+		bytes int64 // of a token
+		page  int
+	}{{1 << 47, 1}, {1<<47 + 128, 1}, {1 << 44, 1 << 20}} { // a burst of 2^64 bytes, or 16 MiB more; a block of 2^64
+		block.Entries, block.PageTokens = []transfer.CacheEntry{{Regions: 1, Tokens: 1, Bytes: tc.bytes}}, plan.Ladder{tc.page}
+		kept, dropped = block.Points()
+		require.Empty(t, kept, "%+v", tc)
+		require.Contains(t, block.Exceeds(dropped[0]), "9223372036854775807 bytes or more, ", "%+v", tc)
+	}
 }
 
 // The suite of the dashboard has its cases in requested_cases, with a ladder of contexts

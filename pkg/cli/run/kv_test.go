@@ -351,6 +351,10 @@ func TestBenchKV(t *testing.T) {
 	require.Contains(t, stderr, "cxrun: push bulk 64 bytes, batch 1: ")
 	_, stderr = ran(t, cli.ExitEnvironment, nil, "bench", "kv", "--backend", "host", "--block", "1G", "--total", "500G", "--batch", "1")
 	wording.Has(t, stderr, "cxrun: --total 500G: … 536870912000 bytes … 34359738368 … --batch")
+	for _, size := range []string{"131072G", "140737488355456"} { // times the requests, more than 63 bits hold
+		_, stderr = ran(t, cli.ExitEnvironment, nil, "bench", "kv", "--backend", "host", "--block", size, "--total", size, "--batch", "131072")
+		wording.Has(t, stderr, "cxrun: --total "+size+": … 9223372036854775807 bytes … 34359738368 … --batch")
+	}
 	_, stderr = ran(t, cli.ExitEnvironment, nil, "bench", "kv", "--backend", "host", "--block", "16", "--total", "16M", "--batch", "4")
 	wording.Has(t, stderr, "cxrun: --total 16M: … 4194304 blocks in 4 requests … 131072 … --batch")
 
