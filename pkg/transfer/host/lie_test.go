@@ -34,6 +34,7 @@ type liar struct {
 type rules struct {
 	skips func(p *posts, b pair) bool // whether a block is never moved; nil: none
 	when  moment                      // of the others
+	gbps  float64                     // limit of the link; 0: unknown
 }
 
 // moment is when data move.
@@ -42,6 +43,7 @@ type moment int
 const (
 	atPost    moment = iota
 	atRelease        // when the request is released
+	inTime           // before a check looks for them, or when the request is released
 	atLook           // once a check has looked for them, or before the next request is posted
 	knowing          // when the request is released, unless the burst will be checked
 )
@@ -100,25 +102,30 @@ func (p *posts) arrive() (err error) {
 	return err
 }
 
-// watched is a pool whose checks let the data arrive that are due, once they have missed them. The check of the other
-// pool may come first.
+// watched is a pool whose checks let the data arrive that are due, in time or once they have missed them. The check of
+// the other pool may come first.
 type watched struct {
 	pool.Memory
-	of *posts
+	of liar
 }
 
 func (w watched) Wrong(stretches []pool.Stretch) ([]int, error) {
+	if w.of.when == inTime {
+		if err := w.of.posts.arrive(); err != nil {
+			return nil, err
+		}
+	}
 	wrong, err := w.Memory.Wrong(stretches)
 	if err != nil || len(wrong) == 0 {
 		return nil, err
 	}
-	return wrong, w.of.arrive()
+	return wrong, w.of.posts.arrive()
 }
 
 func (l liar) Register(ctx context.Context, bytes int64, handle string) (pool.Memory, error) {
 	words, err := l.engine.Register(ctx, bytes, handle)
-	if err == nil && l.when == atLook {
-		words = watched{words, l.posts}
+	if err == nil && (l.when == atLook || l.when == inTime) {
+		words = watched{words, l}
 	}
 	return words, err
 }
@@ -160,7 +167,7 @@ func (r *lie) Post() error {
 
 func (r *lie) Release() error {
 	r.of.posts.flying--
-	if r.of.when == atRelease || r.of.when == knowing {
+	if slices.Contains([]moment{atRelease, inTime, knowing}, r.of.when) {
 		return r.of.posts.arrive()
 	}
 	return nil
@@ -180,9 +187,10 @@ func TestLies(t *testing.T) {
 		rules
 		reason string
 	}{
-		"all data move when the request is released":                      {rules{when: atRelease}, "check-failed: "},
-		"all data come after they were reported":                          {rules{when: atLook}, "check-failed: late, "},
-		"data of bursts that are not checked move when they are released": {rules{when: knowing}, "implausible: "},
+		"all data move when the request is released":                       {rules{when: atRelease}, "check-failed: "},
+		"all data come after they were reported":                           {rules{when: atLook}, "check-failed: late, "},
+		"data of bursts that are not checked move when they are released":  {rules{when: knowing}, "implausible: "},
+		"all data come after they were reported, but before a check looks": {rules{when: inTime, gbps: largestBlock / link.Seconds() / 1e9}, "implausible: "},
 		"of a row, only the first burst after paint moves": {rules{skips: func(p *posts, b pair) bool {
 			if len(b.src) <= largestBlock || p.sustained > 0 {
 				return false
@@ -230,6 +238,19 @@ func TestNoBlockArrivesTwice(t *testing.T) {
 	}
 }
 
+// limited is a runner that reports the limit of its link, as ranks on devices do.
+type limited struct {
+	rank.Runner
+	gbps float64
+}
+
+func (l limited) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	if err := s.Emit(rank.KindDevice, result.RankDevice{Rank: s.Rank, Limits: []result.Limit{{Of: result.LimitLink, GBps: l.gbps}}}); err != nil {
+		return err
+	}
+	return l.Runner.Run(ctx, s, c)
+}
+
 // lying runs a small case over a liar.
 func lying(t *testing.T, op string, trials int, of rules) *transfer.Document {
 	p := &posts{}
@@ -239,7 +260,7 @@ func lying(t *testing.T, op string, trials int, of rules) *transfer.Document {
 			return nil, err
 		}
 		s.Store = overheard{s.Store, p}
-		return end.Runner(liar{&engine{End: end, lane: transfer.Of(&c).Mode}, of, p}, rank.Library{}), nil
+		return limited{end.Runner(liar{&engine{End: end, lane: transfer.Of(&c).Mode}, of, p}, rank.Library{}), of.gbps}, nil
 	}
 	return transfertest.Goroutines(open)(t, "", transfertest.Small(func(c *plan.Case) {
 		t := transfer.Of(c)

@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // track is what one rank recorded of a case.
@@ -53,7 +54,11 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		return err
 	}
 	d.EntrySkew = a.entrySkew()
-	d.Limits = plausible.Limits(d.Identity.Case, streams)
+	limited := d.Identity.Case
+	if a.block.Mode == vocab.LaneRDMA {
+		limited.ScaleUpDomain = 1 // the data pass the ports of both nodes, even if these are in one domain
+	}
+	d.Limits = plausible.Limits(limited, streams)
 	if err := a.rest(); err != nil {
 		return err
 	}
@@ -394,9 +399,34 @@ func (a *assembly) judge(done bool) {
 	case a.block.Handle != "" && m.Transport != a.block.Handle:
 		wrong = result.Reasons{result.ReasonCheck.With("handle %s instead of %s", m.Transport, a.block.Handle)}
 	}
+	if wrong == nil { // data on another lane may be faster than this one
+		wrong = a.tooFast()
+	}
 	ops := len(a.block.Ops)
 	whole := len(m.Rows) == len(a.Asked()) && len(m.First) == firstSizes*ops && len(m.Sustained) == ops && len(m.Released) == ops
 	a.Outcome = rank.Judge(a.Outcome, wrong, done, complete && whole && passed)
+}
+
+// tooFast returns a reason if data moved faster than their links allow, or nil. It judges medians and
+// sustained rates, which readers compare.
+func (a *assembly) tooFast() result.Reasons {
+	m := &a.Measurement
+	judge := func(what string, bytes int64, us float64) result.Reasons {
+		// On every lane, all bytes leave the device of one rank and enter that of the other.
+		return plausible.Judge(a.Limits, plausible.Moved{Link: bytes, Network: bytes}, what, us)
+	}
+	var wrong result.Reasons
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		wrong = append(wrong, judge(r.Op+" "+r.Kind, r.ReqBytes*int64(r.Batch), 1e3*r.Latency.P50)...)
+	}
+	for _, f := range m.First {
+		wrong = append(wrong, judge("first "+f.Op, f.Bytes, 1e3*f.Millis.P50)...)
+	}
+	for _, s := range m.Sustained {
+		wrong = append(wrong, judge(s.Op+" sustained", s.Bytes, 1e6*s.Seconds)...)
+	}
+	return wrong[:min(1, len(wrong))]
 }
 
 // fit fits the paged rows of an operation; ok is false if they do not determine the three parameters.

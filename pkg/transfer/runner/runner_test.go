@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/pool"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // In every arrangement the tables of a row are disjoint, inside of the pools, and the same
@@ -226,6 +227,53 @@ func TestRefutedFits(t *testing.T) {
 	d := resulttest.Transfer(c, resulttest.Attempt())
 	d.Measurement.Fit = []transfer.Fit{{Op: transfer.Pull, Alpha: 1, GBps: 0, Points: 4}}
 	require.ErrorContains(t, result.Validate(d), "measurement.fit[pull]: time does not grow with the bytes")
+}
+
+// Nothing is faster than its link: bursts, small transfers and sustained bursts.
+func TestNothingIsFasterThanItsLink(t *testing.T) {
+	const peak = 450 // GB/s
+	c := plantest.Transfer(func(c *plan.Case) { c.Backend, transfer.Of(c).Mode = "ipc", vocab.LanePeer })
+	for what, edit := range map[string]func(m *transfer.Measurement, gbps float64){
+		"pull paged": func(m *transfer.Measurement, gbps float64) {
+			r := &m.Rows[slices.IndexFunc(m.Rows, func(r transfer.Row) bool { return r.Batch > 1 })]
+			r.Latency.P50 = float64(r.ReqBytes) * float64(r.Batch) / gbps / 1e6
+		},
+		"first push": func(m *transfer.Measurement, gbps float64) {
+			m.First[1].Millis.P50 = float64(m.First[1].Bytes) / gbps / 1e6
+		},
+		"push sustained": func(m *transfer.Measurement, gbps float64) {
+			m.Sustained[1].Bytes = int64(gbps * 1e9 * m.Sustained[1].Seconds)
+		},
+	} {
+		tooFast := func(of string, gbps float64) string {
+			d := resulttest.Transfer(c, resulttest.Attempt())
+			d.Limits = []result.Limit{{Of: of, GBps: peak}}
+			edit(&d.Measurement, gbps)
+			return (&assembly{Document: d}).tooFast().String()
+		}
+		for _, of := range []string{result.LimitLink, result.LimitNetwork} {
+			require.Empty(t, tooFast(of, 0.999*peak), what)
+			require.Contains(t, tooFast(of, 1.001*peak), "implausible: "+what+" of ", of)
+		}
+	}
+}
+
+// Data on lane rdma pass the ports of the nodes, although the nodes may be in one scale-up domain.
+func TestLimitsOfLanes(t *testing.T) {
+	reported := []result.Limit{{Of: result.LimitLink, GBps: 450}, {Of: result.LimitNetwork, GBps: 50}}
+	for lane, want := range map[string][]result.Limit{vocab.LaneRDMA: reported, vocab.LaneMNNVL: reported[:1]} {
+		c := resulttest.UpstreamTransferCase()
+		c.ScaleUpDomain, transfer.Of(&c).Mode = 72, lane
+		d := resulttest.New(c, resulttest.Attempt()).(*transfer.Document)
+		var streams []rank.Stream
+		for r := range transfer.Ranks {
+			streams = append(streams, rank.Stream{
+				Rank: r, Records: []rank.Record{{Kind: kindSetup, Data: []byte("{}")}}, Device: &result.RankDevice{Rank: r, Limits: reported},
+			})
+		}
+		require.NoError(t, Assemble(d, streams))
+		require.Equal(t, want, d.Limits, lane)
+	}
 }
 
 // Ranks whose lists or pools differ are refused before they register anything; like ones are not.
