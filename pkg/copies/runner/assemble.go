@@ -80,8 +80,8 @@ func (a *assembly) row(r *copies.Row) (ok bool, bad result.Reasons) {
 		return swapped(r, measured.Each, block.Timing, verdict(a.tracks, a.number, a.flows, false, checked))
 	}
 	var impossible result.Reasons
-	r.Device, bad = clock("device", r, w.device(), w.opposite.Device)
-	r.Host, impossible = clock("host", r, w.host(block.Timing.Reps), w.opposite.Host)
+	r.Device, bad = a.clock("device", r, w.device(), w.opposite.Device)
+	r.Host, impossible = a.clock("host", r, w.host(block.Timing.Reps), w.opposite.Host)
 	if bad = append(bad, impossible...); r.Host == nil {
 		return false, bad
 	}
@@ -102,20 +102,24 @@ func read(s rank.Stream, t *track) error {
 }
 
 // clock returns the results of the windows of a row, in both directions, by the named clock; nil if there are
-// none, or if one is impossible.
-func clock(name string, r *copies.Row, us, opposite []float64) (*copies.Clock, result.Reasons) {
+// none, or if one takes no time. It also returns reasons if a direction is faster than its link.
+func (a *assembly) clock(name string, r *copies.Row, us, opposite []float64) (*copies.Clock, result.Reasons) {
 	if len(us) == 0 {
 		return nil, nil
 	}
 	if bad := plausible.Judge(nil, plausible.Moved{}, fmt.Sprintf("copy of %s by the clock of the %s", r.Name(), name), slices.Min(slices.Concat(us, opposite))); len(bad) > 0 {
 		return nil, bad
 	}
+	limits, bytes := a.document.Limits, moved(copies.Of(&a.document.Identity.Case), r)
 	c := &copies.Clock{Micros: result.NewBurst(us)}
 	c.GBps, c.Nanos = r.Rate(c.Micros.P50), r.PerAccess(c.Micros.P50)
+	bad := plausible.Judge(limits, bytes, "copy by "+name+" clock", c.Micros.Min)
 	if len(opposite) > 0 {
-		c.OppositeGBps = r.Rate(result.NewBurst(opposite).P50)
+		back := result.NewBurst(opposite)
+		c.OppositeGBps = r.Rate(back.P50)
+		bad = append(bad, plausible.Judge(limits, bytes, "opposite copy by "+name+" clock", back.Min)...)
 	}
-	return c, nil
+	return c, bad
 }
 
 // swapped fills a row with the times of the swaps of its windows, unless there are none or one is impossible.
@@ -227,11 +231,6 @@ func judge(d *copies.Document, done bool, asked int, bad result.Reasons) {
 		checked = checked && r.Complete && r.Verify.Passed
 		if wrong == nil {
 			wrong = pool.Reasons(r.Verify)
-		}
-		for name, c := range map[string]*copies.Clock{"device": r.Device, "host": r.Host} {
-			if c != nil && wrong == nil {
-				wrong = plausible.Judge(d.Limits, moved(copies.Of(&d.Identity.Case), r), "copy by the clock of the "+name, c.Micros.Min)
-			}
 		}
 	}
 	if wrong == nil && len(bad) > 0 {

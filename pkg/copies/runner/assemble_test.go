@@ -32,27 +32,33 @@ func withRow(t *testing.T, edit func(r *row), repeats map[string]map[int]int) *c
 		Units: 4096, Alone: windows(1600), Slowed: windows(1632), Covered: windows(1), Copy: windows(105), CopyCovered: windows(0.97),
 	}}
 	edit(&r)
-	return assembled(t, c, r, repeats)
+	return assembled(t, c, repeats, r)
 }
 
-// assembled returns the document of a case of one row.
-func assembled(t *testing.T, c plan.Case, r row, repeats map[string]map[int]int) *copies.Document {
+// assembled returns the document of a case of one row, which each rank measured in one way. The link of each device has
+// a peak of 450 GB/s.
+func assembled(t *testing.T, c plan.Case, repeats map[string]map[int]int, ranks ...row) *copies.Document {
 	t.Helper()
-	s := rank.Stream{Done: true, Repeats: repeats, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
-	put := func(kind string, v any) {
-		data, err := json.Marshal(v)
-		require.NoError(t, err)
-		s.Records = append(s.Records, rank.Record{Kind: kind, Data: data})
-	}
-	put(kindSetup, setup{Checked: "device"})
-	for window := range r.windows() {
-		for _, destination := range []bool{true, false} {
-			put(kindCheck, check{Window: window, Destination: destination, Finding: pool.Finding{Checked: 512}})
+	var streams []rank.Stream
+	for of, r := range ranks {
+		s := rank.Stream{Rank: of, Done: true, Repeats: repeats, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
+		s.Device = &result.RankDevice{Rank: of, Limits: []result.Limit{{Of: result.LimitLink, GBps: 450}}}
+		put := func(kind string, v any) {
+			data, err := json.Marshal(v)
+			require.NoError(t, err)
+			s.Records = append(s.Records, rank.Record{Kind: kind, Data: data})
 		}
+		put(kindSetup, setup{Checked: "device"})
+		for window := range r.windows() {
+			for _, destination := range []bool{true, false} {
+				put(kindCheck, check{Window: window, Way: of, Destination: destination, Finding: pool.Finding{Checked: 512}})
+			}
+		}
+		put(kindRow, r)
+		streams = append(streams, s)
 	}
-	put(kindRow, r)
 	d := resulttest.New(c, resulttest.Attempt()).(*copies.Document)
-	require.NoError(t, Assemble(d, []rank.Stream{s}))
+	require.NoError(t, Assemble(d, streams))
 	d.Topology.DeviceProduct = "NVIDIA H200"
 	require.NoError(t, result.Validate(d))
 	return d
@@ -107,9 +113,42 @@ func TestTimesThatCannotBe(t *testing.T) {
 	require.Equal(t, "implausible: copy of 1048576 bytes on 1 stream by the clock of the host takes -1 us", d.Outcome.Reasons.String())
 	require.Empty(t, d.Measurement.Rows)
 
-	c, bad := clock("device", &copies.Row{Bytes: 8, Streams: 1}, []float64{1}, []float64{0, 1})
+	c, bad := (&assembly{document: d}).clock("device", &copies.Row{Bytes: 8, Streams: 1}, []float64{1}, []float64{0, 1})
 	require.Nil(t, c, "the opposite direction")
 	require.Equal(t, "implausible: copy of 8 bytes on 1 stream by the clock of the device takes 0 us", bad.String())
+}
+
+// Nothing is faster than its link, in either direction and by either clock: not even one window that leaves out what
+// later copies of it overwrite, a sixteenth of each.
+func TestNothingIsFasterThanItsLink(t *testing.T) {
+	c := plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce", func(c *plan.Case) { copies.Of(c).Sizes = []int64{1 << 20} })
+	timing := copies.Of(&c).Timing
+	const us = (1 << 20) / 400e3 // at 400 GB/s
+	windows := func() (r row) {
+		for i := range int64(timing.Trials) {
+			r.Device, r.Host = append(r.Device, us), append(r.Host, us)
+			r.Spans = append(r.Spans, span{1e6 * i, 1e6*i + int64(1e3*us*float64(timing.Reps))})
+		}
+		return r
+	}
+	d := assembled(t, c, nil, windows(), windows())
+	require.Equal(t, result.Success, d.Outcome.Status, d.Outcome.Reasons)
+	require.InDelta(t, 400, d.Measurement.Rows[0].Device.OppositeGBps, 1)
+	require.InDelta(t, 800, d.Measurement.Rows[0].Both.GBps, 1)
+	for rank, what := range []string{"opposite copy", "copy"} {
+		for _, clock := range []string{"device", "host"} {
+			ranks := []row{windows(), windows()}
+			if clock == "device" {
+				ranks[rank].Device[1] /= 16
+			} else {
+				ranks[rank].Host[1] /= 16
+			}
+			d := assembled(t, c, nil, ranks...)
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			require.Equal(t, "implausible: "+what+" by "+clock+" clock of 0.16384 us for 1048576 bytes or more by link, 6400 of at most 450 GBps", d.Outcome.Reasons.String())
+			require.Len(t, d.Measurement.Rows, 1, "the figure stands beside the reason")
+		}
+	}
 }
 
 // A swap that takes no time is implausible, and leaves no row. The percentiles of the others are of the nearest rank.
@@ -135,7 +174,7 @@ func swaps(t *testing.T, edit func(us []float64)) *copies.Document {
 		us[i] = float64(20 - i)
 	}
 	edit(us)
-	return assembled(t, c, row{Each: [][]float64{us}}, nil)
+	return assembled(t, c, nil, row{Each: [][]float64{us}})
 }
 
 func TestShare(t *testing.T) {
