@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -167,6 +168,30 @@ func TestContainersThatAreNotReady(t *testing.T) {
 			require.Empty(t, left)
 		})
 	}
+}
+
+// A container whose start takes longer than its context is neither unready nor unable to start.
+func TestAContainerWhoseContextEndsWhileItStarts(t *testing.T) {
+	d, _ := boxed(t, "docker")
+	a, err := d.Allocate(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	starting := starter(func(c command.Command) (command.Process, error) {
+		if c.Args[1] == "run" {
+			c.Args = []string{"sleep", "1000"}
+			cancel()
+		}
+		return command.Host{}.Start(c)
+	})
+	d.Engine.Starter, a.(*dockerAllocation).Engine.Starter = starting, starting
+	_, err = d.Allocate(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+
+	ctx, cancel = context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	_, err = a.Start(ctx, Spec{Places: Places(2, 2), Store: filepath.Join(a.Dir(), "store"), LogDir: t.TempDir()})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, a.Release())
 }
 
 func TestForDocker(t *testing.T) {

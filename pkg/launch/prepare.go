@@ -175,15 +175,17 @@ func (a *slurmAllocation) prepareStep(ctx context.Context, step, nonce string, l
 	return reports, nil
 }
 
-// runStep runs a program within limit, and returns its whole output.
+// runStep runs a program within limit, and returns its whole output. If ctx ends first, it returns the error of ctx.
 func runStep(ctx context.Context, s command.Starter, args []string, limit time.Duration) (string, error) {
-	ctx, stop := context.WithTimeout(ctx, limit)
+	limited, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	var said bytes.Buffer
-	err := command.Run(ctx, s, command.Command{Args: args, Stdout: &said, Stderr: &said})
+	err := command.Run(limited, s, command.Command{Args: args, Stdout: &said, Stderr: &said})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
+		err = ctx.Err()
+	case limited.Err() != nil:
 		err = fmt.Errorf("no answer within %s", limit)
 	default:
 		err = fmt.Errorf("%s: %w", args[0], err)
