@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 )
 
 // Command is a program to start. Its standard input is empty.
@@ -73,18 +75,42 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%s)", e.Status, line)
 }
 
+// killGrace is the maximum time for a killed program to end. One that lives longer cannot be
+// killed: it hangs in a device driver, or runs as another user, as under sudo.
+const killGrace = 10 * time.Second
+
 // Run runs c to its end. The error is a Status if the program failed. If ctx ends first,
-// Run kills the program and returns the error of ctx.
+// Run kills the program and returns the error of ctx, also if the program does not die.
 func Run(ctx context.Context, s Starter, c Command) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	stdout := &outlet{to: c.Stdout}
+	stderr := stdout // if both are one, the program writes to it in order
+	if c.Stderr != c.Stdout {
+		stderr = &outlet{to: c.Stderr}
+	}
+	defer stdout.close()
+	defer stderr.close()
+	c.Stdout, c.Stderr = stdout, stderr
 	p, err := s.Start(c)
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, p.Kill)()
-	switch status := p.Wait(); {
+	ended := make(chan Status, 1)
+	go func() { ended <- p.Wait() }()
+	var status Status
+	select {
+	case status = <-ended:
+	case <-ctx.Done():
+		p.Kill()
+		select {
+		case status = <-ended:
+		case <-time.After(killGrace):
+			return ctx.Err()
+		}
+	}
+	switch {
 	case status.OK():
 		return nil
 	case ctx.Err() != nil:
@@ -92,6 +118,28 @@ func Run(ctx context.Context, s Starter, c Command) error {
 	default:
 		return status
 	}
+}
+
+// outlet passes on what a program writes until it is closed, since a program that does not die
+// may write after its caller has read the output.
+type outlet struct {
+	mu sync.Mutex
+	to io.Writer // nil discards
+}
+
+func (o *outlet) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.to == nil {
+		return len(p), nil
+	}
+	return o.to.Write(p)
+}
+
+func (o *outlet) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.to = nil
 }
 
 // Output is Run for a command whose Stdout and Stderr are not set. It returns what the

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -67,6 +69,33 @@ func TestOutputEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 	_, err := command.Output(ctx, command.Host{}, shell("exit 0"))
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// stuck is a program that nothing ends until it is let go, such as one of root's under sudo.
+type stuck struct {
+	letGo chan struct{}
+
+	command.Command
+}
+
+func (s *stuck) Start(c command.Command) (command.Process, error) { s.Command = c; return s, nil }
+func (*stuck) Signal(syscall.Signal)                              {}
+func (*stuck) Kill()                                              {}
+func (s *stuck) Wait() command.Status                             { <-s.letGo; return command.Status{} }
+
+// What a program that cannot be killed writes later reaches nobody.
+func TestRunDoesNotWaitForAProgramThatCannotBeKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := &stuck{letGo: make(chan struct{})}
+		defer close(s.letGo)
+		var said bytes.Buffer
+		require.ErrorIs(t, command.Run(ctx, s, command.Command{Stdout: &said, Stderr: &said}), context.DeadlineExceeded)
+		_, err := s.Stdout.Write([]byte("late"))
+		require.NoError(t, err)
+		require.Empty(t, said.String())
+	})
 }
 
 // A process that a program leaves behind keeps its output open. It is killed if it is in
