@@ -312,6 +312,7 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 		}
 	}
 	args := append(a.step(last.Node+1, tasks, tasksPerNode),
+		"--job-name="+a.stepName(),
 		"--distribution=block",
 		"--cpu-bind=none",      // a rank chooses its processors itself, near its device
 		"--kill-on-bad-exit=1", // a rank that waits for a dead one would wait for ever
@@ -319,6 +320,9 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 	args = append(append(args, a.containerArgs(spec.Env)...), a.Cell.Launch.Srun...)
 	return append(args, program...)
 }
+
+// stepName names the step of the ranks, and no other step of the job.
+func (a *slurmAllocation) stepName() string { return filepath.Base(a.Dir()) }
 
 // step returns the srun command line that all steps of the allocation have in common.
 func (a *slurmAllocation) step(nodes, tasks, tasksPerNode int) []string {
@@ -374,17 +378,18 @@ type slurmGroup struct {
 // when srun has ended.
 func (g *slurmGroup) Exits() <-chan Exit { return g.exits }
 
+// Dump implements Group. The job may have other steps, also one that this program is part of.
 func (g *slurmGroup) Dump() {
 	ctx, stop := context.WithTimeout(context.Background(), killGrace)
 	defer stop()
-	s, id := g.allocation.Starter, g.allocation.id
-	steps, err := command.Output(ctx, s, command.Command{Args: []string{"squeue", "--noheader", "--steps", "--jobs=" + id, "--format=%i"}})
+	a := g.allocation
+	steps, err := command.Output(ctx, a.Starter, command.Command{Args: []string{"squeue", "--noheader", "--steps", "--jobs=" + a.id, "--format=%i %j"}})
 	if err != nil {
 		return // stacks are optional
 	}
-	for step := range strings.FieldsSeq(string(steps)) {
-		if _, number, _ := strings.Cut(step, "."); strings.Trim(number, "0123456789") == "" {
-			_, _ = command.Output(ctx, s, command.Command{Args: []string{"scancel", "--signal=QUIT", step}})
+	for line := range strings.Lines(string(steps)) {
+		if step, name, _ := strings.Cut(strings.TrimSpace(line), " "); name == a.stepName() {
+			_, _ = command.Output(ctx, a.Starter, command.Command{Args: []string{"scancel", "--signal=QUIT", step}})
 		}
 	}
 }

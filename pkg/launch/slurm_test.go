@@ -107,7 +107,7 @@ func TestStepInAContainer(t *testing.T) {
 	a.Cell.Launch.Srun = []string{"--container-writable"}
 	require.Equal(t, []string{
 		"srun", "--jobid=7", "--nodes=2", "--ntasks=3", "--ntasks-per-node=2", "--mpi=none", "--input=none", "--label", "--export=ALL",
-		"--distribution=block", "--cpu-bind=none", "--kill-on-bad-exit=1", "--container-image=example/image:v1", "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
+		"--job-name=" + filepath.Base(a.Dir()), "--distribution=block", "--cpu-bind=none", "--kill-on-bad-exit=1", "--container-image=example/image:v1", "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
 		"--container-writable", a.Dir() + "/cxrun", "rank", "--slurm", "--store", "/store",
 	}, a.srun(Spec{Places: Places(3, 2), Store: "/store"}))
 }
@@ -322,14 +322,22 @@ func TestSlurm(t *testing.T) {
 		require.NotContains(t, err.Error(), "storage.stage")
 	})
 
-	t.Run("dump", func(t *testing.T) {
-		a := allocate(t, onSlurm(t, `trap 'echo stacks >&2; exit 0' QUIT; touch "$(dirname "$0")/up"; while :; do sleep 0.1; done`, func(s *Slurm) { s.Cell.Nodes = 1 }))
+	t.Run("dump, in a step of the job", func(t *testing.T) {
+		const script = `trap 'echo stacks >&2; exit 0' QUIT; touch "$(dirname "$0")/up"; while :; do sleep 0.1; done`
+		up := func(a Allocation) {
+			require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(a.Dir(), "up")); return err == nil }, 10*time.Minute, 10*time.Millisecond)
+		}
+		outer := allocate(t, onSlurm(t, script, func(s *Slurm) { s.Cell.Nodes = 1 })).(*slurmAllocation)
+		around, aroundSpec := stepOf(t, outer, 1, 1)
+		up(outer)
+		a := allocate(t, onSlurm(t, script, func(s *Slurm) { s.Cell.Nodes, s.SlurmJob, s.SlurmStep = 1, outer.id, "0" }))
 		g, spec := stepOf(t, a, 1, 1)
-		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(a.Dir(), "up")); return err == nil }, 10*time.Minute, 10*time.Millisecond)
+		up(a)
 		g.Dump()
 		require.Equal(t, map[int]Exit{0: {}}, exits(g))
-		log, err := os.ReadFile(LogFile(spec.LogDir, 0))
-		require.NoError(t, err)
-		require.Contains(t, string(log), "stacks")
+		require.Contains(t, logOf(t, spec, 0), "stacks")
+		require.NoError(t, around.Kill())
+		require.False(t, exits(around)[0].OK(), "the step around it ran on")
+		require.NotContains(t, logOf(t, aroundSpec, 0), "stacks")
 	})
 }
