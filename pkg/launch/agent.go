@@ -35,8 +35,9 @@ type agentEvent struct {
 	Started bool   `json:"started,omitempty"`
 	Failed  string `json:"failed,omitempty"` // why its rank did not start
 	Exit    *Exit  `json:"exit,omitempty"`
-	Log     string `json:"log,omitempty"`  // the end of what the rank wrote
-	Left    bool   `json:"left,omitempty"` // nothing follows
+	Log     string `json:"log,omitempty"`   // the end of what the rank wrote
+	Stuck   string `json:"stuck,omitempty"` // why its rank counts as ended although it was killed in vain
+	Left    bool   `json:"left,omitempty"`  // nothing follows
 }
 
 func agentCommandKey(n int) string { return fmt.Sprintf("agents/order-%06d", n) }
@@ -54,11 +55,12 @@ type agent struct {
 
 	mu       sync.Mutex    // of the stream
 	rank     Group         // of one rank; nil if none runs
+	group    int           // of the rank
 	reported chan struct{} // closed when the end of the rank is in the stream
 }
 
 // serve follows the commands until the last one, whose exit code it returns, or until ctx ends. No
-// rank is left when it returns.
+// rank is left when it returns, but for one that does not die.
 func (a *agent) serve(ctx context.Context) (code int, err error) {
 	defer func() {
 		a.kill()
@@ -108,7 +110,7 @@ func (a *agent) start(ctx context.Context, c agentCommand) error {
 		return errors.Join(err, started.Kill())
 	}
 	reported := make(chan struct{})
-	a.rank, a.reported = started, reported
+	a.rank, a.group, a.reported = started, c.Group, reported
 	go func() {
 		defer close(reported)
 		for e := range started.Exits() {
@@ -118,13 +120,17 @@ func (a *agent) start(ctx context.Context, c agentCommand) error {
 	return nil
 }
 
-// kill kills the rank, if there is one, and waits until its end is in the stream.
+// kill kills the rank, if there is one, and waits until its end is in the stream, or that it does not die.
 func (a *agent) kill() {
-	if a.rank != nil {
-		_ = a.rank.Kill() // ignore the error: the wait below lasts until the rank has ended
-		<-a.reported
-		a.rank = nil
+	if a.rank == nil {
+		return
 	}
+	if err := a.rank.Kill(); err != nil {
+		_ = a.report(agentEvent{Group: a.group, Stuck: err.Error()})
+	} else {
+		<-a.reported
+	}
+	a.rank = nil
 }
 
 // report appends an event to the agent's stream.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -112,6 +113,24 @@ func TestAProcessThatLeaves(t *testing.T) {
 	}
 	require.NoError(t, a.Release())
 	require.NoError(t, teams[0].Close(t.Context(), 0))
+}
+
+// A rank that no signal ends fails its group, and holds up neither the other processes nor the end of its own.
+func TestARankOfATeamThatDoesNotDie(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stuck{make(chan struct{})}
+		defer close(s.letGo)
+		team, err := Join(t.Context(), Member{Place: rank.Place{World: 1}, Store: t.TempDir()}, s)
+		require.NoError(t, err)
+		a, err := team.Allocate(t.Context())
+		require.NoError(t, err)
+		g, err := a.Start(t.Context(), Spec{Places: Places(1, 1), LogDir: t.TempDir()})
+		require.NoError(t, err)
+		require.ErrorContains(t, g.Kill(), killGrace.String())
+		require.Empty(t, exits(g))
+		require.NoError(t, a.Release())
+		require.NoError(t, team.Close(t.Context(), 0))
+	})
 }
 
 // A process that ends while the others join ends them too, long before the limit.

@@ -89,7 +89,8 @@ type teamGroup struct {
 	logs    string
 	started chan error
 	exits   chan Exit
-	ended   chan struct{} // closed when all ranks have ended
+	ended   chan struct{} // closed when all ranks have ended, or are stuck
+	stuck   error         // once ended is closed: ranks that do not die
 }
 
 // follow reads the events of the group until all of its ranks have ended.
@@ -135,6 +136,9 @@ func (g *teamGroup) take(e agentEvent) (last bool) {
 	case e.Failed != "":
 		g.started <- errors.New(e.Failed)
 		return true
+	case e.Stuck != "":
+		g.stuck = errors.Join(g.stuck, errors.New(e.Stuck))
+		return true
 	case e.Exit == nil:
 		return false
 	}
@@ -158,7 +162,7 @@ func (g *teamGroup) kill(ctx context.Context) error {
 	}
 	select {
 	case <-g.ended:
-		return nil
+		return g.stuck
 	case <-time.After(agentGrace):
 		return fmt.Errorf("ranks that the joined processes started are still alive %s after they were killed", agentGrace)
 	}
