@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,6 +132,22 @@ func TestARankOfATeamThatDoesNotDie(t *testing.T) {
 		require.NoError(t, a.Release())
 		require.NoError(t, team.Close(t.Context(), 0))
 	})
+}
+
+// fullStore has no space for values.
+type fullStore struct{ rendezvous.Store }
+
+func (fullStore) Put(context.Context, string, []byte) error { return syscall.ENOSPC }
+
+// Nothing tells an agent to stop where the store is full.
+func TestTheEndOfATeamWhoseStoreIsFull(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	team, err := Join(ctx, Member{Place: rank.Place{World: 1}, Store: t.TempDir()}, command.Host{})
+	require.NoError(t, err)
+	team.store = fullStore{team.store}
+	require.ErrorIs(t, team.Close(ctx, 0), syscall.ENOSPC)
+	cancel()
+	<-team.served
 }
 
 // A process that ends while the others join ends them too, long before the limit.
