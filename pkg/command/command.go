@@ -23,6 +23,9 @@ type Command struct {
 	// Env is added to the environment of this process and overrides it.
 	Env            map[string]string
 	Stdout, Stderr io.Writer // nil discards
+	// Grace is how long Run lets the program end after SIGTERM, before it kills it; 0 kills it
+	// at once.
+	Grace time.Duration
 }
 
 // Starter starts commands. Host is the real one. All methods of a Starter and of its
@@ -80,7 +83,7 @@ func (e *Error) Error() string {
 const killGrace = 10 * time.Second
 
 // Run runs c to its end. The error is a Status if the program failed. If ctx ends first,
-// Run kills the program and returns the error of ctx, also if the program does not die.
+// Run ends the program and returns the error of ctx, also if the program does not die.
 func Run(ctx context.Context, s Starter, c Command) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -97,16 +100,16 @@ func Run(ctx context.Context, s Starter, c Command) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan Status, 1)
-	go func() { ended <- p.Wait() }()
 	var status Status
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		status = p.Wait()
+	}()
 	select {
-	case status = <-ended:
+	case <-ended:
 	case <-ctx.Done():
-		p.Kill()
-		select {
-		case status = <-ended:
-		case <-time.After(killGrace):
+		if !end(p, c.Grace, ended) {
 			return ctx.Err()
 		}
 	}
@@ -117,6 +120,25 @@ func Run(ctx context.Context, s Starter, c Command) error {
 		return ctx.Err()
 	default:
 		return status
+	}
+}
+
+// end ends a program within grace, or kills it. It reports whether the program has ended.
+func end(p Process, grace time.Duration, ended <-chan struct{}) bool {
+	if grace > 0 {
+		p.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+			return true
+		case <-time.After(grace):
+		}
+	}
+	p.Kill()
+	select {
+	case <-ended:
+		return true
+	case <-time.After(killGrace):
+		return false
 	}
 }
 

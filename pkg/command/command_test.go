@@ -71,6 +71,21 @@ func TestOutputEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+func TestGrace(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	ctx, cancel := context.WithCancel(t.Context())
+	c := shell("trap 'echo over; exit 3' TERM; sleep 1000 & echo > " + ready + "; wait")
+	c.Grace = 10 * time.Minute
+	var said bytes.Buffer
+	c.Stdout = &said
+	ended := make(chan error, 1)
+	go func() { ended <- command.Run(ctx, command.Host{}, c) }()
+	require.Eventually(t, func() bool { _, err := os.Stat(ready); return err == nil }, 10*time.Minute, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Equal(t, "over\n", said.String())
+}
+
 // stuck is a program that nothing ends until it is let go, such as one of root's under sudo.
 type stuck struct {
 	letGo chan struct{}

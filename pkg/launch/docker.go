@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
 	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/safefile"
@@ -78,7 +79,7 @@ func (a *dockerAllocation) prepare(ctx context.Context) error {
 	if err != nil {
 		return &Unready{Reason: "container does not start", Err: err}
 	}
-	said, failed := runStep(ctx, a.Engine.Starter, a.exec(name, "prepare", "--dir", a.Dir(), "--step", inContainer), answerLimit)
+	said, failed := runStep(ctx, a.Engine.Starter, command.Command{Args: a.exec(name, "prepare", "--dir", a.Dir(), "--step", inContainer)}, answerLimit)
 	r, err := readReport(ctx, a.Dir(), inContainer, 0, 0, p.Nonce, said, failed)
 	a.image = Image{a.pulled.Digest, r.Env}
 	return errors.Join(err, a.remove(ctx, name))
@@ -98,7 +99,7 @@ func (a *dockerAllocation) hold(ctx context.Context, env map[string]string) (nam
 	args := a.Engine.Args("run", "--detach", "--rm", "--user=0:0", "--name="+name, "--volume="+a.Dir()+":"+a.Dir(), "--workdir="+a.Dir(),
 		"--env-file="+variables, "--entrypoint="+filepath.Join(a.Dir(), stagedProgram))
 	args = append(append(args, a.Args...), a.pulled.ID, "hold", "--dir", a.Dir())
-	if said, err := runStep(ctx, a.Engine.Starter, args, answerLimit); err != nil {
+	if said, err := runStep(ctx, a.Engine.Starter, command.Command{Args: args}, answerLimit); err != nil {
 		err = fmt.Errorf("start a container of image %s: %w (%s)", a.Container.Ref, err, lastWords(said))
 		return "", errors.Join(err, a.remove(ctx, name))
 	}
@@ -138,7 +139,7 @@ func (d Docker) removeOf(ctx context.Context, dir string) error {
 // remove kills everything in a container, also when ctx has ended. A container that does
 // not exist is not an error.
 func (d Docker) remove(ctx context.Context, name string) error {
-	said, err := runStep(context.WithoutCancel(ctx), d.Engine.Starter, d.Engine.Args("rm", "--force", name), removeLimit)
+	said, err := runStep(context.WithoutCancel(ctx), d.Engine.Starter, command.Command{Args: d.Engine.Args("rm", "--force", name)}, removeLimit)
 	if err != nil && !strings.Contains(strings.ToLower(said), "no such container") && !strings.Contains(said, "no container with") {
 		return fmt.Errorf("remove container %s: %w (%s)", name, err, lastWords(said))
 	}
@@ -169,7 +170,7 @@ type dockerGroup struct {
 // Dump implements Group. The engine passes no signals on to commands in a container.
 func (g *dockerGroup) Dump() {
 	a := g.allocation
-	_, _ = runStep(context.Background(), a.Engine.Starter, a.exec(g.name, "hold", "--dir", a.Dir(), "--dump"), removeLimit) // stacks are optional
+	_, _ = runStep(context.Background(), a.Engine.Starter, command.Command{Args: a.exec(g.name, "hold", "--dir", a.Dir(), "--dump")}, removeLimit) // stacks are optional
 }
 
 func (g *dockerGroup) Kill() error {

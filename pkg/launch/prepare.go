@@ -163,7 +163,8 @@ func (a *slurmAllocation) prepareStep(ctx context.Context, step, nonce string, l
 		args = append(append(args, a.containerArgs(nil)...), a.Cell.Launch.Srun...)
 	}
 	args = append(args, filepath.Join(a.Dir(), stagedProgram), "prepare", "--dir", a.Dir(), "--step", step)
-	said, failed := runStep(ctx, a.Starter, args, limit)
+	srun := command.Command{Args: args, Grace: killGrace} // srun ends the step on SIGTERM; on SIGKILL it would leave it
+	said, failed := runStep(ctx, a.Starter, srun, limit)
 	said = a.Operator.Slurm.Hide(strings.ReplaceAll(said, a.Dir(), "<storage.stage>"))
 	reports := make([]report, a.Cell.Nodes)
 	for n := range reports {
@@ -176,11 +177,12 @@ func (a *slurmAllocation) prepareStep(ctx context.Context, step, nonce string, l
 }
 
 // runStep runs a program within limit, and returns its whole output. If ctx ends first, it returns the error of ctx.
-func runStep(ctx context.Context, s command.Starter, args []string, limit time.Duration) (string, error) {
+func runStep(ctx context.Context, s command.Starter, c command.Command, limit time.Duration) (string, error) {
 	limited, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	var said bytes.Buffer
-	err := command.Run(limited, s, command.Command{Args: args, Stdout: &said, Stderr: &said})
+	c.Stdout, c.Stderr = &said, &said
+	err := command.Run(limited, s, c)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -188,7 +190,7 @@ func runStep(ctx context.Context, s command.Starter, args []string, limit time.D
 	case limited.Err() != nil:
 		err = fmt.Errorf("no answer within %s", limit)
 	default:
-		err = fmt.Errorf("%s: %w", args[0], err)
+		err = fmt.Errorf("%s: %w", c.Args[0], err)
 	}
 	return said.String(), err
 }

@@ -403,7 +403,7 @@ func (g *slurmGroup) Kill() error {
 		return nil
 	case <-time.After(killGrace):
 	}
-	g.srun.Kill() // a process that is left cancels the step
+	g.srun.Kill() // the step lasts until its job ends
 	<-g.ended
 	return fmt.Errorf("ranks of job %s or their child processes are still alive %s after they were killed", g.allocation.id, killGrace)
 }

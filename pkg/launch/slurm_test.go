@@ -252,6 +252,24 @@ func TestSlurm(t *testing.T) {
 		require.Contains(t, slurmtest.Jobs(t), outer.id+" RUNNING")
 	})
 
+	t.Run("interrupted while nodes prepare, inside an allocation of somebody else", func(t *testing.T) {
+		outer := allocate(t, onSlurm(t, "", func(s *Slurm) { s.Cell.Nodes = 1 })).(*slurmAllocation)
+		s := onSlurm(t, "", func(s *Slurm) { s.Cell.Nodes, s.SlurmJob = 1, outer.id })
+		pid := filepath.Join(t.TempDir(), "pid")
+		require.NoError(t, os.WriteFile(s.Program, []byte("#!/bin/sh\necho $$ >"+pid+"; exec sleep 1000\n"), 0o700))
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := s.Allocate(ctx)
+			failed <- err
+		}()
+		running := waitFile(t, pid)
+		cancel()
+		require.ErrorIs(t, <-failed, context.Canceled)
+		requireGone(t, running)
+		require.Contains(t, slurmtest.Jobs(t), outer.id+" RUNNING")
+	})
+
 	for name, env := range map[string]map[string]string{
 		"no variables for ranks":   {"SLURM_EXPORT_ENV": "NONE", "SALLOC_EXPORT": "NONE"},
 		"two amounts of memory":    {"SLURM_MEM_PER_CPU": "1", "SLURM_MEM_PER_NODE": "2"},
