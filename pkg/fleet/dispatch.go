@@ -65,6 +65,7 @@ func (c *Client) Dispatch(ctx context.Context, want Request) (Dispatched, error)
 		}
 		resp, err := c.gh.Do(ctx, req, &answer)
 		refused, isRefused := errors.AsType[*github.ErrorResponse](err)
+		_, isLost := errors.AsType[*LostError](err)
 		unprocessable := statusOf(err) == http.StatusUnprocessableEntity
 		switch {
 		case err == nil && resp.StatusCode == http.StatusOK && answer.ID > 0:
@@ -79,10 +80,11 @@ func (c *Client) Dispatch(ctx context.Context, want Request) (Dispatched, error)
 			continue
 		case isRefused && refused.Response.StatusCode < 500:
 			return Dispatched{}, c.failed(ctx, "dispatch "+want.Workflow, err)
+		case ctx.Err() != nil:
+			return Dispatched{}, &Interrupted{"interrupted while dispatching: a run may have started; look at the runs of " + want.Workflow + " before you dispatch again"}
+		case !isLost && resp == nil: // GitHub did not get the request, or a rate limit refused it to the end
+			return Dispatched{}, c.failed(ctx, "dispatch "+want.Workflow, err)
 		default:
-			if ctx.Err() != nil {
-				return Dispatched{}, &Interrupted{"interrupted while dispatching: a run may have started; look at the runs of " + want.Workflow + " before you dispatch again"}
-			}
 			c.tell("the answer to the dispatch was lost; looking for the run")
 		}
 		return c.find(ctx, d, want, inputs[want.MarkInput], since)

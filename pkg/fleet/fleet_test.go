@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,6 +102,8 @@ func TestOneDispatch(t *testing.T) {
 		"connection broken before":     {func(s *stage) { s.Fail("POST /dispatches", githubtest.Broken()) }, 0, "before you dispatch again", "looking for the run"},
 		"primary limit":                {func(s *stage) { s.Fail("POST /dispatches", githubtest.Primary(s.Clock.Now().Add(10*time.Minute))) }, 1, "", "rate limit of GitHub: waiting 10m1s"},
 		"secondary limit":              {func(s *stage) { s.Fail("POST /dispatches", githubtest.Secondary(), githubtest.Secondary()) }, 1, "", "waiting 2m0s"},
+		"limited for good":             {func(s *stage) { s.Fail("POST /dispatches", repeat(20, githubtest.Secondary())...) }, 0, "rate limit", "waiting 2m0s"},
+		"no connection":                {func(s *stage) { s.Fail("GET /"+githubtest.Repo, last) }, 0, syscall.ECONNREFUSED.Error(), ""},
 		"not a workflow":               {func(s *stage) { s.Workflow = "other.yml" }, 0, "not found", ""},
 		"input refused":                {func(s *stage) { s.Inputs = []string{"request", "suite"} }, 0, `Unexpected inputs provided: ["sku"]`, ""},
 		"mark refused":                 {func(s *stage) { s.Inputs = []string{"suite", "sku"} }, 1, "", ""},
@@ -125,9 +128,20 @@ func TestOneDispatch(t *testing.T) {
 				require.Equal(t, s.WebURL(d.ID), d.URL)
 				require.Equal(t, "main", d.Ref)
 			}
-			require.Contains(t, strings.Join(s.told, "\n"), test.told)
+			told := strings.Join(s.told, "\n")
+			require.Contains(t, told, test.told)
+			const looks = "looking for the run"
+			require.Equal(t, test.told == looks, strings.Contains(told, looks))
 		})
 	}
+}
+
+// last answers, and no connection after it is accepted.
+func last(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	over, end := context.WithCancel(context.Background())
+	end() // so that the shutdown does not wait for this answer
+	_ = r.Context().Value(http.ServerContextKey).(*http.Server).Shutdown(over)
+	next.ServeHTTP(w, r)
 }
 
 // after carries the request out, and then answers with a fault.
