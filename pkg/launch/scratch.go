@@ -13,6 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/dirlock"
+	"github.com/collectivex/collectivex/pkg/operator"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -101,18 +102,20 @@ func Cleanup(ctx context.Context, s command.Starter, stages []string) (removed i
 	if temporary := os.TempDir(); temporary != bases[0] {
 		bases = append(bases, temporary)
 	}
+	of := map[string]operator.Storage{} // by base
 	for _, stage := range stages {
 		base, unknown := stageOf(stage)
 		if unknown != nil {
 			return removed, errors.Join(err, unknown)
 		}
 		bases = append(bases, base)
+		of[base] = operator.Storage{Stage: stage}
 	}
 	for _, base := range bases {
 		n, failed := cleanup(ctx, base, cancelOf(s))
 		removed += n
 		if failed != nil && !errors.Is(failed, os.ErrNotExist) { // no cell has run there yet
-			err = errors.Join(err, fmt.Errorf("clean up %s: %w", base, failed))
+			err = errors.Join(err, of[base].HideIn(fmt.Errorf("clean up %s: %w", base, failed)))
 		}
 	}
 	return removed, err

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,6 +120,23 @@ func TestCleanup(t *testing.T) {
 	require.NoDirExists(t, dead)
 	require.DirExists(t, living.Dir())
 	require.NoError(t, living.Remove())
+}
+
+// The values of the operator are not in the log of a job.
+func TestErrorsDoNotNameTheStage(t *testing.T) {
+	stage := t.TempDir()
+	base, err := stageOf(stage)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(base, nil, 0o600))
+	s := Slurm{Starter: &scheduler{}, Scratch: base}
+	s.Operator.Storage.Stage = stage
+	_, err = s.Allocate(t.Context())
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	require.NotContains(t, err.Error(), stage)
+
+	_, err = Cleanup(t.Context(), &scheduler{}, []string{stage})
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	require.NotContains(t, err.Error(), stage)
 }
 
 // scheduler stands in for Slurm's commands, all of which end with a status.

@@ -51,7 +51,8 @@ const jobFile = "slurm-job"
 const stagedProgram = "cxrun"
 
 // Allocate implements Launcher.
-func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
+func (s Slurm) Allocate(ctx context.Context) (_ Allocation, err error) {
+	defer func() { err = s.Operator.Storage.HideIn(err) }()
 	s.Starter = SlurmClient{s.Starter}
 	if err := ownDirectory(s.Scratch, "storage.stage"); err != nil {
 		return nil, err
@@ -239,7 +240,9 @@ type slurmAllocation struct {
 	squash string // file of the image in which ranks run; empty for none
 }
 
-func (a *slurmAllocation) Release() error { return a.release(context.Background()) }
+func (a *slurmAllocation) Release() error {
+	return a.Operator.Storage.HideIn(a.release(context.Background()))
+}
 
 func (a *slurmAllocation) release(ctx context.Context) error {
 	if a.SlurmJob == "" {

@@ -125,8 +125,25 @@ func (s Slurm) Hide(text string) string {
 func (s Storage) Hide(text string) string {
 	text = hide(text, "storage.images", s.Images)
 	text = hide(text, "storage.enroot_cache", s.EnrootCache)
-	return hide(text, "storage.locks", s.Locks)
+	text = hide(text, "storage.locks", s.Locks)
+	return hide(text, "storage.stage", s.Stage)
 }
+
+// HideIn returns an error that wraps err and has its text without the directories of s; nil for nil.
+func (s Storage) HideIn(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &hidden{err, s.Hide(err.Error())}
+}
+
+type hidden struct {
+	err  error
+	text string
+}
+
+func (h *hidden) Error() string { return h.text }
+func (h *hidden) Unwrap() error { return h.err }
 
 func hide(text, key string, values ...string) string {
 	for _, v := range values {
