@@ -209,12 +209,15 @@ func MarkStdout(flags *pflag.FlagSet, flag string) {
 func checkFlags(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		_, stdout := f.Annotations[takesStdout]
-		switch value := f.Value.String(); {
-		case f.Value.Type() == "stringArray" && err == nil:
-			if list, ok := f.Value.(pflag.SliceValue); ok && slices.Contains(list.GetSlice(), "") {
+		value, kind := f.Value.String(), f.Value.Type()
+		switch {
+		case err != nil:
+		case kind == "stringArray" || kind == "stringSlice":
+			list, ok := f.Value.(pflag.SliceValue) // of a stringSlice, "" is an empty list
+			if ok && (len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")) {
 				err = emptyFlag(f)
 			}
-		case f.Value.Type() != "string" || err != nil:
+		case kind != "string":
 		case value == "":
 			err = emptyFlag(f)
 		case value == "-" && !stdout:

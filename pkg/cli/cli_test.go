@@ -19,6 +19,7 @@ func TestCommandLinesThatMeanNothing(t *testing.T) {
 		root := &cobra.Command{Use: "cx"}
 		read := &cobra.Command{Use: "read", Args: cli.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
 		read.Flags().StringArray("in", nil, "")
+		read.Flags().StringSlice("case", nil, "")
 		run := &cobra.Command{Use: "run", Args: cli.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
 		run.Flags().IntP("iters", "n", 1, "")
 		run.Flags().Float64("share", 1, "")
@@ -36,6 +37,8 @@ func TestCommandLinesThatMeanNothing(t *testing.T) {
 		"run -n many":       `-n, --iters: invalid value "many": want a whole number; see 'cx run --help'`,
 		"run --out=":        "--out is empty; leave it out or give it a value; see 'cx run --help'",
 		"read --in=":        "--in is empty; leave it out or give it a value; see 'cx read --help'",
+		"read --case=":      "--case is empty; leave it out or give it a value; see 'cx read --help'",
+		"read --case=a,":    "--case is empty; leave it out or give it a value; see 'cx read --help'",
 		"run -o -":          "--out -: cannot write to standard output; name a file or directory; see 'cx run --help'",
 		"run --max-cases 0": `invalid argument "0" for "--max-cases" flag: "0" is not a positive number; see 'cx run --help'`,
 		"run --limit 90":    `--limit: invalid value "90": want a duration such as 90m; see 'cx run --help'`,
