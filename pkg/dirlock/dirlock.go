@@ -205,8 +205,9 @@ func (c *Claim) Remove() error {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, e.Name())))
 		}
 	}
-	if err == nil {
-		err = errors.Join(os.Remove(c.file.Name()), os.Remove(c.dir))
+	if err != nil {
+		return errors.Join(err, c.file.Close())
 	}
-	return errors.Join(err, c.file.Close())
+	// NFS keeps an open file that is removed under another name in its directory.
+	return errors.Join(os.Remove(c.file.Name()), c.file.Close(), os.Remove(c.dir))
 }

@@ -2,10 +2,12 @@ package dirlock
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +160,33 @@ func TestRemoveFollowsNoLink(t *testing.T) {
 	require.NoError(t, c.Remove())
 	require.FileExists(t, thesis)
 	require.NoDirExists(t, c.Dir())
+}
+
+// NFS keeps an open file that is removed, under another name in its directory, which is then not empty.
+func TestRemoveClosesTheMarkerBeforeItRemovesTheDirectory(t *testing.T) {
+	c, err := Take(t.Context(), filepath.Join(t.TempDir(), "dir"), Scratch)
+	require.NoError(t, err)
+	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	require.NoError(t, err)
+	defer unix.Close(watch)
+	_, err = unix.InotifyAddWatch(watch, c.Dir(), unix.IN_DELETE|unix.IN_CLOSE_WRITE)
+	require.NoError(t, err)
+	_, err = unix.InotifyAddWatch(watch, filepath.Dir(c.Dir()), unix.IN_DELETE)
+	require.NoError(t, err)
+	require.NoError(t, c.Remove())
+
+	const gone = unix.IN_DELETE | unix.IN_ISDIR
+	var events []uint32
+	for buf := make([]byte, 4096); !slices.Contains(events, gone); {
+		n, err := unix.Read(watch, buf)
+		require.NoError(t, err)
+		for rest := buf[:n]; len(rest) > 0; { // struct inotify_event: wd, mask, cookie, len, name
+			events = append(events, binary.NativeEndian.Uint32(rest[4:]))
+			rest = rest[unix.SizeofInotifyEvent+binary.NativeEndian.Uint32(rest[12:]):]
+		}
+	}
+	events = slices.DeleteFunc(events, func(mask uint32) bool { return mask&unix.IN_IGNORED != 0 })
+	require.Equal(t, []uint32{unix.IN_DELETE, unix.IN_CLOSE_WRITE, gone}, events)
 }
 
 func TestOwners(t *testing.T) {
