@@ -39,3 +39,24 @@ func TestTheRunnerSignalsTheShard(t *testing.T) {
 		})
 	}
 }
+
+// A file in the checkout makes the version of what is built there +dirty.
+func TestTheBaselineIsOutsideTheCheckout(t *testing.T) {
+	checkout, temp := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(checkout, "bin", "cxgen"), []byte("#!/bin/sh\nmkdir \"$5\" && echo {} > \"$5/history.ndjson\"\n"))
+	write(t, filepath.Join(checkout, "bin", "cxrun-amd64.tar"), nil)
+	write(t, filepath.Join(checkout, "matrix_full.json"), nil)
+	w, outputs := parse(t, forms(t)["nights"]), filepath.Join(temp, "outputs")
+	env := []string{"RUNNER_TEMP=" + temp, "GITHUB_RUN_ID=1", "GITHUB_OUTPUT=" + outputs}
+	for _, step := range []string{"Fetch the last 10 successful runs", "Digest the matrix and the programs"} {
+		out, err := script(t, w, "setup", step, checkout, env...).CombinedOutput()
+		require.NoError(t, err, "%s: %s", step, out)
+	}
+	entries, err := os.ReadDir(checkout)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "bin and matrix_full.json, which git ignores")
+	got, err := os.ReadFile(outputs)
+	require.NoError(t, err)
+	require.Regexp(t, `^found=true\nsha256<<END\n\w+  matrix_full\.json\n\w+  cxrun-amd64\.tar\n\w+  baseline\.ndjson\nEND\n$`, string(got))
+	require.FileExists(t, filepath.Join(temp, "baseline.ndjson"))
+}
