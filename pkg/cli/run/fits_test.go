@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func TestAnotherDeviceDoesNotFit(t *testing.T) {
@@ -112,7 +113,13 @@ func TestACellOfAnotherPoolIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), matrixFile)
 	require.NoError(t, m.WriteFile(path))
 	results := filepath.Join(t.TempDir(), "results")
-	_, stderr := ran(t, cli.ExitEnvironment, nil, "shard", "--matrix", path, "--id", m.Include[0].ID, "--results", results)
+	shard := []string{"shard", "--matrix", path, "--id", m.Include[0].ID, "--results", results}
+	_, stderr := ran(t, cli.ExitEnvironment, nil, shard...)
+	wording.Has(t, stderr, "platform h200-dgxc"+misfit)
+
+	require.Equal(t, vocab.Slurm, m.Include[0].Launcher)
+	require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("PATH"), "salloc"), nil, 0o755))
+	_, stderr = ran(t, cli.ExitEnvironment, nil, append(shard, "--join")...)
 	wording.Has(t, stderr, "platform h200-dgxc"+misfit)
 	require.NoDirExists(t, results, "nothing was begun")
 }

@@ -138,7 +138,11 @@ func (r *sharding) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	this, err := admitCells(ctx, r.Streams, []plan.Cell{cell})
+	here := cell
+	if r.join {
+		here.Launcher = vocab.Bare // whatever started this process, its rank runs here
+	}
+	this, err := admitCells(ctx, r.Streams, []plan.Cell{here})
 	if err != nil {
 		return err
 	}
@@ -150,7 +154,7 @@ func (r *sharding) run(ctx context.Context) (err error) {
 	if r.limit == 0 {
 		cells.limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
 	}
-	devices := devicesOf(m, []plan.Cell{cell}, this)
+	devices := devicesOf(m, []plan.Cell{here}, this)
 	var member launch.Member
 	if r.join {
 		if member, err = memberOf(r.Streams, m, cell, cells.cluster); err != nil {

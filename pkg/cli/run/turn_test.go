@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/dirlock"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // occupied makes this process another one that uses the second of two devices, until the function is called.
@@ -52,12 +53,17 @@ func TestOccupiedDevicesAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	matrix := filepath.Join(t.TempDir(), matrixFile)
 	require.NoError(t, m.WriteFile(matrix))
+	m.Include[0].Launcher = vocab.Slurm
+	onSlurm := filepath.Join(t.TempDir(), matrixFile)
+	require.NoError(t, m.WriteFile(onSlurm))
+	started := map[string]string{"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "1", "CX_STORE": t.TempDir()}
 	for _, args := range [][]string{
 		append(benchOnTwo, "--out", out),
 		{"sweep", "--backend", "nccl", "--op", "all_reduce", "--world", "2", "--out", out},
 		{"shard", "--matrix", matrix, "--id", m.Include[0].ID, "--results", out},
+		{"shard", "--join", "--matrix", onSlurm, "--id", m.Include[0].ID, "--results", out},
 	} {
-		_, stderr := ran(t, cli.ExitEnvironment, nil, args...)
+		_, stderr := ran(t, cli.ExitEnvironment, started, args...)
 		wording.Has(t, stderr, fmt.Sprintf("process %d, another cxrun, uses GPU 0000:11:00.0 … --wait", os.Getpid()))
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 		require.NoDirExists(t, out, "nothing was begun")
