@@ -73,6 +73,20 @@ func TestImportWaitsForAnother(t *testing.T) {
 	require.NoError(t, held.Close())
 }
 
+// Accounts that share storage.locks lock one file.
+func TestEveryAccountCanLock(t *testing.T) {
+	old := unix.Umask(0o077)
+	defer unix.Umask(old)
+	_, image, _ := squashes(t)
+	dir := t.TempDir()
+	held, err := image.lock(t.Context(), dir, "x", 0)
+	require.NoError(t, err)
+	defer held.Close()
+	info, err := os.Stat(filepath.Join(dir, "x.lock"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o666), info.Mode())
+}
+
 // A file that is corrupted, or that its writer had not finished, is made again.
 func TestACorruptedFileIsImportedAgain(t *testing.T) {
 	for name, damage := range map[string]func(file string) error{
