@@ -36,6 +36,9 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
   cxgen matrix --suite ep-core --sku h100-dgxc,mi355x --mode normal`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if confirm && !outputs {
+				return cli.UsageError("--confirm lengthens the jobs of --github-output: add that, or leave --confirm out")
+			}
 			cat, err := defs.Load()
 			if err != nil {
 				return err

@@ -111,6 +111,7 @@ func TestMatrixFilters(t *testing.T) {
 		{"not a size", []string{"--ep", "eight"}, cli.ExitUsage, "cxgen: … --ep … \"eight\" … cxgen matrix --help", 0},
 		{"negative size", []string{"--world=-8"}, cli.ExitUsage, "cxgen: … --world … \"-8\" … cxgen matrix --help", 0},
 		{"outside the sweep", []string{"--ep", "64"}, cli.ExitUsage, "cxgen: … 64 … 8, 16", 0},
+		{"no job", []string{"--confirm"}, cli.ExitUsage, "cxgen: --confirm … --github-output", 0},
 		{"an argument", []string{"more"}, cli.ExitUsage, "cxgen: … \"more\" … cxgen matrix --help", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

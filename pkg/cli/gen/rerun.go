@@ -80,6 +80,9 @@ including further cases. The exit code is 0 if there is nothing to run again.`,
 
 // again runs the cases again that have no successful document in the dataset.
 func (r *rerunner) again(ctx context.Context, dataset string) error {
+	if !r.dispatch && (r.ref != "" || r.defs.Dir != "") {
+		return cli.UsageError("--ref and --definitions are for new runs: add --dispatch, or leave them out")
+	}
 	var of fleet.RunRef
 	var err error
 	if r.of != "" {

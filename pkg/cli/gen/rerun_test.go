@@ -147,6 +147,8 @@ func TestRerunRefuses(t *testing.T) {
 		"cxgen rerun none.ndjson":                                   "none.ndjson: … cxgen fetch",
 		"cxgen rerun":                                               "takes one NDJSON file",
 		"cxgen rerun run.ndjson --run x":                            "\"x\" … number … URL",
+		"cxgen rerun run.ndjson --ref main":                         "--ref … --dispatch",
+		"cxgen rerun run.ndjson --definitions .":                    "--definitions … --dispatch",
 		"cxgen dispatch --suite nosuch":                             "nosuch",
 		"cxgen dispatch --suite smoke,ep-core":                      "each",
 		"cxgen dispatch --suite smoke --sku mi355x":                 "nothing to run",
@@ -157,6 +159,7 @@ func TestRerunRefuses(t *testing.T) {
 		"cxgen watch https://elsewhere.example/acme/fleet/actions/runs/1001":           "elsewhere.example … GITHUB_API_URL … 127.0.0.1:",
 		"cxgen rerun run.ndjson --run https://github.com/acme/fleet/actions/runs/1001": "GITHUB_API_URL … https://api.github.com",
 		"cxgen watch 1001 --deadline=-1s":                                              "--deadline",
+		"cxgen watch 1001 --deadline 0":                                                "--deadline",
 		"cxgen fetch 1001":                                                             "\"output\" … not set",
 	} {
 		code, stdout, stderr := c.run(line)

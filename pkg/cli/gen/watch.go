@@ -37,7 +37,7 @@ number, a URL, or - for the first line of standard input.`,
   cxgen dispatch --suite smoke | cxgen watch -`,
 		Args: oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
-			if w.Deadline < 0 {
+			if w.Deadline <= 0 && c.Flags().Changed("deadline") {
 				return cli.UsageError("--deadline %s: want a positive duration such as 90m", w.Deadline)
 			}
 			client, id, err := r.run(c.Context(), args[0])
