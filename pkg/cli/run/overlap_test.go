@@ -48,6 +48,7 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 		"--schedule: ":                                   {"beside", "--schedule", "rotating"},
 		"--schedule: swing all_reduce: 3 ranks":          {"beside", "--op", "all_reduce", "--schedule", "swing", "-g", "3"},
 		"1000 bytes … --hidden":                          {"linear-rotation", "-b", "1000"},
+		"--hidden 0: … ":                                 {"beside", "--hidden", "0"},
 		"--products 0: … 256":                            {"beside", "--products", "0"},
 		`"gather_all"`:                                   {"beside", "--op", "gather_all"},
 		"-b 32K … -e 1K":                                 {"beside", "-e", "1K", "-b", "32K"},

@@ -206,7 +206,9 @@ func (f *flags) shape(be *catalog.Backend) ([]int64, int64, error) {
 	if slices.Contains(be.Vendors, vocab.Host) {
 		hidden, first = hostHidden, hostSize
 	}
-	hidden = cmp.Or(f.hidden, hidden)
+	if f.Set("hidden") {
+		hidden = f.hidden
+	}
 	f.First = cmp.Or(f.First, first)
 	f.Last = cmp.Or(f.Last, f.First)
 	for _, n := range []struct {
