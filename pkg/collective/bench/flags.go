@@ -55,7 +55,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []bench.Group) {
 	g.IntVarP(&f.registration, "local_register", "R", 0, "register buffers in `MODE`: 0 none, 1 local, 2 symmetric windows")
 	g.IntVarP(&f.deviceImpl, "device_implementation", "D", 0, "use kernel `N` over NCCL's device interface, with -R 2: of all_reduce, all_gather and alltoall 1 by elements, 2 by vectors;\nof p2p 1 put, 2 get, 3 put with a message in flight for each block; of p2p_bidir 3 ping-pong, 4 put like 3;\nwith -b 0 signals alone; 0 is NCCL itself")
 	g.IntVarP(&f.deviceCTAs, "device_cta_count", "V", defaultCTAs, "use `N` blocks in these kernels, of which short messages need one")
-	g.IntVarP(&f.policy, "cta_policy", "x", -1, "CTA `POLICY` for NCCL: 0 default, 1 efficiency, 2 zero; -1 leaves it unset")
+	g.IntVarP(&f.policy, "cta_policy", "x", 0, "set NCCL's CTA `POLICY`: 0 default, 1 efficiency, 2 zero")
 	g.Int64VarP(&f.unalign, "unalign", "u", 0, "shift all buffers by `N` elements, off their alignment")
 	g.IntVarP(&f.outOfPlace, "out_of_place", "O", 1, "with `0`, measure in place only (rccl-tests' flag)")
 	g.IntVarP(&f.nullStream, "stream_null", "y", 0, "with `1`, use the device's null stream")

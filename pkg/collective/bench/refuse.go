@@ -76,7 +76,7 @@ func (f *Flags) refuse() error {
 		{f.average < 0 || f.average > 3, "-a: want 0 (rank 0), 1 (mean), 2 (min) or 3 (max)"},
 		{f.average != 3 && f.cpuTime > 0, "-C prints the time of the slowest rank to enqueue: leave -a at 3"},
 		{f.registration < 0 || f.registration > 2, "-R: want 0 (none), 1 (local) or 2 (symmetric)"},
-		{f.Set("cta_policy") && (f.policy < 0 || f.policy > 2), "-x: want 0 (default), 1 (efficiency) or 2 (zero)"},
+		{f.policy < 0 || f.policy > 2, "-x: want 0 (default), 1 (efficiency) or 2 (zero)"},
 		{f.nullStream < 0 || f.nullStream > 1, "-y: want 0 or 1"},
 		{f.nullStream > 0 && f.launches > 0, "-y 1 uses the null stream, which no graph (-G) can capture: choose one"},
 		{f.timestamps < 0 || f.timestamps > 1, "-S: want 0 or 1"},

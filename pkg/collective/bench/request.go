@@ -157,7 +157,7 @@ func (f *Flags) Request(op string) (Request, error) {
 	if r.Shape.Measure.Repeatable = f.repeatable; f.repeatable > 0 && !r.Op.Reduces() {
 		return r, cli.UsageError("--repeatable: %s adds nothing, and all of its results are checked bit for bit anyway", op)
 	}
-	if f.policy >= 0 {
+	if f.Set("cta_policy") {
 		r.env = map[string]string{"NCCL_CTA_POLICY": strconv.Itoa(f.policy)}
 	}
 	r.View = View{

@@ -113,6 +113,7 @@ func TestFlagsReachTheCase(t *testing.T) {
 		{"-R 2", registration, "symmetric"},
 		{"--repeatable 5", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Measure.Repeatable }, 5},
 		{"-x 2", func(d planner.Direct) any { return d.Cases[0].Env }, map[string]string{"NCCL_CTA_POLICY": "2"}},
+		{"-x 0", func(d planner.Direct) any { return d.Cases[0].Env }, map[string]string{"NCCL_CTA_POLICY": "0"}},
 		{"-u 3", func(d planner.Direct) any { return collective.Of(&d.Cases[0]).Unalign }, int64(3)},
 		{"-d bfloat16", types, []string{"bfloat16"}},
 		{"-d all", types, vocab.DTypes()},
