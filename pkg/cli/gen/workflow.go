@@ -46,6 +46,9 @@ as 'cxrun compare --confirm' does, and fails if they stay slower.`,
   cxgen workflow --cron '0 2 * * *' --baseline 10`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if check && out == "-" {
+				return cli.UsageError("--check -o -: name the file to compare with, or leave -o out")
+			}
 			cat, err := defs.Load()
 			if err != nil {
 				return err
@@ -66,7 +69,11 @@ as 'cxrun compare --confirm' does, and fails if they stay slower.`,
 			}
 			switch {
 			case check:
-				return checkFile(out, text, options.Command())
+				command := options.Command()
+				if out != workflow.File {
+					command += " -o " + out
+				}
+				return checkFile(out, text, command)
 			case out == "-":
 				_, err := s.Out.Write(text)
 				return err

@@ -35,6 +35,7 @@ func TestWorkflowCheck(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deep", "sweep.yml")
 	_, stderr := ran(t, cli.ExitFailed, "workflow", "--check", "-o", file)
 	require.Contains(t, stderr, "sweep.yml is missing")
+	require.Contains(t, stderr, " -o "+file+"\n")
 
 	stdout, _ := ran(t, cli.ExitOK, "workflow", "-o", file)
 	require.Empty(t, stdout)
@@ -53,7 +54,13 @@ func TestWorkflowCheck(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(edited), 0o644))
 		_, stderr = ran(t, cli.ExitFailed, "workflow", "--check", "-o", file)
 		require.Contains(t, stderr, name)
+		require.Contains(t, stderr, " -o "+file+"\n")
 	}
+	_, stderr = ran(t, cli.ExitUsage, "workflow", "--check", "-o", "-")
+	wording.Has(t, stderr, "cxgen: --check -o -: ")
+	t.Chdir(filepath.Join("..", "..", ".."))
+	_, stderr = ran(t, cli.ExitFailed, "workflow", "--check", "--cron", "0 2 * * *")
+	require.NotContains(t, stderr, " -o ")
 }
 
 // Elsewhere, a workflow that names no commit would build the repository it is in.
