@@ -89,7 +89,7 @@ func newScratch(ctx context.Context, base string, end func(ctx context.Context, 
 	}
 	c, err := dirlock.Take(ctx, path, dirlock.Scratch)
 	if err != nil {
-		return nil, fmt.Errorf("scratch directory: %w", err)
+		return nil, errors.Join(fmt.Errorf("scratch directory: %w", err), os.RemoveAll(path))
 	}
 	return c, nil
 }

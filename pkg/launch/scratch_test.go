@@ -4,11 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/dirlock"
@@ -37,6 +39,20 @@ func TestScratchOfTheDeadIsRemovedAndThatOfTheLivingIsNot(t *testing.T) {
 	require.NoError(t, next.Remove())
 	require.NoError(t, living.Remove())
 	require.NoDirExists(t, living.Dir())
+}
+
+// What cannot be claimed is not left: here the marker's name is too long for the kernel.
+func TestScratchWithoutAClaimIsRemoved(t *testing.T) {
+	base := t.TempDir()
+	for room := unix.PathMax - 1 - len("/"+scratchPrefix+"4294967295"); len(base) < room; {
+		base += "/" + strings.Repeat("d", min(200, room-len(base)-1))
+	}
+	_, err := Slurm{Scratch: base}.Allocate(t.Context())
+	require.ErrorIs(t, err, unix.ENAMETOOLONG)
+	require.ErrorContains(t, err, "storage.stage")
+	left, err := os.ReadDir(base)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // A directory with the prefix of scratch directories may be anything.
