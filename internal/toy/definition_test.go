@@ -3,6 +3,7 @@ package toy
 import (
 	"bytes"
 	"io/fs"
+	"path/filepath"
 	"testing"
 	"testing/fstest"
 
@@ -104,9 +105,9 @@ func TestAFamilyFromElsewhere(t *testing.T) {
 	require.NoError(t, flags.Parse([]string{"--tone", "ping"}))
 	m = resolve(t, cat, filters)
 	require.Equal(t, []string{"local-ball-ping-w2", "local-ball-ping-w2-r2"}, caseIDs(m.RequestedOther), "a filter of one family keeps it alone")
-	var file bytes.Buffer
-	require.NoError(t, m.Write(&file))
-	read, err := plan.Parse(file.Bytes(), "v1")
+	file := filepath.Join(t.TempDir(), plan.FileName)
+	require.NoError(t, m.WriteFile(file))
+	read, err := plan.ReadFile(file, "v1")
 	require.NoError(t, err)
 	require.Equal(t, m.RequestedOther, read.RequestedOther)
 

@@ -162,7 +162,7 @@ type Matrix struct {
 	// SHA256 is the hexadecimal digest of the file that the matrix was read from or written to; empty if
 	// there is none.
 	SHA256 string `json:"-"`
-	// Archived reports whether another version wrote the matrix; see ParseArchived.
+	// Archived reports whether another version wrote the matrix; see ReadArchived.
 	Archived bool `json:"-"`
 }
 

@@ -86,15 +86,6 @@ type generated struct {
 	Generator Generator `json:"generator"`
 }
 
-// Parse reads a matrix that this version of the program wrote. It refuses another format or version,
-// violations of the schema, and cells and cases that are inconsistent.
-func Parse(data []byte, version string) (*Matrix, error) { return parse(data, version, false) }
-
-// ParseArchived reads a matrix that any version of the program wrote, for readers of results. A matrix of
-// this version is checked as in Parse. In one of another version, unknown members are dropped, and ids
-// and lists of cases are kept as written.
-func ParseArchived(data []byte, version string) (*Matrix, error) { return parse(data, version, true) }
-
 func parse(data []byte, version string, archived bool) (*Matrix, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("matrix: empty; make it with 'cxgen matrix -o FILE'")
@@ -130,10 +121,13 @@ func parse(data []byte, version string, archived bool) (*Matrix, error) {
 	return &m, m.check()
 }
 
-// ReadFile reads the matrix in the file at path; see Parse.
+// ReadFile reads the matrix in the file at path, which this version of the program wrote. It refuses another
+// format or version, violations of the schema, and cells and cases that are inconsistent.
 func ReadFile(path, version string) (*Matrix, error) { return readFile(path, version, false) }
 
-// ReadArchived reads the matrix in the file at path; see ParseArchived.
+// ReadArchived reads the matrix in the file at path, which any version of the program wrote, for readers of
+// results. A matrix of this version is checked as in ReadFile. In one of another version, unknown members are
+// dropped, and ids and lists of cases are kept as written.
 func ReadArchived(path, version string) (*Matrix, error) { return readFile(path, version, true) }
 
 func readFile(path, version string, archived bool) (*Matrix, error) {

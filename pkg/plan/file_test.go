@@ -74,11 +74,11 @@ func TestReadRefuses(t *testing.T) {
 				bad = good[:len(good)/2]
 			}
 			require.NotEqual(t, good, bad)
-			_, err := plan.Parse([]byte(bad), "v1")
+			_, err := plan.Parse([]byte(bad), "v1", false)
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
-	_, err := plan.Parse([]byte(good), "v1")
+	_, err := plan.Parse([]byte(good), "v1", false)
 	require.NoError(t, err)
 }
 
@@ -90,9 +90,9 @@ func TestArchivedMatrices(t *testing.T) {
 	require.NoError(t, smoke().Write(&buf))
 	const id = "local-host-all-reduce-float-sum-w2-warm"
 	other := strings.NewReplacer(`"version":"v1"`, `"version":"v9","colour":"red"`, id, "older-name", `"world":2,`, `"world":2,"colour":"red",`).Replace(buf.String())
-	_, err := plan.Parse([]byte(other), "v1")
+	_, err := plan.Parse([]byte(other), "v1", false)
 	require.ErrorContains(t, err, "cxgen v9")
-	m, err := plan.ParseArchived([]byte(other), "v1")
+	m, err := plan.Parse([]byte(other), "v1", true)
 	require.NoError(t, err)
 	require.True(t, m.Archived)
 	want := smoke()
@@ -108,12 +108,12 @@ func TestArchivedMatrices(t *testing.T) {
 			`"case_ids":["older-name",`: `"case_ids":[`, `{"version":1,`: `{"version":2,`, `"format":1`: `"format":9`,
 		}[old], 1)
 		require.NotEqual(t, other, bad)
-		_, err := plan.ParseArchived([]byte(bad), "v1")
+		_, err := plan.Parse([]byte(bad), "v1", true)
 		require.ErrorContains(t, err, says)
 	}
 
 	// One of this version is held to everything.
-	_, err = plan.ParseArchived([]byte(strings.Replace(buf.String(), `"world":2,`, "", 1)), "v1")
+	_, err = plan.Parse([]byte(strings.Replace(buf.String(), `"world":2,`, "", 1)), "v1", true)
 	require.ErrorContains(t, err, `missing member "world"`)
 }
 
@@ -125,13 +125,13 @@ func FuzzRead(f *testing.F) {
 	require.NoError(f, m.Write(&text))
 	f.Add(text.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := plan.Parse(data, "v1")
+		m, err := plan.Parse(data, "v1", false)
 		if err != nil {
 			return
 		}
 		var text bytes.Buffer
 		require.NoError(t, m.Write(&text))
-		again, err := plan.Parse(text.Bytes(), "v1")
+		again, err := plan.Parse(text.Bytes(), "v1", false)
 		require.NoError(t, err)
 		require.Equal(t, m, again)
 	})

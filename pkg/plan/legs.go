@@ -25,8 +25,6 @@ type Leg struct {
 	Minutes int    `json:"minutes"` // job timeout
 	// Environment is the GitHub environment of the job; empty for none.
 	Environment string `json:"environment,omitempty"`
-	Index       int    `json:"index"` // over all waves, from 0
-	Total       int    `json:"total"` // over all waves
 }
 
 // Output is one output of the workflow's setup job.
@@ -45,7 +43,6 @@ const digestBytes = 2048
 //
 //	matrix_0 … matrix_{Waves-1}  {"include":[Leg, …]} of each wave
 //	count_0  … count_{Waves-1}   how many legs the wave has; a wave without one must not start
-//	cells                        legs over all waves
 //	archs                        processor architectures the cells need, separated by spaces: amd64 arm64
 func (m *Matrix) Outputs() ([]Output, error) {
 	waves := make([][]Leg, Waves)
@@ -58,7 +55,7 @@ func (m *Matrix) Outputs() ([]Output, error) {
 		if c.Wave < 0 || c.Wave >= Waves {
 			return nil, fmt.Errorf("cell %s is in wave %d of %d", c.ID, c.Wave, Waves)
 		}
-		waves[c.Wave] = append(waves[c.Wave], Leg{ID: c.ID, Runner: c.Runner, Arch: c.Arch, Minutes: c.Minutes + c.QueueMinutes, Environment: c.Environment, Index: c.Index, Total: c.Total})
+		waves[c.Wave] = append(waves[c.Wave], Leg{ID: c.ID, Runner: c.Runner, Arch: c.Arch, Minutes: c.Minutes + c.QueueMinutes, Environment: c.Environment})
 		archs = append(archs, c.Arch)
 	}
 	slices.Sort(archs)
@@ -73,10 +70,7 @@ func (m *Matrix) Outputs() ([]Output, error) {
 		n := strconv.Itoa(i)
 		out = append(out, Output{"matrix_" + n, string(raw)}, Output{"count_" + n, strconv.Itoa(len(legs))})
 	}
-	out = append(out,
-		Output{"cells", strconv.Itoa(len(m.Include))},
-		Output{"archs", strings.Join(slices.Compact(archs), " ")},
-	)
+	out = append(out, Output{"archs", strings.Join(slices.Compact(archs), " ")})
 	return out, checkOutputs(out)
 }
 

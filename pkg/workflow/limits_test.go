@@ -57,6 +57,9 @@ func TestWaves(t *testing.T) {
 		}
 	}
 	require.Len(t, cells, plan.Waves*plan.WaveCells)
+	for name := range value {
+		require.Contains(t, text, "steps.plan.outputs."+name, "the workflow does not read it")
+	}
 	for _, read := range regexp.MustCompile(`steps\.plan\.outputs\.([a-z_0-9]+)`).FindAllStringSubmatch(text, -1) {
 		require.Contains(t, value, read[1], "the workflow reads an output that the plan does not set")
 	}

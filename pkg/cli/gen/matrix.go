@@ -74,7 +74,7 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
 	cli.AddFilterFlags(cmd.Flags(), &filters)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`; - is standard output")
 	cli.MarkStdout(cmd.Flags(), "output")
-	cmd.Flags().BoolVar(&outputs, "github-output", false, "also set the outputs of the workflow's setup job, matrix_N, count_N, cells and archs, and add the plan to its summary")
+	cmd.Flags().BoolVar(&outputs, "github-output", false, "also set the outputs of the workflow's setup job, matrix_N, count_N and archs, and add the plan to its summary")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "give jobs the time to measure their cell again in both stages of a confirmation")
 	cmd.Flags().IntVar(&waves, "waves", plan.Waves, "fail if the cells need more than `N` sweep jobs of 256 cells, as many as the workflow has")
 	return cmd
