@@ -147,7 +147,7 @@ func TestTheEndOfATeamWhoseStoreIsFull(t *testing.T) {
 	team.store = fullStore{team.store}
 	require.ErrorIs(t, team.Close(ctx, 0), syscall.ENOSPC)
 	cancel()
-	<-team.served
+	require.ErrorIs(t, <-team.served, context.Canceled)
 }
 
 // A process that ends while the others join ends them too, long before the limit.
