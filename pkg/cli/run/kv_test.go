@@ -340,7 +340,7 @@ func TestBenchKV(t *testing.T) {
 		"--lane mnnvl":              "cxrun: --lane mnnvl … two nodes … kv-transfer",
 		"--block x":                 "--block: … \"x\"",
 		"--block 4K --total x":      "--total: … \"x\"",
-		"--block=":                  "--block: … 4K,64K,1M",
+		"--block=":                  "--block is empty",
 	} {
 		_, stderr := ran(t, cli.ExitUsage, nil, append([]string{"bench", "kv", "--backend", "host"}, strings.Fields(flags)...)...)
 		wording.Has(t, stderr, want)

@@ -138,9 +138,6 @@ func (f *flags) ofBlocks(cat *catalog.Catalog) (cache *transfer.Cache, isl, page
 		}
 		pages, last = append(pages, int(size/least)), size
 	}
-	if len(pages) == 0 {
-		return nil, nil, nil, cli.UsageError("--block: want sizes such as 4K,64K,1M")
-	}
 	return &transfer.Cache{
 		Name: blockWorkload, Precision: "bf16", Layers: 1, Seed: blockSeed, Entries: []transfer.CachePart{{Regions: 1, Tokens: 1, Bytes: catalog.Bytes(least)}},
 	}, []int{int(total / least)}, pages, nil

@@ -99,7 +99,6 @@ func TestRefusals(t *testing.T) {
 		benchtest.Usage("--block 64K --total 96K", "--block 64K: does not divide --total 96K"),
 		benchtest.Usage("--block 4K --total 0", "--total 0: want at least one block"),
 		benchtest.Usage("--block 8,64K --total 64M", "--block 8: --total 64M has more than 1048576 blocks of this size: choose a larger block or a smaller total"),
-		benchtest.Usage("--block=", "--block: want sizes such as 4K,64K,1M"),
 		benchtest.Environment("--block 1G --total 500G --batch 1", "--total 500G: every burst exceeds a limit, the smallest with 536870912000 bytes, more than 34359738368: choose a smaller --total or --batch"),
 		benchtest.Environment("--block 16 --total 16M --batch 4", "--total 16M: every burst exceeds a limit, the smallest with 4194304 blocks in 4 requests, more than 131072: choose a smaller --total or --batch, or larger blocks"),
 		benchtest.Usage("--lane rdma", "--lane rdma joins two nodes, and bench kv starts both ranks on this host: measure it by a suite, such as kv-transfer, on a platform of several nodes"),
