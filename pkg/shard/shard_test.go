@@ -238,7 +238,7 @@ func requireHandedOver(t *testing.T, s *Shard) {
 func TestAHungRankLeavesItsStacksInItsLog(t *testing.T) {
 	t.Parallel()
 	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4)), rank.FaultVariable, "rank=0,kind=hang")
-	s.Cases[0].BudgetSeconds = 1
+	s.Cases[0].BudgetSeconds = 6 // rank 0 hangs long before
 	counts, _, _ := do(t, s)
 	require.Equal(t, Counts{Failed: 1}, counts)
 	logs, err := filepath.Glob(filepath.Join(s.Results, "logs", "*", "group-001", "rank-*.log"))
