@@ -50,7 +50,7 @@ func interval(a, b []float64) (low, high, coverage float64, ok bool) {
 	return d[c-1], d[len(d)-c], 1 - 2*tail, true
 }
 
-// maxExact is the number of runs from which rounding shows in the exact distribution.
+// maxExact is the maximum number of runs, of both sides, whose exact distribution rounding does not distort.
 const maxExact = 200
 
 // exactTail returns how many of the smallest rank sums of m and n values have together at most a probability

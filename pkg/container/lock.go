@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/dirlock"
 )
 
 const pollLock = 100 * time.Millisecond
@@ -24,7 +26,7 @@ func (i Image) lock(ctx context.Context, dir, name string, wait time.Duration) (
 	err := os.MkdirAll(dir, 0o700)
 	var file *os.File
 	if err == nil {
-		file, err = openLock(path)
+		file, err = dirlock.OpenShared(path)
 	}
 	if err != nil {
 		return nil, because("no directory for locks", "lock of image %s: %w: name a directory that this account can write to as storage.locks", i.Ref, err)
@@ -34,28 +36,6 @@ func (i Image) lock(ctx context.Context, dir, name string, wait time.Duration) (
 		return nil, err
 	}
 	return file, nil
-}
-
-// openLock opens the file of a lock, or creates it for all accounts. It does not open another
-// account's file with O_CREATE, which Linux refuses in directories with the sticky bit
-// (fs.protected_regular).
-func openLock(path string) (*os.File, error) {
-	for {
-		file, err := os.OpenFile(path, os.O_RDWR, 0)
-		if !errors.Is(err, os.ErrNotExist) {
-			return file, err
-		}
-		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err == nil {
-			if err = file.Chmod(0o666); err == nil { // whatever the umask
-				return file, nil
-			}
-			file.Close()
-		}
-		if !errors.Is(err, os.ErrExist) { // another process has created it
-			return nil, err
-		}
-	}
 }
 
 func (i Image) wait(ctx context.Context, file *os.File, limit time.Duration) error {

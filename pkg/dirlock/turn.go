@@ -37,10 +37,11 @@ func TakeTurn(ctx context.Context, dir, name string, taken func(pid int) error) 
 	path := filepath.Join(dir, name)
 	told := -1
 	for {
-		c, err := openTurn(path)
+		file, err := OpenShared(path)
 		if err != nil {
 			return nil, err
 		}
+		c := &Claim{file: file}
 		err = c.take(ctx, turn, told >= 0)
 		if err == nil && safefile.Linked(c.file) {
 			return &Turn{c.file}, nil
@@ -69,9 +70,9 @@ func TakeTurn(ctx context.Context, dir, name string, taken func(pid int) error) 
 // Release ends the turn.
 func (t *Turn) Release() error { return t.file.Close() }
 
-// openTurn opens the file of a turn, or creates it for all users. It does not open another user's file with
-// O_CREAT, which Linux refuses in directories with the sticky bit (fs.protected_regular).
-func openTurn(path string) (*Claim, error) {
+// OpenShared opens the file of a lock that all users share, or creates it for all of them. It does not open another
+// user's file with O_CREAT, which Linux refuses in directories with the sticky bit (fs.protected_regular).
+func OpenShared(path string) (*os.File, error) {
 	for began := time.Now(); ; time.Sleep(pollLock) {
 		file, err := openRegular(path, 0)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -90,8 +91,8 @@ func openTurn(path string) (*Claim, error) {
 	}
 }
 
-// alone returns a claim with the file, or closes it and returns an error if it has another name.
-func alone(file *os.File) (*Claim, error) {
+// alone returns the file, or closes it and returns an error if it has another name.
+func alone(file *os.File) (*os.File, error) {
 	var stat unix.Stat_t
 	err := unix.Fstat(int(file.Fd()), &stat)
 	if err == nil && stat.Nlink > 1 {
@@ -101,5 +102,5 @@ func alone(file *os.File) (*Claim, error) {
 		file.Close()
 		return nil, err
 	}
-	return &Claim{file: file}, nil
+	return file, nil
 }

@@ -59,7 +59,7 @@ func (s Slurm) Allocate(ctx context.Context) (_ Allocation, err error) {
 	}
 	scratch, err := newScratch(ctx, s.Scratch, cancelOf(s.Starter))
 	if err != nil {
-		return nil, fmt.Errorf("%w: choose a directory on a file system with locks and free space with storage.stage", err)
+		return nil, fmt.Errorf("%w: name one in storage.stage whose file system has locks and free space", err)
 	}
 	if err := s.inherit(ctx); err != nil {
 		return nil, errors.Join(err, scratch.Remove())

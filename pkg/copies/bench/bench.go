@@ -101,7 +101,7 @@ func newFlags(fs *pflag.FlagSet) (bench.Measurement, []bench.Group) {
 	g.StringVar(&f.submission, "submit", copies.Loop, "submit pages in `MODE`: loop makes a call for each, batch one call for all; a host has loop alone")
 	g.BoolVar(&f.victim, "victim", false, "also run each copy beside a kernel that computes on all multiprocessors, and report how much they slow each other down; on GPUs, in one direction")
 	g.BoolVar(&f.matrix, "matrix", false, "run each test on each GPU in turn, or on each pair of GPUs, from either to the other")
-	g.IntVarP(&f.ranks, "ngpus", "g", 0, "use `N` GPUs, at least 2, for --matrix and tests of all GPUs; all of them unless given, or 2 on a host")
+	g.IntVarP(&f.ranks, "ngpus", "g", 0, "use `N` GPUs, at least 2, for --matrix and tests of all GPUs; without it, all of them, or 2 on a host")
 	g.StringSliceVar(&f.blockBytes, "block-bytes", []string{"257", "4K", "64K", "256K"}, "swap blocks of `SIZE`; a comma-separated list, ascending")
 	g.IntSliceVar(&f.blocks, "blocks", []int{1, 4, 16, 64, 256, 1024, 2048}, "swap `N` blocks; a comma-separated list, ascending")
 	g.StringSliceVar(&f.layouts, "layout", copies.Layouts(), "put the blocks of a swap into `LAYOUT`: contiguous, in the order of the source, or random; a comma-separated list")
