@@ -123,7 +123,7 @@ func (r *run) figures(d result.Document) {
 	if f == nil {
 		return
 	}
-	for _, row := range f.Figures(d) {
+	for _, row := range f.Rows(d) {
 		if row.Rung == nil || !row.Complete || !row.Passed {
 			continue
 		}

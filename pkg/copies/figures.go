@@ -24,11 +24,9 @@ const (
 func figures(doc result.Document) (rows []figure.Row) {
 	d := doc.(*Document)
 	all := d.Measurement.Rows
-	reasons := figure.RowReasons(&d.Envelope, len(all), func(i int) string {
-		return figure.Verified(all[i].Complete, all[i].Verify.Passed, all[i].Verify.Detail)
-	})
 	for i := range all {
-		rows = append(rows, rowFigures(&d.Identity.Case, &all[i], reasons[i])...)
+		r := &all[i]
+		rows = append(rows, rowFigures(&d.Identity.Case, r, figure.Verified(r.Complete, r.Verify.Passed, r.Verify.Detail))...)
 	}
 	return rows
 }

@@ -443,3 +443,22 @@ func TestPercentilesOfFewSamples(t *testing.T) {
 		require.Equal(t, want, stats, "%d windows", n)
 	}
 }
+
+// A case that is invalid as a whole, although each of its rows passed, exports no figure that passed.
+func TestFiguresOfAnInvalidCase(t *testing.T) {
+	const rate = "collectivex_rate_bytes_per_second"
+	gauges := func(path string) string {
+		var out bytes.Buffer
+		_, err := export.To(&out, []string{path}, nil, "prom", "cxrun test")
+		require.NoError(t, err)
+		return out.String()
+	}
+	d := resulttest.Transfer(plantest.Transfer(), resulttest.Attempt())
+	require.Contains(t, gauges(write(t, d)), rate)
+	d.Outcome = result.Outcome{Status: result.Invalid, Reasons: resulttest.Reasons("implausible: first pull of 0.1 us")}
+	path := write(t, d)
+	require.NotContains(t, gauges(path), rate)
+	for _, row := range table(t, path) {
+		require.Equal(t, "false", row["passed"])
+	}
+}

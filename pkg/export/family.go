@@ -16,7 +16,7 @@ func rowsOf(d result.Document, head Row) (rows []Row) {
 	if f == nil {
 		return nil
 	}
-	for _, of := range f.Figures(d) {
+	for _, of := range f.Rows(d) {
 		row := head
 		row.ComparisonKey = cmp.Or(of.Key, head.ComparisonKey)
 		row.OpOrPhase, row.Mode, row.DType, row.XName, row.X = of.Op, of.Mode, of.DType, of.XName, whole(of.X)

@@ -28,7 +28,7 @@ type Family struct {
 	// Multiplies reports that cases multiply matrices on devices, with the vendor's library if it is
 	// installed.
 	Multiplies bool
-	// Figures returns all figures of a document, of any outcome.
+	// Figures returns all figures of a document, of any outcome; see Rows.
 	Figures func(d result.Document) []figure.Row
 	// Spans returns the windows and checks of a record among the raw samples of a document, which may
 	// be none. It is nil if the family has no traces.
@@ -100,6 +100,13 @@ func Register(f Family) {
 	planner.Register(f.Planner)
 	result.Register(f.Result)
 	families.Add(&f)
+}
+
+// Rows returns all figures of a document, of any outcome. Those of a case that is invalid as a whole did not pass.
+func (f *Family) Rows(d result.Document) []figure.Row {
+	rows := f.Figures(d)
+	figure.Disqualify(d.Head().Outcome, rows)
+	return rows
 }
 
 // All returns the families in the order of their registration.

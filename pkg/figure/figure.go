@@ -198,21 +198,19 @@ func ReasonOf(complete, passed bool, reasons result.Reasons) string {
 	}
 }
 
-// RowReasons returns, for each of n rows, why it does not count, or "". of returns the reason of a row by its
-// index. If all rows count but their case is invalid, every row gets the reason of the case.
-func RowReasons(head *result.Envelope, n int, of func(i int) string) []string {
-	reasons := make([]string, n)
-	valid := true
-	for i := range reasons {
-		reasons[i] = of(i)
-		valid = valid && reasons[i] == ""
+// Disqualify fails all rows of an invalid case if each is complete and passed its checks. The reason of such a
+// case concerns all of it.
+func Disqualify(o result.Outcome, rows []Row) {
+	good := func(r Row) bool { return r.Complete && r.Passed }
+	if o.Status != result.Invalid || slices.ContainsFunc(rows, func(r Row) bool { return !good(r) }) {
+		return
 	}
-	if valid && head.Outcome.Status == result.Invalid {
-		for i := range reasons {
-			reasons[i] = "invalid: " + head.Outcome.Reasons.String()
+	for i := range rows {
+		rows[i].Passed = false
+		for k := range rows[i].Lines {
+			rows[i].Lines[k].Reason = "invalid: " + o.Reasons.String()
 		}
 	}
-	return reasons
 }
 
 // Verified returns why a row does not count, or "". detail is why the row failed its check.

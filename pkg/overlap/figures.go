@@ -15,9 +15,6 @@ func figures(doc result.Document) (rows []figure.Row) {
 	d := doc.(*Document)
 	c, all := &d.Identity.Case, d.Measurement.Rows
 	b := Of(c)
-	reasons := figure.RowReasons(&d.Envelope, len(all), func(i int) string {
-		return figure.Verified(all[i].Complete, all[i].Verify.Passed, all[i].Verify.Detail)
-	})
 	work, compute := workOf(b), computes(b.Compute, d.Measurement.SharedProcessor)
 	for i := range all {
 		r := &all[i]
@@ -28,7 +25,7 @@ func figures(doc result.Document) (rows []figure.Row) {
 			},
 			Complete: r.Complete, Passed: r.Verify.Passed,
 		}
-		times := r.Times()
+		times, reason := r.Times(), figure.Verified(r.Complete, r.Verify.Passed, r.Verify.Detail)
 		for _, contender := range Contenders(b.Form) {
 			time := times[contender]
 			if time == nil {
@@ -38,7 +35,7 @@ func figures(doc result.Document) (rows []figure.Row) {
 			row.Rung = &figure.Rung{Clock: contender, Size: r.Bytes, Label: r.Name(), Tick: figure.Tick(c)}
 			row.Lines = []figure.Line{{
 				View: view, Facets: []string{work, contender, c.Precision, compute},
-				Point: figure.Point{X: r.Bytes, Time: figure.MicrosecondsOf(*time, 1), Work: given(r, contender), Samples: time.N, Reason: reasons[i]},
+				Point: figure.Point{X: r.Bytes, Time: figure.MicrosecondsOf(*time, 1), Work: given(r, contender), Samples: time.N, Reason: reason},
 			}}
 			rows = append(rows, row)
 		}

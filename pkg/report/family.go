@@ -13,7 +13,7 @@ import (
 // Series returns the chart series of a document, of any outcome.
 func Series(d result.Document) []figure.Series {
 	f := family.Find(d.Head().Identity.Case.Family)
-	return figure.SeriesOf(f.Views, f.Figures(d))
+	return figure.SeriesOf(f.Views, f.Rows(d))
 }
 
 // MarshalJSON writes the lists of headlines after the other members.

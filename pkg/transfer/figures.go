@@ -25,16 +25,16 @@ func figures(doc result.Document) (rows []figure.Row) {
 	case m.Lane != t.Mode:
 		why = fmt.Sprintf("invalid: lane %s instead of %s", m.Lane, t.Mode)
 	}
-	reasons := figure.RowReasons(&d.Envelope, len(m.Rows), func(i int) string {
-		return cmp.Or(figure.Verified(m.Rows[i].Complete, m.Rows[i].Verify.Passed, m.Rows[i].Verify.Detail), why)
-	})
 	head := figure.Labels{Mode: t.Mode, DType: d.Identity.Case.Precision, XName: "burst_bytes", Timing: burst}
 	for i := range m.Rows {
-		rows = append(rows, rowFigures(head, t, &m.Rows[i], reasons[i]))
+		r := &m.Rows[i]
+		row := rowFigures(head, t, r, cmp.Or(figure.Verified(r.Complete, r.Verify.Passed, r.Verify.Detail), why))
+		row.Passed = r.Verify.Passed && why == ""
+		rows = append(rows, row)
 	}
 	for i := range m.Sustained {
 		s := &m.Sustained[i]
-		row := figure.Row{Labels: head, Complete: true, Passed: s.Verify.Passed, Figures: []figure.Figure{
+		row := figure.Row{Labels: head, Complete: true, Passed: s.Verify.Passed && why == "", Figures: []figure.Figure{
 			{Name: "rate", Stat: "mean", Unit: figure.GBPerSecond, Value: s.GBps},
 			{Name: "cpu_s_per_gb", Stat: "mean", Unit: figure.Dimensionless, Value: s.CPU},
 		}}
@@ -49,7 +49,7 @@ func rowFigures(head figure.Labels, t *Block, r *Row, reason string) figure.Row 
 	const us = 1e3 // per millisecond
 	bytes := r.ReqBytes * int64(r.Batch)
 	row := figure.Row{
-		Labels: head, Complete: r.Complete, Passed: r.Verify.Passed, Lines: lines(t, r, reason),
+		Labels: head, Complete: r.Complete, Lines: lines(t, r, reason),
 		Rung: &figure.Rung{Clock: burst, Size: bytes, Label: r.Name()},
 	}
 	row.Op, row.X, row.Placement = r.Op, bytes, fmt.Sprintf("%s isl%d", r.Kind, r.ISL)
