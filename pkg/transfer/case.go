@@ -114,8 +114,6 @@ func (t *Block) Exceeds(p Point) string {
 		return fmt.Sprintf("%d tokens in %d requests, more than %d", p.ISL*p.Batch, p.Batch, MaxBurstTokens)
 	case p.Blocks > MaxBurstBlocks:
 		return fmt.Sprintf("%d blocks, more than %d", p.Blocks, MaxBurstBlocks)
-	case p.Bytes == math.MaxInt64:
-		return fmt.Sprintf("%d bytes or more, more than %d", p.Bytes, t.PoolBudget/int64(t.PoolSlack))
 	case p.Bytes > t.PoolBudget/int64(t.PoolSlack):
 		return fmt.Sprintf("%d bytes, more than %d", p.Bytes, t.PoolBudget/int64(t.PoolSlack))
 	default:

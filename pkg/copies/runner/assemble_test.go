@@ -147,6 +147,7 @@ func TestNothingIsFasterThanItsLink(t *testing.T) {
 			require.Equal(t, result.Invalid, d.Outcome.Status)
 			require.Equal(t, "implausible: "+what+" by "+clock+" clock of 0.16384 us for 1048576 bytes or more by link, 6400 of at most 450 GBps", d.Outcome.Reasons.String())
 			require.Len(t, d.Measurement.Rows, 1, "the figure stands beside the reason")
+			require.False(t, d.Measurement.Rows[0].Verify.Passed)
 		}
 	}
 }

@@ -365,13 +365,10 @@ func (a *assembly) judge(done bool) {
 	m := &a.Measurement
 	var verdicts []result.Verify
 	complete := true
-	var wrong result.Reasons
+	tooFast := a.tooFast()
 	for i := range m.Rows {
 		verdicts = append(verdicts, m.Rows[i].Verify)
 		complete = complete && m.Rows[i].Complete
-		if m.Rows[i].Latency.Min <= 0 {
-			wrong = result.Reasons{result.ReasonImplausible.With("a burst of 0 us")}
-		}
 	}
 	for _, s := range m.Sustained {
 		verdicts = append(verdicts, s.Verify)
@@ -383,6 +380,7 @@ func (a *assembly) judge(done bool) {
 		verdicts = append(verdicts, *f.Verify)
 	}
 	passed := true
+	var wrong result.Reasons
 	for _, v := range verdicts {
 		passed = passed && v.Passed
 		if wrong == nil {
@@ -400,31 +398,36 @@ func (a *assembly) judge(done bool) {
 		wrong = result.Reasons{result.ReasonCheck.With("handle %s instead of %s", m.Transport, a.block.Handle)}
 	}
 	if wrong == nil { // data on another lane may be faster than this one
-		wrong = a.tooFast()
+		wrong = tooFast
 	}
 	ops := len(a.block.Ops)
 	whole := len(m.Rows) == len(a.Asked()) && len(m.First) == firstSizes*ops && len(m.Sustained) == ops && len(m.Released) == ops
 	a.Outcome = rank.Judge(a.Outcome, wrong, done, complete && whole && passed)
 }
 
-// tooFast returns a reason if data moved faster than their links allow, or nil. It judges medians and
-// sustained rates, which readers compare.
+// tooFast fails what took no time, and data that moved faster than their links allow. It returns the first
+// reason, or nil. It judges medians and sustained rates, which readers compare.
 func (a *assembly) tooFast() result.Reasons {
 	m := &a.Measurement
-	judge := func(what string, bytes int64, us float64) result.Reasons {
-		// On every lane, all bytes leave the device of one rank and enter that of the other.
-		return plausible.Judge(a.Limits, plausible.Moved{Link: bytes, Network: bytes}, what, us)
-	}
 	var wrong result.Reasons
+	judge := func(v *result.Verify, what string, bytes int64, us float64) {
+		// On every lane, all bytes leave the device of one rank and enter that of the other.
+		bad := plausible.Judge(a.Limits, plausible.Moved{Link: bytes, Network: bytes}, what, us)
+		if wrong = append(wrong, bad...); len(bad) > 0 && v.Passed {
+			v.Passed, v.Detail = false, bad.String()
+		}
+	}
 	for i := range m.Rows {
 		r := &m.Rows[i]
-		wrong = append(wrong, judge(r.Op+" "+r.Kind, r.ReqBytes*int64(r.Batch), 1e3*r.Latency.P50)...)
+		judge(&r.Verify, "fastest "+r.Op+" "+r.Kind, 0, 1e3*r.Latency.Min)
+		judge(&r.Verify, r.Op+" "+r.Kind, r.ReqBytes*int64(r.Batch), 1e3*r.Latency.P50)
 	}
 	for _, f := range m.First {
-		wrong = append(wrong, judge("first "+f.Op, f.Bytes, 1e3*f.Millis.P50)...)
+		judge(f.Verify, "first "+f.Op, f.Bytes, 1e3*f.Millis.P50)
 	}
-	for _, s := range m.Sustained {
-		wrong = append(wrong, judge(s.Op+" sustained", s.Bytes, 1e6*s.Seconds)...)
+	for i := range m.Sustained {
+		s := &m.Sustained[i]
+		judge(&s.Verify, s.Op+" sustained", s.Bytes, 1e6*s.Seconds)
 	}
 	return wrong[:min(1, len(wrong))]
 }

@@ -249,13 +249,22 @@ func TestNothingIsFasterThanItsLink(t *testing.T) {
 			d := resulttest.Transfer(c, resulttest.Attempt())
 			d.Limits = []result.Limit{{Of: of, GBps: peak}}
 			edit(&d.Measurement, gbps)
-			return (&assembly{Document: d}).tooFast().String()
+			wrong := (&assembly{Document: d}).tooFast().String()
+			require.Equal(t, wrong == "", passed(&d.Measurement), "what is too fast has not passed")
+			return wrong
 		}
 		for _, of := range []string{result.LimitLink, result.LimitNetwork} {
 			require.Empty(t, tooFast(of, 0.999*peak), what)
 			require.Contains(t, tooFast(of, 1.001*peak), "implausible: "+what+" of ", of)
 		}
 	}
+}
+
+// passed reports whether all that was measured passed.
+func passed(m *transfer.Measurement) bool {
+	return !slices.ContainsFunc(m.Rows, func(r transfer.Row) bool { return !r.Verify.Passed }) &&
+		!slices.ContainsFunc(m.First, func(f transfer.First) bool { return !f.Verify.Passed }) &&
+		!slices.ContainsFunc(m.Sustained, func(s transfer.Sustained) bool { return !s.Verify.Passed })
 }
 
 // Data on lane rdma pass the ports of the nodes, although the nodes may be in one scale-up domain.
