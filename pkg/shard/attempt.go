@@ -266,23 +266,23 @@ func (r *runner) valid(c plan.Case, doc result.Document, end ended, refused erro
 func (r *runner) assemble(doc result.Document, end ended) error {
 	refused := r.Families[doc.Head().Identity.Case.Family].Assemble(doc, end.streams)
 	r.describe(doc.Head(), end.streams)
-	doc.Head().Outcome = outcome(doc.Head().Outcome, end.reasons)
+	doc.Head().Outcome = outcome(doc.Head().Outcome, end)
 	return errors.Join(refused, result.Validate(doc))
 }
 
 // outcome returns the outcome of an attempt that its family judged, and that not all ranks ran to
-// its end if there are reasons. Wrong data outlast an accident, so that no retry replaces them.
-// Missing checks do not, as the accident explains them, nor do impossible times, which may be
-// medians of few samples.
-func outcome(judged result.Outcome, reasons result.Reasons) result.Outcome {
+// its end if end has reasons. Wrong data outlast every end, so that no later attempt replaces them,
+// unless another case than the planned one ran. Missing checks do not, as the end explains them,
+// nor do impossible times, which may be medians of few samples.
+func outcome(judged result.Outcome, end ended) result.Outcome {
 	wrong := judged.Status == result.Invalid && !judged.Reasons.Only(result.ReasonUnchecked, result.ReasonImplausible)
 	switch {
-	case len(reasons) == 0:
+	case len(end.reasons) == 0:
 		return judged
-	case wrong && accident(reasons[0].Code):
-		return result.Outcome{Status: result.Invalid, Reasons: slices.Concat(judged.Reasons, reasons)}
+	case wrong && !end.other && end.misfit == nil:
+		return result.Outcome{Status: result.Invalid, Reasons: slices.Concat(judged.Reasons, end.reasons)}
 	default:
-		return result.Outcome{Status: result.Failed, Reasons: reasons}
+		return result.Outcome{Status: result.Failed, Reasons: end.reasons}
 	}
 }
 

@@ -20,6 +20,7 @@ type ended struct {
 	streams []rank.Stream
 	reasons result.Reasons // why not all ranks ran the case to its end; empty if they did
 	misfit  error          // a device is not one of the cell's platform
+	other   bool           // settings of ranks are not those of the plan, or differ
 
 	// computed is the document of a case without ranks, nil if it was not computed.
 	computed result.Document
@@ -103,9 +104,10 @@ func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late 
 	}
 	if len(end.reasons) == 0 {
 		end.reasons, end.text = unplanned(g.env, end.streams)
-	}
-	if len(end.reasons) == 0 {
-		end.reasons, end.text = unlike(end.streams)
+		if len(end.reasons) == 0 {
+			end.reasons, end.text = unlike(end.streams)
+		}
+		end.other = len(end.reasons) > 0
 	}
 	return end, errors.Join(err, left.err)
 }

@@ -165,7 +165,7 @@ func TestFaultCostsItsCaseOnly(t *testing.T) {
 		{"rank is killed", "kind=kill,at=record-4", 0, result.Failed, []string{"rank-died: rank 1 signal 9"}, 2},
 		{"rank meets a segmentation fault", "kind=segv,at=record-4", 0, result.Failed, []string{"rank-died: rank 1 exit 2"}, 2},
 		{"rank's disk is full", "kind=full", 0, result.Failed, []string{"environment: store of rank 1"}, 0},
-		{"rank hangs", "kind=hang,at=record-4", 3, result.Failed, []string{"timeout: case budget of 3 s"}, 2},
+		{"rank hangs", "kind=hang,at=record-4", 10, result.Failed, []string{"timeout: case budget of 10 s"}, 2},
 		{"rank panics", "kind=panic", 0, result.Failed, []string{"internal-error: rank 1"}, 0},
 		{"rank is slow", "kind=slow", 0, result.Success, []string{}, 4},
 		{"rank loses its records", "kind=mute", 0, result.Invalid, []string{string(result.ReasonUnchecked)}, 4},
@@ -238,7 +238,7 @@ func requireHandedOver(t *testing.T, s *Shard) {
 func TestAHungRankLeavesItsStacksInItsLog(t *testing.T) {
 	t.Parallel()
 	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4)), rank.FaultVariable, "rank=0,kind=hang")
-	s.Cases[0].BudgetSeconds = 6 // rank 0 hangs long before
+	s.Cases[0].BudgetSeconds = 20 // rank 0 hangs long before
 	counts, _, _ := do(t, s)
 	require.Equal(t, Counts{Failed: 1}, counts)
 	logs, err := filepath.Glob(filepath.Join(s.Results, "logs", "*", "group-001", "rank-*.log"))
@@ -359,19 +359,21 @@ func TestWhatOutlastsWhat(t *testing.T) {
 	died := result.Reasons{result.ReasonRankDied.With("rank 1 signal 11")}
 	wrong := judged(result.Invalid, "check-failed: torn, 3 words")
 	for _, c := range []struct {
-		name    string
-		judged  result.Outcome
-		reasons result.Reasons
-		want    result.Outcome
+		name   string
+		judged result.Outcome
+		end    ended
+		want   result.Outcome
 	}{
-		{"no accident", wrong, nil, wrong},
-		{"wrong data", wrong, died, judged(result.Invalid, "check-failed: torn, 3 words", "rank-died: rank 1 signal 11")},
-		{"a check that did not run", judged(result.Invalid, "check-did-not-run"), died, judged(result.Failed, "rank-died: rank 1 signal 11")},
-		{"an impossible time", judged(result.Invalid, "implausible: 0 us"), died, judged(result.Failed, "rank-died: rank 1 signal 11")},
-		{"settings that differ", wrong, resulttest.Reasons("environment: settings of ranks 0 and 1 differ"), judged(result.Failed, "environment: settings of ranks 0 and 1 differ")},
-		{"cancelled", wrong, resulttest.Reasons("skipped: cancelled"), judged(result.Failed, "skipped: cancelled")},
+		{"no accident", wrong, ended{}, wrong},
+		{"wrong data", wrong, ended{reasons: died}, judged(result.Invalid, "check-failed: torn, 3 words", "rank-died: rank 1 signal 11")},
+		{"a check that did not run", judged(result.Invalid, "check-did-not-run"), ended{reasons: died}, judged(result.Failed, "rank-died: rank 1 signal 11")},
+		{"an impossible time", judged(result.Invalid, "implausible: 0 us"), ended{reasons: died}, judged(result.Failed, "rank-died: rank 1 signal 11")},
+		{"settings that differ", wrong, ended{reasons: resulttest.Reasons("environment: settings of ranks 0 and 1 differ"), other: true}, judged(result.Failed, "environment: settings of ranks 0 and 1 differ")},
+		{"another device", wrong, ended{reasons: resulttest.Reasons("environment: device of rank 1"), misfit: errors.New("misfit")}, judged(result.Failed, "environment: device of rank 1")},
+		{"cancelled", wrong, ended{reasons: resulttest.Reasons("skipped: cancelled")}, judged(result.Invalid, "check-failed: torn, 3 words", "skipped: cancelled")},
+		{"without a store", wrong, ended{reasons: resulttest.Reasons("environment: store of rank 0")}, judged(result.Invalid, "check-failed: torn, 3 words", "environment: store of rank 0")},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, outcome(c.judged, c.reasons)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, outcome(c.judged, c.end)) })
 	}
 }
 
