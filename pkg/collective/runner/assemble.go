@@ -414,11 +414,12 @@ func judge(d *collective.Document, done, all bool) {
 	var wrong result.Reasons
 	if first(func(r collective.Row) bool { return r.Check.Wrong > 0 }) >= 0 {
 		wrong = result.Reasons{{Code: result.ReasonSemantics}}
-	} else if i := first(func(r collective.Row) bool { return len(r.Check.Reasons) > 0 }); i >= 0 {
-		wrong = rows[i].Check.Reasons[:1]
 	} else if a := d.Measurement.Arithmetic; a != nil && !a.Passed {
 		wrong = a.Reasons
 		all = false
+	}
+	if i := first(func(r collective.Row) bool { return len(r.Check.Reasons) > 0 }); len(wrong) == 0 && i >= 0 {
+		wrong = rows[i].Check.Reasons[:1]
 	}
 	unchecked := first(func(r collective.Row) bool { return !r.Complete || !r.Check.Passed })
 	d.Outcome = rank.Judge(d.Outcome, wrong, done, all && len(rows) > 0 && unchecked < 0)

@@ -65,6 +65,14 @@ func TestNothingIsFasterThanItsLink(t *testing.T) {
 	require.Equal(t, result.Invalid, sized(t, P2P, 4, 16<<20, 5).mustDocument().Outcome.Status)
 }
 
+// Wrong sums are not hidden by an impossible time, which a retry after an accident may replace.
+func TestWrongSumsBesideImpossibleTimes(t *testing.T) {
+	d := sized(t, AllReduce, 2, 16<<20, 5).mustDocument()
+	d.Measurement.Arithmetic = &result.Arithmetic{Reasons: resulttest.Reasons("wrong-arithmetic")}
+	judge(d, true, true)
+	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: resulttest.Reasons("wrong-arithmetic")}, d.Outcome)
+}
+
 // A rank alone reads and writes its memory, but for what a cache may hold.
 func TestNothingIsFasterThanItsMemory(t *testing.T) {
 	sp, err := parse(aCase(func(c *plan.Case) { collective.Of(c).Op, collective.Of(c).RedOp, c.World = "all_gather", "", 1 }))
