@@ -36,7 +36,7 @@ func median(v []float64) float64 {
 }
 
 // interval returns the interval of the shift that covers at least 95 %, from the
-// rank-sum distribution, and its coverage. It needs four runs a side.
+// rank-sum distribution, and its coverage; ok is false with too few runs, such as three a side.
 func interval(a, b []float64) (low, high, coverage float64, ok bool) {
 	d := differences(nil, a, b)
 	tails := exactTail
@@ -70,7 +70,7 @@ func exactTail(m, n int) (c int, tail float64) {
 // normalTail approximates exactTail for many values (Mann and Whitney, 1947).
 func normalTail(m, n int) (c int, tail float64) {
 	mean, deviation := float64(m*n)/2, math.Sqrt(float64(m*n*(m+n+1))/12)
-	c = int(mean + 0.5 - 1.959964*deviation)
+	c = max(0, int(mean+0.5-1.959964*deviation))
 	return c, math.Erfc((mean+0.5-float64(c))/deviation/math.Sqrt2) / 2
 }
 
@@ -242,8 +242,8 @@ type Shift struct {
 	OldUs   float64 `json:"old_us"` // medians over runs, at one rung
 	NewUs   float64 `json:"new_us"`
 	Ratio   float64 `json:"ratio"` // new / old, from the Hodges–Lehmann shift
-	// Low and High are the exact interval of the ratio, and Coverage is its probability;
-	// missing with fewer than four runs a side.
+	// Low and High are the interval of the ratio, and Coverage is its probability: exact up to 200 runs,
+	// of both sides. They are missing with too few runs, such as three a side.
 	Low      *float64 `json:"low,omitempty"`
 	High     *float64 `json:"high,omitempty"`
 	Coverage *float64 `json:"coverage,omitempty"`

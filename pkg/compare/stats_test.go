@@ -47,6 +47,8 @@ func TestIntervalOfManyRuns(t *testing.T) {
 		require.InDelta(t, exact, normal, 2)
 		require.InDelta(t, exactly, about, 2e-4)
 	}
+	c, _ := normalTail(200, 1)
+	require.Zero(t, c, "one run has no interval")
 	var v []float64
 	for i := range 1000 {
 		v = append(v, float64(i))
