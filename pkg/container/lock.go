@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,11 +20,12 @@ const pollLock = 100 * time.Millisecond
 // machine, and on several if dir is on a shared file system with locks. Closing the file ends
 // the lock. The file stays: removing it could let two processes lock two files of one name.
 func (i Image) lock(ctx context.Context, dir, name string, wait time.Duration) (*os.File, error) {
+	mode := 0o777 | fs.ModeSticky // for all accounts
 	if dir == "" {
-		dir = filepath.Join(os.TempDir(), "collectivex-locks-"+strconv.Itoa(os.Geteuid()))
+		dir, mode = filepath.Join(os.TempDir(), "collectivex-locks-"+strconv.Itoa(os.Geteuid())), 0o700
 	}
 	path := filepath.Join(dir, name+".lock")
-	err := os.MkdirAll(dir, 0o700)
+	err := makeDirectory(dir, mode)
 	var file *os.File
 	if err == nil {
 		file, err = dirlock.OpenShared(path)
@@ -36,6 +38,20 @@ func (i Image) lock(ctx context.Context, dir, name string, wait time.Duration) (
 		return nil, err
 	}
 	return file, nil
+}
+
+// makeDirectory makes a directory with this mode, whatever the umask, unless it exists.
+func makeDirectory(dir string, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	switch err := os.Mkdir(dir, 0o700); {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return os.Chmod(dir, mode)
 }
 
 func (i Image) wait(ctx context.Context, file *os.File, limit time.Duration) error {

@@ -78,13 +78,15 @@ func TestEveryAccountCanLock(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
 	_, image, _ := squashes(t)
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "locks")
 	held, err := image.lock(t.Context(), dir, "x", 0)
 	require.NoError(t, err)
 	defer held.Close()
-	info, err := os.Stat(filepath.Join(dir, "x.lock"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o666), info.Mode())
+	for file, mode := range map[string]os.FileMode{dir: os.ModeDir | os.ModeSticky | 0o777, filepath.Join(dir, "x.lock"): 0o666} {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, mode, info.Mode(), file)
+	}
 }
 
 // A file that is corrupted, or that its writer had not finished, is made again.

@@ -115,7 +115,7 @@ func Cleanup(ctx context.Context, s command.Starter, stages []string) (removed i
 		n, failed := cleanup(ctx, base, cancelOf(s))
 		removed += n
 		if failed != nil && !errors.Is(failed, os.ErrNotExist) { // no cell has run there yet
-			err = errors.Join(err, of[base].HideIn(fmt.Errorf("clean up %s: %w", base, failed)))
+			err = errors.Join(err, of[base].HideIn(fmt.Errorf("clean up %s: %w", base, failed), base))
 		}
 	}
 	return removed, err

@@ -52,7 +52,7 @@ const stagedProgram = "cxrun"
 
 // Allocate implements Launcher.
 func (s Slurm) Allocate(ctx context.Context) (_ Allocation, err error) {
-	defer func() { err = s.Operator.Storage.HideIn(err) }()
+	defer func() { err = s.Operator.Storage.HideIn(err, s.Scratch) }()
 	s.Starter = SlurmClient{s.Starter}
 	if err := ownDirectory(s.Scratch, "storage.stage"); err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ type slurmAllocation struct {
 }
 
 func (a *slurmAllocation) Release() error {
-	return a.Operator.Storage.HideIn(a.release(context.Background()))
+	return a.Operator.Storage.HideIn(a.release(context.Background()), a.Scratch)
 }
 
 func (a *slurmAllocation) release(ctx context.Context) error {

@@ -298,10 +298,17 @@ func (t *Team) Close(ctx context.Context, code int) error {
 	if err == nil && len(behind) > 0 {
 		err = fmt.Errorf("the processes of ranks %s do not end within %s", rendezvous.Ranks(behind), agentGrace)
 	}
-	if t.left[t.member.Place.Rank] { // otherwise the agent of this process may wait without end
-		if served := <-t.served; served != nil && !errors.Is(served, context.Canceled) {
-			err = errors.Join(err, served)
+	served := context.Canceled
+	if t.left[t.member.Place.Rank] {
+		served = <-t.served
+	} else {
+		select {
+		case served = <-t.served: // it failed
+		default: // it may wait without end
 		}
+	}
+	if served != nil && !errors.Is(served, context.Canceled) {
+		err = errors.Join(err, served)
 	}
 	err = errors.Join(err, t.store.Close())
 	if t.dir != "" {

@@ -129,12 +129,13 @@ func (s Storage) Hide(text string) string {
 	return hide(text, "storage.stage", s.Stage)
 }
 
-// HideIn returns an error that wraps err and has its text without the directories of s; nil for nil.
-func (s Storage) HideIn(err error) error {
+// HideIn returns an error that wraps err and has its text without the directories of s, and without own, a
+// directory in storage.stage whose name has the host's; nil for nil.
+func (s Storage) HideIn(err error, own string) error {
 	if err == nil {
 		return nil
 	}
-	return &hidden{err, s.Hide(err.Error())}
+	return &hidden{err, s.Hide(hide(err.Error(), "storage.stage", own))}
 }
 
 type hidden struct {
