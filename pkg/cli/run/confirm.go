@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -188,6 +189,9 @@ func (c *confirmation) measureNew(ctx context.Context, s cli.Streams, before int
 	return side.run(ctx, suspects, suites, compare.Pairs, filepath.Join(c.dir, side.name, strconv.Itoa(before+1)))
 }
 
+// endGrace is how long an interrupted run has to cancel its jobs.
+const endGrace = time.Minute
+
 func (h howToRun) run(ctx context.Context, suspects, suites []string, repeats int, out string) error {
 	args, err := h.args(suites)
 	if err != nil {
@@ -201,7 +205,7 @@ func (h howToRun) run(ctx context.Context, suspects, suites []string, repeats in
 	}
 	// Without the variables of Actions, each run has its own run id.
 	env[runIDVariable], env["GITHUB_STEP_SUMMARY"] = "", ""
-	_, err = command.Output(ctx, command.Host{}, command.Command{Args: args, Env: env})
+	_, err = command.Output(ctx, command.Host{}, command.Command{Args: args, Env: env, Grace: endGrace})
 	// A run with failed cases leaves documents about them.
 	if failed, ok := errors.AsType[*command.Error](err); ok && failed.Status == (command.Status{Code: cli.ExitFailed}) {
 		return nil

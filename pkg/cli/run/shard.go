@@ -95,7 +95,7 @@ docs/fleet.md.`,
 	f.BoolVar(&r.join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")
 	f.StringVar(&r.runID, "run-id", "", "write documents of the run `ID`; for several cells of one run, started by hand")
 	cli.AddWaitFlag(f, &r.wait)
-	f.DurationVar(&r.limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout, for each of --repeat, less five minutes)")
+	f.DurationVar(&r.limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout, or with --case what these need, for each of --repeat, less five minutes)")
 	return cmd
 }
 
