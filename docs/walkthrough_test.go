@@ -23,6 +23,7 @@ var (
 // pages show. A … stands for any text, and alone in a line for any lines.
 func TestWalkthrough(t *testing.T) {
 	need.Full(t)
+	need.Tool(t, "jq")
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	dir := t.TempDir()
