@@ -2,7 +2,7 @@
 //
 // go test ./... without variables runs the fast tests. It skips the full tests, and tests whose
 // programs this machine lacks. CX_E2E=1 runs the full tests too, and a missing program fails its test.
-// With -short, they leave long tests out. Only this package reads the variable.
+// With -short, the full tests leave out long ones. Only this package reads the variable.
 package need
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +138,14 @@ func Python(t testing.TB) string {
 		Missing(t, err.Error(), "install Debian's python3 and libpython3-dev")
 	}
 	return systemPython
+}
+
+// Processors needs at least n processors that this process may use.
+func Processors(t testing.TB, n int) {
+	t.Helper()
+	if has := runtime.NumCPU(); has < n {
+		Missing(t, fmt.Sprintf("one of %d processors", n), fmt.Sprintf("this process may use %d: allow more, for example with taskset", has))
+	}
 }
 
 // Namespace needs the right to start processes in a namespace of this kind: net, mount or uts.

@@ -114,12 +114,12 @@ func shareIDs(ctx context.Context, s *rank.Session, l *nccl.Library, name string
 
 // Needs holds, for each kind of library, the need of the backends that use it.
 var Needs = map[nccl.Kind]*backend.Need{
-	nccl.NCCL:    need(nccl.NCCL, "NCCL", inventory.NVIDIA),
-	nccl.RCCL:    need(nccl.RCCL, "RCCL", inventory.AMD),
-	nccl.MSCCLPP: need(nccl.MSCCLPP, "MSCCL++", ""),
+	nccl.NCCL:    needOf(nccl.NCCL, "NCCL", inventory.NVIDIA),
+	nccl.RCCL:    needOf(nccl.RCCL, "RCCL", inventory.AMD),
+	nccl.MSCCLPP: needOf(nccl.MSCCLPP, "MSCCL++", ""),
 }
 
-func need(kind nccl.Kind, label, vendor string) *backend.Need {
+func needOf(kind nccl.Kind, label, vendor string) *backend.Need {
 	return &backend.Need{Kind: string(kind), Label: label, Variable: kind.Variable(), Vendor: vendor, Find: func(context.Context) backend.Library {
 		l, err := nccl.Open(kind)
 		if err != nil {

@@ -18,19 +18,23 @@ func build(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	file := filepath.Join(dir, ".nixl_cu13.mesonpy.libs", "libnixl_capi.so")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	compile(t, append([]string{"-fPIC", "-o", file, "testdata/stub.c"}, args...)...)
+	return file
+}
+
+// compile makes a shared library.
+func compile(t *testing.T, args ...string) {
+	t.Helper()
 	cc, err := exec.Command("go", "env", "CC").Output()
 	require.NoError(t, err)
-	args = append([]string{"-shared", "-fPIC", "-o", file, "testdata/stub.c"}, args...)
-	out, err := exec.Command(strings.TrimSpace(string(cc)), args...).CombinedOutput()
+	out, err := exec.Command(strings.TrimSpace(string(cc)), append([]string{"-shared"}, args...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	return file
 }
 
 // Libraries that cannot be used are refused with what is wrong with them.
 func TestUnfitLibraries(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other.so")
-	out, err := exec.Command("gcc", "-shared", "-o", other, "-x", "c", "/dev/null").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	compile(t, "-o", other, "-x", "c", "/dev/null")
 	for name, tc := range map[string]struct {
 		path string
 		is   error

@@ -43,7 +43,7 @@ func TestTheLimitEndsTheRunningCase(t *testing.T) {
 	need.Full(t)
 	t.Parallel()
 	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1)), rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
-	s.Limit = endReserve + minBudget + 500*time.Millisecond
+	s.Limit = endReserve + minBudget + 10*time.Second
 	_, docs, _ := do(t, s)
 	// A second reason says where the ranks were.
 	require.Equal(t, "timeout: shard time limit", docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons[0].String())
@@ -61,7 +61,7 @@ func TestTheLimitEndsAssembly(t *testing.T) {
 		return nil
 	}
 	s.Families[collective.Name] = family
-	s.Limit = endReserve + minBudget + 500*time.Millisecond
+	s.Limit = endReserve + minBudget + 10*time.Second
 	var counts Counts
 	ended := make(chan error, 1)
 	go func() {

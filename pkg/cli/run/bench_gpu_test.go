@@ -446,7 +446,8 @@ func TestBenchWithoutARegistrationHandle(t *testing.T) {
 	t.Setenv("CX_FAKE_NCCL_NO_HANDLE", "1")
 	r, stderr := benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "1K", "-R", "2", "-N", "2")
 	require.False(t, r.Results[0].Registered)
-	require.Equal(t, 1, strings.Count(stderr, "cxrun: warning: -R: the library accepted buffers for registration symmetric but returned no handle"), stderr)
+	require.Equal(t, 1, strings.Count(stderr, "cxrun: warning: -R: "), stderr)
+	wording.Has(t, stderr, "symmetric … no handle")
 }
 
 // The check on the device finds what the one on the host finds.
@@ -493,7 +494,8 @@ func TestBenchWhereALibraryFails(t *testing.T) {
 				require.Contains(t, stderr, " failed: "+c.reasons[0])
 				require.NotContains(t, stderr, "warning", "that states were not read is a consequence")
 				require.Equal(t, c.rows, completeRows(t, r))
-				require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons(c.reasons...)}, r.Results[0].Outcome)
+				require.Equal(t, result.Failed, r.Results[0].Outcome.Status)
+				require.Subset(t, resulttest.Reasons(c.reasons...), r.Results[0].Outcome.Reasons, "ranks that are slow to report are not waited for")
 				requireNoRanks(t, os.Getenv("CX_FAKE_DIR"))
 			})
 		}
@@ -520,7 +522,7 @@ func TestBenchWhereALibraryHangs(t *testing.T) {
 		{"mscclpp", "CX_FAKE_NCCL_ASYNC_ERROR"},
 	} {
 		h := &hung{name: c.order + " of " + c.backend, memory: fakes.MemoryDir(t)}
-		h.cmd = program("bench", "--json", "all_reduce", "--backend", c.backend, "-b", "1K", "-e", "2K", "-f", "2", "-n", "1", "-w", "0", "-T", "10")
+		h.cmd = program("bench", "--json", "all_reduce", "--backend", c.backend, "-b", "1K", "-e", "2K", "-f", "2", "-n", "1", "-w", "0", "-T", "30")
 		h.cmd.Env = append(h.cmd.Env, c.order+"=1:130", "CX_FAKE_DIR="+h.memory, "CX_DEVICE_LOCKS="+h.memory)
 		h.cmd.Stdout, h.cmd.Stderr = &h.stdout, &h.stderr
 		require.NoError(t, h.cmd.Start())
@@ -530,7 +532,7 @@ func TestBenchWhereALibraryHangs(t *testing.T) {
 		_ = h.cmd.Wait()
 		t.Run(h.name, func(t *testing.T) {
 			require.Equal(t, cli.ExitFailed, h.cmd.ProcessState.ExitCode(), h.stderr.String())
-			wording.Has(t, h.stderr.String(), "timeout: … 10 s")
+			wording.Has(t, h.stderr.String(), "timeout: … 30 s")
 			require.NotContains(t, h.stderr.String(), "warning", "that states were not read is a consequence")
 			var r collectivebench.Report
 			require.NoError(t, json.Unmarshal(h.stdout.Bytes(), &r))

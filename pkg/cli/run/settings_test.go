@@ -117,9 +117,7 @@ func TestRestrictedProcessors(t *testing.T) {
 	need.Full(t)
 	allowed, err := affinity.Allowed()
 	require.NoError(t, err)
-	if len(allowed) < 2 {
-		need.Missing(t, "a second processor", "allow this process to use two, for example with taskset")
-	}
+	need.Processors(t, 2)
 	free, _, _ := settled(t)
 	one, _, _ := settled(t, "taskset", "-c", affinity.List(allowed[:1]))
 	require.Equal(t, map[string]string{"CX_PROCESSORS": "1"}, one.Provenance.Environment)
