@@ -25,7 +25,7 @@ func Figures(d *Document) []figure.Row {
 				Key: r.Key, Op: m.Op, Mode: m.Buffers, DType: m.DType, XName: "bytes", X: r.Requested,
 				Placement: r.placement(), Src: r.Src, Dst: r.Dst,
 			},
-			Complete: r.Complete, Passed: r.Check.Passed,
+			Complete: r.Complete, Passed: r.Check.Passed && (m.Arithmetic == nil || m.Arithmetic.Passed),
 		}
 		rung := r.rung()
 		for _, mode := range modes {
@@ -95,6 +95,9 @@ func lines(d *Document, r *Row, mode string, t *Timing) []figure.Line {
 		X: r.Requested, Time: t.Percentiles, Work: []float64{t.BusBW * t.Percentiles.P50}, Samples: t.SampleCount,
 		Slots: r.Slots, Reason: figure.ReasonOf(r.Complete, r.Check.Passed, r.Check.Reasons),
 	}}
+	if a := d.Measurement.Arithmetic; a != nil && !a.Passed {
+		line.Reason = figure.ReasonOf(r.Complete, false, a.Reasons)
+	}
 	switch {
 	case r.Requested == 0 || r.Group != nil: // axes are logarithmic, and groups have no series of their own
 		return nil

@@ -4,6 +4,7 @@ package family
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/figure"
@@ -46,7 +47,7 @@ type Family struct {
 // Summary describes how a summary presents the documents of a family.
 type Summary struct {
 	// Rows counts the rows of a document that are complete and passed, and the rows that
-	// were requested.
+	// were requested; see Counted.
 	Rows func(d result.Document) (measured, asked int)
 	// Dropped describes requested parts that the document leaves out, and why, or returns "". It may be
 	// nil if tables show them.
@@ -107,6 +108,16 @@ func (f *Family) Rows(d result.Document) []figure.Row {
 	rows := f.Figures(d)
 	figure.Disqualify(d.Head().Outcome, rows)
 	return rows
+}
+
+// Counted returns the number of rows of a document that count, and that were requested.
+func (f *Family) Counted(d result.Document) (measured, asked int) {
+	measured, asked = f.Summary.Rows(d)
+	passed := func(r figure.Row) bool { return r.Passed }
+	if d.Head().Outcome.Status != result.Success && !slices.ContainsFunc(f.Rows(d), passed) {
+		measured = 0
+	}
+	return measured, asked
 }
 
 // All returns the families in the order of their registration.

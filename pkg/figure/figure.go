@@ -198,11 +198,11 @@ func ReasonOf(complete, passed bool, reasons result.Reasons) string {
 	}
 }
 
-// Disqualify fails all rows of an invalid case if each is complete and passed its checks. The reason of such a
-// case concerns all of it.
+// Disqualify fails all rows of an invalid case if none of them explains that: the reason concerns all of the
+// case, or a row that its document lacks.
 func Disqualify(o result.Outcome, rows []Row) {
-	good := func(r Row) bool { return r.Complete && r.Passed }
-	if o.Status != result.Invalid || slices.ContainsFunc(rows, func(r Row) bool { return !good(r) }) {
+	explains := func(r Row) bool { return !r.Passed || !r.Complete && o.Code() == result.ReasonUnchecked }
+	if o.Status != result.Invalid || slices.ContainsFunc(rows, explains) {
 		return
 	}
 	for i := range rows {

@@ -137,7 +137,7 @@ func figuresOf(d result.Document) figures {
 	if of := family.Find(h.Identity.Case.Family); of != nil {
 		s := &of.Summary
 		f.simulated = of.Computed
-		f.measured, f.asked = s.Rows(d)
+		f.measured, f.asked = of.Counted(d)
 		f.list, f.headline = s.Headline(d)
 	}
 	return f

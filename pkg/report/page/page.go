@@ -175,7 +175,7 @@ func read(rec fold.Record) *answered {
 	if f := family.Find(s.envelope.Identity.Case.Family); f != nil {
 		of := &f.Summary
 		s.simulated = f.Computed
-		s.measured, s.asked = of.Rows(d)
+		s.measured, s.asked = f.Counted(d)
 		if of.Dropped != nil {
 			s.dropped = of.Dropped(d)
 		}
