@@ -39,7 +39,8 @@ type Histogram struct {
 // and the place that it comes from.
 type Verify struct {
 	Passed bool `json:"passed"`
-	// Detail describes in one line what was checked, or the class and place of the first wrong word.
+	// Detail describes in one line what was checked, or the class and place of the first wrong word, or a time
+	// that cannot be.
 	Detail  string `json:"detail"`
 	Checks  int    `json:"checks"` // of a pool after a burst
 	Checked int64  `json:"checked_words"`

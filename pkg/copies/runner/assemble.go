@@ -237,7 +237,9 @@ func judge(d *copies.Document, done bool, asked int, bad result.Reasons) {
 		}
 	}
 	if wrong == nil && len(bad) > 0 {
-		wrong = bad[:1]
+		// An impossible time may be replaced after an accident, a check that failed may not.
+		i := slices.IndexFunc(bad, func(r result.Reason) bool { return r.Code != result.ReasonImplausible })
+		wrong = result.Reasons{bad[max(i, 0)]}
 	}
 	d.Outcome = rank.Judge(d.Outcome, wrong, done, checked)
 }

@@ -88,6 +88,7 @@ func TestVictimsThatDoNotCount(t *testing.T) {
 	for want, edit := range map[string]func(b *beside){
 		"check-failed: the victim took 5 units":                                      func(b *beside) { b.Wrong = "the victim took 5 units" },
 		"implausible: victim alone of 1048576 bytes on 1 stream takes 0 us":          func(b *beside) { b.Alone[1] = 0 },
+		"check-failed: 5 units, beside an impossible time":                           func(b *beside) { b.Wrong, b.Alone[1] = "5 units, beside an impossible time", 0 },
 		"implausible: victim beside copies of 1048576 bytes on 1 stream takes 0 us":  func(b *beside) { b.Slowed[0] = 0 },
 		"implausible: copy beside a victim of 1048576 bytes on 1 stream takes -2 us": func(b *beside) { b.Copy[0] = -2 },
 		"check-did-not-run": func(b *beside) {

@@ -86,10 +86,11 @@ func read(s rank.Stream, t *track) error {
 // assembly is the document and its inputs.
 type assembly struct {
 	*transfer.Document
-	block   *transfer.Block
-	tracks  []track
-	counts  func(row int) map[int]int // which repetition of a row's trial counts; see rank.Counting
-	hurried result.Reasons            // see hurry
+	block  *transfer.Block
+	tracks []track
+	counts func(row int) map[int]int // which repetition of a row's trial counts; see rank.Counting
+	// implausible are reasons to doubt times; see doubt.
+	implausible result.Reasons
 }
 
 // timedChecks returns the number of checks of the bursts of trials.
@@ -226,7 +227,7 @@ func (a *assembly) rows() error {
 			row.GBpsPrepared = row.GBps
 		}
 		row.Verify = a.verdict(i, row.Op, a.timedChecks(max(len(trials), a.block.Timing.Trials)))
-		a.hurried = append(a.hurried, a.hurry(i, row.Op, all.Latency, counts)...)
+		a.doubt(&row.Verify, a.hurry(i, row.Op, all.Latency, counts))
 		a.Measurement.Rows = append(a.Measurement.Rows, row)
 	}
 	return nil
@@ -325,7 +326,7 @@ func (a *assembly) rest() error {
 			// Each operation has two sizes, in this order.
 			row := rowFirst - i%firstSizes
 			verify := a.verdict(row, f.Op, a.timedChecks(a.block.Timing.Trials))
-			a.hurried = append(a.hurried, a.hurry(row, f.Op, f.Millis, nil)...)
+			a.doubt(&verify, a.hurry(row, f.Op, f.Millis, nil))
 			m.First = append(m.First, transfer.First{Op: f.Op, Bytes: f.Bytes, Millis: result.NewBurst(f.Millis), Verify: &verify})
 		}
 	}
@@ -365,7 +366,7 @@ func (a *assembly) judge(done bool) {
 	m := &a.Measurement
 	var verdicts []result.Verify
 	complete := true
-	tooFast := a.tooFast()
+	a.tooFast()
 	for i := range m.Rows {
 		verdicts = append(verdicts, m.Rows[i].Verify)
 		complete = complete && m.Rows[i].Complete
@@ -387,9 +388,6 @@ func (a *assembly) judge(done bool) {
 			wrong = pool.Reasons(v)
 		}
 	}
-	if wrong == nil {
-		wrong = a.hurried
-	}
 	switch {
 	case wrong != nil, !done:
 	case m.Lane != a.block.Mode:
@@ -397,25 +395,28 @@ func (a *assembly) judge(done bool) {
 	case a.block.Handle != "" && m.Transport != a.block.Handle:
 		wrong = result.Reasons{result.ReasonCheck.With("handle %s instead of %s", m.Transport, a.block.Handle)}
 	}
-	if wrong == nil { // data on another lane may be faster than this one
-		wrong = tooFast
+	if wrong == nil && len(a.implausible) > 0 { // data on another lane may be faster than this one
+		wrong = a.implausible[:1]
 	}
 	ops := len(a.block.Ops)
 	whole := len(m.Rows) == len(a.Asked()) && len(m.First) == firstSizes*ops && len(m.Sustained) == ops && len(m.Released) == ops
 	a.Outcome = rank.Judge(a.Outcome, wrong, done, complete && whole && passed)
 }
 
-// tooFast fails what took no time, and data that moved faster than their links allow. It returns the first
-// reason, or nil. It judges medians and sustained rates, which readers compare.
-func (a *assembly) tooFast() result.Reasons {
+// doubt fails a verdict for reasons to doubt its times, if there are any.
+func (a *assembly) doubt(v *result.Verify, bad result.Reasons) {
+	if a.implausible = append(a.implausible, bad...); len(bad) > 0 && v.Passed {
+		v.Passed, v.Detail = false, bad.String()
+	}
+}
+
+// tooFast fails what took no time, and data that moved faster than their links allow. It judges medians and
+// sustained rates, which readers compare.
+func (a *assembly) tooFast() {
 	m := &a.Measurement
-	var wrong result.Reasons
 	judge := func(v *result.Verify, what string, bytes int64, us float64) {
 		// On every lane, all bytes leave the device of one rank and enter that of the other.
-		bad := plausible.Judge(a.Limits, plausible.Moved{Link: bytes, Network: bytes}, what, us)
-		if wrong = append(wrong, bad...); len(bad) > 0 && v.Passed {
-			v.Passed, v.Detail = false, bad.String()
-		}
+		a.doubt(v, plausible.Judge(a.Limits, plausible.Moved{Link: bytes, Network: bytes}, what, us))
 	}
 	for i := range m.Rows {
 		r := &m.Rows[i]
@@ -429,7 +430,6 @@ func (a *assembly) tooFast() result.Reasons {
 		s := &m.Sustained[i]
 		judge(&s.Verify, s.Op+" sustained", s.Bytes, 1e6*s.Seconds)
 	}
-	return wrong[:min(1, len(wrong))]
 }
 
 // fit fits the paged rows of an operation; ok is false if they do not determine the three parameters.
