@@ -223,7 +223,9 @@ func (r *runner) write(index int, end ended) (result.Document, error) {
 		instead = cutOff
 	}
 	if instead.Code != "" {
+		judged := doc.Head().Outcome
 		if doc, err = r.empty(c, instead); err == nil {
+			doc.Head().Outcome = outcome(judged, ended{reasons: result.Reasons{instead}})
 			_, err = result.Write(r.Results, doc, index, r.Run.Screen.Document)
 		}
 	}

@@ -82,30 +82,44 @@ func TestTheLimitEndsAssembly(t *testing.T) {
 	requireNoLitter(t, s)
 }
 
-// A shard whose time ends while it writes samples does not write on.
+// A shard whose time ends while it writes samples does not write on. Data that were wrong stay so.
 func TestTheLimitEndsSamples(t *testing.T) {
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
-	c := s.Cases[0].Case
-	require.NoError(t, os.Mkdir(filepath.Join(s.Results, result.SamplesDir), 0o755))
-	r := &runner{Shard: s, started: time.Now(), history: history{cases: map[string]*past{c.CaseID: {attempts: 1}}}, private: slog.New(slog.DiscardHandler)}
-	family := s.Families[collective.Name]
-	family.Assemble = func(d result.Document, streams []rank.Stream) error {
-		r.started = r.started.Add(-s.Limit) // the time ends here
-		return fakeAssemble(d, streams)
+	late := resulttest.Reasons("timeout: shard time limit")
+	for _, tt := range []struct{ judged, want result.Outcome }{
+		{result.Outcome{Status: result.Success, Reasons: result.Reasons{}}, result.Outcome{Status: result.Failed, Reasons: late}},
+		{
+			result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}},
+			result.Outcome{Status: result.Invalid, Reasons: append(result.Reasons{{Code: result.ReasonSemantics}}, late...)},
+		},
+	} {
+		s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+		c := s.Cases[0].Case
+		require.NoError(t, os.Mkdir(filepath.Join(s.Results, result.SamplesDir), 0o755))
+		r := &runner{Shard: s, started: time.Now(), history: history{cases: map[string]*past{c.CaseID: {attempts: 1}}}, private: slog.New(slog.DiscardHandler)}
+		family := s.Families[collective.Name]
+		family.Assemble = func(d result.Document, streams []rank.Stream) error {
+			r.started = r.started.Add(-s.Limit) // the time ends here
+			err := fakeAssemble(d, streams)
+			if d.Head().Outcome = tt.judged; tt.judged.Status == result.Invalid {
+				check := &d.(*collective.Document).Measurement.Rows[0].Check
+				check.Passed, check.Wrong = false, 1
+			}
+			return err
+		}
+		s.Families[collective.Name] = family
+		record := rank.Record{Kind: "size", Data: json.RawMessage(`{"bytes":8}`)}
+		facts := &rank.Facts{DeviceProduct: "Fake One", NUMANode: -1}
+		doc, err := r.write(0, ended{streams: []rank.Stream{
+			{Rank: 0, Done: true, Facts: facts, Records: []rank.Record{record}},
+			{Rank: 1, Done: true, Facts: facts, Records: []rank.Record{record}},
+		}})
+		require.NoError(t, err)
+		require.Equal(t, tt.want, doc.Head().Outcome)
+		require.Equal(t, tt.want, readDocs(s.Results)[0].Head().Outcome)
+		left, err := os.ReadDir(filepath.Join(s.Results, result.SamplesDir))
+		require.NoError(t, err)
+		require.Empty(t, left)
 	}
-	s.Families[collective.Name] = family
-	record := rank.Record{Kind: "size", Data: json.RawMessage(`{"bytes":8}`)}
-	facts := &rank.Facts{DeviceProduct: "Fake One", NUMANode: -1}
-	doc, err := r.write(0, ended{streams: []rank.Stream{
-		{Rank: 0, Done: true, Facts: facts, Records: []rank.Record{record}},
-		{Rank: 1, Done: true, Facts: facts, Records: []rank.Record{record}},
-	}})
-	require.NoError(t, err)
-	require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("timeout: shard time limit")}, doc.Head().Outcome)
-	require.Equal(t, doc.Head().Outcome.Reasons, readDocs(s.Results)[0].Head().Outcome.Reasons)
-	left, err := os.ReadDir(filepath.Join(s.Results, result.SamplesDir))
-	require.NoError(t, err)
-	require.Empty(t, left)
 }
 
 // A case that the limit cut off has another chance with time again, unless its data are wrong, and keeps both documents.

@@ -214,8 +214,10 @@ func (r *runner) attempts(ctx context.Context, n, index int) error {
 			return nil
 		case retries == 0 || !retryable(outcome):
 			r.counts.Failed++
-			if outcome.Code() == result.ReasonEnvironment {
-				r.lacking = errors.Join(r.lacking, fmt.Errorf("%w: case %s: %s", ErrEnvironment, c.CaseID, outcome.Reasons[0]))
+			for _, reason := range outcome.Reasons {
+				if reason.Code == result.ReasonEnvironment {
+					r.lacking = errors.Join(r.lacking, fmt.Errorf("%w: case %s: %s", ErrEnvironment, c.CaseID, reason))
+				}
 			}
 			return nil
 		}
