@@ -168,6 +168,19 @@ func TestFewRunsAreUnclear(t *testing.T) {
 	}
 }
 
+// A case that fails before its ranks report their settings has another key than its success.
+func TestALostCaseOfAnotherKey(t *testing.T) {
+	b := oneCollective()
+	a := resulttest.Attempt()
+	a.Environment = map[string]string{"NCCL_ALGO": "Tree"}
+	failed := &compare.Side{}
+	failed.Add(resulttest.Fail(resulttest.New(b.c, a), "timeout"))
+	c := compare.Of(b.side(2), failed, compare.Options{})
+	require.Len(t, c.Cases, 1)
+	require.Len(t, c.Regressions(), 1, "%+v", c.Cases)
+	require.Empty(t, compare.Of(failed, b.side(2), compare.Options{}).Regressions())
+}
+
 func TestIncomparableCasesNameTheFactor(t *testing.T) {
 	b, other := oneCollective(), oneCollective()
 	other.attempt = func(a *result.Attempt) { a.Environment = map[string]string{"NCCL_ALGO": "Tree"} }

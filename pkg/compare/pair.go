@@ -203,7 +203,7 @@ func (q *pair) judge(p pools, o Options) Case {
 		}
 		whole := shift(oldTimes, newTimes)
 		status := beyond.Status
-		if o.History && beyond.Suspect && beyond.Floor != nil {
+		if o.History && beyond.Suspect && beyond.Floor != nil && len(oldLeft) >= MinRuns {
 			status = beyond.direction()
 		}
 		if (status == Slower && whole <= o.Effect) || (status == Faster && whole >= -o.Effect) {

@@ -44,7 +44,7 @@ func loneCases(lone, olds map[string][]*run) []Case {
 		}
 	}
 	var out []Case
-	for _, like := range []func(*run) string{
+	for i, like := range []func(*run) string{
 		func(r *run) string { return r.id },
 		func(r *run) string { c := r.c; c.Repeat, c.SKU = 1, ""; return c.ID() },
 		func(r *run) string { c := r.c; c.Repeat, c.SKU, c.Backend = 1, "", ""; return c.ID() },
@@ -57,6 +57,9 @@ func loneCases(lone, olds map[string][]*run) []Case {
 				a.used, b.used = true, true
 				c := caseOf(b.runs[0])
 				c.Status, c.Key, c.Differs = Incomparable, "", factors(a.runs[0], b.runs[0])
+				if i == 0 && !(anySuccess(a.runs) && anySuccess(b.runs)) {
+					c = unmeasured("", a.runs, b.runs) // a failed run may lack what the key says of its machine
+				}
 				out = append(out, c)
 			}
 		}
