@@ -132,9 +132,14 @@ func Merge(repeats []*Series) Series {
 func merged(points []Point) (Point, Spread) {
 	out := points[0]
 	median := func(of func(*Point) float64) Spread {
-		v := make([]float64, len(points))
+		var v []float64
 		for i := range points {
-			v[i] = of(&points[i])
+			if x := of(&points[i]); !math.IsNaN(x) { // a figure that the repeat lacks
+				v = append(v, x)
+			}
+		}
+		if len(v) == 0 {
+			return Spread{Median: math.NaN()}
 		}
 		return Over(v)
 	}

@@ -1,6 +1,7 @@
 package figure_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,4 +62,10 @@ func TestSeriesOfRepeats(t *testing.T) {
 	require.Equal(t, 4.0, got.Points[1].Time.P50)
 	require.Empty(t, got.Points[1].Reason)
 	require.Equal(t, "invalid: x", got.Points[2].Reason)
+
+	a, b, c = of(1), of(3), of(2)
+	a.Points[0].Work[0], b.Points[0].Work[0] = math.NaN(), 9
+	require.Equal(t, 8.5, figure.Merge([]*figure.Series{a, b, c}).Points[0].Work[0], "of those that have it")
+	b.Points[0].Work[0], c.Points[0].Work[0] = math.NaN(), math.NaN()
+	require.True(t, math.IsNaN(figure.Merge([]*figure.Series{a, b, c}).Points[0].Work[0]))
 }

@@ -50,7 +50,7 @@ func workOf(b *Block) string {
 	if b.Form != Beside {
 		return fmt.Sprintf("%s (hidden %d)", b.Form, b.Hidden)
 	}
-	return fmt.Sprintf("%s %s (hidden %d, %s, %s)", b.Form, b.Op, b.Hidden, table.Plural(b.Products, "product"), table.Plural(b.Collectives, "collective"))
+	return fmt.Sprintf("%s %s (hidden %d, %s, %s)", b.Form, b.Communication(), b.Hidden, table.Plural(b.Products, "product"), table.Plural(b.Collectives, "collective"))
 }
 
 // given returns the given rates of the charts: the efficiency and the exposed time. They are NaN for contenders other than

@@ -63,6 +63,31 @@ func headlineOf(d *Document) *Headline {
 	return h
 }
 
+// Settle leaves out figures of a row that fewer than half of the repeats have, as they are below the noise in the others.
+func (o *Headline) Settle() {
+	for i := range o.Rows {
+		r, repeats, exposed, efficient := &o.Rows[i], 0, 0, 0
+		for _, one := range o.All() {
+			if i >= len(one.Rows) {
+				continue
+			}
+			repeats++
+			if one.Rows[i].Beyond != nil {
+				exposed++
+			}
+			if one.Rows[i].Efficiency != nil {
+				efficient++
+			}
+		}
+		if r.Beyond = &r.Exposed; 2*exposed < repeats {
+			r.Beyond = nil
+		}
+		if 2*efficient < repeats {
+			r.Efficiency = nil
+		}
+	}
+}
+
 // efficiency returns the efficiency of the largest size, or 0.
 func (o *Headline) efficiency() float64 {
 	if n := len(o.Rows); n > 0 && o.Rows[n-1].Efficiency != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/family"
 	"github.com/collectivex/collectivex/pkg/overlap"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -49,4 +50,20 @@ func TestSummary(t *testing.T) {
 	b.Reset()
 	require.NoError(t, summary(t, noisy).Text(&b, 0))
 	require.Regexp(t, `(?m)^ +16 KiB +20.3 +10.2 +25.4 +30.5 +– +–$`, b.String())
+}
+
+// A figure that most repeats lack, since it is below their noise, is not the figure of the case.
+func TestFiguresOfFewRepeats(t *testing.T) {
+	of := func(exposed, efficiency *float64) any {
+		row := overlap.HeadlineRow{Beyond: exposed}
+		row.Efficiency = efficiency
+		return &overlap.Headline{Rows: []overlap.HeadlineRow{row}}
+	}
+	one := new(1.0)
+	few := family.Repeated([]any{of(nil, one), of(one, nil), of(nil, nil)}).(*overlap.Headline).Rows[0]
+	require.Nil(t, few.Beyond)
+	require.Nil(t, few.Efficiency)
+	most := family.Repeated([]any{of(nil, one), of(one, nil), of(one, one)}).(*overlap.Headline).Rows[0]
+	require.NotNil(t, most.Beyond)
+	require.Equal(t, one, most.Efficiency)
 }

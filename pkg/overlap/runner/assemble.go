@@ -58,14 +58,17 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		f := collective.Form{Op: op, Type: t, World: c.World}
 		for i := range asked {
 			a := assembly{block: overlap.Of(c), number: i, asked: &asked[i], form: f, tracks: tracks, counts: rank.Counting(streams, trialsOf(i)), limits: d.Limits}
-			if a.row() {
+			whole := a.row()
+			a.verify(&asked[i].Verify)
+			if whole {
+				a.gate()
 				m.Rows = append(m.Rows, asked[i])
 			}
 			implausible = append(implausible, a.implausible...)
 		}
 		d.EntrySkew = entrySkew(c.Nodes, tracks)
 	}
-	judge(d, done, len(asked), implausible)
+	judge(d, done, asked, implausible)
 	return nil
 }
 
@@ -145,8 +148,6 @@ func (a *assembly) row() bool {
 		}
 	}
 	r.Figures = r.Derive(a.block.Form, a.form.World)
-	a.verify(&r.Verify)
-	a.gate()
 	return true
 }
 
@@ -290,15 +291,15 @@ func (a *assembly) elements(of int) (products, communicated int64) {
 
 // judge sets the outcome of a case that all ranks completed or whose data are wrong. In other cases the shard sets it, since only
 // the shard knows why a rank did not complete.
-func judge(d *overlap.Document, done bool, asked int, implausible result.Reasons) {
+func judge(d *overlap.Document, done bool, asked []overlap.Row, implausible result.Reasons) {
 	rows := d.Measurement.Rows
 	var wrong result.Reasons
-	for i := range rows {
-		if v := &rows[i].Verify; v.WrongProducts > 0 || v.WrongCommunicated > 0 {
+	for i := range asked { // also of rows without times of all contenders
+		if v := &asked[i].Verify; v.WrongProducts > 0 || v.WrongCommunicated > 0 {
 			wrong = append(wrong, result.ReasonCheck.With("%d elements of products, %d communicated", v.WrongProducts, v.WrongCommunicated))
 		}
 	}
 	wrong = append(wrong, implausible...)
-	checked := len(rows) == asked && !slices.ContainsFunc(rows, func(r overlap.Row) bool { return !r.Complete || !r.Verify.Passed })
+	checked := len(rows) == len(asked) && !slices.ContainsFunc(rows, func(r overlap.Row) bool { return !r.Complete || !r.Verify.Passed })
 	d.Outcome = rank.Judge(d.Outcome, wrong[:min(1, len(wrong))], done, checked)
 }

@@ -84,6 +84,24 @@ func TestATimeOfZeroIsInvalid(t *testing.T) {
 	}
 }
 
+// Wrong data count, also in a row that lacks a contender since a rank died.
+func TestWrongDataOfAPartialRow(t *testing.T) {
+	c := plantest.Overlap("host", overlap.Beside, 2)
+	all := streams(t, &c, func(rank int, s *sample) {
+		if rank == 1 && s.Contender == overlap.Contenders(overlap.Beside)[0] {
+			s.Products.Wrong, s.Communicated.Wrong = 5, 5
+		}
+	})
+	for r := range all {
+		all[r].Done, all[r].Records = false, all[r].Records[:2] // its setup and the first sample
+	}
+	d := resulttest.New(c, resulttest.Attempt()).(*overlap.Document)
+	require.NoError(t, Assemble(d, all))
+	require.Empty(t, d.Measurement.Rows)
+	require.Equal(t, result.Invalid, d.Outcome.Status)
+	require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+}
+
 // A communication that is faster than the links of its devices did nothing, whatever its
 // check says.
 func TestNothingIsFasterThanItsLink(t *testing.T) {
