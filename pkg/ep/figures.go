@@ -98,6 +98,9 @@ func facetsOf(d *Document) []string {
 	if b.Layout != "" && b.Layout != ExpertMajor { // documents may omit it
 		mode += " " + b.Layout
 	}
+	if c := d.Identity.Case.Contract; c != ContractLayout {
+		mode += " " + c
+	}
 	if words := b.Tuning.Words(); len(words) > 0 {
 		mode += " " + strings.Join(words, " ")
 	}

@@ -30,6 +30,8 @@ type Headline struct {
 	World    int             `json:"ep"`
 	Timing   string          `json:"timing_mode,omitempty"` // empty is eager
 	Layout   string          `json:"layout,omitempty"`      // see Block.Layout
+	Contract string          `json:"contract,omitempty"`    // empty is ContractLayout
+	Tuning   string          `json:"tuning,omitempty"`
 	Routing  string          `json:"routing"`
 	Dispatch string          `json:"dispatch_dtype"`
 	Dropped  []int           `json:"ladder_dropped,omitempty"`
@@ -72,7 +74,10 @@ func headlineOf(d *Document) *Headline {
 	e := &Headline{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
 		Mode: f.Mode, Phase: f.Phase, World: f.EP, Routing: f.Routing, Timing: Of(&d.Identity.Case).TimingMode, Layout: Of(&d.Identity.Case).Layout, Dispatch: d.Measurement.DispatchDType,
-		Dropped: d.Workload.LadderDropped, Key: d.ComparisonKey,
+		Tuning: strings.Join(Of(&d.Identity.Case).Tuning.Words(), " "), Dropped: d.Workload.LadderDropped, Key: d.ComparisonKey,
+	}
+	if c := d.Identity.Case.Contract; c != ContractLayout {
+		e.Contract = c
 	}
 	var dispatch, combine []fit.Point
 	for _, r := range d.Measurement.Rows {
@@ -140,9 +145,9 @@ func sections(h family.Headlines) family.Sections {
 // keys are the columns that identify EP cases.
 var keys = table.Text("SKU", "backend", "mode", "phase", "routing", "dispatch", "EP")
 
-// form returns the mode with the layout and the timing mode that the case names.
+// form returns the mode with the layout, the timing mode, the contract and the tuning that the case names.
 func (e *Headline) form() string {
-	return strings.Join(strings.Fields(e.Mode+" "+e.Layout+" "+e.Timing), " ")
+	return strings.Join(strings.Fields(strings.Join([]string{e.Mode, e.Layout, e.Timing, e.Contract, e.Tuning}, " ")), " ")
 }
 
 func (e *Headline) key() []string {
