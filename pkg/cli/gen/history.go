@@ -84,12 +84,16 @@ input.`,
 func (t *historyOutput) join(w io.Writer, list []*fleet.Fetched) error {
 	for _, f := range list {
 		t.Runs = append(t.Runs, f.ID)
-		paths, err := filepath.Glob(filepath.Join(f.Dir, f.Artifacts[0].Dir, "*.ndjson"))
+		dir := filepath.Join(f.Dir, f.Artifacts[0].Dir)
+		files, err := os.ReadDir(dir)
 		if err != nil {
 			return err
 		}
-		for _, path := range paths {
-			in, err := safefile.Open(path)
+		for _, file := range files {
+			if filepath.Ext(file.Name()) != ".ndjson" {
+				continue
+			}
+			in, err := safefile.Open(filepath.Join(dir, file.Name()))
 			if err == nil {
 				_, err = io.Copy(w, in)
 				err = errors.Join(err, in.Close())
