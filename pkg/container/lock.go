@@ -25,7 +25,7 @@ func (i Image) lock(ctx context.Context, dir, name string, wait time.Duration) (
 		dir, mode = filepath.Join(os.TempDir(), "collectivex-locks-"+strconv.Itoa(os.Geteuid())), 0o700
 	}
 	path := filepath.Join(dir, name+".lock")
-	err := makeDirectory(dir, mode)
+	err := makeDirectory(filepath.Clean(dir), mode)
 	var file *os.File
 	if err == nil {
 		file, err = dirlock.OpenShared(path)

@@ -50,6 +50,7 @@ func TestScratchWithoutAClaimIsRemoved(t *testing.T) {
 	_, err := Slurm{Scratch: base}.Allocate(t.Context())
 	require.ErrorIs(t, err, unix.ENAMETOOLONG)
 	require.ErrorContains(t, err, "storage.stage")
+	require.NotContains(t, err.Error(), base, "its name has the host's")
 	left, err := os.ReadDir(base)
 	require.NoError(t, err)
 	require.Empty(t, left)
