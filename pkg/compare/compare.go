@@ -164,7 +164,7 @@ func Of(old, new *Side, o Options) *Comparison {
 			}
 		}
 	}
-	for _, k := range loneCases(lone, olds) {
+	for _, k := range loneCases(lone, olds, news) {
 		if !o.History || k.Status != Gone {
 			c.Cases = append(c.Cases, k)
 		}

@@ -179,6 +179,18 @@ func TestALostCaseOfAnotherKey(t *testing.T) {
 	require.Len(t, c.Cases, 1)
 	require.Len(t, c.Regressions(), 1, "%+v", c.Cases)
 	require.Empty(t, compare.Of(failed, b.side(2), compare.Options{}).Regressions())
+
+	// Under whatever keys: OLD failed once under the key of the failure, and NEW may pass under a third key.
+	both := b.side(2)
+	both.Add(resulttest.Fail(resulttest.New(b.c, a), "timeout"))
+	require.Len(t, compare.Of(both, failed, compare.Options{}).Regressions(), 1)
+	third := oneCollective()
+	third.attempt = func(a *result.Attempt) { a.Environment = map[string]string{"NCCL_ALGO": "PAT"} }
+	for _, some := range []*compare.Side{third.side(2), b.side(2)} {
+		some.Add(resulttest.Fail(resulttest.New(b.c, a), "timeout"))
+		require.Empty(t, compare.Of(b.side(2), some, compare.Options{}).Regressions())
+		require.Empty(t, compare.Of(third.side(2), some, compare.Options{}).Regressions())
+	}
 }
 
 func TestIncomparableCasesNameTheFactor(t *testing.T) {

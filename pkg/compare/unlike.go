@@ -28,8 +28,17 @@ func caseOf(r *run) Case {
 }
 
 // loneCases returns a case for each key that one side lacks. If that side has the same case under another key,
-// it names the factors that differ; otherwise the case is new or gone.
-func loneCases(lone, olds map[string][]*run) []Case {
+// it names the factors that differ; otherwise the case is new or gone. A failed run may have another key than a
+// successful one, as it lacks what ranks report: a case that NEW has under any key and passed under none is lost.
+func loneCases(lone, olds, news map[string][]*run) []Case {
+	passed, failed := map[string]bool{}, map[string][]*run{} // cases of NEW
+	for _, key := range slices.Sorted(maps.Keys(news)) {
+		for _, r := range news[key] {
+			if passed[r.id] = passed[r.id] || r.success; !r.success {
+				failed[r.id] = append(failed[r.id], r)
+			}
+		}
+	}
 	type half struct {
 		runs []*run
 		used bool
@@ -42,6 +51,16 @@ func loneCases(lone, olds map[string][]*run) []Case {
 		} else {
 			is = append(is, h)
 		}
+	}
+	for _, halves := range [][]*half{was, is} { // successes pair first
+		slices.SortStableFunc(halves, func(a, b *half) int {
+			if anySuccess(a.runs) == anySuccess(b.runs) {
+				return 0
+			} else if anySuccess(a.runs) {
+				return -1
+			}
+			return 1
+		})
 	}
 	var out []Case
 	for i, like := range []func(*run) string{
@@ -56,10 +75,11 @@ func loneCases(lone, olds map[string][]*run) []Case {
 				}
 				a.used, b.used = true, true
 				c := caseOf(b.runs[0])
-				c.Status, c.Key, c.Differs = Incomparable, "", factors(a.runs[0], b.runs[0])
-				if i == 0 && !(anySuccess(a.runs) && anySuccess(b.runs)) {
-					c = unmeasured("", a.runs, b.runs) // a failed run may lack what the key says of its machine
+				c.Status, c.Key = Incomparable, ""
+				if i == 0 && !(anySuccess(a.runs) && (anySuccess(b.runs) || passed[b.runs[0].id])) {
+					c = unmeasured("", a.runs, b.runs)
 				}
+				c.Differs = factors(a.runs[0], b.runs[0])
 				out = append(out, c)
 			}
 		}
@@ -76,6 +96,8 @@ func loneCases(lone, olds map[string][]*run) []Case {
 			c.Status = group.status
 			if !anySuccess(h.runs) {
 				c.Status, c.Why = NotMeasured, h.runs[0].why
+			} else if id := h.runs[0].id; group.status == Gone && !passed[id] && len(failed[id]) > 0 {
+				c = unmeasured("", h.runs, failed[id])
 			}
 			out = append(out, c)
 		}

@@ -114,7 +114,7 @@ func (f *Family) Rows(d result.Document) []figure.Row {
 func (f *Family) Counted(d result.Document) (measured, asked int) {
 	measured, asked = f.Summary.Rows(d)
 	passed := func(r figure.Row) bool { return r.Passed }
-	if d.Head().Outcome.Status != result.Success && !slices.ContainsFunc(f.Rows(d), passed) {
+	if d.Head().Outcome.Status == result.Invalid && !slices.ContainsFunc(f.Rows(d), passed) {
 		measured = 0
 	}
 	return measured, asked

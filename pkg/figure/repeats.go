@@ -138,7 +138,7 @@ func merged(points []Point) (Point, Spread) {
 				v = append(v, x)
 			}
 		}
-		if len(v) == 0 {
+		if len(v) == 0 || 2*len(v) < len(points) {
 			return Spread{Median: math.NaN()}
 		}
 		return Over(v)

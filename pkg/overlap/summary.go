@@ -146,7 +146,9 @@ func overview(cases []*Headline) table.Section {
 	for _, c := range cases {
 		if n := len(c.Rows); n > 0 {
 			cells := c.Rows[n-1].cells()
-			cells[len(cells)-1] += c.Spread((*Headline).efficiency)
+			if c.Rows[n-1].Efficiency != nil {
+				cells[len(cells)-1] += c.Spread((*Headline).efficiency)
+			}
 			s.Rows = append(s.Rows, append(c.key(), cells...))
 		}
 	}

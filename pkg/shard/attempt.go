@@ -224,6 +224,11 @@ func (r *runner) write(index int, end ended) (result.Document, error) {
 	}
 	if instead.Code != "" {
 		judged := doc.Head().Outcome
+		for i := range judged.Reasons {
+			if private != nil { // which a detail may be
+				judged.Reasons[i].Detail = ""
+			}
+		}
 		if doc, err = r.empty(c, instead); err == nil {
 			doc.Head().Outcome = outcome(judged, ended{reasons: result.Reasons{instead}})
 			_, err = result.Write(r.Results, doc, index, r.Run.Screen.Document)

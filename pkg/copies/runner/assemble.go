@@ -45,14 +45,17 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	d.Limits = plausible.Limits(d.Identity.Case, streams)
 	asked := copies.Asked(&d.Identity.Case)
 	var bad result.Reasons
-	for i, r := range asked {
+	for i := range asked {
+		r := &asked[i]
 		a := assembly{d, tracks, i, test.Flows(world, turns[i/len(block.Streams)%len(turns)]), rank.Counting(streams, trialsOf(i))}
-		ok, reasons := a.row(&r)
+		ok, reasons := a.row(r)
 		if bad = append(bad, reasons...); ok {
-			m.Rows = append(m.Rows, r)
+			m.Rows = append(m.Rows, *r)
+		} else { // its data may be wrong
+			r.Verify = verdict(tracks, i, a.flows, test.Ranks == copies.All, 0)
 		}
 	}
-	judge(d, done, len(asked), bad)
+	judge(d, done, asked, bad)
 	return nil
 }
 
@@ -225,15 +228,16 @@ func (b *beside) figures(alone *copies.Clock) *copies.Victim {
 
 // judge sets the outcome of a case that all ranks completed, or whose data are wrong. Otherwise the shard, which
 // knows why a rank did not complete, sets it.
-func judge(d *copies.Document, done bool, asked int, bad result.Reasons) {
+func judge(d *copies.Document, done bool, asked []copies.Row, bad result.Reasons) {
 	m := &d.Measurement
-	checked := len(m.Rows) == asked
-	var wrong result.Reasons
+	checked := len(m.Rows) == len(asked)
 	for i := range m.Rows {
-		r := &m.Rows[i]
-		checked = checked && r.Complete && r.Verify.Passed
+		checked = checked && m.Rows[i].Complete && m.Rows[i].Verify.Passed
+	}
+	var wrong result.Reasons
+	for i := range asked { // also of rows without a time
 		if wrong == nil {
-			wrong = pool.Reasons(r.Verify)
+			wrong = pool.Reasons(asked[i].Verify)
 		}
 	}
 	if wrong == nil && len(bad) > 0 {

@@ -26,20 +26,35 @@ func withVictim(t *testing.T, edit func(v *beside)) *copies.Document {
 // withRow is the same, and edit may change the row. repeats are those of rank.Stream.
 func withRow(t *testing.T, edit func(r *row), repeats map[string]map[int]int) *copies.Document {
 	t.Helper()
+	c, r := oneRow(edit)
+	return assembled(t, c, repeats, r)
+}
+
+// oneRow returns a case of one row with a victim, and what its rank measured.
+func oneRow(edit func(r *row)) (plan.Case, row) {
 	c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { copies.Of(c).Victim, copies.Of(c).Sizes = true, []int64{1 << 20} })
 	windows := func(us float64) []float64 { return slices.Repeat([]float64{us}, copies.Of(&c).Timing.Trials) }
 	r := row{Device: windows(100), Host: windows(110), Victim: &beside{
 		Units: 4096, Alone: windows(1600), Slowed: windows(1632), Covered: windows(1), Copy: windows(105), CopyCovered: windows(0.97),
 	}}
 	edit(&r)
-	return assembled(t, c, repeats, r)
+	return c, r
 }
 
 // assembled returns the document of a case of one row, which each rank measured in one way. The link of each device has
 // a peak of 450 GB/s.
 func assembled(t *testing.T, c plan.Case, repeats map[string]map[int]int, ranks ...row) *copies.Document {
 	t.Helper()
-	var streams []rank.Stream
+	d := resulttest.New(c, resulttest.Attempt()).(*copies.Document)
+	require.NoError(t, Assemble(d, streamsOf(t, repeats, result.Wrong{}, ranks...)))
+	d.Topology.DeviceProduct = "NVIDIA H200"
+	require.NoError(t, result.Validate(d))
+	return d
+}
+
+// streamsOf are the records of ranks, each of whose checks found these words wrong.
+func streamsOf(t *testing.T, repeats map[string]map[int]int, wrong result.Wrong, ranks ...row) (streams []rank.Stream) {
+	t.Helper()
 	for of, r := range ranks {
 		s := rank.Stream{Rank: of, Done: true, Repeats: repeats, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
 		s.Device = &result.RankDevice{Rank: of, Limits: []result.Limit{{Of: result.LimitLink, GBps: 450}}}
@@ -51,17 +66,13 @@ func assembled(t *testing.T, c plan.Case, repeats map[string]map[int]int, ranks 
 		put(kindSetup, setup{Checked: "device"})
 		for window := range r.windows() {
 			for _, destination := range []bool{true, false} {
-				put(kindCheck, check{Window: window, Way: of, Destination: destination, Finding: pool.Finding{Checked: 512}})
+				put(kindCheck, check{Window: window, Way: of, Destination: destination, Finding: pool.Finding{Checked: 512, Wrong: wrong}})
 			}
 		}
 		put(kindRow, r)
 		streams = append(streams, s)
 	}
-	d := resulttest.New(c, resulttest.Attempt()).(*copies.Document)
-	require.NoError(t, Assemble(d, streams))
-	d.Topology.DeviceProduct = "NVIDIA H200"
-	require.NoError(t, result.Validate(d))
-	return d
+	return streams
 }
 
 // A slowdown is the time beside the other one by that alone, and there is none if the other one
@@ -113,6 +124,13 @@ func TestTimesThatCannotBe(t *testing.T) {
 	d = withRow(t, func(r *row) { r.Host[0] = -1 }, nil)
 	require.Equal(t, "implausible: copy of 1048576 bytes on 1 stream by the clock of the host takes -1 us", d.Outcome.Reasons.String())
 	require.Empty(t, d.Measurement.Rows)
+
+	// Nor does it hide wrong data.
+	of, r := oneRow(func(r *row) { r.Host[0] = -1 })
+	d = resulttest.New(of, resulttest.Attempt()).(*copies.Document)
+	require.NoError(t, Assemble(d, streamsOf(t, nil, result.Wrong{Torn: 1}, r)))
+	require.Empty(t, d.Measurement.Rows)
+	require.Equal(t, result.ReasonCheck, d.Outcome.Code(), d.Outcome.Reasons)
 
 	c, bad := (&assembly{document: d}).clock("device", &copies.Row{Bytes: 8, Streams: 1}, []float64{1}, []float64{0, 1})
 	require.Nil(t, c, "the opposite direction")

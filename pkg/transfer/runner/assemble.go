@@ -89,6 +89,8 @@ type assembly struct {
 	block  *transfer.Block
 	tracks []track
 	counts func(row int) map[int]int // which repetition of a row's trial counts; see rank.Counting
+	// dropped are the verdicts on rows without times.
+	dropped []result.Verify
 	// implausible are reasons to doubt times; see doubt.
 	implausible result.Reasons
 }
@@ -210,7 +212,9 @@ func (a *assembly) rows() error {
 			all.Prepare, all.Post = append(all.Prepare, t.Prepare...), append(all.Post, t.Post...)
 			all.Release = append(all.Release, t.Release...)
 		}
+		row.Verify = a.verdict(i, row.Op, a.timedChecks(max(len(trials), a.block.Timing.Trials)))
 		if len(all.Latency) == 0 || len(all.Request) == 0 || len(all.Prepare) != len(all.Latency) || len(all.Post) != len(all.Latency) || len(all.Release) != len(all.Latency) {
+			a.dropped = append(a.dropped, row.Verify)
 			continue
 		}
 		row.DescsMerged = a.tracks[1].setup.Merged[i]
@@ -226,7 +230,6 @@ func (a *assembly) rows() error {
 			row.GBps = row.Rate() // in full precision: CollectiveX rounds to 0.01, which is 0 on slow lanes
 			row.GBpsPrepared = row.GBps
 		}
-		row.Verify = a.verdict(i, row.Op, a.timedChecks(max(len(trials), a.block.Timing.Trials)))
 		a.doubt(&row.Verify, a.hurry(i, row.Op, all.Latency, counts))
 		a.Measurement.Rows = append(a.Measurement.Rows, row)
 	}
@@ -364,7 +367,7 @@ func (a *assembly) rest() error {
 // shard, which knows why a rank did not complete, sets it.
 func (a *assembly) judge(done bool) {
 	m := &a.Measurement
-	var verdicts []result.Verify
+	verdicts := a.dropped
 	complete := true
 	a.tooFast()
 	for i := range m.Rows {
