@@ -190,7 +190,17 @@ func TestALostCaseOfAnotherKey(t *testing.T) {
 		some.Add(resulttest.Fail(resulttest.New(b.c, a), "timeout"))
 		require.Empty(t, compare.Of(b.side(2), some, compare.Options{}).Regressions())
 		require.Empty(t, compare.Of(third.side(2), some, compare.Options{}).Regressions())
+		require.Empty(t, compare.Of(both, some, compare.Options{}).Regressions())
 	}
+	some := third.side(2)
+	some.Add(resulttest.Fail(resulttest.New(b.c, resulttest.Attempt()), "timeout"))
+	require.Empty(t, compare.Of(b.side(2), some, compare.Options{}).Regressions(), "failed under the key of OLD")
+	elsewhere := oneCollective()
+	elsewhere.c.SKU, elsewhere.c.ScaleUpTransport = "h200", "nvlink"
+	elsewhere.c.CaseID = elsewhere.c.ID()
+	other := elsewhere.side(2)
+	other.Add(resulttest.Fail(resulttest.New(b.c, a), "timeout"))
+	require.Len(t, compare.Of(both, other, compare.Options{}).Regressions(), 1, "another platform does not replace it")
 }
 
 func TestIncomparableCasesNameTheFactor(t *testing.T) {

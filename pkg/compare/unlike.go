@@ -8,11 +8,22 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// unmeasured returns a case that one of the sides never passed.
-func unmeasured(key string, a, b []*run) Case {
+// passed returns the cases that runs passed, under any key.
+func passed(runs []*run) map[string]bool {
+	ids := map[string]bool{}
+	for _, r := range runs {
+		ids[r.id] = ids[r.id] || r.success
+	}
+	return ids
+}
+
+// unmeasured returns a case that one of the sides never passed under this key. passed are the cases that NEW passed.
+func unmeasured(key string, a, b []*run, passed map[string]bool) Case {
 	c := caseOf(b[0])
 	c.Key = key
 	switch {
+	case anySuccess(a) && passed[b[0].id]:
+		c.Status, c.Why = NotMeasured, "both sides passed it, NEW under another key; NEW: "+b[0].why
 	case anySuccess(a):
 		c.Status, c.Lost, c.Why = NotMeasured, true, "OLD passed it; NEW: "+b[0].why
 	case anySuccess(b):
@@ -27,21 +38,23 @@ func caseOf(r *run) Case {
 	return Case{CaseID: r.id, Key: r.key, SKU: r.c.SKU, Suite: r.c.Suite}
 }
 
+// half is a case under a key that one side lacks.
+type half struct {
+	runs []*run
+	used bool
+}
+
 // loneCases returns a case for each key that one side lacks. If that side has the same case under another key,
 // it names the factors that differ; otherwise the case is new or gone. A failed run may have another key than a
 // successful one, as it lacks what ranks report: a case that NEW has under any key and passed under none is lost.
-func loneCases(lone, olds, news map[string][]*run) []Case {
-	passed, failed := map[string]bool{}, map[string][]*run{} // cases of NEW
-	for _, key := range slices.Sorted(maps.Keys(news)) {
-		for _, r := range news[key] {
-			if passed[r.id] = passed[r.id] || r.success; !r.success {
-				failed[r.id] = append(failed[r.id], r)
-			}
-		}
+func loneCases(lone, olds map[string][]*run, news []*run) []Case {
+	passed, runs := passed(news), map[string][]*run{}
+	for _, r := range news {
+		runs[r.id] = append(runs[r.id], r)
 	}
-	type half struct {
-		runs []*run
-		used bool
+	lost := func(h *half) bool {
+		id := h.runs[0].id
+		return anySuccess(h.runs) && !passed[id] && len(runs[id]) > 0
 	}
 	var was, is []*half
 	for _, key := range slices.Sorted(maps.Keys(lone)) {
@@ -70,14 +83,14 @@ func loneCases(lone, olds, news map[string][]*run) []Case {
 	} {
 		for _, a := range was {
 			for _, b := range is {
-				if a.used || b.used || like(a.runs[0]) != like(b.runs[0]) {
+				if a.used || b.used || like(a.runs[0]) != like(b.runs[0]) || i > 0 && lost(a) {
 					continue
 				}
 				a.used, b.used = true, true
 				c := caseOf(b.runs[0])
 				c.Status, c.Key = Incomparable, ""
 				if i == 0 && !(anySuccess(a.runs) && (anySuccess(b.runs) || passed[b.runs[0].id])) {
-					c = unmeasured("", a.runs, b.runs)
+					c = unmeasured("", a.runs, b.runs, passed)
 				}
 				c.Differs = factors(a.runs[0], b.runs[0])
 				out = append(out, c)
@@ -96,8 +109,8 @@ func loneCases(lone, olds, news map[string][]*run) []Case {
 			c.Status = group.status
 			if !anySuccess(h.runs) {
 				c.Status, c.Why = NotMeasured, h.runs[0].why
-			} else if id := h.runs[0].id; group.status == Gone && !passed[id] && len(failed[id]) > 0 {
-				c = unmeasured("", h.runs, failed[id])
+			} else if group.status == Gone && lost(h) {
+				c = unmeasured("", h.runs, runs[h.runs[0].id], passed)
 			}
 			out = append(out, c)
 		}

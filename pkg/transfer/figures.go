@@ -27,17 +27,16 @@ func figures(doc result.Document) (rows []figure.Row) {
 	case t.Handle != "" && m.Transport != t.Handle:
 		why = fmt.Sprintf("invalid: handle %s instead of %s", m.Transport, t.Handle)
 	}
-	asked := why == "" || m.Lane == ""
 	head := figure.Labels{Mode: t.Mode, DType: d.Identity.Case.Precision, XName: "burst_bytes", Timing: burst}
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		row := rowFigures(head, t, r, cmp.Or(figure.Verified(r.Complete, r.Verify.Passed, r.Verify.Detail), why))
-		row.Passed = r.Verify.Passed && asked
+		row.Passed = r.Verify.Passed && why == ""
 		rows = append(rows, row)
 	}
 	for i := range m.Sustained {
 		s := &m.Sustained[i]
-		row := figure.Row{Labels: head, Complete: true, Passed: s.Verify.Passed && asked, Figures: []figure.Figure{
+		row := figure.Row{Labels: head, Complete: true, Passed: s.Verify.Passed && why == "", Figures: []figure.Figure{
 			{Name: "rate", Stat: "mean", Unit: figure.GBPerSecond, Value: s.GBps},
 			{Name: "cpu_s_per_gb", Stat: "mean", Unit: figure.Dimensionless, Value: s.CPU},
 		}}

@@ -89,8 +89,6 @@ type assembly struct {
 	block  *transfer.Block
 	tracks []track
 	counts func(row int) map[int]int // which repetition of a row's trial counts; see rank.Counting
-	// dropped are the verdicts on rows without times.
-	dropped []result.Verify
 	// implausible are reasons to doubt times; see doubt.
 	implausible result.Reasons
 }
@@ -212,9 +210,7 @@ func (a *assembly) rows() error {
 			all.Prepare, all.Post = append(all.Prepare, t.Prepare...), append(all.Post, t.Post...)
 			all.Release = append(all.Release, t.Release...)
 		}
-		row.Verify = a.verdict(i, row.Op, a.timedChecks(max(len(trials), a.block.Timing.Trials)))
 		if len(all.Latency) == 0 || len(all.Request) == 0 || len(all.Prepare) != len(all.Latency) || len(all.Post) != len(all.Latency) || len(all.Release) != len(all.Latency) {
-			a.dropped = append(a.dropped, row.Verify)
 			continue
 		}
 		row.DescsMerged = a.tracks[1].setup.Merged[i]
@@ -230,6 +226,7 @@ func (a *assembly) rows() error {
 			row.GBps = row.Rate() // in full precision: CollectiveX rounds to 0.01, which is 0 on slow lanes
 			row.GBpsPrepared = row.GBps
 		}
+		row.Verify = a.verdict(i, row.Op, a.timedChecks(max(len(trials), a.block.Timing.Trials)))
 		a.doubt(&row.Verify, a.hurry(i, row.Op, all.Latency, counts))
 		a.Measurement.Rows = append(a.Measurement.Rows, row)
 	}
@@ -367,7 +364,7 @@ func (a *assembly) rest() error {
 // shard, which knows why a rank did not complete, sets it.
 func (a *assembly) judge(done bool) {
 	m := &a.Measurement
-	verdicts := a.dropped
+	var verdicts []result.Verify
 	complete := true
 	a.tooFast()
 	for i := range m.Rows {
@@ -391,8 +388,11 @@ func (a *assembly) judge(done bool) {
 			wrong = pool.Reasons(v)
 		}
 	}
+	if wrong == nil {
+		wrong = a.wrong()
+	}
 	switch {
-	case wrong != nil, !done:
+	case wrong != nil, m.Lane == "" && !done:
 	case m.Lane != a.block.Mode:
 		wrong = result.Reasons{result.ReasonCheck.With("lane %s instead of %s", m.Lane, a.block.Mode)}
 	case a.block.Handle != "" && m.Transport != a.block.Handle:
@@ -404,6 +404,17 @@ func (a *assembly) judge(done bool) {
 	ops := len(a.block.Ops)
 	whole := len(m.Rows) == len(a.Asked()) && len(m.First) == firstSizes*ops && len(m.Sustained) == ops && len(m.Released) == ops
 	a.Outcome = rank.Judge(a.Outcome, wrong, done, complete && whole && passed)
+}
+
+// wrong returns a reason if a word of any burst was wrong, also of one without a time.
+func (a *assembly) wrong() result.Reasons {
+	var found []pool.Finding
+	for _, t := range a.tracks {
+		for _, c := range t.checks {
+			found = append(found, c.Finding)
+		}
+	}
+	return pool.Reasons(pool.Sum(0, found, func(int) string { return "a pool" }))
 }
 
 // doubt fails a verdict for reasons to doubt its times, if there are any.

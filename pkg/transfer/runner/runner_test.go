@@ -262,6 +262,18 @@ func TestNothingIsFasterThanItsLink(t *testing.T) {
 	}
 }
 
+// Wrong words count without a time of their burst, such as one during which a rank died.
+func TestWrongWordsWithoutATime(t *testing.T) {
+	d := resulttest.Transfer(plantest.Transfer(), resulttest.Attempt())
+	d.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("rank-died: rank 1 signal 9")}
+	a := &assembly{Document: d, block: transfer.Of(&d.Identity.Case), tracks: []track{{checks: []check{{Row: rowSustained}}}}}
+	a.judge(false)
+	require.Equal(t, result.Failed, d.Outcome.Status)
+	a.tracks[0].checks[0].Finding = pool.Finding{Checked: 8, Wrong: result.Wrong{Torn: 2}}
+	a.judge(false)
+	require.Equal(t, "check-failed: torn, 2 words", d.Outcome.Reasons.String())
+}
+
 // passed reports whether all that was measured passed.
 func passed(m *transfer.Measurement) bool {
 	return !slices.ContainsFunc(m.Rows, func(r transfer.Row) bool { return !r.Verify.Passed }) &&
