@@ -236,6 +236,7 @@ func requireHandedOver(t *testing.T, s *Shard) {
 }
 
 func TestAHungRankLeavesItsStacksInItsLog(t *testing.T) {
+	need.Full(t)
 	t.Parallel()
 	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4)), rank.FaultVariable, "rank=0,kind=hang")
 	s.Cases[0].BudgetSeconds = 20 // rank 0 hangs long before

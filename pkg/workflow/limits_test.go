@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -116,6 +117,7 @@ func TestInputs(t *testing.T) {
 }
 
 func TestFileTooLarge(t *testing.T) {
+	need.Full(t)
 	cat := plantest.Shipped()
 	p := cat.Platforms[0]
 	for n := range 20_000 {
