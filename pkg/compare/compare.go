@@ -126,7 +126,7 @@ func (r *Rung) shown() *RungShift { return cmp.Or(r.Again, &r.RungShift) }
 func Of(old, new *Side, o Options) *Comparison {
 	o.Effect = cmp.Or(o.Effect, DefaultEffect)
 	c := &Comparison{Beside: unlike(old.runs, new.runs), Counts: map[string]int{}}
-	olds, news, passed := byKey(old.runs), byKey(new.runs), passed(new.runs)
+	olds, news, passed := byKey(old.runs), byKey(new.runs), passedCases(new.runs)
 	p := pools{}
 	var pairs []pair
 	lone := map[string][]*run{} // keys that only one side has
@@ -164,7 +164,7 @@ func Of(old, new *Side, o Options) *Comparison {
 			}
 		}
 	}
-	for _, k := range loneCases(lone, olds, new.runs) {
+	for _, k := range loneCases(lone, olds, new.runs, passed) {
 		if !o.History || k.Status != Gone {
 			c.Cases = append(c.Cases, k)
 		}

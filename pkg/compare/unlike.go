@@ -8,8 +8,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// passed returns the cases that runs passed, under any key.
-func passed(runs []*run) map[string]bool {
+// passedCases returns the cases that runs passed, under any key.
+func passedCases(runs []*run) map[string]bool {
 	ids := map[string]bool{}
 	for _, r := range runs {
 		ids[r.id] = ids[r.id] || r.success
@@ -47,8 +47,8 @@ type half struct {
 // loneCases returns a case for each key that one side lacks. If that side has the same case under another key,
 // it names the factors that differ; otherwise the case is new or gone. A failed run may have another key than a
 // successful one, as it lacks what ranks report: a case that NEW has under any key and passed under none is lost.
-func loneCases(lone, olds map[string][]*run, news []*run) []Case {
-	passed, runs := passed(news), map[string][]*run{}
+func loneCases(lone, olds map[string][]*run, news []*run, passed map[string]bool) []Case {
+	runs := map[string][]*run{} // of NEW, by case
 	for _, r := range news {
 		runs[r.id] = append(runs[r.id], r)
 	}
@@ -57,23 +57,17 @@ func loneCases(lone, olds map[string][]*run, news []*run) []Case {
 		return anySuccess(h.runs) && !passed[id] && len(runs[id]) > 0
 	}
 	var was, is []*half
-	for _, key := range slices.Sorted(maps.Keys(lone)) {
-		h := &half{runs: lone[key]}
-		if len(olds[key]) > 0 {
-			was = append(was, h)
-		} else {
-			is = append(is, h)
-		}
-	}
-	for _, halves := range [][]*half{was, is} { // successes pair first
-		slices.SortStableFunc(halves, func(a, b *half) int {
-			if anySuccess(a.runs) == anySuccess(b.runs) {
-				return 0
-			} else if anySuccess(a.runs) {
-				return -1
+	for _, success := range []bool{true, false} { // successes pair first
+		for _, key := range slices.Sorted(maps.Keys(lone)) {
+			h := &half{runs: lone[key]}
+			switch {
+			case anySuccess(h.runs) != success:
+			case len(olds[key]) > 0:
+				was = append(was, h)
+			default:
+				is = append(is, h)
 			}
-			return 1
-		})
+		}
 	}
 	var out []Case
 	for i, like := range []func(*run) string{
@@ -89,7 +83,7 @@ func loneCases(lone, olds map[string][]*run, news []*run) []Case {
 				a.used, b.used = true, true
 				c := caseOf(b.runs[0])
 				c.Status, c.Key = Incomparable, ""
-				if i == 0 && !(anySuccess(a.runs) && (anySuccess(b.runs) || passed[b.runs[0].id])) {
+				if i == 0 && (!anySuccess(a.runs) || lost(a)) {
 					c = unmeasured("", a.runs, b.runs, passed)
 				}
 				c.Differs = factors(a.runs[0], b.runs[0])

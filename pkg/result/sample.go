@@ -47,6 +47,13 @@ type Verify struct {
 	Wrong   Wrong  `json:"wrong_words"`
 }
 
+// Fail fails a verdict that passed, for these reasons, if there are any.
+func (v *Verify) Fail(reasons Reasons) {
+	if len(reasons) > 0 && v.Passed {
+		v.Passed, v.Detail = false, reasons.String()
+	}
+}
+
 // Wrong counts wrong words by class.
 type Wrong struct {
 	NotWritten int64 `json:"not_written"` // still the destination's painted word

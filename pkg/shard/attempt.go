@@ -224,8 +224,8 @@ func (r *runner) write(index int, end ended) (result.Document, error) {
 	}
 	if instead.Code != "" {
 		judged := doc.Head().Outcome
-		for i := range judged.Reasons {
-			if private != nil { // which a detail may be
+		if private != nil { // a detail may be what must not be published
+			for i := range judged.Reasons {
 				judged.Reasons[i].Detail = ""
 			}
 		}
@@ -278,9 +278,9 @@ func (r *runner) assemble(doc result.Document, end ended) error {
 }
 
 // outcome returns the outcome of an attempt that its family judged, and that not all ranks ran to
-// its end if end has reasons. Wrong data outlast every end, so that no later attempt replaces them,
-// unless another case than the planned one ran. Missing checks do not, as the end explains them,
-// nor do impossible times, which may be medians of few samples.
+// its end if end has reasons. Wrong data count however the case ended, so that no later attempt replaces
+// them, unless another case than the planned one ran. Missing checks do not, as the end explains
+// them, nor do impossible times, which may be medians of few samples.
 func outcome(judged result.Outcome, end ended) result.Outcome {
 	wrong := judged.Status == result.Invalid && !judged.Reasons.Only(result.ReasonUnchecked, result.ReasonImplausible)
 	switch {

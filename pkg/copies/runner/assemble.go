@@ -92,9 +92,8 @@ func (a *assembly) row(r *copies.Row) (ok bool, bad result.Reasons) {
 	both := !test.Both || test.Ranks != 2 || len(w.opposite.Host) == trials
 	r.Complete = r.Host.Micros.N == trials && both && (r.Device != nil || len(measured.Device) == 0) && (r.Covered != nil) == test.Disturbed()
 	r.Verify = verdict(a.tracks, a.number, a.flows, test.Ranks == copies.All, checked)
-	if bad = append(bad, measured.Victim.into(r, trials)...); len(bad) > 0 && r.Verify.Passed {
-		r.Verify.Passed, r.Verify.Detail = false, bad.String()
-	}
+	bad = append(bad, measured.Victim.into(r, trials)...)
+	r.Verify.Fail(bad)
 	return true, bad
 }
 

@@ -419,9 +419,8 @@ func (a *assembly) wrong() result.Reasons {
 
 // doubt fails a verdict for reasons to doubt its times, if there are any.
 func (a *assembly) doubt(v *result.Verify, bad result.Reasons) {
-	if a.implausible = append(a.implausible, bad...); len(bad) > 0 && v.Passed {
-		v.Passed, v.Detail = false, bad.String()
-	}
+	a.implausible = append(a.implausible, bad...)
+	v.Fail(bad)
 }
 
 // tooFast fails what took no time, and data that moved faster than their links allow. It judges medians and
