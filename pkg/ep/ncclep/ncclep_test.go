@@ -1,6 +1,8 @@
 package ncclep
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,10 +24,12 @@ func TestMain(m *testing.M) {
 }
 
 // setUp makes this process find the stand-ins, with three devices and an NCCL that is new
-// enough.
+// enough. Here ranks share a process: one that set NCCL_HOME could move the environment while
+// C code of another reads it.
 func setUp(t *testing.T) {
 	t.Helper()
 	fakes.Build(t).Keep(t, "CX_FAKE_DEVICES=3", "CX_FAKE_NCCL_VERSION=23007")
+	t.Setenv("NCCL_HOME", filepath.Dir(os.Getenv("CX_NCCL_INCLUDE")))
 }
 
 // form is a mode with its layout.
