@@ -65,7 +65,7 @@ func TestWrongExchanges(t *testing.T) {
 			})
 			require.NoError(t, err)
 			if harm == nil {
-				require.Equal(t, result.Success, d.Outcome.Status)
+				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 				require.EqualValues(t, 12288, d.Measurement.Rows[0].Bytes)
 				require.EqualValues(t, 3072, d.Measurement.Rows[0].Count)
 				require.InDelta(t, d.Measurement.Rows[0].Pipelined.AlgBW/2, d.Measurement.Rows[0].Pipelined.BusBW, 1e-9)

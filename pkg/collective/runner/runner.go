@@ -128,14 +128,14 @@ func (r *Runner) measure(ctx context.Context, s, group *rank.Session, sp spec, l
 	// bench collects garbage between windows.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	direct := slices.DeleteFunc(slices.Clone(l.modes), func(mode string) bool { return mode == vocab.Graph })
-	first := len(direct) > 0
-	if first {
-		if err := r.pass(ctx, s, sp, l, r.parts, direct, true); err != nil {
+	var fresh []float64
+	var err error
+	if len(direct) > 0 {
+		if fresh, err = r.pass(ctx, s, sp, l, r.parts, direct, nil); err != nil {
 			return err
 		}
 	}
-	err := r.inexact(ctx, s, sp, l)
-	if err != nil {
+	if err = r.inexact(ctx, s, sp, l); err != nil {
 		return err
 	}
 	if len(direct) == len(l.modes) {
@@ -153,7 +153,7 @@ func (r *Runner) measure(ctx context.Context, s, group *rank.Session, sp spec, l
 		return err
 	}
 	defer context.AfterFunc(ctx, parts.Comm.Abort)()
-	if err := r.pass(ctx, s, sp, l, parts, []string{vocab.Graph}, !first); err != nil {
+	if _, err := r.pass(ctx, s, sp, l, parts, []string{vocab.Graph}, fresh); err != nil {
 		return err // a failure ends the group, and closing a communicator may need all ranks
 	}
 	return parts.Comm.Close()
@@ -167,22 +167,25 @@ func (r *Runner) inexact(ctx context.Context, s *rank.Session, sp spec, l ladder
 	return r.repeatable(ctx, s, sp, l)
 }
 
-// pass measures the given timing modes of the case. The first pass emits the setup.
-func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string, first bool) error {
+// pass measures the given timing modes of the case. The first pass emits the setup. before has the result of the first
+// pass for the second, and is nil for the first; see bench.fresh.
+func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string, before []float64) (fresh []float64, err error) {
+	first := before == nil
 	memory, taken := ledger{device: p.Device}, collective.Memory{Communicators: p.CommBytes}
 	if _, err := memory.took(); err != nil {
-		return err
+		return nil, err
 	}
 	b, err := r.prepare(ctx, s, sp, l, p, modes)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	b.drawEnds(before)
 	if taken.Buffers, err = memory.took(); err != nil {
-		return errors.Join(err, b.close())
+		return nil, errors.Join(err, b.close())
 	}
 	if first {
 		if err := s.Emit(kindSetup, b.setup()); err != nil {
-			return errors.Join(err, b.close())
+			return nil, errors.Join(err, b.close())
 		}
 	}
 	err = b.run(ctx)
@@ -194,7 +197,7 @@ func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p
 			err = s.Emit(kindMemory, taken)
 		}
 	}
-	return errors.Join(err, b.close())
+	return b.fresh(), errors.Join(err, b.close())
 }
 
 // memoryShare is the fraction of the free device memory that buffers may take.
@@ -263,7 +266,6 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 	b.memory = memory
 	b.listExchanges()
 	b.draw = rand.New(rand.NewPCG(l.draw, 0))
-	b.drawEnds()
 	b.settleAt, b.flushAt, b.syncAt = memory.Ptr().Add(settleAt), memory.Ptr().Add(flushAt), memory.Ptr().Add(syncAt)
 	b.calls = make([]Call, sp.operations())
 	b.settles = make([]Call, sp.block.Measure.Warmup)

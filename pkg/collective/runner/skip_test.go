@@ -233,13 +233,16 @@ func caching(l *liar, c *comm, s accel.Stream, _ int, call runner.Call) error {
 	return err
 }
 
-// On a busy machine, all operations that follow new data may wait for a processor.
+// On a busy machine, all operations that follow new data may wait for a processor. Graphs are not judged by their times.
 func TestNewDataOnABusyMachine(t *testing.T) {
 	d, _, err := run(t, aCase(func(p *plan.Case) {
 		b := collective.Of(p)
-		b.Sizes, b.Modes, b.Placements = []int64{1 << 16}, []string{vocab.Pipelined}, []string{vocab.OutOfPlace}
+		b.Sizes, b.Modes, b.Placements = []int64{1 << 16}, []string{vocab.Pipelined, vocab.Graph}, []string{vocab.OutOfPlace}
 		b.Measure = collective.Counts{Warmup: warmup, Iterations: timed, Trials: 2, Aggregate: 1, Launches: 1, Checks: 8}
 	}), false, func(c *comm, s accel.Stream, calls []runner.Call) error {
+		if s.(*stream).graph != nil {
+			return nil
+		}
 		if len(calls) != warmup && len(calls) != timed {
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -247,6 +250,43 @@ func TestNewDataOnABusyMachine(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+}
+
+// Times of graphs are compared with those of operations outside of graphs. Load on the machine that ends before the
+// graphs fails none, a library whose graphs are too fast fails.
+func TestGraphsAndNewData(t *testing.T) {
+	need.Full(t)
+	for name, slow := range map[string]struct {
+		is     func(c *comm) bool
+		status string
+	}{
+		"before graphs":     {func(c *comm) bool { return len(c.graphs) == 0 }, result.Success},
+		"outside of graphs": {func(*comm) bool { return true }, result.Invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _, err := run(t, aCase(func(p *plan.Case) {
+				b := collective.Of(p)
+				b.Sizes, b.Placements, b.Modes = []int64{1 << 16}, []string{vocab.OutOfPlace}, []string{vocab.Pipelined, vocab.Graph}
+				b.Measure = collective.Counts{Iterations: 2, Trials: 5, Aggregate: 1, Launches: 1, Checks: 4}
+			}), false, func(c *comm, s accel.Stream, calls []runner.Call) error {
+				if s.(*stream).graph != nil {
+					return nil
+				}
+				if slow.is(c) {
+					time.Sleep(time.Duration(len(calls)) * 100 * time.Millisecond)
+				}
+				return c.Comm.Enqueue(s, calls, 1)
+			})
+			require.NoError(t, err)
+			require.Equal(t, slow.status, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			if slow.status == result.Invalid {
+				reasons := d.Measurement.Rows[0].Check.Reasons
+				require.Len(t, reasons, 1)
+				require.Equal(t, result.ReasonImplausible, reasons[0].Code)
+				require.Regexp(t, "^graph, an operation takes .* with new data$", reasons[0].Detail)
+			}
+		})
+	}
 }
 
 // Libraries that do unchecked operations in part, or not at all, and those that are checked in full.

@@ -59,7 +59,8 @@ type truncated struct {
 	Window  window           `json:"window"`  // the untimed window of the rung and pass
 	Windows int              `json:"windows"` // windows that were checked
 	Check   workload.Verdict `json:"check"`
-	// Fresh is the minimum time, in µs, of an operation with new data; 0 if unknown, as in graphs.
+	// Fresh is the minimum time, in µs, of an operation with new data, outside of graphs; 0 if it is unknown, or if load
+	// on the machine explains it.
 	Fresh float64 `json:"fresh_us,omitempty"`
 
 	ends  []ending
@@ -68,15 +69,26 @@ type truncated struct {
 	timed map[string][]float64 // samples by mode
 	runs  int
 	last  window // identifies the data of the last truncated window
-	// fresh and same are the times of repeated windows on new data and on the data of the window before.
+	// fresh has the times of operations with new data, and same those of repeated windows on the data of the window
+	// before.
 	fresh, same []float64
 }
 
 // took records the time of an operation with new data; 0 if unknown.
 func (t *truncated) took(us float64) {
-	if us > 0 && (t.Fresh == 0 || us < t.Fresh) {
-		t.Fresh = us
+	if us > 0 {
+		t.fresh = append(t.fresh, us)
+		t.Fresh = slices.Min(t.fresh)
 	}
+}
+
+// fresh returns truncated.Fresh by rung.
+func (b *bench) fresh() []float64 {
+	us := make([]float64, len(b.truncated))
+	for i, t := range b.truncated {
+		us[i] = t.Fresh
+	}
+	return us
 }
 
 // ending determines the timed window beside which a truncated window runs, and where it ends.
@@ -87,6 +99,7 @@ type ending struct {
 	launches   int  // of graphs
 	again      bool // the last launch uses graphs.again
 	same       bool // on the data of the truncated window before
+	enqueued   bool // without graphs, in a pass with graphs
 }
 
 // drawEnd draws an ending. The window is never after the last timed window, which the untimed window
@@ -108,10 +121,13 @@ func (b *bench) drawIterations() int {
 	return 1 + b.draw.IntN(max(1, b.spec.block.Measure.Iterations-1))
 }
 
-// drawEnds draws the truncated windows of all rungs.
-func (b *bench) drawEnds() {
-	for _, r := range b.ladder.rungs {
+// drawEnds draws the truncated windows of all rungs. fresh is from the pass before; nil if there was none.
+func (b *bench) drawEnds(fresh []float64) {
+	for n, r := range b.ladder.rungs {
 		t := truncated{Check: workload.Verdict{First: -1}, timed: map[string][]float64{}, order: []int{0, 1, 2}}
+		if fresh != nil {
+			t.took(fresh[n])
+		}
 		if r.truncated > 0 {
 			t.short, t.order = b.drawIterations(), b.draw.Perm(3)
 		}
@@ -158,7 +174,7 @@ func (b *bench) endAt(ctx context.Context, t *truncated, e ending) (float64, err
 		return 0, err
 	}
 	run := b.stop
-	if w.Mode == vocab.Graph {
+	if w.Mode == vocab.Graph && !e.enqueued {
 		run = b.replay
 	}
 	last, places, us, err := run(ctx, w, e)
@@ -217,7 +233,7 @@ func (b *bench) head(n int) int {
 	return max(0, min(n-slots+m-1, n-1)/m*m)
 }
 
-// issue runs the operations from first to last−1 as the window's mode does. If us is not nil, it waits
+// issue runs the operations from first to last−1 as the window's mode does, or as in pipelined mode for graphs. If us is not nil, it waits
 // for them and stores their total time.
 func (b *bench) issue(ctx context.Context, w window, first, last int, us *float64) error {
 	m := b.spec.block.Measure.Aggregate
@@ -330,8 +346,9 @@ func (b *bench) unchanged(w window, at place) (workload.Verdict, error) {
 }
 
 // conclude repeats truncated windows of rungs with times that all ranks suspect, since other load on the
-// machine may have slowed down operations with new data. Each repetition is followed by a window that writes the
-// same data again, which such load slows down as much. Only if most of those are fast, the times remain suspect.
+// machine may have slowed down operations with new data. Without graphs, each repetition is followed by a window that
+// writes the same data again, which such load slows down as much. Only if most of those are fast, the times remain
+// suspect. The times of graphs remain suspect if each operation with new data takes much longer outside of graphs.
 func (b *bench) conclude(ctx context.Context) error {
 	for n := range doubts {
 		rungs, err := b.suspicious(ctx, n)
@@ -353,24 +370,31 @@ func (b *bench) conclude(ctx context.Context) error {
 
 // repeat repeats truncated windows of the current rung; see conclude.
 func (b *bench) repeat(ctx context.Context, t *truncated) error {
+	graph := untimedMode(b.modes) == vocab.Graph
 	for range repeats {
 		e := b.drawEnd(false)
-		for _, times := range []*[]float64{&t.fresh, &t.same} {
-			us, err := b.endAt(ctx, t, e)
-			if err != nil {
-				return b.at(err)
-			}
-			if us > 0 {
-				*times = append(*times, us)
-			}
-			e.same = true
+		e.enqueued = graph
+		us, err := b.endAt(ctx, t, e)
+		if err != nil {
+			return b.at(err)
+		}
+		if t.took(us); graph {
+			continue
+		}
+		e.same = true
+		if us, err = b.endAt(ctx, t, e); err != nil {
+			return b.at(err)
+		}
+		if us > 0 {
+			t.same = append(t.same, us)
 		}
 	}
-	t.Fresh = 0
-	if len(t.fresh) > 0 && len(t.same) > 0 {
-		if us := slices.Min(t.fresh); tooFast(b.backend.Data.CheckedBy(), measure.Percentile(t.same, 50), us) {
-			t.Fresh = us
-		}
+	fast := t.fastest()
+	if len(t.same) > 0 {
+		fast = measure.Percentile(t.same, 50)
+	}
+	if !tooFast(b.backend.Data.CheckedBy(), fast, t.Fresh) {
+		t.Fresh = 0
 	}
 	return b.session.Emit(kindTruncated, *t)
 }
@@ -378,9 +402,6 @@ func (b *bench) repeat(ctx context.Context, t *truncated) error {
 // suspicious returns the indices of the rungs for which all ranks that take part, or all of a group, consider the timed
 // operations too fast. n numbers the calls.
 func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
-	if untimedMode(b.modes) == vocab.Graph {
-		return nil, nil // the times of operations in a graph are unknown
-	}
 	mine := []int{}
 	for i, r := range b.ladder.rungs {
 		t := &b.truncated[i]
@@ -388,7 +409,7 @@ func (b *bench) suspicious(ctx context.Context, n int) ([]int, error) {
 			mine = append(mine, i)
 		}
 	}
-	all, err := rank.Gather(ctx, b.session, fmt.Sprintf("suspicious-%d", n), mine)
+	all, err := rank.Gather(ctx, b.session, fmt.Sprintf("suspicious-%s-%d", trialsOf(b.modes[0]), n), mine)
 	if err != nil {
 		return nil, err
 	}
