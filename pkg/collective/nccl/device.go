@@ -60,16 +60,18 @@ type kernels struct {
 
 // deviceWork and deviceAt are cx_work and cx_at of device.cu.
 type deviceWork struct {
-	buffers, signals, stop             uintptr
-	count                              int64
-	calls, op, dtype, way, rank, world int32
-	peer, sends, receives, size        int32
+	buffers, signals, stop      uintptr
+	count                       int64
+	calls, dtype, rank, world   int32
+	peer, sends, receives, size int32
 }
 
 type deviceAt struct{ send, recv int64 }
 
-// deviceSource returns the kernels as source for a run-time compiler. headers are those of the library.
-func deviceSource(headers string) string { return prelude.Complete(headers + deviceKernels) }
+// deviceSource returns the kernels of an operation as source for a run-time compiler. headers are those of the library.
+func deviceSource(headers string, op runner.Op, algorithm string) string {
+	return prelude.Complete(fmt.Sprintf("%s\n#define CX_OP %d\n#define CX_WAY %d\n%s", headers, op, deviceWays[algorithm], deviceKernels))
+}
 
 // useKernels makes kernels of this package perform an operation.
 func (k *comm) useKernels(op runner.Op, algorithm string, ctas int) error {
@@ -93,7 +95,7 @@ func (k *comm) useKernels(op runner.Op, algorithm string, ctas int) error {
 	if err := d.open(headers); err != nil {
 		return errors.Join(err, d.close())
 	}
-	d.work.op, d.work.way, d.work.rank, d.work.world = int32(op), deviceWays[algorithm], int32(k.c.Rank()), int32(k.c.World())
+	d.work.rank, d.work.world = int32(k.c.Rank()), int32(k.c.World())
 	path := k.paths[op]
 	k.kernels, k.paths[op] = d, "ncclGetPeerPointer"
 	k.unchoose = func() error {
@@ -106,7 +108,7 @@ func (k *comm) useKernels(op runner.Op, algorithm string, ctas int) error {
 // open compiles the kernels, and clears the signals.
 func (d *kernels) open(headers string) error {
 	ctx := context.Background()
-	err := d.scope.Kernels(ctx, "device.cu", deviceSource(headers), map[string]*accel.Kernel{"cx_one": &d.one, "cx_many": &d.many})
+	err := d.scope.Kernels(ctx, "device.cu", deviceSource(headers, d.op, d.algorithm), map[string]*accel.Kernel{"cx_one": &d.one, "cx_many": &d.many})
 	if errors.Is(err, accel.ErrUnsupported) {
 		return rank.Refused("compile kernels over NCCL's device interface: %w", err)
 	}

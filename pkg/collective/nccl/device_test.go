@@ -34,7 +34,12 @@ func TestRealCompilerTakesTheDeviceKernels(t *testing.T) {
 	require.NoError(t, err)
 	headers, err := l.DeviceHeaders()
 	require.NoError(t, err)
-	compilers.NVRTC(t, "device.cu", deviceSource(headers))
+	require.NoError(t, eachDevice(func(op runner.Op, algorithm string) error {
+		t.Run(fmt.Sprint(op, " ", algorithm), func(t *testing.T) {
+			compilers.NVRTC(t, "device.cu", deviceSource(headers, op, algorithm))
+		})
+		return nil
+	}))
 }
 
 // shifted is memory whose buffers begin later.
