@@ -83,7 +83,7 @@ func (a *assembly) row(r *copies.Row) (ok bool, bad result.Reasons) {
 		return swapped(r, measured.Each, block.Timing, verdict(a.tracks, a.number, a.flows, false, checked))
 	}
 	var impossible result.Reasons
-	r.Device, bad = a.clock("device", r, w.device(), w.opposite.Device)
+	r.Device, bad = a.clock("device", r, w.device(block.Timing.Reps), w.opposite.Device)
 	r.Host, impossible = a.clock("host", r, w.host(block.Timing.Reps), w.opposite.Host)
 	if bad = append(bad, impossible...); r.Host == nil {
 		return false, bad

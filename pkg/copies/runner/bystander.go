@@ -112,7 +112,7 @@ func (m *measuring) calibrate(ctx context.Context) (*beside, error) {
 		}
 		took = end - start
 	}
-	copies, err := m.gated(ctx, n, 0)
+	copies, _, err := m.gated(ctx, n, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (m *measuring) calibrate(ctx context.Context) (*beside, error) {
 // besideWindow makes copies beside units of the victim's work. It returns when the copies ended, and when the
 // victim began and ended, in microseconds from the opening of the gate.
 func (m *measuring) besideWindow(ctx context.Context, copies int, units uint64) (ended, start, end float64, err error) {
-	if ended, err = m.gated(ctx, copies, units); err == nil {
+	if ended, _, err = m.gated(ctx, copies, units); err == nil {
 		start, end, err = m.bystander.span(m.start)
 	}
 	return ended, start, end, err

@@ -126,8 +126,11 @@ func (m *measuring) trial(ctx context.Context) error {
 	}
 	if m.told.Gated {
 		if err := m.checked(ctx, n, func() error {
-			us, err := m.gated(ctx, n, 0)
+			us, opened, err := m.gated(ctx, n, 0)
 			m.out.Device = append(m.out.Device, us/float64(n))
+			if m.acting != nil {
+				m.out.Opened = append(m.out.Opened, opened)
+			}
 			return err
 		}); err != nil {
 			return err
@@ -351,36 +354,41 @@ func monotonic() (int64, error) {
 }
 
 // gated makes the same copies behind the gate, between two events and beside units of the victim's work. It returns the
-// time until the timed copies ended, in microseconds.
-func (m *measuring) gated(ctx context.Context, n int, units uint64) (float64, error) {
+// time until the timed copies ended, in microseconds, and when the gate was opened.
+func (m *measuring) gated(ctx context.Context, n int, units uint64) (us float64, opened span, err error) {
 	defer m.Gate.Open()
 	if err := m.gate(n); err != nil {
-		return 0, err
+		return 0, opened, err
 	}
 	if units > 0 {
 		if err := m.bystander.enqueue(m.start, units); err != nil {
-			return 0, coded(err)
+			return 0, opened, coded(err)
 		}
 	}
 	if err := m.together(ctx); err != nil {
-		return 0, err
+		return 0, opened, err
+	}
+	if opened.Begin, err = monotonic(); err != nil {
+		return 0, opened, err
 	}
 	m.Gate.Open()
+	if opened.End, err = monotonic(); err != nil {
+		return 0, opened, err
+	}
 	for _, s := range m.work {
 		if err := s.synchronize(); err != nil {
-			return 0, err
+			return 0, opened, err
 		}
 	}
 	if units > 0 {
 		if err := m.bystander.check(units); err != nil {
-			return 0, coded(err)
+			return 0, opened, coded(err)
 		}
 	}
-	us, err := m.Device.Elapsed(m.start, m.end)
-	if err != nil {
-		return 0, coded(err)
+	if us, err = m.Device.Elapsed(m.start, m.end); err != nil {
+		return 0, opened, coded(err)
 	}
-	return us, m.together(ctx)
+	return us, opened, m.together(ctx)
 }
 
 // gate enqueues n copies behind the gate. All streams start with the first stream, which ends after the last stream of

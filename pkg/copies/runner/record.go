@@ -31,12 +31,14 @@ type row struct {
 	Host   []float64    `json:"host_us,omitempty"`
 	// Each has the times of the swaps of each trial, in the place of Device and Host.
 	Each [][]float64 `json:"each_us,omitempty"`
-	// Spans are the windows of Host, if the other rank copies at the same time.
+	// Spans are the windows of Host, and Opened the times in which the gates of those of Device were opened, if another rank
+	// copies at the same time.
 	Spans  []span  `json:"spans,omitempty"`
+	Opened []span  `json:"opened,omitempty"`
 	Victim *beside `json:"victim,omitempty"`
 }
 
-// span is a window by the monotonic clock, which all processes of a host share.
+// span is an interval of the monotonic clock, which all processes of a host share.
 type span struct {
 	Begin int64 `json:"begin_ns"`
 	End   int64 `json:"end_ns"`
@@ -80,6 +82,7 @@ func (r row) counting(counts map[int]int) row {
 	}
 	slices.SortFunc(kept, func(a, b int) int { return cmp.Compare(r.Trials[a].Number, r.Trials[b].Number) })
 	r.Device, r.Host, r.Spans = chosen(r.Device, kept), chosen(r.Host, kept), chosen(r.Spans, kept)
+	r.Opened = chosen(r.Opened, kept)
 	r.Each = chosen(r.Each, kept)
 	if r.Victim != nil {
 		v := *r.Victim

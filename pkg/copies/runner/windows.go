@@ -49,33 +49,42 @@ func (w windows) counting(counts map[int]int) windows {
 	return windows{all(w.timed), w.opposite.counting(counts), all(w.beside)}
 }
 
-// device returns the times of the windows by the clocks of the devices, of the slowest one. It is empty if a device lacks
-// a window.
-func (w windows) device() (us []float64) {
-	us = slices.Clone(w.timed[0].Device)
-	for _, r := range w.timed[1:] {
-		if len(r.Device) != len(us) {
-			return nil
-		}
-		for i, v := range r.Device {
-			us[i] = max(us[i], v)
-		}
+// device returns the times of the windows by the clocks of the devices, for each of n copies. Of several devices, a window
+// begins when the first one may start, since a rank that is late adds to no rate, and ends with the last one. It is empty
+// if a device lacks a window.
+func (w windows) device(n int) []float64 {
+	if len(w.timed) == 1 {
+		return w.timed[0].Device
 	}
-	return us
+	return w.whole(n, func(r row) (all []span) {
+		for i, gate := range r.Opened {
+			if i < len(r.Device) {
+				all = append(all, span{gate.Begin, gate.End + int64(r.Device[i]*1e3*float64(n))})
+			}
+		}
+		return all
+	})
 }
 
 // host returns the times of the windows by the clock of the host: from the first call of a rank to the end of the last one,
 // for each of n copies. It is empty if a rank lacks a window.
-func (w windows) host(n int) (us []float64) {
+func (w windows) host(n int) []float64 {
 	if len(w.timed) == 1 {
 		return w.timed[0].Host
 	}
-	whole := slices.Clone(w.timed[0].Spans)
+	return w.whole(n, func(r row) []span { return r.Spans })
+}
+
+// whole returns the time from the first begin of a rank to the last end, by window, for each of n copies. It is empty if a
+// rank lacks a window.
+func (w windows) whole(n int, of func(row) []span) (us []float64) {
+	whole := slices.Clone(of(w.timed[0]))
 	for _, r := range w.timed[1:] {
-		if len(r.Spans) != len(whole) {
+		spans := of(r)
+		if len(spans) != len(whole) {
 			return nil
 		}
-		for i, s := range r.Spans {
+		for i, s := range spans {
 			whole[i] = span{min(whole[i].Begin, s.Begin), max(whole[i].End, s.End)}
 		}
 	}
