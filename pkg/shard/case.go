@@ -222,6 +222,12 @@ func stuck(readers []*rank.Reader) result.Reason {
 // failures returns why a case failed, once a rank has. Ranks that died without reporting a
 // failure come first: the failures that others report may only be the loss of that peer.
 func (r *caseRun) failures(ctx context.Context) (result.Reasons, error) {
+	lost := func(of *rank.Reader) bool {
+		return of.Failure != nil && of.Failure.Reason.Code == result.ReasonRankDied
+	}
+	if len(r.exits) == 0 && slices.ContainsFunc(r.readers, lost) {
+		r.exits = append(r.exits, r.first(ctx, deathGrace)...)
+	}
 	r.exits = append(r.exits, r.drain(ctx, failureGrace)...)
 	slices.SortFunc(r.exits, func(a, b launch.Exit) int { return a.Rank - b.Rank })
 	if left := rest(r.readers); left.err != nil {

@@ -20,7 +20,8 @@ import (
 const (
 	pollInterval = 40 * time.Millisecond // between two readings of the ranks' streams; long, since reading takes processor time from ranks that measure
 	failureGrace = 2 * time.Second       // for the other ranks to report their part of a failure
-	dumpGrace    = 3 * time.Second       // for ranks to write stacks
+	deathGrace   = 10 * time.Second      // for the launcher to report the end of a rank that others have lost
+	dumpGrace    = 10 * time.Second      // for ranks to write stacks
 	stopGrace    = 30 * time.Second      // for ranks to close libraries and devices
 )
 
@@ -144,6 +145,19 @@ func (g *group) drain(ctx context.Context, grace time.Duration) (exits []launch.
 			return exits
 		}
 	}
+}
+
+// first returns the next exit, or none if none comes within grace and before ctx ends.
+func (g *group) first(ctx context.Context, grace time.Duration) (exits []launch.Exit) {
+	select {
+	case exit, ok := <-g.ranks.Exits():
+		if ok {
+			exits = append(exits, exit)
+		}
+	case <-ctx.Done():
+	case <-time.After(grace):
+	}
+	return exits
 }
 
 // dump makes all ranks write their stacks, and gives them time to do so.
