@@ -275,10 +275,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts m
 				perRank = make([][]float64, len(all))
 			}
 			for i, us := range all {
-				if mode == vocab.PerIteration {
-					us = us[min(sp.block.Measure.Skip, len(us)):]
-				}
-				perRank[i] = append(perRank[i], us...)
+				perRank[i] = append(perRank[i], sp.counted(mode, us)...)
 			}
 			enqueues = append(enqueues, enqueue)
 		}
@@ -323,6 +320,14 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, counts m
 	}
 	row.Check.Passed = row.Check.Passed && (row.Check.Checked > 0 || r.Requested == 0) && row.Check.Wrong == 0 && len(row.Check.Reasons) == 0
 	return row, seen, nil
+}
+
+// counted returns the samples of a window that figures are made of.
+func (sp spec) counted(mode string, us []float64) []float64 {
+	if mode != vocab.PerIteration {
+		return us
+	}
+	return us[min(sp.block.Measure.Skip, len(us)):]
 }
 
 // collect returns the samples of one window by rank, without idle ranks, and the enqueueing time of the

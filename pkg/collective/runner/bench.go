@@ -132,7 +132,7 @@ func (b *bench) trial(ctx context.Context, t *truncated, trial rank.Trial) error
 		if err != nil {
 			return fmt.Errorf("%s trial %d: %w", mode, trial.Number, err)
 		}
-		t.timed[mode] = append(t.timed[mode], us...)
+		t.timed[mode] = append(t.timed[mode], b.spec.counted(mode, us)...)
 		if first {
 			if err := b.truncate(ctx, t, mode, trial.Number, true); err != nil {
 				return err
