@@ -81,7 +81,7 @@ func TestCommunicators(t *testing.T) {
 		return out.String(), err
 	}
 
-	const times = ` \| [0-9.e-]+ \([0-9.e-]+ … [0-9.e-]+\) \| [0-9.e-]+ \([0-9.e-]+ … [0-9.e-]+\) \| [0-9.e-]+ \([0-9.e-]+ … [0-9.e-]+\) \|\n`
+	const times = ` \| [0-9.e+-]+ \([0-9.e+-]+ … [0-9.e+-]+\) \| [0-9.e+-]+ \([0-9.e+-]+ … [0-9.e+-]+\) \| [0-9.e+-]+ \([0-9.e+-]+ … [0-9.e+-]+\) \|\n`
 	out, err := communicators()
 	require.NoError(t, err, out)
 	require.Regexp(t, `^4 ranks on CX Fake NVIDIA GPU, NCCL 2\.28\.9, 2 trials; ms of the slowest rank, median \(range\)\n\n`+

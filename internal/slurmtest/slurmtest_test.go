@@ -21,6 +21,6 @@ func TestPortsThatAreTaken(t *testing.T) {
 	}) {
 		return
 	}
-	require.Equal(t, 2, asked)
+	require.GreaterOrEqual(t, asked, 2)
 	require.Empty(t, Jobs(t))
 }

@@ -33,7 +33,7 @@ collective:
 `
 
 // slowed is what a planted regression adds to each call of the host library.
-const slowed = "\tfor end := time.Now().Add(2 * time.Millisecond); time.Now().Before(end); {\n\t}\n"
+const slowed = "\tfor end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {\n\t}\n"
 
 // TestNights runs a scheduled workflow in six nights. Five find nothing, since the history is short. In the sixth, an
 // upgrade of CollectiveX has made every operation slow: the run fails and names the case, and nothing else does.

@@ -640,22 +640,27 @@ static void run(void *arg) {
 
 static FILE *debug_file;
 static int log_opened;
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER; // ranks may be threads of one process
 
 // open_log opens the log once, as the real library does: at INFO it says who is connected how.
 static void open_log(void) {
 	const char *level = getenv("NCCL_DEBUG"), *file = getenv("NCCL_DEBUG_FILE");
-	if (log_opened) return;
+	pthread_mutex_lock(&log_lock);
+	if (!log_opened && level != NULL && strcmp(level, "INFO") == 0) {
+		debug_file = file != NULL ? fopen(file, "w") : stdout;
+		if (debug_file != NULL) setlinebuf(debug_file);
+	}
 	log_opened = 1;
-	if (level == NULL || strcmp(level, "INFO") != 0) return;
-	debug_file = file != NULL ? fopen(file, "w") : stdout;
-	if (debug_file != NULL) setlinebuf(debug_file);
+	pthread_mutex_unlock(&log_lock);
 }
 
 // ncclResetDebugInit makes the library read the variables of its log again.
 void ncclResetDebugInit(void) {
+	pthread_mutex_lock(&log_lock);
 	if (debug_file != NULL && debug_file != stdout) fclose(debug_file);
 	debug_file = NULL;
 	log_opened = 0;
+	pthread_mutex_unlock(&log_lock);
 }
 
 // log_tuning logs, on the first rank, how an operation is performed.

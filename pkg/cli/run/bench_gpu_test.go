@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -491,7 +492,7 @@ func TestBenchWhereALibraryFails(t *testing.T) {
 				r, stderr := benched(t, cli.ExitFailed, "all_reduce", "--backend", backend, "-b", "1K", "-e", "8K", "-f", "2", "-n", "1", "-w", "0", "-T", "600")
 				require.Less(t, time.Since(start), 10*time.Minute, "the ranks that wait are not waited for")
 				require.False(t, r.Passed)
-				require.Contains(t, stderr, " failed: "+c.reasons[0])
+				require.True(t, slices.ContainsFunc(c.reasons, func(reason string) bool { return strings.Contains(stderr, " failed: "+reason) }), stderr)
 				require.NotContains(t, stderr, "warning", "that states were not read is a consequence")
 				require.Equal(t, c.rows, completeRows(t, r))
 				require.Equal(t, result.Failed, r.Results[0].Outcome.Status)
@@ -522,7 +523,7 @@ func TestBenchWhereALibraryHangs(t *testing.T) {
 		{"mscclpp", "CX_FAKE_NCCL_ASYNC_ERROR"},
 	} {
 		h := &hung{name: c.order + " of " + c.backend, memory: fakes.MemoryDir(t)}
-		h.cmd = program("bench", "--json", "all_reduce", "--backend", c.backend, "-b", "1K", "-e", "2K", "-f", "2", "-n", "1", "-w", "0", "-T", "30")
+		h.cmd = program("bench", "--json", "all_reduce", "--backend", c.backend, "-b", "1K", "-e", "2K", "-f", "2", "-n", "1", "-w", "0", "-T", "90")
 		h.cmd.Env = append(h.cmd.Env, c.order+"=1:130", "CX_FAKE_DIR="+h.memory, "CX_DEVICE_LOCKS="+h.memory)
 		h.cmd.Stdout, h.cmd.Stderr = &h.stdout, &h.stderr
 		require.NoError(t, h.cmd.Start())
@@ -532,7 +533,7 @@ func TestBenchWhereALibraryHangs(t *testing.T) {
 		_ = h.cmd.Wait()
 		t.Run(h.name, func(t *testing.T) {
 			require.Equal(t, cli.ExitFailed, h.cmd.ProcessState.ExitCode(), h.stderr.String())
-			wording.Has(t, h.stderr.String(), "timeout: … 30 s")
+			wording.Has(t, h.stderr.String(), "timeout: … 90 s")
 			require.NotContains(t, h.stderr.String(), "warning", "that states were not read is a consequence")
 			var r collectivebench.Report
 			require.NoError(t, json.Unmarshal(h.stdout.Bytes(), &r))

@@ -92,7 +92,8 @@ func setUp(t *testing.T) {
 		require.NoError(t, err)
 		shared = dir
 	}
-	for _, kv := range append(fakes.Build(t).Environ(shared), "CX_FAKE_DEVICES=4") {
+	// Ranks are threads here: variables that one sets while another reads the environment have to exist before.
+	for _, kv := range append(fakes.Build(t).Environ(shared), "CX_FAKE_DEVICES=4", "NCCL_DEBUG=", "NCCL_DEBUG_SUBSYS=", "NCCL_DEBUG_FILE=") {
 		name, value, _ := strings.Cut(kv, "=")
 		t.Setenv(name, value)
 	}
