@@ -16,6 +16,7 @@ import (
 // UCX reads its files once it is loaded, from the library's to the working directory's: the last one counts, and
 // less than a variable. Its own sections for some processors do not.
 func TestSettingsOfUCX(t *testing.T) {
+	cc := fakes.Compiler(t) // asks go, which would leave a process that writes into this home
 	home, here := t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("UCX_TLS", "tcp")
@@ -35,7 +36,7 @@ func TestSettingsOfUCX(t *testing.T) {
 	source, library := filepath.Join(prefix, "empty.c"), filepath.Join(prefix, "lib", "libucs-3f.so.0")
 	require.NoError(t, os.WriteFile(source, nil, 0o600))
 	require.NoError(t, os.Mkdir(filepath.Dir(library), 0o700))
-	out, err := exec.Command(fakes.Compiler(t), "-shared", "-fPIC", "-o", library, source).CombinedOutput()
+	out, err := exec.Command(cc, "-shared", "-fPIC", "-o", library, source).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	l, err := dl.Open(library)
 	require.NoError(t, err)

@@ -90,6 +90,7 @@ func eachDevice(f func(op runner.Op, algorithm string) error) error {
 }
 
 func TestDeviceKernels(t *testing.T) {
+	need.Full(t)
 	setUp(t)
 	for _, err := range together(t, nccl.NCCL, 3, func(e *end) error {
 		return eachDevice(func(op runner.Op, algorithm string) error {
@@ -120,6 +121,7 @@ func deviceCase(op runner.Op, algorithm string, world int) plan.Case {
 func TestDeviceKernelsAreMeasured(t *testing.T) {
 	setUp(t)
 	require.NoError(t, measuredByDevice(t, runner.AllReduce, "device_lsa_vec"))
+	require.NoError(t, measuredByDevice(t, runner.P2P, deviceWindow))
 }
 
 func TestEveryDeviceKernelIsMeasured(t *testing.T) {
@@ -176,6 +178,7 @@ func TestDeviceKernelsThatAreWrong(t *testing.T) {
 // Messages are counted where they arrive, those of no bytes too, which are signals alone. Two signals of a message
 // are one too many.
 func TestMessagesAreCounted(t *testing.T) {
+	need.Full(t)
 	right := deviceKernels
 	defer func() { deviceKernels = right }()
 	setUp(t)
