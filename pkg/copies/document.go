@@ -64,9 +64,9 @@ type Row struct {
 	// Accesses is the number of reads of a copy that reads one word of 8 bytes after another, 128 bytes apart. The address
 	// of each follows from the word before it. Missing in other tests.
 	Accesses int `json:"accesses,omitempty"`
-	// Device is by events of the device. The work of a window was enqueued before any of it began. Missing if
-	// calls wait for the copy, if a window has more pieces than a device queues, or if the kernel that holds the
-	// device cannot be compiled.
+	// Device is by events of the device, of several devices from the start of the first. The work of a window was
+	// enqueued before any of it began. Missing if calls wait for the copy, if a window has more pieces than a device
+	// queues, or if the kernel that holds the device cannot be compiled.
 	Device *Clock `json:"device,omitempty"`
 	// Host is by the clock of the host, from the first call to the end of the last copy.
 	Host *Clock `json:"host,omitempty"`

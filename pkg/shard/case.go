@@ -222,15 +222,18 @@ func stuck(readers []*rank.Reader) result.Reason {
 // failures returns why a case failed, once a rank has. Ranks that died without reporting a
 // failure come first: the failures that others report may only be the loss of that peer.
 func (r *caseRun) failures(ctx context.Context) (result.Reasons, error) {
-	lost := func(of *rank.Reader) bool {
-		return of.Failure != nil && of.Failure.Reason.Code == result.ReasonRankDied
-	}
-	if len(r.exits) == 0 && slices.ContainsFunc(r.readers, lost) {
-		r.exits = append(r.exits, r.first(ctx, deathGrace)...)
-	}
 	r.exits = append(r.exits, r.drain(ctx, failureGrace)...)
+	left := rest(r.readers)
+	for left.err == nil && r.lost() {
+		late := r.first(ctx, r.atMost(deathGrace))
+		if len(late) == 0 {
+			break
+		}
+		r.exits = append(r.exits, late...)
+		left = rest(r.readers)
+	}
 	slices.SortFunc(r.exits, func(a, b launch.Exit) int { return a.Rank - b.Rank })
-	if left := rest(r.readers); left.err != nil {
+	if left.err != nil {
 		return nil, left.err
 	}
 	var reasons result.Reasons
@@ -249,6 +252,15 @@ func (r *caseRun) failures(ctx context.Context) (result.Reasons, error) {
 		}
 	}
 	return reasons, nil
+}
+
+// lost reports whether a rank has lost another one whose end the launcher has not reported.
+func (r *caseRun) lost() bool {
+	died := func(e launch.Exit) bool { return !r.readers[e.Rank].Ended() }
+	lost := func(of *rank.Reader) bool {
+		return of.Failure != nil && of.Failure.Reason.Code == result.ReasonRankDied
+	}
+	return slices.ContainsFunc(r.readers, lost) && !slices.ContainsFunc(r.exits, died)
 }
 
 func streams(readers []*rank.Reader) []rank.Stream {

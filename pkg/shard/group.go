@@ -23,6 +23,7 @@ const (
 	deathGrace   = 10 * time.Second      // for the launcher to report the end of a rank that others have lost
 	dumpGrace    = 10 * time.Second      // for ranks to write stacks
 	stopGrace    = 30 * time.Second      // for ranks to close libraries and devices
+	killReserve  = 2 * time.Second       // of the time until a group's deadline, to kill ranks and read what they wrote
 )
 
 // groupKey returns what the cases of one cell must share to run in one warm group.
@@ -147,6 +148,11 @@ func (g *group) drain(ctx context.Context, grace time.Duration) (exits []launch.
 	}
 }
 
+// atMost returns grace, or less if the deadline of the group is near.
+func (g *group) atMost(grace time.Duration) time.Duration {
+	return min(grace, time.Until(g.deadline)-killReserve)
+}
+
 // first returns the next exit, or none if none comes within grace and before ctx ends.
 func (g *group) first(ctx context.Context, grace time.Duration) (exits []launch.Exit) {
 	select {
@@ -163,7 +169,7 @@ func (g *group) first(ctx context.Context, grace time.Duration) (exits []launch.
 // dump makes all ranks write their stacks, and gives them time to do so.
 func (g *group) dump(ctx context.Context) {
 	g.ranks.Dump()
-	g.drain(ctx, dumpGrace)
+	g.drain(ctx, g.atMost(dumpGrace))
 }
 
 // close ends a group. Ranks that wait for a case close what they opened. All ranks are dead

@@ -663,16 +663,26 @@ void ncclResetDebugInit(void) {
 	pthread_mutex_unlock(&log_lock);
 }
 
+// say writes to the log, if it is open.
+static void say(const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	pthread_mutex_lock(&log_lock);
+	if (debug_file != NULL) vfprintf(debug_file, format, args);
+	pthread_mutex_unlock(&log_lock);
+	va_end(args);
+}
+
 // log_tuning logs, on the first rank, how an operation is performed.
 static void log_tuning(struct comm *c, const char *function, uint64_t bytes, const char *algo, const char *proto, int channels) {
 	const char *subsystems = getenv("NCCL_DEBUG_SUBSYS");
 	open_log();
-	if (debug_file == NULL || c->rank != 0 || subsystems == NULL || strcmp(subsystems, "TUNING") != 0) return;
+	if (c->rank != 0 || subsystems == NULL || strcmp(subsystems, "TUNING") != 0) return;
 	char text[64];
 	int n = snprintf(text, sizeof text, "%s proto %s", algo, proto);
 	for (int i = 0; i < n; i++) // in capitals, but for the word between
 		if (i < (int)strlen(algo) || i > (int)strlen(algo) + 6) text[i] = (char)toupper(text[i]);
-	fprintf(debug_file, "stand-in:%d:%d [0] NCCL INFO %s: %llu Bytes -> Algo %s channel{Lo..Hi}={0..%d}\n",
+	say("stand-in:%d:%d [0] NCCL INFO %s: %llu Bytes -> Algo %s channel{Lo..Hi}={0..%d}\n",
 		getpid(), getpid(), function, (unsigned long long)bytes, text, channels - 1);
 }
 
@@ -686,10 +696,10 @@ static void connect_to(struct comm *c, int peer) {
 #endif
 	const char *ordered = getenv("CX_FAKE_NCCL_VIA");
 	open_log();
-	if (c->sends_to[peer]++ > 0 || debug_file == NULL) return;
+	if (c->sends_to[peer]++ > 0) return;
 	if (ordered != NULL) via = ordered;
 	for (int channel = 0; channel < 2 && *via != 0; channel++)
-		fprintf(debug_file, "stand-in:%d:%d [%d] NCCL INFO Channel %02d/1 : %d[%d] -> %d[%d] via %s\n",
+		say("stand-in:%d:%d [%d] NCCL INFO Channel %02d/1 : %d[%d] -> %d[%d] via %s\n",
 			getpid(), getpid(), c->rank, channel, c->rank, c->rank, peer, peer, via);
 }
 

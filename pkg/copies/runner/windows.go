@@ -56,6 +56,11 @@ func (w windows) device(n int) []float64 {
 	if len(w.timed) == 1 {
 		return w.timed[0].Device
 	}
+	for _, r := range w.timed {
+		if len(r.Device) > 0 && slices.Min(r.Device) <= 0 { // impossible, and hidden by the time between the gates
+			return r.Device
+		}
+	}
 	return w.whole(n, func(r row) (all []span) {
 		for i, gate := range r.Opened {
 			if i < len(r.Device) {
