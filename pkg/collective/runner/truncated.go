@@ -233,8 +233,8 @@ func (b *bench) head(n int) int {
 	return max(0, min(n-slots+m-1, n-1)/m*m)
 }
 
-// issue runs the operations from first to last−1 as the window's mode does, or as in pipelined mode for graphs. If us is not nil, it waits
-// for them and stores their total time.
+// issue runs the operations from first to last−1 as the window's mode does, or as in pipelined mode for graphs. If us is
+// not nil, it waits for them and stores their total time.
 func (b *bench) issue(ctx context.Context, w window, first, last int, us *float64) error {
 	m := b.spec.block.Measure.Aggregate
 	if one, _ := b.spec.oneByOne(w.Mode); one {

@@ -50,8 +50,8 @@ func (w windows) counting(counts map[int]int) windows {
 }
 
 // device returns the times of the windows by the clocks of the devices, for each of n copies. Of several devices, a window
-// begins when the first one may start, since a rank that is late adds to no rate, and ends with the last one. It is empty
-// if a device lacks a window.
+// begins when the first one may start, so that a late rank does not raise the rate, and ends with the last one. It is
+// empty if a device lacks a window.
 func (w windows) device(n int) []float64 {
 	if len(w.timed) == 1 {
 		return w.timed[0].Device
