@@ -28,7 +28,7 @@ import (
 
 // The kernels compile with the headers that lie beside the library in its wheel, without CUDA's.
 func TestRealCompilerTakesTheDeviceKernels(t *testing.T) {
-	need.EndToEnd(t, "to fetch NCCL's headers")
+	need.Full(t) // fetches NCCL's headers
 	t.Setenv("CX_NCCL_LIB", filepath.Join(wheels.NCCL.Libraries(t), "nvidia/nccl/lib/libnccl.so.2"))
 	l, err := nccl.Open(nccl.NCCL)
 	require.NoError(t, err)
