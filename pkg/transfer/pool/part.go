@@ -152,7 +152,8 @@ func (f *Finding) part(dst, src Origin, p Part, has []byte) {
 func (o Origin) origin(data []byte) (from Origin, place int64) {
 	for skip := 0; skip < WordBytes && skip+WordBytes <= len(data); skip++ {
 		w := unmixed(binary.LittleEndian.Uint64(data[skip:])) // perhaps the first whole word
-		from, place = Origin{uint8(w >> 56), uint16(w >> 40)}, int64(w&indexMask)*WordBytes-int64(skip)
+		from = Origin{uint8(w >> 56), uint16(w >> 40)}
+		place = (int64(w&indexMask)-int64(from.Pool))*WordBytes - int64(skip)
 		if from.Pool == o.Pool && place >= 0 && bytes.Equal(data, mixedBytes(from, place, int64(len(data)))) {
 			return from, place
 		}

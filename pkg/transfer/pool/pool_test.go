@@ -71,6 +71,18 @@ func TestClassesOfWrongWords(t *testing.T) {
 	require.Equal(t, Finding{64, result.Wrong{Source: 1}, "source", 24}, changed)
 }
 
+// The byte behind a block differs from the one behind its source if the two blocks are an even number of words apart.
+func TestAByteTooMany(t *testing.T) {
+	for rank := range 8 {
+		dst, src := Origin{Of(rank + 1), 7}, Origin{Of(rank), 7}
+		for from := range 128 {
+			for to := from % 2; to < 128; to += 2 {
+				require.NotEqual(t, byte(dst.Word(to)), byte(src.Word(from)), "from word %d to %d", from, to)
+			}
+		}
+	}
+}
+
 func painted(t *testing.T, o Origin) hostMemory {
 	pool := make(hostMemory, 64)
 	require.NoError(t, pool.Paint(o.Word(0)))

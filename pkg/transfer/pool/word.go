@@ -7,7 +7,9 @@ import (
 )
 
 // WordBytes is the size of a word. Every word of a pool names its origin: the pool (8 bits), the checked
-// burst for which the pool was painted (16 bits) and its index in the pool (40 bits).
+// burst for which the pool was painted (16 bits), and the sum of its index and the number of the pool (40 bits).
+// The numbers of the pools of two ranks next to each other differ by an odd number. Therefore the first bytes of two words
+// at places an even number of words apart differ, and a copy of one byte too many changes the byte behind it.
 const WordBytes = 8
 
 // Origin identifies the pool and the checked burst of words.
@@ -20,7 +22,9 @@ type Origin struct {
 func Of(rank int) uint8 { return 0xA1 + 0x1B*uint8(rank) }
 
 // Word returns the value of word i of a pool that o painted.
-func (o Origin) Word(i int) uint64 { return uint64(o.Pool)<<56 | uint64(o.Nonce)<<40 | uint64(i) }
+func (o Origin) Word(i int) uint64 {
+	return uint64(o.Pool)<<56 | uint64(o.Nonce)<<40 | uint64(i) + uint64(o.Pool)
+}
 
 // Span is a block in words.
 type Span struct{ Dst, Src, N int }
