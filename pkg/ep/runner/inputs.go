@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/collectivex/collectivex/pkg/ep"
 )
@@ -32,19 +33,31 @@ func (m *run) newInputs() error {
 	return nil
 }
 
-// renew writes new activations to the timed inputs of a rung. Only their seeds differ from the
-// contract's, because the time of an operation can depend on the distribution of its values.
+// renew writes new activations to the timed inputs of a rung, other ones than it last wrote if there are few. Only
+// their seeds differ from the contract's, because the time of an operation can depend on the distribution of its values.
 func (m *run) renew(p *point) error {
-	first := m.chance.Uint64N(ep.Seeds - 1)
+	p.seed = drawSeed(m.chance, p.seed, uint64(len(p.Inputs)-1))
 	for i := 1; i < len(p.Inputs); i++ {
 		o := p.oracle
-		o.arithmetic = o.of(o.trace, activations{seed: m.block.Seed + 1 + (first+uint64(i))%(ep.Seeds-1)})
+		o.arithmetic = o.of(o.trace, activations{seed: m.block.Seed + 1 + (p.seed+uint64(i))%timedSeeds})
 		p.sent[i] = o
 		if err := m.data.fill(&o, p.Inputs[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// timedSeeds is the number of seeds of timed inputs, all but the contract's.
+const timedSeeds = ep.Seeds - 1
+
+// drawSeed draws the first seed of n inputs. If they need at most a quarter of the seeds, they share none with n inputs
+// whose first seed is last. Otherwise, too few draws would be left.
+func drawSeed(chance *rand.Rand, last, n uint64) uint64 {
+	if 4*n > timedSeeds {
+		return chance.Uint64N(timedSeeds)
+	}
+	return (last + n + chance.Uint64N(timedSeeds-2*n+1)) % timedSeeds
 }
 
 // choose makes an input the current one.

@@ -20,6 +20,7 @@ type point struct {
 	oracle  oracle   // for the inputs that the contract names
 	changed oracle   // for other activations, and other weights if each dispatch sends them
 	sent    []oracle // by input: what its buffer holds
+	seed    uint64   // of the first timed input; see renew
 	routed  [2]routed
 	timed   map[string]*Verdict // see verdict
 	// notRewritten: a replay of a graph did not write the whole output.
