@@ -1,7 +1,6 @@
 package gemm
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +24,7 @@ func TestKernelsAgreeWithTheLoop(t *testing.T) {
 		g, err := NewDevice(t.Context(), d)
 		require.NoError(t, err)
 		for _, dtype := range Types() {
-			for _, shape := range []Shape{{M: 70, N: 130, K: 50}, {M: 3, N: 2, K: 2}, {M: 1 + rand.Int64N(100), N: 1 + rand.Int64N(100), K: 1 + rand.Int64N(500)}} {
+			for _, shape := range []Shape{{M: 70, N: 130, K: 50}, {M: 3, N: 2, K: 2}, {M: 5, N: 7, K: 1}, {M: 93, N: 14, K: 467}} {
 				products(t, d, s, g, dtype, shape)
 			}
 		}
@@ -69,7 +68,11 @@ func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype num
 		host, err := Inline{}.Check(nil, ptr(data), other, 0, m.n)
 		require.NoError(t, err)
 		require.Equal(t, host, v)
-		require.Positive(t, v.Wrong)
+		if m.v.Right && m.v.Columns == 1 {
+			require.Zero(t, v.Wrong, "all elements are 1")
+		} else {
+			require.Positive(t, v.Wrong)
+		}
 	}
 	for i := range c.Count {
 		multiply(t, g.Kernel(), s, Product{shape, dtype, a, b, c.At.Add(int64(i) * c.Stride)})

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -18,7 +19,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 )
 
-func ptr[T any](s []T) accel.Ptr { return accel.Ptr(uintptr(unsafe.Pointer(&s[0]))) }
+// ptr returns the address of a slice, which stays there until the tests end.
+func ptr[T any](s []T) accel.Ptr {
+	kept.Lock()
+	defer kept.Unlock()
+	kept.all = append(kept.all, s)
+	return accel.Ptr(uintptr(unsafe.Pointer(&s[0])))
+}
+
+// kept are the slices that C reads. They are on the heap, because stacks move.
+var kept struct {
+	sync.Mutex
+	all []any
+}
 
 // multiply prepares and enqueues a product.
 func multiply(t *testing.T, e Engine, s accel.Stream, p Product) {
