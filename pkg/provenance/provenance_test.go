@@ -72,7 +72,7 @@ func TestScreenLetsThePublicPass(t *testing.T) {
 	s := provenance.NewScreen("x", "local", "host", "", "nvidia")
 	for _, text := range []string{
 		"", "2.28.3", "550.54.15", "CUDA 13.0", "6.8.0-45-generic", "4.18.0-553.16.1.el8_10", "torch 2.9.0+cu130",
-		"2026-01-02T03:04:05.006Z", "AMD EPYC 9654 96-Core Processor", "Intel(R) Xeon(R) Platinum 8480+ CPU @ 2.00GHz",
+		"2026-01-02T03:04:05.006Z", "2026-01-02T16:39:42.1Z", "2026-01-02T16:39:42.7+01:00", "AMD EPYC 9654 96-Core Processor", "Intel(R) Xeon(R) Platinum 8480+ CPU @ 2.00GHz",
 		"NVIDIA H200", "libnccl.so.2", "tokens/s", "GB/s", "dispatch / combine", "n/a", "gfx942:sramecc+:xnack-",
 		"nvcr.io/nvidia/pytorch:25.10-py3", "nvcr.io/nvidia/pytorch@sha256:0123456789abcdef", "rank-died: rank 1 signal 9",
 		"local-host-deepseek-v3-normal-decode-ep2-uniform-bf16", "b200-nvl8-ib-ro-ce-ll-1", "1 2 4 8 16 32",
