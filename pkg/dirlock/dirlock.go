@@ -202,7 +202,7 @@ func (c *Claim) Remove() error {
 	entries, err := os.ReadDir(c.dir)
 	for _, e := range entries {
 		if e.Name() != Marker {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, e.Name())))
+			err = errors.Join(err, safefile.RemoveAll(filepath.Join(c.dir, e.Name())))
 		}
 	}
 	if err != nil {

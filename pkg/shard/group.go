@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/safefile"
 )
 
 // How long the shard waits for ranks.
@@ -94,7 +94,7 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 		Places: launch.Places(c.World, c.RanksPerNode), Store: g.store.Address(), Env: env, LogDir: g.logs,
 	})
 	if err != nil {
-		return nil, errors.Join(err, g.store.Close(), os.RemoveAll(g.dir))
+		return nil, errors.Join(err, g.store.Close(), safefile.RemoveAll(g.dir))
 	}
 	return g, nil
 }
@@ -181,5 +181,5 @@ func (g *group) close(ctx context.Context) error {
 			g.drain(ctx, min(stopGrace, time.Until(g.deadline)))
 		}
 	}
-	return errors.Join(g.ranks.Kill(), g.store.Close(), os.RemoveAll(g.dir))
+	return errors.Join(g.ranks.Kill(), g.store.Close(), safefile.RemoveAll(g.dir))
 }
