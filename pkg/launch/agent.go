@@ -62,9 +62,11 @@ type agent struct {
 // serve follows the commands until the last one, whose exit code it returns, or until ctx ends. No
 // rank is left when it returns, but for one that does not die.
 func (a *agent) serve(ctx context.Context) (code int, err error) {
+	stopped := false
 	defer func() {
 		a.kill()
-		if unwritten := a.report(agentEvent{Left: true}); err == nil {
+		unwritten := a.report(agentEvent{Left: true})
+		if err == nil && !stopped { // after the last command, rank 0 may end as soon as it has read the report, and not answer
 			err = unwritten
 		}
 	}()
@@ -87,6 +89,7 @@ func (a *agent) serve(ctx context.Context) (code int, err error) {
 		case agentKill:
 			a.kill()
 		case agentStop:
+			stopped = true
 			return c.Code, nil
 		}
 		if err != nil {
