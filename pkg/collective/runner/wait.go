@@ -41,10 +41,11 @@ func Wait(ctx context.Context, c Comm, s accel.Stream) error {
 		}
 		waited := time.Since(start)
 		if n%pollsPerCheck == 0 || waited > Patience {
-			if err := c.AsyncError(); err != nil {
-				return err
+			err := c.AsyncError()
+			if ended := ctx.Err(); ended != nil { // which may have aborted c
+				err = ended
 			}
-			if err := ctx.Err(); err != nil {
+			if err != nil {
 				return err
 			}
 		}

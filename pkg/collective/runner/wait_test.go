@@ -53,6 +53,8 @@ func TestWait(t *testing.T) {
 	defer cancel()
 	b = &bench{stream: slowStream{}, backend: Parts{Comm: failingComm{}}}
 	require.ErrorIs(t, b.wait(ctx), context.DeadlineExceeded)
+	b = &bench{stream: slowStream{}, backend: Parts{Comm: failingComm{err: lost}}}
+	require.ErrorIs(t, b.wait(ctx), context.DeadlineExceeded, "the end of the context aborted the communicator")
 }
 
 // A hang leaves the processor to others.
