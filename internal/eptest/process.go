@@ -89,11 +89,15 @@ func Processes(t *testing.T, together bool, faults string, cases ...plan.Case) (
 	outputs := make([]strings.Builder, world)
 	e.Errs = make([]error, world)
 	ends := make(chan struct{})
-	for r := range world {
+	cmds := make([]*exec.Cmd, world)
+	for r := range cmds {
 		cmd := exec.CommandContext(ctx, os.Args[0])
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d/%d/%s/%s", rankVariable, r, world, max(1, cases[0].RanksPerNode), faults, root))
 		cmd.Stdout, cmd.Stderr = &outputs[r], &outputs[r]
 		require.NoError(t, cmd.Start())
+		cmds[r] = cmd
+	}
+	for r, cmd := range cmds { // all have been started when the first ends the others
 		go func() {
 			if e.Errs[r] = cmd.Wait(); e.Errs[r] != nil && together {
 				cancel()

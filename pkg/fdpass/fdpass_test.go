@@ -2,6 +2,7 @@ package fdpass
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -110,7 +111,7 @@ func TestOfferWithoutDescriptors(t *testing.T) {
 // A process that never answers is waited for as long as the context lasts; one that gives nothing
 // is told.
 func TestPeersThatGiveNothing(t *testing.T) {
-	silent, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "@" + t.Name() + filepath.Base(t.TempDir())})
+	silent, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "@" + t.Name() + rand.Text()})
 	require.NoError(t, err)
 	defer silent.Close()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -108,8 +109,11 @@ func TestSweepOnSlurm(t *testing.T) {
 
 	r = s.begin(t, sweep(81, 3, "rank=3,kind=hang"))
 	job := runningJob(t, r, 1)
-	for _, pid := range family(t, r.cmd.Process.Pid) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	all := family(t, r.cmd.Process.Pid)
+	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // none may act on the end of another
+		for _, pid := range slices.Backward(all) { // children first: the end of a parent wakes a stopped group
+			_ = syscall.Kill(pid, signal)
+		}
 	}
 	require.Error(t, r.cmd.Wait())
 	require.Contains(t, slurmtest.Jobs(t), job+" RUNNING", "nobody has cancelled it yet")

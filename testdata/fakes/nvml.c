@@ -34,7 +34,7 @@ struct field { unsigned id, scope; long long timestamp, latency; unsigned type, 
 struct memory { unsigned long long total, free, used; };
 
 static struct device devices[64];
-static int started;
+static _Atomic int started;
 
 static long long number(const char *name, long long otherwise)
 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,8 +166,13 @@ func TestCancelledIsNotWrong(t *testing.T) {
 	for _, v := range vendors {
 		c := caseOf(v.kind, runner.AllGather, 2)
 		collective.Of(&c).Sizes, collective.Of(&c).Modes = []int64{1 << 16}, []string{vocab.Pipelined}
-		ctx, cancel := context.WithCancel(t.Context())
-		streams, errs := reported(ctx, t, v.kind, c, func() { time.AfterFunc(500*time.Millisecond, cancel) })
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // should a rank not begin
+		var begun atomic.Int32
+		streams, errs := reported(ctx, t, v.kind, c, func() {
+			if int(begun.Add(1)) == c.World {
+				time.AfterFunc(500*time.Millisecond, cancel)
+			}
+		})
 		for r, err := range errs {
 			require.Error(t, err)
 			require.Len(t, streams[r].Records, 1, "its setup, and no window")
