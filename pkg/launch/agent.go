@@ -62,13 +62,9 @@ type agent struct {
 // serve follows the commands until the last one, whose exit code it returns, or until ctx ends. No
 // rank is left when it returns, but for one that does not die.
 func (a *agent) serve(ctx context.Context) (code int, err error) {
-	stopped := false
 	defer func() {
 		a.kill()
-		unwritten := a.report(agentEvent{Left: true})
-		if err == nil && !stopped { // after the last command, rank 0 may end as soon as it has read the report, and not answer
-			err = unwritten
-		}
+		_ = a.report(agentEvent{Left: true}) // rank 0 may end as soon as it has read this, without an answer
 	}()
 	for n := 1; ; n++ {
 		raw, err := a.store.Get(ctx, agentCommandKey(n))
@@ -89,7 +85,6 @@ func (a *agent) serve(ctx context.Context) (code int, err error) {
 		case agentKill:
 			a.kill()
 		case agentStop:
-			stopped = true
 			return c.Code, nil
 		}
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 
 // WordBytes is the size of a word. Every word of a pool names its origin: the pool (8 bits), the checked
 // burst for which the pool was painted (16 bits), and the sum of its index and the number of the pool (40 bits).
-// The numbers of the pools of two ranks next to each other differ by an odd number. Therefore the first bytes of two words
-// at places an even number of words apart differ, and a copy of one byte too many changes the byte behind it.
+// The numbers of the pools of successive ranks differ by an odd number. The first bytes of two words at places an even
+// number of words apart therefore differ, so that a copy of one byte too many changes the byte behind it.
 const WordBytes = 8
 
 // Origin identifies the pool and the checked burst of words.
